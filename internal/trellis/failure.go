@@ -1,0 +1,83 @@
+package trellis
+
+// Code says why a run failed or stopped. The table below is the one of docs and `trellis help failures`.
+type Code string
+
+const (
+	AgentMissing     Code = "agent_missing"
+	AgentAuth        Code = "agent_auth"
+	AgentExit        Code = "agent_exit"
+	AgentSignal      Code = "agent_signal"
+	AgentProtocol    Code = "agent_protocol"
+	EmptyOutput      Code = "empty_output"
+	TimeoutWall      Code = "timeout_wall"
+	TimeoutIdle      Code = "timeout_idle"
+	RateLimited      Code = "rate_limited"
+	ContextOverflow  Code = "context_overflow"
+	BudgetTokens     Code = "budget_tokens"
+	BudgetCost       Code = "budget_cost"
+	BudgetTime       Code = "budget_time"
+	VerifyFailed     Code = "verify_failed"
+	AcceptanceUnmet  Code = "acceptance_unmet"
+	StepFailed       Code = "step_failed"
+	NoProgress       Code = "no_progress"
+	EmptyDiff        Code = "empty_diff"
+	ProtectedPath    Code = "protected_path"
+	SecretFound      Code = "secret_found"
+	WorktreeFailed   Code = "worktree_failed"
+	HookFailed       Code = "hook_failed"
+	CommitFailed     Code = "commit_failed"
+	PushFailed       Code = "push_failed"
+	PRFailed         Code = "pr_failed"
+	Conflict         Code = "conflict"
+	InvalidTask      Code = "invalid_task"
+	ApprovalRejected Code = "approval_rejected"
+	JournalDamaged   Code = "journal"
+	Fenced           Code = "fenced"
+	Interrupted      Code = "interrupted"
+	Internal         Code = "internal"
+)
+
+// CodeInfo is a row of the failure table.
+type CodeInfo struct {
+	Code    Code
+	Meaning string
+	Todo    string // what a person does
+	Retried bool   // tried again by itself, with back-off, within limits.attempts
+}
+
+// Codes is the failure table.
+var Codes = []CodeInfo{
+	{AgentMissing, "the agent program is not on PATH", "install it, or choose another with --agent or agents.default; `trellis doctor` lists what is there", false},
+	{AgentAuth, "the agent is not signed in, or its key was refused", "sign in with the agent's own command, then `trellis retry DIR`", false},
+	{AgentExit, "the agent program ended with an error", "read `trellis logs DIR`; `trellis retry DIR` goes on in the same worktree", true},
+	{AgentSignal, "a signal ended the agent program", "look for memory pressure or someone's kill; `trellis retry DIR`", true},
+	{AgentProtocol, "the agent's answer could not be used, also after a repair", "read answer.md named in the message; try another agent or model", false},
+	{EmptyOutput, "the agent ended well but said and did nothing", "check its model and permissions with `trellis doctor`; `trellis retry DIR`", false},
+	{TimeoutWall, "a phase took longer than its limit", "raise limits.<phase> in .trellis/config.yaml or split the task; `trellis retry DIR`", false},
+	{TimeoutIdle, "the agent sent no event for limits.idle", "look at the provider's state; `trellis retry DIR`", true},
+	{RateLimited, "the provider limits requests until the time shown", "wait: a watcher resumes the task by itself, `trellis start DIR` after that time", false},
+	{ContextOverflow, "the prompt is larger than the model takes", "shorten the context files (`trellis prompt ROLE --task DIR` shows sizes) or choose a larger model", false},
+	{BudgetTokens, "the task used up limits.tokens", "raise limits.tokens in .trellis/config.yaml, then `trellis start DIR`", false},
+	{BudgetCost, "the task used up limits.cost_usd", "raise limits.cost_usd in .trellis/config.yaml, then `trellis start DIR`", false},
+	{BudgetTime, "the task used up limits.seconds", "raise limits.seconds in .trellis/config.yaml, then `trellis start DIR`", false},
+	{VerifyFailed, "the project's own checks still fail after the last round", "read report.md and `trellis diff DIR`; mend it by hand in the worktree or `trellis retry DIR`", false},
+	{AcceptanceUnmet, "acceptance criteria are not met, or nobody could tell", "read report.md; sharpen the criteria in prd.md or `trellis retry DIR`", false},
+	{StepFailed, "a step of plan.json failed for good", "read report.md; edit plan.json, then `trellis retry DIR`", false},
+	{NoProgress, "the same failure came twice and nothing was changed in between", "the agent is stuck: sharpen prd.md or debug.jsonl, then `trellis retry DIR`", false},
+	{EmptyDiff, "the run changed nothing although something was asked for", "check that the agent may edit (`trellis logs DIR`); sharpen prd.md, then `trellis retry DIR`", false},
+	{ProtectedPath, "a path was changed that the project protects", "read the message for the path; allow it in `protected`, or `trellis retry DIR`", false},
+	{SecretFound, "the change holds something that looks like a secret", "remove it in the worktree (file, line and rule are named), then `trellis retry DIR`", false},
+	{WorktreeFailed, "git could not make the worktree or the branch", "git's message is shown; mend that, then `trellis retry DIR`", false},
+	{HookFailed, "a setup command failed, or a check can't run at all in a fresh worktree", "set worktree.copy and worktree.setup in .trellis/config.yaml, then `trellis retry DIR`", false},
+	{CommitFailed, "git refused the commit", "read the hook's output in report.md, then `trellis retry DIR`", false},
+	{PushFailed, "git could not push the branch", "check the remote and your access, then `trellis retry DIR`", true},
+	{PRFailed, "the pull request could not be opened", "check `gh auth status`, then `trellis retry DIR`", true},
+	{Conflict, "the branch conflicts with its base", "merge the base branch in the worktree, then `trellis retry DIR`", false},
+	{InvalidTask, "a file of the task directory is not valid", "`trellis validate DIR` names file and line", false},
+	{ApprovalRejected, "a person said no", "read approvals.jsonl for the reason", false},
+	{JournalDamaged, "the run's journal is damaged or was written by a newer trellis", "the work is backed up; `trellis retry DIR` begins a new run", false},
+	{Fenced, "another process took over the run", "look at the process named; nothing was written", false},
+	{Interrupted, "the run was interrupted and can go on", "`trellis start DIR`, or leave it to the watcher", false},
+	{Internal, "a bug in trellis, or something that has no code of its own", "report it with the message", false},
+}

@@ -1,0 +1,121 @@
+// Package trellis holds the nouns of Trellis: statuses and how they follow each other, roles,
+// failure codes, names, problems, usage. It does no I/O.
+package trellis
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+)
+
+// Outcome is how the last run of a task ended.
+type Outcome string
+
+const (
+	Delivered      Outcome = "delivered"
+	NoChangeNeeded Outcome = "no_change_needed"
+	OutcomeFailed  Outcome = "failed"
+	OutcomeReject  Outcome = "rejected"
+	OutcomeCancel  Outcome = "cancelled"
+	Merged         Outcome = "merged"
+)
+
+// Size is how much work a requirement is, as the evaluate agent sees it.
+type Size string
+
+const (
+	Tiny   Size = "tiny"
+	Small  Size = "small"
+	Medium Size = "medium"
+	Large  Size = "large"
+)
+
+// Values that task.json allows.
+var (
+	DevTypes   = []string{"backend", "frontend", "fullstack", "test", "docs"}
+	Priorities = []string{"P0", "P1", "P2", "P3"}
+	Sizes      = []Size{Tiny, Small, Medium, Large}
+)
+
+// MaxName is the longest task name, in bytes.
+const MaxName = 60
+
+var nameRule = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`) })
+
+// ValidName reports whether s can be the name of a task.
+func ValidName(s string) bool { return len(s) <= MaxName && nameRule().MatchString(s) }
+
+// Slug turns s into the name nearest to it: "User Auth" is user-auth. Empty when nothing is left.
+func Slug(s string) string {
+	var b strings.Builder
+	dash := false
+	for _, r := range strings.ToLower(s) {
+		switch {
+		case r >= 'a' && r <= 'z' || r >= '0' && r <= '9':
+			if dash && b.Len() > 0 {
+				b.WriteByte('-')
+			}
+			dash = false
+			b.WriteRune(r)
+		default:
+			dash = true
+		}
+		if b.Len() >= MaxName {
+			break
+		}
+	}
+	s = b.String()
+	return strings.Trim(s[:min(len(s), MaxName)], "-")
+}
+
+// Problem is one thing that is wrong with a file, and what to do about it.
+type Problem struct {
+	File    string `json:"file"`           // relative to the repository where it lies inside
+	Line    int    `json:"line,omitempty"` // from 1; 0 when there is none
+	Column  int    `json:"column,omitempty"`
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"` // the next command to type
+	Warning bool   `json:"warning,omitempty"`
+}
+
+func (p *Problem) Error() string {
+	var b strings.Builder
+	b.WriteString(p.File)
+	if p.Line > 0 {
+		fmt.Fprintf(&b, ":%d", p.Line)
+		if p.Column > 0 {
+			fmt.Fprintf(&b, ":%d", p.Column)
+		}
+	}
+	if b.Len() > 0 {
+		b.WriteString(": ")
+	}
+	b.WriteString(p.Message)
+	return b.String()
+}
+
+// Usage is what agents used. CostUSD is nil when an agent does not tell it: unknown, not free.
+type Usage struct {
+	InputTokens  int64    `json:"input_tokens"` // without cached ones
+	OutputTokens int64    `json:"output_tokens"`
+	CachedTokens int64    `json:"cached_tokens"`
+	CostUSD      *float64 `json:"cost_usd"`
+	Seconds      float64  `json:"seconds"` // wall time of agents
+}
+
+// Tokens are all tokens together.
+func (u Usage) Tokens() int64 { return u.InputTokens + u.OutputTokens + u.CachedTokens }
+
+// Add is u and v together. The sum's cost is known as far as either's is; see [Usage.CostUSD].
+func (u Usage) Add(v Usage) Usage {
+	sum := Usage{u.InputTokens + v.InputTokens, u.OutputTokens + v.OutputTokens, u.CachedTokens + v.CachedTokens, u.CostUSD, u.Seconds + v.Seconds}
+	if v.CostUSD != nil {
+		c := *v.CostUSD
+		if u.CostUSD != nil {
+			c += *u.CostUSD
+		}
+		sum.CostUSD = &c
+	}
+	return sum
+}
