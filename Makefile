@@ -1,0 +1,30 @@
+# The project's verbs. CI calls the same ones.
+GO  ?= go
+# A home that can't be written to (containers, CI) gets Go's caches inside .tools, which git ignores.
+ifeq ($(shell test -n "$$HOME" && test -w "$$HOME" && echo yes),)
+export GOCACHE    ?= $(CURDIR)/.tools/go/cache
+export GOMODCACHE ?= $(CURDIR)/.tools/go/mod
+export GOPATH     ?= $(CURDIR)/.tools/go/path
+endif
+# The commit is stamped into the binary wherever git can tell it.
+VCS  = $(shell git rev-parse -q --verify HEAD >/dev/null 2>&1 && echo auto || echo false)
+RACE = $(if $(shell command -v $(firstword $(shell $(GO) env CC))),-race)
+
+.PHONY: build test demo bench lint setup fuzz
+build:
+	@mkdir -p bin
+	$(GO) build -trimpath -buildvcs=$(VCS) -o bin/trellis ./cmd/trellis
+test: setup
+	$(GO) vet ./...
+	$(if $(RACE),,@echo 'make: no C compiler, so the race detector stays off')
+	$(GO) test $(RACE) ./...
+demo: build
+	bin/trellis demo
+bench:
+	$(GO) test -run '^$$' -bench . ./...
+lint:
+	scripts/lint.sh
+setup:
+	scripts/setup.sh
+fuzz:
+	scripts/fuzz.sh

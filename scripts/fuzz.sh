@@ -1,0 +1,12 @@
+#!/bin/sh
+# Runs every fuzz target of the project for FUZZTIME (10s), one after the other.
+set -eu
+cd "$(dirname "$0")/.."
+go=${GO:-go}
+
+for package in $("$go" list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...); do
+	for target in $("$go" test -list '^Fuzz' "$package" | grep '^Fuzz' || true); do
+		echo "fuzz: $package $target"
+		"$go" test -run '^$' -fuzz "^$target\$" -fuzztime "${FUZZTIME:-10s}" "$package"
+	done
+done
