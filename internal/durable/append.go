@@ -1,0 +1,117 @@
+package durable
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// appendWait bounds how long Append waits for other appenders, which need milliseconds.
+const appendWait = 10 * time.Second
+
+// Append adds one line to the JSON-lines file path, which it makes with permission perm (before
+// umask) when there is none. A newline is added if line has none. Appenders of several processes
+// wait for each other; a writer that replaces the file meanwhile (WriteFile) needs a lock that both take.
+//
+// A last line without a newline never gets glued to the new one: a whole JSON value, as an editor may
+// leave it, is ended first; anything else is the rest of a write that was cut off and never
+// reported as written, and is cut. After an error the file has its old lines as far as the disk allows,
+// or the new one too when only the folder could not be synced.
+func (d *Disk) Append(path string, line []byte, perm os.FileMode) error {
+	if err := d.append(path, line, perm); err != nil {
+		return fmt.Errorf("appending to %s: %w", path, err)
+	}
+	return nil
+}
+
+func (d *Disk) append(path string, line []byte, perm os.FileMode) error {
+	if err := d.Step("create", path); err != nil {
+		return err
+	}
+	f, err := openForAppend(path, perm)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	size, open, err := d.mendTail(f, path)
+	if err != nil {
+		return err
+	}
+	if err := d.appendLine(f, path, line, open); err != nil {
+		return errors.Join(err, f.Truncate(size))
+	}
+	return d.SyncDir(filepath.Dir(path))
+}
+
+func (d *Disk) appendLine(f *os.File, path string, line []byte, open bool) error {
+	var b bytes.Buffer
+	if open {
+		b.WriteByte('\n')
+	}
+	b.Write(bytes.TrimSuffix(line, []byte("\n")))
+	b.WriteByte('\n')
+	if err := d.write(f, path, b.Bytes()); err != nil {
+		return err
+	}
+	return d.sync(f, path)
+}
+
+// openForAppend opens and locks the file, so that no two appenders see each other's halves.
+func openForAppend(path string, perm os.FileMode) (*os.File, error) {
+	for end := time.Now().Add(appendWait); ; time.Sleep(time.Millisecond) {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, perm)
+		if err != nil {
+			return nil, err
+		}
+		err = flock(f, unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil && sameFile(f, path) {
+			return f, nil
+		}
+		f.Close()
+		if err != nil && !errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, fmt.Errorf("locking it: %w", err)
+		}
+		if time.Now().After(end) {
+			return nil, fmt.Errorf("another process has been writing it for %v", appendWait)
+		}
+	}
+}
+
+// mendTail cuts a torn last line. It returns the size of the file and whether its last line still
+// lacks the newline.
+func (d *Disk) mendTail(f *os.File, path string) (size int64, open bool, err error) {
+	st, err := f.Stat()
+	if err != nil || st.Size() == 0 {
+		return 0, false, err
+	}
+	size = st.Size()
+	last := make([]byte, 1)
+	if _, err := f.ReadAt(last, size-1); err != nil || last[0] == '\n' {
+		return size, false, err
+	}
+	data, err := io.ReadAll(io.NewSectionReader(f, 0, size))
+	if err != nil {
+		return size, false, err
+	}
+	begin := bytes.LastIndexByte(data, '\n') + 1
+	if wholeRecord(data[begin:]) {
+		return size, true, nil
+	}
+	if err := d.Step("truncate", path); err != nil {
+		return size, false, err
+	}
+	return int64(begin), false, f.Truncate(int64(begin))
+}
+
+// wholeRecord reports whether line is a JSON object or array; no part of one is one, unlike 12 of 123.
+func wholeRecord(line []byte) bool {
+	line = bytes.TrimSpace(line)
+	return len(line) > 0 && (line[0] == '{' || line[0] == '[') && json.Valid(line)
+}

@@ -1,0 +1,233 @@
+// Package durable writes files that survive a power cut and takes locks that die with their holder.
+//
+// A file is replaced whole, so that a reader sees the old content or the new one and never half, and
+// what was reported as written is still there after the machine lost power. Locks are flock(2) on a
+// file that is never replaced, which the kernel frees however the holder ends.
+package durable
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// TempPrefix begins the name of a file that is being written. Whoever watches or lists a folder
+// passes over such names.
+const TempPrefix = ".tmp-"
+
+// Disk writes files. Its zero value and a nil *Disk are ready for use, by any number of goroutines
+// and processes at once; of several writers of one file the last one wins.
+type Disk struct {
+	// Fault, if set, is asked before every step, and its error becomes the step's. Steps are mkdir,
+	// create, truncate, write, sync, rename and syncdir; path is the file that the caller named, or the
+	// folder for mkdir and syncdir. Data is then written in two halves with a question before each, so
+	// that a write can be torn.
+	Fault func(step, path string) error
+}
+
+// Step asks Fault about a step that the caller is going to do by itself.
+func (d *Disk) Step(step, path string) error {
+	if d == nil || d.Fault == nil {
+		return nil
+	}
+	return d.Fault(step, path)
+}
+
+// WriteFile replaces the file path by one with the content data, or makes it with permission perm
+// (before umask). A file that is there keeps its own permission, and a symbolic link is replaced, not followed.
+//
+// After an error the file has the old content, or the new one when only the folder could not be
+// synced. A process killed on the way can leave a file named TempPrefix + base name, which the
+// next WriteFile of the same path removes.
+func (d *Disk) WriteFile(path string, data []byte, perm os.FileMode) error {
+	if err := d.writeFile(path, data, perm); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	return nil
+}
+
+func (d *Disk) writeFile(path string, data []byte, perm os.FileMode) error {
+	if err := d.Step("create", path); err != nil {
+		return err
+	}
+	f, err := createTemp(path, perm)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := d.fillTemp(f, path, data); err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return d.SyncDir(filepath.Dir(path))
+}
+
+// fillTemp writes and syncs the temporary file f and moves it to path.
+func (d *Disk) fillTemp(f *os.File, path string, data []byte) error {
+	if st, err := os.Lstat(path); err == nil && st.Mode().IsRegular() {
+		if err := f.Chmod(st.Mode().Perm()); err != nil {
+			return err
+		}
+	}
+	if err := d.write(f, path, data); err != nil {
+		return err
+	}
+	if err := d.sync(f, path); err != nil {
+		return err
+	}
+	if err := d.Step("rename", path); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// createTemp makes the file that is going to become path, and locks it. It has a fixed name, so that
+// what a killed writer left behind goes with the next write; only while another writer is at
+// work on the same path the name is a random one.
+func createTemp(path string, perm os.FileMode) (*os.File, error) {
+	name := filepath.Join(filepath.Dir(path), TempPrefix+filepath.Base(path))
+	removeAbandoned(name)
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+	if err == nil {
+		if lockErr := flock(f, unix.LOCK_EX|unix.LOCK_NB); !errors.Is(lockErr, unix.EWOULDBLOCK) && sameFile(f, name) {
+			return f, nil // where there are no locks, nobody takes it for abandoned either
+		}
+		f.Close() // another writer took it for abandoned before it was locked, and removes it
+	} else if !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	name = fmt.Sprintf("%s-%d-%x", name, os.Getpid(), rand.Uint64())
+	return os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+}
+
+// removeAbandoned removes the temporary file of a writer that is gone: one that nobody has locked.
+// While we hold its lock nobody else removes or renames it.
+func removeAbandoned(name string) {
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	if flock(f, unix.LOCK_EX|unix.LOCK_NB) == nil && sameFile(f, name) {
+		os.Remove(name)
+	}
+}
+
+func (d *Disk) write(f *os.File, path string, data []byte) error {
+	if d != nil && d.Fault != nil {
+		half := len(data) / 2
+		if err := writeStep(d, f, path, data[:half]); err != nil {
+			return err
+		}
+		data = data[half:]
+	}
+	return writeStep(d, f, path, data)
+}
+
+func writeStep(d *Disk, f *os.File, path string, data []byte) error {
+	if err := d.Step("write", path); err != nil {
+		return err
+	}
+	_, err := f.Write(data)
+	return err
+}
+
+func (d *Disk) sync(f *os.File, path string) error {
+	if err := d.Step("sync", path); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// SyncDir makes the names in the folder dir durable: files made, renamed and removed in it.
+func (d *Disk) SyncDir(dir string) error {
+	if err := d.Step("syncdir", dir); err != nil {
+		return fmt.Errorf("syncing folder %s: %w", dir, err)
+	}
+	f, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("syncing folder: %w", err)
+	}
+	defer f.Close()
+	err = f.Sync()
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTSUP) {
+		return nil // a file system that can't sync folders keeps names in order by itself or not at all
+	}
+	if err != nil {
+		return fmt.Errorf("syncing folder: %w", err)
+	}
+	return nil
+}
+
+// Mkdir makes the folder dir. One that is there already is an error (fs.ErrExist).
+func (d *Disk) Mkdir(dir string, perm os.FileMode) error {
+	if err := d.Step("mkdir", dir); err != nil {
+		return fmt.Errorf("making folder %s: %w", dir, err)
+	}
+	if err := os.Mkdir(dir, perm); err != nil {
+		return fmt.Errorf("making folder: %w", err)
+	}
+	return d.SyncDir(filepath.Dir(dir))
+}
+
+// MkdirAll makes the folder dir and those above it that are missing.
+func (d *Disk) MkdirAll(dir string, perm os.FileMode) error {
+	st, err := os.Stat(dir)
+	switch {
+	case err == nil && st.IsDir():
+		return nil
+	case err == nil:
+		return fmt.Errorf("making folder: %w", &fs.PathError{Op: "mkdir", Path: dir, Err: syscall.ENOTDIR})
+	case !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("making folder: %w", err)
+	}
+	if parent := filepath.Dir(dir); parent != dir {
+		if err := d.MkdirAll(parent, perm); err != nil {
+			return err
+		}
+	}
+	err = d.Mkdir(dir, perm)
+	if errors.Is(err, fs.ErrExist) { // made by another process since we looked
+		if st, statErr := os.Stat(dir); statErr == nil && st.IsDir() {
+			return d.SyncDir(filepath.Dir(dir))
+		}
+	}
+	return err
+}
+
+// Rename moves a file or folder to a name that is free. It never replaces anything: a name that is
+// taken, by an empty folder too, is an error (fs.ErrExist). When only a folder could not be
+// synced, the move has happened all the same.
+func (d *Disk) Rename(from, to string) error {
+	if err := d.Step("rename", to); err != nil {
+		return fmt.Errorf("renaming %s to %s: %w", from, to, err)
+	}
+	err := renameExclusive(from, to)
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTSUP) {
+		err = renameChecked(from, to)
+	}
+	if err != nil {
+		return fmt.Errorf("renaming %s to %s: %w", from, to, err)
+	}
+	if err := d.SyncDir(filepath.Dir(to)); err != nil {
+		return err
+	}
+	if filepath.Dir(from) == filepath.Dir(to) {
+		return nil
+	}
+	return d.SyncDir(filepath.Dir(from))
+}
+
+// renameChecked is for file systems that can't refuse to replace by themselves. What appears at the
+// new name between look and rename would be replaced, if it is a file or an empty folder.
+func renameChecked(from, to string) error {
+	if _, err := os.Lstat(to); err == nil {
+		return fs.ErrExist
+	}
+	return os.Rename(from, to)
+}

@@ -1,0 +1,246 @@
+package durable
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrHeld matches a *HeldError with errors.Is.
+var ErrHeld = errors.New("held by another process")
+
+// Holder is what a lock file says about who took the lock last. It is for messages, and for
+// finding what a dead holder left running; who owns the lock is decided by the kernel alone.
+type Holder struct {
+	Claim      int       `json:"claim,omitempty"`
+	Host       string    `json:"host,omitempty"`
+	BootID     string    `json:"boot_id,omitempty"`
+	PID        int       `json:"pid"`
+	Start      string    `json:"start,omitempty"` // the process's start time; tells it from a later one of that pid
+	Guard      int       `json:"guard,omitempty"` // pid of the guard
+	GuardStart string    `json:"guard_start,omitempty"`
+	Marker     string    `json:"marker,omitempty"` // of the processes it started
+	Since      time.Time `json:"since,omitzero"`
+}
+
+// HeldError says who has a lock that was asked for.
+type HeldError struct {
+	Path   string
+	Holder Holder // zero when the file does not tell
+}
+
+func (e *HeldError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s is held by ", e.Path)
+	if e.Holder.PID == 0 {
+		b.WriteString("another process")
+		return b.String()
+	}
+	fmt.Fprintf(&b, "process %d", e.Holder.PID)
+	if e.Holder.Host != "" {
+		fmt.Fprintf(&b, " on %s", e.Holder.Host)
+	}
+	if !e.Holder.Since.IsZero() {
+		fmt.Fprintf(&b, " since %s", e.Holder.Since.Format(time.RFC3339))
+	}
+	return b.String()
+}
+
+// Is makes errors.Is(err, ErrHeld) true.
+func (e *HeldError) Is(target error) bool { return target == ErrHeld }
+
+// Lock is a lock that this process holds. Its methods may be called by several goroutines at once.
+type Lock struct {
+	path     string
+	previous Holder
+
+	mu sync.Mutex
+	f  *os.File // nil after Unlock
+}
+
+// TryLock takes the lock whose file is path, without waiting, and makes the file when there is none;
+// its folder must be there. h is written into it for others to read. A lock that is taken, by
+// another handle of this process too, is a *HeldError. Children of the process do not inherit it.
+func TryLock(path string, h Holder) (*Lock, error) {
+	for {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			return nil, fmt.Errorf("opening lock: %w", err)
+		}
+		if err := lockOrProbe(f); err != nil {
+			f.Close()
+			return nil, lockError(path, err)
+		}
+		if sameFile(f, path) { // else it was removed between open and flock
+			return newLock(f, path, h)
+		}
+		f.Close()
+	}
+}
+
+// lockOrProbe takes the exclusive lock. A probe of Held holds it shared for an instant, which is
+// not the same as being held: then it tries again.
+func lockOrProbe(f *os.File) error {
+	const tries = 200
+	var err error
+	for range tries {
+		if err = flock(f, unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
+			return err
+		}
+		if flock(f, unix.LOCK_SH|unix.LOCK_NB) != nil {
+			return err
+		}
+		if unlockErr := flock(f, unix.LOCK_UN); unlockErr != nil {
+			return unlockErr
+		}
+		time.Sleep(100 * time.Microsecond)
+	}
+	return err
+}
+
+func lockError(path string, err error) error {
+	if !errors.Is(err, unix.EWOULDBLOCK) {
+		return fmt.Errorf("locking %s: %w", path, err)
+	}
+	h, _ := ReadHolder(path) // a file that can't be read only makes the message poorer
+	return &HeldError{path, h}
+}
+
+func newLock(f *os.File, path string, h Holder) (*Lock, error) {
+	old, err := io.ReadAll(f)
+	if err == nil {
+		err = writeHolder(f, h, len(old))
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("writing lock %s: %w", path, err)
+	}
+	l := &Lock{path: path, f: f}
+	l.previous, _ = parseHolder(old)
+	return l, nil
+}
+
+// writeHolder writes over the file in one call, padded to the length it had, so that no moment
+// exists at which a kill leaves it empty.
+func writeHolder(f *os.File, h Holder, length int) error {
+	data, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	if pad := length - len(data) - 1; pad > 0 {
+		data = append(data, bytes.Repeat([]byte(" "), pad)...)
+	}
+	_, err = f.WriteAt(append(data, '\n'), 0)
+	return err
+}
+
+// WaitLock is TryLock that waits for the lock until ctx ends. It looks again every few
+// milliseconds and is for locks that are held about as long. When ctx ends, the error matches both
+// ErrHeld and the cause.
+func WaitLock(ctx context.Context, path string, h Holder) (*Lock, error) {
+	const every = 3 * time.Millisecond
+	for {
+		l, err := TryLock(path, h)
+		if !errors.Is(err, ErrHeld) {
+			return l, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("waiting for a lock: %w: %w", err, context.Cause(ctx))
+		case <-time.After(every):
+		}
+	}
+}
+
+// Owned reports whether the lock is still what everyone else would find at its path. It is not when
+// the file was removed or replaced, by git clean say: then another process can take a lock there.
+func (l *Lock) Owned() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.f != nil && sameFile(l.f, l.path)
+}
+
+// Previous is what the file said before this lock was taken: the former holder, gone by now but
+// maybe survived by processes of its own. Zero when there was none.
+func (l *Lock) Previous() Holder { return l.previous }
+
+// Unlock frees the lock and leaves its file in place, as it must be: whoever removed it would let two
+// processes lock two files of one name. It may be called again, to no effect.
+func (l *Lock) Unlock() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.f == nil {
+		return nil
+	}
+	// Freed by hand, since a child between fork and exec shares the handle that close would free it with.
+	err := errors.Join(flock(l.f, unix.LOCK_UN), l.f.Close())
+	l.f = nil
+	if err != nil {
+		return fmt.Errorf("unlocking %s: %w", l.path, err)
+	}
+	return nil
+}
+
+// ReadHolder reads who took the lock at path last. Whether it is held now is what Held tells.
+func ReadHolder(path string) (Holder, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return Holder{}, fmt.Errorf("reading lock: %w", err)
+	}
+	h, err := parseHolder(data)
+	if err != nil {
+		return Holder{}, fmt.Errorf("reading lock %s: %w", path, err)
+	}
+	return h, nil
+}
+
+func parseHolder(data []byte) (h Holder, err error) {
+	if len(bytes.TrimSpace(data)) == 0 {
+		return Holder{}, nil
+	}
+	if err := json.Unmarshal(data, &h); err != nil {
+		return Holder{}, err
+	}
+	return h, nil
+}
+
+// Held reports whether someone holds the lock at path, this process included. It never makes the
+// file, and does not get into the way of TryLock. A lock that can't be looked at counts as held.
+func Held(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	defer f.Close()
+	if err := flock(f, unix.LOCK_SH|unix.LOCK_NB); err != nil {
+		return true
+	}
+	return flock(f, unix.LOCK_UN) != nil
+}
+
+func flock(f *os.File, how int) error {
+	for {
+		if err := unix.Flock(int(f.Fd()), how); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+func sameFile(f *os.File, path string) bool {
+	a, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	b, err := os.Stat(path)
+	return err == nil && os.SameFile(a, b)
+}
