@@ -37,6 +37,9 @@ func TestAppendFailsAtEveryStep(t *testing.T) {
 		if !errors.Is(err, errInjected) {
 			t.Errorf("step %d: got %v", n, err)
 		}
+		if got := read(t, path); n > 2 && got != line1 && got != line1+line2 {
+			t.Errorf("step %d (%v): the failed append left %q", n, *steps, got)
+		}
 		if err := disk.Append(path, []byte(line3), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -129,10 +132,11 @@ func TestAppendByManyProcesses(t *testing.T) {
 }
 
 func appendMany(args []string) error {
+	disk, _ := breakingDisk(0) // fails nothing, but writes in halves, which must not be mixed up
 	n, err := strconv.Atoi(args[2])
 	for i := range n {
 		line := fmt.Sprintf(`{"by":%s,"n":%d,"fill":"%s"}`, args[1], i, strings.Repeat("x", 500))
-		if err := new(durable.Disk).Append(args[0], []byte(line), 0o600); err != nil {
+		if err := disk.Append(args[0], []byte(line), 0o600); err != nil {
 			return err
 		}
 	}
