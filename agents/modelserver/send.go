@@ -1,0 +1,107 @@
+package modelserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+type object map[string]any
+
+func (e event) send(w io.Writer) error {
+	data, ok := e.data.(string)
+	if !ok {
+		b, err := json.Marshal(e.data)
+		if err != nil {
+			return err
+		}
+		data = string(b)
+	}
+	if e.name != "" {
+		data = "event: " + e.name + "\ndata: " + data
+	} else {
+		data = "data: " + data
+	}
+	_, err := io.WriteString(w, data+"\n\n")
+	return err
+}
+
+func sendFailure(p protocol, w http.ResponseWriter, f Fail) {
+	if f.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int((f.RetryAfter+time.Second-1)/time.Second)))
+		w.Header().Set("anthropic-ratelimit-unified-status", "rejected")
+		w.Header().Set("anthropic-ratelimit-unified-representative-claim", "five_hour")
+		w.Header().Set("anthropic-ratelimit-unified-reset", strconv.FormatInt(time.Now().Add(f.RetryAfter).Unix(), 10))
+	}
+	writeJSON(w, f.Status, p.failure(f))
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	json.NewEncoder(w).Encode(v) //nolint:errcheck // the client is gone
+}
+
+// pieces cuts text in two, so that clients have something to put together.
+func pieces(text string) []string {
+	r := []rune(text)
+	if len(r) < 2 {
+		return []string{text}
+	}
+	return []string{string(r[:len(r)/2]), string(r[len(r)/2:])}
+}
+
+// content is text as the protocols spell it: a string, or a list of parts of which some have text.
+type content []part
+
+type part struct {
+	Type    string  `json:"type"`
+	Text    string  `json:"text"`
+	Content content `json:"content"` // tool_result
+	ToolUse string  `json:"tool_use_id"`
+	IsError bool    `json:"is_error"`
+	ID      string  `json:"id"`   // tool_use
+	Name    string  `json:"name"` // tool_use
+}
+
+func (c *content) UnmarshalJSON(b []byte) error {
+	switch {
+	case len(b) == 0 || string(b) == "null":
+		return nil
+	case b[0] == '"':
+		var s string
+		err := json.Unmarshal(b, &s)
+		*c = content{{Type: "text", Text: s}}
+		return err
+	case b[0] != '[':
+		return fmt.Errorf("content is neither text nor a list")
+	}
+	var parts []part
+	err := json.Unmarshal(b, &parts)
+	*c = parts
+	return err
+}
+
+func (c content) text() string {
+	var texts []string
+	for _, p := range c {
+		if p.Text != "" {
+			texts = append(texts, p.Text)
+		}
+	}
+	return strings.Join(texts, "\n")
+}
+
+// workingDir finds the directory that a client told the model, by the words that stand before it.
+func workingDir(text string) string {
+	for _, before := range []string{"<cwd>", "Primary working directory: ", "Working directory: "} {
+		if _, after, ok := strings.Cut(text, before); ok {
+			return strings.TrimSpace(after[:strings.IndexAny(after+"\n", "<\n")])
+		}
+	}
+	return ""
+}

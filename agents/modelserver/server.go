@@ -1,0 +1,209 @@
+// Package modelserver is a model for tests: a server on loopback that speaks three of the protocols
+// in which agent programs talk to models (OpenAI chat completions, OpenAI responses and Anthropic
+// messages) and answers what a script, a Go function, tells it to.
+//
+// The script sees one request and returns one turn. It gets all it needs to decide from the request
+// itself: the prompt of the user and how many turns the model has taken since. A script that keeps no
+// state of its own answers the same after retries, resumed sessions and restarts, and for any number of
+// clients at once.
+package modelserver
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Script says what the model does. It is called from several goroutines at once.
+type Script func(Request) Turn
+
+// Server is a running model. Its URL has no path: clients of OpenAI protocols append /v1.
+type Server struct {
+	URL string
+
+	script   Script
+	http     *http.Server
+	closing  chan struct{}
+	close    sync.Once
+	turns    atomic.Int64
+	mu       sync.Mutex
+	requests []Request
+	strange  []string
+}
+
+// New starts a server on a free loopback port.
+func New(script Script) (*Server, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{URL: "http://" + l.Addr().String(), script: script, closing: make(chan struct{})}
+	s.http = &http.Server{Handler: s.routes(), ReadHeaderTimeout: 10 * time.Second}
+	go s.http.Serve(l) //nolint:errcheck // always ErrServerClosed
+	return s, nil
+}
+
+// Close ends all connections, hanging ones too.
+func (s *Server) Close() {
+	s.close.Do(func() {
+		close(s.closing)
+		s.http.Close()
+	})
+}
+
+// Requests are the requests for a turn so far, in order of arrival, those for titles and the like that
+// the server answers by itself not among them.
+func (s *Server) Requests() []Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]Request(nil), s.requests...)
+}
+
+// Strange are method and path of the requests that the server has no answer for.
+func (s *Server) Strange() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string(nil), s.strange...)
+}
+
+func (s *Server) routes() http.Handler {
+	mux := http.NewServeMux()
+	for _, p := range []protocol{chat{}, responses{}, messages{}} {
+		mux.HandleFunc("POST "+p.path(), func(w http.ResponseWriter, r *http.Request) { s.turn(p, w, r) })
+	}
+	mux.HandleFunc("POST /v1/messages/count_tokens", func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		writeJSON(w, http.StatusOK, object{"input_tokens": len(body) / 4})
+	})
+	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, r *http.Request) {
+		writeJSON(w, http.StatusOK, object{"object": "list", "data": []any{}, "models": []any{}, "has_more": false})
+	})
+	mux.HandleFunc("/{$}", func(w http.ResponseWriter, r *http.Request) {})
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		s.strange = append(s.strange, r.Method+" "+r.URL.Path)
+		s.mu.Unlock()
+		http.NotFound(w, r)
+	})
+	return mux
+}
+
+// protocol is one way to talk to a model.
+type protocol interface {
+	path() string
+	parse(body []byte) (Request, error)
+	stream(r Request, t Turn) []event // what a streaming client gets, in order
+	whole(r Request, t Turn) any      // the same for a client that does not stream
+	failure(f Fail) any               // the body of an error
+}
+
+// event is one server-sent event; name is left out when empty.
+type event struct {
+	name string
+	data any // a string is sent as it is
+}
+
+func (s *Server) turn(p protocol, w http.ResponseWriter, hr *http.Request) {
+	body, err := io.ReadAll(hr.Body)
+	if err != nil {
+		return
+	}
+	r, err := p.parse(body)
+	if err != nil {
+		writeJSON(w, http.StatusBadRequest, p.failure(Fail{Status: 400, Message: err.Error()}))
+		return
+	}
+	r.Raw, r.Header, r.id = body, hr.Header, strconv.FormatInt(s.turns.Add(1), 10)
+	t, own := ownTurn(r)
+	if !own {
+		s.mu.Lock()
+		s.requests = append(s.requests, r)
+		s.mu.Unlock()
+		t = s.script(r)
+	}
+	s.play(p, w, hr, r, t)
+}
+
+func (s *Server) play(p protocol, w http.ResponseWriter, hr *http.Request, r Request, t Turn) {
+	if !s.pause(hr, t.Delay) {
+		return
+	}
+	switch {
+	case t.Fail != nil:
+		sendFailure(p, w, *t.Fail)
+	case t.Garbage:
+		w.Header().Set("Content-Type", "text/html")
+		io.WriteString(w, "<html>\xff\xfe not a model {\"choices\": 7") //nolint:errcheck
+	case !r.Stream && t.Hang:
+		s.hang(hr)
+	case !r.Stream && t.Cut:
+		panic(http.ErrAbortHandler)
+	case !r.Stream:
+		writeJSON(w, http.StatusOK, p.whole(r, t))
+	default:
+		s.sendEvents(w, hr, p.stream(r, t), t)
+	}
+}
+
+// sendEvents streams; a turn that hangs or is cut stops half way.
+func (s *Server) sendEvents(w http.ResponseWriter, hr *http.Request, events []event, t Turn) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	if t.Hang || t.Cut {
+		events = events[:len(events)/2]
+	}
+	for _, e := range events {
+		if err := e.send(w); err != nil {
+			return
+		}
+	}
+	if f, ok := w.(http.Flusher); ok {
+		f.Flush()
+	}
+	switch {
+	case t.Hang:
+		s.hang(hr)
+	case t.Cut:
+		panic(http.ErrAbortHandler) // the connection breaks off without a proper end
+	}
+}
+
+// hang waits until the client gives up or the server is closed, and breaks the connection off.
+func (s *Server) hang(hr *http.Request) {
+	select {
+	case <-hr.Context().Done():
+	case <-s.closing:
+	}
+	panic(http.ErrAbortHandler)
+}
+
+func (s *Server) pause(hr *http.Request, d time.Duration) bool {
+	if d <= 0 {
+		return true
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-hr.Context().Done():
+	case <-s.closing:
+	}
+	return false
+}
+
+// ownTurn answers what a script should not be bothered with: a client that wants a title for its list
+// of sessions, and one that has handed its structured answer in.
+func ownTurn(r Request) (Turn, bool) {
+	switch {
+	case len(r.Tools) == 0 && strings.Contains(r.System, "title generator"):
+		return Turn{Text: "Scripted"}, true
+	case r.answered:
+		return Turn{Text: "Handed in."}, true
+	}
+	return Turn{}, false
+}
