@@ -1,0 +1,7 @@
+package impure
+
+import "os"
+
+const effectName = "effect"
+
+func effect() { os.Remove("x") }
