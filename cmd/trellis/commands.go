@@ -1,0 +1,10 @@
+package main
+
+import "github.com/urfave/cli/v2"
+
+// commands are all commands, in the order that help shows them.
+func (a *app) commands() []*cli.Command {
+	return []*cli.Command{
+		a.helpCommand(),
+	}
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"trellis": main})
+}
+
+// TestScripts runs what a user types, one txtar file a matter.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata",
+		RequireExplicitExec: true,
+		Setup:               setup,
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"code": code, "repo": repo},
+	})
+}
+
+// setup gives a script a home and a search path of its own, so that nothing of the machine shows:
+// no agent that happens to be installed, no git configuration of whoever runs the tests.
+func setup(env *testscript.Env) error {
+	home, bin := filepath.Join(env.WorkDir, ".home"), filepath.Join(env.WorkDir, ".bin")
+	for _, dir := range []string{home, bin} {
+		if err := os.Mkdir(dir, 0o777); err != nil {
+			return err
+		}
+	}
+	for _, name := range []string{"bash", "cat", "chmod", "cp", "env", "git", "grep", "ln", "ls", "mkdir", "mv", "rm", "sh", "sleep", "touch", "trellis", "wc"} {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			return fmt.Errorf("linking %s: %w", name, err)
+		}
+		if err := os.Symlink(path, filepath.Join(bin, name)); err != nil {
+			return err
+		}
+	}
+	config := "[user]\n\tname = Ada\n\temail = ada@example.org\n[init]\n\tdefaultBranch = main\n"
+	if err := os.WriteFile(filepath.Join(home, ".gitconfig"), []byte(config), 0o666); err != nil {
+		return err
+	}
+	env.Setenv("HOME", home)
+	env.Setenv("PATH", bin)
+	env.Setenv("GIT_CONFIG_NOSYSTEM", "1")
+	env.Setenv("GORACE", "atexit_sleep_ms=0")
+	env.Setenv("TZ", "UTC")
+	return nil
+}
+
+// code is the script command "code N program arg...": the program must exit with N.
+func code(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: code N program [args...]")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			ts.Fatalf("%v", err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d\nstdout:\n%s\nstderr:\n%s", got, want, ts.ReadFile("stdout"), ts.ReadFile("stderr"))
+	}
+}
+
+// repo is the script command "repo DIR": DIR becomes a repository with one commit of what is in it.
+func repo(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: repo DIR")
+	}
+	dir := ts.MkAbs(args[0])
+	ts.Check(os.MkdirAll(dir, 0o777))
+	for _, words := range [][]string{{"init", "-q"}, {"add", "-A"}, {"commit", "-q", "--allow-empty", "-m", "first"}} {
+		ts.Check(ts.Exec("git", append([]string{"-C", dir}, words...)...))
+	}
+}

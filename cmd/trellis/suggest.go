@@ -1,0 +1,38 @@
+package main
+
+// nearest is the candidate that takes the fewest edits to come from word, or "" when every one is
+// more than a third of its length away.
+func nearest(word string, candidates []string) string {
+	best, at := "", 0
+	for _, c := range candidates {
+		d := edits(word, c)
+		if d <= max(1, max(len(word), len(c))/3) && (best == "" || d < at) {
+			best, at = c, d
+		}
+	}
+	return best
+}
+
+// edits is how many bytes must be inserted, deleted, replaced or swapped with their neighbour to turn a into b.
+func edits(a, b string) int {
+	before, last := make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row := make([]int, len(b)+1)
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, last = last, row
+	}
+	return last[len(b)]
+}
