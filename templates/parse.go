@@ -1,0 +1,293 @@
+package templates
+
+import (
+	"regexp"
+	"strings"
+	"sync"
+	"unicode/utf8"
+)
+
+// The sections of a template.
+const (
+	system       = "system"
+	instructions = "instructions"
+	prompt       = "prompt"
+)
+
+type kind int
+
+const (
+	text    kind = iota
+	value        // {{name}}
+	fence        // {{data name}}
+	cond         // {{if name}} body {{end}}
+	include      // {{include part}}
+)
+
+type node struct {
+	kind kind
+	text string // text: literally; else the name
+	body []node // cond: what depends on it; include: the part
+	line int
+}
+
+// template is a parsed template with its parts, its overrides taken in.
+type template struct {
+	slots    []Slot
+	sections map[string][]node
+}
+
+func (t *template) slot(name string) (Slot, bool) {
+	for _, s := range t.slots {
+		if s.Name == name {
+			return s, true
+		}
+	}
+	return Slot{}, false
+}
+
+// add parses a file into the template. Only our own files declare slots in their header.
+func (t *template) add(file, src string, own bool) error {
+	header, body, line := cutHeader(strings.ReplaceAll(src, "\r\n", "\n"))
+	if own {
+		t.declare(header)
+	}
+	for _, s := range cutSections(body, line) {
+		if s.name != system && s.name != instructions && s.name != prompt {
+			return problem(file, s.line-1, "a section is called system, instructions or prompt", "unknown section %q", s.name)
+		}
+		p := parser{t: t, file: file, section: s.name, rest: s.text, line: s.line}
+		nodes, err := p.nodes(0)
+		if err != nil {
+			return err
+		}
+		t.sections[s.name] = nodes
+	}
+	return nil
+}
+
+// override takes a project's own file in and sees to it that nothing required gets lost.
+func (t *template) override(file string, src []byte) error {
+	if !utf8.Valid(src) {
+		return problem(file, 0, "save it as UTF-8", "the template is not UTF-8")
+	}
+	if err := t.add(file, string(src), false); err != nil {
+		return err
+	}
+	used := map[string]int{}
+	t.walk(t.sections[system], used)
+	t.walk(t.sections[instructions], used)
+	t.walk(t.sections[prompt], used)
+	if used[instructions] == 0 {
+		return problem(file, 0, "put {{instructions}} where the role's instructions belong", "the placeholder {{instructions}} is missing")
+	}
+	for _, s := range t.slots {
+		if s.Required && used[s.Name] == 0 {
+			return problem(file, 0, s.Meaning, "the required placeholder %s is missing", s.placeholder())
+		}
+		if s.Data && used[s.Name] > 1 {
+			return problem(file, 0, "data reaches a prompt once", "the placeholder %s stands there %d times", s.placeholder(), used[s.Name])
+		}
+	}
+	return nil
+}
+
+func (s Slot) placeholder() string {
+	if s.Data {
+		return "{{data " + s.Name + "}}"
+	}
+	return "{{" + s.Name + "}}"
+}
+
+// walk counts where slots are put in.
+func (t *template) walk(nodes []node, used map[string]int) {
+	for _, n := range nodes {
+		if n.kind == value || n.kind == fence {
+			used[n.text]++
+		}
+		t.walk(n.body, used)
+	}
+}
+
+// cutHeader takes the comment off that a template may begin with. line is that of the body's first.
+func cutHeader(src string) (header, body string, line int) {
+	trimmed := strings.TrimLeft(strings.TrimPrefix(src, "\ufeff"), " \t\n")
+	if !strings.HasPrefix(trimmed, "<!--") {
+		return "", src, 1
+	}
+	header, body, found := strings.Cut(trimmed, "-->")
+	if !found {
+		return "", src, 1
+	}
+	body = strings.TrimLeft(body, " \t")
+	body = strings.TrimPrefix(body, "\n")
+	return header, body, 1 + strings.Count(src[:len(src)-len(body)], "\n")
+}
+
+// declare reads the slots out of a header.
+func (t *template) declare(header string) {
+	_, list, _ := strings.Cut(header, "\nSlots:\n")
+	for line := range strings.Lines(list) {
+		f := strings.Fields(line)
+		if len(f) > 3 {
+			t.slots = append(t.slots, Slot{f[0], f[1] == "required", f[2] == "data", strings.Join(f[3:], " ")})
+		}
+	}
+}
+
+type section struct {
+	name, text string
+	line       int
+}
+
+// cutSections splits a template's body at its section lines.
+func cutSections(body string, line int) (list []section) {
+	cur := section{name: prompt, line: line}
+	start, named := 0, false
+	for at := 0; at < len(body); line++ {
+		next := len(body)
+		if i := strings.IndexByte(body[at:], '\n'); i >= 0 {
+			next = at + i + 1
+		}
+		name, ok := strings.CutPrefix(strings.TrimSpace(body[at:next]), "=== ")
+		name, end := strings.CutSuffix(name, " ===")
+		if ok && end {
+			if cur.text = body[start:at]; named || strings.TrimSpace(cur.text) != "" {
+				list = append(list, cur)
+			}
+			cur, start, named = section{name: name, line: line + 1}, next, true
+		}
+		at = next
+	}
+	cur.text = body[start:]
+	return append(list, cur)
+}
+
+var placeholder = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\{\{(?:(data|if|include) )?([a-z_]+)\}\}`)
+})
+
+type parser struct {
+	t       *template
+	file    string
+	section string
+	rest    string
+	line    int
+}
+
+// take moves on by n bytes.
+func (p *parser) take(n int) string {
+	s := p.rest[:n]
+	p.line += strings.Count(s, "\n")
+	p.rest = p.rest[n:]
+	return s
+}
+
+// nodes parses up to the {{end}} that belongs to an {{if}} of that line, or, for 0, to the end of the section.
+func (p *parser) nodes(opened int) (list []node, err error) {
+	for {
+		m := placeholder().FindStringSubmatchIndex(p.rest)
+		if m == nil {
+			if opened > 0 {
+				return nil, problem(p.file, opened, "close it with {{end}}", "this {{if}} has no {{end}}")
+			}
+			return append(list, node{kind: text, text: p.take(len(p.rest))}), nil
+		}
+		n := node{text: p.rest[m[4]:m[5]], kind: value}
+		word := ""
+		if m[2] >= 0 {
+			word = p.rest[m[2]:m[3]]
+		}
+		begin, end := alone(p.rest, m[0], m[1], word == "if" || word == "include" || n.text == "end" || n.text == instructions)
+		list = append(list, node{kind: text, text: p.take(begin)})
+		n.line = p.line
+		p.take(end - begin)
+		if word == "" && n.text == "end" {
+			if opened == 0 {
+				return nil, problem(p.file, n.line, "take it out, or open an {{if NAME}} before it", "{{end}} without {{if}}")
+			}
+			return list, nil
+		}
+		if n, err = p.finish(n, word); err != nil {
+			return nil, err
+		}
+		list = append(list, n)
+	}
+}
+
+// alone widens a placeholder that stands for whole lines to the line that it has for itself.
+func alone(s string, begin, end int, whole bool) (int, int) {
+	if !whole || begin > 0 && s[begin-1] != '\n' {
+		return begin, end
+	}
+	if end < len(s) && s[end] == '\n' {
+		return begin, end + 1
+	}
+	return begin, end
+}
+
+// finish checks a placeholder and reads what belongs to it.
+func (p *parser) finish(n node, word string) (_ node, err error) {
+	if word == "include" {
+		n.kind = include
+		n.body, err = p.part(n)
+		return n, err
+	}
+	s, known := p.t.slot(n.text)
+	if n.text == "nonce" || n.text == instructions && p.section == prompt {
+		known = true
+	}
+	if !known || word != "" && s.Name == "" {
+		return n, problem(p.file, n.line, "known are "+p.known(), "unknown placeholder %s", n.spelled(word))
+	}
+	switch word {
+	case "if":
+		n.kind = cond
+		n.body, err = p.nodes(n.line)
+	case "data":
+		n.kind = fence
+	default:
+		if s.Data {
+			err = problem(p.file, n.line, "write "+s.placeholder(), "{{%s}} is data and has to stand in a fence", n.text)
+		}
+	}
+	return n, err
+}
+
+func (n node) spelled(word string) string {
+	if word != "" {
+		return "{{" + word + " " + n.text + "}}"
+	}
+	return "{{" + n.text + "}}"
+}
+
+func (p *parser) known() string {
+	list := []string{"{{instructions}}", "{{nonce}}"}
+	for _, s := range p.t.slots {
+		list = append(list, s.placeholder())
+	}
+	return strings.Join(list, ", ")
+}
+
+// part parses the section of the same name of an embedded part. The part's slots become the template's.
+func (p *parser) part(n node) ([]node, error) {
+	src, err := files.ReadFile("parts/" + n.text + suffix)
+	if err != nil {
+		return nil, problem(p.file, n.line, "parts are data and work", "there is no part %q", n.text)
+	}
+	header, body, line := cutHeader(string(src))
+	part := &template{slots: nil}
+	part.declare(header)
+	for _, s := range part.slots {
+		if _, known := p.t.slot(s.Name); !known {
+			p.t.slots = append(p.t.slots, s)
+		}
+	}
+	for _, s := range cutSections(body, line) {
+		if s.name == p.section {
+			inner := parser{t: p.t, file: "templates/parts/" + n.text + suffix, section: s.name, rest: s.text, line: s.line}
+			return inner.nodes(0)
+		}
+	}
+	return nil, problem(p.file, n.line, "it belongs to the system section", "the part %q has nothing for the section %s", n.text, p.section)
+}

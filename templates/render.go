@@ -1,0 +1,97 @@
+package templates
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// accepts checks the values against the template's slots.
+func (t *template) accepts(data map[string]string, nonce string) error {
+	if nonce == "" || strings.ContainsAny(nonce, "\"<> \t\r\n") {
+		return fmt.Errorf("the nonce %q is not one word of letters and digits", nonce)
+	}
+	for name, v := range data {
+		s, known := t.slot(name)
+		if !known {
+			return fmt.Errorf("there is no slot %q", name)
+		}
+		if !s.Data && strings.ContainsAny(v, "\r\n") {
+			return fmt.Errorf("the value of %s has more than one line", name)
+		}
+	}
+	for _, s := range t.slots {
+		if s.Required && blank(data[s.Name]) {
+			return fmt.Errorf("the slot %s is empty", s.Name)
+		}
+	}
+	return nil
+}
+
+func blank(s string) bool { return strings.TrimSpace(s) == "" }
+
+type renderer struct {
+	t     *template
+	data  map[string]string
+	nonce string
+}
+
+func (t *template) render(data map[string]string, nonce string) Prompt {
+	r := renderer{t, data, nonce}
+	p := Prompt{System: strings.TrimSpace(r.section(system)), Text: r.section(prompt)}
+	if body := t.sections[prompt]; len(body) > 1 && body[0].text == "" && body[1].kind == include {
+		var b strings.Builder
+		r.write(&b, body[1:2])
+		p.Shared = b.Len()
+	}
+	return p
+}
+
+func (r *renderer) section(name string) string {
+	var b strings.Builder
+	r.write(&b, r.t.sections[name])
+	return b.String()
+}
+
+func (r *renderer) write(b *strings.Builder, nodes []node) {
+	for _, n := range nodes {
+		switch n.kind {
+		case text:
+			b.WriteString(n.text)
+		case fence:
+			r.fence(b, n.text)
+		case include:
+			r.write(b, n.body)
+		case cond:
+			if !blank(r.data[n.text]) {
+				r.write(b, n.body)
+			}
+		case value:
+			r.value(b, n.text)
+		}
+	}
+}
+
+func (r *renderer) value(b *strings.Builder, name string) {
+	switch name {
+	case instructions:
+		r.write(b, r.t.sections[instructions])
+	case "nonce":
+		b.WriteString(r.nonce)
+	default:
+		b.WriteString(strings.ToValidUTF8(r.data[name], "\uFFFD"))
+	}
+}
+
+// fence writes a slot's value as it is between two lines that it can't contain: where the value knows the
+// nonce, a longer one is used.
+func (r *renderer) fence(b *strings.Builder, name string) {
+	v := strings.ToValidUTF8(r.data[name], "\uFFFD")
+	nonce := r.nonce
+	for n := 2; strings.Contains(v, nonce); n++ {
+		nonce = r.nonce + "-" + strconv.Itoa(n)
+	}
+	fmt.Fprintf(b, "<data name=%q nonce=%q>\n", name, nonce)
+	b.WriteString(v)
+	fmt.Fprintf(b, "\n</data nonce=%q>", nonce)
+}

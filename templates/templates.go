@@ -1,0 +1,128 @@
+// Package templates holds the prompts that Trellis gives to agents, and the schemas of their answers.
+//
+// A template is a text file, <name>.md.tmpl: a header comment (what for, when used, its slots, one a line:
+// name, required or optional, data or text, meaning), then up to three sections, each begun by a line such
+// as "=== system ===": system (rules of form, for programs that take a system prompt), instructions (what
+// the role is asked to be) and prompt (the frame around both instructions and data). Without any section
+// line the whole file is the prompt section. Placeholders are replaced in one pass:
+//
+//	{{data NAME}}      the slot's value between fences that carry the nonce
+//	{{NAME}}           the value of a text slot, one line; {{nonce}} is always there
+//	{{if NAME}}…{{end}}  what stands between, unless the slot is blank
+//	{{instructions}}   the instructions section
+//	{{include PART}}   the same section of a file in parts/
+//
+// What is put in is never looked at for placeholders, and no value can end its own fence.
+package templates
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+//go:embed *.md.tmpl parts/*.md.tmpl schemas/*.json
+var files embed.FS
+
+const suffix = ".md.tmpl"
+
+// ErrUnknown says that there is no template, or schema, of that name.
+var ErrUnknown = errors.New("no such template")
+
+// Prompt is a rendered template.
+type Prompt struct {
+	System string // rules of form; goes before Text for programs without a system prompt
+	Text   string
+	Shared int // how many bytes at the start of Text are the same in implement, check and debug; 0 for other templates
+}
+
+// Override is what a project puts in the place of the embedded text. Nil parts change nothing.
+type Override struct {
+	Frame        []byte // .trellis/templates/<name>.md.tmpl; the sections it lacks are the embedded ones
+	Instructions []byte // body of .trellis/agents/<role>.md, without front matter: literal text, the instructions section
+}
+
+// Names are the templates that can be rendered and overridden, sorted.
+func Names() []string {
+	list, err := files.ReadDir(".")
+	if err != nil {
+		panic(err) // the embedded root can be read
+	}
+	var names []string
+	for _, e := range list {
+		if name, ok := strings.CutSuffix(e.Name(), suffix); ok {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Render makes the prompt called name. data holds a value for each required slot; optional ones may be
+// missing or blank, keys that are no slots are an error. nonce marks the fences: letters and digits that
+// the authors of the data can't guess, the same for all prompts of a run so that they share a prefix.
+// Values are put in byte for byte; what is no UTF-8 becomes U+FFFD, since a prompt is UTF-8.
+// A fault in the override is a *trellis.Problem; an unknown name is ErrUnknown.
+func Render(name string, data map[string]string, nonce string, o Override) (Prompt, error) {
+	t, err := load(name, o)
+	if err != nil {
+		return Prompt{}, err
+	}
+	if err := t.accepts(data, nonce); err != nil {
+		return Prompt{}, fmt.Errorf("rendering prompt %s: %w", name, err)
+	}
+	return t.render(data, nonce), nil
+}
+
+// Check says what is wrong with an override, with line numbers, before there is anything to render.
+func Check(name string, o Override) error {
+	_, err := load(name, o)
+	return err
+}
+
+// Slot is a place in a template that takes a value.
+type Slot struct {
+	Name     string
+	Required bool
+	Data     bool // put in a fence; otherwise one line of Trellis' own making
+	Meaning  string
+}
+
+// Slots are the slots of a template, those of its parts first, in the order of its header.
+func Slots(name string) ([]Slot, error) {
+	t, err := load(name, Override{})
+	if err != nil {
+		return nil, err
+	}
+	return slices.Clone(t.slots), nil
+}
+
+func load(name string, o Override) (*template, error) {
+	if !slices.Contains(Names(), name) {
+		return nil, fmt.Errorf("%w: %q (there are %s)", ErrUnknown, name, strings.Join(Names(), ", "))
+	}
+	own, err := files.ReadFile(name + suffix)
+	if err != nil {
+		return nil, fmt.Errorf("reading template %s: %w", name, err)
+	}
+	t := &template{sections: map[string][]node{}}
+	if err := t.add("templates/"+name+suffix, string(own), true); err != nil {
+		return nil, err
+	}
+	if o.Frame != nil {
+		if err := t.override(".trellis/templates/"+name+suffix, o.Frame); err != nil {
+			return nil, err
+		}
+	}
+	if o.Instructions != nil {
+		t.sections[instructions] = []node{{kind: text, text: strings.TrimSpace(strings.ToValidUTF8(string(o.Instructions), "\uFFFD")) + "\n"}}
+	}
+	return t, nil
+}
+
+func problem(file string, line int, hint, format string, args ...any) *trellis.Problem {
+	return &trellis.Problem{File: file, Line: line, Message: fmt.Sprintf(format, args...), Hint: hint}
+}
