@@ -1,5 +1,34 @@
 // Package agents runs coding-agent programs: Claude Code, OpenCode, Codex, any command, and a
 // rehearsal that plays a script. An [Agent] takes one request to its end and streams what happens.
+//
+// An agent's program works in a process group of its own with an environment made of an allow list, gets
+// the prompt on standard input and is read line by line. What it prints is kept in the RunDir of the
+// request with the values of *_KEY, *_TOKEN, *_SECRET and *PASSWORD variables masked. When it takes too
+// long, falls silent, uses too much or stays after its result, it is ended; nothing it started is left.
+//
+// # The script of a rehearsal
+//
+// The rehearsal agent reads a YAML file (by default .trellis/rehearsal.yaml) in which every role has a
+// list of calls. The nth call of a role for a task plays the nth entry, the last one again and again.
+//
+//	roles:
+//	  evaluate:
+//	    - when: blockchain              # played only for prompts that contain this; entries whose
+//	      answer: {decision: reject}    # "when" fits go before those without one
+//	    - answer: {decision: accept}    # an object is the answer as JSON, a string is text
+//	  implement:
+//	    - sleep: 1s                     # before anything else
+//	      files: {calc/calc.go: "…"}    # written into the working directory
+//	      run: ["gofmt -w calc"]        # shell commands there, after the files; a failing one ends the call
+//	      answer: Wrote the calculator.
+//	  check:
+//	    - exit: 3                       # fails as a program that exits so does, after all of the above
+//	  accept:
+//	    - fail: {code: rate_limited, detail: slow down, resume_at: 2026-01-02T15:04:05Z}
+//
+// Files and commands are for permission edit and full. Which call of its role a request is follows from a
+// list in the task's run folder, by the folder of its activity: a call that was killed and is
+// entered again plays the same entry.
 package agents
 
 import (
@@ -13,7 +42,7 @@ import (
 // Agent runs one request at a time per call; an Agent may be used by several goroutines at once.
 //
 // Run returns when the agent's process and everything it started are gone. emit, which may be nil, is
-// called from one goroutine, in order, for every event as it comes. A run that did not do its work is a
+// called by one goroutine at a time, in order, for every event as it comes. A run that did not do its work is a
 // *flow.Failure with one of the codes agent_missing, agent_auth, agent_exit, agent_signal,
 // agent_protocol, empty_output, timeout_wall, timeout_idle, rate_limited, context_overflow or
 // budget_*; next to it the Result may still be set (session and usage so far). When ctx ends, the
@@ -42,7 +71,7 @@ type Request struct {
 type Limits struct {
 	Wall    time.Duration // from start to end
 	Idle    time.Duration // without an event
-	Tokens  int64         // input and output of this run
+	Tokens  int64         // all tokens of this run, cached ones too
 	CostUSD float64
 }
 
@@ -75,5 +104,5 @@ const (
 	EventTool    EventKind = "tool"
 	EventUsage   EventKind = "usage"
 	EventNotice  EventKind = "notice"
-	EventResult  EventKind = "result" // the last one; the program may hang after it
+	EventResult  EventKind = "result" // the last one of a run that did its work
 )

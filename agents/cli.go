@@ -1,0 +1,160 @@
+package agents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os/exec"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// cli is an agent that is a program.
+type cli struct {
+	o     Options
+	begin func(Request) (*start, error)
+}
+
+// start is how a program is started for one request, and how to read it.
+type start struct {
+	argv   []string
+	env    []string // the whole environment
+	stdin  string
+	reader reader
+}
+
+// reader makes sense of what a program prints.
+type reader interface {
+	// line takes one line of standard output and fills t. It reports whether it was an event.
+	line(line string, t *tally) bool
+	// end is called once, when the program is gone. What it returns goes before the general rules:
+	// a signal, an exit code, no result, nothing said.
+	end(t *tally, stderr string) *flow.Failure
+}
+
+func (c *cli) Run(ctx context.Context, r Request, emit func(Event)) (*Result, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	s, err := c.begin(r)
+	if err != nil {
+		return nil, err
+	}
+	logs, err := openLogs(r.RunDir, secrets(s.env))
+	if err != nil {
+		return nil, err
+	}
+	within, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	t := &tally{emit: emit, watch: newWatch(r.Limits, c.o.grace(), end)}
+	out := &lines{redact: logs.redact, log: logs.stream, take: func(line string) {
+		if s.reader.line(line, t) {
+			t.watch.alive()
+		}
+	}}
+	exit, err := proc.Run(within, proc.Command{
+		Argv: s.argv, Dir: r.Dir, Env: s.env, Stdin: strings.NewReader(s.stdin), Stdout: out, Stderr: logs.mask,
+		Marker: r.Marker, Interrupt: true,
+	})
+	t.watch.stop()
+	if err == nil || errors.Is(err, errHung) {
+		err = errors.Join(err, out.end())
+	}
+	err = errors.Join(err, logs.close())
+	return c.outcome(r, t, s, ending{Result: exit, stderr: logs.tail.String()}, err)
+}
+
+// ending is how a program ended.
+type ending struct {
+	proc.Result
+	stderr string
+}
+
+func (e ending) String() string {
+	how := fmt.Sprintf("exit %d", e.Code)
+	if e.Signal != "" {
+		how = e.Signal
+	}
+	if said := lastLines(e.stderr); said != "" {
+		how += ": " + said
+	}
+	return how
+}
+
+// outcome is what Run returns, given that proc.Run returned err.
+func (c *cli) outcome(r Request, t *tally, s *start, e ending, err error) (*Result, error) {
+	t.result.Usage.Seconds = e.Seconds
+	if t.result.Session == "" {
+		t.result.Session = r.Session
+	}
+	var stopped *flow.Failure
+	hung := errors.Is(err, errHung)
+	switch {
+	case err == nil || hung:
+	case errors.As(err, &stopped) && t.done && !overspending(stopped):
+		hung = true // its time was up only after it had given its result
+	case stopped != nil:
+		return &t.result, t.stopped(stopped, e)
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist) && e.Code == proc.CodeNotFound:
+		return nil, fail(trellis.AgentMissing, "%s", err)
+	default:
+		return &t.result, err
+	}
+	if f := t.verdict(r, s.reader.end(t, e.stderr), e, hung); f != nil {
+		return &t.result, f
+	}
+	t.event(Event{Kind: EventResult, Text: t.result.Text})
+	return &t.result, nil
+}
+
+func overspending(f *flow.Failure) bool {
+	return f.Code == string(trellis.BudgetTokens) || f.Code == string(trellis.BudgetCost)
+}
+
+// stopped is the failure of a run that the watch ended: what the program said itself tells more than
+// that it fell silent.
+func (t *tally) stopped(why *flow.Failure, e ending) error {
+	switch {
+	case overspending(why):
+		return why
+	case t.failure != nil:
+		return t.failure
+	case t.waiting != nil:
+		return t.waiting
+	}
+	if said := lastLines(e.stderr); said != "" {
+		why.Detail += "; it said last: " + said
+	}
+	return why
+}
+
+// verdict is what is wrong with a run that came to its end; nil when it did its work.
+func (t *tally) verdict(r Request, own *flow.Failure, e ending, hung bool) *flow.Failure {
+	switch {
+	case t.failure != nil:
+		return t.failure
+	case own != nil:
+		return own
+	case e.Signal != "" && !hung:
+		return fail(trellis.AgentSignal, "%s", e)
+	case e.Code != 0 && !hung:
+		return fail(trellis.AgentExit, "%s", e)
+	case !t.done:
+		return fail(trellis.AgentProtocol, "the program ended without a result; %s", e)
+	case r.Role.Permission() != trellis.PermitEdit && t.result.Answer == nil && strings.TrimSpace(t.result.Text) == "":
+		return fail(trellis.EmptyOutput, "the program ended well but said nothing; %s", e)
+	}
+	return nil
+}
+
+// prompt is what goes to the standard input of a program without a system prompt of its own.
+func (r Request) prompt() string {
+	if r.System == "" {
+		return strings.ToValidUTF8(r.Prompt, "\uFFFD")
+	}
+	return strings.ToValidUTF8(r.System+"\n\n"+r.Prompt, "\uFFFD")
+}

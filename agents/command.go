@@ -1,0 +1,151 @@
+package agents
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// Command is an agent of the project's own: any program that reads a prompt from standard input.
+//
+// With output text, the default, its standard output is the answer and exit 0 means that it did its
+// work; every line counts as an event for limits.idle. With output events it prints JSON objects, one a
+// line, with the fields of [Event], and more for two types:
+//
+//	{"type": "result", "text": "…", "answer": {…}, "session": "…", "stop": "…"}
+//	{"type": "error", "code": "rate_limited", "text": "…", "resume_at": "2026-01-02T15:04:05Z"}
+//
+// Without a result the last text is the answer. The code of an error is one of those that [Agent] names;
+// without one it is agent_exit. Other lines are kept in stream.jsonl and mean nothing.
+//
+// There is no sandbox and no permission but what the program makes of its role.
+type Command struct {
+	Argv   []string // a relative program path starts at the main checkout
+	Env    map[string]string
+	Output string // text or events
+}
+
+func newCommand(c Command, o Options) *cli {
+	return &cli{o: o, begin: func(r Request) (*start, error) {
+		path, err := o.find(c.Argv[0])
+		if err != nil {
+			return nil, fail(trellis.AgentMissing, "%s", err)
+		}
+		own := Request{Env: slices.Clone(r.Env)}
+		for name, value := range c.Env {
+			own.Env = append(own.Env, name+"="+value)
+		}
+		s := &start{argv: slices.Concat([]string{path}, c.Argv[1:]), stdin: r.prompt(), reader: &commandEvents{}}
+		s.env = o.environ(nil, nil, nil, own)
+		if c.Output != "events" {
+			s.reader = &commandText{}
+		}
+		return s, nil
+	}}
+}
+
+// commandText reads a program whose whole output is the answer.
+type commandText struct {
+	text strings.Builder
+	cut  bool
+}
+
+// maxAnswer is the longest answer in words.
+const maxAnswer = 8 << 20
+
+func (c *commandText) line(line string, t *tally) bool {
+	if c.text.Len()+len(line) > maxAnswer {
+		c.cut = true
+		return true
+	}
+	c.text.WriteString(line)
+	c.text.WriteByte('\n')
+	t.text(line)
+	return true
+}
+
+func (c *commandText) end(t *tally, _ string) *flow.Failure {
+	t.result.Text = strings.TrimRight(c.text.String(), "\n")
+	t.result.ToolCalls = -1
+	t.done = true
+	if c.cut {
+		return fail(trellis.AgentProtocol, "the answer is longer than %d MiB", maxAnswer>>20)
+	}
+	return nil
+}
+
+// commandEvents reads a program that prints events.
+type commandEvents struct {
+	used bool // a tool was reported
+}
+
+func (c *commandEvents) line(line string, t *tally) bool {
+	var e struct {
+		Event
+		Input    json.RawMessage `json:"input"`
+		Answer   json.RawMessage `json:"answer"`
+		Stop     string          `json:"stop"`
+		Code     trellis.Code    `json:"code"`
+		ResumeAt time.Time       `json:"resume_at"`
+	}
+	if json.Unmarshal([]byte(line), &e) != nil {
+		return false
+	}
+	switch e.Kind {
+	case EventSession:
+		t.session(e.Session)
+	case EventText:
+		t.text(e.Text)
+	case EventTool:
+		c.used = true
+		t.tool(e.Tool, e.Input)
+	case EventUsage:
+		if e.Usage != nil {
+			t.usage(*e.Usage)
+		}
+	case EventNotice:
+		t.notice(e.Text)
+	case EventResult:
+		c.result(e.Text, e.Answer, t)
+		t.session(e.Session)
+		t.finished(e.Stop)
+	case "error":
+		t.failure = commandFailure(e.Code, e.Text, e.ResumeAt)
+	default:
+		return false
+	}
+	return true
+}
+
+func (c *commandEvents) result(text string, answer json.RawMessage, t *tally) {
+	if text != "" {
+		t.result.Text = text
+	}
+	if len(answer) > 0 && string(answer) != "null" {
+		t.result.Answer = answer
+	}
+}
+
+func (c *commandEvents) end(t *tally, _ string) *flow.Failure {
+	t.done = true
+	if !c.used {
+		t.result.ToolCalls = -1
+	}
+	return nil
+}
+
+// commandFailure is the failure a program reports of itself; codes that are not an agent's are not believed.
+func commandFailure(code trellis.Code, text string, resume time.Time) *flow.Failure {
+	switch code {
+	case trellis.RateLimited:
+		return limited(resume, text)
+	case trellis.AgentAuth, trellis.AgentMissing, trellis.AgentProtocol, trellis.ContextOverflow, trellis.EmptyOutput,
+		trellis.BudgetTokens, trellis.BudgetCost, trellis.TimeoutIdle, trellis.TimeoutWall:
+		return fail(code, "%s", text)
+	}
+	return fail(trellis.AgentExit, "%s", text)
+}

@@ -1,0 +1,106 @@
+package agents
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/proc"
+)
+
+// commonEnv are the variables that every agent gets. What else one needs its adapter adds.
+var commonEnv = []string{
+	"PATH", "HOME", "LANG", "LANGUAGE", "LC_*", "TERM", "TMPDIR", "TZ", "USER", "LOGNAME", "SHELL",
+	"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
+	"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS",
+}
+
+// environ is the environment of an agent: of base what is allowed, defaults where base has no value of
+// its own, what the adapter fixes, and last what the request asks for.
+func (o Options) environ(allow, defaults, fixed []string, r Request) []string {
+	env := proc.Environ(o.Environ, slices.Concat(commonEnv, allow))
+	extra := slices.Clone(fixed)
+	for _, d := range defaults {
+		if name, _, _ := strings.Cut(d, "="); lookup(env, name) == "" {
+			extra = append(extra, d)
+		}
+	}
+	return proc.Environ(nil, nil, slices.Concat(env, extra, r.Env)...)
+}
+
+// lookup is the value of a variable; the last one wins.
+func lookup(env []string, name string) string {
+	for _, e := range slices.Backward(env) {
+		if value, ok := strings.CutPrefix(e, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// secrets are the values in env that must not be kept in a file.
+func secrets(env []string) []string {
+	var values []string
+	for _, e := range env {
+		name, value, _ := strings.Cut(e, "=")
+		name = strings.ToUpper(name)
+		for _, end := range []string{"_KEY", "_TOKEN", "_SECRET", "PASSWORD"} {
+			if strings.HasSuffix(name, end) && value != "" {
+				values = append(values, value)
+			}
+		}
+	}
+	return values
+}
+
+// find is the path of a program, in the PATH of Environ. One with a slash is relative to Root.
+func (o Options) find(program string) (string, error) {
+	if strings.Contains(program, "/") {
+		if !filepath.IsAbs(program) {
+			program = filepath.Join(o.Root, program)
+		}
+		return program, runnable(program)
+	}
+	for _, dir := range filepath.SplitList(lookup(o.Environ, "PATH")) {
+		path := filepath.Join(dir, program)
+		if filepath.IsAbs(path) && runnable(path) == nil {
+			return path, nil
+		}
+	}
+	return "", &exec.Error{Name: program, Err: exec.ErrNotFound}
+}
+
+func runnable(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if info.IsDir() || info.Mode()&0o111 == 0 {
+		return &os.PathError{Op: "exec", Path: path, Err: os.ErrPermission}
+	}
+	return nil
+}
+
+// home is a folder named by a variable, or else one below the home folder.
+func (o Options) home(variable string, below ...string) string {
+	if dir := lookup(o.Environ, variable); dir != "" {
+		return dir
+	}
+	return filepath.Join(append([]string{lookup(o.Environ, "HOME")}, below...)...)
+}
+
+// namesIn are what the first group of rule matches in a file, such as the variables that a config names.
+func namesIn(file string, rule *regexp.Regexp) []string {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, m := range rule.FindAllSubmatch(data, -1) {
+		names = append(names, string(m[1]))
+	}
+	return names
+}

@@ -1,0 +1,66 @@
+package agents
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Options is what agents may use. It is read only.
+type Options struct {
+	Environ  []string           // KEY=VALUE: agents get the part of it that they need, and programs are looked up in its PATH
+	Root     string             // the main checkout, where relative program paths start
+	Commands map[string]Command // the project's own agents; one with the name of a built-in agent takes its place
+	Script   string             // what rehearsal plays; empty: .trellis/rehearsal.yaml below Root
+	Grace    time.Duration      // how long a program may stay after its result; 0 is 10 s
+}
+
+// Names of the built-in agents.
+const (
+	Claude    = "claude"
+	Codex     = "codex"
+	OpenCode  = "opencode"
+	Rehearsal = "rehearsal"
+)
+
+// ErrUnknown says that there is no agent of that name.
+var ErrUnknown = errors.New("unknown agent")
+
+// New is the agent of that name. It starts nothing and looks for no program; see [Check].
+func New(name string, o Options) (Agent, error) {
+	if c, ok := o.Commands[name]; ok {
+		if len(c.Argv) == 0 || c.Argv[0] == "" {
+			return nil, fmt.Errorf("agent %s has no command", name)
+		}
+		return newCommand(c, o), nil
+	}
+	switch name {
+	case Rehearsal:
+		return rehearsal{o}, nil
+	}
+	return nil, fmt.Errorf("%w %q: there are %s", ErrUnknown, name, strings.Join(o.names(), ", "))
+}
+
+func (o Options) names() []string {
+	names := append([]string{Claude, Codex, OpenCode, Rehearsal}, slices.Collect(maps.Keys(o.Commands))...)
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func (o Options) grace() time.Duration {
+	if o.Grace > 0 {
+		return o.Grace
+	}
+	return 10 * time.Second
+}
+
+func (o Options) script() string {
+	if o.Script != "" {
+		return o.Script
+	}
+	return filepath.Join(o.Root, ".trellis", "rehearsal.yaml")
+}

@@ -1,0 +1,204 @@
+package agents
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// rehearsal plays a script instead of asking a model.
+type rehearsal struct{ o Options }
+
+// notAModel is said before every call.
+const notAModel = "rehearsal: no model is involved, this plays a script"
+
+func (p rehearsal) Run(ctx context.Context, r Request, emit func(Event)) (*Result, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	c, err := p.call(r)
+	if err != nil {
+		return nil, err
+	}
+	env := p.o.environ(nil, nil, nil, r)
+	logs, err := openLogs(r.RunDir, secrets(env))
+	if err != nil {
+		return nil, err
+	}
+	within, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	keep := json.NewEncoder(logs.stream)
+	t := &tally{watch: newWatch(r.Limits, p.o.grace(), end), emit: func(e Event) {
+		keep.Encode(e) //nolint:errcheck // close tells
+		if emit != nil {
+			emit(e)
+		}
+	}}
+	began := time.Now()
+	t.notice(notAModel)
+	err = p.play(within, r, c, env, t, logs)
+	t.watch.stop()
+	t.result.Usage.Seconds = time.Since(began).Seconds()
+	if err == nil {
+		t.event(Event{Kind: EventResult, Text: t.result.Text})
+	}
+	return &t.result, errors.Join(err, logs.close())
+}
+
+// play does what a call says, in the order of the docs: wait, write, run, answer, fail.
+func (p rehearsal) play(ctx context.Context, r Request, c *scriptCall, env []string, t *tally, logs *logs) error {
+	if err := pause(ctx, c.Sleep); err != nil {
+		return err
+	}
+	if c.works() && r.Permission != trellis.PermitEdit && r.Permission != trellis.PermitFull {
+		return fmt.Errorf("%s: a call of role %s writes files or runs commands, which its permission %q does not allow", p.o.script(), r.Role, r.Permission)
+	}
+	for _, path := range slices.Sorted(maps.Keys(c.Files)) {
+		t.tool("write", json.RawMessage(quoted(path)))
+		if err := writeInside(r.Dir, path, c.Files[path]); err != nil {
+			return err
+		}
+	}
+	for _, script := range c.Run {
+		t.tool("run", json.RawMessage(quoted(script)))
+		exit, err := proc.Run(ctx, proc.Command{Argv: proc.Shell(script), Dir: r.Dir, Env: env, Stdout: logs.mask, Stderr: logs.mask, Marker: r.Marker, Interrupt: true})
+		if err != nil {
+			return err
+		}
+		if exit.Code != 0 {
+			return fail(trellis.AgentExit, "%q of the script ended with %s", script, ending{exit, logs.tail.String()})
+		}
+	}
+	return p.answer(r, c, t)
+}
+
+func (p rehearsal) answer(r Request, c *scriptCall, t *tally) error {
+	text, answer, err := c.said()
+	if err != nil {
+		return fmt.Errorf("%s: %w", p.o.script(), err)
+	}
+	t.text(text)
+	t.result.Answer, t.result.Stop, t.done = answer, "end", true
+	if c.Fail != nil {
+		return commandFailure(c.Fail.Code, c.Fail.Detail, c.Fail.ResumeAt)
+	}
+	if f := t.verdict(r, nil, ending{Result: proc.Result{Code: c.Exit}}, false); f != nil {
+		return f
+	}
+	return nil
+}
+
+// call is what the script says for this request.
+func (p rehearsal) call(r Request) (*scriptCall, error) {
+	s, err := readScript(p.o.script())
+	if err != nil {
+		return nil, err
+	}
+	calls := s.fitting(r.Role, r.Prompt)
+	if len(calls) == 0 {
+		return nil, fmt.Errorf("%s: no call of role %s fits the prompt", p.o.script(), r.Role)
+	}
+	n, err := callNumber(r)
+	if err != nil {
+		return nil, err
+	}
+	return &calls[min(n, len(calls))-1], nil
+}
+
+// callNumber is how often the role was called for this task, this call included. The list of calls is
+// kept in the task's run folder: a call that is entered again after a crash finds itself in it and keeps
+// its number. Requests that belong to no task are always the first.
+func callNumber(r Request) (int, error) {
+	task := lookup(r.Env, "TRELLIS_TASK_DIR")
+	call, err := filepath.Rel(task, filepath.Dir(r.RunDir)) // the folder of the activity; below it is one for each entry
+	if task == "" || err != nil || !filepath.IsLocal(call) {
+		return 1, nil
+	}
+	file := filepath.Join(task, "run", "rehearsal")
+	entry := string(r.Role) + "\t" + filepath.ToSlash(call)
+	n, there, err := position(file, entry)
+	if err != nil || there {
+		return n, err
+	}
+	if err := appendLine(file, entry); err != nil {
+		return 0, err
+	}
+	n, _, err = position(file, entry)
+	return n, err
+}
+
+// position counts the different entries of a role up to the one given.
+func position(file, entry string) (n int, there bool, err error) {
+	data, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return 0, false, fmt.Errorf("counting the calls of a role: %w", err)
+	}
+	role, _, _ := strings.Cut(entry, "\t")
+	seen := map[string]bool{}
+	for line := range strings.Lines(string(data)) {
+		line = strings.TrimSuffix(line, "\n")
+		if strings.HasPrefix(line, role+"\t") {
+			seen[line] = true
+		}
+		if line == entry {
+			return len(seen), true, nil
+		}
+	}
+	return len(seen) + 1, false, nil
+}
+
+// appendLine adds a line in one write, so that several processes may do it at once.
+func appendLine(file, line string) (err error) {
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return fmt.Errorf("counting the calls of a role: %w", err)
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return fmt.Errorf("counting the calls of a role: %w", err)
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if _, err := f.WriteString(line + "\n"); err != nil {
+		return fmt.Errorf("counting the calls of a role: %w", err)
+	}
+	return nil
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// writeInside writes a file below dir, through no link that leads out of it.
+func writeInside(dir, path, content string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	defer root.Close()
+	if err := root.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	if err := root.WriteFile(path, []byte(content), 0o644); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	return nil
+}

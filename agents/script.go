@@ -1,0 +1,92 @@
+package agents
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// script is what rehearsal plays; the package comment describes it.
+type script struct {
+	Roles map[trellis.Role][]scriptCall `yaml:"roles"`
+}
+
+// scriptCall is what happens at one call of a role.
+type scriptCall struct {
+	When   string            `yaml:"when"`
+	Sleep  time.Duration     `yaml:"sleep"`
+	Files  map[string]string `yaml:"files"`
+	Run    []string          `yaml:"run"`
+	Answer any               `yaml:"answer"`
+	Exit   int               `yaml:"exit"`
+	Fail   *scriptFailure    `yaml:"fail"`
+}
+
+type scriptFailure struct {
+	Code     trellis.Code `yaml:"code"`
+	Detail   string       `yaml:"detail"`
+	ResumeAt time.Time    `yaml:"resume_at"`
+}
+
+func readScript(path string) (*script, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading the script of the rehearsal: %w", err)
+	}
+	d := yaml.NewDecoder(bytes.NewReader(data))
+	d.KnownFields(true)
+	var s script
+	if err := d.Decode(&s); err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("reading the script of the rehearsal %s: %w", path, err)
+	}
+	return &s, nil
+}
+
+// fitting are the calls of a role that a prompt is meant for: those whose `when` it contains, or when
+// there are none those without one.
+func (s *script) fitting(role trellis.Role, prompt string) []scriptCall {
+	var named, plain []scriptCall
+	for _, c := range s.Roles[role] {
+		switch {
+		case c.When == "":
+			plain = append(plain, c)
+		case strings.Contains(prompt, c.When):
+			named = append(named, c)
+		}
+	}
+	if named != nil {
+		return named
+	}
+	return plain
+}
+
+func (c *scriptCall) works() bool { return len(c.Files) > 0 || len(c.Run) > 0 }
+
+// said is the answer: text as it is, anything else as JSON.
+func (c *scriptCall) said() (string, json.RawMessage, error) {
+	if c.Answer == nil {
+		return "", nil, nil
+	}
+	if text, ok := c.Answer.(string); ok {
+		return text, nil, nil
+	}
+	answer, err := json.Marshal(c.Answer)
+	if err != nil {
+		return "", nil, fmt.Errorf("an answer has no JSON form: %w", err)
+	}
+	return string(answer), answer, nil
+}
+
+func quoted(s string) []byte {
+	b, _ := json.Marshal(s) // a string always has a JSON form
+	return b
+}

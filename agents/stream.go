@@ -1,0 +1,121 @@
+package agents
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/proc"
+)
+
+const (
+	maxLine = 16 << 20  // a longer line is cut: no event is that long
+	maxLog  = 128 << 20 // of a file in RunDir; what comes after is not kept
+)
+
+// logs are the files of a run: all that the program printed, secrets masked.
+type logs struct {
+	redact *proc.Redactor
+	stream io.WriteCloser // stream.jsonl
+	stderr io.WriteCloser // stderr.log
+	tail   *proc.Capped   // the last of stderr
+	mask   io.WriteCloser // where stderr is written to
+}
+
+func openLogs(dir string, secrets []string) (*logs, error) {
+	l := &logs{redact: proc.NewRedactor(secrets), tail: proc.NewCapped(16 << 10)}
+	var err error
+	if l.stream, err = openLog(filepath.Join(dir, "stream.jsonl")); err != nil {
+		return nil, err
+	}
+	if l.stderr, err = openLog(filepath.Join(dir, "stderr.log")); err != nil {
+		l.stream.Close()
+		return nil, err
+	}
+	l.mask = l.redact.Writer(io.MultiWriter(l.stderr, l.tail))
+	return l, nil
+}
+
+func (l *logs) close() error {
+	var first error
+	for _, c := range []io.Closer{l.mask, l.stream, l.stderr} {
+		if err := c.Close(); err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// logFile keeps up to maxLog bytes.
+type logFile struct {
+	*os.File
+	size int
+}
+
+func openLog(path string) (*logFile, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("keeping the agent's output: %w", err)
+	}
+	return &logFile{File: f}, nil
+}
+
+func (f *logFile) Write(data []byte) (int, error) {
+	keep := data[:min(len(data), maxLog-f.size)]
+	n, err := f.File.Write(keep)
+	f.size += n
+	if err != nil {
+		return n, fmt.Errorf("keeping the agent's output: %w", err)
+	}
+	return len(data), nil
+}
+
+// lines cuts what a program prints into lines, masks secrets, keeps it, and hands it on.
+type lines struct {
+	redact *proc.Redactor
+	log    io.Writer
+	take   func(line string) // a line without its end, valid UTF-8
+	rest   []byte
+}
+
+func (l *lines) Write(data []byte) (int, error) {
+	n := len(data)
+	for {
+		end := bytes.IndexByte(data, '\n')
+		if end < 0 {
+			l.keep(data)
+			return n, nil
+		}
+		l.keep(data[:end])
+		if err := l.flush(); err != nil {
+			return 0, err
+		}
+		data = data[end+1:]
+	}
+}
+
+func (l *lines) keep(data []byte) {
+	l.rest = append(l.rest, data[:min(len(data), maxLine-len(l.rest))]...)
+}
+
+// flush hands on the line that is being read.
+func (l *lines) flush() error {
+	line := l.redact.String(strings.ToValidUTF8(string(l.rest), "\uFFFD"))
+	l.rest = l.rest[:0]
+	if _, err := io.WriteString(l.log, line+"\n"); err != nil {
+		return err
+	}
+	l.take(strings.TrimSuffix(line, "\r"))
+	return nil
+}
+
+// end hands on a last line that was not ended.
+func (l *lines) end() error {
+	if len(l.rest) == 0 {
+		return nil
+	}
+	return l.flush()
+}

@@ -1,0 +1,98 @@
+package agents
+
+import (
+	"encoding/json"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// tally is what is known about a run so far. A reader fills it from what the program prints.
+type tally struct {
+	result  Result
+	emit    func(Event)
+	watch   *watch
+	done    bool          // the program said that it is done
+	failure *flow.Failure // the program said what went wrong
+	waiting *flow.Failure // why the program is silent, when it said so before it fell silent
+}
+
+func (t *tally) event(e Event) {
+	if t.emit != nil {
+		t.emit(e)
+	}
+}
+
+func (t *tally) session(id string) {
+	if id == "" || id == t.result.Session {
+		return
+	}
+	t.result.Session = id
+	t.event(Event{Kind: EventSession, Session: id})
+}
+
+func (t *tally) text(s string) {
+	if strings.TrimSpace(s) == "" {
+		return
+	}
+	t.result.Text = s
+	t.event(Event{Kind: EventText, Text: s})
+}
+
+func (t *tally) tool(name string, input json.RawMessage) {
+	t.result.ToolCalls = max(t.result.ToolCalls, 0) + 1
+	t.event(Event{Kind: EventTool, Tool: name, Input: brief(input)})
+}
+
+// usage takes the running total of the run and ends a run that crossed its limits.
+func (t *tally) usage(u trellis.Usage) {
+	t.result.Usage = u
+	t.event(Event{Kind: EventUsage, Usage: &u})
+	t.watch.spent(u)
+}
+
+func (t *tally) notice(s string) { t.event(Event{Kind: EventNotice, Text: s}) }
+
+// finished says that nothing more is expected of the program but its exit.
+func (t *tally) finished(stop string) {
+	t.result.Stop = stop
+	if !t.done {
+		t.done = true
+		t.watch.result()
+	}
+}
+
+// goesOn takes back finished: the program works on.
+func (t *tally) goesOn() {
+	if t.done {
+		t.done = false
+		t.watch.resumed()
+	}
+}
+
+// brief is a tool's input on one line, shortened. Of an object with one telling value it is that value.
+func brief(input json.RawMessage) string {
+	const most = 200
+	s := string(input)
+	var object map[string]json.RawMessage
+	if json.Unmarshal(input, &object) == nil {
+		for _, key := range []string{"command", "cmd", "file_path", "filePath", "path", "pattern", "query", "url"} {
+			var value string
+			if json.Unmarshal(object[key], &value) == nil && value != "" {
+				s = value
+				break
+			}
+		}
+	}
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) <= most {
+		return s
+	}
+	cut := most
+	for !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut] + "…"
+}

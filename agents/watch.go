@@ -1,0 +1,100 @@
+package agents
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// errHung ends a program that stays although it has given its result.
+var errHung = errors.New("the program went on after its result")
+
+// watch ends a run that takes too long, falls silent, uses too much, or stays after its result.
+type watch struct {
+	limits Limits
+	grace  time.Duration
+	end    context.CancelCauseFunc
+
+	mu    sync.Mutex
+	wall  *time.Timer
+	idle  *time.Timer
+	after *time.Timer
+}
+
+func newWatch(limits Limits, grace time.Duration, end context.CancelCauseFunc) *watch {
+	w := &watch{limits: limits, grace: grace, end: end}
+	if limits.Wall > 0 {
+		w.wall = time.AfterFunc(limits.Wall, func() {
+			end(fail(trellis.TimeoutWall, "the agent took longer than %s", limits.Wall))
+		})
+	}
+	if limits.Idle > 0 {
+		w.idle = time.AfterFunc(limits.Idle, func() {
+			end(fail(trellis.TimeoutIdle, "the agent sent no event for %s", limits.Idle))
+		})
+	}
+	return w
+}
+
+// alive is called for every event.
+func (w *watch) alive() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.idle != nil && w.after == nil {
+		w.idle.Reset(w.limits.Idle)
+	}
+}
+
+// result begins the time a program has to end after it said that it is done.
+func (w *watch) result() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.idle != nil {
+		w.idle.Stop()
+	}
+	w.after = time.AfterFunc(w.grace, func() { w.end(errHung) })
+}
+
+// resumed takes result back.
+func (w *watch) resumed() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.after != nil {
+		w.after.Stop()
+		w.after = nil
+	}
+	if w.idle != nil {
+		w.idle.Reset(w.limits.Idle)
+	}
+}
+
+func (w *watch) spent(u trellis.Usage) {
+	if f := overspent(w.limits, u); f != nil {
+		w.end(f)
+	}
+}
+
+// overspent is the failure of a run that used u, nil when that is within its limits.
+func overspent(l Limits, u trellis.Usage) *flow.Failure {
+	switch {
+	case l.Tokens > 0 && u.Tokens() > l.Tokens:
+		return fail(trellis.BudgetTokens, "%d tokens used of %d", u.Tokens(), l.Tokens)
+	case l.CostUSD > 0 && u.CostUSD != nil && *u.CostUSD > l.CostUSD:
+		return fail(trellis.BudgetCost, "$%.2f spent of $%.2f", *u.CostUSD, l.CostUSD)
+	}
+	return nil
+}
+
+func (w *watch) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range []*time.Timer{w.wall, w.idle, w.after} {
+		if t != nil {
+			t.Stop()
+		}
+	}
+}
