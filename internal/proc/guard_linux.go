@@ -1,0 +1,46 @@
+package proc
+
+import (
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// adoptOrphans makes every descendant that loses its parent a child of this process.
+func adoptOrphans() error { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
+
+func workerAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
+
+// followGuard has nothing to do: the kernel kills us with the guard.
+func followGuard(ID) error { return nil }
+
+// ownPath is the file of this program. If that was replaced or removed since it was started, it is
+// the one that runs.
+func ownPath() (string, error) {
+	const running = "/proc/self/exe"
+	a, err := os.Stat(running)
+	if err != nil {
+		return "", err
+	}
+	path, err := os.Executable()
+	if err != nil {
+		return running, nil
+	}
+	if b, err := os.Stat(path); err != nil || !os.SameFile(a, b) {
+		return running, nil
+	}
+	return path, nil
+}
+
+// endDescendants kills everything that came from this process, until it has no children: the
+// orphans of what is killed become children in turn.
+func endDescendants() {
+	root := map[int]bool{os.Getpid(): true}
+	for end := time.Now().Add(sweepTime); !reapDead() && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		for _, i := range descendants(processes(), root) {
+			unix.Kill(i.id.PID, syscall.SIGKILL)
+		}
+	}
+}

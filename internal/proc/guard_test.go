@@ -1,0 +1,225 @@
+package proc_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/proc"
+)
+
+// guarded is a command under guard. What its worker does: exit N; signal: wait for one; die; tools: run
+// tree until a signal comes; again: do it all a second time inside.
+func guarded(args []string) int {
+	worker, code, err := proc.Guard()
+	if err != nil {
+		fmt.Println(err)
+		return 99
+	}
+	if !worker {
+		return code
+	}
+	switch args[0] {
+	case "exit":
+		n, _ := strconv.Atoi(args[1])
+		return n
+	case "die":
+		syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {}
+	case "tools":
+		return work()
+	case "nested":
+		return nested()
+	case "orphans":
+		return orphans()
+	}
+	return 98
+}
+
+func work() int {
+	ctx, stop := proc.SignalContext(context.Background())
+	defer stop()
+	g, ok := proc.Guarded()
+	fmt.Println("guard", g.PID)
+	fmt.Println("worker", os.Getpid())
+	if !ok || g.PID != os.Getppid() {
+		return 97
+	}
+	c := play("tree")
+	c.Stdout, c.Marker = os.Stdout, marker("guard")
+	proc.Run(ctx, c)
+	var e *proc.SignalError
+	if errors.As(context.Cause(ctx), &e) {
+		fmt.Println(e)
+		return e.Code()
+	}
+	return 96
+}
+
+// nested starts another command of the kind with the environment as it is: that has a guard of its own.
+func nested() int {
+	cmd := exec.Command(os.Args[0], "exit", "0")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		fmt.Println(err, string(out))
+		return 95
+	}
+	return 0
+}
+
+// orphans leaves a process that lost its parent and died: the guard waits for it.
+func orphans() int {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = roleEnviron("orphan")
+	out, err := cmd.Output()
+	if err != nil {
+		return 94
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(out)))
+	if err != nil {
+		return 93
+	}
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if syscall.Kill(pid, 0) == syscall.ESRCH { // not a zombie either
+			return 0
+		}
+	}
+	return 92
+}
+
+// orphan leaves a child and names it.
+func orphan([]string) int {
+	cmd := exec.Command("sleep", "0.1")
+	if cmd.Start() != nil {
+		return 1
+	}
+	fmt.Println(cmd.Process.Pid)
+	return 0
+}
+
+// startGuarded starts a guarded command outside of this package.
+func startGuarded(t *testing.T, args ...string) (*exec.Cmd, *lines) {
+	t.Helper()
+	out := newLines()
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = roleEnviron("guarded")
+	cmd.Stdout, cmd.Stderr = out, os.Stderr
+	cmd.WaitDelay = time.Second // tools that were left would hold the pipe
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill() })
+	return cmd, out
+}
+
+func TestGuardPassesTheExitCodeOn(t *testing.T) {
+	tests := []struct {
+		args []string
+		want int
+	}{
+		{[]string{"exit", "0"}, 0},
+		{[]string{"exit", "7"}, 7},
+		{[]string{"die"}, 137},
+		{[]string{"nested"}, 0},
+		{[]string{"orphans"}, 0},
+	}
+	for _, tt := range tests {
+		cmd, out := startGuarded(t, tt.args...)
+		cmd.Wait()
+		if got := cmd.ProcessState.ExitCode(); got != tt.want {
+			t.Errorf("%v: got code %d, want %d; output %q", tt.args, got, tt.want, rest(out))
+		}
+	}
+}
+
+func TestGuardPassesSignalsOn(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		cmd, out := startGuarded(t, "tools")
+		pids := out.pids(t)
+		cmd.Process.Signal(sig)
+		cmd.Wait()
+		if got, want := cmd.ProcessState.ExitCode(), 128+int(sig); got != want {
+			t.Errorf("%v: got code %d, want %d", sig, got, want)
+		}
+		wantGone(t, pids)
+	}
+}
+
+// A terminal signals guard and worker, and the guard passes its own on: the worker takes both as one.
+func TestGuardAndTerminal(t *testing.T) {
+	out := newLines()
+	cmd := exec.Command(os.Args[0], "tools")
+	cmd.Env = roleEnviron("guarded")
+	cmd.Stdout, cmd.WaitDelay = out, time.Second
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pids := out.pids(t)
+	syscall.Kill(-cmd.Process.Pid, syscall.SIGINT)
+	cmd.Wait()
+	if got := cmd.ProcessState.ExitCode(); got != 130 {
+		t.Errorf("got code %d, want 130", got)
+	}
+	if got := strings.Join(rest(out), " "); got != "stopped by SIGINT" {
+		t.Errorf("got last words %q", got)
+	}
+	wantGone(t, pids)
+}
+
+func TestKilledWorkerLeavesNothing(t *testing.T) {
+	cmd, out := startGuarded(t, "tools")
+	pids := out.pids(t)
+	syscall.Kill(pids["worker"], syscall.SIGKILL)
+	cmd.Wait()
+	if got := cmd.ProcessState.ExitCode(); got != 137 {
+		t.Errorf("got code %d, want 137", got)
+	}
+	wantGone(t, pids)
+}
+
+func TestKilledGuardEndsTheWorker(t *testing.T) {
+	cmd, out := startGuarded(t, "tools")
+	pids := out.pids(t)
+	cmd.Process.Kill()
+	cmd.Wait()
+	eventually(t, "the worker has ended", func() bool { return !alive(pids["worker"]) })
+	if left := proc.Sweep(fmt.Sprintf("guard-%d", pids["worker"])); len(left) > 0 {
+		t.Errorf("the sweep left %v", left)
+	}
+	wantGone(t, pids)
+}
+
+// Under nohup a hang-up stays ignored.
+func TestGuardKeepsIgnoringSignals(t *testing.T) {
+	signal.Ignore(syscall.SIGHUP) // inherited by what is started now
+	cmd, out := startGuarded(t, "tools")
+	signal.Reset(syscall.SIGHUP)
+	pids := out.pids(t)
+	cmd.Process.Signal(syscall.SIGHUP)
+	syscall.Kill(pids["worker"], syscall.SIGHUP)
+	cmd.Process.Signal(syscall.SIGTERM)
+	cmd.Wait()
+	if got := cmd.ProcessState.ExitCode(); got != 143 {
+		t.Errorf("got code %d, want 143", got)
+	}
+	wantGone(t, pids)
+}
+
+func TestNotGuarded(t *testing.T) {
+	if g, ok := proc.Guarded(); ok {
+		t.Errorf("got %+v", g)
+	}
+	t.Setenv("TRELLIS_GUARD", fmt.Sprintf("%d:%s", os.Getppid(), "0"))
+	if g, ok := proc.Guarded(); ok {
+		t.Errorf("a former process of our parent's pid: got %+v", g)
+	}
+}

@@ -1,0 +1,100 @@
+package proc_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/proc"
+)
+
+// startTree starts tree outside of this package, in a session of its own, as what a dead orchestrator left.
+func startTree(t *testing.T, mark string) (cmd *exec.Cmd, pids map[string]int) {
+	t.Helper()
+	out := newLines()
+	cmd = exec.Command(os.Args[0])
+	cmd.Env = append(roleEnviron("tree"), proc.MarkerVar+"="+mark)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.Stdout = out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pids = out.pids(t)
+	pids["tree"] = cmd.Process.Pid
+	return cmd, pids
+}
+
+func TestSweep(t *testing.T) {
+	cmd, pids := startTree(t, marker("sweep"))
+	other, others := startTree(t, marker("sweep-2"))
+	if left := proc.Sweep(marker("sweep")); len(left) != 0 {
+		t.Errorf("left %v", left)
+	}
+	wantGone(t, pids)
+	cmd.Wait()
+	for kind, pid := range others {
+		if !alive(pid) {
+			t.Errorf("%s of another run was killed", kind)
+		}
+	}
+	proc.Sweep(marker("sweep-2"))
+	wantGone(t, others)
+	other.Wait()
+	if left := proc.Sweep(""); left != nil {
+		t.Errorf("no marker: got %v", left)
+	}
+}
+
+func TestSweepSparesItself(t *testing.T) {
+	c := play("inside", "sweep")
+	c.Marker = marker("self")
+	if r, out := run(t, c); r.Code != 0 || out != marker("self")+" true\n" {
+		t.Errorf("got %+v, output %q", r, out)
+	}
+}
+
+func TestInsideRun(t *testing.T) {
+	if m, ok := proc.InsideRun(os.Environ()); ok {
+		t.Skipf("these tests are run by a run themselves, by %s", m)
+	}
+	if m, ok := proc.InsideRun([]string{"A=1"}); ok {
+		t.Errorf("outside: got %q", m)
+	}
+	c := play("inside")
+	c.Marker = marker("in")
+	if _, got := run(t, c); got != marker("in")+" true\n" {
+		t.Errorf("own environment: got %q", got)
+	}
+	c = play("inside", "child")
+	c.Marker = marker("up")
+	if _, got := run(t, c); got != marker("up")+" true\n" {
+		t.Errorf("ancestor's environment: got %q", got)
+	}
+	c = play("inside", "child")
+	if _, got := run(t, c); got != " false\n" {
+		t.Errorf("no run above: got %q", got)
+	}
+}
+
+// inside prints what InsideRun says, maybe in a child that gets neither marker.
+func inside(args []string) int {
+	switch strings.Join(args, " ") {
+	case "child":
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(roleEnviron("inside"), proc.MarkerVar+"=")
+		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+		if cmd.Run() != nil {
+			return 1
+		}
+		return 0
+	case "sweep":
+		if left := proc.Sweep(os.Getenv(proc.MarkerVar)); len(left) > 0 {
+			return 1
+		}
+	}
+	fmt.Println(proc.InsideRun(os.Environ()))
+	return 0
+}

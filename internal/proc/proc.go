@@ -1,0 +1,262 @@
+// Package proc runs programs and makes sure that nothing of them stays behind.
+//
+// A program gets a session and process group of its own, the environment it is given and no other, and
+// a marker in it by which descendants that left the group are found. It is stopped in steps (SIGINT,
+// SIGTERM, SIGKILL), its output never blocks the return, and a [Guard] around the whole command
+// ends every descendant however the command itself ends.
+package proc
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// MarkerVar is the environment variable that every process of a run carries.
+	MarkerVar = "TRELLIS_RUN_MARKER"
+
+	callVar      = "TRELLIS_CALL_MARKER" // tells the processes of one Command from others of the same run
+	defaultGrace = 10 * time.Second
+)
+
+// Exit codes that do not come from the program.
+const (
+	CodeTimeout  = 124
+	CodeNoExec   = 126 // the program is there but can't be run
+	CodeNotFound = 127
+	codeSignal   = 128 // plus the number of the signal
+)
+
+// Command is a program to run.
+type Command struct {
+	// Argv is the program and its arguments. A program without a slash is looked up in the PATH of
+	// Env, or in this process's when Env has none; one with a slash is relative to Dir.
+	Argv []string
+	Dir  string // "" is the current one
+	// Env is the whole environment; nothing is inherited. PWD is added when Dir is set.
+	Env []string
+	// Stdin is nil for /dev/null. A reader that blocks is not waited for once the program has ended.
+	Stdin io.Reader
+	// Stdout and Stderr are written to as output comes, from one goroutine each, or from one for
+	// both when they are the same; never after the end. Nil drops the output. An error of Write closes the pipe.
+	Stdout, Stderr io.Writer
+	// Marker is the value of MarkerVar, the same for everything of a run. With it, descendants
+	// outside of the process group are found and killed at the end.
+	Marker    string
+	Wall      time.Duration // from start to stop; 0 is no limit
+	Grace     time.Duration // from SIGTERM to SIGKILL; 0 is 10 s
+	Interrupt bool          // stop begins with SIGINT and a quarter of Grace
+}
+
+// Result is how a program ended.
+type Result struct {
+	Code     int     // its exit code; 128+n after signal n; CodeTimeout when Wall passed
+	Signal   string  // the signal that ended it, like SIGKILL; else ""
+	TimedOut bool    // Wall passed
+	Seconds  float64 // from start to end
+}
+
+// Run runs a program to its end. When it returns, nothing of the process group, and nothing with the
+// marker of this call, is left.
+//
+// An exit code is no error. Errors are: the program could not be started (CodeNotFound with
+// exec.ErrNotFound or fs.ErrNotExist, CodeNoExec), ctx ended (its cause, as it is; the Result says how the
+// program took it), output could not be written, or a process can't be killed.
+func Run(ctx context.Context, c Command) (Result, error) {
+	p, err := Start(ctx, c)
+	if err != nil {
+		return startFailure(err), err
+	}
+	return p.Wait()
+}
+
+func startFailure(err error) Result {
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, exec.ErrNotFound):
+		return Result{Code: CodeNotFound}
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENOEXEC):
+		return Result{Code: CodeNoExec}
+	}
+	return Result{Code: -1}
+}
+
+// Start starts a program and returns at once; the caller calls Wait. See Run.
+func Start(ctx context.Context, c Command) (*Process, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if len(c.Argv) == 0 {
+		return nil, errors.New("starting a program: no name given")
+	}
+	p, err := start(c)
+	if err != nil {
+		return nil, fmt.Errorf("starting %s: %w", c.Argv[0], err)
+	}
+	go p.supervise(ctx)
+	return p, nil
+}
+
+func start(c Command) (*Process, error) {
+	path, err := lookPath(c.Argv[0], c.Env)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkDir(c.Dir); err != nil {
+		return nil, err
+	}
+	p := &Process{c: c, began: time.Now(), stopping: make(chan struct{}), done: make(chan struct{})}
+	if p.pipes, err = openPipes(c); err != nil {
+		return nil, err
+	}
+	attr := &os.ProcAttr{
+		Dir:   c.Dir,
+		Env:   p.environ(),
+		Files: p.pipes.childFiles(),
+		// A session of its own, not only a group: without a terminal nothing can stop to ask for a password.
+		Sys: &syscall.SysProcAttr{Setsid: true},
+	}
+	p.os, err = startProcess(path, c.Argv, attr)
+	p.pipes.closeChildFiles()
+	if err != nil {
+		p.pipes.abandon()
+		return nil, err
+	}
+	p.pipes.pump()
+	return p, nil
+}
+
+// startProcess tries again for a moment when the program's file is still open for writing, maybe in a
+// child that another goroutine forks right now.
+func startProcess(path string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
+	for wait := time.Millisecond; ; wait *= 2 {
+		p, err := os.StartProcess(path, argv, attr)
+		if !errors.Is(err, unix.ETXTBSY) || wait > 200*time.Millisecond {
+			return p, err
+		}
+		time.Sleep(wait)
+	}
+}
+
+// environ is the environment of the program, and gives the call its own marker.
+func (p *Process) environ() []string {
+	extra := []string{}
+	if p.c.Dir != "" {
+		extra = append(extra, "PWD="+p.c.Dir)
+	}
+	if p.c.Marker != "" {
+		p.call = callPrefix() + rand.Text()
+		extra = append(extra, MarkerVar+"="+p.c.Marker, callVar+"="+p.call)
+	}
+	return merge(p.c.Env, extra)
+}
+
+// callPrefix names the guard in call markers, by which it finds them where the system has no subreaper.
+func callPrefix() string {
+	if g, ok := Guarded(); ok {
+		return g.String() + "/"
+	}
+	return ""
+}
+
+func checkDir(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	st, err := os.Stat(dir)
+	if err == nil && !st.IsDir() {
+		err = &fs.PathError{Op: "chdir", Path: dir, Err: syscall.ENOTDIR}
+	}
+	if err != nil {
+		return badDirError{err}
+	}
+	return nil
+}
+
+// badDirError keeps a missing directory from looking like a missing program.
+type badDirError struct{ cause error }
+
+func (e badDirError) Error() string { return "its working directory: " + e.cause.Error() }
+
+func lookPath(name string, env []string) (string, error) {
+	if strings.Contains(name, "/") {
+		return name, nil
+	}
+	path, ok := lookup(env, "PATH")
+	if !ok {
+		return exec.LookPath(name)
+	}
+	for _, dir := range filepath.SplitList(path) {
+		file := filepath.Join(dir, name)
+		if st, err := os.Stat(file); filepath.IsAbs(dir) && err == nil && !st.IsDir() && unix.Access(file, unix.X_OK) == nil {
+			return file, nil
+		}
+	}
+	return "", &exec.Error{Name: name, Err: exec.ErrNotFound}
+}
+
+// Shell is the argv that runs a script: with bash and pipefail where there is bash, else with sh.
+func Shell(script string) []string {
+	if bash, err := exec.LookPath("bash"); err == nil {
+		return []string{bash, "-o", "pipefail", "-c", script}
+	}
+	return []string{"sh", "-c", script}
+}
+
+// Environ is an environment made of the variables of base that allow names, or begins the name of
+// (FOO_*), and of extra, whose entries win.
+func Environ(base, allow []string, extra ...string) []string {
+	allowed := func(entry string) bool {
+		name, _, ok := strings.Cut(entry, "=")
+		return ok && slices.ContainsFunc(allow, func(pattern string) bool {
+			prefix, open := strings.CutSuffix(pattern, "*")
+			return name == pattern || open && strings.HasPrefix(name, prefix)
+		})
+	}
+	kept := []string{}
+	for _, entry := range base {
+		if allowed(entry) {
+			kept = append(kept, entry)
+		}
+	}
+	return merge(kept, extra)
+}
+
+// merge is base and extra, each variable once, with its last value. It is never nil, which would
+// mean to inherit.
+func merge(base, extra []string) []string {
+	all := slices.Concat(base, extra)
+	last := map[string]int{}
+	for i, entry := range all {
+		name, _, _ := strings.Cut(entry, "=")
+		last[name] = i
+	}
+	out := make([]string, 0, len(all))
+	for i, entry := range all {
+		if name, _, ok := strings.Cut(entry, "="); ok && last[name] == i {
+			out = append(out, entry)
+		}
+	}
+	return out
+}
+
+func lookup(env []string, name string) (value string, ok bool) {
+	for _, entry := range slices.Backward(env) {
+		if value, ok = strings.CutPrefix(entry, name+"="); ok {
+			return value, true
+		}
+	}
+	return "", false
+}

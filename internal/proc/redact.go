@@ -1,0 +1,128 @@
+package proc
+
+import (
+	"encoding/json"
+	"io"
+	"slices"
+	"strings"
+)
+
+const (
+	mask      = "***"
+	minSecret = 8 // bytes; shorter values would mask ordinary words
+)
+
+// Redactor masks secrets. It may be used by several goroutines at once; its zero value masks nothing.
+type Redactor struct {
+	byFirst [256][]string // secrets by first byte, longest first
+	longest int
+}
+
+// NewRedactor masks the given values, without white space around them, when they are at least 8
+// bytes long, and also as JSON strings spell them. Every stretch of text that secrets cover, also several
+// that overlap or touch, becomes one ***.
+func NewRedactor(secrets []string) *Redactor {
+	r := new(Redactor)
+	for _, s := range secrets {
+		s = strings.TrimSpace(s)
+		if len(s) < minSecret {
+			continue
+		}
+		for _, form := range []string{s, inJSON(s, true), inJSON(s, false)} {
+			if list := &r.byFirst[form[0]]; !slices.Contains(*list, form) {
+				*list = append(*list, form)
+				r.longest = max(r.longest, len(form))
+			}
+		}
+	}
+	for _, list := range r.byFirst {
+		slices.SortFunc(list, func(a, b string) int { return len(b) - len(a) })
+	}
+	return r
+}
+
+// inJSON is s as it stands between the quotes of a JSON string, with or without <, > and & escaped.
+func inJSON(s string, html bool) string {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(html)
+	e.Encode(s) // a string can't fail
+	return strings.TrimSuffix(strings.TrimPrefix(b.String(), `"`), "\"\n")
+}
+
+// String is s with its secrets masked.
+func (r *Redactor) String(s string) string {
+	var b strings.Builder
+	w := r.Writer(&b)
+	io.WriteString(w, s) // a Builder can't fail
+	w.Close()
+	return b.String()
+}
+
+// Writer passes on to w what is written to it, with secrets masked, also those that come in several
+// writes. It holds back what may be the beginning of a secret until it knows; Close passes on the
+// rest and does not close w.
+func (r *Redactor) Writer(w io.Writer) io.WriteCloser { return &redacting{r: r, w: w} }
+
+type redacting struct {
+	r      *Redactor
+	w      io.Writer
+	buf    []byte // not passed on yet
+	cover  int    // so many bytes of buf belong to secrets that began before it
+	masked bool   // the byte before buf was masked
+}
+
+func (w *redacting) Write(p []byte) (int, error) {
+	w.buf = append(w.buf, p...)
+	if err := w.pass(w.r.undecided(w.buf)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+func (w *redacting) Close() error { return w.pass(len(w.buf)) }
+
+// pass writes the first n bytes of buf, masked, and forgets them.
+func (w *redacting) pass(n int) error {
+	var out []byte
+	for i, b := range w.buf[:n] {
+		w.cover = max(w.cover, i+w.r.match(w.buf[i:]))
+		switch {
+		case i >= w.cover:
+			out = append(out, b)
+		case !w.masked:
+			out = append(out, mask...)
+		}
+		w.masked = i < w.cover
+	}
+	w.cover = max(w.cover-n, 0)
+	w.buf = append(w.buf[:0], w.buf[n:]...)
+	if len(out) == 0 {
+		return nil
+	}
+	_, err := w.w.Write(out)
+	return err
+}
+
+// match is the length of the longest secret that text begins with.
+func (r *Redactor) match(text []byte) int {
+	for _, s := range r.byFirst[text[0]] {
+		if len(s) <= len(text) && string(text[:len(s)]) == s {
+			return len(s)
+		}
+	}
+	return 0
+}
+
+// undecided is where the first secret begins that text may break off in: before it, every secret
+// that covers a byte is whole.
+func (r *Redactor) undecided(text []byte) int {
+	for i := max(0, len(text)-r.longest+1); i < len(text); i++ {
+		for _, s := range r.byFirst[text[i]] {
+			if rest := text[i:]; len(rest) < len(s) && s[:len(rest)] == string(rest) {
+				return i
+			}
+		}
+	}
+	return len(text)
+}

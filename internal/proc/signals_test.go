@@ -1,0 +1,86 @@
+package proc_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/proc"
+)
+
+func TestSignalContext(t *testing.T) {
+	ctx, stop := proc.SignalContext(t.Context())
+	defer stop()
+	syscall.Kill(os.Getpid(), syscall.SIGTERM)
+	<-ctx.Done()
+	var e *proc.SignalError
+	if err := context.Cause(ctx); !errors.As(err, &e) || e.Signal != syscall.SIGTERM || e.Code() != 143 || e.Error() != "stopped by SIGTERM" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestSignalContextStop(t *testing.T) {
+	ctx, stop := proc.SignalContext(t.Context())
+	stop()
+	stop()
+	if ctx.Err() == nil {
+		t.Error("the context did not end")
+	}
+	var e *proc.SignalError
+	if errors.As(context.Cause(ctx), &e) {
+		t.Errorf("got %v without a signal", e)
+	}
+}
+
+// twoAsks says when it got the first signal and when the second one is no echo any more.
+func twoAsks([]string) int {
+	ctx, stop := proc.SignalContext(context.Background())
+	defer stop()
+	fmt.Println("ready")
+	<-ctx.Done()
+	fmt.Println("first")
+	select {}
+}
+
+// The same signal at once is one; a person who asks again a while later ends a process that hangs.
+func TestSecondSignalEndsAHang(t *testing.T) {
+	out := newLines()
+	c := play("two-asks")
+	c.Stdout = out
+	p, err := proc.Start(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.pids(t)
+	syscall.Kill(p.PID(), syscall.SIGINT)
+	if got := out.next(t); got != "first" {
+		t.Errorf("got %q", got)
+	}
+	syscall.Kill(p.PID(), syscall.SIGINT) // an echo
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		p.Wait()
+	}()
+	select {
+	case <-ended:
+		t.Error("an echo ended the process")
+	case <-time.After(300 * time.Millisecond):
+	}
+	eventually(t, "it ended", func() bool {
+		syscall.Kill(p.PID(), syscall.SIGINT)
+		select {
+		case <-ended:
+			return true
+		default:
+			return false
+		}
+	})
+	if r, _ := p.Wait(); r.Code != 130 {
+		t.Errorf("got %+v, want code 130", r)
+	}
+}
