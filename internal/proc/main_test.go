@@ -86,7 +86,15 @@ func tree(args []string) int {
 	if len(args) > 0 && args[0] == "leave" {
 		return 0
 	}
-	select {}
+	stay()
+	return 0
+}
+
+// stay never returns. It does not look like a deadlock to the runtime.
+func stay() {
+	for {
+		time.Sleep(time.Hour)
+	}
 }
 
 // tool starts one that keeps stdout open, in a shell that leaves it to others.

@@ -43,7 +43,8 @@ func twoAsks([]string) int {
 	fmt.Println("ready")
 	<-ctx.Done()
 	fmt.Println("first")
-	select {}
+	stay()
+	return 0
 }
 
 // The same signal at once is one; a person who asks again a while later ends a process that hangs.
