@@ -1,0 +1,206 @@
+package taskdir
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// Archive moves the task in dir to archive/YYYY-MM and returns where it is now. A task in review is
+// completed by it. Rows of its context files that name its own files follow; its children lose their
+// parent; it stays in its parent's list, which counts it. When the archive has that name already, it gets
+// a suffix, and the tasks that name it learn of it.
+//
+// A task that runs (*durable.HeldError), waits or is paused is refused. Archiving an archived task
+// does again what follows the move, for the case that it was interrupted there.
+func (s Store) Archive(dir string) (string, error) {
+	id := filepath.Base(dir)
+	if strings.HasPrefix(id, DraftPrefix) {
+		return "", fmt.Errorf("archiving %s: it is still being planned", id)
+	}
+	if filepath.Dir(dir) != s.Tasks() {
+		return dir, s.afterMove(dir, id)
+	}
+	to, err := s.archive(dir)
+	if err != nil {
+		return "", fmt.Errorf("archiving %s: %w", id, err)
+	}
+	if err := s.afterMove(to, id); err != nil {
+		return to, fmt.Errorf("archiving %s: %w", id, err)
+	}
+	_, err = s.CompleteParents(to)
+	return to, err
+}
+
+// archive completes and moves. It holds the run lock, so that no run begins meanwhile.
+func (s Store) archive(dir string) (to string, err error) {
+	if _, err := s.Load(dir); err != nil {
+		return "", err
+	}
+	if _, err := s.RunDir(dir); err != nil {
+		return "", err
+	}
+	lock, err := durable.TryLock(filepath.Join(dir, RunLock), durable.Holder{PID: os.Getpid(), Since: s.now()})
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, lock.Unlock()) }()
+	if err := s.finish(dir); err != nil {
+		return "", err
+	}
+	month := filepath.Join(s.Tasks(), archiveName, s.now().Format("2006-01"))
+	if err := s.Disk.MkdirAll(month, 0o755); err != nil {
+		return "", err
+	}
+	return s.moveTo(dir, month)
+}
+
+// finish checks that the task may leave, and completes one in review.
+func (s Store) finish(dir string) error {
+	_, err := s.Update(dir, func(t *Task, e *Edit) error {
+		switch t.Status {
+		case trellis.InProgress:
+			if _, err := os.Lstat(filepath.Join(dir, Journal)); errors.Is(err, fs.ErrNotExist) {
+				return nil // worked on by hand, or with another tool
+			}
+			fallthrough
+		case trellis.Waiting, trellis.Paused:
+			return fmt.Errorf("it is %s: `trellis cancel %s` first", t.Status, t.ID)
+		case trellis.Review:
+			e.Set("status", trellis.Completed)
+			e.Set("completedAt", s.now().Format(time.DateOnly))
+		}
+		return nil
+	})
+	return err
+}
+
+func (s Store) moveTo(dir, month string) (string, error) {
+	id := filepath.Base(dir)
+	for i := 1; ; i++ {
+		name := id
+		if i > 1 {
+			name = fmt.Sprintf("%s-%d", id, i)
+		}
+		if taken, err := s.archived(name); err != nil || len(taken) > 0 {
+			if err != nil {
+				return "", err
+			}
+			continue
+		}
+		to := filepath.Join(month, name)
+		if err := s.Disk.Rename(dir, to); !errors.Is(err, fs.ErrExist) {
+			return to, err
+		}
+	}
+}
+
+// afterMove mends what names the task that was id and is now in dir.
+func (s Store) afterMove(dir, id string) error {
+	t, err := s.Load(dir)
+	if err != nil {
+		return err
+	}
+	if err := s.fixContext(dir, filepath.Join(s.Tasks(), id)); err != nil {
+		return err
+	}
+	for _, child := range t.Children {
+		err := s.unlinkParent(filepath.Join(s.Tasks(), filepath.Base(child)), id)
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return err
+		}
+	}
+	if t.ID == id {
+		return nil
+	}
+	return s.renameEverywhere(id, t.ID)
+}
+
+// renameEverywhere changes the directory name in the live tasks that have it as a child or depend on it. A
+// task that can't be read keeps what it says.
+func (s Store) renameEverywhere(from, to string) error {
+	entries, err := s.List()
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if entry.Err != nil || !slices.Contains(entry.Task.Children, from) && !slices.Contains(entry.Task.Pipeline.DependsOn, from) {
+			continue
+		}
+		_, err := s.Update(entry.Dir, func(t *Task, e *Edit) error {
+			e.KeepRevision()
+			for field, list := range map[string][]string{"children": t.Children, "pipeline.depends_on": t.Pipeline.DependsOn} {
+				if i := slices.Index(list, from); i >= 0 {
+					list = slices.Clone(list)
+					list[i] = to
+					e.Set(field, list)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fixContext makes the rows of the context files in dir that name files of the place it came from name those of dir.
+func (s Store) fixContext(dir, from string) error {
+	names, err := ContextFiles(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		file := filepath.Join(dir, name)
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("reading context: %w", err)
+		}
+		var fixed []byte
+		for line := range bytes.Lines(data) {
+			fixed = append(fixed, fixRow(line, s.Rel(from), s.Rel(dir))...)
+		}
+		if bytes.Equal(fixed, data) {
+			continue
+		}
+		if err := s.Disk.WriteFile(file, fixed, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fixRow changes the path of one row, if it leads to where the task was.
+func fixRow(line []byte, from, to string) []byte {
+	if !json.Valid(line) {
+		return line
+	}
+	for _, key := range []string{"file", "path"} {
+		rest, ok := strings.CutPrefix(gjson.GetBytes(line, key).Str, from+"/")
+		if !ok {
+			continue
+		}
+		raw, err := encode(to + "/" + rest)
+		if err != nil {
+			continue
+		}
+		if fixed, err := sjson.SetRawBytes(line, key, raw); err == nil {
+			return fixed
+		}
+	}
+	return line
+}

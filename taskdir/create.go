@@ -1,0 +1,245 @@
+package taskdir
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidwall/sjson"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// New is what a new task begins with. Only Name is required.
+type New struct {
+	Name              string // trellis.ValidName; trellis.Slug makes one of any title
+	Title             string // "" is the name
+	Description       string
+	Status            trellis.Status // "" is planning
+	DevType           string
+	Scope             string
+	Package           string
+	Priority          string // "" is P2
+	Creator, Assignee string
+	Branch            string
+	BaseBranch        string
+	Parent            string // only recorded here; AddSubtask links both ways
+	Notes             string
+	Verify            []string
+	DependsOn         []string
+	Agent             string
+	Size              trellis.Size
+	Objective         Objective
+	Approval          Approval
+	Created           time.Time         // zero: Create and Draft take the time of the Store
+	Force             bool              // a taken name gets a suffix: -2, -3, …
+	Files             map[string][]byte // further files of the directory, by name
+}
+
+// ExistsError says what has the name that a new task was to get. It matches ErrExists.
+type ExistsError struct {
+	ID    string
+	Dir   string // of the task that has it
+	Draft bool   // it is still being planned, or its planner died
+}
+
+func (e *ExistsError) Error() string {
+	if e.Draft {
+		return fmt.Sprintf("the name %s is being planned in %s", e.ID, e.Dir)
+	}
+	return fmt.Sprintf("a task %s exists: %s", e.ID, e.Dir)
+}
+
+// Is makes errors.Is(err, ErrExists) true.
+func (e *ExistsError) Is(target error) bool { return target == ErrExists }
+
+// Create makes a whole task directory and returns its task. It appears under its name at once and
+// complete. A name that a task of the same day has, archived ones included, is an *ExistsError unless n.Force.
+func (s Store) Create(n New) (*Task, error) {
+	draft, err := s.Draft(n)
+	if err != nil {
+		return nil, err
+	}
+	t, err := s.Publish(draft)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(draft))
+	}
+	return t, nil
+}
+
+// Draft makes the directory of a task that is still to be planned, and returns it. Its name begins with
+// DraftPrefix until Publish. Errors are those of Create.
+func (s Store) Draft(n New) (dir string, err error) {
+	if n.Created.IsZero() {
+		n.Created = s.now()
+	}
+	if err := n.check(); err != nil {
+		return "", err
+	}
+	if err := s.Disk.MkdirAll(s.Tasks(), 0o755); err != nil {
+		return "", err
+	}
+	name := n.Name
+	for i := 2; ; i++ {
+		dir, err = s.makeDraft(n)
+		if !n.Force || !errors.Is(err, ErrExists) {
+			break
+		}
+		n.Name = suffixed(name, i)
+	}
+	if err != nil {
+		return "", fmt.Errorf("making task: %w", err)
+	}
+	if err := s.fill(dir, n); err != nil {
+		return "", errors.Join(fmt.Errorf("making task: %w", err), os.RemoveAll(dir))
+	}
+	return dir, nil
+}
+
+func (n New) check() error {
+	if !trellis.ValidName(n.Name) {
+		return fmt.Errorf("the name %q is not legal: small letters and digits with single dashes between them, at most %d", n.Name, trellis.MaxName)
+	}
+	if day, name := SplitID(n.Name); day != "" {
+		return fmt.Errorf("the name %q begins with a date, which Trellis adds by itself: use %q", n.Name, name)
+	}
+	for name := range n.Files {
+		if name != filepath.Base(name) || name == TaskJSON || name == "." || name == ".." {
+			return fmt.Errorf("%q can't be a file of a new task", name)
+		}
+	}
+	return nil
+}
+
+// suffixed is name with -i at its end, within the length of a name.
+func suffixed(name string, i int) string {
+	suffix := fmt.Sprintf("-%d", i)
+	return strings.TrimRight(name[:min(len(name), trellis.MaxName-len(suffix))], "-") + suffix
+}
+
+// makeDraft makes the draft's folder if the name is free. That mkdir decides between two that ask at once.
+func (s Store) makeDraft(n New) (string, error) {
+	id := n.Created.Format("01-02") + "-" + n.Name
+	draft := filepath.Join(s.Tasks(), DraftPrefix+id)
+	if err := s.free(id); err != nil {
+		return "", err
+	}
+	err := s.Disk.Mkdir(draft, 0o755)
+	if errors.Is(err, fs.ErrExist) {
+		return "", &ExistsError{id, draft, true}
+	}
+	if err != nil {
+		return "", err
+	}
+	if err := s.free(id); err != nil { // published between the two
+		return "", errors.Join(err, os.Remove(draft))
+	}
+	return draft, nil
+}
+
+// free is an *ExistsError when a task has the directory name id.
+func (s Store) free(id string) error {
+	dirs, err := s.archived(id)
+	if err != nil {
+		return err
+	}
+	for _, dir := range append(dirs, filepath.Join(s.Tasks(), id)) {
+		if _, err := os.Lstat(dir); err == nil {
+			return &ExistsError{id, dir, false}
+		}
+	}
+	return nil
+}
+
+// fill writes the files of a new task, task.json last.
+func (s Store) fill(dir string, n New) error {
+	for _, name := range slices.Sorted(maps.Keys(n.Files)) {
+		if err := s.Disk.WriteFile(filepath.Join(dir, name), n.Files[name], 0o644); err != nil {
+			return err
+		}
+	}
+	data, err := render(n)
+	if err != nil {
+		return err
+	}
+	return s.Disk.WriteFile(filepath.Join(dir, TaskJSON), data, 0o644)
+}
+
+// Publish gives a draft its name and returns the task. It is an *ExistsError when someone took the name.
+func (s Store) Publish(draft string) (*Task, error) {
+	id, ok := strings.CutPrefix(filepath.Base(draft), DraftPrefix)
+	if !ok {
+		return nil, fmt.Errorf("publishing %s: it is no draft", draft)
+	}
+	dir := filepath.Join(filepath.Dir(draft), id)
+	err := s.Disk.Rename(draft, dir)
+	if errors.Is(err, fs.ErrExist) {
+		err = &ExistsError{id, dir, false}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("publishing task: %w", err)
+	}
+	return s.Load(dir)
+}
+
+// Render is the task.json of a new task.
+func Render(n New) []byte {
+	data, err := render(n)
+	if err != nil {
+		panic(fmt.Sprintf("rendering task.json: %v", err)) // every field of New has a place in shape
+	}
+	return data
+}
+
+func render(n New) ([]byte, error) {
+	doc := shape
+	for path, value := range n.fields() {
+		raw, err := encodeFor(path, value)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		if doc, err = sjson.SetRaw(doc, path, string(raw)); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	var b bytes.Buffer
+	if err := json.Indent(&b, []byte(doc), "", "  "); err != nil {
+		return nil, err
+	}
+	b.WriteByte('\n')
+	return b.Bytes(), nil
+}
+
+// fields are the values of a new task, without those that are as in shape.
+func (n New) fields() map[string]any {
+	fields := map[string]any{
+		"id": n.Name, "name": n.Name, "title": n.Title, "description": n.Description,
+		"status": n.Status, "dev_type": n.DevType, "scope": n.Scope, "package": n.Package,
+		"priority": n.Priority, "creator": n.Creator, "assignee": n.Assignee,
+		"branch": n.Branch, "base_branch": n.BaseBranch, "parent": n.Parent, "notes": n.Notes,
+		"pipeline.agent": n.Agent, "pipeline.size": string(n.Size),
+		"pipeline.objective.name": n.Objective.Name, "pipeline.objective.step": n.Objective.Step,
+	}
+	maps.DeleteFunc(fields, func(_ string, v any) bool { return v == "" || v == trellis.Status("") })
+	if n.Title == "" {
+		fields["title"] = n.Name
+	}
+	if !n.Created.IsZero() {
+		fields["createdAt"] = n.Created.Format(time.DateOnly)
+	}
+	if n.Approval != (Approval{}) {
+		fields["pipeline.approval.required"] = n.Approval.Required
+		fields["pipeline.approval.approvers"] = max(n.Approval.Approvers, 1)
+	}
+	fields["pipeline.verify"] = n.Verify
+	fields["pipeline.depends_on"] = n.DependsOn
+	return fields
+}

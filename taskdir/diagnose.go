@@ -1,0 +1,199 @@
+package taskdir
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+const bom = "\ufeff"
+
+// checkText returns the JSON text of a file, without a byte order mark, or what is wrong with it.
+func checkText(file string, data []byte) (string, *trellis.Problem) {
+	doc := strings.TrimPrefix(string(data), bom)
+	fail := func(at int, message, hint string) (string, *trellis.Problem) {
+		p := problemAt(file, doc, at, message)
+		p.Hint = hint
+		return "", p
+	}
+	if len(data) > maxSize {
+		return fail(0, fmt.Sprintf("is larger than the %d MB that Trellis reads", maxSize>>20), "")
+	}
+	if strings.TrimSpace(doc) == "" {
+		return fail(0, "the file is empty", `write {"status": "planning"} into it, or take it back from git`)
+	}
+	if !utf8.ValidString(doc) {
+		return fail(invalidUTF8(doc), "is not UTF-8 text", "save the file as UTF-8")
+	}
+	if !json.Valid(data[len(data)-len(doc):]) {
+		at, message, hint := diagnose(doc)
+		return fail(at, "not valid JSON: "+message, hint)
+	}
+	if at := len(doc) - len(strings.TrimLeft(doc, " \t\r\n")); doc[at] != '{' {
+		return fail(at, "holds JSON that is not an object", `a task is written as {"status": "planning", …}`)
+	}
+	return doc, nil
+}
+
+func invalidUTF8(s string) int {
+	for i, r := range s {
+		if r == utf8.RuneError && !strings.HasPrefix(s[i:], "\ufffd") {
+			return i
+		}
+	}
+	return 0
+}
+
+// problemAt is a problem at the byte at of doc; columns count characters.
+func problemAt(file, doc string, at int, message string) *trellis.Problem {
+	before := doc[:min(at, len(doc))]
+	line := strings.LastIndexByte(before, '\n') + 1
+	return &trellis.Problem{
+		File:    file,
+		Line:    strings.Count(before, "\n") + 1,
+		Column:  utf8.RuneCountInString(before[line:]) + 1,
+		Message: message,
+	}
+}
+
+// diagnose says where text that is no JSON goes wrong, what is wrong there, and the likely mend.
+func diagnose(doc string) (at int, message, hint string) {
+	at, cause := syntaxError(doc)
+	if i := conflictMarker(doc); i >= 0 {
+		return i, "git left a merge conflict here", "choose one side and remove the lines <<<<<<<, ======= and >>>>>>>"
+	}
+	if at >= len(doc) {
+		return len(doc), "the text ends too early", "a bracket or a quote is not closed; an interrupted write looks so too: take the file back from git"
+	}
+	if start, ok := bareValue(doc, at); ok {
+		return explainBare(doc, start)
+	}
+	if message, hint = explainByte(doc, at); message != "" {
+		return at, message, hint
+	}
+	return at, cause, ""
+}
+
+// syntaxError is the byte at which the JSON reader stopped, and its words.
+func syntaxError(doc string) (at int, cause string) {
+	var any json.RawMessage
+	err := json.Unmarshal([]byte(doc), &any)
+	var syntax *json.SyntaxError
+	switch {
+	case !errors.As(err, &syntax):
+		return 0, fmt.Sprint(err)
+	case strings.Contains(syntax.Error(), "unexpected end"):
+		return len(doc), syntax.Error()
+	}
+	return max(int(syntax.Offset)-1, 0), syntax.Error()
+}
+
+func conflictMarker(doc string) int {
+	for _, mark := range []string{"<<<<<<< ", ">>>>>>> "} {
+		if strings.HasPrefix(doc, mark) {
+			return 0
+		}
+		if i := strings.Index(doc, "\n"+mark); i >= 0 {
+			return i + 1
+		}
+	}
+	return -1
+}
+
+// bareValue finds the value without quotes that the reader stopped in, if it is that: what stands
+// between a colon, bracket or comma before it and the end of its line or the next comma or bracket.
+func bareValue(doc string, at int) (start int, ok bool) {
+	line := strings.LastIndexByte(doc[:at], '\n') + 1
+	start = line + strings.LastIndexAny(doc[line:at], ",[{\"") + 1
+	if i := strings.LastIndex(doc[line:at], `":`); i >= 0 && line+i+2 > start {
+		start = line + i + 2
+	}
+	start += len(doc[start:]) - len(strings.TrimLeft(doc[start:], " \t"))
+	before := strings.TrimRight(doc[:start], " \t\r\n")
+	if start > at || before == "" || !strings.ContainsAny(before[len(before)-1:], ":,[") {
+		return 0, false
+	}
+	token := bareToken(doc[start:])
+	return start, token != "" && !json.Valid([]byte(token)) && !strings.ContainsAny(token[:1], "\"'{}[],/#")
+}
+
+func bareToken(s string) string {
+	end := strings.IndexAny(s, ",]}\r\n\"")
+	if end < 0 {
+		end = len(s)
+	}
+	return strings.TrimRight(s[:end], " \t")
+}
+
+// explainBare names the member whose value lacks quotes and shows how it is meant to be written.
+func explainBare(doc string, start int) (at int, message, hint string) {
+	token := bareToken(doc[start:])
+	mend, _ := encode(token)
+	switch token {
+	case "None", "nil", "undefined", "NULL", "Null":
+		mend = []byte("null")
+	case "True", "TRUE", "False", "FALSE":
+		mend = bytes.ToLower(mend[1 : len(mend)-1])
+	}
+	key := keyBefore(doc[:start])
+	if key == "" {
+		return start, fmt.Sprintf("%s is no JSON value", clip(token)), fmt.Sprintf("write %s", clip(string(mend)))
+	}
+	return start, fmt.Sprintf("the value of %s is not quoted", key), fmt.Sprintf("write %s: %s", key, clip(string(mend)))
+}
+
+// keyBefore is the quoted key that ends, with its colon, at the end of s.
+func keyBefore(s string) string {
+	s, ok := strings.CutSuffix(strings.TrimRight(s, " \t\r\n"), ":")
+	s = strings.TrimRight(s, " \t\r\n")
+	if !ok || !strings.HasSuffix(s, `"`) {
+		return ""
+	}
+	begin := strings.LastIndexByte(s[:len(s)-1], '"')
+	if begin < 0 {
+		return ""
+	}
+	return s[begin:]
+}
+
+// explainByte tells the usual slips by the byte at which the reader stopped.
+func explainByte(doc string, at int) (message, hint string) {
+	before := strings.TrimRight(doc[:at], " \t\r\n")
+	var last byte
+	if before != "" {
+		last = before[len(before)-1]
+	}
+	switch c := doc[at]; {
+	case last == '}' && json.Valid([]byte(before)):
+		return "text follows the end of the object", "remove what comes after the last }"
+	case c == '\n' || c == '\r' || c == '\t':
+		return "a line break or tab stands inside a text", `write it as \n or \t, or close the quote`
+	case c == '\'':
+		return "a text stands in single quotes", "JSON takes double quotes"
+	case c == '/' || c == '#':
+		return "JSON has no comments", "remove it; `notes` is a place for remarks"
+	case (c == '}' || c == ']') && last == ',':
+		return fmt.Sprintf("there is a comma before the %q", c), "remove the comma"
+	case (c == '"' || c == '{' || c == '[') && last != ',' && last != ':' && last != 0:
+		return "a comma is missing before this", "put a comma at the end of the line before"
+	case c == '=':
+		return "a key is followed by =", "JSON takes a colon"
+	case last == '{' || last == ',':
+		return "a key without quotes", `write it in double quotes: "key": value`
+	}
+	return "", ""
+}
+
+// clip shortens a text for a message.
+func clip(s string) string {
+	const most = 80
+	if utf8.RuneCountInString(s) <= most {
+		return s
+	}
+	return string([]rune(s)[:most]) + "…"
+}

@@ -1,0 +1,237 @@
+package taskdir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// Entry is one directory in a list.
+type Entry struct {
+	Dir, ID  string
+	Task     *Task // nil when Err is set
+	Err      error // as of Load
+	Planning bool  // a draft: its planning has not ended
+}
+
+// List returns the task directories, drafts included, archived ones not, sorted by name. One that
+// can't be read stands there with its error. No folder for tasks is no error: there are none.
+func (s Store) List() ([]Entry, error) {
+	dirs, err := s.children(s.Tasks())
+	if err != nil {
+		return nil, err
+	}
+	return s.loadAll(dirs), nil
+}
+
+// ListArchived returns the archived tasks, oldest month first.
+func (s Store) ListArchived() ([]Entry, error) {
+	dirs, err := s.archived("")
+	if err != nil {
+		return nil, err
+	}
+	return s.loadAll(dirs), nil
+}
+
+// children are the paths in folder that could be tasks: directories, and links to be reported.
+func (s Store) children(folder string) ([]string, error) {
+	list, err := os.ReadDir(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing tasks: %w", err)
+	}
+	var dirs []string
+	for _, e := range list {
+		name := e.Name()
+		if name == archiveName || name[0] == '.' && !strings.HasPrefix(name, DraftPrefix) {
+			continue
+		}
+		if e.IsDir() || e.Type()&fs.ModeSymlink != 0 {
+			dirs = append(dirs, filepath.Join(folder, name))
+		}
+	}
+	return dirs, nil
+}
+
+// archived are the archived task directories; with an id, those of that name.
+func (s Store) archived(id string) ([]string, error) {
+	months, err := s.children(filepath.Join(s.Tasks(), archiveName))
+	if err != nil {
+		return nil, err
+	}
+	var all []string
+	for _, month := range months {
+		if id != "" {
+			all = append(all, existing(filepath.Join(month, id))...)
+			continue
+		}
+		dirs, err := s.children(month)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, dirs...)
+	}
+	return all, nil
+}
+
+func existing(path string) []string {
+	if _, err := os.Lstat(path); err != nil {
+		return nil
+	}
+	return []string{path}
+}
+
+// loadAll loads directories, several at a time.
+func (s Store) loadAll(dirs []string) []Entry {
+	entries := make([]Entry, len(dirs))
+	var wait sync.WaitGroup
+	workers := min(runtime.GOMAXPROCS(0), len(dirs))
+	for w := range workers {
+		wait.Go(func() {
+			for i := w; i < len(dirs); i += workers {
+				entries[i] = s.entry(dirs[i])
+			}
+		})
+	}
+	wait.Wait()
+	return entries
+}
+
+func (s Store) entry(dir string) Entry {
+	e := Entry{Dir: dir, ID: filepath.Base(dir)}
+	e.Planning = strings.HasPrefix(e.ID, DraftPrefix)
+	if e.Err = s.realDir(dir); e.Err == nil {
+		e.Task, e.Err = s.Load(dir)
+	}
+	return e
+}
+
+// realDir is a problem when dir is a symbolic link: a task has one home.
+func (s Store) realDir(dir string) error {
+	st, err := os.Lstat(dir)
+	if err != nil || st.Mode()&fs.ModeSymlink == 0 {
+		return nil // Load tells the rest
+	}
+	return &trellis.Problem{
+		File:    s.Rel(dir),
+		Message: "is a symbolic link; a task is a real directory in .trellis/tasks",
+		Hint:    "move the directory itself here",
+	}
+}
+
+// AmbiguousError says that several tasks have the name asked for.
+type AmbiguousError struct {
+	Ref        string
+	Candidates []string // directories
+}
+
+func (e *AmbiguousError) Error() string {
+	names := make([]string, len(e.Candidates))
+	for i, dir := range e.Candidates {
+		names[i] = filepath.Base(dir)
+	}
+	return fmt.Sprintf("%q is the name of several tasks: %s", e.Ref, strings.Join(names, ", "))
+}
+
+// Find returns the directory that ref means: a path (from the current folder or from Root), a directory
+// name, or a task's name. Live tasks and drafts come before archived ones. It never leaves
+// .trellis/tasks, by links neither. Errors match ErrNotFound, or are an *AmbiguousError.
+func (s Store) Find(ref string) (string, error) {
+	name := strings.TrimRight(ref, "/")
+	if name == "." || name == ".." || strings.Contains(name, "/") {
+		return s.findPath(ref)
+	}
+	if name == "" || name[0] == '.' && !strings.HasPrefix(name, DraftPrefix) || name == archiveName {
+		return "", fmt.Errorf("%w: %q", ErrNotFound, ref)
+	}
+	for _, dir := range []string{filepath.Join(s.Tasks(), name), filepath.Join(s.Tasks(), DraftPrefix+name)} {
+		if st, err := os.Lstat(dir); err == nil && st.IsDir() {
+			return dir, nil
+		}
+	}
+	return s.findName(ref, name)
+}
+
+func (s Store) findName(ref, name string) (string, error) {
+	for _, dirs := range []func() ([]string, error){
+		func() ([]string, error) { return s.children(s.Tasks()) },
+		func() ([]string, error) { return s.archived("") },
+	} {
+		list, err := dirs()
+		if err != nil {
+			return "", err
+		}
+		hits := s.named(list, name)
+		if len(hits) == 1 {
+			return hits[0], s.realDir(hits[0])
+		}
+		if len(hits) > 1 {
+			return "", &AmbiguousError{ref, hits}
+		}
+	}
+	return "", fmt.Errorf("%w: %q (`trellis list` shows them)", ErrNotFound, ref)
+}
+
+// named are the directories that are called name: by their whole name, else by the name after the
+// day, else by what task.json says.
+func (s Store) named(dirs []string, name string) []string {
+	keep := func(match func(dir string) bool) []string {
+		return slices.DeleteFunc(slices.Clone(dirs), func(dir string) bool { return !match(dir) })
+	}
+	if hits := keep(func(dir string) bool { return filepath.Base(dir) == name }); len(hits) > 0 {
+		return hits
+	}
+	if hits := keep(func(dir string) bool { _, n := SplitID(filepath.Base(dir)); return n == name }); len(hits) > 0 {
+		return hits
+	}
+	var hits []string
+	for _, e := range s.loadAll(dirs) {
+		if e.Err == nil && e.Task.Name == name {
+			hits = append(hits, e.Dir)
+		}
+	}
+	return hits
+}
+
+func (s Store) findPath(ref string) (string, error) {
+	tries := []string{filepath.Join(s.Root, ref)}
+	if abs, err := filepath.Abs(ref); err == nil {
+		tries = []string{abs, tries[0]}
+	}
+	for _, path := range tries {
+		if dir, ok := s.inside(path); ok {
+			return dir, nil
+		}
+	}
+	return "", fmt.Errorf("%w: %s is no directory of a task in %s", ErrNotFound, ref, s.Rel(s.Tasks()))
+}
+
+// inside is the task directory that path is, once all links are followed.
+func (s Store) inside(path string) (string, bool) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return "", false
+	}
+	tasks, err := filepath.EvalSymlinks(s.Tasks())
+	if err != nil {
+		return "", false
+	}
+	rel, err := filepath.Rel(tasks, real)
+	if st, statErr := os.Stat(real); err != nil || statErr != nil || !st.IsDir() {
+		return "", false
+	}
+	parts := strings.Split(rel, string(filepath.Separator))
+	live := len(parts) == 1 && parts[0] != archiveName && (parts[0][0] != '.' || strings.HasPrefix(parts[0], DraftPrefix))
+	old := len(parts) == 3 && parts[0] == archiveName
+	return filepath.Join(s.Tasks(), rel), live || old
+}

@@ -1,0 +1,95 @@
+package taskdir
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// planFiles are the files that say what is to be done, next to the context files.
+var planFiles = []string{Requirement, PRD, Plan, Info, Design, Research}
+
+// ContextFiles are the names of the context files in dir, sorted: implement.jsonl and every other
+// *.jsonl but approvals.jsonl and proofs.jsonl.
+func ContextFiles(dir string) ([]string, error) {
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("listing context files: %w", err)
+	}
+	var names []string
+	for _, e := range list {
+		name := e.Name()
+		if strings.HasSuffix(name, ".jsonl") && name[0] != '.' && name != Approvals && name != Proofs && !e.IsDir() {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// PlanHash is what an approval is bound to: "sha256:" and the hash of everything in dir that says what is
+// to be done. That is one line a file, its sha256 and name as sha256sum prints them, first
+// requirement.md, prd.md, plan.json, info.md, design.md and research.md as far as they are there, then the context files
+// by name; and one line each for branch (its default when null), base_branch and verify of t, as JSON after their name.
+func PlanHash(dir string, t *Task) (string, error) {
+	context, err := ContextFiles(dir)
+	if err != nil {
+		return "", fmt.Errorf("hashing plan: %w", err)
+	}
+	sum := sha256.New()
+	for _, name := range append(planFiles[:len(planFiles):len(planFiles)], context...) {
+		file, err := hashFile(filepath.Join(dir, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return "", fmt.Errorf("hashing plan: %w", err)
+		}
+		if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' }) {
+			name = strconv.Quote(name) // no name can pass for two lines
+		}
+		fmt.Fprintf(sum, "%s  %s\n", file, name)
+	}
+	var base any // null when the task names none
+	if t.BaseBranch != "" {
+		base = t.BaseBranch
+	}
+	verify := append([]string{}, t.Pipeline.Verify...)
+	for _, field := range []struct {
+		name  string
+		value any
+	}{{"branch", t.BranchName()}, {"base_branch", base}, {"verify", verify}} {
+		raw, err := encode(field.value)
+		if err != nil {
+			return "", fmt.Errorf("hashing plan: %w", err)
+		}
+		fmt.Fprintf(sum, "%s %s\n", field.name, raw)
+	}
+	return "sha256:" + hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+func hashFile(path string) (string, error) {
+	st, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	if !st.Mode().IsRegular() {
+		return "", fmt.Errorf("%s is not a file", path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}

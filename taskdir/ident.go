@@ -1,0 +1,100 @@
+package taskdir
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// SplitID takes a directory name apart: 02-01-auth is the day 02-01 and the name auth. One that does not
+// begin with a month and a day of a calendar is all name.
+func SplitID(id string) (day, name string) {
+	id = strings.TrimPrefix(id, DraftPrefix)
+	const layout = "2006-01-02-"
+	if len(id) > len("01-02-") {
+		day, name = id[:len("01-02")], id[len("01-02-"):]
+		if _, err := time.Parse(layout, "2000-"+day+id[len(day):len(day)+1]); err == nil { // 2000 had a 29th of February
+			return day, name
+		}
+	}
+	return "", id
+}
+
+// ValidID reports whether a directory name can be a task's identity, which stands in environment
+// variables, git refs and messages: letters, digits, dots, dashes and underscores, no leading dot or dash.
+func ValidID(id string) bool {
+	plain := strings.NewReplacer(".", "", "-", "").Replace(id)
+	return plainKey(plain) && id[0] != '.' && id[0] != '-' && id != archiveName &&
+		!strings.Contains(id, "..") && !strings.HasSuffix(id, ".") && !strings.HasSuffix(id, ".lock")
+}
+
+// checkID notes a directory name that can't be used, and takes the task's name from it when
+// the file has none.
+func (t *Task) checkID(file string) {
+	_, name := SplitID(t.ID)
+	if !ValidID(strings.TrimPrefix(t.ID, DraftPrefix)) {
+		t.Problems = append(t.Problems, trellis.Problem{
+			File:    file,
+			Message: fmt.Sprintf("the directory name %q can't name a task: letters, digits and single dashes, like 02-01-user-auth", t.ID),
+			Hint:    "rename the directory",
+		})
+	}
+	if t.Name != "" {
+		return
+	}
+	if t.Name = name; !trellis.ValidName(name) {
+		t.Name = trellis.Slug(name)
+	}
+}
+
+// Defaults fills in what a task.json written by hand left out, in memory only: the title from the
+// first heading of prd.md, or else the name, and the branch. base_branch stays open: its default is the branch that is
+// checked out when the task is claimed.
+func Defaults(t *Task) {
+	if strings.TrimSpace(t.Title) == "" {
+		t.Title = t.Name
+		if data, err := os.ReadFile(filepath.Join(t.Dir, PRD)); err == nil {
+			if h := heading(string(data)); h != "" {
+				t.Title = h
+			}
+		}
+	}
+	t.Branch = t.BranchName()
+}
+
+// heading is the text of the first "# " line outside of code fences, without the "Task:" that
+// Trellis puts before a title.
+func heading(text string) string {
+	fence := ""
+	for line := range strings.Lines(strings.TrimPrefix(text, bom)) {
+		line = strings.TrimSpace(line)
+		mark := fenceMark(line)
+		switch {
+		case fence != "" && mark == line && strings.HasPrefix(mark, fence):
+			fence = ""
+		case fence == "" && mark != "":
+			fence = mark
+		case fence == "" && strings.HasPrefix(line, "# "):
+			title := strings.TrimSpace(line[2:])
+			if cut := strings.TrimRight(title, "#"); strings.HasSuffix(cut, " ") { // a closing mark: # Title #
+				title = cut
+			}
+			return strings.TrimSpace(strings.TrimPrefix(title, "Task:"))
+		}
+	}
+	return ""
+}
+
+// fenceMark is the run of backticks or tildes, three or more, that a line begins with.
+func fenceMark(line string) string {
+	for _, c := range []string{"`", "~"} {
+		if n := len(line) - len(strings.TrimLeft(line, c)); n >= 3 {
+			return line[:n]
+		}
+	}
+	return ""
+}

@@ -1,0 +1,158 @@
+package taskdir
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// AddSubtask links the task in child to the one in parent, both ways. A child has one parent, and
+// nobody is a descendant of itself. Asking again for a link that is there, or is half there after a
+// crash, completes it.
+func (s Store) AddSubtask(parent, child string) error {
+	parentID, childID := filepath.Base(parent), filepath.Base(child)
+	if err := s.noCycle(parent, childID); err != nil {
+		return err
+	}
+	if _, err := s.Load(parent); err != nil {
+		return err
+	}
+	_, err := s.Update(child, func(t *Task, e *Edit) error {
+		if t.Parent != "" && t.Parent != parentID {
+			return fmt.Errorf("%s is a subtask of %s already: remove it there first", childID, t.Parent)
+		}
+		e.KeepRevision()
+		e.Set("parent", parentID)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return s.editChildren(parent, func(list []string) []string {
+		if slices.Contains(list, childID) {
+			return list
+		}
+		return append(list, childID)
+	})
+}
+
+// noCycle walks up from parent; child must not be met on the way.
+func (s Store) noCycle(parent, child string) error {
+	for seen := []string{}; parent != ""; {
+		id := filepath.Base(parent)
+		if id == child {
+			return fmt.Errorf("%s can't be its own subtask, directly or through others", child)
+		}
+		t, err := s.Load(parent)
+		if err != nil || t.Parent == "" || slices.Contains(seen, id) {
+			return nil // a broken ancestor is not this link's business
+		}
+		seen = append(seen, id)
+		parent = filepath.Join(s.Tasks(), filepath.Base(t.Parent))
+	}
+	return nil
+}
+
+// RemoveSubtask undoes AddSubtask. A link that is only half there is removed as well; none at all is an error.
+func (s Store) RemoveSubtask(parent, child string) error {
+	parentID, childID := filepath.Base(parent), filepath.Base(child)
+	p, err := s.Load(parent)
+	if err != nil {
+		return err
+	}
+	c, err := s.Load(child)
+	if err != nil {
+		return err
+	}
+	if c.Parent != parentID && !slices.Contains(p.Children, childID) {
+		return fmt.Errorf("%s is no subtask of %s", childID, parentID)
+	}
+	if err := s.unlinkParent(child, parentID); err != nil {
+		return err
+	}
+	return s.editChildren(parent, func(list []string) []string {
+		return slices.DeleteFunc(list, func(id string) bool { return id == childID })
+	})
+}
+
+// unlinkParent makes the task in child one without a parent, if parentID is what it has.
+func (s Store) unlinkParent(child, parentID string) error {
+	_, err := s.Update(child, func(t *Task, e *Edit) error {
+		if t.Parent == parentID {
+			e.KeepRevision()
+			e.Set("parent", nil)
+		}
+		return nil
+	})
+	return err
+}
+
+func (s Store) editChildren(dir string, edit func([]string) []string) error {
+	_, err := s.Update(dir, func(t *Task, e *Edit) error {
+		e.KeepRevision()
+		if list := edit(slices.Clone(t.Children)); !slices.Equal(list, t.Children) {
+			e.Set("children", list)
+		}
+		return nil
+	})
+	return err
+}
+
+// CompleteParents completes the parent of the completed task in dir when that was the last of its
+// children, then the parent's parent, and returns their directory names. A parent with a run of its own under
+// way is left to it.
+func (s Store) CompleteParents(dir string) (completed []string, err error) {
+	for {
+		t, err := s.Load(dir)
+		if err != nil || t.Parent == "" || t.Status != trellis.Completed {
+			return completed, err
+		}
+		parent := filepath.Join(s.Tasks(), filepath.Base(t.Parent))
+		done, err := s.completeParent(parent)
+		if errors.Is(err, ErrNotFound) {
+			return completed, nil // archived, or never there
+		}
+		if err != nil || !done {
+			return completed, err
+		}
+		completed = append(completed, filepath.Base(parent))
+		dir = parent
+	}
+}
+
+func (s Store) completeParent(dir string) (done bool, err error) {
+	if durable.Held(filepath.Join(dir, RunLock)) {
+		return false, nil
+	}
+	_, err = s.Update(dir, func(t *Task, e *Edit) error {
+		if t.Status == trellis.Completed || t.Status == trellis.Cancelled || len(t.Children) == 0 {
+			return nil
+		}
+		for _, child := range t.Children {
+			if !s.completed(child) {
+				return nil
+			}
+		}
+		e.Set("status", trellis.Completed)
+		e.Set("completedAt", s.now().Format(time.DateOnly))
+		done = true
+		return nil
+	})
+	return done, err
+}
+
+// completed reports whether the task of that directory name is completed, wherever it is kept.
+func (s Store) completed(id string) bool {
+	dirs, _ := s.archived(id) // what can't be listed is not known to be completed
+	for _, dir := range append(dirs, filepath.Join(s.Tasks(), id)) {
+		if t, err := s.Load(dir); err == nil && t.Status == trellis.Completed {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,235 @@
+package taskdir_test
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+func parse(t *testing.T, text string) *taskdir.Task {
+	t.Helper()
+	task, err := taskdir.Parse("task.json", []byte(text))
+	if err != nil {
+		t.Fatalf("parsing %s: %v", text, err)
+	}
+	return task
+}
+
+func TestParseReadsEveryField(t *testing.T) {
+	task := parse(t, `{
+  "id": "auth", "name": "auth", "title": "Add auth", "description": "d", "status": "waiting", "dev_type": "backend",
+  "scope": "api", "package": "cli", "priority": "P1", "creator": "ann", "assignee": "bob", "createdAt": "2026-02-01",
+  "completedAt": "2026-02-03", "branch": "b", "base_branch": "main", "worktree_path": "/w", "commit": "c", "pr_url": "u",
+  "subtasks": ["s"], "children": ["c1", "c2"], "parent": "p", "relatedFiles": ["f"], "notes": "n", "meta": {"k": 1},
+  "pipeline": {"schema_version": 1, "revision": 7, "size": "small", "agent": "a", "verify": ["v"], "depends_on": ["d"],
+    "touches": ["t"], "protected": ["p"], "not_before": "2026-02-01T08:00:00Z", "objective": {"name": "o", "step": "1A"},
+    "rejection": {"category": "unclear", "details": "dd", "suggestions": ["ss"]}, "judge": {"pass": true, "feedback": "fb"},
+    "approval": {"required": true, "approvers": 2}, "plan_hash": "sha256:0", "base_commit": "bc", "stacked_on": "so",
+    "phase": "check", "round": 2, "attempt": 3, "outcome": "failed",
+    "failure": {"code": "verify_failed", "detail": "x", "retryable": true, "at": "2026-02-02T00:00:00Z"},
+    "resume_at": "2026-02-03T00:00:00Z",
+    "usage": {"input_tokens": 1, "output_tokens": 2, "cached_tokens": 3, "cost_usd": 0.5, "seconds": 1.5}}}`)
+	if len(task.Problems) > 0 {
+		t.Fatalf("problems: %v", task.Problems)
+	}
+	cost := 0.5
+	want := taskdir.Pipeline{
+		SchemaVersion: 1, Revision: 7, Size: trellis.Small, Agent: "a", Verify: []string{"v"}, DependsOn: []string{"d"},
+		Touches: []string{"t"}, Protected: []string{"p"}, NotBefore: time.Date(2026, 2, 1, 8, 0, 0, 0, time.UTC),
+		Objective: taskdir.Objective{Name: "o", Step: "1A"},
+		Rejection: taskdir.Rejection{Category: "unclear", Details: "dd", Suggestions: []string{"ss"}},
+		Judge:     &taskdir.Judge{Pass: true, Feedback: "fb"}, Approval: taskdir.Approval{Required: true, Approvers: 2},
+		PlanHash: "sha256:0", BaseCommit: "bc", StackedOn: "so", Phase: "check", Round: 2, Attempt: 3, Outcome: trellis.OutcomeFailed,
+		Failure:  taskdir.Failure{Code: trellis.VerifyFailed, Detail: "x", Retryable: true, At: time.Date(2026, 2, 2, 0, 0, 0, 0, time.UTC)},
+		ResumeAt: time.Date(2026, 2, 3, 0, 0, 0, 0, time.UTC),
+		Usage:    trellis.Usage{InputTokens: 1, OutputTokens: 2, CachedTokens: 3, CostUSD: &cost, Seconds: 1.5},
+	}
+	if !reflect.DeepEqual(task.Pipeline, want) {
+		t.Errorf("pipeline: got %+v, want %+v", task.Pipeline, want)
+	}
+	task.Pipeline, task.Raw = taskdir.Pipeline{}, nil
+	top := &taskdir.Task{
+		Name: "auth", Title: "Add auth", Description: "d", Status: trellis.Waiting, DevType: "backend", Scope: "api", Package: "cli",
+		Priority: "P1", Creator: "ann", Assignee: "bob", CreatedAt: "2026-02-01", CompletedAt: "2026-02-03", Branch: "b", BaseBranch: "main",
+		WorktreePath: "/w", Commit: "c", PRURL: "u", Subtasks: []string{"s"}, Children: []string{"c1", "c2"}, Parent: "p",
+		RelatedFiles: []string{"f"}, Notes: "n",
+	}
+	if !reflect.DeepEqual(task, top) {
+		t.Errorf("got %+v, want %+v", task, top)
+	}
+}
+
+func TestParseIsLiberal(t *testing.T) {
+	tests := []struct {
+		text  string
+		got   func(*taskdir.Task) any
+		want  any
+		warns int
+	}{
+		{`{}`, func(t *taskdir.Task) any { return t.Status }, trellis.Planning, 0},
+		{`{"status": null}`, func(t *taskdir.Task) any { return t.Status }, trellis.Planning, 0},
+		{`{"status": "done"}`, func(t *taskdir.Task) any { return t.Status }, trellis.Completed, 0},
+		{`{"priority": "medium"}`, func(t *taskdir.Task) any { return t.Priority }, "P2", 0},
+		{`{"priority": "high"}`, func(t *taskdir.Task) any { return t.Priority }, "P1", 0},
+		{`{"priority": "low"}`, func(t *taskdir.Task) any { return t.Priority }, "P3", 0},
+		{`{"priority": "p0"}`, func(t *taskdir.Task) any { return t.Priority }, "P0", 0},
+		{`{"scope": ["a", "b"]}`, func(t *taskdir.Task) any { return t.Scope }, "a,b", 0},
+		{`{"title": null, "notes": null}`, func(t *taskdir.Task) any { return t.Title }, "", 0},
+		{`{"children": null}`, func(t *taskdir.Task) any { return len(t.Children) }, 0, 0},
+		{`{"subtasks": [{"name": "a", "done": true}, "b"]}`, func(t *taskdir.Task) any { return t.Subtasks }, []string{"b"}, 0},
+		{`{"pipeline": {"verify": "make test"}}`, func(t *taskdir.Task) any { return t.Pipeline.Verify }, []string{"make test"}, 0},
+		{`{"pipeline": {"depends_on": null, "judge": null, "usage": {"cost_usd": null}}}`, func(t *taskdir.Task) any { return t.Pipeline.Usage.CostUSD }, (*float64)(nil), 0},
+		{`{"pipeline": {"revision": 3.0}}`, func(t *taskdir.Task) any { return t.Pipeline.Revision }, int64(3), 0},
+		{`{"pipeline": {"revision": 9007199254740993}}`, func(t *taskdir.Task) any { return t.Pipeline.Revision }, int64(9007199254740993), 0},
+		{`{"pipeline": {"failure": {"code": "", "at": ""}}}`, func(t *taskdir.Task) any { return t.Pipeline.Failure }, taskdir.Failure{}, 0},
+		{`{"pipeline": null}`, func(t *taskdir.Task) any { return t.Pipeline.Approval.Approvers }, 1, 0},
+		{`{"created": "2026-01-16", "slug": "x"}`, func(t *taskdir.Task) any { return t.CreatedAt }, "2026-01-16", 0},
+		{`{"createdAt": "2026-01-31T10:30:00"}`, func(t *taskdir.Task) any { return t.CreatedAt }, "2026-01-31T10:30:00", 0},
+		{`{"createdAt": "yesterday"}`, func(t *taskdir.Task) any { return t.CreatedAt }, "yesterday", 1},
+		{`{"current_phase": 2, "next_action": [{"phase": 1}], "submodule_prs": {"a": "b"}, "title": "t"}`, func(t *taskdir.Task) any { return t.Title }, "t", 0},
+		{"\ufeff{\r\n  \"title\": \"t\"\r\n}\r\n", func(t *taskdir.Task) any { return t.Title }, "t", 0},
+		{`{"ti\u0074le": "caf\u00e9 \ud83d\ude00"}`, func(t *taskdir.Task) any { return t.Title }, "café 😀", 0},
+		{`{"Title": "not ours", "STATUS": "x"}`, func(t *taskdir.Task) any { return t.Title }, "", 0},
+		{`{"x": 1, "x": 2, "title": "t"}`, func(t *taskdir.Task) any { return t.Title }, "t", 0},
+		{`{"deep": ` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + `, "title": "t"}`, func(t *taskdir.Task) any { return t.Title }, "t", 0},
+	}
+	for _, test := range tests {
+		name := test.text[:min(len(test.text), 60)]
+		task := parse(t, test.text)
+		if got := test.got(task); !reflect.DeepEqual(got, test.want) {
+			t.Errorf("%s: got %v, want %v", name, got, test.want)
+		}
+		for _, p := range task.Problems {
+			if !p.Warning {
+				t.Errorf("%s: got problem %v", name, &p)
+			}
+		}
+		if len(task.Problems) != test.warns {
+			t.Errorf("%s: got %d warnings, want %d", name, len(task.Problems), test.warns)
+		}
+	}
+}
+
+func TestParseNamesWhatIsIllegal(t *testing.T) {
+	tests := []struct{ text, want string }{
+		{`{"status": "wip"}`, `task.json:1:12: unknown status "wip"`},
+		{"{\n  \"title\": \"é\", \"name\": \"User Auth\"\n}", `task.json:2:25: the name "User Auth" is not legal`},
+		{`{"name": "../../etc"}`, `the name "../../etc" is not legal`},
+		{`{"title": 5}`, `task.json:1:11: "title" is a number, it must be text`},
+		{`{"dev_type": "wizard"}`, `"dev_type" is "wizard", it must be one of backend, frontend`},
+		{`{"priority": "urgent"}`, `"priority" is "urgent"`},
+		{`{"branch": ["x"]}`, `"branch" is a list, it must be text`},
+		{`{"children": {}}`, `"children" is an object, it must be a list of texts`},
+		{`{"children": ["a", 1]}`, `task.json:1:20: "children" holds a number`},
+		{`{"meta": []}`, `"meta" is a list, it must be an object`},
+		{`{"pipeline": []}`, `"pipeline" is a list, it must be an object`},
+		{`{"pipeline": {"revision": -1}}`, `"pipeline.revision" is -1, it must be a whole number from 0`},
+		{`{"pipeline": {"revision": "7"}}`, `"pipeline.revision" is text`},
+		{`{"pipeline": {"round": 1.5}}`, `"pipeline.round" is 1.5`},
+		{`{"pipeline": {"size": "huge"}}`, `"pipeline.size" is "huge"`},
+		{`{"pipeline": {"not_before": "soon"}}`, `"pipeline.not_before" is "soon", it must be a time`},
+		{`{"pipeline": {"schema_version": 2}}`, `pipeline.schema_version is 2; this Trellis knows versions up to 1`},
+		{`{"pipeline": {"judge": {"pass": "yes"}}}`, `"pipeline.judge.pass" is text, it must be true or false`},
+		{`{"pipeline": {"usage": {"cost_usd": 1e999}}}`, `"pipeline.usage.cost_usd" is 1e999`},
+		{`{"pipeline": {"failure": "x"}}`, `"pipeline.failure" is text, it must be an object`},
+	}
+	for _, test := range tests {
+		task := parse(t, test.text)
+		if len(task.Problems) != 1 {
+			t.Errorf("%s: got %d problems %v, want 1", test.text, len(task.Problems), task.Problems)
+			continue
+		}
+		p := task.Problems[0]
+		if got := p.Error(); !strings.Contains(got, test.want) || p.Line == 0 || p.Column == 0 || p.Warning {
+			t.Errorf("%s: got %q, want %q as an error with line and column", test.text, got, test.want)
+		}
+	}
+}
+
+func TestParseRefusesWhatIsNoTask(t *testing.T) {
+	tests := []struct{ name, text, want, hint string }{
+		{"unquoted date", "{\n  \"createdAt\": \"2026-01-16\",\n  \"completedAt\": 2026-01-16,\n  \"branch\": null\n}",
+			"task.json:3:18: not valid JSON: the value of \"completedAt\" is not quoted", `write "completedAt": "2026-01-16"`},
+		{"unquoted word", "{\n  \"branch\": feature/x,\n}", "task.json:2:13: not valid JSON: the value of \"branch\" is not quoted", `write "branch": "feature/x"`},
+		{"unquoted last value", "{\"status\": ready}", "task.json:1:12: not valid JSON: the value of \"status\" is not quoted", `write "status": "ready"`},
+		{"unquoted after a list", "{\"a\": [1, 2], \"status\": ready}", "1:25: not valid JSON: the value of \"status\" is not quoted", `write "status": "ready"`},
+		{"unquoted true word", "{\"title\": new thing}", "1:11: not valid JSON: the value of \"title\" is not quoted", `write "title": "new thing"`},
+		{"value on the next line", "{\"title\":\n  new}", "2:3: not valid JSON: the value of \"title\" is not quoted", `write "title": "new"`},
+		{"in a list", `{"children": [02-01-a]}`, "1:15: not valid JSON: 02-01-a is no JSON value", `write "02-01-a"`},
+		{"python", `{"branch": None}`, "1:12: not valid JSON: the value of \"branch\" is not quoted", `write "branch": null`},
+		{"python bool", `{"x": True}`, `the value of "x"`, `write "x": true`},
+		{"comma too many", "{\n  \"title\": \"t\",\n}", "task.json:3:1: not valid JSON: there is a comma before the '}'", "remove the comma"},
+		{"comma missing", "{\n  \"title\": \"t\"\n  \"name\": \"n\"\n}", "task.json:3:3: not valid JSON: a comma is missing before this", "comma at the end of the line before"},
+		{"cut off", "{\n  \"title\": \"t\",\n  \"na", "task.json:3:6: not valid JSON: the text ends too early", "from git"},
+		{"single quotes", `{'title': 't'}`, "1:2: not valid JSON: a text stands in single quotes", "double quotes"},
+		{"single quoted value", `{"title": 't'}`, "1:11: not valid JSON: a text stands in single quotes", "double quotes"},
+		{"comment", "{\n  // note\n  \"title\": \"t\"\n}", "2:3: not valid JSON: JSON has no comments", "remove it"},
+		{"key without quotes", `{title: "t"}`, "1:2: not valid JSON: a key without quotes", "double quotes"},
+		{"line break in text", "{\"title\": \"a\nb\"}", "1:13: not valid JSON: a line break or tab stands inside a text", `write it as \n`},
+		{"two objects", "{}\n{}", "2:1: not valid JSON: text follows the end of the object", "after the last }"},
+		{"conflict", "{\n<<<<<<< HEAD\n  \"status\": \"ready\"\n=======\n  \"status\": \"failed\"\n>>>>>>> x\n}", "2:1: not valid JSON: git left a merge conflict here", "choose one side"},
+		{"bad escape", `{"title": "\q"}`, "1:13: not valid JSON: invalid character 'q' in string escape code", ""},
+		{"empty", " \n", "1:1: the file is empty", `write {"status": "planning"}`},
+		{"nothing", "", "1:1: the file is empty", `write {"status": "planning"}`},
+		{"list", "\n[]", "2:1: holds JSON that is not an object", "a task is written as"},
+		{"null", "null", "1:1: holds JSON that is not an object", "a task is written as"},
+		{"not utf-8", "{\"title\": \"caf\xe9\"}", "1:15: is not UTF-8 text", "save the file as UTF-8"},
+		{"utf-16", "\xff\xfe{\x00}\x00", "is not UTF-8 text", "save the file as UTF-8"},
+		{"double status", "{\n \"status\": \"ready\",\n \"status\": \"planning\"\n}", `task.json:3:2: "status" stands here for the second time`, "remove one"},
+		{"double in disguise", `{"status": "ready", "st\u0061tus": "planning"}`, `1:21: "status" stands here for the second time`, "remove one"},
+		{"double below", `{"pipeline": {"failure": {"code": "a", "code": "b"}}}`, `1:40: "code" stands here for the second time`, "remove one"},
+		{"nested beyond reason", strings.Repeat("[", 1<<20), "not valid JSON", ""},
+		{"too large", `{"x": "` + strings.Repeat("x", 8<<20) + `"}`, "is larger than the 8 MB", ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := taskdir.Parse("task.json", []byte(test.text))
+			var p *trellis.Problem
+			if !errors.As(err, &p) {
+				t.Fatalf("got %v, want a problem", err)
+			}
+			if got := p.Error(); !strings.Contains(got, test.want) {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+			if !strings.Contains(p.Hint, test.hint) {
+				t.Errorf("hint: got %q, want %q", p.Hint, test.hint)
+			}
+			if p.Line == 0 || p.Column == 0 {
+				t.Errorf("got no line and column: %v", p)
+			}
+		})
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{`{}`, `{"status": ready}`, "{\n \"a\": [1,2,\n", `{"pipeline": {"usage": 1}}`, "\ufeff{\"a\":'x'}", `{"a":"b" "c":1}`, `{"children":[x]}`, ":,", `":`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		task, err := taskdir.Parse("task.json", data)
+		var p *trellis.Problem
+		if err != nil && (!errors.As(err, &p) || p.Line < 1 || p.Column < 1 || p.Line > strings.Count(string(data), "\n")+1) {
+			t.Errorf("%q: got error %v, want a problem with its place", data, err)
+		}
+		if err == nil && string(task.Raw) != string(data) {
+			t.Errorf("%q: got raw %q", data, task.Raw)
+		}
+	})
+}
+
+func ExampleParse() {
+	_, err := taskdir.Parse(".trellis/tasks/02-01-auth/task.json", []byte("{\n  \"status\": ready\n}"))
+	var p *trellis.Problem
+	errors.As(err, &p)
+	fmt.Println(p)
+	fmt.Println(p.Hint)
+	// Output:
+	// .trellis/tasks/02-01-auth/task.json:2:13: not valid JSON: the value of "status" is not quoted
+	// write "status": "ready"
+}

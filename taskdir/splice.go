@@ -1,0 +1,157 @@
+package taskdir
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// member is one key and value of an object, as byte offsets into its text.
+type member struct {
+	key                string
+	keyAt, valAt, ends int
+}
+
+func membersOf(object string) []member {
+	var list []member
+	gjson.Parse(object).ForEach(func(k, v gjson.Result) bool {
+		list = append(list, member{k.Str, k.Index, v.Index, v.Index + len(v.Raw)})
+		return true
+	})
+	return list
+}
+
+// insert puts a member that object does not have into its text: after the nearest of those that
+// come before it in order, at the end when order does not know it. Nothing that is there changes.
+// line is what stands before object on the line that it begins on.
+func insert(object, key string, value []byte, order []string, line string, style style) string {
+	list := membersOf(object)
+	after := place(list, key, order)
+	quoted, _ := encode(key) // a text can always be encoded
+	if len(list) == 0 {
+		return insertFirst(object, string(quoted), value, line, style)
+	}
+	sep, indent := ", ", ""
+	if before := lineTo(object, list[0].keyAt); before != object[:list[0].keyAt] && margin(before) == before {
+		indent = before
+		sep = "," + style.newline + indent
+		value = style.pretty(value, indent)
+	} else {
+		value = spaced(value)
+	}
+	text := string(quoted) + ": " + string(value)
+	if after < 0 {
+		return object[:list[0].keyAt] + text + sep + object[list[0].keyAt:]
+	}
+	return object[:list[after].ends] + sep + text + object[list[after].ends:]
+}
+
+// insertFirst puts the first member into an empty object.
+func insertFirst(object, key string, value []byte, line string, style style) string {
+	open := strings.IndexByte(object, '{') + 1
+	if strings.ContainsAny(line, "{[") {
+		return object[:open] + key + ": " + string(spaced(value)) + object[open:]
+	}
+	indent := margin(line) + style.unit
+	text := style.newline + indent + key + ": " + string(style.pretty(value, indent))
+	if inside, _, _ := strings.Cut(object[open:], "}"); !strings.Contains(inside, "\n") {
+		text += style.newline + margin(line)
+	}
+	return object[:open] + text + object[open:]
+}
+
+// lineTo is the part of doc's line before the byte at.
+func lineTo(doc string, at int) string {
+	return doc[strings.LastIndexByte(doc[:at], '\n')+1 : at]
+}
+
+// margin is the white space that a line begins with.
+func margin(line string) string {
+	return line[:len(line)-len(strings.TrimLeft(line, " \t"))]
+}
+
+// place is the index of the member that key comes after, -1 for the front.
+func place(list []member, key string, order []string) int {
+	rank := slices.Index(order, key)
+	if rank < 0 {
+		return len(list) - 1
+	}
+	after, best := -1, -1
+	for i, m := range list {
+		if r := slices.Index(order, m.key); r >= best && r < rank && r >= 0 {
+			after, best = i, r
+		}
+	}
+	return after
+}
+
+// style is how a file is laid out.
+type style struct{ newline, unit string }
+
+func styleOf(doc string) style {
+	s := style{"\n", "  "}
+	list := membersOf(doc)
+	if len(list) == 0 {
+		return s
+	}
+	before := lineTo(doc, list[0].keyAt)
+	if strings.HasSuffix(doc[:list[0].keyAt-len(before)], "\r\n") {
+		s.newline = "\r\n"
+	}
+	if before != "" && margin(before) == before {
+		s.unit = before
+	}
+	return s
+}
+
+// pretty lays a value out over lines that begin with margin.
+func (s style) pretty(value []byte, margin string) []byte {
+	var b bytes.Buffer
+	if json.Indent(&b, value, margin, s.unit) != nil {
+		return value
+	}
+	return bytes.ReplaceAll(b.Bytes(), []byte("\n"), []byte(s.newline))
+}
+
+// spaced lays a value out on one line, with a space after commas and colons.
+func spaced(value []byte) []byte {
+	var b bytes.Buffer
+	if json.Indent(&b, value, "", "") != nil {
+		return value
+	}
+	text := strings.ReplaceAll(b.String(), ",\n", ", ")
+	return []byte(strings.ReplaceAll(text, "\n", "")) // no text of JSON holds a line break
+}
+
+// relaid is value laid out like the one it replaces: a list or object on one line stays on one.
+func relaid(doc string, old gjson.Result, value []byte, style style) []byte {
+	compound := old.Type == gjson.JSON && len(strings.Trim(old.Raw, "[]{} \t\r\n")) > 0
+	if compound && !strings.Contains(old.Raw, "\n") {
+		return spaced(value)
+	}
+	line := lineTo(doc, old.Index)
+	if strings.ContainsAny(line, "{[") { // it shares its line with what holds it
+		return spaced(value)
+	}
+	return style.pretty(value, margin(line))
+}
+
+// sameValue reports whether two JSON texts mean the same; 1 and 1.0 do not.
+func sameValue(a, b string) bool {
+	if a == b {
+		return true
+	}
+	x, errX := decode(a)
+	y, errY := decode(b)
+	return errX == nil && errY == nil && reflect.DeepEqual(x, y)
+}
+
+func decode(text string) (v any, err error) {
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	return v, d.Decode(&v)
+}

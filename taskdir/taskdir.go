@@ -1,0 +1,167 @@
+// Package taskdir reads and writes task directories: .trellis/tasks/MM-DD-name with its task.json.
+//
+// task.json is shared with people and with other tools, so reading is liberal (every shape that an
+// earlier version wrote is understood, and what is illegal is named without hiding the rest), and an
+// update changes the bytes of the fields it sets and no others. A directory that Trellis makes is
+// published by a rename, so that nobody sees half of one. docs/formats.md is the contract.
+package taskdir
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// Names inside a task directory.
+const (
+	TaskJSON         = "task.json"
+	Requirement      = "requirement.md"
+	PRD              = "prd.md"
+	TaskSpec         = "taskspec.json"
+	Plan             = "plan.json"
+	ImplementContext = "implement.jsonl"
+	CheckContext     = "check.jsonl"
+	DebugContext     = "debug.jsonl"
+	Research         = "research.md"
+	Info             = "info.md"
+	Design           = "design.md"
+	Rejected         = "REJECTED.md"
+	Report           = "report.md"
+	PlanLog          = ".plan-log"
+	Approvals        = "approvals.jsonl"
+	Proofs           = "proofs.jsonl"
+	Run              = "run" // machine state, never committed
+	Journal          = "run/journal.jsonl"
+	RunLock          = "run/lock"       // held for a whole run
+	WriteLock        = "run/write.lock" // held for the milliseconds of a change
+	Inputs           = "run/inputs"
+)
+
+const (
+	// DraftPrefix begins the name of a directory whose planning has not ended.
+	DraftPrefix = ".new-"
+	archiveName = "archive"
+	// maxSize is the largest task.json that is read. People write a few KB.
+	maxSize = 8 << 20
+)
+
+var (
+	// ErrNotFound says that there is no such task, or a directory without a task.json.
+	ErrNotFound = errors.New("no such task")
+	// ErrExists says that the name of a new task is taken on that day.
+	ErrExists = errors.New("task exists")
+)
+
+// Store is the task directories of one repository. Its methods may be called by any number of
+// goroutines and processes at once.
+type Store struct {
+	Root string           // the main checkout, absolute
+	Disk *durable.Disk    // nil is a disk without faults
+	Now  func() time.Time // nil is time.Now
+}
+
+// Tasks is the folder that the task directories lie in.
+func (s Store) Tasks() string { return filepath.Join(s.Root, ".trellis", "tasks") }
+
+// Rel is path as problems and messages show it: relative to the repository where it lies inside.
+func (s Store) Rel(path string) string {
+	if rel, err := filepath.Rel(s.Root, path); err == nil && filepath.IsLocal(rel) {
+		return filepath.ToSlash(rel)
+	}
+	return path
+}
+
+func (s Store) now() time.Time {
+	if s.Now == nil {
+		return time.Now()
+	}
+	return s.Now()
+}
+
+// Load reads the task in dir. What makes the file unusable is a *trellis.Problem, with line and column
+// where there are some; values that are not legal are in Task.Problems. A directory without a
+// task.json matches ErrNotFound and is a *trellis.Problem too.
+func (s Store) Load(dir string) (*Task, error) {
+	path := filepath.Join(dir, TaskJSON)
+	data, err := readRegular(path)
+	if err != nil {
+		return nil, s.loadError(dir, path, err)
+	}
+	t, err := Parse(s.Rel(path), data)
+	if err != nil {
+		return nil, err
+	}
+	t.Dir, t.ID = dir, filepath.Base(dir)
+	t.checkID(s.Rel(dir))
+	return t, nil
+}
+
+func (s Store) loadError(dir, path string, err error) error {
+	p := &trellis.Problem{File: s.Rel(path)}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		p.Message = "there is no task.json"
+		p.Hint = `write one: {"status": "planning"} is enough`
+		if _, statErr := os.Stat(dir); errors.Is(statErr, fs.ErrNotExist) {
+			p.File, p.Message, p.Hint = s.Rel(dir), "there is no such directory", "trellis list"
+		}
+		return fmt.Errorf("%w: %w", ErrNotFound, p)
+	case errors.Is(err, errSymlink):
+		p.Message = "is a symbolic link; Trellis reads and replaces only real files here"
+		p.Hint = fmt.Sprintf("put a copy in its place: cp --remove-destination \"$(readlink -f %[1]s)\" %[1]s", p.File)
+	case errors.Is(err, errNotRegular):
+		p.Message = "is not a file"
+		p.Hint = "put a file in its place"
+	case errors.Is(err, errTooLarge):
+		p.Message = fmt.Sprintf("is larger than the %d MB that Trellis reads", maxSize>>20)
+		p.Hint = "move long text to prd.md or info.md"
+	default:
+		return fmt.Errorf("reading task: %w", err)
+	}
+	return p
+}
+
+var (
+	errSymlink    = errors.New("symbolic link")
+	errNotRegular = errors.New("not a regular file")
+	errTooLarge   = errors.New("too large")
+)
+
+// readRegular reads a file without following a link and without waiting on a pipe.
+func readRegular(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, syscall.ELOOP) {
+		return nil, errSymlink
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !st.Mode().IsRegular():
+		return nil, errNotRegular
+	case st.Size() > maxSize:
+		return nil, errTooLarge
+	}
+	var b bytes.Buffer
+	b.Grow(int(st.Size()) + bytes.MinRead)
+	if _, err := b.ReadFrom(io.LimitReader(f, maxSize+1)); err != nil {
+		return nil, err
+	}
+	if b.Len() > maxSize { // it grew meanwhile
+		return nil, errTooLarge
+	}
+	return b.Bytes(), nil
+}

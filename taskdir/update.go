@@ -1,0 +1,152 @@
+package taskdir
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+)
+
+// lockWait bounds how long a change waits for others, which need milliseconds each.
+const lockWait = 30 * time.Second
+
+// Update changes the task.json in dir. It reads the file again under the task's write lock, calls
+// change with what it read, writes what change set, and returns the task as it is now. An update that
+// changes something raises pipeline.revision by one, unless change set it or called KeepRevision; one that changes
+// nothing writes nothing. An error of change is returned and nothing written. A file that Load can't read is
+// never overwritten. Several goroutines and processes may update one task: each sees the others' changes.
+func (s Store) Update(dir string, change func(t *Task, e *Edit) error) (*Task, error) {
+	var t *Task
+	err := s.locked(dir, func(owned func() bool) (err error) {
+		t, err = s.update(dir, change, owned)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+func (s Store) update(dir string, change func(t *Task, e *Edit) error, owned func() bool) (*Task, error) {
+	t, err := s.Load(dir)
+	if err != nil {
+		return nil, err
+	}
+	data, err := t.edited(change)
+	if err != nil {
+		return nil, err
+	}
+	if bytes.Equal(data, t.Raw) {
+		return t, nil
+	}
+	path := filepath.Join(dir, TaskJSON)
+	if !owned() {
+		return nil, fmt.Errorf("updating %s: the write lock was removed meanwhile, nothing is written", s.Rel(path))
+	}
+	if err := s.Disk.WriteFile(path, data, 0o644); err != nil {
+		return nil, fmt.Errorf("updating task: %w", err)
+	}
+	return s.Load(dir)
+}
+
+// edited is the task's file after change.
+func (t *Task) edited(change func(t *Task, e *Edit) error) ([]byte, error) {
+	doc := strings.TrimPrefix(string(t.Raw), bom)
+	e := &Edit{task: t, doc: doc, style: styleOf(doc)}
+	if err := change(t, e); err != nil {
+		return nil, err
+	}
+	if e.changed && !e.keep && !e.revision {
+		e.Set("pipeline.revision", t.Pipeline.Revision+1)
+	}
+	if e.err != nil {
+		return nil, fmt.Errorf("updating task %s: %w", t.ID, e.err)
+	}
+	mark := t.Raw[:len(t.Raw)-len(doc)]
+	return append(mark[:len(mark):len(mark)], e.doc...), nil
+}
+
+// AddMissing gives the task.json in dir the fields that it lacks, each at its place and with the
+// value that reading assumes, and returns their names. The revision stays: a person asked for it.
+func (s Store) AddMissing(dir string) (fields []string, err error) {
+	_, err = s.Update(dir, func(t *Task, e *Edit) error {
+		e.KeepRevision()
+		assumed := *t
+		Defaults(&assumed)
+		values := map[string]any{"id": assumed.Name, "name": assumed.Name, "title": assumed.Title, "createdAt": s.now().Format(time.DateOnly)}
+		fields = nil
+		for _, path := range allFields() {
+			if gjson.Get(e.doc, path).Exists() {
+				continue
+			}
+			fields = append(fields, path)
+			if value, ok := values[path]; ok {
+				e.Set(path, value)
+			} else if e.err == nil {
+				e.err = e.set(path, []byte(shapeOf(path).Raw))
+			}
+		}
+		return nil
+	})
+	return fields, err
+}
+
+// allFields are the fields of task.json and those below pipeline.
+func allFields() []string {
+	fields := keysOf("")
+	for _, key := range keysOf("pipeline") {
+		fields = append(fields, "pipeline."+key)
+	}
+	return fields
+}
+
+// RunDir makes dir's folder for machine state, if it is not there, and returns it. Git ignores what is in it.
+func (s Store) RunDir(dir string) (string, error) {
+	run := filepath.Join(dir, Run)
+	ignore := filepath.Join(run, ".gitignore")
+	if _, err := os.Stat(ignore); err == nil {
+		return run, nil
+	}
+	// Not MkdirAll: a task directory that is gone must not come back.
+	if err := s.Disk.Mkdir(run, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", err
+	}
+	return run, s.Disk.WriteFile(ignore, []byte("*\n"), 0o600)
+}
+
+// locked runs do while holding the write lock of the task in dir.
+func (s Store) locked(dir string, do func(owned func() bool) error) error {
+	lock, err := s.writeLock(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s.loadError(dir, filepath.Join(dir, TaskJSON), err)
+	}
+	if err != nil {
+		return fmt.Errorf("changing task %s: %w", filepath.Base(dir), err)
+	}
+	err = do(lock.Owned)
+	if unlockErr := lock.Unlock(); err == nil {
+		err = unlockErr
+	}
+	return err
+}
+
+func (s Store) writeLock(dir string) (*durable.Lock, error) {
+	if _, err := os.Lstat(filepath.Join(dir, TaskJSON)); err != nil {
+		return nil, err
+	}
+	if _, err := s.RunDir(dir); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lockWait)
+	defer cancel()
+	return durable.WaitLock(ctx, filepath.Join(dir, WriteLock), durable.Holder{PID: os.Getpid(), Since: s.now()})
+}
