@@ -27,8 +27,8 @@ func SplitID(id string) (day, name string) {
 // ValidID reports whether a directory name can be a task's identity, which stands in environment
 // variables, git refs and messages: letters, digits, dots, dashes and underscores, no leading dot or dash.
 func ValidID(id string) bool {
-	plain := strings.NewReplacer(".", "", "-", "").Replace(id)
-	return plainKey(plain) && id[0] != '.' && id[0] != '-' && id != archiveName &&
+	odd := func(c rune) bool { return !plainChar(c) && c != '.' && c != '-' }
+	return id != "" && !strings.ContainsFunc(id, odd) && id[0] != '.' && id[0] != '-' && id != archiveName &&
 		!strings.Contains(id, "..") && !strings.HasSuffix(id, ".") && !strings.HasSuffix(id, ".lock")
 }
 

@@ -53,12 +53,11 @@ func shapeOf(path string) gjson.Result {
 
 // plainKey reports whether a key can stand in a path as it is.
 func plainKey(key string) bool {
-	for _, c := range []byte(key) {
-		if !(c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9') {
-			return false
-		}
-	}
-	return key != ""
+	return key != "" && !strings.ContainsFunc(key, func(c rune) bool { return !plainChar(c) })
+}
+
+func plainChar(c rune) bool {
+	return c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 }
 
 // keysOf are the keys of the object at path in shape, in order.

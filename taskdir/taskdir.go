@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -74,8 +75,8 @@ func (s Store) Tasks() string { return filepath.Join(s.Root, ".trellis", "tasks"
 
 // Rel is path as problems and messages show it: relative to the repository where it lies inside.
 func (s Store) Rel(path string) string {
-	if rel, err := filepath.Rel(s.Root, path); err == nil && filepath.IsLocal(rel) {
-		return filepath.ToSlash(rel)
+	if rel, ok := strings.CutPrefix(path, s.Root+"/"); ok {
+		return rel
 	}
 	return path
 }
