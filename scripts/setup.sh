@@ -10,7 +10,7 @@ missing() {
 	if [ "${CI:-}" = true ]; then exit 1; fi
 }
 
-command -v git >/dev/null || { echo 'setup: git is missing: install git 2.30 or newer' >&2; exit 1; }
+command -v git >/dev/null || { echo 'setup: git is missing: install git 2.34 or newer' >&2; exit 1; }
 "${GO:-go}" mod download
 
 if [ ! -x scripts/agents.sh ]; then

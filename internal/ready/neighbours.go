@@ -1,0 +1,131 @@
+package ready
+
+import (
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// neighbours looks at what a task can only be right or wrong about among others: its branch and what it
+// depends on. Tasks that can't be read are left out: they are reported where they stand.
+func (c *check) neighbours() error {
+	for _, b := range []struct{ name, set string }{{c.task.Branch, "set-branch"}, {c.task.BaseBranch, "set-base-branch"}} {
+		if err := git.CheckBranchName(b.name); b.name != "" && err != nil {
+			c.add(taskdir.TaskJSON, "trellis task "+b.set+" "+c.As+" BRANCH", "%v", err)
+		}
+	}
+	if c.task.Branch == "" && len(c.task.Pipeline.DependsOn) == 0 {
+		return nil
+	}
+	entries, err := c.Store.List()
+	if err != nil {
+		return err
+	}
+	others := map[string]*taskdir.Task{}
+	for _, e := range entries {
+		if e.Task != nil && !e.Planning && e.ID != c.As {
+			others[e.ID] = e.Task
+		}
+	}
+	c.branch(others)
+	return c.dependencies(others)
+}
+
+// branch checks that no other task has the branch. Of two that name the same one, it is the task's that
+// has worked on it, or else the one that was made first.
+func (c *check) branch(others map[string]*taskdir.Task) {
+	branch := c.task.Branch
+	if branch == "" {
+		return
+	}
+	for _, id := range sorted(others) {
+		o := others[id]
+		if o.BranchName() == branch && keeps(o.Status) && (begun(o.Status) || !begun(c.Status) && id < c.As) {
+			c.add(taskdir.TaskJSON, "trellis task set-branch "+c.As+" BRANCH", "branch %s belongs to task %s", branch, id)
+			return
+		}
+	}
+}
+
+// keeps reports whether a task of this status holds on to its branch.
+func keeps(s trellis.Status) bool { return s != trellis.Completed && s != trellis.Rejected }
+
+// begun reports whether a task of this status may have work on its branch.
+func begun(s trellis.Status) bool {
+	return s != trellis.Planning && s != trellis.Ready && s != trellis.Waiting && s != trellis.Rejected
+}
+
+// dependencies checks that they are tasks, archived ones included, and that none waits for itself.
+func (c *check) dependencies(others map[string]*taskdir.Task) error {
+	wants := c.task.Pipeline.DependsOn
+	unknown := slices.DeleteFunc(slices.Clone(wants), func(id string) bool { return id == c.As || others[id] != nil })
+	if len(unknown) > 0 {
+		if err := c.unknown(unknown, others); err != nil {
+			return err
+		}
+	}
+	if cycle := c.cycle(others, c.As, wants, map[string]bool{}); cycle != nil {
+		c.add(taskdir.TaskJSON, "take one of them out of pipeline.depends_on", "depends on itself: %s", strings.Join(cycle, " → "))
+	}
+	return nil
+}
+
+// unknown notes the dependencies that are in the archive neither. A broken task is there, and says so itself.
+func (c *check) unknown(ids []string, others map[string]*taskdir.Task) error {
+	archived, err := c.Store.ListArchived()
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if slices.ContainsFunc(archived, func(e taskdir.Entry) bool { return e.ID == id }) {
+			continue
+		}
+		_, err := c.Store.Load(filepath.Join(c.Store.Tasks(), id))
+		if taskdir.ValidID(id) && !errors.Is(err, taskdir.ErrNotFound) {
+			continue
+		}
+		c.add(taskdir.TaskJSON, c.mean(id, others), "depends on %q, which is no task's directory name", id)
+	}
+	return nil
+}
+
+// mean is a hint for a dependency that names a task in another way than by its directory.
+func (c *check) mean(wrong string, others map[string]*taskdir.Task) string {
+	for _, id := range sorted(others) {
+		if others[id].Name == wrong {
+			return "write " + id + " in pipeline.depends_on"
+		}
+	}
+	return "trellis list"
+}
+
+// cycle is a way from the task along dependencies back to it, or nil.
+func (c *check) cycle(others map[string]*taskdir.Task, at string, wants []string, seen map[string]bool) []string {
+	for _, id := range wants {
+		if id == c.As {
+			return []string{at, id}
+		}
+		if seen[id] || others[id] == nil {
+			continue
+		}
+		seen[id] = true
+		if rest := c.cycle(others, id, others[id].Pipeline.DependsOn, seen); rest != nil {
+			return append([]string{at}, rest...)
+		}
+	}
+	return nil
+}
+
+func sorted(tasks map[string]*taskdir.Task) []string {
+	ids := make([]string, 0, len(tasks))
+	for id := range tasks {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}

@@ -1,0 +1,178 @@
+// Package ready says whether a task directory can be run: the one check that planning, starting, watching
+// and `trellis validate` share. docs/formats.md, "Ready means", is its contract.
+package ready
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/trellis-tasks/trellis/contextfiles"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Input is a task directory and what it is to be judged as.
+type Input struct {
+	Store  taskdir.Store
+	Dir    string         // absolute; a draft too
+	Repo   *git.Repo      // nil: what the base commit holds is not looked at
+	As     string         // directory name that it is going to have; "" is its own
+	Status trellis.Status // status that it is going to have; "" is the one in its task.json
+}
+
+// Check returns what is wrong, errors and warnings in the order of the files. A directory without
+// errors can be run. In planning a file that is missing is a warning; of a task that is over (review,
+// completed, rejected, cancelled) only task.json is looked at. The error is about looking: a directory
+// that is not there matches taskdir.ErrNotFound.
+func Check(ctx context.Context, in Input) ([]trellis.Problem, error) {
+	if _, err := os.Stat(in.Dir); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %s", taskdir.ErrNotFound, in.Store.Rel(in.Dir))
+	}
+	t, err := in.Store.Load(in.Dir)
+	if p := (*trellis.Problem)(nil); errors.As(err, &p) {
+		return []trellis.Problem{*p}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	c := &check{Input: in, task: t, problems: slices.Clone(t.Problems)}
+	if c.As == "" {
+		c.As = t.ID
+	}
+	if c.Status == "" {
+		c.Status = t.Status
+	}
+	switch c.Status {
+	case trellis.Review, trellis.Completed, trellis.Rejected, trellis.Cancelled:
+		return c.problems, nil
+	}
+	c.prd()
+	if err := c.contexts(ctx); err != nil {
+		return nil, err
+	}
+	return c.problems, c.neighbours()
+}
+
+// Errors are the problems that are no warnings.
+func Errors(problems []trellis.Problem) []trellis.Problem {
+	return slices.DeleteFunc(slices.Clone(problems), func(p trellis.Problem) bool { return p.Warning })
+}
+
+// check is the check of one directory.
+type check struct {
+	Input
+	task     *taskdir.Task
+	problems []trellis.Problem
+}
+
+// file is a file of the directory as problems name it.
+func (c *check) file(name string) string { return c.Store.Rel(filepath.Join(c.Dir, name)) }
+
+func (c *check) add(name, hint, format string, args ...any) *trellis.Problem {
+	c.problems = append(c.problems, trellis.Problem{File: c.file(name), Message: fmt.Sprintf(format, args...), Hint: hint})
+	return &c.problems[len(c.problems)-1]
+}
+
+// missing notes a file that is not there or says nothing, which planning is still to write.
+func (c *check) missing(name, hint, format string, args ...any) {
+	c.add(name, hint, format, args...).Warning = c.Status == trellis.Planning
+}
+
+// maxPRD is the largest prd.md: more does not fit into any prompt.
+const maxPRD = 1 << 20
+
+func (c *check) prd() {
+	hint := "write what is wanted into " + c.file(taskdir.PRD)
+	path := filepath.Join(c.Dir, taskdir.PRD)
+	st, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		c.missing(taskdir.PRD, hint, "there is no prd.md")
+		return
+	case err != nil:
+		c.add(taskdir.PRD, "", "%v", err)
+		return
+	case !st.Mode().IsRegular():
+		c.add(taskdir.PRD, "put a file in its place", "is not a file")
+		return
+	case st.Size() > maxPRD:
+		c.add(taskdir.PRD, "move what is not a requirement to info.md", "is larger than the %d MB that Trellis reads", maxPRD>>20)
+		return
+	}
+	data, err := os.ReadFile(path)
+	switch {
+	case err != nil:
+		c.add(taskdir.PRD, "", "%v", err)
+	case !utf8.Valid(data):
+		c.add(taskdir.PRD, "save it as UTF-8", "is not UTF-8 text")
+	case blank(data):
+		c.missing(taskdir.PRD, hint, "is blank")
+	}
+}
+
+// blank reports whether a text has nothing but white space, a byte order mark included.
+func blank(data []byte) bool {
+	for _, r := range string(data) {
+		if r != ' ' && r != '\t' && r != '\r' && r != '\n' && r != '\ufeff' && r != '\u00a0' {
+			return false
+		}
+	}
+	return true
+}
+
+// contexts looks at every context file, and at whether the two that a run can't do without say anything.
+func (c *check) contexts(ctx context.Context) error {
+	names, err := contextfiles.Names(c.Dir)
+	if err != nil {
+		return err
+	}
+	checker := contextfiles.Checker{Root: c.Store.Root, InBase: c.inBase(ctx)}
+	for _, name := range []string{taskdir.ImplementContext, taskdir.CheckContext, taskdir.DebugContext} {
+		if !slices.Contains(names, name) {
+			c.missing(name, c.initContext(), "there is no %s", name)
+			last := &c.problems[len(c.problems)-1]
+			last.Warning = last.Warning || name == taskdir.DebugContext
+		}
+	}
+	for _, name := range names {
+		if err := c.context(checker, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *check) context(checker contextfiles.Checker, name string) error {
+	data, err := os.ReadFile(filepath.Join(c.Dir, name))
+	if err != nil {
+		c.add(name, "", "%v", err)
+		return nil
+	}
+	rows, wrong := contextfiles.Parse(c.file(name), data)
+	valid, found := checker.Check(c.file(name), rows)
+	c.problems = append(append(c.problems, wrong...), found...)
+	if len(valid) > 0 || len(rows) > 0 || len(wrong) > 0 {
+		return nil
+	}
+	switch name {
+	case taskdir.ImplementContext, taskdir.CheckContext:
+		c.missing(name, c.initContext(), "names no file yet")
+	}
+	return nil
+}
+
+// initContext is the command that fills the context files.
+func (c *check) initContext() string {
+	kind := c.task.DevType
+	if kind == "" {
+		kind = "TYPE"
+	}
+	return fmt.Sprintf("trellis task init-context %s %s", c.As, kind)
+}

@@ -1,0 +1,181 @@
+package ready_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/ready"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// repository is a repository with one commit of main.go and docs/guide.md, and a guideline that is not committed.
+func repository(t *testing.T) (taskdir.Store, *git.Repo) {
+	t.Helper()
+	root := t.TempDir()
+	write(t, root, "main.go", "package main\n")
+	write(t, root, "docs/guide.md", "# Guide\n")
+	for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"add", "-A"}, {"-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "-m", "first"}} {
+		if out, err := exec.Command("git", append([]string{"-C", root}, args...)...).CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+	}
+	write(t, root, ".trellis/spec/style.md", "# Style\n")
+	repo, err := git.Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return taskdir.Store{Root: repo.Main}, repo
+}
+
+func write(t *testing.T, root, name, text string) {
+	t.Helper()
+	path := filepath.Join(root, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// task writes the files of a task that is ready, changed as files says; "" removes one.
+func task(t *testing.T, s taskdir.Store, id string, files map[string]string) string {
+	t.Helper()
+	all := map[string]string{
+		"task.json":       `{"status": "ready"}`,
+		"prd.md":          "# Log in\n",
+		"implement.jsonl": `{"file": "main.go", "reason": "to change"}` + "\n",
+		"check.jsonl":     `{"file": ".trellis/spec/style.md", "reason": "to follow"}` + "\n",
+		"debug.jsonl":     `{"file": "docs/", "type": "directory", "reason": "to know"}` + "\n",
+	}
+	for name, text := range files {
+		all[name] = text
+	}
+	dir := filepath.Join(s.Tasks(), id)
+	for name, text := range all {
+		if text != "" {
+			write(t, dir, name, text)
+		}
+	}
+	return dir
+}
+
+func TestCheck(t *testing.T) {
+	s, repo := repository(t)
+	task(t, s, "01-01-old", map[string]string{"task.json": `{"status": "review", "branch": "feature/taken"}`})
+	task(t, s, "01-02-broken", map[string]string{"task.json": `{`})
+	task(t, s, "archive/2026-01/01-03-archived", nil)
+	task(t, s, "01-04-circle", map[string]string{"task.json": `{"pipeline": {"depends_on": ["02-01-auth"]}}`})
+	for _, test := range []struct {
+		name  string
+		files map[string]string
+		want  string // the problems, a line each; warnings begin with ~
+	}{
+		{"all is well", nil, ""},
+		{"only what must be", map[string]string{"debug.jsonl": ""}, "~debug.jsonl: there is no debug.jsonl"},
+		{"no prd", map[string]string{"prd.md": ""}, "prd.md: there is no prd.md"},
+		{"blank prd", map[string]string{"prd.md": "\ufeff \n\t\n"}, "prd.md: is blank"},
+		{"prd in another encoding", map[string]string{"prd.md": "caf\xe9"}, "prd.md: is not UTF-8 text"},
+		{"no context", map[string]string{"implement.jsonl": "", "check.jsonl": ""}, "implement.jsonl: there is no implement.jsonl\ncheck.jsonl: there is no check.jsonl"},
+		{"only the seed", map[string]string{"check.jsonl": `{"_example": "put a file here"}`}, "check.jsonl: names no file yet"},
+		{"an empty debug file", map[string]string{"debug.jsonl": "\n"}, ""},
+		{"a path that is gone", map[string]string{"implement.jsonl": `{"file": "main.go"}` + "\n" + `{"file": "gone.go"}`}, "implement.jsonl:2: gone.go does not exist"},
+		{"a torn line", map[string]string{"check.jsonl": `{"file": "main.go"}` + "\n" + `{"file": `}, "check.jsonl:2:9: not one whole JSON object: unexpected end of JSON input"},
+		{"another context file", map[string]string{"extra.jsonl": `{"file": "../x"}`}, "extra.jsonl:1: ../x: has .. in it: write it from the top of the repository"},
+		{"not committed", map[string]string{"implement.jsonl": `{"file": "new.go"}`}, "~implement.jsonl:1: new.go is not in the base commit: commit it, the worktree won't have it"},
+		{"an unknown status", map[string]string{"task.json": `{"status": "soon"}`}, "task.json:1:12: unknown status"},
+		{"no JSON", map[string]string{"task.json": "{\n \"status\" \"ready\"}"}, "task.json:2:"},
+		{"a bad branch", map[string]string{"task.json": `{"status": "ready", "branch": "-x"}`}, `task.json: branch name "-x" begins with -`},
+		{"a bad base", map[string]string{"task.json": `{"status": "ready", "base_branch": "a..b"}`}, `task.json: branch name "a..b" contains ..`},
+		{"a free branch", map[string]string{"task.json": `{"status": "ready", "branch": "feature/free"}`}, ""},
+		{"a taken branch", map[string]string{"task.json": `{"status": "ready", "branch": "feature/taken"}`}, "task.json: branch feature/taken belongs to task 01-01-old"},
+		{"good dependencies", map[string]string{"task.json": `{"status": "ready", "pipeline": {"depends_on": ["01-01-old", "01-02-broken", "01-03-archived"]}}`}, ""},
+		{"an unknown dependency", map[string]string{"task.json": `{"status": "ready", "pipeline": {"depends_on": ["old"]}}`}, `task.json: depends on "old", which is no task's directory name`},
+		{"a dependency that climbs", map[string]string{"task.json": `{"status": "ready", "pipeline": {"depends_on": ["../tasks/01-01-old"]}}`}, "task.json"},
+		{"itself", map[string]string{"task.json": `{"status": "ready", "pipeline": {"depends_on": ["02-01-auth"]}}`}, "task.json: depends on itself: 02-01-auth → 02-01-auth"},
+		{"a cycle", map[string]string{"task.json": `{"status": "ready", "pipeline": {"depends_on": ["01-04-circle"]}}`}, "task.json: depends on itself: 02-01-auth → 01-04-circle → 02-01-auth"},
+		{"planning lacks files", map[string]string{"task.json": `{"status": "planning"}`, "prd.md": "", "implement.jsonl": "", "check.jsonl": ""},
+			"~prd.md: there is no prd.md\n~implement.jsonl: there is no implement.jsonl\n~check.jsonl: there is no check.jsonl"},
+		{"over", map[string]string{"task.json": `{"status": "review"}`, "prd.md": "", "implement.jsonl": "", "check.jsonl": "{"}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			write(t, s.Root, "new.go", "package main\n")
+			dir := task(t, s, "02-01-auth", test.files)
+			defer os.RemoveAll(dir)
+			problems, err := ready.Check(t.Context(), ready.Input{Store: s, Dir: dir, Repo: repo})
+			if err != nil {
+				t.Fatal(err)
+			}
+			compare(t, dir, s, problems, test.want)
+		})
+	}
+}
+
+// compare checks that every problem begins as one of want does, in order, and names a file of the directory.
+func compare(t *testing.T, dir string, s taskdir.Store, problems []trellis.Problem, want string) {
+	t.Helper()
+	var got []string
+	for _, p := range problems {
+		p.File = strings.TrimPrefix(p.File, s.Rel(dir)+"/")
+		line := p.Error()
+		if p.Warning {
+			line = "~" + line
+		}
+		if p.Hint == "" && !p.Warning && p.Line == 0 {
+			t.Errorf("%s: no hint", line)
+		}
+		got = append(got, line)
+	}
+	lines := strings.Split(want, "\n")
+	if want == "" {
+		lines = nil
+	}
+	if len(got) != len(lines) {
+		t.Fatalf("got\n%s\nwant\n%s", strings.Join(got, "\n"), want)
+	}
+	for i := range got {
+		if !strings.HasPrefix(got[i], lines[i]) {
+			t.Errorf("got %s, want %s", got[i], lines[i])
+		}
+	}
+}
+
+// Of two tasks with one branch, only the one that came later is kept from running.
+func TestBranchHasOneOwner(t *testing.T) {
+	s, repo := repository(t)
+	same := map[string]string{"task.json": `{"status": "ready", "branch": "feature/same"}`}
+	first, second := task(t, s, "02-01-first", same), task(t, s, "02-02-second", same)
+	for dir, want := range map[string]int{first: 0, second: 1} {
+		problems, err := ready.Check(t.Context(), ready.Input{Store: s, Dir: dir, Repo: repo})
+		if err != nil || len(problems) != want {
+			t.Errorf("%s: got %v, %v, want %d problems", filepath.Base(dir), problems, err, want)
+		}
+	}
+}
+
+// A planner checks its draft as what it is going to be.
+func TestCheckDraft(t *testing.T) {
+	s, repo := repository(t)
+	dir := task(t, s, ".new-02-01-auth", map[string]string{"task.json": `{"status": "planning", "branch": "feature/auth"}`, "check.jsonl": ""})
+	problems, err := ready.Check(t.Context(), ready.Input{Store: s, Dir: dir, Repo: repo, As: "02-01-auth", Status: trellis.Ready})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(problems) != 1 || problems[0].Warning || problems[0].Hint != "trellis task init-context 02-01-auth TYPE" {
+		t.Errorf("got %+v, want the missing check.jsonl as an error", problems)
+	}
+}
+
+func TestCheckNothing(t *testing.T) {
+	s, repo := repository(t)
+	_, err := ready.Check(t.Context(), ready.Input{Store: s, Dir: filepath.Join(s.Tasks(), "02-01-auth"), Repo: repo})
+	if !errors.Is(err, taskdir.ErrNotFound) {
+		t.Errorf("got %v, want %v", err, taskdir.ErrNotFound)
+	}
+}

@@ -1,0 +1,226 @@
+package view
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Kinds of lines of a log.
+const (
+	KindRun    = "run"    // a run began
+	KindStart  = "start"  // an activity began
+	KindAgent  = "agent"  // an agent did something
+	KindDone   = "done"   // an activity ended
+	KindSignal = "signal" // somebody said something to the run
+	KindCancel = "cancel" // somebody called the run off
+	KindEnd    = "end"    // the run ended
+)
+
+// Line is one thing that happened to a task. Its JSON is what `trellis logs --json` prints, one a line.
+type Line struct {
+	Kind     string        `json:"kind"`
+	At       time.Time     `json:"at,omitzero"` // not known of what an agent did
+	Run      string        `json:"run"`         // <task>/<number>
+	ID       string        `json:"id,omitempty"`
+	Activity string        `json:"activity,omitempty"`
+	Agent    string        `json:"agent,omitempty"` // start: who plays the role
+	Event    *agents.Event `json:"event,omitempty"`
+	Seconds  float64       `json:"seconds,omitempty"`
+	Failure  *flow.Failure `json:"failure,omitempty"`
+	Text     string        `json:"text,omitempty"` // in a few words, several lines where there is output
+}
+
+// Log reads what was done for a task, from its first run on: first all that is there, then what is new.
+type Log struct {
+	Dir   string // of the task
+	Phase string // only this activity: implement, check, verify, …; "" is all
+	// Decode makes a decoder of the raw stream that an agent of that name leaves.
+	Decode func(agent string) func(line string) []agents.Event
+
+	archived bool
+	run      runLog
+}
+
+// Next are the lines since the last call, and whether the run that is the latest has ended. No journal
+// is no error: there may be one soon.
+func (l *Log) Next() (lines []Line, ended bool, err error) {
+	dir := filepath.Join(l.Dir, taskdir.Run)
+	if !l.archived {
+		files, err := journal.Archived(dir)
+		if err != nil {
+			return nil, false, err
+		}
+		for _, f := range files {
+			h, err := journal.ReadFile(f)
+			if err != nil && h == nil {
+				return nil, false, err
+			}
+			old := runLog{log: l, dir: dir}
+			lines = append(lines, old.next(h)...)
+		}
+		l.archived = true
+	}
+	h, err := journal.Read(dir)
+	if errors.Is(err, journal.ErrNone) {
+		return lines, false, nil
+	}
+	if h == nil || h.Empty() {
+		return lines, false, err
+	}
+	if l.run.name != h.Run {
+		l.run = runLog{log: l, dir: dir}
+	}
+	return append(lines, l.run.next(h)...), h.Ended, err
+}
+
+// runLog is how far a run's journal and streams have been read.
+type runLog struct {
+	log     *Log
+	dir     string // run/
+	name    string
+	calls   map[string]*callLog
+	signals int
+	cancel  bool
+	end     bool
+}
+
+// callLog is how far one activity has been read.
+type callLog struct {
+	started, done bool
+	entry         int // whose stream is read
+	offset        int64
+	decode        func(string) []agents.Event
+}
+
+func (r *runLog) next(h *journal.History) (lines []Line) {
+	if r.name == "" {
+		r.name, r.calls = h.Run, map[string]*callLog{}
+		lines = append(lines, Line{Kind: KindRun, At: h.Began, Run: h.Run, Text: h.Flow})
+	}
+	for _, c := range h.Calls {
+		if r.shown(c) {
+			lines = append(lines, r.call(c)...)
+		}
+	}
+	for _, s := range h.Signals[r.signals:] {
+		lines = append(lines, Line{Kind: KindSignal, At: s.At, Run: h.Run, Text: s.Name})
+	}
+	r.signals = len(h.Signals)
+	if h.Cancelled && !r.cancel {
+		r.cancel = true
+		lines = append(lines, Line{Kind: KindCancel, Run: h.Run})
+	}
+	if h.Ended && !r.end {
+		r.end = true
+		lines = append(lines, Line{Kind: KindEnd, At: h.EndedAt, Run: h.Run, Failure: h.End, Seconds: h.EndedAt.Sub(h.Began).Seconds(), Text: outcome(h.Out)})
+	}
+	return lines
+}
+
+// shown reports whether an activity is asked for.
+func (r *runLog) shown(c journal.Entry) bool {
+	return r.log.Phase == "" || r.log.Phase == c.Activity
+}
+
+func (r *runLog) call(c journal.Entry) (lines []Line) {
+	seen := r.calls[c.ID]
+	if seen == nil {
+		seen = &callLog{}
+		r.calls[c.ID] = seen
+	}
+	line := Line{Run: r.name, ID: c.ID, Activity: c.Activity}
+	if !seen.started {
+		seen.started = true
+		start := line
+		start.Kind, start.At, start.Agent = KindStart, c.Started, agentOf(c)
+		lines = append(lines, start)
+	}
+	if seen.done {
+		return lines
+	}
+	if agent := agentOf(c); agent != "" {
+		lines = append(lines, r.stream(seen, c, agent, line)...)
+	}
+	if c.Done {
+		seen.done = true
+		line.Kind, line.At, line.Failure = KindDone, c.Finished, c.Fail
+		line.Seconds = c.Finished.Sub(c.Started).Seconds()
+		line.Text = summary(c)
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// stream reads what an agent printed since the last look, for every entry into the activity in turn.
+func (r *runLog) stream(seen *callLog, c journal.Entry, agent string, line Line) (lines []Line) {
+	line.Kind = KindAgent
+	base := filepath.Join(r.dir, ask.Folder(flow.Call{Run: r.name, ID: c.ID}))
+	for entry := max(seen.entry, 1); entry <= max(c.Entries, 1); entry++ {
+		if entry != seen.entry {
+			seen.entry, seen.offset, seen.decode = entry, 0, r.log.Decode(agent)
+		}
+		for _, text := range newLines(filepath.Join(base, strconv.Itoa(entry), "stream.jsonl"), &seen.offset, c.Done || entry < c.Entries) {
+			for _, e := range seen.decode(text) {
+				next := line
+				next.Event = &e
+				lines = append(lines, next)
+			}
+		}
+	}
+	return lines
+}
+
+// newLines are the whole lines of a file from offset on; the last one also when it has no end, if
+// nothing will be added to it. A file that is not there has none.
+func newLines(path string, offset *int64, closed bool) []string {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil || st.Size() <= *offset {
+		return nil
+	}
+	data := make([]byte, min(st.Size()-*offset, maxRead))
+	n, err := f.ReadAt(data, *offset)
+	if err != nil && n == 0 {
+		return nil
+	}
+	text := string(data[:n])
+	if end := strings.LastIndexByte(text, '\n'); end >= 0 && !closed {
+		text = text[:end+1]
+	} else if !closed {
+		return nil
+	}
+	*offset += int64(len(text))
+	return strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+}
+
+// maxRead is how much of a stream is read at once. Agents' files are capped at as much.
+const maxRead = 128 << 20
+
+// Answer is the whole text that an agent ended an activity with.
+func Answer(dir, run, id string, entry int) (string, error) {
+	path := filepath.Join(dir, taskdir.Run, ask.Folder(flow.Call{Run: run, ID: id}), strconv.Itoa(entry), ask.AnswerFile)
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("reading answer: %w", err)
+	}
+	return string(data), nil
+}

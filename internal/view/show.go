@@ -1,0 +1,137 @@
+package view
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// Show prints one task for people, a line for everything that there is to say.
+func Show(w io.Writer, t Task, style Style) error {
+	var b strings.Builder
+	title := t.ID
+	if style.Colour {
+		title = "\x1b[1m" + t.ID + "\x1b[0m"
+	}
+	fmt.Fprintf(&b, "%s  %s\n", title, clip(t.Title, 200))
+	for _, row := range t.rows() {
+		if row[1] != "" {
+			fmt.Fprintf(&b, "  %-9s %s\n", row[0], clip(row[1], 400))
+		}
+	}
+	for i := range t.Problems {
+		fmt.Fprintf(&b, "  %-9s %s\n", "problem", &t.Problems[i])
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (t Task) rows() [][2]string {
+	rows := [][2]string{{"status", t.standing()}, {"waits for", t.WaitingFor}, {"failure", t.failure()}}
+	if t.task != nil {
+		rows = append(rows, [2]string{"branch", t.branches()}, [2]string{"worktree", t.task.WorktreePath}, [2]string{"commit", t.task.Commit},
+			[2]string{"pr", t.PRURL}, [2]string{"parent", t.task.Parent}, [2]string{"subtasks", strings.Join(t.task.Children, ", ")},
+			[2]string{"rejected", rejection(t)})
+	}
+	return append(rows, [2]string{"usage", Usage(t.Usage)}, [2]string{"updated", t.UpdatedAt})
+}
+
+func (t Task) standing() string {
+	s := string(t.Status)
+	if s == "" {
+		return "broken: task.json can't be read"
+	}
+	switch {
+	case t.Status == trellis.InProgress && t.Phase != "" && t.Round > 0:
+		s += fmt.Sprintf(" (%s, round %d)", t.Phase, t.Round)
+	case t.Status == trellis.InProgress && t.Phase != "":
+		s += fmt.Sprintf(" (%s)", t.Phase)
+	case t.Outcome != "" && string(t.Outcome) != s:
+		s += fmt.Sprintf(" (%s)", t.Outcome)
+	}
+	return s
+}
+
+func (t Task) failure() string {
+	if t.Failure.Detail == "" {
+		return string(t.Failure.Code)
+	}
+	return string(t.Failure.Code) + ": " + t.Failure.Detail
+}
+
+func (t Task) branches() string {
+	if t.BaseBranch == "" {
+		return t.Branch
+	}
+	return t.Branch + " (from " + t.BaseBranch + ")"
+}
+
+func rejection(t Task) string {
+	r := t.task.Pipeline.Rejection
+	if t.Status != trellis.Rejected {
+		return ""
+	}
+	return strings.TrimPrefix(r.Category+": "+r.Details, ": ")
+}
+
+// Usage is what agents used, in a few words: tokens, cost, time. A cost that nobody told is unknown.
+func Usage(u trellis.Usage) string {
+	if u.Tokens() == 0 && u.CostUSD == nil && u.Seconds == 0 {
+		return ""
+	}
+	cost := "cost unknown"
+	if u.CostUSD != nil {
+		cost = fmt.Sprintf("$%.2f", *u.CostUSD)
+	}
+	return fmt.Sprintf("%s tokens, %s, %s", Tokens(u.Tokens()), cost, Seconds(u.Seconds))
+}
+
+// Tokens is a count in few letters: 950, 12.3k, 1.2M.
+func Tokens(n int64) string {
+	switch {
+	case n < 1000:
+		return fmt.Sprint(n)
+	case n < 1_000_000:
+		return fmt.Sprintf("%.1fk", float64(n)/1000)
+	}
+	return fmt.Sprintf("%.1fM", float64(n)/1_000_000)
+}
+
+// Seconds is a duration in few letters: 8s, 2m10s, 1h5m.
+func Seconds(s float64) string {
+	d := time.Duration(s * float64(time.Second)).Round(time.Second)
+	if d >= time.Hour {
+		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+	}
+	return d.String()
+}
+
+// Files prints the files of a task directory with their sizes, machine state left out.
+func Files(w io.Writer, dir string) error {
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(dir, path)
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && rel == "run":
+			return filepath.SkipDir
+		case d.IsDir():
+			return nil
+		}
+		st, err := os.Lstat(path)
+		if err != nil {
+			return fmt.Errorf("listing files: %w", err)
+		}
+		_, err = fmt.Fprintf(w, "  %8d  %s\n", st.Size(), clip(rel, 200))
+		return err
+	})
+}

@@ -1,0 +1,121 @@
+package view
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// isRole reports whether an activity is the work of an agent.
+func isRole(activity string) bool { return slices.Contains(trellis.Roles, trellis.Role(activity)) }
+
+// agentOf is the agent that plays in an activity, "" when it is no agent's work.
+func agentOf(c journal.Entry) string {
+	var r struct{ Agent string }
+	if !isRole(c.Activity) || json.Unmarshal(c.In, &r) != nil {
+		return ""
+	}
+	return r.Agent
+}
+
+// summary is what came of an activity, as far as people want to read it. Records of activities that it
+// does not know, or in another shape, say nothing.
+func summary(c journal.Entry) string {
+	if isRole(c.Activity) {
+		var reply ask.Reply
+		if json.Unmarshal(c.Out, &reply) != nil {
+			return ""
+		}
+		return replySummary(reply)
+	}
+	var out struct {
+		Results []struct {
+			Command string
+			Code    int
+			Seconds float64
+			Tail    string
+			Known   bool
+		}
+		SHA   string
+		Hook  string
+		Notes []string
+	}
+	if json.Unmarshal(c.Out, &out) != nil {
+		return ""
+	}
+	var lines []string
+	for _, r := range out.Results {
+		line := fmt.Sprintf("%s: %s (%s)", r.Command, verdict(r.Code, r.Known), Seconds(r.Seconds))
+		if r.Code != 0 && r.Tail != "" {
+			line += "\n" + indent(r.Tail)
+		}
+		lines = append(lines, line)
+	}
+	if out.SHA != "" {
+		lines = append(lines, fmt.Sprintf("commit %.12s", out.SHA))
+	}
+	if out.Hook != "" {
+		lines = append(lines, "a hook refused the commit:\n"+indent(out.Hook))
+	}
+	return strings.Join(append(lines, notes(out.Notes)...), "\n")
+}
+
+func verdict(code int, known bool) string {
+	switch {
+	case code == 0:
+		return "passed"
+	case known:
+		return fmt.Sprintf("exit %d, as before the work", code)
+	}
+	return fmt.Sprintf("exit %d", code)
+}
+
+func replySummary(r ask.Reply) string {
+	var lines []string
+	if u := Usage(r.Usage); u != "" {
+		lines = append(lines, u)
+	}
+	if r.Failure != nil {
+		lines = append(lines, "failed: "+r.Failure.Error())
+	}
+	for _, p := range r.Problems {
+		lines = append(lines, "invalid answer: "+p)
+	}
+	return strings.Join(append(lines, notes(r.Notes)...), "\n")
+}
+
+func notes(list []string) []string {
+	lines := make([]string, len(list))
+	for i, n := range list {
+		lines[i] = "note: " + n
+	}
+	return lines
+}
+
+// outcome is how a run says that it ended.
+func outcome(out json.RawMessage) string {
+	var end struct {
+		Outcome  string
+		Decision string
+		Commit   string
+	}
+	if json.Unmarshal(out, &end) != nil {
+		return ""
+	}
+	if end.Commit != "" {
+		return fmt.Sprintf("%s, commit %.12s", end.Outcome, end.Commit)
+	}
+	if end.Outcome == "" {
+		return end.Decision
+	}
+	return end.Outcome
+}
+
+func indent(s string) string {
+	return "  " + strings.ReplaceAll(strings.TrimRight(s, "\n"), "\n", "\n  ")
+}

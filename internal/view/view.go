@@ -1,0 +1,174 @@
+// Package view shows where tasks stand and what was done for them: tables and JSON for people and
+// scripts, lines for a terminal. It only reads, and what it reads is on disk: nothing has to run.
+package view
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Task is where a task stands. Its JSON is a contract with scripts: the object that `trellis list` and
+// `trellis status` print.
+type Task struct {
+	Dir        string            `json:"dir"` // relative to the main checkout
+	ID         string            `json:"id"`
+	Name       string            `json:"name"`
+	Title      string            `json:"title"`
+	Status     trellis.Status    `json:"status"` // "" when task.json can't be read
+	DevType    string            `json:"dev_type"`
+	Priority   string            `json:"priority"`
+	Branch     string            `json:"branch"`
+	BaseBranch string            `json:"base_branch"`
+	Phase      string            `json:"phase"`
+	Round      int               `json:"round"`
+	Attempt    int               `json:"attempt"`
+	Outcome    trellis.Outcome   `json:"outcome"`
+	Failure    Failure           `json:"failure"`
+	WaitingFor string            `json:"waiting_for"`
+	Usage      trellis.Usage     `json:"usage"`
+	PRURL      string            `json:"pr_url"`
+	UpdatedAt  string            `json:"updated_at"` // RFC 3339, UTC
+	Problems   []trellis.Problem `json:"problems"`
+
+	task *taskdir.Task
+}
+
+// Failure is why the last run failed or stopped.
+type Failure struct {
+	Code   trellis.Code `json:"code"`
+	Detail string       `json:"detail"`
+}
+
+// Reader reads where the tasks of a repository stand.
+type Reader struct {
+	Store  taskdir.Store
+	Merged bool // a dependency is met when it is completed, not already in review
+	Now    time.Time
+}
+
+// Filter picks tasks. The zero value picks all that are not archived.
+type Filter struct {
+	Statuses []trellis.Status // none: all
+	Assignee string           // "": everybody's
+	Archived bool             // the archive's instead of the others
+}
+
+// Tasks are the tasks that f picks, by priority, then by directory name. One whose task.json can't be
+// read is among them with its problem, unless f asks for a status or an assignee.
+func (r Reader) Tasks(f Filter) ([]Task, error) {
+	list := r.Store.List
+	if f.Archived {
+		list = r.Store.ListArchived
+	}
+	entries, err := list()
+	if err != nil {
+		return nil, err
+	}
+	known := statuses(entries)
+	var tasks []Task
+	for _, e := range entries {
+		if t := r.task(e, known); f.picks(t) {
+			tasks = append(tasks, t)
+		}
+	}
+	slices.SortStableFunc(tasks, func(a, b Task) int { return strings.Compare(a.order(), b.order()) })
+	return tasks, nil
+}
+
+// Task is the task in a directory.
+func (r Reader) Task(dir string) (Task, error) {
+	e := taskdir.Entry{Dir: dir, ID: filepath.Base(dir), Planning: strings.HasPrefix(filepath.Base(dir), taskdir.DraftPrefix)}
+	if e.Task, e.Err = r.Store.Load(dir); errors.Is(e.Err, taskdir.ErrNotFound) && !e.Planning {
+		return Task{}, e.Err
+	}
+	known := map[string]trellis.Status{}
+	if e.Task != nil && len(e.Task.Pipeline.DependsOn) > 0 {
+		entries, err := r.Store.List()
+		if err != nil {
+			return Task{}, err
+		}
+		known = statuses(entries)
+	}
+	return r.task(e, known), nil
+}
+
+func statuses(entries []taskdir.Entry) map[string]trellis.Status {
+	known := make(map[string]trellis.Status, len(entries))
+	for _, e := range entries {
+		if e.Task != nil {
+			known[e.ID] = e.Task.Status
+		}
+	}
+	return known
+}
+
+func (f Filter) picks(t Task) bool {
+	if len(f.Statuses) > 0 && !slices.Contains(f.Statuses, t.Status) {
+		return false
+	}
+	return f.Assignee == "" || t.task != nil && t.task.Assignee == f.Assignee
+}
+
+func (t Task) order() string {
+	if t.Priority == "" {
+		return "P9" + t.ID
+	}
+	return t.Priority + t.ID
+}
+
+// task is where an entry stands, beside others of known statuses.
+func (r Reader) task(e taskdir.Entry, known map[string]trellis.Status) Task {
+	v := Task{Dir: r.Store.Rel(e.Dir), ID: e.ID, Problems: []trellis.Problem{}, UpdatedAt: updated(e.Dir)}
+	if e.Planning {
+		v.Status = trellis.Planning
+	}
+	if e.Task == nil {
+		if !e.Planning {
+			v.Problems = append(v.Problems, problem(e.Err, v.Dir))
+		}
+		return v
+	}
+	t := *e.Task
+	taskdir.Defaults(&t)
+	p := t.Pipeline
+	v.task = &t
+	v.Name, v.Title, v.DevType, v.Priority, v.Branch, v.BaseBranch, v.PRURL = t.Name, t.Title, t.DevType, t.Priority, t.Branch, t.BaseBranch, t.PRURL
+	v.Phase, v.Round, v.Attempt, v.Outcome, v.Usage = p.Phase, p.Round, p.Attempt, p.Outcome, p.Usage
+	v.Failure = Failure{p.Failure.Code, p.Failure.Detail}
+	v.Problems = append(v.Problems, t.Problems...)
+	if !e.Planning {
+		v.Status = t.Status
+		v.WaitingFor = r.waitingFor(&t, known)
+	}
+	return v
+}
+
+// problem is an error as one; what is none names the directory.
+func problem(err error, dir string) trellis.Problem {
+	var p *trellis.Problem
+	if errors.As(err, &p) {
+		return *p
+	}
+	return trellis.Problem{File: dir, Message: err.Error()}
+}
+
+// updated is when task.json or the journal was last written.
+func updated(dir string) string {
+	var last time.Time
+	for _, name := range []string{taskdir.TaskJSON, taskdir.Journal} {
+		if st, err := os.Stat(filepath.Join(dir, name)); err == nil && st.ModTime().After(last) {
+			last = st.ModTime()
+		}
+	}
+	if last.IsZero() {
+		return ""
+	}
+	return last.UTC().Format(time.RFC3339)
+}

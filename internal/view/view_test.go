@@ -1,0 +1,197 @@
+package view_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/view"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+var noon = time.Date(2026, 2, 3, 12, 0, 0, 0, time.UTC)
+
+// reader is a repository with the given task.json files, by directory name.
+func reader(t *testing.T, tasks map[string]string) view.Reader {
+	t.Helper()
+	r := view.Reader{Store: taskdir.Store{Root: t.TempDir()}, Now: noon}
+	for id, text := range tasks {
+		dir := filepath.Join(r.Store.Tasks(), id)
+		if err := os.MkdirAll(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, "task.json")
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, noon, noon); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r
+}
+
+// Scripts rely on these keys, their order, and on a value of every type also when there is nothing to say.
+func TestTaskJSON(t *testing.T) {
+	r := reader(t, map[string]string{"02-01-auth": `{"title": "Log in", "status": "failed", "priority": "P1", "pr_url": "https://example.org/1",
+		"base_branch": "main", "pipeline": {"phase": "check", "round": 2, "attempt": 1, "outcome": "failed",
+		"failure": {"code": "verify_failed", "detail": "go test", "retryable": false, "at": ""},
+		"usage": {"input_tokens": 10, "output_tokens": 2, "cached_tokens": 3, "cost_usd": 0.5, "seconds": 4}}}`})
+	tasks, err := r.Tasks(view.Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got bytes.Buffer
+	if err := view.JSON(&got, tasks); err != nil {
+		t.Fatal(err)
+	}
+	want := `[
+  {
+    "dir": ".trellis/tasks/02-01-auth",
+    "id": "02-01-auth",
+    "name": "auth",
+    "title": "Log in",
+    "status": "failed",
+    "dev_type": "",
+    "priority": "P1",
+    "branch": "feature/auth",
+    "base_branch": "main",
+    "phase": "check",
+    "round": 2,
+    "attempt": 1,
+    "outcome": "failed",
+    "failure": {
+      "code": "verify_failed",
+      "detail": "go test"
+    },
+    "waiting_for": "",
+    "usage": {
+      "input_tokens": 10,
+      "output_tokens": 2,
+      "cached_tokens": 3,
+      "cost_usd": 0.5,
+      "seconds": 4
+    },
+    "pr_url": "https://example.org/1",
+    "updated_at": "2026-02-03T12:00:00Z",
+    "problems": []
+  }
+]
+`
+	if got.String() != want {
+		t.Errorf("got %s\nwant %s", got.String(), want)
+	}
+}
+
+func TestBrokenTaskIsListed(t *testing.T) {
+	r := reader(t, map[string]string{"02-01-auth": `{"title": "x"}`, "02-02-bad": "{\n  \"title\": \"x\"\n  \"status\": \"ready\"\n}\n"})
+	tasks, err := r.Tasks(view.Filter{})
+	if err != nil || len(tasks) != 2 {
+		t.Fatalf("got %d tasks, %v, want 2", len(tasks), err)
+	}
+	bad := tasks[1]
+	if bad.ID != "02-02-bad" || bad.Status != "" || len(bad.Problems) != 1 || bad.Problems[0].Line != 3 || bad.Problems[0].File != ".trellis/tasks/02-02-bad/task.json" {
+		raw, _ := json.Marshal(bad)
+		t.Errorf("got %s, want one problem in line 3 of its task.json", raw)
+	}
+	if one, err := r.Task(filepath.Join(r.Store.Tasks(), "02-02-bad")); err != nil || len(one.Problems) != 1 {
+		t.Errorf("alone: got %+v, %v, want one problem", one.Problems, err)
+	}
+}
+
+func TestWaitingFor(t *testing.T) {
+	r := reader(t, map[string]string{
+		"02-01-base":     `{"status": "in_progress"}`,
+		"02-02-depends":  `{"status": "waiting", "pipeline": {"depends_on": ["02-01-base"]}}`,
+		"02-03-approval": `{"status": "waiting", "pipeline": {"approval": {"required": true, "approvers": 1}}}`,
+		"02-04-judge":    `{"status": "waiting", "pipeline": {"judge": {"pass": false, "feedback": "no"}}}`,
+		"02-05-limit":    `{"status": "paused", "pipeline": {"resume_at": "2026-02-03T13:00:00Z"}}`,
+		"02-06-stopped":  `{"status": "paused"}`,
+		"02-07-later":    `{"status": "ready", "pipeline": {"not_before": "2026-02-04T00:00:00Z"}}`,
+		"02-08-ready":    `{"status": "ready"}`,
+		"02-09-over":     `{"status": "ready", "pipeline": {"depends_on": ["02-10-review"]}}`,
+		"02-10-review":   `{"status": "review"}`,
+	})
+	want := map[string]string{
+		"02-02-depends":  "dependency 02-01-base (in_progress)",
+		"02-03-approval": "approval",
+		"02-04-judge":    "decision: the judge was not satisfied",
+		"02-05-limit":    "time 2026-02-03T13:00:00Z",
+		"02-06-stopped":  "start",
+		"02-07-later":    "time 2026-02-04T00:00:00Z",
+	}
+	tasks, err := r.Tasks(view.Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range tasks {
+		if task.WaitingFor != want[task.ID] {
+			t.Errorf("%s: got %q, want %q", task.ID, task.WaitingFor, want[task.ID])
+		}
+	}
+	r.Merged = true
+	one, err := r.Task(filepath.Join(r.Store.Tasks(), "02-09-over"))
+	if want := "dependency 02-10-review (review)"; err != nil || one.WaitingFor != want {
+		t.Errorf("when only merged counts: got %q, %v, want %q", one.WaitingFor, err, want)
+	}
+}
+
+func TestFilterAndOrder(t *testing.T) {
+	r := reader(t, map[string]string{
+		"02-01-a": `{"status": "ready", "assignee": "ada"}`,
+		"02-02-b": `{"status": "ready", "priority": "P0"}`,
+		"02-03-c": `{"status": "failed", "assignee": "ada"}`,
+		"02-04-d": `{`,
+		".new-e":  `{"status": "planning"}`,
+	})
+	for _, test := range []struct {
+		filter view.Filter
+		want   string
+	}{
+		{view.Filter{}, "02-02-b .new-e 02-01-a 02-03-c 02-04-d"},
+		{view.Filter{Statuses: []trellis.Status{trellis.Ready, trellis.Planning}}, "02-02-b .new-e 02-01-a"},
+		{view.Filter{Assignee: "ada"}, "02-01-a 02-03-c"},
+		{view.Filter{Archived: true}, ""},
+	} {
+		tasks, err := r.Tasks(test.filter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ids []string
+		for _, task := range tasks {
+			ids = append(ids, task.ID)
+		}
+		if got := strings.Join(ids, " "); got != test.want {
+			t.Errorf("%+v: got %q, want %q", test.filter, got, test.want)
+		}
+	}
+}
+
+func TestTable(t *testing.T) {
+	tasks := []view.Task{
+		{ID: "02-01-auth", Status: trellis.InProgress, Priority: "P1", Phase: "check", Round: 2, Title: "Log in \x1b[31mwith\nmail"},
+		{ID: "02-02-bad", Problems: []trellis.Problem{{File: "task.json", Line: 3, Message: "no comma"}}},
+	}
+	var got bytes.Buffer
+	if err := view.Table(&got, tasks, view.Style{}); err != nil {
+		t.Fatal(err)
+	}
+	want := "TASK        STATUS                                  TITLE\n" +
+		"02-01-auth  in_progress  check, round 2         P1  Log in  [31mwith mail\n" +
+		"02-02-bad   broken       task.json:3: no comma\n"
+	if got.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", got.String(), want)
+	}
+	got.Reset()
+	if err := view.Table(&got, tasks, view.Style{Colour: true, Width: 30}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "02-01-auth  \x1b[36min_progress\x1b[0m  chec…\n"; !strings.Contains(got.String(), want) {
+		t.Errorf("got %q, want a line %q", got.String(), want)
+	}
+}

@@ -1,0 +1,52 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// waitingFor says what a task that stands still waits for, "" when it does not.
+func (r Reader) waitingFor(t *taskdir.Task, known map[string]trellis.Status) string {
+	p := t.Pipeline
+	switch t.Status {
+	case trellis.Ready:
+		if p.NotBefore.After(r.Now) {
+			return "time " + p.NotBefore.UTC().Format(time.RFC3339)
+		}
+		return r.dependencies(p.DependsOn, known)
+	case trellis.Paused:
+		if !p.ResumeAt.IsZero() {
+			return "time " + p.ResumeAt.UTC().Format(time.RFC3339)
+		}
+		return "start"
+	case trellis.Waiting:
+		if open := r.dependencies(p.DependsOn, known); open != "" {
+			return open
+		}
+		if p.Judge != nil && !p.Judge.Pass {
+			return "decision: the judge was not satisfied"
+		}
+		return "approval"
+	}
+	return ""
+}
+
+// dependencies are those that a task still waits for, with where they stand.
+func (r Reader) dependencies(ids []string, known map[string]trellis.Status) string {
+	var open []string
+	for _, id := range ids {
+		status, there := known[id]
+		if !there || status == trellis.Completed || status == trellis.Review && !r.Merged {
+			continue // one that is not there is archived or a problem of its own
+		}
+		open = append(open, fmt.Sprintf("%s (%s)", id, status))
+	}
+	if len(open) == 0 {
+		return ""
+	}
+	return "dependency " + strings.Join(open, ", ")
+}
