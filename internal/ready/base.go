@@ -2,34 +2,32 @@ package ready
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path"
 	"path/filepath"
 	"strings"
 
 	"github.com/trellis-tasks/trellis/contextfiles"
+	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// inBase tells what the commit that a worktree would begin at has. All paths are looked up at once, when the
-// first is asked for: git costs more for each call than for each path.
+// inBase tells what the commit that a worktree would begin at has; nil when nobody can tell. All paths are
+// looked up at once: git costs more for each call than for each path.
 func (c *check) inBase(ctx context.Context) func(string) (bool, error) {
-	if c.Repo == nil {
+	paths := c.named()
+	if c.Repo == nil || len(paths) == 0 {
 		return nil
 	}
 	var there map[string]bool
-	return func(clean string) (bool, error) {
-		if there == nil {
-			base, err := c.base(ctx)
-			if err != nil {
-				return false, err
-			}
-			if there, err = c.Repo.FilesAt(ctx, base, c.named()); err != nil {
-				return false, fmt.Errorf("reading the base commit: %w", err)
-			}
-		}
-		return there[clean], nil
+	base, err := c.base(ctx)
+	if err == nil {
+		there, err = c.Repo.FilesAt(ctx, base, paths)
 	}
+	if err != nil {
+		c.add(taskdir.TaskJSON, "trellis task set-base-branch "+c.As+" BRANCH", "reading the base of the work: %v", err).Warning = true
+		return nil
+	}
+	return func(clean string) (bool, error) { return there[clean], nil }
 }
 
 // base is the commit that the task's worktree begins at, or would begin at now.
