@@ -1,0 +1,250 @@
+package contextfiles
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"strings"
+	"unicode"
+)
+
+// Caps bound what a prompt shows, in bytes.
+type Caps struct {
+	File     int // one file
+	Artifact int // one document of the task
+	Total    int // all of it, headers and fences too
+}
+
+// DefaultCaps are those of docs/formats.md.
+func DefaultCaps() Caps { return Caps{File: 32 << 10, Artifact: 64 << 10, Total: 128 << 10} }
+
+// After are the caps for what follows text in the same prompt.
+func (c Caps) After(text string) Caps {
+	c.Total -= len(text)
+	return c
+}
+
+// Source says where rows are read.
+type Source struct {
+	Main     string                   // main checkout: has what is below .trellis
+	Worktree string                   // has everything else; "" is Main
+	Task     string                   // a task directory, as rows spell it: .trellis/tasks/<id>
+	Inputs   string                   // frozen copy of the task directory; a file that it has is read from here
+	Name     func(path string) string // what the agent is told to call a file, nil: its path
+}
+
+// Note is something that could not be shown in full.
+type Note struct {
+	Path   string
+	Bytes  int // 0 when there is no such file
+	Reason string
+	Why    string
+}
+
+const (
+	maxIndex  = 200 // how many files are listed that did not fit
+	maxReason = 400 // how much of a reason is shown, in bytes
+)
+
+// Assemble writes out what rows name, in their order, for a prompt: each file under a header with its
+// path and reason, in a fence longer than any run of backticks in it. A directory becomes its *.md
+// files; what comes twice is shown once. What can't be shown, or not within caps, is a line with path,
+// size and reason at the end, and a note.
+//
+// The text depends on src, rows, caps and the files alone, so equal rows make equal bytes. Rows need
+// not have been checked: a path that leads out of its tree is never opened.
+func Assemble(src Source, rows []Row, caps Caps) (text string, notes []Note) {
+	a := assembly{src: src, caps: caps, seen: map[string]bool{}}
+	main := a.open(src.Main)
+	a.main, a.worktree = main, main
+	if src.Worktree != "" {
+		a.worktree = a.open(src.Worktree)
+	}
+	if src.Inputs != "" {
+		a.inputs = a.open(src.Inputs)
+	}
+	defer a.close()
+	for _, r := range rows {
+		a.row(r)
+	}
+	a.index()
+	return a.text.String(), a.notes
+}
+
+type assembly struct {
+	src                    Source
+	caps                   Caps
+	main, worktree, inputs *tree
+	opened                 []*os.Root
+	text                   strings.Builder
+	seen                   map[string]bool
+	notes                  []Note
+}
+
+// open is nil for a folder that is not there; every file in it is missing, then.
+func (a *assembly) open(dir string) *tree {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil
+	}
+	a.opened = append(a.opened, root)
+	return &tree{root}
+}
+
+func (a *assembly) close() {
+	for _, r := range a.opened {
+		r.Close()
+	}
+}
+
+func (a *assembly) row(r Row) {
+	r.Reason = oneLine(r.Reason)
+	clean, wrong := cleanPath(r.Path)
+	if wrong != "" {
+		a.note(printable(r.Path), 0, r.Reason, wrong)
+		return
+	}
+	if r.Type != Directory {
+		a.file(clean, r)
+		return
+	}
+	t, at := a.where(clean)
+	if t == nil {
+		a.note(clean+"/", 0, r.Reason, isMissing)
+		return
+	}
+	files, more, wrong := t.markdown(at)
+	if wrong != "" {
+		a.note(clean+"/", 0, r.Reason, wrong)
+		return
+	}
+	for _, f := range files {
+		a.file(path.Join(clean, path.Base(f)), r)
+	}
+	if more > 0 {
+		a.note(clean+"/", 0, r.Reason, fmt.Sprintf("%d more *.md files, only the first %d are shown", more, len(files)))
+	}
+}
+
+// where is the tree that has path, and its path there.
+func (a *assembly) where(clean string) (*tree, string) {
+	if rest, ok := strings.CutPrefix(clean, a.src.Task+"/"); ok && a.src.Task != "" && a.inputs != nil {
+		if _, err := a.inputs.root.Lstat(rest); err == nil {
+			return a.inputs, rest
+		}
+	}
+	if ours(clean) {
+		return a.main, clean
+	}
+	return a.worktree, clean
+}
+
+func (a *assembly) file(clean string, r Row) {
+	if a.seen[clean] {
+		return
+	}
+	a.seen[clean] = true
+	limit := a.caps.File
+	if r.Type == Artifact {
+		limit = a.caps.Artifact
+	}
+	t, at := a.where(clean)
+	if t == nil {
+		a.note(clean, 0, r.Reason, isMissing)
+		return
+	}
+	content, size, wrong := t.read(at, limit)
+	if wrong != "" {
+		a.note(clean, size, r.Reason, wrong)
+		return
+	}
+	if size > limit {
+		a.note(clean, size, r.Reason, fmt.Sprintf("more than %d bytes", limit))
+		return
+	}
+	shown := section(a.name(clean), r.Reason, string(content))
+	if a.text.Len()+len(shown) > a.caps.Total {
+		a.note(clean, size, r.Reason, "no room left")
+		return
+	}
+	a.text.WriteString(shown)
+}
+
+func (a *assembly) name(clean string) string {
+	if a.src.Name != nil {
+		return a.src.Name(clean)
+	}
+	return clean
+}
+
+func (a *assembly) note(path string, size int, reason, why string) {
+	a.notes = append(a.notes, Note{path, size, reason, why})
+}
+
+// oneLine is a reason that can't be taken for a header, a fence or another entry.
+func oneLine(s string) string {
+	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unprintable(r) }), " ")
+	if len(s) <= maxReason {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxReason], "") + "…"
+}
+
+// section is one file of a prompt.
+func section(name, reason, content string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "### %s\n", name)
+	if reason != "" {
+		fmt.Fprintf(&b, "Why: %s\n", reason)
+	}
+	ticks := fence(content)
+	fmt.Fprintf(&b, "\n%s\n%s", ticks, content)
+	if content != "" && !strings.HasSuffix(content, "\n") {
+		b.WriteByte('\n')
+	}
+	fmt.Fprintf(&b, "%s\n\n", ticks)
+	return b.String()
+}
+
+// fence is longer than any run of backticks in content, so that nothing in it ends it.
+func fence(content string) string {
+	longest, run := 0, 0
+	for i := range len(content) {
+		if content[i] == '`' {
+			run++
+			longest = max(longest, run)
+		} else {
+			run = 0
+		}
+	}
+	return strings.Repeat("`", max(longest+1, 3))
+}
+
+// index lists what the notes are about.
+func (a *assembly) index() {
+	if len(a.notes) == 0 {
+		return
+	}
+	a.text.WriteString("### Not shown in full\nThese were named too, but could not be put here. Read what you need of them.\n\n")
+	for i, n := range a.notes {
+		if i == maxIndex {
+			fmt.Fprintf(&a.text, "- and %d more\n", len(a.notes)-i)
+			break
+		}
+		a.text.WriteString(a.indexLine(n))
+	}
+	a.text.WriteByte('\n')
+}
+
+func (a *assembly) indexLine(n Note) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "- %s", a.name(n.Path))
+	if n.Bytes > 0 {
+		fmt.Fprintf(&b, ", %d bytes", n.Bytes)
+	}
+	fmt.Fprintf(&b, " (%s)", n.Why)
+	if n.Reason != "" {
+		fmt.Fprintf(&b, ": %s", n.Reason)
+	}
+	return b.String() + "\n"
+}

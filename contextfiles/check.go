@@ -1,0 +1,188 @@
+package contextfiles
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"unicode"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// Checker tells which rows can be used in a repository.
+type Checker struct {
+	Root   string                          // main checkout
+	InBase func(path string) (bool, error) // is path, a file or a directory without its last /, in the commit that a worktree begins at? nil: not checked
+}
+
+// Check returns the rows that can be used, their paths cleaned, and what is wrong with the others. A
+// row can be used when its path stays inside the repository, symlinks followed, exists with the type
+// it says, is text, and was not named before. Problems that are warnings leave their row usable.
+func (c Checker) Check(name string, rows []Row) ([]Row, []trellis.Problem) {
+	root, err := os.OpenRoot(c.Root)
+	if err != nil {
+		return nil, []trellis.Problem{{File: name, Message: "opening the repository: " + err.Error()}}
+	}
+	defer root.Close()
+	k := checking{Checker: c, tree: tree{root}, name: name, seen: map[string]int{}}
+	var valid []Row
+	for _, r := range rows {
+		if k.row(&r) {
+			valid = append(valid, r)
+		}
+	}
+	return valid, k.problems
+}
+
+type checking struct {
+	Checker
+	tree     tree
+	name     string
+	seen     map[string]int // clean path → line
+	problems []trellis.Problem
+}
+
+func (k *checking) row(r *Row) bool {
+	clean, wrong := cleanPath(r.Path)
+	if wrong != "" {
+		return k.refuse(r, "%s: %s", printable(r.Path), wrong)
+	}
+	if first, ok := k.seen[clean]; ok {
+		return k.refuse(r, "%s stands in line %d already", clean, first)
+	}
+	if r.Type == Directory {
+		if !k.directory(r, clean) {
+			return false
+		}
+		r.Path = strings.TrimSuffix(clean, "/") + "/"
+	} else {
+		if !k.file(r, clean) {
+			return false
+		}
+		r.Path = clean
+	}
+	k.seen[clean] = r.Line
+	k.inBase(r, clean)
+	return true
+}
+
+func (k *checking) file(r *Row, clean string) bool {
+	size, wrong := k.tree.look(clean)
+	switch {
+	case wrong == isDirectory:
+		return k.refuse(r, `%s is a directory: end its path in / and add "type": "directory"`, clean)
+	case wrong != "":
+		return k.refuse(r, "%s %s", clean, wrong)
+	case strings.HasSuffix(r.Path, "/"):
+		return k.refuse(r, "%s is a file: take the / from its end", clean)
+	case size > DefaultCaps().File:
+		k.warn(r, "", "%s has %d bytes: prompts show files up to %d bytes, of this one only path, size and reason", clean, size, DefaultCaps().File)
+	}
+	return true
+}
+
+func (k *checking) directory(r *Row, clean string) bool {
+	files, more, wrong := k.tree.markdown(clean)
+	switch {
+	case wrong == isFile:
+		return k.refuse(r, `%s is a file, not a directory: take out "type"`, clean)
+	case wrong != "":
+		return k.refuse(r, "%s %s", clean, wrong)
+	case len(files) == 0:
+		k.warn(r, "", "%s/ has no *.md files, and only those are shown", clean)
+	case more > 0:
+		k.warn(r, "", "%s/ has %d *.md files: prompts show the first %d", clean, len(files)+more, len(files))
+	}
+	for _, f := range files {
+		if _, wrong := k.tree.look(f); wrong != "" {
+			k.warn(r, "", "%s %s", f, wrong)
+		}
+	}
+	return true
+}
+
+// inBase warns of what a worktree will not have. Paths below .trellis are read from the main checkout.
+func (k *checking) inBase(r *Row, clean string) {
+	if k.InBase == nil || ours(clean) || clean == "." {
+		return
+	}
+	switch ok, err := k.InBase(clean); {
+	case err != nil:
+		k.warn(r, "", "looking for %s in the base commit: %v", clean, err)
+	case !ok:
+		k.warn(r, "git add -- "+shellWord(clean)+" && git commit", "%s is not in the base commit: commit it, the worktree won't have it", clean)
+	}
+}
+
+// refuse always is false.
+func (k *checking) refuse(r *Row, format string, args ...any) bool {
+	k.problems = append(k.problems, trellis.Problem{File: k.name, Line: r.Line, Message: fmt.Sprintf(format, args...), Hint: fixHint(k.name)})
+	return false
+}
+
+func (k *checking) warn(r *Row, hint, format string, args ...any) {
+	k.problems = append(k.problems, trellis.Problem{File: k.name, Line: r.Line, Message: fmt.Sprintf(format, args...), Hint: hint, Warning: true})
+}
+
+// cleanPath is p in one spelling, without a / at its end, or what forbids it whatever is on the disk.
+func cleanPath(p string) (clean, wrong string) {
+	parts := strings.Split(p, "/")
+	switch {
+	case p == "":
+		return "", "is empty"
+	case strings.ContainsFunc(p, unprintable):
+		return "", "has a control character in it"
+	case strings.HasPrefix(p, "/"):
+		return "", "is absolute: write it from the top of the repository"
+	case strings.Contains(p, `\`):
+		return "", `has a \ in it: write / between folders`
+	case drive().MatchString(p):
+		return "", "is absolute: write it from the top of the repository"
+	case slices.Contains(parts, ".."):
+		return "", "has .. in it: write it from the top of the repository"
+	case slices.ContainsFunc(parts, func(s string) bool { return strings.EqualFold(s, ".git") }):
+		return "", "lies inside .git, which is not part of the project's files"
+	}
+	return path.Clean(p), ""
+}
+
+var drive = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z]:`) })
+
+// unprintable finds what could break a line of a prompt or a terminal.
+func unprintable(r rune) bool {
+	return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || r == unicode.ReplacementChar
+}
+
+func printable(p string) string {
+	if p == "" || strings.ContainsFunc(p, unprintable) {
+		return fmt.Sprintf("%q", p)
+	}
+	return p
+}
+
+// ours reports whether a clean path lies below .trellis.
+func ours(clean string) bool { return clean == ".trellis" || strings.HasPrefix(clean, ".trellis/") }
+
+// fixHint is the command that drops bad rows of the context file called name, which lies in its task's directory.
+func fixHint(name string) string {
+	dir := path.Dir(name)
+	if dir == "." {
+		return ""
+	}
+	return "trellis validate " + shellWord(dir) + " --fix"
+}
+
+// shellWord is s as one word of a shell command.
+func shellWord(s string) string {
+	safe := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("./_-+@", r)
+	}
+	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !safe(r) }) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

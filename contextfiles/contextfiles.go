@@ -1,0 +1,169 @@
+// Package contextfiles reads, checks, mends and assembles context files: the implement.jsonl, check.jsonl
+// and debug.jsonl of a task, which name the files that an agent gets to read with its prompt.
+//
+// A context file has one JSON object a line:
+//
+//	{"file": ".trellis/spec/backend/index.md", "reason": "conventions"}
+//	{"file": "docs/api/", "type": "directory", "reason": "the format"}
+//
+// Such files are written by people, programs and models alike. What they name is checked before
+// anything is opened, and nothing outside the repository is ever read.
+package contextfiles
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// The types of a row. Artifact is never in a file: callers of [Assemble] use it for the task's own
+// documents (prd.md, info.md, design.md), which may be larger than what a row names.
+const (
+	File      = "file"
+	Directory = "directory"
+	Artifact  = "artifact"
+)
+
+// Row is one entry of a context file.
+type Row struct {
+	Line   int    // from 1; 0 when it was not read from a file
+	Path   string // as written by Parse, cleaned by Check; that of a directory then ends in /
+	Reason string
+	Type   string // File (also when empty) or Directory
+	Raw    []byte // the line as read, without its line ending; unknown keys live here
+}
+
+// Parse reads a context file called name. Rows come in order, also after a line that is none; blank
+// lines and rows that only hold an example are passed over. Every problem is an error with its line.
+// It does not look at the disk: see [Checker.Check].
+func Parse(name string, data []byte) ([]Row, []trellis.Problem) {
+	var rows []Row
+	var problems []trellis.Problem
+	for i, line := range lines(data) {
+		row, err := parseLine(bytes.TrimPrefix(line, []byte("\ufeff")))
+		if err != nil {
+			err.File, err.Line, err.Hint = name, i+1, fixHint(name)
+			problems = append(problems, *err)
+		} else if row != nil {
+			row.Line = i + 1
+			rows = append(rows, *row)
+		}
+	}
+	return rows, problems
+}
+
+// lines are the lines of data with their endings, so that together they are data again.
+func lines(data []byte) [][]byte { return bytes.SplitAfter(data, []byte("\n")) }
+
+// parseLine is nil, nil for a line that is no row and no mistake.
+func parseLine(line []byte) (*Row, *trellis.Problem) {
+	line = bytes.TrimRight(line, "\r\n")
+	if len(bytes.TrimSpace(line)) == 0 {
+		return nil, nil
+	}
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal(line, &keys); err != nil {
+		return nil, notObject(err)
+	}
+	if keys == nil {
+		return nil, &trellis.Problem{Message: "not a JSON object, but null"}
+	}
+	return fromKeys(keys, line)
+}
+
+func notObject(err error) *trellis.Problem {
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &syntax):
+		return &trellis.Problem{Column: int(max(syntax.Offset, 1)), Message: "not one whole JSON object: " + syntax.Error()}
+	case errors.As(err, &kind):
+		return &trellis.Problem{Message: "not a JSON object, but " + kind.Value}
+	}
+	return &trellis.Problem{Message: "not a JSON object: " + err.Error()}
+}
+
+func fromKeys(keys map[string]json.RawMessage, line []byte) (*Row, *trellis.Problem) {
+	path, ok := keys["file"]
+	if !ok {
+		path, ok = keys["path"]
+	}
+	if _, seed := keys["_example"]; seed && !ok {
+		return nil, nil
+	}
+	row := Row{Type: File, Raw: bytes.Clone(line)}
+	for _, k := range []struct {
+		name string
+		raw  json.RawMessage
+		to   *string
+	}{{"file", path, &row.Path}, {"reason", keys["reason"], &row.Reason}, {"type", keys["type"], &row.Type}} {
+		if k.raw != nil && json.Unmarshal(k.raw, k.to) != nil {
+			return nil, &trellis.Problem{Message: fmt.Sprintf("%q is not a string", k.name)}
+		}
+	}
+	switch {
+	case row.Path == "":
+		return nil, &trellis.Problem{Message: `names no file: expected {"file": "path", "reason": "why"}`}
+	case row.Type != "" && row.Type != File && row.Type != Directory:
+		return nil, &trellis.Problem{Message: fmt.Sprintf("unknown type %q (%q, or none for a file)", row.Type, Directory)}
+	case row.Type == "":
+		row.Type = File
+	}
+	return &row, nil
+}
+
+// Render writes rows as a context file. A row that was read is written as it was read.
+func Render(rows []Row) []byte {
+	var b bytes.Buffer
+	for _, r := range rows {
+		b.Write(r.line())
+		b.WriteByte('\n')
+	}
+	return b.Bytes()
+}
+
+func (r Row) line() []byte {
+	if r.Raw != nil {
+		return r.Raw
+	}
+	if r.Type == Directory {
+		return fmt.Appendf(nil, `{"file": %s, "type": "directory", "reason": %s}`, quote(strings.TrimSuffix(r.Path, "/")+"/"), quote(r.Reason))
+	}
+	return fmt.Appendf(nil, `{"file": %s, "reason": %s}`, quote(r.Path), quote(r.Reason))
+}
+
+// quote is s as JSON with its letters as they are: no \u003c for <.
+func quote(s string) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(s); err != nil {
+		panic(err) // a string always encodes
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// Names are the context files of a task directory, sorted: every *.jsonl that is not a log of its own.
+func Names(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("listing context files: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		switch name := e.Name(); {
+		case e.IsDir() || filepath.Ext(name) != ".jsonl" || strings.HasPrefix(name, "."):
+		case name == "approvals.jsonl" || name == "proofs.jsonl":
+		default:
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}

@@ -1,0 +1,148 @@
+package contextfiles
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"unicode/utf8"
+)
+
+// maxInDirectory is how many files of a directory row are shown.
+const maxInDirectory = 20
+
+// What can be wrong with a path on disk, as the rest of a sentence that begins with the path.
+const (
+	isDirectory = "is a directory"
+	isFile      = "is a file, not a directory"
+	isSpecial   = "is not a regular file"
+	isBinary    = "is not UTF-8 text"
+	isMissing   = "does not exist"
+	isOutside   = "leads through a symlink that is absolute or points out of the repository"
+)
+
+// tree is a folder that no path leads out of: [os.Root] refuses .., absolute symlinks, and symlinks
+// that climb out, also when they are put there between a look and a read.
+type tree struct{ root *os.Root }
+
+// open returns an open regular file and its size. It does not wait for the other end of a pipe.
+func (t tree) open(clean string) (*os.File, int, string) {
+	f, err := t.root.OpenFile(filepath.FromSlash(clean), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, 0, explain(err)
+	}
+	info, err := f.Stat()
+	if err == nil && info.Mode().IsRegular() {
+		return f, int(info.Size()), ""
+	}
+	f.Close()
+	switch {
+	case err != nil:
+		return nil, 0, explain(err)
+	case info.IsDir():
+		return nil, 0, isDirectory
+	}
+	return nil, 0, isSpecial
+}
+
+// look is a file's size, or what keeps it from being shown. Of a large file only the beginning is
+// looked at.
+func (t tree) look(clean string) (int, string) {
+	f, size, wrong := t.open(clean)
+	if wrong != "" {
+		return 0, wrong
+	}
+	defer f.Close()
+	head, err := io.ReadAll(io.LimitReader(f, int64(DefaultCaps().File)))
+	if err != nil {
+		return 0, explain(err)
+	}
+	if !isText(head, len(head) < size) {
+		return 0, isBinary
+	}
+	return size, ""
+}
+
+// read is a file of at most limit bytes. A larger one has its size and no content.
+func (t tree) read(clean string, limit int) (content []byte, size int, wrong string) {
+	f, size, wrong := t.open(clean)
+	if wrong != "" || size > limit {
+		if f != nil {
+			f.Close()
+		}
+		return nil, size, wrong
+	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
+	switch {
+	case err != nil:
+		return nil, size, explain(err)
+	case len(content) > limit: // it grew meanwhile
+		return nil, len(content), ""
+	case !isText(content, false):
+		return nil, size, isBinary
+	}
+	return content, len(content), ""
+}
+
+// markdown are the *.md files right in a folder, sorted, at most maxInDirectory, and how many more there are.
+func (t tree) markdown(clean string) (files []string, more int, wrong string) {
+	info, err := t.root.Stat(filepath.FromSlash(clean))
+	if err != nil {
+		return nil, 0, explain(err)
+	}
+	if !info.IsDir() {
+		return nil, 0, isFile
+	}
+	entries, err := fs.ReadDir(t.root.FS(), clean)
+	if err != nil {
+		return nil, 0, explain(err)
+	}
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), ".md") && !e.IsDir() && !strings.ContainsFunc(e.Name(), unprintable) {
+			files = append(files, path.Join(clean, e.Name()))
+		}
+	}
+	slices.Sort(files)
+	shown := files[:min(len(files), maxInDirectory)]
+	return shown, len(files) - len(shown), ""
+}
+
+// explain tells why a path could not be opened. The kernel's own errors say it best; what the tree
+// refuses by itself leads out.
+func explain(err error) string {
+	var errno syscall.Errno
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return isMissing
+	case errors.Is(err, fs.ErrPermission):
+		return "can't be read: permission denied"
+	case errors.As(err, &errno):
+		return "can't be read: " + errno.Error()
+	}
+	return isOutside
+}
+
+// isText reports whether b is UTF-8 without a NUL. When b was cut off, half a letter at its end is fine.
+func isText(b []byte, cut bool) bool {
+	if bytes.IndexByte(b, 0) >= 0 {
+		return false
+	}
+	if cut {
+		for i := 1; i < utf8.UTFMax && i <= len(b); i++ {
+			if utf8.RuneStart(b[len(b)-i]) {
+				if !utf8.FullRune(b[len(b)-i:]) {
+					b = b[:len(b)-i]
+				}
+				break
+			}
+		}
+	}
+	return utf8.Valid(b)
+}
