@@ -92,7 +92,7 @@ func TestCheck(t *testing.T) {
 		{"an unknown status", map[string]string{"task.json": `{"status": "soon"}`}, "task.json:1:12: unknown status"},
 		{"no JSON", map[string]string{"task.json": "{\n \"status\" \"ready\"}"}, "task.json:2:"},
 		{"a bad branch", map[string]string{"task.json": `{"status": "ready", "branch": "-x"}`}, `task.json: branch name "-x" begins with -`},
-		{"a bad base", map[string]string{"task.json": `{"status": "ready", "base_branch": "a..b"}`}, "~task.json: reading the base of the work: \n"+`task.json: branch name "a..b" contains ..`},
+		{"a bad base", map[string]string{"task.json": `{"status": "ready", "base_branch": "a..b"}`}, "~task.json: reading the base of the work: \n" + `task.json: branch name "a..b" contains ..`},
 		{"a free branch", map[string]string{"task.json": `{"status": "ready", "branch": "feature/free"}`}, ""},
 		{"a taken branch", map[string]string{"task.json": `{"status": "ready", "branch": "feature/taken"}`}, "task.json: branch feature/taken belongs to task 01-01-old"},
 		{"good dependencies", map[string]string{"task.json": `{"status": "ready", "pipeline": {"depends_on": ["01-01-old", "01-02-broken", "01-03-archived"]}}`}, ""},

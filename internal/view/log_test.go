@@ -1,0 +1,175 @@
+package view_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/view"
+)
+
+// decode reads streams of events as they are.
+func decode(string) func(string) []agents.Event {
+	return func(line string) []agents.Event {
+		var e agents.Event
+		if json.Unmarshal([]byte(line), &e) != nil {
+			return nil
+		}
+		return []agents.Event{e}
+	}
+}
+
+const implement flow.Act[ask.Request, ask.Reply] = "implement"
+
+// task is a task directory in which a run can be made.
+type task struct {
+	dir  string
+	now  time.Time
+	step func(stream string) error // what the agent does between its events
+}
+
+func newTask(t *testing.T) *task {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "02-01-auth")
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	return &task{dir: dir, now: noon}
+}
+
+// run makes one run: an agent says something and uses a tool, then a command fails.
+func (k *task) run(t *testing.T, number int, fail *flow.Failure) {
+	t.Helper()
+	work := func(_ context.Context, c flow.Call, _ ask.Request) (ask.Reply, error) {
+		dir := filepath.Join(k.dir, "run", ask.Folder(c), strconv.Itoa(c.Attempt))
+		if err := os.MkdirAll(dir, 0o777); err != nil {
+			return ask.Reply{}, err
+		}
+		stream := filepath.Join(dir, "stream.jsonl")
+		if err := os.WriteFile(stream, []byte(`{"type":"text","text":"I begin\nnow"}`+"\n"+`{"type":"tool","tool":"edit",`), 0o666); err != nil {
+			return ask.Reply{}, err
+		}
+		if k.step != nil {
+			if err := k.step(stream); err != nil {
+				return ask.Reply{}, err
+			}
+		}
+		f, err := os.OpenFile(stream, os.O_APPEND|os.O_WRONLY, 0)
+		if err != nil {
+			return ask.Reply{}, err
+		}
+		_, err = f.WriteString(`"input":"main.go"}` + "\n" + `{"type":"usage","usage":{"input_tokens":1}}`)
+		k.now = k.now.Add(90 * time.Second)
+		return ask.Reply{Usage: trellis.Usage{InputTokens: 1200, Seconds: 90}}, errors.Join(err, f.Close())
+	}
+	verify := flow.Activity{Name: "verify", Run: func(context.Context, flow.Call, json.RawMessage) (any, error) {
+		return json.RawMessage(`{"results":[{"command":"go test","code":1,"seconds":2,"tail":"FAIL x"},{"command":"go vet","code":0,"seconds":1}]}`), nil
+	}}
+	run, err := journal.Open(journal.Options{Dir: filepath.Join(k.dir, "run"), Activities: []flow.Activity{implement.With(work), verify}, Now: func() time.Time { return k.now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer run.Close()
+	if err := run.Begin(journal.Spec{Run: "02-01-auth/" + strconv.Itoa(number), Flow: "pipeline", Code: 1, Input: json.RawMessage("{}")}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = journal.Execute(t.Context(), run, func(f flow.Flow, _ struct{}) (map[string]string, error) {
+		if _, err := implement.Do(f, ask.Request{Role: trellis.Implement, Agent: "mine"}); err != nil {
+			return nil, err
+		}
+		if err := f.In("round-1").Do("verify", nil, nil); err != nil {
+			return nil, err
+		}
+		if fail != nil {
+			return nil, fail
+		}
+		return map[string]string{"outcome": "delivered", "commit": "0123456789abcdef"}, nil
+	})
+	if fail == nil && err != nil || fail != nil && !errors.Is(err, fail) {
+		t.Fatal(err)
+	}
+}
+
+// text is a log as people see it.
+func text(t *testing.T, lines []view.Line) string {
+	t.Helper()
+	var b bytes.Buffer
+	for _, l := range lines {
+		if err := l.Print(&b, view.Style{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b.String()
+}
+
+func TestLog(t *testing.T) {
+	k := newTask(t)
+	log := &view.Log{Dir: k.dir, Decode: decode}
+	if lines, ended, err := log.Next(); len(lines) > 0 || ended || err != nil {
+		t.Errorf("before any run: got %v, %v, %v, want nothing", lines, ended, err)
+	}
+	k.run(t, 1, flow.Fail("verify_failed", "go test ended with 1"))
+	k.now = k.now.Add(time.Hour)
+	k.run(t, 2, nil)
+	lines, ended, err := (&view.Log{Dir: k.dir, Decode: decode}).Next()
+	if err != nil || !ended {
+		t.Fatalf("got %v, %v, want an ended log", ended, err)
+	}
+	one := `  implement: mine works
+            │ I begin
+            │ now
+            → edit main.go
+`
+	for _, want := range []string{
+		"run 02-01-auth/1 (pipeline) of 2026-02-03\n", one, "  implement: done in 1m30s\n            1.2k tokens, cost unknown, 1m30s\n",
+		"  round-1/verify: done in 0s\n            go test: exit 1 (2s)\n              FAIL x\n            go vet: passed (1s)\n",
+		"  ended after 1m30s: verify_failed: go test ended with 1\n",
+		"run 02-01-auth/2 (pipeline) of 2026-02-03\n",
+		"  ended after 1m30s: delivered, commit 0123456789ab\n",
+	} {
+		if got := text(t, lines); !strings.Contains(got, want) {
+			t.Errorf("got\n%s\nwant in it\n%s", got, want)
+		}
+	}
+	only, _, err := (&view.Log{Dir: k.dir, Decode: decode, Phase: "verify"}).Next()
+	if got := text(t, only); err != nil || strings.Contains(got, "implement") || strings.Count(got, "go test: exit 1") != 2 {
+		t.Errorf("one phase: got %v\n%s", err, got)
+	}
+}
+
+// A log that is followed shows what an agent does while it does it, whole lines only, and each once.
+func TestLogFollows(t *testing.T) {
+	k := newTask(t)
+	log := &view.Log{Dir: k.dir, Decode: decode}
+	var during, again []view.Line
+	k.step = func(string) (err error) {
+		if during, _, err = log.Next(); err != nil {
+			return err
+		}
+		again, _, err = log.Next()
+		return err
+	}
+	k.run(t, 1, nil)
+	if got := text(t, during); !strings.Contains(got, "│ I begin") || strings.Contains(got, "edit") {
+		t.Errorf("while it works: got\n%s", got)
+	}
+	if len(again) != 0 {
+		t.Errorf("again: got %v, want nothing", again)
+	}
+	after, ended, err := log.Next()
+	if got := text(t, after); err != nil || !ended || strings.Contains(got, "I begin") || !strings.Contains(got, "→ edit main.go") {
+		t.Errorf("after it: got %v, %v\n%s", ended, err, got)
+	}
+}

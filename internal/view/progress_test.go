@@ -1,0 +1,82 @@
+package view_test
+
+import (
+	"bytes"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/view"
+)
+
+// screen is a terminal that understands what Progress sends: line up, clear line.
+type screen struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (s *screen) Write(data []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	text := string(data)
+	for up := "\x1b[1A\x1b[2K"; strings.HasPrefix(text, up); text = text[len(up):] {
+		s.lines = s.lines[:len(s.lines)-1]
+	}
+	if text = strings.TrimPrefix(text, "\r"); text != "" {
+		s.lines = append(s.lines, strings.Split(strings.TrimSuffix(text, "\n"), "\n")...)
+	}
+	return len(data), nil
+}
+
+func (s *screen) want(t *testing.T, lines ...string) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if got, want := strings.Join(s.lines, "\n"), strings.Join(lines, "\n"); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestProgressOnTerminal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &screen{}
+		p := view.NewProgress(s, view.Style{Width: 70}, true, time.Now)
+		cost := 0.25
+		p.Phase("02-01-auth", "check", 2, trellis.Usage{InputTokens: 1000, CostUSD: &cost})
+		s.want(t, "02-01-auth: check, round 2 · 0s · 1.0k tokens · $0.25")
+		p.Agent("02-01-auth", agents.Event{Kind: agents.EventTool, Tool: "edit", Input: "main.go"})
+		p.Agent("02-01-auth", agents.Event{Kind: agents.EventUsage, Usage: &trellis.Usage{InputTokens: 500}})
+		time.Sleep(61*time.Second + time.Millisecond)
+		s.want(t, "02-01-auth: check, round 2 · 1m1s · 1.5k tokens · $0.25 · → edit mai…")
+		p.Phase("02-02-b", "implement", 0, trellis.Usage{})
+		p.Agent("02-02-b", agents.Event{Kind: agents.EventNotice, Text: "tries \x1b[2Jagain"})
+		s.want(t, "trellis: 02-02-b: tries  [2Jagain", "02-01-auth: check, round 2 · 1m1s · 1.5k tokens · $0.25 · → edit mai…", "02-02-b: implement · 0s")
+		p.End("02-01-auth")
+		p.Say("02-01-auth is done")
+		s.want(t, "trellis: 02-02-b: tries  [2Jagain", "trellis: 02-01-auth is done", "02-02-b: implement · 0s")
+		p.Close()
+		p.Close()
+		p.Say("too late")
+		s.want(t, "trellis: 02-02-b: tries  [2Jagain", "trellis: 02-01-auth is done")
+	})
+}
+
+func TestProgressElsewhere(t *testing.T) {
+	var out bytes.Buffer
+	p := view.NewProgress(&out, view.Style{}, false, time.Now)
+	p.Phase("02-01-auth", "check", 1, trellis.Usage{})
+	p.Phase("02-01-auth", "check", 1, trellis.Usage{InputTokens: 3})
+	p.Agent("02-01-auth", agents.Event{Kind: agents.EventText, Text: "hello"})
+	p.Phase("02-01-auth", "debug", 2, trellis.Usage{})
+	p.End("02-01-auth")
+	p.Say("done")
+	p.Close()
+	want := "trellis: 02-01-auth: check, round 1\ntrellis: 02-01-auth: debug, round 2\ntrellis: done\n"
+	if got := out.String(); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
