@@ -1,0 +1,355 @@
+package ask
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/templates"
+)
+
+// Files of an activity's folder run/<run>/<activity>/<entry>/, next to the agent's stream.jsonl and stderr.log.
+const (
+	PromptFile = "prompt.md"
+	AnswerFile = "answer.md"
+	ResultFile = "result.json"
+)
+
+// maxAnswer is the largest structured answer, which has to fit into a journal record with what stands beside it.
+const maxAnswer = 48 << 10
+
+// Cast is who plays the roles, and what they are told. Its functions may be called concurrently.
+type Cast struct {
+	// Choose picks the agent of a role: flag, config, role file, the task's own agent, default.
+	Choose func(role trellis.Role, taskAgent, flag string) (Choice, error)
+	Agent  func(name string) (agents.Agent, error)
+	// Render makes a prompt from a template, with what the project changed of it.
+	Render func(name string, slots map[string]string) (templates.Prompt, error)
+}
+
+// Acts are the effects of a role's call. All functions may be called concurrently by different calls.
+type Acts struct {
+	RunDir string // the task's run/
+	Disk   *durable.Disk
+	Marker string
+	Cast   Cast
+	// Slots are what the prompt of a request is made of, by the slots of its role's template, and what had to
+	// be left out.
+	Slots func(context.Context, flow.Call, Request) (slots map[string]string, notes []string, err error)
+	// Check says what is wrong with an answer beyond its schema (free text: as a whole), as JSON pointer and
+	// reason. Nil: nothing is.
+	Check func(r Request, answer json.RawMessage) []string
+	Env   func(flow.Call, Request) []string
+	// Watch looks at what a request may not change; the function it returns looks again and puts right what it
+	// may. A change is noted, or fails the call. Nil: nothing is watched.
+	Watch func(context.Context, Request) (func(context.Context) (notes []string, fail *flow.Failure, err error), error)
+	// Redact masks known secrets. Nil: nothing is masked.
+	Redact func(string) string
+	// Event is told what happens. Nil: nobody is.
+	Event func(flow.Call, Request, agents.Event)
+	Now   func() time.Time
+}
+
+// Activities are the calls of all roles given.
+func (a *Acts) Activities(roles ...trellis.Role) (list []flow.Activity) {
+	for _, r := range roles {
+		list = append(list, flow.Act[Request, Reply](r).With(a.perform))
+	}
+	return list
+}
+
+// perform makes one call. An earlier entry that was cut off after its end answers; one that was cut off
+// in its work is gone on with in its session.
+func (a *Acts) perform(ctx context.Context, c flow.Call, r Request) (Reply, error) {
+	base := filepath.Join(a.RunDir, Folder(c))
+	earlier, session, err := a.earlier(base, c.Attempt)
+	if earlier != nil || err != nil {
+		return *orZero(earlier), err
+	}
+	dir := filepath.Join(base, strconv.Itoa(c.Attempt))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return Reply{}, fmt.Errorf("making the folder of %s: %w", c.ID, err)
+	}
+	if session != "" {
+		r.Session = session
+	}
+	prompt, notes, err := a.prompt(ctx, c, r, session != "")
+	if err != nil {
+		return Reply{}, err
+	}
+	if err := a.keep(dir, PromptFile, prompt.Text); err != nil {
+		return Reply{}, err
+	}
+	reply, err := a.work(ctx, c, r, prompt, dir)
+	reply.Notes = append(notes, reply.Notes...)
+	if err != nil {
+		return Reply{}, err
+	}
+	raw, err := json.Marshal(reply)
+	if err != nil {
+		return Reply{}, fmt.Errorf("encoding the reply of %s: %w", c.ID, err)
+	}
+	return reply, a.Disk.WriteFile(filepath.Join(dir, ResultFile), raw, 0o600)
+}
+
+func orZero(r *Reply) *Reply {
+	if r == nil {
+		return &Reply{}
+	}
+	return r
+}
+
+// Folder is where a call keeps its files, below run/: <run number>/<activity id>.
+func Folder(c flow.Call) string {
+	return filepath.Join(c.Run[strings.LastIndexByte(c.Run, '/')+1:], filepath.FromSlash(c.ID))
+}
+
+// sessionFile names the agent's session as soon as it is known, so that a killed run can go on in it.
+const sessionFile = "session"
+
+// earlier is the reply of an entry that ended but was not recorded, or the session of one that was cut off.
+func (a *Acts) earlier(base string, attempt int) (*Reply, string, error) {
+	for n := attempt - 1; n > 0; n-- {
+		dir := filepath.Join(base, strconv.Itoa(n))
+		raw, err := os.ReadFile(filepath.Join(dir, ResultFile))
+		if err == nil {
+			var r Reply
+			if err := json.Unmarshal(raw, &r); err != nil {
+				return nil, "", fmt.Errorf("reading %s: %w", filepath.Join(dir, ResultFile), err)
+			}
+			return &r, "", nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return nil, "", fmt.Errorf("looking for an earlier result: %w", err)
+		}
+		if id, err := os.ReadFile(filepath.Join(dir, sessionFile)); err == nil && len(id) > 0 {
+			return nil, string(id), nil
+		}
+	}
+	return nil, "", nil
+}
+
+const resumed = "You were interrupted while you worked on this. Go on where you stopped; what you already did stands.\n\n"
+
+// prompt renders the request. A repair goes to a session that remembers the request alone, to a new one
+// behind the whole of it.
+func (a *Acts) prompt(ctx context.Context, c flow.Call, r Request, again bool) (p templates.Prompt, notes []string, err error) {
+	if r.Repair == nil || r.Session == "" {
+		slots, notes, err := a.Slots(ctx, c, r)
+		if err != nil {
+			return p, nil, err
+		}
+		p, err = a.Cast.Render(string(r.Role), slots)
+		if again {
+			p.Text, p.Shared = resumed+p.Text, 0
+		}
+		if r.Repair == nil || err != nil {
+			return p, notes, err
+		}
+	}
+	fix, err := a.repair(r)
+	if err != nil {
+		return p, notes, err
+	}
+	if p.Text == "" {
+		return fix, notes, nil
+	}
+	p.Text += "\n\n" + fix.Text
+	return p, notes, nil
+}
+
+func (a *Acts) repair(r Request) (p templates.Prompt, err error) {
+	previous, err := os.ReadFile(filepath.Join(a.RunDir, filepath.FromSlash(r.Repair.Previous.Path)))
+	if err != nil {
+		return p, fmt.Errorf("reading the previous answer: %w", err)
+	}
+	slots := map[string]string{"problems": strings.Join(r.Repair.Problems, "\n"), "previous": string(previous)}
+	if r.Schema != "" {
+		schema, err := templates.Schema(r.Schema)
+		if err != nil {
+			return p, err
+		}
+		slots["schema"] = string(schema)
+	}
+	return a.Cast.Render("repair", slots)
+}
+
+// work runs the agent and reads its answer. What the agent did wrong is part of the reply; an error is
+// what keeps us from asking.
+func (a *Acts) work(ctx context.Context, c flow.Call, r Request, p templates.Prompt, dir string) (reply Reply, err error) {
+	reply.Prompt = PromptSize{len(p.Text), (len(p.Text) + 3) / 4, p.Shared}
+	reply.ToolCalls = -1
+	agent, err := a.Cast.Agent(r.Agent)
+	if err != nil {
+		return reply, err
+	}
+	again, err := a.watch(ctx, r)
+	if err != nil {
+		return reply, err
+	}
+	req := a.request(c, r, p, dir)
+	if r.Schema != "" {
+		if req.Schema, err = templates.Native(r.Schema); err != nil {
+			return reply, err
+		}
+	}
+	began := a.now()
+	res, err := agent.Run(ctx, req, a.listen(c, r, dir))
+	if ctx.Err() != nil && err != nil {
+		return reply, err
+	}
+	if res != nil {
+		reply.Session, reply.Usage, reply.ToolCalls, reply.Stop = res.Session, res.Usage, res.ToolCalls, res.Stop
+	}
+	reply.Usage.Seconds = a.now().Sub(began).Seconds()
+	notes, undue, werr := again(ctx)
+	reply.Notes = append(reply.Notes, notes...)
+	if werr != nil {
+		return reply, werr
+	}
+	if err != nil {
+		reply.Failure = flow.AsFailure(err)
+		if reply.Failure.At.IsZero() {
+			reply.Failure.At = a.now().UTC()
+		}
+		return a.answer(r, res, dir, reply, true)
+	}
+	reply.Failure = undue
+	return a.answer(r, res, dir, reply, undue != nil)
+}
+
+func (a *Acts) watch(ctx context.Context, r Request) (func(context.Context) ([]string, *flow.Failure, error), error) {
+	if a.Watch == nil || r.Permission != trellis.PermitRead && r.Permission != trellis.PermitNone {
+		return func(context.Context) ([]string, *flow.Failure, error) { return nil, nil, nil }, nil
+	}
+	return a.Watch(ctx, r)
+}
+
+func (a *Acts) request(c flow.Call, r Request, p templates.Prompt, dir string) agents.Request {
+	req := agents.Request{
+		Role: r.Role, Prompt: p.Text, System: p.System, Dir: r.Dir, Permission: r.Permission, Model: r.Model, Session: r.Session,
+		RunDir: dir, Marker: a.Marker,
+		Limits: agents.Limits{Wall: r.Limits.Wall, Idle: r.Limits.Idle, Tokens: r.Limits.Tokens, CostUSD: r.Limits.CostUSD},
+	}
+	if a.Env != nil {
+		req.Env = a.Env(c, r)
+	}
+	return req
+}
+
+func (a *Acts) listen(c flow.Call, r Request, dir string) func(agents.Event) {
+	known := false
+	return func(e agents.Event) {
+		if e.Kind == agents.EventSession && e.Session != "" && !known {
+			known = a.Disk.WriteFile(filepath.Join(dir, sessionFile), []byte(e.Session), 0o600) == nil // a loss costs a fresh session
+		}
+		if a.Event != nil {
+			a.Event(c, r, e)
+		}
+	}
+}
+
+// answer keeps what the agent said and, unless it failed, takes the answer out of it.
+func (a *Acts) answer(r Request, res *agents.Result, dir string, reply Reply, failed bool) (Reply, error) {
+	text := ""
+	if res != nil {
+		if text = res.Text; text == "" && res.Answer != nil {
+			text = string(res.Answer)
+		}
+	}
+	text = a.redact(text)
+	if err := a.keep(dir, AnswerFile, text); err != nil {
+		return reply, err
+	}
+	rel, err := filepath.Rel(a.RunDir, filepath.Join(dir, AnswerFile))
+	if err != nil {
+		return reply, fmt.Errorf("naming the answer: %w", err)
+	}
+	reply.Text = Ref{filepath.ToSlash(rel), Sum([]byte(text)), len(text)}
+	reply.Excerpt = excerpt(text)
+	if failed || r.Schema == "" && a.Check == nil {
+		return reply, nil
+	}
+	if r.Schema == "" {
+		reply.Problems = a.Check(r, json.RawMessage(text))
+		return reply, nil
+	}
+	reply.Answer, reply.Problems, err = a.parse(r, res, text)
+	return reply, err
+}
+
+func (a *Acts) parse(r Request, res *agents.Result, text string) (json.RawMessage, []string, error) {
+	schema, err := templates.Schema(r.Schema)
+	if err != nil {
+		return nil, nil, err
+	}
+	var broken error
+	check := func(obj json.RawMessage) []string {
+		problems, err := violations(schema, obj)
+		if err != nil {
+			broken = err
+		}
+		if len(obj) > maxAnswer {
+			problems = append(problems, fmt.Sprintf("/: is %d bytes long, may be at most %d", len(obj), maxAnswer))
+		}
+		if len(problems) == 0 && a.Check != nil {
+			problems = a.Check(r, obj)
+		}
+		return problems
+	}
+	if len(res.Answer) > 0 {
+		if problems := check(res.Answer); len(problems) == 0 || broken != nil {
+			return json.RawMessage(a.redact(string(res.Answer))), problems, broken
+		}
+	}
+	obj, problems := extract([]byte(text), check)
+	return obj, problems, broken
+}
+
+// excerptBytes is how much of a text stands in the journal.
+const excerptBytes = 2 << 10
+
+func excerpt(text string) string {
+	text = strings.TrimSpace(text)
+	if len(text) <= excerptBytes {
+		return text
+	}
+	return strings.ToValidUTF8("…"+text[len(text)-excerptBytes:], "")
+}
+
+func (a *Acts) keep(dir, name, text string) error {
+	return a.Disk.WriteFile(filepath.Join(dir, name), []byte(a.redact(text)), 0o600)
+}
+
+func (a *Acts) redact(s string) string {
+	if a.Redact == nil {
+		return s
+	}
+	return a.Redact(s)
+}
+
+func (a *Acts) now() time.Time {
+	if a.Now == nil {
+		return time.Now()
+	}
+	return a.Now()
+}
+
+// Sum is the SHA-256 of data, in hex.
+func Sum(data []byte) string {
+	s := sha256.Sum256(data)
+	return hex.EncodeToString(s[:])
+}

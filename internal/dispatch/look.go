@@ -1,0 +1,189 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/evidence"
+	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// look is what dispatch makes of a task directory as it is now.
+type look struct {
+	Dir      string
+	Task     *taskdir.Task
+	Run      bool              // it can run now
+	At       time.Time         // not before
+	Waits    string            // for what else
+	Problems []trellis.Problem // why it can't; a person has to do something
+}
+
+func (l look) because(msg, hint string) look {
+	l.Problems = []trellis.Problem{{File: filepath.Join(".trellis", "tasks", filepath.Base(l.Dir), taskdir.TaskJSON), Message: msg, Hint: hint}}
+	return l
+}
+
+// look reads a task directory and decides whether it can run. It moves ready tasks that wait for something
+// to waiting, and back when that has come.
+func (s *Site) look(ctx context.Context, dir string) (look, error) {
+	l := look{Dir: dir}
+	t, err := s.Store.Load(dir)
+	if p := (*trellis.Problem)(nil); errors.As(err, &p) {
+		l.Problems = []trellis.Problem{*p}
+		return l, nil
+	}
+	if err != nil {
+		return l, err
+	}
+	l.Task = t
+	switch t.Status {
+	case trellis.Ready, trellis.Waiting:
+		return s.lookReady(ctx, l)
+	case trellis.InProgress:
+		return s.lookStarted(l)
+	case trellis.Paused:
+		if !pipeline.Stopped(t) && !t.Pipeline.ResumeAt.IsZero() {
+			l.Run, l.At = true, t.Pipeline.ResumeAt
+		}
+	}
+	return l, nil
+}
+
+// lookStarted decides about a task that is in progress: a run that was cut off goes on.
+func (s *Site) lookStarted(l look) (look, error) {
+	h, err := journal.Read(filepath.Join(l.Dir, taskdir.Run))
+	switch {
+	case errors.Is(err, journal.ErrNone), err == nil && h.Flow != pipeline.Flow:
+		return l.because("the task is in progress, but there is no journal of a run here: it belongs to another machine", "trellis retry "+l.Task.ID), nil
+	case errors.Is(err, journal.ErrDamaged):
+		l.Run = true // which fails it, with its work backed up
+		return l, nil
+	case err != nil:
+		return l, err
+	case h.Ended:
+		return l.because("the task is in progress, but its run has ended: git or a person set the status back", "trellis retry "+l.Task.ID), nil
+	}
+	l.Run = true
+	return l, nil
+}
+
+// lookReady decides about a task that someone wants to run.
+func (s *Site) lookReady(ctx context.Context, l look) (look, error) {
+	h, err := journal.Read(filepath.Join(l.Dir, taskdir.Run))
+	if err != nil && !errors.Is(err, journal.ErrNone) {
+		return l, err
+	}
+	if l, done, err := s.finished(ctx, l, h); done || err != nil {
+		return l, err
+	}
+	if err := s.check(ctx, l.Dir); err != nil {
+		if not := (*NotReadyError)(nil); errors.As(err, &not) {
+			l.Problems = not.Problems
+			return l, nil
+		}
+		return l, err
+	}
+	if l.Waits, err = s.waits(l); err != nil {
+		return l, err
+	}
+	if l.Waits != "" {
+		return l, s.move(l, trellis.Ready, trellis.Waiting)
+	}
+	if l.Task.Status == trellis.Waiting && (h == nil || h.Ended || h.Flow != pipeline.Flow) {
+		if err := s.move(l, trellis.Waiting, trellis.Ready); err != nil {
+			return l, err
+		}
+	}
+	l.Run, l.At = true, l.Task.Pipeline.NotBefore
+	return l, nil
+}
+
+// finished reports tasks whose ready is no request: the work was delivered, or git took task.json back.
+func (s *Site) finished(ctx context.Context, l look, h *journal.History) (look, bool, error) {
+	retry := "trellis retry " + l.Task.ID
+	p, err := pipeline.ReadProgress(h)
+	if err != nil {
+		return l, false, err
+	}
+	switch {
+	case l.Task.Pipeline.Revision < p.Revision:
+		return l.because(fmt.Sprintf("git took task.json back (revision %d, the run wrote %d): this is no request to run again", l.Task.Pipeline.Revision, p.Revision), retry), true, nil
+	case h != nil && h.Flow == pipeline.Flow && h.Ended && (p.Outcome == trellis.Delivered || p.Outcome == trellis.NoChangeNeeded):
+		return l.because("the task is ready, but its journal says "+string(p.Outcome)+": it is not run twice", retry), true, nil
+	case h != nil && h.Flow == pipeline.Flow:
+		return l, false, nil
+	}
+	tip, err := s.Repo.Branch(ctx, l.Task.BranchName())
+	if err != nil || tip == "" {
+		return l, false, err
+	}
+	made, err := s.Repo.FindTrailer(ctx, "", tip, pipeline.TaskTrailer+": "+l.Task.ID)
+	if err != nil || made == "" {
+		return l, false, err
+	}
+	return l.because("there is no journal of a run, but "+l.Task.BranchName()+" holds a commit of this task: it is not run twice", retry), true, nil
+}
+
+// waits says what a ready task has to wait for: a person's yes, or another task.
+func (s *Site) waits(l look) (string, error) {
+	t := l.Task
+	if t.Pipeline.Approval.Required {
+		hash, err := taskdir.PlanHash(l.Dir, t)
+		if err != nil {
+			return "", err
+		}
+		v, err := pipeline.Decision(s.Disk, l.Dir, hash, max(1, t.Pipeline.Approval.Approvers), s.now())
+		if err != nil {
+			return "", err
+		}
+		if v.State != evidence.Approved {
+			return fmt.Sprintf("approval of the plan: trellis approve %s", t.ID), nil
+		}
+	}
+	for _, id := range t.Pipeline.DependsOn {
+		why, err := s.dependency(id)
+		if err != nil || why != "" {
+			return why, err
+		}
+	}
+	return "", nil
+}
+
+// dependency says why a task that depends on this one has to wait, "" when it hasn't.
+func (s *Site) dependency(id string) (string, error) {
+	dir, err := s.Store.Find(id)
+	if err != nil {
+		return fmt.Sprintf("%s: %v", id, err), nil
+	}
+	t, err := s.Store.Load(dir)
+	if err != nil {
+		return fmt.Sprintf("%s, whose task.json can't be read", id), nil
+	}
+	switch {
+	case t.Status == trellis.Completed, t.Status == trellis.Review && !s.Config.DependsOnMerged:
+		return "", nil
+	case t.Status.Ended() && t.Status != trellis.Review:
+		return fmt.Sprintf("%s, which is %s", id, t.Status), nil
+	}
+	return id, nil
+}
+
+func (s *Site) move(l look, from, to trellis.Status) error {
+	_, err := s.Store.Update(l.Dir, func(t *taskdir.Task, e *taskdir.Edit) error {
+		if t.Status == from {
+			e.Set("status", to)
+		}
+		return nil
+	})
+	return err
+}
+
+// held reports whether some process holds the run.
+func held(dir string) bool { return durable.Held(filepath.Join(dir, taskdir.RunLock)) }

@@ -1,0 +1,211 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/evidence"
+	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/planner"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Stop pauses a task: its run ends its agents and goes on only when someone says start or retry.
+func (s *Site) Stop(dir string) error {
+	_, err := s.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
+		switch t.Status {
+		case trellis.InProgress, trellis.Paused:
+		default:
+			return &RefusedError{fmt.Sprintf("%s is %s, nothing runs that could be stopped", t.ID, t.Status), ""}
+		}
+		e.Set("status", trellis.Paused)
+		e.Set("pipeline.failure", taskdir.Failure{Code: trellis.Interrupted, Detail: "stopped by a person", Retryable: true, At: s.now()})
+		e.Set("pipeline.resume_at", time.Time{})
+		return nil
+	})
+	return err
+}
+
+// Cancel calls a task off for good. Worktree and branch stay.
+func (s *Site) Cancel(dir string) error {
+	_, err := s.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
+		e.Set("status", trellis.Cancelled)
+		e.Set("pipeline.outcome", trellis.OutcomeCancel)
+		return nil
+	})
+	return err
+}
+
+// Retry asks for another run of a task that failed, was cancelled, is paused, or is reported as finished
+// or rewound. It goes on in the same worktree; fresh backs that up and begins at base.
+func (s *Site) Retry(ctx context.Context, dir string, fresh bool, o RunOptions) error {
+	if err := s.check(ctx, dir); err != nil {
+		return err
+	}
+	j, err := s.open(dir, "", nil, nil)
+	if errors.Is(err, journal.ErrDamaged) {
+		if err = s.setAside(dir); err == nil {
+			j, err = s.open(dir, "", nil, nil)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	defer j.Close()
+	h := j.History()
+	if h.Run != "" && h.Flow == planner.Flow && !h.Ended {
+		return ErrPlanning
+	}
+	p, err := pipeline.ReadProgress(h)
+	if err != nil {
+		return err
+	}
+	t, err := s.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
+		if t.Status == trellis.Review || t.Status == trellis.Completed || t.Status == trellis.Planning || t.Status == trellis.Rejected {
+			return &RefusedError{fmt.Sprintf("%s is %s, there is nothing to retry", t.ID, t.Status), ""}
+		}
+		if t.Pipeline.Revision <= p.Revision {
+			e.Set("pipeline.revision", p.Revision+1)
+		}
+		e.Set("status", trellis.Ready)
+		e.Set("pipeline.outcome", "")
+		e.Set("pipeline.failure", taskdir.Failure{})
+		e.Set("pipeline.resume_at", time.Time{})
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	in := s.input(dir, p, o)
+	in.Retries, in.Fresh, in.Revision = p.Retries+1, fresh, max(p.Revision, t.Pipeline.Revision)
+	if fresh {
+		in.Implemented = ""
+	}
+	return s.beginRun(j, h, dir, in)
+}
+
+// setAside moves a damaged journal out of the way; it stays for people to look at.
+func (s *Site) setAside(dir string) error {
+	path := filepath.Join(dir, taskdir.Journal)
+	return s.Disk.Rename(path, fmt.Sprintf("%s.damaged-%d", path, s.now().Unix()))
+}
+
+// Approve records a person's yes to the plan as it is now, and lets the task run when it was the last that
+// was missing.
+func (s *Site) Approve(dir, by string) (evidence.Verdict, error) {
+	hash, err := s.decide(dir, evidence.Approval{Decision: evidence.Approve, By: by})
+	if err != nil {
+		return evidence.Verdict{}, err
+	}
+	return s.settleApproval(dir, hash)
+}
+
+// Reject records a person's no.
+func (s *Site) Reject(dir, by, reason string) error {
+	hash, err := s.decide(dir, evidence.Approval{Decision: evidence.Reject, By: by, Reason: reason})
+	if err != nil {
+		return err
+	}
+	_, err = s.settleApproval(dir, hash)
+	return err
+}
+
+func (s *Site) decide(dir string, a evidence.Approval) (string, error) {
+	t, err := s.Store.Load(dir)
+	if err != nil {
+		return "", err
+	}
+	if t.Status != trellis.Waiting && t.Status != trellis.Ready && t.Status != trellis.Planning {
+		return "", &RefusedError{fmt.Sprintf("%s is %s and waits for no approval", t.ID, t.Status), "trellis status " + t.ID}
+	}
+	if a.Hash, err = taskdir.PlanHash(dir, t); err != nil {
+		return "", err
+	}
+	a.At = s.now().UTC()
+	if d := s.Config.Planning.ApprovalExpires; d > 0 && a.Decision == evidence.Approve {
+		a.ExpiresAt = a.At.Add(d)
+	}
+	return a.Hash, evidence.Append(s.Disk, dir, a)
+}
+
+// settleApproval takes the decisions about the plan into the status, when no run holds the task: a run
+// takes them from approvals.jsonl itself.
+func (s *Site) settleApproval(dir, hash string) (v evidence.Verdict, err error) {
+	t, err := s.Store.Load(dir)
+	if err != nil {
+		return v, err
+	}
+	v, err = pipeline.Decision(s.Disk, dir, hash, max(1, t.Pipeline.Approval.Approvers), s.now())
+	if err != nil || t.Status != trellis.Waiting || v.State == evidence.Pending {
+		return v, err
+	}
+	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
+	if err == nil && h.Flow == pipeline.Flow && !h.Ended {
+		return v, nil // the run waits for it and takes it from the file
+	}
+	_, err = s.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
+		if v.State == evidence.Approved {
+			e.Set("status", trellis.Ready)
+			e.Set("pipeline.plan_hash", hash)
+			return nil
+		}
+		r := planner.Rejection{By: strings.Join(v.By, ", "), Details: v.Reason, Suggestions: []string{"Answer the reason above in a revised requirement."},
+			Dir: s.Store.Rel(dir), Name: t.Name, DevType: t.DevType}
+		if err := s.Disk.WriteFile(filepath.Join(dir, taskdir.Rejected), []byte(r.Render()), 0o644); err != nil {
+			return err
+		}
+		e.Set("status", trellis.Rejected)
+		e.Set("pipeline.outcome", trellis.OutcomeReject)
+		e.Set("pipeline.rejection", taskdir.Rejection{Details: v.Reason, Suggestions: r.Suggestions})
+		return nil
+	})
+	return v, err
+}
+
+// answers are the lines of approvals.jsonl as messages to the run that waits for them.
+func (s *Site) answers(dir string) (list []journal.Message) {
+	lines, _, err := evidence.Read(dir)
+	if err != nil {
+		return nil // looked at again
+	}
+	for i, a := range lines {
+		data, err := json.Marshal(a)
+		if err == nil {
+			list = append(list, journal.Message{ID: fmt.Sprintf("approval-%d", i+1), Signal: "approval", Data: data})
+		}
+	}
+	return list
+}
+
+// Held reports whether some process runs the task, and which.
+func (s *Site) Held(dir string) (durable.Holder, bool) {
+	path := filepath.Join(dir, taskdir.RunLock)
+	if _, err := os.Stat(path); err != nil || !durable.Held(path) {
+		return durable.Holder{}, false
+	}
+	h, _ := durable.ReadHolder(path) // only for messages
+	return h, true
+}
+
+// Watcher is the process that watches this repository, if there is one.
+func (s *Site) Watcher() (durable.Holder, bool) {
+	path := s.watchLock()
+	if _, err := os.Stat(path); err != nil || !durable.Held(path) {
+		return durable.Holder{}, false
+	}
+	h, _ := durable.ReadHolder(path) // only for messages
+	return h, true
+}
+
+func (s *Site) watchLock() string {
+	return filepath.Join(s.Store.Root, ".trellis", ".runtime", "watch.lock")
+}

@@ -1,0 +1,185 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/planner"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// PlanOptions is a requirement and what a person says about its planning.
+type PlanOptions struct {
+	New         taskdir.New // name, type, title, priority, dependencies, …
+	Requirement string      // valid UTF-8
+	Agent       string
+	Quick       bool
+	Base        string
+	Verify      []string
+	Feedback    string
+}
+
+// PlanResult is how a planning ended.
+type PlanResult struct {
+	Dir         string // of the task, published
+	Status      trellis.Status
+	Report      planner.Report
+	Failure     *flow.Failure // the planner failed
+	Interrupted bool          // Dir is a `.new-*` folder that `plan --retry` goes on with
+}
+
+// DraftError says that an unfinished planning of the same name stands in the way.
+type DraftError struct{ Dir string }
+
+func (e *DraftError) Error() string { return "an unfinished planning of that name is there: " + e.Dir }
+
+// Plan takes a requirement to a published task directory. *durable.HeldError: the name is being planned by
+// another process; *DraftError: a dead planner left its folder; taskdir.ErrExists: the name is taken.
+func (s *Site) Plan(ctx context.Context, o PlanOptions) (PlanResult, error) {
+	if err := s.available(ctx, planner.Roles(), "", o.Agent); err != nil {
+		return PlanResult{}, err
+	}
+	draft, err := s.Draft(o)
+	if err != nil {
+		return PlanResult{}, err
+	}
+	return s.plan(ctx, draft, published(draft), func(j *journal.Run) (planner.Input, error) { return s.beginPlan(j, published(draft), o, 0) })
+}
+
+// published is the directory that a draft becomes; any other is itself.
+func published(dir string) string {
+	return filepath.Join(filepath.Dir(dir), strings.TrimPrefix(filepath.Base(dir), taskdir.DraftPrefix))
+}
+
+// Draft makes the folder that is planned in, with the requirement in it.
+func (s *Site) Draft(o PlanOptions) (string, error) {
+	o.New.Files = map[string][]byte{taskdir.Requirement: []byte(o.Requirement)}
+	dir, err := s.Store.Draft(o.New)
+	var taken *taskdir.ExistsError
+	if errors.As(err, &taken) && taken.Draft {
+		if h, ok := s.Held(taken.Dir); ok {
+			return "", &durable.HeldError{Path: taken.Dir, Holder: h}
+		}
+		return "", &DraftError{s.Store.Rel(taken.Dir)}
+	}
+	return dir, err
+}
+
+// beginPlan begins a planning with what was asked for.
+func (s *Site) beginPlan(j *journal.Run, final string, o PlanOptions, revision int64) (planner.Input, error) {
+	in := planner.Input{Code: planner.Code, Task: filepath.Base(final), Name: o.New.Name, DevType: o.New.DevType, Quick: o.Quick, Agent: o.Agent,
+		Feedback: o.Feedback, Package: o.New.Package, Priority: o.New.Priority, Base: o.Base, Verify: o.Verify, Nonce: s.nonce(), Revision: revision}
+	raw, err := json.Marshal(in)
+	if err != nil {
+		return in, fmt.Errorf("encoding the planning's input: %w", err)
+	}
+	return in, j.Begin(journal.Spec{Run: fmt.Sprintf("%s/%d", in.Task, j.History().Number+1), Flow: planner.Flow, Code: in.Code, Input: raw})
+}
+
+// Replan plans a task again in place, or goes on with a planning that was cut off. A requirement of ""
+// keeps the one that is there.
+func (s *Site) Replan(ctx context.Context, dir string, o PlanOptions) (PlanResult, error) {
+	if err := s.available(ctx, planner.Roles(), "", o.Agent); err != nil {
+		return PlanResult{}, err
+	}
+	final := published(dir)
+	return s.plan(ctx, dir, final, func(j *journal.Run) (planner.Input, error) {
+		h := j.History()
+		cutOff := h.Run != "" && h.Flow == planner.Flow && (!h.Ended || dir != final) // an ended one only lacks its name
+		if cutOff && o.Requirement == "" && o.Feedback == "" {
+			var in planner.Input
+			return in, json.Unmarshal(h.Input, &in)
+		}
+		return s.again(j, dir, final, o)
+	})
+}
+
+// again begins another planning of a directory that has seen one.
+func (s *Site) again(j *journal.Run, dir, final string, o PlanOptions) (in planner.Input, err error) {
+	t, err := s.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
+		if t.Status != trellis.Planning {
+			e.Set("status", trellis.Planning)
+		}
+		e.Set("pipeline.outcome", "")
+		e.Set("pipeline.failure", taskdir.Failure{})
+		e.Set("pipeline.rejection", taskdir.Rejection{Suggestions: []string{}})
+		return nil
+	})
+	if err != nil {
+		return in, err
+	}
+	if err := planner.KeepRejection(s.Disk, dir); err != nil {
+		return in, err
+	}
+	if o.Requirement != "" {
+		if err := s.Disk.WriteFile(filepath.Join(dir, taskdir.Requirement), []byte(o.Requirement), 0o644); err != nil {
+			return in, err
+		}
+	}
+	o.New.Name, o.New.DevType, o.New.Package, o.New.Priority = t.Name, t.DevType, t.Package, t.Priority
+	if o.Base == "" {
+		o.Base = t.BaseBranch
+	}
+	if len(o.Verify) == 0 {
+		o.Verify = t.Pipeline.Verify
+	}
+	return s.beginPlan(j, final, o, t.Pipeline.Revision)
+}
+
+// plan runs the planner over a directory and publishes it, whatever the end, unless this process is told
+// to stop: then the folder stays as it is.
+func (s *Site) plan(ctx context.Context, dir, final string, begin func(*journal.Run) (planner.Input, error)) (PlanResult, error) {
+	marker := s.nonce()
+	acts := &planner.Acts{Dir: dir, Final: final, Repo: s.Repo, Store: s.Store, Config: s.Config, LookPath: s.LookPath, Disk: s.Disk, Now: s.now}
+	crew := s.crew(dir, marker)
+	crew.Slots, crew.Check, crew.Watch = acts.Slots, acts.Check, acts.Watch
+	res := PlanResult{Dir: final}
+	j, err := s.open(dir, marker, append(acts.Activities(), crew.Activities(planner.Roles()...)...), nil)
+	if err != nil {
+		return res, err
+	}
+	in, err := begin(j)
+	if err != nil {
+		return res, errors.Join(err, j.Close())
+	}
+	acts.Cast = s.cast(in.Nonce)
+	crew.Cast = acts.Cast
+	crew.Env = func(c flow.Call, r ask.Request) []string { return append(s.env(dir, c, r), acts.Env(in)...) }
+	res.Report, err = journal.Execute(ctx, j, planner.Run)
+	lerr := planner.WriteLog(s.Disk, dir)
+	if err := errors.Join(j.Close(), lerr); err != nil {
+		return res, err
+	}
+	if errors.Is(err, flow.ErrSuspended) && ctx.Err() != nil {
+		res.Dir, res.Interrupted = dir, true
+		return res, nil
+	}
+	if err != nil && !errors.As(err, &res.Failure) {
+		return res, err
+	}
+	return s.publish(dir, final, res)
+}
+
+// publish gives a planned directory its name.
+func (s *Site) publish(dir, final string, res PlanResult) (PlanResult, error) {
+	if dir != final {
+		if _, err := s.Store.Publish(dir); err != nil {
+			return res, fmt.Errorf("publishing %s: %w", s.Store.Rel(final), err)
+		}
+	}
+	t, err := s.Store.Load(final)
+	if err != nil {
+		return res, err
+	}
+	res.Status = t.Status
+	return res, nil
+}

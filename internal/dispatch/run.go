@@ -1,0 +1,267 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/fsnotify/fsnotify"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/ready"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Result is where a task stood when this process let go of it.
+type Result struct {
+	Dir         string
+	Status      trellis.Status
+	Outcome     trellis.Outcome
+	Failure     *flow.Failure // of a run that failed or was paused by a budget
+	Report      pipeline.Report
+	Waits       []string // what a parked run waits for
+	Interrupted bool     // this process was told to end; the run goes on later
+}
+
+// RunOptions are what a person says when starting a task.
+type RunOptions struct {
+	Agent string // instead of the configured one
+	Adopt bool   // use an existing branch that is not the task's
+}
+
+var (
+	// ErrStopped says that a person stopped the run; the task is paused.
+	ErrStopped = errors.New("stopped")
+	// ErrVanished says that the task directory went away while it ran (another branch was checked out).
+	ErrVanished = errors.New("the task directory is gone")
+	// ErrPlanning says that a task is still being planned.
+	ErrPlanning = errors.New("the task is being planned")
+)
+
+// NotReadyError says why a task can't run.
+type NotReadyError struct{ Problems []trellis.Problem }
+
+func (e *NotReadyError) Error() string {
+	if len(e.Problems) == 0 {
+		return "the task is not ready"
+	}
+	return e.Problems[0].Error()
+}
+
+// RefusedError is a request that the task's state forbids, and what to type instead.
+type RefusedError struct{ Why, Hint string }
+
+func (e *RefusedError) Error() string { return e.Why }
+
+// run takes one task from where its journal stands to its end, or as far as it goes now. It holds the
+// task's lock all the time; *durable.HeldError says that someone else does.
+func (s *Site) run(ctx context.Context, dir string, o RunOptions) (Result, error) {
+	acts, crew := s.pipelineActs(dir)
+	j, err := s.open(dir, acts.Marker, append(acts.Activities(), crew.Activities(pipeline.Roles()...)...), s.mailbox(dir))
+	if errors.Is(err, journal.ErrDamaged) {
+		return s.unreadable(ctx, dir, err)
+	}
+	if err != nil {
+		return Result{Dir: dir}, err
+	}
+	defer j.Close()
+	in, err := s.begin(j, dir, o)
+	if err != nil {
+		return Result{Dir: dir}, err
+	}
+	s.bind(acts, crew, in)
+	defer s.listen(dir, j.Poke)()
+	if err := s.awake(dir); err != nil {
+		return Result{Dir: dir}, err
+	}
+	rep, err := journal.Execute(ctx, j, pipeline.Run)
+	return s.result(ctx, dir, rep, err)
+}
+
+// begin begins a new run when there is none to go on with, and returns the input of the run.
+func (s *Site) begin(j *journal.Run, dir string, o RunOptions) (in pipeline.Input, err error) {
+	h := j.History()
+	if h.Run != "" && !h.Ended {
+		if h.Flow != pipeline.Flow {
+			return in, ErrPlanning
+		}
+		return in, json.Unmarshal(h.Input, &in)
+	}
+	p, err := pipeline.ReadProgress(h)
+	if err != nil {
+		return in, err
+	}
+	in = s.input(dir, p, o)
+	if h.Run != "" && h.Flow == pipeline.Flow {
+		in.Retries++
+	}
+	return in, s.beginRun(j, h, dir, in)
+}
+
+func (s *Site) input(dir string, p pipeline.Progress, o RunOptions) pipeline.Input {
+	return pipeline.Input{Code: pipeline.Code, Task: filepath.Base(dir), Agent: o.Agent, Adopt: o.Adopt, Nonce: s.nonce(),
+		Attempts: p.Attempts, Retries: p.Retries, Revision: p.Revision, Used: p.Used, Implemented: p.Implemented}
+}
+
+func (s *Site) beginRun(j *journal.Run, h *journal.History, dir string, in pipeline.Input) error {
+	raw, err := json.Marshal(in)
+	if err != nil {
+		return fmt.Errorf("encoding the run's input: %w", err)
+	}
+	return j.Begin(journal.Spec{Run: fmt.Sprintf("%s/%d", filepath.Base(dir), h.Number+1), Flow: pipeline.Flow, Code: in.Code, Input: raw})
+}
+
+// awake takes a task that was put to sleep (paused, waiting) back to in_progress.
+func (s *Site) awake(dir string) error {
+	_, err := s.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
+		switch t.Status {
+		case trellis.Paused, trellis.Waiting:
+			e.Set("status", trellis.InProgress)
+			e.Set("pipeline.failure", taskdir.Failure{})
+		case trellis.InProgress:
+			if t.Pipeline.Failure.Code == trellis.Interrupted {
+				e.Set("pipeline.failure", taskdir.Failure{})
+			}
+		}
+		return nil
+	})
+	return err
+}
+
+// result turns the end of Execute into where the task stands.
+func (s *Site) result(ctx context.Context, dir string, rep pipeline.Report, err error) (Result, error) {
+	r := Result{Dir: dir, Report: rep}
+	var parked *journal.Parked
+	switch {
+	case errors.As(err, &r.Failure), errors.Is(err, flow.ErrCancelled), errors.Is(err, ErrStopped):
+		err = nil
+	case errors.As(err, &parked):
+		r.Waits, err = parked.For, nil
+	case errors.Is(err, flow.ErrSuspended) && ctx.Err() != nil:
+		r.Interrupted = true
+		err = s.interrupted(dir)
+	}
+	if t, lerr := s.Store.Load(dir); lerr == nil {
+		r.Status, r.Outcome = t.Status, t.Pipeline.Outcome
+	}
+	return r, err
+}
+
+// interrupted notes in task.json why nothing goes on.
+func (s *Site) interrupted(dir string) error {
+	_, err := s.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
+		if t.Status == trellis.InProgress {
+			e.Set("pipeline.failure", taskdir.Failure{Code: trellis.Interrupted, Detail: "the process was told to end", Retryable: true, At: s.now()})
+		}
+		return nil
+	})
+	if errors.Is(err, taskdir.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// unreadable fails a task whose journal is there but can't be read: its work is backed up, and nothing
+// begins afresh by itself.
+func (s *Site) unreadable(ctx context.Context, dir string, cause error) (Result, error) {
+	lock, err := durable.TryLock(filepath.Join(dir, taskdir.RunLock), s.holder(""))
+	if err != nil {
+		return Result{Dir: dir}, err
+	}
+	defer lock.Unlock()
+	fail := flow.Fail(string(trellis.JournalDamaged), "%v", cause)
+	fail.At = s.now()
+	t, err := s.Store.Load(dir)
+	if err != nil {
+		return Result{Dir: dir}, err
+	}
+	if _, serr := os.Stat(t.WorktreePath); t.WorktreePath != "" && serr == nil {
+		ref := fmt.Sprintf("refs/trellis/backup/%s/journal-%d", t.ID, s.now().Unix())
+		if _, err := s.Repo.Backup(ctx, t.WorktreePath, ref, "trellis: work of "+t.ID+", whose journal is damaged"); err != nil {
+			return Result{Dir: dir}, fmt.Errorf("backing up %s: %w", t.WorktreePath, err)
+		}
+		fail.Detail += "; the work is kept as " + ref
+	}
+	_, err = s.Store.Update(dir, func(_ *taskdir.Task, e *taskdir.Edit) error {
+		e.Project(trellis.Failed)
+		e.Set("pipeline.outcome", trellis.OutcomeFailed)
+		e.Set("pipeline.failure", taskdir.Failure{Code: trellis.JournalDamaged, Detail: fail.Detail, At: fail.At})
+		return nil
+	})
+	return Result{Dir: dir, Status: trellis.Failed, Outcome: trellis.OutcomeFailed, Failure: fail}, err
+}
+
+// mailbox is how people talk to a run: by the files of its task directory, as the commands do and as they
+// may by hand.
+func (s *Site) mailbox(dir string) func() []journal.Message {
+	return func() []journal.Message {
+		t, err := s.Store.Load(dir)
+		if errors.Is(err, taskdir.ErrNotFound) {
+			if _, serr := os.Stat(dir); errors.Is(serr, fs.ErrNotExist) {
+				return []journal.Message{{Suspend: ErrVanished}}
+			}
+		}
+		if err != nil {
+			return nil // half-written by hand; it is looked at again, and observe says what is wrong
+		}
+		switch {
+		case t.Status == trellis.Cancelled:
+			return []journal.Message{{ID: "cancel", Cancel: true}}
+		case pipeline.Stopped(t):
+			return []journal.Message{{Suspend: ErrStopped}}
+		}
+		return s.answers(dir)
+	}
+}
+
+// listen calls poke when something changes in a task directory. Without events the journal looks by itself,
+// every few seconds.
+func (s *Site) listen(dir string, poke func()) (stop func()) {
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		return func() {}
+	}
+	if err := w.Add(dir); err != nil {
+		return func() { w.Close() }
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for e := range w.Events {
+			if name := filepath.Base(e.Name); name == taskdir.TaskJSON || name == taskdir.Approvals {
+				poke()
+			}
+		}
+	}()
+	return func() { w.Close(); <-done }
+}
+
+// check is the failure of a task that can't run, as everyone sees it.
+func (s *Site) check(ctx context.Context, dir string) error {
+	problems, err := ready.Check(ctx, ready.Input{Dir: dir, Store: s.Store, Repo: s.Repo, Status: trellis.Ready})
+	if err != nil {
+		return err
+	}
+	var wrong []trellis.Problem
+	for _, p := range problems {
+		if !p.Warning {
+			wrong = append(wrong, p)
+		}
+	}
+	if len(wrong) > 0 {
+		return &NotReadyError{wrong}
+	}
+	return nil
+}
+
+func asFailure(f taskdir.Failure) *flow.Failure {
+	return &flow.Failure{Code: string(f.Code), Detail: f.Detail, Retryable: f.Retryable, At: f.At}
+}

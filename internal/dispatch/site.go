@@ -1,0 +1,201 @@
+// Package dispatch decides what runs, and when: it plans, starts, watches, stops and resumes tasks. What a
+// run does stands in planner and pipeline; this package holds their locks, gives them their effects and
+// says where they ended.
+package dispatch
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+	"github.com/trellis-tasks/trellis/templates"
+)
+
+// Site is one repository and all that running tasks in it needs. Its methods may be called concurrently.
+type Site struct {
+	Store     taskdir.Store
+	Repo      *git.Repo
+	Config    *config.Config
+	Agent     func(name string) (agents.Agent, error)
+	Available func(ctx context.Context, name string) error // a *flow.Failure agent_missing or agent_auth when it can't work
+	Default   func() (string, error)                       // the agent to take when nobody chose one
+	Instruct  func(trellis.Role) (Instructions, error)     // what .trellis/agents and .trellis/templates say of a role
+	LookPath  func(program string) error
+	Environ   []string // of the project's own commands
+	Redact    func(string) string
+	Build     string      // of this binary: inputs are compared to the letter only within one
+	Event     func(Event) // told what happens, from many goroutines; nil: nobody is
+	Disk      *durable.Disk
+	Now       func() time.Time
+}
+
+// Instructions are a project's own words for a role.
+type Instructions struct {
+	Agent, Model string
+	Permission   trellis.Permission // "" is the role's own; it can only be narrower
+	Override     templates.Override
+}
+
+// Event is something that happened in a run, for people who watch.
+type Event struct {
+	Task     string // directory name
+	Role     trellis.Role
+	Round    int
+	Agent    agents.Event       // what the agent did, when Standing is nil
+	Standing *pipeline.Standing // where the run stands now
+	Message  string             // what dispatch itself has to say, when both are empty
+}
+
+func (s *Site) tell(e Event) {
+	if s.Event != nil {
+		s.Event(e)
+	}
+}
+
+func (s *Site) now() time.Time {
+	if s.Now == nil {
+		return time.Now()
+	}
+	return s.Now()
+}
+
+// nonce is a word that nobody can guess.
+func (s *Site) nonce() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// holder says who holds a lock from now on.
+func (s *Site) holder(marker string) durable.Holder {
+	self := proc.Self()
+	h := durable.Holder{BootID: proc.BootID(), PID: self.PID, Start: self.Start, Marker: marker, Since: s.now()}
+	h.Host, _ = os.Hostname() // only for messages
+	if g, ok := proc.Guarded(); ok {
+		h.Guard, h.GuardStart = g.PID, g.Start
+	}
+	return h
+}
+
+// open takes the lock of a task and reads its journal.
+func (s *Site) open(dir, marker string, acts []flow.Activity, mailbox func() []journal.Message) (*journal.Run, error) {
+	return journal.Open(journal.Options{Dir: filepath.Join(dir, taskdir.Run), Build: s.Build, Activities: acts, Disk: s.Disk,
+		Holder: s.holder(marker), Mailbox: mailbox, Now: s.now, Clear: clear})
+}
+
+// guardWait is how long the guard of a former claim may take to end what that claim started.
+const guardWait = 10 * time.Second
+
+// clear waits until what a former claim started is gone, and ends the rest.
+func clear(prev durable.Holder) error {
+	if prev.Marker == "" {
+		return nil
+	}
+	if guard := (proc.ID{PID: prev.Guard, Start: prev.GuardStart}); prev.Guard != 0 && prev.BootID == proc.BootID() {
+		for end := time.Now().Add(guardWait); guard.Alive() && !(proc.ID{PID: prev.PID, Start: prev.Start}).Alive() && time.Now().Before(end); {
+			time.Sleep(10 * time.Millisecond) // another process's end has no event we could wait for
+		}
+	}
+	if left := proc.Sweep(prev.Marker); len(left) > 0 {
+		return fmt.Errorf("processes %v of an earlier run don't end; end them, then try again", left)
+	}
+	return nil
+}
+
+// pipelineActs are the effects of a task's run. bind completes them once the run's input is known.
+func (s *Site) pipelineActs(dir string) (*pipeline.Acts, *ask.Acts) {
+	marker := s.nonce()
+	acts := &pipeline.Acts{Dir: dir, RunDir: filepath.Join(dir, taskdir.Run), Repo: s.Repo, Store: s.Store, Config: s.Config, LookPath: s.LookPath,
+		Environ: s.Environ, Marker: marker, Redact: s.Redact, Disk: s.Disk, Now: s.now,
+		Stand: func(st pipeline.Standing) { s.tell(Event{Task: filepath.Base(dir), Round: st.Round, Standing: &st}) }}
+	crew := s.crew(dir, marker)
+	crew.Slots, crew.Check, crew.Watch = acts.Slots, acts.Check, acts.Watch
+	return acts, crew
+}
+
+// crew are the agents' calls for a task directory.
+func (s *Site) crew(dir, marker string) *ask.Acts {
+	return &ask.Acts{RunDir: filepath.Join(dir, taskdir.Run), Disk: s.Disk, Marker: marker, Redact: s.Redact, Now: s.now,
+		Env: func(c flow.Call, r ask.Request) []string { return s.env(dir, c, r) },
+		Event: func(_ flow.Call, r ask.Request, e agents.Event) {
+			s.tell(Event{Task: filepath.Base(dir), Role: r.Role, Round: r.Round, Agent: e})
+		}}
+}
+
+// env is what every agent finds in its environment about its task.
+func (s *Site) env(dir string, c flow.Call, r ask.Request) []string {
+	return []string{"TRELLIS_ROLE=" + string(r.Role), "TRELLIS_TASK_ID=" + filepath.Base(dir), "TRELLIS_TASK_DIR=" + dir, "TRELLIS_REPO=" + s.Repo.Main,
+		"TRELLIS_RUN_DIR=" + filepath.Join(dir, taskdir.Run, ask.Folder(c)), "TRELLIS_ATTEMPT=" + strconv.Itoa(max(1, r.Attempt)),
+		"TRELLIS_ROUND=" + strconv.Itoa(max(1, r.Round))}
+}
+
+// bind completes the effects with what the run's input fixes.
+func (s *Site) bind(acts *pipeline.Acts, crew *ask.Acts, in pipeline.Input) {
+	acts.Cast = s.cast(in.Nonce)
+	crew.Cast = acts.Cast
+	acts.Seen(in.Revision)
+}
+
+// cast says who plays which role, and what they are told.
+func (s *Site) cast(nonce string) ask.Cast {
+	return ask.Cast{Choose: s.choose, Agent: s.Agent, Render: func(name string, slots map[string]string) (templates.Prompt, error) {
+		in, err := s.Instruct(trellis.Role(name))
+		if err != nil {
+			return templates.Prompt{}, err
+		}
+		return templates.Render(name, slots, nonce, in.Override)
+	}}
+}
+
+func (s *Site) choose(role trellis.Role, taskAgent, flag string) (ask.Choice, error) {
+	in, err := s.Instruct(role)
+	if err != nil {
+		return ask.Choice{}, err
+	}
+	c := ask.Choice{Permission: role.Permission()}
+	c.Agent, c.Model = s.Config.AgentFor(role, taskAgent, flag, in.Agent, in.Model)
+	if c.Agent == "" {
+		if c.Agent, err = s.Default(); err != nil {
+			return c, err
+		}
+	}
+	if in.Permission != "" {
+		c.Permission = in.Permission
+	}
+	return c, nil
+}
+
+// available makes sure, before anything is claimed, that the agents of these roles can work.
+func (s *Site) available(ctx context.Context, roles []trellis.Role, taskAgent, flag string) error {
+	seen := map[string]bool{}
+	for _, role := range roles {
+		c, err := s.choose(role, taskAgent, flag)
+		if err != nil {
+			return err
+		}
+		if seen[c.Agent] {
+			continue
+		}
+		seen[c.Agent] = true
+		if err := s.Available(ctx, c.Agent); err != nil {
+			return err
+		}
+	}
+	return nil
+}

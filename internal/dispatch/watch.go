@@ -1,0 +1,356 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// WatchOptions say how to watch.
+type WatchOptions struct {
+	Once     bool          // until nothing is left to run
+	Parallel int           // tasks at once
+	Rescan   time.Duration // how often everything is looked at, whatever events say
+	Poll     bool          // no events, rescans alone
+}
+
+// settle is how long events of one directory are collected after the first, which counts at once.
+const settle = 50 * time.Millisecond
+
+// Watch picks up ready tasks, and those that were cut off, until ctx ends (or, with Once, nothing is left),
+// and returns where each task that ran stood at last. One process watches a repository: a second gets a
+// *durable.HeldError.
+func (s *Site) Watch(ctx context.Context, o WatchOptions) ([]Result, error) {
+	if err := os.MkdirAll(filepath.Dir(s.watchLock()), 0o755); err != nil {
+		return nil, fmt.Errorf("making .trellis/.runtime: %w", err)
+	}
+	lock, err := durable.TryLock(s.watchLock(), s.holder(""))
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Unlock()
+	if err := os.MkdirAll(s.Store.Tasks(), 0o755); err != nil {
+		return nil, fmt.Errorf("making the folder of tasks: %w", err)
+	}
+	w := &watch{s: s, o: o, running: map[string]bool{}, due: map[string]time.Time{}, seen: map[string]time.Time{}, told: map[string]string{},
+		waiting: map[string]bool{}, last: map[string]Result{}, ended: make(chan ran)}
+	defer w.events()()
+	return w.loop(ctx)
+}
+
+// watch is the state of a watcher. All of it belongs to the loop's goroutine.
+type watch struct {
+	s       *Site
+	o       WatchOptions
+	notify  *fsnotify.Watcher // nil: rescans alone
+	queue   []look
+	running map[string]bool
+	due     map[string]time.Time // directories to look at, and when
+	seen    map[string]time.Time // when a directory was last looked at
+	told    map[string]string    // what was said last about a directory
+	waiting map[string]bool      // for another task's end
+	last    map[string]Result
+	ended   chan ran
+	failed  error
+}
+
+// ran is the end of one task's run in this process.
+type ran struct {
+	dir string
+	res Result
+	err error
+}
+
+// events begins to listen before the first scan, so that nothing falls between. It falls back to rescans
+// when the system has no events to give.
+func (w *watch) events() (stop func()) {
+	if w.o.Poll {
+		return func() {}
+	}
+	n, err := fsnotify.NewBufferedWatcher(4096)
+	if err == nil {
+		if err = n.Add(w.s.Store.Tasks()); err != nil {
+			err = errors.Join(err, n.Close())
+		}
+	}
+	if err != nil {
+		w.say("file events are not to be had (%v): looking every %v instead", err, w.o.Rescan)
+		return func() {}
+	}
+	w.notify = n
+	return func() { n.Close() }
+}
+
+func (w *watch) say(format string, args ...any) {
+	w.s.tell(Event{Message: fmt.Sprintf(format, args...)})
+}
+
+func (w *watch) loop(ctx context.Context) ([]Result, error) {
+	tick := time.NewTicker(w.o.Rescan)
+	defer tick.Stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	w.rescan()
+	for ctx.Err() == nil {
+		w.lookAtDue(ctx)
+		w.fill(ctx)
+		if w.o.Once && w.idle() {
+			break
+		}
+		timer.Reset(w.untilNext())
+		select {
+		case <-ctx.Done():
+		case e, ok := <-w.fsEvents():
+			if ok {
+				w.mark(e.Name)
+			}
+		case err := <-w.fsErrors():
+			if errors.Is(err, fsnotify.ErrEventOverflow) {
+				w.rescan()
+			} else if err != nil {
+				w.say("watching: %v", err)
+			}
+		case r := <-w.ended:
+			w.end(r)
+		case <-tick.C:
+			w.rescan()
+		case <-timer.C:
+		}
+	}
+	for len(w.running) > 0 { // their contexts have ended, or nothing runs
+		w.end(<-w.ended)
+	}
+	return w.results(), w.failed
+}
+
+func (w *watch) fsEvents() <-chan fsnotify.Event {
+	if w.notify == nil {
+		return nil
+	}
+	return w.notify.Events
+}
+
+func (w *watch) fsErrors() <-chan error {
+	if w.notify == nil {
+		return nil
+	}
+	return w.notify.Errors
+}
+
+// mark notes that something happened at path: at once the first time, collected after that.
+func (w *watch) mark(path string) {
+	rel, err := filepath.Rel(w.s.Store.Tasks(), path)
+	if err != nil || rel == "." {
+		return
+	}
+	name, rest, _ := strings.Cut(filepath.ToSlash(rel), "/")
+	if !taskName(name) || rest == taskdir.Run || strings.HasPrefix(rest, durable.TempPrefix) {
+		return
+	}
+	dir := filepath.Join(w.s.Store.Tasks(), name)
+	w.listen(dir)
+	at := w.seen[dir].Add(settle)
+	if old, ok := w.due[dir]; !ok || old.After(at) {
+		w.due[dir] = at
+	}
+}
+
+func (w *watch) listen(dir string) {
+	if w.notify == nil {
+		return
+	}
+	if err := w.notify.Add(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
+		w.say("file events for %s are not to be had (%v): it is looked at every %v", filepath.Base(dir), err, w.o.Rescan)
+	}
+}
+
+// taskName reports whether an entry of the tasks folder is a task: no hidden one (drafts), no archive.
+func taskName(name string) bool { return name != "" && name[0] != '.' && name != "archive" }
+
+// rescan marks every task directory.
+func (w *watch) rescan() {
+	entries, err := os.ReadDir(w.s.Store.Tasks())
+	if err != nil {
+		w.say("looking through the tasks: %v", err)
+		return
+	}
+	for _, e := range entries {
+		if taskName(e.Name()) && (e.IsDir() || e.Type()&os.ModeSymlink != 0) {
+			w.mark(filepath.Join(w.s.Store.Tasks(), e.Name()))
+		}
+	}
+}
+
+func (w *watch) untilNext() time.Duration {
+	next := time.Hour
+	for _, at := range w.due {
+		next = min(next, time.Until(at))
+	}
+	return max(next, 0)
+}
+
+func (w *watch) lookAtDue(ctx context.Context) {
+	now := time.Now()
+	for dir, at := range w.due {
+		if at.After(now) {
+			continue
+		}
+		delete(w.due, dir)
+		w.seen[dir] = now
+		if !w.running[dir] {
+			w.look(ctx, dir)
+		}
+	}
+}
+
+// look decides about one directory and puts it into the queue, the calendar, or the list of what was said.
+func (w *watch) look(ctx context.Context, dir string) {
+	w.queue = slices.DeleteFunc(w.queue, func(l look) bool { return l.Dir == dir })
+	delete(w.waiting, dir)
+	l, err := w.s.look(ctx, dir)
+	if errors.Is(err, taskdir.ErrNotFound) {
+		delete(w.told, dir)
+		return
+	}
+	switch {
+	case err != nil:
+		w.tell(dir, err.Error())
+	case len(l.Problems) > 0:
+		w.tell(dir, problemText(l.Problems))
+		w.note(l)
+	case l.Waits != "":
+		w.waiting[dir] = true
+		w.tell(dir, filepath.Base(dir)+" waits for "+l.Waits)
+		w.last[dir] = Result{Dir: dir, Status: trellis.Waiting, Waits: []string{l.Waits}}
+	case l.Run && l.At.After(time.Now()):
+		w.due[dir] = l.At
+		w.last[dir] = Result{Dir: dir, Status: l.Task.Status}
+	case l.Run && !held(dir):
+		delete(w.told, dir)
+		w.queue = append(w.queue, l)
+	}
+}
+
+// note keeps what a task that can't run means for the end of a watch --once.
+func (w *watch) note(l look) {
+	if l.Task != nil && l.Task.Status == trellis.Ready {
+		w.last[l.Dir] = Result{Dir: l.Dir, Status: trellis.Ready}
+	}
+}
+
+// tell says something about a directory once.
+func (w *watch) tell(dir, text string) {
+	if w.told[dir] == text {
+		return
+	}
+	w.told[dir] = text
+	w.say("%s", text)
+}
+
+func problemText(list []trellis.Problem) string {
+	var b strings.Builder
+	for i, p := range list {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(p.Error())
+		if p.Hint != "" {
+			b.WriteString("\n  next: " + p.Hint)
+		}
+	}
+	return b.String()
+}
+
+// fill starts what fits: by priority, then age, then name.
+func (w *watch) fill(ctx context.Context) {
+	slices.SortFunc(w.queue, before)
+	for len(w.queue) > 0 && len(w.running) < max(1, w.o.Parallel) && ctx.Err() == nil {
+		l := w.queue[0]
+		w.queue = w.queue[1:]
+		w.running[l.Dir] = true
+		go func() { w.ended <- w.s.attempt(ctx, l) }()
+	}
+}
+
+func before(a, b look) int {
+	if c := strings.Compare(priority(a.Task), priority(b.Task)); c != 0 {
+		return c
+	}
+	if c := strings.Compare(a.Task.CreatedAt, b.Task.CreatedAt); c != 0 {
+		return c
+	}
+	return strings.Compare(a.Dir, b.Dir)
+}
+
+func priority(t *taskdir.Task) string {
+	if t.Priority == "" {
+		return "P2"
+	}
+	return t.Priority
+}
+
+// attempt runs one task whose agents can work.
+func (s *Site) attempt(ctx context.Context, l look) ran {
+	if err := s.available(ctx, pipeline.Roles(), l.Task.Pipeline.Agent, ""); err != nil {
+		return ran{l.Dir, Result{Dir: l.Dir, Status: l.Task.Status}, err}
+	}
+	res, err := s.run(ctx, l.Dir, RunOptions{})
+	return ran{l.Dir, res, err}
+}
+
+// end takes in how a run ended and looks again at what waited for it.
+func (w *watch) end(r ran) {
+	delete(w.running, r.dir)
+	w.last[r.dir] = r.res
+	var fail *flow.Failure
+	switch {
+	case errors.Is(r.err, durable.ErrHeld):
+		delete(w.last, r.dir) // someone else runs it
+	case errors.As(r.err, &fail):
+		r.res.Failure = fail
+		w.last[r.dir] = r.res
+		w.tell(r.dir, filepath.Base(r.dir)+" is not started: "+fail.Error())
+	case r.err != nil:
+		w.tell(r.dir, filepath.Base(r.dir)+": "+r.err.Error())
+		w.failed = errors.Join(w.failed, r.err)
+	default:
+		w.due[r.dir] = time.Now() // a paused one says when, a changed one runs again
+	}
+	for dir := range w.waiting {
+		w.due[dir] = time.Now()
+	}
+}
+
+// idle reports whether nothing runs, nothing is queued, and nothing will be looked at soon.
+func (w *watch) idle() bool {
+	if len(w.running) > 0 || len(w.queue) > 0 {
+		return false
+	}
+	for _, at := range w.due {
+		if time.Until(at) <= settle {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *watch) results() (list []Result) {
+	for _, r := range w.last {
+		list = append(list, r)
+	}
+	slices.SortFunc(list, func(a, b Result) int { return strings.Compare(a.Dir, b.Dir) })
+	return list
+}

@@ -1,0 +1,145 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Acts are the effects of one task's run.
+type Acts struct {
+	Dir      string // the task directory
+	RunDir   string // its run/
+	Repo     *git.Repo
+	Store    taskdir.Store
+	Config   *config.Config
+	Cast     ask.Cast
+	LookPath func(program string) error
+	Environ  []string // of the project's own commands
+	Marker   string   // of the run's processes
+	Redact   func(string) string
+	Stand    func(Standing) // told what task.json says now; nil: nobody is
+	Disk     *durable.Disk
+	Now      func() time.Time
+
+	mu       sync.Mutex
+	revision int64 // highest that this run wrote, or knows of
+}
+
+// Activities are all that a run does besides its agents' calls.
+func (a *Acts) Activities() []flow.Activity {
+	return []flow.Activity{claim.With(a.claim), project.With(a.project), prepare.With(a.prepare), baseline.With(a.checks), observe.With(a.observe),
+		verify.With(a.checks), prove.With(a.prove), ground.With(a.ground), commit.With(a.commit), discard.With(a.discard), conclude.With(a.conclude)}
+}
+
+// Roles are the roles that a run asks.
+func Roles() []trellis.Role {
+	return []trellis.Role{trellis.Implement, trellis.Check, trellis.Debug, trellis.Accept}
+}
+
+// project makes task.json say how the run stands. What people own in it stays; a status that an editor's
+// old buffer or git brought back is put right; a person's order (cancel, stop) is left for the mailbox.
+func (a *Acts) project(ctx context.Context, _ flow.Call, s Standing) (int64, error) {
+	t, err := a.Store.Update(a.Dir, func(t *taskdir.Task, e *taskdir.Edit) error {
+		if ordered(t) && s.Status != trellis.Cancelled {
+			return nil
+		}
+		a.catchUp(t, e)
+		s.write(t, e, a.Now())
+		return nil
+	})
+	if errors.Is(err, taskdir.ErrNotFound) {
+		return 0, a.vanished(ctx, err)
+	}
+	if err != nil {
+		return 0, err
+	}
+	a.Seen(t.Pipeline.Revision)
+	if a.Stand != nil {
+		a.Stand(s)
+	}
+	return t.Pipeline.Revision, nil
+}
+
+// ordered reports whether a person told the run to end: cancelled, or paused for no reason of ours.
+func ordered(t *taskdir.Task) bool { return t.Status == trellis.Cancelled || Stopped(t) }
+
+// Stopped reports whether a person paused the task.
+func Stopped(t *taskdir.Task) bool {
+	own := []trellis.Code{trellis.RateLimited, trellis.BudgetTokens, trellis.BudgetCost, trellis.BudgetTime}
+	return t.Status == trellis.Paused && !slices.Contains(own, t.Pipeline.Failure.Code)
+}
+
+// catchUp lifts the revision of a task.json that git took back above all that were written.
+func (a *Acts) catchUp(t *taskdir.Task, e *taskdir.Edit) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if t.Pipeline.Revision < a.revision {
+		e.Set("pipeline.revision", a.revision+1)
+	}
+}
+
+// Seen tells that task.json once had this revision.
+func (a *Acts) Seen(revision int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.revision = max(a.revision, revision)
+}
+
+// write makes the fields say how the run stands.
+func (s Standing) write(t *taskdir.Task, e *taskdir.Edit, now time.Time) {
+	e.Project(s.Status)
+	e.Set("pipeline.phase", s.Phase)
+	e.Set("pipeline.round", s.Round)
+	e.Set("pipeline.attempt", s.Attempt)
+	e.Set("pipeline.outcome", s.Outcome)
+	e.Set("pipeline.failure", failure(s.Failure))
+	e.Set("pipeline.usage", s.Usage)
+	e.Set("pipeline.resume_at", s.ResumeAt)
+	if s.Commit != "" {
+		e.Set("commit", s.Commit)
+	}
+	if s.Status == trellis.Completed {
+		e.Set("completedAt", now.Format(time.DateOnly))
+		e.Set("worktree_path", "")
+	}
+	if s.Job != nil {
+		e.Set("worktree_path", s.Job.Worktree)
+		e.Set("pipeline.base_commit", s.Job.BaseCommit)
+		if t.Branch == "" {
+			e.Set("branch", s.Job.Branch)
+		}
+		if t.BaseBranch == "" {
+			e.Set("base_branch", s.Job.BaseBranch)
+		}
+	}
+}
+
+func failure(f *flow.Failure) taskdir.Failure {
+	if f == nil {
+		return taskdir.Failure{}
+	}
+	return taskdir.Failure{Code: trellis.Code(f.Code), Detail: f.Detail, Retryable: f.Retryable, At: f.At}
+}
+
+// vanished waits for the end of this process's work on a task whose directory is gone (a branch was
+// switched): the mailbox suspends the run, and nothing is made anew. Other errors are returned.
+func (a *Acts) vanished(ctx context.Context, err error) error {
+	if _, serr := os.Stat(a.Dir); !errors.Is(serr, fs.ErrNotExist) {
+		return err
+	}
+	<-ctx.Done()
+	return context.Cause(ctx)
+}

@@ -1,0 +1,77 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// Trailers of every commit that Trellis makes: whose it is, and which call of which run made it.
+const (
+	TaskTrailer = "Trellis-Task"
+	CallTrailer = "Trellis-Call"
+)
+
+// commit makes one commit of the work, by the user's git identity. The commit of an earlier round, which
+// nobody else has seen, is amended; one that this very call made before it was cut off is taken as it is.
+func (a *Acts) commit(ctx context.Context, c flow.Call, in commitIn) (Committed, error) {
+	head, err := a.Repo.Head(ctx, in.Job.Worktree)
+	if err != nil {
+		return Committed{}, err
+	}
+	whose, which := TaskTrailer+": "+in.Task, CallTrailer+": "+c.Key()
+	own, err := a.Repo.FindTrailer(ctx, in.Job.BaseCommit, head, whose)
+	if err != nil {
+		return Committed{}, err
+	}
+	sha, err := a.Repo.Commit(ctx, in.Job.Worktree, git.CommitOptions{Message: message(in), Trailers: []string{whose, which}, Adopt: which,
+		Amend: own == head, Base: in.Job.BaseCommit, Exclude: a.outside(in.Job), Branch: in.Job.Branch})
+	var hook *git.HookError
+	switch {
+	case errors.Is(err, git.ErrNothing) && head != in.Job.BaseCommit: // the agent, or an earlier run, committed it all
+		return Committed{SHA: head}, nil
+	case errors.Is(err, git.ErrNothing):
+		return Committed{Nothing: true}, nil
+	case errors.As(err, &hook):
+		return a.refused(c, hook)
+	case err != nil:
+		return Committed{}, flow.Fail(string(trellis.CommitFailed), "%v", err)
+	}
+	return Committed{SHA: sha}, nil
+}
+
+func (a *Acts) refused(c flow.Call, hook *git.HookError) (Committed, error) {
+	dir, err := a.folder(c)
+	if err != nil {
+		return Committed{}, err
+	}
+	text, path := a.redact(hook.Output), filepath.Join(dir, "hook.log")
+	if err := a.Disk.WriteFile(path, []byte(text), 0o600); err != nil {
+		return Committed{}, err
+	}
+	ref, err := a.ref(path, text)
+	return Committed{Hook: tail(text, tailBytes), Output: ref}, err
+}
+
+// subjectMax is how long a commit's first line may be, in bytes.
+const subjectMax = 100
+
+// message is a conventional commit: type(scope): title, and the task in the body.
+func message(in commitIn) string {
+	scope := ""
+	if in.Job.Scope != "" {
+		scope = "(" + in.Job.Scope + ")"
+	}
+	title := strings.Join(strings.Fields(in.Job.Title), " ")
+	subject := fmt.Sprintf("%s%s: %s", in.Job.CommitType, scope, title)
+	if len(subject) > subjectMax {
+		subject = strings.ToValidUTF8(subject[:subjectMax-len("…")], "") + "…"
+	}
+	return subject + "\n\nTask: " + in.Task
+}

@@ -1,0 +1,193 @@
+package pipeline
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/contextfiles"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/evidence"
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/ready"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// observe takes in what people wrote: it checks the directory and freezes a copy that phases read.
+func (a *Acts) observe(ctx context.Context, _ flow.Call, in observeIn) (c Content, err error) {
+	t, err := a.Store.Load(a.Dir)
+	if errors.Is(err, taskdir.ErrNotFound) {
+		return c, a.vanished(ctx, err)
+	}
+	if err != nil {
+		return c, flow.Fail(string(trellis.InvalidTask), "%v", err)
+	}
+	if err := a.valid(ctx); err != nil {
+		return c, err
+	}
+	if c.Hash, err = a.freeze(); err != nil {
+		return c, err
+	}
+	dir := a.inputs(c.Hash)
+	prd, err := os.ReadFile(filepath.Join(dir, taskdir.PRD))
+	if err != nil {
+		return c, fmt.Errorf("reading prd.md: %w", err)
+	}
+	c.Criteria, c.Markers = parseCriteria(string(prd)), markers(dir)
+	for _, line := range in.Job.Verify {
+		if in.Job.VerifySource == fromTask || strings.Contains(string(prd), line) {
+			c.Named = append(c.Named, line)
+		}
+	}
+	if c.PlanHash, err = taskdir.PlanHash(a.Dir, t); err != nil {
+		return c, err
+	}
+	if c.Approved, err = a.approved(in.Job, c.PlanHash); err != nil {
+		return c, err
+	}
+	return c, a.render(dir, in.Job)
+}
+
+// valid is the failure that says what is wrong with the directory now.
+func (a *Acts) valid(ctx context.Context) error {
+	problems, err := ready.Check(ctx, ready.Input{Dir: a.Dir, Store: a.Store, Repo: a.Repo, Status: trellis.InProgress})
+	if err != nil {
+		return err
+	}
+	for _, p := range problems {
+		if !p.Warning {
+			return flow.Fail(string(trellis.InvalidTask), "%s", p.Error())
+		}
+	}
+	return nil
+}
+
+func (a *Acts) inputs(hash string) string { return filepath.Join(a.RunDir, "inputs", hash) }
+
+// frozen are the files whose content counts, besides context files.
+var frozen = []string{taskdir.Requirement, taskdir.PRD, taskdir.Info, taskdir.Design, taskdir.Research, taskdir.Plan}
+
+// freeze copies what counts of the directory to run/inputs/<sha256 of all of it> and returns the hash.
+func (a *Acts) freeze() (string, error) {
+	names, err := taskdir.ContextFiles(a.Dir)
+	if err != nil {
+		return "", err
+	}
+	texts, sum := map[string][]byte{}, sha256.New()
+	for _, name := range append(slices.Clone(frozen), names...) {
+		data, err := os.ReadFile(filepath.Join(a.Dir, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return "", fmt.Errorf("taking in %s: %w", name, err)
+		}
+		texts[name] = data
+		fmt.Fprintf(sum, "%s %d\n%s\n", name, len(data), data)
+	}
+	hash := hex.EncodeToString(sum.Sum(nil))
+	if _, err := os.Stat(a.inputs(hash)); err == nil {
+		return hash, nil
+	}
+	return hash, a.store(a.inputs(hash), texts)
+}
+
+// store makes a folder with these files, whole or not at all.
+func (a *Acts) store(dir string, texts map[string][]byte) error {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+		return fmt.Errorf("making run/inputs: %w", err)
+	}
+	temp, err := os.MkdirTemp(filepath.Dir(dir), ".tmp-")
+	if err != nil {
+		return fmt.Errorf("making a folder in run/inputs: %w", err)
+	}
+	for name, data := range texts {
+		if err := os.WriteFile(filepath.Join(temp, name), data, 0o600); err != nil {
+			return errors.Join(fmt.Errorf("freezing %s: %w", name, err), os.RemoveAll(temp))
+		}
+	}
+	if err := a.Disk.Rename(temp, dir); err != nil {
+		if rerr := os.RemoveAll(temp); rerr != nil || !errors.Is(err, fs.ErrExist) {
+			return errors.Join(err, rerr)
+		}
+	}
+	return nil
+}
+
+// allDone is how a check agent says that it looked at everything, when nothing can be executed.
+const allDone = "ALL_CHECKS_FINISH"
+
+// markers are the words that the check agent ends with: one for all, one for each one-word reason in
+// check.jsonl.
+func markers(dir string) []string {
+	list := []string{allDone}
+	data, err := os.ReadFile(filepath.Join(dir, "check.jsonl"))
+	if err != nil {
+		return list
+	}
+	rows, _ := contextfiles.Parse("check.jsonl", data) // its problems were found by the check before
+	for _, r := range rows {
+		if r.Reason == "" || strings.ContainsAny(r.Reason, " \t\n") {
+			continue
+		}
+		if m := strings.ToUpper(strings.Trim(r.Reason, ".:;,")) + "_FINISH"; !slices.Contains(list, m) {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// approved reports whether people agreed to exactly this content, or needn't.
+func (a *Acts) approved(j Job, hash string) (bool, error) {
+	if j.Approval == 0 {
+		return true, nil
+	}
+	v, err := Decision(a.Disk, a.Dir, hash, j.Approval, a.Now())
+	if err != nil {
+		return false, err
+	}
+	if v.State == evidence.Rejected {
+		return false, flow.Fail(string(trellis.ApprovalRejected), "rejected by %s: %s", strings.Join(v.By, ", "), v.Reason)
+	}
+	return v.State == evidence.Approved, nil
+}
+
+// Decision is what people decided about the plan with this hash. Lines that were written by hand without a
+// hash get it now.
+func Decision(disk *durable.Disk, dir, hash string, approvers int, now time.Time) (v evidence.Verdict, err error) {
+	list, _, err := evidence.Read(dir) // a broken line is no approval; validate names it
+	if err != nil {
+		return v, err
+	}
+	if v = evidence.Decide(list, "", hash, approvers, now); len(v.Unbound) == 0 {
+		return v, nil
+	}
+	if _, err := evidence.Bind(disk, dir, func(string) (string, error) { return hash, nil }); err != nil {
+		return v, err
+	}
+	if list, _, err = evidence.Read(dir); err != nil {
+		return v, err
+	}
+	return evidence.Decide(list, "", hash, approvers, now), nil
+}
+
+// render lays the task's documents into the worktree for agents to read. The task itself stays where it is.
+func (a *Acts) render(dir string, j Job) error {
+	to := filepath.Join(j.Worktree, filepath.FromSlash(runtimeDir), "task")
+	if err := os.RemoveAll(to); err != nil {
+		return fmt.Errorf("clearing %s/task: %w", runtimeDir, err)
+	}
+	if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
+		return fmt.Errorf("laying out the task's documents: %w", err)
+	}
+	return nil
+}

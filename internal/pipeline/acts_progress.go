@@ -1,0 +1,61 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// Progress is what a task's journal says of its runs so far.
+type Progress struct {
+	Revision    int64 // highest of task.json that a run wrote
+	Attempts    int   // used over the task's life
+	Retries     int
+	Used        trellis.Usage
+	Implemented string // content hash that implement finished with
+	Outcome     trellis.Outcome
+	Standing    Standing // the last that was written
+}
+
+// ReadProgress takes a history apart, of a planning too. An empty one is the zero Progress.
+func ReadProgress(h *journal.History) (p Progress, err error) {
+	if h == nil || h.Run == "" {
+		return p, nil
+	}
+	if h.Flow == Flow {
+		var in Input
+		if err := json.Unmarshal(h.Input, &in); err != nil {
+			return p, fmt.Errorf("reading the input of run %s: %w", h.Run, err)
+		}
+		p = Progress{Revision: in.Revision, Attempts: in.Attempts, Retries: in.Retries, Used: in.Used, Implemented: in.Implemented}
+	}
+	for _, e := range h.Calls {
+		if err := p.take(h.Flow, e); err != nil {
+			return p, fmt.Errorf("reading %s of run %s: %w", e.ID, h.Run, err)
+		}
+	}
+	return p, nil
+}
+
+func (p *Progress) take(flow string, e journal.Entry) error {
+	switch {
+	case flow == Flow && e.Activity == string(project):
+		if err := json.Unmarshal(e.In, &p.Standing); err != nil {
+			return err
+		}
+		p.Used, p.Attempts = p.Standing.Usage, p.Standing.Attempt-1
+	case flow == Flow && e.Activity == string(conclude):
+		var in concludeIn
+		if err := json.Unmarshal(e.In, &in); err != nil {
+			return err
+		}
+		p.Outcome, p.Used, p.Attempts, p.Implemented = in.Report.Outcome, in.Report.Usage, in.Report.Attempts, in.Report.Implemented
+	}
+	var revision int64
+	if e.Done && e.Fail == nil && json.Unmarshal(e.Out, &revision) == nil { // those that write task.json return its revision
+		p.Revision = max(p.Revision, revision)
+	}
+	return nil
+}

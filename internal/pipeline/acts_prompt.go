@@ -1,0 +1,254 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/contextfiles"
+	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// diffCap is how much of a change the accept agent is shown, in bytes. It can read the rest.
+const diffCap = 48 << 10
+
+// Slots are what the prompt of a phase is made of.
+func (a *Acts) Slots(ctx context.Context, _ flow.Call, r ask.Request) (map[string]string, []string, error) {
+	var d about
+	if err := json.Unmarshal(r.Data, &d); err != nil {
+		return nil, nil, fmt.Errorf("reading the request: %w", err)
+	}
+	doc, err := a.documents(d)
+	if err != nil {
+		return nil, nil, err
+	}
+	slots := map[string]string{"artifacts": doc.artifacts}
+	notes := doc.notes
+	if r.Role == trellis.Accept {
+		return slots, notes, a.acceptSlots(ctx, d, slots)
+	}
+	own, more := doc.own(string(r.Role))
+	notes = append(notes, more...)
+	slots["context"], slots["protected"], slots["verify"] = own, lines(d.Job.Protected), lines(d.Job.Verify)
+	slots["baseline"] = lines(d.Baseline)
+	if r.Role != trellis.Implement {
+		slots["base"] = d.Job.BaseCommit
+		if slots["diffstat"], _, err = a.change(ctx, d.Job, 0); err != nil {
+			return nil, nil, err
+		}
+	}
+	if r.Role == trellis.Check && len(d.Job.Verify) == 0 {
+		slots["markers"] = strings.Join(d.Content.Markers, ", ")
+	}
+	if r.Role == trellis.Debug {
+		if slots["failure"], err = a.describe(d.Trouble); err != nil {
+			return nil, nil, err
+		}
+	}
+	return slots, notes, nil
+}
+
+func lines(list []string) string { return strings.Join(list, "\n") }
+
+// documents are the task's own texts and its context, taken apart into what all phases share and the rest.
+type documents struct {
+	artifacts string
+	source    contextfiles.Source
+	rest      map[string][]contextfiles.Row // by phase
+	caps      contextfiles.Caps
+	notes     []string
+}
+
+// phases are those that share the beginning of their prompts.
+var phases = []string{"implement", "check", "debug"}
+
+func (a *Acts) documents(d about) (documents, error) {
+	dir := a.inputs(d.Content.Hash)
+	doc := documents{rest: map[string][]contextfiles.Row{}, source: contextfiles.Source{
+		Main: d.Job.Repo, Worktree: d.Job.Worktree, Task: a.Store.Rel(a.Dir), Inputs: dir}}
+	rows := map[string][]contextfiles.Row{}
+	for _, p := range phases {
+		list, err := readRows(dir, p+".jsonl")
+		if err != nil {
+			return doc, err
+		}
+		rows[p] = list
+	}
+	if rows["debug"] == nil {
+		rows["debug"] = rows["check"]
+	}
+	common := slices.DeleteFunc(slices.Clone(rows["implement"]), func(r contextfiles.Row) bool {
+		return !has(rows["check"], r.Path) || !has(rows["debug"], r.Path)
+	})
+	for _, p := range phases {
+		doc.rest[p] = slices.DeleteFunc(rows[p], func(r contextfiles.Row) bool { return has(common, r.Path) })
+	}
+	var own []contextfiles.Row
+	for _, name := range []string{taskdir.PRD, taskdir.Info, taskdir.Design} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			own = append(own, contextfiles.Row{Path: doc.source.Task + "/" + name, Reason: map[string]string{taskdir.PRD: "what is asked for"}[name]})
+		}
+	}
+	doc.caps = contextfiles.DefaultCaps()
+	text, notes := contextfiles.Assemble(doc.source, append(own, common...), doc.caps)
+	doc.artifacts, doc.caps, doc.notes = text, doc.caps.After(text), say(notes)
+	return doc, nil
+}
+
+// own are the entries that only this phase gets.
+func (d documents) own(phase string) (string, []string) {
+	if len(d.rest[phase]) == 0 {
+		return "", nil
+	}
+	text, notes := contextfiles.Assemble(d.source, d.rest[phase], d.caps)
+	return text, say(notes)
+}
+
+func say(notes []contextfiles.Note) (list []string) {
+	for _, n := range notes {
+		list = append(list, fmt.Sprintf("%s is not shown in full: %s", n.Path, n.Why))
+	}
+	return list
+}
+
+func has(rows []contextfiles.Row, path string) bool {
+	return slices.ContainsFunc(rows, func(r contextfiles.Row) bool { return r.Path == path })
+}
+
+// readRows are the rows of a frozen context file, nil when there is none.
+func readRows(dir, name string) ([]contextfiles.Row, error) {
+	data, err := os.ReadFile(filepath.Join(dir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", name, err)
+	}
+	rows, _ := contextfiles.Parse(name, data) // its problems were found when it was taken in
+	return rows, nil
+}
+
+func (a *Acts) acceptSlots(ctx context.Context, d about, slots map[string]string) (err error) {
+	var b strings.Builder
+	for _, c := range d.Content.Criteria {
+		if slices.Contains(d.Open, c.ID) {
+			fmt.Fprintf(&b, "%s: %s\n", c.ID, c.Text)
+		}
+	}
+	slots["criteria"], slots["base"] = b.String(), d.Job.BaseCommit
+	slots["diffstat"], slots["diff"], err = a.change(ctx, d.Job, diffCap)
+	slots["evidence"] = ran(d.Checks)
+	return err
+}
+
+// change is what the worktree changes of the base: the list of files, and up to limit bytes of the diff.
+func (a *Acts) change(ctx context.Context, j Job, limit int) (list, diff string, err error) {
+	snap, err := a.Repo.Snapshot(ctx, j.Worktree, a.outside(j)...)
+	if err != nil {
+		return "", "", err
+	}
+	defer snap.Close()
+	if list, err = snap.DiffStat(ctx, j.BaseCommit); err != nil || limit == 0 {
+		return list, "", err
+	}
+	diff, err = snap.Diff(ctx, j.BaseCommit, limit)
+	return list, strings.ToValidUTF8(diff, "�"), err
+}
+
+// ran says how commands ended.
+func ran(checks []Check) string {
+	var b strings.Builder
+	for _, c := range checks {
+		fmt.Fprintf(&b, "$ %s\nexit code %d\n%s\n\n", c.Command, c.Code, c.Tail)
+	}
+	return b.String()
+}
+
+// failureTail is how much of each failed command's output the debug agent is shown, in bytes.
+const failureTail = 16 << 10
+
+// describe is what went wrong, for the debug agent.
+func (a *Acts) describe(t *trouble) (string, error) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s\n", t.Code, t.Detail)
+	for _, c := range t.Failed {
+		text, err := a.output(c.Output)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&b, "\n$ %s\nexit code %d\n%s\n", c.Command, c.Code, tail(text, failureTail))
+	}
+	for _, j := range t.Unmet {
+		fmt.Fprintf(&b, "\n%s (%s): %s\n%s\n", j.ID, j.Verdict, j.Text, j.Evidence)
+	}
+	if t.Output.Path != "" {
+		text, err := a.output(t.Output)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&b, "\n%s\n", tail(text, failureTail))
+	}
+	return b.String(), nil
+}
+
+func (a *Acts) output(ref ask.Ref) (string, error) {
+	data, err := os.ReadFile(filepath.Join(a.RunDir, filepath.FromSlash(ref.Path)))
+	if err != nil {
+		return "", fmt.Errorf("reading a command's output: %w", err)
+	}
+	return string(data), nil
+}
+
+// Check says what an answer lacks beyond its schema: accept names exactly the criteria that were asked;
+// what it leaves out counts as unknown.
+func (a *Acts) Check(r ask.Request, answer json.RawMessage) (wrong []string) {
+	if r.Role != trellis.Accept {
+		return nil
+	}
+	var d about
+	var v verdicts
+	if err := errors.Join(json.Unmarshal(r.Data, &d), json.Unmarshal(answer, &v)); err != nil {
+		return []string{"/: " + err.Error()}
+	}
+	seen := map[string]bool{}
+	for i, c := range v.Criteria {
+		switch {
+		case !slices.Contains(d.Open, c.ID):
+			wrong = append(wrong, fmt.Sprintf("/criteria/%d/id: %q was not asked (asked: %s)", i, c.ID, strings.Join(d.Open, ", ")))
+		case seen[c.ID]:
+			wrong = append(wrong, fmt.Sprintf("/criteria/%d/id: %q is judged twice", i, c.ID))
+		}
+		seen[c.ID] = true
+	}
+	return wrong
+}
+
+// Watch sees to it that a role that may only read leaves the worktree as it was: what it changed is undone,
+// and fails its call.
+func (a *Acts) Watch(ctx context.Context, r ask.Request) (func(context.Context) ([]string, *flow.Failure, error), error) {
+	before, err := a.Repo.Snapshot(ctx, r.Dir)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) (_ []string, _ *flow.Failure, err error) {
+		defer func() { err = errors.Join(err, before.Close()) }()
+		undone, err := before.Restore(ctx)
+		if err != nil || len(undone) == 0 {
+			return nil, nil, err
+		}
+		var paths []string
+		for _, ch := range undone {
+			paths = append(paths, ch.Path)
+		}
+		return nil, flow.Fail(string(trellis.ProtectedPath), "the %s agent may only read, but changed %s; that was undone", r.Role, strings.Join(paths, ", ")), nil
+	}, nil
+}

@@ -1,0 +1,152 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// conclude writes report.md.
+func (a *Acts) conclude(_ context.Context, _ flow.Call, in concludeIn) (struct{}, error) {
+	h, err := journal.Read(a.RunDir)
+	if err != nil {
+		return struct{}{}, err
+	}
+	text := a.redact(page(in, h))
+	return struct{}{}, a.Disk.WriteFile(filepath.Join(a.Dir, taskdir.Report), []byte(text), 0o644)
+}
+
+// page is report.md: how the run ended, what was checked with which result, what it took.
+func page(in concludeIn, h *journal.History) string {
+	var b strings.Builder
+	r := in.Report
+	fmt.Fprintf(&b, "# Report: %s\n\n", in.Job.Title)
+	fmt.Fprintf(&b, "- Task: %s\n- Outcome: %s\n", in.Task, outcome(r, in.Failure))
+	if in.Failure != nil {
+		fmt.Fprintf(&b, "- Failure: `%s` %s\n", in.Failure.Code, oneLine(in.Failure.Detail))
+		if info, ok := trellis.Code(in.Failure.Code).Info(); ok {
+			fmt.Fprintf(&b, "- What to do: %s\n", strings.ReplaceAll(info.Todo, "DIR", in.Task))
+		}
+	}
+	for _, f := range [][2]string{{"Branch", r.Branch}, {"Base", r.Base}, {"Commit", r.Commit}, {"Worktree", r.Worktree}} {
+		if f[1] != "" {
+			fmt.Fprintf(&b, "- %s: %s\n", f[0], f[1])
+		}
+	}
+	fmt.Fprintf(&b, "- Rounds: %d, attempts: %d\n- %s\n\n", r.Rounds, r.Attempts+1, Took(r.Usage))
+	criteria(&b, r.Criteria)
+	checks(&b, in)
+	if len(r.Checks.Defining) > 0 {
+		fmt.Fprintf(&b, "These files say what the checks do, and were changed: %s\n\n", strings.Join(r.Checks.Defining, ", "))
+	}
+	if r.Checks.Stat != "" {
+		fmt.Fprintf(&b, "## Changes\n\n```\n%s```\n\n", r.Checks.Stat)
+	}
+	phaseTable(&b, h)
+	if len(r.Notes) > 0 {
+		b.WriteString("## Notes\n\n")
+		for _, n := range r.Notes {
+			fmt.Fprintf(&b, "- %s\n", oneLine(n))
+		}
+	}
+	return b.String()
+}
+
+func outcome(r Report, fail *flow.Failure) string {
+	if r.Outcome != "" {
+		return string(r.Outcome)
+	}
+	return "paused: " + fail.Code
+}
+
+// Took says what agents used, in words.
+func Took(u trellis.Usage) string {
+	cost := "cost unknown"
+	if u.CostUSD != nil {
+		cost = fmt.Sprintf("%.4f USD", *u.CostUSD)
+	}
+	return fmt.Sprintf("Agents: %.0f s, %d tokens in (%d cached), %d out, %s", u.Seconds, u.InputTokens+u.CachedTokens, u.CachedTokens, u.OutputTokens, cost)
+}
+
+func criteria(b *strings.Builder, list []Judged) {
+	if len(list) == 0 {
+		return
+	}
+	b.WriteString("## Acceptance Criteria\n\n| | Criterion | Level | Verdict | Evidence |\n| --- | --- | --- | --- | --- |\n")
+	for _, j := range list {
+		level := "must"
+		if j.Should {
+			level = "should"
+		}
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", j.ID, cell(j.Text), level, j.Verdict, cell(j.Evidence))
+	}
+	b.WriteByte('\n')
+}
+
+func checks(b *strings.Builder, in concludeIn) {
+	r := in.Report
+	if !r.Executed {
+		b.WriteString("**Nothing was executed**: the project names no command that checks it. The verdict is the agents' own.\n\n")
+	}
+	if len(r.Checks.Results) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "## Checks\n\nCommands from %s, run by Trellis.\n\n| Command | Exit | Seconds | At base |\n| --- | --- | --- | --- |\n", in.Job.VerifySource)
+	for i, c := range r.Checks.Results {
+		base := "not run"
+		if i < len(r.Baseline.Results) {
+			base = fmt.Sprint("exit ", r.Baseline.Results[i].Code)
+		}
+		if c.Known {
+			base += " (forgiven)"
+		}
+		fmt.Fprintf(b, "| `%s` | %d | %.1f | %s |\n", cell(c.Command), c.Code, c.Seconds, base)
+	}
+	b.WriteByte('\n')
+	for _, c := range r.Checks.Results {
+		if c.Code != 0 && c.Tail != "" {
+			fmt.Fprintf(b, "`%s` ended with:\n\n```\n%s\n```\n\n", c.Command, strings.ReplaceAll(c.Tail, "```", "'''"))
+		}
+	}
+}
+
+// phaseTable is one row for each call of an agent and each run of checks.
+func phaseTable(b *strings.Builder, h *journal.History) {
+	b.WriteString("## Phases\n\n| What | Began | Seconds | Result |\n| --- | --- | --- | --- |\n")
+	for _, e := range h.Calls {
+		if !e.Done || !worthTelling(e.Activity) {
+			continue
+		}
+		result := "done"
+		if e.Fail != nil {
+			result = e.Fail.Code
+		}
+		fmt.Fprintf(b, "| %s | %s | %.1f | %s |\n", e.ID, e.Started.UTC().Format(time.DateTime), e.Finished.Sub(e.Started).Seconds(), result)
+	}
+	b.WriteByte('\n')
+}
+
+func worthTelling(activity string) bool {
+	switch activity {
+	case string(project), string(observe), string(claim), string(conclude):
+		return false
+	}
+	return true
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+func cell(s string) string {
+	s = strings.ReplaceAll(oneLine(s), "|", "\\|")
+	if len(s) > 300 {
+		s = strings.ToValidUTF8(s[:300], "") + "…"
+	}
+	return s
+}

@@ -1,0 +1,230 @@
+package pipeline
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// trouble is why a round did not end in a verified commit.
+type trouble struct {
+	Code   trellis.Code `json:"code"`
+	Detail string       `json:"detail"`
+	Failed []Check      `json:"failed,omitempty"`
+	Unmet  []Judged     `json:"unmet,omitempty"`
+	Output ask.Ref      `json:"output,omitzero"` // a hook's
+	Tree   string       `json:"tree"`            // that it was found on
+}
+
+// same reports whether nothing has changed since: the same failure of the same tree.
+func (t *trouble) same(u *trouble) bool {
+	return u != nil && t.Code == u.Code && t.Detail == u.Detail && t.Tree == u.Tree
+}
+
+// rounds goes on until a round ends in a verified commit, or there are none left.
+func (r *run) rounds(f flow.Flow) error {
+	var last *trouble
+	for r.round = 1; ; r.round++ {
+		found, err := r.oneRound(f.In(fmt.Sprintf("round-%d", r.round)), last)
+		switch {
+		case err != nil:
+			return err
+		case found == nil:
+			return nil
+		case found.same(last):
+			return flow.Fail(string(trellis.NoProgress), "round %d ended as the one before, and nothing was changed in between: %s", r.round, found.Detail)
+		case r.round >= r.job.Limits.Rounds:
+			return flow.Fail(string(found.Code), "after %d rounds: %s", r.round, found.Detail)
+		}
+		last = found
+	}
+}
+
+// oneRound is debug (when there is something to mend), check, verify, accept, commit, final verify. It
+// returns what is still wrong, nil when the work is done.
+func (r *run) oneRound(f flow.Flow, last *trouble) (*trouble, error) {
+	if last != nil {
+		if err := r.debug(f, last); err != nil {
+			return nil, err
+		}
+	}
+	missing, err := r.check(f)
+	if err != nil {
+		return nil, err
+	}
+	if found, err := r.verify(f, missing, false); found != nil || err != nil {
+		return found, err
+	}
+	if found, err := r.accept(f); found != nil || err != nil {
+		return found, err
+	}
+	if r.rep.Checks.Unchanged {
+		return nil, r.nothingToDo(f)
+	}
+	if found, err := r.commit(f); found != nil || err != nil {
+		return found, err
+	}
+	return r.verify(f, nil, true)
+}
+
+func (r *run) debug(f flow.Flow, last *trouble) error {
+	content, err := r.observe(f, "debug")
+	if err != nil {
+		return err
+	}
+	if err := r.enter(f, "debug"); err != nil {
+		return err
+	}
+	reply, err := r.ask(f, trellis.Debug, r.job.Limits.Debug, about{Content: content, Trouble: last})
+	if err != nil {
+		return err
+	}
+	return silent(reply)
+}
+
+// check lets a fresh session review the change and mend what it finds. It returns the markers that are
+// missing at the end of its report, which count when there is no command to decide.
+func (r *run) check(f flow.Flow) (missing []string, err error) {
+	content, err := r.observe(f, "check")
+	if err != nil {
+		return nil, err
+	}
+	if err := r.enter(f, "check"); err != nil {
+		return nil, err
+	}
+	reply, err := r.ask(f, trellis.Check, r.job.Limits.Check, about{Content: content})
+	for _, m := range content.Markers {
+		if !strings.Contains(reply.Excerpt, m) {
+			missing = append(missing, m)
+		}
+	}
+	return missing, err
+}
+
+// verify lets the project's own commands decide; without any, the markers of the check agent.
+func (r *run) verify(f flow.Flow, missing []string, final bool) (*trouble, error) {
+	phase := "verify"
+	if final {
+		phase = "final-verify"
+	}
+	if err := r.enter(f, phase); err != nil {
+		return nil, err
+	}
+	res, err := verify.Do(f, checksIn{Job: r.job, Known: r.known(), Final: final})
+	if err != nil {
+		return nil, err
+	}
+	r.rep.Checks = res
+	r.rep.Executed = r.rep.Executed || len(res.Results) > 0
+	r.note(res.Notes)
+	if len(res.Protected) > 0 {
+		return &trouble{Code: trellis.ProtectedPath, Detail: "protected paths were changed: " + strings.Join(res.Protected, ", "), Tree: res.Tree}, nil
+	}
+	t := &trouble{Code: trellis.VerifyFailed, Tree: res.Tree}
+	var said []string
+	for _, c := range res.Results {
+		if c.Code != 0 && !c.Known {
+			t.Failed = append(t.Failed, c)
+			said = append(said, fmt.Sprintf("`%s` ended with %d", c.Command, c.Code))
+		}
+	}
+	if len(res.Results) == 0 && len(missing) > 0 {
+		said = append(said, "there is no verify command, and the check agent did not end with "+strings.Join(missing, ", "))
+	}
+	if len(said) == 0 {
+		return nil, nil
+	}
+	t.Detail = strings.Join(said, "; ")
+	return t, nil
+}
+
+// accept judges the criteria: those with a command by running it, the others by a session that took no
+// part. What nobody can tell is unmet.
+func (r *run) accept(f flow.Flow) (*trouble, error) {
+	content, err := r.observe(f, "accept")
+	if err != nil {
+		return nil, err
+	}
+	if err := r.enter(f, "accept"); err != nil {
+		return nil, err
+	}
+	judged, err := prove.Do(f, proveIn{Job: r.job, Criteria: content.Criteria})
+	if err != nil {
+		return nil, err
+	}
+	open := pending(judged)
+	if len(open) > 0 {
+		if judged, err = r.askAccept(f, content, judged, open); err != nil {
+			return nil, err
+		}
+	}
+	for _, j := range judged {
+		r.rep.Executed = r.rep.Executed || j.Verify != ""
+	}
+	r.rep.Criteria = judged
+	return unmet(judged, r.rep.Checks.Tree), nil
+}
+
+func (r *run) askAccept(f flow.Flow, content Content, judged []Judged, open []string) ([]Judged, error) {
+	reply, err := r.ask(f, trellis.Accept, r.job.Limits.Accept, about{Content: content, Open: open, Checks: r.rep.Checks.Results})
+	why := "the accept agent did not answer to it"
+	if fail := answerless(err); fail != nil {
+		why, err = "the accept agent gave no usable answer: "+fail.Code, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return merge(judged, reply, why)
+}
+
+// unmet is the trouble that criteria make, nil when each that blocks is met.
+func unmet(judged []Judged, tree string) *trouble {
+	t := &trouble{Code: trellis.AcceptanceUnmet, Tree: tree}
+	var said []string
+	for _, j := range judged {
+		if j.Verdict != "met" && !j.Should {
+			t.Unmet = append(t.Unmet, j)
+			said = append(said, fmt.Sprintf("%s is %s: %s", j.ID, j.Verdict, j.Text))
+		}
+	}
+	if len(t.Unmet) == 0 {
+		return nil
+	}
+	t.Detail = strings.Join(said, "; ")
+	return t
+}
+
+// nothingToDo ends a run that changed nothing: fine when each criterion is proven at base, by a command
+// or by evidence that names a file there. The bare claim that all is well is not enough.
+func (r *run) nothingToDo(f flow.Flow) error {
+	bare, err := ground.Do(f, proveIn{Job: r.job, Judged: r.rep.Criteria})
+	if err != nil {
+		return err
+	}
+	if len(bare) > 0 {
+		return flow.Fail(string(trellis.EmptyDiff), "nothing was changed, and nothing but a claim says that it need not be (%s)", strings.Join(bare, ", "))
+	}
+	r.rep.Outcome = trellis.NoChangeNeeded
+	return nil
+}
+
+func (r *run) commit(f flow.Flow) (*trouble, error) {
+	if err := r.enter(f, "commit"); err != nil {
+		return nil, err
+	}
+	made, err := commit.Do(f, commitIn{r.job, r.in.Task})
+	if err != nil {
+		return nil, err
+	}
+	if made.Hook != "" {
+		return &trouble{Code: trellis.CommitFailed, Detail: "a git hook refused the commit: " + made.Hook, Output: made.Output, Tree: r.rep.Checks.Tree}, nil
+	}
+	if made.Nothing {
+		return nil, flow.Fail(string(trellis.EmptyDiff), "there is nothing to commit: all that was changed is left out of commits")
+	}
+	r.rep.Commit = made.SHA
+	return nil, nil
+}

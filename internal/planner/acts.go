@@ -1,0 +1,493 @@
+package planner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/contextfiles"
+	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/ready"
+	"github.com/trellis-tasks/trellis/internal/research"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/specs"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Acts are the effects of planning one task.
+type Acts struct {
+	Dir      string // the task directory, while planning a `.new-*` folder or the directory itself
+	Final    string // where it is published; the same as Dir when a task is planned again
+	Repo     *git.Repo
+	Store    taskdir.Store
+	Config   *config.Config
+	Cast     ask.Cast
+	LookPath func(program string) error
+	Disk     *durable.Disk
+	Now      func() time.Time
+}
+
+// Activities are all that a planning does besides its agents' calls, which are those of the roles given
+// through Slots, Check and Watch to package ask.
+func (a *Acts) Activities() []flow.Activity {
+	return []flow.Activity{survey.With(a.survey), reject.With(a.reject), digest.With(a.digest), write.With(a.write),
+		check.With(a.check), finish.With(a.finish), giveUp.With(a.giveUp)}
+}
+
+// Roles are the roles that a planning asks.
+func Roles() []trellis.Role { return []trellis.Role{trellis.Evaluate, trellis.Research, trellis.PRD} }
+
+// survey finds out what is fixed for the whole planning: who plays each role, and what the project is.
+func (a *Acts) survey(_ context.Context, c flow.Call, in Input) (Survey, error) {
+	s := Survey{Choices: map[trellis.Role]ask.Choice{}, Dir: a.Repo.Main, Approval: a.Config.Planning.Approval == "plan",
+		Limits: ask.Limits{Wall: a.Config.Limits.Evaluate, Idle: a.Config.Limits.Idle, Tokens: a.Config.Limits.Tokens, CostUSD: a.Config.Limits.CostUSD}}
+	for _, role := range Roles() {
+		choice, err := a.Cast.Choose(role, "", in.Agent)
+		if err != nil {
+			return s, err
+		}
+		s.Choices[role] = choice
+	}
+	text, files := a.describe()
+	s.HasFiles = files
+	path := filepath.Join(taskdir.Run, ask.Folder(c), "project.md")
+	if err := os.MkdirAll(filepath.Dir(filepath.Join(a.Dir, path)), 0o700); err != nil {
+		return s, fmt.Errorf("keeping the description of the project: %w", err)
+	}
+	if err := a.Disk.WriteFile(filepath.Join(a.Dir, path), []byte(text), 0o600); err != nil {
+		return s, err
+	}
+	rel, err := filepath.Rel(taskdir.Run, path)
+	s.Project = ask.Ref{Path: filepath.ToSlash(rel), SHA256: ask.Sum([]byte(text)), Bytes: len(text)}
+	return s, err
+}
+
+// Caps of what a prompt says about the project, in bytes.
+const (
+	readmeCap   = 6 << 10
+	workflowCap = 8 << 10
+	treeCap     = 200 // entries
+)
+
+// describe is what the project is, for prompts: the head of its README, workflow.md, the index of its
+// specs and its top-level tree.
+func (a *Acts) describe() (text string, files bool) {
+	var b strings.Builder
+	root := a.Repo.Main
+	for _, name := range []string{"README.md", "README", "readme.md", "README.rst"} {
+		if data, err := os.ReadFile(filepath.Join(root, name)); err == nil {
+			fmt.Fprintf(&b, "# %s\n\n%s\n\n", name, head(data, readmeCap))
+			break
+		}
+	}
+	if data, err := os.ReadFile(filepath.Join(root, ".trellis", "workflow.md")); err == nil {
+		fmt.Fprintf(&b, "# .trellis/workflow.md\n\n%s\n\n", head(data, workflowCap))
+	}
+	if index := a.specIndex(); index != "" {
+		fmt.Fprintf(&b, "# Guidelines (.trellis/spec)\n\n%s\n", index)
+	}
+	entries, err := os.ReadDir(root)
+	if err == nil {
+		b.WriteString("# Top of the tree\n\n")
+		for i, e := range entries {
+			if e.Name() == ".git" {
+				continue
+			}
+			files = files || e.Name() != ".trellis" && e.Name() != ".gitignore"
+			if i < treeCap {
+				fmt.Fprintf(&b, "%s%s\n", e.Name(), map[bool]string{true: "/"}[e.IsDir()])
+			}
+		}
+	}
+	return b.String(), files
+}
+
+func head(data []byte, n int) string {
+	if len(data) <= n {
+		return strings.ToValidUTF8(string(data), "�")
+	}
+	return strings.ToValidUTF8(string(data[:n]), "") + "\n[cut here]"
+}
+
+func (a *Acts) specIndex() string {
+	list, err := specs.List(a.Repo.Main)
+	if err != nil {
+		return ""
+	}
+	var b strings.Builder
+	for _, s := range list {
+		fmt.Fprintf(&b, "- %s", s.Path)
+		for _, say := range []string{s.Description, s.ReadWhen} {
+			if say != "" {
+				fmt.Fprintf(&b, ": %s", say)
+			}
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// Slots are what a planning role's prompt is made of.
+func (a *Acts) Slots(_ context.Context, _ flow.Call, r ask.Request) (map[string]string, []string, error) {
+	var d about
+	if err := json.Unmarshal(r.Data, &d); err != nil {
+		return nil, nil, fmt.Errorf("reading the request: %w", err)
+	}
+	requirement, err := os.ReadFile(filepath.Join(a.Dir, taskdir.Requirement))
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the requirement: %w", err)
+	}
+	slots := map[string]string{"requirement": string(requirement), "name": d.Input.Name, "dev_type": d.Input.DevType}
+	if d.Input.Feedback != "" {
+		slots["feedback"] = d.Input.Feedback + a.lastRejection()
+	}
+	if d.Verdict != nil {
+		slots["evaluation"] = fmt.Sprintf("size: %s\n%s\n%s", d.Verdict.Size, d.Verdict.Details, strings.Join(d.Verdict.Suggestions, "\n"))
+	}
+	if r.Role != trellis.PRD {
+		if slots["project"], err = a.read(d.Project); err != nil {
+			return nil, nil, err
+		}
+	}
+	if r.Role == trellis.Research {
+		slots["specs"] = a.specIndex()
+		if d.Sent > 0 {
+			slots["feedback"] = "The answer before this one was given without opening a single file. Look at the code first, then answer.\n" + slots["feedback"]
+		}
+	}
+	if r.Role == trellis.PRD && d.Research != nil {
+		if slots["research"], err = a.read(*d.Research); err != nil {
+			return nil, nil, err
+		}
+	}
+	return slots, nil, nil
+}
+
+// lastRejection is the verdict that the feedback is about.
+func (a *Acts) lastRejection() string {
+	names, _ := filepath.Glob(filepath.Join(a.Dir, "REJECTED-*.md")) // the pattern is a constant
+	if len(names) == 0 {
+		return ""
+	}
+	slices.SortFunc(names, func(x, y string) int { return rejectionNumber(x) - rejectionNumber(y) })
+	data, err := os.ReadFile(names[len(names)-1])
+	if err != nil {
+		return ""
+	}
+	return "\n\nIt answers this verdict:\n\n" + string(data)
+}
+
+func (a *Acts) read(ref ask.Ref) (string, error) {
+	data, err := os.ReadFile(filepath.Join(a.Dir, taskdir.Run, filepath.FromSlash(ref.Path)))
+	if err != nil {
+		return "", fmt.Errorf("reading what an earlier call said: %w", err)
+	}
+	if ask.Sum(data) != ref.SHA256 {
+		return "", fmt.Errorf("%s was changed since it was written", ref.Path)
+	}
+	return string(data), nil
+}
+
+// Check says what a planning answer lacks beyond its schema.
+func (a *Acts) Check(r ask.Request, answer json.RawMessage) []string {
+	if r.Role != trellis.Research {
+		return nil
+	}
+	res := research.Parse(answer)
+	var wrong []string
+	for _, name := range research.ContextFiles[:2] {
+		if len(res.Context[name]) == 0 {
+			wrong = append(wrong, "## "+name+": has no line of the form `- path: P, reason: R`")
+		}
+	}
+	if len(wrong) == 1 { // one phase without context is filled with base entries
+		return nil
+	}
+	return wrong
+}
+
+// Watch looks whether a planning agent, which may only read, changed the main checkout. People may be
+// editing there, so a change is reported and stays.
+func (a *Acts) Watch(ctx context.Context, _ ask.Request) (func(context.Context) ([]string, *flow.Failure, error), error) {
+	before, err := a.dirty(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) (notes []string, _ *flow.Failure, err error) {
+		after, err := a.dirty(ctx)
+		for path, state := range after {
+			if before[path] != state {
+				notes = append(notes, path+" was changed while an agent that may only read was at work")
+			}
+		}
+		slices.Sort(notes)
+		return notes, nil, err
+	}, nil
+}
+
+// dirty are the uncommitted files of the main checkout, and how each differs.
+func (a *Acts) dirty(ctx context.Context) (map[string]string, error) {
+	entries, err := a.Repo.Status(ctx, a.Repo.Main, ".trellis/tasks", ".trellis/.runtime")
+	if err != nil {
+		return nil, err
+	}
+	list := map[string]string{}
+	for _, e := range entries {
+		list[e.Path] = e.Code
+	}
+	return list, nil
+}
+
+// Env is what planning agents find in their environment besides what every agent does.
+func (a *Acts) Env(in Input) []string {
+	env := []string{"PLAN_TASK_NAME=" + in.Name, "PLAN_DEV_TYPE=" + in.DevType, "PLAN_TASK_DIR=" + a.Dir,
+		"PLAN_REQUIREMENT_FILE=" + filepath.Join(a.Dir, taskdir.Requirement)}
+	if data, err := os.ReadFile(filepath.Join(a.Dir, taskdir.Requirement)); err == nil && len(data) <= 64<<10 && !strings.ContainsRune(string(data), 0) {
+		env = append(env, "PLAN_REQUIREMENT="+string(data))
+	}
+	return env
+}
+
+// digest turns the research answer into research.md and the three context files.
+func (a *Acts) digest(ctx context.Context, _ flow.Call, in digestIn) (f Findings, err error) {
+	var res research.Report
+	if in.Research != nil {
+		text, err := a.read(*in.Research)
+		if err != nil {
+			return f, err
+		}
+		if err := a.Disk.WriteFile(filepath.Join(a.Dir, taskdir.Research), []byte(text), 0o644); err != nil {
+			return f, err
+		}
+		res = research.Parse([]byte(text))
+	}
+	f.Contexts, f.NewArea = map[string]int{}, len(res.Context) == 0
+	var found []string
+	for _, name := range research.ContextFiles {
+		rows, warnings := a.rows(name, res.Context[name])
+		f.Warnings = append(f.Warnings, warnings...)
+		for _, r := range rows {
+			found = append(found, r.Path)
+		}
+		rows, err := a.withBase(ctx, in.Input, rows, found)
+		if err != nil {
+			return f, err
+		}
+		f.Contexts[name] = len(rows)
+		if err := a.Disk.WriteFile(filepath.Join(a.Dir, name), contextfiles.Render(rows), 0o644); err != nil {
+			return f, err
+		}
+	}
+	f.Scope = res.Scope
+	if f.Scope == "" {
+		f.Scope, _, _ = strings.Cut(in.Input.Name, "-")
+	}
+	for _, c := range res.Commands {
+		if why := a.project().Missing(c); why != "" {
+			f.Warnings = append(f.Warnings, fmt.Sprintf("research.md: verification command `%s` is left out: %s", c, why))
+			continue
+		}
+		f.Commands = append(f.Commands, c)
+	}
+	f.Protected = res.Protected
+	return f, nil
+}
+
+func (a *Acts) project() research.Project {
+	return research.Project{Root: a.Repo.Main, LookPath: a.LookPath}
+}
+
+// rows are the cited paths that can be context.
+func (a *Acts) rows(name string, list []research.Cited) (rows []contextfiles.Row, warnings []string) {
+	for _, c := range list {
+		row := contextfiles.Row{Line: c.Line, Path: c.Path, Reason: c.Reason, Type: "file"}
+		if strings.HasSuffix(c.Path, "/") {
+			row.Type = "directory"
+		}
+		rows = append(rows, row)
+	}
+	valid, problems := contextfiles.Checker{Root: a.Repo.Main}.Check(taskdir.Research, rows)
+	for _, p := range problems {
+		if !p.Warning {
+			warnings = append(warnings, fmt.Sprintf("%s:%d: left out of %s: %s", taskdir.Research, p.Line, name, p.Message))
+		}
+	}
+	return valid, warnings
+}
+
+// withBase puts the entries that every task of this kind gets before those that were found.
+func (a *Acts) withBase(_ context.Context, in Input, rows []contextfiles.Row, found []string) ([]contextfiles.Row, error) {
+	base, err := specs.Base(a.Repo.Main, in.DevType, in.Package, found)
+	if err != nil {
+		return nil, err
+	}
+	var all []contextfiles.Row
+	for _, b := range base {
+		all = append(all, contextfiles.Row{Path: b.Path, Reason: b.Reason, Type: "file"})
+	}
+	for _, r := range rows {
+		if !slices.ContainsFunc(all, func(o contextfiles.Row) bool { return o.Path == r.Path }) {
+			all = append(all, r)
+		}
+	}
+	return all, nil
+}
+
+// write makes prd.md and the fields of task.json that planning decides.
+func (a *Acts) write(ctx context.Context, _ flow.Call, in writeIn) (w written, err error) {
+	var notes []string
+	if in.Findings.NewArea {
+		notes = append(notes, "This is a new area: no existing patterns were found to follow.")
+	}
+	for i, c := range in.Document.Acceptance {
+		if c.Verify == "" {
+			continue
+		}
+		if why := a.project().Missing(c.Verify); why != "" {
+			w.Warnings = append(w.Warnings, fmt.Sprintf("prd.md: `%s`, which was to prove %q, is left out: %s", c.Verify, c.Criterion, why))
+			in.Document.Acceptance[i].Verify = ""
+		}
+	}
+	if err := a.Disk.WriteFile(filepath.Join(a.Dir, taskdir.PRD), []byte(renderPRD(in.Document, notes)), 0o644); err != nil {
+		return w, err
+	}
+	base := in.Input.Base
+	if base == "" {
+		if base, err = a.Repo.CurrentBranch(ctx, a.Repo.Main); err != nil {
+			return w, err
+		}
+	}
+	_, err = a.Store.Update(a.Dir, func(t *taskdir.Task, e *taskdir.Edit) error {
+		e.Set("title", oneLine(in.Document.Title))
+		e.Set("description", oneLine(in.Document.Summary))
+		e.Set("scope", in.Findings.Scope)
+		e.Set("branch", "feature/"+in.Input.Name)
+		e.Set("base_branch", base)
+		e.Set("pipeline.size", in.Verdict.Size)
+		e.Set("pipeline.protected", in.Findings.Protected)
+		e.Set("pipeline.verify", in.Input.Verify)
+		e.Set("pipeline.approval", taskdir.Approval{Required: in.Waits, Approvers: max(1, a.Config.Planning.Approvers)})
+		return nil
+	})
+	return w, err
+}
+
+// check runs the check that everyone runs; context rows that fail are taken out, and it runs again.
+func (a *Acts) check(ctx context.Context, _ flow.Call, _ struct{}) (checked, error) {
+	var out checked
+	for _, name := range research.ContextFiles {
+		path := filepath.Join(a.Dir, name)
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return out, fmt.Errorf("reading %s: %w", name, err)
+		}
+		fixed, dropped := contextfiles.Fix(name, data, contextfiles.Checker{Root: a.Repo.Main})
+		for _, p := range dropped {
+			out.Dropped = append(out.Dropped, p.Error())
+		}
+		if len(dropped) > 0 {
+			if err := a.Disk.WriteFile(path, fixed, 0o644); err != nil {
+				return out, err
+			}
+		}
+	}
+	problems, err := ready.Check(ctx, ready.Input{Dir: a.Dir, Store: a.Store, Repo: a.Repo, As: filepath.Base(a.Final), Status: trellis.Ready})
+	if err != nil {
+		return out, err
+	}
+	for _, p := range problems {
+		if p.Warning {
+			out.Dropped = append(out.Dropped, p.Error())
+		} else {
+			out.Problems = append(out.Problems, &p)
+		}
+	}
+	return out, nil
+}
+
+// finish sets the status; a plan that a person has to agree to says for which content.
+func (a *Acts) finish(_ context.Context, _ flow.Call, in finishIn) (int64, error) {
+	return a.update(func(t *taskdir.Task, e *taskdir.Edit) error {
+		hash, err := taskdir.PlanHash(a.Dir, t)
+		if err != nil {
+			return err
+		}
+		e.Set("pipeline.plan_hash", hash)
+		e.Set("pipeline.usage", in.Usage)
+		e.Set("pipeline.outcome", "")
+		e.Set("pipeline.failure", taskdir.Failure{})
+		e.Set("status", in.Status)
+		return nil
+	})
+}
+
+// reject records the verdict as a page for people and as data.
+func (a *Acts) reject(_ context.Context, _ flow.Call, in rejectIn) (int64, error) {
+	return a.update(func(t *taskdir.Task, e *taskdir.Edit) error {
+		r := Rejection{Category: in.Verdict.Category, Details: in.Verdict.Details, Suggestions: in.Verdict.Suggestions,
+			Dir: a.relative(), Name: t.Name, DevType: t.DevType}
+		if err := a.Disk.WriteFile(filepath.Join(a.Dir, taskdir.Rejected), []byte(r.Render()), 0o644); err != nil {
+			return err
+		}
+		e.Set("pipeline.rejection", taskdir.Rejection{Category: in.Verdict.Category, Details: in.Verdict.Details, Suggestions: in.Verdict.Suggestions})
+		e.Set("pipeline.outcome", trellis.OutcomeReject)
+		e.Set("pipeline.usage", in.Usage)
+		e.Set("status", trellis.Rejected)
+		return nil
+	})
+}
+
+// giveUp records why the planner failed. The status stays planning.
+func (a *Acts) giveUp(_ context.Context, _ flow.Call, fail *flow.Failure) (int64, error) {
+	return a.update(func(_ *taskdir.Task, e *taskdir.Edit) error {
+		e.Set("pipeline.failure", taskdir.Failure{Code: trellis.Code(fail.Code), Detail: fail.Detail, Retryable: fail.Retryable, At: a.Now()})
+		return nil
+	})
+}
+
+func (a *Acts) update(change func(*taskdir.Task, *taskdir.Edit) error) (int64, error) {
+	t, err := a.Store.Update(a.Dir, change)
+	if err != nil {
+		return 0, err
+	}
+	return t.Pipeline.Revision, nil
+}
+
+// relative is where the task directory will be, as people type it.
+func (a *Acts) relative() string {
+	rel, err := filepath.Rel(a.Repo.Main, a.Final)
+	if err != nil {
+		return a.Final
+	}
+	return filepath.ToSlash(rel)
+}
+
+// KeepRejection moves REJECTED.md of an earlier planning out of the way: REJECTED-1.md, -2, …
+func KeepRejection(disk *durable.Disk, dir string) error {
+	old := filepath.Join(dir, taskdir.Rejected)
+	if _, err := os.Lstat(old); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for n := 1; ; n++ {
+		to := filepath.Join(dir, fmt.Sprintf("REJECTED-%d.md", n))
+		if _, err := os.Lstat(to); errors.Is(err, fs.ErrNotExist) {
+			return disk.Rename(old, to)
+		}
+	}
+}
+
+func rejectionNumber(path string) (n int) {
+	_, _ = fmt.Sscanf(filepath.Base(path), "REJECTED-%d.md", &n) // 0 when it is none
+	return n
+}

@@ -1,0 +1,115 @@
+package planner
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// renderPRD is prd.md. Acceptance criteria are checkboxes with their command and level below, read back
+// when the task runs.
+func renderPRD(d Document, notes []string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Task: %s\n\n## Overview\n\n%s\n\n## Requirements\n\n", oneLine(d.Title), strings.TrimSpace(d.Summary))
+	bullets(&b, d.Requirements)
+	b.WriteString("\n## Acceptance Criteria\n\n")
+	for _, c := range d.Acceptance {
+		fmt.Fprintf(&b, "- [ ] %s\n", oneLine(c.Criterion))
+		if c.Verify != "" {
+			fmt.Fprintf(&b, "  verify: %s\n", codeSpan(c.Verify))
+		}
+		if c.Level == "should" {
+			b.WriteString("  level: should\n")
+		}
+	}
+	if text := strings.TrimSpace(d.TechnicalNotes); text != "" || len(notes) > 0 {
+		fmt.Fprintf(&b, "\n## Technical Notes\n\n%s\n", text)
+		bullets(&b, notes)
+	}
+	if len(d.OutOfScope) > 0 {
+		b.WriteString("\n## Out of Scope\n\n")
+		bullets(&b, d.OutOfScope)
+	}
+	return b.String()
+}
+
+func bullets(b *strings.Builder, list []string) {
+	for _, s := range list {
+		fmt.Fprintf(b, "- %s\n", oneLine(s))
+	}
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// codeSpan is s between more backticks than it holds in a row.
+func codeSpan(s string) string {
+	ticks, row := 1, 0
+	for _, r := range s {
+		if row++; r != '`' {
+			row = 0
+		}
+		ticks = max(ticks, row+1)
+	}
+	fence, pad := strings.Repeat("`", ticks), ""
+	if strings.HasPrefix(s, "`") || strings.HasSuffix(s, "`") {
+		pad = " "
+	}
+	return fence + pad + s + pad + fence
+}
+
+// reasons are the labels of the five categories, as REJECTED.md shows them.
+var reasons = map[string]string{
+	"unclear":      "Unclear or Vague",
+	"incomplete":   "Incomplete Information",
+	"out_of_scope": "Out of Scope for This Project",
+	"harmful":      "Potentially Harmful",
+	"too_large":    "Too Large / Should Be Split",
+}
+
+// Rejection is what REJECTED.md says.
+type Rejection struct {
+	Category    string // one of the five, or empty when a person rejected
+	By          string // the person
+	Details     string
+	Suggestions []string
+	Dir         string // the task's directory relative to the repository
+	Name        string
+	DevType     string
+}
+
+// Reason is the rejection's label.
+func (r Rejection) Reason() string {
+	if r.By != "" {
+		return "Rejected by " + r.By
+	}
+	return reasons[r.Category]
+}
+
+// Render is REJECTED.md.
+func (r Rejection) Render() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Plan Rejected\n\n## Reason\n\n%s\n\n## Details\n\n%s\n\n## Suggestions\n\n", r.Reason(), strings.TrimSpace(r.Details))
+	bullets(&b, r.Suggestions)
+	dir, name := shellQuote(r.Dir), shellQuote(r.Name)
+	fmt.Fprintf(&b, "\n## To Retry\n\nPlan again in place, which keeps this page as REJECTED-1.md:\n\n    trellis plan --retry %s --requirement '<revised requirement>'\n", dir)
+	fmt.Fprintf(&b, "\nOr remove the directory and begin afresh:\n\n    rm -r %s\n    trellis plan --name %s --type %s --requirement '<revised requirement>'\n", dir, name, shellQuote(orBackend(r.DevType)))
+	return b.String()
+}
+
+func orBackend(devType string) string {
+	if devType == "" {
+		return trellis.DevTypes[0]
+	}
+	return devType
+}
+
+// shellQuote is s as one word of a shell.
+func shellQuote(s string) string {
+	if s != "" && strings.IndexFunc(s, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@%+=,", r))
+	}) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
