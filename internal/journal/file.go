@@ -1,0 +1,142 @@
+package journal
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+)
+
+// file is an open journal, written by the process that holds the lock.
+type file struct {
+	path string
+	disk *durable.Disk
+	lock *durable.Lock
+	f    *os.File
+	reading
+	broken error // why nothing more may be appended; the next open finds out what is on disk
+}
+
+// openFile opens and reads the journal of dir, and cuts a torn last line. ErrNone when there is none.
+func openFile(dir string, disk *durable.Disk, lock *durable.Lock) (*file, error) {
+	path := filepath.Join(dir, journalName)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|syscall.O_NOFOLLOW, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s: %w", path, ErrNone)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening journal: %w", err)
+	}
+	j := &file{path: path, disk: disk, lock: lock, f: f}
+	if err := j.load(); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return j, nil
+}
+
+func (j *file) load() error {
+	data, err := io.ReadAll(j.f)
+	if err != nil {
+		return fmt.Errorf("reading journal: %w", err)
+	}
+	if j.reading, err = scan(j.path, data); err != nil {
+		return err
+	}
+	if j.size == int64(len(data)) {
+		return nil
+	}
+	if err := j.cut(); err != nil {
+		return fmt.Errorf("cutting the torn end of %s: %w", j.path, err)
+	}
+	return nil
+}
+
+// cut drops what follows the last whole record.
+func (j *file) cut() error {
+	if err := j.disk.Step("truncate", j.path); err != nil {
+		return err
+	}
+	if err := j.f.Truncate(j.size); err != nil {
+		return err
+	}
+	return j.sync()
+}
+
+// fenced says why the journal is no longer ours: the lock or the file was removed or replaced (git
+// clean, a file system whose locks don't hold), or someone else has written to it.
+func (j *file) fenced() error {
+	why := ""
+	st, err := j.f.Stat()
+	switch now, nowErr := os.Lstat(j.path); {
+	case !j.lock.Owned():
+		why = "its lock was removed or replaced"
+	case err != nil || nowErr != nil || !os.SameFile(st, now):
+		why = "it was removed or replaced"
+	case st.Size() != j.size:
+		why = fmt.Sprintf("it has %d bytes, %d are ours", st.Size(), j.size)
+	default:
+		return nil
+	}
+	return suspended(fmt.Errorf("%w: %s: %s", ErrFenced, j.path, why))
+}
+
+// append adds r, numbered and chained. When it returns nil, a record that is synced survives a power
+// cut. After an error nothing is appended any more.
+func (j *file) append(r *record) error {
+	if j.broken == nil {
+		j.broken = j.fenced()
+	}
+	if j.broken != nil {
+		return j.broken
+	}
+	r.N, r.Prev = j.n+1, j.prev
+	line, err := json.Marshal(r)
+	if err == nil {
+		err = j.write(append(line, '\n'), r.synced())
+	}
+	if err == nil {
+		err = j.book.add(r)
+	}
+	if err != nil {
+		j.broken = suspended(fmt.Errorf("appending to %s: %w", j.path, err))
+		return j.broken
+	}
+	j.n, j.size, j.prev = r.N, j.size+int64(len(line))+1, hash(line)
+	return nil
+}
+
+func (j *file) write(line []byte, sync bool) error {
+	if j.disk != nil && j.disk.Fault != nil { // two halves, so that a fault can tear the line
+		half := len(line) / 2
+		if err := j.writeStep(line[:half]); err != nil {
+			return err
+		}
+		line = line[half:]
+	}
+	if err := j.writeStep(line); err != nil || !sync {
+		return err
+	}
+	return j.sync()
+}
+
+func (j *file) writeStep(data []byte) error {
+	if err := j.disk.Step("write", j.path); err != nil {
+		return err
+	}
+	_, err := j.f.Write(data)
+	return err
+}
+
+func (j *file) sync() error {
+	if err := j.disk.Step("sync", j.path); err != nil {
+		return err
+	}
+	return j.f.Sync()
+}

@@ -1,0 +1,61 @@
+package journal
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// reading is how far a journal's bytes could be read.
+type reading struct {
+	book *ledger
+	n    int    // records
+	size int64  // bytes of them; what follows is a torn line
+	prev string // hash of the last
+}
+
+// scan reads the journal called name. With an error, which is an ErrDamaged, it is what stands before
+// the damage.
+func scan(name string, data []byte) (reading, error) {
+	got := reading{book: newLedger()}
+	for rest := data; len(rest) > 0; {
+		line, after, whole := bytes.Cut(rest, []byte("\n"))
+		if err := got.take(line, whole); err != nil {
+			if len(after) == 0 && got.n > 0 && torn(line, whole) {
+				return got, nil
+			}
+			return got, fmt.Errorf("%s:%d: %w: %w", name, got.n+1, ErrDamaged, err)
+		}
+		rest = after
+	}
+	if got.n == 0 {
+		return got, fmt.Errorf("%s:1: %w: it is empty", name, ErrDamaged)
+	}
+	return got, nil
+}
+
+// torn reports whether the last line may be what a crash left of a write: it has no end, or its
+// pages came to the disk in part. The first line can't be, since a journal appears with it.
+func torn(line []byte, whole bool) bool { return !whole || !json.Valid(line) }
+
+func (g *reading) take(line []byte, whole bool) error {
+	if !whole {
+		return errors.New("the line has no end")
+	}
+	r := &record{}
+	if err := json.Unmarshal(line, r); err != nil {
+		return err
+	}
+	if r.N != g.n+1 {
+		return fmt.Errorf("record %d stands where %d belongs", r.N, g.n+1)
+	}
+	if r.Prev != g.prev {
+		return errors.New("the line before was changed, or another process wrote this one")
+	}
+	if err := g.book.add(r); err != nil {
+		return err
+	}
+	g.n, g.size, g.prev = r.N, g.size+int64(len(line))+1, hash(line)
+	return nil
+}
