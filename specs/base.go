@@ -1,0 +1,105 @@
+package specs
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Entry is a file that a task's agents should read, and why.
+type Entry struct{ Path, Reason string }
+
+// Base are the entries that every task of a kind begins with: workflow.md, the indexes of the
+// guidelines for devType (those of pkg, a package of the project, before the common ones), the index
+// of the guides, and each page whose globs are about one of paths. What does not exist is left out;
+// when nothing is left it is the README, or else the file that says how the project is built.
+func Base(root, devType, pkg string, paths []string) ([]Entry, error) {
+	list, err := List(root)
+	if err != nil {
+		return nil, err
+	}
+	r, err := os.OpenRoot(root)
+	if err != nil {
+		return nil, fmt.Errorf("opening the repository: %w", err)
+	}
+	defer r.Close()
+	b := base{root: r}
+	b.add("how work is done in this project", ".trellis/workflow.md")
+	for _, layer := range layers(devType) {
+		candidates := []string{path.Join(Dir, layer, "index.md")}
+		if fs.ValidPath(pkg) && pkg != "." {
+			candidates = append([]string{path.Join(Dir, pkg, layer, "index.md")}, candidates...)
+		}
+		b.add(layer+" guidelines", candidates...)
+	}
+	b.add("questions to ask before, while and after", Dir+"/guides/index.md")
+	for _, s := range list {
+		if slices.ContainsFunc(paths, s.Matches) {
+			b.add("guideline: "+s.Description, s.Path)
+		}
+	}
+	if len(b.entries) == 0 {
+		b.fallback()
+	}
+	return b.entries, nil
+}
+
+func layers(devType string) []string {
+	switch devType {
+	case "backend", "test":
+		return []string{"backend"}
+	case "frontend":
+		return []string{"frontend"}
+	case "docs":
+		return nil
+	}
+	return []string{"backend", "frontend"}
+}
+
+type base struct {
+	root    *os.Root
+	entries []Entry
+}
+
+// add takes the first of the candidates that exists and is not there yet. A reason has several words:
+// one alone would be taken for the name of a check (docs/pipeline.md).
+func (b *base) add(reason string, candidates ...string) {
+	for _, p := range candidates {
+		if !isFile(b.root, p) {
+			continue
+		}
+		if !slices.ContainsFunc(b.entries, func(e Entry) bool { return e.Path == p }) {
+			b.entries = append(b.entries, Entry{p, strings.TrimSpace(reason)})
+		}
+		return
+	}
+}
+
+// What says most of a project that has no guidelines, best first, and files that build one.
+var (
+	readmes = []string{"readme.md", "readme", "readme.rst", "readme.adoc", "readme.txt"}
+	builds  = []string{"go.mod", "package.json", "cargo.toml", "pyproject.toml", "setup.py", "pom.xml", "build.gradle", "build.gradle.kts",
+		"gemfile", "composer.json", "mix.exs", "package.swift", "cmakelists.txt", "makefile", "justfile"}
+)
+
+func (b *base) fallback() {
+	entries, err := fs.ReadDir(b.root.FS(), ".")
+	if err != nil {
+		return
+	}
+	for _, kind := range []struct {
+		reason string
+		names  []string
+	}{{"what the project is", readmes}, {"how the project is built", builds}} {
+		for _, want := range kind.names {
+			for _, e := range entries {
+				if strings.EqualFold(e.Name(), want) && len(b.entries) == 0 {
+					b.add(kind.reason, e.Name())
+				}
+			}
+		}
+	}
+}
