@@ -348,3 +348,16 @@ func FuzzSet(f *testing.F) {
 		setOne(t, []byte(doc), field, value)
 	})
 }
+
+// A run's status goes over whatever an old buffer of an editor left there.
+func TestProjectIsNotCheckedAgainstTheTable(t *testing.T) {
+	for _, doc := range []string{`{"status": "completed"}`, `{"status": "wip"}`, `{}`} {
+		got, err := taskdir.Edited(parse(t, doc), func(_ *taskdir.Task, e *taskdir.Edit) error {
+			e.Project(trellis.InProgress)
+			return nil
+		})
+		if err != nil || parse(t, string(got)).Status != trellis.InProgress || parse(t, string(got)).Pipeline.Revision != 1 {
+			t.Errorf("%s: got %s %v, want in_progress with a new revision", doc, got, err)
+		}
+	}
+}
