@@ -33,7 +33,7 @@ type reader interface {
 	line(line string, t *tally) bool
 	// end is called once, when the program is gone. What it returns goes before the general rules:
 	// a signal, an exit code, no result, nothing said.
-	end(t *tally, stderr string) *flow.Failure
+	end(t *tally, e ending) *flow.Failure
 }
 
 func (c *cli) Run(ctx context.Context, r Request, emit func(Event)) (*Result, error) {
@@ -52,8 +52,12 @@ func (c *cli) Run(ctx context.Context, r Request, emit func(Event)) (*Result, er
 	defer end(nil)
 	t := &tally{emit: emit, watch: newWatch(r.Limits, c.o.grace(), end)}
 	out := &lines{redact: logs.redact, log: logs.stream, take: func(line string) {
+		said := t.said
 		if s.reader.line(line, t) {
 			t.watch.alive()
+		}
+		if within.Err() != nil {
+			t.said = said // what it says of its end is our doing
 		}
 	}}
 	exit, err := proc.Run(within, proc.Command{
@@ -104,7 +108,7 @@ func (c *cli) outcome(r Request, t *tally, s *start, e ending, err error) (*Resu
 	default:
 		return &t.result, err
 	}
-	if f := t.verdict(r, s.reader.end(t, e.stderr), e, hung); f != nil {
+	if f := t.verdict(r, s.reader.end(t, e), e, hung); f != nil {
 		return &t.result, f
 	}
 	t.event(Event{Kind: EventResult, Text: t.result.Text})

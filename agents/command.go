@@ -68,7 +68,7 @@ func (c *commandText) line(line string, t *tally) bool {
 	return true
 }
 
-func (c *commandText) end(t *tally, _ string) *flow.Failure {
+func (c *commandText) end(t *tally, _ ending) *flow.Failure {
 	t.result.Text = strings.TrimRight(c.text.String(), "\n")
 	t.result.ToolCalls = -1
 	t.done = true
@@ -92,7 +92,7 @@ func (c *commandEvents) line(line string, t *tally) bool {
 		Code     trellis.Code    `json:"code"`
 		ResumeAt time.Time       `json:"resume_at"`
 	}
-	if json.Unmarshal([]byte(line), &e) != nil {
+	if !decode(line, &e) {
 		return false
 	}
 	switch e.Kind {
@@ -130,7 +130,7 @@ func (c *commandEvents) result(text string, answer json.RawMessage, t *tally) {
 	}
 }
 
-func (c *commandEvents) end(t *tally, _ string) *flow.Failure {
+func (c *commandEvents) end(t *tally, _ ending) *flow.Failure {
 	t.done = true
 	if !c.used {
 		t.result.ToolCalls = -1

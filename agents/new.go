@@ -39,6 +39,12 @@ func New(name string, o Options) (Agent, error) {
 		return newCommand(c, o), nil
 	}
 	switch name {
+	case Claude:
+		return newClaude(o), nil
+	case Codex:
+		return newCodex(o), nil
+	case OpenCode:
+		return newOpenCode(o), nil
 	case Rehearsal:
 		return rehearsal{o}, nil
 	}

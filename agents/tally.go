@@ -2,6 +2,7 @@ package agents
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"unicode/utf8"
 
@@ -11,12 +12,17 @@ import (
 
 // tally is what is known about a run so far. A reader fills it from what the program prints.
 type tally struct {
-	result  Result
-	emit    func(Event)
-	watch   *watch
-	done    bool          // the program said that it is done
-	failure *flow.Failure // the program said what went wrong
-	waiting *flow.Failure // why the program is silent, when it said so before it fell silent
+	result Result
+	emit   func(Event)
+	watch  *watch
+	said
+}
+
+// said is what a program said about its own end.
+type said struct {
+	done    bool          // it is done
+	failure *flow.Failure // what went wrong
+	waiting *flow.Failure // why it is silent, said before it fell silent
 }
 
 func (t *tally) event(e Event) {
@@ -70,6 +76,14 @@ func (t *tally) goesOn() {
 		t.done = false
 		t.watch.resumed()
 	}
+}
+
+// decode reads a line that is a JSON object. A field that is not of the type we know is left empty: the
+// rest of the event still counts.
+func decode(line string, into any) bool {
+	var wrongType *json.UnmarshalTypeError
+	err := json.Unmarshal([]byte(line), into)
+	return strings.HasPrefix(line, "{") && (err == nil || errors.As(err, &wrongType))
 }
 
 // brief is a tool's input on one line, shortened. Of an object with one telling value it is that value.

@@ -1,6 +1,9 @@
 package modelserver
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"time"
+)
 
 // chat is OpenAI chat completions.
 type chat struct{}
@@ -94,5 +97,9 @@ func openAIFailure(f Fail) any {
 	if code == "" {
 		code = map[int]string{400: "invalid_request_error", 401: "invalid_api_key", 429: "rate_limit_exceeded"}[f.Status]
 	}
-	return object{"error": object{"message": f.message(), "type": code, "code": code, "param": nil}}
+	e := object{"message": f.message(), "type": code, "code": code, "param": nil}
+	if f.RetryAfter > 0 {
+		e["resets_at"] = time.Now().Add(f.RetryAfter).Unix()
+	}
+	return object{"error": e}
 }

@@ -32,12 +32,27 @@ func (e event) send(w io.Writer) error {
 
 func sendFailure(p protocol, w http.ResponseWriter, f Fail) {
 	if f.RetryAfter > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int((f.RetryAfter+time.Second-1)/time.Second)))
-		w.Header().Set("anthropic-ratelimit-unified-status", "rejected")
-		w.Header().Set("anthropic-ratelimit-unified-representative-claim", "five_hour")
-		w.Header().Set("anthropic-ratelimit-unified-reset", strconv.FormatInt(time.Now().Add(f.RetryAfter).Unix(), 10))
+		for name, value := range limitHeaders(f.RetryAfter) {
+			w.Header().Set(name, value)
+		}
 	}
 	writeJSON(w, f.Status, p.failure(f))
+}
+
+// limitHeaders tell a client when it may come again: in the usual way, and in those of the two providers
+// for their accounts.
+func limitHeaders(after time.Duration) map[string]string {
+	seconds := int64((after + time.Second - 1) / time.Second)
+	reset := strconv.FormatInt(time.Now().Unix()+seconds, 10)
+	return map[string]string{
+		"Retry-After":                                      strconv.FormatInt(seconds, 10),
+		"anthropic-ratelimit-unified-status":               "rejected",
+		"anthropic-ratelimit-unified-representative-claim": "five_hour",
+		"anthropic-ratelimit-unified-reset":                reset,
+		"x-codex-primary-used-percent":                     "100",
+		"x-codex-primary-window-minutes":                   "300",
+		"x-codex-primary-reset-at":                         reset,
+	}
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {

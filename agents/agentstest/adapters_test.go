@@ -1,0 +1,236 @@
+package agentstest_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/agents/agentstest"
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// given is what a program was given in one run.
+type given struct {
+	argv       []string
+	env, stdin string
+	dir        string // RunDir
+	result     *agents.Result
+	err        error
+}
+
+// try runs an adapter with a program that prints stream.
+func try(t *testing.T, cli string, f fake, change func(*agents.Request), environ ...string) given {
+	t.Helper()
+	bin := t.TempDir()
+	seen := f.install(t, filepath.Join(bin, cli))
+	environ = append([]string{"PATH=" + bin + ":/usr/bin:/bin", "HOME=/nowhere", "UNRELATED=1", "LC_ALL=C", "AWS_REGION=x"}, environ...)
+	a, err := agents.New(cli, agents.Options{Environ: environ})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := agents.Request{Role: trellis.Implement, Prompt: "the prompt", System: "the system", Dir: t.TempDir(), Permission: trellis.PermitEdit,
+		RunDir: t.TempDir(), Marker: "adapters-" + filepath.Base(seen), Env: []string{"TRELLIS_ROLE=implement"}}
+	change(&r)
+	g := given{dir: r.RunDir}
+	g.result, g.err = a.Run(t.Context(), r, nil)
+	g.argv = strings.Split(strings.TrimSuffix(get(t, seen, "argv"), "\n"), "\n")
+	g.env, g.stdin = get(t, seen, "env"), get(t, seen, "stdin")
+	return g
+}
+
+func nothing(*agents.Request) {}
+
+func answering(t *testing.T, cli string) fake { return fake{stream: recorded(t, cli, "answers")} }
+
+var clis = []string{agents.Claude, agents.Codex, agents.OpenCode}
+
+func TestEnvironmentIsAList(t *testing.T) {
+	for _, cli := range clis {
+		g := try(t, cli, answering(t, cli), nothing, "OPENAI_API_KEY=key-0123456789", "TRELLIS_ROLE=other", "CLAUDECODE=1")
+		for _, want := range []string{"\nHOME=/nowhere\n", "\nLC_ALL=C\n", "\nTRELLIS_ROLE=implement\n", "\nAWS_REGION=x\n", "\nTRELLIS_RUN_MARKER=adapters-"} {
+			if !strings.Contains("\n"+g.env, want) {
+				t.Errorf("%s: the environment has no %q", cli, want)
+			}
+		}
+		for _, no := range []string{"UNRELATED=", "TRELLIS_ROLE=other", "CLAUDECODE="} {
+			if strings.Contains(g.env, no) {
+				t.Errorf("%s: the environment has %s", cli, no)
+			}
+		}
+		if got, want := strings.Contains(g.env, "OPENAI_API_KEY=key"), cli != agents.Claude; got != want {
+			t.Errorf("%s: gets the other provider's key: %v, want %v", cli, got, want)
+		}
+	}
+}
+
+func TestPromptGoesToStandardInputAlone(t *testing.T) {
+	for _, cli := range clis {
+		g := try(t, cli, answering(t, cli), func(r *agents.Request) { r.Session = "ses-1"; r.Model = "m/1" })
+		if g.stdin != "the prompt" || slices.Contains(g.argv, "the prompt") {
+			t.Errorf("%s: got stdin %q, argv %q", cli, g.stdin, g.argv)
+		}
+		if !slices.Contains(g.argv, "ses-1") || !slices.Contains(g.argv, "m/1") {
+			t.Errorf("%s: argv lacks session or model: %q", cli, g.argv)
+		}
+	}
+}
+
+// TestPermissions holds the table of each adapter.
+func TestPermissions(t *testing.T) {
+	const any = `"*": allow`
+	for _, c := range []struct {
+		cli  string
+		p    trellis.Permission
+		want []string // in this order, in argv or the agent definition
+		no   []string
+	}{
+		{agents.Claude, trellis.PermitNone, []string{"--tools\n\n"}, []string{"Read", "dangerously", "allowedTools"}},
+		{agents.Claude, trellis.PermitRead, []string{"--tools\nRead,Glob,Grep\n"}, []string{"Bash", "Write", "dangerously", "acceptEdits"}},
+		{agents.Claude, trellis.PermitEdit, []string{"Bash", "--permission-mode\nacceptEdits\n", "--allowedTools\nBash\n"}, []string{"dangerously", "Web"}},
+		{agents.Claude, trellis.PermitFull, []string{"--dangerously-skip-permissions\n"}, []string{"--tools"}},
+		{agents.Codex, trellis.PermitNone, []string{"-s\nread-only\n", "features.shell_tool=false\n"}, []string{"workspace", "bypass"}},
+		{agents.Codex, trellis.PermitRead, []string{"-s\nread-only\n"}, []string{"workspace", "bypass"}},
+		{agents.Codex, trellis.PermitEdit, []string{"-s\nworkspace-write\n"}, []string{"bypass", "read-only"}},
+		{agents.Codex, trellis.PermitFull, []string{"--dangerously-bypass-approvals-and-sandbox\n"}, []string{"-s\n"}},
+		{agents.OpenCode, trellis.PermitNone, []string{`{"*": deny}`}, []string{"allow", "--auto"}},
+		{agents.OpenCode, trellis.PermitRead, []string{`"*": deny`, "read: allow"}, []string{any, "bash", "edit", "--auto"}},
+		{agents.OpenCode, trellis.PermitEdit, []string{any, "external_directory: deny", "task: deny", "webfetch: deny"}, []string{"--auto"}},
+		{agents.OpenCode, trellis.PermitFull, []string{any}, []string{"external_directory", "--auto"}},
+	} {
+		g := try(t, c.cli, answering(t, c.cli), func(r *agents.Request) { r.Permission = c.p })
+		said := strings.Join(g.argv, "\n") + "\n"
+		if c.cli == agents.OpenCode {
+			said += get(t, g.dir, "opencode", "agents", "trellis.md")
+		}
+		rest := said
+		for _, want := range c.want {
+			_, after, ok := strings.Cut(rest, want)
+			if rest = after; !ok {
+				t.Errorf("%s %s: no %q, or not in that place, in %q", c.cli, c.p, want, said)
+			}
+		}
+		for _, no := range c.no {
+			if strings.Contains(said, no) {
+				t.Errorf("%s %s: there is %q in %q", c.cli, c.p, no, said)
+			}
+		}
+		if got, want := strings.Contains(g.env, "IS_SANDBOX=1"), c.cli == agents.Claude && c.p == trellis.PermitFull && os.Geteuid() == 0; got != want {
+			t.Errorf("%s %s: IS_SANDBOX %v, want %v", c.cli, c.p, got, want)
+		}
+	}
+}
+
+func TestSystemPrompt(t *testing.T) {
+	if g := try(t, agents.Claude, answering(t, agents.Claude), nothing); get(t, g.dir, "system.md") != "the system" || !slices.Contains(g.argv, filepath.Join(g.dir, "system.md")) {
+		t.Errorf("claude: got %q", g.argv)
+	}
+	odd := func(r *agents.Request) { r.System = "a \"b\"\n\tc\\d" }
+	if g := try(t, agents.Codex, answering(t, agents.Codex), odd); !strings.Contains(strings.Join(g.argv, "\n"), `developer_instructions="a \"b\"\n\tc\\d\n\nThe sandbox`) {
+		t.Errorf("codex: got %q", g.argv)
+	}
+	if g := try(t, agents.OpenCode, answering(t, agents.OpenCode), nothing); !strings.HasSuffix(get(t, g.dir, "opencode", "agents", "trellis.md"), "---\nthe system\n") {
+		t.Error("opencode: the agent definition does not end with the system prompt")
+	}
+}
+
+func TestClaudeKeepsPromptsFromBeingCommands(t *testing.T) {
+	g := try(t, agents.Claude, answering(t, agents.Claude), func(r *agents.Request) { r.Prompt = " /compact @/etc/passwd" })
+	if strings.HasPrefix(strings.TrimSpace(g.stdin), "/") || !strings.HasSuffix(g.stdin, "\n\n /compact @/etc/passwd") {
+		t.Errorf("got %q", g.stdin)
+	}
+	if !strings.Contains(g.env, "CLAUDE_CODE_DISABLE_ATTACHMENTS=1\n") {
+		t.Error("attachments are on")
+	}
+}
+
+func TestClaudeRetriesAreBounded(t *testing.T) {
+	if g := try(t, agents.Claude, answering(t, agents.Claude), nothing); !strings.Contains(g.env, "CLAUDE_CODE_MAX_RETRIES=2\n") {
+		t.Error("retries have no bound")
+	}
+	if g := try(t, agents.Claude, answering(t, agents.Claude), nothing, "CLAUDE_CODE_MAX_RETRIES=5"); !strings.Contains(g.env, "CLAUDE_CODE_MAX_RETRIES=5\n") {
+		t.Error("the user's own bound is lost")
+	}
+}
+
+func TestOpenCodeEndsThatExitZero(t *testing.T) {
+	cut := strings.ReplaceAll(recorded(t, agents.OpenCode, "answers"), `"reason":"stop"`, `"reason":"length"`)
+	for name, c := range map[string]struct {
+		f    fake
+		code trellis.Code
+		says string
+	}{
+		"cut":         {fake{stream: cut}, trellis.AgentProtocol, "length"},
+		"other agent": {fake{before: `echo 'agent "trellis" not found. Falling back to default agent' >&2`, stream: recorded(t, agents.OpenCode, "answers")}, trellis.AgentExit, "definition"},
+		"silent exit": {fake{}, trellis.AgentProtocol, "without a result"},
+	} {
+		g := try(t, agents.OpenCode, c.f, nothing)
+		var f *flow.Failure
+		if !errors.As(g.err, &f) || f.Code != string(c.code) || !strings.Contains(f.Detail, c.says) {
+			t.Errorf("%s: got %v, want %s with %q", name, g.err, c.code, c.says)
+		}
+	}
+}
+
+func TestCodexCountsOneRunOfAThread(t *testing.T) {
+	home := t.TempDir()
+	stream := recorded(t, agents.Codex, "answers") // its thread has used 1250 in (50 cached), 40 out
+	f := fake{stream: stream, before: ":"}
+	leave := leaveRecord(t, home, `{"type":"event_msg","payload":{"type":"token_count","info":{"total_token_usage":{"input_tokens":1000,"cached_input_tokens":40,"output_tokens":30}}}}`+"\n", stream)
+	if g := try(t, agents.Codex, fake{stream: stream, before: leave}, nothing, "CODEX_HOME="+home+"/.codex"); g.err != nil || g.result.Usage.InputTokens != 1200 {
+		t.Errorf("a new thread: got %+v, %v", g.result, g.err)
+	}
+	session := func(r *agents.Request) { r.Session = strings.Split(stream, `"`)[7] }
+	g := try(t, agents.Codex, f, session, "CODEX_HOME="+home+"/.codex")
+	if u := g.result.Usage; g.err != nil || u.InputTokens != 240 || u.CachedTokens != 10 || u.OutputTokens != 10 {
+		t.Errorf("a thread that goes on: got %+v, %v, want 240 in, 10 cached, 10 out", g.result, g.err)
+	}
+}
+
+func TestCodexRunsTheNativeProgram(t *testing.T) {
+	npm := t.TempDir()
+	native := filepath.Join(npm, "@openai", "codex-linux-x64", "vendor", "x86_64-unknown-linux-musl", "bin")
+	wrapper := filepath.Join(npm, "@openai", "codex", "bin", "codex.js")
+	for _, dir := range []string{native, filepath.Dir(wrapper), filepath.Join(npm, ".bin")} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(t, wrapper, "#!/bin/sh\nexit 9\n", 0o700)
+	if err := os.Symlink(wrapper, filepath.Join(npm, ".bin", "codex")); err != nil {
+		t.Fatal(err)
+	}
+	answering(t, agents.Codex).install(t, filepath.Join(native, "codex"))
+	a, err := agents.New(agents.Codex, agents.Options{Environ: []string{"PATH=" + filepath.Join(npm, ".bin") + ":/usr/bin:/bin"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := agents.Request{Role: trellis.Check, Prompt: "p", Dir: t.TempDir(), RunDir: t.TempDir(), Permission: trellis.PermitEdit}
+	if res, err := a.Run(t.Context(), r, nil); err != nil || res.Text != agentstest.Text {
+		t.Errorf("got %+v, %v: the wrapper ran", res, err)
+	}
+}
+
+func TestMissingProgram(t *testing.T) {
+	o := agents.Options{Environ: []string{"PATH=" + t.TempDir()}, Commands: map[string]agents.Command{"mine": {Argv: []string{"./none"}}}, Root: t.TempDir()}
+	for _, name := range append([]string{"mine"}, clis...) {
+		a, err := agents.New(name, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = a.Run(t.Context(), agents.Request{Dir: t.TempDir(), RunDir: t.TempDir()}, nil)
+		check := agents.Check(t.Context(), name, o)
+		for _, err := range []error{err, check} {
+			if !errors.Is(err, &flow.Failure{Code: string(trellis.AgentMissing)}) {
+				t.Errorf("%s: got %v, want %s", name, err, trellis.AgentMissing)
+			}
+		}
+	}
+	if _, err := agents.New("nobody", o); !errors.Is(err, agents.ErrUnknown) || !strings.Contains(err.Error(), "claude, codex, mine, opencode, rehearsal") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,106 @@
+package agentstest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/agents"
+)
+
+// key is a dummy; the variable is named in the programs' configs, as a provider of the user's own would be.
+const key = "MODELSERVER_API_KEY=dummy-0123456789"
+
+// Programs is the folder of the agent programs that `make setup` installs. Without the program the test is
+// skipped, or fails where CI=true says that it has to be there.
+func Programs(t testing.TB, cli string) string {
+	t.Helper()
+	dir := filepath.Join(moduleRoot(t), ".tools", "agents", "node_modules", ".bin")
+	if _, err := os.Stat(filepath.Join(dir, cli)); err != nil {
+		why := fmt.Sprintf("%s is not installed (make setup): %v", cli, err)
+		if os.Getenv("CI") == "true" {
+			t.Fatal(why)
+		}
+		t.Skip(why)
+	}
+	return dir
+}
+
+func moduleRoot(t testing.TB) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	for err == nil {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	t.Fatalf("no go.mod above %s: %v", dir, err)
+	return ""
+}
+
+// RealEnv prepares a home for one of the real agent programs (claude, codex, opencode) whose model is the
+// server at serverURL, and returns the whole environment to run it, or trellis, with: nothing of this
+// process's own but where programs are. Git has an identity there. See [Programs] for a missing program.
+func RealEnv(t testing.TB, cli, serverURL string) []string {
+	t.Helper()
+	bin := Programs(t, cli)
+	home := t.TempDir()
+	env := []string{
+		"PATH=" + bin + string(filepath.ListSeparator) + os.Getenv("PATH"),
+		"HOME=" + home, "TMPDIR=" + mkdir(t, home, "tmp"), "LANG=C.UTF-8", "USER=tester", "SHELL=/bin/sh", "TERM=dumb", key,
+	}
+	write(t, filepath.Join(home, ".gitconfig"), "[user]\n\tname = Test\n\temail = test@example.com\n[init]\n\tdefaultBranch = main\n")
+	switch cli {
+	case agents.Claude:
+		return append(env, "ANTHROPIC_BASE_URL="+serverURL, "ANTHROPIC_API_KEY=dummy-0123456789", "CLAUDE_CONFIG_DIR="+mkdir(t, home, ".claude"))
+	case agents.Codex:
+		write(t, filepath.Join(home, ".codex", "config.toml"), fmt.Sprintf(codexConfig, serverURL))
+	case agents.OpenCode:
+		write(t, filepath.Join(home, ".config", "opencode", "opencode.json"), fmt.Sprintf(openCodeConfig, serverURL))
+	default:
+		t.Fatalf("there is no agent program %s", cli)
+	}
+	return env
+}
+
+const codexConfig = `model = "mock-1"
+model_provider = "mock"
+[model_providers.mock]
+name = "Mock"
+base_url = "%s/v1"
+wire_api = "responses"
+env_key = "MODELSERVER_API_KEY"
+request_max_retries = 1
+stream_max_retries = 1
+stream_idle_timeout_ms = 20000
+`
+
+const openCodeConfig = `{"autoupdate": false, "share": "disabled", "snapshot": false, "model": "mock/mock-1", "small_model": "mock/mock-1",
+ "enabled_providers": ["mock"],
+ "provider": {"mock": {"npm": "@ai-sdk/openai-compatible", "name": "Mock",
+  "options": {"baseURL": "%s/v1", "apiKey": "{env:MODELSERVER_API_KEY}"},
+  "models": {"mock-1": {"name": "Mock 1", "tool_call": true, "limit": {"context": 2000000, "output": 8192},
+   "cost": {"input": 1, "output": 10, "cache_read": 0.1}}}}}}
+`
+
+func mkdir(t testing.TB, parts ...string) string {
+	t.Helper()
+	dir := filepath.Join(parts...)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func write(t testing.TB, path, text string) {
+	t.Helper()
+	mkdir(t, filepath.Dir(path))
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,130 @@
+package agentstest_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/agents/agentstest"
+	"github.com/trellis-tasks/trellis/agents/modelserver"
+)
+
+// models is what the model does at each behaviour.
+var models = map[agentstest.Behaviour]modelserver.Script{
+	agentstest.Answers: modelserver.Play(
+		modelserver.Turn{Text: "I begin.", Calls: []modelserver.Call{modelserver.Shell("cat suite.env; echo $SUITE_API_KEY > made.txt")}, Usage: modelserver.Usage{Input: 1000, Output: 20, Cached: 50}},
+		modelserver.Turn{Calls: []modelserver.Call{modelserver.Write("written by tool.txt", "it's 'quoted'\n")}},
+		modelserver.Turn{Text: agentstest.Text},
+	),
+	agentstest.AnswersJSON:  modelserver.Play(modelserver.Turn{Text: agentstest.JSON}),
+	agentstest.NotUTF8:      modelserver.Play(modelserver.Turn{Text: agentstest.Text}),
+	agentstest.Empty:        modelserver.Play(modelserver.Turn{}),
+	agentstest.Garbage:      modelserver.Play(modelserver.Turn{Garbage: true}),
+	agentstest.Silent:       modelserver.Play(modelserver.Turn{Text: "half of it", Hang: true}),
+	agentstest.Works:        modelserver.Play(modelserver.Turn{Calls: []modelserver.Call{modelserver.Shell("sh work.sh")}}),
+	agentstest.RateLimited:  modelserver.Play(modelserver.Turn{Fail: &modelserver.Fail{Status: 429, Code: "usage_limit_reached", Message: "slow down", RetryAfter: time.Hour}}),
+	agentstest.Unauthorized: modelserver.Play(modelserver.Turn{Fail: &modelserver.Fail{Status: 401, Message: "bad key"}}),
+	agentstest.Refused: modelserver.Play(
+		modelserver.Turn{Calls: []modelserver.Call{modelserver.Shell("echo no > refused.txt")}},
+		modelserver.Turn{Calls: []modelserver.Call{modelserver.Write("refused.txt", "no")}},
+		modelserver.Turn{Text: agentstest.Text},
+	),
+	agentstest.Spends: modelserver.Play(
+		modelserver.Turn{Text: "I begin.", Calls: []modelserver.Call{modelserver.Shell("echo x")}, Usage: modelserver.Usage{Input: 5000, Output: 20}, Delay: 100 * time.Millisecond},
+	),
+}
+
+// overflows are the providers' words for a prompt that is too long.
+var overflows = map[string]modelserver.Fail{
+	agents.Claude:   {Status: 400, Message: "prompt is too long: 208310 tokens > 200000 maximum"},
+	agents.Codex:    {Status: 400, Code: "context_length_exceeded", Message: "Your input exceeds the context window of this model."},
+	agents.OpenCode: {Status: 400, Code: "context_length_exceeded", Message: "This model's maximum context length is 128000 tokens."},
+}
+
+func model(cli string, b agentstest.Behaviour) modelserver.Script {
+	if b == agentstest.Overflow {
+		f := overflows[cli]
+		return modelserver.Play(modelserver.Turn{Fail: &f})
+	}
+	return models[b]
+}
+
+// real is a program of the outside world with a scripted model.
+func real(cli string) agentstest.Subject {
+	return agentstest.Subject{
+		Parallel: true,
+		Skip: map[agentstest.Behaviour]string{
+			agentstest.Hangs:   "no model makes the program stay after its result",
+			agentstest.Crashes: "no model makes the program crash",
+			agentstest.Exits:   "no model makes the program exit 3",
+		},
+		Stage: func(t *testing.T, b agentstest.Behaviour) agentstest.Stage {
+			server, err := modelserver.New(model(cli, b))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(server.Close)
+			env := agentstest.RealEnv(t, cli, server.URL)
+			if cli == agents.Claude && b == agentstest.RateLimited {
+				env = append(env, "ANTHROPIC_API_KEY=", "CLAUDE_CODE_OAUTH_TOKEN=dummy-0123456789") // only an account has a limit with an end
+			}
+			a, err := agents.New(cli, agents.Options{Environ: env})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if s := server.Strange(); len(s) > 0 {
+					t.Errorf("the program asked for %q", s)
+				}
+			})
+			return agentstest.Stage{Agent: a, Dir: workplace(t), Heard: func() (string, bool) { return heard(server) }, Resumed: func(string) bool { return resumed(server) }}
+		},
+	}
+}
+
+func heard(s *modelserver.Server) (string, bool) {
+	all := s.Requests()
+	if len(all) == 0 {
+		return "", false
+	}
+	return all[len(all)-1].Prompt, true
+}
+
+// resumed reports whether the last request has the prompt of the first one in it.
+func resumed(s *modelserver.Server) bool {
+	all := s.Requests()
+	last := string(all[len(all)-1].Raw)
+	return strings.Contains(last, all[0].Prompt) && strings.Contains(last, "I begin.")
+}
+
+// workplace is a directory to work in, with what the tools of the scripts need.
+func workplace(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{"work.sh": agentstest.WorkScript, "suite.env": agentstest.Secret + "\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestClaude(t *testing.T) { agentstest.Run(t, real(agents.Claude)) }
+
+func TestCodex(t *testing.T) {
+	s := real(agents.Codex)
+	s.Untold = []string{"cost"}
+	agentstest.Run(t, s)
+}
+
+func TestOpenCode(t *testing.T) {
+	s := real(agents.OpenCode)
+	s.Skip[agentstest.RateLimited] = "opencode waits for the limit to end and says nothing"
+	for _, b := range []agentstest.Behaviour{agentstest.AnswersJSON, agentstest.NotUTF8, agentstest.Overflow, agentstest.Spends, "wall"} {
+		s.Skip[b] = "seconds of start-up for what TestRecordedOpenCode shows too"
+	}
+	agentstest.Run(t, s)
+}

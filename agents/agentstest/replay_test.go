@@ -1,0 +1,218 @@
+package agentstest_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/agents/agentstest"
+)
+
+// fake is a program that plays a part: shell commands, a stream, shell commands, an exit code.
+type fake struct {
+	before, stream, after string
+	exit                  int
+}
+
+// install writes the program and returns the folder in which it leaves what it was given: argv, env, stdin.
+func (f fake) install(t *testing.T, path string) string {
+	t.Helper()
+	seen := t.TempDir()
+	put(t, filepath.Join(seen, "stream"), f.stream, 0o600)
+	put(t, path, fmt.Sprintf(`#!/bin/sh
+seen='%s'
+printf '%%s\n' "$@" >"$seen/argv"
+env >"$seen/env"
+cat >"$seen/stdin"
+%s
+cat "$seen/stream"
+%s
+exit %d
+`, seen, f.before, f.after, f.exit), 0o700)
+	return seen
+}
+
+func put(t *testing.T, path, text string, mode os.FileMode) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func get(t *testing.T, parts ...string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(parts...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// part is what a program does at a behaviour, given the streams it prints then.
+func part(b agentstest.Behaviour, stream func(agentstest.Behaviour) string) fake {
+	const wait = "sleep 300"
+	switch b {
+	case agentstest.NotUTF8:
+		return fake{stream: strings.ReplaceAll(stream(agentstest.Answers), agentstest.Text, "\xff"+agentstest.Text+"\xc3\x28")}
+	case agentstest.Garbage:
+		return fake{stream: "\x00\xff{\"type\": nothing\n[1]\n\"x\"\nnull\n" + strings.Repeat("z", 1<<20)}
+	case agentstest.Silent:
+		return fake{after: wait}
+	case agentstest.Hangs:
+		return fake{stream: stream(agentstest.Answers), after: wait}
+	case agentstest.Works:
+		return fake{before: "sh work.sh"}
+	case agentstest.Crashes:
+		whole := stream(agentstest.Answers)
+		return fake{stream: whole[:len(whole)/2], after: "kill -SEGV $$"}
+	case agentstest.Exits:
+		return fake{before: `echo "no luck with $SUITE_API_KEY" >&2`, exit: 3}
+	case agentstest.Spends:
+		return fake{stream: stream(b), after: wait}
+	case agentstest.RateLimited, agentstest.Unauthorized, agentstest.Overflow:
+		return fake{stream: stream(b), exit: 1}
+	}
+	return fake{stream: stream(b)}
+}
+
+var anyReset = regexp.MustCompile(`"(resetsAt|resets_at)":\d+`)
+
+// recorded is a stream from testdata, with limits that end in an hour.
+func recorded(t *testing.T, cli, name string) string {
+	t.Helper()
+	return anyReset.ReplaceAllString(get(t, "testdata", cli, name+".jsonl"), `"$1":`+strconv.FormatInt(time.Now().Add(time.Hour).Unix(), 10))
+}
+
+// replay is an adapter with a program that prints what the real one printed.
+func replay(cli string) agentstest.Subject {
+	return agentstest.Subject{Parallel: true, Stage: func(t *testing.T, b agentstest.Behaviour) agentstest.Stage {
+		bin, home, dir := t.TempDir(), t.TempDir(), workplace(t)
+		f := part(b, func(b agentstest.Behaviour) string { return recorded(t, cli, string(b)) })
+		if _, err := os.Stat(filepath.Join("testdata", cli, string(b)+".record.jsonl")); err == nil {
+			f.before = leaveRecord(t, home, recorded(t, cli, string(b)+".record"), f.stream)
+		}
+		seen := f.install(t, filepath.Join(bin, cli))
+		a, err := agents.New(cli, agents.Options{
+			Environ: []string{"PATH=" + bin + ":/usr/bin:/bin", "HOME=" + home, "UNRELATED=1"}, Grace: 300 * time.Millisecond,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return agentstest.Stage{
+			Agent: a, Dir: dir,
+			Heard:   func() (string, bool) { return get(t, seen, "stdin"), true },
+			Resumed: func(session string) bool { return strings.Contains(get(t, seen, "argv"), session) },
+		}
+	}}
+}
+
+// leaveRecord is the shell command by which a program writes codex's record of the stream's session.
+func leaveRecord(t *testing.T, home, record, stream string) string {
+	t.Helper()
+	id := regexp.MustCompile(`"thread_id":"([^"]+)"`).FindStringSubmatch(stream)
+	file := filepath.Join(t.TempDir(), "record")
+	put(t, file, record, 0o600)
+	dir := filepath.Join(home, ".codex/sessions/2026/01/01")
+	return fmt.Sprintf("mkdir -p '%s' && cp '%s' '%s/rollout-2026-01-01T00-00-00-%s.jsonl'", dir, file, dir, id[1])
+}
+
+func TestRecordedClaude(t *testing.T) { agentstest.Run(t, replay(agents.Claude)) }
+
+func TestRecordedCodex(t *testing.T) {
+	s := replay(agents.Codex)
+	s.Untold = []string{"cost"}
+	agentstest.Run(t, s)
+}
+
+func TestRecordedOpenCode(t *testing.T) {
+	s := replay(agents.OpenCode)
+	s.Skip = map[agentstest.Behaviour]string{agentstest.RateLimited: "opencode waits for the limit to end and says nothing"}
+	agentstest.Run(t, s)
+}
+
+func TestCommandWithEvents(t *testing.T) {
+	streams := map[agentstest.Behaviour]string{
+		agentstest.Answers: `{"type": "session", "session": "s-1"}
+{"type": "tool", "tool": "shell", "input": {"command": "make"}}
+{"type": "usage", "usage": {"input_tokens": 1000, "output_tokens": 20, "cached_tokens": 3, "cost_usd": 0.5}}
+{"type": "text", "text": "` + agentstest.Text + `"}
+{"type": "result", "stop": "end"}
+`,
+		agentstest.AnswersJSON:  `{"type": "result", "text": "here it is", "answer": ` + agentstest.JSON + "}\n",
+		agentstest.Empty:        `{"type": "result", "text": ""}` + "\n",
+		agentstest.Refused:      `{"type": "notice", "text": "may not"}` + "\n" + `{"type": "text", "text": "` + agentstest.Text + `"}` + "\n",
+		agentstest.RateLimited:  `{"type": "error", "code": "rate_limited", "text": "slow down", "resume_at": "` + time.Now().Add(time.Hour).Format(time.RFC3339) + `"}` + "\n",
+		agentstest.Unauthorized: `{"type": "error", "code": "agent_auth", "text": "bad key"}` + "\n",
+		agentstest.Overflow:     `{"type": "error", "code": "context_overflow", "text": "too long"}` + "\n",
+		agentstest.Spends:       `{"type": "usage", "usage": {"input_tokens": 5000}}` + "\n",
+	}
+	s := command("events", func(b agentstest.Behaviour) string { return streams[b] })
+	s.Skip = map[agentstest.Behaviour]string{agentstest.Garbage: "lines that are no events mean nothing"}
+	agentstest.Run(t, s)
+}
+
+func TestCommandWithText(t *testing.T) {
+	streams := map[agentstest.Behaviour]string{
+		agentstest.Answers: agentstest.Text + "\n", agentstest.AnswersJSON: agentstest.JSON, agentstest.Refused: agentstest.Text,
+	}
+	s := command("text", func(b agentstest.Behaviour) string { return streams[b] })
+	s.Untold = []string{"usage", "session", "cost", "tools"}
+	s.Skip = map[agentstest.Behaviour]string{}
+	for _, b := range []agentstest.Behaviour{agentstest.Garbage, agentstest.Hangs, agentstest.RateLimited, agentstest.Unauthorized, agentstest.Overflow, agentstest.Spends} {
+		s.Skip[b] = "a program that prints text has only its exit code to tell that by"
+	}
+	agentstest.Run(t, s)
+}
+
+// command is a configured program that prints the streams.
+func command(output string, stream func(agentstest.Behaviour) string) agentstest.Subject {
+	return agentstest.Subject{Parallel: true, Stage: func(t *testing.T, b agentstest.Behaviour) agentstest.Stage {
+		root := t.TempDir()
+		seen := part(b, stream).install(t, filepath.Join(root, "agent.sh"))
+		a, err := agents.New("mine", agents.Options{
+			Environ: []string{"PATH=/usr/bin:/bin", "UNRELATED=1"}, Root: root, Grace: 300 * time.Millisecond,
+			Commands: map[string]agents.Command{"mine": {Argv: []string{"./agent.sh", "a b", "$HOME"}, Env: map[string]string{"MINE": "x y"}, Output: output}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return agentstest.Stage{Agent: a, Dir: workplace(t), Heard: func() (string, bool) { return get(t, seen, "stdin"), true }}
+	}}
+}
+
+func TestRehearsal(t *testing.T) {
+	calls := map[agentstest.Behaviour]string{
+		agentstest.Answers:      "{run: [cat suite.env; echo $SUITE_API_KEY >&2], answer: '" + agentstest.Text + "'}",
+		agentstest.AnswersJSON:  "{answer: {decision: accept, score: 7}}",
+		agentstest.NotUTF8:      "{answer: '" + agentstest.Text + "'}",
+		agentstest.Empty:        "{answer: ''}",
+		agentstest.Refused:      "{answer: '" + agentstest.Text + "'}",
+		agentstest.Silent:       "{sleep: 5m}",
+		agentstest.Works:        "{run: [sh work.sh]}",
+		agentstest.Exits:        "{run: ['echo no luck with $SUITE_API_KEY >&2; exit 3']}",
+		agentstest.RateLimited:  "{fail: {code: rate_limited, resume_at: " + time.Now().Add(time.Hour).Format(time.RFC3339) + "}}",
+		agentstest.Unauthorized: "{fail: {code: agent_auth}}",
+		agentstest.Overflow:     "{fail: {code: context_overflow}}",
+	}
+	s := agentstest.Subject{Parallel: true, Untold: []string{"usage", "session", "cost"}, Skip: map[agentstest.Behaviour]string{}}
+	for _, b := range []agentstest.Behaviour{agentstest.Garbage, agentstest.Hangs, agentstest.Crashes, agentstest.Spends} {
+		s.Skip[b] = "a script has no word for it"
+	}
+	s.Stage = func(t *testing.T, b agentstest.Behaviour) agentstest.Stage {
+		file := filepath.Join(t.TempDir(), "rehearsal.yaml")
+		call := calls[b]
+		put(t, file, "roles: {implement: ["+call+"], evaluate: ["+call+"], research: ["+call+"], judge: ["+call+"]}", 0o600)
+		a, err := agents.New(agents.Rehearsal, agents.Options{Script: file, Environ: []string{"PATH=/usr/bin:/bin"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return agentstest.Stage{Agent: a, Dir: workplace(t)}
+	}
+	agentstest.Run(t, s)
+}

@@ -1,0 +1,245 @@
+package agents
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// claude is Claude Code in print mode, version 2.1 and newer.
+//
+//	none  no tools at all
+//	read  Read, Glob, Grep; what needs asking is refused, which is all outside of the working directory
+//	edit  also Edit, Write, Bash; edits inside the working directory are accepted, others refused;
+//	      the shell is not confined to it
+//	full  everything, without asking
+//
+// MCP servers are off, and so are its own expansions of the prompt: "@path" would hand over any file that
+// whoever wrote the prompt names, and a first "/" would be a command.
+type claude struct{ o Options }
+
+func newClaude(o Options) *cli { return &cli{o: o, begin: claude{o}.begin} }
+
+func claudePermission(p trellis.Permission) []string {
+	switch p {
+	case trellis.PermitRead:
+		return []string{"--tools", "Read,Glob,Grep"}
+	case trellis.PermitEdit:
+		return []string{"--tools", "Read,Glob,Grep,Edit,Write,NotebookEdit,Bash,Task,TaskOutput,TaskStop,TodoWrite",
+			"--permission-mode", "acceptEdits", "--allowedTools", "Bash"}
+	case trellis.PermitFull:
+		return []string{"--dangerously-skip-permissions"}
+	}
+	return []string{"--tools", ""}
+}
+
+var (
+	claudeEnv = []string{"ANTHROPIC_*", "CLAUDE_*", "AWS_*", "GOOGLE_*", "CLOUD_ML_REGION", "VERTEX_*", "XDG_*",
+		"DISABLE_*", "API_TIMEOUT_MS", "BASH_*", "MAX_THINKING_TOKENS"}
+	// Ten retries, which are its own default, also of a refused key, take three minutes.
+	claudeDefaults = []string{"CLAUDE_CODE_MAX_RETRIES=2", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1"}
+	claudeFixed    = []string{"CLAUDE_CODE_DISABLE_ATTACHMENTS=1"}
+)
+
+func (c claude) begin(r Request) (*start, error) {
+	path, err := c.o.find(Claude)
+	if err != nil {
+		return nil, fail(trellis.AgentMissing, "%s", err)
+	}
+	argv := []string{path, "-p", "--output-format", "stream-json", "--verbose", "--strict-mcp-config", "--disable-slash-commands"}
+	argv = append(argv, claudePermission(r.Permission)...)
+	if r.Model != "" {
+		argv = append(argv, "--model", r.Model)
+	}
+	if r.Session != "" {
+		argv = append(argv, "--resume", r.Session)
+	}
+	if r.Schema != nil {
+		argv = append(argv, "--json-schema", string(r.Schema))
+	}
+	if r.Limits.CostUSD > 0 {
+		argv = append(argv, "--max-budget-usd", strconv.FormatFloat(r.Limits.CostUSD, 'f', -1, 64))
+	}
+	if r.System != "" {
+		file := filepath.Join(r.RunDir, "system.md")
+		if err := os.WriteFile(file, []byte(r.System), 0o600); err != nil {
+			return nil, fmt.Errorf("writing the system prompt: %w", err)
+		}
+		argv = append(argv, "--append-system-prompt-file", file)
+	}
+	fixed := claudeFixed
+	if r.Permission == trellis.PermitFull && os.Geteuid() == 0 {
+		fixed = append([]string{"IS_SANDBOX=1"}, fixed...)
+	}
+	return &start{
+		argv: argv, env: c.o.environ(claudeEnv, claudeDefaults, fixed, r),
+		stdin: claudePrompt(r.Prompt), reader: &claudeStream{spent: map[string]trellis.Usage{}},
+	}, nil
+}
+
+// claudePrompt keeps a prompt that begins with a slash from being a command of the program.
+func claudePrompt(prompt string) string {
+	prompt = strings.ToValidUTF8(prompt, "\uFFFD")
+	if strings.HasPrefix(strings.TrimSpace(prompt), "/") {
+		return "The request:\n\n" + prompt
+	}
+	return prompt
+}
+
+// claudeStream reads --output-format stream-json.
+type claudeStream struct {
+	spent map[string]trellis.Usage // by message: several events of one message repeat its usage
+	kind  string                   // the program's word for what went wrong
+	reset time.Time                // when the rate limit that it met ends
+}
+
+type claudeEvent struct {
+	Type, Subtype string
+	SessionID     string `json:"session_id"`
+	Parent        string `json:"parent_tool_use_id"` // not empty in what subagents do
+	Error         string
+	Message       struct {
+		ID      string
+		Content json.RawMessage
+		Usage   claudeUsage
+	}
+	Attempt     int
+	MaxRetries  int     `json:"max_retries"`
+	RetryDelay  float64 `json:"retry_delay_ms"`
+	ErrorStatus int     `json:"error_status"`
+	Limit       struct {
+		Status   string
+		ResetsAt int64 `json:"resetsAt"`
+	} `json:"rate_limit_info"`
+
+	IsError    bool            `json:"is_error"`
+	APIStatus  int             `json:"api_error_status"`
+	Result     string          `json:"result"`
+	Structured json.RawMessage `json:"structured_output"`
+	StopReason string          `json:"stop_reason"`
+	Terminal   string          `json:"terminal_reason"`
+	Cost       *float64        `json:"total_cost_usd"`
+	Usage      claudeUsage
+	Denials    []struct {
+		Tool  string          `json:"tool_name"`
+		Input json.RawMessage `json:"tool_input"`
+	} `json:"permission_denials"`
+}
+
+type claudeUsage struct {
+	Input   int64 `json:"input_tokens"`
+	Output  int64 `json:"output_tokens"`
+	Read    int64 `json:"cache_read_input_tokens"`
+	Created int64 `json:"cache_creation_input_tokens"`
+}
+
+func (u claudeUsage) usage() trellis.Usage {
+	return trellis.Usage{InputTokens: u.Input + u.Created, OutputTokens: u.Output, CachedTokens: u.Read}
+}
+
+func (c *claudeStream) line(line string, t *tally) bool {
+	var e claudeEvent
+	if !decode(line, &e) || e.Type == "" {
+		return false
+	}
+	if e.Type == "system" && e.Subtype == "api_retry" {
+		c.retry(e, t)
+		return true
+	}
+	t.waiting = nil
+	t.session(e.SessionID)
+	switch e.Type {
+	case "assistant":
+		c.said(e, t)
+	case "rate_limit_event":
+		if e.Limit.Status == "rejected" && e.Limit.ResetsAt > 0 {
+			c.reset = time.Unix(e.Limit.ResetsAt, 0)
+		}
+	case "result":
+		c.result(e, t)
+	}
+	return true
+}
+
+func (c *claudeStream) retry(e claudeEvent, t *tally) {
+	delay := time.Duration(e.RetryDelay) * time.Millisecond
+	detail := fmt.Sprintf("the provider answered %d (%s), try %d of %d", e.ErrorStatus, e.Error, e.Attempt, e.MaxRetries)
+	t.notice(detail)
+	t.waiting = byStatus(e.ErrorStatus, time.Now().Add(delay), detail)
+}
+
+func (c *claudeStream) said(e claudeEvent, t *tally) {
+	if e.Error != "" {
+		c.kind = e.Error
+		return
+	}
+	var blocks []struct {
+		Type, Text, Name string
+		Input            json.RawMessage
+	}
+	json.Unmarshal(e.Message.Content, &blocks) //nolint:errcheck // content that is no list says nothing
+	for _, b := range blocks {
+		switch {
+		case b.Type == "tool_use":
+			t.tool(b.Name, b.Input)
+		case b.Type == "text" && e.Parent == "":
+			t.text(b.Text)
+		}
+	}
+	if u := e.Message.Usage.usage(); e.Message.ID != "" && u != c.spent[e.Message.ID] {
+		c.spent[e.Message.ID] = u
+		var sum trellis.Usage
+		for _, u := range c.spent {
+			sum = sum.Add(u)
+		}
+		t.usage(sum)
+	}
+}
+
+func (c *claudeStream) result(e claudeEvent, t *tally) {
+	for _, d := range e.Denials {
+		t.notice("refused: " + d.Tool + " " + brief(d.Input))
+	}
+	if len(e.Structured) > 0 && string(e.Structured) != "null" {
+		t.result.Answer = e.Structured
+	}
+	if e.IsError || e.Subtype != "success" {
+		t.failure = c.failed(e)
+	} else {
+		t.result.Text = e.Result
+	}
+	u := e.Usage.usage()
+	u.CostUSD = e.Cost
+	t.usage(u)
+	t.finished(strings.TrimSpace(e.Subtype + " " + e.StopReason))
+}
+
+func (c *claudeStream) failed(e claudeEvent) *flow.Failure {
+	detail := e.Result
+	if detail == "" {
+		detail = e.Subtype + " " + e.Terminal
+	}
+	switch {
+	case e.Subtype == "error_max_budget_usd":
+		return fail(trellis.BudgetCost, "%s", detail)
+	case e.Terminal == "prompt_too_long":
+		return fail(trellis.ContextOverflow, "%s", detail)
+	case c.kind == "rate_limit":
+		return limited(c.reset, detail)
+	case c.kind == "authentication_failed":
+		return fail(trellis.AgentAuth, "%s", detail)
+	}
+	if f := byStatus(e.APIStatus, c.reset, detail); f != nil {
+		return f
+	}
+	return fail(trellis.AgentExit, "%s", detail)
+}
+
+func (c *claudeStream) end(t *tally, _ ending) *flow.Failure { return nil }

@@ -1,0 +1,232 @@
+package agents
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// codex is Codex CLI's exec command, version 0.169 and newer. Its sandbox is the system's own.
+//
+//	none  no shell, no subagents; the sandbox of read
+//	read  the shell in a sandbox that writes nothing; it may read files outside of the directory
+//	edit  writes inside of the working directory and the temporary ones; no network, no commit
+//	full  no sandbox
+type codex struct{ o Options }
+
+func newCodex(o Options) *cli { return &cli{o: o, begin: codex{o}.begin} }
+
+func codexPermission(p trellis.Permission) []string {
+	switch p {
+	case trellis.PermitRead:
+		return []string{"-s", "read-only"}
+	case trellis.PermitEdit:
+		return []string{"-s", "workspace-write"}
+	case trellis.PermitFull:
+		return []string{"--dangerously-bypass-approvals-and-sandbox"}
+	}
+	return []string{"-s", "read-only", "-c", "features.shell_tool=false", "-c", "features.unified_exec=false",
+		"-c", "features.multi_agent=false", "-c", "features.goals=false", "-c", "features.view_image=false", "-c", `web_search="disabled"`}
+}
+
+// codexSandbox tells the model what would otherwise cost it a few tries.
+const codexSandbox = "The sandbox lets nothing through to the network, sockets of the own machine included, and git can't commit."
+
+var (
+	codexEnv   = []string{"OPENAI_*", "CODEX_*", "AZURE_*", "AWS_*", "XDG_*"}
+	codexNames = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?m)^\s*env_key\s*=\s*["']([A-Za-z_]\w*)["']`)
+	})
+)
+
+func (c codex) begin(r Request) (*start, error) {
+	path, err := c.o.find(Codex)
+	if err != nil {
+		return nil, fail(trellis.AgentMissing, "%s", err)
+	}
+	argv := []string{nativeCodex(path), "exec", "--json", "-C", r.Dir, "--skip-git-repo-check",
+		"-c", `approval_policy="never"`, "-c", "check_for_update_on_startup=false", "-c", "analytics.enabled=false",
+		"-c", "features.plugins=false", "-c", "features.unbounded_connection_retries=false"}
+	argv = append(argv, codexPermission(r.Permission)...)
+	if r.Permission == trellis.PermitEdit {
+		r.System = strings.TrimSpace(r.System + "\n\n" + codexSandbox)
+	}
+	if r.System != "" {
+		argv = append(argv, "-c", "developer_instructions="+string(quoted(r.System)))
+	}
+	if r.Model != "" {
+		argv = append(argv, "-m", r.Model)
+	}
+	if r.Schema != nil {
+		file := filepath.Join(r.RunDir, "schema.json")
+		if err := os.WriteFile(file, r.Schema, 0o600); err != nil {
+			return nil, fmt.Errorf("writing the schema: %w", err)
+		}
+		argv = append(argv, "--output-schema", file)
+	}
+	if r.Session != "" {
+		argv = append(argv, "resume", r.Session)
+	}
+	home := c.o.home("CODEX_HOME", ".codex")
+	allow := append(codexEnv[:len(codexEnv):len(codexEnv)], namesIn(filepath.Join(home, "config.toml"), codexNames())...)
+	return &start{
+		argv: append(argv, "-"), env: c.o.environ(allow, nil, nil, r),
+		stdin: strings.ToValidUTF8(r.Prompt, "\uFFFD"), reader: newCodexStream(home, r),
+	}, nil
+}
+
+// nativeCodex is the program that npm's wrapper starts: it begins sooner, and a signal reaches it.
+func nativeCodex(path string) string {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil || filepath.Ext(real) != ".js" {
+		return path
+	}
+	pkg := filepath.Dir(filepath.Dir(real)) // @openai/codex
+	for _, below := range []string{"..", "node_modules/@openai", "."} {
+		for _, pattern := range []string{"codex-*/vendor/*/bin/codex", "vendor/*/bin/codex", "vendor/*/codex/codex"} {
+			if found, _ := filepath.Glob(filepath.Join(pkg, below, pattern)); len(found) == 1 {
+				return found[0]
+			}
+		}
+	}
+	return path
+}
+
+// codexStream reads exec --json.
+type codexStream struct {
+	schema  bool
+	thread  thread
+	message string // why the turn failed
+}
+
+type codexEvent struct {
+	Type   string
+	Thread string `json:"thread_id"`
+	Item   struct {
+		Type, Text, Command, Message, Tool, Query string
+	}
+	Message string
+	Error   struct{ Message string }
+	Usage   *codexUsage
+}
+
+type codexUsage struct {
+	Input  int64 `json:"input_tokens"` // cached ones included
+	Cached int64 `json:"cached_input_tokens"`
+	Output int64 `json:"output_tokens"`
+}
+
+func (u codexUsage) minus(v codexUsage) trellis.Usage {
+	in, cached := u.Input-v.Input, u.Cached-v.Cached
+	return trellis.Usage{InputTokens: max(in-cached, 0), CachedTokens: max(cached, 0), OutputTokens: max(u.Output-v.Output, 0)}
+}
+
+func newCodexStream(home string, r Request) *codexStream {
+	return &codexStream{schema: r.Schema != nil, thread: openThread(home, r.Session)}
+}
+
+func (c *codexStream) line(line string, t *tally) bool {
+	var e codexEvent
+	if !decode(line, &e) || e.Type == "" {
+		return false
+	}
+	if e.Type != "error" {
+		t.waiting = nil
+	}
+	if u, news := c.thread.look(); news {
+		t.usage(u)
+	}
+	switch e.Type {
+	case "thread.started":
+		c.thread.id = e.Thread
+		t.session(e.Thread)
+	case "item.started", "item.completed":
+		c.item(e, t)
+	case "error":
+		t.notice(e.Message)
+		t.waiting = c.refused(e.Message)
+	case "turn.failed":
+		c.message = e.Error.Message
+		t.failure = c.failed()
+		t.finished("failed")
+	case "turn.completed":
+		if e.Usage != nil {
+			t.usage(e.Usage.minus(c.thread.before))
+		}
+		t.finished("completed")
+	}
+	return true
+}
+
+func (c *codexStream) item(e codexEvent, t *tally) {
+	begins := e.Type == "item.started"
+	switch i := e.Item; i.Type {
+	case "agent_message":
+		if !begins {
+			t.text(i.Text)
+		}
+	case "error":
+		t.notice(i.Message)
+	case "command_execution":
+		if begins {
+			t.tool("shell", quoted(i.Command))
+		}
+	case "collab_tool_call", "mcp_tool_call", "web_search":
+		if begins {
+			t.tool(i.Type, quoted(i.Tool+i.Query))
+		}
+	case "file_change", "patch":
+		if !begins {
+			t.tool(i.Type, nil)
+		}
+	}
+}
+
+// failed is why the turn failed: what the record says of it, else what the message shows, else just that.
+func (c *codexStream) failed() *flow.Failure {
+	if f := c.thread.failure(c.message); f != nil {
+		return f
+	}
+	if f := c.refused(c.message); f != nil {
+		return f
+	}
+	return fail(trellis.AgentExit, "%s", c.message)
+}
+
+// codexStatus is how codex tells the provider's status, before it tries again too.
+var codexStatus = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:Reconnecting\.\.\. \d+/\d+ \()?(?:unexpected status|exceeded retry limit, last status:) (\d{3})\b`)
+})
+
+func (c *codexStream) refused(message string) *flow.Failure {
+	if strings.HasPrefix(message, "Missing environment variable") {
+		return fail(trellis.AgentAuth, "%s", message)
+	}
+	if m := codexStatus().FindStringSubmatch(message); m != nil {
+		status, _ := strconv.Atoi(m[1])
+		return byStatus(status, c.thread.resets(), message)
+	}
+	return nil
+}
+
+func (c *codexStream) end(t *tally, e ending) *flow.Failure {
+	if c.schema && json.Valid([]byte(t.result.Text)) {
+		t.result.Answer = json.RawMessage(t.result.Text)
+	}
+	c.thread.look()
+	if t.failure != nil && c.message != "" {
+		t.failure = c.failed() // by now the record is complete
+	}
+	if strings.Contains(e.stderr, `"input_error_code":"input_too_large"`) {
+		return fail(trellis.ContextOverflow, "%s", lastLines(e.stderr))
+	}
+	return nil
+}

@@ -1,0 +1,201 @@
+package agents
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// SignIn says whether a program has an account or key to work with.
+type SignIn string
+
+const (
+	SignedIn    SignIn = "yes"
+	NotSignedIn SignIn = "no"
+	SignUnknown SignIn = "unknown" // it may work without, or knows more than we do
+)
+
+// Found is an agent program of this machine.
+type Found struct {
+	Name    string `json:"name"`
+	Path    string `json:"path"`              // "" when it is not installed
+	Version string `json:"version,omitempty"` // "" when it did not say within 10 s
+	SignIn  SignIn `json:"sign_in"`
+}
+
+// programs are the built-in agents that need a program, in the order of preference.
+var programs = []string{Claude, Codex, OpenCode}
+
+// Detect looks for all built-in agents at once, and asks each for its version.
+func Detect(ctx context.Context, o Options) []Found {
+	list := make([]Found, len(programs))
+	var all sync.WaitGroup
+	for i, name := range programs {
+		list[i] = Found{Name: name, SignIn: NotSignedIn}
+		path, err := o.find(name)
+		if err != nil {
+			continue
+		}
+		all.Go(func() {
+			list[i] = Found{name, path, o.version(ctx, path), o.signIn(ctx, name, path)}
+		})
+	}
+	all.Wait()
+	return list
+}
+
+// Default is the first built-in agent that is installed and signed in; when none is for certain, one that
+// may be. No agent at all is a *flow.Failure agent_missing, or agent_auth.
+func Default(ctx context.Context, o Options) (string, error) {
+	possible, refused := "", ""
+	for _, name := range programs {
+		path, err := o.find(name)
+		if err != nil {
+			continue
+		}
+		switch o.signIn(ctx, name, path) {
+		case SignedIn:
+			return name, nil
+		case SignUnknown:
+			possible += name + " "
+		default:
+			refused += name + " "
+		}
+	}
+	if possible != "" {
+		return strings.Fields(possible)[0], nil
+	}
+	if refused != "" {
+		return "", fail(trellis.AgentAuth, "not signed in: %s", strings.TrimSpace(refused))
+	}
+	return "", fail(trellis.AgentMissing, "none of %s is on PATH", strings.Join(programs, ", "))
+}
+
+// Check tells whether an agent can be used, as far as that can be told without a model: a *flow.Failure
+// agent_missing or agent_auth when not, ErrUnknown when there is none of that name. It starts a program
+// only when the usual files and variables do not tell about a sign-in.
+func Check(ctx context.Context, name string, o Options) error {
+	if _, err := New(name, o); err != nil {
+		return err
+	}
+	program := name
+	own, custom := o.Commands[name]
+	switch {
+	case custom:
+		program = own.Argv[0]
+	case name == Rehearsal:
+		_, err := readScript(o.script())
+		return err
+	}
+	path, err := o.find(program)
+	if err != nil {
+		return fail(trellis.AgentMissing, "%s: %s", name, err)
+	}
+	if !custom && o.signIn(ctx, name, path) == NotSignedIn {
+		return fail(trellis.AgentAuth, "%s is not signed in", name)
+	}
+	return nil
+}
+
+var versionRule = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\d+\.\d+\.\d+\S*`) })
+
+func (o Options) version(ctx context.Context, path string) string {
+	_, out := o.askProgram(ctx, path, "--version")
+	return versionRule().FindString(out)
+}
+
+// askProgram runs one of a program's own quick commands; ok is whether it exited 0.
+func (o Options) askProgram(ctx context.Context, path string, args ...string) (ok bool, out string) {
+	kept := proc.NewCapped(64 << 10)
+	exit, err := proc.Run(ctx, proc.Command{
+		Argv: append([]string{nativeCodex(path)}, args...),
+		Env:  o.environ(slices.Concat(claudeEnv, openCodeEnv, codexEnv), slices.Concat(claudeDefaults, openCodeDefaults), nil, Request{}),
+		Dir:  o.Root, Stdout: kept, Stderr: io.Discard, Wall: 10 * time.Second, Grace: time.Second,
+	})
+	return err == nil && exit.Code == 0, kept.String()
+}
+
+func (o Options) signIn(ctx context.Context, name, path string) SignIn {
+	switch name {
+	case Claude:
+		return o.claudeSignIn(ctx, path)
+	case Codex:
+		return o.codexSignIn(ctx, path)
+	}
+	return o.openCodeSignIn()
+}
+
+func (o Options) anySet(names ...string) bool {
+	return slices.ContainsFunc(names, func(n string) bool { return lookup(o.Environ, n) != "" })
+}
+
+func (o Options) claudeSignIn(ctx context.Context, path string) SignIn {
+	if o.anySet("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY") ||
+		exists(filepath.Join(o.home("CLAUDE_CONFIG_DIR", ".claude"), ".credentials.json")) {
+		return SignedIn
+	}
+	var status struct{ LoggedIn *bool }
+	_, out := o.askProgram(ctx, path, "auth", "status")
+	if json.Unmarshal([]byte(out), &status) != nil || status.LoggedIn == nil {
+		return SignUnknown
+	}
+	return signIn(*status.LoggedIn)
+}
+
+var codexProvider = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^\s*model_provider\s*=\s*["'](.+)["']`) })
+
+// codexSignIn believes that a provider of the user's own is set up.
+func (o Options) codexSignIn(ctx context.Context, path string) SignIn {
+	home := o.home("CODEX_HOME", ".codex")
+	if o.anySet("CODEX_API_KEY") || exists(filepath.Join(home, "auth.json")) {
+		return SignedIn
+	}
+	if provider := namesIn(filepath.Join(home, "config.toml"), codexProvider()); len(provider) > 0 && provider[0] != "openai" {
+		return SignedIn
+	}
+	ok, _ := o.askProgram(ctx, path, "login", "status")
+	return signIn(ok)
+}
+
+var providerKey = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"provider"\s*(:)`) })
+
+// openCodeSignIn never says no: it also has models that need no account.
+func (o Options) openCodeSignIn() SignIn {
+	var accounts map[string]json.RawMessage
+	data, _ := os.ReadFile(filepath.Join(o.home("XDG_DATA_HOME", ".local", "share"), "opencode", "auth.json"))
+	if json.Unmarshal(data, &accounts); len(accounts) > 0 { //nolint:errcheck // no file, no accounts
+		return SignedIn
+	}
+	if o.anySet("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "GEMINI_API_KEY", "GROQ_API_KEY", "MISTRAL_API_KEY", "DEEPSEEK_API_KEY", "XAI_API_KEY") ||
+		strings.Contains(lookup(o.Environ, "OPENCODE_CONFIG_CONTENT"), `"provider"`) {
+		return SignedIn
+	}
+	for _, file := range (openCode{o}).configs() {
+		if len(namesIn(file, providerKey())) > 0 {
+			return SignedIn
+		}
+	}
+	return SignUnknown
+}
+
+func signIn(ok bool) SignIn {
+	if ok {
+		return SignedIn
+	}
+	return NotSignedIn
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

@@ -1,0 +1,229 @@
+package agents
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// openCode is opencode's run command, version 1.18 and newer. Its permissions are those of an agent
+// definition that is written for the run; what is denied there is not even offered to the model, and
+// nothing is asked.
+//
+//	none  everything denied
+//	read  read, glob, grep, list
+//	edit  everything inside of the working directory; no web, no other directory for file tools, no
+//	      subagents (they would not inherit the denials); the shell is not confined to the directory
+//	full  everything
+//
+// It does not report rate limits: it waits in silence, which ends as timeout_idle.
+type openCode struct{ o Options }
+
+func newOpenCode(o Options) *cli { return &cli{o: o, begin: openCode{o}.begin} }
+
+func openCodePermission(p trellis.Permission) string {
+	switch p {
+	case trellis.PermitRead:
+		return `{"*": deny, read: allow, glob: allow, grep: allow, list: allow, external_directory: deny}`
+	case trellis.PermitEdit:
+		return `{"*": allow, external_directory: deny, task: deny, webfetch: deny, websearch: deny, question: deny, doom_loop: deny}`
+	case trellis.PermitFull:
+		return `{"*": allow, question: deny, doom_loop: deny}`
+	}
+	return `{"*": deny}`
+}
+
+var (
+	openCodeEnv = []string{"OPENCODE_*", "XDG_*", "ANTHROPIC_*", "OPENAI_*", "AZURE_*", "AWS_*", "GOOGLE_*", "GEMINI_*", "VERTEX_*",
+		"OPENROUTER_*", "GROQ_*", "MISTRAL_*", "DEEPSEEK_*", "XAI_*", "OLLAMA_*", "LITELLM_*", "npm_config_registry"}
+	// The registry is one that is not there: it would be asked for a plugin to put beside every
+	// config, also into a repository.
+	openCodeDefaults = []string{"OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1", "OPENCODE_DISABLE_MODELS_FETCH=1",
+		"OPENCODE_DISABLE_DEFAULT_PLUGINS=1", "npm_config_registry=http://127.0.0.1:1/"}
+	openCodeNames = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{env:(\w+)\}`) })
+)
+
+// openCodeAgent is the name of the agent definition.
+const openCodeAgent = "trellis"
+
+func (c openCode) begin(r Request) (*start, error) {
+	path, err := c.o.find(OpenCode)
+	if err != nil {
+		return nil, fail(trellis.AgentMissing, "%s", err)
+	}
+	config := filepath.Join(r.RunDir, "opencode")
+	if err := writeOpenCodeAgent(filepath.Join(config, "agents"), r); err != nil {
+		return nil, fmt.Errorf("writing the agent definition: %w", err)
+	}
+	argv := []string{path, "run", "--format", "json", "--title", "trellis " + string(r.Role), "--dir", r.Dir, "--agent", openCodeAgent,
+		"--print-logs", "--log-level", "ERROR"}
+	if r.Model != "" {
+		argv = append(argv, "--model", r.Model)
+	}
+	if r.Session != "" {
+		argv = append(argv, "--session", r.Session)
+	}
+	allow := openCodeEnv
+	for _, file := range c.configs() {
+		allow = append(allow[:len(allow):len(allow)], namesIn(file, openCodeNames())...)
+	}
+	return &start{
+		argv: argv, env: c.o.environ(allow, openCodeDefaults, []string{"OPENCODE_CONFIG_DIR=" + config}, r),
+		stdin: strings.ToValidUTF8(r.Prompt, "\uFFFD"), reader: &openCodeStream{},
+	}, nil
+}
+
+// configs are the config files of the user.
+func (c openCode) configs() []string {
+	dir := filepath.Join(c.o.home("XDG_CONFIG_HOME", ".config"), "opencode")
+	files := []string{filepath.Join(dir, "opencode.json"), filepath.Join(dir, "opencode.jsonc")}
+	if file := lookup(c.o.Environ, "OPENCODE_CONFIG"); file != "" {
+		files = append(files, file)
+	}
+	return files
+}
+
+// writeOpenCodeAgent writes the definition: permissions, and as its system prompt the rules of form.
+func writeOpenCodeAgent(dir string, r Request) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	system := r.System
+	if system == "" {
+		system = "You work on one task without anybody to ask. Do what the user says, then say briefly what you did."
+	}
+	text := fmt.Sprintf("---\ndescription: works on one task\nmode: primary\npermission: %s\n---\n%s\n", openCodePermission(r.Permission), system)
+	return os.WriteFile(filepath.Join(dir, openCodeAgent+".md"), []byte(text), 0o600)
+}
+
+// openCodeStream reads --format json.
+type openCodeStream struct {
+	usage  trellis.Usage
+	cost   float64
+	reason string // of the last step
+	idle   int    // steps in a row that came to nothing
+}
+
+// maxIdleSteps is how often it may ask a model that answers in no known form; it has no limit of its own.
+const maxIdleSteps = 3
+
+type openCodeEvent struct {
+	Type    string
+	Session string `json:"sessionID"`
+	Part    struct {
+		Text   string
+		Tool   string
+		Reason string
+		State  struct {
+			Status string
+			Input  json.RawMessage
+			Error  string
+		}
+		Tokens struct {
+			Input, Output, Reasoning int64
+			Cache                    struct{ Read, Write int64 }
+		}
+		Cost float64
+	}
+	Error struct {
+		Name string
+		Data struct {
+			Message    string
+			StatusCode int
+			Headers    map[string]string `json:"responseHeaders"`
+		}
+	}
+}
+
+func (c *openCodeStream) line(line string, t *tally) bool {
+	var e openCodeEvent
+	if !decode(line, &e) || e.Type == "" {
+		return false
+	}
+	t.session(e.Session)
+	switch e.Type {
+	case "step_start":
+		t.goesOn()
+	case "text":
+		c.idle = 0
+		t.text(e.Part.Text)
+	case "tool_use":
+		c.idle = 0
+		t.tool(e.Part.Tool, e.Part.State.Input)
+		if e.Part.State.Status == "error" {
+			t.notice(e.Part.Tool + ": " + e.Part.State.Error)
+		}
+	case "step_finish":
+		c.step(e, t)
+	case "error":
+		if t.failure == nil {
+			t.failure = openCodeFailure(e)
+		}
+	}
+	return true
+}
+
+func (c *openCodeStream) step(e openCodeEvent, t *tally) {
+	tokens := e.Part.Tokens
+	c.usage.InputTokens += tokens.Input + tokens.Cache.Write
+	c.usage.CachedTokens += tokens.Cache.Read
+	c.usage.OutputTokens += tokens.Output + tokens.Reasoning
+	if c.cost += e.Part.Cost; c.cost > 0 { // no price is known otherwise
+		cost := c.cost
+		c.usage.CostUSD = &cost
+	}
+	t.usage(c.usage)
+	c.reason = e.Part.Reason
+	switch c.reason {
+	case "stop":
+		t.finished(c.reason)
+	case "tool-calls":
+	default:
+		if c.idle++; c.idle >= maxIdleSteps {
+			t.watch.end(fail(trellis.AgentProtocol, "the model's answers are in no known form (%s)", c.reason))
+		}
+	}
+}
+
+func openCodeFailure(e openCodeEvent) *flow.Failure {
+	data := e.Error.Data
+	detail := strings.TrimSpace(e.Error.Name + ": " + data.Message)
+	switch e.Error.Name {
+	case "ContextOverflowError":
+		return fail(trellis.ContextOverflow, "%s", detail)
+	case "ProviderAuthError":
+		return fail(trellis.AgentAuth, "%s", detail)
+	}
+	var until time.Time
+	for name, value := range data.Headers {
+		if seconds, err := strconv.Atoi(value); err == nil && http.CanonicalHeaderKey(name) == "Retry-After" {
+			until = time.Now().Add(time.Duration(seconds) * time.Second)
+		}
+	}
+	if f := byStatus(data.StatusCode, until, detail); f != nil {
+		return f
+	}
+	return fail(trellis.AgentExit, "%s", detail)
+}
+
+// end finds the ends that exit 0 hides: another agent than ours played, or the work was cut short.
+func (c *openCodeStream) end(t *tally, e ending) *flow.Failure {
+	t.result.Stop = c.reason
+	switch {
+	case strings.Contains(e.stderr, `agent "`+openCodeAgent+`" not found`):
+		return fail(trellis.AgentExit, "opencode did not take the agent definition: %s", lastLines(e.stderr))
+	case e.Code == 0 && c.reason != "" && !t.done:
+		return fail(trellis.AgentProtocol, "opencode stopped in the middle of its work (%s); %s", c.reason, e)
+	}
+	return nil
+}

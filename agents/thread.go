@@ -1,0 +1,150 @@
+package agents
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// thread follows what codex writes down about a session while it runs. Its event stream tells usage only
+// at the end, and then of the whole thread; the record tells it after every answer of the model, and what
+// was used before. Where the record can't be read, the end has to do.
+type thread struct {
+	home   string
+	id     string
+	path   string // of the record, once there is one
+	offset int64
+	before codexUsage // what the thread had used when this run began
+	now    codexUsage
+	limits codexLimits
+	// problem is why the last turn failed, in codex's own terms.
+	problem json.RawMessage
+}
+
+type codexLimits struct{ Primary, Secondary codexWindow }
+
+type codexWindow struct {
+	Used   float64 `json:"used_percent"`
+	Resets int64   `json:"resets_at"`
+}
+
+// openThread is the thread of a session that a run goes on with; an empty one begins a session.
+func openThread(home, session string) thread {
+	t := thread{home: home, id: session}
+	t.look()
+	t.before, t.problem = t.now, nil
+	return t
+}
+
+// found looks for the record, which is not there before the first turn.
+func (t *thread) found() bool {
+	if t.path == "" && t.id != "" {
+		paths, _ := filepath.Glob(filepath.Join(t.home, "sessions", "*", "*", "*", "rollout-*-"+filepath.Base(t.id)+".jsonl"))
+		if len(paths) == 1 {
+			t.path = paths[0]
+		}
+	}
+	return t.path != ""
+}
+
+// look reads what is new in the record and reports whether more was used.
+func (t *thread) look() (trellis.Usage, bool) {
+	if !t.found() {
+		return trellis.Usage{}, false
+	}
+	f, err := os.Open(t.path)
+	if err != nil {
+		return trellis.Usage{}, false
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.NewSectionReader(f, t.offset, 1<<40))
+	if err != nil {
+		return trellis.Usage{}, false
+	}
+	whole := bytes.LastIndexByte(data, '\n') + 1
+	t.offset += int64(whole)
+	old := t.now
+	for line := range bytes.Lines(data[:whole]) {
+		t.take(line)
+	}
+	return t.now.minus(t.before), t.now != old
+}
+
+// record is a line of what codex writes down.
+type record struct {
+	Payload struct {
+		Type string
+		Info *struct {
+			Total codexUsage `json:"total_token_usage"`
+		}
+		Limits *codexLimits `json:"rate_limits"`
+		Error  struct {
+			Info json.RawMessage `json:"codex_error_info"` // a word, or an object named by one
+		}
+	}
+}
+
+func (t *thread) take(line []byte) {
+	if !bytes.Contains(line, []byte(`"token_count"`)) && !bytes.Contains(line, []byte(`"codex_error_info"`)) {
+		return
+	}
+	var r record
+	if !decode(string(line), &r) {
+		return
+	}
+	if len(r.Payload.Error.Info) > 0 {
+		t.problem = r.Payload.Error.Info
+	}
+	if r.Payload.Type != "token_count" {
+		return
+	}
+	if r.Payload.Info != nil {
+		t.now = r.Payload.Info.Total
+	}
+	if r.Payload.Limits != nil {
+		t.limits = *r.Payload.Limits
+	}
+}
+
+// failure is what the record says went wrong; nil when it says nothing special.
+func (t *thread) failure(detail string) *flow.Failure {
+	var kind string
+	if json.Unmarshal(t.problem, &kind) != nil {
+		var sent map[string]struct {
+			Status int `json:"http_status_code"`
+		}
+		json.Unmarshal(t.problem, &sent) //nolint:errcheck // another shape says nothing
+		for _, s := range sent {
+			return byStatus(s.Status, t.resets(), detail)
+		}
+	}
+	switch kind {
+	case "context_window_exceeded":
+		return fail(trellis.ContextOverflow, "%s", detail)
+	case "usage_limit_exceeded":
+		return limited(t.resets(), detail)
+	case "unauthorized":
+		return fail(trellis.AgentAuth, "%s", detail)
+	}
+	return nil
+}
+
+// resets is when the limits that are used up are over; zero when that is not known.
+func (t *thread) resets() time.Time {
+	var until int64
+	for _, w := range []codexWindow{t.limits.Primary, t.limits.Secondary} {
+		if w.Used >= 100 {
+			until = max(until, w.Resets)
+		}
+	}
+	if until == 0 {
+		return time.Time{}
+	}
+	return time.Unix(until, 0)
+}
