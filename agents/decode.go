@@ -1,0 +1,48 @@
+package agents
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// Decoder makes the events of a stream.jsonl again that the agent of that name left, or still writes:
+// the function it returns takes the lines one by one. It is for those who look on. A line in which it
+// finds nothing has no events; of a project's own agent it is text.
+func Decoder(name string) func(line string) []Event {
+	var found []Event
+	t := &tally{emit: func(e Event) { found = append(found, e) }, watch: newWatch(Limits{}, time.Hour, func(error) {})}
+	var r reader
+	switch name {
+	case Claude:
+		r = &claudeStream{spent: map[string]trellis.Usage{}}
+	case Codex:
+		r = newCodexStream("", Request{})
+	case OpenCode:
+		r = &openCodeStream{}
+	default:
+		return decodeEvent
+	}
+	return func(line string) []Event {
+		found = nil
+		r.line(line, t)
+		t.watch.stop() // nothing runs that it could end
+		return found
+	}
+}
+
+// decodeEvent reads a line of rehearsal, or of a project's own agent.
+func decodeEvent(line string) []Event {
+	var e struct {
+		Event
+		Input json.RawMessage `json:"input"`
+	}
+	if !decode(line, &e) || e.Kind == "" {
+		return []Event{{Kind: EventText, Text: line}}
+	}
+	if len(e.Input) > 0 && json.Unmarshal(e.Input, &e.Event.Input) != nil { // text, or what a tool was given
+		e.Event.Input = brief(e.Input)
+	}
+	return []Event{e.Event}
+}
