@@ -1,0 +1,158 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// Backup saves all of a checkout, what is staged, what is not, and untracked files, as a commit that ref
+// names, and touches nothing else. It returns the commit, which is HEAD itself when all is committed. What
+// ref named before is in the history of the new commit, so that a backup is never lost to another one.
+// Repositories within the work tree, and submodules that changed, can't be saved and are a *NestedError;
+// ignored files are not saved.
+func (r *Repo) Backup(ctx context.Context, dir, ref, message string) (string, error) {
+	s := &Snapshot{r: r, dir: dir}
+	defer s.Close()
+	err := s.prepare()
+	sha := ""
+	if err == nil {
+		sha, err = s.backup(ctx, ref, message)
+	}
+	if err != nil {
+		return "", fmt.Errorf("saving %s as %s: %w", dir, ref, err)
+	}
+	return sha, nil
+}
+
+// state is what a backup is made of.
+type state struct {
+	head, tree string // HEAD and its tree, "" when unborn
+	staged     string // tree of the index, "" when it has conflicts (what is in them is in the work tree)
+	work       string // tree of the work tree
+	old        string // what the ref names, ""
+}
+
+func (s *Snapshot) backup(ctx context.Context, ref, message string) (string, error) {
+	if err := s.saveable(ctx); err != nil {
+		return "", err
+	}
+	st, err := s.state(ctx, ref)
+	if err != nil {
+		return "", err
+	}
+	if saved, err := s.saved(ctx, st); err != nil || saved {
+		return st.old, err
+	}
+	sha := st.head
+	if st.old != "" || st.tree != st.work || st.differs() {
+		if sha, err = s.keep(ctx, st, message); err != nil {
+			return "", err
+		}
+	}
+	return sha, s.r.move(ctx, ref, sha, st.old)
+}
+
+// saveable is nil when all that changed is kept in this repository, and not in one within the work tree.
+func (s *Snapshot) saveable(ctx context.Context) error {
+	inside, err := s.r.nested(ctx, s.dir, s.env, nil)
+	if err != nil {
+		return err
+	}
+	changed, err := s.r.Status(ctx, s.dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range changed {
+		if e.submodule {
+			inside = append(inside, e.Path)
+		}
+	}
+	if len(inside) > 0 {
+		return &NestedError{inside}
+	}
+	return nil
+}
+
+func (s *Snapshot) state(ctx context.Context, ref string) (st state, err error) {
+	const conflicts = 128
+	if st.staged, err = s.r.line(ctx, call{dir: s.dir, env: s.env, args: []string{"write-tree"}, write: true, fine: []int{conflicts}}); err != nil {
+		return st, err
+	}
+	if st.work, err = s.write(ctx, true); err != nil {
+		return st, err
+	}
+	if st.head, err = s.r.Head(ctx, s.dir); err == nil {
+		st.tree, err = s.r.TreeAt(ctx, st.head)
+	}
+	if err != nil && !errors.Is(err, ErrNoCommit) {
+		return st, err
+	}
+	st.old, err = s.r.verify(ctx, s.dir, ref)
+	if errors.Is(err, ErrNotFound) {
+		err = nil
+	}
+	return st, err
+}
+
+// differs reports whether the index holds something that neither HEAD nor the work tree has.
+func (st state) differs() bool {
+	return st.staged != "" && st.staged != st.tree && st.staged != st.work
+}
+
+// saved reports whether the ref holds all of it already.
+func (s *Snapshot) saved(ctx context.Context, st state) (bool, error) {
+	if st.old == "" || st.differs() {
+		return false, nil
+	}
+	if st.old == st.head {
+		return st.tree == st.work, nil
+	}
+	tree, err := s.r.TreeAt(ctx, st.old)
+	if err != nil || tree != st.work {
+		return false, err
+	}
+	if st.head == "" {
+		return true, nil
+	}
+	return s.r.IsAncestor(ctx, st.head, st.old)
+}
+
+// keep makes the commit: the work tree, on top of HEAD, the index and the backup before.
+func (s *Snapshot) keep(ctx context.Context, st state, message string) (string, error) {
+	parents := []string{st.head}
+	if st.differs() {
+		index, err := s.commit(ctx, st.staged, message+" (index)", st.head)
+		if err != nil {
+			return "", err
+		}
+		parents = append(parents, index)
+	}
+	return s.commit(ctx, st.work, message, append(parents, st.old)...)
+}
+
+// commit makes a commit object by Trellis, whoever the user is.
+func (s *Snapshot) commit(ctx context.Context, tree, message string, parents ...string) (string, error) {
+	args := []string{"commit-tree", "--no-gpg-sign", tree}
+	for _, p := range parents {
+		if p != "" {
+			args = append(args, "-p", p)
+		}
+	}
+	by := []string{"GIT_AUTHOR_NAME=trellis", "GIT_AUTHOR_EMAIL=trellis@localhost", "GIT_COMMITTER_NAME=trellis", "GIT_COMMITTER_EMAIL=trellis@localhost"}
+	return s.r.line(ctx, call{dir: s.dir, args: args, env: by, stdin: strings.NewReader(message + "\n"), write: true})
+}
+
+// move sets a ref, unless it no longer is what it was. old is "" for a ref that is not there.
+func (r *Repo) move(ctx context.Context, ref, sha, old string) error {
+	if sha == old || sha == "" {
+		return nil
+	}
+	own := []string{filepath.Join(r.Common, filepath.FromSlash(ref)+".lock")}
+	return withLocks(ctx, own, func() error {
+		_, _, err := r.git(ctx, call{dir: r.Main, args: []string{"update-ref", "--end-of-options", ref, sha, old}, write: true})
+		return err
+	})
+}

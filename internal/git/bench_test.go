@@ -1,0 +1,102 @@
+package git_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/git"
+)
+
+// filled is a repository with n files in it.
+func filled(b *testing.B, n int) *box {
+	x := newBox(b)
+	for i := range n {
+		x.write(fmt.Sprintf("d%d/f%d.txt", i/50, i), fmt.Sprintf("file %d\n", i))
+	}
+	x.git("add", "-A")
+	x.git("commit", "-qm", "files")
+	return x
+}
+
+func eachSize(b *testing.B, bench func(b *testing.B, x *box)) {
+	for _, n := range []int{10, 1000} {
+		b.Run(fmt.Sprint(n, "files"), func(b *testing.B) { bench(b, filled(b, n)) })
+	}
+}
+
+// What a claim asks: it has to be nothing beside one git process.
+func BenchmarkReads(b *testing.B) {
+	x := newBox(b)
+	for b.Loop() {
+		r := must(git.Open(x.Dir))(b)
+		must(r.CurrentBranch(b.Context(), x.Dir))(b)
+		must(r.Resolve(b.Context(), "main"))(b)
+		must(r.Branch(b.Context(), "feature/x"))(b)
+	}
+}
+
+func BenchmarkOneGitProcess(b *testing.B) {
+	x := newBox(b)
+	for b.Loop() {
+		must(x.Repo.TreeAt(b.Context(), "main"))(b)
+	}
+}
+
+func BenchmarkAddWorktree(b *testing.B) {
+	eachSize(b, func(b *testing.B, x *box) {
+		base, n := x.git("rev-parse", "main"), 0
+		for b.Loop() {
+			n++
+			name := fmt.Sprint("feature/", n)
+			if err := x.Repo.AddWorktree(b.Context(), x.tree(name), name, base, false); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// The same by git alone, to compare.
+func BenchmarkBareWorktreeAdd(b *testing.B) {
+	eachSize(b, func(b *testing.B, x *box) {
+		base, n := x.git("rev-parse", "main"), 0
+		for b.Loop() {
+			n++
+			name := fmt.Sprint("feature/", n)
+			x.git("worktree", "add", "-q", "--no-track", "-b", name, x.tree(name), base)
+		}
+	})
+}
+
+func BenchmarkCommit(b *testing.B) {
+	eachSize(b, func(b *testing.B, x *box) {
+		wt, n := x.add("feature/x"), 0
+		for b.Loop() {
+			n++
+			x.write(filepath.Join(wt, "new.txt"), fmt.Sprint(n))
+			must(x.Repo.Commit(b.Context(), wt, git.CommitOptions{Message: "m", Exclude: []string{".trellis/tasks"}, Branch: "feature/x"}))(b)
+		}
+	})
+}
+
+func BenchmarkBareCommit(b *testing.B) {
+	eachSize(b, func(b *testing.B, x *box) {
+		wt, n := x.add("feature/x"), 0
+		for b.Loop() {
+			n++
+			x.write(filepath.Join(wt, "new.txt"), fmt.Sprint(n))
+			x.gitIn(wt, "add", "-A")
+			x.gitIn(wt, "commit", "-qm", "m")
+		}
+	})
+}
+
+func BenchmarkTreeOf(b *testing.B) {
+	eachSize(b, func(b *testing.B, x *box) {
+		wt := x.add("feature/x")
+		x.write(filepath.Join(wt, "new.txt"), "new")
+		for b.Loop() {
+			must(x.Repo.TreeOf(b.Context(), wt))(b)
+		}
+	})
+}

@@ -1,0 +1,195 @@
+package git
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/proc"
+)
+
+const (
+	quick   = 2 * time.Minute  // limit of a command that reads
+	patient = 15 * time.Minute // limit of one that writes files or runs hooks
+
+	maxOutput = 256 << 20 // bytes of lists and single files
+	maxStderr = 64 << 10
+)
+
+// Error is a git command that failed, with all that git said about it.
+type Error struct {
+	Args   []string // without options that every call has
+	Dir    string
+	Code   int    // exit code; 124 when it took too long
+	Stderr string // whole
+}
+
+func (e *Error) Error() string {
+	said := strings.TrimSpace(e.Stderr)
+	switch {
+	case e.Code == proc.CodeTimeout:
+		said = strings.TrimSpace("it took too long\n" + said)
+	case said == "":
+		said = fmt.Sprintf("exit code %d", e.Code)
+	}
+	const shown = 12 // arguments; a list of paths can be long
+	args := e.Args
+	if len(args) > shown {
+		args = append(slices.Clone(args[:shown]), "…")
+	}
+	return "git " + strings.Join(args, " ") + ": " + said
+}
+
+// allowed are the variables that git, and what it starts, may see: those that programs need, identity and
+// sign-in, and none that says which repository is meant.
+var allowed = []string{
+	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TERM", "TZ", "LANG", "LANGUAGE", "LC_*", "XDG_*",
+	"EMAIL", "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL",
+	"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_EXEC_PATH",
+	"SSH_AUTH_SOCK", "SSH_AGENT_PID", "GIT_SSH", "GIT_SSH_COMMAND", "GNUPGHOME", "GPG_TTY",
+	"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
+	proc.MarkerVar,
+}
+
+// always are the options of every call: no file-system monitor that an agent could have configured, and
+// no housekeeping that would be killed half-way.
+var always = []string{"-c", "core.fsmonitor=false", "-c", "gc.auto=0", "-c", "maintenance.auto=false"}
+
+// durably are the options of calls whose effect must survive a power cut once they have returned.
+var durably = []string{"-c", "core.fsync=committed,reference", "-c", "core.fsyncMethod=batch"}
+
+// call is one run of the git command.
+type call struct {
+	dir   string
+	args  []string
+	env   []string // added to what every call gets
+	stdin io.Reader
+	out   io.Writer // nil: returned
+	fine  []int     // exit codes besides 0 that are an answer
+	write bool      // changes the repository: durable, and takes longer
+	hooks bool      // runs hooks of the user, in the language the user has set
+}
+
+// git runs the command and returns its standard output and exit code.
+func (r *Repo) git(ctx context.Context, c call) (string, int, error) {
+	out := &limited{max: maxOutput}
+	stderr := proc.NewCapped(maxStderr)
+	cmd := proc.Command{
+		Argv: slices.Concat([]string{"git"}, always, c.args), Dir: c.dir, Env: r.environ(c),
+		Stdin: c.stdin, Stdout: out, Stderr: stderr, Wall: quick,
+	}
+	if c.write {
+		cmd.Argv, cmd.Wall = slices.Concat([]string{"git"}, always, durably, c.args), patient
+	}
+	if c.out != nil {
+		cmd.Stdout = c.out
+	}
+	res, err := proc.Run(ctx, cmd)
+	switch {
+	case ctx.Err() != nil && err != nil:
+		return "", res.Code, err
+	case res.Code == proc.CodeNotFound && err != nil:
+		return "", res.Code, fmt.Errorf("running git: %w; install git %s or newer", err, MinVersion)
+	case err != nil:
+		return "", res.Code, fmt.Errorf("running git %s: %w", c.args[0], err)
+	case res.Code != 0 && !slices.Contains(c.fine, res.Code):
+		return out.String(), res.Code, &Error{Args: c.args, Dir: c.dir, Code: res.Code, Stderr: stderr.String()}
+	}
+	return out.String(), res.Code, nil
+}
+
+// line runs a command that answers with one line.
+func (r *Repo) line(ctx context.Context, c call) (string, error) {
+	out, _, err := r.git(ctx, c)
+	return strings.TrimSuffix(out, "\n"), err
+}
+
+// environ keeps git from looking above the checkout should its .git have been removed.
+func (r *Repo) environ(c call) []string {
+	base := r.Env
+	if base == nil {
+		base = os.Environ()
+	}
+	extra := []string{"GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_EDITOR=:"}
+	if !c.hooks {
+		extra = append(extra, "LC_ALL=C")
+	}
+	if c.dir != "" {
+		extra = append(extra, "GIT_CEILING_DIRECTORIES="+filepath.Dir(c.dir))
+	}
+	return proc.Environ(base, slices.Concat(allowed, r.Allow), append(extra, c.env...)...)
+}
+
+// limited is a buffer that refuses what is beyond all reason.
+type limited struct {
+	bytes.Buffer
+	max int
+}
+
+var errTooMuch = errors.New("git's answer is too long")
+
+func (l *limited) Write(p []byte) (int, error) {
+	if l.Len()+len(p) > l.max {
+		return 0, errTooMuch
+	}
+	return l.Buffer.Write(p)
+}
+
+// contended reports whether git met a lock that another process holds.
+func contended(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && strings.Contains(e.Stderr, ".lock") &&
+		(strings.Contains(e.Stderr, "File exists") || strings.Contains(e.Stderr, "could not lock"))
+}
+
+const (
+	lockPatience = 10 * time.Second       // how long locks of others are waited for
+	lockGlance   = 250 * time.Millisecond // longest time between two looks
+	staleAfter   = 3 * time.Second        // a lock of ours that stands so long is a dead process's
+)
+
+// withLocks does something again while other processes hold git's locks. Of the locks in own nobody
+// but us has any business to hold, so that one which stays for a while was left by a process that was
+// killed, and is removed.
+func withLocks(ctx context.Context, own []string, do func() error) error {
+	end := time.Now().Add(lockPatience)
+	standing := map[string]lockFile{}
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, lockGlance) {
+		err := do()
+		if !contended(err) || time.Now().After(end) {
+			return err
+		}
+		for _, path := range own {
+			standing[path] = standing[path].look(path)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(wait):
+		}
+	}
+}
+
+// lockFile is a lock as it was found, and since when it is there. The clock of the file system may be wrong.
+type lockFile struct{ made, since time.Time }
+
+// look removes the lock when it is still the one that was found long ago.
+func (l lockFile) look(path string) lockFile {
+	st, err := os.Lstat(path)
+	switch {
+	case err != nil:
+		return lockFile{}
+	case !st.ModTime().Equal(l.made):
+		return lockFile{st.ModTime(), time.Now()}
+	case time.Since(l.since) > staleAfter:
+		os.Remove(path) // if that fails, git says what is wrong
+	}
+	return l
+}

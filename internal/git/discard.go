@@ -1,0 +1,97 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Discard takes back all that is not committed at or below the paths of a checkout: staged, unstaged and
+// untracked. Paths are relative to the root. It reports whether there was anything. It can't be undone: save
+// what is worth it first, with Repo.Backup.
+func (r *Repo) Discard(ctx context.Context, dir string, paths ...string) (bool, error) {
+	entries, err := r.Status(ctx, dir)
+	if err != nil {
+		return false, err
+	}
+	var tracked []string
+	found := false
+	for _, e := range entries {
+		inside, own := overlap(paths, e.Path)
+		for _, p := range own { // within an untracked folder, which git names alone
+			gone, err := remove(dir, p)
+			if found = found || gone; err != nil {
+				return found, err
+			}
+		}
+		if !inside {
+			continue
+		}
+		found = true
+		if !e.Untracked() && e.Code[0] != 'A' {
+			tracked = append(tracked, e.Path)
+			continue
+		}
+		if err := r.drop(ctx, dir, e); err != nil {
+			return true, err
+		}
+	}
+	if len(tracked) == 0 {
+		return found, nil
+	}
+	_, _, err = r.git(ctx, call{dir: dir, write: true, args: []string{"checkout", "-q", "HEAD", "--pathspec-from-file=-", "--pathspec-file-nul"},
+		stdin: strings.NewReader(strings.Join(tracked, "\x00") + "\x00"), env: []string{"GIT_LITERAL_PATHSPECS=1"}})
+	return true, err
+}
+
+// drop removes a path that HEAD does not have.
+func (r *Repo) drop(ctx context.Context, dir string, e Entry) error {
+	if !e.Untracked() {
+		_, _, err := r.git(ctx, call{dir: dir, write: true, args: []string{"rm", "-q", "-f", "--cached", "--", e.Path}, env: []string{"GIT_LITERAL_PATHSPECS=1"}})
+		if err != nil {
+			return err
+		}
+	}
+	_, err := remove(dir, e.Path)
+	return err
+}
+
+// remove deletes a path with all below it, and reports whether it was there.
+func remove(dir, path string) (bool, error) {
+	name := filepath.Join(dir, filepath.FromSlash(path))
+	if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err := os.RemoveAll(name); err != nil {
+		return true, fmt.Errorf("discarding %s: %w", path, err)
+	}
+	return true, nil
+}
+
+// overlap reports whether path is one of the paths or below one, and which of them are below it.
+func overlap(paths []string, path string) (inside bool, own []string) {
+	path = strings.TrimSuffix(path, "/")
+	for _, p := range paths {
+		if path == p || strings.HasPrefix(path, p+"/") {
+			inside = true
+		} else if strings.HasPrefix(p, path+"/") {
+			own = append(own, p)
+		}
+	}
+	return inside, own
+}
+
+// DeleteBranch deletes a local branch that is checked out nowhere; none of that name is no error. What it
+// held is lost unless something else names it: save it first, with Repo.Backup.
+func (r *Repo) DeleteBranch(ctx context.Context, name string) error {
+	tip, err := r.Branch(ctx, name)
+	if err != nil || tip == "" {
+		return err
+	}
+	_, _, err = r.git(ctx, call{dir: r.Main, write: true, args: []string{"branch", "-q", "-D", "--", name}})
+	return err
+}

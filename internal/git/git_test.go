@@ -1,0 +1,347 @@
+package git_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/git"
+)
+
+func TestOpenFindsTheMainCheckout(t *testing.T) {
+	b := newBox(t)
+	wt := b.add("feature/x")
+	b.mkdir(b.path("deep/er"))
+	b.mkdir(filepath.Join(wt, "deep"))
+	link := filepath.Join(filepath.Dir(b.Dir), "link")
+	if err := os.Symlink(b.Dir, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{b.Dir, b.path("deep/er"), b.path(".git"), b.path(".git/objects"), wt, filepath.Join(wt, "deep"), link, filepath.Join(link, "deep")} {
+		r, err := git.Open(dir)
+		if err != nil {
+			t.Errorf("Open(%s): %v", dir, err)
+			continue
+		}
+		if r.Main != b.Dir || r.Common != b.path(".git") {
+			t.Errorf("Open(%s): got %s, %s", dir, r.Main, r.Common)
+		}
+	}
+}
+
+func TestOpenOfOtherShapes(t *testing.T) {
+	b := newBox(t)
+	dir := filepath.Dir(b.Dir)
+	sub := func(s string) string { return filepath.Join(dir, s) }
+
+	b.git("init", "-q", "--separate-git-dir", sub("elsewhere"), sub("separate"))
+	r := must(git.Open(sub("separate")))(t)
+	if r.Main != sub("separate") || r.Common != sub("elsewhere") {
+		t.Errorf("separate git dir: got %+v", r)
+	}
+
+	b.git("clone", "-q", "--bare", b.Dir, sub("bare"))
+	b.gitIn(sub("bare"), "worktree", "add", "-q", sub("of-bare"), "main")
+	for _, d := range []string{sub("bare"), sub("bare/objects"), sub("of-bare")} {
+		if _, err := git.Open(d); !errors.Is(err, git.ErrBare) {
+			t.Errorf("Open(%s): got %v, want ErrBare", d, err)
+		}
+	}
+
+	b.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", b.Dir, "sub")
+	r = must(git.Open(b.path("sub")))(t)
+	if r.Main != b.path("sub") || r.Common != b.path(".git/modules/sub") {
+		t.Errorf("submodule: got %+v", r)
+	}
+	b.gitIn(b.path("sub"), "worktree", "add", "-q", sub("of-sub"))
+	if r = must(git.Open(sub("of-sub")))(t); r.Main != b.path("sub") {
+		t.Errorf("worktree of a submodule: got %+v", r)
+	}
+
+	for name, content := range map[string]string{"moved": "gitdir: " + sub("gone") + "\n", "broken": "what?"} {
+		b.write(filepath.Join(sub(name), ".git"), content)
+		if _, err := git.Open(sub(name)); !errors.Is(err, git.ErrNoRepository) {
+			t.Errorf("%s: got %v, want ErrNoRepository", name, err)
+		}
+	}
+	if _, err := git.Open(sub("not there")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v, want ErrNotExist", err)
+	}
+}
+
+func TestOpenWithoutRepository(t *testing.T) {
+	dir := t.TempDir()
+	if out, err := exec.Command("git", "-C", dir, "rev-parse", "--git-dir").Output(); err == nil {
+		t.Skipf("the folder for temporary files lies in a repository: %s", out)
+	}
+	if err := os.Mkdir(filepath.Join(dir, ".git"), 0o755); err != nil { // empty, so git goes on looking as well
+		t.Fatal(err)
+	}
+	if _, err := git.Open(dir); !errors.Is(err, git.ErrNoRepository) {
+		t.Errorf("got %v, want ErrNoRepository", err)
+	}
+}
+
+// Formats are the kinds of repository in which everything has to work.
+var formats = map[string]func(t *testing.T) *box{
+	"plain":  func(t *testing.T) *box { return newBox(t) },
+	"sha256": func(t *testing.T) *box { return newBox(t, "--object-format=sha256") },
+	"worktreeConfig": func(t *testing.T) *box {
+		b := newBox(t)
+		b.git("config", "extensions.worktreeConfig", "true")
+		return b
+	},
+	"packed": func(t *testing.T) *box {
+		b := newBox(t)
+		b.git("branch", "other")
+		b.git("pack-refs", "--all")
+		b.git("gc", "-q")
+		return b
+	},
+	"linked": func(t *testing.T) *box {
+		b := newBox(t)
+		b.git("worktree", "add", "-q", b.tree("first"), "-b", "first")
+		b.Repo = b.open(b.tree("first"))
+		return b
+	},
+	"colon": func(t *testing.T) *box {
+		b := newBox(t)
+		odd := filepath.Join(filepath.Dir(b.Dir), "a:b \"c\" [d]*\nü")
+		if err := os.Rename(b.Dir, odd); err != nil {
+			t.Fatal(err)
+		}
+		b.Dir = odd
+		b.Repo = b.open(odd)
+		return b
+	},
+}
+
+func eachFormat(t *testing.T, test func(t *testing.T, b *box)) {
+	for name, make := range formats {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, make(t))
+		})
+	}
+}
+
+func TestReads(t *testing.T) {
+	eachFormat(t, func(t *testing.T, b *box) {
+		ctx := t.Context()
+		first := b.git("rev-parse", "HEAD")
+		b.git("checkout", "-q", "-b", "feature/x")
+		b.write("b.txt", "b\n")
+		b.git("add", "-A")
+		b.git("commit", "-qm", "second\n\nbody\n\nTrellis-Task: 02-01-x/1\nOther: y")
+		second := b.git("rev-parse", "HEAD")
+		b.git("tag", "-a", "v1", "-m", "v1", first)
+		b.git("update-ref", "refs/remotes/origin/main", first)
+		r := b.Repo
+
+		if got := must(r.Head(ctx, b.Dir))(t); got != second {
+			t.Errorf("Head: got %s, want %s", got, second)
+		}
+		if got := must(r.CurrentBranch(ctx, b.Dir))(t); got != "feature/x" {
+			t.Errorf("CurrentBranch: got %s", got)
+		}
+		for name, want := range map[string]string{"main": first, "feature/x": second, "origin/main": first, "v1": first, "HEAD": second, second: second, second[:12]: second, "HEAD~1": first, "refs/heads/main": first} {
+			if got, err := r.Resolve(ctx, name); got != want && !(name[0] == 'H' && b.Repo.Main != b.Dir) || err != nil {
+				t.Errorf("Resolve(%s): got %s, %v, want %s", name, got, err, want)
+			}
+		}
+		for _, name := range []string{"nosuch", "", "--all", "-q", "a..b", "main:a.txt", strings.Repeat("0", len(first)), "feature"} {
+			if got, err := r.Resolve(ctx, name); !errors.Is(err, git.ErrNotFound) {
+				t.Errorf("Resolve(%q): got %q, %v, want ErrNotFound", name, got, err)
+			}
+		}
+		if got := must(r.Branch(ctx, "main"))(t); got != first {
+			t.Errorf("Branch(main): got %s", got)
+		}
+		if got := must(r.Branch(ctx, "v1"))(t); got != "" {
+			t.Errorf("Branch(v1), a tag: got %s", got)
+		}
+		if got := must(r.Branches(ctx))(t); !slices.Contains(got, "main") || !slices.Contains(got, "feature/x") {
+			t.Errorf("Branches: got %v", got)
+		}
+		if got := must(r.TreeAt(ctx, "main"))(t); got != b.git("rev-parse", "main^{tree}") {
+			t.Errorf("TreeAt: got %s", got)
+		}
+		for _, tt := range []struct {
+			old, tip string
+			want     bool
+		}{{first, second, true}, {second, first, false}, {first, first, true}} {
+			if got := must(r.IsAncestor(ctx, tt.old, tt.tip))(t); got != tt.want {
+				t.Errorf("IsAncestor: got %v", got)
+			}
+		}
+		log := must(r.Log(ctx, first, "feature/x"))(t)
+		if len(log) != 1 || log[0].SHA != second || log[0].Subject != "second" || log[0].Author != "Ann Example" || !slices.Equal(log[0].Trailers, []string{"Trellis-Task: 02-01-x/1", "Other: y"}) {
+			t.Errorf("Log: got %+v", log)
+		}
+		if got := must(r.Log(ctx, "", "feature/x"))(t); len(got) != 2 {
+			t.Errorf("whole log: got %+v", got)
+		}
+		for trailer, want := range map[string]string{"Trellis-Task: 02-01-x/1": second, "Trellis-Task: 02-01-x": "", "second": ""} {
+			if got := must(r.FindTrailer(ctx, first, "feature/x", trailer))(t); got != want {
+				t.Errorf("FindTrailer(%s): got %q, want %q", trailer, got, want)
+			}
+		}
+		if got := must(r.FindTrailer(ctx, second, "feature/x", "Other: y"))(t); got != "" {
+			t.Errorf("FindTrailer below the base: got %s", got)
+		}
+		if got := string(must(r.Show(ctx, second, "b.txt"))(t)); got != "b\n" {
+			t.Errorf("Show: got %q", got)
+		}
+		if _, err := r.Show(ctx, first, "b.txt"); !errors.Is(err, git.ErrNotFound) {
+			t.Errorf("Show of a file that is not there: got %v", err)
+		}
+	})
+}
+
+func TestHeadWithoutBranchOrCommit(t *testing.T) {
+	for _, format := range []string{"sha1", "sha256"} {
+		b := emptyBox(t, "--object-format="+format)
+		ctx := t.Context()
+		if _, err := b.Repo.Head(ctx, b.Dir); !errors.Is(err, git.ErrNoCommit) {
+			t.Errorf("%s: got %v, want ErrNoCommit", format, err)
+		}
+		if got := must(b.Repo.CurrentBranch(ctx, b.Dir))(t); got != "main" {
+			t.Errorf("%s: unborn branch: got %q", format, got)
+		}
+		if _, err := b.Repo.Resolve(ctx, "main"); !errors.Is(err, git.ErrNotFound) {
+			t.Errorf("%s: got %v, want ErrNotFound", format, err)
+		}
+		b.git("commit", "-q", "--allow-empty", "-m", "x")
+		b.git("checkout", "-q", "--detach")
+		if got := must(b.Repo.CurrentBranch(ctx, b.Dir))(t); got != "" {
+			t.Errorf("%s: detached: got %q", format, got)
+		}
+		if got := must(b.Repo.Head(ctx, b.Dir))(t); got != b.git("rev-parse", "HEAD") {
+			t.Errorf("%s: detached: got %s", format, got)
+		}
+	}
+}
+
+func TestOtherFoldersAreNoWorktrees(t *testing.T) {
+	b, other := newBox(t), newBox(t)
+	wt := b.add("feature/x")
+	b.mkdir(b.path("sub"))
+	for _, dir := range []string{other.Dir, b.path("sub"), "/"} {
+		if _, err := b.Repo.Head(t.Context(), dir); !errors.Is(err, git.ErrNoWorktree) {
+			t.Errorf("%s: got %v, want ErrNoWorktree", dir, err)
+		}
+	}
+	// An agent that replaces .git must not lead us into another repository, or into one above.
+	b.write(filepath.Join(wt, ".git"), "gitdir: "+other.path(".git")+"\n")
+	if _, err := b.Repo.Commit(t.Context(), wt, git.CommitOptions{Message: "m"}); !errors.Is(err, git.ErrNoWorktree) {
+		t.Errorf("got %v, want ErrNoWorktree", err)
+	}
+	if err := os.Remove(filepath.Join(wt, ".git")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Repo.Status(t.Context(), wt); !errors.Is(err, git.ErrNoWorktree) {
+		t.Errorf("got %v, want ErrNoWorktree", err)
+	}
+}
+
+func TestFilesAt(t *testing.T) {
+	eachFormat(t, func(t *testing.T, b *box) {
+		odd := []string{"dir/x.md", "a*b", ":(top)", "new\nline", "sp ace", "ünï", "\xff\xfe", "-dash", `back\slash`, "[a]"}
+		for _, p := range odd {
+			b.write(p, p)
+		}
+		b.git("add", "-A")
+		b.git("commit", "-qm", "odd")
+		ask := append(slices.Clone(odd), "dir", "dir/", "dir/nosuch", "nosuch", "a?b", "", "di", "x.md")
+		for range 2500 {
+			ask = append(ask, "nosuch/"+strings.Repeat("x", 40))
+		}
+		got := must(b.Repo.FilesAt(t.Context(), b.git("rev-parse", "HEAD"), ask))(t)
+		for _, p := range ask {
+			if want := slices.Contains(odd, p) || p == "dir" || p == "dir/"; got[p] != want {
+				t.Errorf("%q: got %v", p, got[p])
+			}
+		}
+	})
+}
+
+func TestErrorsPassOnWhatGitSays(t *testing.T) {
+	b := newBox(t)
+	_, err := b.Repo.Log(t.Context(), "", "nosuch")
+	var e *git.Error
+	if !errors.As(err, &e) || e.Code != 128 || !strings.Contains(e.Stderr, "bad revision 'nosuch'") || !strings.Contains(err.Error(), "bad revision") || e.Args[0] != "log" {
+		t.Errorf("got %#v", err)
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	b := newBox(t)
+	other := newBox(t)
+	b.hook("pre-commit", `env > "`+b.Home+`/env"`)
+	b.Repo.Env = append(slices.Clone(b.Env), "GIT_DIR="+other.path(".git"), "GIT_INDEX_FILE=/nowhere", "GIT_WORK_TREE=/", "GIT_OBJECT_DIRECTORY=/", "SECRET_TOKEN=x", "MY_TOOL=1", "LC_ALL=de_DE.UTF-8")
+	b.Repo.Allow = []string{"MY_*"}
+	b.write("a.txt", "changed\n")
+	sha := must(b.Repo.Commit(t.Context(), b.Dir, git.CommitOptions{Message: "m"}))(t)
+	if sha != b.git("rev-parse", "main") {
+		t.Error("the commit went elsewhere")
+	}
+	env := strings.Split(b.read(filepath.Join(b.Home, "env")), "\n")
+	for _, want := range []string{"MY_TOOL=1", "GIT_TERMINAL_PROMPT=0", "HOME=" + b.Home, "LC_ALL=de_DE.UTF-8"} {
+		if !slices.Contains(env, want) {
+			t.Errorf("hooks lack %s", want)
+		}
+	}
+	if slices.ContainsFunc(env, func(s string) bool { return strings.HasPrefix(s, "SECRET_TOKEN") }) {
+		t.Error("hooks see what they should not")
+	}
+}
+
+func TestVersion(t *testing.T) {
+	b := newBox(t)
+	v := must((&git.Repo{}).Version(t.Context()))(t)
+	if v == "" || strings.ContainsAny(v, " \n") {
+		t.Errorf("got %q", v)
+	}
+	for said, old := range map[string]bool{"git version 2.33.9": true, "git version 2.34.0.windows.1": false, "git version 3.0": false, "git version 2.39.5 (Apple Git-154)": false, "git version 1.9": true} {
+		b.write(filepath.Join(b.Home, "bin/git"), "#!/bin/sh\necho '"+said+"'\n")
+		if err := os.Chmod(filepath.Join(b.Home, "bin/git"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		_, err := (&git.Repo{Env: []string{"PATH=" + filepath.Join(b.Home, "bin") + ":/bin:/usr/bin"}}).Version(t.Context())
+		if (err != nil) != old {
+			t.Errorf("%s: got %v", said, err)
+		}
+	}
+	_, err := (&git.Repo{Env: []string{"PATH=" + b.Dir}}).Version(t.Context())
+	if !errors.Is(err, exec.ErrNotFound) || !strings.Contains(err.Error(), "install git") {
+		t.Errorf("without git: got %v", err)
+	}
+}
+
+func TestIdentity(t *testing.T) {
+	b := newBox(t)
+	if got := must(b.Repo.Identity(t.Context()))(t); got != "Ann Example <ann@example.org>" {
+		t.Errorf("got %q", got)
+	}
+	b.write(filepath.Join(b.Home, ".gitconfig"), "")
+	_, err := b.Repo.Identity(t.Context())
+	var id *git.IdentityError
+	if !errors.As(err, &id) || !strings.Contains(err.Error(), `git config --global user.name "`) || !strings.Contains(err.Error(), "git config --global user.email ") {
+		t.Errorf("got %v", err)
+	}
+	b.write("a.txt", "changed\n")
+	if _, err := b.Repo.Commit(t.Context(), b.Dir, git.CommitOptions{Message: "m"}); !errors.As(err, &id) {
+		t.Errorf("got %v", err)
+	}
+	if b.git("rev-list", "--count", "main") != "1" {
+		t.Error("there is a commit by nobody")
+	}
+	b.Repo.Env = append(slices.Clone(b.Env), "GIT_AUTHOR_NAME=E", "GIT_AUTHOR_EMAIL=e@x", "GIT_COMMITTER_NAME=E", "GIT_COMMITTER_EMAIL=e@x")
+	if got := must(b.Repo.Identity(t.Context()))(t); got != "E <e@x>" {
+		t.Errorf("got %q", got)
+	}
+}

@@ -1,0 +1,105 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Commit is one entry of a history.
+type Commit struct {
+	SHA      string
+	Author   string // name
+	Subject  string
+	Trailers []string // "Key: value"
+}
+
+// Log is what branch or commit tip has and base has not, newest first; all of tip's history when base is "".
+func (r *Repo) Log(ctx context.Context, base, tip string) ([]Commit, error) {
+	args := []string{"log", "-z", "--no-show-signature", "--format=%H%x00%an%x00%s%x00%(trailers:only,unfold)", "--end-of-options", tip}
+	if base != "" {
+		args = append(args, "^"+base)
+	}
+	out, _, err := r.git(ctx, call{dir: r.Main, args: append(args, "--")})
+	if err != nil || out == "" {
+		return nil, err
+	}
+	const fields = 4
+	f := strings.Split(strings.TrimSuffix(out, "\x00"), "\x00")
+	if len(f)%fields != 0 {
+		return nil, fmt.Errorf("reading git log: %d fields are not %d each", len(f), fields)
+	}
+	var list []Commit
+	for e := range slices.Chunk(f, fields) {
+		c := Commit{SHA: e[0], Author: e[1], Subject: e[2]}
+		if t := strings.TrimSpace(e[3]); t != "" {
+			c.Trailers = strings.Split(t, "\n")
+		}
+		list = append(list, c)
+	}
+	return list, nil
+}
+
+// FindTrailer is the newest commit that tip has and base has not, and that carries the trailer
+// ("Key: value"); "" when there is none.
+func (r *Repo) FindTrailer(ctx context.Context, base, tip, trailer string) (string, error) {
+	list, err := r.Log(ctx, base, tip)
+	if err != nil {
+		return "", err
+	}
+	for _, c := range list {
+		if slices.Contains(c.Trailers, trailer) {
+			return c.SHA, nil
+		}
+	}
+	return "", nil
+}
+
+// IsAncestor reports whether commit old is commit tip or in its history.
+func (r *Repo) IsAncestor(ctx context.Context, old, tip string) (bool, error) {
+	_, code, err := r.git(ctx, call{dir: r.Main, args: []string{"merge-base", "--is-ancestor", "--end-of-options", old, tip}, fine: []int{1}})
+	return code == 0 && err == nil, err
+}
+
+// FilesAt tells which of the paths, files or folders, are in a commit. Paths are relative to the root.
+func (r *Repo) FilesAt(ctx context.Context, commit string, paths []string) (map[string]bool, error) {
+	const atOnce = 1000 // an argument list has a limit
+	there := map[string]bool{}
+	for part := range slices.Chunk(paths, atOnce) {
+		args := []string{"--literal-pathspecs", "ls-tree", "-t", "-z", "--full-tree", "--name-only", "--end-of-options", commit, "--"}
+		for _, p := range part {
+			if p = strings.TrimRight(p, "/"); p != "" { // git takes "" for everything
+				args = append(args, p)
+			}
+		}
+		out, _, err := r.git(ctx, call{dir: r.Main, args: args})
+		if err != nil {
+			return nil, err
+		}
+		for name := range strings.SplitSeq(strings.TrimSuffix(out, "\x00"), "\x00") {
+			there[name] = name != ""
+		}
+	}
+	found := map[string]bool{}
+	for _, p := range paths {
+		if there[strings.TrimRight(p, "/")] {
+			found[p] = true
+		}
+	}
+	return found, nil
+}
+
+// Show is the content of a file at a commit. ErrNotFound when the commit has no such file.
+func (r *Repo) Show(ctx context.Context, commit, path string) ([]byte, error) {
+	out, _, err := r.git(ctx, call{dir: r.Main, args: []string{"cat-file", "blob", commit + ":" + path}})
+	var failed *Error
+	if errors.As(err, &failed) {
+		found, lookErr := r.FilesAt(ctx, commit, []string{path})
+		if lookErr == nil && !found[path] {
+			return nil, fmt.Errorf("reading %s at %.12s: %w", path, commit, ErrNotFound)
+		}
+	}
+	return []byte(out), err
+}

@@ -1,0 +1,59 @@
+package git_test
+
+import (
+	"errors"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/git"
+)
+
+func checkLikeGit(t *testing.T, name string) {
+	t.Helper()
+	if strings.ContainsRune(name, 0) {
+		return // no argument can hold it
+	}
+	want := exec.Command("git", "check-ref-format", "refs/heads/"+name).Run() == nil && !strings.HasPrefix(name, "-") && name != "HEAD" && name != "@"
+	if err := git.CheckBranchName(name); (err == nil) != want {
+		t.Errorf("%q: got %v, git says %v", name, err, want)
+	}
+}
+
+var names = []string{"main", "feature/user-auth", "", "-x", "--all", "a..b", "a.", ".a", "a/.b", "a.lock", "a.lock/b", "a/b.lock", "a//b", "/a", "a/", "a b", "a~1", "a^", "a:b",
+	"a?", "a*", "a[b", "a\\b", "a\x7f", "a\tb", "a\nb", "@", "a@", "@{", "a@{1}", "HEAD", "a/HEAD", "ünï", "\xff", "a]", "a/-b", "a.lockx", "..", ".", "feature/", "x/@", strings.Repeat("a", 200)}
+
+func TestBranchNames(t *testing.T) {
+	for _, name := range names {
+		checkLikeGit(t, name)
+	}
+	for _, name := range []string{"-x", "a..b", "x\x00y", "HEAD"} {
+		if git.CheckBranchName(name) == nil {
+			t.Errorf("%q is allowed", name)
+		}
+	}
+}
+
+func FuzzBranchNames(f *testing.F) {
+	for _, name := range names {
+		f.Add(name)
+	}
+	f.Fuzz(checkLikeGit)
+}
+
+func TestBranchFree(t *testing.T) {
+	eachFormat(t, func(t *testing.T, b *box) {
+		b.git("branch", "feature/a")
+		b.git("branch", "topic")
+		for name, taken := range map[string]string{"feature/a": "feature/a", "feature": "feature/a", "feature/a/b": "feature/a", "topic/x": "topic", "feature/b": "", "feature/ab": "", "top": ""} {
+			err := b.Repo.BranchFree(t.Context(), name)
+			var e *git.BranchError
+			if errors.As(err, &e) != (taken != "") || e != nil && e.Taken != taken {
+				t.Errorf("%s: got %v, want %q in the way", name, err, taken)
+			}
+		}
+		if b.Repo.BranchFree(t.Context(), "-x") == nil {
+			t.Error("-x is free")
+		}
+	})
+}

@@ -1,0 +1,264 @@
+package git
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/go-git/go-billy/v5/osfs"
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/format/config"
+	"github.com/go-git/go-git/v5/storage/filesystem/dotgit"
+)
+
+const heads = "refs/heads/"
+
+// settings are what we need to know of a repository's configuration.
+type settings struct {
+	extended bool // uses extensions, which go-git does not know
+	bare     bool
+	worktree string
+}
+
+func readConfig(common string) (s settings, err error) {
+	data, err := os.ReadFile(filepath.Join(common, "config"))
+	if err != nil {
+		return s, err
+	}
+	c := config.New()
+	if err := config.NewDecoder(bytes.NewReader(data)).Decode(c); err != nil {
+		return s, err
+	}
+	core := c.Section("core")
+	s.bare = strings.EqualFold(core.Option("bare"), "true")
+	s.worktree = core.Option("worktree")
+	s.extended = c.HasSection("extensions")
+	return s, nil
+}
+
+// errAskGit says that go-git can't tell and the git command has to.
+var errAskGit = errors.New("ask git")
+
+// ref follows a ref to a commit without running anything. target is the last name on the way. It fails
+// with ErrNotFound or errAskGit.
+func (r *Repo) ref(gitDir, name string) (hash, target string, err error) {
+	if c, err := readConfig(r.Common); err != nil || c.extended {
+		return "", "", errAskGit
+	}
+	store := dotgit.New(dotgit.NewRepositoryFilesystem(osfs.New(gitDir), osfs.New(r.Common)))
+	for range 5 {
+		ref, err := store.Ref(plumbing.ReferenceName(name))
+		switch {
+		case errors.Is(err, plumbing.ErrReferenceNotFound):
+			return "", name, ErrNotFound
+		case err != nil:
+			return "", "", errAskGit
+		case ref.Type() == plumbing.SymbolicReference:
+			name = ref.Target().String()
+		case ref.Hash().IsZero():
+			return "", "", errAskGit
+		default:
+			return ref.Hash().String(), name, nil
+		}
+	}
+	return "", "", errAskGit
+}
+
+// Head is the commit that is checked out in dir. ErrNoCommit when there is none yet.
+func (r *Repo) Head(ctx context.Context, dir string) (string, error) {
+	gitDir, err := r.gitDir(dir)
+	if err != nil {
+		return "", err
+	}
+	sha, _, err := r.ref(gitDir, "HEAD")
+	if errors.Is(err, errAskGit) {
+		sha, err = r.verify(ctx, dir, "HEAD")
+	}
+	if errors.Is(err, ErrNotFound) {
+		return "", fmt.Errorf("reading HEAD of %s: %w", dir, ErrNoCommit)
+	}
+	return sha, err
+}
+
+// CurrentBranch is the branch that is checked out in dir, without refs/heads/, born or not; "" when
+// HEAD is detached.
+func (r *Repo) CurrentBranch(ctx context.Context, dir string) (string, error) {
+	gitDir, err := r.gitDir(dir)
+	if err != nil {
+		return "", err
+	}
+	return r.branchOf(ctx, gitDir)
+}
+
+// branchOf is the branch that the HEAD of a git directory names.
+func (r *Repo) branchOf(ctx context.Context, gitDir string) (string, error) {
+	_, name, err := r.ref(gitDir, "HEAD")
+	if errors.Is(err, errAskGit) {
+		const none, detached = 128, 1
+		name, err = r.line(ctx, call{dir: gitDir, env: []string{"GIT_DIR=" + gitDir}, args: []string{"symbolic-ref", "-q", "HEAD"}, fine: []int{detached, none}})
+	}
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return "", err
+	}
+	branch, ok := strings.CutPrefix(name, heads)
+	if !ok {
+		return "", nil
+	}
+	return branch, nil
+}
+
+// Resolve is the commit that a name stands for: a branch, else a remote branch (origin/main), else
+// whatever git understands. ErrNotFound when there is none.
+func (r *Repo) Resolve(ctx context.Context, name string) (string, error) {
+	for _, full := range []string{heads + name, "refs/remotes/" + name} {
+		sha, _, err := r.ref(r.Common, full)
+		if err == nil {
+			return sha, nil
+		}
+	}
+	sha, err := r.verify(ctx, r.Main, heads+name)
+	if errors.Is(err, ErrNotFound) {
+		sha, err = r.verify(ctx, r.Main, name)
+	}
+	if errors.Is(err, ErrNotFound) {
+		return "", fmt.Errorf("looking for commit %q: %w", name, ErrNotFound)
+	}
+	return sha, err
+}
+
+// verify asks git for the commit behind a name.
+func (r *Repo) verify(ctx context.Context, dir, name string) (string, error) {
+	return r.parse(ctx, dir, name+"^{commit}")
+}
+
+func (r *Repo) parse(ctx context.Context, dir, rev string) (string, error) {
+	out, code, err := r.git(ctx, call{dir: dir, args: []string{"rev-parse", "--verify", "--quiet", "--end-of-options", rev}, fine: []int{1}})
+	if err == nil && code == 1 {
+		return "", ErrNotFound
+	}
+	return strings.TrimSuffix(out, "\n"), err
+}
+
+// TreeAt is the tree of a commit.
+func (r *Repo) TreeAt(ctx context.Context, commit string) (string, error) {
+	tree, err := r.parse(ctx, r.Main, commit+"^{tree}")
+	if errors.Is(err, ErrNotFound) {
+		return "", fmt.Errorf("looking for the tree of %q: %w", commit, err)
+	}
+	return tree, err
+}
+
+// Branch is the tip of a local branch, "" when there is no such branch.
+func (r *Repo) Branch(ctx context.Context, name string) (string, error) {
+	if CheckBranchName(name) != nil {
+		return "", nil
+	}
+	sha, _, err := r.ref(r.Common, heads+name)
+	if errors.Is(err, errAskGit) {
+		sha, err = r.verify(ctx, r.Main, heads+name)
+	}
+	if errors.Is(err, ErrNotFound) {
+		return "", nil
+	}
+	return sha, err
+}
+
+// Branches are the names of all local branches, sorted.
+func (r *Repo) Branches(ctx context.Context) ([]string, error) {
+	out, err := r.line(ctx, call{dir: r.Main, args: []string{"for-each-ref", "--format=%(refname)", heads}})
+	if err != nil || out == "" {
+		return nil, err
+	}
+	list := strings.Split(out, "\n")
+	for i := range list {
+		list[i] = strings.TrimPrefix(list[i], heads)
+	}
+	return list, nil
+}
+
+// BranchFree is nil when a branch of that name can be made. A *BranchError names the branch that is
+// there already, or that would have to be a folder and a file at once.
+func (r *Repo) BranchFree(ctx context.Context, name string) error {
+	if err := CheckBranchName(name); err != nil {
+		return err
+	}
+	all, err := r.Branches(ctx)
+	if err != nil {
+		return err
+	}
+	for _, b := range all {
+		if b == name || strings.HasPrefix(b, name+"/") || strings.HasPrefix(name, b+"/") {
+			return &BranchError{Branch: name, Taken: b}
+		}
+	}
+	return nil
+}
+
+// BranchError says why a branch can't be made or used.
+type BranchError struct {
+	Branch   string
+	Taken    string // the branch that is in the way: itself, or one that it would be a folder of
+	Tip      string // of Taken, when it holds commits that are not in the base
+	Worktree string // where Taken is checked out
+
+	gone bool // Worktree's folder is not there
+}
+
+func (e *BranchError) Error() string {
+	switch {
+	case e.Taken != e.Branch:
+		return fmt.Sprintf("branch %s can't be made: there is a branch %s", e.Branch, e.Taken)
+	case e.gone:
+		return fmt.Sprintf("branch %s was checked out in %s, which is gone; git worktree prune forgets it", e.Branch, e.Worktree)
+	case e.Worktree != "":
+		return fmt.Sprintf("branch %s is checked out in %s", e.Branch, e.Worktree)
+	case e.Tip != "":
+		return fmt.Sprintf("branch %s is there already and has commits that the base has not (tip %.12s)", e.Branch, e.Tip)
+	}
+	return fmt.Sprintf("branch %s is there already", e.Branch)
+}
+
+// CheckBranchName says what is wrong with the name of a branch, by the rules of git check-ref-format.
+func CheckBranchName(name string) error {
+	if why := branchFault(name); why != "" {
+		return fmt.Errorf("branch name %q %s", name, why)
+	}
+	return nil
+}
+
+func branchFault(name string) string {
+	switch {
+	case name == "":
+		return "is empty"
+	case name[0] == '-':
+		return "begins with -"
+	case name == "HEAD" || name == "@":
+		return "is reserved"
+	case strings.Contains(name, ".."):
+		return "contains .."
+	case strings.Contains(name, "@{"):
+		return "contains @{"
+	case strings.HasSuffix(name, "."):
+		return "ends with a dot"
+	}
+	for i := range len(name) {
+		if c := name[i]; c < ' ' || c == 0x7f || strings.IndexByte(" ~^:?*[\\", c) >= 0 {
+			return fmt.Sprintf("contains %q", c)
+		}
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		switch {
+		case part == "":
+			return "begins or ends with a slash, or has two in a row"
+		case part[0] == '.':
+			return "has a part that begins with a dot"
+		case strings.HasSuffix(part, ".lock"):
+			return "has a part that ends with .lock"
+		}
+	}
+	return ""
+}

@@ -1,0 +1,296 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/proc"
+)
+
+// Snapshot is what the work tree of a checkout held at one moment: tracked and untracked files, without
+// ignored ones and the excluded paths (of which it has what the index has). Index and repository of the
+// user are not touched; its objects live in a folder of its own until Close. Not for concurrent use.
+type Snapshot struct {
+	Tree string // hash of the whole: the same exactly when nothing changed
+
+	r       *Repo
+	dir     string
+	exclude []string
+	temp    string
+	env     []string
+}
+
+// TreeOf is the hash of the whole work tree; it tells whether anything changed.
+func (r *Repo) TreeOf(ctx context.Context, dir string, exclude ...string) (string, error) {
+	s, err := r.Snapshot(ctx, dir, exclude...)
+	if err != nil {
+		return "", err
+	}
+	return s.Tree, s.Close()
+}
+
+// Snapshot takes one of the checkout at dir. The caller closes it.
+func (r *Repo) Snapshot(ctx context.Context, dir string, exclude ...string) (*Snapshot, error) {
+	s := &Snapshot{r: r, dir: dir, exclude: exclude}
+	err := s.prepare()
+	if err == nil {
+		s.env = append(s.env, "GIT_OBJECT_DIRECTORY="+filepath.Join(s.temp, "objects"),
+			"GIT_ALTERNATE_OBJECT_DIRECTORIES="+quoteAlternate(filepath.Join(r.Common, "objects")))
+		err = os.Mkdir(filepath.Join(s.temp, "objects"), 0o700)
+	}
+	if err == nil {
+		s.Tree, err = s.write(ctx, false)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("taking a snapshot of %s: %w", dir, err), s.Close())
+	}
+	return s, nil
+}
+
+// Close removes what the snapshot keeps on disk.
+func (s *Snapshot) Close() error {
+	if s.temp == "" {
+		return nil
+	}
+	return os.RemoveAll(s.temp)
+}
+
+// prepare copies the index, so that git need not read files that it knows.
+func (s *Snapshot) prepare() error {
+	gitDir, err := s.r.gitDir(s.dir)
+	if err != nil {
+		return err
+	}
+	if s.temp, err = os.MkdirTemp("", "trellis-git-"); err != nil {
+		return err
+	}
+	s.env = []string{"GIT_INDEX_FILE=" + s.index()}
+	return copyIndex(filepath.Join(gitDir, "index"), s.index())
+}
+
+func (s *Snapshot) index() string { return filepath.Join(s.temp, "index") }
+
+// copyIndex keeps the time of the file: by it git knows which entries are too young to be trusted.
+func copyIndex(from, to string) error {
+	in, err := os.Open(from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	st, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	if err = errors.Join(err, out.Close()); err != nil {
+		return err
+	}
+	return os.Chtimes(to, st.ModTime(), st.ModTime())
+}
+
+// write brings the private index up to date and writes its tree. Repositories within the work tree are
+// taken as git does, by their HEAD; those without a commit are left out.
+func (s *Snapshot) write(ctx context.Context, durable bool) (string, error) {
+	add := call{dir: s.dir, env: s.env, write: durable, args: append([]string{"add", "--all", "--"}, pathspec(s.exclude)...)}
+	_, _, err := s.r.git(ctx, add)
+	var failed *Error
+	if errors.As(err, &failed) {
+		unborn, lookErr := s.r.nested(ctx, s.dir, s.env, s.exclude)
+		if lookErr == nil && len(unborn) > 0 {
+			add.args = append([]string{"add", "--all", "--"}, pathspec(slices.Concat(s.exclude, unborn))...)
+			_, _, err = s.r.git(ctx, add)
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	return s.r.line(ctx, call{dir: s.dir, env: s.env, write: durable, args: []string{"write-tree"}})
+}
+
+// nested are the repositories within a checkout that are no submodules.
+func (r *Repo) nested(ctx context.Context, dir string, env, exclude []string) (list []string, err error) {
+	args := append([]string{"ls-files", "-z", "--others", "--exclude-standard", "--directory", "--"}, pathspec(exclude)...)
+	out, _, err := r.git(ctx, call{dir: dir, env: env, args: args})
+	if err != nil {
+		return nil, err
+	}
+	for p := range strings.SplitSeq(out, "\x00") {
+		if !strings.HasSuffix(p, "/") {
+			continue
+		}
+		err := filepath.WalkDir(filepath.Join(dir, p), func(path string, e fs.DirEntry, err error) error {
+			if err != nil || e.Name() != ".git" {
+				return err
+			}
+			rel, err := filepath.Rel(dir, filepath.Dir(path))
+			if err != nil {
+				return err
+			}
+			list = append(list, rel)
+			if e.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// quoteAlternate writes a path so that it may hold the separator of the list.
+func quoteAlternate(path string) string {
+	if !strings.ContainsAny(path, ":\"\n") {
+		return path
+	}
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(path) + `"`
+}
+
+// Change is a path that differs between a commit and a snapshot. A renamed file is one path deleted and
+// one added.
+type Change struct {
+	Path           string
+	Kind           byte // 'A' added, 'M' modified, 'D' deleted, 'T' another type of file
+	Mode           string
+	Added, Deleted int // lines; -1 for binary files
+}
+
+// Changes are the paths at which the snapshot differs from a commit, sorted.
+func (s *Snapshot) Changes(ctx context.Context, base string) ([]Change, error) {
+	return s.between(ctx, base, s.Tree)
+}
+
+func (s *Snapshot) between(ctx context.Context, old, new string) ([]Change, error) {
+	out, _, err := s.r.git(ctx, call{dir: s.dir, env: s.env, args: s.diff("-z", "--raw", "--numstat", old, new)})
+	if err != nil {
+		return nil, err
+	}
+	return parseChanges(out)
+}
+
+// diff is a command that compares two trees and depends on no one's settings.
+func (s *Snapshot) diff(args ...string) []string {
+	return slices.Concat([]string{"diff-tree", "-r", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color"}, args)
+}
+
+// parseChanges reads raw records (":100644 100644 old new M", path) and after them numstat's ("1\t2\tpath").
+func parseChanges(out string) (list []Change, err error) {
+	at := map[string]int{}
+	f := strings.Split(strings.TrimSuffix(out, "\x00"), "\x00")
+	for i := 0; i < len(f); i++ {
+		switch raw := strings.Fields(f[i]); {
+		case f[i] == "":
+		case strings.HasPrefix(f[i], ":") && len(raw) == 5 && i+1 < len(f):
+			i++
+			at[f[i]] = len(list)
+			list = append(list, Change{Path: f[i], Kind: raw[4][0], Mode: raw[1]})
+		default:
+			n := strings.SplitN(f[i], "\t", 3)
+			if len(n) != 3 {
+				return nil, fmt.Errorf("reading git diff: unexpected %q", f[i])
+			}
+			if c, ok := at[n[2]]; ok {
+				list[c].Added, list[c].Deleted = count(n[0]), count(n[1])
+			}
+		}
+	}
+	return list, nil
+}
+
+func count(s string) int {
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// DiffStat is the difference to a commit as text for people, one file a line and the sum.
+func (s *Snapshot) DiffStat(ctx context.Context, base string) (string, error) {
+	out, _, err := s.r.git(ctx, call{dir: s.dir, env: s.env, args: s.diff("--stat=100", base, s.Tree)})
+	return out, err
+}
+
+// Diff is the difference to a commit as a patch, cut in the middle when it has more bytes than limit.
+func (s *Snapshot) Diff(ctx context.Context, base string, limit int) (string, error) {
+	out := proc.NewCapped(limit)
+	_, _, err := s.r.git(ctx, call{dir: s.dir, env: s.env, out: out, args: s.diff("--patch", base, s.Tree)})
+	return out.String(), err
+}
+
+// Drift is what changed in the work tree since the snapshot was taken.
+func (s *Snapshot) Drift(ctx context.Context) ([]Change, error) {
+	tree, err := s.write(ctx, false)
+	if err != nil {
+		return nil, fmt.Errorf("looking at %s again: %w", s.dir, err)
+	}
+	if tree == s.Tree {
+		return nil, nil
+	}
+	return s.between(ctx, s.Tree, tree)
+}
+
+// Restore puts back what changed in the work tree since the snapshot was taken, and returns what that was.
+// Repositories within the work tree stay as they are.
+func (s *Snapshot) Restore(ctx context.Context) ([]Change, error) {
+	drift, err := s.Drift(ctx)
+	if err != nil || len(drift) == 0 {
+		return nil, err
+	}
+	var paths strings.Builder
+	for _, c := range drift {
+		switch {
+		case c.Mode == gitlink:
+		case c.Kind == 'A':
+			err = errors.Join(err, removeWithin(s.dir, c.Path))
+		default:
+			paths.WriteString(c.Path + "\x00")
+		}
+	}
+	if err != nil {
+		return drift, fmt.Errorf("restoring %s: %w", s.dir, err)
+	}
+	if _, _, err = s.r.git(ctx, call{dir: s.dir, env: s.env, args: []string{"read-tree", s.Tree}}); err == nil {
+		_, _, err = s.r.git(ctx, call{dir: s.dir, env: s.env, args: []string{"checkout-index", "--force", "-z", "--stdin"}, stdin: strings.NewReader(paths.String())})
+	}
+	if err != nil {
+		return drift, fmt.Errorf("restoring %s: %w", s.dir, err)
+	}
+	return drift, nil
+}
+
+const gitlink = "160000"
+
+// removeWithin removes a file and the folders that it leaves empty, and follows no link out of dir.
+func removeWithin(dir, path string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := root.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for up := filepath.Dir(path); up != "."; up = filepath.Dir(up) {
+		if root.Remove(up) != nil {
+			break // not empty
+		}
+	}
+	return nil
+}

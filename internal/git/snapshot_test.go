@@ -1,0 +1,304 @@
+package git_test
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/git"
+)
+
+// spread changes a worktree in every way there is.
+func (b *box) spread(dir string) {
+	b.write(filepath.Join(dir, ".gitignore"), "ignored/\n*.log\n")
+	b.write(filepath.Join(dir, "keep.txt"), "1\n2\n3\n")
+	b.write(filepath.Join(dir, "gone.txt"), "gone\n")
+	b.write(filepath.Join(dir, "dir/deep.txt"), "deep\n")
+	b.write(filepath.Join(dir, "script"), "#!/bin/sh\n")
+	b.gitIn(dir, "add", "-A")
+	b.gitIn(dir, "commit", "-qm", "base")
+
+	b.write(filepath.Join(dir, "keep.txt"), "1\ntwo\n3\n4\n")
+	b.write(filepath.Join(dir, "staged.txt"), "staged\n")
+	b.gitIn(dir, "add", "staged.txt")
+	b.write(filepath.Join(dir, "staged.txt"), "staged and changed\n")
+	b.write(filepath.Join(dir, "new/un tracked\n\xff.txt"), "u\n")
+	b.write(filepath.Join(dir, "bin"), "\x00\x01\x02")
+	b.write(filepath.Join(dir, "ignored/x"), "i")
+	b.write(filepath.Join(dir, "x.log"), "i")
+	b.write(filepath.Join(dir, ".trellis/tasks/t/task.json"), "{}")
+	b.write(filepath.Join(dir, ".env"), "SECRET=1")
+	for _, err := range []error{
+		os.Remove(filepath.Join(dir, "gone.txt")),
+		os.Chmod(filepath.Join(dir, "script"), 0o755),
+		os.RemoveAll(filepath.Join(dir, "dir")),
+		os.Symlink("keep.txt", filepath.Join(dir, "dir")),
+	} {
+		if err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
+var excluded = []string{".trellis/tasks/", ".env"}
+
+func kinds(list []git.Change) map[string]string {
+	m := map[string]string{}
+	for _, c := range list {
+		m[c.Path] = string(c.Kind)
+	}
+	return m
+}
+
+func TestSnapshot(t *testing.T) {
+	eachFormat(t, func(t *testing.T, b *box) {
+		ctx, dir := t.Context(), b.add("feature/x")
+		b.spread(dir)
+		base := b.gitIn(dir, "rev-parse", "HEAD")
+		index := b.gitIn(dir, "ls-files", "--stage")
+		objects := b.git("count-objects", "-v")
+		s := must(b.Repo.Snapshot(ctx, dir, excluded...))(t)
+		defer s.Close()
+
+		changes := must(s.Changes(ctx, base))(t)
+		want := map[string]string{"keep.txt": "M", "staged.txt": "A", "new/un tracked\n\xff.txt": "A", "bin": "A", "gone.txt": "D", "script": "M", "dir/deep.txt": "D", "dir": "A"}
+		if got := kinds(changes); !maps.Equal(got, want) {
+			t.Errorf("Changes: got %q, want %q", got, want)
+		}
+		for _, c := range changes {
+			switch c.Path {
+			case "keep.txt":
+				if c.Added != 2 || c.Deleted != 1 {
+					t.Errorf("%s: %d added, %d deleted", c.Path, c.Added, c.Deleted)
+				}
+			case "bin":
+				if c.Added != -1 || c.Deleted != -1 {
+					t.Errorf("a binary file has %d, %d lines", c.Added, c.Deleted)
+				}
+			case "script":
+				if c.Mode != "100755" {
+					t.Errorf("%s has mode %s", c.Path, c.Mode)
+				}
+			case "dir":
+				if c.Mode != "120000" {
+					t.Errorf("%s has mode %s", c.Path, c.Mode)
+				}
+			}
+		}
+		if got := must(s.DiffStat(ctx, base))(t); !strings.Contains(got, " keep.txt ") || !strings.Contains(got, "8 files changed") {
+			t.Errorf("DiffStat: got %s", got)
+		}
+		diff := must(s.Diff(ctx, base, 1<<20))(t)
+		for _, part := range []string{"-2\n+two\n", "+staged and changed", "GIT binary patch", "Binary files"} {
+			if strings.Contains(diff, part) == (part == "GIT binary patch") {
+				t.Errorf("Diff: %q in\n%s", part, diff)
+			}
+		}
+		if strings.Contains(diff, "SECRET") || strings.Contains(diff, "task.json") {
+			t.Error("Diff shows what is excluded")
+		}
+		if got := must(s.Diff(ctx, base, 200))(t); len(got) > 300 || !strings.Contains(got, "left out") {
+			t.Errorf("Diff with a limit: %q", got)
+		}
+		if b.gitIn(dir, "ls-files", "--stage") != index || b.git("count-objects", "-v") != objects {
+			t.Error("index or objects of the user were touched")
+		}
+
+		// The tree is the one that a commit of the same would have.
+		sha := must(b.Repo.Commit(ctx, dir, git.CommitOptions{Message: "m", Exclude: excluded}))(t)
+		if got := must(b.Repo.TreeAt(ctx, sha))(t); got != s.Tree {
+			t.Errorf("TreeAt: got %s, want %s", got, s.Tree)
+		}
+		if got := must(b.Repo.TreeOf(ctx, dir, excluded...))(t); got != s.Tree {
+			t.Errorf("TreeOf: got %s, want %s", got, s.Tree)
+		}
+		left, _ := filepath.Glob(filepath.Join(os.TempDir(), "trellis-git-*"))
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if now, _ := filepath.Glob(filepath.Join(os.TempDir(), "trellis-git-*")); len(now) >= len(left) && len(left) > 1 {
+			t.Logf("other tests keep snapshots too: %d, %d", len(left), len(now))
+		}
+	})
+}
+
+func TestTreeOfSeesEveryChange(t *testing.T) {
+	b := newBox(t)
+	ctx := t.Context()
+	seen := map[string]string{}
+	look := func(what string) {
+		t.Helper()
+		tree := must(b.Repo.TreeOf(ctx, b.Dir))(t)
+		if before, ok := seen[tree]; ok {
+			t.Errorf("%s: the same tree as %s", what, before)
+		}
+		seen[tree] = what
+		if again := must(b.Repo.TreeOf(ctx, b.Dir))(t); again != tree {
+			t.Errorf("%s: another tree the second time", what)
+		}
+	}
+	look("begin")
+	for i := range 20 { // as long, and at once: only the content tells
+		b.write("a.txt", string(rune('b'+i))+"\n")
+		look("rewritten with " + string(rune('b'+i)))
+	}
+	b.write("b.txt", "")
+	look("new empty file")
+	if err := os.Chmod(b.path("b.txt"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	look("made executable")
+	b.git("add", "b.txt")
+	b.write("c/d", "x")
+	look("new folder")
+	if err := os.Remove(b.path("a.txt")); err != nil {
+		t.Fatal(err)
+	}
+	look("deleted")
+}
+
+func TestRestore(t *testing.T) {
+	eachFormat(t, func(t *testing.T, b *box) {
+		ctx, dir := t.Context(), b.add("feature/x")
+		b.spread(dir)
+		s := must(b.Repo.Snapshot(ctx, dir, excluded...))(t)
+		defer s.Close()
+		if got := must(s.Drift(ctx))(t); got != nil {
+			t.Errorf("Drift of nothing: %v", got)
+		}
+		outside := filepath.Join(filepath.Dir(b.Dir), "outside")
+		b.write(filepath.Join(outside, "victim"), "v")
+
+		b.write(filepath.Join(dir, "keep.txt"), "agent\n")
+		b.write(filepath.Join(dir, "new/un tracked\n\xff.txt"), "agent\n")
+		b.write(filepath.Join(dir, "agent/made/this"), "x")
+		b.write(filepath.Join(dir, "gone.txt/now/a-folder"), "x")
+		b.write(filepath.Join(dir, ".env"), "SECRET=2")
+		for _, err := range []error{
+			os.Remove(filepath.Join(dir, "bin")),
+			os.Chmod(filepath.Join(dir, "script"), 0o644),
+			os.Remove(filepath.Join(dir, "dir")),
+			os.MkdirAll(filepath.Join(dir, "dir", "sub"), 0o755),
+			os.RemoveAll(filepath.Join(dir, "ignored")),
+			os.Symlink(outside, filepath.Join(dir, "way-out")),
+		} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.write(filepath.Join(dir, "dir/sub/x"), "x")
+
+		changed := must(s.Restore(ctx))(t)
+		want := map[string]string{"keep.txt": "M", "new/un tracked\n\xff.txt": "M", "agent/made/this": "A", "gone.txt/now/a-folder": "A", "bin": "D", "script": "M", "dir": "D", "dir/sub/x": "A", "way-out": "A"}
+		if got := kinds(changed); !maps.Equal(got, want) {
+			t.Errorf("Restore: got %q, want %q", got, want)
+		}
+		if got := must(b.Repo.TreeOf(ctx, dir, excluded...))(t); got != s.Tree {
+			t.Errorf("the tree is %s, was %s", got, s.Tree)
+		}
+		if got, _ := os.Readlink(filepath.Join(dir, "dir")); got != "keep.txt" {
+			t.Errorf("dir points to %q", got)
+		}
+		if b.read(filepath.Join(outside, "victim")) != "v" || b.read(filepath.Join(dir, ".env")) != "SECRET=2" {
+			t.Error("something else was touched")
+		}
+		if _, err := os.Stat(filepath.Join(dir, "agent")); !errors.Is(err, os.ErrNotExist) {
+			t.Error("an empty folder stays")
+		}
+		if got := must(s.Restore(ctx))(t); got != nil {
+			t.Errorf("the second time: %v", got)
+		}
+	})
+}
+
+func TestStatus(t *testing.T) {
+	eachFormat(t, func(t *testing.T, b *box) {
+		ctx, dir := t.Context(), b.add("feature/x")
+		if got := must(b.Repo.Status(ctx, dir))(t); len(got) != 0 {
+			t.Errorf("clean: got %v", got)
+		}
+		b.spread(dir)
+		got := map[string]string{}
+		for _, e := range must(b.Repo.Status(ctx, dir, excluded...))(t) {
+			got[e.Path] = e.Code
+		}
+		want := map[string]string{"keep.txt": ".M", "staged.txt": "AM", "new/": "??", "bin": "??", "gone.txt": ".D", "script": ".M", "dir/deep.txt": ".D", "dir": "??"}
+		if !maps.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if list := must(b.Repo.Status(ctx, dir))(t); !slices.Contains(list, git.Entry{Path: ".env", Code: "??"}) {
+			t.Errorf("nothing excluded: got %v", list)
+		}
+	})
+}
+
+func TestStatusOfConflict(t *testing.T) {
+	b := newBox(t)
+	b.git("checkout", "-q", "-b", "other")
+	b.write("a.txt", "other\n")
+	b.git("commit", "-qam", "other")
+	b.git("checkout", "-q", "main")
+	b.write("a.txt", "main\n")
+	b.git("commit", "-qam", "main")
+	b.try(b.Dir, "merge", "-q", "other")
+	if got := must(b.Repo.Status(t.Context(), b.Dir))(t); !slices.Equal(got, []git.Entry{{Path: "a.txt", Code: "UU"}}) {
+		t.Errorf("got %v", got)
+	}
+	must(b.Repo.TreeOf(t.Context(), b.Dir))(t)
+	_, err := b.Repo.Commit(t.Context(), b.Dir, git.CommitOptions{Message: "m"})
+	if err == nil || !strings.Contains(err.Error(), "a.txt has conflicts") {
+		t.Errorf("got %v", err)
+	}
+	sha := must(b.Repo.Backup(t.Context(), b.Dir, "refs/trellis/backup/t/1", "m"))(t)
+	if got := string(must(b.Repo.Show(t.Context(), sha, "a.txt"))(t)); !strings.Contains(got, "<<<<<<<") {
+		t.Errorf("saved: %q", got)
+	}
+}
+
+func TestRepositoriesInTheWorkTree(t *testing.T) {
+	b := newBox(t)
+	ctx := t.Context()
+	b.git("init", "-q", "lib/unborn")
+	b.write("lib/unborn/f", "f")
+	b.write("new.txt", "n")
+	tree := must(b.Repo.TreeOf(ctx, b.Dir))(t)
+	var nested *git.NestedError
+	if _, err := b.Repo.Commit(ctx, b.Dir, git.CommitOptions{Message: "m"}); !errors.As(err, &nested) || !slices.Equal(nested.Paths, []string{"lib/unborn"}) {
+		t.Errorf("without commit: got %v", err)
+	}
+	if _, err := b.Repo.Backup(ctx, b.Dir, "refs/trellis/backup/t/1", "m"); !errors.As(err, &nested) {
+		t.Errorf("Backup: got %v", err)
+	}
+	b.gitIn(b.path("lib/unborn"), "add", "-A")
+	b.gitIn(b.path("lib/unborn"), "commit", "-qm", "born")
+	if got := must(b.Repo.TreeOf(ctx, b.Dir))(t); got == tree {
+		t.Error("the same tree with and without it")
+	}
+	if _, err := b.Repo.Commit(ctx, b.Dir, git.CommitOptions{Message: "m"}); !errors.As(err, &nested) || !slices.Equal(nested.Paths, []string{"lib/unborn"}) {
+		t.Errorf("with commit: got %v", err)
+	}
+	if _, err := b.Repo.Backup(ctx, b.Dir, "refs/trellis/backup/t/1", "m"); !errors.As(err, &nested) {
+		t.Errorf("Backup: got %v", err)
+	}
+	b.git("reset", "-q")
+	library := filepath.Join(filepath.Dir(b.Dir), "library")
+	if err := os.Rename(b.path("lib/unborn"), library); err != nil {
+		t.Fatal(err)
+	}
+	b.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", library, "sub")
+	must(b.Repo.Commit(ctx, b.Dir, git.CommitOptions{Message: "a submodule"}))(t)
+	wt := b.add("feature/with-submodule")
+	b.gitIn(wt, "-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init")
+	must(b.Repo.Backup(ctx, wt, "refs/trellis/backup/t/2", "m"))(t)
+	b.write(filepath.Join(wt, "sub/f"), "changed")
+	if _, err := b.Repo.Backup(ctx, wt, "refs/trellis/backup/t/2", "m"); !errors.As(err, &nested) || !slices.Equal(nested.Paths, []string{"sub"}) {
+		t.Errorf("Backup with a changed submodule: got %v", err)
+	}
+	if err := b.Repo.RemoveWorktree(ctx, b.tree("feature/with-submodule")); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,289 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/proc"
+)
+
+// Worktree is a checkout of the repository besides the main one.
+type Worktree struct {
+	Path   string
+	Branch string // "" when its HEAD is detached
+	Gone   bool   // registered, but its folder is not there
+
+	admin string // its folder in the common directory
+}
+
+// PathError says why a worktree can't be made at a path.
+type PathError struct{ Path, Reason string }
+
+func (e *PathError) Error() string { return e.Path + " " + e.Reason }
+
+// AddWorktree makes a worktree at path (absolute) with a new branch that begins at the commit base. Worktrees
+// of one repository are made one after the other. It is done at once where all is as it should be, and
+// what a cut-off call left half-made is put right: a branch without a worktree, a worktree without its folder,
+// a folder that is not filled.
+//
+// A branch that is there already is used when it holds nothing that base has not, or when adopt is true;
+// else, and when it is checked out elsewhere, the error is a *BranchError. A path where something else
+// stands is a *PathError; nothing there is touched. A failing post-checkout hook is a *HookError; the worktree
+// is there then.
+func (r *Repo) AddWorktree(ctx context.Context, path, branch, base string, adopt bool) error {
+	err := CheckBranchName(branch)
+	if err == nil {
+		err = r.exclusively(ctx, func() error { return r.addWorktree(ctx, clean(path), branch, base, adopt) })
+	}
+	if err != nil {
+		return fmt.Errorf("making a worktree for %s: %w", branch, err)
+	}
+	return nil
+}
+
+// clean is path with the symbolic links in front of its last part resolved, as git writes it down.
+func clean(path string) string {
+	path = filepath.Clean(path)
+	for dir, rest := filepath.Dir(path), filepath.Base(path); ; dir, rest = filepath.Dir(dir), filepath.Join(filepath.Base(dir), rest) {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			return filepath.Join(real, rest)
+		}
+		if dir == filepath.Dir(dir) {
+			return path
+		}
+	}
+}
+
+// exclusively does something that only one process of Trellis may do at a time in a repository.
+func (r *Repo) exclusively(ctx context.Context, do func() error) error {
+	self := proc.Self()
+	lock, err := durable.WaitLock(ctx, filepath.Join(r.Common, "trellis.lock"), durable.Holder{PID: self.PID, Start: self.Start})
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(), lock.Unlock())
+}
+
+func (r *Repo) addWorktree(ctx context.Context, path, branch, base string, adopt bool) error {
+	r.tidy()
+	all, err := r.Worktrees(ctx)
+	if err != nil {
+		return err
+	}
+	done, err := r.clear(ctx, all, path, branch)
+	if done || err != nil {
+		return err
+	}
+	main, err := r.branchOf(ctx, r.Common)
+	if err != nil {
+		return err
+	}
+	for _, w := range append(all, Worktree{Path: r.Main, Branch: main}) {
+		if w.Branch == branch && w.Path != path {
+			return &BranchError{Branch: branch, Taken: branch, Worktree: w.Path, gone: w.Gone}
+		}
+	}
+	args, err := r.branchArgs(ctx, path, branch, base, adopt)
+	if err != nil {
+		return err
+	}
+	own := []string{r.branchLock(branch)}
+	err = withLocks(ctx, own, func() error {
+		_, _, err := r.git(ctx, call{dir: r.Main, args: append([]string{"worktree", "add", "--quiet"}, args...), write: true})
+		return err
+	})
+	return r.orHook(ctx, path, branch, err)
+}
+
+// tidy removes what git left when it was killed before it wrote where a worktree would be. Nothing names
+// it and git would keep it for ever.
+func (r *Repo) tidy() {
+	const inTheMaking = time.Minute
+	folder := filepath.Join(r.Common, "worktrees")
+	list, err := os.ReadDir(folder)
+	if err != nil {
+		return
+	}
+	for _, e := range list {
+		admin := filepath.Join(folder, e.Name())
+		st, err := os.Stat(filepath.Join(admin, "locked"))
+		link, _ := os.ReadFile(filepath.Join(admin, "gitdir"))
+		if err == nil && len(link) == 0 && halfMade(admin) && time.Since(st.ModTime()) > inTheMaking {
+			os.RemoveAll(admin)
+		}
+	}
+}
+
+// clear makes room for a worktree at path. It reports true when the worktree is there.
+func (r *Repo) clear(ctx context.Context, all []Worktree, path, branch string) (done bool, err error) {
+	var here *Worktree
+	for i := range all {
+		if all[i].Path == path {
+			here = &all[i]
+		}
+	}
+	switch {
+	case here == nil:
+		return false, vacant(path)
+	case halfMade(here.admin):
+		return false, discard(here)
+	case here.Gone:
+		return false, r.unregister(ctx, path)
+	}
+	if gitDir, err := r.gitDir(path); err != nil || gitDir != here.admin {
+		return false, &PathError{path, "is registered as a worktree, but its .git does not say so (git worktree repair mends that)"}
+	}
+	if here.Branch != branch {
+		return false, &PathError{path, fmt.Sprintf("is a worktree already, with %q checked out", here.Branch)}
+	}
+	return true, nil
+}
+
+// vacant is nil when a worktree can be made at path: nothing or an empty folder is there.
+func vacant(path string) error {
+	list, err := os.ReadDir(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return &PathError{path, "is there already and is no folder"}
+	case len(list) > 0:
+		return &PathError{path, "is there already and is no worktree; move it away"}
+	}
+	return nil
+}
+
+// halfMade reports whether git was killed while it made the worktree: until it is done, it keeps it locked.
+func halfMade(admin string) bool {
+	reason, err := os.ReadFile(filepath.Join(admin, "locked"))
+	return err == nil && strings.TrimSpace(string(reason)) == "initializing"
+}
+
+// discard removes a half-made worktree: what is in it comes from the commit.
+func discard(w *Worktree) error {
+	if link, err := readLink(filepath.Join(w.Path, ".git")); err == nil && link == w.admin {
+		if err := os.RemoveAll(w.Path); err != nil {
+			return err
+		}
+	}
+	return os.RemoveAll(w.admin)
+}
+
+// branchArgs are the arguments of git worktree add: for a new branch, or for one that is there.
+func (r *Repo) branchArgs(ctx context.Context, path, branch, base string, adopt bool) ([]string, error) {
+	tip, err := r.Branch(ctx, branch)
+	switch {
+	case err != nil:
+		return nil, err
+	case tip == "":
+		return []string{"--no-track", "-b", branch, "--", path, base}, nil
+	case adopt || tip == base:
+		return []string{"--", path, branch}, nil
+	}
+	within, err := r.IsAncestor(ctx, tip, base)
+	if err != nil {
+		return nil, err
+	}
+	if !within {
+		return nil, &BranchError{Branch: branch, Taken: branch, Tip: tip}
+	}
+	return []string{"--no-track", "-B", branch, "--", path, base}, nil
+}
+
+// orHook tells the failure of a hook, which runs when the worktree is made, from one to make it.
+func (r *Repo) orHook(ctx context.Context, path, branch string, err error) error {
+	var failed *Error
+	if !errors.As(err, &failed) {
+		return err
+	}
+	all, listErr := r.Worktrees(ctx)
+	if listErr != nil {
+		return err
+	}
+	for _, w := range all {
+		if w.Path == path && !w.Gone && w.Branch == branch && !halfMade(w.admin) {
+			return &HookError{"post-checkout", failed.Stderr}
+		}
+	}
+	return err
+}
+
+// RemoveWorktree removes the worktree at path with all that is in it; it is no error when there is none.
+// Save it first, with [Repo.Backup]. The branch stays.
+func (r *Repo) RemoveWorktree(ctx context.Context, path string) error {
+	path = clean(path)
+	err := r.exclusively(ctx, func() error {
+		all, err := r.Worktrees(ctx)
+		if err != nil {
+			return err
+		}
+		for _, w := range all {
+			switch {
+			case w.Path != path:
+			case halfMade(w.admin):
+				return discard(&w)
+			default:
+				return r.unregister(ctx, path)
+			}
+		}
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s is %w", path, ErrNoWorktree)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("removing worktree %s: %w", path, err)
+	}
+	return nil
+}
+
+func (r *Repo) unregister(ctx context.Context, path string) error {
+	_, _, err := r.git(ctx, call{dir: r.Main, args: []string{"worktree", "remove", "--force", "--", path}, write: true})
+	return err
+}
+
+// Prune forgets worktrees whose folder is gone.
+func (r *Repo) Prune(ctx context.Context) error {
+	return r.exclusively(ctx, func() error {
+		_, _, err := r.git(ctx, call{dir: r.Main, args: []string{"worktree", "prune"}, write: true})
+		return err
+	})
+}
+
+// Worktrees are the linked worktrees, in the order of their names in the common directory.
+func (r *Repo) Worktrees(ctx context.Context) ([]Worktree, error) {
+	folder := filepath.Join(r.Common, "worktrees")
+	list, err := os.ReadDir(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing worktrees: %w", err)
+	}
+	var all []Worktree
+	for _, e := range list {
+		w := Worktree{admin: filepath.Join(folder, e.Name())}
+		link, err := os.ReadFile(filepath.Join(w.admin, "gitdir"))
+		if errors.Is(err, fs.ErrNotExist) || err == nil && len(link) == 0 {
+			continue // being made, or never finished
+		}
+		if err != nil {
+			return nil, fmt.Errorf("listing worktrees: %w", err)
+		}
+		w.Path = filepath.Dir(from(w.admin, strings.TrimSuffix(string(link), "\n")))
+		_, err = os.Lstat(w.Path)
+		w.Gone = errors.Is(err, fs.ErrNotExist)
+		if w.Branch, err = r.branchOf(ctx, w.admin); err != nil {
+			return nil, fmt.Errorf("listing worktrees: %w", err)
+		}
+		all = append(all, w)
+	}
+	return all, nil
+}

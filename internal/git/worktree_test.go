@@ -1,0 +1,324 @@
+package git_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/git"
+)
+
+// isRight checks a worktree of feature/x at main.
+func (b *box) isRight(dir string) {
+	b.t.Helper()
+	if got := b.gitIn(dir, "rev-parse", "--abbrev-ref", "HEAD"); got != "feature/x" {
+		b.t.Errorf("%s is checked out", got)
+	}
+	if got := b.gitIn(dir, "rev-parse", "HEAD"); got != b.git("rev-parse", "main") {
+		b.t.Errorf("HEAD is %s", got)
+	}
+	if got := b.gitIn(dir, "status", "--porcelain"); got != "" {
+		b.t.Errorf("the worktree is not clean: %s", got)
+	}
+	if got := b.git("worktree", "list", "--porcelain"); strings.Count(got, "worktree ") != 2 || strings.Contains(got, "locked") || strings.Contains(got, "prunable") {
+		b.t.Errorf("worktrees:\n%s", got)
+	}
+	if out, err := b.try(b.Dir, "fsck", "--no-dangling"); err != nil {
+		b.t.Errorf("fsck: %v %s", err, out)
+	}
+}
+
+func TestAddWorktree(t *testing.T) {
+	eachFormat(t, func(t *testing.T, b *box) {
+		ctx, base := t.Context(), b.git("rev-parse", "main")
+		if b.Repo.Main == b.Dir && len(must(b.Repo.Worktrees(ctx))(t)) > 0 {
+			b.git("worktree", "remove", "--force", b.tree("first"))
+		}
+		b.write("untracked.txt", "stays here")
+		before := b.git("status", "--porcelain=v2", "--branch")
+		dir := b.tree("feature/x")
+		for range 2 { // the second time there is nothing to do
+			if err := b.Repo.AddWorktree(ctx, dir, "feature/x", base, false); err != nil {
+				t.Fatal(err)
+			}
+			b.isRight(dir)
+		}
+		if got := b.git("status", "--porcelain=v2", "--branch"); got != before {
+			t.Errorf("the main checkout changed: %s", got)
+		}
+		if got := b.read(filepath.Join(b.Repo.Common, "config")); strings.Contains(got, "[branch") {
+			t.Errorf("the branch tracks something: %s", got)
+		}
+		list := must(b.Repo.Worktrees(ctx))(t)
+		if len(list) != 1 || list[0].Path != dir || list[0].Branch != "feature/x" || list[0].Gone {
+			t.Errorf("Worktrees: got %+v", list)
+		}
+
+		b.write(filepath.Join(dir, "work.txt"), "w")
+		for range 2 {
+			if err := b.Repo.RemoveWorktree(ctx, dir); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+				t.Error("the worktree is there")
+			}
+		}
+		if must(b.Repo.Branch(ctx, "feature/x"))(t) != base {
+			t.Error("the branch is gone")
+		}
+	})
+}
+
+// Each case is what a call leaves that was killed half-way, or what a person has done meanwhile.
+func TestAddWorktreeRepairs(t *testing.T) {
+	admin := func(b *box) string { return b.path(".git/worktrees/x") }
+	initializing := func(b *box) { b.write(filepath.Join(admin(b), "locked"), "initializing\n") }
+	for name, spoil := range map[string]func(b *box, dir string){
+		"branch without worktree": func(b *box, dir string) { b.git("branch", "--no-track", "feature/x", "main") },
+		"old branch without commits of its own": func(b *box, dir string) {
+			b.git("branch", "--no-track", "feature/x", "main")
+			b.git("commit", "-q", "--allow-empty", "-m", "main goes on")
+		},
+		"folder removed": func(b *box, dir string) { b.add("feature/x"); os.RemoveAll(dir) },
+		"empty folder":   func(b *box, dir string) { b.mkdir(dir) },
+		"folder emptied": func(b *box, dir string) {
+			b.add("feature/x")
+			os.RemoveAll(dir)
+			b.mkdir(dir)
+			initializing(b)
+		},
+		"killed while the files are written": func(b *box, dir string) {
+			b.add("feature/x")
+			initializing(b)
+			os.Remove(filepath.Join(admin(b), "index"))
+			os.Remove(filepath.Join(dir, "a.txt"))
+			b.write(filepath.Join(admin(b), "index.lock"), "")
+		},
+		"killed before HEAD": func(b *box, dir string) {
+			b.add("feature/x")
+			initializing(b)
+			os.Remove(filepath.Join(admin(b), "index"))
+			os.Remove(filepath.Join(admin(b), "HEAD"))
+			os.Remove(filepath.Join(dir, "a.txt"))
+		},
+		"killed before the folder is named": func(b *box, dir string) {
+			initializing(b)
+			old := time.Now().Add(-time.Hour)
+			os.Chtimes(filepath.Join(admin(b), "locked"), old, old)
+		},
+		"a dead process's lock on the branch": func(b *box, dir string) { b.write(".git/refs/heads/feature/x.lock", "") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBox(t)
+			dir := b.tree("feature/x")
+			spoil(b, dir)
+			if err := b.Repo.AddWorktree(t.Context(), dir, "feature/x", b.git("rev-parse", "main"), false); err != nil {
+				t.Fatal(err)
+			}
+			b.isRight(dir)
+			if list, _ := os.ReadDir(b.path(".git/worktrees")); len(list) != 1 {
+				t.Errorf("left behind: %v", list)
+			}
+		})
+	}
+}
+
+func TestAddWorktreeRefuses(t *testing.T) {
+	b := newBox(t)
+	ctx, base, dir := t.Context(), b.git("rev-parse", "main"), b.tree("feature/x")
+	add := func(path, branch string, adopt bool) error {
+		return b.Repo.AddWorktree(ctx, path, branch, base, adopt)
+	}
+	for _, name := range []string{"-x", "a..b", "feature/x.lock", ""} {
+		if add(dir, name, false) == nil {
+			t.Errorf("branch name %q is taken", name)
+		}
+	}
+	b.git("checkout", "-q", "-b", "feature/x")
+	b.git("commit", "-q", "--allow-empty", "-m", "someone's work")
+	tip := b.git("rev-parse", "HEAD")
+	b.git("checkout", "-q", "main")
+
+	var branch *git.BranchError
+	if err := add(dir, "feature/x", false); !errors.As(err, &branch) || branch.Tip != tip {
+		t.Errorf("got %v, want the branch's tip", err)
+	}
+	if err := add(dir, "main", false); !errors.As(err, &branch) || branch.Worktree != b.Dir {
+		t.Errorf("branch of the main checkout: got %v", err)
+	}
+	var path *git.PathError
+	b.write(filepath.Join(dir, "mine.txt"), "precious")
+	if err := add(dir, "feature/new", false); !errors.As(err, &path) || path.Path != dir {
+		t.Errorf("a folder with something in it: got %v", err)
+	}
+	if err := add(filepath.Join(dir, "mine.txt"), "feature/new", false); !errors.As(err, &path) {
+		t.Errorf("a file: got %v", err)
+	}
+	if b.read(filepath.Join(dir, "mine.txt")) != "precious" || must(b.Repo.Branch(ctx, "feature/new"))(t) != "" {
+		t.Error("something was touched")
+	}
+	os.RemoveAll(dir)
+	if err := add(dir, "feature/x", true); err != nil {
+		t.Fatalf("adopting: %v", err)
+	}
+	if got := b.gitIn(dir, "rev-parse", "HEAD"); got != tip {
+		t.Errorf("adopted at %s", got)
+	}
+	if err := add(b.tree("other"), "feature/x", true); !errors.As(err, &branch) || branch.Worktree != dir {
+		t.Errorf("branch of another worktree: got %v", err)
+	}
+	if err := add(dir, "feature/y", false); !errors.As(err, &path) {
+		t.Errorf("worktree of another branch: got %v", err)
+	}
+	os.RemoveAll(dir)
+	if err := add(b.tree("other"), "feature/x", true); !errors.As(err, &branch) || !strings.Contains(err.Error(), "git worktree prune") {
+		t.Errorf("branch of a worktree that is gone: got %v", err)
+	}
+	if err := b.Repo.Prune(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := add(b.tree("other"), "feature/x", true); err != nil {
+		t.Errorf("after prune: %v", err)
+	}
+	if err := b.Repo.RemoveWorktree(ctx, b.path("sub")); err != nil {
+		t.Errorf("removing what is not there: %v", err)
+	}
+	if err := b.Repo.RemoveWorktree(ctx, b.Dir); !errors.Is(err, git.ErrNoWorktree) {
+		t.Errorf("removing the main checkout: got %v", err)
+	}
+}
+
+func TestFailingPostCheckoutHook(t *testing.T) {
+	b := newBox(t)
+	b.hook("post-checkout", "echo no lfs >&2; exit 3")
+	base, dir := b.git("rev-parse", "main"), b.tree("feature/x")
+	var hook *git.HookError
+	if err := b.Repo.AddWorktree(t.Context(), dir, "feature/x", base, false); !errors.As(err, &hook) || hook.Hook != "post-checkout" || !strings.Contains(hook.Output, "no lfs") {
+		t.Errorf("got %v", err)
+	}
+	if err := b.Repo.AddWorktree(t.Context(), dir, "feature/x", base, false); err != nil {
+		t.Errorf("the worktree is there, but: %v", err)
+	}
+	b.isRight(dir)
+}
+
+// hold makes a lock file as another git process would, for a while.
+func (b *box) hold(path string, while time.Duration) (released <-chan struct{}) {
+	b.write(path, "")
+	done := make(chan struct{})
+	timer := time.AfterFunc(while, func() {
+		os.Remove(b.path(path))
+		close(done)
+	})
+	b.t.Cleanup(func() { timer.Stop() })
+	return done
+}
+
+func TestManyWorktreesAtOnce(t *testing.T) {
+	const n = 16
+	b := newBox(t)
+	b.git("config", "extensions.worktreeConfig", "true") // so that git writes configuration as well
+	b.git("config", "branch.autoSetupMerge", "always")
+	base := b.git("rev-parse", "main")
+	released := b.hold(".git/config.lock", 500*time.Millisecond)
+	var wg sync.WaitGroup
+	for i := range n {
+		r := b.Repo
+		if i%2 == 1 { // as another process would
+			r = b.open(b.Dir)
+		}
+		wg.Go(func() {
+			name := fmt.Sprint("feature/", i)
+			if err := r.AddWorktree(t.Context(), b.tree(name), name, base, false); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	<-released
+	if got := strings.Count(b.git("worktree", "list"), "\n"); got != n {
+		t.Errorf("got %d worktrees, want %d", got, n)
+	}
+	for i := range n {
+		if got := b.gitIn(b.tree(fmt.Sprint("feature/", i)), "status", "--porcelain"); got != "" {
+			t.Errorf("%d: %s", i, got)
+		}
+	}
+}
+
+func TestLocksOfOthersAreWaitedFor(t *testing.T) {
+	b := newBox(t)
+	base := b.git("rev-parse", "main")
+	released := b.hold(".git/refs/heads/feature/x.lock", 300*time.Millisecond)
+	if err := b.Repo.AddWorktree(t.Context(), b.tree("feature/x"), "feature/x", base, false); err != nil {
+		t.Error(err)
+	}
+	<-released
+
+	wt := b.tree("feature/x")
+	b.write(filepath.Join(wt, "new.txt"), "n")
+	released = b.hold(b.path(".git/worktrees/x/index.lock"), 300*time.Millisecond)
+	must(b.Repo.Commit(t.Context(), wt, git.CommitOptions{Message: "m", Branch: "feature/x"}))(t)
+	<-released
+
+	// In the main checkout a lock is someone's for certain, and is never removed.
+	b.write("new.txt", "n")
+	b.write(".git/index.lock", "")
+	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errors.New("enough"))
+	defer cancel()
+	if _, err := b.Repo.Commit(ctx, b.Dir, git.CommitOptions{Message: "m"}); err == nil || err.Error() != "committing in "+b.Dir+": enough" {
+		t.Errorf("got %v", err)
+	}
+	if b.read(".git/index.lock") != "" {
+		t.Error("the lock is gone")
+	}
+}
+
+func TestLocksOfTheDeadAreRemoved(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	wt := b.add("feature/x")
+	b.write(filepath.Join(wt, "new.txt"), "n")
+	for _, lock := range []string{".git/worktrees/x/index.lock", ".git/worktrees/x/HEAD.lock", ".git/refs/heads/feature/x.lock"} {
+		b.write(lock, "")
+	}
+	must(b.Repo.Commit(t.Context(), wt, git.CommitOptions{Message: "m", Branch: "feature/x"}))(t)
+	if got := b.gitIn(wt, "status", "--porcelain"); got != "" {
+		t.Errorf("not clean: %s", got)
+	}
+}
+
+// The test program kills itself with git in the middle of git worktree add, again and again.
+func TestAddWorktreeKilled(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	for i := range 200 {
+		b.write(fmt.Sprintf("d%d/f", i), "x")
+	}
+	b.git("add", "-A")
+	b.git("commit", "-qm", "more")
+	base, dir := b.git("rev-parse", "main"), b.tree("feature/x")
+	for delay := time.Millisecond; delay < 30*time.Millisecond; delay += 4 * time.Millisecond {
+		cmd := exec.Command("sh", "-c", `git worktree add -q --no-track -b feature/x "$0" "$1" & sleep "$2"; kill -9 0`, dir, base, fmt.Sprintf("%.3f", delay.Seconds()))
+		cmd.Dir, cmd.Env, cmd.SysProcAttr = b.Dir, append(b.Env, "LC_ALL=C"), ownGroup
+		cmd.Run()
+		if err := b.Repo.AddWorktree(t.Context(), dir, "feature/x", base, false); err != nil {
+			t.Fatalf("after a kill at %v: %v", delay, err)
+		}
+		if got := b.gitIn(dir, "status", "--porcelain"); got != "" {
+			t.Fatalf("after a kill at %v: %s", delay, got)
+		}
+		if err := b.Repo.RemoveWorktree(t.Context(), dir); err != nil {
+			t.Fatal(err)
+		}
+		b.git("branch", "-q", "-D", "feature/x")
+	}
+}
