@@ -168,15 +168,12 @@ func (s *Site) choose(role trellis.Role, taskAgent, flag string) (ask.Choice, er
 	if err != nil {
 		return ask.Choice{}, err
 	}
-	c := ask.Choice{Permission: role.Permission()}
+	c := ask.Choice{Permission: s.Config.PermissionFor(role, in.Permission)}
 	c.Agent, c.Model = s.Config.AgentFor(role, taskAgent, flag, in.Agent, in.Model)
 	if c.Agent == "" {
 		if c.Agent, err = s.Default(); err != nil {
 			return c, err
 		}
-	}
-	if in.Permission != "" {
-		c.Permission = in.Permission
 	}
 	return c, nil
 }

@@ -20,7 +20,12 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(childDir); dir != "" {
+		os.Exit(child(dir))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // world is a repository with a small program, its test, and a script that plays the agents.
 type world struct {
@@ -52,29 +57,38 @@ func newWorld(t *testing.T, script string) *world {
 	for _, line := range []string{"init -q -b main", "config user.name Tester", "config user.email t@example.org", "add -A", "commit -q -m first"} {
 		w.git(strings.Fields(line)...)
 	}
-	repo, err := git.Open(w.Dir)
+	site, err := newSite(w.Dir, env)
 	if err != nil {
 		t.Fatal(err)
 	}
+	site.Event = func(e dispatch.Event) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if e.Message != "" {
+			w.said = append(w.said, e.Message)
+		}
+	}
+	w.Site = site
+	return w
+}
+
+// newSite is the site of a repository whose agents are played.
+func newSite(dir string, env []string) (*dispatch.Site, error) {
+	repo, err := git.Open(dir)
+	if err != nil {
+		return nil, err
+	}
 	repo.Env = env
-	cfg := config.Default()
+	cfg, _ := config.Load(config.Files{Root: repo.Main})
 	cfg.Agents.Default, cfg.Verify = agents.Rehearsal, []string{"sh test.sh"}
 	o := agents.Options{Environ: env, Root: repo.Main}
-	w.Site = &dispatch.Site{Store: taskdir.Store{Root: repo.Main}, Repo: repo, Config: cfg, Environ: env, Build: "test",
+	return &dispatch.Site{Store: taskdir.Store{Root: repo.Main}, Repo: repo, Config: cfg, Environ: env, Build: "test",
 		Agent:     func(name string) (agents.Agent, error) { return agents.New(name, o) },
 		Available: func(context.Context, string) error { return nil },
 		Default:   func() (string, error) { return agents.Rehearsal, nil },
 		Instruct:  func(trellis.Role) (dispatch.Instructions, error) { return dispatch.Instructions{}, nil },
 		LookPath:  func(p string) error { _, err := exec.LookPath(p); return err },
-		Event: func(e dispatch.Event) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			if e.Message != "" {
-				w.said = append(w.said, e.Message)
-			}
-		},
-		Now: time.Now}
-	return w
+		Now:       time.Now}, nil
 }
 
 func (w *world) write(name, text string) {

@@ -30,7 +30,7 @@ func (a *Acts) claim(ctx context.Context, _ flow.Call, in Input) (Job, error) {
 	if err := a.base(ctx, &j, t, in.Fresh); err != nil {
 		return j, err
 	}
-	j.Worktree = filepath.Join(a.worktrees(), filepath.FromSlash(j.Branch))
+	j.Worktree = filepath.Join(cfg.Worktree.Dir, filepath.FromSlash(j.Branch))
 	for _, role := range Roles() {
 		c, err := a.Cast.Choose(role, t.Pipeline.Agent, in.Agent)
 		if err != nil {
@@ -45,13 +45,14 @@ func (a *Acts) claim(ctx context.Context, _ flow.Call, in Input) (Job, error) {
 func limits(a *Acts) Limits {
 	l := a.Config.Limits
 	return Limits{Rounds: max(1, l.Rounds), Attempts: max(1, l.Attempts), Idle: l.Idle, Implement: l.Implement, Check: l.Check, Debug: l.Debug,
-		Accept: l.Accept, Command: a.Config.VerifyTimeout, Tokens: l.Tokens, CostUSD: l.CostUSD, Seconds: l.Seconds}
+		Accept: l.Accept, Command: a.Config.VerifyTimeout, Tokens: l.Tokens, CostUSD: l.CostUSD, Seconds: float64(l.Seconds)}
 }
 
 // base finds the branch's base: the commit of an earlier claim while its branch stands, else the tip of
 // base_branch, else of the branch that is checked out.
 func (a *Acts) base(ctx context.Context, j *Job, t *taskdir.Task, fresh bool) (err error) {
 	if j.BaseBranch == "" {
+		j.BaseUnset = true
 		if j.BaseBranch, err = a.Repo.CurrentBranch(ctx, a.Repo.Main); err != nil {
 			return err
 		}
@@ -69,18 +70,6 @@ func (a *Acts) base(ctx context.Context, j *Job, t *taskdir.Task, fresh bool) (e
 		return flow.Fail(string(trellis.WorktreeFailed), "base branch %s: %v", j.BaseBranch, err)
 	}
 	return nil
-}
-
-// worktrees is the folder that worktrees are made in.
-func (a *Acts) worktrees() string {
-	dir := a.Config.Worktree.Dir
-	if dir == "" {
-		dir = "../" + filepath.Base(a.Repo.Main) + "-worktrees"
-	}
-	if !filepath.IsAbs(dir) {
-		dir = filepath.Join(a.Repo.Main, filepath.FromSlash(dir))
-	}
-	return dir
 }
 
 // Sources of the commands that decide, in the order they are asked.

@@ -48,6 +48,9 @@ func (a *Acts) observe(ctx context.Context, _ flow.Call, in observeIn) (c Conten
 			c.Named = append(c.Named, line)
 		}
 	}
+	if in.Job.BaseUnset && t.BaseBranch == in.Job.BaseBranch {
+		t.BaseBranch = "" // the claim wrote it; what people agreed to did not name it
+	}
 	if c.PlanHash, err = taskdir.PlanHash(a.Dir, t); err != nil {
 		return c, err
 	}

@@ -163,10 +163,17 @@ func (a *Acts) setup(ctx context.Context, c flow.Call, j Job) error {
 	return nil
 }
 
-// discard takes away the worktree of a run that had nothing to change, and the branch that holds nothing.
-func (a *Acts) discard(ctx context.Context, c flow.Call, in discardIn) (struct{}, error) {
-	_, err := a.afresh(ctx, c, in.Job)
-	return struct{}{}, err
+// discard takes away the worktree of a run that changed nothing against its base, and the branch that holds
+// nothing of its own.
+func (a *Acts) discard(ctx context.Context, _ flow.Call, in discardIn) (struct{}, error) {
+	if err := a.Repo.RemoveWorktree(ctx, in.Job.Worktree); err != nil {
+		return struct{}{}, flow.Fail(string(trellis.WorktreeFailed), "%v", err)
+	}
+	tip, err := a.Repo.Branch(ctx, in.Job.Branch)
+	if err != nil || tip != in.Job.BaseCommit {
+		return struct{}{}, err
+	}
+	return struct{}{}, a.Repo.DeleteBranch(ctx, in.Job.Branch)
 }
 
 // tailBytes is how much of a command's output stands in the journal.

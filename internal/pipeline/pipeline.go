@@ -77,6 +77,7 @@ type (
 		Repo         string                      `json:"repo"` // main checkout
 		Branch       string                      `json:"branch"`
 		BaseBranch   string                      `json:"base_branch"`
+		BaseUnset    bool                        `json:"base_unset,omitempty"` // task.json named no base branch when it was claimed
 		BaseCommit   string                      `json:"base_commit"`
 		Worktree     string                      `json:"worktree"`
 		Verify       []string                    `json:"verify,omitempty"`

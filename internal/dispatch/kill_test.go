@@ -1,0 +1,146 @@
+package dispatch_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// Variables of a child, which runs one task of a repository and dies at a step of its journal.
+const (
+	childDir  = "TRELLIS_TEST_DIR"
+	childTask = "TRELLIS_TEST_TASK"
+	childKill = "TRELLIS_TEST_KILL" // the how many-th step of the journal; 0: none
+	childLog  = "TRELLIS_TEST_LOG"  // steps go here
+)
+
+func child(dir string) int {
+	site, err := newSite(dir, os.Environ())
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	kill, _ := strconv.Atoi(os.Getenv(childKill))
+	log, err := os.OpenFile(os.Getenv(childLog), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	steps := 0
+	site.Disk = &durable.Disk{Fault: func(step, path string) error {
+		if filepath.Base(path) != "journal.jsonl" {
+			return nil
+		}
+		steps++
+		fmt.Fprintln(log, step)
+		if steps == kill {
+			syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		}
+		return nil
+	}}
+	res, err := site.Start(context.Background(), os.Getenv(childTask), dispatch.RunOptions{})
+	if err != nil || res.Status != trellis.Review {
+		fmt.Fprintln(os.Stderr, res.Status, res.Failure, err)
+		return 1
+	}
+	return 0
+}
+
+// run runs the task in a process of its own and reports whether it was killed.
+func (w *world) child(dir string, kill int) (killed bool, steps int) {
+	w.Helper()
+	log := filepath.Join(w.Dir, "..", "steps.log")
+	os.Remove(log)
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childDir+"="+w.Dir, childTask+"="+dir, childKill+"="+strconv.Itoa(kill), childLog+"="+log, "GORACE=atexit_sleep_ms=0",
+		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
+	out, err := cmd.CombinedOutput()
+	if ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return true, 0
+	}
+	if err != nil {
+		w.Fatalf("kill %d: %v\n%s", kill, err, out)
+	}
+	data, err := os.ReadFile(log)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return false, bytes.Count(data, []byte("\n"))
+}
+
+// counted is the working script whose edit roles leave a mark outside of the repository at each call.
+func counted() string {
+	script := working
+	for _, role := range []string{"implement", "debug"} {
+		script = strings.Replace(script, role+":\n    - files:", role+":\n    - run: [\"echo "+role+" >> $TRELLIS_REPO/../calls.log\"]\n      files:", 1)
+	}
+	return script
+}
+
+func (w *world) calls() map[string]int {
+	w.Helper()
+	data, err := os.ReadFile(filepath.Join(w.Dir, "..", "calls.log"))
+	if err != nil {
+		w.Fatal(err)
+	}
+	n := map[string]int{}
+	for _, role := range strings.Fields(string(data)) {
+		n[role]++
+	}
+	return n
+}
+
+// A run that is killed at any step of its journal, before, between and after the records of each activity's
+// begin and end, and started again, ends like one that was not: the same tree, one commit, no call twice
+// but the one that was cut off.
+func TestKillAtEveryRecord(t *testing.T) {
+	prd := "# Say bye\n\n## Acceptance Criteria\n\n- [ ] it says bye\n  verify: `sh greet.sh --bye | grep -q Bye`\n"
+	w := newWorld(t, counted())
+	_, steps := w.child(w.hand("02-01-bye", prd), 0)
+	want := w.git("rev-parse", "feature/bye^{tree}")
+	if steps < 40 {
+		t.Fatalf("an undisturbed run has %d steps", steps)
+	}
+	every := 3 // one of the three steps of each record, a different one each time
+	if testing.Short() {
+		every = 10
+	}
+	kills := 0
+	for at := 1; at <= steps; at += every {
+		w := newWorld(t, counted())
+		dir := w.hand("02-01-bye", prd)
+		if killed, _ := w.child(dir, at); killed {
+			kills++
+		}
+		w.child(dir, 0)
+		if got := w.git("rev-parse", "feature/bye^{tree}"); got != want {
+			t.Errorf("kill %d: tree %s, want %s", at, got, want)
+		}
+		if got := w.git("rev-list", "--count", "main..feature/bye"); got != "1" {
+			t.Errorf("kill %d: %s commits", at, got)
+		}
+		if task := w.task(dir); task.Status != trellis.Review || task.Commit == "" {
+			t.Errorf("kill %d: %s", at, task.Status)
+		}
+		again := 0
+		for _, n := range w.calls() {
+			again += n - 1
+		}
+		if again > 1 {
+			t.Errorf("kill %d: calls %v", at, w.calls())
+		}
+	}
+	t.Logf("%d kills of a run of %d steps", kills, steps)
+}

@@ -1,0 +1,36 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/planner"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/templates"
+)
+
+// Prompt is what an agent in a role would get for a task now, who would get it, and what would be left out.
+func (s *Site) Prompt(ctx context.Context, dir string, role trellis.Role) (p templates.Prompt, who ask.Choice, notes []string, err error) {
+	t, err := s.Store.Load(dir)
+	if err != nil {
+		return p, who, nil, err
+	}
+	if who, err = s.choose(role, t.Pipeline.Agent, ""); err != nil {
+		return p, who, nil, err
+	}
+	switch {
+	case slices.Contains(planner.Roles(), role):
+		acts := &planner.Acts{Dir: dir, Final: dir, Repo: s.Repo, Store: s.Store, Config: s.Config, Cast: s.cast(s.nonce()), LookPath: s.LookPath, Disk: s.Disk, Now: s.now}
+		p, err = acts.Preview(ctx, role, planner.Input{Task: t.ID, Name: t.Name, DevType: t.DevType})
+	case slices.Contains(pipeline.Roles(), role):
+		acts, _ := s.pipelineActs(dir)
+		acts.Cast = s.cast(s.nonce())
+		p, notes, err = acts.Preview(ctx, role, pipeline.Input{Task: t.ID})
+	default:
+		err = fmt.Errorf("nobody asks an agent to be %s yet", role)
+	}
+	return p, who, notes, err
+}

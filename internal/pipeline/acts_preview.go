@@ -1,0 +1,50 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+	"github.com/trellis-tasks/trellis/templates"
+)
+
+// Preview is the prompt that an agent in a role would get for the task as it is now, and what would be left
+// out of it. Nothing is claimed; without a worktree the main checkout is shown in its place.
+func (a *Acts) Preview(ctx context.Context, role trellis.Role, in Input) (p templates.Prompt, notes []string, err error) {
+	job, err := a.claim(ctx, flow.Call{}, in)
+	if err != nil {
+		return p, nil, err
+	}
+	if _, err := os.Stat(job.Worktree); errors.Is(err, fs.ErrNotExist) {
+		job.Worktree = job.Repo
+	}
+	hash, err := a.freeze()
+	if err != nil {
+		return p, nil, err
+	}
+	prd, err := os.ReadFile(filepath.Join(a.inputs(hash), taskdir.PRD))
+	if err != nil {
+		return p, nil, err
+	}
+	d := about{Job: job, Content: Content{Hash: hash, Criteria: parseCriteria(string(prd)), Markers: markers(a.inputs(hash))},
+		Trouble: &trouble{Code: trellis.VerifyFailed, Detail: "(what failed, with the output of the command, is shown here)"}}
+	for _, c := range d.Content.Criteria {
+		d.Open = append(d.Open, c.ID)
+	}
+	data, err := ask.Encode(d)
+	if err != nil {
+		return p, nil, err
+	}
+	slots, notes, err := a.Slots(ctx, flow.Call{}, ask.Request{Role: role, Data: data, Dir: job.Worktree})
+	if err != nil {
+		return p, nil, err
+	}
+	p, err = a.Cast.Render(string(role), slots)
+	return p, notes, err
+}
