@@ -22,6 +22,9 @@ type app struct {
 	Env    []string  // KEY=VALUE
 	Dir    string    // the folder trellis was called in
 	Now    func() time.Time
+	// Guard starts this program again under a process that ends what it leaves behind; see proc.Guard.
+	// Nil: there is none, as in tests that run in their own process.
+	Guard func() (worker bool, code int, err error)
 }
 
 // Run does what the arguments (without the program's name) ask for, reports an error on Stderr and

@@ -50,9 +50,10 @@ func arrange(root *cli.Command, args []string) (*commandLine, error) {
 	return line.end(positional), nil
 }
 
-// flag takes the flag that rest begins with, and its value, and returns how many words that were.
+// flag takes the flag that rest begins with, and its value, and returns how many words that were. It is
+// passed on by its first name: the parser refuses two names of one flag.
 func (l *commandLine) flag(at *cli.Command, rest []string) (int, error) {
-	name, _, assigned := strings.Cut(strings.TrimLeft(rest[0], "-"), "=")
+	name, value, assigned := strings.Cut(strings.TrimLeft(rest[0], "-"), "=")
 	if name == "help" || name == "h" {
 		l.help = true
 		return 1, nil
@@ -61,17 +62,20 @@ func (l *commandLine) flag(at *cli.Command, rest []string) (int, error) {
 	if known == nil {
 		return 0, unknownFlag(at, l.path, rest[0])
 	}
-	if l.command == nil && known.Names()[0] == "version" {
-		l.version = true
+	first := dashed(known.Names()[0])
+	l.version = l.version || l.command == nil && first == "--version"
+	if !takesValue(known) && !assigned {
+		l.args = append(l.args, first)
+		return 1, nil
 	}
 	words := 1
-	if takesValue(known) && !assigned {
-		words = 2
+	if !assigned {
+		if len(rest) < 2 {
+			return 0, usagef("flag %s needs a value", rest[0])
+		}
+		value, words = rest[1], 2
 	}
-	if len(rest) < words {
-		return 0, usagef("flag %s needs a value", rest[0])
-	}
-	l.args = append(l.args, rest[:words]...)
+	l.args = append(l.args, first+"="+value)
 	return words, nil
 }
 

@@ -25,12 +25,13 @@ func testTree() *cli.Command {
 
 func TestArrange(t *testing.T) {
 	for _, test := range []struct{ args, want string }{
-		{"plan a -r x", "plan -r x -- a"},
-		{"plan -r x a b --detach", "plan -r x --detach -- a b"},
+		{"plan a -r x", "plan --requirement=x -- a"},
+		{"plan -r x a b --detach", "plan --requirement=x --detach -- a b"},
 		{"plan a --requirement=-x b", "plan --requirement=-x -- a b"},
-		{"plan a -r --detach", "plan -r --detach -- a"},
-		{"plan a -r --", "plan -r -- -- a"},
+		{"plan a -r --detach", "plan --requirement=--detach -- a"},
+		{"plan a -r --", "plan --requirement=-- -- a"},
 		{"plan a -- -r x --detach", "plan -- a -r x --detach"},
+		{"plan -r a=b --r -c", "plan --requirement=a=b --requirement=-c"},
 		{"plan -", "plan -- -"},
 		{"plan --detach=false a", "plan --detach=false -- a"},
 		{"task create plan", "task create -- plan"},

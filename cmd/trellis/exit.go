@@ -1,13 +1,15 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"syscall"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 // Exit codes are a contract: docs/cli.md and every command's help show this table.
@@ -49,24 +51,27 @@ var exits = []struct {
 
 // The kinds of errors that have an exit code and no type of their own. [as] makes an error one of a kind.
 var (
+	errFailed   = errors.New("failed") // what is of no kind is this
 	errUsage    = errors.New("usage")
 	errUnmet    = errors.New("a check did not hold")
 	errRejected = errors.New("the requirement was rejected")
 	errPlanner  = errors.New("the planner failed")
 	errWaiting  = errors.New("waiting")
-	errNotFound = errors.New("no such task")
 	errNoAgent  = errors.New("no agent")
 )
 
 // exitCode is the exit code of an error, and the only place that knows.
 func exitCode(err error) int {
-	var signal *signalError
+	var signal *proc.SignalError
 	var problem *trellis.Problem
+	var status exitStatus
 	switch {
 	case err == nil:
 		return exitDone
+	case errors.As(err, &status):
+		return int(status)
 	case errors.As(err, &signal):
-		return 128 + int(signal.Signal)
+		return signal.Code()
 	case errors.Is(err, errUsage):
 		return exitUsage
 	case errors.Is(err, errUnmet):
@@ -77,8 +82,10 @@ func exitCode(err error) int {
 		return exitPlanner
 	case errors.Is(err, errWaiting):
 		return exitWaiting
-	case errors.Is(err, errNotFound):
+	case errors.Is(err, taskdir.ErrNotFound):
 		return exitNotFound
+	case errors.Is(err, durable.ErrHeld), errors.Is(err, journal.ErrFenced):
+		return exitLocked
 	case errors.Is(err, errNoAgent):
 		return exitNoAgent
 	case errors.As(err, &problem):
@@ -105,14 +112,6 @@ func failureExit(err error) int {
 	}
 	return exitFailed
 }
-
-// signalError is the cause of a context that a signal ended.
-type signalError struct{ Signal syscall.Signal }
-
-func (e *signalError) Error() string { return e.Signal.String() }
-
-// Is makes an interrupted command look cancelled to whoever asks.
-func (e *signalError) Is(target error) bool { return target == context.Canceled }
 
 // kindError is an error of a kind.
 type kindError struct{ kind, err error }

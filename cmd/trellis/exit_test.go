@@ -8,8 +8,12 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 func TestExitCode(t *testing.T) {
@@ -34,14 +38,18 @@ func TestExitCode(t *testing.T) {
 		{flow.Fail("budget_tokens", ""), 8},
 		{flow.Fail("budget_cost", ""), 8},
 		{flow.Fail("budget_time", ""), 8},
-		{as(errNotFound, boom), 10},
+		{&taskdir.AmbiguousError{}, 1},
+		{fmt.Errorf("%w: %w", taskdir.ErrNotFound, &trellis.Problem{File: "x"}), 10},
 		{flow.Fail("fenced", ""), 11},
+		{&durable.HeldError{Path: "run/lock"}, 11},
+		{fmt.Errorf("%w: %w", flow.ErrSuspended, journal.ErrFenced), 11},
+		{exitStatus(9), 9},
 		{as(errNoAgent, flow.Fail("agent_missing", "claude")), 12},
 		{flow.Fail("timeout_wall", ""), 124},
 		{flow.Fail("timeout_idle", ""), 124},
 		{flow.Fail("interrupted", ""), 130},
-		{&signalError{syscall.SIGINT}, 130},
-		{&signalError{syscall.SIGTERM}, 143},
+		{&proc.SignalError{Signal: syscall.SIGINT}, 130},
+		{&proc.SignalError{Signal: syscall.SIGTERM}, 143},
 	} {
 		if got := exitCode(test.err); got != test.want {
 			t.Errorf("%v: got %d, want %d", test.err, got, test.want)
@@ -78,7 +86,7 @@ func TestReport(t *testing.T) {
 // A command that a signal ended reports the signal, whatever the layers below made of the cancelled context.
 func TestSignalDecides(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(&signalError{syscall.SIGTERM})
+	cancel(&proc.SignalError{Signal: syscall.SIGTERM})
 	var out bytes.Buffer
 	a := &app{Stderr: &out}
 	if got := a.end(ctx, fmt.Errorf("running git: %w", context.Canceled)); got != exitTerminated {

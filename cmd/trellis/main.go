@@ -8,9 +8,9 @@ package main
 import (
 	"context"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
+
+	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
 func main() {
@@ -19,35 +19,12 @@ func main() {
 
 // run is main without the exit, so that what it defers happens.
 func run() int {
-	ctx, stop := untilSignal(context.Background())
+	ctx, stop := proc.SignalContext(context.Background())
 	defer stop()
 	dir, err := os.Getwd()
 	if err != nil {
 		dir = "." // a removed folder: commands that need it say so
 	}
-	a := &app{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Environ(), Dir: dir, Now: time.Now}
+	a := &app{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Environ(), Dir: dir, Now: time.Now, Guard: proc.Guard}
 	return a.Run(ctx, os.Args[1:])
-}
-
-// untilSignal is ctx until the first signal that asks for an end, which becomes its cause.
-// A second one ends the process at once.
-func untilSignal(ctx context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		select {
-		case s := <-signals:
-			signal.Stop(signals)
-			cancel(&signalError{s.(syscall.Signal)})
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, func() {
-		signal.Stop(signals)
-		cancel(context.Canceled)
-		<-done
-	}
 }

@@ -1,0 +1,272 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/research"
+	"github.com/trellis-tasks/trellis/internal/view"
+	"github.com/urfave/cli/v2"
+)
+
+// doctorCommand is `trellis doctor`.
+func (a *app) doctorCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "doctor",
+		Usage: "say what is wrong with this machine and this project, and how to mend it",
+		Flags: []cli.Flag{jsonFlag()},
+		Description: manual(`Looks at git, the repository, config.yaml, the agent programs and whether they are signed in, the check
+commands, limits of the system, locks and the file system. It changes nothing.`,
+			[]int{exitDone, exitUsage, exitUnmet}, "trellis doctor", "trellis doctor --json"),
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				return wrongArguments(c)
+			}
+			return a.doctor(c.Context, c.Bool("json"))
+		},
+	}
+}
+
+// States of a finding.
+const (
+	stateOK      = "ok"
+	stateWarning = "warning" // works, but not as well as it could
+	stateError   = "error"   // tasks can't run like this
+)
+
+// finding is one thing that doctor looked at, an object of doctor --json.
+type finding struct {
+	Check  string `json:"check"`
+	State  string `json:"state"`
+	Detail string `json:"detail"`
+	Hint   string `json:"hint"`
+}
+
+func (a *app) doctor(ctx context.Context, asJSON bool) error {
+	d := &diagnosis{app: a}
+	d.all(ctx)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	bad := 0
+	for _, f := range d.findings {
+		if f.State == stateError {
+			bad++
+		}
+		if !asJSON {
+			a.printFinding(f)
+		}
+	}
+	if asJSON {
+		if err := view.JSON(a.Stdout, d.findings); err != nil {
+			return err
+		}
+	}
+	if bad > 0 {
+		return as(errUnmet, fmt.Errorf("%s to mend", count(bad, "thing")))
+	}
+	return nil
+}
+
+func (a *app) printFinding(f finding) {
+	fmt.Fprintf(a.Stdout, "%-8s %-12s %s\n", f.State, f.Check, f.Detail)
+	if f.Hint != "" {
+		fmt.Fprintf(a.Stdout, "%21s → %s\n", "", f.Hint)
+	}
+}
+
+// diagnosis collects findings.
+type diagnosis struct {
+	app      *app
+	findings []finding
+}
+
+func (d *diagnosis) add(state, check, detail, hint string) {
+	d.findings = append(d.findings, finding{check, state, detail, hint})
+}
+
+// verdict adds a finding that is an error when err is one.
+func (d *diagnosis) verdict(check, detail string, err error) {
+	if err == nil {
+		d.add(stateOK, check, detail, "")
+		return
+	}
+	d.add(stateError, check, err.Error(), strings.Join(hintsOf(err), "; "))
+}
+
+func (d *diagnosis) all(ctx context.Context) {
+	d.add(stateOK, "trellis", version()+", "+runtime.GOOS+"/"+runtime.GOARCH, "")
+	d.git(ctx)
+	p, err := d.app.openRepository()
+	d.verdict("repository", rootOf(p), err)
+	if err != nil {
+		d.agents(ctx, "", &config.Config{})
+		return
+	}
+	_, err = p.Repo.Identity(ctx)
+	d.verdict("identity", "git knows who commits", err)
+	_, err = d.app.open(ctx)
+	d.verdict("project", ".trellis is set up", err)
+	c := d.config(p)
+	d.agents(ctx, p.Root, c)
+	d.verify(p, c)
+	d.files(p)
+	d.system(p)
+}
+
+func rootOf(p *project) string {
+	if p == nil {
+		return ""
+	}
+	return p.Root
+}
+
+func (d *diagnosis) git(ctx context.Context) {
+	v, err := (&git.Repo{Env: d.app.Env}).Version(ctx)
+	if err != nil {
+		err = hint(err, "install git "+git.MinVersion+" or newer")
+	}
+	d.verdict("git", v, err)
+}
+
+func (d *diagnosis) config(p *project) *config.Config {
+	c, problems := p.config()
+	for _, problem := range problems {
+		state := stateError
+		if problem.Warning {
+			state = stateWarning
+		}
+		d.add(state, "config", problem.Error(), problem.Hint)
+	}
+	if len(problems) == 0 {
+		d.add(stateOK, "config", "config.yaml is valid", "")
+	}
+	return c
+}
+
+// agents looks for the programs that could play the roles, and checks those that config names.
+func (d *diagnosis) agents(ctx context.Context, root string, c *config.Config) {
+	o := d.app.crew(&project{Root: root}, c)
+	usable := false
+	for _, f := range agents.Detect(ctx, o) {
+		switch {
+		case f.Path == "":
+			d.add(stateOK, f.Name, "not installed", "")
+			continue
+		case f.SignIn == agents.NotSignedIn:
+			d.add(stateWarning, f.Name, strings.TrimSpace(f.Version+" is not signed in"), signInHint(f.Name))
+			continue
+		}
+		usable = true
+		d.add(stateOK, f.Name, strings.TrimSpace(fmt.Sprintf("%s, signed in: %s", f.Version, f.SignIn)), "")
+	}
+	for _, name := range namedAgents(c) {
+		err := agents.Check(ctx, name, o)
+		d.verdict("agent", name+" can be used", err)
+		usable = usable || err == nil
+	}
+	if !usable {
+		d.add(stateError, "agent", "no agent can be used", "install claude, codex or opencode and sign in, or name a program of your own in agents.commands")
+	}
+}
+
+func signInHint(agent string) string {
+	switch agent {
+	case agents.Claude:
+		return "claude auth login"
+	case agents.Codex:
+		return "codex login"
+	}
+	return agent + " auth login"
+}
+
+// verify looks whether the commands that decide can run.
+func (d *diagnosis) verify(p *project, c *config.Config) {
+	if len(c.Verify) == 0 {
+		d.add(stateWarning, "verify", "no check commands: nothing is executed to see whether a task is done", "name them under verify in .trellis/config.yaml")
+	}
+	project := research.Project{Root: p.Root, LookPath: d.app.lookPath}
+	for _, command := range c.Verify {
+		if why := project.Missing(command); why != "" {
+			d.add(stateError, "verify", fmt.Sprintf("`%s` can't run: %s", command, why), "mend verify in .trellis/config.yaml")
+		} else {
+			d.add(stateOK, "verify", command, "")
+		}
+	}
+}
+
+// files looks whether locks hold on the file system of the tasks.
+func (d *diagnosis) files(p *project) {
+	kind, err := sharedFS(p.Root)
+	switch {
+	case err != nil:
+		d.add(stateWarning, "file system", err.Error(), "")
+	case kind != "":
+		d.add(stateError, "file system", kind+": locks don't hold between the machines that share it", "clone the repository to a disk of this machine")
+	default:
+		d.add(stateOK, "file system", "of this machine", "")
+	}
+	d.verdict("locks", "a second handle is kept out", d.app.probeLock(p))
+}
+
+// probeLock takes a lock twice, which must fail.
+func (a *app) probeLock(p *project) (err error) {
+	if _, err := os.Stat(filepath.Join(p.Root, ".trellis")); err != nil {
+		return nil // reported as such
+	}
+	runtime, err := p.runtimeDir()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp(runtime, "probe-")
+	if err != nil {
+		return fmt.Errorf("trying locks: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	path := filepath.Join(dir, "lock")
+	first, err := durable.TryLock(path, durable.Holder{PID: os.Getpid(), Since: a.Now()})
+	if err != nil {
+		return fmt.Errorf("trying locks: %w", err)
+	}
+	second, err := durable.TryLock(path, durable.Holder{PID: os.Getpid(), Since: a.Now()})
+	if err == nil {
+		return errors.Join(errors.New("a lock was given twice"), second.Unlock(), first.Unlock())
+	}
+	return first.Unlock()
+}
+
+// system looks at limits of the operating system.
+func (d *diagnosis) system(p *project) {
+	if runtime.GOOS == "darwin" {
+		d.add(stateWarning, "system", "macOS ends no agents by itself when trellis is killed: the next start does", "")
+		return
+	}
+	entries, _ := os.ReadDir(p.Store.Tasks()) // none, if it can't be read
+	for _, limit := range []struct {
+		name string
+		want int
+	}{{"max_user_watches", 1024 + 2*len(entries)}, {"max_user_instances", 32}} {
+		data, err := os.ReadFile("/proc/sys/fs/inotify/" + limit.name)
+		have, convErr := strconv.Atoi(strings.TrimSpace(string(data)))
+		if err != nil || convErr != nil {
+			d.add(stateWarning, "inotify", "its limits can't be read; a watcher looks every 30 seconds instead", "")
+			return
+		}
+		if have < limit.want {
+			d.add(stateWarning, "inotify", fmt.Sprintf("%s is %d; a watcher may have to look every 30 seconds instead", limit.name, have),
+				fmt.Sprintf("sudo sysctl fs.inotify.%s=%d", limit.name, 4*limit.want))
+			return
+		}
+	}
+	d.add(stateOK, "inotify", "enough watches", "")
+}

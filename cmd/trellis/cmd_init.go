@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/urfave/cli/v2"
+)
+
+// scaffold is what a fresh .trellis has in it.
+//
+//go:embed scaffold
+var scaffold embed.FS
+
+// initCommand is `trellis init`.
+func (a *app) initCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "init",
+		Usage: "set up .trellis in a repository",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "agent", Usage: "`NAME` of the agent program to use (default: the first found of claude, codex, opencode)"},
+			&cli.StringFlag{Name: "user", Aliases: []string{"u"}, Usage: "`NAME` of who works here; it is not committed"},
+		},
+		Description: manual(`Writes config.yaml, workflow.md and guidelines below .trellis, with the agent program and the check
+commands that it finds. A file that is there is never overwritten. It says what it made.`,
+			[]int{exitDone, exitUsage}, "trellis init", "trellis init --agent claude -u ada"),
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				return wrongArguments(c)
+			}
+			return a.init(c.Context, c.String("agent"), c.String("user"))
+		},
+	}
+}
+
+func (a *app) init(ctx context.Context, agent, user string) error {
+	p, err := a.openRepository()
+	if err != nil {
+		return err
+	}
+	root := filepath.Join(p.Root, ".trellis")
+	files, err := a.scaffolding(p.Root, agent)
+	if err != nil {
+		return err
+	}
+	if user != "" {
+		files[".developer"] = []byte(strings.TrimSpace(user) + "\n")
+	}
+	var made int
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		path := filepath.Join(root, filepath.FromSlash(name))
+		if _, err := os.Lstat(path); err == nil {
+			a.say("%s is there already", p.Store.Rel(path))
+			continue
+		}
+		if err := p.Store.Disk.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := p.Store.Disk.WriteFile(path, files[name], 0o644); err != nil {
+			return err
+		}
+		made++
+		fmt.Fprintln(a.Stdout, p.Store.Rel(path))
+	}
+	if err := p.Store.Disk.MkdirAll(p.Store.Tasks(), 0o755); err != nil {
+		return err
+	}
+	return a.afterInit(ctx, p, made)
+}
+
+// afterInit says what comes next.
+func (a *app) afterInit(ctx context.Context, p *project, made int) error {
+	if made > 0 {
+		a.say("made %s; read .trellis/config.yaml, then commit:", count(made, "file"))
+		a.say("  git add .trellis && git commit -m %q", "Set up Trellis")
+	}
+	if _, err := p.Repo.Head(ctx, p.Root); errors.Is(err, git.ErrNoCommit) {
+		a.say("this repository has no commit yet: a task begins at one")
+	}
+	a.say("then hand over the first task:")
+	a.say("  trellis plan --name NAME --type backend --requirement 'what is wanted'")
+	return nil
+}
+
+// scaffolding are the files of a fresh .trellis, by their path below it.
+func (a *app) scaffolding(root, agent string) (map[string][]byte, error) {
+	files := map[string][]byte{}
+	err := fs.WalkDir(scaffold, "scaffold", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name := strings.TrimPrefix(path, "scaffold/")
+		if name == "gitignore" {
+			name = ".gitignore"
+		}
+		files[name], err = scaffold.ReadFile(path)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if agent == "" {
+		agent = a.installedAgent()
+	}
+	if agent == "" {
+		a.say("no agent program found (claude, codex, opencode): install one, then name it in agents.default")
+	}
+	verify := verifyCommands(root)
+	if len(verify) == 0 {
+		a.say("no check commands found: name them under verify, or nothing is executed to see whether a task is done")
+	}
+	files["config.yaml"], err = fillConfig(files["config.yaml"], agent, verify)
+	return files, err
+}
+
+// fillConfig puts what was found into the template of config.yaml. JSON strings are YAML strings.
+func fillConfig(template []byte, agent string, verify []string) ([]byte, error) {
+	text := string(template)
+	if agent != "" {
+		quoted, err := json.Marshal(agent)
+		if err != nil {
+			return nil, err
+		}
+		text = strings.Replace(text, `default: ""`, "default: "+string(quoted), 1)
+	}
+	if len(verify) > 0 {
+		list := "verify:"
+		for _, command := range verify {
+			quoted, err := json.Marshal(command)
+			if err != nil {
+				return nil, err
+			}
+			list += "\n  - " + string(quoted)
+		}
+		text = strings.Replace(text, "verify: []", list, 1)
+	}
+	return []byte(text), nil
+}
+
+// installedAgent is the first agent program on the search path.
+func (a *app) installedAgent() string {
+	for _, name := range []string{"claude", "codex", "opencode"} {
+		if a.lookPath(name) == nil {
+			return name
+		}
+	}
+	return ""
+}
+
+// verifyCommands are the commands by which the project seems to check itself.
+func verifyCommands(root string) []string {
+	has := func(name string) bool {
+		st, err := os.Stat(filepath.Join(root, name))
+		return err == nil && st.Mode().IsRegular()
+	}
+	switch {
+	case hasTarget(root, "test"):
+		return []string{"make test"}
+	case has("go.mod"):
+		return []string{"go vet ./...", "go test ./..."}
+	case has("Cargo.toml"):
+		return []string{"cargo test"}
+	case has("package.json"):
+		return npmScripts(root)
+	case has("pyproject.toml") && hasPytest(root):
+		return []string{"python -m pytest"}
+	}
+	return nil
+}
+
+// hasTarget reports whether the Makefile has a rule for target.
+func hasTarget(root, target string) bool {
+	data, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	return err == nil && slices.ContainsFunc(strings.Split(string(data), "\n"), func(line string) bool {
+		names, _, rule := strings.Cut(line, ":")
+		return rule && !strings.HasPrefix(line, "\t") && slices.Contains(strings.Fields(names), target)
+	})
+}
+
+// npmScripts are those of the usual scripts that package.json has.
+func npmScripts(root string) []string {
+	data, err := os.ReadFile(filepath.Join(root, "package.json"))
+	var manifest struct{ Scripts map[string]string }
+	if err != nil || json.Unmarshal(data, &manifest) != nil {
+		return nil
+	}
+	var list []string
+	for _, name := range []string{"lint", "test", "build"} {
+		if script := manifest.Scripts[name]; script != "" && !strings.Contains(script, "no test specified") {
+			list = append(list, "npm run "+name)
+		}
+	}
+	return list
+}
+
+func hasPytest(root string) bool {
+	data, err := os.ReadFile(filepath.Join(root, "pyproject.toml"))
+	return err == nil && strings.Contains(string(data), "pytest")
+}

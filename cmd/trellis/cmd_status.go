@@ -1,0 +1,103 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/view"
+	"github.com/urfave/cli/v2"
+)
+
+// statusCommand is `trellis status`.
+func (a *app) statusCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "status",
+		Usage:     "show where things stand, of one task or of all that are not over",
+		ArgsUsage: "[TASKDIR]",
+		Flags:     []cli.Flag{jsonFlag()},
+		Description: manual(`Reads what is on disk; nothing has to run for it. With --json the answer for one task is an object
+as those of trellis list, for all a list of them.`,
+			[]int{exitDone, exitUsage, exitNotFound}, "trellis status", "trellis status 02-01-auth --json"),
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 1 {
+				return wrongArguments(c)
+			}
+			p, err := a.open(c.Context)
+			if err != nil {
+				return err
+			}
+			if c.NArg() == 0 {
+				return a.statusOfAll(p, c.Bool("json"))
+			}
+			dir, err := a.find(p, c.Args().First())
+			if err != nil {
+				return err
+			}
+			return a.statusOf(p, dir, c.Bool("json"))
+		},
+	}
+}
+
+func (a *app) statusOf(p *project, dir string, asJSON bool) error {
+	t, err := a.reader(p).Task(dir)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return view.JSON(a.Stdout, t)
+	}
+	return a.showTask(t)
+}
+
+// showTask prints one task and the command that comes next.
+func (a *app) showTask(t view.Task) error {
+	if err := view.Show(a.Stdout, t, a.style()); err != nil {
+		return err
+	}
+	if t.Status != "" {
+		fmt.Fprintf(a.Stdout, "  %-9s %s\n", "next", nextStep(t.ID, t.Status))
+	}
+	return nil
+}
+
+// over reports whether nothing is left to do for a task.
+func over(s trellis.Status) bool {
+	return s == trellis.Completed || s == trellis.Cancelled || s == trellis.Rejected
+}
+
+func (a *app) statusOfAll(p *project, asJSON bool) error {
+	tasks, err := a.reader(p).Tasks(view.Filter{})
+	if err != nil {
+		return err
+	}
+	open := []view.Task{}
+	for _, t := range tasks {
+		if !over(t.Status) {
+			open = append(open, t)
+		}
+	}
+	if asJSON {
+		return view.JSON(a.Stdout, open)
+	}
+	a.say("%s", a.watcher(p))
+	if len(open) == 0 {
+		a.say("no task is open")
+		return nil
+	}
+	return view.Table(a.Stdout, open, a.style())
+}
+
+// watcher says whether somebody watches this repository.
+func (a *app) watcher(p *project) string {
+	path := filepath.Join(p.Root, ".trellis", ".runtime", "watch.lock")
+	if !durable.Held(path) {
+		return "no watcher is running; ready tasks wait for: trellis watch"
+	}
+	h, err := durable.ReadHolder(path)
+	if err != nil || h.PID == 0 {
+		return "a watcher is running"
+	}
+	return fmt.Sprintf("a watcher is running on %s, process %d, since %s", h.Host, h.PID, h.Since.Local().Format("2006-01-02 15:04"))
+}

@@ -1,0 +1,231 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/ready"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/view"
+	"github.com/trellis-tasks/trellis/taskdir"
+	"github.com/urfave/cli/v2"
+)
+
+// taskCommand is `trellis task`: changes of task directories by hand, by scripts and by agents. All are
+// safe to call at the same time.
+func (a *app) taskCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "task",
+		Usage: "make and change task directories by hand",
+		Subcommands: slices.Concat(
+			[]*cli.Command{a.taskCreateCommand(), a.taskReadyCommand()},
+			a.taskContextCommands(),
+			[]*cli.Command{a.validateOneCommand()},
+			a.taskSetCommands(),
+			a.taskLinkCommands(),
+			[]*cli.Command{a.taskArchiveCommand(), a.taskRemoveCommand(), a.taskShowCommand()},
+		),
+	}
+}
+
+func (a *app) taskReadyCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "ready",
+		Usage:     "check a task that was written by hand and set it ready",
+		ArgsUsage: "TASKDIR",
+		Description: manual(`A watcher picks up what is ready. A directory that is not is left as it is, and what is missing is shown.`,
+			[]int{exitDone, exitUsage, exitUnmet, exitNotFound}, "trellis task ready 02-01-auth"),
+		Action: func(c *cli.Context) error {
+			p, dir, err := a.taskArgument(c, 1)
+			if err != nil {
+				return err
+			}
+			return a.taskReady(c.Context, p, dir)
+		},
+	}
+}
+
+func (a *app) taskReady(ctx context.Context, p *project, dir string) error {
+	t, err := p.Store.Load(dir)
+	if err != nil {
+		return err
+	}
+	if t.Status == trellis.Ready {
+		a.say("%s is ready already", t.ID)
+		return nil
+	}
+	if t.Status != trellis.Planning {
+		return hint(usagef("%s is %s, and only a task in planning is set ready so", t.ID, t.Status), nextStep(t.ID, t.Status))
+	}
+	problems, err := ready.Check(ctx, ready.Input{Store: p.Store, Dir: dir, Repo: p.Repo, Status: trellis.Ready})
+	if err != nil {
+		return err
+	}
+	a.printProblems(problems)
+	if len(ready.Errors(problems)) > 0 {
+		return as(errUnmet, fmt.Errorf("%s is not ready", t.ID))
+	}
+	_, err = p.Store.Update(dir, func(_ *taskdir.Task, e *taskdir.Edit) error {
+		e.KeepRevision()
+		e.Set("status", trellis.Ready)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	a.say("%s is ready: a watcher picks it up, or run it with: trellis start %s", t.ID, t.ID)
+	return nil
+}
+
+// nextStep is the command that a person types next for a task of this status.
+func nextStep(id string, s trellis.Status) string {
+	switch s {
+	case trellis.Planning:
+		return "trellis task ready " + id
+	case trellis.Rejected:
+		return "trellis plan --retry " + id + " --requirement '<revised requirement>'"
+	case trellis.Waiting:
+		return "trellis approve " + id
+	case trellis.Ready, trellis.Paused:
+		return "trellis start " + id
+	case trellis.InProgress:
+		return "trellis logs -f " + id
+	case trellis.Failed, trellis.Cancelled:
+		return "trellis retry " + id
+	case trellis.Review:
+		return "trellis diff " + id
+	}
+	return "trellis task archive " + id
+}
+
+func (a *app) taskArchiveCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "archive",
+		Usage:     "move a task that is over to the archive",
+		ArgsUsage: "TASKDIR",
+		Description: manual(`Moves the directory to .trellis/tasks/archive/YYYY-MM. A task in review is completed by it.
+One that runs, waits or is paused is left where it is.`,
+			[]int{exitDone, exitFailed, exitUsage, exitNotFound, exitLocked}, "trellis task archive 02-01-auth"),
+		Action: func(c *cli.Context) error {
+			p, dir, err := a.taskArgument(c, 1)
+			if err != nil {
+				return err
+			}
+			to, err := p.Store.Archive(dir)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(a.Stdout, p.Store.Rel(to))
+			return err
+		},
+	}
+}
+
+func (a *app) taskRemoveCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "rm",
+		Usage:     "remove a task directory that nothing was done for",
+		ArgsUsage: "TASKDIR",
+		Description: manual(`Removes a task that is in planning, rejected, or ready and never ran, and a planner's folder whose
+planner is gone. What has work on a branch is cancelled or archived instead.`,
+			[]int{exitDone, exitUsage, exitNotFound, exitLocked}, "trellis task rm 02-01-auth"),
+		Action: func(c *cli.Context) error {
+			p, dir, err := a.taskArgument(c, 1)
+			if err != nil {
+				return err
+			}
+			return a.taskRemove(p, dir)
+		},
+	}
+}
+
+func (a *app) taskRemove(p *project, dir string) error {
+	id := filepath.Base(dir)
+	if filepath.Dir(dir) != p.Store.Tasks() {
+		return usagef("%s is archived, and an archive keeps what it has", id)
+	}
+	t, err := p.Store.Load(dir)
+	if problem := (*trellis.Problem)(nil); err != nil && !errors.As(err, &problem) {
+		return err
+	}
+	if t != nil && (!slices.Contains([]trellis.Status{trellis.Planning, trellis.Rejected, trellis.Ready}, t.Status) || t.Pipeline.BaseCommit != "") {
+		return hint(usagef("%s is %s and has work on its branch", id, t.Status), "trellis cancel "+id, "trellis task archive "+id)
+	}
+	lock, err := durable.TryLock(filepath.Join(dir, taskdir.RunLock), durable.Holder{PID: os.Getpid(), Since: a.Now()})
+	if errors.Is(err, os.ErrNotExist) {
+		lock, err = nil, nil // nothing ever ran in it
+	}
+	if err != nil {
+		return err
+	}
+	if lock != nil {
+		defer lock.Unlock()
+	}
+	if t != nil && t.Parent != "" {
+		if err := p.Store.RemoveSubtask(filepath.Join(p.Store.Tasks(), t.Parent), dir); err != nil && !errors.Is(err, taskdir.ErrNotFound) {
+			return err
+		}
+	}
+	return p.remove(dir)
+}
+
+// remove makes a task directory vanish at once and then deletes it, so that nobody meets half of one.
+func (p *project) remove(dir string) error {
+	runtime, err := p.runtimeDir()
+	if err != nil {
+		return err
+	}
+	gone, err := os.MkdirTemp(runtime, "removed-")
+	if err != nil {
+		return fmt.Errorf("removing %s: %w", p.Store.Rel(dir), err)
+	}
+	if err := p.Store.Disk.Rename(dir, filepath.Join(gone, filepath.Base(dir))); err != nil {
+		return errors.Join(err, os.Remove(gone))
+	}
+	return os.RemoveAll(gone)
+}
+
+// runtimeDir is the folder of machine state of the whole repository. Git ignores what is in it.
+func (p *project) runtimeDir() (string, error) {
+	dir := filepath.Join(p.Root, ".trellis", ".runtime")
+	if err := p.Store.Disk.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	ignore := filepath.Join(dir, ".gitignore")
+	if _, err := os.Stat(ignore); errors.Is(err, os.ErrNotExist) {
+		return dir, p.Store.Disk.WriteFile(ignore, []byte("*\n"), 0o644)
+	}
+	return dir, nil
+}
+
+func (a *app) taskShowCommand() *cli.Command {
+	return &cli.Command{
+		Name:        "show",
+		Usage:       "show a task, its files and where it stands",
+		ArgsUsage:   "TASKDIR",
+		Flags:       []cli.Flag{jsonFlag()},
+		Description: manual(`The same as trellis status of the task, and the files of its directory.`, []int{exitDone, exitUsage, exitNotFound}, "trellis task show 02-01-auth"),
+		Action: func(c *cli.Context) error {
+			p, dir, err := a.taskArgument(c, 1)
+			if err != nil {
+				return err
+			}
+			t, err := a.reader(p).Task(dir)
+			if err != nil {
+				return err
+			}
+			if c.Bool("json") {
+				return view.JSON(a.Stdout, t)
+			}
+			if err := a.showTask(t); err != nil {
+				return err
+			}
+			return view.Files(a.Stdout, dir)
+		},
+	}
+}

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/ready"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// config reads the settings of the project, and what is wrong with them. What is not there has its default.
+func (p *project) config() (*config.Config, []trellis.Problem) {
+	read := func(name string) config.File {
+		data, _ := os.ReadFile(filepath.Join(p.Root, ".trellis", name)) // none: the defaults
+		return config.File{Name: ".trellis/" + name, Data: data}
+	}
+	return config.Load(config.Files{Root: p.Root, Config: read("config.yaml"), Worktree: read("worktree.yaml")})
+}
+
+// config is the settings of the project for a command that needs them valid. Warnings are said.
+func (a *app) config(p *project) (*config.Config, error) {
+	c, problems := p.config()
+	for _, problem := range problems {
+		if problem.Warning {
+			a.say("%v", &problem)
+		}
+	}
+	if errs := ready.Errors(problems); len(errs) > 0 {
+		for _, problem := range errs[1:] {
+			a.say("%v", &problem)
+		}
+		return nil, &errs[0]
+	}
+	return c, nil
+}
+
+// namedAgents are the agents that config asks for, each once.
+func namedAgents(c *config.Config) []string {
+	names := map[string]bool{c.Agents.Default: true}
+	for _, r := range c.Agents.Roles {
+		names[r.Agent] = true
+	}
+	delete(names, "")
+	return slices.Sorted(maps.Keys(names))
+}

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/config"
+)
+
+// The config.yaml that init writes is valid as it is, and also when every setting in it is taken out
+// of its comment, which changes nothing but the examples.
+func TestScaffoldConfig(t *testing.T) {
+	template, err := scaffold.ReadFile("scaffold/config.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	filled, err := fillConfig(template, `odd "name"`, []string{"make test", `echo "a: b" # c`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, problems := config.Load(config.Files{Config: config.File{Name: "config.yaml", Data: template}})
+	if len(problems) > 0 || len(c.Verify) > 0 || c.Agents.Default != "" {
+		t.Errorf("as it is: got %v, %+v, want the defaults", problems, c)
+	}
+	c, _ = config.Load(config.Files{Config: config.File{Name: "config.yaml", Data: filled}})
+	if c.Agents.Default != `odd "name"` || strings.Join(c.Verify, "|") != `make test|echo "a: b" # c` {
+		t.Errorf("filled: got %q and %q", c.Agents.Default, c.Verify)
+	}
+	all := regexp.MustCompile(`(?m)^#(\S|  )`).ReplaceAll(template, []byte("$1"))
+	got, problems := config.Load(config.Files{Config: config.File{Name: "config.yaml", Data: all}})
+	want, _ := config.Load(config.Files{})
+	if len(problems) > 0 || got.Limits.Idle != want.Limits.Idle || got.Limits.Tokens != want.Limits.Tokens || got.Planning != want.Planning || got.VerifyTimeout != want.VerifyTimeout {
+		t.Errorf("uncommented: got %v\n%+v\nwant\n%+v", problems, got, want)
+	}
+	if strings.Count(string(all), "\n#") > strings.Count(string(template), "\n# ") {
+		t.Error("not every setting was taken out of its comment")
+	}
+}
