@@ -73,3 +73,9 @@ func (r *Repo) identity(ctx context.Context, who string) (string, error) {
 	}
 	return out, err
 }
+
+// ConfigValue is what git's configuration says in the main checkout, "" when it says nothing.
+func (r *Repo) ConfigValue(ctx context.Context, key string) (string, error) {
+	const unset = 1
+	return r.line(ctx, call{dir: r.Main, args: []string{"config", "--get", "--", key}, fine: []int{unset}})
+}

@@ -6,24 +6,28 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 )
 
 // Discard takes back all that is not committed at or below the paths of a checkout: staged, unstaged and
 // untracked. Paths are relative to the root. It reports whether there was anything. It can't be undone: save
-// what is worth it first, with Repo.Backup.
+// what is worth it first, with [Repo.Backup].
 func (r *Repo) Discard(ctx context.Context, dir string, paths ...string) (bool, error) {
 	entries, err := r.Status(ctx, dir)
 	if err != nil {
 		return false, err
 	}
+	root, err := os.OpenRoot(dir) // a link that an agent made leads nowhere
+	if err != nil {
+		return false, fmt.Errorf("discarding changes: %w", err)
+	}
+	defer root.Close()
 	var tracked []string
 	found := false
 	for _, e := range entries {
 		inside, own := overlap(paths, e.Path)
 		for _, p := range own { // within an untracked folder, which git names alone
-			gone, err := remove(dir, p)
+			gone, err := remove(root, p)
 			if found = found || gone; err != nil {
 				return found, err
 			}
@@ -36,7 +40,7 @@ func (r *Repo) Discard(ctx context.Context, dir string, paths ...string) (bool, 
 			tracked = append(tracked, e.Path)
 			continue
 		}
-		if err := r.drop(ctx, dir, e); err != nil {
+		if err := r.drop(ctx, root, e); err != nil {
 			return true, err
 		}
 	}
@@ -49,24 +53,24 @@ func (r *Repo) Discard(ctx context.Context, dir string, paths ...string) (bool, 
 }
 
 // drop removes a path that HEAD does not have.
-func (r *Repo) drop(ctx context.Context, dir string, e Entry) error {
+func (r *Repo) drop(ctx context.Context, root *os.Root, e Entry) error {
 	if !e.Untracked() {
-		_, _, err := r.git(ctx, call{dir: dir, write: true, args: []string{"rm", "-q", "-f", "--cached", "--", e.Path}, env: []string{"GIT_LITERAL_PATHSPECS=1"}})
+		_, _, err := r.git(ctx, call{dir: root.Name(), write: true, args: []string{"rm", "-q", "-f", "--cached", "--", e.Path}, env: []string{"GIT_LITERAL_PATHSPECS=1"}})
 		if err != nil {
 			return err
 		}
 	}
-	_, err := remove(dir, e.Path)
+	_, err := remove(root, e.Path)
 	return err
 }
 
 // remove deletes a path with all below it, and reports whether it was there.
-func remove(dir, path string) (bool, error) {
-	name := filepath.Join(dir, filepath.FromSlash(path))
-	if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
+func remove(root *os.Root, path string) (bool, error) {
+	path = strings.TrimSuffix(path, "/")
+	if _, err := root.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	if err := os.RemoveAll(name); err != nil {
+	if err := root.RemoveAll(path); err != nil {
 		return true, fmt.Errorf("discarding %s: %w", path, err)
 	}
 	return true, nil
@@ -74,11 +78,11 @@ func remove(dir, path string) (bool, error) {
 
 // overlap reports whether path is one of the paths or below one, and which of them are below it.
 func overlap(paths []string, path string) (inside bool, own []string) {
-	path = strings.TrimSuffix(path, "/")
+	name, folder := strings.CutSuffix(path, "/")
 	for _, p := range paths {
-		if path == p || strings.HasPrefix(path, p+"/") {
+		if name == p || strings.HasPrefix(name, p+"/") {
 			inside = true
-		} else if strings.HasPrefix(p, path+"/") {
+		} else if folder && strings.HasPrefix(p, path) {
 			own = append(own, p)
 		}
 	}
@@ -86,12 +90,14 @@ func overlap(paths []string, path string) (inside bool, own []string) {
 }
 
 // DeleteBranch deletes a local branch that is checked out nowhere; none of that name is no error. What it
-// held is lost unless something else names it: save it first, with Repo.Backup.
+// held is lost unless something else names it: save it first, with [Repo.Backup].
 func (r *Repo) DeleteBranch(ctx context.Context, name string) error {
 	tip, err := r.Branch(ctx, name)
 	if err != nil || tip == "" {
 		return err
 	}
-	_, _, err = r.git(ctx, call{dir: r.Main, write: true, args: []string{"branch", "-q", "-D", "--", name}})
-	return err
+	return withLocks(ctx, []string{r.branchLock(name)}, func() error {
+		_, _, err := r.git(ctx, call{dir: r.Main, write: true, args: []string{"branch", "-q", "-D", "--", name}})
+		return err
+	})
 }

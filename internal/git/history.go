@@ -18,7 +18,12 @@ type Commit struct {
 
 // Log is what branch or commit tip has and base has not, newest first; all of tip's history when base is "".
 func (r *Repo) Log(ctx context.Context, base, tip string) ([]Commit, error) {
-	args := []string{"log", "-z", "--no-show-signature", "--format=%H%x00%an%x00%s%x00%(trailers:only,unfold)", "--end-of-options", tip}
+	return r.log(ctx, base, tip)
+}
+
+func (r *Repo) log(ctx context.Context, base, tip string, options ...string) ([]Commit, error) {
+	args := append([]string{"log", "-z", "--no-show-signature", "--format=%H%x00%an%x00%s%x00%(trailers:only,unfold)"}, options...)
+	args = append(args, "--end-of-options", tip)
 	if base != "" {
 		args = append(args, "^"+base)
 	}
@@ -43,9 +48,9 @@ func (r *Repo) Log(ctx context.Context, base, tip string) ([]Commit, error) {
 }
 
 // FindTrailer is the newest commit that tip has and base has not, and that carries the trailer
-// ("Key: value"); "" when there is none.
+// ("Key: value"); "" when there is none. With base "" it may have to read a long history.
 func (r *Repo) FindTrailer(ctx context.Context, base, tip, trailer string) (string, error) {
-	list, err := r.Log(ctx, base, tip)
+	list, err := r.log(ctx, base, tip, "--fixed-strings", "--grep="+trailer)
 	if err != nil {
 		return "", err
 	}
