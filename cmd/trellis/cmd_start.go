@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/view"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// startCommand is `trellis start`.
+func (a *app) startCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "start",
+		Usage:     "run one task, or go on with it",
+		ArgsUsage: "TASKDIR",
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "detach", Usage: "run in the background"},
+			&cli.StringFlag{Name: "agent", Usage: "`NAME` of the agent for all phases"},
+			&cli.BoolFlag{Name: "adopt-branch", Usage: "use the task's branch although it exists and is not the task's"},
+			jsonFlag(),
+		},
+		Description: manual(`Takes a task from where it stands to a checked commit on its branch: worktree, implement, rounds of
+check and debug until the project's own checks pass, acceptance, commit, report.md. A run that was cut
+off goes on where it was. With a live watcher the task is handed over and followed; Ctrl-C then only
+stops following. Without one, Ctrl-C ends the agents and leaves the run resumable.`,
+			[]int{exitDone, exitFailed, exitUsage, exitUnmet, exitRejected, exitWaiting, exitNotFound, exitLocked, exitNoAgent, exitTimeout, exitInterrupted, exitTerminated},
+			"trellis start 02-03-paging", "trellis start paging --detach"),
+		Action: func(c *cli.Context) error {
+			if c.Bool("detach") {
+				return a.startDetached(c)
+			}
+			return a.guarded(func() error { return a.start(c) })
+		},
+	}
+}
+
+func (a *app) start(c *cli.Context) error {
+	p, dir, err := a.taskArgument(c, 1)
+	if err != nil {
+		return err
+	}
+	s, err := a.site(c.Context, p)
+	if err != nil {
+		return err
+	}
+	a.sayUncommitted(c.Context, p)
+	show := a.progress(s, c.Bool("json"))
+	res, err := s.Start(c.Context, dir, dispatch.RunOptions{Agent: c.String("agent"), Adopt: c.Bool("adopt-branch")})
+	show.close()
+	if err != nil {
+		return a.runError(p, dir, err)
+	}
+	if c.Bool("json") && !res.Interrupted {
+		if err := a.printTask(p, dir); err != nil {
+			return err
+		}
+	} else {
+		a.sayEnd(p, res)
+	}
+	return a.endOf(res)
+}
+
+// printTask prints one task as status --json does.
+func (a *app) printTask(p *project, dir string) error {
+	t, err := a.reader(p).Task(dir)
+	if err != nil {
+		return err
+	}
+	return view.JSON(a.Stdout, t)
+}
+
+// endOf is the error that a run's end means for the exit code.
+func (a *app) endOf(res dispatch.Result) error {
+	switch {
+	case res.Interrupted:
+		return context.Canceled
+	case res.Status == trellis.Rejected:
+		return quiet(errRejected)
+	case res.Status == trellis.Waiting, res.Status == trellis.Paused:
+		return quiet(errWaiting)
+	case res.Failure != nil && res.Status == trellis.Failed:
+		return res.Failure
+	case res.Status == trellis.Failed, res.Status == trellis.Cancelled:
+		return fmt.Errorf("%s is %s", filepath.Base(res.Dir), res.Status)
+	}
+	return nil
+}
+
+// runError gives what keeps a task from running its exit code and its hint.
+func (a *app) runError(p *project, dir string, err error) error {
+	id := filepath.Base(dir)
+	var refused *dispatch.RefusedError
+	var not *dispatch.NotReadyError
+	var held *durable.HeldError
+	switch {
+	case errors.As(err, &refused):
+		if refused.Hint == "" {
+			return as(errUsage, err)
+		}
+		return hint(as(errUsage, err), refused.Hint)
+	case errors.As(err, &not):
+		a.printProblems(not.Problems)
+		return as(errUnmet, fmt.Errorf("%s is not ready", id))
+	case errors.Is(err, dispatch.ErrPlanning):
+		return hint(as(errUsage, fmt.Errorf("%s is being planned, or its planning was cut off", id)), "trellis plan --retry "+p.Store.Rel(dir))
+	case errors.As(err, &held), errors.Is(err, journal.ErrFenced):
+		return err
+	}
+	return a.agentError(err)
+}
+
+// agentError marks a failure that was found before anything was claimed: no agent, or not signed in.
+func (a *app) agentError(err error) error {
+	var f *flow.Failure
+	if errors.As(err, &f) && (f.Code == string(trellis.AgentMissing) || f.Code == string(trellis.AgentAuth)) {
+		return hint(as(errNoAgent, err), "trellis doctor")
+	}
+	return err
+}
+
+// sayEnd says where a task stands and what to do next.
+func (a *app) sayEnd(p *project, res dispatch.Result) {
+	id := filepath.Base(res.Dir)
+	r := res.Report
+	switch res.Status {
+	case trellis.Review:
+		if r.Branch == "" {
+			a.say("%s is in review: nothing to do", id)
+			return
+		}
+		a.say("%s is done: commit %.12s on %s", id, r.Commit, r.Branch)
+		a.say("report    %s", p.Store.Rel(filepath.Join(res.Dir, taskdir.Report)))
+		a.say("worktree  %s", r.Worktree)
+		a.say("look      git diff %.12s...%s", r.Base, r.Branch)
+		a.say("merge     git merge %s", r.Branch)
+	case trellis.Completed:
+		if res.Outcome == trellis.NoChangeNeeded {
+			a.say("%s needed no change: every criterion holds already", id)
+			return
+		}
+		a.say("%s is completed: nothing to do", id)
+	case trellis.Waiting:
+		for _, w := range res.Waits {
+			a.say("%s waits for %s", id, w)
+		}
+	case trellis.Paused:
+		a.say("%s is paused", id)
+		if res.Failure != nil {
+			a.report(res.Failure)
+		}
+	case trellis.Rejected:
+		if data, err := os.ReadFile(filepath.Join(res.Dir, taskdir.Rejected)); err == nil {
+			fmt.Fprintf(a.Stderr, "%s", data)
+		}
+	case trellis.Failed:
+		a.say("report    %s", p.Store.Rel(filepath.Join(res.Dir, taskdir.Report)))
+	}
+	if res.Interrupted {
+		a.say("%s goes on with: trellis start %s", id, id)
+	}
+}

@@ -1,0 +1,3 @@
+#!/bin/sh
+# greet NAME says hello.
+echo "Hello, ${1:-world}!"

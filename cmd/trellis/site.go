@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/specs"
+)
+
+// site wires up all that running tasks in a project needs.
+func (a *app) site(ctx context.Context, p *project) (*dispatch.Site, error) {
+	cfg, err := a.config(p)
+	if err != nil {
+		return nil, err
+	}
+	crew := a.crew(p, cfg)
+	return &dispatch.Site{Store: p.Store, Repo: p.Repo, Config: cfg,
+		Agent:     func(name string) (agents.Agent, error) { return agents.New(name, crew) },
+		Available: func(ctx context.Context, name string) error { return agents.Check(ctx, name, crew) },
+		Default:   sync.OnceValues(func() (string, error) { return agents.Default(ctx, crew) }),
+		Instruct:  func(role trellis.Role) (dispatch.Instructions, error) { return instructions(p.Root, role) },
+		LookPath:  a.lookPath,
+		Environ:   a.commandEnv(),
+		Redact:    proc.NewRedactor(agents.Secrets(a.Env)).String,
+		Build:     build(), Disk: p.Store.Disk, Now: a.Now}, nil
+}
+
+// crew says which agents there are.
+func (a *app) crew(p *project, cfg *config.Config) agents.Options {
+	o := agents.Options{Environ: a.Env, Root: p.Root, Commands: map[string]agents.Command{}}
+	for name, c := range cfg.Agents.Commands {
+		o.Commands[name] = agents.Command{Argv: c.Command, Env: c.Env, Output: c.Output}
+	}
+	return o
+}
+
+// commandEnv is the environment of the project's own commands: the caller's, without what would lead git
+// elsewhere.
+func (a *app) commandEnv() (env []string) {
+	for _, kv := range a.Env {
+		if !strings.HasPrefix(kv, "GIT_DIR=") && !strings.HasPrefix(kv, "GIT_WORK_TREE=") && !strings.HasPrefix(kv, "GIT_INDEX_FILE=") {
+			env = append(env, kv)
+		}
+	}
+	return env
+}
+
+// lookPath says whether a program is there, in the PATH of this call.
+func (a *app) lookPath(program string) error {
+	if strings.Contains(program, "/") {
+		_, err := os.Stat(program)
+		return err
+	}
+	for _, dir := range filepath.SplitList(a.getenv("PATH")) {
+		if st, err := os.Stat(filepath.Join(dir, program)); err == nil && !st.IsDir() && st.Mode()&0o111 != 0 {
+			return nil
+		}
+	}
+	return &exec.Error{Name: program, Err: exec.ErrNotFound}
+}
+
+// instructions are what the project says of a role: .trellis/agents/<role>.md and
+// .trellis/templates/<role>.md.tmpl.
+func instructions(root string, role trellis.Role) (in dispatch.Instructions, err error) {
+	frame, err := os.ReadFile(filepath.Join(root, ".trellis", "templates", string(role)+".md.tmpl"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return in, fmt.Errorf("reading the project's template: %w", err)
+	}
+	in.Override.Frame = frame
+	name := ".trellis/agents/" + string(role) + ".md"
+	data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return in, nil
+	}
+	if err != nil {
+		return in, fmt.Errorf("reading the role: %w", err)
+	}
+	r, problem := specs.ParseRole(name, data)
+	if problem != nil {
+		return in, problem
+	}
+	in.Agent, in.Model, in.Override.Instructions = r.Agent, r.Model, r.Body
+	in.Permission, err = narrowed(name, role, r.Permission)
+	return in, err
+}
+
+// narrowed is the permission that a role file gives, which may take away and never give.
+func narrowed(file string, role trellis.Role, p trellis.Permission) (trellis.Permission, error) {
+	if p == "" {
+		return "", nil
+	}
+	rank := func(p trellis.Permission) int {
+		for i, q := range trellis.Permissions {
+			if p == q {
+				return i
+			}
+		}
+		return len(trellis.Permissions)
+	}
+	if rank(p) > rank(role.Permission()) {
+		return "", &trellis.Problem{File: file, Message: fmt.Sprintf("permission %s is more than the role %s has (%s): a role file can only narrow it", p, role, role.Permission())}
+	}
+	return p, nil
+}

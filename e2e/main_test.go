@@ -1,0 +1,141 @@
+// Package e2e runs the built program as users do: with the real agent programs against a scripted model,
+// and on a terminal.
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/agents/agentstest"
+)
+
+// program is the built trellis.
+var program string
+
+func TestMain(m *testing.M) {
+	agentstest.Offline()
+	dir, err := os.MkdirTemp("", "trellis-e2e-")
+	if err == nil {
+		program = filepath.Join(dir, "trellis")
+		var out []byte
+		if out, err = exec.Command("go", "build", "-o", program, "../cmd/trellis").CombinedOutput(); err != nil {
+			err = fmt.Errorf("building: %w\n%s", err, out)
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	if err := os.RemoveAll(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+// site is a repository and the environment to run trellis in.
+type site struct {
+	testing.TB
+	Dir string
+	Env []string
+}
+
+// newSite is a repository with a small program and its test, and .trellis as init makes it.
+func newSite(t testing.TB, env []string, agent string) *site {
+	t.Helper()
+	s := &site{t, filepath.Join(t.TempDir(), "repo"), env}
+	for name, text := range map[string]string{
+		"greet.sh": "echo \"Hello, ${1:-world}!\"\n", "README.md": "# greet\n\n`sh greet.sh NAME` says hello.\n",
+		"test.sh": "test \"$(sh greet.sh Ada)\" = 'Hello, Ada!'\n",
+	} {
+		s.write(name, text)
+	}
+	s.run("git", "init", "-q", "-b", "main")
+	s.run("git", "add", "-A")
+	s.run("git", "commit", "-q", "-m", "first")
+	s.trellis(0, "init", "--agent", agent)
+	s.write(".trellis/config.yaml", "agents: {default: "+agent+"}\nverify: [sh test.sh]\nlimits: {attempts: 1, rounds: 2, idle: 60s}\n")
+	s.run("git", "add", "-A")
+	s.run("git", "commit", "-q", "-m", "trellis")
+	return s
+}
+
+func (s *site) write(name, text string) {
+	s.Helper()
+	path := filepath.Join(s.Dir, filepath.FromSlash(name))
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *site) read(name string) string {
+	s.Helper()
+	data, err := os.ReadFile(filepath.Join(s.Dir, filepath.FromSlash(name)))
+	if err != nil {
+		s.Fatal(err)
+	}
+	return string(data)
+}
+
+// run runs a program that has to succeed.
+func (s *site) run(name string, args ...string) string {
+	s.Helper()
+	code, out, errs := s.try(name, args...)
+	if code != 0 {
+		s.Fatalf("%s %v: exit %d\n%s%s", name, args, code, out, errs)
+	}
+	return strings.TrimSpace(out)
+}
+
+// trellis runs a command that has to end with this code, and returns its standard output and error.
+func (s *site) trellis(want int, args ...string) (string, string) {
+	s.Helper()
+	code, out, errs := s.try(program, args...)
+	if code != want {
+		s.Fatalf("trellis %v: exit %d, want %d\n%s%s", args, code, want, out, errs)
+	}
+	return strings.TrimSpace(out), errs
+}
+
+func (s *site) try(name string, args ...string) (int, string, string) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Env = s.Dir, s.Env
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		s.Fatalf("%s %v: %v", name, args, err)
+	}
+	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+}
+
+// untouched is what must not change in the main checkout: HEAD, index, and all outside of the tasks and the
+// runtime folder.
+func (s *site) untouched() string {
+	s.Helper()
+	return s.run("git", "rev-parse", "HEAD") + s.run("git", "ls-files", "-s") +
+		s.run("git", "status", "--porcelain", "--ignored", "--", ":!.trellis/tasks", ":!.trellis/.runtime")
+}
+
+// hand makes a ready task as a person would.
+func (s *site) hand(id string) {
+	s.Helper()
+	dir := ".trellis/tasks/" + id + "/"
+	s.write(dir+"prd.md", "# Say bye\n\n## Acceptance Criteria\n\n- [ ] greet.sh --bye says Bye\n")
+	s.write(dir+"implement.jsonl", `{"file": "greet.sh", "reason": "the program"}`+"\n")
+	s.write(dir+"check.jsonl", `{"file": "test.sh", "reason": "its test"}`+"\n")
+	s.write(dir+"task.json", `{"status": "ready"}`)
+}
