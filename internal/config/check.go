@@ -1,0 +1,178 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/bmatcuk/doublestar/v4"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// check finds what no single value can be blamed for by its type.
+func (d *decoder) check(c *Config) {
+	d.roles(c)
+	d.commands(c)
+	d.worktree(c)
+	d.packages(c)
+	d.notify(c)
+	for i, g := range c.Protected {
+		if !doublestar.ValidatePattern(g) || g == "" {
+			d.wrong(item("protected", i), " is not a glob: %q", g)
+		}
+	}
+	if !word().MatchString(c.Delivery.CommitType) {
+		d.wrong("delivery.commit_type", " is one word, such as feat or fix, not %q", c.Delivery.CommitType)
+	}
+}
+
+var word = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*$`) })
+
+// sorted are a map's keys in an order, so that problems come in one.
+func sorted[K ~string, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
+
+func (d *decoder) roles(c *Config) {
+	for _, role := range sorted(c.Agents.Roles) {
+		key := "agents.roles." + string(role)
+		if !slices.Contains(trellis.Roles, role) {
+			d.wrong(key, " is no role%s", meant(string(role), names(trellis.Roles)))
+			continue
+		}
+		p, own := c.Agents.Roles[role].Permission, role.Permission()
+		if p == "" || !wider(p, own) || p == trellis.PermitFull && own == trellis.PermitEdit {
+			continue
+		}
+		d.wrong(key+".permission", " can be %s or less, not %s", own, p)
+		choice := c.Agents.Roles[role]
+		choice.Permission = ""
+		c.Agents.Roles[role] = choice
+	}
+}
+
+// wider reports whether a allows more than b.
+func wider(a, b trellis.Permission) bool {
+	return slices.Index(trellis.Permissions, a) > slices.Index(trellis.Permissions, b)
+}
+
+func names[S ~string](list []S) (out []string) {
+	for _, s := range list {
+		out = append(out, string(s))
+	}
+	return out
+}
+
+func (d *decoder) commands(c *Config) {
+	for _, name := range sorted(c.Agents.Commands) {
+		key, command := "agents.commands."+name, c.Agents.Commands[name]
+		if len(command.Command) == 0 {
+			d.wrong(key, " names no program: command: [program, argument, …]")
+		}
+		for _, variable := range sorted(command.Env) {
+			if strings.ContainsAny(variable, "=\x00") || strings.Contains(command.Env[variable], "\x00") {
+				d.wrong(key+".env."+variable, " can't be an environment variable")
+			}
+		}
+	}
+}
+
+func (d *decoder) worktree(c *Config) {
+	switch dir := c.Worktree.Dir; {
+	case dir == "":
+		d.wrong("worktree.dir", " is empty")
+	case strings.HasPrefix(dir, "~"):
+		d.wrong("worktree.dir", " begins with ~, which only a shell understands: write it from / or from the main checkout")
+	}
+	for i, p := range c.Worktree.Copy {
+		if p != "" && !inside(p) {
+			d.wrong(item("worktree.copy", i), " leads out of the repository: %s", p)
+		}
+	}
+}
+
+// inside reports whether a path stays in the folder it begins at.
+func inside(p string) bool { return filepath.IsLocal(p) && !strings.Contains(p, `\`) }
+
+func (d *decoder) packages(c *Config) {
+	for _, name := range sorted(c.Packages) {
+		if p := c.Packages[name].Path; p == "" {
+			d.wrong("packages."+name, " has no path")
+		} else if !inside(p) {
+			d.wrong("packages."+name+".path", " leads out of the repository: %s", p)
+		}
+	}
+	if _, ok := c.Packages[c.DefaultPackage]; !ok && c.DefaultPackage != "" {
+		d.wrong("default_package", " is not one of packages%s", meant(c.DefaultPackage, sorted(c.Packages)))
+	}
+}
+
+func (d *decoder) notify(c *Config) {
+	for i, n := range c.Notify {
+		key := item("notify", i)
+		if (len(n.Command) == 0) == (n.Webhook == "") {
+			d.wrong(key, " has either a command or a webhook")
+		}
+		if u, err := url.Parse(n.Webhook); n.Webhook != "" && (err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http") {
+			d.wrong(key+".webhook", " is no http or https address")
+		}
+		if len(n.On) == 0 {
+			d.wrong(key, " says no status to tell of: on: [failed, waiting]")
+		}
+		for j, s := range n.On {
+			if !slices.Contains(trellis.Statuses, trellis.Status(s)) {
+				d.wrong(item(key+".on", j), " is no status%s", meant(s, names(trellis.Statuses)))
+			}
+		}
+	}
+}
+
+// meant is a question about the nearest of the words there are, or what they are.
+func meant(s string, words []string) string {
+	if near := nearest(s, words); near != "" {
+		return fmt.Sprintf(" (did you mean %s?)", near)
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (one of %s)", strings.Join(words, ", "))
+}
+
+// nearest is the word that the fewest changed letters turn s into, "" when even that takes more than a third of them.
+func nearest(s string, words []string) string {
+	best, least := "", max(len(s)/3, 1)+1
+	for _, w := range words {
+		if n := changes(s, w); n < least {
+			best, least = w, n
+		}
+	}
+	return best
+}
+
+// changes is how many letters to put in, take out, replace or swap with the next make b of a.
+func changes(a, b string) int {
+	var before []int
+	last := make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := range len(a) {
+		row := make([]int, len(b)+1)
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := last[j]
+			if a[i] != b[j] {
+				replaced++
+			}
+			row[j+1] = min(replaced, row[j]+1, last[j+1]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+		before, last = last, row
+	}
+	return last[len(b)]
+}

@@ -1,0 +1,256 @@
+// Package config reads a project's settings: .trellis/config.yaml, and the worktree.yaml of Trellis 0.4
+// where config.yaml does not say otherwise. It is given bytes and reads no file and no environment.
+package config
+
+import (
+	"cmp"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// Config is every setting. The tags of its fields are all there is to know of a key: `oneof` and `min`
+// bound its value (a number is never below 0), `key` names what a map is keyed by, and `doc` is its
+// meaning in the table of the docs.
+type Config struct {
+	Agents          Agents             `yaml:"agents"`
+	Planning        Planning           `yaml:"planning"`
+	Worktree        Worktree           `yaml:"worktree"`
+	Verify          []string           `yaml:"verify" doc:"commands that decide whether a task is done: all must exit with 0, run in this order in the worktree"`
+	VerifyTimeout   time.Duration      `yaml:"verify_timeout" doc:"how long one verify command may take; 0: no limit"`
+	Baseline        bool               `yaml:"baseline" doc:"run the verify commands once before any agent works, so that what was broken before is known"`
+	Protected       []string           `yaml:"protected" doc:"globs of paths that a task may not change without a person's approval; .trellis/spec, .trellis/tasks, .trellis/.runtime and .trellis/.current-task are excepted"`
+	Limits          Limits             `yaml:"limits"`
+	Delivery        Delivery           `yaml:"delivery"`
+	DependsOnMerged bool               `yaml:"depends_on_merged" doc:"a dependency is met once it is merged (completed), not already in review"`
+	Sandbox         string             `yaml:"sandbox" oneof:"off auto require" doc:"run agents in a sandbox of the operating system: off, auto (where there is one), require"`
+	Packages        map[string]Package `yaml:"packages" key:"name"`
+	DefaultPackage  string             `yaml:"default_package" doc:"the package of a task that names none"`
+	Hooks           Hooks              `yaml:"hooks"`
+	Objectives      Objectives         `yaml:"objectives"`
+	Notify          []Notify           `yaml:"notify"`
+}
+
+// Agents says who plays the roles.
+type Agents struct {
+	Default  string                  `yaml:"default" doc:"the agent of every role that nothing else is said of; empty: the first of claude, codex and opencode that is signed in"`
+	Roles    map[trellis.Role]Choice `yaml:"roles" key:"role"`
+	Commands map[string]Command      `yaml:"commands" key:"name"`
+}
+
+// Choice is who plays one role.
+type Choice struct {
+	Agent      string             `yaml:"agent" doc:"claude, codex, opencode or one of agents.commands"`
+	Model      string             `yaml:"model" doc:"a model, in the agent's own spelling"`
+	Permission trellis.Permission `yaml:"permission" oneof:"none read edit full" doc:"less than the role has, or full (no sandbox at all) for a role that edits"`
+}
+
+// Command is a program of the project's own that plays roles.
+type Command struct {
+	Command []string          `yaml:"command" doc:"the program and its arguments; a relative path of the program begins at the main checkout"`
+	Env     map[string]string `yaml:"env" key:"variable" doc:"environment variables that the program gets besides the usual ones"`
+	Output  string            `yaml:"output" oneof:"text events" doc:"what it prints: its answer, or one JSON event a line"`
+}
+
+// Planning is how a requirement becomes a task.
+type Planning struct {
+	TaskSpec        bool          `yaml:"taskspec" doc:"write down the intent before the plan"`
+	Judge           bool          `yaml:"judge" doc:"have a second agent judge each plan"`
+	Approval        string        `yaml:"approval" oneof:"none plan" doc:"none, or plan: every plan waits for a person"`
+	Approvers       int           `yaml:"approvers" min:"1" doc:"how many different people must approve"`
+	ApprovalExpires time.Duration `yaml:"approval_expires" doc:"after this an approval counts no more; 0: never"`
+	MaxSteps        int           `yaml:"max_steps" min:"1" doc:"the most steps of a plan"`
+}
+
+// Worktree is where and how a task's worktree is made.
+type Worktree struct {
+	Dir          string        `yaml:"dir" doc:"the folder of all worktrees, from the main checkout; <repo> is that one's name"`
+	Copy         []string      `yaml:"copy" doc:"files and folders of the main checkout that git does not have and a worktree needs"`
+	Setup        []string      `yaml:"setup" doc:"commands that make a fresh worktree usable"`
+	SetupTimeout time.Duration `yaml:"setup_timeout" doc:"how long one of them may take; 0: no limit"`
+}
+
+// Limits bound everything. Zero is no limit where it is allowed.
+type Limits struct {
+	Parallel   int            `yaml:"parallel" min:"1" doc:"tasks that run at once"`
+	PerAgent   map[string]int `yaml:"per_agent" key:"agent" min:"1" doc:"tasks that run at once with this agent"`
+	Rounds     int            `yaml:"rounds" min:"1" doc:"check rounds of one run"`
+	Attempts   int            `yaml:"attempts" min:"1" doc:"tries of what failed for a passing reason, over a task's life"`
+	Idle       time.Duration  `yaml:"idle" doc:"how long an agent may be silent; 0: no limit"`
+	Evaluate   time.Duration  `yaml:"evaluate" doc:"how long each planning call and each grade may take; 0: no limit"`
+	Implement  time.Duration  `yaml:"implement" doc:"how long the implement phase may take; 0: no limit"`
+	Check      time.Duration  `yaml:"check" doc:"how long a check may take; 0: no limit"`
+	Debug      time.Duration  `yaml:"debug" doc:"how long a debug or heal may take; 0: no limit"`
+	Accept     time.Duration  `yaml:"accept" doc:"how long the acceptance may take; 0: no limit"`
+	Tokens     int64          `yaml:"tokens" doc:"tokens of one task; 0: no limit"`
+	CostUSD    float64        `yaml:"cost_usd" doc:"what one task may cost; 0: no limit"`
+	Seconds    int64          `yaml:"seconds" doc:"agents' time for one task; 0: no limit"`
+	DayTokens  int64          `yaml:"day_tokens" doc:"tokens of all tasks in one day; 0: no limit"`
+	DayCostUSD float64        `yaml:"day_cost_usd" doc:"what all tasks may cost in one day; 0: no limit"`
+}
+
+// Delivery is what becomes of the commit.
+type Delivery struct {
+	Push       bool     `yaml:"push" doc:"push the branch"`
+	PR         bool     `yaml:"pr" doc:"open a pull request"`
+	Draft      bool     `yaml:"draft" doc:"as a draft"`
+	CommitType string   `yaml:"commit_type" doc:"the type in the commit's subject, as in feat(scope): title"`
+	Update     string   `yaml:"update" oneof:"none merge rebase" doc:"how a branch in review follows its base"`
+	React      bool     `yaml:"react" doc:"work on review comments and failed CI"`
+	Labels     []string `yaml:"labels" doc:"labels of the pull request"`
+	Reviewers  []string `yaml:"reviewers" doc:"who is asked to review it"`
+}
+
+// Package is one part of a repository that holds several.
+type Package struct {
+	Path string `yaml:"path" doc:"its folder, from the top of the repository"`
+	Type string `yaml:"type" oneof:"submodule" doc:"submodule, or empty for a plain folder"`
+}
+
+// Hooks are commands that run when something has happened to a task. A hook that fails stops nothing.
+type Hooks struct {
+	AfterCreate  []string `yaml:"after_create" doc:"commands that run after a task was made"`
+	AfterStart   []string `yaml:"after_start" doc:"commands that run after a task was started"`
+	AfterFinish  []string `yaml:"after_finish" doc:"commands that run after a task ended"`
+	AfterArchive []string `yaml:"after_archive" doc:"commands that run after a task was archived"`
+}
+
+// Objectives is how roadmaps are worked on.
+type Objectives struct {
+	Watch bool `yaml:"watch" doc:"let the watcher plan the next step of an objective by itself"`
+}
+
+// Notify tells somebody when a task gets a status, through a command or a webhook.
+type Notify struct {
+	On      []string `yaml:"on" doc:"statuses that are told"`
+	Command []string `yaml:"command" doc:"a program and its arguments; a relative path of the program begins at the main checkout"`
+	Webhook string   `yaml:"webhook" doc:"a URL that gets the news as JSON"`
+}
+
+func defaults() Config {
+	return Config{
+		Planning:      Planning{TaskSpec: true, Judge: true, Approval: "none", Approvers: 1, MaxSteps: 20},
+		Worktree:      Worktree{Dir: "../<repo>-worktrees", SetupTimeout: 10 * time.Minute},
+		VerifyTimeout: 10 * time.Minute,
+		Baseline:      true,
+		Protected:     []string{".trellis/**"},
+		Limits: Limits{Parallel: 2, Rounds: 5, Attempts: 3, Idle: 10 * time.Minute, Evaluate: 10 * time.Minute,
+			Implement: 30 * time.Minute, Check: 15 * time.Minute, Debug: 20 * time.Minute, Accept: 10 * time.Minute,
+			Tokens: 2_000_000, CostUSD: 20, Seconds: 14_400},
+		Delivery: Delivery{Draft: true, CommitType: "feat", Update: "none"},
+		Sandbox:  "off",
+	}
+}
+
+// File is a file's name, as problems show it, and what it says.
+type File struct {
+	Name string
+	Data []byte // empty when there is no such file
+}
+
+// Files is what a Config is made of.
+type Files struct {
+	Root     string // main checkout, which relative paths begin at
+	Config   File   // .trellis/config.yaml
+	Worktree File   // .trellis/worktree.yaml
+}
+
+// Load makes a Config of files. It always returns one: what could not be used has its default, and a
+// problem that is no warning means that nobody should run with it. Paths of programs and of the
+// folder for worktrees are absolute in it, given that Root is. Problems come in the order of the lines.
+func Load(f Files) (*Config, []trellis.Problem) {
+	c := defaults()
+	d := decode(f.Config, &c, legacy)
+	d.older(f.Worktree, &c)
+	d.check(&c)
+	c.resolve(f.Root)
+	slices.SortStableFunc(d.problems, func(a, b trellis.Problem) int {
+		return cmp.Or(strings.Compare(a.File, b.File), a.Line-b.Line)
+	})
+	return &c, d.problems
+}
+
+// older takes what config.yaml does not say from a worktree.yaml.
+func (d *decoder) older(f File, c *Config) {
+	var w struct {
+		Dir    string   `yaml:"worktree_dir"`
+		Copy   []string `yaml:"copy"`
+		Setup  []string `yaml:"post_create"`
+		Verify []string `yaml:"verify"`
+	}
+	old := decode(f, &w, nil)
+	d.problems = append(d.problems, old.problems...)
+	if p, ok := old.at["worktree_dir"]; ok && !d.says("worktree.dir") {
+		c.Worktree.Dir, d.at["worktree.dir"] = w.Dir, p
+	}
+	for _, l := range []struct {
+		from, to string
+		value    []string
+		into     *[]string
+	}{{"copy", "worktree.copy", w.Copy, &c.Worktree.Copy}, {"post_create", "worktree.setup", w.Setup, &c.Worktree.Setup}, {"verify", "verify", w.Verify, &c.Verify}} {
+		if p, ok := old.at[l.from]; ok && !d.says(l.to) {
+			*l.into, d.at[l.to] = l.value, p
+			for i := range l.value {
+				d.at[item(l.to, i)] = old.at[item(l.from, i)]
+			}
+		}
+	}
+}
+
+func (c *Config) resolve(root string) {
+	if root == "" {
+		return
+	}
+	c.Worktree.Dir = strings.ReplaceAll(c.Worktree.Dir, "<repo>", filepath.Base(root))
+	if !filepath.IsAbs(c.Worktree.Dir) {
+		c.Worktree.Dir = filepath.Join(root, c.Worktree.Dir)
+	}
+	for _, command := range c.Agents.Commands {
+		program(root, command.Command)
+	}
+	for _, n := range c.Notify {
+		program(root, n.Command)
+	}
+}
+
+// program makes a relative path of a program absolute. A bare name is looked for in PATH by whoever runs it.
+func program(root string, argv []string) {
+	if len(argv) > 0 && strings.Contains(argv[0], "/") && !filepath.IsAbs(argv[0]) {
+		argv[0] = filepath.Join(root, argv[0])
+	}
+}
+
+// AgentFor says who plays a role, and with which model. The first that says is taken: flag (--agent),
+// agents.roles, the front matter of the role's file, taskAgent (the task's pipeline.agent),
+// agents.default. A model counts when it was named with that agent, or with none. An empty agent
+// is the first of the known ones that is signed in; an empty model is the agent's own default.
+func (c *Config) AgentFor(role trellis.Role, taskAgent, flag, fileAgent, fileModel string) (agent, model string) {
+	said := []Choice{{Agent: flag}, c.Agents.Roles[role], {Agent: fileAgent, Model: fileModel}, {Agent: taskAgent}, {Agent: c.Agents.Default}}
+	for _, s := range said {
+		if agent == "" {
+			agent = s.Agent
+		}
+	}
+	for _, s := range said {
+		if model == "" && (s.Agent == "" || s.Agent == agent) {
+			model = s.Model
+		}
+	}
+	return agent, model
+}
+
+// PermissionFor is what a role may do: what it has, or agents.roles says, narrowed by what the role's
+// file says. filePermission may be empty, and never widens.
+func (c *Config) PermissionFor(role trellis.Role, filePermission trellis.Permission) trellis.Permission {
+	p := role.Permission()
+	if said := c.Agents.Roles[role].Permission; said != "" {
+		p = said
+	}
+	if filePermission != "" && wider(p, filePermission) {
+		return filePermission
+	}
+	return p
+}

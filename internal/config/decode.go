@@ -1,0 +1,290 @@
+package config
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"go.yaml.in/yaml/v3"
+)
+
+// legacy are keys that the config.yaml of Trellis 0.3 to 0.7 may have and that mean nothing here.
+var legacy = strings.Fields(`session_commit_message session_auto_commit session max_journal_lines language update registry workflow
+	codex channel context_injection prompt_injection spec_injection spec_scope packages.<name>.git`)
+
+// decoder fills a struct from YAML and goes on after a mistake, so that all of them are told at once.
+type decoder struct {
+	file     string
+	ignore   []string         // unknown keys to pass over; nil: all
+	at       map[string]place // what was said, and where
+	problems []trellis.Problem
+	ignored  []string
+	first    int // line of the first ignored key
+}
+
+type place struct {
+	file string
+	line int
+	null bool
+}
+
+// decode fills out, a pointer to a struct, from f.
+func decode(f File, out any, ignore []string) *decoder {
+	d := &decoder{file: f.Name, ignore: ignore, at: map[string]place{}}
+	root, problem := parse(f)
+	if problem != nil {
+		d.problems = append(d.problems, *problem)
+	}
+	if root != nil {
+		d.at[""] = place{f.Name, root.Line, false}
+		d.value(root, reflect.ValueOf(out).Elem(), "", "", "")
+	}
+	if len(d.ignored) > 0 {
+		d.problems = append(d.problems, trellis.Problem{File: f.Name, Line: d.first, Warning: true,
+			Message: "keys of another Trellis, ignored: " + strings.Join(d.ignored, ", ")})
+	}
+	return d
+}
+
+// parse is the one document of a file, nil when it says nothing.
+func parse(f File) (*yaml.Node, *trellis.Problem) {
+	dec := yaml.NewDecoder(bytes.NewReader(f.Data))
+	var doc, more yaml.Node
+	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
+		return nil, nil
+	} else if err != nil {
+		return nil, &trellis.Problem{File: f.Name, Line: badLine(f.Data), Message: "not YAML: " + withoutLine(err)}
+	}
+	if dec.Decode(&more) != io.EOF {
+		return nil, &trellis.Problem{File: f.Name, Line: max(more.Line, 1), Message: "more than one YAML document"}
+	}
+	if len(doc.Content) == 0 {
+		return nil, nil
+	}
+	return doc.Content[0], nil
+}
+
+// badLine is the line that keeps data from being YAML: what stands before it is. The parser's own
+// number is that of the block around the mistake, or one too low, or missing.
+func badLine(data []byte) int {
+	lines := bytes.SplitAfter(data, []byte("\n"))
+	for n := min(len(lines)-1, 1000); n > 0; n-- {
+		var doc yaml.Node
+		if yaml.Unmarshal(bytes.Join(lines[:n], nil), &doc) == nil {
+			return n + 1
+		}
+	}
+	return 1
+}
+
+func withoutLine(err error) string {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	if rest, ok := strings.CutPrefix(text, "line "); ok {
+		if _, message, ok := strings.Cut(rest, ": "); ok {
+			return message
+		}
+	}
+	return text
+}
+
+func (d *decoder) says(key string) bool {
+	p, ok := d.at[key]
+	return ok && !p.null
+}
+
+// wrong reports a mistake where key was said.
+func (d *decoder) wrong(key, format string, args ...any) {
+	p := d.at[key]
+	d.problems = append(d.problems, trellis.Problem{File: cmp.Or(p.file, d.file), Line: p.line, Message: cmp.Or(key, "the file") + fmt.Sprintf(format, args...)})
+}
+
+// note keeps where key was said; n is its value.
+func (d *decoder) note(key string, line int, n *yaml.Node) {
+	d.at[key] = place{d.file, line, resolve(n).ShortTag() == "!!null"}
+}
+
+func resolve(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.AliasNode {
+		return n.Alias
+	}
+	return n
+}
+
+func item(key string, i int) string { return fmt.Sprintf("%s[%d]", key, i+1) }
+
+func below(key, name string) string { return strings.TrimPrefix(key+"."+name, ".") }
+
+// value sets v from n, or leaves it and says why. generic is key with <name> for what a map is keyed by.
+func (d *decoder) value(n *yaml.Node, v reflect.Value, key, generic string, tag reflect.StructTag) {
+	n = resolve(n)
+	null := n.ShortTag() == "!!null"
+	switch kind := v.Kind(); {
+	case null && (kind == reflect.Slice || kind == reflect.Map):
+		v.SetZero()
+	case null:
+	case kind == reflect.Struct:
+		d.mapping(n, key, func(name string, value *yaml.Node) { d.field(name, value, v, key, generic) })
+	case kind == reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		d.mapping(n, key, func(name string, value *yaml.Node) {
+			e := reflect.New(v.Type().Elem()).Elem()
+			d.value(value, e, below(key, name), below(generic, "<"+tag.Get("key")+">"), tag)
+			v.SetMapIndex(reflect.ValueOf(name).Convert(v.Type().Key()), e)
+		})
+	case kind == reflect.Slice:
+		d.items(n, v, key, generic, tag)
+	default:
+		d.scalar(n, v, key, tag)
+	}
+}
+
+// mapping calls each for every key of n.
+func (d *decoder) mapping(n *yaml.Node, key string, each func(name string, value *yaml.Node)) {
+	if n.Kind != yaml.MappingNode {
+		d.wrong(key, " is keys and values, not %s", describe(n))
+		return
+	}
+	for i := 0; i < len(n.Content); i += 2 {
+		k, value := resolve(n.Content[i]), n.Content[i+1]
+		at := below(key, k.Value)
+		switch {
+		case k.Kind != yaml.ScalarNode || k.Value == "":
+			d.problems = append(d.problems, trellis.Problem{File: d.file, Line: k.Line, Message: "a key that is no text"})
+		case d.at[at].line > 0:
+			d.problems = append(d.problems, trellis.Problem{File: d.file, Line: k.Line, Message: fmt.Sprintf("%s is said twice, first in line %d", at, d.at[at].line)})
+		default:
+			d.note(at, k.Line, value)
+			each(k.Value, value)
+		}
+	}
+}
+
+func (d *decoder) field(name string, value *yaml.Node, v reflect.Value, key, generic string) {
+	var names []string
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		if f.Tag.Get("yaml") == name {
+			d.value(value, v.Field(i), below(key, name), below(generic, name), f.Tag)
+			return
+		}
+		names = append(names, f.Tag.Get("yaml"))
+	}
+	if at := below(key, name); d.ignore == nil || slices.Contains(d.ignore, below(generic, name)) {
+		if len(d.ignored) == 0 {
+			d.first = d.at[at].line
+		}
+		d.ignored = append(d.ignored, at)
+	} else {
+		d.wrong(at, " is unknown%s", d.suggest(name, key, names))
+	}
+}
+
+// suggest is the key that may have been meant: one beside it that is spelled almost so, or one of that name elsewhere.
+func (d *decoder) suggest(name, key string, names []string) string {
+	if near := nearest(name, names); near != "" {
+		return fmt.Sprintf(" (did you mean %s?)", below(key, near))
+	}
+	for _, r := range Table() {
+		if r.Key == name || strings.HasSuffix(r.Key, "."+name) {
+			return fmt.Sprintf(" here (did you mean %s?)", r.Key)
+		}
+	}
+	if len(names) > 8 {
+		return ""
+	}
+	return fmt.Sprintf(" (known: %s)", strings.Join(names, ", "))
+}
+
+func (d *decoder) items(n *yaml.Node, v reflect.Value, key, generic string, tag reflect.StructTag) {
+	if n.Kind != yaml.SequenceNode {
+		d.wrong(key, " is a list, as in [a, b], not %s", describe(n))
+		return
+	}
+	list := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
+	for i, e := range n.Content {
+		d.note(item(key, i), e.Line, e)
+		if e := resolve(e); e.Kind == yaml.ScalarNode && strings.TrimSpace(e.Value) == "" || e.ShortTag() == "!!null" {
+			d.wrong(item(key, i), " is empty")
+		}
+		d.value(e, list.Index(i), item(key, i), generic+"[]", tag)
+	}
+	v.Set(list)
+}
+
+func (d *decoder) scalar(n *yaml.Node, v reflect.Value, key string, tag reflect.StructTag) {
+	set := reflect.New(v.Type()).Elem()
+	if n.Kind != yaml.ScalarNode {
+		d.wrong(key, " is %s, not %s", kindOf(v.Type()), describe(n))
+	} else if why := parseScalar(n, set); why != "" {
+		d.wrong(key, " %s", why)
+	} else if why := bounded(set, v, tag); why != "" {
+		d.wrong(key, " %s", why)
+	} else {
+		v.Set(set)
+	}
+}
+
+// parseScalar sets v from a plain value, or says why it can't.
+func parseScalar(n *yaml.Node, v reflect.Value) string {
+	if v.Type() == reflect.TypeFor[time.Duration]() {
+		t, err := time.ParseDuration(n.Value)
+		if err != nil || t < 0 {
+			return fmt.Sprintf("is a duration with a unit, such as 90s, 10m or 2h, not %q", n.Value)
+		}
+		v.SetInt(int64(t))
+		return ""
+	}
+	whole := v.CanInt() && n.ShortTag() != "!!int"
+	if whole || n.Decode(v.Addr().Interface()) != nil {
+		return fmt.Sprintf("is %s, not %q", kindOf(v.Type()), n.Value)
+	}
+	return ""
+}
+
+// bounded says what of its tags a value does not keep to. Empty is as good as not said where that is the default.
+func bounded(v, before reflect.Value, tag reflect.StructTag) string {
+	least, _ := strconv.ParseFloat(cmp.Or(tag.Get("min"), "0"), 64) // our own tags
+	switch {
+	case v.CanInt() && float64(v.Int()) < least, v.CanFloat() && !(v.Float() >= least && !math.IsInf(v.Float(), 0)):
+		return fmt.Sprintf("is at least %v, not %v", least, v)
+	case v.Kind() == reflect.String && tag.Get("oneof") != "" && (v.String() != "" || before.String() != ""):
+		if all := strings.Fields(tag.Get("oneof")); !slices.Contains(all, v.String()) {
+			return fmt.Sprintf("is one of %s, not %q", strings.Join(all, ", "), v.String())
+		}
+	}
+	return ""
+}
+
+func describe(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "keys and values (text with a colon and a space in it needs quotes)"
+	case yaml.SequenceNode:
+		return "a list"
+	}
+	return strconv.Quote(n.Value)
+}
+
+// kindOf is a type as people call it.
+func kindOf(t reflect.Type) string {
+	switch {
+	case t == reflect.TypeFor[time.Duration]():
+		return "a duration"
+	case t.Kind() == reflect.Bool:
+		return "true or false"
+	case t.Kind() == reflect.Float64:
+		return "a number"
+	case t.Kind() == reflect.Int || t.Kind() == reflect.Int64:
+		return "a whole number"
+	}
+	return "text"
+}
