@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"strconv"
 	"strings"
 	"syscall"
@@ -17,7 +16,7 @@ import (
 )
 
 // guarded is a command under guard. What its worker does: exit N; signal: wait for one; die; tools: run
-// tree until a signal comes; again: do it all a second time inside.
+// tree until a signal comes; guard: print its guard; nested, orphans: see there.
 func guarded(args []string) int {
 	worker, code, err := proc.Guard()
 	if err != nil {
@@ -36,6 +35,10 @@ func guarded(args []string) int {
 		stay()
 	case "tools":
 		return work()
+	case "guard":
+		g, _ := proc.Guarded()
+		fmt.Println(g)
+		return 0
 	case "nested":
 		return nested()
 	case "orphans":
@@ -66,10 +69,10 @@ func work() int {
 
 // nested starts another command of the kind with the environment as it is: that has a guard of its own.
 func nested() int {
-	cmd := exec.Command(os.Args[0], "exit", "0")
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		fmt.Println(err, string(out))
+	cmd := exec.Command(os.Args[0], "guard")
+	out, err := cmd.Output()
+	if g, ok := proc.Guarded(); err != nil || !ok || string(out) == fmt.Sprintln(g) {
+		fmt.Println(err, string(out), g, ok)
 		return 95
 	}
 	return 0
@@ -108,15 +111,23 @@ func orphan([]string) int {
 // startGuarded starts a guarded command outside of this package.
 func startGuarded(t *testing.T, args ...string) (*exec.Cmd, *lines) {
 	t.Helper()
-	out := newLines()
-	cmd := exec.Command(os.Args[0], args...)
-	cmd.Env = roleEnviron("guarded")
-	cmd.Stdout, cmd.Stderr = out, os.Stderr
-	cmd.WaitDelay = time.Second // tools that were left would hold the pipe
+	cmd, out := guardedCommand(t, os.Args[0], args...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { cmd.Process.Kill() })
+	return cmd, out
+}
+
+// guardedCommand is one that is killed when it hangs.
+func guardedCommand(t *testing.T, name string, args ...string) (*exec.Cmd, *lines) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	out := newLines()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = roleEnviron("guarded")
+	cmd.Stdout, cmd.Stderr = out, os.Stderr
+	cmd.WaitDelay = time.Second // tools that were left would hold the pipe
 	return cmd, out
 }
 
@@ -155,10 +166,7 @@ func TestGuardPassesSignalsOn(t *testing.T) {
 
 // A terminal signals guard and worker, and the guard passes its own on: the worker takes both as one.
 func TestGuardAndTerminal(t *testing.T) {
-	out := newLines()
-	cmd := exec.Command(os.Args[0], "tools")
-	cmd.Env = roleEnviron("guarded")
-	cmd.Stdout, cmd.WaitDelay = out, time.Second
+	cmd, out := guardedCommand(t, os.Args[0], "tools")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -200,9 +208,10 @@ func TestKilledGuardEndsTheWorker(t *testing.T) {
 
 // Under nohup a hang-up stays ignored.
 func TestGuardKeepsIgnoringSignals(t *testing.T) {
-	signal.Ignore(syscall.SIGHUP) // inherited by what is started now
-	cmd, out := startGuarded(t, "tools")
-	signal.Reset(syscall.SIGHUP)
+	cmd, out := guardedCommand(t, "sh", "-c", `trap "" HUP; exec "$0" tools`, os.Args[0])
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
 	pids := out.pids(t)
 	cmd.Process.Signal(syscall.SIGHUP)
 	syscall.Kill(pids["worker"], syscall.SIGHUP)

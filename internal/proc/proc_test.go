@@ -86,6 +86,21 @@ func TestProgramIsLookedUp(t *testing.T) {
 	}
 }
 
+// A relative folder in PATH would run what an agent put there.
+func TestRelativePathIsNotSearched(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "tool"), []byte("#!/bin/sh\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	for _, path := range []string{"PATH=.", "PATH=:/nowhere"} {
+		c := proc.Command{Argv: []string{"tool"}, Env: []string{path}, Dir: dir}
+		if _, err := proc.Run(t.Context(), c); !errors.Is(err, exec.ErrNotFound) {
+			t.Errorf("%s: got %v, want %v", path, err, exec.ErrNotFound)
+		}
+	}
+}
+
 // A program whose file is open for writing can't be started: as in the child that another
 // goroutine forks while a script is written.
 func TestProgramThatIsBeingWritten(t *testing.T) {
@@ -198,7 +213,7 @@ type slow struct{ bytes.Buffer }
 
 func (s *slow) Write(p []byte) (int, error) {
 	if s.Len() == 0 {
-		time.Sleep(700 * time.Millisecond) // longer than output is waited for
+		time.Sleep(2 * time.Second) // longer than output and left-over tools are waited for
 	}
 	return s.Buffer.Write(p)
 }

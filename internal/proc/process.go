@@ -16,7 +16,7 @@ const (
 	settle    = 500 * time.Millisecond // for what finishes by itself after its parent, like tee at the end of a pipe
 	afterTerm = time.Second            // for left-over members of the group
 	afterKill = 3 * time.Second        // for the kernel
-	pollGroup = 5 * time.Millisecond
+	pollGroup = 10 * time.Millisecond
 )
 
 // Process is a running program. Its methods may be called by several goroutines at once.
