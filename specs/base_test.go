@@ -30,6 +30,8 @@ func TestBase(t *testing.T) {
 	for _, f := range []string{"workflow.md", "spec/backend/index.md", "spec/frontend/index.md", "spec/guides/index.md", "spec/cli/backend/index.md"} {
 		write(t, root, ".trellis/"+f, "# X\n")
 	}
+	write(t, root, ".trellis/other/backend/index.md", "# no guideline\n")
+	write(t, root, ".trellis/spec/guides/index.md", "---\nglobs: ['api/**']\n---\n# listed already\n")
 	write(t, root, ".trellis/spec/backend/api.md", "---\nglobs: ['api/**']\n---\n# API\n")
 	write(t, root, ".trellis/spec/backend/sql.md", "---\nglobs: ['*.sql']\n---\n# SQL\n")
 	write(t, root, "README.md", "# Project\n")
@@ -43,7 +45,7 @@ func TestBase(t *testing.T) {
 		{"", "", "", "workflow.md spec/backend/index.md spec/frontend/index.md spec/guides/index.md"},
 		{"docs", "", "", "workflow.md spec/guides/index.md"},
 		{"fullstack", "cli", "", "workflow.md spec/cli/backend/index.md spec/frontend/index.md spec/guides/index.md"},
-		{"backend", "../../..", "", "workflow.md spec/backend/index.md spec/guides/index.md"},
+		{"backend", "../other", "", "workflow.md spec/backend/index.md spec/guides/index.md"},
 		{"backend", "", "db/a.sql api/x.go api/y.go", "workflow.md spec/backend/index.md spec/guides/index.md spec/backend/api.md spec/backend/sql.md"},
 	} {
 		if got := listed(t, root, tt.devType, tt.pkg, strings.Fields(tt.paths)...); got != tt.want {
