@@ -13,7 +13,7 @@ RACE = $(if $(shell command -v $(firstword $(shell $(GO) env CC))),-race)
 .PHONY: build test demo bench lint setup fuzz
 build:
 	@mkdir -p bin
-	$(GO) build -trimpath -buildvcs=$(VCS) -o bin/trellis ./cmd/trellis
+	$(GO) build -trimpath -tags urfave_cli_no_docs -buildvcs=$(VCS) -o bin/trellis ./cmd/trellis
 test: setup
 	$(GO) vet ./...
 	$(if $(RACE),,@echo 'make: no C compiler, so the race detector stays off')

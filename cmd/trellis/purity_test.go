@@ -16,7 +16,7 @@ import (
 
 // flowPackages hold flow code: everything in them but the effects in acts*.go must be pure, so that
 // an engine can run it again after a crash and meet the same calls.
-var flowPackages = []string{}
+var flowPackages = []string{"internal/ask", "internal/planner", "internal/pipeline"}
 
 // pureFuncs says which functions and methods flow code may call of other packages: "*" is all but those
 // that follow with a "!". What is not listed is refused. Types and constants are free, since data does nothing.
