@@ -32,7 +32,7 @@ const (
 	evaluated  = `{"decision":"accept","category":"","details":"A flag that says bye.","suggestions":[],"size":"tiny","confidence":0.9}`
 	researched = "## Codebase Context\n\ngreet.sh is all.\n\n## implement.jsonl\n\n- path: greet.sh, reason: the program\n\n## check.jsonl\n\n- path: test.sh, reason: its test\n\n" +
 		"## debug.jsonl\n\n- path: test.sh, reason: its test\n\n## Suggested Scope\n\ngreet\n\n## Verification Plan\n\n- test: `sh test.sh`\n\n## Risks\n\nNone.\n"
-	written = `{"title":"Say bye","summary":"greet.sh --bye says Bye.","requirements":["greet.sh --bye says Bye"],"acceptance":[{"criterion":"greet.sh --bye says Bye","verify":"sh greet.sh --bye | grep -q Bye","level":"must"},{"criterion":"nothing else changes","level":"must"}],"technical_notes":"","out_of_scope":[]}`
+	written = `{"title":"Say bye","summary":"greet.sh --bye says Bye.","requirements":["greet.sh --bye says Bye"],"acceptance":[{"criterion":"greet.sh --bye says Bye","verify":"sh greet.sh --bye | grep -q Bye","level":"must"},{"criterion":"nothing else changes","verify":null,"level":"must"}],"technical_notes":"","out_of_scope":[]}`
 	changed = "if [ \"$1\" = --bye ]; then echo Bye; else echo \"Hello, ${1:-world}!\"; fi\n"
 )
 

@@ -138,7 +138,7 @@ func (s *Site) again(j *journal.Run, dir, final string, o PlanOptions) (in plann
 // plan runs the planner over a directory and publishes it, whatever the end, unless this process is told
 // to stop: then the folder stays as it is.
 func (s *Site) plan(ctx context.Context, dir, final string, begin func(*journal.Run) (planner.Input, error)) (PlanResult, error) {
-	marker := s.nonce()
+	marker := marker(dir)
 	acts := &planner.Acts{Dir: dir, Final: final, Repo: s.Repo, Store: s.Store, Config: s.Config, LookPath: s.LookPath, Disk: s.Disk, Now: s.now}
 	crew := s.crew(dir, marker)
 	crew.Slots, crew.Check, crew.Watch = acts.Slots, acts.Check, acts.Watch

@@ -82,6 +82,10 @@ func (s *Site) nonce() string {
 	return hex.EncodeToString(b[:])
 }
 
+// marker is what the processes of a task carry in their environment. It is the same at every claim, so that
+// whoever takes the task over knows it even when the claim before was never written down whole.
+func marker(dir string) string { return "task-" + ask.Sum([]byte(dir))[:24] }
+
 // holder says who holds a lock from now on.
 func (s *Site) holder(marker string) durable.Holder {
 	self := proc.Self()
@@ -120,7 +124,7 @@ func clear(prev durable.Holder) error {
 
 // pipelineActs are the effects of a task's run. bind completes them once the run's input is known.
 func (s *Site) pipelineActs(dir string) (*pipeline.Acts, *ask.Acts) {
-	marker := s.nonce()
+	marker := marker(dir)
 	acts := &pipeline.Acts{Dir: dir, RunDir: filepath.Join(dir, taskdir.Run), Repo: s.Repo, Store: s.Store, Config: s.Config, LookPath: s.LookPath,
 		Environ: s.Environ, Marker: marker, Redact: s.Redact, Disk: s.Disk, Now: s.now,
 		Stand: func(st pipeline.Standing) { s.tell(Event{Task: filepath.Base(dir), Round: st.Round, Standing: &st}) }}

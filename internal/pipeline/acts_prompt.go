@@ -74,7 +74,7 @@ var phases = []string{"implement", "check", "debug"}
 func (a *Acts) documents(d about) (documents, error) {
 	dir := a.inputs(d.Content.Hash)
 	doc := documents{rest: map[string][]contextfiles.Row{}, source: contextfiles.Source{
-		Main: d.Job.Repo, Worktree: d.Job.Worktree, Task: a.Store.Rel(a.Dir), Inputs: dir}}
+		Main: d.Job.Repo, Worktree: d.Job.Worktree, Task: a.Store.Rel(a.Dir), Inputs: dir, Name: a.rendered}}
 	rows := map[string][]contextfiles.Row{}
 	for _, p := range phases {
 		list, err := readRows(dir, p+".jsonl")
@@ -95,13 +95,21 @@ func (a *Acts) documents(d about) (documents, error) {
 	var own []contextfiles.Row
 	for _, name := range []string{taskdir.PRD, taskdir.Info, taskdir.Design} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
-			own = append(own, contextfiles.Row{Path: doc.source.Task + "/" + name, Reason: map[string]string{taskdir.PRD: "what is asked for"}[name]})
+			own = append(own, contextfiles.Row{Type: contextfiles.Artifact, Path: doc.source.Task + "/" + name, Reason: map[string]string{taskdir.PRD: "what is asked for"}[name]})
 		}
 	}
 	doc.caps = contextfiles.DefaultCaps()
 	text, notes := contextfiles.Assemble(doc.source, append(own, common...), doc.caps)
 	doc.artifacts, doc.caps, doc.notes = text, doc.caps.After(text), say(notes)
 	return doc, nil
+}
+
+// rendered is where an agent finds a file: those of the task are laid out in the worktree.
+func (a *Acts) rendered(path string) string {
+	if name, ok := strings.CutPrefix(path, a.Store.Rel(a.Dir)+"/"); ok {
+		return runtimeDir + "/task/" + name
+	}
+	return path
 }
 
 // own are the entries that only this phase gets.

@@ -2,11 +2,14 @@ package pipeline
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/ask"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/journal"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -124,13 +127,52 @@ func phaseTable(b *strings.Builder, h *journal.History) {
 		if !e.Done || !worthTelling(e.Activity) {
 			continue
 		}
-		result := "done"
-		if e.Fail != nil {
-			result = e.Fail.Code
-		}
-		fmt.Fprintf(b, "| %s | %s | %.1f | %s |\n", e.ID, e.Started.UTC().Format(time.DateTime), e.Finished.Sub(e.Started).Seconds(), result)
+		fmt.Fprintf(b, "| %s | %s | %.1f | %s |\n", e.ID, e.Started.UTC().Format(time.DateTime), e.Finished.Sub(e.Started).Seconds(), cell(came(e)))
 	}
 	b.WriteByte('\n')
+}
+
+// came is what an activity came to, in a few words.
+func came(e journal.Entry) string {
+	var reply ask.Reply
+	var checks Checks
+	switch {
+	case e.Fail != nil:
+		return e.Fail.Code
+	case slices.Contains(Roles(), trellis.Role(e.Activity)) && json.Unmarshal(e.Out, &reply) == nil:
+		return replied(reply)
+	case (e.Activity == string(baseline) || e.Activity == string(verify)) && json.Unmarshal(e.Out, &checks) == nil:
+		return verified(checks)
+	}
+	return "done"
+}
+
+func replied(r ask.Reply) string {
+	switch {
+	case r.Failure != nil:
+		return r.Failure.Code
+	case len(r.Problems) > 0:
+		return "invalid answer: " + r.Problems[0]
+	case r.Usage.Tokens() > 0:
+		return fmt.Sprintf("done, %d tokens", r.Usage.Tokens())
+	}
+	return "done"
+}
+
+func verified(c Checks) string {
+	var failed []string
+	for _, r := range c.Results {
+		if r.Code != 0 {
+			failed = append(failed, fmt.Sprintf("`%s` exit %d", r.Command, r.Code))
+		}
+	}
+	if len(c.Protected) > 0 {
+		failed = append(failed, "protected paths changed")
+	}
+	if len(failed) == 0 {
+		return "passed"
+	}
+	return "failed: " + strings.Join(failed, ", ")
 }
 
 func worthTelling(activity string) bool {

@@ -81,3 +81,13 @@ var Codes = []CodeInfo{
 	{Interrupted, "the run was interrupted and can go on", "`trellis start DIR`, or leave it to the watcher", false},
 	{Internal, "a bug in trellis, or something that has no code of its own", "report it with the message", false},
 }
+
+// Info is the code's row of the table.
+func (c Code) Info() (CodeInfo, bool) {
+	for _, row := range Codes {
+		if row.Code == c {
+			return row, true
+		}
+	}
+	return CodeInfo{}, false
+}
