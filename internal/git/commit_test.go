@@ -52,6 +52,7 @@ func TestCommit(t *testing.T) {
 			t.Errorf("FindTrailer: got %s", got)
 		}
 		for range 2 {
+			b.gitIn(dir, "add", "-f", ".env")
 			if _, err := b.Repo.Commit(ctx, dir, git.CommitOptions{Message: "m", Exclude: excluded}); !errors.Is(err, git.ErrNothing) {
 				t.Errorf("nothing to commit: got %v", err)
 			}
@@ -200,6 +201,12 @@ func TestBackup(t *testing.T) {
 		}
 		if got := b.git("rev-parse", first+"^1"); got != head {
 			t.Errorf("saved on top of %s, not %s", got, head)
+		}
+		b.write(filepath.Join(dir, "staged.txt"), "staged otherwise\n")
+		b.gitIn(dir, "add", "staged.txt")
+		b.write(filepath.Join(dir, "staged.txt"), "staged and changed\n")
+		if got := b.git("show", save()+"^2:staged.txt"); got != "staged otherwise" {
+			t.Errorf("staged and not in the work tree: got %q", got)
 		}
 		b.gitIn(dir, "add", "-A") // index and work tree are the same now
 		second := save()

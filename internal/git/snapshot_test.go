@@ -44,7 +44,7 @@ func (b *box) spread(dir string) {
 	}
 }
 
-var excluded = []string{".trellis/tasks/", ".env"}
+var excluded = []string{".trellis/tasks/", ".env", "st*ged.txt"} // taken literally, the last is nowhere
 
 func kinds(list []git.Change) map[string]string {
 	m := map[string]string{}
@@ -213,6 +213,23 @@ func TestRestore(t *testing.T) {
 			t.Errorf("the second time: %v", got)
 		}
 	})
+}
+
+// Without its .git a worktree that lies in a checkout must not be taken for a folder of that.
+func TestWorktreeWithinTheCheckout(t *testing.T) {
+	b := newBox(t)
+	dir := b.path("trees/x")
+	if err := b.Repo.AddWorktree(t.Context(), dir, "feature/x", b.git("rev-parse", "main"), false); err != nil {
+		t.Fatal(err)
+	}
+	s := must(b.Repo.Snapshot(t.Context(), dir))(t)
+	defer s.Close()
+	if err := os.Remove(filepath.Join(dir, ".git")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Drift(t.Context()); err == nil {
+		t.Errorf("git went up: %v", got)
+	}
 }
 
 func TestStatus(t *testing.T) {
