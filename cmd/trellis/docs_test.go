@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/urfave/cli/v2"
 )
 
@@ -88,4 +90,35 @@ func TestExitCodesAreDocumented(t *testing.T) {
 	if want := tableRows(t, regexp.MustCompile(`^ \d+ $`)); !slices.Equal(got, want) {
 		t.Errorf("the table of exit codes in docs/cli.md is\n%v\nand help shows\n%v", want, got)
 	}
+}
+
+// The table of docs/config.md is the one that the code has; TRELLIS_UPDATE_DOCS=1 writes it.
+func TestSettingsAreDocumented(t *testing.T) {
+	path := filepath.Join(repository(t), "docs", "config.md")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, _, found := strings.Cut(string(text), "| key | type | default | meaning |")
+	want := head + settings()
+	if os.Getenv("TRELLIS_UPDATE_DOCS") != "" {
+		if err := os.WriteFile(path, []byte(want), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if !found || string(text) != want {
+		t.Errorf("docs/config.md has another table than\n%s", settings())
+	}
+}
+
+func settings() string {
+	var b strings.Builder
+	b.WriteString("| key | type | default | meaning |\n| --- | --- | --- | --- |\n")
+	cell := strings.NewReplacer("|", `\|`, "<", "&lt;")
+	plain := strings.NewReplacer(`\u003c`, "<", `\u003e`, ">") // JSON for a web page
+	for _, r := range config.Table() {
+		fmt.Fprintf(&b, "| `%s` | %s | `%s` | %s |\n", r.Key, cell.Replace(r.Type), plain.Replace(r.Default), cell.Replace(r.Meaning))
+	}
+	return b.String()
 }
