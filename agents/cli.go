@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os/exec"
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/flow"
@@ -103,7 +101,7 @@ func (c *cli) outcome(r Request, t *tally, s *start, e ending, err error) (*Resu
 		hung = true // its time was up only after it had given its result
 	case stopped != nil:
 		return &t.result, t.stopped(stopped, e)
-	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist) && e.Code == proc.CodeNotFound:
+	case (e.Code == proc.CodeNotFound || e.Code == proc.CodeNoExec) && exists(r.Dir):
 		return nil, fail(trellis.AgentMissing, "%s", err)
 	default:
 		return &t.result, err

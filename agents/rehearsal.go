@@ -49,7 +49,9 @@ func (p rehearsal) Run(ctx context.Context, r Request, emit func(Event)) (*Resul
 	err = p.play(within, r, c, env, t, logs)
 	t.watch.stop()
 	t.result.Usage.Seconds = time.Since(began).Seconds()
-	t.result.ToolCalls = -1 // what it looks at is not told: it looks at nothing
+	if t.result.ToolCalls == 0 {
+		t.result.ToolCalls = -1 // a script does not look around, which is no sign of neglect
+	}
 	if err == nil {
 		t.event(Event{Kind: EventResult, Text: t.result.Text})
 	}

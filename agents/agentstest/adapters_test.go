@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/agents/agentstest"
@@ -232,5 +233,72 @@ func TestMissingProgram(t *testing.T) {
 	}
 	if _, err := agents.New("nobody", o); !errors.Is(err, agents.ErrUnknown) || !strings.Contains(err.Error(), "claude, codex, mine, opencode, rehearsal") {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestProgramThatCannotRun(t *testing.T) {
+	bin := t.TempDir()
+	put(t, filepath.Join(bin, "claude"), "#!/nowhere/interpreter\n", 0o700)
+	a, err := agents.New(agents.Claude, agents.Options{Environ: []string{"PATH=" + bin}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := agents.Request{Dir: t.TempDir(), RunDir: t.TempDir()}
+	if _, err := a.Run(t.Context(), r, nil); !errors.Is(err, &flow.Failure{Code: string(trellis.AgentMissing)}) {
+		t.Errorf("no interpreter: got %v, want %s", err, trellis.AgentMissing)
+	}
+	r.Dir = filepath.Join(r.Dir, "gone")
+	var f *flow.Failure
+	if _, err := a.Run(t.Context(), r, nil); err == nil || errors.As(err, &f) {
+		t.Errorf("no directory: got %v, want an error that blames no agent", err)
+	}
+}
+
+// TestSilenceAfterALimit: a program that says why it waits is not just silent.
+func TestSilenceAfterALimit(t *testing.T) {
+	for cli, line := range map[string]string{
+		agents.Claude: `{"type":"system","subtype":"api_retry","attempt":1,"max_retries":2,"retry_delay_ms":120000,"error_status":429,"error":"rate_limit"}`,
+		agents.Codex:  `{"type":"error","message":"Reconnecting... 1/5 (exceeded retry limit, last status: 429 Too Many Requests)"}`,
+	} {
+		g := try(t, cli, fake{stream: line + "\n", after: "sleep 300"}, func(r *agents.Request) { r.Limits.Idle = time.Second })
+		var f *flow.Failure
+		if !errors.As(g.err, &f) || f.Code != string(trellis.RateLimited) {
+			t.Fatalf("%s: got %v, want %s", cli, g.err, trellis.RateLimited)
+		}
+		if in := time.Until(f.ResumeAt); in < time.Minute || in > 6*time.Minute {
+			t.Errorf("%s: got resume in %s, want in minutes", cli, in)
+		}
+		again := `{"type":"assistant","message":{"content":[]}}`
+		if cli == agents.Codex {
+			again = `{"type":"item.started","item":{"type":"command_execution","command":"make"}}`
+		}
+		g = try(t, cli, fake{stream: line + "\n" + again + "\n", after: "sleep 300"}, func(r *agents.Request) { r.Limits.Idle = time.Second })
+		if !errors.As(g.err, &f) || f.Code != string(trellis.TimeoutIdle) {
+			t.Errorf("%s went on after the limit: got %v, want %s", cli, g.err, trellis.TimeoutIdle)
+		}
+	}
+}
+
+func TestCostIsBounded(t *testing.T) {
+	cheap := func(r *agents.Request) { r.Limits.CostUSD = 0.001; r.Limits.Idle = 10 * time.Second }
+	g := try(t, agents.OpenCode, fake{stream: recorded(t, agents.OpenCode, "spends"), after: "sleep 300"}, cheap)
+	if !errors.Is(g.err, &flow.Failure{Code: string(trellis.BudgetCost)}) || g.result.Usage.CostUSD == nil {
+		t.Errorf("opencode: got %+v, %v, want %s", g.result, g.err, trellis.BudgetCost)
+	}
+	over := strings.ReplaceAll(recorded(t, agents.Claude, "answers"), `"subtype":"success"`, `"subtype":"error_max_budget_usd"`)
+	g = try(t, agents.Claude, fake{stream: over, exit: 1}, cheap)
+	if !errors.Is(g.err, &flow.Failure{Code: string(trellis.BudgetCost)}) || !strings.Contains(strings.Join(g.argv, " "), "--max-budget-usd 0.001") {
+		t.Errorf("claude: got %q, %v, want %s", g.argv, g.err, trellis.BudgetCost)
+	}
+}
+
+// TestLastWordsAfterAStop: what a program says because it was interrupted is not why the run failed, but
+// its usage counts.
+func TestLastWordsAfterAStop(t *testing.T) {
+	words := `{"type":"result","subtype":"error_during_execution","is_error":true,"result":"aborted","total_cost_usd":0.5,"usage":{"input_tokens":7,"output_tokens":8}}`
+	f := fake{before: "trap 'echo '\\''" + words + "'\\''; exit 1' INT; sleep 300 & wait"}
+	g := try(t, agents.Claude, f, func(r *agents.Request) { r.Limits.Wall = time.Second })
+	if !errors.Is(g.err, &flow.Failure{Code: string(trellis.TimeoutWall)}) || g.result.Usage.OutputTokens != 8 {
+		t.Errorf("got %+v, %v, want %s and the usage", g.result, g.err, trellis.TimeoutWall)
 	}
 }

@@ -132,7 +132,7 @@ func checkExits(t *testing.T, s Subject, b Behaviour) {
 func checkRateLimited(t *testing.T, s Subject, b Behaviour) {
 	st := s.Stage(t, b)
 	r := st.request(t, trellis.Implement, "do it")
-	r.Limits.Idle = 5 * time.Second // some wait for the limit to end, in silence
+	r.Limits.Idle = 30 * time.Second // some wait for the limit to end, in silence
 	o := run(t, st.Agent, r)
 	var f *flow.Failure
 	if got := o.code(t); got != trellis.RateLimited || !errors.As(o.err, &f) {

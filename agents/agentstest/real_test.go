@@ -1,6 +1,7 @@
 package agentstest_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,8 @@ import (
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/agents/agentstest"
 	"github.com/trellis-tasks/trellis/agents/modelserver"
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // models is what the model does at each behaviour.
@@ -114,6 +117,16 @@ func workplace(t *testing.T) string {
 
 func TestClaude(t *testing.T) { agentstest.Run(t, real(agents.Claude)) }
 
+func TestClaudeStopsAtItsBudget(t *testing.T) {
+	st := real(agents.Claude).Stage(t, agentstest.Spends)
+	r := agents.Request{Role: trellis.Implement, Prompt: "do it", Dir: st.Dir, Permission: trellis.PermitEdit, RunDir: t.TempDir(),
+		Limits: agents.Limits{CostUSD: 0.06, Wall: time.Minute}}
+	res, err := st.Agent.Run(t.Context(), r, nil)
+	if !errors.Is(err, &flow.Failure{Code: string(trellis.BudgetCost)}) || res.Usage.CostUSD == nil {
+		t.Errorf("got %+v, %v, want %s", res, err, trellis.BudgetCost)
+	}
+}
+
 func TestCodex(t *testing.T) {
 	s := real(agents.Codex)
 	s.Untold = []string{"cost"}
@@ -123,7 +136,7 @@ func TestCodex(t *testing.T) {
 func TestOpenCode(t *testing.T) {
 	s := real(agents.OpenCode)
 	s.Skip[agentstest.RateLimited] = "opencode waits for the limit to end and says nothing"
-	for _, b := range []agentstest.Behaviour{agentstest.AnswersJSON, agentstest.NotUTF8, agentstest.Overflow, agentstest.Spends, "wall"} {
+	for _, b := range []agentstest.Behaviour{agentstest.AnswersJSON, agentstest.NotUTF8, agentstest.Empty, agentstest.Overflow, agentstest.Spends, "wall"} {
 		s.Skip[b] = "seconds of start-up for what TestRecordedOpenCode shows too"
 	}
 	agentstest.Run(t, s)

@@ -1,0 +1,128 @@
+package agentstest_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/agents/agentstest"
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// machine is a PATH with the programs given, each a shell script, and an empty home.
+func machine(t *testing.T, programs map[string]string) (o agents.Options, home string) {
+	t.Helper()
+	bin, home := t.TempDir(), t.TempDir()
+	for name, script := range programs {
+		put(t, filepath.Join(bin, name), "#!/bin/sh\n"+script+"\n", 0o700)
+	}
+	return agents.Options{Environ: []string{"PATH=" + bin + ":/usr/bin:/bin", "HOME=" + home}}, home
+}
+
+const (
+	claudeOut = `case "$1" in --version) echo "2.1.5 (Claude Code)";; auth) echo '{"loggedIn": false}'; exit 1;; esac`
+	codexOut  = `case "$1" in --version) echo "codex-cli 0.169.0";; login) echo "Not logged in"; exit 1;; esac`
+)
+
+func TestDetect(t *testing.T) {
+	o, _ := machine(t, map[string]string{"claude": claudeOut, "opencode": "echo 1.18.33"})
+	got := agents.Detect(t.Context(), o)
+	for i, want := range []struct {
+		name, version string
+		there         bool
+		in            agents.SignIn
+	}{{"claude", "2.1.5", true, agents.NotSignedIn}, {"codex", "", false, agents.NotSignedIn}, {"opencode", "1.18.33", true, agents.SignUnknown}} {
+		if g := got[i]; g.Name != want.name || g.Version != want.version || (g.Path != "") != want.there || g.SignIn != want.in {
+			t.Errorf("got %+v, want %+v", g, want)
+		}
+	}
+}
+
+func TestSignIn(t *testing.T) {
+	for name, c := range map[string]struct {
+		cli, env, file, text string
+		want                 trellis.Code // "": usable
+	}{
+		"claude without":          {cli: agents.Claude, want: trellis.AgentAuth},
+		"claude key":              {cli: agents.Claude, env: "ANTHROPIC_API_KEY=x"},
+		"claude account":          {cli: agents.Claude, file: ".claude/.credentials.json", text: "{}"},
+		"claude on another cloud": {cli: agents.Claude, env: "CLAUDE_CODE_USE_BEDROCK=1"},
+		"codex without":           {cli: agents.Codex, want: trellis.AgentAuth},
+		"codex account":           {cli: agents.Codex, file: ".codex/auth.json", text: "{}"},
+		"codex provider":          {cli: agents.Codex, file: ".codex/config.toml", text: "model_provider = \"mine\"\n"},
+		"codex usual provider":    {cli: agents.Codex, file: ".codex/config.toml", text: "model_provider = \"openai\"\n", want: trellis.AgentAuth},
+		"opencode without":        {cli: agents.OpenCode},
+	} {
+		o, home := machine(t, map[string]string{"claude": claudeOut, "codex": codexOut, "opencode": "exit 1"})
+		o.Environ = append(o.Environ, c.env)
+		if c.file != "" {
+			if err := os.MkdirAll(filepath.Dir(filepath.Join(home, c.file)), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			put(t, filepath.Join(home, c.file), c.text, 0o600)
+		}
+		err := agents.Check(t.Context(), c.cli, o)
+		if c.want == "" && err != nil || c.want != "" && !errors.Is(err, &flow.Failure{Code: string(c.want)}) {
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+func TestDefault(t *testing.T) {
+	all := map[string]string{"claude": claudeOut, "codex": codexOut, "opencode": "exit 1"}
+	for name, c := range map[string]struct {
+		programs map[string]string
+		env      string
+		want     string
+		code     trellis.Code
+	}{
+		"nothing installed":    {nil, "", "", trellis.AgentMissing},
+		"one that may work":    {all, "", agents.OpenCode, ""},
+		"the first signed in":  {all, "CODEX_API_KEY=x", agents.Codex, ""},
+		"the order":            {all, "ANTHROPIC_API_KEY=x", agents.Claude, ""},
+		"none is signed in":    {map[string]string{"codex": codexOut}, "", "", trellis.AgentAuth},
+		"a provider's own key": {all, "OPENAI_API_KEY=x", agents.OpenCode, ""},
+	} {
+		o, _ := machine(t, c.programs)
+		o.Environ = append(o.Environ, c.env)
+		got, err := agents.Default(t.Context(), o)
+		if got != c.want || c.code == "" && err != nil || c.code != "" && !errors.Is(err, &flow.Failure{Code: string(c.code)}) {
+			t.Errorf("%s: got %q, %v, want %q, %q", name, got, err, c.want, c.code)
+		}
+	}
+}
+
+func TestCheckOfOwnAgents(t *testing.T) {
+	o, _ := machine(t, map[string]string{"mine": "exit 1"})
+	o.Commands = map[string]agents.Command{"mine": {Argv: []string{"mine", "--now"}}, "empty": {}}
+	if err := agents.Check(t.Context(), "mine", o); err != nil {
+		t.Errorf("a command that is there: %v", err)
+	}
+	if err := agents.Check(t.Context(), "empty", o); err == nil {
+		t.Error("an agent without a command passes")
+	}
+	if err := agents.Check(t.Context(), "nobody", o); !errors.Is(err, agents.ErrUnknown) {
+		t.Errorf("got %v, want ErrUnknown", err)
+	}
+	if err := agents.Check(t.Context(), agents.Rehearsal, o); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a rehearsal without a script: got %v", err)
+	}
+}
+
+// TestDetectReal asks the installed programs, with and without an account.
+func TestDetectReal(t *testing.T) {
+	for i, cli := range clis {
+		o := agents.Options{Environ: agentstest.RealEnv(t, cli, "http://127.0.0.1:1")}
+		found := agents.Detect(t.Context(), o)[i]
+		if found.Name != cli || found.Version == "" || found.SignIn != agents.SignedIn {
+			t.Errorf("set up: got %+v", found)
+		}
+		bare := agents.Options{Environ: []string{o.Environ[0], "HOME=" + t.TempDir()}}
+		if found = agents.Detect(t.Context(), bare)[i]; found.SignIn == agents.SignedIn {
+			t.Errorf("with an empty home: got %+v", found)
+		}
+	}
+}
