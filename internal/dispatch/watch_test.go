@@ -1,0 +1,357 @@
+package dispatch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// quickly is a script that does each task at once.
+const quickly = "roles:\n  implement: [{run: [\"echo $TRELLIS_TASK_ID >> notes.txt; echo $TRELLIS_TASK_ID >> $TRELLIS_REPO/../calls.log\"], answer: done}]\n  check: [{answer: fine}]\n" +
+	"  accept: [{answer: {criteria: [{id: A1, verdict: met, evidence: \"notes.txt:1\"}]}}]\n"
+
+// watching runs a watcher until the test ends.
+func (w *world) watching(o dispatch.WatchOptions) {
+	w.Helper()
+	if o.Rescan == 0 {
+		o.Rescan = time.Hour // events alone
+	}
+	o.Parallel = 2
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() {
+		_, err := w.Site.Watch(ctx, o)
+		done <- err
+	}()
+	w.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			w.Error(err)
+		}
+	})
+	w.until("a watcher", func() bool { _, ok := w.Site.Watcher(); return ok })
+}
+
+// until waits for a condition, and fails the test when it does not come.
+func (w *world) until(what string, holds func() bool) {
+	w.Helper()
+	for end := time.Now().Add(30 * time.Second); !holds(); {
+		if time.Now().After(end) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.Fatalf("waited in vain for %s; said %q", what, w.said)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func (w *world) status(id string) trellis.Status {
+	t, err := w.Site.Store.Load(filepath.Join(w.Site.Store.Tasks(), id))
+	if err != nil {
+		return ""
+	}
+	return t.Status
+}
+
+func (w *world) heard(text string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return strings.Count(strings.Join(w.said, "\n"), text)
+}
+
+var (
+	prdText = "# Notes\n\n## Acceptance Criteria\n\n- [ ] notes.txt names the task\n"
+	rowText = `{"file": "greet.sh", "reason": "the program"}` + "\n"
+)
+
+// lay writes a whole task directory below root.
+func lay(root, status string) error {
+	return errors.Join(os.MkdirAll(root, 0o755),
+		os.WriteFile(filepath.Join(root, "prd.md"), []byte(prdText), 0o644),
+		os.WriteFile(filepath.Join(root, "implement.jsonl"), []byte(rowText), 0o644),
+		os.WriteFile(filepath.Join(root, "check.jsonl"), []byte(rowText), 0o644),
+		os.WriteFile(filepath.Join(root, "task.json"), []byte(fmt.Sprintf(`{"status": %q}`, status)), 0o644))
+}
+
+// However a directory comes to be there, the watcher sees it by events alone.
+func TestWatcherSeesDirectories(t *testing.T) {
+	w := newWorld(t, quickly)
+	w.watching(dispatch.WatchOptions{})
+	tasks := w.Site.Store.Tasks()
+	ways := map[string]func(dir string) error{
+		"02-01-slowly": func(dir string) error { // mkdir, then one file after the other, task.json first
+			for i, f := range [][2]string{{"", ""}, {"task.json", `{"status": "ready"}`}, {"prd.md", prdText}, {"check.jsonl", rowText}, {"implement.jsonl", rowText}} {
+				if i == 0 {
+					if err := os.Mkdir(dir, 0o755); err != nil {
+						return err
+					}
+					continue
+				}
+				time.Sleep(60 * time.Millisecond) // a person's pace: each file is an event of its own
+				if err := os.WriteFile(filepath.Join(dir, f[0]), []byte(f[1]), 0o644); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		"02-02-renamed": func(dir string) error {
+			from := filepath.Join(w.Dir, "..", "made")
+			return errors.Join(lay(from, "ready"), os.Rename(from, dir))
+		},
+		"02-03-copied": func(dir string) error {
+			from := filepath.Join(w.Dir, "..", "original")
+			return errors.Join(lay(from, "ready"), exec.Command("cp", "-r", from, dir).Run())
+		},
+		"02-04-set-ready": func(dir string) error { // an editor that saves by rename
+			if err := lay(dir, "planning"); err != nil {
+				return err
+			}
+			time.Sleep(60 * time.Millisecond) // the person reads it once more
+			temp := filepath.Join(dir, ".task.json.swp")
+			return errors.Join(os.WriteFile(temp, []byte(`{"status": "ready"}`), 0o644), os.Rename(temp, filepath.Join(dir, "task.json")))
+		},
+		"02-05-checked-out": func(dir string) error {
+			if err := lay(dir, "ready"); err != nil {
+				return err
+			}
+			w.git("checkout", "-q", "-b", "side")
+			return nil
+		},
+	}
+	for id, make := range ways {
+		if err := make(filepath.Join(tasks, id)); err != nil {
+			t.Fatalf("%s: %v", id, err)
+		}
+	}
+	for id := range ways {
+		w.until(id+" in review", func() bool { return w.status(id) == trellis.Review })
+	}
+	for id, n := range w.calls() {
+		if n != 1 {
+			t.Errorf("%s was worked on %d times", id, n)
+		}
+	}
+}
+
+// A broken directory is reported once, with its line and what to do, stops nobody else, and runs once it is mended.
+func TestBrokenAndMended(t *testing.T) {
+	w := newWorld(t, quickly)
+	w.watching(dispatch.WatchOptions{})
+	tasks := w.Site.Store.Tasks()
+	bad := filepath.Join(tasks, "02-01-bad")
+	if err := errors.Join(lay(bad, "ready"), os.WriteFile(filepath.Join(bad, "check.jsonl"), []byte("{\"file\": \"../secret\", \"reason\": \"x\"}\n"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	torn := filepath.Join(tasks, "02-02-torn")
+	if err := errors.Join(lay(torn, "ready"), os.WriteFile(filepath.Join(torn, "task.json"), []byte("{\n  \"status\": ready\n}\n"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	if err := lay(filepath.Join(tasks, "02-03-good"), "ready"); err != nil {
+		t.Fatal(err)
+	}
+	w.until("the good one in review", func() bool { return w.status("02-03-good") == trellis.Review })
+	w.until("the reports", func() bool { return w.heard("02-01-bad/check.jsonl:1") > 0 && w.heard("02-02-torn/task.json:2:") > 0 })
+	for range 3 { // looked at again, said no more
+		if err := os.Chtimes(filepath.Join(bad, "prd.md"), time.Now(), time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(torn, "task.json"), []byte("{\"status\": \"ready\"}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(bad, "check.jsonl"), []byte(rowText), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"02-01-bad", "02-02-torn"} {
+		w.until(id+" in review", func() bool { return w.status(id) == trellis.Review })
+	}
+	if n := w.heard("02-01-bad/check.jsonl:1"); n != 1 {
+		t.Errorf("the broken row was reported %d times: %q", n, w.said)
+	}
+}
+
+func TestWatchRescansWithoutEvents(t *testing.T) {
+	w := newWorld(t, quickly)
+	w.watching(dispatch.WatchOptions{Poll: true, Rescan: 20 * time.Millisecond})
+	if err := lay(filepath.Join(w.Site.Store.Tasks(), "02-01-polled"), "ready"); err != nil {
+		t.Fatal(err)
+	}
+	w.until("the task in review", func() bool { return w.status("02-01-polled") == trellis.Review })
+}
+
+func TestOneWatcher(t *testing.T) {
+	w := newWorld(t, quickly)
+	w.watching(dispatch.WatchOptions{})
+	_, err := w.Site.Watch(context.Background(), dispatch.WatchOptions{Once: true, Parallel: 1, Rescan: time.Hour})
+	var held *durable.HeldError
+	if !errors.As(err, &held) || held.Holder.PID != os.Getpid() {
+		t.Errorf("got %v", err)
+	}
+}
+
+// start hands its task over to a watcher and follows it.
+func TestStartHandsOver(t *testing.T) {
+	w := newWorld(t, quickly)
+	w.watching(dispatch.WatchOptions{})
+	dir := filepath.Join(w.Site.Store.Tasks(), "02-01-mine")
+	if err := lay(dir, "planning"); err != nil {
+		t.Fatal(err)
+	}
+	if res := w.start(dir); res.Status != trellis.Review {
+		t.Errorf("got %s, %v", res.Status, res.Failure)
+	}
+	if n := w.calls()["02-01-mine"]; n != 1 {
+		t.Errorf("it was worked on %d times", n)
+	}
+}
+
+// A task waits for those that it depends on; a failed one leaves it waiting, with the reason.
+func TestDependencies(t *testing.T) {
+	w := newWorld(t, quickly)
+	tasks := w.Site.Store.Tasks()
+	for id, text := range map[string]string{
+		"02-01-first": `{"status": "ready", "priority": "P3"}`, "02-02-second": `{"status": "ready", "priority": "P0", "pipeline": {"depends_on": ["02-01-first"]}}`,
+		"02-03-third": `{"status": "ready", "pipeline": {"depends_on": ["02-04-failed"]}}`, "02-04-failed": `{"status": "failed"}`,
+	} {
+		if err := errors.Join(lay(filepath.Join(tasks, id), "ready"), os.WriteFile(filepath.Join(tasks, id, "task.json"), []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.Site.Watch(context.Background(), dispatch.WatchOptions{Once: true, Parallel: 2, Rescan: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[string]trellis.Status{"02-01-first": trellis.Review, "02-02-second": trellis.Review, "02-03-third": trellis.Waiting} {
+		if got := w.status(id); got != want {
+			t.Errorf("%s is %s, want %s", id, got, want)
+		}
+	}
+	if w.heard("02-04-failed, which is failed") != 1 {
+		t.Errorf("said %q", w.said)
+	}
+	if got := strings.Fields(w.read("../calls.log")); strings.Join(got, " ") != "02-01-first 02-02-second" {
+		t.Errorf("worked on %q", got)
+	}
+}
+
+// Orders to a task that runs: stop and cancel end its agents, and it goes on when told to.
+func TestStopAndCancel(t *testing.T) {
+	sleepy := strings.Replace(quickly, "run: [\"", "run: [\"echo begun >> $TRELLIS_REPO/../calls.log; sleep 300\", \"", 1)
+	for name, c := range map[string]struct {
+		order func(w *world, dir string) error
+		want  trellis.Status
+	}{
+		"stop":           {func(w *world, dir string) error { return w.Site.Stop(dir) }, trellis.Paused},
+		"cancel":         {func(w *world, dir string) error { return w.Site.Cancel(dir) }, trellis.Cancelled},
+		"cancel by hand": {func(w *world, dir string) error { w.edit(dir, `"in_progress"`, `"cancelled"`); return nil }, trellis.Cancelled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, sleepy)
+			dir := filepath.Join(w.Site.Store.Tasks(), "02-01-sleepy")
+			if err := lay(dir, "ready"); err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan dispatch.Result)
+			go func() {
+				res, err := w.Site.Start(context.Background(), dir, dispatch.RunOptions{})
+				if err != nil {
+					t.Error(err)
+				}
+				ended <- res
+			}()
+			w.until("the agent at work", func() bool { _, err := os.Stat(filepath.Join(w.Dir, "..", "calls.log")); return err == nil })
+			if err := c.order(w, dir); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case res := <-ended:
+				if res.Status != c.want {
+					t.Errorf("got %s (%v), want %s", res.Status, res.Failure, c.want)
+				}
+			case <-time.After(30 * time.Second):
+				t.Fatal("the run did not end")
+			}
+			if _, held := w.Site.Held(dir); held {
+				t.Error("the task is still held")
+			}
+		})
+	}
+}
+
+// A stopped task goes on where it was when someone says start.
+func TestStopThenStart(t *testing.T) {
+	w := newWorld(t, strings.Replace(quickly, "run: [\"", "run: [\"test -f $TRELLIS_REPO/../go || { touch $TRELLIS_REPO/../begun; sleep 300; }\", \"", 1))
+	dir := filepath.Join(w.Site.Store.Tasks(), "02-01-sleepy")
+	if err := lay(dir, "ready"); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan dispatch.Result)
+	go func() {
+		res, err := w.Site.Start(context.Background(), dir, dispatch.RunOptions{})
+		if err != nil {
+			t.Error(err)
+		}
+		ended <- res
+	}()
+	w.until("the agent at work", func() bool { _, err := os.Stat(filepath.Join(w.Dir, "..", "begun")); return err == nil })
+	if err := w.Site.Stop(dir); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+	if _, err := w.Site.Watch(context.Background(), dispatch.WatchOptions{Once: true, Parallel: 1, Rescan: time.Hour}); err != nil || w.status("02-01-sleepy") != trellis.Paused {
+		t.Fatalf("a watcher made it %s, %v", w.status("02-01-sleepy"), err)
+	}
+	w.write("../go", "")
+	if res := w.start(dir); res.Status != trellis.Review {
+		t.Errorf("got %s, %v", res.Status, res.Failure)
+	}
+}
+
+// A plan that people have to agree to waits, an edit voids their yes, and a no rejects it.
+func TestApproval(t *testing.T) {
+	w := newWorld(t, working)
+	w.Site.Config.Planning.Approval = "plan"
+	plan := func(name string) string {
+		res, err := w.Site.Plan(context.Background(), dispatch.PlanOptions{New: taskdir.New{Name: name, DevType: "backend"}, Requirement: "bye"})
+		if err != nil || res.Status != trellis.Waiting {
+			t.Fatalf("got %+v, %v", res, err)
+		}
+		return res.Dir
+	}
+	dir := plan("yes")
+	if res := w.start(dir); res.Status != trellis.Waiting || len(res.Waits) != 1 {
+		t.Fatalf("without an approval: %+v", res)
+	}
+	if _, err := w.Site.Approve(dir, "ann"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "info.md"), []byte("another way\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if res := w.start(dir); res.Status != trellis.Waiting {
+		t.Fatalf("after an edit: %+v", res)
+	}
+	if _, err := w.Site.Approve(dir, "ann"); err != nil {
+		t.Fatal(err)
+	}
+	if res := w.start(dir); res.Status != trellis.Review {
+		t.Fatalf("approved: %s, %v", res.Status, res.Failure)
+	}
+	dir = plan("no")
+	if err := w.Site.Reject(dir, "bob", "not now"); err != nil {
+		t.Fatal(err)
+	}
+	if page := w.read(".trellis/tasks/" + filepath.Base(dir) + "/REJECTED.md"); w.task(dir).Status != trellis.Rejected || !strings.Contains(page, "Rejected by bob") || !strings.Contains(page, "not now") {
+		t.Errorf("status %s, %s", w.task(dir).Status, page)
+	}
+}
