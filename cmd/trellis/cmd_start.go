@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -90,7 +91,8 @@ func (a *app) endOf(res dispatch.Result) error {
 	case res.Status == trellis.Waiting, res.Status == trellis.Paused:
 		return quiet(errWaiting)
 	case res.Failure != nil && res.Status == trellis.Failed:
-		return res.Failure
+		info, _ := trellis.Code(res.Failure.Code).Info()
+		return hint(res.Failure, strings.ReplaceAll(info.Todo, "DIR", filepath.Base(res.Dir)))
 	case res.Status == trellis.Failed, res.Status == trellis.Cancelled:
 		return fmt.Errorf("%s is %s", filepath.Base(res.Dir), res.Status)
 	}

@@ -1,0 +1,194 @@
+package e2e
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+)
+
+// played is a repository whose agents are played by a script.
+func played(t *testing.T, script string) *site {
+	t.Helper()
+	home := t.TempDir()
+	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TERM=xterm", "GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.org",
+		"GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.org", "GIT_CONFIG_NOSYSTEM=1"}
+	s := newSite(t, env, "rehearsal")
+	s.write(".trellis/rehearsal.yaml", script)
+	s.hand("02-01-bye")
+	return s
+}
+
+// sleepy is an agent that starts a process in a session of its own and waits, the first time; then it works.
+const sleepy = `
+roles:
+  implement:
+    - run: ["test -f ../go || { setsid sleep 301 & echo $$ > ../begun; sleep 300; }"]
+      files: {greet.sh: "if [ \"$1\" = --bye ]; then echo Bye; else echo \"Hello, ${1:-world}!\"; fi\n"}
+      answer: done
+  check: [{answer: fine}]
+  accept: [{answer: {criteria: [{id: A1, verdict: met, evidence: "greet.sh:1"}]}}]
+`
+
+// begun waits until the agent of the sleepy script is at work. Its files are beside its worktree.
+func (s *site) begun() {
+	s.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(s.beside("begun")); err == nil {
+			return
+		} else if !errors.Is(err, fs.ErrNotExist) || time.Now().After(end) {
+			s.Fatalf("the agent did not begin: %v", err)
+		}
+	}
+}
+
+func (s *site) beside(name string) string {
+	return filepath.Join(filepath.Dir(s.Dir), "repo-worktrees", "feature", name)
+}
+
+// background starts trellis and returns its process.
+func (s *site) background(args ...string) (*exec.Cmd, *bytes.Buffer) {
+	s.Helper()
+	cmd := exec.Command(program, args...)
+	cmd.Dir, cmd.Env = s.Dir, s.Env
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		s.Fatal(err)
+	}
+	return cmd, &out
+}
+
+// goneWithin waits until no process of the repository's agents is left.
+func (s *site) goneWithin(t *testing.T, d time.Duration) {
+	t.Helper()
+	var left []string
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if left = processes(t, s.Dir); len(left) == 0 {
+			return
+		}
+	}
+	t.Errorf("processes are left: %q", left)
+}
+
+// finish lets the sleepy agent work, starts the task again and checks that it ends well.
+func (s *site) finish(t *testing.T) {
+	t.Helper()
+	if err := os.WriteFile(s.beside("go"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s.trellis(0, "start", "02-01-bye")
+	if n := s.run("git", "rev-list", "--count", "main..feature/bye"); n != "1" {
+		t.Errorf("%s commits", n)
+	}
+}
+
+// A signal ends the command with its code, its agents with it, and the run goes on later.
+func TestSignals(t *testing.T) {
+	for sig, code := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
+		t.Run(sig.String(), func(t *testing.T) {
+			s := played(t, sleepy)
+			cmd, out := s.background("start", "02-01-bye")
+			s.begun()
+			if err := cmd.Process.Signal(sig); err != nil {
+				t.Fatal(err)
+			}
+			err := cmd.Wait()
+			if got := cmd.ProcessState.ExitCode(); got != code {
+				t.Errorf("exit %d (%v), want %d\n%s", got, err, code, out)
+			}
+			s.goneWithin(t, time.Second)
+			if task := s.read(".trellis/tasks/02-01-bye/task.json"); !strings.Contains(task, `"in_progress"`) || !strings.Contains(task, `"interrupted"`) {
+				t.Errorf("task.json is %s", task)
+			}
+			s.finish(t)
+		})
+	}
+}
+
+// SIGKILL of the process that works, or of the one that guards it, takes all with it; then it goes on.
+func TestKilled(t *testing.T) {
+	for _, who := range []string{"worker", "guard"} {
+		t.Run(who, func(t *testing.T) {
+			s := played(t, sleepy)
+			cmd, out := s.background("start", "02-01-bye")
+			s.begun()
+			pid := cmd.Process.Pid
+			if who == "worker" {
+				pid = child(t, pid)
+			}
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Wait(); err == nil {
+				t.Errorf("it ended well: %s", out)
+			}
+			if who == "worker" { // without a guard, the next start ends what is left
+				s.goneWithin(t, 10*time.Second)
+			}
+			s.finish(t)
+			s.goneWithin(t, time.Second)
+		})
+	}
+}
+
+// child is the process that trellis runs the command in.
+func child(t *testing.T, pid int) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Skipf("this system has no /proc to find the worker in: %v", err)
+	}
+	for _, e := range entries {
+		n, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		status, err := os.ReadFile("/proc/" + e.Name() + "/status")
+		if err == nil && strings.Contains(string(status), "\nPPid:\t"+strconv.Itoa(pid)+"\n") {
+			return n
+		}
+	}
+	t.Fatalf("the guard %d has no child", pid)
+	return 0
+}
+
+// On a terminal one line a task is drawn again and again: the phase, the clock, what was used last.
+func TestProgressOnATerminal(t *testing.T) {
+	s := played(t, strings.Replace(sleepy, "test -f ../go || { setsid sleep 301 & echo $$ > ../begun; sleep 300; }", "sleep 1.2", 1))
+	cmd := exec.Command(program, "start", "02-01-bye")
+	cmd.Dir, cmd.Env = s.Dir, s.Env
+	f, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	_, _ = out.ReadFrom(f) // a terminal ends with EIO
+	if err := errors.Join(cmd.Wait(), f.Close()); err != nil {
+		t.Fatalf("%v\n%s", err, &out)
+	}
+	screen := out.String()
+	for _, want := range []string{"02-01-bye: implement, round 1 · ", "\x1b[1A\x1b[2K", "run \"sleep 1.2\"", "is done: commit"} {
+		if !strings.Contains(screen, want) {
+			t.Errorf("the terminal never showed %q:\n%q", want, screen)
+		}
+	}
+	if strings.Count(screen, "02-01-bye: implement, round 1 · ") < 2 {
+		t.Errorf("the line was not drawn again: %q", screen)
+	}
+	for _, line := range strings.Split(screen, "\n") {
+		if plain := strings.TrimRight(line[strings.LastIndexByte(line, 'K')+1:], "\r"); len([]rune(plain)) > 100 && strings.Contains(plain, " · ") {
+			t.Errorf("a line is wider than the terminal: %q", plain)
+		}
+	}
+}
