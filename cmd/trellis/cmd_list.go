@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -78,13 +79,13 @@ func (a *app) list(ctx context.Context, o listOptions) error {
 		a.say("no tasks")
 		return nil
 	}
-	return view.Table(a.Stdout, tasks, a.style())
+	return view.Table(a.Stdout, tasks, a.style(a.Stdout))
 }
 
-// style is what Stdout can do.
-func (a *app) style() view.Style {
-	s := view.Style{Colour: a.colour(a.Stdout)}
-	if f, ok := a.Stdout.(*os.File); ok {
+// style is what w, one of the app's streams, can do.
+func (a *app) style(w io.Writer) view.Style {
+	s := view.Style{Colour: a.colour(w)}
+	if f, ok := w.(*os.File); ok {
 		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
 			s.Width = width
 		}

@@ -68,7 +68,7 @@ func (a *app) logs(ctx context.Context, log *view.Log, follow, asJSON bool) erro
 
 func (a *app) logLine(l view.Line, asJSON bool) error {
 	if !asJSON {
-		return l.Print(a.Stdout, a.style())
+		return l.Print(a.Stdout, a.style(a.Stdout))
 	}
 	e := json.NewEncoder(a.Stdout)
 	e.SetEscapeHTML(false)

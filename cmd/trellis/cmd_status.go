@@ -53,7 +53,7 @@ func (a *app) statusOf(p *project, dir string, asJSON bool) error {
 
 // showTask prints one task and the command that comes next.
 func (a *app) showTask(t view.Task) error {
-	if err := view.Show(a.Stdout, t, a.style()); err != nil {
+	if err := view.Show(a.Stdout, t, a.style(a.Stdout)); err != nil {
 		return err
 	}
 	if t.Status != "" {
@@ -86,7 +86,7 @@ func (a *app) statusOfAll(p *project, asJSON bool) error {
 		a.say("no task is open")
 		return nil
 	}
-	return view.Table(a.Stdout, open, a.style())
+	return view.Table(a.Stdout, open, a.style(a.Stdout))
 }
 
 // watcher says whether somebody watches this repository.

@@ -64,16 +64,15 @@ func (p *Progress) tick() {
 	}
 }
 
-// Phase says that a task is in a phase now and used so much so far. Round 0 is none.
-func (p *Progress) Phase(task, phase string, round int, used trellis.Usage) {
+// Phase says that a task is in a phase now. Round 0 is none. What agents used in the phase before is added up.
+func (p *Progress) Phase(task, phase string, round int) {
 	if round > 0 {
 		phase = fmt.Sprintf("%s, round %d", phase, round)
 	}
 	p.change(func() {
 		t := p.find(task)
-		again := t.phase == phase
-		t.used, t.call = used, trellis.Usage{}
-		if again {
+		t.used, t.call = t.used.Add(t.call), trellis.Usage{}
+		if t.phase == phase {
 			return
 		}
 		t.phase, t.since, t.last = phase, p.now(), ""
@@ -83,13 +82,23 @@ func (p *Progress) Phase(task, phase string, round int, used trellis.Usage) {
 	})
 }
 
+// Used says what a task used in all, where somebody has counted.
+func (p *Progress) Used(task string, used trellis.Usage) {
+	p.change(func() {
+		t := p.find(task)
+		t.used, t.call = used, trellis.Usage{}
+	})
+}
+
 // Agent says what the agent of a task does.
 func (p *Progress) Agent(task string, e agents.Event) {
 	p.change(func() {
 		t := p.find(task)
 		switch e.Kind {
 		case agents.EventUsage:
-			t.call = *e.Usage
+			if e.Usage != nil {
+				t.call = *e.Usage
+			}
 		case agents.EventTool:
 			t.last = strings.TrimSpace("→ " + e.Tool + " " + e.Input)
 		case agents.EventText:
@@ -100,7 +109,7 @@ func (p *Progress) Agent(task string, e agents.Event) {
 	})
 }
 
-// Say prints a line that stays.
+// Say prints something that stays.
 func (p *Progress) Say(text string) { p.change(func() { p.print(text) }) }
 
 // End takes a task off the screen.
@@ -151,7 +160,11 @@ func (p *Progress) find(name string) *working {
 	return t
 }
 
-func (p *Progress) print(text string) { fmt.Fprintln(p.w, "trellis: "+safe(text)) }
+func (p *Progress) print(text string) {
+	for line := range strings.SplitSeq(safe(text), "\n") {
+		fmt.Fprintln(p.w, "trellis: "+line)
+	}
+}
 
 func (p *Progress) erase() {
 	if p.drawn > 0 {
@@ -164,8 +177,12 @@ func (p *Progress) draw() {
 	if !p.live {
 		return
 	}
+	width := p.style.Width
+	if width == 0 {
+		width = 80
+	}
 	for _, t := range p.tasks {
-		fmt.Fprintln(p.w, clip(t.line(p.now()), max(p.style.Width-1, 20)))
+		fmt.Fprintln(p.w, clip(t.line(p.now()), max(width-1, 20)))
 	}
 	p.drawn = len(p.tasks)
 }

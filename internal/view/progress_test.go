@@ -46,13 +46,15 @@ func TestProgressOnTerminal(t *testing.T) {
 		s := &screen{}
 		p := view.NewProgress(s, view.Style{Width: 70}, true, time.Now)
 		cost := 0.25
-		p.Phase("02-01-auth", "check", 2, trellis.Usage{InputTokens: 1000, CostUSD: &cost})
+		p.Used("02-01-auth", trellis.Usage{InputTokens: 400, CostUSD: &cost})
+		p.Agent("02-01-auth", agents.Event{Kind: agents.EventUsage, Usage: &trellis.Usage{InputTokens: 600}})
+		p.Phase("02-01-auth", "check", 2)
 		s.want(t, "02-01-auth: check, round 2 · 0s · 1.0k tokens · $0.25")
 		p.Agent("02-01-auth", agents.Event{Kind: agents.EventTool, Tool: "edit", Input: "main.go"})
 		p.Agent("02-01-auth", agents.Event{Kind: agents.EventUsage, Usage: &trellis.Usage{InputTokens: 500}})
 		time.Sleep(61*time.Second + time.Millisecond)
 		s.want(t, "02-01-auth: check, round 2 · 1m1s · 1.5k tokens · $0.25 · → edit mai…")
-		p.Phase("02-02-b", "implement", 0, trellis.Usage{})
+		p.Phase("02-02-b", "implement", 0)
 		p.Agent("02-02-b", agents.Event{Kind: agents.EventNotice, Text: "tries \x1b[2Jagain"})
 		s.want(t, "trellis: 02-02-b: tries  [2Jagain", "02-01-auth: check, round 2 · 1m1s · 1.5k tokens · $0.25 · → edit mai…", "02-02-b: implement · 0s")
 		p.End("02-01-auth")
@@ -68,14 +70,15 @@ func TestProgressOnTerminal(t *testing.T) {
 func TestProgressElsewhere(t *testing.T) {
 	var out bytes.Buffer
 	p := view.NewProgress(&out, view.Style{}, false, time.Now)
-	p.Phase("02-01-auth", "check", 1, trellis.Usage{})
-	p.Phase("02-01-auth", "check", 1, trellis.Usage{InputTokens: 3})
+	p.Phase("02-01-auth", "check", 1)
+	p.Phase("02-01-auth", "check", 1)
+	p.Used("02-01-auth", trellis.Usage{InputTokens: 3})
 	p.Agent("02-01-auth", agents.Event{Kind: agents.EventText, Text: "hello"})
-	p.Phase("02-01-auth", "debug", 2, trellis.Usage{})
+	p.Phase("02-01-auth", "debug", 2)
 	p.End("02-01-auth")
-	p.Say("done")
+	p.Say("done\nand gone")
 	p.Close()
-	want := "trellis: 02-01-auth: check, round 1\ntrellis: 02-01-auth: debug, round 2\ntrellis: done\n"
+	want := "trellis: 02-01-auth: check, round 1\ntrellis: 02-01-auth: debug, round 2\ntrellis: done\ntrellis: and gone\n"
 	if got := out.String(); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// work tells a site's events of a short run.
+func work(s *dispatch.Site) {
+	s.Event(dispatch.Event{Task: "02-01-auth", Standing: &pipeline.Standing{Status: trellis.InProgress, Phase: "check", Round: 2, Usage: trellis.Usage{InputTokens: 1000}}})
+	s.Event(dispatch.Event{Task: "02-01-auth", Role: trellis.Check, Agent: agents.Event{Kind: agents.EventUsage, Usage: &trellis.Usage{InputTokens: 500}}})
+	s.Event(dispatch.Event{Task: "02-01-auth", Role: trellis.Check, Agent: agents.Event{Kind: agents.EventTool, Tool: "edit", Input: "main.go"}})
+	s.Event(dispatch.Event{Task: "02-01-auth", Standing: &pipeline.Standing{Status: trellis.Review}})
+}
+
+// On a terminal there is one line that is written over: phase, time, tokens, the last tool.
+func TestProgressInTerminal(t *testing.T) {
+	screen, tty, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer screen.Close()
+	if err := pty.Setsize(tty, &pty.Winsize{Rows: 10, Cols: 72}); err != nil {
+		t.Fatal(err)
+	}
+	shown := make(chan string)
+	go func() {
+		var all bytes.Buffer
+		for in := bufio.NewReader(screen); ; {
+			line, err := in.ReadString('\n')
+			all.WriteString(line)
+			if err != nil || strings.Contains(line, "over") {
+				shown <- all.String()
+				return
+			}
+		}
+	}()
+	a := &app{Stderr: tty, Env: []string{"TERM=xterm"}, Now: time.Now}
+	s := &dispatch.Site{}
+	p := a.progress(s, false)
+	work(s)
+	p.close()
+	a.say("over")
+	tty.Close()
+	got := strings.ReplaceAll(<-shown, "\r\n", "\n")
+	for _, want := range []string{
+		"02-01-auth: check, round 2 · 0s · 1.0k tokens\n",
+		"\x1b[1A\x1b[2K\r02-01-auth: check, round 2 · 0s · 1.5k tokens · → edit main.go\n",
+		"trellis: 02-01-auth: review\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("got %q, want in it %q", got, want)
+		}
+	}
+	if !strings.HasSuffix(got, "\x1b[1A\x1b[2K\rtrellis: 02-01-auth: review\ntrellis: over\n") {
+		t.Errorf("got %q, want nothing of ours left at the end", got)
+	}
+}
+
+// Elsewhere there are plain lines, and with quiet only what dispatch says.
+func TestProgressInFile(t *testing.T) {
+	for quiet, want := range map[bool]string{
+		false: "trellis: 02-01-auth: check, round 2\ntrellis: 02-01-auth: review\ntrellis: queued\n",
+		true:  "trellis: queued\n",
+	} {
+		var out bytes.Buffer
+		a := &app{Stderr: &out, Env: os.Environ(), Now: time.Now}
+		s := &dispatch.Site{}
+		p := a.progress(s, quiet)
+		work(s)
+		s.Event(dispatch.Event{Message: "queued"})
+		p.close()
+		if got := out.String(); got != want {
+			t.Errorf("quiet %v: got %q, want %q", quiet, got, want)
+		}
+	}
+}
