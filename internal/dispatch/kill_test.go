@@ -3,6 +3,7 @@ package dispatch_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,6 +16,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 // Variables of a child, which runs one task of a repository and dies at a step of its journal.
@@ -50,8 +52,26 @@ func child(dir string) int {
 		}
 		return nil
 	}}
+	if os.Getenv(childTask) == "" {
+		return childPlan(site)
+	}
 	res, err := site.Start(context.Background(), os.Getenv(childTask), dispatch.RunOptions{})
 	if err != nil || res.Status != trellis.Review {
+		fmt.Fprintln(os.Stderr, res.Status, res.Failure, err)
+		return 1
+	}
+	return 0
+}
+
+// childPlan plans a task, or goes on with a planning that was cut off.
+func childPlan(site *dispatch.Site) int {
+	o := dispatch.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "greet.sh --bye says bye"}
+	res, err := site.Plan(context.Background(), o)
+	var draft *dispatch.DraftError
+	if errors.As(err, &draft) {
+		res, err = site.Replan(context.Background(), filepath.Join(site.Repo.Main, draft.Dir), dispatch.PlanOptions{})
+	}
+	if err != nil || res.Status != trellis.Ready {
 		fmt.Fprintln(os.Stderr, res.Status, res.Failure, err)
 		return 1
 	}
@@ -143,4 +163,36 @@ func TestKillAtEveryRecord(t *testing.T) {
 		}
 	}
 	t.Logf("%d kills of a run of %d steps", kills, steps)
+}
+
+// A planning that is killed at any step of its journal leaves nothing, or a folder that is gone on with, or a
+// whole directory; a call that ended is not made again.
+func TestKillWhilePlanning(t *testing.T) {
+	w := newWorld(t, working)
+	_, steps := w.child("", 0)
+	files := func(w *world) string {
+		dirs, err := filepath.Glob(filepath.Join(w.Site.Store.Tasks(), "*bye*"))
+		if err != nil || len(dirs) != 1 {
+			t.Fatalf("the tasks are %q, %v", dirs, err)
+		}
+		rel := ".trellis/tasks/" + filepath.Base(dirs[0]) + "/"
+		return w.read(rel+"prd.md") + w.read(rel+"implement.jsonl") + w.read(rel+"check.jsonl") + w.read(rel+"requirement.md")
+	}
+	want := files(w)
+	for at := 1; at <= steps; at += 4 {
+		w := newWorld(t, working)
+		w.child("", at)
+		left, err := filepath.Glob(filepath.Join(w.Site.Store.Tasks(), "[0-9]*"))
+		if err != nil || len(left) > 0 {
+			t.Errorf("kill %d: %q was published half-planned, %v", at, left, err)
+		}
+		w.child("", 0)
+		if got := files(w); got != want {
+			t.Errorf("kill %d: got\n%s\nwant\n%s", at, got, want)
+		}
+		plans, err := filepath.Glob(filepath.Join(w.Site.Store.Tasks(), "*bye", "run", "1", "*", "*", "result.json"))
+		if err != nil || len(plans) != 3 {
+			t.Errorf("kill %d: the answers are %q, %v", at, plans, err)
+		}
+	}
 }

@@ -9,21 +9,19 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Start runs one task, or goes on with it, to where it ends for now. With a live watcher it hands the task
-// over and follows it. Errors that callers tell apart: *RefusedError, *NotReadyError, *durable.HeldError,
+// Start runs one task, or goes on with it, to where it ends for now. With a live watcher, and nothing special
+// asked for, it hands the task over and follows it. Errors that callers tell apart: *RefusedError, *NotReadyError, *durable.HeldError,
 // ErrPlanning, and agent_missing or agent_auth as *flow.Failure, found before anything is claimed.
 func (s *Site) Start(ctx context.Context, dir string, o RunOptions) (Result, error) {
 	runs, res, err := s.Admit(ctx, dir)
 	if err != nil || !runs {
 		return res, err
-	}
-	if _, ok := s.Watcher(); ok {
-		return s.Follow(ctx, dir)
 	}
 	t, err := s.Store.Load(dir)
 	if err != nil {
@@ -31,6 +29,9 @@ func (s *Site) Start(ctx context.Context, dir string, o RunOptions) (Result, err
 	}
 	if err := s.available(ctx, pipeline.Roles(), t.Pipeline.Agent, o.Agent); err != nil {
 		return res, err
+	}
+	if _, ok := s.Watcher(); ok && o == (RunOptions{}) { // a watcher knows of no options
+		return s.Follow(ctx, dir)
 	}
 	res, err = s.run(ctx, dir, o)
 	if errors.Is(err, durable.ErrHeld) && t.Status == trellis.InProgress {
@@ -65,10 +66,7 @@ func (s *Site) Admit(ctx context.Context, dir string) (bool, Result, error) {
 			return false, res, err
 		}
 	case trellis.Paused:
-		if err := s.awake(dir); err != nil {
-			return false, res, err
-		}
-		return true, res, nil
+		return true, res, s.wake(ctx, dir)
 	}
 	l, err := s.look(ctx, dir)
 	if err != nil {
@@ -84,6 +82,18 @@ func (s *Site) Admit(ctx context.Context, dir string) (bool, Result, error) {
 		return false, res, &RefusedError{l.Problems[0].Message, retry}
 	}
 	return false, res, &NotReadyError{l.Problems}
+}
+
+// wake makes a paused task runnable: its run goes on, or, when a budget ended that, another begins.
+func (s *Site) wake(ctx context.Context, dir string) error {
+	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
+	if err == nil && h.Flow == pipeline.Flow && h.Ended {
+		return s.Retry(ctx, dir, false, RunOptions{})
+	}
+	if err != nil && !errors.Is(err, journal.ErrNone) && !errors.Is(err, journal.ErrDamaged) {
+		return err
+	}
+	return s.awake(dir)
 }
 
 // Follow waits until nobody runs the task any more and says where it stands. A Follow that is told to end

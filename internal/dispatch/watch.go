@@ -235,8 +235,8 @@ func (w *watch) look(ctx context.Context, dir string) {
 		w.waiting[dir] = true
 		w.tell(dir, filepath.Base(dir)+" waits for "+l.Waits)
 		w.last[dir] = Result{Dir: dir, Status: trellis.Waiting, Waits: []string{l.Waits}}
-	case l.Run && l.At.After(time.Now()):
-		w.due[dir] = l.At
+	case l.Run && l.At.After(w.s.now()):
+		w.due[dir] = time.Now().Add(l.At.Sub(w.s.now()))
 		w.last[dir] = Result{Dir: dir, Status: l.Task.Status}
 	case l.Run && !held(dir):
 		delete(w.told, dir)
