@@ -2,8 +2,6 @@ package view
 
 import (
 	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -211,16 +209,3 @@ func newLines(path string, offset *int64, closed bool) []string {
 
 // maxRead is how much of a stream is read at once. Agents' files are capped at as much.
 const maxRead = 128 << 20
-
-// Answer is the whole text that an agent ended an activity with.
-func Answer(dir, run, id string, entry int) (string, error) {
-	path := filepath.Join(dir, taskdir.Run, ask.Folder(flow.Call{Run: run, ID: id}), strconv.Itoa(entry), ask.AnswerFile)
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("reading answer: %w", err)
-	}
-	return string(data), nil
-}

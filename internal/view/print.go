@@ -49,7 +49,7 @@ func (l Line) text() string {
 		}
 		return fmt.Sprintf("%s: %s works", label(l.ID), l.Agent)
 	case KindAgent:
-		return EventText(*l.Event)
+		return eventText(*l.Event)
 	case KindDone:
 		return l.done()
 	case KindSignal:
@@ -61,12 +61,12 @@ func (l Line) text() string {
 }
 
 func (l Line) done() string {
-	head := fmt.Sprintf("%s: done in %s", label(l.ID), Seconds(l.Seconds))
+	head := fmt.Sprintf("%s: done in %s", label(l.ID), seconds(l.Seconds))
 	switch {
 	case l.Failure != nil:
 		head = fmt.Sprintf("%s: %s", label(l.ID), l.Failure)
 	case strings.HasPrefix(l.Activity, "await:") || l.Activity == "sleep":
-		head = fmt.Sprintf("waited %s", Seconds(l.Seconds))
+		head = fmt.Sprintf("waited %s", seconds(l.Seconds))
 	}
 	if l.Text == "" {
 		return head
@@ -75,7 +75,7 @@ func (l Line) done() string {
 }
 
 func (l Line) ended() string {
-	head := "ended after " + Seconds(l.Seconds)
+	head := "ended after " + seconds(l.Seconds)
 	if l.Text != "" {
 		head += ": " + l.Text
 	}
@@ -88,8 +88,8 @@ func (l Line) ended() string {
 // label is an activity's id without the number of a first call: round-2/check#1 is round-2/check.
 func label(id string) string { return strings.TrimSuffix(id, "#1") }
 
-// EventText is what an agent did, "" for what people need not see.
-func EventText(e agents.Event) string {
+// eventText is what an agent did, "" for what people need not see.
+func eventText(e agents.Event) string {
 	switch e.Kind {
 	case agents.EventText:
 		return "  │ " + strings.ReplaceAll(strings.TrimSpace(e.Text), "\n", "\n  │ ")

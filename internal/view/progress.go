@@ -188,7 +188,7 @@ func (p *Progress) draw() {
 }
 
 func (t *working) line(now time.Time) string {
-	parts := []string{t.name + ": " + t.phase, Seconds(now.Sub(t.since).Seconds())}
+	parts := []string{t.name + ": " + t.phase, seconds(now.Sub(t.since).Seconds())}
 	u := t.used.Add(t.call)
 	if u.Tokens() > 0 {
 		parts = append(parts, Tokens(u.Tokens())+" tokens")

@@ -89,7 +89,7 @@ func Usage(u trellis.Usage) string {
 	if u.CostUSD != nil {
 		cost = fmt.Sprintf("$%.2f", *u.CostUSD)
 	}
-	return fmt.Sprintf("%s tokens, %s, %s", Tokens(u.Tokens()), cost, Seconds(u.Seconds))
+	return fmt.Sprintf("%s tokens, %s, %s", Tokens(u.Tokens()), cost, seconds(u.Seconds))
 }
 
 // Tokens is a count in few letters: 950, 12.3k, 1.2M.
@@ -103,8 +103,8 @@ func Tokens(n int64) string {
 	return fmt.Sprintf("%.1fM", float64(n)/1_000_000)
 }
 
-// Seconds is a duration in few letters: 8s, 2m10s, 1h5m.
-func Seconds(s float64) string {
+// seconds is a duration in few letters: 8s, 2m10s, 1h5m.
+func seconds(s float64) string {
 	d := time.Duration(s * float64(time.Second)).Round(time.Second)
 	if d >= time.Hour {
 		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")

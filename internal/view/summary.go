@@ -50,7 +50,7 @@ func summary(c journal.Entry) string {
 	}
 	var lines []string
 	for _, r := range out.Results {
-		line := fmt.Sprintf("%s: %s (%s)", r.Command, verdict(r.Code, r.Known), Seconds(r.Seconds))
+		line := fmt.Sprintf("%s: %s (%s)", r.Command, verdict(r.Code, r.Known), seconds(r.Seconds))
 		if r.Code != 0 && r.Tail != "" {
 			line += "\n" + indent(r.Tail)
 		}
