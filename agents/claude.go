@@ -217,8 +217,8 @@ func (c *claudeStream) result(e claudeEvent, t *tally) {
 	}
 	u := e.Usage.usage()
 	u.CostUSD = e.Cost
-	t.usage(u)
 	t.finished(strings.TrimSpace(e.Subtype + " " + e.StopReason))
+	t.usage(u)
 }
 
 func (c *claudeStream) failed(e claudeEvent) *flow.Failure {

@@ -50,11 +50,11 @@ func (c *cli) Run(ctx context.Context, r Request, emit func(Event)) (*Result, er
 	defer end(nil)
 	t := &tally{emit: emit, watch: newWatch(r.Limits, c.o.grace(), end)}
 	out := &lines{redact: logs.redact, log: logs.stream, take: func(line string) {
-		said := t.said
+		said, stopped := t.said, within.Err() != nil
 		if s.reader.line(line, t) {
 			t.watch.alive()
 		}
-		if within.Err() != nil {
+		if stopped {
 			t.said = said // what it says of its end is our doing
 		}
 	}}

@@ -141,6 +141,9 @@ func (c *codexStream) line(line string, t *tally) bool {
 	if e.Type != "error" {
 		t.waiting = nil
 	}
+	if e.Type == "turn.completed" {
+		t.finished("completed")
+	}
 	if u, news := c.thread.look(); news {
 		t.usage(u)
 	}
@@ -161,7 +164,6 @@ func (c *codexStream) line(line string, t *tally) bool {
 		if e.Usage != nil {
 			t.usage(e.Usage.minus(c.thread.before))
 		}
-		t.finished("completed")
 	}
 	return true
 }

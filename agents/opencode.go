@@ -182,12 +182,12 @@ func (c *openCodeStream) step(e openCodeEvent, t *tally) {
 		cost := c.cost
 		c.usage.CostUSD = &cost
 	}
-	t.usage(c.usage)
-	c.reason = e.Part.Reason
-	switch c.reason {
-	case "stop":
+	if c.reason = e.Part.Reason; c.reason == "stop" {
 		t.finished(c.reason)
-	case "tool-calls":
+	}
+	t.usage(c.usage)
+	switch c.reason {
+	case "stop", "tool-calls":
 	default:
 		if c.idle++; c.idle >= maxIdleSteps {
 			t.watch.end(fail(trellis.AgentProtocol, "the model's answers are in no known form (%s)", c.reason))

@@ -52,11 +52,14 @@ func (t *tally) tool(name string, input json.RawMessage) {
 	t.event(Event{Kind: EventTool, Tool: name, Input: brief(input)})
 }
 
-// usage takes the running total of the run and ends a run that crossed its limits.
+// usage takes the running total of the run and ends a run that crossed its limits; one that has given its
+// result has no more to spend.
 func (t *tally) usage(u trellis.Usage) {
 	t.result.Usage = u
 	t.event(Event{Kind: EventUsage, Usage: &u})
-	t.watch.spent(u)
+	if !t.done {
+		t.watch.spent(u)
+	}
 }
 
 func (t *tally) notice(s string) { t.event(Event{Kind: EventNotice, Text: s}) }

@@ -285,6 +285,12 @@ func TestCostIsBounded(t *testing.T) {
 	if !errors.Is(g.err, &flow.Failure{Code: string(trellis.BudgetCost)}) || g.result.Usage.CostUSD == nil {
 		t.Errorf("opencode: got %+v, %v, want %s", g.result, g.err, trellis.BudgetCost)
 	}
+	for _, cli := range clis {
+		g := try(t, cli, answering(t, cli), func(r *agents.Request) { r.Limits.CostUSD = 0.0001; r.Limits.Tokens = 100_000 })
+		if cli != agents.OpenCode && (g.err != nil || g.result.Text != agentstest.Text) { // opencode tells its cost before the end
+			t.Errorf("%s: a run that ends with its budget spent: got %+v, %v, want its result", cli, g.result, g.err)
+		}
+	}
 	over := strings.ReplaceAll(recorded(t, agents.Claude, "answers"), `"subtype":"success"`, `"subtype":"error_max_budget_usd"`)
 	g = try(t, agents.Claude, fake{stream: over, exit: 1}, cheap)
 	if !errors.Is(g.err, &flow.Failure{Code: string(trellis.BudgetCost)}) || !strings.Contains(strings.Join(g.argv, " "), "--max-budget-usd 0.001") {
