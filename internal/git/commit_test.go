@@ -57,7 +57,7 @@ func TestCommit(t *testing.T) {
 				t.Errorf("nothing to commit: got %v", err)
 			}
 		}
-	})
+	}, hardFormats...)
 }
 
 func TestCommitIsMadeOnce(t *testing.T) {
@@ -223,7 +223,7 @@ func TestBackup(t *testing.T) {
 				t.Error("the second backup is lost")
 			}
 		}
-	})
+	}, hardFormats...)
 }
 
 func TestBackupOfUnborn(t *testing.T) {

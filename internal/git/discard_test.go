@@ -39,7 +39,7 @@ func TestDiscard(t *testing.T) {
 		if got := b.read(in("tasks/b*[x]/task.json")); got != "committed" {
 			t.Errorf("got %q", got)
 		}
-	})
+	}, hardFormats...)
 }
 
 func TestDiscardWithinUntrackedFolder(t *testing.T) {
@@ -88,7 +88,7 @@ func TestDeleteBranch(t *testing.T) {
 		if err := b.Repo.DeleteBranch(ctx, "main"); err == nil {
 			t.Error("the branch that is checked out is gone")
 		}
-	})
+	}, hardFormats...)
 }
 
 func TestConfigAndCount(t *testing.T) {

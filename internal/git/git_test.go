@@ -120,8 +120,15 @@ var formats = map[string]func(t *testing.T) *box{
 	},
 }
 
-func eachFormat(t *testing.T, test func(t *testing.T, b *box)) {
+// hardFormats are those that differ in what git commands get to see, not only in who reads the refs.
+var hardFormats = []string{"plain", "sha256", "colon"}
+
+// eachFormat runs a test in repositories of the kinds named, or of all.
+func eachFormat(t *testing.T, test func(t *testing.T, b *box), names ...string) {
 	for name, make := range formats {
+		if len(names) > 0 && !slices.Contains(names, name) {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t, make(t))

@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/git"
@@ -42,8 +41,7 @@ func emptyBox(t testing.TB, initArgs ...string) *box {
 	b.mkdir(b.Home)
 	b.mkdir(b.Dir)
 	b.git(append([]string{"init", "-q", "-b", "main"}, initArgs...)...)
-	b.git("config", "--global", "user.name", "Ann Example")
-	b.git("config", "--global", "user.email", "ann@example.org")
+	b.write(filepath.Join(b.Home, ".gitconfig"), "[user]\n\tname = Ann Example\n\temail = ann@example.org\n")
 	b.Repo = b.open(b.Dir)
 	return b
 }
@@ -148,6 +146,3 @@ func must[T any](v T, err error) func(testing.TB) T {
 		return v
 	}
 }
-
-// ownGroup lets a script end all it started, and itself, with kill 0.
-var ownGroup = &syscall.SysProcAttr{Setpgid: true}

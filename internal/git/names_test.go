@@ -55,5 +55,5 @@ func TestBranchFree(t *testing.T) {
 		if b.Repo.BranchFree(t.Context(), "-x") == nil {
 			t.Error("-x is free")
 		}
-	})
+	}, hardFormats...)
 }

@@ -123,7 +123,7 @@ func TestSnapshot(t *testing.T) {
 		if now, _ := filepath.Glob(filepath.Join(os.TempDir(), "trellis-git-*")); len(now) >= len(left) && len(left) > 1 {
 			t.Logf("other tests keep snapshots too: %d, %d", len(left), len(now))
 		}
-	})
+	}, hardFormats...)
 }
 
 func TestTreeOfSeesEveryChange(t *testing.T) {
@@ -212,7 +212,7 @@ func TestRestore(t *testing.T) {
 		if got := must(s.Restore(ctx))(t); got != nil {
 			t.Errorf("the second time: %v", got)
 		}
-	})
+	}, hardFormats...)
 }
 
 // Without its .git a worktree that lies in a checkout must not be taken for a folder of that.
@@ -250,7 +250,7 @@ func TestStatus(t *testing.T) {
 		if list := must(b.Repo.Status(ctx, dir))(t); !slices.Contains(list, git.Entry{Path: ".env", Code: "??"}) {
 			t.Errorf("nothing excluded: got %v", list)
 		}
-	})
+	}, hardFormats...)
 }
 
 func TestStatusOfConflict(t *testing.T) {

@@ -168,12 +168,22 @@ func halfMade(admin string) bool {
 
 // discard removes a half-made worktree: what is in it comes from the commit.
 func discard(w *Worktree) error {
-	if link, err := readLink(filepath.Join(w.Path, ".git")); err == nil && link == w.admin {
-		if err := os.RemoveAll(w.Path); err != nil {
-			return err
-		}
+	dot := filepath.Join(w.Path, ".git")
+	link, err := readLink(dot)
+	switch {
+	case err == nil && link == w.admin:
+		err = os.RemoveAll(w.Path)
+	case err != nil && isEmpty(dot): // made, but not written yet; it is the first in its folder
+		err = os.Remove(dot)
+	default:
+		err = nil
 	}
-	return os.RemoveAll(w.admin)
+	return errors.Join(err, os.RemoveAll(w.admin))
+}
+
+func isEmpty(file string) bool {
+	st, err := os.Lstat(file)
+	return err == nil && st.Mode().IsRegular() && st.Size() == 0
 }
 
 // branchArgs are the arguments of git worktree add: for a new branch, or for one that is there.

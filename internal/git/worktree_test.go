@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -100,6 +101,12 @@ func TestAddWorktreeRepairs(t *testing.T) {
 			os.Remove(filepath.Join(admin(b), "index"))
 			os.Remove(filepath.Join(dir, "a.txt"))
 			b.write(filepath.Join(admin(b), "index.lock"), "")
+		},
+		"killed before .git is written": func(b *box, dir string) {
+			b.add("feature/x")
+			initializing(b)
+			os.RemoveAll(dir)
+			b.write(filepath.Join(dir, ".git"), "")
 		},
 		"killed before HEAD": func(b *box, dir string) {
 			b.add("feature/x")
@@ -296,7 +303,7 @@ func TestLocksOfTheDeadAreRemoved(t *testing.T) {
 	}
 }
 
-// The test program kills itself with git in the middle of git worktree add, again and again.
+// Git is killed in the middle of git worktree add, sooner and later.
 func TestAddWorktreeKilled(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
@@ -307,9 +314,15 @@ func TestAddWorktreeKilled(t *testing.T) {
 	b.git("commit", "-qm", "more")
 	base, dir := b.git("rev-parse", "main"), b.tree("feature/x")
 	for delay := time.Millisecond; delay < 30*time.Millisecond; delay += 4 * time.Millisecond {
-		cmd := exec.Command("sh", "-c", `git worktree add -q --no-track -b feature/x "$0" "$1" & sleep "$2"; kill -9 0`, dir, base, fmt.Sprintf("%.3f", delay.Seconds()))
-		cmd.Dir, cmd.Env, cmd.SysProcAttr = b.Dir, append(b.Env, "LC_ALL=C"), ownGroup
-		cmd.Run()
+		cmd := exec.Command("git", "worktree", "add", "-q", "--no-track", "-b", "feature/x", dir, base)
+		cmd.Dir, cmd.Env, cmd.SysProcAttr = b.Dir, append(b.Env, "LC_ALL=C"), &syscall.SysProcAttr{Setpgid: true}
+		cmd.Stdout = new(strings.Builder) // a pipe: Wait returns when nobody has it open any more
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		timer := time.AfterFunc(delay, func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+		cmd.Wait()
+		timer.Stop()
 		if err := b.Repo.AddWorktree(t.Context(), dir, "feature/x", base, false); err != nil {
 			t.Fatalf("after a kill at %v: %v", delay, err)
 		}
