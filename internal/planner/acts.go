@@ -176,16 +176,15 @@ func (a *Acts) Slots(_ context.Context, _ flow.Call, r ask.Request) (map[string]
 
 // lastRejection is the verdict that the feedback is about.
 func (a *Acts) lastRejection() string {
-	names, _ := filepath.Glob(filepath.Join(a.Dir, "REJECTED-*.md")) // the pattern is a constant
-	if len(names) == 0 {
-		return ""
+	last := ""
+	for n := 1; ; n++ {
+		data, err := os.ReadFile(filepath.Join(a.Dir, fmt.Sprintf("REJECTED-%d.md", n)))
+		if err != nil {
+			break
+		}
+		last = "\n\nIt answers this verdict:\n\n" + string(data)
 	}
-	slices.SortFunc(names, func(x, y string) int { return rejectionNumber(x) - rejectionNumber(y) })
-	data, err := os.ReadFile(names[len(names)-1])
-	if err != nil {
-		return ""
-	}
-	return "\n\nIt answers this verdict:\n\n" + string(data)
+	return last
 }
 
 func (a *Acts) read(ref ask.Ref) (string, error) {
@@ -485,9 +484,4 @@ func KeepRejection(disk *durable.Disk, dir string) error {
 			return disk.Rename(old, to)
 		}
 	}
-}
-
-func rejectionNumber(path string) (n int) {
-	_, _ = fmt.Sscanf(filepath.Base(path), "REJECTED-%d.md", &n) // 0 when it is none
-	return n
 }

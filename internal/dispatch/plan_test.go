@@ -1,0 +1,157 @@
+package dispatch_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+const rejecting = `
+roles:
+  evaluate:
+    - when: "It is in scope"
+      answer: {decision: accept, category: "", details: fine, suggestions: [], size: tiny, confidence: 0.9}
+    - answer: {decision: reject, category: out_of_scope, details: "no payments here", suggestions: ["ask the shop's team"], size: small, confidence: 0.8}
+`
+
+func (w *world) plan(name, requirement string) (dispatch.PlanResult, error) {
+	return w.Site.Plan(context.Background(), dispatch.PlanOptions{New: taskdir.New{Name: name, DevType: "backend"}, Requirement: requirement})
+}
+
+// A rejection is recorded as a page and as data, and can be answered with feedback, which keeps it.
+func TestRejection(t *testing.T) {
+	w := newWorld(t, rejecting+working[strings.Index(working, "  research:"):])
+	res, err := w.plan("pay", "take 'payments'")
+	if err != nil || res.Status != trellis.Rejected || res.Failure != nil {
+		t.Fatalf("got %+v, %v", res, err)
+	}
+	rel := ".trellis/tasks/" + filepath.Base(res.Dir) + "/"
+	page := w.read(rel + "REJECTED.md")
+	for _, want := range []string{"# Plan Rejected", "Out of Scope for This Project", "no payments here", "- ask the shop's team",
+		"trellis plan --retry " + strings.TrimSuffix(rel, "/") + " --requirement '<revised requirement>'", "rm -r " + strings.TrimSuffix(rel, "/"), "trellis plan --name pay --type backend"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("REJECTED.md lacks %q:\n%s", want, page)
+		}
+	}
+	task := w.task(res.Dir)
+	if r := task.Pipeline.Rejection; r.Category != "out_of_scope" || len(r.Suggestions) != 1 || task.Pipeline.Outcome != trellis.OutcomeReject {
+		t.Errorf("task.json says %+v", task.Pipeline)
+	}
+	if log := w.read(rel + ".plan-log"); !strings.Contains(log, "evaluate_finished") || !strings.Contains(log, "decision=reject") {
+		t.Errorf(".plan-log is %s", log)
+	}
+	again, err := w.Site.Replan(context.Background(), res.Dir, dispatch.PlanOptions{Feedback: "It is in scope: see docs."})
+	if err != nil || again.Status != trellis.Ready {
+		t.Fatalf("again: %+v, %v", again, err)
+	}
+	if w.read(rel+"REJECTED-1.md") != page {
+		t.Error("the rejection was not kept")
+	}
+	if got := w.read(rel + "requirement.md"); got != "take 'payments'" {
+		t.Errorf("requirement.md is %q", got)
+	}
+	if log := w.read(rel + ".plan-log"); strings.Count(log, "plan_started") != 2 {
+		t.Errorf(".plan-log is %s", log)
+	}
+	if res := w.start(again.Dir); res.Status != trellis.Review {
+		t.Errorf("the task ended %s, %v", res.Status, res.Failure)
+	}
+}
+
+// An invalid answer is sent back once with what is wrong; when it stays so the planner failed, which is no rejection.
+func TestInvalidAnswers(t *testing.T) {
+	for name, c := range map[string]struct {
+		evaluate string
+		ready    bool
+	}{
+		"mended":                  {"[{when: \"/size\", answer: {decision: accept, size: tiny, category: \"\", details: ok, suggestions: [], confidence: 1}}, {answer: {decision: accept, size: huge}}]", true},
+		"never mended":            {"[{answer: {decision: accept, size: huge}}]", false},
+		"prose":                   {"[{answer: \"I think it is fine.\"}]", false},
+		"reject without a reason": {"[{answer: {decision: reject}}]", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "roles:\n  evaluate: "+c.evaluate+"\n"+working[strings.Index(working, "  research:"):])
+			res, err := w.plan("bye", "say bye")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.ready {
+				if res.Status != trellis.Ready || res.Report.Calls != 4 {
+					t.Errorf("got %s, %v after %d calls", res.Status, res.Failure, res.Report.Calls)
+				}
+				return
+			}
+			if res.Failure == nil || res.Failure.Code != string(trellis.AgentProtocol) || res.Status != trellis.Planning {
+				t.Errorf("got %s, %v", res.Status, res.Failure)
+			}
+			if got := w.task(res.Dir).Pipeline.Failure.Code; got != trellis.AgentProtocol {
+				t.Errorf("task.json says %q", got)
+			}
+		})
+	}
+}
+
+// What research cites is checked: paths that are not there or lead out are left out with a warning, commands
+// that can't run or can't fail as well; what remains makes the context.
+func TestResearchIsGrounded(t *testing.T) {
+	script := strings.Replace(working, "        - path: greet.sh, reason: the program\n", "        - path: greet.sh, reason: the program\n        - path: missing.go, reason: x\n        - path: ../secret, reason: y\n", 1)
+	script = strings.Replace(script, "        - test: sh test.sh\n", "        - test: sh test.sh\n        - lint: no-such-linter .\n        - build: \"true\"\n", 1)
+	w := newWorld(t, script)
+	res, err := w.plan("bye", "say bye")
+	if err != nil || res.Status != trellis.Ready {
+		t.Fatalf("got %+v, %v", res, err)
+	}
+	warned := strings.Join(res.Report.Warnings, "\n")
+	for _, want := range []string{"missing.go", "../secret", "no-such-linter"} {
+		if !strings.Contains(warned, want) {
+			t.Errorf("no warning names %s: %s", want, warned)
+		}
+	}
+	if got := res.Report.Commands; len(got) != 1 || got[0] != "sh test.sh" {
+		t.Errorf("got commands %q", got)
+	}
+	rel := ".trellis/tasks/" + filepath.Base(res.Dir) + "/"
+	if rows := w.read(rel + "implement.jsonl"); strings.Contains(rows, "missing.go") || !strings.Contains(rows, "greet.sh") || !strings.Contains(rows, ".trellis/workflow.md") {
+		t.Errorf("implement.jsonl is %s", rows)
+	}
+	if rows := w.read(rel + "debug.jsonl"); rows == "" {
+		t.Error("debug.jsonl is empty")
+	}
+}
+
+// The name of a task is planned by one process, and a task of that name on that day is not overwritten.
+func TestNamesAreTakenOnce(t *testing.T) {
+	w := newWorld(t, working)
+	if _, err := w.plan("bye", "say bye"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.plan("bye", "say bye again"); !errors.Is(err, taskdir.ErrExists) {
+		t.Errorf("got %v", err)
+	}
+	draft, err := w.Site.Draft(dispatch.PlanOptions{New: taskdir.New{Name: "hi", DevType: "backend"}, Requirement: "hi"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var left *dispatch.DraftError
+	if _, err := w.plan("hi", "hi"); !errors.As(err, &left) || !strings.Contains(left.Dir, ".new-") {
+		t.Errorf("a dead planner's folder: got %v", err)
+	}
+	if err := w.Site.Store.Disk.MkdirAll(filepath.Join(draft, taskdir.Run), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := durable.TryLock(filepath.Join(draft, taskdir.RunLock), durable.Holder{PID: 4711})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Unlock()
+	if _, err := w.plan("hi", "hi"); !errors.Is(err, durable.ErrHeld) {
+		t.Errorf("a living planner: got %v", err)
+	}
+}
