@@ -330,7 +330,12 @@ func (w *world) count(name string) map[string]int {
 
 func (w *world) history(t testing.TB) *journal.History {
 	t.Helper()
-	h, err := journal.Read(w.path("run"))
+	return readHistory(t, w.path("run"))
+}
+
+func readHistory(t testing.TB, dir string) *journal.History {
+	t.Helper()
+	h, err := journal.Read(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ func BenchmarkActivity(b *testing.B) {
 }
 
 func BenchmarkReplay(b *testing.B) {
-	for _, n := range []int{50, 1000, 5000} {
+	for _, n := range []int{50, 1000, 4999} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			o, fn := chain(b, n)
 			park(b, o, fn)

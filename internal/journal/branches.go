@@ -67,27 +67,21 @@ func all(set map[string]bool, names []string) bool {
 }
 
 // run starts branches as they become free to start, in the order in which they are listed, and returns
-// when none is at work any more: all have ended, or the engine stopped.
+// when all have ended. That holds when the engine stops, too: a branch finds out by its first call.
 func (g *group) run() error {
 	e := g.engine
 	for {
 		for i, b := range g.branches {
-			if e.stop == nil && !g.started[i] && all(g.ended, b.After) && (g.limit <= 0 || g.running < g.limit) {
+			if !g.started[i] && all(g.ended, b.After) && (g.limit <= 0 || g.running < g.limit) {
 				g.start(i)
 			}
 		}
 		if g.running == 0 {
-			break
+			return errors.Join(g.errs...)
 		}
 		g.changed = false
 		e.wait(&waiter{ready: func() bool { return g.changed }})
 	}
-	for i := range g.branches {
-		if !g.started[i] {
-			g.errs[i] = flow.ErrSuspended
-		}
-	}
-	return errors.Join(g.errs...)
 }
 
 func (g *group) start(i int) {

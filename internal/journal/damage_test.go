@@ -49,6 +49,11 @@ func TestDamage(t *testing.T) {
 		"blank line at the end": {func(s string) string { return s + "\n" }, 0},
 		"text at the end":       {func(s string) string { return s + "hello" }, 0},
 		"numbers at the end":    {func(s string) string { return s + "1\n" }, -1},
+		"number skipped at the end": {lines(func(l []string) []string {
+			n := len(l) - 1
+			l[n-1] = strings.Replace(l[n-1], fmt.Sprintf(`"n":%d`, n), fmt.Sprintf(`"n":%d`, n+1), 1)
+			return l
+		}), -2},
 		"line of another run at the end": {lines(func(l []string) []string {
 			n := len(l) - 1
 			return append(l, strings.Replace(strings.Replace(l[n-1], fmt.Sprintf(`"n":%d`, n), fmt.Sprintf(`"n":%d`, n+1), 1), `"p":"`, `"p":"0`, 1))
@@ -65,7 +70,7 @@ func TestDamage(t *testing.T) {
 			line = n + 1
 		default:
 			if line < 0 {
-				line = n + 1
+				line = n + 2 + line
 			}
 		}
 		if err := os.WriteFile(w.path("run/journal.jsonl"), []byte(text), 0o600); err != nil {
@@ -118,6 +123,7 @@ func TestImpossibleRecords(t *testing.T) {
 		"signal of nowhere":     {run, start, finish + `,"sig":7`},
 		"signal for an effect":  {run, signal, start, finish + `,"sig":2`},
 		"after the end":         {run, `"k":"end"`, start},
+		"called off twice":      {run, `"k":"cancel"`, `"k":"cancel"`},
 		"end twice":             {run, `"k":"end"`, `"k":"end"`},
 		"something wrong typed": {run, `"k":"start","id":7`},
 	} {

@@ -58,11 +58,8 @@ func newEngine(ctx context.Context, r *Run) *engine {
 	e.strict = e.book.spec.Build == r.o.Build
 	e.soft, e.halted = context.WithCancelCause(context.WithoutCancel(ctx))
 	e.hard, e.killed = context.WithCancelCause(e.soft)
-	if e.book.cancelled {
-		e.killed(flow.ErrCancelled)
-	}
 	for _, c := range e.book.calls {
-		c.since, c.entered, c.asked = time.Now(), false, false
+		c.entered, c.asked = false, false
 		s := e.scope(c.scope)
 		s.order = append(s.order, c)
 	}

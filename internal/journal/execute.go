@@ -87,8 +87,6 @@ func (r *Run) engine(ctx context.Context) (*engine, *record, error) {
 		return nil, nil, fmt.Errorf("%s: %w", r.o.Dir, ErrNone)
 	case r.file.book.end != nil:
 		return nil, r.file.book.end, nil
-	case r.file.broken != nil:
-		return nil, nil, r.file.broken
 	case ctx.Err() != nil:
 		return nil, nil, suspended(context.Cause(ctx))
 	}

@@ -84,7 +84,7 @@ func FuzzRecords(f *testing.F) {
 }
 
 func tryJournal(t *testing.T, data []byte) {
-	dir := t.TempDir()
+	dir := memory(t)
 	name := filepath.Join(dir, "journal.jsonl")
 	must(os.WriteFile(name, data, 0o600))
 	h, err := journal.Read(dir)

@@ -71,11 +71,11 @@ func Read(dir string) (*History, error) {
 	if h == nil {
 		return nil, err
 	}
-	past, pastErr := past(dir)
-	if pastErr != nil {
-		return nil, pastErr
+	earlier, listErr := archived(dir)
+	if listErr != nil {
+		return nil, listErr
 	}
-	h.Number = past.last() + 1
+	h.Number = earlier.last() + 1
 	return h, err
 }
 
@@ -112,12 +112,12 @@ func readStable(path string) (reading, error) {
 
 // Archived are the journals of earlier runs in the folder, oldest first.
 func Archived(dir string) ([]string, error) {
-	p, err := past(dir)
+	numbers, err := archived(dir)
 	if err != nil {
 		return nil, err
 	}
 	var files []string
-	for _, n := range p {
+	for _, n := range numbers {
 		files = append(files, filepath.Join(dir, archiveName(n)))
 	}
 	return files, nil
@@ -145,9 +145,9 @@ func number(name string) int {
 	return n
 }
 
-// past lists the journals put aside in dir. One that is still the current one too, because a crash
+// archived lists the journals put aside in dir. One that is still the current one too, because a crash
 // came between its two names, does not count.
-func past(dir string) (archive, error) {
+func archived(dir string) (archive, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("listing journals: %w", err)

@@ -90,7 +90,7 @@ func TestReadNothing(t *testing.T) {
 // Readers next to a writer that also is cut off, cut and goes on: they never see damage, and never less than
 // before.
 func TestReadBesideWriter(t *testing.T) {
-	const runs, calls = 20, 30
+	const runs, calls = 30, 20
 	o := journal.Options{Dir: t.TempDir(), Activities: []flow.Activity{one.With(echo)}}
 	begin(t, o, "")
 	ctx, stop := context.WithCancel(t.Context())
@@ -133,7 +133,7 @@ func tear(t *testing.T, name string, n int) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if _, err := f.WriteString(strings.Repeat("x", 17*n)); err != nil {
+	if _, err := f.WriteString(strings.Repeat("x", 17000*n)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -66,7 +66,7 @@ type Options struct {
 	Clear func(former durable.Holder) error
 	// Mailbox, if set, tells what people want of the run. During Execute it is called from one
 	// goroutine: before the flow starts, on Poke, every five seconds, and again before the run parks
-	// or a wait gives up. It may tell the same messages each time.
+	// or a wait gives up. It may tell the same messages each time, and should not take long.
 	Mailbox func() []Message
 	Now     func() time.Time // nil is time.Now
 }
@@ -75,7 +75,7 @@ type Options struct {
 type Message struct {
 	ID      string          // of a signal: one that was seen before is passed over
 	Signal  string          // name that an Await takes it by
-	Data    json.RawMessage // of the signal, at most flow.MaxPayload; nil is null
+	Data    json.RawMessage // of the signal, at most flow.MaxPayload; may be nil
 	Cancel  bool            // call the run off
 	Suspend error           // stop working on the run, for this reason; not recorded
 }

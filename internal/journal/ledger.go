@@ -33,7 +33,7 @@ type call struct {
 	took            *signal // by an Await
 
 	// What the engine knows.
-	since   time.Time // started, or Execute began with it started; by the clock of timers
+	since   time.Time // started, or Open found it started; by the clock of timers
 	entered bool      // by this Execute
 	asked   bool      // by the flow code of this Execute
 }
@@ -72,7 +72,7 @@ func (l *ledger) add(r *record) error {
 	case kindSignal:
 		return l.addSignal(r)
 	case kindCancel:
-		l.cancelled = true
+		return l.addCancel()
 	case kindEnd:
 		l.end = r
 	default:
@@ -148,6 +148,14 @@ func (l *ledger) signal(n int) *signal {
 		return nil
 	}
 	return l.signals[i]
+}
+
+func (l *ledger) addCancel() error {
+	if l.cancelled {
+		return errors.New("called off twice")
+	}
+	l.cancelled = true
+	return nil
 }
 
 func (l *ledger) addSignal(r *record) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -90,6 +91,41 @@ func TestMessageWhileParking(t *testing.T) {
 			}
 			return
 		}
+	}
+}
+
+// The last goroutine begins to wait while the mailbox is being looked at; a message that comes after that
+// look must not be missed.
+func TestMessageAfterLook(t *testing.T) {
+	var r *journal.Run
+	looks, looking := 0, make(chan struct{})
+	o := journal.Options{Dir: t.TempDir(), Mailbox: func() []journal.Message {
+		switch looks++; looks {
+		case 1:
+			return nil
+		case 2:
+			close(looking)
+			for len(r.History().Calls) < 2 { // until the await has begun
+				runtime.Gosched()
+			}
+			return nil
+		}
+		return []journal.Message{signal(t, "1", "s", "in time")}
+	}, Activities: []flow.Activity{one.With(func(_ context.Context, _ flow.Call, in string) (string, error) {
+		r.Poke()
+		<-looking
+		return in, nil
+	})}}
+	begin(t, o, "")
+	r = open(t, o)
+	got, err := journal.Execute(t.Context(), r, func(f flow.Flow, _ string) (string, error) {
+		if _, err := one.Do(f, ""); err != nil {
+			return "", err
+		}
+		return await(f, "")
+	})
+	if err != nil || got != "in time" {
+		t.Errorf("got %q, %v", got, err)
 	}
 }
 
@@ -267,6 +303,38 @@ func TestInterrupt(t *testing.T) {
 	}
 	if got, err := execute(t, ctx, o, fn); err != nil || got != "done" {
 		t.Errorf("a run that has ended answers: %q, %v", got, err)
+	}
+}
+
+// What a cancel keeps from starting leaves no record.
+func TestNothingStartsAfterCancel(t *testing.T) {
+	box := newMailbox()
+	o := journal.Options{Dir: t.TempDir(), Mailbox: box.messages, Activities: []flow.Activity{one.With(echo), two.With(echo)}}
+	begin(t, o, "")
+	box.put(journal.Message{Cancel: true})
+	_, err := execute(t, t.Context(), o, func(f flow.Flow, _ string) (string, error) {
+		_, awaitErr := await(f, "")
+		for _, err := range []error{f.Do("one", "", nil), f.Sleep(0), awaitErr} {
+			if err != flow.ErrCancelled {
+				t.Errorf("got %v, want %v", err, flow.ErrCancelled)
+			}
+		}
+		return two.Do(f.Shield(), "")
+	})
+	if h := readHistory(t, o.Dir); err != nil || len(h.Calls) != 1 || h.Calls[0].ID != "two#1" || !h.Cancelled || h.End != nil {
+		t.Errorf("got %+v, %v", h, err)
+	}
+}
+
+// Flow code that says itself that it is suspended has not ended.
+func TestFlowSuspends(t *testing.T) {
+	o := journal.Options{Dir: t.TempDir()}
+	begin(t, o, "")
+	for range 2 {
+		_, err := execute(t, t.Context(), o, func(flow.Flow, string) (string, error) { return "", flow.ErrSuspended })
+		if h, _ := journal.Read(o.Dir); !errors.Is(err, flow.ErrSuspended) || h.Ended {
+			t.Errorf("got %v, ended: %v", err, h.Ended)
+		}
 	}
 }
 

@@ -98,8 +98,8 @@ func (r *Run) History() *History {
 	if r.file != nil {
 		h = r.file.book.history()
 	}
-	past, _ := past(r.o.Dir) // a folder that can't be listed any more fences the run soon
-	if h.Number = past.last(); !h.Empty() {
+	earlier, _ := archived(r.o.Dir) // a folder that can't be listed any more fences the run soon
+	if h.Number = earlier.last(); !h.Empty() {
 		h.Number++
 	}
 	return h
@@ -158,11 +158,11 @@ func (r *Run) putAside() error {
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	past, err := past(r.o.Dir)
+	earlier, err := archived(r.o.Dir)
 	if err != nil {
 		return err
 	}
-	aside := filepath.Join(r.o.Dir, archiveName(past.last()+1))
+	aside := filepath.Join(r.o.Dir, archiveName(earlier.last()+1))
 	if err = r.o.Disk.Step("link", aside); err == nil {
 		err = os.Link(path, aside)
 	}

@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"slices"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/flow"
@@ -26,7 +25,7 @@ type waiter struct {
 func (e *engine) await(w *waiter) error {
 	w.ready = func() bool { return e.over(w) }
 	if w.limit != flow.Forever {
-		defer e.alarm(w).Stop()
+		defer time.AfterFunc(e.left(w), e.check).Stop()
 	}
 	e.wait(w)
 	switch {
@@ -40,16 +39,11 @@ func (e *engine) await(w *waiter) error {
 	return e.finish(w.call, &record{})
 }
 
-// alarm has w looked at when its limit passes. The wall clock may be slower than timers; then it tries again.
-func (e *engine) alarm(w *waiter) (timer *time.Timer) {
-	return time.AfterFunc(e.left(w), func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		e.settle()
-		if slices.Contains(e.waiters, w) && !e.passed(w) {
-			timer.Reset(e.left(w))
-		}
-	})
+// check is settle for timers. Where the wall clock is slower than they are, the next look does the rest.
+func (e *engine) check() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.settle()
 }
 
 // over reports whether a Sleep or Await has its outcome. An Await gives up only after a look at the

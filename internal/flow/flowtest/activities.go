@@ -136,7 +136,7 @@ func (s *suite) payloads() {
 func (s *suite) suspend() {
 	s.do["b"] = s.suspendOnce
 	fn := func(f flow.Flow, _ string) (string, error) {
-		one, err := a.Do(f, "one")
+		one, err := a.Do(f, "<one & \u2028>") // spelled as JSON in more than one way
 		if err != nil {
 			return "", err
 		}
@@ -150,7 +150,7 @@ func (s *suite) suspend() {
 		return one + two, nil
 	}
 	s.wantRun(fn, "", flow.ErrSuspended)
-	s.wantRun(fn, "onetwo", nil)
+	s.wantRun(fn, "<one & \u2028>two", nil)
 	s.wantEntered("a#1", "b#1", "b#1")
 	if got := s.calls[2].Attempt; got != 2 {
 		s.Errorf("attempt %d, want 2", got)

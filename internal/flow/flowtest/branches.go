@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/trellis-tasks/trellis/internal/flow"
 )
@@ -49,6 +50,7 @@ func (s *suite) branchPool() {
 		}
 		mu.Unlock()
 		<-full
+		time.Sleep(5 * time.Millisecond) // so that one more could come in
 		mu.Lock()
 		defer mu.Unlock()
 		working--

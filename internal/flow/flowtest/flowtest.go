@@ -58,6 +58,7 @@ func Run(t *testing.T, engine func(t *testing.T) Engine) {
 		"CancelActivity":       (*suite).cancelActivity,
 		"CancelWait":           (*suite).cancelWait,
 		"CancelBeforeRun":      (*suite).cancelBeforeRun,
+		"CancelCutOff":         (*suite).cancelCutOff,
 		"CancelledButDone":     (*suite).cancelledButDone,
 		"CancelResumes":        (*suite).cancelResumes,
 		"CancelBranches":       (*suite).cancelBranches,

@@ -182,6 +182,16 @@ func (s *suite) cancelBeforeRun() {
 	s.wantEntered("b#1")
 }
 
+// What was cut off and then called off is not entered again.
+func (s *suite) cancelCutOff() {
+	s.do["a"] = s.suspendOnce
+	fn := func(f flow.Flow, _ string) (string, error) { return a.Do(f, "") }
+	s.wantRun(fn, "", flow.ErrSuspended)
+	s.engine.Cancel()
+	s.wantRun(fn, "", flow.ErrCancelled)
+	s.wantEntered("a#1")
+}
+
 // What succeeds in spite of a cancel has succeeded.
 func (s *suite) cancelledButDone() {
 	s.do["a"] = func(ctx context.Context, _ flow.Call, in string) (any, error) {
