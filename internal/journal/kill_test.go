@@ -161,7 +161,7 @@ func (w *world) check(t *testing.T, kill string, calls []string) {
 	}
 }
 
-// checkFinished says that what was done when the process died has not been entered again since.
+// resume goes on with w after its process died, and checks it: what was done by then is not entered again.
 func (w *world) resume(t *testing.T, kill string, calls []string) {
 	t.Helper()
 	before, entered := done(w.history(t)), w.count("entries")
