@@ -18,7 +18,7 @@ import (
 func (a *app) validateCommand() *cli.Command {
 	c := a.validateOneCommand()
 	c.Usage = "check task directories, and with --all config and guidelines too"
-	c.Flags = append([]cli.Flag{&cli.BoolFlag{Name: "all", Usage: "check every task that is not archived, config.yaml and the guidelines"}}, c.Flags...)
+	c.Flags = append([]cli.Flag{&cli.BoolFlag{Name: "all", Usage: "check every task that is not archived, config.yaml, guidelines, roles and templates"}}, c.Flags...)
 	c.ArgsUsage = "TASKDIR | --all"
 	c.Description = manual(`Says whether a task can be run: every problem with its file, its line, and what to do about it.
 In planning a missing file is a warning; of a task that is over only task.json is checked.`,
@@ -71,7 +71,9 @@ func (a *app) validate(ctx context.Context, ref string, o validateOptions) error
 		return err
 	}
 	if o.all {
-		a.validateProject(p, &v)
+		if err := v.project(p); err != nil {
+			return err
+		}
 	}
 	for _, dir := range dirs {
 		if err := a.validateTask(ctx, p, dir, o, &v); err != nil {
@@ -170,11 +172,4 @@ func count(n int, thing string) string {
 		return "1 " + thing
 	}
 	return fmt.Sprintf("%d %ss", n, thing)
-}
-
-// validateProject checks what is not a task.
-func (a *app) validateProject(p *project, v *validation) {
-	_, problems := p.config()
-	v.Checked = append(v.Checked, ".trellis/config.yaml")
-	v.Problems = append(v.Problems, problems...)
 }

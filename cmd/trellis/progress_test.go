@@ -86,3 +86,19 @@ func TestProgressInFile(t *testing.T) {
 		}
 	}
 }
+
+func TestColour(t *testing.T) {
+	_, tty, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tty.Close()
+	for env, want := range map[string]bool{"TERM=xterm": true, "TERM=dumb": false, "NO_COLOR=1": false} {
+		if got := (&app{Env: []string{env}}).colour(tty); got != want {
+			t.Errorf("%s: got %v, want %v", env, got, want)
+		}
+	}
+	if (&app{}).colour(&bytes.Buffer{}) {
+		t.Error("a file got colours")
+	}
+}
