@@ -88,10 +88,11 @@ func TestProgressInFile(t *testing.T) {
 }
 
 func TestColour(t *testing.T) {
-	_, tty, err := pty.Open()
+	screen, tty, err := pty.Open()
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer screen.Close()
 	defer tty.Close()
 	for env, want := range map[string]bool{"TERM=xterm": true, "TERM=dumb": false, "NO_COLOR=1": false} {
 		if got := (&app{Env: []string{env}}).colour(tty); got != want {
