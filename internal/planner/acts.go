@@ -361,6 +361,9 @@ func (a *Acts) write(ctx context.Context, _ flow.Call, in writeIn) (w written, e
 	if err := a.Disk.WriteFile(filepath.Join(a.Dir, taskdir.PRD), []byte(renderPRD(in.Document, notes)), 0o644); err != nil {
 		return w, err
 	}
+	if err := a.Repo.BranchFree(ctx, "feature/"+in.Input.Name); err != nil {
+		w.Warnings = append(w.Warnings, fmt.Sprintf("%v: name another with `trellis task set-branch`, or start with --adopt-branch", err))
+	}
 	base := in.Input.Base
 	if base == "" {
 		if base, err = a.Repo.CurrentBranch(ctx, a.Repo.Main); err != nil {
