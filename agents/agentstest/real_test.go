@@ -3,6 +3,7 @@ package agentstest_test
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -74,6 +75,9 @@ func real(cli string) agentstest.Subject {
 			if cli == agents.Claude && b == agentstest.RateLimited {
 				env = append(env, "ANTHROPIC_API_KEY=", "CLAUDE_CODE_OAUTH_TOKEN=dummy-0123456789") // only an account has a limit with an end
 			}
+			if cli == agents.OpenCode && b == agentstest.Answers {
+				settleIn(t, env)
+			}
 			a, err := agents.New(cli, agents.Options{Environ: env})
 			if err != nil {
 				t.Fatal(err)
@@ -85,6 +89,17 @@ func real(cli string) agentstest.Subject {
 			})
 			return agentstest.Stage{Agent: a, Dir: workplace(t), Heard: func() (string, bool) { return heard(server) }, Resumed: func(string) bool { return resumed(server) }}
 		},
+	}
+}
+
+// settleIn has opencode make its database: two first runs at once in one home fail over that now and then,
+// which is no matter of the adapter's.
+func settleIn(t *testing.T, env []string) {
+	t.Helper()
+	cmd := exec.Command(filepath.Join(agentstest.Programs(t, agents.OpenCode), "opencode"), "session", "list")
+	cmd.Dir, cmd.Env = t.TempDir(), env
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("opencode session list: %v\n%s", err, out)
 	}
 }
 

@@ -33,11 +33,16 @@ func (s *Site) Start(ctx context.Context, dir string, o RunOptions) (Result, err
 	if _, ok := s.Watcher(); ok && o == (RunOptions{}) { // a watcher knows of no options
 		return s.Follow(ctx, dir)
 	}
-	res, err = s.run(ctx, dir, o)
-	if errors.Is(err, durable.ErrHeld) && t.Status == trellis.InProgress {
-		return s.Follow(ctx, dir)
+	for {
+		res, err = s.run(ctx, dir, o)
+		if !errors.Is(err, durable.ErrHeld) || t.Status != trellis.InProgress {
+			return res, err
+		}
+		res, err = s.Follow(ctx, dir) // the holder may be about to end without having ended the run
+		if err != nil || res.Interrupted || res.Status != trellis.InProgress {
+			return res, err
+		}
 	}
-	return res, err
 }
 
 // Admit makes a task runnable if its state allows it, as Start does, without running it. It reports whether
