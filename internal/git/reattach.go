@@ -1,0 +1,49 @@
+package git
+
+import (
+	"context"
+	"fmt"
+)
+
+// Reattach puts the HEAD of a checkout back on a branch that holds base, when someone switched to another
+// branch or took commits away from below it. Files and index stay as they are: what they hold against base is
+// still to be committed. It reports whether it had to.
+func (r *Repo) Reattach(ctx context.Context, dir, branch, base string) (bool, error) {
+	now, err := r.CurrentBranch(ctx, dir)
+	if err != nil {
+		return false, err
+	}
+	tip, err := r.Branch(ctx, branch)
+	if err != nil {
+		return false, err
+	}
+	holds := false
+	if tip != "" {
+		if holds, err = r.IsAncestor(ctx, base, tip); err != nil {
+			return false, err
+		}
+	}
+	if now == branch && holds {
+		return false, nil
+	}
+	if !holds {
+		if err := r.move(ctx, "refs/heads/"+branch, base, tip); err != nil {
+			return false, fmt.Errorf("putting %s back on its base: %w", branch, err)
+		}
+	}
+	_, _, err = r.git(ctx, call{dir: dir, write: true, args: []string{"symbolic-ref", "HEAD", "refs/heads/" + branch}})
+	return true, err
+}
+
+// Keep makes ref name the commit that a branch ends in, and returns that; "" when there is no such branch. A
+// ref that is there already must name the same.
+func (r *Repo) Keep(ctx context.Context, branch, ref string) (string, error) {
+	tip, err := r.Branch(ctx, branch)
+	if err != nil || tip == "" {
+		return "", err
+	}
+	if old, err := r.Resolve(ctx, ref); err == nil && old == tip {
+		return tip, nil
+	}
+	return tip, r.move(ctx, ref, tip, "")
+}
