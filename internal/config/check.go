@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/url"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -21,6 +22,8 @@ func (d *decoder) check(c *Config) {
 	d.worktree(c)
 	d.packages(c)
 	d.notify(c)
+	d.promises(c)
+	d.later(reflect.ValueOf(c).Elem(), reflect.ValueOf(defaults()), "", false)
 	for i, g := range c.Protected {
 		if !doublestar.ValidatePattern(g) || g == "" {
 			d.wrong(item("protected", i), " is not a glob: %q", g)
@@ -129,6 +132,41 @@ func (d *decoder) notify(c *Config) {
 		}
 	}
 }
+
+// promises refuses what somebody would rely on and this version does not do.
+func (d *decoder) promises(c *Config) {
+	if c.Sandbox == "require" {
+		d.wrong("sandbox", ": this version has no sandbox; set it to off")
+		c.Sandbox = "off"
+	}
+	const delivery = ": this version does not push or open pull requests: set it to false and use the commands that `trellis start` prints"
+	if c.Delivery.Push {
+		d.wrong("delivery.push", delivery)
+	}
+	if c.Delivery.PR {
+		d.wrong("delivery.pr", delivery)
+	}
+	c.Delivery.Push, c.Delivery.PR = false, false
+}
+
+// later warns of keys that nothing reads yet and that have another value than usual.
+func (d *decoder) later(v, usual reflect.Value, key string, later bool) {
+	if v.Kind() == reflect.Struct {
+		for i := range v.NumField() {
+			tag := v.Type().Field(i).Tag
+			d.later(v.Field(i), usual.Field(i), below(key, tag.Get("yaml")), later || notYet(tag))
+		}
+		return
+	}
+	if list := v.Kind() == reflect.Slice || v.Kind() == reflect.Map; !later || list && v.Len() == 0 || !list && v.Equal(usual) {
+		return // an empty list or map is the default of all that are for later
+	}
+	p := d.at[key]
+	d.problems = append(d.problems, trellis.Problem{File: p.file, Line: p.line, Warning: true, Message: key + " has no effect in this version"})
+}
+
+// notYet reports whether nothing reads a field yet, nor what is in it.
+func notYet(tag reflect.StructTag) bool { return tag.Get("later") != "" }
 
 // meant is a question about the nearest of the words there are, or what they are.
 func meant(s string, words []string) string {

@@ -13,8 +13,8 @@ import (
 )
 
 // Config is every setting. The tags of its fields are all there is to know of a key: `oneof` and `min`
-// bound its value (a number is never below 0), `key` names what a map is keyed by, and `doc` is its
-// meaning in the table of the docs.
+// bound its value (a number is never below 0), `key` names what a map is keyed by, `doc` is its meaning
+// in the table of the docs, and `later` marks what nothing reads yet.
 type Config struct {
 	Agents          Agents             `yaml:"agents"`
 	Planning        Planning           `yaml:"planning"`
@@ -26,12 +26,12 @@ type Config struct {
 	Limits          Limits             `yaml:"limits"`
 	Delivery        Delivery           `yaml:"delivery"`
 	DependsOnMerged bool               `yaml:"depends_on_merged" doc:"a dependency is met once it is merged (completed), not already in review"`
-	Sandbox         string             `yaml:"sandbox" oneof:"off auto require" doc:"run agents in a sandbox of the operating system: off, auto (where there is one), require"`
-	Packages        map[string]Package `yaml:"packages" key:"name"`
-	DefaultPackage  string             `yaml:"default_package" doc:"the package of a task that names none"`
-	Hooks           Hooks              `yaml:"hooks"`
-	Objectives      Objectives         `yaml:"objectives"`
-	Notify          []Notify           `yaml:"notify"`
+	Sandbox         string             `yaml:"sandbox" later:"true" oneof:"off auto require" doc:"run agents in a sandbox of the operating system: off, auto (where there is one), require"`
+	Packages        map[string]Package `yaml:"packages" later:"true" key:"name"`
+	DefaultPackage  string             `yaml:"default_package" later:"true" doc:"the package of a task that names none"`
+	Hooks           Hooks              `yaml:"hooks" later:"true"`
+	Objectives      Objectives         `yaml:"objectives" later:"true"`
+	Notify          []Notify           `yaml:"notify" later:"true"`
 }
 
 // Agents says who plays the roles.
@@ -57,12 +57,12 @@ type Command struct {
 
 // Planning is how a requirement becomes a task.
 type Planning struct {
-	TaskSpec        bool          `yaml:"taskspec" doc:"write down the intent before the plan"`
-	Judge           bool          `yaml:"judge" doc:"have a second agent judge each plan"`
+	TaskSpec        bool          `yaml:"taskspec" later:"true" doc:"write down the intent before the plan"`
+	Judge           bool          `yaml:"judge" later:"true" doc:"have a second agent judge each plan"`
 	Approval        string        `yaml:"approval" oneof:"none plan" doc:"none, or plan: every plan waits for a person"`
 	Approvers       int           `yaml:"approvers" min:"1" doc:"how many different people must approve"`
 	ApprovalExpires time.Duration `yaml:"approval_expires" doc:"after this an approval counts no more; 0: never"`
-	MaxSteps        int           `yaml:"max_steps" min:"1" doc:"the most steps of a plan"`
+	MaxSteps        int           `yaml:"max_steps" later:"true" min:"1" doc:"the most steps of a plan"`
 }
 
 // Worktree is where and how a task's worktree is made.
@@ -76,7 +76,7 @@ type Worktree struct {
 // Limits bound everything. Zero is no limit where it is allowed.
 type Limits struct {
 	Parallel   int            `yaml:"parallel" min:"1" doc:"tasks that run at once"`
-	PerAgent   map[string]int `yaml:"per_agent" key:"agent" min:"1" doc:"tasks that run at once with this agent"`
+	PerAgent   map[string]int `yaml:"per_agent" later:"true" key:"agent" min:"1" doc:"tasks that run at once with this agent"`
 	Rounds     int            `yaml:"rounds" min:"1" doc:"check rounds of one run"`
 	Attempts   int            `yaml:"attempts" min:"1" doc:"tries of what failed for a passing reason, over a task's life"`
 	Idle       time.Duration  `yaml:"idle" doc:"how long an agent may be silent; 0: no limit"`
@@ -88,20 +88,20 @@ type Limits struct {
 	Tokens     int64          `yaml:"tokens" doc:"tokens of one task; 0: no limit"`
 	CostUSD    float64        `yaml:"cost_usd" doc:"what one task may cost; 0: no limit"`
 	Seconds    int64          `yaml:"seconds" doc:"agents' time for one task; 0: no limit"`
-	DayTokens  int64          `yaml:"day_tokens" doc:"tokens of all tasks in one day; 0: no limit"`
-	DayCostUSD float64        `yaml:"day_cost_usd" doc:"what all tasks may cost in one day; 0: no limit"`
+	DayTokens  int64          `yaml:"day_tokens" later:"true" doc:"tokens of all tasks in one day; 0: no limit"`
+	DayCostUSD float64        `yaml:"day_cost_usd" later:"true" doc:"what all tasks may cost in one day; 0: no limit"`
 }
 
 // Delivery is what becomes of the commit.
 type Delivery struct {
-	Push       bool     `yaml:"push" doc:"push the branch"`
-	PR         bool     `yaml:"pr" doc:"open a pull request"`
-	Draft      bool     `yaml:"draft" doc:"as a draft"`
+	Push       bool     `yaml:"push" later:"true" doc:"push the branch"`
+	PR         bool     `yaml:"pr" later:"true" doc:"open a pull request"`
+	Draft      bool     `yaml:"draft" later:"true" doc:"as a draft"`
 	CommitType string   `yaml:"commit_type" doc:"the type in the commit's subject, as in feat(scope): title"`
-	Update     string   `yaml:"update" oneof:"none merge rebase" doc:"how a branch in review follows its base"`
-	React      bool     `yaml:"react" doc:"work on review comments and failed CI"`
-	Labels     []string `yaml:"labels" doc:"labels of the pull request"`
-	Reviewers  []string `yaml:"reviewers" doc:"who is asked to review it"`
+	Update     string   `yaml:"update" later:"true" oneof:"none merge rebase" doc:"how a branch in review follows its base"`
+	React      bool     `yaml:"react" later:"true" doc:"work on review comments and failed CI"`
+	Labels     []string `yaml:"labels" later:"true" doc:"labels of the pull request"`
+	Reviewers  []string `yaml:"reviewers" later:"true" doc:"who is asked to review it"`
 }
 
 // Package is one part of a repository that holds several.
@@ -159,7 +159,8 @@ type Files struct {
 }
 
 // Load makes a Config of files. It always returns one: what could not be used has its default, and a
-// problem that is no warning means that nobody should run with it. Paths of programs and of the
+// problem that is no warning means that nobody should run with it. A key that nothing reads yet is a
+// warning when it is set, and an error when somebody would rely on it. Paths of programs and of the
 // folder for worktrees are absolute in it, given that Root is. Problems come in the order of the lines.
 func Load(f Files) (*Config, []trellis.Problem) {
 	c := defaults()

@@ -3,6 +3,7 @@ package config_test
 import (
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,11 @@ func load(text, older string) (*config.Config, []trellis.Problem) {
 	return config.Load(config.Files{Root: root,
 		Config:   config.File{Name: "config.yaml", Data: []byte(text)},
 		Worktree: config.File{Name: "worktree.yaml", Data: []byte(older)}})
+}
+
+// mistakes are the problems that are no warnings.
+func mistakes(problems []trellis.Problem) string {
+	return said(slices.DeleteFunc(slices.Clone(problems), func(p trellis.Problem) bool { return p.Warning }))
 }
 
 func said(problems []trellis.Problem) string {
@@ -105,7 +111,7 @@ worktree: {dir: /var/trees, copy: [.env, config/local.yaml], setup: ["npm ci"], 
 verify: [&test go test ./..., *test]
 protected:
 limits: {per_agent: {claude: 1}, cost_usd: 2.5, idle: 0, tokens: 0}
-sandbox: require
+sandbox: auto
 packages: {cli: {path: packages/cli, type: submodule}, web: {path: ./web, type: ""}}
 default_package: cli
 notify:
@@ -113,8 +119,8 @@ notify:
   - on: [review]
     webhook: https://example.org/hook?x=1
 `, "")
-	if len(problems) > 0 {
-		t.Fatal(said(problems))
+	if errs := mistakes(problems); errs != "" {
+		t.Fatal(errs)
 	}
 	for _, tt := range []struct{ got, want any }{
 		{got.Agents.Roles, map[trellis.Role]config.Choice{"judge": {Agent: "claude", Model: "haiku"}, "implement": {Permission: "full"}, "check": {Permission: "read"}}},
@@ -129,7 +135,7 @@ notify:
 		{got.Limits.Idle, time.Duration(0)},
 		{got.Limits.Tokens, int64(0)},
 		{got.Limits.Rounds, 5},
-		{got.Sandbox, "require"},
+		{got.Sandbox, "auto"},
 		{got.Packages, map[string]config.Package{"cli": {Path: "packages/cli", Type: "submodule"}, "web": {Path: "./web"}}},
 		{got.Notify, []config.Notify{{On: []string{"failed", "waiting"}, Command: []string{"/src/shop/bin/tell", "now"}}, {On: []string{"review"}, Webhook: "https://example.org/hook?x=1"}}},
 	} {
@@ -173,6 +179,9 @@ func TestProblems(t *testing.T) {
 		{"hooks:\n  after_start: ['']", "2: hooks.after_start[1] is empty"},
 		{"sandbox: on", `1: sandbox is one of off, auto, require, not "on"`},
 		{"sandbox: ''", `1: sandbox is one of off, auto, require, not ""`},
+		{"baseline: true\nsandbox: require", "2: sandbox: this version has no sandbox; set it to off"},
+		{"delivery:\n  push: true", "2: delivery.push: this version does not push or open pull requests: set it to false and use the commands that `trellis start` prints"},
+		{"delivery: {pr: true}", "1: delivery.pr: this version does not push or open pull requests: set it to false and use the commands that `trellis start` prints"},
 		{"planning: {approval: always}", `1: planning.approval is one of none, plan, not "always"`},
 		{"planning: {approvers: 0}", "1: planning.approvers is at least 1, not 0"},
 		{"worktree: {dir: ~/trees}", "1: worktree.dir begins with ~, which only a shell understands: write it from / or from the main checkout"},
@@ -195,11 +204,11 @@ func TestProblems(t *testing.T) {
 		{"baseline: true\n---\nbaseline: false", "2: more than one YAML document"},
 	} {
 		c, problems := load(tt.text, "")
-		got := strings.TrimSuffix(strings.ReplaceAll(said(problems), "config.yaml:", ""), "\n")
+		got := strings.TrimSuffix(strings.ReplaceAll(mistakes(problems), "config.yaml:", ""), "\n")
 		if got != tt.want {
 			t.Errorf("%q\n got %s\nwant %s", tt.text, got, tt.want)
 		}
-		if c.Limits.Rounds != 5 || c.Limits.Idle != 10*time.Minute || c.Sandbox != "off" || c.Planning.Approvers != 1 {
+		if c.Limits.Rounds != 5 || c.Limits.Idle != 10*time.Minute || c.Sandbox != "off" || c.Delivery.Push || c.Delivery.PR || c.Planning.Approvers != 1 {
 			t.Errorf("%q: a wrong value did not leave the default: %+v", tt.text, c)
 		}
 	}
@@ -232,10 +241,60 @@ func TestNotYAML(t *testing.T) {
 	}
 }
 
+// What nothing reads yet is told where it is set to something other than its default, and nowhere else.
+func TestKeysWithoutEffect(t *testing.T) {
+	_, problems := load(`
+planning:
+  taskspec: false
+  judge: false
+  approvers: 2
+  max_steps: 3
+limits:
+  per_agent: {claude: 1}
+  day_tokens: 1
+  day_cost_usd: 0.5
+  parallel: 3
+delivery:
+  push: false
+  draft: false
+  commit_type: fix
+  update: merge
+  react: true
+  labels: [a]
+  reviewers: [b]
+sandbox: auto
+packages: {cli: {path: cli}}
+default_package: cli
+hooks:
+  after_create: [x]
+  after_start: [x]
+  after_finish: [x]
+  after_archive: [x]
+objectives: {watch: true}
+notify:
+  - {on: [failed], command: [x]}
+`, "")
+	var want strings.Builder
+	for _, line := range strings.Fields(`3:planning.taskspec 4:planning.judge 6:planning.max_steps 8:limits.per_agent 9:limits.day_tokens
+		10:limits.day_cost_usd 14:delivery.draft 16:delivery.update 17:delivery.react 18:delivery.labels 19:delivery.reviewers 20:sandbox
+		21:packages 22:default_package 24:hooks.after_create 25:hooks.after_start 26:hooks.after_finish 27:hooks.after_archive
+		28:objectives.watch 29:notify`) {
+		n, key, _ := strings.Cut(line, ":")
+		want.WriteString("warning: config.yaml:" + n + ": " + key + " has no effect in this version\n")
+	}
+	if got := said(problems); got != want.String() {
+		t.Errorf("got\n%swant\n%s", got, want.String())
+	}
+	if _, problems := load(standard, ""); len(problems) > 0 {
+		t.Errorf("the defaults: %s", said(problems))
+	}
+}
+
 func TestKeysOfAnotherTrellis(t *testing.T) {
 	_, problems := load("verify: []\nsession_commit_message: x\nmax_journal_lines: 2000\nchannel: {worker_guard: {idle_timeout: 5m}}\n"+
 		"update: {skip: []}\ncodex:\ncontext_injection: {}\nprompt_injection: {}\npackages: {web: {path: web, git: true}}\n", "")
-	want := "warning: config.yaml:2: keys of another Trellis, ignored: session_commit_message, max_journal_lines, channel, update, codex, context_injection, prompt_injection, packages.web.git\n"
+	want := "warning: config.yaml:2: keys of another Trellis, ignored: session_commit_message, max_journal_lines, channel, update, codex, context_injection, prompt_injection, packages.web.git\n" +
+		"warning: config.yaml:9: packages has no effect in this version\n"
 	if got := said(problems); got != want {
 		t.Errorf("got %swant %s", got, want)
 	}
@@ -354,6 +413,14 @@ func TestTable(t *testing.T) {
 	}
 	if want := (config.Row{Key: "limits.implement", Type: "a duration", Default: "30m", Meaning: "how long the implement phase may take; 0: no limit"}); !has(want) {
 		t.Errorf("no row %+v", want)
+	}
+	for _, want := range []config.Row{
+		{Key: "delivery.push", Type: "true or false", Default: "false", Meaning: "*(no effect yet)* push the branch"},
+		{Key: "packages.<name>.path", Type: "text", Default: `""`, Meaning: "*(no effect yet)* its folder, from the top of the repository"},
+	} {
+		if !has(want) {
+			t.Errorf("no row %+v", want)
+		}
 	}
 }
 
