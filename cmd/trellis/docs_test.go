@@ -116,9 +116,8 @@ func settings() string {
 	var b strings.Builder
 	b.WriteString("| key | type | default | meaning |\n| --- | --- | --- | --- |\n")
 	cell := strings.NewReplacer("|", `\|`, "<", "&lt;")
-	plain := strings.NewReplacer(`\u003c`, "<", `\u003e`, ">") // JSON for a web page
 	for _, r := range config.Table() {
-		fmt.Fprintf(&b, "| `%s` | %s | `%s` | %s |\n", r.Key, cell.Replace(r.Type), plain.Replace(r.Default), cell.Replace(r.Meaning))
+		fmt.Fprintf(&b, "| `%s` | %s | `%s` | %s |\n", r.Key, cell.Replace(r.Type), r.Default, cell.Replace(r.Meaning))
 	}
 	return b.String()
 }

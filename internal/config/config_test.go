@@ -415,6 +415,7 @@ func TestTable(t *testing.T) {
 		t.Errorf("no row %+v", want)
 	}
 	for _, want := range []config.Row{
+		{Key: "worktree.dir", Type: "text", Default: `"../<repo>-worktrees"`, Meaning: "the folder of all worktrees, from the main checkout; <repo> is that one's name"},
 		{Key: "delivery.push", Type: "true or false", Default: "false", Meaning: "*(no effect yet)* push the branch"},
 		{Key: "packages.<name>.path", Type: "text", Default: `""`, Meaning: "*(no effect yet)* its folder, from the top of the repository"},
 	} {

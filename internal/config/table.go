@@ -1,9 +1,9 @@
 package config
 
 import (
-	"encoding/json"
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -59,14 +59,13 @@ func defaultOf(v reflect.Value) string {
 		}
 		return "[" + b.String() + "]"
 	}
-	if v.Kind() == reflect.Map {
+	switch v.Kind() {
+	case reflect.Map:
 		return "{}"
+	case reflect.String:
+		return strconv.Quote(v.String())
 	}
-	text, err := json.Marshal(v.Interface())
-	if err != nil {
-		panic(err) // defaults are plain values
-	}
-	return string(text)
+	return fmt.Sprint(v)
 }
 
 // duration is d without parts that are 0.
