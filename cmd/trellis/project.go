@@ -95,9 +95,10 @@ func wrongArguments(c *cli.Context) error {
 	return hint(usagef("wrong number of arguments: %s", strings.TrimSpace(name+" "+c.Command.ArgsUsage)), helpFor(strings.Fields(name)[1:]))
 }
 
-// reader reads where tasks stand.
+// reader reads where tasks stand. Settings that are wrong hide no task: what they do not say has its default.
 func (a *app) reader(p *project) view.Reader {
-	return view.Reader{Store: p.Store, Now: a.Now()}
+	c, _ := p.config()
+	return view.Reader{Store: p.Store, Merged: c.DependsOnMerged, Now: a.Now()}
 }
 
 // printProblems prints problems for people, each with what to do about it.
