@@ -32,6 +32,29 @@ func (s Store) List() ([]Entry, error) {
 	return s.loadAll(dirs), nil
 }
 
+// IDs are the names of the directories that List returns without the drafts, not sorted. Nothing in them is read.
+func (s Store) IDs() ([]string, error) {
+	folder, err := os.Open(s.Tasks())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing tasks: %w", err)
+	}
+	defer folder.Close()
+	list, err := folder.ReadDir(-1)
+	if err != nil {
+		return nil, fmt.Errorf("listing tasks: %w", err)
+	}
+	ids := make([]string, 0, len(list))
+	for _, e := range list {
+		if e.Name()[0] != '.' && e.Name() != archiveName && (e.IsDir() || e.Type()&fs.ModeSymlink != 0) {
+			ids = append(ids, e.Name())
+		}
+	}
+	return ids, nil
+}
+
 // ListArchived returns the archived tasks, oldest month first.
 func (s Store) ListArchived() ([]Entry, error) {
 	dirs, err := s.archived("")

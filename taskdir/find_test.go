@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -157,5 +158,24 @@ func TestFindThroughALinkedRoot(t *testing.T) {
 		if got, err := linked.Find(ref); err != nil || got != want {
 			t.Errorf("%q: got %q %v, want %q", ref, got, err, want)
 		}
+	}
+}
+
+func TestIDs(t *testing.T) {
+	s := newStore(t)
+	if ids, err := s.IDs(); len(ids) != 0 || err != nil {
+		t.Errorf("no folder: got %v, %v", ids, err)
+	}
+	byHand(t, s, "02-01-auth", "{}")
+	byHand(t, s, ".new-02-01-draft", "{}")
+	byHand(t, s, "archive/2026-01/01-01-old", "{}")
+	byHand(t, s, "empty", "")
+	if err := os.WriteFile(filepath.Join(s.Tasks(), "notes.md"), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	ids, err := s.IDs()
+	slices.Sort(ids)
+	if want := []string{"02-01-auth", "empty"}; err != nil || !slices.Equal(ids, want) {
+		t.Errorf("got %v, %v, want %v", ids, err, want)
 	}
 }

@@ -2,6 +2,7 @@ package ready
 
 import (
 	"errors"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,33 +23,31 @@ func (c *check) neighbours() error {
 	if c.task.Branch == "" && len(c.task.Pipeline.DependsOn) == 0 {
 		return nil
 	}
-	entries, err := c.Store.List()
-	if err != nil {
-		return err
+	all := c.Neighbours
+	if all == nil {
+		all = new(Neighbours)
 	}
-	others := map[string]*taskdir.Task{}
-	for _, e := range entries {
-		if e.Task != nil && !e.Planning && e.ID != c.As {
-			others[e.ID] = e.Task
-		}
-	}
-	c.branch(others)
-	return c.dependencies(others)
+	return all.with(c.Store, func(tasks map[string]known) error {
+		c.branch(tasks)
+		return c.dependencies(tasks)
+	})
 }
 
 // branch checks that no other task has the branch. Of two that name the same one, it is the task's that
 // has worked on it, or else the one that was made first.
-func (c *check) branch(others map[string]*taskdir.Task) {
-	branch := c.task.Branch
-	if branch == "" {
+func (c *check) branch(tasks map[string]known) {
+	if c.task.Branch == "" {
 		return
 	}
-	for _, id := range sorted(others) {
-		o := others[id]
-		if o.BranchName() == branch && keeps(o.Status) && (begun(o.Status) || !begun(c.Status) && id < c.As) {
-			c.add(taskdir.TaskJSON, "trellis task set-branch "+c.As+" BRANCH", "branch %s belongs to task %s", branch, id)
-			return
+	owner := ""
+	for id, o := range tasks {
+		if o.task.branch == c.task.Branch && id != c.As && keeps(o.task.status) &&
+			(begun(o.task.status) || !begun(c.Status) && id < c.As) && (owner == "" || id < owner) {
+			owner = id
 		}
+	}
+	if owner != "" {
+		c.add(taskdir.TaskJSON, "trellis task set-branch "+c.As+" BRANCH", "branch %s belongs to task %s", c.task.Branch, owner)
 	}
 }
 
@@ -61,22 +60,22 @@ func begun(s trellis.Status) bool {
 }
 
 // dependencies checks that they are tasks, archived ones included, and that none waits for itself.
-func (c *check) dependencies(others map[string]*taskdir.Task) error {
+func (c *check) dependencies(tasks map[string]known) error {
 	wants := c.task.Pipeline.DependsOn
-	unknown := slices.DeleteFunc(slices.Clone(wants), func(id string) bool { return id == c.As || others[id] != nil })
+	unknown := slices.DeleteFunc(slices.Clone(wants), func(id string) bool { return id == c.As || tasks[id].task != nil })
 	if len(unknown) > 0 {
-		if err := c.unknown(unknown, others); err != nil {
+		if err := c.unknown(unknown, tasks); err != nil {
 			return err
 		}
 	}
-	if cycle := c.cycle(others, c.As, wants, map[string]bool{}); cycle != nil {
+	if cycle := c.cycle(tasks, c.As, wants, map[string]bool{}); cycle != nil {
 		c.add(taskdir.TaskJSON, "take one of them out of pipeline.depends_on", "depends on itself: %s", strings.Join(cycle, " → "))
 	}
 	return nil
 }
 
 // unknown notes the dependencies that are in the archive neither. A broken task is there, and says so itself.
-func (c *check) unknown(ids []string, others map[string]*taskdir.Task) error {
+func (c *check) unknown(ids []string, tasks map[string]known) error {
 	archived, err := c.Store.ListArchived()
 	if err != nil {
 		return err
@@ -89,15 +88,15 @@ func (c *check) unknown(ids []string, others map[string]*taskdir.Task) error {
 		if taskdir.ValidID(id) && !errors.Is(err, taskdir.ErrNotFound) {
 			continue
 		}
-		c.add(taskdir.TaskJSON, c.mean(id, others), "depends on %q, which is no task's directory name", id)
+		c.add(taskdir.TaskJSON, c.mean(id, tasks), "depends on %q, which is no task's directory name", id)
 	}
 	return nil
 }
 
 // mean is a hint for a dependency that names a task in another way than by its directory.
-func (c *check) mean(wrong string, others map[string]*taskdir.Task) string {
-	for _, id := range sorted(others) {
-		if others[id].Name == wrong {
+func (c *check) mean(wrong string, tasks map[string]known) string {
+	for _, id := range slices.Sorted(maps.Keys(tasks)) {
+		if id != c.As && tasks[id].task.name == wrong {
 			return "write " + id + " in pipeline.depends_on"
 		}
 	}
@@ -105,27 +104,18 @@ func (c *check) mean(wrong string, others map[string]*taskdir.Task) string {
 }
 
 // cycle is a way from the task along dependencies back to it, or nil.
-func (c *check) cycle(others map[string]*taskdir.Task, at string, wants []string, seen map[string]bool) []string {
+func (c *check) cycle(tasks map[string]known, at string, wants []string, seen map[string]bool) []string {
 	for _, id := range wants {
 		if id == c.As {
 			return []string{at, id}
 		}
-		if seen[id] || others[id] == nil {
+		if seen[id] || tasks[id].task == nil {
 			continue
 		}
 		seen[id] = true
-		if rest := c.cycle(others, id, others[id].Pipeline.DependsOn, seen); rest != nil {
+		if rest := c.cycle(tasks, id, tasks[id].task.dependsOn, seen); rest != nil {
 			return append([]string{at}, rest...)
 		}
 	}
 	return nil
-}
-
-func sorted(tasks map[string]*taskdir.Task) []string {
-	ids := make([]string, 0, len(tasks))
-	for id := range tasks {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return ids
 }

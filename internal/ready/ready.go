@@ -25,6 +25,8 @@ type Input struct {
 	Repo   *git.Repo      // nil: what the base commit holds is not looked at
 	As     string         // directory name that it is going to have; "" is its own
 	Status trellis.Status // status that it is going to have; "" is the one in its task.json
+	// Neighbours keeps what is known of the other tasks from one check to the next; nil: each is read anew.
+	Neighbours *Neighbours
 }
 
 // Check returns what is wrong, errors and warnings in the order of the files. A directory without

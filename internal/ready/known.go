@@ -1,0 +1,152 @@
+package ready
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Neighbours are the tasks of one store, as far as they can get into each other's way. What was read of
+// a task.json is kept until the file is another one, so that a check among thousands costs a look at each
+// file's time. The zero value is ready to use, by several goroutines at once.
+type Neighbours struct {
+	mu    sync.Mutex
+	tasks map[string]known // by directory name
+	told  bool             // Follow was called
+	all   bool             // with told: anything may have changed
+	stale map[string]bool  // with told: what changed
+}
+
+// Follow is the promise to call Changed for whatever changes from now on. A check then looks at nothing else.
+func (n *Neighbours) Follow() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.told, n.all, n.stale = true, true, map[string]bool{}
+}
+
+// Changed says that a task directory is new, gone, or has another task.json; "" that any of them may.
+func (n *Neighbours) Changed(dir string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch id := filepath.Base(dir); {
+	case !n.told:
+	case dir == "":
+		n.all = true
+	case id[0] != '.': // a draft
+		n.stale[id] = true
+	}
+}
+
+// neighbour is what others have to know of a task.
+type neighbour struct {
+	name, branch string // the branch that it has or is going to have
+	status       trellis.Status
+	dependsOn    []string
+}
+
+// known is a task.json as it was read.
+type known struct {
+	stamp stamp
+	task  *neighbour // nil: it can't be read
+}
+
+// stamp is not the same for two contents of a file. The zero one stands for nothing.
+type stamp struct {
+	inode   uint64
+	size    int64
+	changed time.Time
+}
+
+// young is how old a file has to be for its time to tell of the next change: clocks of file systems are coarse.
+const young = 2 * time.Second
+
+func stampOf(path string) stamp {
+	st, err := os.Lstat(path)
+	if err != nil || time.Since(st.ModTime()) < young {
+		return stamp{}
+	}
+	sys, ok := st.Sys().(*syscall.Stat_t)
+	if !ok {
+		return stamp{}
+	}
+	return stamp{sys.Ino, st.Size(), st.ModTime()}
+}
+
+// with brings what is known up to date and shows it to use, by directory name.
+func (n *Neighbours) with(s taskdir.Store, use func(map[string]known) error) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.update(s); err != nil {
+		return err
+	}
+	return use(n.tasks)
+}
+
+func (n *Neighbours) update(s taskdir.Store) error {
+	if n.told && !n.all {
+		for id := range n.stale {
+			n.put(id, n.read(s, id))
+		}
+		clear(n.stale)
+		return nil
+	}
+	ids, err := s.IDs()
+	if err != nil {
+		return err
+	}
+	now := n.readAll(s, ids)
+	n.tasks = make(map[string]known, len(ids))
+	for i, id := range ids {
+		n.put(id, now[i])
+	}
+	n.all = false
+	clear(n.stale)
+	return nil
+}
+
+func (n *Neighbours) put(id string, k known) {
+	if k.task == nil {
+		delete(n.tasks, id)
+		return
+	}
+	n.tasks[id] = k
+}
+
+// readAll reads several at a time.
+func (n *Neighbours) readAll(s taskdir.Store, ids []string) []known {
+	list := make([]known, len(ids))
+	var wait sync.WaitGroup
+	workers := min(runtime.GOMAXPROCS(0), len(ids))
+	for w := range workers {
+		wait.Go(func() {
+			for i := w; i < len(ids); i += workers {
+				list[i] = n.read(s, ids[i])
+			}
+		})
+	}
+	wait.Wait()
+	return list
+}
+
+// read reads one, unless it is as it was. A link is no task.
+func (n *Neighbours) read(s taskdir.Store, id string) known {
+	dir := filepath.Join(s.Tasks(), id)
+	k := known{stamp: stampOf(filepath.Join(dir, taskdir.TaskJSON))} // before the content: what comes later is another one
+	if old := n.tasks[id]; k.stamp != (stamp{}) && old.stamp == k.stamp {
+		return old
+	}
+	if st, err := os.Lstat(dir); err != nil || st.Mode()&fs.ModeSymlink != 0 {
+		return known{}
+	}
+	if t, err := s.Load(dir); err == nil {
+		k.task = &neighbour{t.Name, t.BranchName(), t.Status, t.Pipeline.DependsOn}
+	}
+	return k
+}
