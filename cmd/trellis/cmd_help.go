@@ -33,12 +33,16 @@ fail with, what it means and what to do.`,
 // showFailures prints the table of failure codes.
 func (a *app) showFailures() error {
 	for _, row := range trellis.Codes {
-		retried := ""
-		if row.Retried {
-			retried = " (tried again by itself)"
+		marks := ""
+		if row.Later {
+			marks = " (*)"
 		}
-		fmt.Fprintf(a.Stdout, "%s%s\n    %s\n    → %s\n", row.Code, retried, row.Meaning, row.Todo)
+		if row.Retried {
+			marks += " (tried again by itself)"
+		}
+		fmt.Fprintf(a.Stdout, "%s%s\n    %s\n    → %s\n", row.Code, marks, row.Meaning, row.Todo)
 	}
+	fmt.Fprint(a.Stdout, "\n(*) nothing fails with this code in this version\n")
 	return nil
 }
 
