@@ -79,9 +79,9 @@ func (a *Acts) perform(ctx context.Context, c flow.Call, r Request) (Reply, erro
 	if earlier != nil || err != nil {
 		return *orZero(earlier), err
 	}
-	dir := filepath.Join(base, strconv.Itoa(c.Attempt))
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return Reply{}, fmt.Errorf("making the folder of %s: %w", c.ID, err)
+	dir, err := a.fresh(base, c)
+	if err != nil {
+		return Reply{}, err
 	}
 	if session != "" {
 		r.Session = session
@@ -94,7 +94,8 @@ func (a *Acts) perform(ctx context.Context, c flow.Call, r Request) (Reply, erro
 		return Reply{}, err
 	}
 	reply, err := a.work(ctx, c, r, prompt, dir)
-	reply.Notes = append(notes, reply.Notes...)
+	reply.Notes = bounded(append(notes, reply.Notes...))
+	reply.Problems = bounded(reply.Problems)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -103,6 +104,43 @@ func (a *Acts) perform(ctx context.Context, c flow.Call, r Request) (Reply, erro
 		return Reply{}, fmt.Errorf("encoding the reply of %s: %w", c.ID, err)
 	}
 	return reply, a.Disk.WriteFile(filepath.Join(dir, ResultFile), raw, 0o600)
+}
+
+// fresh makes the folder of an entry. What another run of the same number left there, whose journal is gone,
+// is no earlier entry of this one.
+func (a *Acts) fresh(base string, c flow.Call) (string, error) {
+	if _, err := os.Stat(filepath.Dir(a.RunDir)); err != nil {
+		return "", fmt.Errorf("making the folder of %s: %w", c.ID, err) // the task is gone, and is not made anew
+	}
+	if c.Attempt == 1 {
+		if err := os.RemoveAll(base); err != nil {
+			return "", fmt.Errorf("clearing the folder of %s: %w", c.ID, err)
+		}
+	}
+	dir := filepath.Join(base, strconv.Itoa(c.Attempt))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("making the folder of %s: %w", c.ID, err)
+	}
+	return dir, nil
+}
+
+// What a reply says in words stays far below what a record may hold.
+const (
+	maxWords = 20  // problems, notes
+	maxWord  = 400 // bytes of one
+)
+
+// bounded is a list of sentences that fits into a record.
+func bounded(list []string) []string {
+	if len(list) > maxWords {
+		list = append(list[:maxWords-1:maxWords-1], fmt.Sprintf("and %d more", len(list)-maxWords+1))
+	}
+	for i, s := range list {
+		if len(s) > maxWord {
+			list[i] = strings.ToValidUTF8(s[:maxWord], "") + "…"
+		}
+	}
+	return list
 }
 
 func orZero(r *Reply) *Reply {
@@ -222,6 +260,9 @@ func (a *Acts) work(ctx context.Context, c flow.Call, r Request, p templates.Pro
 	}
 	if err != nil {
 		reply.Failure = flow.AsFailure(err)
+		if len(reply.Failure.Detail) > 4*maxWord {
+			reply.Failure.Detail = strings.ToValidUTF8(reply.Failure.Detail[:4*maxWord], "") + "…"
+		}
 		if reply.Failure.At.IsZero() {
 			reply.Failure.At = a.now().UTC()
 		}

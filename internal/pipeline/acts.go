@@ -3,8 +3,7 @@ package pipeline
 import (
 	"context"
 	"errors"
-	"io/fs"
-	"os"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -54,17 +53,18 @@ func Roles() []trellis.Role {
 func (a *Acts) project(ctx context.Context, _ flow.Call, s Standing) (int64, error) {
 	t, err := a.Store.Update(a.Dir, func(t *taskdir.Task, e *taskdir.Edit) error {
 		if ordered(t) && s.Status != trellis.Cancelled {
-			return nil
+			return errOrdered
 		}
 		a.catchUp(t, e)
 		s.write(t, e, a.Now())
 		return nil
 	})
-	if errors.Is(err, taskdir.ErrNotFound) {
-		return 0, a.vanished(ctx, err)
+	if errors.Is(err, errOrdered) { // the mailbox ends the run, or lets it sleep; nothing is written over an order
+		<-ctx.Done()
+		return 0, context.Cause(ctx)
 	}
 	if err != nil {
-		return 0, err
+		return 0, unusable(err)
 	}
 	a.Seen(t.Pipeline.Revision)
 	if a.Stand != nil {
@@ -72,6 +72,8 @@ func (a *Acts) project(ctx context.Context, _ flow.Call, s Standing) (int64, err
 	}
 	return t.Pipeline.Revision, nil
 }
+
+var errOrdered = errors.New("a person gave an order")
 
 // ordered reports whether a person told the run to end: cancelled, or paused for no reason of ours.
 func ordered(t *taskdir.Task) bool { return t.Status == trellis.Cancelled || Stopped(t) }
@@ -134,12 +136,11 @@ func failure(f *flow.Failure) taskdir.Failure {
 	return taskdir.Failure{Code: trellis.Code(f.Code), Detail: f.Detail, Retryable: f.Retryable, At: f.At}
 }
 
-// vanished waits for the end of this process's work on a task whose directory is gone (a branch was
-// switched): the mailbox suspends the run, and nothing is made anew. Other errors are returned.
-func (a *Acts) vanished(ctx context.Context, err error) error {
-	if _, serr := os.Stat(a.Dir); !errors.Is(serr, fs.ErrNotExist) {
-		return err
+// unusable suspends the run when its task.json is not there (another branch was checked out) or can't be read
+// (a person is at it): nothing is made anew or written over, and the run goes on when it is back.
+func unusable(err error) error {
+	if errors.Is(err, taskdir.ErrNotFound) || errors.As(err, new(*trellis.Problem)) {
+		return fmt.Errorf("%w: %w", flow.ErrSuspended, err)
 	}
-	<-ctx.Done()
-	return context.Cause(ctx)
+	return err
 }

@@ -2,10 +2,12 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
@@ -25,22 +27,25 @@ var taskState = []string{".trellis/tasks", runtimeDir, currentTask}
 var freed = []string{".trellis/spec/", ".trellis/tasks/", runtimeDir + "/", currentTask}
 
 // checks runs the commands that decide, in order, and looks at what was changed. It serves baseline, verify
-// and final verify.
+// and final verify. What the commands themselves leave behind is undone: the tree that is committed is the
+// tree that they judged.
 func (a *Acts) checks(ctx context.Context, c flow.Call, in checksIn) (out Checks, err error) {
-	if out.Notes, err = a.undoTaskState(ctx, in.Job); err != nil {
+	if out.Notes, err = a.mend(ctx, in.Job); err != nil {
 		return out, err
 	}
-	changes, err := a.lookAt(ctx, in.Job, &out)
+	if in.Final {
+		if out.Stray, err = a.leftovers(ctx, in.Job); err != nil || len(out.Stray) > 0 {
+			out.Stray = few(out.Stray)
+			return out, err
+		}
+	}
+	snap, err := a.Repo.Snapshot(ctx, in.Job.Worktree, a.outside(in.Job)...)
 	if err != nil {
 		return out, err
 	}
-	for _, ch := range changes {
-		if protects(in.Job.Protected, ch.Path) {
-			out.Protected = append(out.Protected, ch.Path)
-		}
-		if defines(in.Job.Verify, ch.Path) {
-			out.Defining = append(out.Defining, ch.Path)
-		}
+	defer func() { err = errors.Join(err, snap.Close()) }()
+	if err := a.lookAt(ctx, in.Job, snap, &out); err != nil {
+		return out, err
 	}
 	for i, line := range in.Job.Verify {
 		res, err := a.command(ctx, c, fmt.Sprintf("check-%d", i+1), in.Job.Worktree, line, in.Job.Limits.Command)
@@ -50,36 +55,81 @@ func (a *Acts) checks(ctx context.Context, c flow.Call, in checksIn) (out Checks
 		res.Known = res.Code != 0 && slices.Contains(in.Known, line)
 		out.Results = append(out.Results, res)
 	}
-	return out, nil
+	if len(in.Job.Verify) == 0 {
+		return out, nil
+	}
+	undone, err := snap.Restore(ctx)
+	if len(undone) > 0 {
+		var paths []string
+		for _, ch := range undone {
+			paths = append(paths, ch.Path)
+		}
+		out.Notes = append(out.Notes, "the checks changed files, which was undone: "+strings.Join(few(paths), ", "))
+	}
+	return out, err
 }
 
 // lookAt says what tree the commands are about to judge, and what it changes of the base.
-func (a *Acts) lookAt(ctx context.Context, j Job, out *Checks) ([]git.Change, error) {
-	snap, err := a.Repo.Snapshot(ctx, j.Worktree, a.outside(j)...)
-	if err != nil {
-		return nil, err
-	}
-	defer snap.Close()
+func (a *Acts) lookAt(ctx context.Context, j Job, snap *git.Snapshot, out *Checks) error {
 	changes, err := snap.Changes(ctx, j.BaseCommit)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	out.Tree, out.Unchanged, out.Stat = snap.Tree, len(changes) == 0, stat(changes)
-	return changes, nil
+	for _, ch := range changes {
+		if protects(j.Protected, ch.Path) {
+			out.Protected = append(out.Protected, ch.Path)
+		}
+		if defines(j.Verify, ch.Path) {
+			out.Defining = append(out.Defining, ch.Path)
+		}
+	}
+	out.Protected, out.Defining = few(out.Protected), few(out.Defining)
+	return nil
+}
+
+// changed says what a phase has made of the worktree.
+func (a *Acts) changed(ctx context.Context, _ flow.Call, in checksIn) (out Checks, err error) {
+	snap, err := a.Repo.Snapshot(ctx, in.Job.Worktree, a.outside(in.Job)...)
+	if err != nil {
+		return out, err
+	}
+	defer func() { err = errors.Join(err, snap.Close()) }()
+	return out, a.lookAt(ctx, in.Job, snap, &out)
+}
+
+// few is a list that fits into a record: the first paths, cut where they are long, and how many more there are.
+func few(paths []string) []string {
+	const most, long = 20, 200
+	if len(paths) > most {
+		paths = append(paths[:most:most], fmt.Sprintf("and %d more", len(paths)-most))
+	}
+	for i, p := range paths {
+		if len(p) > long {
+			paths[i] = strings.ToValidUTF8(p[:long], "") + "…"
+		}
+	}
+	return paths
+}
+
+// mend takes back what no agent may do to git or to task directories.
+func (a *Acts) mend(ctx context.Context, j Job) (notes []string, err error) {
+	strayed, err := a.Repo.Reattach(ctx, j.Worktree, j.Branch, j.BaseCommit)
+	if err != nil {
+		return nil, err
+	}
+	if strayed {
+		notes = append(notes, "the worktree had left its branch, or the branch its base: it was put back, the files as they were")
+	}
+	undone, err := a.Repo.Discard(ctx, j.Worktree, ".trellis/tasks")
+	if undone {
+		notes = append(notes, "changes below .trellis/tasks of the worktree were undone: a task lives in the main checkout")
+	}
+	return notes, err
 }
 
 // outside are the paths that stay out of commits.
 func (a *Acts) outside(j Job) []string { return append(slices.Clone(taskState), j.Setup.Copy...) }
-
-// undoTaskState takes back changes of committed task directories, which have their one home in the main
-// checkout.
-func (a *Acts) undoTaskState(ctx context.Context, j Job) ([]string, error) {
-	undone, err := a.Repo.Discard(ctx, j.Worktree, ".trellis/tasks")
-	if err != nil || !undone {
-		return nil, err
-	}
-	return []string{"changes below .trellis/tasks of the worktree were undone: a task lives in the main checkout"}, nil
-}
 
 // protects reports whether a changed path falls under the globs.
 func protects(globs []string, path string) bool {
@@ -116,7 +166,7 @@ func stat(changes []git.Change) string {
 			fmt.Fprintf(&b, "… and %d more files\n", len(changes)-i)
 			break
 		}
-		fmt.Fprintf(&b, "%c %s +%d -%d\n", ch.Kind, ch.Path, max(ch.Added, 0), max(ch.Deleted, 0))
+		fmt.Fprintf(&b, "%c %s +%d -%d\n", ch.Kind, few([]string{ch.Path})[0], max(ch.Added, 0), max(ch.Deleted, 0))
 	}
 	return b.String()
 }
@@ -145,25 +195,29 @@ func (a *Acts) prove(ctx context.Context, c flow.Call, in proveIn) ([]Judged, er
 	return out, nil
 }
 
-// ground names the criteria that nothing but a claim says are met: no command proved them, and their
-// evidence names no file of the tree.
+// ground names the criteria that nothing but a claim says are met. Evidence counts when it names a line of a
+// file that is there; and as long as no criterion at all was proven by a command, none does.
 func (a *Acts) ground(_ context.Context, _ flow.Call, in proveIn) (bare []string, err error) {
+	proven := slices.ContainsFunc(in.Judged, func(j Judged) bool { return j.Proven && !j.Should })
 	for _, j := range in.Judged {
-		if !j.Should && !j.Proven && !namesFile(in.Job.Worktree, j.Evidence) {
+		if !j.Should && !j.Proven && !(proven && namesLine(in.Job.Worktree, j.Evidence)) {
 			bare = append(bare, j.ID)
 		}
 	}
 	return bare, nil
 }
 
-func namesFile(root, evidence string) bool {
+// namesLine reports whether a text names a line, path:number, that is there.
+func namesLine(root, evidence string) bool {
 	for _, w := range strings.Fields(evidence) {
-		w = strings.Trim(w, "`*_,;()[]\"'.")
-		w, _, _ = strings.Cut(w, ":")
-		if w == "" || !filepath.IsLocal(filepath.FromSlash(w)) {
+		path, rest, ok := strings.Cut(strings.Trim(w, "`*_,;()[]\"'."), ":")
+		number, _, _ := strings.Cut(rest, ":")
+		line, err := strconv.Atoi(number)
+		if !ok || err != nil || line < 1 || !filepath.IsLocal(filepath.FromSlash(path)) {
 			continue
 		}
-		if st, err := os.Stat(filepath.Join(root, filepath.FromSlash(w))); err == nil && st.Mode().IsRegular() {
+		data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(path)))
+		if err == nil && line <= strings.Count(string(data), "\n")+1 {
 			return true
 		}
 	}
@@ -172,6 +226,9 @@ func namesFile(root, evidence string) bool {
 
 // folder is where an entry of an activity keeps its files.
 func (a *Acts) folder(c flow.Call) (string, error) {
+	if _, err := os.Stat(a.Dir); err != nil {
+		return "", fmt.Errorf("making the folder of %s: %w", c.ID, err) // the task is gone, and is not made anew
+	}
 	dir := filepath.Join(a.RunDir, ask.Folder(c), fmt.Sprint(c.Attempt))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("making the folder of %s: %w", c.ID, err)

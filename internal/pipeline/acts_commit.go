@@ -19,18 +19,33 @@ const (
 )
 
 // commit makes one commit of the work, by the user's git identity. The commit of an earlier round, which
-// nobody else has seen, is amended; one that this very call made before it was cut off is taken as it is.
+// nobody else has seen, is amended. When this very call was cut off before, the commit that it had made is
+// taken, if it holds all there is to commit: the trailer alone can be written by anyone.
 func (a *Acts) commit(ctx context.Context, c flow.Call, in commitIn) (Committed, error) {
+	if _, err := a.mend(ctx, in.Job); err != nil {
+		return Committed{}, err
+	}
+	which := CallTrailer + ": " + c.Key()
+	if c.Attempt > 1 {
+		left, err := a.leftovers(ctx, in.Job)
+		if err != nil {
+			return Committed{}, err
+		}
+		made, err := a.Repo.FindTrailer(ctx, in.Job.BaseCommit, in.Job.Branch, which)
+		if err != nil || made != "" && len(left) == 0 {
+			return Committed{SHA: made}, err
+		}
+	}
 	head, err := a.Repo.Head(ctx, in.Job.Worktree)
 	if err != nil {
 		return Committed{}, err
 	}
-	whose, which := TaskTrailer+": "+in.Task, CallTrailer+": "+c.Key()
+	whose := TaskTrailer + ": " + in.Task
 	own, err := a.Repo.FindTrailer(ctx, in.Job.BaseCommit, head, whose)
 	if err != nil {
 		return Committed{}, err
 	}
-	sha, err := a.Repo.Commit(ctx, in.Job.Worktree, git.CommitOptions{Message: message(in), Trailers: []string{whose, which}, Adopt: which,
+	sha, err := a.Repo.Commit(ctx, in.Job.Worktree, git.CommitOptions{Message: message(in), Trailers: []string{whose, which},
 		Amend: own == head, Base: in.Job.BaseCommit, Exclude: a.outside(in.Job), Branch: in.Job.Branch})
 	var hook *git.HookError
 	switch {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,11 +26,8 @@ import (
 // observe takes in what people wrote: it checks the directory and freezes a copy that phases read.
 func (a *Acts) observe(ctx context.Context, _ flow.Call, in observeIn) (c Content, err error) {
 	t, err := a.Store.Load(a.Dir)
-	if errors.Is(err, taskdir.ErrNotFound) {
-		return c, a.vanished(ctx, err)
-	}
 	if err != nil {
-		return c, flow.Fail(string(trellis.InvalidTask), "%v", err)
+		return c, unusable(err)
 	}
 	if err := a.valid(ctx); err != nil {
 		return c, err
@@ -43,6 +41,10 @@ func (a *Acts) observe(ctx context.Context, _ flow.Call, in observeIn) (c Conten
 		return c, fmt.Errorf("reading prd.md: %w", err)
 	}
 	c.Criteria, c.Markers = parseCriteria(string(prd)), markers(dir)
+	if raw, err := json.Marshal(c.Criteria); err != nil || len(raw) > maxCriteria {
+		return c, flow.Fail(string(trellis.InvalidTask), "%s: the %d acceptance criteria are %d bytes long, at most %d are taken: say them shorter, or split the task",
+			a.Store.Rel(filepath.Join(a.Dir, taskdir.PRD)), len(c.Criteria), len(raw), maxCriteria)
+	}
 	for _, line := range in.Job.Verify {
 		if in.Job.VerifySource == fromTask || strings.Contains(string(prd), line) {
 			c.Named = append(c.Named, line)
@@ -60,11 +62,14 @@ func (a *Acts) observe(ctx context.Context, _ flow.Call, in observeIn) (c Conten
 	return c, a.render(dir, in.Job)
 }
 
+// maxCriteria is how long all criteria may be together, as JSON.
+const maxCriteria = 16 << 10
+
 // valid is the failure that says what is wrong with the directory now.
 func (a *Acts) valid(ctx context.Context) error {
-	problems, err := ready.Check(ctx, ready.Input{Dir: a.Dir, Store: a.Store, Repo: a.Repo, Status: trellis.InProgress})
+	problems, err := ready.Check(ctx, ready.Input{Dir: a.Dir, Store: a.Store, Status: trellis.InProgress})
 	if err != nil {
-		return err
+		return unusable(err)
 	}
 	for _, p := range problems {
 		if !p.Warning {
@@ -184,13 +189,53 @@ func Decision(disk *durable.Disk, dir, hash string, approvers int, now time.Time
 }
 
 // render lays the task's documents into the worktree for agents to read. The task itself stays where it is.
+// An agent may have put a link in the way: nothing is written or removed outside of the worktree.
 func (a *Acts) render(dir string, j Job) error {
-	to := filepath.Join(j.Worktree, filepath.FromSlash(runtimeDir), "task")
-	if err := os.RemoveAll(to); err != nil {
-		return fmt.Errorf("clearing %s/task: %w", runtimeDir, err)
+	root, err := ownFolder(j.Worktree)
+	if err != nil {
+		return err
 	}
-	if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
+	defer root.Close()
+	const to = runtimeDir + "/task"
+	if err := root.RemoveAll(to); err != nil {
+		return fmt.Errorf("clearing %s: %w", to, err)
+	}
+	if err := root.MkdirAll(to, 0o755); err != nil {
+		return fmt.Errorf("making %s: %w", to, err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
 		return fmt.Errorf("laying out the task's documents: %w", err)
 	}
+	for _, e := range entries {
+		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err == nil {
+			err = root.WriteFile(to+"/"+e.Name(), data, 0o644)
+		}
+		if err != nil {
+			return fmt.Errorf("laying out %s: %w", e.Name(), err)
+		}
+	}
 	return nil
+}
+
+// ownFolder opens a worktree and sees to it that the folder of Trellis in it is one.
+func ownFolder(worktree string) (*os.Root, error) {
+	root, err := os.OpenRoot(worktree)
+	if err != nil {
+		return nil, fmt.Errorf("opening the worktree: %w", err)
+	}
+	for _, name := range []string{".trellis", runtimeDir} {
+		st, err := root.Lstat(name)
+		if err == nil && !st.IsDir() {
+			err = root.Remove(name)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, errors.Join(fmt.Errorf("looking at %s of the worktree: %w", name, err), root.Close())
+		}
+	}
+	if err := root.MkdirAll(runtimeDir, 0o755); err != nil {
+		return nil, errors.Join(fmt.Errorf("making %s: %w", runtimeDir, err), root.Close())
+	}
+	return root, nil
 }

@@ -46,7 +46,7 @@ func (a *Acts) Slots(ctx context.Context, _ flow.Call, r ask.Request) (map[strin
 			return nil, nil, err
 		}
 	}
-	if r.Role == trellis.Check && len(d.Job.Verify) == 0 {
+	if r.Role == trellis.Check && len(d.Job.Verify) == len(d.Baseline) { // no command decides
 		slots["markers"] = strings.Join(d.Content.Markers, ", ")
 	}
 	if r.Role == trellis.Debug {
@@ -154,7 +154,9 @@ func (a *Acts) acceptSlots(ctx context.Context, d about, slots map[string]string
 	}
 	slots["criteria"], slots["base"] = b.String(), d.Job.BaseCommit
 	slots["diffstat"], slots["diff"], err = a.change(ctx, d.Job, diffCap)
-	slots["evidence"] = ran(d.Checks)
+	if err == nil {
+		slots["evidence"], err = a.ran(d.Checks)
+	}
 	return err
 }
 
@@ -172,13 +174,17 @@ func (a *Acts) change(ctx context.Context, j Job, limit int) (list, diff string,
 	return list, strings.ToValidUTF8(diff, "�"), err
 }
 
-// ran says how commands ended.
-func ran(checks []Check) string {
+// ran says how commands ended, with the end of what they said.
+func (a *Acts) ran(checks []Check) (string, error) {
 	var b strings.Builder
 	for _, c := range checks {
-		fmt.Fprintf(&b, "$ %s\nexit code %d\n%s\n\n", c.Command, c.Code, c.Tail)
+		said, err := a.output(c.Output)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&b, "$ %s\nexit code %d\n%s\n\n", c.Command, c.Code, tail(said, 2<<10))
 	}
-	return b.String()
+	return b.String(), nil
 }
 
 // failureTail is how much of each failed command's output the debug agent is shown, in bytes.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/proc"
@@ -44,22 +45,36 @@ func (a *Acts) prepare(ctx context.Context, c flow.Call, in prepareIn) (p Prepar
 	return p, a.setup(ctx, c, in.Job)
 }
 
-// afresh backs up what an earlier run left and takes it away.
-func (a *Acts) afresh(ctx context.Context, c flow.Call, j Job) ([]string, error) {
-	if _, err := os.Stat(j.Worktree); errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+// afresh backs up what an earlier run left, worktree and branch, and takes it away. Each step looks for
+// itself what there is, since the one before may have been the last before a crash.
+func (a *Acts) afresh(ctx context.Context, c flow.Call, j Job) (notes []string, err error) {
 	ref := fmt.Sprintf("refs/trellis/backup/%s/%s", filepath.Base(a.Dir), strings.ReplaceAll(c.Key()[strings.LastIndex(c.Run, "/")+1:], "#", "-"))
-	if _, err := a.Repo.Backup(ctx, j.Worktree, ref, "trellis: work of "+filepath.Base(a.Dir)+" before it began afresh"); err != nil {
-		return nil, flow.Fail(string(trellis.WorktreeFailed), "backing up the worktree: %v", err)
+	failed := func(what string, err error) ([]string, error) {
+		return notes, flow.Fail(string(trellis.WorktreeFailed), "%s: %v", what, err)
 	}
-	if err := a.Repo.RemoveWorktree(ctx, j.Worktree); err != nil {
-		return nil, flow.Fail(string(trellis.WorktreeFailed), "%v", err)
+	if _, err := os.Stat(j.Worktree); err == nil {
+		if _, err := a.Repo.Backup(ctx, j.Worktree, ref, "trellis: work of "+filepath.Base(a.Dir)+" that was taken away"); err != nil {
+			return failed("backing up the worktree", err)
+		}
+		notes = append(notes, "the work so far is kept as "+ref)
+		if err := a.Repo.RemoveWorktree(ctx, j.Worktree); err != nil {
+			return failed("removing the worktree", err)
+		}
+	}
+	tip, err := a.Repo.Branch(ctx, j.Branch)
+	if err != nil || tip == "" {
+		return notes, err
+	}
+	if tip != j.BaseCommit {
+		if _, err := a.Repo.Keep(ctx, j.Branch, ref+"-branch"); err != nil {
+			return failed("backing up the branch", err)
+		}
+		notes = append(notes, "the branch so far is kept as "+ref+"-branch")
 	}
 	if err := a.Repo.DeleteBranch(ctx, j.Branch); err != nil {
-		return nil, flow.Fail(string(trellis.WorktreeFailed), "%v", err)
+		return failed("deleting the branch", err)
 	}
-	return []string{"the work so far is kept as " + ref}, nil
+	return notes, nil
 }
 
 func (a *Acts) branch(ctx context.Context, in prepareIn) error {
@@ -92,8 +107,11 @@ func (a *Acts) copyIn(j Job) (notes []string, err error) {
 		if _, err := os.Lstat(to); err == nil {
 			continue
 		}
-		if real, err := filepath.EvalSymlinks(from); err == nil && !within(j.Repo, real) {
+		if real, err := filepath.EvalSymlinks(from); err == nil && !inside(j.Repo, real) {
 			return notes, flow.Fail(string(trellis.HookFailed), "worktree.copy: %s leads out of the repository", name)
+		}
+		if real, err := filepath.EvalSymlinks(filepath.Dir(to)); err == nil && !inside(j.Worktree, real) {
+			return notes, flow.Fail(string(trellis.HookFailed), "worktree.copy: the folder of %s leads out of the worktree", name)
 		}
 		switch err := copyTree(from, to); {
 		case errors.Is(err, fs.ErrNotExist):
@@ -105,28 +123,46 @@ func (a *Acts) copyIn(j Job) (notes []string, err error) {
 	return notes, nil
 }
 
-func within(root, path string) bool {
+// inside reports whether a path without links is below root.
+func inside(root, path string) bool {
+	if real, err := filepath.EvalSymlinks(root); err == nil {
+		root = real
+	}
 	rel, err := filepath.Rel(root, path)
 	return err == nil && filepath.IsLocal(rel)
 }
 
+// copyTree copies a file or a folder, which appears at once and whole.
 func copyTree(from, to string) error {
 	st, err := os.Stat(from)
 	if err != nil {
 		return err
 	}
-	if st.IsDir() {
-		return os.CopyFS(to, os.DirFS(from))
-	}
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return err
 	}
+	temp := filepath.Join(filepath.Dir(to), durable.TempPrefix+filepath.Base(to))
+	if err := os.RemoveAll(temp); err != nil { // of a copy that was cut off
+		return err
+	}
+	if st.IsDir() {
+		err = os.CopyFS(temp, os.DirFS(from))
+	} else {
+		err = copyFile(from, temp, st.Mode().Perm())
+	}
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(temp))
+	}
+	return os.Rename(temp, to)
+}
+
+func copyFile(from, to string, mode fs.FileMode) error {
 	r, err := os.Open(from)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	w, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, st.Mode().Perm())
+	w, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
 	}
@@ -139,14 +175,18 @@ func copyTree(from, to string) error {
 // mark makes the folder for renderings, which hides itself from git, and the pointer that older agents
 // look for.
 func (a *Acts) mark(j Job) error {
-	dir := filepath.Join(j.Worktree, filepath.FromSlash(runtimeDir))
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("making %s: %w", runtimeDir, err)
+	root, err := ownFolder(j.Worktree)
+	if err != nil {
+		return err
 	}
-	if err := os.WriteFile(filepath.Join(dir, ".gitignore"), []byte("*\n"), 0o644); err != nil {
+	defer root.Close()
+	if err := root.WriteFile(runtimeDir+"/.gitignore", []byte("*\n"), 0o644); err != nil {
 		return fmt.Errorf("hiding %s: %w", runtimeDir, err)
 	}
-	return os.WriteFile(filepath.Join(j.Worktree, filepath.FromSlash(currentTask)), []byte(a.Store.Rel(a.Dir)+"\n"), 0o644)
+	if err := root.RemoveAll(currentTask); err != nil {
+		return fmt.Errorf("clearing %s: %w", currentTask, err)
+	}
+	return root.WriteFile(currentTask, []byte(a.Store.Rel(a.Dir)+"\n"), 0o644)
 }
 
 // setup runs the project's own commands that make a fresh worktree ready, dependencies say.
@@ -157,27 +197,53 @@ func (a *Acts) setup(ctx context.Context, c flow.Call, j Job) error {
 			return err
 		}
 		if res.Code != 0 {
-			return flow.Fail(string(trellis.HookFailed), "worktree.setup: `%s` ended with %d: %s", line, res.Code, res.Tail)
+			said, err := a.output(res.Output)
+			if err != nil {
+				return err
+			}
+			return flow.Fail(string(trellis.HookFailed), "worktree.setup: `%s` ended with %d: %s", line, res.Code, tail(said, 2<<10))
 		}
 	}
 	return nil
 }
 
-// discard takes away the worktree of a run that changed nothing against its base, and the branch that holds
-// nothing of its own.
-func (a *Acts) discard(ctx context.Context, _ flow.Call, in discardIn) (struct{}, error) {
+// discard takes away the worktree and the branch of a run that changed nothing against its base. What is not
+// of the base all the same (a commit that was taken back) is kept.
+func (a *Acts) discard(ctx context.Context, c flow.Call, in discardIn) (struct{}, error) {
+	tip, err := a.Repo.Branch(ctx, in.Job.Branch)
+	if err != nil {
+		return struct{}{}, err
+	}
+	left, err := a.leftovers(ctx, in.Job)
+	if err != nil {
+		return struct{}{}, err
+	}
+	if tip != in.Job.BaseCommit || len(left) > 0 {
+		_, err := a.afresh(ctx, c, in.Job)
+		return struct{}{}, err
+	}
 	if err := a.Repo.RemoveWorktree(ctx, in.Job.Worktree); err != nil {
 		return struct{}{}, flow.Fail(string(trellis.WorktreeFailed), "%v", err)
-	}
-	tip, err := a.Repo.Branch(ctx, in.Job.Branch)
-	if err != nil || tip != in.Job.BaseCommit {
-		return struct{}{}, err
 	}
 	return struct{}{}, a.Repo.DeleteBranch(ctx, in.Job.Branch)
 }
 
+// leftovers are the paths of the worktree that are not committed, our own left out.
+func (a *Acts) leftovers(ctx context.Context, j Job) (paths []string, err error) {
+	if _, err := os.Stat(j.Worktree); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	entries, err := a.Repo.Status(ctx, j.Worktree, a.outside(j)...)
+	for _, e := range entries {
+		if e.Path != ".trellis/" { // which git names for what is left out in it
+			paths = append(paths, e.Path)
+		}
+	}
+	return paths, err
+}
+
 // tailBytes is how much of a command's output stands in the journal.
-const tailBytes = 1 << 10
+const tailBytes = 300
 
 // command runs one of the project's own commands in dir and keeps its output.
 func (a *Acts) command(ctx context.Context, c flow.Call, name, dir, line string, limit time.Duration) (Check, error) {

@@ -116,11 +116,15 @@ func (r *run) observe(f flow.Flow, phase string) (Content, error) {
 	}
 }
 
-// silent is the failure of an agent that said and did nothing. A program that does not report its tools
+// silent is the failure of an agent that said and did nothing, before being the tree that it found ("": the base). A program that does not report its tools
 // may say nothing: what it did is looked at later.
-func silent(reply ask.Reply) error {
+func (r *run) silent(f flow.Flow, reply ask.Reply, before string) error {
 	if reply.Text.Bytes > 0 || reply.ToolCalls != 0 {
 		return nil
+	}
+	now, err := changed.Do(f, checksIn{Job: r.job})
+	if err != nil || before == "" && !now.Unchanged || before != "" && now.Tree != before {
+		return err
 	}
 	return flow.Fail(string(trellis.EmptyOutput), "the agent ended well, but said nothing and called no tool")
 }
@@ -171,10 +175,10 @@ func merge(judged []Judged, reply ask.Reply, why string) ([]Judged, error) {
 		if out[i].Verdict != "" {
 			continue
 		}
-		out[i].Verdict, out[i].Evidence = "unknown", why
+		out[i].Verdict, out[i].Evidence = "unknown", short(why)
 		for _, v := range said.Criteria {
 			if v.ID == out[i].ID {
-				out[i].Verdict, out[i].Evidence = v.Verdict, v.Evidence
+				out[i].Verdict, out[i].Evidence = v.Verdict, short(v.Evidence)
 			}
 		}
 	}

@@ -11,8 +11,8 @@ func TestParseCriteria(t *testing.T) {
 		prd  string
 		want []Criterion
 	}{
-		"none":          {"# T\n\ntext\n", []Criterion{{ID: "A1", Text: "prd.md is met"}}},
-		"empty section": {"## Acceptance Criteria\n\nlater\n", []Criterion{{ID: "A1", Text: "prd.md is met"}}},
+		"none":                      {"# T\n\ntext\n", []Criterion{{ID: "A1", Text: "prd.md is met"}}},
+		"empty section":             {"## Acceptance Criteria\n\nlater\n", []Criterion{{ID: "A1", Text: "prd.md is met"}}},
 		"ticked or not, any bullet": {"## Acceptance Criteria\n- [ ] a\n* [x] b\n+ [X] c\n", []Criterion{{ID: "A1", Text: "a"}, {ID: "A2", Text: "b"}, {ID: "A3", Text: "c"}}},
 		"with command and level": {"## Acceptance Criteria:\n\n- [ ] a\n  verify: `go test ./... | grep \"ok\"`\n  level: should\n- [ ] b\n  **Level**: must\n",
 			[]Criterion{{ID: "A1", Text: "a", Verify: `go test ./... | grep "ok"`, Should: true}, {ID: "A2", Text: "b"}}},
@@ -22,8 +22,8 @@ func TestParseCriteria(t *testing.T) {
 		"no ticks":             {"## Acceptance Criteria\n- [ ] a\n  verify: make test\n", []Criterion{{ID: "A1", Text: "a", Verify: "make test"}}},
 		"boxes elsewhere, and in fences": {"- [ ] no\n## Acceptance Criteria\n```\n- [ ] no\n## Other\n```\n- [ ] yes\n## Out of Scope\n- [ ] no\n",
 			[]Criterion{{ID: "A1", Text: "yes"}}},
-		"CRLF":         {"## Acceptance Criteria\r\n- [ ] a\r\n  verify: `make`\r\n", []Criterion{{ID: "A1", Text: "a", Verify: "make"}}},
-		"subheadings":  {"## Acceptance Criteria\n### API\n- [ ] a\n### UI\n- [ ] b\n", []Criterion{{ID: "A1", Text: "a"}, {ID: "A2", Text: "b"}}},
+		"CRLF":        {"## Acceptance Criteria\r\n- [ ] a\r\n  verify: `make`\r\n", []Criterion{{ID: "A1", Text: "a", Verify: "make"}}},
+		"subheadings": {"## Acceptance Criteria\n### API\n- [ ] a\n### UI\n- [ ] b\n", []Criterion{{ID: "A1", Text: "a"}, {ID: "A2", Text: "b"}}},
 	} {
 		if got := parseCriteria(c.prd); !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %+v, want %+v", name, got, c.want)

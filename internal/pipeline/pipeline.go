@@ -6,6 +6,7 @@ package pipeline
 import (
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/ask"
@@ -64,6 +65,7 @@ const (
 	observe  flow.Act[observeIn, Content]   = "observe"
 	verify   flow.Act[checksIn, Checks]     = "verify"
 	prove    flow.Act[proveIn, []Judged]    = "criteria"
+	changed  flow.Act[checksIn, Checks]     = "changed"
 	ground   flow.Act[proveIn, []string]    = "ground" // ids of what only a claim says
 	commit   flow.Act[commitIn, Committed]  = "commit"
 	discard  flow.Act[discardIn, struct{}]  = "discard"
@@ -143,6 +145,7 @@ type (
 		Results   []Check  `json:"results,omitempty"`
 		Tree      string   `json:"tree,omitempty"`
 		Unchanged bool     `json:"unchanged,omitempty"` // the tree is the base's
+		Stray     []string `json:"stray,omitempty"`     // final: not in the commit, which was not checked therefore
 		Protected []string `json:"protected,omitempty"` // changed although the project protects them
 		Defining  []string `json:"defining,omitempty"`  // changed files that define what the commands do
 		Stat      string   `json:"stat,omitempty"`      // what was changed, in short
@@ -298,12 +301,28 @@ func (r *run) baseline(f flow.Flow) (err error) {
 		return err
 	}
 	for _, c := range r.rep.Baseline.Results {
-		if c.Code == 127 {
+		if !canRun(c) {
 			return flow.Fail(string(trellis.HookFailed),
-				"`%s` can't run in a fresh worktree (exit 127): say how to set it up in worktree.setup of .trellis/config.yaml", c.Command)
+				"`%s` can't run in a fresh worktree (exit %d: %s): say how to set it up in worktree.setup of .trellis/config.yaml", c.Command, c.Code, c.Tail)
 		}
 	}
 	return nil
+}
+
+// canRun reports whether a command could do its work at all: its program is there, and what it needs.
+func canRun(c Check) bool {
+	switch c.Code {
+	case 0:
+		return true
+	case 124, 126, 127:
+		return false
+	}
+	for _, text := range []string{"command not found", "No module named", "Cannot find module", "cannot find package", "ERR_MODULE_NOT_FOUND"} {
+		if strings.Contains(c.Tail, text) {
+			return false
+		}
+	}
+	return true
 }
 
 // known are the commands that failed at base and are not asked to be mended.
@@ -329,7 +348,7 @@ func (r *run) implement(f flow.Flow) error {
 	if err != nil {
 		return err
 	}
-	if err := silent(reply); err != nil {
+	if err := r.silent(f, reply, ""); err != nil {
 		return err
 	}
 	r.rep.Implemented = content.Hash
@@ -366,17 +385,38 @@ func (r *run) fail(f flow.Flow, fail *flow.Failure) error {
 // end writes report.md, then the status: who sees the status can read the report.
 func (r *run) end(f flow.Flow, to trellis.Status, outcome trellis.Outcome, fail *flow.Failure) error {
 	r.rep.Outcome, r.rep.Rounds = outcome, r.round
-	if _, err := conclude.Do(f, concludeIn{r.in.Task, r.job, r.rep, fail}); err != nil {
+	_, err := conclude.Do(f, concludeIn{r.in.Task, r.job, r.rep.brief(), fail})
+	if lost := (*flow.Failure)(nil); err != nil && !errors.As(err, &lost) {
 		return err
 	}
 	s := r.standing(to)
 	s.Outcome, s.Failure, s.Commit = outcome, fail, r.rep.Commit
-	_, err := project.Do(f, s)
-	return err
+	_, perr := project.Do(f, s) // also when report.md could not be written
+	return errors.Join(err, perr)
+}
+
+// brief is the report without what report.md does not show.
+func (r Report) brief() Report {
+	bare := func(list []Check, all bool) (out []Check) {
+		for _, c := range list {
+			if all || c.Code == 0 {
+				c.Tail = ""
+			}
+			out = append(out, c)
+		}
+		return out
+	}
+	r.Baseline.Results, r.Baseline.Stat = bare(r.Baseline.Results, true), ""
+	r.Checks.Results = bare(r.Checks.Results, false)
+	return r
 }
 
 func (r *run) note(notes []string) {
 	for _, n := range notes {
+		if len(r.rep.Notes) >= maxNotes {
+			return
+		}
+		n = short(n)
 		known := false
 		for _, old := range r.rep.Notes {
 			known = known || old == n
@@ -393,4 +433,17 @@ func (s Standing) Why() string {
 		return ""
 	}
 	return s.Failure.Error()
+}
+
+const (
+	maxNotes = 30  // of a report
+	maxSaid  = 400 // bytes of one note, of a criterion's evidence
+)
+
+// short is a text that fits into a record beside others.
+func short(s string) string {
+	if len(s) <= maxSaid {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxSaid], "") + "…"
 }

@@ -82,7 +82,7 @@ func (r *run) debug(f flow.Flow, last *trouble) error {
 	if err != nil {
 		return err
 	}
-	return silent(reply)
+	return r.silent(f, reply, last.Tree)
 }
 
 // check lets a fresh session review the change and mend what it finds. It returns the markers that are
@@ -97,11 +97,27 @@ func (r *run) check(f flow.Flow) (missing []string, err error) {
 	}
 	reply, err := r.ask(f, trellis.Check, r.job.Limits.Check, about{Content: content})
 	for _, m := range content.Markers {
-		if !strings.Contains(reply.Excerpt, m) {
+		if !endsWith(reply.Excerpt, m, len(content.Markers)) {
 			missing = append(missing, m)
 		}
 	}
 	return missing, err
+}
+
+// endsWith reports whether a marker stands alone on one of the last n lines of a text.
+func endsWith(text, marker string, n int) bool {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	for i := len(lines) - 1; i >= 0 && n > 0; i-- {
+		line := strings.Trim(lines[i], " \t\r`*_.-")
+		if line == "" {
+			continue
+		}
+		if line == marker {
+			return true
+		}
+		n--
+	}
+	return false
 }
 
 // verify lets the project's own commands decide; without any, the markers of the check agent.
@@ -118,26 +134,33 @@ func (r *run) verify(f flow.Flow, missing []string, final bool) (*trouble, error
 		return nil, err
 	}
 	r.rep.Checks = res
-	r.rep.Executed = r.rep.Executed || len(res.Results) > 0
 	r.note(res.Notes)
+	if len(res.Stray) > 0 {
+		return &trouble{Code: trellis.CommitFailed, Detail: "the commit does not hold all of the work: " + strings.Join(res.Stray, ", "), Tree: res.Tree}, nil
+	}
 	if len(res.Protected) > 0 {
 		return &trouble{Code: trellis.ProtectedPath, Detail: "protected paths were changed: " + strings.Join(res.Protected, ", "), Tree: res.Tree}, nil
 	}
 	t := &trouble{Code: trellis.VerifyFailed, Tree: res.Tree}
 	var said []string
+	deciding := 0
 	for _, c := range res.Results {
+		if !c.Known {
+			deciding++
+		}
 		if c.Code != 0 && !c.Known {
 			t.Failed = append(t.Failed, c)
-			said = append(said, fmt.Sprintf("`%s` ended with %d", c.Command, c.Code))
+			said = append(said, short(fmt.Sprintf("`%s` ended with %d", c.Command, c.Code)))
 		}
 	}
-	if len(res.Results) == 0 && len(missing) > 0 {
-		said = append(said, "there is no verify command, and the check agent did not end with "+strings.Join(missing, ", "))
+	r.rep.Executed = r.rep.Executed || deciding > 0
+	if deciding == 0 && len(missing) > 0 {
+		said = append(said, "no command decides, and the check agent did not end with "+strings.Join(missing, ", "))
 	}
 	if len(said) == 0 {
 		return nil, nil
 	}
-	t.Detail = strings.Join(said, "; ")
+	t.Detail = tell(said)
 	return t, nil
 }
 
@@ -187,13 +210,13 @@ func unmet(judged []Judged, tree string) *trouble {
 	for _, j := range judged {
 		if j.Verdict != "met" && !j.Should {
 			t.Unmet = append(t.Unmet, j)
-			said = append(said, fmt.Sprintf("%s is %s: %s", j.ID, j.Verdict, j.Text))
+			said = append(said, short(fmt.Sprintf("%s is %s: %s", j.ID, j.Verdict, j.Text)))
 		}
 	}
 	if len(t.Unmet) == 0 {
 		return nil
 	}
-	t.Detail = strings.Join(said, "; ")
+	t.Detail = tell(said)
 	return t
 }
 
@@ -227,4 +250,12 @@ func (r *run) commit(f flow.Flow) (*trouble, error) {
 	}
 	r.rep.Commit = made.SHA
 	return nil, nil
+}
+
+// tell joins sentences, the first of them when there are many.
+func tell(said []string) string {
+	if len(said) > 10 {
+		said = append(said[:10:10], fmt.Sprintf("and %d more", len(said)-10))
+	}
+	return strings.Join(said, "; ")
 }
