@@ -167,16 +167,6 @@ func (l *ledger) addSignal(r *record) error {
 	return nil
 }
 
-// oldest is the first signal of that name that no Await took.
-func (l *ledger) oldest(name string) *signal {
-	for _, s := range l.signals {
-		if s.Name == name && !s.taken {
-			return s
-		}
-	}
-	return nil
-}
-
 // result is what the flow gets from a call that is done.
 func (c *call) result(out any) error {
 	if c.done.Fail != nil {

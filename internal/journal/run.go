@@ -42,16 +42,6 @@ func Open(o Options) (*Run, error) {
 	return r, nil
 }
 
-// Begin begins a run in the folder without executing it. It works over a journal that is damaged, too.
-// See Run.Begin.
-func Begin(o Options, s Spec) error {
-	r, err := hold(o)
-	if err != nil {
-		return err
-	}
-	return errors.Join(r.Begin(s), r.Close())
-}
-
 func hold(o Options) (*Run, error) {
 	if o.Now == nil {
 		o.Now = time.Now
