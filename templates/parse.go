@@ -33,17 +33,17 @@ type node struct {
 
 // template is a parsed template with its parts, its overrides taken in.
 type template struct {
-	slots    []Slot
+	slots    []slot
 	sections map[string][]node
 }
 
-func (t *template) slot(name string) (Slot, bool) {
+func (t *template) slot(name string) (slot, bool) {
 	for _, s := range t.slots {
 		if s.Name == name {
 			return s, true
 		}
 	}
-	return Slot{}, false
+	return slot{}, false
 }
 
 // add parses a file into the template. Only our own files declare slots in their header.
@@ -92,7 +92,7 @@ func (t *template) override(file string, src []byte) error {
 	return nil
 }
 
-func (s Slot) placeholder() string {
+func (s slot) placeholder() string {
 	if s.Data {
 		return "{{data " + s.Name + "}}"
 	}
@@ -130,7 +130,7 @@ func (t *template) declare(header string) {
 	for line := range strings.Lines(list) {
 		f := strings.Fields(line)
 		if len(f) > 3 {
-			t.slots = append(t.slots, Slot{f[0], f[1] == "required", f[2] == "data", strings.Join(f[3:], " ")})
+			t.slots = append(t.slots, slot{f[0], f[1] == "required", f[2] == "data", strings.Join(f[3:], " ")})
 		}
 	}
 }

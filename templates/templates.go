@@ -83,21 +83,12 @@ func Check(name string, o Override) error {
 	return err
 }
 
-// Slot is a place in a template that takes a value.
-type Slot struct {
+// slot is a place in a template that takes a value.
+type slot struct {
 	Name     string
 	Required bool
 	Data     bool // put in a fence; otherwise one line of Trellis' own making
 	Meaning  string
-}
-
-// Slots are the slots of a template, those of its parts first, in the order of its header.
-func Slots(name string) ([]Slot, error) {
-	t, err := load(name, Override{})
-	if err != nil {
-		return nil, err
-	}
-	return slices.Clone(t.slots), nil
 }
 
 func load(name string, o Override) (*template, error) {
