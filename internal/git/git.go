@@ -41,6 +41,8 @@ type Repo struct {
 	// list get through, and those that Allow names (FOO, or FOO_*). Nil is this process's environment.
 	Env   []string
 	Allow []string
+
+	files memory
 }
 
 // Open finds the repository that dir is in, dir being anywhere in the main checkout or a linked worktree.

@@ -276,6 +276,42 @@ func TestFilesAt(t *testing.T) {
 	})
 }
 
+// What a commit has is asked once; what a name means may change.
+func TestFilesAtAsksOnce(t *testing.T) {
+	b := newBox(t)
+	old := b.git("rev-parse", "HEAD")
+	for _, commit := range []string{old, "main"} {
+		if got := must(b.Repo.FilesAt(t.Context(), commit, []string{"a.txt", "b.txt"}))(t); !got["a.txt"] || got["b.txt"] {
+			t.Errorf("%s: got %v", commit, got)
+		}
+	}
+	b.write("b.txt", "b\n")
+	b.git("add", "-A")
+	b.git("commit", "-qm", "second")
+	if got := must(b.Repo.FilesAt(t.Context(), "main", []string{"b.txt"}))(t); !got["b.txt"] {
+		t.Error("the name is taken for the commit it meant before")
+	}
+	if got := must(b.Repo.FilesAt(t.Context(), b.git("rev-parse", "HEAD"), []string{"b.txt"}))(t); !got["b.txt"] {
+		t.Error("one commit is taken for the other")
+	}
+	b.Repo.Env = []string{"PATH=" + b.Home} // where there is no git
+	if got := must(b.Repo.FilesAt(t.Context(), old, []string{"b.txt", "a.txt"}))(t); !got["a.txt"] || got["b.txt"] {
+		t.Errorf("the second time: got %v", got)
+	}
+	if _, err := b.Repo.FilesAt(t.Context(), old, []string{"a.txt", "new"}); err == nil {
+		t.Error("a path that was never asked for is known")
+	}
+}
+
+func TestFindTrailerInNothing(t *testing.T) {
+	b := newBox(t)
+	head := b.git("rev-parse", "HEAD")
+	b.Repo.Env = []string{"PATH=" + b.Home} // git need not be asked
+	if got, err := b.Repo.FindTrailer(t.Context(), head, head, "Key: value"); got != "" || err != nil {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
 func TestErrorsPassOnWhatGitSays(t *testing.T) {
 	b := newBox(t)
 	_, err := b.Repo.Log(t.Context(), "", "nosuch")

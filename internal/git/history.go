@@ -50,6 +50,9 @@ func (r *Repo) log(ctx context.Context, base, tip string, options ...string) ([]
 // FindTrailer is the newest commit that tip has and base has not, and that carries the trailer
 // ("Key: value"); "" when there is none. With base "" it may have to read a long history.
 func (r *Repo) FindTrailer(ctx context.Context, base, tip, trailer string) (string, error) {
+	if tip == base {
+		return "", nil // git would take some milliseconds to say the same
+	}
 	list, err := r.log(ctx, base, tip, "--fixed-strings", "--grep="+trailer)
 	if err != nil {
 		return "", err
@@ -66,34 +69,6 @@ func (r *Repo) FindTrailer(ctx context.Context, base, tip, trailer string) (stri
 func (r *Repo) IsAncestor(ctx context.Context, old, tip string) (bool, error) {
 	_, code, err := r.git(ctx, call{dir: r.Main, args: []string{"merge-base", "--is-ancestor", "--end-of-options", old, tip}, fine: []int{1}})
 	return code == 0 && err == nil, err
-}
-
-// FilesAt tells which of the paths, files or folders, are in a commit. Paths are relative to the root.
-func (r *Repo) FilesAt(ctx context.Context, commit string, paths []string) (map[string]bool, error) {
-	const atOnce = 1000 // an argument list has a limit
-	there := map[string]bool{}
-	for part := range slices.Chunk(paths, atOnce) {
-		args := []string{"--literal-pathspecs", "ls-tree", "-t", "-z", "--full-tree", "--name-only", "--end-of-options", commit, "--"}
-		for _, p := range part {
-			if p = strings.TrimRight(p, "/"); p != "" { // git takes "" for everything
-				args = append(args, p)
-			}
-		}
-		out, _, err := r.git(ctx, call{dir: r.Main, args: args})
-		if err != nil {
-			return nil, err
-		}
-		for name := range strings.SplitSeq(strings.TrimSuffix(out, "\x00"), "\x00") {
-			there[name] = name != ""
-		}
-	}
-	found := map[string]bool{}
-	for _, p := range paths {
-		if there[strings.TrimRight(p, "/")] {
-			found[p] = true
-		}
-	}
-	return found, nil
 }
 
 // Show is the content of a file at a commit. ErrNotFound when the commit has no such file.
