@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -95,6 +96,8 @@ func (a *app) endOf(res dispatch.Result) error {
 		return hint(res.Failure, strings.ReplaceAll(info.Todo, "DIR", filepath.Base(res.Dir)))
 	case res.Status == trellis.Failed, res.Status == trellis.Cancelled:
 		return fmt.Errorf("%s is %s", filepath.Base(res.Dir), res.Status)
+	case len(res.Waits) > 0, !res.Until.IsZero():
+		return quiet(errWaiting)
 	}
 	return nil
 }
@@ -157,7 +160,11 @@ func (a *app) sayEnd(p *project, res dispatch.Result) {
 			a.say("%s waits for %s", id, w)
 		}
 	case trellis.Paused:
-		a.say("%s is paused", id)
+		if res.Until.IsZero() {
+			a.say("%s is paused", id)
+		} else {
+			a.say("%s is paused until %s", id, res.Until.Local().Format(time.RFC3339))
+		}
 		if res.Failure != nil {
 			a.report(res.Failure)
 		}

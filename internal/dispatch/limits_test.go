@@ -122,3 +122,44 @@ echo '{"decision": "reject", "category": "too_large", "details": "a megabyte", "
 		t.Errorf("argv holds %q", got)
 	}
 }
+
+// A person who starts a task before its provider's limit is over, and a watcher who finds one in progress that
+// sleeps, leave it paused until the time comes; nobody goes round in circles.
+func TestStartBeforeTheTime(t *testing.T) {
+	at := time.Now().Add(time.Hour).Truncate(time.Second)
+	w := newWorld(t, strings.Replace(quickly, "implement: [{run:", fmt.Sprintf("implement: [{fail: {code: rate_limited, detail: slow down, resume_at: %s}}, {run:", at.UTC().Format(time.RFC3339)), 1))
+	dir := filepath.Join(w.Site.Store.Tasks(), "02-01-limited")
+	if err := lay(dir, "ready"); err != nil {
+		t.Fatal(err)
+	}
+	paused := func(who string) {
+		t.Helper()
+		if p := w.task(dir); p.Status != trellis.Paused || p.Pipeline.Failure.Code != trellis.RateLimited || !p.Pipeline.ResumeAt.Equal(at) {
+			t.Errorf("after %s: %s, %+v", who, p.Status, p.Pipeline)
+		}
+	}
+	w.start(dir)
+	paused("the run")
+	if res := w.start(dir); res.Status != trellis.Paused || res.Until.IsZero() {
+		t.Errorf("started again: %+v", res)
+	}
+	paused("start")
+	if err := w.Site.Stop(dir); err != nil {
+		t.Fatal(err)
+	}
+	if res := w.start(dir); res.Status != trellis.Paused || res.Until.IsZero() || res.Failure == nil {
+		t.Errorf("stopped and started: %+v", res)
+	}
+	paused("stop and start")
+	w.edit(dir, `"paused"`, `"in_progress"`)
+	w.edit(dir, at.UTC().Format("2006-01-02T15"), at.UTC().Add(-2*time.Hour).Format("2006-01-02T15"))
+	before := w.task(dir).Pipeline.Revision
+	all, err := w.Site.Watch(context.Background(), dispatch.WatchOptions{Once: true, Parallel: 1, Rescan: time.Hour})
+	if err != nil || len(all) != 1 || all[0].Status != trellis.Paused {
+		t.Errorf("watched: %+v, %v", all, err)
+	}
+	paused("a watcher")
+	if n := w.task(dir).Pipeline.Revision - before; n > 3 {
+		t.Errorf("the watcher wrote task.json %d times", n)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/fsnotify/fsnotify"
 
@@ -27,8 +28,9 @@ type Result struct {
 	Outcome     trellis.Outcome
 	Failure     *flow.Failure // of a run that failed or was paused by a budget
 	Report      pipeline.Report
-	Waits       []string // what a parked run waits for
-	Interrupted bool     // this process was told to end; the run goes on later
+	Waits       []string  // what a parked run, or a task that is not begun, waits for
+	Until       time.Time // when that has passed, zero if nobody knows
+	Interrupted bool      // this process was told to end; the run goes on later
 }
 
 // RunOptions are what a person says when starting a task.
@@ -119,11 +121,15 @@ func (s *Site) beginRun(j *journal.Run, h *journal.History, dir string, in pipel
 	return j.Begin(journal.Spec{Run: fmt.Sprintf("%s/%d", filepath.Base(dir), h.Number+1), Flow: pipeline.Flow, Code: in.Code, Input: raw})
 }
 
-// awake takes a task that was put to sleep (paused, waiting) back to in_progress.
+// awake takes a task that was put to sleep (paused, waiting) back to in_progress. One whose time has not come
+// stays paused: its run sleeps on.
 func (s *Site) awake(dir string) error {
 	_, err := s.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
 		switch t.Status {
 		case trellis.Paused, trellis.Waiting:
+			if !pipeline.Stopped(t) && t.Pipeline.ResumeAt.After(s.now()) {
+				return nil
+			}
 			e.Set("status", trellis.InProgress)
 			e.Set("pipeline.failure", taskdir.Failure{})
 		case trellis.InProgress:
@@ -144,15 +150,55 @@ func (s *Site) result(ctx context.Context, dir string, rep pipeline.Report, err 
 	case errors.As(err, &r.Failure), errors.Is(err, flow.ErrCancelled), errors.Is(err, ErrStopped):
 		err = nil
 	case errors.As(err, &parked):
-		r.Waits, err = parked.For, nil
+		r.Waits, r.Until = parked.For, parked.Until
+		err = s.asleep(dir, parked)
 	case errors.Is(err, flow.ErrSuspended) && ctx.Err() != nil:
 		r.Interrupted = true
 		err = s.interrupted(dir)
 	}
 	if t, lerr := s.Store.Load(dir); lerr == nil {
 		r.Status, r.Outcome = t.Status, t.Pipeline.Outcome
+		if parked != nil && t.Pipeline.Failure.Code != "" {
+			r.Failure = asFailure(t.Pipeline.Failure)
+		}
 	}
 	return r, err
+}
+
+// asleep has task.json say again what a parked run waits for: whoever began to go on with it took that away.
+func (s *Site) asleep(dir string, parked *journal.Parked) error {
+	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
+	if err != nil {
+		return err
+	}
+	p, err := pipeline.ReadProgress(h)
+	if err != nil {
+		return err
+	}
+	last := p.Standing
+	if last.Status != trellis.Paused && last.Status != trellis.Waiting {
+		return nil
+	}
+	_, err = s.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
+		if t.Status != trellis.InProgress && (t.Status != trellis.Paused || pipeline.Stopped(t)) {
+			return nil
+		}
+		if t.Status != last.Status {
+			e.Set("status", last.Status)
+		}
+		if f := last.Failure; f != nil && t.Pipeline.Failure.Code != trellis.Code(f.Code) {
+			e.Set("pipeline.failure", taskdir.Failure{Code: trellis.Code(f.Code), Detail: f.Detail, Retryable: f.Retryable, At: f.At})
+		}
+		resume := last.ResumeAt
+		if !resume.After(s.now()) {
+			resume = parked.Until
+		}
+		if !resume.Equal(t.Pipeline.ResumeAt) {
+			e.Set("pipeline.resume_at", resume)
+		}
+		return nil
+	})
+	return err
 }
 
 // interrupted notes in task.json why nothing goes on.

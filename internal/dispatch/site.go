@@ -100,8 +100,11 @@ func (s *Site) holder(marker string) durable.Holder {
 // open takes the lock of a task and reads its journal.
 func (s *Site) open(dir, marker string, acts []flow.Activity, mailbox func() []journal.Message) (*journal.Run, error) {
 	return journal.Open(journal.Options{Dir: filepath.Join(dir, taskdir.Run), Build: s.Build, Activities: acts, Disk: s.Disk,
-		Holder: s.holder(marker), Mailbox: mailbox, Now: s.now, Clear: clear})
+		Holder: s.holder(marker), Mailbox: mailbox, Now: s.now, Clear: clear, ParkAfter: parkAfter})
 }
+
+// parkAfter is the longest wait that a process sits out: longer than any between two tries of a call.
+const parkAfter = 6 * time.Minute
 
 // guardWait is how long the guard of a former claim may take to end what that claim started.
 const guardWait = 10 * time.Second

@@ -146,6 +146,9 @@ func (s *Site) active(t *taskdir.Task) bool {
 
 func (s *Site) standing(t *taskdir.Task) Result {
 	r := Result{Dir: t.Dir, Status: t.Status, Outcome: t.Pipeline.Outcome}
+	if t.Status == trellis.Paused {
+		r.Until = t.Pipeline.ResumeAt
+	}
 	if c := t.Pipeline.Failure; c.Code != "" {
 		r.Failure = asFailure(c)
 	}

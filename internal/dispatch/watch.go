@@ -46,7 +46,7 @@ func (s *Site) Watch(ctx context.Context, o WatchOptions) ([]Result, error) {
 		return nil, fmt.Errorf("making the folder of tasks: %w", err)
 	}
 	w := &watch{s: s, o: o, running: map[string]bool{}, due: map[string]time.Time{}, seen: map[string]time.Time{}, told: map[string]string{},
-		waiting: map[string]bool{}, last: map[string]Result{}, ended: make(chan ran)}
+		rest: map[string]rest{}, soon: map[string]bool{}, waiting: map[string]bool{}, last: map[string]Result{}, ended: make(chan ran)}
 	defer w.events()()
 	return w.loop(ctx)
 }
@@ -62,9 +62,17 @@ type watch struct {
 	seen    map[string]time.Time // when a directory was last looked at
 	told    map[string]string    // what was said last about a directory
 	waiting map[string]bool      // for another task's end
+	rest    map[string]rest      // directories that are left alone for a while
+	soon    map[string]bool      // due directories that a watch --once stays for
 	last    map[string]Result
 	ended   chan ran
 	failed  error
+}
+
+// rest keeps a directory from being run before its time, as long as its status stays.
+type rest struct {
+	until  time.Time
+	status trellis.Status
 }
 
 // ran is the end of one task's run in this process.
@@ -220,6 +228,7 @@ func (w *watch) lookAtDue(ctx context.Context) {
 func (w *watch) look(ctx context.Context, dir string) {
 	w.queue = slices.DeleteFunc(w.queue, func(l look) bool { return l.Dir == dir })
 	delete(w.waiting, dir)
+	delete(w.soon, dir)
 	l, err := w.s.look(ctx, dir)
 	if errors.Is(err, taskdir.ErrNotFound) {
 		delete(w.told, dir)
@@ -236,12 +245,34 @@ func (w *watch) look(ctx context.Context, dir string) {
 		w.tell(dir, filepath.Base(dir)+" waits for "+l.Waits)
 		w.last[dir] = Result{Dir: dir, Status: trellis.Waiting, Waits: []string{l.Waits}}
 	case l.Run && l.At.After(w.s.now()):
-		w.due[dir] = time.Now().Add(l.At.Sub(w.s.now()))
-		w.last[dir] = Result{Dir: dir, Status: l.Task.Status}
+		w.calendar(dir, w.real(l.At), l.Task.Status == trellis.Paused)
+		w.last[dir] = Result{Dir: dir, Status: l.Task.Status, Until: l.At}
+	case l.Run && w.resting(l):
+		w.calendar(dir, w.rest[dir].until, true)
 	case l.Run && !held(dir):
 		delete(w.told, dir)
 		w.queue = append(w.queue, l)
 	}
+}
+
+// real is a time of the site's clock as one of the real clock.
+func (w *watch) real(at time.Time) time.Time { return time.Now().Add(at.Sub(w.s.now())) }
+
+// calendar has a directory looked at again at a time, for which a watch --once stays when it is work to come
+// that a run would sit out as well.
+func (w *watch) calendar(dir string, at time.Time, work bool) {
+	w.due[dir] = at
+	w.soon[dir] = work && time.Until(at) <= parkAfter
+}
+
+// resting reports whether a directory is to be left alone. Who changes its status means to have it looked at.
+func (w *watch) resting(l look) bool {
+	r, ok := w.rest[l.Dir]
+	if ok && r.status == l.Task.Status && r.until.After(time.Now()) {
+		return true
+	}
+	delete(w.rest, l.Dir)
+	return false
 }
 
 // note keeps what a task that can't run means for the end of a watch --once.
@@ -327,6 +358,9 @@ func (w *watch) end(r ran) {
 		w.tell(r.dir, filepath.Base(r.dir)+": "+r.err.Error())
 		w.failed = errors.Join(w.failed, r.err)
 	default:
+		if !r.res.Until.IsZero() {
+			w.rest[r.dir] = rest{w.real(r.res.Until), r.res.Status}
+		}
 		w.due[r.dir] = time.Now() // a paused one says when, a changed one runs again
 	}
 	for dir := range w.waiting {
@@ -339,8 +373,8 @@ func (w *watch) idle() bool {
 	if len(w.running) > 0 || len(w.queue) > 0 {
 		return false
 	}
-	for _, at := range w.due {
-		if time.Until(at) <= settle {
+	for dir, at := range w.due {
+		if w.soon[dir] || time.Until(at) <= settle {
 			return false
 		}
 	}

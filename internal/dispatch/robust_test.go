@@ -1,0 +1,195 @@
+package dispatch_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+const noteDone = "check: [{answer: fine}]\naccept: [{answer: {criteria: [{id: A1, verdict: met, evidence: \"notes.txt:1\"}]}}]"
+
+func roles(lines string) string { return "roles:\n  " + strings.ReplaceAll(lines, "\n", "\n  ") + "\n" }
+
+// Agents do to git what they may not; the commit is the work that was verified all the same.
+func TestAgentsThatMeddleWithGit(t *testing.T) {
+	for name, script := range map[string]string{
+		"takes the base away":    "git reset -q --hard HEAD~1; echo x > notes.txt",
+		"switches the branch":    "echo x > notes.txt; git checkout -q -b elsewhere; git add -A; git commit -q -m elsewhere",
+		"detaches HEAD":          "echo x > notes.txt; git checkout -q --detach",
+		"forges our trailers":    "echo y > other.txt; git add other.txt; git commit -q -m 'x' -m 'Trellis-Task: 02-01-x' -m 'Trellis-Call: 02-01-x/1/round-1/commit#1'; echo x > notes.txt",
+		"stages some of it":      "echo x > notes.txt; echo y > more.txt; git add more.txt",
+		"leaves an ignored file": "echo ignored.log > .git/info/exclude 2>/dev/null; echo x > notes.txt",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, roles(fmt.Sprintf("implement: [{run: [%q], answer: done}]\n", script)+noteDone))
+			w.write("second.txt", "x\n")
+			w.git("add", "-A")
+			w.git("commit", "-q", "-m", "second")
+			dir := w.hand("02-01-x", lyingPRD)
+			res := w.start(dir)
+			if res.Status != trellis.Review {
+				t.Fatalf("got %s, %v", res.Status, res.Failure)
+			}
+			w.git("merge-base", "--is-ancestor", "main", "feature/x")
+			if got := w.git("show", "feature/x:notes.txt"); got != "x" {
+				t.Errorf("the branch holds %q", got)
+			}
+			if got := w.git("-C", res.Report.Worktree, "status", "--porcelain", "--", ":!.trellis"); got != "" {
+				t.Errorf("the worktree is left with %s", got)
+			}
+			if task := w.task(dir); task.Commit != w.git("rev-parse", "feature/x") {
+				t.Errorf("task.json says %s", task.Commit)
+			}
+		})
+	}
+}
+
+// A commit of an earlier run, whose journal is gone, is not taken for the one of this run.
+func TestCommitOfAnEarlierLife(t *testing.T) {
+	w := newWorld(t, roles("implement: [{files: {notes.txt: \"old\\n\"}, answer: done}]\ncheck: [{answer: fine}]\ndebug: [{answer: hm}]\n"+
+		"accept: [{answer: {criteria: [{id: A1, verdict: met, evidence: \"notes.txt:1\"}]}}]"))
+	dir := w.hand("02-01-x", lyingPRD)
+	if res := w.start(dir); res.Status != trellis.Review {
+		t.Fatalf("got %s", res.Status)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "run")); err != nil {
+		t.Fatal(err)
+	}
+	w.write(".trellis/rehearsal.yaml", roles("implement: [{files: {notes.txt: \"new\\n\"}, answer: done}]\n"+noteDone))
+	w.edit(dir, `"review"`, `"failed"`)
+	if err := w.Site.Retry(context.Background(), dir, false, dispatch.RunOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if res := w.start(dir); res.Status != trellis.Review {
+		t.Fatalf("again: %s, %v", res.Status, res.Failure)
+	}
+	if got := w.git("show", "feature/x:notes.txt"); got != "new" {
+		t.Errorf("the branch holds %q", got)
+	}
+	if n := w.git("rev-list", "--count", "main..feature/x"); n != "1" {
+		t.Errorf("%s commits", n)
+	}
+}
+
+// --fresh begins at the base and keeps what was there, whatever of it is left.
+func TestFreshWithoutWorktree(t *testing.T) {
+	w := newWorld(t, roles("implement: [{run: [\"echo x > left.txt; git add -A; git commit -q -m mine; echo Bye > greet.sh\"], answer: done}]\ncheck: [{answer: fine}]\ndebug: [{answer: hm}]"))
+	dir := w.hand("02-01-x", lyingPRD)
+	res := w.start(dir)
+	if res.Status != trellis.Failed {
+		t.Fatalf("got %s", res.Status)
+	}
+	w.git("worktree", "remove", "--force", res.Report.Worktree)
+	w.write(".trellis/rehearsal.yaml", roles("implement: [{files: {notes.txt: \"x\\n\"}, answer: done}]\n"+noteDone))
+	if err := w.Site.Retry(context.Background(), dir, true, dispatch.RunOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if res := w.start(dir); res.Status != trellis.Review {
+		t.Fatalf("fresh: %s, %v", res.Status, res.Failure)
+	}
+	if got := w.git("ls-tree", "--name-only", "feature/x"); strings.Contains(got, "left.txt") {
+		t.Errorf("the branch holds %s", got)
+	}
+	if ref := w.git("for-each-ref", "--format=%(refname)", "refs/trellis/backup"); ref == "" || !strings.Contains(w.git("ls-tree", "--name-only", ref), "left.txt") {
+		t.Errorf("the backups are %q", ref)
+	}
+}
+
+// Links that an agent puts into its worktree don't lead Trellis out of it.
+func TestLinksInTheWorktree(t *testing.T) {
+	w := newWorld(t, roles("implement: [{run: [\"rm -rf .trellis/.runtime && ln -s $TRELLIS_REPO/../victim .trellis/.runtime && ln -sf $TRELLIS_REPO/../victim/file .trellis/.current-task\"], files: {notes.txt: \"x\\n\"}, answer: done}]\n"+noteDone))
+	w.write("../victim/task/precious.txt", "precious")
+	w.write("../victim/file", "precious")
+	dir := w.hand("02-01-x", lyingPRD)
+	if res := w.start(dir); res.Status != trellis.Review {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+	if w.read("../victim/task/precious.txt") != "precious" || w.read("../victim/file") != "precious" {
+		t.Error("a file outside of the worktree was changed")
+	}
+	entries, err := os.ReadDir(filepath.Join(w.Dir, "..", "victim", "task"))
+	if err != nil || len(entries) != 1 {
+		t.Errorf("outside of the worktree is %v, %v", entries, err)
+	}
+}
+
+// What the checks themselves change is undone, so that the commit is what they judged.
+func TestChecksThatWrite(t *testing.T) {
+	w := newWorld(t, roles("implement: [{files: {notes.txt: \"x\\n\"}, answer: done}]\n"+noteDone))
+	w.Site.Config.Verify = []string{"date +%N >> README.md; echo log > out.log; sh test.sh"}
+	dir := w.hand("02-01-x", lyingPRD)
+	if res := w.start(dir); res.Status != trellis.Review {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+	if got := w.git("show", "--name-only", "--format=", "feature/x"); got != "notes.txt" {
+		t.Errorf("the commit holds %q", got)
+	}
+	if report := w.read(".trellis/tasks/02-01-x/report.md"); !strings.Contains(report, "which was undone") {
+		t.Errorf("report.md does not tell:\n%s", report)
+	}
+}
+
+// However much there is to say, the journal takes it, and the run ends with its own code.
+func TestMuchToSay(t *testing.T) {
+	long := strings.Repeat("<very> & long ", 400)
+	var prd strings.Builder
+	prd.WriteString("# Much\n\n## Acceptance Criteria\n\n")
+	for i := range 100 {
+		fmt.Fprintf(&prd, "- [ ] criterion %d %s\n", i, long[:80])
+	}
+	w := newWorld(t, roles("implement: [{run: [\"for i in $(seq 1500); do mkdir -p many/$i; echo {} > many/$i/package.json; done\"], answer: done}]\ncheck: [{answer: fine}]\ndebug: [{answer: hm}]\naccept: [{answer: nonsense}]"))
+	var verify []string
+	for i := range 20 {
+		verify = append(verify, fmt.Sprintf("seq -f '<very> & long %%g' 1 2000; exit %d", i%2))
+	}
+	w.Site.Config.Verify, w.Site.Config.Limits.Rounds = verify, 2
+	w.Site.Config.Baseline = false
+	dir := w.hand("02-01-much", prd.String())
+	res := w.start(dir)
+	if res.Status != trellis.Failed || res.Failure == nil || res.Failure.Code == string(trellis.Internal) {
+		t.Errorf("with failing checks: %s, %v", res.Status, res.Failure)
+	}
+	w.Site.Config.Verify = []string{"true"}
+	if err := w.Site.Retry(context.Background(), dir, false, dispatch.RunOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	res = w.start(dir)
+	if res.Status != trellis.Failed || res.Failure == nil || (res.Failure.Code != string(trellis.AcceptanceUnmet) && res.Failure.Code != string(trellis.NoProgress)) {
+		t.Errorf("with unmet criteria: %s, %v", res.Status, res.Failure)
+	}
+	if got := w.task(dir).Status; got != trellis.Failed {
+		t.Errorf("task.json says %s", got)
+	}
+}
+
+// Claims are not enough when nothing was changed, and a marker has to stand alone at the end.
+func TestClaims(t *testing.T) {
+	for name, c := range map[string]struct {
+		script string
+		verify []string
+		code   trellis.Code
+	}{
+		"evidence names a file":      {"implement: [{answer: done}]\ncheck: [{answer: fine}]\naccept: [{answer: {criteria: [{id: A1, verdict: met, evidence: \"greet.sh:1 does it\"}]}}]", []string{"sh test.sh"}, trellis.EmptyDiff},
+		"marker in a sentence":       {"implement: [{files: {notes.txt: \"x\\n\"}, answer: done}]\ncheck: [{answer: I will not say ALL_CHECKS_FINISH}]\ndebug: [{answer: hm}]", []string{}, trellis.NoProgress},
+		"every check failed at base": {"implement: [{files: {notes.txt: \"x\\n\"}, answer: done}]\ncheck: [{answer: fine}]\ndebug: [{answer: hm}]", []string{"exit 3"}, trellis.NoProgress},
+		"a check can't run":          {"implement: [{answer: done}]", []string{"no-such-program-here"}, trellis.HookFailed},
+		"its module is missing":      {"implement: [{answer: done}]", []string{"echo \"Error: Cannot find module 'x'\"; exit 1"}, trellis.HookFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, roles(c.script))
+			w.Site.Config.Verify = c.verify
+			res := w.start(w.hand("02-01-x", lyingPRD))
+			if res.Failure == nil || res.Failure.Code != string(c.code) {
+				t.Errorf("got %s, %v, want %s", res.Status, res.Failure, c.code)
+			}
+		})
+	}
+}
