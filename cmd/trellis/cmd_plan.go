@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
@@ -245,6 +246,10 @@ func (a *app) planned(ctx context.Context, p *project, s *dispatch.Site, res dis
 		fmt.Fprintln(a.Stdout, rel)
 		return hint(context.Canceled, "trellis plan --retry "+rel)
 	}
+	if len(res.Waits) > 0 {
+		fmt.Fprintln(a.Stdout, rel)
+		return hint(as(errWaiting, errors.New(waitsUntil(res.Until))), "trellis plan --retry "+rel)
+	}
 	if asJSON {
 		if err := view.JSON(a.Stdout, document(rel, res)); err != nil {
 			return err
@@ -262,6 +267,14 @@ func (a *app) planned(ctx context.Context, p *project, s *dispatch.Site, res dis
 		return quiet(errWaiting)
 	}
 	return nil
+}
+
+// waitsUntil says why a planning does not go on.
+func waitsUntil(t time.Time) string {
+	if t.IsZero() {
+		return "the planning waits"
+	}
+	return "the provider limits requests: the planning can go on at " + t.Local().Format(time.RFC3339)
 }
 
 func document(rel string, res dispatch.PlanResult) planDocument {

@@ -163,3 +163,20 @@ func TestStartBeforeTheTime(t *testing.T) {
 		t.Errorf("the watcher wrote task.json %d times", n)
 	}
 }
+
+// A provider's limit that is far leaves a planning where it is, to be gone on with.
+func TestRateLimitWhilePlanning(t *testing.T) {
+	at := time.Now().Add(time.Hour)
+	w := newWorld(t, strings.Replace(working, "  research:\n", fmt.Sprintf("  research:\n    - fail: {code: rate_limited, detail: slow down, resume_at: %s}\n", at.UTC().Format(time.RFC3339)), 1))
+	res, err := w.plan("bye", "say bye")
+	if err != nil || len(res.Waits) == 0 || res.Until.Before(at.Add(-time.Minute)) || !strings.Contains(res.Dir, ".new-") {
+		t.Fatalf("got %+v, %v", res, err)
+	}
+	if again, err := w.Site.Replan(context.Background(), res.Dir, dispatch.PlanOptions{}); err != nil || len(again.Waits) == 0 || again.Dir != res.Dir {
+		t.Errorf("before the time: %+v, %v", again, err)
+	}
+	w.Site.Now = func() time.Time { return at.Add(time.Second) }
+	if again, err := w.Site.Replan(context.Background(), res.Dir, dispatch.PlanOptions{}); err != nil || again.Status != trellis.Ready {
+		t.Errorf("after it: %+v, %v", again, err)
+	}
+}

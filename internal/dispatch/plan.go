@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/trellis-tasks/trellis/internal/ask"
 	"github.com/trellis-tasks/trellis/internal/durable"
@@ -34,7 +35,9 @@ type PlanResult struct {
 	Status      trellis.Status
 	Report      planner.Report
 	Failure     *flow.Failure // the planner failed
-	Interrupted bool          // Dir is a `.new-*` folder that `plan --retry` goes on with
+	Interrupted bool          // the planning is not at its end; `plan --retry` of Dir, as it is called until then, goes on with it
+	Waits       []string      // the same, since it waits for this
+	Until       time.Time     // when that has passed
 }
 
 // DraftError says that an unfinished planning of the same name stands in the way.
@@ -161,6 +164,10 @@ func (s *Site) plan(ctx context.Context, dir, final string, begin func(*journal.
 	}
 	if errors.Is(err, flow.ErrSuspended) && ctx.Err() != nil {
 		res.Dir, res.Interrupted = dir, true
+		return res, nil
+	}
+	if parked := (*journal.Parked)(nil); errors.As(err, &parked) {
+		res.Dir, res.Waits, res.Until = dir, parked.For, parked.Until
 		return res, nil
 	}
 	if err != nil && !errors.As(err, &res.Failure) {
