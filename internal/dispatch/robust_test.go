@@ -141,7 +141,7 @@ func TestMuchToSay(t *testing.T) {
 	long := strings.Repeat("<very> & long ", 400)
 	var prd strings.Builder
 	prd.WriteString("# Much\n\n## Acceptance Criteria\n\n")
-	for i := range 100 {
+	for i := range 70 {
 		fmt.Fprintf(&prd, "- [ ] criterion %d %s\n", i, long[:80])
 	}
 	w := newWorld(t, roles("implement: [{run: [\"for i in $(seq 1500); do mkdir -p many/$i; echo {} > many/$i/package.json; done\"], answer: done}]\ncheck: [{answer: fine}]\ndebug: [{answer: hm}]\naccept: [{answer: nonsense}]"))

@@ -189,6 +189,7 @@ func (a *Acts) prove(ctx context.Context, c flow.Call, in proveIn) ([]Judged, er
 			if res.Code != 0 && res.Tail != "" {
 				j.Evidence += ": " + res.Tail
 			}
+			j.Evidence = cut(j.Evidence, evidenceSize(len(in.Criteria)))
 		}
 		out = append(out, j)
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/ask"
 	"github.com/trellis-tasks/trellis/internal/flow"
@@ -39,6 +40,9 @@ func (a *Acts) claim(ctx context.Context, _ flow.Call, in Input) (Job, error) {
 		j.Choices[role] = c
 	}
 	j.Verify, j.VerifySource = a.decisive(t)
+	if n := len(strings.Join(j.Verify, "")) + 32*len(j.Verify); n > maxVerify {
+		return j, flow.Fail(string(trellis.InvalidTask), "the %d verify commands of %s are too long to be recorded: put them into a script", len(j.Verify), j.VerifySource)
+	}
 	return j, nil
 }
 
@@ -71,6 +75,9 @@ func (a *Acts) base(ctx context.Context, j *Job, t *taskdir.Task, fresh bool) (e
 	}
 	return nil
 }
+
+// maxVerify is how long all verify commands may be together, in bytes.
+const maxVerify = 8 << 10
 
 // Sources of the commands that decide, in the order they are asked.
 const (

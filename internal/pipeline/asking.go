@@ -175,10 +175,10 @@ func merge(judged []Judged, reply ask.Reply, why string) ([]Judged, error) {
 		if out[i].Verdict != "" {
 			continue
 		}
-		out[i].Verdict, out[i].Evidence = "unknown", short(why)
+		out[i].Verdict, out[i].Evidence = "unknown", cut(why, evidenceSize(len(out)))
 		for _, v := range said.Criteria {
 			if v.ID == out[i].ID {
-				out[i].Verdict, out[i].Evidence = v.Verdict, short(v.Evidence)
+				out[i].Verdict, out[i].Evidence = v.Verdict, cut(v.Evidence, evidenceSize(len(out)))
 			}
 		}
 	}

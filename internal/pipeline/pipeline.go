@@ -441,9 +441,14 @@ const (
 )
 
 // short is a text that fits into a record beside others.
-func short(s string) string {
-	if len(s) <= maxSaid {
+func short(s string) string { return cut(s, maxSaid) }
+
+func cut(s string, n int) string {
+	if len(s) <= n {
 		return s
 	}
-	return strings.ToValidUTF8(s[:maxSaid], "") + "…"
+	return strings.ToValidUTF8(s[:n], "") + "…"
 }
+
+// evidenceSize is how long the evidence of one of n criteria may be, in bytes.
+func evidenceSize(n int) int { return min(maxSaid, 16<<10/max(n, 1)) }
