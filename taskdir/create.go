@@ -190,7 +190,15 @@ func (s Store) Publish(draft string) (*Task, error) {
 	return s.Load(dir)
 }
 
-// render is the task.json of a new task.
+// Render is the task.json of a new task.
+func Render(n New) []byte {
+	data, err := render(n)
+	if err != nil {
+		panic(fmt.Sprintf("rendering task.json: %v", err)) // every field of New has a place in shape
+	}
+	return data
+}
+
 func render(n New) ([]byte, error) {
 	doc := shape
 	for path, value := range n.fields() {
