@@ -86,14 +86,18 @@ func (a *Acts) perform(ctx context.Context, c flow.Call, r Request) (Reply, erro
 	if session != "" {
 		r.Session = session
 	}
-	prompt, notes, err := a.prompt(ctx, c, r, session != "")
+	again, err := a.watch(ctx, r)
 	if err != nil {
 		return Reply{}, err
 	}
-	if err := a.keep(dir, PromptFile, prompt.Text); err != nil {
-		return Reply{}, err
+	prompt, notes, err := a.prompt(ctx, c, r, session != "")
+	if err == nil {
+		err = a.keep(dir, PromptFile, prompt.Text)
 	}
-	reply, err := a.work(ctx, c, r, prompt, dir)
+	if err != nil {
+		return Reply{}, again.drop(ctx, err)
+	}
+	reply, err := a.work(ctx, c, r, prompt, dir, again)
 	reply.Notes = bounded(append(notes, reply.Notes...))
 	reply.Problems = bounded(reply.Problems)
 	if err != nil {
@@ -227,27 +231,21 @@ func (a *Acts) repair(r Request) (p templates.Prompt, err error) {
 
 // work runs the agent and reads its answer. What the agent did wrong is part of the reply; an error is
 // what keeps us from asking.
-func (a *Acts) work(ctx context.Context, c flow.Call, r Request, p templates.Prompt, dir string) (reply Reply, err error) {
+func (a *Acts) work(ctx context.Context, c flow.Call, r Request, p templates.Prompt, dir string, again watcher) (reply Reply, err error) {
 	reply.Prompt = PromptSize{len(p.Text), (len(p.Text) + 3) / 4, p.Shared}
 	reply.ToolCalls = -1
 	agent, err := a.Cast.Agent(r.Agent)
-	if err != nil {
-		return reply, err
-	}
-	again, err := a.watch(ctx, r)
-	if err != nil {
-		return reply, err
-	}
 	req := a.request(c, r, p, dir)
-	if r.Schema != "" {
-		if req.Schema, err = templates.Native(r.Schema); err != nil {
-			return reply, err
-		}
+	if err == nil && r.Schema != "" {
+		req.Schema, err = templates.Native(r.Schema)
+	}
+	if err != nil {
+		return reply, again.drop(ctx, err)
 	}
 	began := a.now()
 	res, err := agent.Run(ctx, req, a.listen(c, r, dir))
 	if ctx.Err() != nil && err != nil {
-		return reply, err
+		return reply, again.drop(ctx, err)
 	}
 	if res != nil {
 		reply.Session, reply.Usage, reply.ToolCalls, reply.Stop = res.Session, res.Usage, res.ToolCalls, res.Stop
@@ -272,7 +270,16 @@ func (a *Acts) work(ctx context.Context, c flow.Call, r Request, p templates.Pro
 	return a.answer(r, res, dir, reply, undue != nil)
 }
 
-func (a *Acts) watch(ctx context.Context, r Request) (func(context.Context) ([]string, *flow.Failure, error), error) {
+// watcher looks whether what may not change was changed.
+type watcher func(context.Context) (notes []string, undue *flow.Failure, err error)
+
+// drop ends the watch of a call that came to nothing because of err, also after the end of ctx.
+func (w watcher) drop(ctx context.Context, err error) error {
+	_, _, werr := w(context.WithoutCancel(ctx))
+	return errors.Join(err, werr)
+}
+
+func (a *Acts) watch(ctx context.Context, r Request) (watcher, error) {
 	if a.Watch == nil || r.Permission != trellis.PermitRead && r.Permission != trellis.PermitNone {
 		return func(context.Context) ([]string, *flow.Failure, error) { return nil, nil, nil }, nil
 	}

@@ -34,7 +34,8 @@ type Acts struct {
 	Now      func() time.Time
 
 	mu       sync.Mutex
-	revision int64 // highest that this run wrote, or knows of
+	revision int64         // highest that this run wrote, or knows of
+	snap     *git.Snapshot // of a call that may only read, while it runs
 }
 
 // Activities are all that a run does besides its agents' calls.

@@ -22,7 +22,7 @@ const (
 // nobody else has seen, is amended. When this very call was cut off before, the commit that it had made is
 // taken, if it holds all there is to commit: the trailer alone can be written by anyone.
 func (a *Acts) commit(ctx context.Context, c flow.Call, in commitIn) (Committed, error) {
-	if _, err := a.mend(ctx, in.Job); err != nil {
+	if _, err := a.Repo.Reattach(ctx, in.Job.Worktree, in.Job.Branch, in.Job.BaseCommit); err != nil {
 		return Committed{}, err
 	}
 	which := CallTrailer + ": " + c.Key()

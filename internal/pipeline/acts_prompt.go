@@ -14,6 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/contextfiles"
 	"github.com/trellis-tasks/trellis/internal/ask"
 	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -162,11 +163,13 @@ func (a *Acts) acceptSlots(ctx context.Context, d about, slots map[string]string
 
 // change is what the worktree changes of the base: the list of files, and up to limit bytes of the diff.
 func (a *Acts) change(ctx context.Context, j Job, limit int) (list, diff string, err error) {
-	snap, err := a.Repo.Snapshot(ctx, j.Worktree, a.outside(j)...)
-	if err != nil {
-		return "", "", err
+	snap := a.watched()
+	if snap == nil {
+		if snap, err = a.Repo.Snapshot(ctx, j.Worktree, a.outside(j)...); err != nil {
+			return "", "", err
+		}
+		defer snap.Close()
 	}
-	defer snap.Close()
 	if list, err = snap.DiffStat(ctx, j.BaseCommit); err != nil || limit == 0 {
 		return list, "", err
 	}
@@ -249,11 +252,17 @@ func (a *Acts) Check(r ask.Request, answer json.RawMessage) (wrong []string) {
 // Watch sees to it that a role that may only read leaves the worktree as it was: what it changed is undone,
 // and fails its call.
 func (a *Acts) Watch(ctx context.Context, r ask.Request) (func(context.Context) ([]string, *flow.Failure, error), error) {
-	before, err := a.Repo.Snapshot(ctx, r.Dir)
+	var d about
+	if err := json.Unmarshal(r.Data, &d); err != nil {
+		return nil, fmt.Errorf("reading the request: %w", err)
+	}
+	before, err := a.Repo.Snapshot(ctx, r.Dir, a.outside(d.Job)...)
 	if err != nil {
 		return nil, err
 	}
+	a.watch(before)
 	return func(ctx context.Context) (_ []string, _ *flow.Failure, err error) {
+		a.watch(nil)
 		defer func() { err = errors.Join(err, before.Close()) }()
 		undone, err := before.Restore(ctx)
 		if err != nil || len(undone) == 0 {
@@ -265,4 +274,17 @@ func (a *Acts) Watch(ctx context.Context, r ask.Request) (func(context.Context) 
 		}
 		return nil, flow.Fail(string(trellis.ProtectedPath), "the %s agent may only read, but changed %s; that was undone", r.Role, strings.Join(paths, ", ")), nil
 	}, nil
+}
+
+// watch keeps the snapshot that a watched call began with, for its prompt to show.
+func (a *Acts) watch(snap *git.Snapshot) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.snap = snap
+}
+
+func (a *Acts) watched() *git.Snapshot {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.snap
 }
