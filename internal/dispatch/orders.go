@@ -69,9 +69,27 @@ func (s *Site) Retry(ctx context.Context, dir string, fresh bool, o RunOptions) 
 	if err != nil {
 		return err
 	}
-	t, err := s.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
-		if t.Status == trellis.Review || t.Status == trellis.Completed || t.Status == trellis.Planning || t.Status == trellis.Rejected {
-			return &RefusedError{fmt.Sprintf("%s is %s, there is nothing to retry", t.ID, t.Status), ""}
+	t, err := s.Store.Load(dir)
+	if err != nil {
+		return err
+	}
+	if err := retryable(t); err != nil {
+		return err
+	}
+	in := s.input(dir, p, o)
+	in.Retries, in.Fresh, in.Revision = p.Retries+1, fresh, max(p.Revision, t.Pipeline.Revision)
+	if h.Run != "" && h.Flow == pipeline.Flow && !h.Ended && len(h.Calls) == 0 {
+		in.Retries = max(1, p.Retries) // begun by a retry that was cut off before it was done
+	}
+	if fresh {
+		in.Implemented = ""
+	}
+	if err := s.beginRun(j, h, dir, in); err != nil {
+		return err
+	}
+	_, err = s.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error { // last: who sees it may run it
+		if err := retryable(t); err != nil {
+			return err
 		}
 		if t.Pipeline.Revision <= p.Revision {
 			e.Set("pipeline.revision", p.Revision+1)
@@ -82,15 +100,16 @@ func (s *Site) Retry(ctx context.Context, dir string, fresh bool, o RunOptions) 
 		e.Set("pipeline.resume_at", time.Time{})
 		return nil
 	})
-	if err != nil {
-		return err
+	return err
+}
+
+// retryable says why there is nothing to retry.
+func retryable(t *taskdir.Task) error {
+	switch t.Status {
+	case trellis.Review, trellis.Completed, trellis.Planning, trellis.Rejected:
+		return &RefusedError{fmt.Sprintf("%s is %s, there is nothing to retry", t.ID, t.Status), ""}
 	}
-	in := s.input(dir, p, o)
-	in.Retries, in.Fresh, in.Revision = p.Retries+1, fresh, max(p.Revision, t.Pipeline.Revision)
-	if fresh {
-		in.Implemented = ""
-	}
-	return s.beginRun(j, h, dir, in)
+	return nil
 }
 
 // setAside moves a damaged journal out of the way; it stays for people to look at.

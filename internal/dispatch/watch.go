@@ -46,7 +46,7 @@ func (s *Site) Watch(ctx context.Context, o WatchOptions) ([]Result, error) {
 		return nil, fmt.Errorf("making the folder of tasks: %w", err)
 	}
 	w := &watch{s: s, o: o, running: map[string]bool{}, due: map[string]time.Time{}, seen: map[string]time.Time{}, told: map[string]string{},
-		rest: map[string]rest{}, soon: map[string]bool{}, waiting: map[string]bool{}, last: map[string]Result{}, ended: make(chan ran)}
+		rest: map[string]rest{}, soon: map[string]bool{}, held: map[string]int{}, waiting: map[string]bool{}, last: map[string]Result{}, ended: make(chan ran)}
 	defer w.events()()
 	return w.loop(ctx)
 }
@@ -64,6 +64,7 @@ type watch struct {
 	waiting map[string]bool      // for another task's end
 	rest    map[string]rest      // directories that are left alone for a while
 	soon    map[string]bool      // due directories that a watch --once stays for
+	held    map[string]int       // how often a directory was found held by another process
 	last    map[string]Result
 	ended   chan ran
 	failed  error
@@ -249,8 +250,11 @@ func (w *watch) look(ctx context.Context, dir string) {
 		w.last[dir] = Result{Dir: dir, Status: l.Task.Status, Until: l.At}
 	case l.Run && w.resting(l):
 		w.calendar(dir, w.rest[dir].until, true)
-	case l.Run && !held(dir):
+	case l.Run && held(dir):
+		w.otherwise(dir)
+	case l.Run:
 		delete(w.told, dir)
+		delete(w.held, dir)
 		w.queue = append(w.queue, l)
 	}
 }
@@ -263,6 +267,14 @@ func (w *watch) real(at time.Time) time.Time { return time.Now().Add(at.Sub(w.s.
 func (w *watch) calendar(dir string, at time.Time, work bool) {
 	w.due[dir] = at
 	w.soon[dir] = work && time.Until(at) <= parkAfter
+}
+
+// otherwise looks again at a directory that another process holds: a moment later, for an order that is being
+// given, and ever more seldom. Nothing tells when a lock is free.
+func (w *watch) otherwise(dir string) {
+	again := 250 * time.Millisecond << min(w.held[dir], 4)
+	w.held[dir]++
+	w.calendar(dir, time.Now().Add(again), again <= time.Second)
 }
 
 // resting reports whether a directory is to be left alone. Who changes its status means to have it looked at.
@@ -350,6 +362,7 @@ func (w *watch) end(r ran) {
 	switch {
 	case errors.Is(r.err, durable.ErrHeld):
 		delete(w.last, r.dir) // someone else runs it
+		w.otherwise(r.dir)
 	case errors.As(r.err, &fail):
 		r.res.Failure = fail
 		w.last[r.dir] = r.res
