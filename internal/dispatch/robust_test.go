@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -192,4 +193,46 @@ func TestClaims(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An agent that reports its tools, and used none, and said nothing, did nothing; one that changed something did.
+func TestSilentAgent(t *testing.T) {
+	for name, c := range map[string]struct {
+		does string
+		code trellis.Code
+	}{"nothing": {"", trellis.EmptyOutput}, "something": {"echo x > notes.txt", ""}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, quickly)
+			w.program("events", `cat > /dev/null
+test "$TRELLIS_ROLE" = implement && { true; `+c.does+`
+}
+test "$TRELLIS_ROLE" = accept && echo '{"type": "result", "text": "{\"criteria\": [{\"id\": \"A1\", \"verdict\": \"met\", \"evidence\": \"notes.txt:1\"}]}"}'
+test "$TRELLIS_ROLE" = check && echo '{"type": "result", "text": "fine"}'
+true
+`)
+			w.Site.Agent = toolless(w.Site.Agent)
+			res := w.start(w.hand("02-01-x", lyingPRD))
+			if c.code == "" && res.Status != trellis.Review || c.code != "" && (res.Failure == nil || res.Failure.Code != string(c.code)) {
+				t.Errorf("got %s, %v", res.Status, res.Failure)
+			}
+		})
+	}
+}
+
+// toolless makes agents report that they used no tool.
+func toolless(find func(string) (agents.Agent, error)) func(string) (agents.Agent, error) {
+	return func(name string) (agents.Agent, error) {
+		a, err := find(name)
+		return counting{a}, err
+	}
+}
+
+type counting struct{ agents.Agent }
+
+func (c counting) Run(ctx context.Context, r agents.Request, emit func(agents.Event)) (*agents.Result, error) {
+	res, err := c.Agent.Run(ctx, r, emit)
+	if res != nil {
+		res.ToolCalls = 0
+	}
+	return res, err
 }
