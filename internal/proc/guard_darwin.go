@@ -42,7 +42,7 @@ func ownPath() (string, error) { return os.Executable() }
 // endDescendants kills what the worker started, by the marker that each Command with one gives.
 func endDescendants() {
 	prefix := Self().String() + "/"
-	sweep(func(env []string) bool {
+	sweep(nil, func(env []string) bool {
 		value, _ := lookup(env, callVar)
 		return strings.HasPrefix(value, prefix)
 	})

@@ -30,6 +30,15 @@ func (id ID) Alive() bool {
 // String is pid:start.
 func (id ID) String() string { return fmt.Sprintf("%d:%s", id.PID, id.Start) }
 
+// notBefore reports whether the process began when the other did or later, as far as the clock of start times
+// tells. Of an ID without a start time nothing is known, and it holds.
+func (id ID) notBefore(other ID) bool {
+	if a, b := len(id.Start), len(other.Start); a != b {
+		return a > b || a == 0 // numbers without leading zeros
+	}
+	return id.Start >= other.Start
+}
+
 func parseID(s string) (ID, bool) {
 	pid, start, ok := strings.Cut(s, ":")
 	n, err := strconv.Atoi(pid)

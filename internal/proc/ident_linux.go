@@ -2,9 +2,14 @@ package proc
 
 import (
 	"bytes"
+	"errors"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
 )
 
 // BootID changes with every boot of the machine. Empty when the system does not tell.
@@ -14,7 +19,10 @@ func BootID() string {
 }
 
 // processes are all processes that can be seen.
-func processes() (list []info) {
+func processes() (list []info) { return inspectAll(pids()) }
+
+// pids are those of all processes that can be seen.
+func pids() (list []int) {
 	dir, err := os.Open("/proc")
 	if err != nil {
 		return nil
@@ -22,10 +30,15 @@ func processes() (list []info) {
 	defer dir.Close()
 	names, _ := dir.Readdirnames(-1)
 	for _, name := range names {
-		pid, err := strconv.Atoi(name)
-		if err != nil {
-			continue
+		if pid, err := strconv.Atoi(name); err == nil {
+			list = append(list, pid)
 		}
+	}
+	return list
+}
+
+func inspectAll(pids []int) (list []info) {
+	for _, pid := range pids {
 		if i, ok := inspect(pid); ok {
 			list = append(list, i)
 		}
@@ -33,23 +46,61 @@ func processes() (list []info) {
 	return list
 }
 
+// after are the processes that were started after pid, which was started moments ago. Pids are given away in
+// order: unless the last one is below pid, all these are above it. ok is false when that can't be told.
+func after(pid int) (list []info, ok bool) {
+	if !manyPIDs() {
+		return nil, false
+	}
+	found := slices.DeleteFunc(pids(), func(p int) bool { return p <= pid })
+	var buf [128]byte
+	load := bytes.Fields(buf[:readOnce("/proc/loadavg", buf[:])]) // its last field is the pid that was given away last
+	if len(load) != 5 {
+		return nil, false
+	}
+	if last, err := strconv.Atoi(string(load[4])); err != nil || last < pid {
+		return nil, false
+	}
+	return inspectAll(found), true
+}
+
+// manyPIDs reports whether there are too many pids to give all of them away within moments.
+var manyPIDs = sync.OnceValue(func() bool {
+	data, _ := os.ReadFile("/proc/sys/kernel/pid_max")
+	n, _ := strconv.Atoi(strings.TrimSpace(string(data)))
+	return n >= 1<<15
+})
+
 // inspect reads /proc/pid/stat: pid (name) state ppid pgrp …, start time as field 22.
 func inspect(pid int) (info, bool) {
 	if pid <= 0 {
 		return info{}, false
 	}
-	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return info{}, false
-	}
-	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:])) // from field 3 on: names may hold anything
+	var buf [1024]byte // on the stack: a sweep reads hundreds of these, and os.ReadFile costs more than the kernel does
+	n := readOnce("/proc/"+strconv.Itoa(pid)+"/stat", buf[:])
+	fields := bytes.Fields(buf[bytes.LastIndexByte(buf[:n], ')')+1 : n]) // from field 3 on: names may hold anything
 	if len(fields) < 20 {
 		return info{}, false
 	}
-	parent, _ := strconv.Atoi(fields[1])
-	group, _ := strconv.Atoi(fields[2])
-	dead := fields[0] == "Z" || fields[0] == "X"
-	return info{ID{pid, fields[19]}, parent, group, dead}, true
+	parent, _ := strconv.Atoi(string(fields[1]))
+	group, _ := strconv.Atoi(string(fields[2]))
+	dead := fields[0][0] == 'Z' || fields[0][0] == 'X'
+	return info{ID{pid, string(fields[19])}, parent, group, dead}, true
+}
+
+// readOnce reads a file that the kernel gives whole in one call, and returns how much it was; 0 for none.
+func readOnce(path string, buf []byte) int {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0
+	}
+	defer unix.Close(fd)
+	for {
+		n, err := unix.Read(fd, buf)
+		if !errors.Is(err, unix.EINTR) {
+			return max(n, 0)
+		}
+	}
 }
 
 // environ is the environment that a process began with; nil when it may not be read.

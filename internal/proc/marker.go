@@ -20,16 +20,29 @@ func Sweep(marker string) []int {
 	if marker == "" {
 		return nil
 	}
-	return sweep(func(env []string) bool {
+	return sweep(nil, func(env []string) bool {
 		value, _ := lookup(env, MarkerVar)
 		return value == marker
 	})
 }
 
-func sweep(match func(env []string) bool) []int {
-	spared := append(ancestors(os.Getpid()), os.Getpid())
+// moments is a time in which no system starts as many processes as it has pids.
+const moments = 20 * time.Millisecond
+
+// sweep kills what matches, with its descendants. With from these are to come from it, so that what was started
+// earlier is not looked into.
+func sweep(from *Process, match func(env []string) bool) []int {
+	var spared []int
 	for end := time.Now().Add(sweepTime); ; time.Sleep(pollGroup) {
-		found := marked(match, spared)
+		all, first := candidates(from)
+		roots := marked(all, first, match)
+		if len(roots) == 0 {
+			return nil
+		}
+		if spared == nil {
+			spared = append(ancestors(os.Getpid()), os.Getpid())
+		}
+		found := living(all, roots, spared)
 		if len(found) == 0 || time.Now().After(end) {
 			return found
 		}
@@ -39,28 +52,50 @@ func sweep(match func(env []string) bool) []int {
 	}
 }
 
-// marked are the living processes whose environment matches, and their descendants.
-func marked(match func(env []string) bool, spared []int) (pids []int) {
-	all := processes()
+// candidates are the processes that may come from p, and maybe others that began before first.
+func candidates(p *Process) (list []info, first ID) {
+	if p == nil {
+		return processes(), ID{}
+	}
+	if time.Since(p.began) < moments {
+		if list, ok := after(p.os.Pid); ok && time.Since(p.began) < moments {
+			return list, p.id
+		}
+	}
+	return processes(), p.id
+}
+
+// marked are the living processes whose environment matches.
+func marked(all []info, first ID, match func(env []string) bool) map[int]bool {
 	roots := map[int]bool{}
-	add := func(i info) {
+	for _, i := range all {
+		if !i.dead && i.id.notBefore(first) && match(environ(i.id.PID)) {
+			roots[i.id.PID] = true
+		}
+	}
+	return roots
+}
+
+// living are roots and all that descends from them, without the dead and the spared.
+func living(all []info, roots map[int]bool, spared []int) (pids []int) {
+	for _, pid := range spared {
+		delete(roots, pid)
+	}
+	for _, i := range append(descendants(all, roots), among(all, roots)...) {
 		if !i.dead && !slices.Contains(spared, i.id.PID) {
 			pids = append(pids, i.id.PID)
 		}
 	}
+	return pids
+}
+
+func among(all []info, pids map[int]bool) (list []info) {
 	for _, i := range all {
-		if !i.dead && !slices.Contains(spared, i.id.PID) && match(environ(i.id.PID)) {
-			roots[i.id.PID] = true
-			add(i)
+		if pids[i.id.PID] {
+			list = append(list, i)
 		}
 	}
-	if len(roots) == 0 {
-		return nil
-	}
-	for _, i := range descendants(all, roots) {
-		add(i)
-	}
-	return pids
+	return list
 }
 
 // InsideRun reports whether this process, whose environment is env, was started by a run: it or one

@@ -48,6 +48,24 @@ func TestSweep(t *testing.T) {
 	}
 }
 
+// What left the group is found after a quick command, where pids tell what is new, and after a slow one.
+func TestRunEndsWhatLeftTheGroup(t *testing.T) {
+	for name, script := range map[string]string{
+		"quick": `setsid sleep 100 & echo "stray $!"`,
+		"slow":  `setsid sleep 100 & echo "stray $!"; sleep 0.05`,
+		"deep":  `{ setsid sh -c 'env -i sleep 100 & echo "stray $!"; sleep 100' & } | head -n 1`,
+	} {
+		c := shell(script)
+		c.Marker = marker(name)
+		_, out := run(t, c)
+		var pid int
+		if _, err := fmt.Sscanf(out, "stray %d", &pid); err != nil {
+			t.Fatalf("%s: got %q", name, out)
+		}
+		wantGone(t, map[string]int{name: pid})
+	}
+}
+
 func TestSweepSparesItself(t *testing.T) {
 	c := play("inside", "sweep")
 	c.Marker = marker("self")

@@ -134,6 +134,10 @@ func start(c Command) (*Process, error) {
 		p.pipes.abandon()
 		return nil, err
 	}
+	if p.call != "" {
+		i, _ := inspect(p.os.Pid) // nobody has waited for it yet, so that it is there even if it has ended
+		p.id = i.id
+	}
 	p.pipes.pump()
 	return p, nil
 }

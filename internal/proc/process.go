@@ -23,6 +23,7 @@ const (
 type Process struct {
 	c     Command
 	os    *os.Process
+	id    ID     // of os; without a start time when the system did not tell
 	call  string // value of callVar, "" without a marker
 	pipes *pipes
 	began time.Time
@@ -137,7 +138,7 @@ func (p *Process) clear() (strays []int) {
 		}
 	}
 	if p.call != "" {
-		strays = append(strays, sweep(func(env []string) bool {
+		strays = append(strays, sweep(p, func(env []string) bool {
 			value, _ := lookup(env, callVar)
 			return value == p.call
 		})...)
