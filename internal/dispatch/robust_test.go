@@ -2,6 +2,7 @@ package dispatch_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -235,4 +236,45 @@ func (c counting) Run(ctx context.Context, r agents.Request, emit func(agents.Ev
 		res.ToolCalls = 0
 	}
 	return res, err
+}
+
+// Two tasks of one name would share a branch: the later one is refused before anything is claimed.
+func TestSameName(t *testing.T) {
+	w := newWorld(t, roles("implement: [{files: {notes.txt: \"x\\n\"}, answer: done}]\n"+noteDone))
+	if res := w.start(w.hand("02-01-x", lyingPRD)); res.Status != trellis.Review {
+		t.Fatalf("got %s", res.Status)
+	}
+	dir := w.hand("02-02-x", lyingPRD)
+	_, err := w.Site.Start(context.Background(), dir, dispatch.RunOptions{})
+	var not *dispatch.NotReadyError
+	if !errors.As(err, &not) || !strings.Contains(err.Error(), "feature/x belongs to task 02-01-x") || w.task(dir).Status != trellis.Ready {
+		t.Errorf("got %v, status %s", err, w.task(dir).Status)
+	}
+}
+
+// A branch that someone else made is not taken without being told to.
+func TestForeignBranch(t *testing.T) {
+	w := newWorld(t, roles("implement: [{files: {notes.txt: \"x\\n\"}, answer: done}]\n"+noteDone))
+	w.git("checkout", "-q", "-b", "feature/x")
+	w.git("commit", "-q", "--allow-empty", "-m", "somebody's")
+	w.git("checkout", "-q", "main")
+	dir := w.hand("02-01-x", lyingPRD)
+	for range 2 { // a retry takes it no more than the first run
+		res := w.start(dir)
+		if res.Failure == nil || res.Failure.Code != string(trellis.WorktreeFailed) || !strings.Contains(res.Failure.Detail, "--adopt-branch") {
+			t.Fatalf("got %s, %v", res.Status, res.Failure)
+		}
+		if err := w.Site.Retry(context.Background(), dir, false, dispatch.RunOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := w.git("log", "--format=%s", "-1", "feature/x"); got != "somebody's" {
+		t.Errorf("the branch ends in %q", got)
+	}
+	if err := w.Site.Retry(context.Background(), dir, false, dispatch.RunOptions{Adopt: true}); err != nil {
+		t.Fatal(err)
+	}
+	if res := w.start(dir); res.Status != trellis.Review {
+		t.Errorf("adopted: %s, %v", res.Status, res.Failure)
+	}
 }

@@ -85,7 +85,7 @@ func (a *Acts) documents(d about) (documents, error) {
 		rows[p] = list
 	}
 	if rows["debug"] == nil {
-		rows["debug"] = rows["check"]
+		rows["debug"] = slices.Clone(rows["check"])
 	}
 	common := slices.DeleteFunc(slices.Clone(rows["implement"]), func(r contextfiles.Row) bool {
 		return !has(rows["check"], r.Path) || !has(rows["debug"], r.Path)

@@ -81,11 +81,10 @@ func (a *Acts) branch(ctx context.Context, in prepareIn) error {
 	if err := os.MkdirAll(filepath.Dir(in.Job.Worktree), 0o755); err != nil {
 		return flow.Fail(string(trellis.WorktreeFailed), "making the folder of worktrees: %v", err)
 	}
-	t, err := a.Store.Load(a.Dir)
+	own, err := a.ownBranch(ctx, in)
 	if err != nil {
 		return err
 	}
-	own := in.Adopt || t.WorktreePath != "" && t.BranchName() == in.Job.Branch && in.Job.BaseCommit == t.Pipeline.BaseCommit
 	err = a.Repo.AddWorktree(ctx, in.Job.Worktree, in.Job.Branch, in.Job.BaseCommit, own)
 	var taken *git.BranchError
 	if errors.As(err, &taken) {
@@ -95,6 +94,17 @@ func (a *Acts) branch(ctx context.Context, in prepareIn) error {
 		return flow.Fail(string(trellis.WorktreeFailed), "%v", err)
 	}
 	return nil
+}
+
+// ownBranch reports whether a branch that is there may be used: it holds a commit of this task, or a person
+// said so. One that holds nothing, or is checked out where it belongs, needs no leave.
+func (a *Acts) ownBranch(ctx context.Context, in prepareIn) (bool, error) {
+	tip, err := a.Repo.Branch(ctx, in.Job.Branch)
+	if in.Adopt || err != nil || tip == "" {
+		return in.Adopt, err
+	}
+	made, err := a.Repo.FindTrailer(ctx, in.Job.BaseCommit, tip, TaskTrailer+": "+filepath.Base(a.Dir))
+	return made != "", err
 }
 
 // copyIn copies files that git does not have, .env say, from the main checkout.

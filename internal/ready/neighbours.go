@@ -2,7 +2,9 @@ package ready
 
 import (
 	"errors"
+	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,7 +23,9 @@ func (c *check) neighbours() error {
 		}
 	}
 	if c.task.Branch == "" && len(c.task.Pipeline.DependsOn) == 0 {
-		return nil
+		if twin, err := c.namesake(); err != nil || !twin {
+			return err
+		}
 	}
 	all := c.Neighbours
 	if all == nil {
@@ -33,21 +37,31 @@ func (c *check) neighbours() error {
 	})
 }
 
+// namesake reports whether another task has the name that this one's branch is made of.
+func (c *check) namesake() (bool, error) {
+	entries, err := os.ReadDir(c.Store.Tasks())
+	if err != nil {
+		return false, fmt.Errorf("looking for tasks of the same name: %w", err)
+	}
+	_, name := taskdir.SplitID(c.As)
+	return slices.ContainsFunc(entries, func(e os.DirEntry) bool {
+		_, other := taskdir.SplitID(e.Name())
+		return other == name && e.Name() != c.As && e.Name() != filepath.Base(c.Dir)
+	}), nil
+}
+
 // branch checks that no other task has the branch. Of two that name the same one, it is the task's that
 // has worked on it, or else the one that was made first.
 func (c *check) branch(tasks map[string]known) {
-	if c.task.Branch == "" {
-		return
-	}
-	owner := ""
+	own, owner := c.task.BranchName(), ""
 	for id, o := range tasks {
-		if o.task.branch == c.task.Branch && id != c.As && keeps(o.task.status) &&
+		if o.task.branch == own && id != c.As && keeps(o.task.status) &&
 			(begun(o.task.status) || !begun(c.Status) && id < c.As) && (owner == "" || id < owner) {
 			owner = id
 		}
 	}
 	if owner != "" {
-		c.add(taskdir.TaskJSON, "trellis task set-branch "+c.As+" BRANCH", "branch %s belongs to task %s", c.task.Branch, owner)
+		c.add(taskdir.TaskJSON, "trellis task set-branch "+c.As+" BRANCH", "branch %s belongs to task %s", own, owner)
 	}
 }
 
