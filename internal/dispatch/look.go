@@ -11,6 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/evidence"
 	"github.com/trellis-tasks/trellis/internal/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -77,8 +78,13 @@ func (s *Site) lookStarted(l look) (look, error) {
 // lookReady decides about a task that someone wants to run.
 func (s *Site) lookReady(ctx context.Context, l look) (look, error) {
 	h, err := journal.Read(filepath.Join(l.Dir, taskdir.Run))
-	if err != nil && !errors.Is(err, journal.ErrNone) {
+	switch {
+	case errors.Is(err, journal.ErrDamaged):
+		return l.because(err.Error(), "trellis retry "+l.Task.ID), nil
+	case err != nil && !errors.Is(err, journal.ErrNone):
 		return l, err
+	case unplanned(h):
+		return l.because("its planning is not at its end", "trellis plan --retry "+s.Store.Rel(l.Dir)), nil
 	}
 	if l, done, err := s.finished(ctx, l, h); done || err != nil {
 		return l, err
@@ -103,6 +109,11 @@ func (s *Site) lookReady(ctx context.Context, l look) (look, error) {
 	}
 	l.Run, l.At = true, l.Task.Pipeline.NotBefore
 	return l, nil
+}
+
+// unplanned reports whether a planning was begun and is not at its end.
+func unplanned(h *journal.History) bool {
+	return h != nil && h.Run != "" && h.Flow == planner.Flow && !h.Ended
 }
 
 // finished reports tasks whose ready is no request: the work was delivered, or git took task.json back.

@@ -62,7 +62,7 @@ func (s *Site) Retry(ctx context.Context, dir string, fresh bool, o RunOptions) 
 	}
 	defer j.Close()
 	h := j.History()
-	if h.Run != "" && h.Flow == planner.Flow && !h.Ended {
+	if unplanned(h) {
 		return ErrPlanning
 	}
 	p, err := pipeline.ReadProgress(h)
@@ -145,6 +145,9 @@ func (s *Site) decide(dir string, a evidence.Approval) (string, error) {
 	}
 	if t.Status != trellis.Waiting && t.Status != trellis.Ready && t.Status != trellis.Planning {
 		return "", &RefusedError{fmt.Sprintf("%s is %s and waits for no approval", t.ID, t.Status), "trellis status " + t.ID}
+	}
+	if h, err := journal.Read(filepath.Join(dir, taskdir.Run)); err == nil && unplanned(h) {
+		return "", ErrPlanning
 	}
 	if a.Hash, err = taskdir.PlanHash(dir, t); err != nil {
 		return "", err

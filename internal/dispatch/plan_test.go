@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
@@ -153,5 +154,53 @@ func TestNamesAreTakenOnce(t *testing.T) {
 	defer lock.Unlock()
 	if _, err := w.plan("hi", "hi"); !errors.Is(err, durable.ErrHeld) {
 		t.Errorf("a living planner: got %v", err)
+	}
+}
+
+// A planning in place that was cut off leaves the task as it is: nothing starts it, nothing decides about it, a
+// watcher says so once, and planning again goes on.
+func TestReplanCutOff(t *testing.T) {
+	w := newWorld(t, working)
+	w.Site.Config.Planning.Approval = "plan"
+	res, err := w.plan("bye", "say bye")
+	if err != nil || res.Status != trellis.Waiting {
+		t.Fatalf("got %+v, %v", res, err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	said := w.Site.Event
+	w.Site.Event = func(e dispatch.Event) {
+		if e.Role == trellis.Research {
+			cancel()
+		}
+	}
+	cut, err := w.Site.Replan(ctx, res.Dir, dispatch.PlanOptions{Feedback: "shorter"})
+	if err != nil || !cut.Interrupted {
+		t.Fatalf("got %+v, %v", cut, err)
+	}
+	w.Site.Event = said
+	for _, status := range []trellis.Status{trellis.Planning, trellis.Waiting, trellis.Ready} {
+		if got := w.task(res.Dir).Status; got != status {
+			w.edit(res.Dir, `"`+string(got)+`"`, `"`+string(status)+`"`)
+		}
+		if _, err := w.Site.Start(context.Background(), res.Dir, dispatch.RunOptions{}); !errors.Is(err, dispatch.ErrPlanning) {
+			t.Errorf("started when %s: %v", status, err)
+		}
+		if _, err := w.Site.Approve(res.Dir, "ann"); !errors.Is(err, dispatch.ErrPlanning) {
+			t.Errorf("approved when %s: %v", status, err)
+		}
+		if err := w.Site.Reject(res.Dir, "ann", "no"); !errors.Is(err, dispatch.ErrPlanning) {
+			t.Errorf("rejected when %s: %v", status, err)
+		}
+		if got := w.task(res.Dir).Status; got != status {
+			t.Errorf("from %s it became %s", status, got)
+		}
+	}
+	all, err := w.Site.Watch(context.Background(), dispatch.WatchOptions{Once: true, Parallel: 1, Rescan: time.Hour})
+	if err != nil || len(all) != 1 || all[0].Status != trellis.Ready || w.heard("trellis plan --retry .trellis/tasks/"+filepath.Base(res.Dir)) != 1 {
+		t.Errorf("watched: %+v, %v, %q", all, err, w.said)
+	}
+	w.edit(res.Dir, `"ready"`, `"planning"`)
+	if again, err := w.Site.Replan(context.Background(), res.Dir, dispatch.PlanOptions{}); err != nil || again.Status != trellis.Waiting {
+		t.Errorf("gone on with: %+v, %v", again, err)
 	}
 }

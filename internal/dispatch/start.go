@@ -58,6 +58,13 @@ func (s *Site) Admit(ctx context.Context, dir string) (bool, Result, error) {
 	}
 	res.Status, res.Outcome = t.Status, t.Pipeline.Outcome
 	retry := "trellis retry " + t.ID
+	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
+	if err != nil && !errors.Is(err, journal.ErrNone) && !errors.Is(err, journal.ErrDamaged) {
+		return false, res, err
+	}
+	if unplanned(h) && !t.Status.Ended() {
+		return false, res, ErrPlanning
+	}
 	switch t.Status {
 	case trellis.Rejected, trellis.Review, trellis.Completed:
 		return false, res, nil
