@@ -278,3 +278,18 @@ func TestForeignBranch(t *testing.T) {
 		t.Errorf("adopted: %s, %v", res.Status, res.Failure)
 	}
 }
+
+// What fails because of the work is not forgiven in the next run: the baseline is what it was before any work.
+func TestBaselineIsAskedOnce(t *testing.T) {
+	w := newWorld(t, roles("implement: [{files: {greet.sh: \"echo nonsense\\n\"}, answer: done}]\ncheck: [{answer: fine}]\ndebug: [{answer: hm}]\n"+met))
+	dir := w.hand("02-01-x", lyingPRD)
+	for range 2 {
+		res := w.start(dir)
+		if res.Status != trellis.Failed || res.Failure == nil || res.Failure.Code != string(trellis.NoProgress) {
+			t.Fatalf("got %s, %v", res.Status, res.Failure)
+		}
+		if err := w.Site.Retry(context.Background(), dir, false, dispatch.RunOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

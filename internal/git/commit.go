@@ -69,7 +69,7 @@ func (r *Repo) commit(ctx context.Context, dir string, o CommitOptions) (string,
 		}
 	}
 	err = withLocks(ctx, r.ownLocks(gitDir, o.Branch), func() error {
-		staged, err := r.stage(ctx, dir, o.Exclude)
+		staged, err := r.stage(ctx, dir, gitDir, o.Exclude)
 		if err != nil {
 			return err
 		}
@@ -116,8 +116,8 @@ func (r *Repo) branchLock(branch string) string {
 
 // stage brings the index up to date, sees to it that it has what may be committed and nothing else, and
 // returns what a commit would change.
-func (r *Repo) stage(ctx context.Context, dir string, exclude []string) ([]Change, error) {
-	if err := r.merged(ctx, dir); err != nil {
+func (r *Repo) stage(ctx context.Context, dir, gitDir string, exclude []string) ([]Change, error) {
+	if err := r.merged(ctx, dir, gitDir); err != nil {
 		return nil, err
 	}
 	_, _, err := r.git(ctx, call{dir: dir, args: append([]string{"add", "--all", "--"}, pathspec(exclude)...), write: true})
@@ -138,14 +138,18 @@ func (r *Repo) stage(ctx context.Context, dir string, exclude []string) ([]Chang
 	return slices.DeleteFunc(staged, within(exclude)), nil
 }
 
-func (r *Repo) merged(ctx context.Context, dir string) error {
-	out, _, err := r.git(ctx, call{dir: dir, args: []string{"ls-files", "--unmerged", "-z"}})
-	if err != nil || out == "" {
+func (r *Repo) merged(ctx context.Context, dir, gitDir string) error {
+	f, err := r.readIndex(filepath.Join(gitDir, "index"))
+	if errors.Is(err, errAskGit) {
+		var out string
+		out, _, err = r.git(ctx, call{dir: dir, args: []string{"ls-files", "--unmerged", "-z"}})
+		first, _, _ := strings.Cut(out, "\x00")
+		_, f.unmerged, _ = strings.Cut(first, "\t")
+	}
+	if err != nil || f.unmerged == "" {
 		return err
 	}
-	first, _, _ := strings.Cut(out, "\x00")
-	_, path, _ := strings.Cut(first, "\t")
-	return fmt.Errorf("%s has conflicts of a merge that is not finished", path)
+	return fmt.Errorf("%s has conflicts of a merge that is not finished", f.unmerged)
 }
 
 // within tells changes in the given paths, files or folders.

@@ -13,7 +13,7 @@ import (
 // untracked. Paths are relative to the root. It reports whether there was anything. It can't be undone: save
 // what is worth it first, with [Repo.Backup].
 func (r *Repo) Discard(ctx context.Context, dir string, paths ...string) (bool, error) {
-	entries, err := r.Status(ctx, dir)
+	entries, err := r.statusOf(ctx, dir, below(paths))
 	if err != nil {
 		return false, err
 	}
@@ -50,6 +50,14 @@ func (r *Repo) Discard(ctx context.Context, dir string, paths ...string) (bool, 
 	_, _, err = r.git(ctx, call{dir: dir, write: true, args: []string{"checkout", "-q", "HEAD", "--pathspec-from-file=-", "--pathspec-file-nul"},
 		stdin: strings.NewReader(strings.Join(tracked, "\x00") + "\x00"), env: []string{"GIT_LITERAL_PATHSPECS=1"}})
 	return true, err
+}
+
+// below is everything at or below the paths.
+func below(paths []string) (list []string) {
+	for _, p := range paths {
+		list = append(list, literal("", p))
+	}
+	return list
 }
 
 // drop removes a path that HEAD does not have.

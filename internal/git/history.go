@@ -50,6 +50,9 @@ func (r *Repo) log(ctx context.Context, base, tip string, options ...string) ([]
 // FindTrailer is the newest commit that tip has and base has not, and that carries the trailer
 // ("Key: value"); "" when there is none. With base "" it may have to read a long history.
 func (r *Repo) FindTrailer(ctx context.Context, base, tip, trailer string) (string, error) {
+	if base == tip {
+		return "", nil
+	}
 	if tip == base {
 		return "", nil // git would take some milliseconds to say the same
 	}

@@ -17,8 +17,8 @@ func (r *Repo) Reattach(ctx context.Context, dir, branch, base string) (bool, er
 	if err != nil {
 		return false, err
 	}
-	holds := false
-	if tip != "" {
+	holds := tip == base
+	if tip != "" && !holds {
 		if holds, err = r.IsAncestor(ctx, base, tip); err != nil {
 			return false, err
 		}

@@ -119,6 +119,9 @@ func (s *Snapshot) write(ctx context.Context, durable bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if f, err := s.r.readIndex(s.index()); err == nil && f.tree != "" {
+		return f.tree, nil
+	}
 	return s.r.line(ctx, call{dir: s.dir, env: s.env, write: durable, args: []string{"write-tree"}})
 }
 

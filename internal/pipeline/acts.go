@@ -40,8 +40,8 @@ type Acts struct {
 
 // Activities are all that a run does besides its agents' calls.
 func (a *Acts) Activities() []flow.Activity {
-	return []flow.Activity{claim.With(a.claim), project.With(a.project), prepare.With(a.prepare), baseline.With(a.checks), observe.With(a.observe),
-		verify.With(a.checks), prove.With(a.prove), ground.With(a.ground), changed.With(a.changed), commit.With(a.commit), discard.With(a.discard), conclude.With(a.conclude)}
+	return []flow.Activity{claim.With(a.claim), project.With(a.project), prepare.With(a.prepare), baseline.With(a.recheck), observe.With(a.observe),
+		verify.With(a.checks), final.With(a.recheck), prove.With(a.prove), ground.With(a.ground), changed.With(a.changed), commit.With(a.commit), discard.With(a.discard), conclude.With(a.conclude)}
 }
 
 // Roles are the roles that a run asks.

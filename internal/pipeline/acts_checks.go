@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,18 +27,11 @@ var taskState = []string{".trellis/tasks", runtimeDir, currentTask}
 // freed are the paths below .trellis that a task may change although .trellis is protected.
 var freed = []string{".trellis/spec/", ".trellis/tasks/", runtimeDir + "/", currentTask}
 
-// checks runs the commands that decide, in order, and looks at what was changed. It serves baseline, verify
-// and final verify. What the commands themselves leave behind is undone: the tree that is committed is the
-// tree that they judged.
+// checks runs the commands that decide, in order, and looks at what was changed. What the commands themselves
+// leave behind is undone: the tree that is committed is the tree that they judged.
 func (a *Acts) checks(ctx context.Context, c flow.Call, in checksIn) (out Checks, err error) {
 	if out.Notes, err = a.mend(ctx, in.Job); err != nil {
 		return out, err
-	}
-	if in.Final {
-		if out.Stray, err = a.leftovers(ctx, in.Job); err != nil || len(out.Stray) > 0 {
-			out.Stray = few(out.Stray)
-			return out, err
-		}
 	}
 	snap, err := a.Repo.Snapshot(ctx, in.Job.Worktree, a.outside(in.Job)...)
 	if err != nil {
@@ -47,26 +41,56 @@ func (a *Acts) checks(ctx context.Context, c flow.Call, in checksIn) (out Checks
 	if err := a.lookAt(ctx, in.Job, snap, &out); err != nil {
 		return out, err
 	}
+	if out.Results, err = a.runAll(ctx, c, in); err != nil || len(out.Results) == 0 {
+		return out, err
+	}
+	undone, err := snap.Restore(ctx)
+	var paths []string
+	for _, ch := range undone {
+		paths = append(paths, ch.Path)
+	}
+	return out.undone(paths), err
+}
+
+// recheck runs the commands on what is committed, at base or in the end. What is not committed is named, and
+// nothing is run.
+func (a *Acts) recheck(ctx context.Context, c flow.Call, in checksIn) (out Checks, err error) {
+	if out.Notes, err = a.mend(ctx, in.Job); err != nil {
+		return out, err
+	}
+	stray, err := a.leftovers(ctx, in.Job)
+	if out.Stray = few(stray); err != nil || len(stray) > 0 {
+		return out, err
+	}
+	if out.Results, err = a.runAll(ctx, c, in); err != nil || len(out.Results) == 0 {
+		return out, err
+	}
+	left, err := a.leftovers(ctx, in.Job)
+	if err != nil || len(left) == 0 {
+		return out, err
+	}
+	_, err = a.Repo.Discard(ctx, in.Job.Worktree, left...)
+	return out.undone(left), err
+}
+
+func (a *Acts) runAll(ctx context.Context, c flow.Call, in checksIn) (list []Check, err error) {
 	for i, line := range in.Job.Verify {
 		res, err := a.command(ctx, c, fmt.Sprintf("check-%d", i+1), in.Job.Worktree, line, in.Job.Limits.Command)
 		if err != nil {
-			return out, err
+			return nil, err
 		}
 		res.Known = res.Code != 0 && slices.Contains(in.Known, line)
-		out.Results = append(out.Results, res)
+		list = append(list, res)
 	}
-	if len(in.Job.Verify) == 0 {
-		return out, nil
+	return list, nil
+}
+
+// undone notes what the commands left behind.
+func (c Checks) undone(paths []string) Checks {
+	if len(paths) > 0 {
+		c.Notes = append(c.Notes, "the checks changed files, which was undone: "+strings.Join(few(paths), ", "))
 	}
-	undone, err := snap.Restore(ctx)
-	if len(undone) > 0 {
-		var paths []string
-		for _, ch := range undone {
-			paths = append(paths, ch.Path)
-		}
-		out.Notes = append(out.Notes, "the checks changed files, which was undone: "+strings.Join(few(paths), ", "))
-	}
-	return out, err
+	return c
 }
 
 // lookAt says what tree the commands are about to judge, and what it changes of the base.
@@ -120,6 +144,9 @@ func (a *Acts) mend(ctx context.Context, j Job) (notes []string, err error) {
 	}
 	if strayed {
 		notes = append(notes, "the worktree had left its branch, or the branch its base: it was put back, the files as they were")
+	}
+	if _, err := os.Lstat(filepath.Join(j.Worktree, ".trellis", "tasks")); errors.Is(err, fs.ErrNotExist) {
+		return notes, nil // whether someone removed it is no matter: it is never committed
 	}
 	undone, err := a.Repo.Discard(ctx, j.Worktree, ".trellis/tasks")
 	if undone {

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/trellis-tasks/trellis/internal/journal"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -15,6 +16,7 @@ type Progress struct {
 	Retries     int
 	Used        trellis.Usage
 	Implemented string // content hash that implement finished with
+	Baseline    *Checks
 	Outcome     trellis.Outcome
 	Standing    Standing // the last that was written
 }
@@ -29,7 +31,7 @@ func ReadProgress(h *journal.History) (p Progress, err error) {
 		if err := json.Unmarshal(h.Input, &in); err != nil {
 			return p, fmt.Errorf("reading the input of run %s: %w", h.Run, err)
 		}
-		p = Progress{Revision: in.Revision, Attempts: in.Attempts, Retries: in.Retries, Used: in.Used, Implemented: in.Implemented}
+		p = Progress{Revision: in.Revision, Attempts: in.Attempts, Retries: in.Retries, Used: in.Used, Implemented: in.Implemented, Baseline: in.Baseline}
 	}
 	for _, e := range h.Calls {
 		if err := p.take(h.Flow, e); err != nil {
@@ -46,6 +48,15 @@ func (p *Progress) take(flow string, e journal.Entry) error {
 			return err
 		}
 		p.Used, p.Attempts = p.Standing.Usage, p.Standing.Attempt-1
+	case flow == Flow && e.Activity == string(baseline) && e.Done && e.Fail == nil:
+		var said Checks
+		if err := json.Unmarshal(e.Out, &said); err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(said.Results, func(c Check) bool { return !canRun(c) }) { // else it is to be asked again
+			said = Report{Baseline: said}.brief().Baseline
+			p.Baseline = &said
+		}
 	case flow == Flow && e.Activity == string(conclude):
 		var in concludeIn
 		if err := json.Unmarshal(e.In, &in); err != nil {

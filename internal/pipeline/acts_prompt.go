@@ -154,14 +154,15 @@ func (a *Acts) acceptSlots(ctx context.Context, d about, slots map[string]string
 		}
 	}
 	slots["criteria"], slots["base"] = b.String(), d.Job.BaseCommit
-	slots["diffstat"], slots["diff"], err = a.change(ctx, d.Job, diffCap)
+	slots["diffstat"] = d.Stat
+	_, slots["diff"], err = a.change(ctx, d.Job, diffCap)
 	if err == nil {
 		slots["evidence"], err = a.ran(d.Checks)
 	}
 	return err
 }
 
-// change is what the worktree changes of the base: the list of files, and up to limit bytes of the diff.
+// change is what the worktree changes of the base: up to limit bytes of the diff, or with 0 the list of files.
 func (a *Acts) change(ctx context.Context, j Job, limit int) (list, diff string, err error) {
 	snap := a.watched()
 	if snap == nil {
@@ -170,7 +171,8 @@ func (a *Acts) change(ctx context.Context, j Job, limit int) (list, diff string,
 		}
 		defer snap.Close()
 	}
-	if list, err = snap.DiffStat(ctx, j.BaseCommit); err != nil || limit == 0 {
+	if limit == 0 {
+		list, err = snap.DiffStat(ctx, j.BaseCommit)
 		return list, "", err
 	}
 	diff, err = snap.Diff(ctx, j.BaseCommit, limit)

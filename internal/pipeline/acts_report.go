@@ -141,7 +141,7 @@ func came(e journal.Entry) string {
 		return e.Fail.Code
 	case slices.Contains(Roles(), trellis.Role(e.Activity)) && json.Unmarshal(e.Out, &reply) == nil:
 		return replied(reply)
-	case (e.Activity == string(baseline) || e.Activity == string(verify)) && json.Unmarshal(e.Out, &checks) == nil:
+	case (e.Activity == string(baseline) || e.Activity == string(verify) || e.Activity == string(final)) && json.Unmarshal(e.Out, &checks) == nil:
 		return verified(checks)
 	}
 	return "done"

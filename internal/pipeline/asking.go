@@ -15,6 +15,7 @@ type about struct {
 	Content  Content  `json:"content"`
 	Baseline []string `json:"baseline,omitempty"` // commands that failed at base
 	Trouble  *trouble `json:"trouble,omitempty"`
+	Stat     string   `json:"stat,omitempty"` // what is changed of the base, in short
 	Open     []string `json:"open,omitempty"` // criteria to judge, by id
 	Checks   []Check  `json:"checks,omitempty"`
 }

@@ -35,6 +35,8 @@ type Input struct {
 	// Implemented is the content hash under which an earlier run finished implement; the same content is
 	// not implemented again.
 	Implemented string `json:"implemented,omitempty"`
+	// Baseline is what the checks said at base, when an earlier run asked them: now the worktree is not the base.
+	Baseline *Checks `json:"baseline,omitempty"`
 }
 
 // Report is how a run ended, also when it failed.
@@ -65,6 +67,7 @@ const (
 	observe  flow.Act[observeIn, Content]   = "observe"
 	verify   flow.Act[checksIn, Checks]     = "verify"
 	prove    flow.Act[proveIn, []Judged]    = "criteria"
+	final    flow.Act[checksIn, Checks]     = "final-verify"
 	changed  flow.Act[checksIn, Checks]     = "changed"
 	ground   flow.Act[proveIn, []string]    = "ground" // ids of what only a claim says
 	commit   flow.Act[commitIn, Committed]  = "commit"
@@ -138,7 +141,6 @@ type (
 	checksIn struct {
 		Job   Job      `json:"job"`
 		Known []string `json:"known,omitempty"` // commands that failed at base, and are forgiven
-		Final bool     `json:"final,omitempty"`
 	}
 	// Checks is what the project's own commands said about a tree.
 	Checks struct {
@@ -294,6 +296,10 @@ func (r *run) standing(to trellis.Status) Standing {
 // baseline runs the verify commands before the first agent call: what fails already is known, and counts
 // as failing later only if the task names it.
 func (r *run) baseline(f flow.Flow) (err error) {
+	if r.in.Baseline != nil {
+		r.rep.Baseline = *r.in.Baseline
+		return nil
+	}
 	if !r.job.Baseline || len(r.job.Verify) == 0 {
 		return nil
 	}

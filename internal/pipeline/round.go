@@ -55,7 +55,7 @@ func (r *run) oneRound(f flow.Flow, last *trouble) (*trouble, error) {
 	if err != nil {
 		return nil, err
 	}
-	if found, err := r.verify(f, missing, false); found != nil || err != nil {
+	if found, err := r.verify(f, missing); found != nil || err != nil {
 		return found, err
 	}
 	if found, err := r.accept(f); found != nil || err != nil {
@@ -67,7 +67,7 @@ func (r *run) oneRound(f flow.Flow, last *trouble) (*trouble, error) {
 	if found, err := r.commit(f); found != nil || err != nil {
 		return found, err
 	}
-	return r.verify(f, nil, true)
+	return r.final(f)
 }
 
 func (r *run) debug(f flow.Flow, last *trouble) error {
@@ -121,30 +121,45 @@ func endsWith(text, marker string, n int) bool {
 }
 
 // verify lets the project's own commands decide; without any, the markers of the check agent.
-func (r *run) verify(f flow.Flow, missing []string, final bool) (*trouble, error) {
-	phase := "verify"
-	if final {
-		phase = "final-verify"
-	}
-	if err := r.enter(f, phase); err != nil {
+func (r *run) verify(f flow.Flow, missing []string) (*trouble, error) {
+	if err := r.enter(f, "verify"); err != nil {
 		return nil, err
 	}
-	res, err := verify.Do(f, checksIn{Job: r.job, Known: r.known(), Final: final})
+	res, err := verify.Do(f, checksIn{Job: r.job, Known: r.known()})
 	if err != nil {
 		return nil, err
 	}
 	r.rep.Checks = res
 	r.note(res.Notes)
-	if len(res.Stray) > 0 {
-		return &trouble{Code: trellis.CommitFailed, Detail: "the commit does not hold all of the work: " + strings.Join(res.Stray, ", "), Tree: res.Tree}, nil
-	}
 	if len(res.Protected) > 0 {
 		return &trouble{Code: trellis.ProtectedPath, Detail: "protected paths were changed: " + strings.Join(res.Protected, ", "), Tree: res.Tree}, nil
 	}
-	t := &trouble{Code: trellis.VerifyFailed, Tree: res.Tree}
+	return r.judge(res.Results, missing), nil
+}
+
+// final runs the commands once more, on the commit and nothing else.
+func (r *run) final(f flow.Flow) (*trouble, error) {
+	if err := r.enter(f, "final-verify"); err != nil {
+		return nil, err
+	}
+	res, err := final.Do(f, checksIn{Job: r.job, Known: r.known()})
+	if err != nil {
+		return nil, err
+	}
+	r.rep.Checks.Results = res.Results
+	r.note(res.Notes)
+	if len(res.Stray) > 0 {
+		return &trouble{Code: trellis.CommitFailed, Detail: "the commit does not hold all of the work: " + strings.Join(res.Stray, ", "), Tree: r.rep.Checks.Tree}, nil
+	}
+	return r.judge(res.Results, nil), nil
+}
+
+// judge is the trouble that failed commands make, nil when those that count passed.
+func (r *run) judge(results []Check, missing []string) *trouble {
+	t := &trouble{Code: trellis.VerifyFailed, Tree: r.rep.Checks.Tree}
 	var said []string
 	deciding := 0
-	for _, c := range res.Results {
+	for _, c := range results {
 		if !c.Known {
 			deciding++
 		}
@@ -158,10 +173,10 @@ func (r *run) verify(f flow.Flow, missing []string, final bool) (*trouble, error
 		said = append(said, "no command decides, and the check agent did not end with "+strings.Join(missing, ", "))
 	}
 	if len(said) == 0 {
-		return nil, nil
+		return nil
 	}
 	t.Detail = tell(said)
-	return t, nil
+	return t
 }
 
 // accept judges the criteria: those with a command by running it, the others by a session that took no
@@ -192,7 +207,7 @@ func (r *run) accept(f flow.Flow) (*trouble, error) {
 }
 
 func (r *run) askAccept(f flow.Flow, content Content, judged []Judged, open []string) ([]Judged, error) {
-	reply, err := r.ask(f, trellis.Accept, r.job.Limits.Accept, about{Content: content, Open: open, Checks: r.rep.Checks.Results})
+	reply, err := r.ask(f, trellis.Accept, r.job.Limits.Accept, about{Content: content, Open: open, Checks: r.rep.Checks.Results, Stat: r.rep.Checks.Stat})
 	why := "the accept agent did not answer to it"
 	if fail := answerless(err); fail != nil {
 		why, err = "the accept agent gave no usable answer: "+fail.Code, nil
