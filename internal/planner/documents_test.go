@@ -7,7 +7,7 @@ import (
 
 func TestRenderPRD(t *testing.T) {
 	got := renderPRD(Document{Title: "Say\nbye", Summary: "It says bye.", Requirements: []string{"a", "b\nb"},
-		Acceptance: []Criterion{{Criterion: "says bye", Verify: "sh x | grep `date`", Level: "must"}, {Criterion: "nice", Level: "should"}},
+		Acceptance:     []Criterion{{Criterion: "says bye", Verify: "sh x | grep `date`", Level: "must"}, {Criterion: "nice", Level: "should"}},
 		TechnicalNotes: "Notes.", OutOfScope: []string{"hello"}}, []string{"new area"})
 	want := "# Task: Say bye\n\n## Overview\n\nIt says bye.\n\n## Requirements\n\n- a\n- b b\n\n## Acceptance Criteria\n\n- [ ] says bye\n  verify: `` sh x | grep `date` ``\n" +
 		"- [ ] nice\n  level: should\n\n## Technical Notes\n\nNotes.\n- new area\n\n## Out of Scope\n\n- hello\n"
