@@ -14,6 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/journal"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/view"
@@ -91,6 +92,8 @@ func (a *app) endOf(res dispatch.Result) error {
 		return quiet(errRejected)
 	case res.Status == trellis.Waiting, res.Status == trellis.Paused:
 		return quiet(errWaiting)
+	case res.Failure != nil && res.Status == trellis.Ready: // the watcher can't start it
+		return hint(as(errNoAgent, res.Failure), "trellis doctor")
 	case res.Failure != nil && res.Status == trellis.Failed:
 		info, _ := trellis.Code(res.Failure.Code).Info()
 		return hint(res.Failure, strings.ReplaceAll(info.Todo, "DIR", filepath.Base(res.Dir)))
@@ -127,6 +130,11 @@ func (a *app) runError(p *project, dir string, err error) error {
 
 // agentError marks a failure that was found before anything was claimed: no agent, or not signed in.
 func (a *app) agentError(err error) error {
+	var nobody *git.IdentityError
+	if errors.As(err, &nobody) {
+		return hint(as(errUsage, errors.New("git does not know who you are, and so can't commit")),
+			`git config --global user.name "Your Name"`, "git config --global user.email you@example.com")
+	}
 	var f *flow.Failure
 	if errors.As(err, &f) && (f.Code == string(trellis.AgentMissing) || f.Code == string(trellis.AgentAuth)) {
 		return hint(as(errNoAgent, err), "trellis doctor")
@@ -155,7 +163,7 @@ func (a *app) sayEnd(p *project, res dispatch.Result) {
 			return
 		}
 		a.say("%s is completed: nothing to do", id)
-	case trellis.Waiting:
+	case trellis.Waiting, trellis.Ready:
 		for _, w := range res.Waits {
 			a.say("%s waits for %s", id, w)
 		}

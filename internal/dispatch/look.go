@@ -23,6 +23,7 @@ type look struct {
 	Run      bool              // it can run now
 	At       time.Time         // not before
 	Waits    string            // for what else
+	From, To trellis.Status    // how its status is to change for that; both are empty when it is not
 	Problems []trellis.Problem // why it can't; a person has to do something
 }
 
@@ -31,9 +32,26 @@ func (l look) because(msg, hint string) look {
 	return l
 }
 
-// look reads a task directory and decides whether it can run. It moves ready tasks that wait for something
-// to waiting, and back when that has come.
+// look judges a task directory. It moves ready tasks that wait for something to waiting, and back when that
+// has come.
 func (s *Site) look(ctx context.Context, dir string) (look, error) {
+	l, err := s.judge(ctx, dir)
+	if err != nil {
+		return l, err
+	}
+	return l, s.take(l)
+}
+
+// take writes what was judged of a status.
+func (s *Site) take(l look) error {
+	if l.To == "" || l.From == l.To {
+		return nil
+	}
+	return s.move(l, l.From, l.To)
+}
+
+// judge reads a task directory and decides whether it can run. It changes nothing.
+func (s *Site) judge(ctx context.Context, dir string) (look, error) {
 	l := look{Dir: dir}
 	t, err := s.Store.Load(dir)
 	if p := (*trellis.Problem)(nil); errors.As(err, &p) {
@@ -100,12 +118,11 @@ func (s *Site) lookReady(ctx context.Context, l look) (look, error) {
 		return l, err
 	}
 	if l.Waits != "" {
-		return l, s.move(l, trellis.Ready, trellis.Waiting)
+		l.From, l.To = trellis.Ready, trellis.Waiting
+		return l, nil
 	}
 	if l.Task.Status == trellis.Waiting && (h == nil || h.Ended || h.Flow != pipeline.Flow) {
-		if err := s.move(l, trellis.Waiting, trellis.Ready); err != nil {
-			return l, err
-		}
+		l.From, l.To = trellis.Waiting, trellis.Ready
 	}
 	l.Run, l.At = true, l.Task.Pipeline.NotBefore
 	return l, nil
@@ -123,11 +140,15 @@ func (s *Site) finished(ctx context.Context, l look, h *journal.History) (look, 
 	if err != nil {
 		return l, false, err
 	}
+	done, err := delivered(h)
+	if err != nil {
+		return l, false, err
+	}
 	switch {
 	case l.Task.Pipeline.Revision < p.Revision:
 		return l.because(fmt.Sprintf("git took task.json back (revision %d, the run wrote %d): this is no request to run again", l.Task.Pipeline.Revision, p.Revision), retry), true, nil
-	case h != nil && h.Flow == pipeline.Flow && h.Ended && (p.Outcome == trellis.Delivered || p.Outcome == trellis.NoChangeNeeded):
-		return l.because("the task is ready, but its journal says "+string(p.Outcome)+": it is not run twice", retry), true, nil
+	case done != "":
+		return l.because("the task is ready, but its journal says "+string(done)+": it is not run twice", retry), true, nil
 	case h != nil && h.Flow == pipeline.Flow:
 		return l, false, nil
 	}

@@ -76,13 +76,20 @@ func (s *Site) Retry(ctx context.Context, dir string, fresh bool, o RunOptions) 
 	if err := retryable(t); err != nil {
 		return err
 	}
+	done, err := delivered(h)
+	if err != nil {
+		return err
+	}
+	if done != "" && t.Status == trellis.Paused && !fresh {
+		return &RefusedError{fmt.Sprintf("%s is paused, but its run ended with %s: there is nothing to retry", t.ID, done), "trellis start " + t.ID}
+	}
 	in := s.input(dir, p, o)
 	in.Retries, in.Fresh, in.Revision = p.Retries+1, fresh, max(p.Revision, t.Pipeline.Revision)
 	if h.Run != "" && h.Flow == pipeline.Flow && !h.Ended && len(h.Calls) == 0 {
 		in.Retries = max(1, p.Retries) // begun by a retry that was cut off before it was done
 	}
 	if fresh {
-		in.Implemented = ""
+		in.Implemented, in.Baseline = "", nil
 	}
 	if err := s.beginRun(j, h, dir, in); err != nil {
 		return err

@@ -48,7 +48,7 @@ func (e *DraftError) Error() string { return "an unfinished planning of that nam
 // Plan takes a requirement to a published task directory. *durable.HeldError: the name is being planned by
 // another process; *DraftError: a dead planner left its folder; taskdir.ErrExists: the name is taken.
 func (s *Site) Plan(ctx context.Context, o PlanOptions) (PlanResult, error) {
-	if err := s.available(ctx, planner.Roles(), "", o.Agent); err != nil {
+	if err := s.CanPlan(ctx, o.Agent); err != nil {
 		return PlanResult{}, err
 	}
 	draft, err := s.Draft(o)
@@ -91,7 +91,7 @@ func (s *Site) beginPlan(j *journal.Run, final string, o PlanOptions, revision i
 // Replan plans a task again in place, or goes on with a planning that was cut off. A requirement of ""
 // keeps the one that is there.
 func (s *Site) Replan(ctx context.Context, dir string, o PlanOptions) (PlanResult, error) {
-	if err := s.available(ctx, planner.Roles(), "", o.Agent); err != nil {
+	if err := s.CanPlan(ctx, o.Agent); err != nil {
 		return PlanResult{}, err
 	}
 	final := published(dir)

@@ -64,8 +64,9 @@ type RefusedError struct{ Why, Hint string }
 func (e *RefusedError) Error() string { return e.Why }
 
 // run takes one task from where its journal stands to its end, or as far as it goes now. It holds the
-// task's lock all the time; *durable.HeldError says that someone else does.
-func (s *Site) run(ctx context.Context, dir string, o RunOptions) (Result, error) {
+// task's lock all the time; *durable.HeldError says that someone else does. Once the run is begun it calls
+// begun, unless that is nil.
+func (s *Site) run(ctx context.Context, dir string, o RunOptions, begun func(dir string) error) (Result, error) {
 	acts, crew := s.pipelineActs(dir)
 	j, err := s.open(dir, acts.Marker, append(acts.Activities(), crew.Activities(pipeline.Roles()...)...), s.mailbox(dir))
 	if errors.Is(err, journal.ErrDamaged) {
@@ -78,6 +79,11 @@ func (s *Site) run(ctx context.Context, dir string, o RunOptions) (Result, error
 	in, err := s.begin(j, dir, o)
 	if err != nil {
 		return Result{Dir: dir}, err
+	}
+	if begun != nil {
+		if err := begun(dir); err != nil {
+			return Result{Dir: dir}, err
+		}
 	}
 	s.bind(acts, crew, in)
 	defer s.listen(dir, j.Poke)()
@@ -110,7 +116,7 @@ func (s *Site) begin(j *journal.Run, dir string, o RunOptions) (in pipeline.Inpu
 
 func (s *Site) input(dir string, p pipeline.Progress, o RunOptions) pipeline.Input {
 	return pipeline.Input{Code: pipeline.Code, Task: filepath.Base(dir), Agent: o.Agent, Adopt: o.Adopt, Nonce: s.nonce(),
-		Attempts: p.Attempts, Retries: p.Retries, Revision: p.Revision, Used: p.Used, Implemented: p.Implemented}
+		Attempts: p.Attempts, Retries: p.Retries, Revision: p.Revision, Used: p.Used, Implemented: p.Implemented, Baseline: p.Baseline}
 }
 
 func (s *Site) beginRun(j *journal.Run, h *journal.History, dir string, in pipeline.Input) error {

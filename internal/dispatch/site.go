@@ -21,6 +21,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -183,6 +184,20 @@ func (s *Site) choose(role trellis.Role, taskAgent, flag string) (ask.Choice, er
 		}
 	}
 	return c, nil
+}
+
+// able makes sure, before anything is claimed, that these roles can be played, and that git knows who commits.
+func (s *Site) able(ctx context.Context, roles []trellis.Role, taskAgent, flag string) error {
+	if err := s.available(ctx, roles, taskAgent, flag); err != nil {
+		return err
+	}
+	_, err := s.Repo.Identity(ctx)
+	return err
+}
+
+// CanPlan says what keeps a task from being planned with this agent, "" for the one that is configured.
+func (s *Site) CanPlan(ctx context.Context, agent string) error {
+	return s.able(ctx, planner.Roles(), "", agent)
 }
 
 // available makes sure, before anything is claimed, that the agents of these roles can work.

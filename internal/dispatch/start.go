@@ -17,83 +17,142 @@ import (
 
 // Start runs one task, or goes on with it, to where it ends for now. With a live watcher, and nothing special
 // asked for, it hands the task over and follows it. Errors that callers tell apart: *RefusedError, *NotReadyError, *durable.HeldError,
-// ErrPlanning, and agent_missing or agent_auth as *flow.Failure, found before anything is claimed.
+// ErrPlanning, *git.IdentityError, and agent_missing or agent_auth as *flow.Failure, found before anything is claimed.
 func (s *Site) Start(ctx context.Context, dir string, o RunOptions) (Result, error) {
-	runs, res, err := s.Admit(ctx, dir)
-	if err != nil || !runs {
+	t, res, err := s.startable(ctx, dir)
+	if err != nil || t == nil {
 		return res, err
 	}
-	t, err := s.Store.Load(dir)
-	if err != nil {
+	if err := s.able(ctx, pipeline.Roles(), t.Pipeline.Agent, o.Agent); err != nil {
 		return res, err
 	}
-	if err := s.available(ctx, pipeline.Roles(), t.Pipeline.Agent, o.Agent); err != nil {
-		return res, err
-	}
-	if _, ok := s.Watcher(); ok && o == (RunOptions{}) { // a watcher knows of no options
-		return s.Follow(ctx, dir)
-	}
-	for {
-		res, err = s.run(ctx, dir, o)
-		if !errors.Is(err, durable.ErrHeld) || t.Status != trellis.InProgress {
+	hand := func() bool { _, ok := s.Watcher(); return ok && o == (RunOptions{}) } // a watcher knows of no options
+	if hand() {
+		if runs, res, err := s.Admit(ctx, dir); err != nil || !runs {
 			return res, err
 		}
-		res, err = s.Follow(ctx, dir) // the holder may be about to end without having ended the run
-		if err != nil || res.Interrupted || res.Status != trellis.InProgress {
+	}
+	for {
+		if !hand() {
+			res, err = s.run(ctx, dir, o, s.readied)
+			if !errors.Is(err, durable.ErrHeld) || t.Status != trellis.InProgress {
+				return res, err
+			}
+		}
+		res, err = s.Follow(ctx, dir) // the holder, or the watcher, may be about to end without having ended the run
+		if err != nil || res.Interrupted || len(res.Waits) > 0 || res.Failure != nil || res.Status != trellis.InProgress && res.Status != trellis.Ready {
 			return res, err
 		}
 	}
 }
 
+// readied makes a task that a person wrote ready, once its run is begun: a watcher who sees it finds the run.
+func (s *Site) readied(dir string) error {
+	return s.move(look{Dir: dir}, trellis.Planning, trellis.Ready)
+}
+
 // Admit makes a task runnable if its state allows it, as Start does, without running it. It reports whether
 // there is something to run.
 func (s *Site) Admit(ctx context.Context, dir string) (bool, Result, error) {
+	t, res, err := s.startable(ctx, dir)
+	if err != nil || t == nil {
+		return false, res, err
+	}
+	switch t.Status {
+	case trellis.Planning:
+		err = s.readied(dir)
+	case trellis.Paused:
+		err = s.wake(ctx, dir)
+	case trellis.Waiting:
+		_, err = s.look(ctx, dir)
+	}
+	return err == nil, res, err
+}
+
+// startable is the task when there is something to run, nil when there is not; Result says where it stands.
+// It changes a task only when its run has delivered already: then to what the run says.
+func (s *Site) startable(ctx context.Context, dir string) (*taskdir.Task, Result, error) {
 	res := Result{Dir: dir}
 	if _, draft := drafted(dir); draft {
-		return false, res, ErrPlanning
+		return nil, res, ErrPlanning
 	}
 	t, err := s.Store.Load(dir)
 	if err != nil {
-		return false, res, err
+		return nil, res, err
 	}
 	res.Status, res.Outcome = t.Status, t.Pipeline.Outcome
-	retry := "trellis retry " + t.ID
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if err != nil && !errors.Is(err, journal.ErrNone) && !errors.Is(err, journal.ErrDamaged) {
-		return false, res, err
+		return nil, res, err
 	}
 	if unplanned(h) && !t.Status.Ended() {
-		return false, res, ErrPlanning
+		return nil, res, ErrPlanning
 	}
 	switch t.Status {
 	case trellis.Rejected, trellis.Review, trellis.Completed:
-		return false, res, nil
+		return nil, res, nil
 	case trellis.Failed, trellis.Cancelled:
-		return false, res, &RefusedError{t.ID + " is " + string(t.Status), retry}
+		return nil, res, &RefusedError{t.ID + " is " + string(t.Status), "trellis retry " + t.ID}
 	case trellis.Planning:
-		if err := s.check(ctx, dir); err != nil {
-			return false, res, err
-		}
-		if err := s.move(look{Dir: dir}, trellis.Planning, trellis.Ready); err != nil {
-			return false, res, err
-		}
+		return t, res, s.check(ctx, dir)
 	case trellis.Paused:
-		return true, res, s.wake(ctx, dir)
+		if done, err := delivered(h); err != nil || done == "" {
+			return t, res, err
+		}
+		res, err = s.restore(dir, h)
+		return nil, res, err
 	}
-	l, err := s.look(ctx, dir)
-	if err != nil {
-		return false, res, err
-	}
+	return s.runnable(ctx, t, res)
+}
+
+// runnable is startable for a task of which a watcher would know what to do.
+func (s *Site) runnable(ctx context.Context, t *taskdir.Task, res Result) (*taskdir.Task, Result, error) {
+	l, err := s.judge(ctx, t.Dir)
+	retry := "trellis retry " + t.ID
 	switch {
+	case err != nil:
+		return nil, res, err
 	case l.Run:
-		return true, res, nil
+		return t, res, nil
 	case l.Waits != "":
 		res.Status, res.Waits = trellis.Waiting, []string{l.Waits}
-		return false, res, nil
+		return nil, res, s.take(l)
 	case l.Task != nil && len(l.Problems) == 1 && l.Problems[0].Hint == retry:
-		return false, res, &RefusedError{l.Problems[0].Message, retry}
+		return nil, res, &RefusedError{l.Problems[0].Message, retry}
 	}
-	return false, res, &NotReadyError{l.Problems}
+	return nil, res, &NotReadyError{l.Problems}
+}
+
+// delivered is the outcome of a run that ended with all done, "" for any other.
+func delivered(h *journal.History) (trellis.Outcome, error) {
+	if h == nil || h.Flow != pipeline.Flow || !h.Ended {
+		return "", nil
+	}
+	p, err := pipeline.ReadProgress(h)
+	if err != nil || p.Outcome != trellis.Delivered && p.Outcome != trellis.NoChangeNeeded {
+		return "", err
+	}
+	return p.Outcome, nil
+}
+
+// restore has a task say again what its run, which delivered, said last.
+func (s *Site) restore(dir string, h *journal.History) (Result, error) {
+	p, err := pipeline.ReadProgress(h)
+	if err != nil {
+		return Result{Dir: dir}, err
+	}
+	t, err := s.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
+		e.Project(p.Standing.Status)
+		e.Set("pipeline.outcome", p.Outcome)
+		e.Set("pipeline.failure", taskdir.Failure{})
+		e.Set("pipeline.resume_at", time.Time{})
+		return nil
+	})
+	if err != nil {
+		return Result{Dir: dir}, err
+	}
+	s.tell(Event{Message: t.ID + " was delivered before it was paused: it is " + string(t.Status) + " again, and not run twice"})
+	return s.standing(t), nil
 }
 
 // wake makes a paused task runnable: its run goes on, or, when a budget ended that, another begins.
@@ -122,6 +181,7 @@ func (s *Site) Follow(ctx context.Context, dir string) (Result, error) {
 	}
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
+	begun := time.Now()
 	for {
 		t, err := s.Store.Load(dir)
 		if err != nil && !errors.As(err, new(*trellis.Problem)) {
@@ -130,6 +190,12 @@ func (s *Site) Follow(ctx context.Context, dir string) (Result, error) {
 		if err == nil && !s.active(t) {
 			return s.standing(t), nil
 		}
+		if time.Since(begun) > patience && !held(dir) {
+			begun = time.Now()
+			if res, why := s.untaken(ctx, dir); why != nil || res.Waits != nil || res.Failure != nil {
+				return res, why
+			}
+		}
 		select {
 		case <-ctx.Done():
 			return Result{Dir: dir, Interrupted: true}, nil
@@ -137,6 +203,31 @@ func (s *Site) Follow(ctx context.Context, dir string) (Result, error) {
 		case <-tick.C:
 		}
 	}
+}
+
+// patience is how long a task that nobody takes is followed before it is looked at why.
+const patience = 2 * time.Second
+
+// untaken says why a watcher does not take a task. The zero Result is one that it takes when it has room.
+func (s *Site) untaken(ctx context.Context, dir string) (Result, error) {
+	l, err := s.judge(ctx, dir)
+	if err != nil {
+		return Result{Dir: dir}, err
+	}
+	if len(l.Problems) > 0 {
+		return Result{Dir: dir}, &NotReadyError{l.Problems}
+	}
+	res := s.standing(l.Task)
+	if code := l.Task.Pipeline.Failure.Code; l.Task.Status != trellis.Ready || code != trellis.AgentMissing && code != trellis.AgentAuth {
+		res.Failure = nil // what the watcher noted of a ready one keeps it from starting
+	}
+	switch {
+	case l.Waits != "":
+		res.Status, res.Waits = trellis.Waiting, []string{l.Waits}
+	case l.Run && l.At.Sub(s.now()) > patience:
+		res.Waits, res.Until = []string{"its time: " + l.At.Format(time.RFC3339)}, l.At
+	}
+	return res, nil
 }
 
 // active reports whether a task runs or is about to.

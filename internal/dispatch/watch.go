@@ -14,6 +14,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -347,11 +348,26 @@ func priority(t *taskdir.Task) string {
 
 // attempt runs one task whose agents can work.
 func (s *Site) attempt(ctx context.Context, l look) ran {
-	if err := s.available(ctx, pipeline.Roles(), l.Task.Pipeline.Agent, ""); err != nil {
-		return ran{l.Dir, Result{Dir: l.Dir, Status: l.Task.Status}, err}
+	if err := s.able(ctx, pipeline.Roles(), l.Task.Pipeline.Agent, ""); err != nil {
+		return ran{l.Dir, Result{Dir: l.Dir, Status: l.Task.Status}, errors.Join(err, s.unable(l, err))}
 	}
-	res, err := s.run(ctx, l.Dir, RunOptions{})
+	res, err := s.run(ctx, l.Dir, RunOptions{}, nil)
 	return ran{l.Dir, res, err}
+}
+
+// unable notes in a ready task's task.json which agent can't work, for those who follow it.
+func (s *Site) unable(l look, err error) error {
+	var fail *flow.Failure
+	if !errors.As(err, &fail) || l.Task.Status != trellis.Ready {
+		return nil
+	}
+	_, err = s.Store.Update(l.Dir, func(t *taskdir.Task, e *taskdir.Edit) error {
+		if old := t.Pipeline.Failure; t.Status == trellis.Ready && (string(old.Code) != fail.Code || old.Detail != fail.Detail) {
+			e.Set("pipeline.failure", taskdir.Failure{Code: trellis.Code(fail.Code), Detail: fail.Detail, Retryable: fail.Retryable, At: s.now()})
+		}
+		return nil
+	})
+	return err
 }
 
 // end takes in how a run ended and looks again at what waited for it.
@@ -359,7 +375,10 @@ func (w *watch) end(r ran) {
 	delete(w.running, r.dir)
 	w.last[r.dir] = r.res
 	var fail *flow.Failure
+	var nobody *git.IdentityError
 	switch {
+	case errors.As(r.err, &nobody):
+		w.tell("", "no task is started: "+nobody.Error())
 	case errors.Is(r.err, durable.ErrHeld):
 		delete(w.last, r.dir) // someone else runs it
 		w.otherwise(r.dir)
