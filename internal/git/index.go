@@ -2,6 +2,7 @@ package git
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -13,6 +14,7 @@ import (
 type indexFacts struct {
 	unmerged string // first path with conflicts, ""
 	tree     string // tree of the whole index, "" when git has yet to compute it
+	entries  string // the same for two indexes of one tree
 }
 
 // readIndex reads an index file of version 2 or 3 with SHA-1, as git writes them by itself. It fails with
@@ -34,6 +36,7 @@ func (r *Repo) readIndex(file string) (f indexFacts, err error) {
 	}
 	count := binary.BigEndian.Uint32(data[8:])
 	data = data[header : len(data)-trailer]
+	sum := sha256.New()
 	for range count {
 		path, conflict, size := indexEntry(data)
 		if size == 0 {
@@ -42,8 +45,11 @@ func (r *Repo) readIndex(file string) (f indexFacts, err error) {
 		if conflict && f.unmerged == "" {
 			f.unmerged = path
 		}
+		sum.Write(data[24:28]) // mode
+		sum.Write(data[40:size])
 		data = data[size:]
 	}
+	f.entries = string(sum.Sum(nil))
 	f.tree, err = indexTree(data)
 	return f, err
 }

@@ -108,8 +108,6 @@ func TestProcesses(t *testing.T) {
 	want("Discard of nothing", 1)
 	s := must(b.Repo.Snapshot(ctx, dir))(t)
 	want("Snapshot of what is committed", 1)
-	must(s.Changes(ctx, base))(t)
-	want("Changes of what is committed", 0)
 	must(s.Restore(ctx))(t)
 	want("Restore of nothing", 1)
 	s.Close()

@@ -26,6 +26,7 @@ type Snapshot struct {
 	exclude []string
 	temp    string
 	env     []string
+	trees   map[string]string // by indexFacts.entries
 }
 
 // TreeOf is the hash of the whole work tree; it tells whether anything changed.
@@ -73,7 +74,28 @@ func (s *Snapshot) prepare() error {
 		return err
 	}
 	s.env = []string{"GIT_INDEX_FILE=" + s.index()}
-	return copyIndex(filepath.Join(gitDir, "index"), s.index())
+	if err := copyIndex(filepath.Join(gitDir, "index"), s.index()); err != nil {
+		return err
+	}
+	s.trees = map[string]string{}
+	s.learn("")
+	return nil
+}
+
+// learn is the tree of the private index, "" when it is not known. With tree it is, from now on. Git itself
+// forgets it when it meets a file that is too young to be trusted, even if that has not changed.
+func (s *Snapshot) learn(tree string) string {
+	f, err := s.r.readIndex(s.index())
+	if err != nil || f.entries == "" {
+		return ""
+	}
+	if tree == "" {
+		tree = f.tree
+	}
+	if tree != "" {
+		s.trees[f.entries] = tree
+	}
+	return s.trees[f.entries]
 }
 
 func (s *Snapshot) index() string { return filepath.Join(s.temp, "index") }
@@ -119,10 +141,14 @@ func (s *Snapshot) write(ctx context.Context, durable bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if f, err := s.r.readIndex(s.index()); err == nil && f.tree != "" {
-		return f.tree, nil
+	if tree := s.learn(""); tree != "" {
+		return tree, nil
 	}
-	return s.r.line(ctx, call{dir: s.dir, env: s.env, write: durable, args: []string{"write-tree"}})
+	tree, err := s.r.line(ctx, call{dir: s.dir, env: s.env, write: durable, args: []string{"write-tree"}})
+	if err == nil {
+		s.learn(tree)
+	}
+	return tree, err
 }
 
 // nested are the repositories within a checkout that are no submodules.
