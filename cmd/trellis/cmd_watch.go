@@ -57,14 +57,14 @@ func (a *app) watch(c *cli.Context) error {
 	show := a.progress(s, false)
 	results, err := s.Watch(c.Context, o)
 	show.close()
-	if err != nil {
-		return a.agentError(err)
+	for _, r := range results {
+		a.sayEnd(p, r)
 	}
 	if c.Context.Err() != nil {
 		return context.Canceled
 	}
-	for _, r := range results {
-		a.sayEnd(p, r)
+	if err != nil {
+		return a.agentError(err)
 	}
 	return a.endOfAll(results)
 }
@@ -79,7 +79,7 @@ func (a *app) endOfAll(results []dispatch.Result) error {
 			found[1] = true
 		case r.Status == trellis.Failed, r.Status == trellis.Cancelled:
 			found[0] = true
-		case r.Status == trellis.Ready:
+		case r.Status == trellis.Ready, r.Status == "": // "": task.json can't be read
 			found[2] = true
 		case r.Status == trellis.Waiting, r.Status == trellis.Paused:
 			found[3] = true

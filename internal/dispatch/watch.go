@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,7 +33,8 @@ type WatchOptions struct {
 const settle = 50 * time.Millisecond
 
 // Watch picks up ready tasks, and those that were cut off, until ctx ends (or, with Once, nothing is left),
-// and returns where each task that ran stood at last. One process watches a repository: a second gets a
+// and returns where each task that ran stood at last, one that can't be read without a status, and what went
+// wrong and stayed so. One process watches a repository: a second gets a
 // *durable.HeldError.
 func (s *Site) Watch(ctx context.Context, o WatchOptions) ([]Result, error) {
 	if err := os.MkdirAll(filepath.Dir(s.watchLock()), 0o755); err != nil {
@@ -47,7 +49,7 @@ func (s *Site) Watch(ctx context.Context, o WatchOptions) ([]Result, error) {
 		return nil, fmt.Errorf("making the folder of tasks: %w", err)
 	}
 	w := &watch{s: s, o: o, running: map[string]bool{}, due: map[string]time.Time{}, seen: map[string]time.Time{}, told: map[string]string{},
-		rest: map[string]rest{}, soon: map[string]bool{}, held: map[string]int{}, waiting: map[string]bool{}, last: map[string]Result{}, ended: make(chan ran)}
+		rest: map[string]rest{}, soon: map[string]bool{}, held: map[string]int{}, waiting: map[string]bool{}, last: map[string]Result{}, noted: map[string]bool{}, failed: map[string]failing{}, ended: make(chan ran)}
 	defer w.events()()
 	return w.loop(ctx)
 }
@@ -67,8 +69,9 @@ type watch struct {
 	soon    map[string]bool      // due directories that a watch --once stays for
 	held    map[string]int       // how often a directory was found held by another process
 	last    map[string]Result
+	noted   map[string]bool // whose last result is only why it can't run
 	ended   chan ran
-	failed  error
+	failed  map[string]failing
 }
 
 // rest keeps a directory from being run before its time, as long as its status stays.
@@ -76,6 +79,15 @@ type rest struct {
 	until  time.Time
 	status trellis.Status
 }
+
+// failing is what keeps going wrong with a directory that could run.
+type failing struct {
+	err   error
+	times int
+}
+
+// tries is how often a watch --once tries again what went wrong.
+const tries = 3
 
 // ran is the end of one task's run in this process.
 type ran struct {
@@ -143,7 +155,11 @@ func (w *watch) loop(ctx context.Context) ([]Result, error) {
 	for len(w.running) > 0 { // their contexts have ended, or nothing runs
 		w.end(<-w.ended)
 	}
-	return w.results(), w.failed
+	var errs []error
+	for _, dir := range slices.Sorted(maps.Keys(w.failed)) {
+		errs = append(errs, w.failed[dir].err)
+	}
+	return w.results(), errors.Join(errs...)
 }
 
 func (w *watch) fsEvents() <-chan fsnotify.Event {
@@ -231,14 +247,22 @@ func (w *watch) look(ctx context.Context, dir string) {
 	w.queue = slices.DeleteFunc(w.queue, func(l look) bool { return l.Dir == dir })
 	delete(w.waiting, dir)
 	delete(w.soon, dir)
+	if w.noted[dir] {
+		delete(w.noted, dir)
+		delete(w.last, dir)
+	}
 	l, err := w.s.look(ctx, dir)
 	if errors.Is(err, taskdir.ErrNotFound) {
 		delete(w.told, dir)
+		delete(w.failed, dir)
 		return
+	}
+	if err == nil && !l.Run {
+		delete(w.failed, dir)
 	}
 	switch {
 	case err != nil:
-		w.tell(dir, err.Error())
+		w.fail(dir, err)
 	case len(l.Problems) > 0:
 		w.tell(dir, problemText(l.Problems))
 		w.note(l)
@@ -254,7 +278,9 @@ func (w *watch) look(ctx context.Context, dir string) {
 	case l.Run && held(dir):
 		w.otherwise(dir)
 	case l.Run:
-		delete(w.told, dir)
+		if _, failing := w.failed[dir]; !failing {
+			delete(w.told, dir)
+		}
 		delete(w.held, dir)
 		w.queue = append(w.queue, l)
 	}
@@ -290,9 +316,15 @@ func (w *watch) resting(l look) bool {
 
 // note keeps what a task that can't run means for the end of a watch --once.
 func (w *watch) note(l look) {
-	if l.Task != nil && l.Task.Status == trellis.Ready {
+	switch {
+	case l.Task == nil:
+		w.last[l.Dir] = Result{Dir: l.Dir}
+	case l.Task.Status == trellis.Ready:
 		w.last[l.Dir] = Result{Dir: l.Dir, Status: trellis.Ready}
+	default:
+		return
 	}
+	w.noted[l.Dir] = true
 }
 
 // tell says something about a directory once.
@@ -387,9 +419,9 @@ func (w *watch) end(r ran) {
 		w.last[r.dir] = r.res
 		w.tell(r.dir, filepath.Base(r.dir)+" is not started: "+fail.Error())
 	case r.err != nil:
-		w.tell(r.dir, filepath.Base(r.dir)+": "+r.err.Error())
-		w.failed = errors.Join(w.failed, r.err)
+		w.fail(r.dir, r.err)
 	default:
+		delete(w.failed, r.dir)
 		if !r.res.Until.IsZero() {
 			w.rest[r.dir] = rest{w.real(r.res.Until), r.res.Status}
 		}
@@ -397,6 +429,18 @@ func (w *watch) end(r ran) {
 	}
 	for dir := range w.waiting {
 		w.due[dir] = time.Now()
+	}
+}
+
+// fail says what went wrong with a directory and has it tried again: most such things pass.
+func (w *watch) fail(dir string, err error) {
+	w.tell(dir, filepath.Base(dir)+": "+err.Error())
+	f := failing{err, w.failed[dir].times + 1}
+	w.failed[dir] = f
+	at := time.Now().Add(min(time.Second<<min(f.times-1, 5), 30*time.Second))
+	w.calendar(dir, at, f.times <= tries)
+	if t, err := w.s.Store.Load(dir); err == nil {
+		w.rest[dir] = rest{at, t.Status}
 	}
 }
 

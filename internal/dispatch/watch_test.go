@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -353,5 +354,57 @@ func TestApproval(t *testing.T) {
 	}
 	if page := w.read(".trellis/tasks/" + filepath.Base(dir) + "/REJECTED.md"); w.task(dir).Status != trellis.Rejected || !strings.Contains(page, "Rejected by bob") || !strings.Contains(page, "not now") {
 		t.Errorf("status %s, %s", w.task(dir).Status, page)
+	}
+}
+
+// What goes wrong once is tried again, and forgotten when it went well; what stays wrong is told at the end,
+// beside what came of the others.
+func TestPassingErrors(t *testing.T) {
+	w := newWorld(t, quickly)
+	for _, id := range []string{"02-01-passes", "02-02-good"} {
+		if err := lay(filepath.Join(w.Site.Store.Tasks(), id), "ready"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	full := errors.New("the disk is full")
+	var failed, always atomic.Bool
+	w.Site.Disk = &durable.Disk{Fault: func(_, path string) error {
+		if strings.Contains(path, "02-01-passes") && filepath.Base(path) == "journal.jsonl" && (always.Load() || failed.CompareAndSwap(false, true)) {
+			return full
+		}
+		return nil
+	}}
+	all, err := w.Site.Watch(context.Background(), dispatch.WatchOptions{Once: true, Parallel: 2, Rescan: time.Hour})
+	if err != nil || len(all) != 2 || all[0].Status != trellis.Review || all[1].Status != trellis.Review || w.heard("the disk is full") != 1 {
+		t.Errorf("got %+v, %v, said %q", all, err, w.said)
+	}
+	always.Store(true)
+	if err := w.Site.Cancel(filepath.Join(w.Site.Store.Tasks(), "02-01-passes")); err != nil {
+		t.Fatal(err)
+	}
+	w.edit(filepath.Join(w.Site.Store.Tasks(), "02-01-passes"), `"cancelled"`, `"ready"`)
+	if err := os.RemoveAll(filepath.Join(w.Site.Store.Tasks(), "02-01-passes", "run")); err != nil {
+		t.Fatal(err)
+	}
+	w.git("branch", "-m", "feature/passes", "elsewhere")
+	if err := lay(filepath.Join(w.Site.Store.Tasks(), "02-03-other"), "ready"); err != nil {
+		t.Fatal(err)
+	}
+	all, err = w.Site.Watch(context.Background(), dispatch.WatchOptions{Once: true, Parallel: 2, Rescan: time.Hour})
+	if !errors.Is(err, full) || len(all) != 2 || all[1].Status != trellis.Review || w.heard("the disk is full") != 2 {
+		t.Errorf("got %+v, %v, said %q", all, err, w.said)
+	}
+}
+
+// A task.json that can't be read is a result of its own.
+func TestUnreadableTask(t *testing.T) {
+	w := newWorld(t, quickly)
+	dir := filepath.Join(w.Site.Store.Tasks(), "02-01-torn")
+	if err := errors.Join(lay(dir, "ready"), os.WriteFile(filepath.Join(dir, "task.json"), []byte("{"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	all, err := w.Site.Watch(context.Background(), dispatch.WatchOptions{Once: true, Parallel: 1, Rescan: time.Hour})
+	if err != nil || len(all) != 1 || all[0].Status != "" {
+		t.Errorf("got %+v, %v", all, err)
 	}
 }
