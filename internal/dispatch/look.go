@@ -9,6 +9,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/evidence"
+	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/planner"
@@ -114,7 +115,7 @@ func (s *Site) lookReady(ctx context.Context, l look) (look, error) {
 		}
 		return l, err
 	}
-	if l.Waits, err = s.waits(l); err != nil {
+	if l.Waits, err = s.waits(ctx, l); err != nil {
 		return l, err
 	}
 	if l.Waits != "" {
@@ -164,7 +165,7 @@ func (s *Site) finished(ctx context.Context, l look, h *journal.History) (look, 
 }
 
 // waits says what a ready task has to wait for: a person's yes, or another task.
-func (s *Site) waits(l look) (string, error) {
+func (s *Site) waits(ctx context.Context, l look) (string, error) {
 	t := l.Task
 	if t.Pipeline.Approval.Required {
 		hash, err := taskdir.PlanHash(l.Dir, t)
@@ -180,7 +181,7 @@ func (s *Site) waits(l look) (string, error) {
 		}
 	}
 	for _, id := range t.Pipeline.DependsOn {
-		why, err := s.dependency(id)
+		why, err := s.dependency(ctx, t, id)
 		if err != nil || why != "" {
 			return why, err
 		}
@@ -188,8 +189,9 @@ func (s *Site) waits(l look) (string, error) {
 	return "", nil
 }
 
-// dependency says why a task that depends on this one has to wait, "" when it hasn't.
-func (s *Site) dependency(id string) (string, error) {
+// dependency says why a task has to wait for the one with this id that it depends on, "" when it hasn't. It
+// begins at its base, so that has to hold the work.
+func (s *Site) dependency(ctx context.Context, of *taskdir.Task, id string) (string, error) {
 	dir, err := s.Store.Find(id)
 	if err != nil {
 		return fmt.Sprintf("%s: %v", id, err), nil
@@ -199,12 +201,47 @@ func (s *Site) dependency(id string) (string, error) {
 		return fmt.Sprintf("%s, whose task.json can't be read", id), nil
 	}
 	switch {
-	case t.Status == trellis.Completed, t.Status == trellis.Review && !s.Config.DependsOnMerged:
+	case t.Status == trellis.Completed:
 		return "", nil
-	case t.Status.Ended() && t.Status != trellis.Review:
+	case t.Status == trellis.Review:
+		if !s.Config.DependsOnMerged {
+			if merged, err := s.merged(ctx, t, of); err != nil || merged {
+				return "", err
+			}
+		}
+		return id + " to be merged (it is in review)", nil
+	case t.Status.Ended():
 		return fmt.Sprintf("%s, which is %s", id, t.Status), nil
 	}
 	return id, nil
+}
+
+// merged reports whether the base of a task holds what another task has on its branch.
+func (s *Site) merged(ctx context.Context, done, of *taskdir.Task) (bool, error) {
+	tip, err := s.Repo.Branch(ctx, done.BranchName())
+	if err != nil {
+		return false, err
+	}
+	if tip == "" { // deleted, as people do after a merge
+		tip = done.Commit
+	}
+	name := of.BaseBranch
+	if name == "" {
+		if name, err = s.Repo.CurrentBranch(ctx, s.Repo.Main); err != nil {
+			return false, err
+		}
+	}
+	if tip == "" || name == "" {
+		return false, nil
+	}
+	base, err := s.Repo.Resolve(ctx, name)
+	if errors.Is(err, git.ErrNotFound) {
+		return false, nil // the run will say so
+	}
+	if err != nil {
+		return false, err
+	}
+	return s.Repo.IsAncestor(ctx, tip, base)
 }
 
 func (s *Site) move(l look, from, to trellis.Status) error {

@@ -229,15 +229,26 @@ func TestDependencies(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := w.Site.Watch(context.Background(), dispatch.WatchOptions{Once: true, Parallel: 2, Rescan: time.Hour}); err != nil {
-		t.Fatal(err)
+	for range 2 {
+		if _, err := w.Site.Watch(context.Background(), dispatch.WatchOptions{Once: true, Parallel: 2, Rescan: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		if w.heard("waits for 02-01-first to be merged (it is in review)") == 0 {
+			t.Errorf("said %q", w.said)
+		}
+		if got := w.status("02-02-second"); got == trellis.Waiting {
+			w.git("merge", "-q", "feature/first")
+		}
 	}
 	for id, want := range map[string]trellis.Status{"02-01-first": trellis.Review, "02-02-second": trellis.Review, "02-03-third": trellis.Waiting} {
 		if got := w.status(id); got != want {
 			t.Errorf("%s is %s, want %s", id, got, want)
 		}
 	}
-	if w.heard("02-04-failed, which is failed") != 1 {
+	if w.git("show", "feature/second:notes.txt") != "02-01-first\n02-02-second" {
+		t.Error("the second did not build on the first")
+	}
+	if w.heard("02-04-failed, which is failed") != 2 {
 		t.Errorf("said %q", w.said)
 	}
 	if got := strings.Fields(w.read("../calls.log")); strings.Join(got, " ") != "02-01-first 02-02-second" {
