@@ -56,10 +56,16 @@ var named = []string{"-c", "user.useConfigOnly=true"}
 
 // Identity is "Name <mail>" of who commits are by, or an *IdentityError.
 func (r *Repo) Identity(ctx context.Context) (string, error) {
-	if _, err := r.identity(ctx, "GIT_COMMITTER_IDENT"); err != nil {
+	committer := make(chan error)
+	go func() { // two processes take as long as one
+		_, err := r.identity(ctx, "GIT_COMMITTER_IDENT")
+		committer <- err
+	}()
+	author, err := r.identity(ctx, "GIT_AUTHOR_IDENT")
+	if err := <-committer; err != nil {
 		return "", err
 	}
-	return r.identity(ctx, "GIT_AUTHOR_IDENT")
+	return author, err
 }
 
 func (r *Repo) identity(ctx context.Context, who string) (string, error) {

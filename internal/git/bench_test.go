@@ -100,3 +100,10 @@ func BenchmarkTreeOf(b *testing.B) {
 		}
 	})
 }
+
+func BenchmarkIdentity(b *testing.B) {
+	x := newBox(b)
+	for b.Loop() {
+		must(x.Repo.Identity(b.Context()))(b)
+	}
+}
