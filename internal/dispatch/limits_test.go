@@ -180,3 +180,47 @@ func TestRateLimitWhilePlanning(t *testing.T) {
 		t.Errorf("after it: %+v, %v", again, err)
 	}
 }
+
+// What planning used counts for the task: in its usage, when the planner fails as well, and against its budget.
+func TestUsageOfPlanning(t *testing.T) {
+	w := newWorld(t, quickly)
+	w.program("events", `cat > /dev/null
+say() { echo '{"type": "usage", "usage": {"input_tokens": 100, "output_tokens": 0}}'; echo "{\"type\": \"result\", \"text\": \"$1\"}"; }
+echo '{"type": "tool", "name": "read", "path": "greet.sh"}'
+case $TRELLIS_ROLE in
+evaluate) say '{\"decision\": \"accept\", \"category\": \"\", \"details\": \"ok\", \"suggestions\": [], \"size\": \"tiny\", \"confidence\": 1}';;
+research) say '## implement.jsonl\n- path: greet.sh, reason: x\n## check.jsonl\n- path: test.sh, reason: y\n';;
+prd) test -f "$TRELLIS_REPO/../good" || { say nonsense; exit; }
+ say '{\"title\": \"Bye\", \"summary\": \"bye\", \"requirements\": [\"bye\"], \"acceptance\": [{\"criterion\": \"it does\", \"level\": \"must\"}]}';;
+accept) say '{\"criteria\": [{\"id\": \"A1\", \"verdict\": \"met\", \"evidence\": \"notes.txt:1\"}]}';;
+*) echo x >> notes.txt; say done;;
+esac
+`)
+	res, err := w.plan("bye", "say bye")
+	if err != nil || res.Failure == nil || res.Failure.Code != string(trellis.AgentProtocol) {
+		t.Fatalf("got %+v, %v", res, err)
+	}
+	failed := w.task(res.Dir).Pipeline.Usage.Tokens()
+	if failed < 400 || failed != res.Report.Usage.Tokens() {
+		t.Errorf("the failed planning used %d tokens, its report says %d", failed, res.Report.Usage.Tokens())
+	}
+	w.write("../good", "")
+	w.Site.Config.Limits.Tokens = failed + 150
+	if res, err = w.Site.Replan(context.Background(), res.Dir, dispatch.PlanOptions{Feedback: "again"}); err != nil || res.Failure == nil || res.Failure.Code != string(trellis.BudgetTokens) {
+		t.Fatalf("beyond the budget: %+v, %v", res, err)
+	}
+	w.Site.Config.Limits.Tokens = 0
+	if res, err = w.Site.Replan(context.Background(), res.Dir, dispatch.PlanOptions{Feedback: "again"}); err != nil || res.Status != trellis.Ready {
+		t.Fatalf("got %+v, %v", res, err)
+	}
+	planned := w.task(res.Dir).Pipeline.Usage.Tokens()
+	if planned < failed+300 {
+		t.Errorf("after %d tokens, %d", failed, planned)
+	}
+	if res := w.start(res.Dir); res.Status != trellis.Review {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+	if got := w.task(res.Dir).Pipeline.Usage.Tokens(); got < planned+300 {
+		t.Errorf("the run left %d tokens of %d", got, planned)
+	}
+}

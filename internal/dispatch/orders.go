@@ -83,7 +83,10 @@ func (s *Site) Retry(ctx context.Context, dir string, fresh bool, o RunOptions) 
 	if done != "" && t.Status == trellis.Paused && !fresh {
 		return &RefusedError{fmt.Sprintf("%s is paused, but its run ended with %s: there is nothing to retry", t.ID, done), "trellis start " + t.ID}
 	}
-	in := s.input(dir, p, o)
+	in, err := s.input(dir, h, p, o)
+	if err != nil {
+		return err
+	}
 	in.Retries, in.Fresh, in.Revision = p.Retries+1, fresh, max(p.Revision, t.Pipeline.Revision)
 	if h.Run != "" && h.Flow == pipeline.Flow && !h.Ended && len(h.Calls) == 0 {
 		in.Retries = max(1, p.Retries) // begun by a retry that was cut off before it was done

@@ -55,7 +55,9 @@ func (s *Site) Plan(ctx context.Context, o PlanOptions) (PlanResult, error) {
 	if err != nil {
 		return PlanResult{}, err
 	}
-	return s.plan(ctx, draft, published(draft), func(j *journal.Run) (planner.Input, error) { return s.beginPlan(j, published(draft), o, 0) })
+	return s.plan(ctx, draft, published(draft), func(j *journal.Run) (planner.Input, error) {
+		return s.beginPlan(j, published(draft), o, 0, trellis.Usage{})
+	})
 }
 
 // published is the directory that a draft becomes; any other is itself.
@@ -78,9 +80,9 @@ func (s *Site) Draft(o PlanOptions) (string, error) {
 }
 
 // beginPlan begins a planning with what was asked for.
-func (s *Site) beginPlan(j *journal.Run, final string, o PlanOptions, revision int64) (planner.Input, error) {
+func (s *Site) beginPlan(j *journal.Run, final string, o PlanOptions, revision int64, used trellis.Usage) (planner.Input, error) {
 	in := planner.Input{Code: planner.Code, Task: filepath.Base(final), Name: o.New.Name, DevType: o.New.DevType, Quick: o.Quick, Agent: o.Agent,
-		Feedback: o.Feedback, Package: o.New.Package, Priority: o.New.Priority, Base: o.Base, Verify: o.Verify, Nonce: s.nonce(), Revision: revision}
+		Feedback: o.Feedback, Package: o.New.Package, Priority: o.New.Priority, Base: o.Base, Verify: o.Verify, Nonce: s.nonce(), Revision: revision, Used: used}
 	raw, err := json.Marshal(in)
 	if err != nil {
 		return in, fmt.Errorf("encoding the planning's input: %w", err)
@@ -98,17 +100,26 @@ func (s *Site) Replan(ctx context.Context, dir string, o PlanOptions) (PlanResul
 	return s.plan(ctx, dir, final, func(j *journal.Run) (planner.Input, error) {
 		h := j.History()
 		cutOff := h.Run != "" && h.Flow == planner.Flow && (!h.Ended || dir != final) // an ended one only lacks its name
-		if cutOff && o.Requirement == "" && o.Feedback == "" {
+		if cutOff && !o.asks() {
 			var in planner.Input
-			return in, json.Unmarshal(h.Input, &in)
+			if err := json.Unmarshal(h.Input, &in); err != nil || len(h.Calls) > 0 {
+				return in, err
+			}
+			return in, s.replanned(dir) // it may have been cut off before that
 		}
 		return s.again(j, dir, final, o)
 	})
 }
 
-// again begins another planning of a directory that has seen one.
-func (s *Site) again(j *journal.Run, dir, final string, o PlanOptions) (in planner.Input, err error) {
-	t, err := s.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
+// asks reports whether something is asked for that an earlier planning was not.
+func (o PlanOptions) asks() bool {
+	return o.Requirement != "" || o.Feedback != "" || o.Agent != "" || o.Quick || o.Base != "" || len(o.Verify) > 0
+}
+
+// replanned has task.json say that the task is planned. It is the last that a planning in place begins with: until
+// then it can be asked for again as if nothing had been.
+func (s *Site) replanned(dir string) error {
+	_, err := s.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
 		if t.Status != trellis.Planning {
 			e.Set("status", trellis.Planning)
 		}
@@ -117,16 +128,29 @@ func (s *Site) again(j *journal.Run, dir, final string, o PlanOptions) (in plann
 		e.Set("pipeline.rejection", taskdir.Rejection{Suggestions: []string{}})
 		return nil
 	})
+	return err
+}
+
+// again begins another planning of a directory that has seen one.
+func (s *Site) again(j *journal.Run, dir, final string, o PlanOptions) (in planner.Input, err error) {
+	t, err := s.Store.Load(dir)
 	if err != nil {
 		return in, err
 	}
-	if err := planner.KeepRejection(s.Disk, dir); err != nil {
+	if err := trellis.Move(t.Status, trellis.Planning); err != nil {
+		return in, fmt.Errorf("planning %s again: %w", t.ID, err)
+	}
+	used, err := s.used(dir, j.History())
+	if err != nil {
 		return in, err
 	}
 	if o.Requirement != "" {
 		if err := s.Disk.WriteFile(filepath.Join(dir, taskdir.Requirement), []byte(o.Requirement), 0o644); err != nil {
 			return in, err
 		}
+	}
+	if err := planner.KeepRejection(s.Disk, dir); err != nil {
+		return in, err
 	}
 	o.New.Name, o.New.DevType, o.New.Package, o.New.Priority = t.Name, t.DevType, t.Package, t.Priority
 	if o.Base == "" {
@@ -135,7 +159,10 @@ func (s *Site) again(j *journal.Run, dir, final string, o PlanOptions) (in plann
 	if len(o.Verify) == 0 {
 		o.Verify = t.Pipeline.Verify
 	}
-	return s.beginPlan(j, final, o, t.Pipeline.Revision)
+	if in, err = s.beginPlan(j, final, o, t.Pipeline.Revision, used); err != nil {
+		return in, err
+	}
+	return in, s.replanned(dir)
 }
 
 // plan runs the planner over a directory and publishes it, whatever the end, unless this process is told

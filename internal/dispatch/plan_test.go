@@ -204,3 +204,68 @@ func TestReplanCutOff(t *testing.T) {
 		t.Errorf("gone on with: %+v, %v", again, err)
 	}
 }
+
+// Planning again in place can be cut off at every write before its run begins, and between that and the status,
+// and be asked for again.
+func TestReplanIsCutOffAtTheBegin(t *testing.T) {
+	for _, file := range []string{"requirement.md", "REJECTED.md", "journal.jsonl", "task.json"} {
+		t.Run(file, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, rejecting+working[strings.Index(working, "  research:"):])
+			res, err := w.plan("pay", "take payments")
+			if err != nil || res.Status != trellis.Rejected {
+				t.Fatalf("got %+v, %v", res, err)
+			}
+			cut := errors.New("the power is gone")
+			disk := &durable.Disk{Fault: func(_, path string) error {
+				if base := filepath.Base(path); base == file || strings.Contains(base, strings.TrimSuffix(file, ".md")+"-") {
+					return cut
+				}
+				return nil
+			}}
+			w.Site.Disk, w.Site.Store.Disk = disk, disk
+			o := dispatch.PlanOptions{Requirement: "It is in scope: take payments"}
+			if _, err := w.Site.Replan(context.Background(), res.Dir, o); !errors.Is(err, cut) {
+				t.Fatalf("got %v", err)
+			}
+			w.Site.Disk, w.Site.Store.Disk = nil, nil
+			if got := w.task(res.Dir).Status; got != trellis.Rejected {
+				t.Errorf("it is %s", got)
+			}
+			if file == "task.json" { // all but that is done
+				o = dispatch.PlanOptions{}
+			}
+			again, err := w.Site.Replan(context.Background(), res.Dir, o)
+			if err != nil || again.Status != trellis.Ready {
+				t.Errorf("again: %+v, %v", again, err)
+			}
+			if task := w.task(res.Dir); task.Pipeline.Outcome != "" || task.Pipeline.Rejection.Category != "" {
+				t.Errorf("task.json says %+v", task.Pipeline)
+			}
+			w.read(".trellis/tasks/" + filepath.Base(res.Dir) + "/REJECTED-1.md")
+		})
+	}
+}
+
+// Other options than those of a planning that was cut off begin another one.
+func TestReplanWithOtherOptions(t *testing.T) {
+	w := newWorld(t, working)
+	draft, err := w.Site.Draft(dispatch.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "say bye"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	said := w.Site.Event
+	w.Site.Event = func(e dispatch.Event) { cancel() }
+	if res, err := w.Site.Replan(ctx, draft, dispatch.PlanOptions{}); err != nil || !res.Interrupted {
+		t.Fatalf("got %+v, %v", res, err)
+	}
+	w.Site.Event = said
+	res, err := w.Site.Replan(context.Background(), draft, dispatch.PlanOptions{Verify: []string{"sh test.sh"}})
+	if err != nil || res.Status != trellis.Ready {
+		t.Fatalf("got %+v, %v", res, err)
+	}
+	if got := w.task(res.Dir).Pipeline.Verify; len(got) != 1 || got[0] != "sh test.sh" {
+		t.Errorf("task.json says verify %q", got)
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -107,16 +108,35 @@ func (s *Site) begin(j *journal.Run, dir string, o RunOptions) (in pipeline.Inpu
 	if err != nil {
 		return in, err
 	}
-	in = s.input(dir, p, o)
+	if in, err = s.input(dir, h, p, o); err != nil {
+		return in, err
+	}
 	if h.Run != "" && h.Flow == pipeline.Flow {
 		in.Retries++
 	}
 	return in, s.beginRun(j, h, dir, in)
 }
 
-func (s *Site) input(dir string, p pipeline.Progress, o RunOptions) pipeline.Input {
+func (s *Site) input(dir string, h *journal.History, p pipeline.Progress, o RunOptions) (pipeline.Input, error) {
+	used, err := s.used(dir, h)
 	return pipeline.Input{Code: pipeline.Code, Task: filepath.Base(dir), Agent: o.Agent, Adopt: o.Adopt, Nonce: s.nonce(),
-		Attempts: p.Attempts, Retries: p.Retries, Revision: p.Revision, Used: p.Used, Implemented: p.Implemented, Baseline: p.Baseline}
+		Attempts: p.Attempts, Retries: p.Retries, Revision: p.Revision, Used: used, Implemented: p.Implemented, Baseline: p.Baseline}, err
+}
+
+// used is what agents used for a task so far, its plannings included: by the journal, or without one by task.json.
+func (s *Site) used(dir string, h *journal.History) (trellis.Usage, error) {
+	switch {
+	case h.Run == "":
+		t, err := s.Store.Load(dir)
+		if err != nil {
+			return trellis.Usage{}, err
+		}
+		return t.Pipeline.Usage, nil
+	case h.Flow == planner.Flow:
+		return planner.Used(h)
+	}
+	p, err := pipeline.ReadProgress(h)
+	return p.Used, err
 }
 
 func (s *Site) beginRun(j *journal.Run, h *journal.History, dir string, in pipeline.Input) error {
@@ -229,6 +249,9 @@ func (s *Site) unreadable(ctx context.Context, dir string, cause error) (Result,
 		return Result{Dir: dir}, err
 	}
 	defer lock.Unlock()
+	if err := clear(lock.Previous()); err != nil { // who wrote the journal may still be at work in the worktree
+		return Result{Dir: dir}, err
+	}
 	fail := flow.Fail(string(trellis.JournalDamaged), "%v", cause)
 	fail.At = s.now()
 	t, err := s.Store.Load(dir)

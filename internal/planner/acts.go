@@ -451,8 +451,10 @@ func (a *Acts) reject(_ context.Context, _ flow.Call, in rejectIn) (int64, error
 }
 
 // giveUp records why the planner failed. The status stays planning.
-func (a *Acts) giveUp(_ context.Context, _ flow.Call, fail *flow.Failure) (int64, error) {
+func (a *Acts) giveUp(_ context.Context, _ flow.Call, in giveUpIn) (int64, error) {
+	fail := in.Failure
 	return a.update(func(_ *taskdir.Task, e *taskdir.Edit) error {
+		e.Set("pipeline.usage", in.Usage)
 		e.Set("pipeline.failure", taskdir.Failure{Code: trellis.Code(fail.Code), Detail: fail.Detail, Retryable: fail.Retryable, At: a.Now()})
 		return nil
 	})

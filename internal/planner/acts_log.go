@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -85,4 +87,24 @@ func ending(h *journal.History) string {
 		return ""
 	}
 	return fmt.Sprintf("decision=%s size=%s status=%s calls=%d tokens=%d", r.Verdict.Decision, r.Verdict.Size, r.Status, r.Calls, r.Usage.Tokens())
+}
+
+// Used is what agents used by the end of a planning, or until it was cut off, with all that came before it.
+func Used(h *journal.History) (trellis.Usage, error) {
+	var in Input
+	if err := json.Unmarshal(h.Input, &in); err != nil {
+		return trellis.Usage{}, fmt.Errorf("reading the input of planning %s: %w", h.Run, err)
+	}
+	used := in.Used
+	for _, e := range h.Calls {
+		if !e.Done || e.Fail != nil || !slices.Contains(Roles(), trellis.Role(e.Activity)) {
+			continue
+		}
+		var r ask.Reply
+		if err := json.Unmarshal(e.Out, &r); err != nil {
+			return used, fmt.Errorf("reading %s of planning %s: %w", e.ID, h.Run, err)
+		}
+		used = used.Add(r.Usage)
+	}
+	return used, nil
 }

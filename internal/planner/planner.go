@@ -19,19 +19,20 @@ const Flow = "plan"
 
 // Input is what a planning begins with. The requirement itself is requirement.md of the directory.
 type Input struct {
-	Code     int      `json:"code"`
-	Task     string   `json:"task"` // directory name
-	Name     string   `json:"name"`
-	DevType  string   `json:"dev_type"`
-	Quick    bool     `json:"quick,omitempty"`
-	Agent    string   `json:"agent,omitempty"`    // --agent
-	Feedback string   `json:"feedback,omitempty"` // a person's answer to a rejection or a plan
-	Package  string   `json:"package,omitempty"`
-	Priority string   `json:"priority,omitempty"`
-	Base     string   `json:"base,omitempty"`
-	Verify   []string `json:"verify,omitempty"`
-	Nonce    string   `json:"nonce"`
-	Revision int64    `json:"revision,omitempty"` // highest revision of task.json in earlier runs
+	Code     int           `json:"code"`
+	Task     string        `json:"task"` // directory name
+	Name     string        `json:"name"`
+	DevType  string        `json:"dev_type"`
+	Quick    bool          `json:"quick,omitempty"`
+	Agent    string        `json:"agent,omitempty"`    // --agent
+	Feedback string        `json:"feedback,omitempty"` // a person's answer to a rejection or a plan
+	Package  string        `json:"package,omitempty"`
+	Priority string        `json:"priority,omitempty"`
+	Base     string        `json:"base,omitempty"`
+	Verify   []string      `json:"verify,omitempty"`
+	Nonce    string        `json:"nonce"`
+	Revision int64         `json:"revision,omitempty"` // highest revision of task.json in earlier runs
+	Used     trellis.Usage `json:"used,omitzero"`      // for the task by earlier plannings and runs
 }
 
 // Report is how a planning ended.
@@ -39,7 +40,7 @@ type Report struct {
 	Status   trellis.Status     `json:"status"` // ready, waiting, rejected
 	Verdict  Verdict            `json:"verdict"`
 	Calls    int                `json:"calls"`
-	Usage    trellis.Usage      `json:"usage"`
+	Usage    trellis.Usage      `json:"usage"` // Input.Used included
 	Title    string             `json:"title,omitempty"`
 	Contexts map[string]int     `json:"contexts,omitempty"` // rows of each context file
 	Commands []string           `json:"commands,omitempty"` // verify commands found by research
@@ -77,13 +78,13 @@ type Criterion struct {
 
 // The activities of a planning, besides the calls of its roles.
 const (
-	survey flow.Act[Input, Survey]        = "survey"
-	reject flow.Act[rejectIn, int64]      = "reject"
-	digest flow.Act[digestIn, Findings]   = "digest"
-	write  flow.Act[writeIn, written]     = "write"
-	check  flow.Act[struct{}, checked]    = "ready"
-	finish flow.Act[finishIn, int64]      = "finish"
-	giveUp flow.Act[*flow.Failure, int64] = "give-up"
+	survey flow.Act[Input, Survey]      = "survey"
+	reject flow.Act[rejectIn, int64]    = "reject"
+	digest flow.Act[digestIn, Findings] = "digest"
+	write  flow.Act[writeIn, written]   = "write"
+	check  flow.Act[struct{}, checked]  = "ready"
+	finish flow.Act[finishIn, int64]    = "finish"
+	giveUp flow.Act[giveUpIn, int64]    = "give-up"
 )
 
 type (
@@ -131,6 +132,10 @@ type (
 		Status trellis.Status `json:"status"`
 		Usage  trellis.Usage  `json:"usage"`
 	}
+	giveUpIn struct {
+		Failure *flow.Failure `json:"failure"`
+		Usage   trellis.Usage `json:"usage"`
+	}
 	// about is the Data of a planning role's request: what its prompt is made of.
 	about struct {
 		Input    Input    `json:"input"`
@@ -147,10 +152,10 @@ func Run(f flow.Flow, in Input) (Report, error) {
 	if in.Code > Code {
 		return Report{}, flow.Fail(string(trellis.JournalDamaged), "the planning was begun by a newer trellis (code %d, this one has %d)", in.Code, Code)
 	}
-	p := &planning{in: in}
+	p := &planning{in: in, rep: Report{Usage: in.Used}}
 	err := p.run(f)
 	if fail := (*flow.Failure)(nil); errors.As(err, &fail) {
-		if _, err := giveUp.Do(f, fail); err != nil {
+		if _, err := giveUp.Do(f, giveUpIn{fail, p.rep.Usage}); err != nil {
 			return p.rep, err
 		}
 	}
@@ -195,6 +200,10 @@ func (p *planning) ask(f flow.Flow, role trellis.Role, schema string, repairs in
 	if err != nil {
 		return ask.Reply{}, err
 	}
+	limits, err := p.left()
+	if err != nil {
+		return ask.Reply{}, err
+	}
 	c := p.sv.Choices[role]
 	again := 2 // a passing failure of the agent program
 	asker := ask.Asker{
@@ -207,7 +216,23 @@ func (p *planning) ask(f flow.Flow, role trellis.Role, schema string, repairs in
 		},
 	}
 	return asker.Ask(f, ask.Request{Role: role, Agent: c.Agent, Model: c.Model, Permission: c.Permission, Dir: p.sv.Dir,
-		Schema: schema, Data: data, Limits: p.sv.Limits})
+		Schema: schema, Data: data, Limits: limits})
+}
+
+// left is what one call may still use up of the task's budgets, or the failure that says that one is gone.
+func (p *planning) left() (ask.Limits, error) {
+	l, u := p.sv.Limits, p.rep.Usage
+	if l.Tokens > 0 {
+		if l.Tokens -= u.Tokens(); l.Tokens <= 0 {
+			return l, flow.Fail(string(trellis.BudgetTokens), "the task used %d tokens of %d", u.Tokens(), p.sv.Limits.Tokens)
+		}
+	}
+	if l.CostUSD > 0 && u.CostUSD != nil {
+		if l.CostUSD -= *u.CostUSD; l.CostUSD <= 0 {
+			return l, flow.Fail(string(trellis.BudgetCost), "the task cost %.2f USD of %.2f", *u.CostUSD, p.sv.Limits.CostUSD)
+		}
+	}
+	return l, nil
 }
 
 func (p *planning) evaluate(f flow.Flow) error {
