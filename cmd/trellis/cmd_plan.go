@@ -106,6 +106,9 @@ func (a *app) planOptions(c *cli.Context, p *project) (o dispatch.PlanOptions, e
 	if o.Requirement, err = a.requirement(c); err != nil {
 		return o, err
 	}
+	if len(o.Feedback) > maxFeedback {
+		return o, usagef("--feedback is %d bytes long, at most %d are taken: put more into --requirement-file", len(o.Feedback), maxFeedback)
+	}
 	if c.String("retry") != "" {
 		if c.IsSet("name") || c.IsSet("type") {
 			return o, usagef("--retry takes name and type from the task: leave out --name and --type")
@@ -157,6 +160,9 @@ func (a *app) plannedTask(c *cli.Context, p *project) (n taskdir.New, err error)
 	}
 	return n, nil
 }
+
+// maxFeedback is the longest feedback, in bytes: it is part of the planning's record.
+const maxFeedback = 32 << 10
 
 // maxRequirement is the largest requirement, in bytes.
 const maxRequirement = 4 << 20

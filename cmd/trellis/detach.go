@@ -123,7 +123,7 @@ func (a *app) planDetached(c *cli.Context) error {
 			return usagef("--detach with --retry takes no requirement and no feedback: leave out --detach")
 		}
 		dir, err = a.find(p, ref)
-	} else {
+	} else if err = s.CanPlan(c.Context, o.Agent); err == nil {
 		dir, err = s.Draft(o)
 	}
 	if err != nil {
@@ -151,6 +151,6 @@ func (a *app) planDetached(c *cli.Context) error {
 		return err
 	}
 	a.say("planning in the background; next: trellis status %s", id)
-	_, err = fmt.Fprintln(a.Stdout, p.Store.Rel(dir))
+	_, err = fmt.Fprintln(a.Stdout, p.Store.Rel(filepath.Join(filepath.Dir(dir), id))) // as it is called in the end
 	return err
 }
