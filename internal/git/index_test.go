@@ -24,6 +24,8 @@ func TestSnapshotAgreesWithGit(t *testing.T) {
 			b.git("add", "-A")
 			b.git("commit", "-qm", "more")
 			dir := b.add("feature/x")
+			kept := must(b.Repo.Snapshot(t.Context(), dir))(t)
+			defer kept.Close()
 			for _, step := range []struct {
 				name string
 				do   func()
@@ -32,9 +34,17 @@ func TestSnapshotAgreesWithGit(t *testing.T) {
 				{"staged", func() { b.write(filepath.Join(dir, "staged.txt"), "s"); b.gitIn(dir, "add", "-A") }},
 				{"meant to be added", func() { b.write(filepath.Join(dir, "later.txt"), "l"); b.gitIn(dir, "add", "-N", "later.txt") }},
 				{"skipped", func() { b.gitIn(dir, "update-index", "--skip-worktree", "a.txt") }},
+				{"ignored and staged", func() {
+					b.write(filepath.Join(dir, ".git-ignored"), "x")
+					b.write(b.path(".git/info/exclude"), ".git-ignored\n")
+					b.gitIn(dir, "add", "-f", ".git-ignored")
+				}},
 				{"removed", func() { b.gitIn(dir, "rm", "-qr", "d1") }},
 				{"committed", func() { b.gitIn(dir, "add", "-A"); b.gitIn(dir, "commit", "-qm", "all") }},
-				{"without an index", func() { os.Remove(b.gitIn(dir, "rev-parse", "--git-path", "index")) }},
+				{"without an index", func() {
+					os.Remove(b.gitIn(dir, "rev-parse", "--git-path", "index"))
+					os.Remove(filepath.Join(dir, ".git-ignored"))
+				}},
 			} {
 				step.do()
 				got := must(b.Repo.TreeOf(t.Context(), dir))(t)
@@ -44,8 +54,8 @@ func TestSnapshotAgreesWithGit(t *testing.T) {
 				want := b.gitIn(dir, "--git-dir="+filepath.Join(scratch, ".git"), "--work-tree="+dir, "add", "-A") +
 					b.gitIn(dir, "--git-dir="+filepath.Join(scratch, ".git"), "--work-tree="+dir, "write-tree")
 				os.RemoveAll(scratch)
-				if got != want {
-					t.Errorf("%s: got %s, want %s", step.name, got, want)
+				if err := kept.Refresh(t.Context()); got != want || kept.Tree != want || err != nil {
+					t.Errorf("%s: got %s, refreshed %s, %v, want %s", step.name, got, kept.Tree, err, want)
 				}
 			}
 		})
@@ -118,6 +128,10 @@ func TestProcesses(t *testing.T) {
 	want("Changes", 1)
 	must(s.Restore(ctx))(t)
 	want("Restore of nothing", 1)
+	if err := s.Refresh(ctx); err != nil {
+		t.Fatal(err)
+	}
+	want("Refresh", 1)
 	s.Close()
 	must(b.Repo.Commit(ctx, dir, git.CommitOptions{Message: "m", Trailers: []string{"A: b"}, Adopt: "A: b", Base: base, Branch: "feature/x", Exclude: []string{".trellis/tasks"}}))(t)
 	want("Commit", 3)

@@ -27,6 +27,7 @@ type Snapshot struct {
 	temp    string
 	env     []string
 	trees   map[string]string // by indexFacts.entries
+	copied  fs.FileInfo       // of the checkout's index when it was copied, nil when there was none
 }
 
 // TreeOf is the hash of the whole work tree; it tells whether anything changed.
@@ -56,6 +57,18 @@ func (r *Repo) Snapshot(ctx context.Context, dir string, exclude ...string) (*Sn
 	return s, nil
 }
 
+// Refresh takes the snapshot anew, which is cheaper than another one: what has not changed is known.
+func (s *Snapshot) Refresh(ctx context.Context) error {
+	err := s.copy()
+	if err == nil {
+		s.Tree, err = s.write(ctx, false)
+	}
+	if err != nil {
+		return fmt.Errorf("taking a snapshot of %s: %w", s.dir, err)
+	}
+	return nil
+}
+
 // Close removes what the snapshot keeps on disk.
 func (s *Snapshot) Close() error {
 	if s.temp == "" {
@@ -64,20 +77,39 @@ func (s *Snapshot) Close() error {
 	return os.RemoveAll(s.temp)
 }
 
-// prepare copies the index, so that git need not read files that it knows.
-func (s *Snapshot) prepare() error {
-	gitDir, err := s.r.gitDir(s.dir)
-	if err != nil {
+func (s *Snapshot) prepare() (err error) {
+	if _, err = s.r.gitDir(s.dir); err != nil {
 		return err
 	}
 	if s.temp, err = os.MkdirTemp("", "trellis-git-"); err != nil {
 		return err
 	}
-	s.env = []string{"GIT_INDEX_FILE=" + s.index()}
-	if err := copyIndex(filepath.Join(gitDir, "index"), s.index()); err != nil {
+	s.env, s.trees = []string{"GIT_INDEX_FILE=" + s.index()}, map[string]string{}
+	return s.copy()
+}
+
+// copy copies the index of the checkout unless that is the one of last time, so that git need not read files
+// that it knows.
+func (s *Snapshot) copy() error {
+	gitDir, err := s.r.gitDir(s.dir)
+	if err != nil {
 		return err
 	}
-	s.trees = map[string]string{}
+	index := filepath.Join(gitDir, "index")
+	st, err := os.Stat(index)
+	if err != nil {
+		st = nil
+	}
+	if st != nil && s.copied != nil && os.SameFile(st, s.copied) && st.ModTime().Equal(s.copied.ModTime()) && st.Size() == s.copied.Size() {
+		return nil
+	}
+	if err := os.Remove(s.index()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	s.copied = st
+	if err := copyIndex(index, s.index()); err != nil {
+		return err
+	}
 	s.learn("")
 	return nil
 }
