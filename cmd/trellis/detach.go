@@ -68,17 +68,19 @@ func (a *app) startDetached(c *cli.Context) error {
 		return err
 	}
 	id := filepath.Base(dir)
-	runs, res, err := s.Admit(c.Context, dir)
-	if err != nil {
-		return a.runError(p, dir, err)
-	}
-	if !runs {
-		a.sayEnd(p, res)
-		return a.endOf(res)
-	}
-	if h, ok := s.Watcher(); ok {
-		a.say("%s is queued with the watcher (pid %d)", id, h.PID)
-		return nil
+	if c.String("agent") == "" && !c.Bool("adopt-branch") { // a watcher knows of no options
+		runs, res, err := s.Admit(c.Context, dir)
+		if err != nil {
+			return a.runError(p, dir, err)
+		}
+		if !runs {
+			a.sayEnd(p, res)
+			return a.endOf(res)
+		}
+		if h, ok := s.Watcher(); ok {
+			a.say("%s is queued with the watcher (pid %d)", id, h.PID)
+			return nil
+		}
 	}
 	log := filepath.Join(dir, taskdir.Run, "start.log")
 	args := []string{"start", dir}

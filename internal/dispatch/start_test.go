@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,9 +13,11 @@ import (
 
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 // A task that was paused after it had delivered is not run twice: start says again what came of it.
@@ -116,5 +119,41 @@ func TestNoIdentity(t *testing.T) {
 	all, err := w.Site.Watch(context.Background(), dispatch.WatchOptions{Once: true, Parallel: 1, Rescan: time.Hour})
 	if err != nil || len(all) != 2 || all[0].Status != trellis.Ready || all[1].Status != trellis.Ready || w.heard("git does not know who you are") != 1 {
 		t.Errorf("watched: %+v, %v, said %q", all, err, w.said)
+	}
+}
+
+// When a journal is damaged, what its process left running is ended before the work is saved, and a ready task
+// says what to type.
+func TestDamagedJournal(t *testing.T) {
+	w := newWorld(t, working)
+	dir := w.hand("02-01-bye", provenPRD)
+	w.start(dir)
+	h, err := durable.ReadHolder(filepath.Join(dir, taskdir.RunLock))
+	if err != nil || h.Marker == "" {
+		t.Fatalf("got %+v, %v", h, err)
+	}
+	left := exec.Command("sleep", "300")
+	left.Env = append(os.Environ(), "TRELLIS_RUN_MARKER="+h.Marker)
+	if err := left.Start(); err != nil {
+		t.Fatal(err)
+	}
+	gone := make(chan error, 1)
+	go func() { gone <- left.Wait() }()
+	w.write(".trellis/tasks/02-01-bye/run/journal.jsonl", "{}\nnonsense\n")
+	w.edit(dir, `"review"`, `"ready"`)
+	var refused *dispatch.RefusedError
+	if _, err := w.Site.Start(context.Background(), dir, dispatch.RunOptions{}); !errors.As(err, &refused) || refused.Hint != "trellis retry 02-01-bye" {
+		t.Errorf("a ready one: %v", err)
+	}
+	w.edit(dir, `"ready"`, `"in_progress"`)
+	if res := w.start(dir); res.Failure == nil || res.Failure.Code != string(trellis.JournalDamaged) {
+		t.Errorf("got %+v", res)
+	}
+	select {
+	case <-gone:
+	case <-time.After(10 * time.Second):
+		t.Error("what the former process started is still running")
+		left.Process.Kill()
+		<-gone
 	}
 }
