@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -181,6 +180,8 @@ func (s *Site) result(ctx context.Context, dir string, rep pipeline.Report, err 
 	case errors.Is(err, flow.ErrSuspended) && ctx.Err() != nil:
 		r.Interrupted = true
 		err = s.interrupted(dir)
+	case errors.Is(err, flow.ErrSuspended) && !errors.Is(err, journal.ErrFenced):
+		err = s.unusable(dir, err)
 	}
 	if t, lerr := s.Store.Load(dir); lerr == nil {
 		r.Status, r.Outcome = t.Status, t.Pipeline.Outcome
@@ -225,6 +226,20 @@ func (s *Site) asleep(dir string, parked *journal.Parked) error {
 		return nil
 	})
 	return err
+}
+
+// unusable says what is wrong with the task.json of a run that sleeps because of it; other errors are returned.
+func (s *Site) unusable(dir string, err error) error {
+	var p *trellis.Problem
+	switch {
+	case errors.Is(err, ErrVanished), errors.Is(err, taskdir.ErrNotFound):
+		p = &trellis.Problem{File: s.Store.Rel(filepath.Join(dir, taskdir.TaskJSON)), Message: "is gone, and its run sleeps until it is back (was another branch checked out?)",
+			Hint: "bring it back; then trellis start " + filepath.Base(dir)}
+	case errors.As(err, &p):
+	default:
+		return err
+	}
+	return &NotReadyError{[]trellis.Problem{*p}}
 }
 
 // interrupted notes in task.json why nothing goes on.
@@ -277,15 +292,15 @@ func (s *Site) unreadable(ctx context.Context, dir string, cause error) (Result,
 // mailbox is how people talk to a run: by the files of its task directory, as the commands do and as they
 // may by hand.
 func (s *Site) mailbox(dir string) func() []journal.Message {
+	missing := false
 	return func() []journal.Message {
 		t, err := s.Store.Load(dir)
-		if errors.Is(err, taskdir.ErrNotFound) {
-			if _, serr := os.Stat(dir); errors.Is(serr, fs.ErrNotExist) {
-				return []journal.Message{{Suspend: ErrVanished}}
-			}
+		was := missing
+		if missing = errors.Is(err, taskdir.ErrNotFound); missing && was { // for longer than an editor takes to save
+			return []journal.Message{{Suspend: ErrVanished}}
 		}
 		if err != nil {
-			return nil // half-written by hand; it is looked at again, and observe says what is wrong
+			return nil // half-written by hand; it is looked at again, and the next phase says what is wrong
 		}
 		switch {
 		case t.Status == trellis.Cancelled:

@@ -408,7 +408,12 @@ func (w *watch) end(r ran) {
 	w.last[r.dir] = r.res
 	var fail *flow.Failure
 	var nobody *git.IdentityError
+	var not *NotReadyError
 	switch {
+	case errors.As(r.err, &not):
+		w.tell(r.dir, problemText(not.Problems))
+		w.last[r.dir] = Result{Dir: r.dir, Status: trellis.Ready}
+		w.due[r.dir] = time.Now().Add(settle) // it may have been mended meanwhile
 	case errors.As(r.err, &nobody):
 		w.tell("", "no task is started: "+nobody.Error())
 	case errors.Is(r.err, durable.ErrHeld):

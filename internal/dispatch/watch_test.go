@@ -419,3 +419,44 @@ func TestUnreadableTask(t *testing.T) {
 		t.Errorf("got %+v, %v", all, err)
 	}
 }
+
+// A task.json that goes away, because another branch is checked out, or that is broken by hand, lets the run
+// sleep; nothing is made in its place, and the run goes on when it is back.
+func TestTaskJSONGoesAway(t *testing.T) {
+	slow := strings.Replace(quickly, "run: [\"", "run: [\"touch $TRELLIS_REPO/../begun; while ! test -f $TRELLIS_REPO/../go; do sleep 0.05; done\", \"", 1)
+	for name, c := range map[string]struct{ break_, mend func(w *world, dir string) }{
+		"checked out": {func(w *world, dir string) { w.git("checkout", "-q", "main") }, func(w *world, dir string) { w.git("checkout", "-q", "tasks") }},
+		"broken": {func(w *world, dir string) {
+			w.write(".trellis/tasks/02-01-x/task.json", "{\n  \"status\": in_progress\n}\n")
+		},
+			func(w *world, dir string) {
+				w.write(".trellis/tasks/02-01-x/task.json", "{\"status\": \"in_progress\"}\n")
+			}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, slow)
+			dir := filepath.Join(w.Site.Store.Tasks(), "02-01-x")
+			w.git("checkout", "-q", "-b", "tasks")
+			if err := lay(dir, "planning"); err != nil {
+				t.Fatal(err)
+			}
+			w.git("add", "-A")
+			w.git("commit", "-q", "-m", "a task")
+			w.watching(dispatch.WatchOptions{Rescan: 200 * time.Millisecond})
+			w.edit(dir, `"planning"`, `"ready"`)
+			w.until("the agent at work", func() bool { _, err := os.Stat(filepath.Join(w.Dir, "..", "begun")); return err == nil })
+			w.git("commit", "-q", "-a", "-m", "as it stands")
+			c.break_(w, dir)
+			w.write("../go", "")
+			w.until("a word about it", func() bool { return w.heard("02-01-x/task.json") > 0 })
+			w.until("the run to sleep", func() bool { _, held := w.Site.Held(dir); return !held })
+			if name == "checked out" {
+				if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 || entries[0].Name() != "run" {
+					t.Errorf("in the directory that is gone: %v, %v", entries, err)
+				}
+			}
+			c.mend(w, dir)
+			w.until("the task in review", func() bool { return w.status("02-01-x") == trellis.Review })
+		})
+	}
+}

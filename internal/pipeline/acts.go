@@ -52,20 +52,22 @@ func Roles() []trellis.Role {
 // project makes task.json say how the run stands. What people own in it stays; a status that an editor's
 // old buffer or git brought back is put right; a person's order (cancel, stop) is left for the mailbox.
 func (a *Acts) project(ctx context.Context, _ flow.Call, s Standing) (int64, error) {
-	t, err := a.Store.Update(a.Dir, func(t *taskdir.Task, e *taskdir.Edit) error {
-		if ordered(t) && s.Status != trellis.Cancelled {
-			return errOrdered
-		}
-		a.catchUp(t, e)
-		s.write(t, e, a.Now())
-		return nil
+	t, err := a.steady(ctx, func() (*taskdir.Task, error) {
+		return a.Store.Update(a.Dir, func(t *taskdir.Task, e *taskdir.Edit) error {
+			if ordered(t) && s.Status != trellis.Cancelled {
+				return errOrdered
+			}
+			a.catchUp(t, e)
+			s.write(t, e, a.Now())
+			return nil
+		})
 	})
 	if errors.Is(err, errOrdered) { // the mailbox ends the run, or lets it sleep; nothing is written over an order
 		<-ctx.Done()
 		return 0, context.Cause(ctx)
 	}
 	if err != nil {
-		return 0, unusable(err)
+		return 0, err
 	}
 	a.Seen(t.Pipeline.Revision)
 	if a.Stand != nil {
@@ -135,6 +137,24 @@ func failure(f *flow.Failure) taskdir.Failure {
 		return taskdir.Failure{}
 	}
 	return taskdir.Failure{Code: trellis.Code(f.Code), Detail: f.Detail, Retryable: f.Retryable, At: f.At}
+}
+
+// saving is how long an editor may take to save a task.json.
+const saving = time.Second
+
+// steady does something with task.json, again as long as an editor may be saving it. See unusable.
+func (a *Acts) steady(ctx context.Context, do func() (*taskdir.Task, error)) (*taskdir.Task, error) {
+	for end := time.Now().Add(saving); ; {
+		t, err := do()
+		if err = unusable(err); !errors.Is(err, flow.ErrSuspended) || time.Now().After(end) {
+			return t, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(saving / 20):
+		}
+	}
 }
 
 // unusable suspends the run when its task.json is not there (another branch was checked out) or can't be read

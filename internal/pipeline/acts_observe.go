@@ -25,9 +25,9 @@ import (
 
 // observe takes in what people wrote: it checks the directory and freezes a copy that phases read.
 func (a *Acts) observe(ctx context.Context, _ flow.Call, in observeIn) (c Content, err error) {
-	t, err := a.Store.Load(a.Dir)
+	t, err := a.steady(ctx, func() (*taskdir.Task, error) { return a.Store.Load(a.Dir) })
 	if err != nil {
-		return c, unusable(err)
+		return c, err
 	}
 	if err := a.valid(ctx); err != nil {
 		return c, err
