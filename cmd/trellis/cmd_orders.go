@@ -128,7 +128,7 @@ func (a *app) person(ctx context.Context, p *project, given string) (string, err
 	if given != "" {
 		return given, nil
 	}
-	if name, err := developer(p.Root); err == nil {
+	if name, err := developer(p.Root); err == nil && name != "" {
 		return name, nil
 	}
 	name, err := p.Repo.Identity(ctx)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/flow"
@@ -134,6 +135,9 @@ func (a *app) agentError(err error) error {
 	if errors.As(err, &nobody) {
 		return hint(as(errUsage, errors.New("git does not know who you are, and so can't commit")),
 			`git config --global user.name "Your Name"`, "git config --global user.email you@example.com")
+	}
+	if errors.Is(err, agents.ErrUnknown) {
+		return as(errUsage, err)
 	}
 	var f *flow.Failure
 	if errors.As(err, &f) && (f.Code == string(trellis.AgentMissing) || f.Code == string(trellis.AgentAuth)) {
