@@ -20,8 +20,8 @@ test: setup
 	$(GO) test $(RACE) ./...
 demo: build
 	bin/trellis demo
-bench:
-	$(GO) test -run '^$$' -bench . ./...
+bench: build
+	$(GO) run ./bench
 lint:
 	scripts/lint.sh
 setup:

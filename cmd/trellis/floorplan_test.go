@@ -29,7 +29,7 @@ var floors = [][]string{
 }
 
 // testingPackages are for tests: other code does not import them. They may import from the floors up to their parent's.
-var testingPackages = []string{"agents/agentstest", "agents/modelserver", "internal/flow/flowtest", "e2e"}
+var testingPackages = []string{"agents/agentstest", "agents/modelserver", "internal/flow/flowtest", "e2e", "bench", "bench/instant"}
 
 // owners says which packages a library belongs to. Others go through them.
 var owners = map[string][]string{

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// All measures are taken, each once or so: what they say here means nothing, but none may break.
+func TestAll(t *testing.T) {
+	trellis := filepath.Join(t.TempDir(), "trellis")
+	if out, err := exec.Command("go", "build", "-o", trellis, "../cmd/trellis").CombinedOutput(); err != nil {
+		t.Fatalf("building: %v\n%s", err, out)
+	}
+	var log, out strings.Builder
+	b := &bench{log: &log, many: 2, few: 1, sizes: []int{2, 4}, rest: 60 * time.Millisecond}
+	if _, err := b.all(trellis, &out); err != nil {
+		t.Fatalf("%v\n%s", err, &log)
+	}
+	for _, want := range []string{"machine ", "git ", "go ", "trellis list, 2 tasks", "trellis list, 4 tasks", "trellis validate", "empty Go program",
+		"rename to agent, 10 files, 4 tasks", "rename to agent, 1000 files", "git worktree add", "whole run by the watcher", "whole run by trellis start"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no line says %q:\n%s", want, &out)
+		}
+	}
+}

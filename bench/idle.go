@@ -1,0 +1,82 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ticks is how many times a second the kernel counts the time of processes.
+const ticks = 100
+
+// idle measures what a watcher takes while nothing happens, over a time.
+func (b *bench) idle(s *site, what string, over time.Duration) error {
+	if _, err := os.Stat("/proc/self/stat"); err != nil {
+		b.note("left out: the watcher at rest, which is looked at through /proc")
+		return nil
+	}
+	return s.watching(func(w *watcher) error {
+		rows, err := w.rest("watcher at rest, "+what, over)
+		b.rows = append(b.rows, rows...)
+		return err
+	})
+}
+
+// rest looks at worker and guard over a time.
+func (w *watcher) rest(name string, over time.Duration) ([]row, error) {
+	pids := []int{w.holder.PID, w.holder.Guard}
+	rows := []row{{name: name + ": worker", unit: "MB"}, {name: "its guard", unit: "MB"}, {name: "both together", unit: "MB", p99: 40}}
+	before, err := cpu(pids)
+	if err != nil {
+		return nil, err
+	}
+	const looks = 10
+	for range looks {
+		time.Sleep(over / looks)
+		sum := 0.0
+		for i, pid := range pids {
+			mb, err := resident(pid)
+			if err != nil {
+				return nil, err
+			}
+			rows[i].samples = append(rows[i].samples, mb)
+			sum += mb
+		}
+		rows[len(pids)].samples = append(rows[len(pids)].samples, sum)
+	}
+	after, err := cpu(pids)
+	used := row{name: fmt.Sprintf("CPU of both over %v", over), unit: "%", samples: []float64{100 * (after - before).Seconds() / over.Seconds()}}
+	return append(rows, used), err
+}
+
+// resident is how much memory a process has, in MB.
+func resident(pid int) (float64, error) {
+	text := field(fmt.Sprintf("/proc/%d/status", pid), "VmRSS", ":")
+	kb, err := strconv.Atoi(strings.TrimSuffix(text, " kB"))
+	if err != nil {
+		return 0, fmt.Errorf("reading the memory of process %d: %w", pid, err)
+	}
+	return float64(kb) / 1024, nil
+}
+
+// cpu is the time that processes have used so far.
+func cpu(pids []int) (sum time.Duration, err error) {
+	for _, pid := range pids {
+		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			return 0, fmt.Errorf("reading the time of process %d: %w", pid, err)
+		}
+		_, rest, _ := strings.Cut(string(data), ") ") // from the third field on
+		fields := strings.Fields(rest)
+		for _, at := range []int{11, 12} { // user and system
+			n, err := strconv.Atoi(fields[at])
+			if err != nil {
+				return 0, fmt.Errorf("reading the time of process %d: %w", pid, err)
+			}
+			sum += time.Duration(n) * time.Second / ticks
+		}
+	}
+	return sum, nil
+}

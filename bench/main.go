@@ -1,0 +1,119 @@
+// Command bench measures the built trellis as users run it: start-up, lists, the way from a task directory
+// to its agent, a watcher at rest, and a whole run beside the git commands that it needs. It prints one
+// table and exits with 1 when a target is missed by more than 2×.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+func main() {
+	trellis := flag.String("trellis", "bin/trellis", "the built `program`")
+	flag.Parse()
+	b := &bench{log: os.Stderr, many: 100, few: 20, sizes: []int{10, 1000, 10_000}, rest: 33 * time.Second}
+	failed, err := b.all(*trellis, os.Stdout)
+	switch {
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	case failed > 0:
+		fmt.Fprintf(os.Stderr, "bench: %d targets are missed by more than %d×\n", failed, tolerance)
+		os.Exit(1)
+	}
+}
+
+// bench is a run of all measures.
+type bench struct {
+	log       io.Writer     // what is being done
+	many, few int           // samples of what is quick, and of what is not
+	sizes     []int         // numbers of tasks to list
+	rest      time.Duration // how long a watcher of many tasks is looked at: more than from one rescan to the next
+
+	trellis, instant string // programs
+	dir              string // where everything is made
+	env              []string
+	rows             []row
+}
+
+func (b *bench) note(format string, args ...any) { fmt.Fprintf(b.log, format+"\n", args...) }
+
+// all measures everything, prints the table and returns how many targets are failed.
+func (b *bench) all(trellis string, out io.Writer) (failed int, err error) {
+	if b.dir, err = os.MkdirTemp("", "trellis-bench-"); err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
+	if err := b.prepare(trellis); err != nil {
+		return 0, err
+	}
+	if err := b.machine(out); err != nil {
+		return 0, err
+	}
+	if err := b.measure(); err != nil {
+		return 0, err
+	}
+	return table(out, b.rows)
+}
+
+// prepare builds the agent, and an environment without settings of the user.
+func (b *bench) prepare(trellis string) (err error) {
+	if b.trellis, err = filepath.Abs(trellis); err != nil {
+		return err
+	}
+	if b.dir, err = filepath.EvalSymlinks(b.dir); err != nil {
+		return err
+	}
+	b.instant = filepath.Join(b.dir, "instant")
+	if err := succeed(exec.Command("go", "build", "-o", b.instant, "github.com/trellis-tasks/trellis/bench/instant")); err != nil {
+		return err
+	}
+	b.env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.dir, "TMPDIR=" + os.TempDir(), "LANG=C", "GIT_CONFIG_NOSYSTEM=1",
+		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.org", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.org"}
+	return nil
+}
+
+// measure takes all measures, one after the other.
+func (b *bench) measure() error {
+	small, err := b.newSite("small", 10, 10)
+	if err != nil {
+		return err
+	}
+	large, err := b.newSite("large", 1000, 10)
+	if err != nil {
+		return err
+	}
+	crowded, err := b.newSite("crowded", 10, 0)
+	if err != nil {
+		return err
+	}
+	most := b.sizes[len(b.sizes)-1]
+	tasks := fmt.Sprintf("%d tasks", most)
+	for _, m := range []struct {
+		what string
+		do   func() error
+	}{
+		{"the disk", b.disk},
+		{"start-up", func() error { return b.startup(small) }},
+		{"lists", func() error { return b.list(crowded) }},
+		{"from rename to agent", func() error { return b.latency(small, "10 files, 10 tasks", b.many, 30, 150) }},
+		{"the same among many tasks", func() error { return b.latency(crowded, "10 files, "+tasks, b.many/2, 30, 150) }},
+		{"the same among many files", func() error { return b.latency(large, "1000 files, 10 tasks", b.few, 0, 0) }},
+		{"a watcher at rest", func() error { return b.idle(small, "10 tasks", b.rest/6) }},
+		{"the same with many tasks", func() error { return b.idle(crowded, tasks, b.rest) }},
+		{"whole runs", func() error { return b.pipeline(small) }},
+	} {
+		began := time.Now()
+		if err := m.do(); err != nil {
+			return fmt.Errorf("measuring %s: %w", m.what, err)
+		}
+		b.note("measured %s in %.1f s", m.what, time.Since(began).Seconds())
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// durably is how Trellis calls git where it writes.
+var durably = []string{"-c", "core.fsync=committed,reference", "-c", "core.fsyncMethod=batch"}
+
+// roles are the agents of a run that meets no trouble.
+var roles = []string{"implement", "check", "accept"}
+
+// bare is what the same work takes without Trellis, in milliseconds.
+type bare struct {
+	id, dir string
+	add     float64 // git worktree add alone
+	whole   float64
+}
+
+// bareWorktree makes a worktree with git alone.
+func (s *site) bareWorktree() (bare, error) {
+	s.n++
+	w := bare{id: fmt.Sprintf("bare-%d", s.n)}
+	w.dir = filepath.Join(filepath.Dir(s.dir), "bare", w.id)
+	time.Sleep(breath)
+	began := time.Now()
+	err := s.git(s.dir, "worktree", "add", "--quiet", "--no-track", "-b", w.id, "--", w.dir, "main")
+	w.add = since(began)
+	w.whole = w.add
+	return w, err
+}
+
+// bareRun does with git and the agents alone what a run comes to.
+func (s *site) bareRun() (bare, error) {
+	w, err := s.bareWorktree()
+	if err != nil {
+		return w, err
+	}
+	began := time.Now()
+	for _, role := range roles {
+		cmd := s.command(s.b.instant, s.log)
+		cmd.Dir, cmd.Stdin = w.dir, strings.NewReader("A prompt.\n")
+		cmd.Env = append(cmd.Environ(), "TRELLIS_ROLE="+role, "TRELLIS_TASK_ID="+w.id)
+		if err := succeed(cmd); err != nil {
+			return w, err
+		}
+	}
+	err = errors.Join(s.git(w.dir, "add", "--all"), s.git(w.dir, "commit", "--quiet", "-m", "Do "+w.id))
+	w.whole += since(began)
+	return w, err
+}
+
+func (s *site) git(dir string, args ...string) error {
+	cmd := s.command("git", append(durably, args...)...)
+	cmd.Dir = dir
+	return succeed(cmd)
+}
+
+// pipeline measures a whole run, by a watcher and by `trellis start`, beside the bare work. Runs and bare
+// work take turns, so that both meet the same machine.
+func (b *bench) pipeline(s *site) error {
+	var watched []row
+	err := s.watching(func(w *watcher) (err error) {
+		watched, err = s.beside("whole run by the watcher", b.few, func() (float64, error) {
+			_, whole, err := w.sample()
+			return whole, err
+		})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	watched[2].p50 = 1.5
+	started, err := s.beside("whole run by trellis start", b.few, s.startSample)
+	b.rows = append(b.rows, append(watched, started...)...)
+	return err
+}
+
+// beside takes n samples, each followed by one of the bare work. The third row has the pairs' ratios.
+func (s *site) beside(name string, n int, sample func() (float64, error)) ([]row, error) {
+	rows := []row{{name: name, unit: "ms"}, {name: "beside it: git and the agents alone", unit: "ms"}, {name: "the one by the other", unit: "×"}}
+	for range n {
+		own, err := sample()
+		if err != nil {
+			return nil, err
+		}
+		alone, err := s.bareRun()
+		if err != nil {
+			return nil, err
+		}
+		for i, value := range []float64{own, alone.whole, own / alone.whole} {
+			rows[i].samples = append(rows[i].samples, value)
+		}
+	}
+	return rows, nil
+}
+
+// startSample is a whole `trellis start` of a fresh task, without a watcher.
+func (s *site) startSample() (float64, error) {
+	id, at, err := s.task()
+	if err != nil {
+		return 0, err
+	}
+	if err := os.Rename(at, filepath.Join(s.tasks(), id)); err != nil {
+		return 0, err
+	}
+	time.Sleep(breath)
+	began := time.Now()
+	if err := s.run(s.b.trellis, "start", id); err != nil {
+		return 0, err
+	}
+	return since(began), s.ended(id)
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+// startup measures what a command takes before it can do anything, beside a Go program that does nothing.
+func (b *bench) startup(s *site) error {
+	id, at, err := s.task()
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(at, filepath.Join(s.tasks(), id)); err != nil {
+		return err
+	}
+	empty, err := b.build("empty", "package main\n\nfunc main() {}\n")
+	if err != nil {
+		return err
+	}
+	validate, nothing := row{name: "trellis validate DIR", unit: "ms", p50: 10}, row{name: "beside it: an empty Go program", unit: "ms"}
+	for range b.many {
+		if err := validate.time(s.command(b.trellis, "validate", id)); err != nil {
+			return err
+		}
+		if err := nothing.time(s.command(empty)); err != nil {
+			return err
+		}
+	}
+	b.rows = append(b.rows, validate, nothing)
+	return os.RemoveAll(filepath.Join(s.tasks(), id))
+}
+
+// time adds what a program takes from start to end. It has to succeed.
+func (r *row) time(cmd *exec.Cmd) error {
+	began := time.Now()
+	err := succeed(cmd)
+	r.samples = append(r.samples, since(began))
+	return err
+}
+
+// list measures how `trellis list` grows with the number of tasks. The last number is what the site is left with.
+func (b *bench) list(s *site) error {
+	for i, n := range b.sizes {
+		if err := s.fill(append([]int{0}, b.sizes...)[i], n); err != nil {
+			return err
+		}
+		r := row{name: fmt.Sprintf("trellis list, %d tasks", n), unit: "ms"}
+		if n == 1000 {
+			r.p50 = 50
+		}
+		for range b.few {
+			if err := r.time(s.command(b.trellis, "list")); err != nil {
+				return err
+			}
+		}
+		b.rows = append(b.rows, r)
+	}
+	return nil
+}
+
+// build makes a program of one file's source.
+func (b *bench) build(name, source string) (string, error) {
+	file, program := filepath.Join(b.dir, name+".go"), filepath.Join(b.dir, name)
+	if err := os.WriteFile(file, []byte(source), 0o644); err != nil {
+		return "", err
+	}
+	return program, succeed(exec.Command("go", "build", "-o", program, file))
+}
