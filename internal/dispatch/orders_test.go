@@ -3,6 +3,7 @@ package dispatch_test
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -22,7 +23,10 @@ func TestRetryBesideAWatcher(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.until("the failure", func() bool { _, held := w.Site.Held(dir); return w.status("02-01-again") == trellis.Failed && !held })
-	orderer := *w.Site
+	orderer, err := newSite(w.Dir, os.Environ())
+	if err != nil {
+		t.Fatal(err)
+	}
 	orderer.Disk = &durable.Disk{Fault: func(step, path string) error { // the watcher has seen the status, the order is not done
 		if step == "syncdir" && filepath.Base(path) == "02-01-again" {
 			time.Sleep(300 * time.Millisecond)

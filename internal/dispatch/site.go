@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/trellis-tasks/trellis/agents"
@@ -23,6 +24,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 	"github.com/trellis-tasks/trellis/templates"
@@ -44,6 +46,9 @@ type Site struct {
 	Event     func(Event) // told what happens, from many goroutines; nil: nobody is
 	Disk      *durable.Disk
 	Now       func() time.Time
+
+	identity   atomic.Bool      // git knows who commits
+	neighbours ready.Neighbours // what is known of the tasks from one look to the next
 }
 
 // Instructions are a project's own words for a role.
@@ -191,7 +196,11 @@ func (s *Site) able(ctx context.Context, roles []trellis.Role, taskAgent, flag s
 	if err := s.available(ctx, roles, taskAgent, flag); err != nil {
 		return err
 	}
+	if s.identity.Load() {
+		return nil
+	}
 	_, err := s.Repo.Identity(ctx)
+	s.identity.Store(err == nil)
 	return err
 }
 
