@@ -52,8 +52,12 @@ func (r *Repo) Discard(ctx context.Context, dir string, paths ...string) (bool, 
 	return true, err
 }
 
-// below is everything at or below the paths.
+// below is everything at or below the paths; all there is when they are too many for an argument list.
 func below(paths []string) (list []string) {
+	const most = 500
+	if len(paths) > most {
+		return nil
+	}
 	for _, p := range paths {
 		list = append(list, literal("", p))
 	}

@@ -2,8 +2,10 @@ package git_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -51,6 +53,18 @@ func TestDiscardWithinUntrackedFolder(t *testing.T) {
 	}
 	if _, err := os.Stat(b.path(".trellis/tasks")); !errors.Is(err, os.ErrNotExist) || b.read(".trellis/spec/index.md") != "x" {
 		t.Error("not what was asked for")
+	}
+}
+
+func TestDiscardOfThousands(t *testing.T) {
+	b := newBox(t)
+	var paths []string
+	for i := range 3000 {
+		paths = append(paths, fmt.Sprintf("%s-%d", strings.Repeat("n", 200), i))
+	}
+	b.write(paths[2999], "x")
+	if got := must(b.Repo.Discard(t.Context(), b.Dir, paths...))(t); !got || b.git("status", "--porcelain") != "" {
+		t.Error("it was not discarded")
 	}
 }
 
