@@ -134,7 +134,7 @@ func clear(prev durable.Holder) error {
 // pipelineActs are the effects of a task's run. bind completes them once the run's input is known.
 func (s *Site) pipelineActs(dir string) (*pipeline.Acts, *ask.Acts) {
 	marker := marker(dir)
-	acts := &pipeline.Acts{Dir: dir, RunDir: filepath.Join(dir, taskdir.Run), Repo: s.Repo, Store: s.Store, Config: s.Config, LookPath: s.LookPath,
+	acts := &pipeline.Acts{Dir: dir, RunDir: filepath.Join(dir, taskdir.Run), Repo: s.Repo, Store: s.Store, Config: s.Config, LookPath: s.LookPath, Neighbours: &s.neighbours,
 		Environ: s.Environ, Marker: marker, Redact: s.Redact, Disk: s.Disk, Now: s.now,
 		Stand: func(st pipeline.Standing) { s.tell(Event{Task: filepath.Base(dir), Round: st.Round, Standing: &st}) }}
 	crew := s.crew(dir, marker)

@@ -51,7 +51,9 @@ func (s *Site) Watch(ctx context.Context, o WatchOptions) ([]Result, error) {
 	w := &watch{s: s, o: o, running: map[string]bool{}, due: map[string]time.Time{}, seen: map[string]time.Time{}, told: map[string]string{},
 		rest: map[string]rest{}, soon: map[string]bool{}, held: map[string]int{}, waiting: map[string]bool{}, last: map[string]Result{}, noted: map[string]bool{}, failed: map[string]failing{}, ended: make(chan ran)}
 	defer w.events()()
-	s.neighbours.Follow()
+	if w.notify != nil {
+		s.neighbours.Follow()
+	}
 	return w.loop(ctx)
 }
 

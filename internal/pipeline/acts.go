@@ -13,25 +13,27 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 // Acts are the effects of one task's run.
 type Acts struct {
-	Dir      string // the task directory
-	RunDir   string // its run/
-	Repo     *git.Repo
-	Store    taskdir.Store
-	Config   *config.Config
-	Cast     ask.Cast
-	LookPath func(program string) error
-	Environ  []string // of the project's own commands
-	Marker   string   // of the run's processes
-	Redact   func(string) string
-	Stand    func(Standing) // told what task.json says now; nil: nobody is
-	Disk     *durable.Disk
-	Now      func() time.Time
+	Dir        string // the task directory
+	RunDir     string // its run/
+	Repo       *git.Repo
+	Store      taskdir.Store
+	Config     *config.Config
+	Cast       ask.Cast
+	LookPath   func(program string) error
+	Neighbours *ready.Neighbours // what is known of other tasks; nil: they are read anew
+	Environ    []string          // of the project's own commands
+	Marker     string            // of the run's processes
+	Redact     func(string) string
+	Stand      func(Standing) // told what task.json says now; nil: nobody is
+	Disk       *durable.Disk
+	Now        func() time.Time
 
 	mu       sync.Mutex
 	revision int64         // highest that this run wrote, or knows of

@@ -67,7 +67,7 @@ const maxCriteria = 16 << 10
 
 // valid is the failure that says what is wrong with the directory now.
 func (a *Acts) valid(ctx context.Context) error {
-	problems, err := ready.Check(ctx, ready.Input{Dir: a.Dir, Store: a.Store, Status: trellis.InProgress})
+	problems, err := ready.Check(ctx, ready.Input{Dir: a.Dir, Store: a.Store, Status: trellis.InProgress, Neighbours: a.Neighbours})
 	if err != nil {
 		return unusable(err)
 	}
