@@ -92,7 +92,7 @@ func (a *Acts) perform(ctx context.Context, c flow.Call, r Request) (Reply, erro
 	}
 	prompt, notes, err := a.prompt(ctx, c, r, session != "")
 	if err == nil {
-		err = a.keep(dir, PromptFile, prompt.Text)
+		err = a.note(dir, PromptFile, []byte(a.redact(prompt.Text)))
 	}
 	if err != nil {
 		return Reply{}, again.drop(ctx, err)
@@ -107,7 +107,23 @@ func (a *Acts) perform(ctx context.Context, c flow.Call, r Request) (Reply, erro
 	if err != nil {
 		return Reply{}, fmt.Errorf("encoding the reply of %s: %w", c.ID, err)
 	}
-	return reply, a.Disk.WriteFile(filepath.Join(dir, ResultFile), raw, 0o600)
+	return reply, a.note(dir, ResultFile, raw)
+}
+
+// note keeps a file whose loss by a power cut costs nothing but a call that is made again: it appears whole, and
+// is not synced.
+func (a *Acts) note(dir, name string, data []byte) error {
+	if err := a.Disk.Step("note", filepath.Join(dir, name)); err != nil {
+		return err
+	}
+	temp := filepath.Join(dir, durable.TempPrefix+name)
+	if err := os.WriteFile(temp, data, 0o600); err != nil {
+		return fmt.Errorf("keeping %s: %w", name, err)
+	}
+	if err := os.Rename(temp, filepath.Join(dir, name)); err != nil {
+		return fmt.Errorf("keeping %s: %w", name, err)
+	}
+	return nil
 }
 
 // fresh makes the folder of an entry. What another run of the same number left there, whose journal is gone,

@@ -277,6 +277,8 @@ func (r *Repo) Worktrees(ctx context.Context) ([]Worktree, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing worktrees: %w", err)
 	}
+	c, err := readConfig(r.Common)
+	plain := err == nil && !c.extended
 	var all []Worktree
 	for _, e := range list {
 		w := Worktree{admin: filepath.Join(folder, e.Name())}
@@ -290,10 +292,29 @@ func (r *Repo) Worktrees(ctx context.Context) ([]Worktree, error) {
 		w.Path = filepath.Dir(from(w.admin, strings.TrimSuffix(string(link), "\n")))
 		_, err = os.Lstat(w.Path)
 		w.Gone = errors.Is(err, fs.ErrNotExist)
-		if w.Branch, err = r.branchOf(ctx, w.admin); err != nil {
+		if w.Branch, err = r.branchIn(ctx, w.admin, plain); err != nil {
 			return nil, fmt.Errorf("listing worktrees: %w", err)
 		}
 		all = append(all, w)
 	}
 	return all, nil
+}
+
+// branchIn is branchOf. In a plain repository a look at HEAD is nearly always enough, and there may be hundreds
+// of worktrees.
+func (r *Repo) branchIn(ctx context.Context, gitDir string, plain bool) (string, error) {
+	if plain {
+		head, err := os.ReadFile(filepath.Join(gitDir, "HEAD"))
+		name, ok := strings.CutPrefix(strings.TrimSpace(string(head)), "ref: "+heads)
+		if err == nil && ok && !r.isLink(name) {
+			return name, nil
+		}
+	}
+	return r.branchOf(ctx, gitDir)
+}
+
+// isLink reports whether a branch is only another name of one.
+func (r *Repo) isLink(branch string) bool {
+	data, err := os.ReadFile(filepath.Join(r.Common, "refs", "heads", filepath.FromSlash(branch)))
+	return err == nil && strings.HasPrefix(string(data), "ref:")
 }

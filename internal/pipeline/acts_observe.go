@@ -191,6 +191,10 @@ func Decision(disk *durable.Disk, dir, hash string, approvers int, now time.Time
 // render lays the task's documents into the worktree for agents to read. The task itself stays where it is.
 // An agent may have put a link in the way: nothing is written or removed outside of the worktree.
 func (a *Acts) render(dir string, j Job) error {
+	shown := filepath.Join(j.Worktree, filepath.FromSlash(runtimeDir), "task", ".sha256")
+	if data, err := os.ReadFile(shown); err == nil && string(data) == filepath.Base(dir) {
+		return nil // as it is
+	}
 	root, err := ownFolder(j.Worktree)
 	if err != nil {
 		return err
@@ -216,7 +220,7 @@ func (a *Acts) render(dir string, j Job) error {
 			return fmt.Errorf("laying out %s: %w", e.Name(), err)
 		}
 	}
-	return nil
+	return root.WriteFile(to+"/.sha256", []byte(filepath.Base(dir)), 0o644)
 }
 
 // ownFolder opens a worktree and sees to it that the folder of Trellis in it is one.

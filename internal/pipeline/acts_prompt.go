@@ -43,7 +43,7 @@ func (a *Acts) Slots(ctx context.Context, _ flow.Call, r ask.Request) (map[strin
 	slots["baseline"] = lines(d.Baseline)
 	if r.Role != trellis.Implement {
 		slots["base"] = d.Job.BaseCommit
-		if slots["diffstat"], _, err = a.change(ctx, d.Job, 0); err != nil {
+		if slots["diffstat"], err = a.list(ctx, d.Job); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -160,6 +160,28 @@ func (a *Acts) acceptSlots(ctx context.Context, d about, slots map[string]string
 		slots["evidence"], err = a.ran(d.Checks)
 	}
 	return err
+}
+
+// list names what the worktree changes of the base. As long as nothing is committed git's status says it.
+func (a *Acts) list(ctx context.Context, j Job) (string, error) {
+	head, err := a.Repo.Head(ctx, j.Worktree)
+	if err != nil {
+		return "", err
+	}
+	if head != j.BaseCommit {
+		list, _, err := a.change(ctx, j, 0)
+		return list, err
+	}
+	entries, err := a.Repo.Status(ctx, j.Worktree, a.outside(j)...)
+	var b strings.Builder
+	for i, e := range entries {
+		if i == statLines {
+			fmt.Fprintf(&b, "… and %d more\n", len(entries)-i)
+			break
+		}
+		fmt.Fprintf(&b, "%s %s\n", e.Code, e.Path)
+	}
+	return b.String(), err
 }
 
 // change is what the worktree changes of the base: up to limit bytes of the diff, or with 0 the list of files.
