@@ -306,7 +306,7 @@ func (r *Repo) branchIn(ctx context.Context, gitDir string, plain bool) (string,
 	if plain {
 		head, err := os.ReadFile(filepath.Join(gitDir, "HEAD"))
 		name, ok := strings.CutPrefix(strings.TrimSpace(string(head)), "ref: "+heads)
-		if err == nil && ok && !r.isLink(name) {
+		if err == nil && ok && CheckBranchName(name) == nil && !r.isLink(name) {
 			return name, nil
 		}
 	}

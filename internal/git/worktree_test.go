@@ -36,6 +36,31 @@ func (b *box) isRight(dir string) {
 	}
 }
 
+// However HEAD names a branch, it is the one that git says.
+func TestBranchesOfWorktrees(t *testing.T) {
+	eachFormat(t, func(t *testing.T, b *box) {
+		base := b.git("rev-parse", "main")
+		b.git("branch", "feature/real", base)
+		b.git("symbolic-ref", "refs/heads/alias", "refs/heads/feature/real")
+		b.git("worktree", "add", "-q", "--no-track", "-b", "feature/own", b.tree("own"), base)
+		b.git("worktree", "add", "-q", "--detach", b.tree("detached"), base)
+		b.git("worktree", "add", "-q", "--detach", b.tree("linked"), base)
+		b.gitIn(b.tree("linked"), "symbolic-ref", "HEAD", "refs/heads/alias")
+		b.git("worktree", "add", "-q", "--detach", b.tree("unborn"), base)
+		b.gitIn(b.tree("unborn"), "symbolic-ref", "HEAD", "refs/heads/unborn")
+		want := map[string]string{"own": "feature/own", "detached": "", "linked": "feature/real", "unborn": "unborn"}
+		for _, w := range must(b.Repo.Worktrees(t.Context()))(t) {
+			if branch, ours := want[filepath.Base(w.Path)]; ours && w.Branch != branch {
+				t.Errorf("%s: got %q, want %q", filepath.Base(w.Path), w.Branch, branch)
+			}
+			delete(want, filepath.Base(w.Path))
+		}
+		if len(want) > 0 {
+			t.Errorf("not listed: %v", want)
+		}
+	})
+}
+
 func TestAddWorktree(t *testing.T) {
 	eachFormat(t, func(t *testing.T, b *box) {
 		ctx, base := t.Context(), b.git("rev-parse", "main")
