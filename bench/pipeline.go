@@ -35,6 +35,11 @@ func (s *site) bareWorktree() (bare, error) {
 	return w, err
 }
 
+// forget removes a bare worktree: Trellis is not to meet more of them than it makes itself.
+func (s *site) forget(w bare) error {
+	return errors.Join(s.run("git", "worktree", "remove", "--force", "--", w.dir), s.run("git", "branch", "-q", "-D", "--", w.id))
+}
+
 // bareRun does with git and the agents alone what a run comes to.
 func (s *site) bareRun() (bare, error) {
 	w, err := s.bareWorktree()
@@ -90,7 +95,7 @@ func (s *site) beside(name string, n int, sample func() (float64, error)) ([]row
 			return nil, err
 		}
 		alone, err := s.bareRun()
-		if err != nil {
+		if err = errors.Join(err, s.forget(alone)); err != nil {
 			return nil, err
 		}
 		for i, value := range []float64{own, alone.whole, own / alone.whole} {

@@ -84,7 +84,7 @@ func (b *bench) latency(s *site, what string, n int, p50, p99 float64) error {
 				return err
 			}
 			alone, err := s.bareWorktree()
-			if err != nil {
+			if err = errors.Join(err, s.forget(alone)); err != nil {
 				return err
 			}
 			own.samples, add.samples = append(own.samples, took), append(add.samples, alone.add)
