@@ -16,7 +16,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
-	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -247,50 +246,6 @@ func (w *watch) lookAtDue(ctx context.Context) {
 	}
 }
 
-// look decides about one directory and puts it into the queue, the calendar, or the list of what was said.
-func (w *watch) look(ctx context.Context, dir string) {
-	w.queue = slices.DeleteFunc(w.queue, func(l look) bool { return l.Dir == dir })
-	delete(w.waiting, dir)
-	delete(w.soon, dir)
-	if w.noted[dir] {
-		delete(w.noted, dir)
-		delete(w.last, dir)
-	}
-	l, err := w.s.look(ctx, dir)
-	if errors.Is(err, taskdir.ErrNotFound) {
-		delete(w.told, dir)
-		delete(w.failed, dir)
-		return
-	}
-	if err == nil && !l.Run {
-		delete(w.failed, dir)
-	}
-	switch {
-	case err != nil:
-		w.fail(dir, err)
-	case len(l.Problems) > 0:
-		w.tell(dir, problemText(l.Problems))
-		w.note(l)
-	case l.Waits != "":
-		w.waiting[dir] = true
-		w.tell(dir, filepath.Base(dir)+" waits for "+l.Waits)
-		w.last[dir] = Result{Dir: dir, Status: trellis.Waiting, Waits: []string{l.Waits}}
-	case l.Run && l.At.After(w.s.now()):
-		w.calendar(dir, w.real(l.At), l.Task.Status == trellis.Paused)
-		w.last[dir] = Result{Dir: dir, Status: l.Task.Status, Until: l.At}
-	case l.Run && w.resting(l):
-		w.calendar(dir, w.rest[dir].until, true)
-	case l.Run && held(dir):
-		w.otherwise(dir)
-	case l.Run:
-		if _, failing := w.failed[dir]; !failing {
-			delete(w.told, dir)
-		}
-		delete(w.held, dir)
-		w.queue = append(w.queue, l)
-	}
-}
-
 // real is a time of the site's clock as one of the real clock.
 func (w *watch) real(at time.Time) time.Time { return time.Now().Add(at.Sub(w.s.now())) }
 
@@ -317,79 +272,6 @@ func (w *watch) resting(l look) bool {
 	}
 	delete(w.rest, l.Dir)
 	return false
-}
-
-// note keeps what a task that can't run means for the end of a watch --once.
-func (w *watch) note(l look) {
-	switch {
-	case l.Task == nil:
-		w.last[l.Dir] = Result{Dir: l.Dir}
-	case l.Task.Status == trellis.Ready:
-		w.last[l.Dir] = Result{Dir: l.Dir, Status: trellis.Ready}
-	default:
-		return
-	}
-	w.noted[l.Dir] = true
-}
-
-// tell says something about a directory once.
-func (w *watch) tell(dir, text string) {
-	if w.told[dir] == text {
-		return
-	}
-	w.told[dir] = text
-	w.say("%s", text)
-}
-
-func problemText(list []trellis.Problem) string {
-	var b strings.Builder
-	for i, p := range list {
-		if i > 0 {
-			b.WriteByte('\n')
-		}
-		b.WriteString(p.Error())
-		if p.Hint != "" {
-			b.WriteString("\n  next: " + p.Hint)
-		}
-	}
-	return b.String()
-}
-
-// fill starts what fits: by priority, then age, then name.
-func (w *watch) fill(ctx context.Context) {
-	slices.SortFunc(w.queue, before)
-	for len(w.queue) > 0 && len(w.running) < max(1, w.o.Parallel) && ctx.Err() == nil {
-		l := w.queue[0]
-		w.queue = w.queue[1:]
-		w.running[l.Dir] = true
-		go func() { w.ended <- w.s.attempt(ctx, l) }()
-	}
-}
-
-func before(a, b look) int {
-	if c := strings.Compare(priority(a.Task), priority(b.Task)); c != 0 {
-		return c
-	}
-	if c := strings.Compare(a.Task.CreatedAt, b.Task.CreatedAt); c != 0 {
-		return c
-	}
-	return strings.Compare(a.Dir, b.Dir)
-}
-
-func priority(t *taskdir.Task) string {
-	if t.Priority == "" {
-		return "P2"
-	}
-	return t.Priority
-}
-
-// attempt runs one task whose agents can work.
-func (s *Site) attempt(ctx context.Context, l look) ran {
-	if err := s.able(ctx, pipeline.Roles(), l.Task.Pipeline.Agent, ""); err != nil {
-		return ran{l.Dir, Result{Dir: l.Dir, Status: l.Task.Status}, errors.Join(err, s.unable(l, err))}
-	}
-	res, err := s.run(ctx, l.Dir, RunOptions{}, nil)
-	return ran{l.Dir, res, err}
 }
 
 // unable notes in a ready task's task.json which agent can't work, for those who follow it.
@@ -452,25 +334,4 @@ func (w *watch) fail(dir string, err error) {
 	if t, err := w.s.Store.Load(dir); err == nil {
 		w.rest[dir] = rest{at, t.Status}
 	}
-}
-
-// idle reports whether nothing runs, nothing is queued, and nothing will be looked at soon.
-func (w *watch) idle() bool {
-	if len(w.running) > 0 || len(w.queue) > 0 {
-		return false
-	}
-	for dir, at := range w.due {
-		if w.soon[dir] || time.Until(at) <= settle {
-			return false
-		}
-	}
-	return true
-}
-
-func (w *watch) results() (list []Result) {
-	for _, r := range w.last {
-		list = append(list, r)
-	}
-	slices.SortFunc(list, func(a, b Result) int { return strings.Compare(a.Dir, b.Dir) })
-	return list
 }
