@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -146,7 +147,16 @@ func (n *Neighbours) read(s taskdir.Store, id string) known {
 		return known{}
 	}
 	if t, err := s.Load(dir); err == nil {
-		k.task = &neighbour{t.Name, t.BranchName(), t.Status, t.Pipeline.DependsOn}
+		k.task = neighbourOf(t)
 	}
 	return k
+}
+
+// neighbourOf copies what it keeps: the text of a field holds on to the whole file it stands in.
+func neighbourOf(t *taskdir.Task) *neighbour {
+	n := &neighbour{name: strings.Clone(t.Name), branch: strings.Clone(t.BranchName()), status: trellis.Status(strings.Clone(string(t.Status)))}
+	for _, id := range t.Pipeline.DependsOn {
+		n.dependsOn = append(n.dependsOn, strings.Clone(id))
+	}
+	return n
 }
