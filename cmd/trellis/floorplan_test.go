@@ -21,7 +21,7 @@ const module = "github.com/trellis-tasks/trellis/"
 var floors = [][]string{
 	0: {"internal/trellis", "internal/flow", "internal/durable", "internal/proc"},
 	1: {"taskdir", "contextfiles", "specs", "templates", "agents", "internal/git", "internal/journal", "internal/config", "internal/evidence", "internal/research"},
-	2: {"internal/ask"},
+	2: {"internal/ask", "internal/plan"},
 	3: {"internal/ready"},
 	4: {"internal/pipeline", "internal/planner"},
 	5: {"internal/dispatch", "internal/view"},
