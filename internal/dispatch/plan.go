@@ -27,6 +27,9 @@ type PlanOptions struct {
 	Base        string
 	Verify      []string
 	Feedback    string
+	Context     []string // files of the repository that a person names, slash-separated, relative to its root
+	Constraints []string // what must hold whatever is planned, one sentence each
+	NoTaskSpec  bool
 }
 
 // PlanResult is how a planning ended.
@@ -82,7 +85,8 @@ func (s *Site) Draft(o PlanOptions) (string, error) {
 // beginPlan begins a planning with what was asked for.
 func (s *Site) beginPlan(j *journal.Run, final string, o PlanOptions, revision int64, used trellis.Usage) (planner.Input, error) {
 	in := planner.Input{Code: planner.Code, Task: filepath.Base(final), Name: o.New.Name, DevType: o.New.DevType, Quick: o.Quick, Agent: o.Agent,
-		Feedback: o.Feedback, Package: o.New.Package, Priority: o.New.Priority, Base: o.Base, Verify: o.Verify, Nonce: s.nonce(), Revision: revision, Used: used}
+		Feedback: o.Feedback, Package: o.New.Package, Priority: o.New.Priority, Base: o.Base, Verify: o.Verify,
+		Context: o.Context, Constraints: o.Constraints, NoTaskSpec: o.NoTaskSpec, Nonce: s.nonce(), Revision: revision, Used: used}
 	raw, err := json.Marshal(in)
 	if err != nil {
 		return in, fmt.Errorf("encoding the planning's input: %w", err)
@@ -113,7 +117,8 @@ func (s *Site) Replan(ctx context.Context, dir string, o PlanOptions) (PlanResul
 
 // asks reports whether something is asked for that an earlier planning was not.
 func (o PlanOptions) asks() bool {
-	return o.Requirement != "" || o.Feedback != "" || o.Agent != "" || o.Quick || o.Base != "" || len(o.Verify) > 0
+	return o.Requirement != "" || o.Feedback != "" || o.Agent != "" || o.Quick || o.Base != "" || len(o.Verify) > 0 ||
+		len(o.Context) > 0 || len(o.Constraints) > 0 || o.NoTaskSpec
 }
 
 // replanned has task.json say that the task is planned. It is the last that a planning in place begins with: until

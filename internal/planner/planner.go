@@ -19,20 +19,23 @@ const Flow = "plan"
 
 // Input is what a planning begins with. The requirement itself is requirement.md of the directory.
 type Input struct {
-	Code     int           `json:"code"`
-	Task     string        `json:"task"` // directory name
-	Name     string        `json:"name"`
-	DevType  string        `json:"dev_type"`
-	Quick    bool          `json:"quick,omitempty"`
-	Agent    string        `json:"agent,omitempty"`    // --agent
-	Feedback string        `json:"feedback,omitempty"` // a person's answer to a rejection or a plan
-	Package  string        `json:"package,omitempty"`
-	Priority string        `json:"priority,omitempty"`
-	Base     string        `json:"base,omitempty"`
-	Verify   []string      `json:"verify,omitempty"`
-	Nonce    string        `json:"nonce"`
-	Revision int64         `json:"revision,omitempty"` // highest revision of task.json in earlier runs
-	Used     trellis.Usage `json:"used,omitzero"`      // for the task by earlier plannings and runs
+	Code        int           `json:"code"`
+	Task        string        `json:"task"` // directory name
+	Name        string        `json:"name"`
+	DevType     string        `json:"dev_type"`
+	Quick       bool          `json:"quick,omitempty"`
+	Agent       string        `json:"agent,omitempty"`    // --agent
+	Feedback    string        `json:"feedback,omitempty"` // a person's answer to a rejection or a plan
+	Package     string        `json:"package,omitempty"`
+	Priority    string        `json:"priority,omitempty"`
+	Base        string        `json:"base,omitempty"`
+	Verify      []string      `json:"verify,omitempty"`
+	Context     []string      `json:"context,omitempty"`     // --context: paths of the repository
+	Constraints []string      `json:"constraints,omitempty"` // --constraint: what must hold whatever is planned
+	NoTaskSpec  bool          `json:"no_taskspec,omitempty"`
+	Nonce       string        `json:"nonce"`
+	Revision    int64         `json:"revision,omitempty"` // highest revision of task.json in earlier runs
+	Used        trellis.Usage `json:"used,omitzero"`      // for the task by earlier plannings and runs
 }
 
 // Report is how a planning ended.
