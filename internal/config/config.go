@@ -57,12 +57,12 @@ type Command struct {
 
 // Planning is how a requirement becomes a task.
 type Planning struct {
-	TaskSpec        bool          `yaml:"taskspec" later:"true" doc:"write down the intent before the plan"`
-	Judge           bool          `yaml:"judge" later:"true" doc:"have a second agent judge each plan"`
+	TaskSpec        bool          `yaml:"taskspec" doc:"write down the intent before the plan"`
+	Judge           bool          `yaml:"judge" doc:"have a second agent judge each plan"`
 	Approval        string        `yaml:"approval" oneof:"none plan" doc:"none, or plan: every plan waits for a person"`
 	Approvers       int           `yaml:"approvers" min:"1" doc:"how many different people must approve"`
 	ApprovalExpires time.Duration `yaml:"approval_expires" doc:"after this an approval counts no more; 0: never"`
-	MaxSteps        int           `yaml:"max_steps" later:"true" min:"1" doc:"the most steps of a plan"`
+	MaxSteps        int           `yaml:"max_steps" min:"1" doc:"the most steps of a plan"`
 }
 
 // Worktree is where and how a task's worktree is made.

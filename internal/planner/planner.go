@@ -11,8 +11,9 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Code is the version of Run in this binary. A run is finished by the code that began it.
-const Code = 1
+// Code is the version of Run in this binary. A run is finished by the code that began it: one of version 1
+// knows evaluate, research and prd.
+const Code = 2
 
 // Flow is the name of this flow in a journal.
 const Flow = "plan"
@@ -27,7 +28,7 @@ type Input struct {
 	Agent       string        `json:"agent,omitempty"`    // --agent
 	Feedback    string        `json:"feedback,omitempty"` // a person's answer to a rejection or a plan
 	Package     string        `json:"package,omitempty"`
-	Priority    string        `json:"priority,omitempty"`
+	Priority    string        `json:"priority,omitempty"` // "": the TaskSpec may say
 	Base        string        `json:"base,omitempty"`
 	Verify      []string      `json:"verify,omitempty"`
 	Context     []string      `json:"context,omitempty"`     // --context: paths of the repository
@@ -45,11 +46,33 @@ type Report struct {
 	Calls    int                `json:"calls"`
 	Usage    trellis.Usage      `json:"usage"` // Input.Used included
 	Title    string             `json:"title,omitempty"`
+	TaskSpec *Spec              `json:"taskspec,omitempty"` // nil: nobody was asked for one
+	Judge    *Judgement         `json:"judge,omitempty"`    // nil: nobody judged
+	Steps    int                `json:"steps,omitempty"`    // of plan.json
+	Why      []string           `json:"why,omitempty"`      // why it waits for a person
+	Retries  []string           `json:"retries,omitempty"`  // why the plan was asked for again
 	Contexts map[string]int     `json:"contexts,omitempty"` // rows of each context file
 	Commands []string           `json:"commands,omitempty"` // verify commands found by research
 	Warnings []string           `json:"warnings,omitempty"`
 	Skipped  []string           `json:"skipped,omitempty"` // what was not done, and why
 	Problems []*trellis.Problem `json:"problems,omitempty"`
+}
+
+// Spec is how asking for the TaskSpec went.
+type Spec struct {
+	Valid      bool   `json:"valid"`
+	Repaired   bool   `json:"repaired,omitempty"`
+	Stub       bool   `json:"stub,omitempty"` // it says no more than the requirement
+	Goals      int    `json:"goals"`
+	Acceptance int    `json:"acceptance"`
+	Priority   string `json:"priority"`
+}
+
+// Judgement is what the judge came to in the end.
+type Judgement struct {
+	Pass     bool   `json:"pass"`
+	Feedback string `json:"feedback,omitempty"`
+	Rounds   int    `json:"rounds"` // plans judged
 }
 
 // Verdict is the answer of the evaluate agent.
