@@ -42,7 +42,7 @@ var owners = map[string][]string{
 	"github.com/tidwall/gjson":         {"taskdir"},
 	"github.com/tidwall/sjson":         {"taskdir"},
 	"go.yaml.in/yaml/v3":               {"internal/config", "specs", "agents"},
-	"github.com/google/jsonschema-go":  {"internal/ask"},
+	"github.com/google/jsonschema-go":  {"templates"},
 	"github.com/yuin/goldmark":         {"internal/research"},
 	"github.com/bmatcuk/doublestar/v4": {"specs", "internal/config", "internal/pipeline"},
 }

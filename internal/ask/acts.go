@@ -362,7 +362,7 @@ func (a *Acts) parse(r Request, res *agents.Result, text string) (json.RawMessag
 	}
 	var broken error
 	check := func(obj json.RawMessage) []string {
-		problems, err := violations(schema, obj)
+		problems, err := templates.Violations(schema, obj)
 		if err != nil {
 			broken = err
 		}

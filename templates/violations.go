@@ -1,4 +1,4 @@
-package ask
+package templates
 
 import (
 	"bytes"
@@ -14,9 +14,9 @@ import (
 // maxProblems is how many problems are worth telling a model at once.
 const maxProblems = 20
 
-// violations says where and why doc does not satisfy the schema, each as "<JSON pointer>: <reason>",
+// Violations says where and why doc does not satisfy the schema, each as "<JSON pointer>: <reason>",
 // nil when it does. The library stops at its first error, so each property is put to its own subschema.
-func violations(schema json.RawMessage, doc json.RawMessage) ([]string, error) {
+func Violations(schema json.RawMessage, doc json.RawMessage) ([]string, error) {
 	var s jsonschema.Schema
 	if err := json.Unmarshal(schema, &s); err != nil {
 		return nil, fmt.Errorf("reading schema: %w", err)
