@@ -11,9 +11,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/bmatcuk/doublestar/v4"
-
 	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
 )
@@ -23,9 +22,6 @@ const maxOutput = 10 << 20
 
 // taskState are the paths of a worktree that are Trellis' own and never part of the work.
 var taskState = []string{".trellis/tasks", runtimeDir, currentTask}
-
-// freed are the paths below .trellis that a task may change although .trellis is protected.
-var freed = []string{".trellis/spec/", ".trellis/tasks/", runtimeDir + "/", currentTask}
 
 // checks runs the commands that decide, in order, and looks at what was changed. What the commands themselves
 // leave behind is undone: the tree that is committed is the tree that they judged.
@@ -101,7 +97,7 @@ func (a *Acts) lookAt(ctx context.Context, j Job, snap *git.Snapshot, out *Check
 	}
 	out.Tree, out.Unchanged, out.Stat = snap.Tree, len(changes) == 0, stat(changes)
 	for _, ch := range changes {
-		if protects(j.Protected, ch.Path) {
+		if config.Protects(j.Protected, ch.Path) {
 			out.Protected = append(out.Protected, ch.Path)
 		}
 		if defines(j.Verify, ch.Path) {
@@ -157,19 +153,6 @@ func (a *Acts) mend(ctx context.Context, j Job) (notes []string, err error) {
 
 // outside are the paths that stay out of commits.
 func (a *Acts) outside(j Job) []string { return append(slices.Clone(taskState), j.Setup.Copy...) }
-
-// protects reports whether a changed path falls under the globs.
-func protects(globs []string, path string) bool {
-	for _, g := range globs {
-		if strings.HasPrefix(g, ".trellis/") && slices.ContainsFunc(freed, func(f string) bool { return strings.HasPrefix(path, f) }) {
-			continue
-		}
-		if ok, err := doublestar.Match(g, path); err == nil && ok || g == path || strings.HasPrefix(path, strings.TrimSuffix(g, "/")+"/") {
-			return true
-		}
-	}
-	return false
-}
 
 // defining are files that say what a check does.
 var defining = []string{"Makefile", "GNUmakefile", "makefile", "package.json", "justfile", "Taskfile.yml", "tox.ini", "noxfile.py", "pyproject.toml", "Cargo.toml", "build.gradle", "pom.xml"}

@@ -46,18 +46,6 @@ func FuzzParseCriteria(f *testing.F) {
 	})
 }
 
-func TestProtects(t *testing.T) {
-	globs := []string{".trellis/**", "go.sum", "internal/secret/", "**/*.pem"}
-	for path, want := range map[string]bool{
-		".trellis/config.yaml": true, ".trellis/workflow.md": true, ".trellis/spec/backend/index.md": false, ".trellis/tasks/x/task.json": false, ".trellis/.current-task": false,
-		"go.sum": true, "sub/go.sum": false, "internal/secret/a.go": true, "internal/secretive.go": false, "a/b/key.pem": true, "main.go": false,
-	} {
-		if got := protects(globs, path); got != want {
-			t.Errorf("%s: got %v, want %v", path, got, want)
-		}
-	}
-}
-
 func TestMessage(t *testing.T) {
 	in := commitIn{Job: Job{Title: "Add\n  paging ", CommitType: "feat", Scope: "api"}, Task: "02-01-paging"}
 	if got, want := message(in), "feat(api): Add paging\n\nTask: 02-01-paging"; got != want {

@@ -25,6 +25,10 @@ type Input struct {
 	Repo   *git.Repo      // nil: what the base commit holds is not looked at
 	As     string         // directory name that it is going to have; "" is its own
 	Status trellis.Status // status that it is going to have; "" is the one in its task.json
+	// MaxSteps is the most steps of a plan.json, 0: any number. LookPath looks for a program that its commands
+	// need; nil: commands are not looked at.
+	MaxSteps int
+	LookPath func(program string) error
 	// Neighbours keeps what is known of the other tasks from one check to the next; nil: each is read anew.
 	Neighbours *Neighbours
 }
