@@ -52,7 +52,9 @@ type Acts struct {
 	// Check says what is wrong with an answer beyond its schema (free text: as a whole), as JSON pointer and
 	// reason. Nil: nothing is.
 	Check func(r Request, answer json.RawMessage) []string
-	Env   func(flow.Call, Request) []string
+	// Mend puts right in an answer, before it is checked, what costs nothing, and says what. Nil: nothing is.
+	Mend func(r Request, answer json.RawMessage) (mended json.RawMessage, notes []string)
+	Env  func(flow.Call, Request) []string
 	// Watch looks at what a request may not change; the function it returns looks again and puts right what it
 	// may. A change is noted, or fails the call. Nil: nothing is watched.
 	Watch func(context.Context, Request) (func(context.Context) (notes []string, fail *flow.Failure, err error), error)
@@ -352,7 +354,19 @@ func (a *Acts) answer(r Request, res *agents.Result, dir string, reply Reply, fa
 		return reply, nil
 	}
 	reply.Answer, reply.Problems, err = a.parse(r, res, text)
+	if err == nil && len(reply.Answer) > 0 {
+		var notes []string
+		reply.Answer, notes = a.mend(r, reply.Answer)
+		reply.Notes = append(reply.Notes, notes...)
+	}
 	return reply, err
+}
+
+func (a *Acts) mend(r Request, answer json.RawMessage) (json.RawMessage, []string) {
+	if a.Mend == nil {
+		return answer, nil
+	}
+	return a.Mend(r, answer)
 }
 
 func (a *Acts) parse(r Request, res *agents.Result, text string) (json.RawMessage, []string, error) {
@@ -362,6 +376,7 @@ func (a *Acts) parse(r Request, res *agents.Result, text string) (json.RawMessag
 	}
 	var broken error
 	check := func(obj json.RawMessage) []string {
+		obj, _ = a.mend(r, obj)
 		problems, err := templates.Violations(schema, obj)
 		if err != nil {
 			broken = err

@@ -164,10 +164,31 @@ func (s *Site) again(j *journal.Run, dir, final string, o PlanOptions) (in plann
 	if len(o.Verify) == 0 {
 		o.Verify = t.Pipeline.Verify
 	}
+	if err := o.remember(j.History()); err != nil {
+		return in, err
+	}
 	if in, err = s.beginPlan(j, final, o, t.Pipeline.Revision, used); err != nil {
 		return in, err
 	}
 	return in, s.replanned(dir)
+}
+
+// remember takes the files and constraints of the planning before where no others are given.
+func (o *PlanOptions) remember(h *journal.History) error {
+	if h.Flow != planner.Flow {
+		return nil
+	}
+	var last planner.Input
+	if err := json.Unmarshal(h.Input, &last); err != nil {
+		return fmt.Errorf("reading the input of planning %s: %w", h.Run, err)
+	}
+	if len(o.Context) == 0 {
+		o.Context = last.Context
+	}
+	if len(o.Constraints) == 0 {
+		o.Constraints = last.Constraints
+	}
+	return nil
 }
 
 // plan runs the planner over a directory and publishes it, whatever the end, unless this process is told
@@ -176,9 +197,9 @@ func (s *Site) plan(ctx context.Context, dir, final string, begin func(*journal.
 	marker := marker(dir)
 	acts := &planner.Acts{Dir: dir, Final: final, Repo: s.Repo, Store: s.Store, Config: s.Config, LookPath: s.LookPath, Disk: s.Disk, Now: s.now}
 	crew := s.crew(dir, marker)
-	crew.Slots, crew.Check, crew.Watch = acts.Slots, acts.Check, acts.Watch
+	crew.Slots, crew.Check, crew.Mend, crew.Watch = acts.Slots, acts.Check, acts.Mend, acts.Watch
 	res := PlanResult{Dir: final}
-	j, err := s.open(dir, marker, append(acts.Activities(), crew.Activities(planner.Roles()...)...), nil)
+	j, err := s.open(dir, marker, append(acts.Activities(), s.telling(dir, crew.Activities(planner.Roles()...))...), nil)
 	if err != nil {
 		return res, err
 	}

@@ -137,3 +137,13 @@ type Action struct {
 	Description string          `json:"description,omitempty"`
 	Reason      string          `json:"reason,omitempty"`
 }
+
+// IDs are the ids of all steps, inner ones behind the one they belong to.
+func (p *Plan) IDs() []string { return stepIDs(p.Steps) }
+
+func stepIDs(steps []Step) (ids []string) {
+	for _, s := range steps {
+		ids = append(append(ids, s.ID), stepIDs(s.Steps)...)
+	}
+	return ids
+}

@@ -17,6 +17,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/research"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -40,16 +41,19 @@ type Acts struct {
 // Activities are all that a planning does besides its agents' calls, which are those of the roles given
 // through Slots, Check and Watch to package ask.
 func (a *Acts) Activities() []flow.Activity {
-	return []flow.Activity{survey.With(a.survey), reject.With(a.reject), digest.With(a.digest), write.With(a.write),
-		check.With(a.check), finish.With(a.finish), giveUp.With(a.giveUp)}
+	return []flow.Activity{survey.With(a.survey), reject.With(a.reject), digest.With(a.digest),
+		settle.With(a.settle), draft.With(a.draft), write.With(a.write), check.With(a.check), finish.With(a.finish), giveUp.With(a.giveUp)}
 }
 
 // Roles are the roles that a planning asks.
-func Roles() []trellis.Role { return []trellis.Role{trellis.Evaluate, trellis.Research, trellis.PRD} }
+func Roles() []trellis.Role {
+	return []trellis.Role{trellis.Evaluate, trellis.Research, trellis.TaskSpec, trellis.Plan, trellis.Judge, trellis.PRD}
+}
 
 // survey finds out what is fixed for the whole planning: who plays each role, and what the project is.
 func (a *Acts) survey(_ context.Context, c flow.Call, in Input) (Survey, error) {
 	s := Survey{Choices: map[trellis.Role]ask.Choice{}, Dir: a.Repo.Main, Approval: a.Config.Planning.Approval == "plan",
+		TaskSpec: a.Config.Planning.TaskSpec, Judge: a.Config.Planning.Judge,
 		Limits: ask.Limits{Wall: a.Config.Limits.Evaluate, Idle: a.Config.Limits.Idle, Tokens: a.Config.Limits.Tokens, CostUSD: a.Config.Limits.CostUSD}}
 	for _, role := range Roles() {
 		choice, err := a.Cast.Choose(role, "", in.Agent)
@@ -58,17 +62,16 @@ func (a *Acts) survey(_ context.Context, c flow.Call, in Input) (Survey, error) 
 		}
 		s.Choices[role] = choice
 	}
-	text, files := a.describe()
-	s.HasFiles = files
-	path := filepath.Join(taskdir.Run, ask.Folder(c), "project.md")
-	if err := os.MkdirAll(filepath.Dir(filepath.Join(a.Dir, path)), 0o700); err != nil {
-		return s, fmt.Errorf("keeping the description of the project: %w", err)
-	}
-	if err := a.Disk.WriteFile(filepath.Join(a.Dir, path), []byte(text), 0o600); err != nil {
+	kept, err := a.keepReplaced(c)
+	if err != nil {
 		return s, err
 	}
-	rel, err := filepath.Rel(taskdir.Run, path)
-	s.Project = ask.Ref{Path: filepath.ToSlash(rel), SHA256: ask.Sum([]byte(text)), Bytes: len(text)}
+	if before, ok := kept[taskdir.Plan]; ok && in.Feedback != "" {
+		s.Previous = &before
+	}
+	text, files := a.describe()
+	s.HasFiles = files
+	s.Project, err = a.keep(c, "project.md", []byte(text))
 	return s, err
 }
 
@@ -139,8 +142,21 @@ func (a *Acts) rows(name string, list []research.Cited) (rows []contextfiles.Row
 	return valid, warnings
 }
 
+// named are the rows of files that a person named.
+func named(paths []string) (rows []contextfiles.Row) {
+	for _, p := range paths {
+		row := contextfiles.Row{Path: p, Reason: "named with --context", Type: "file"}
+		if strings.HasSuffix(p, "/") {
+			row.Type = "directory"
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
 // withBase puts the entries that every task of this kind gets before those that were found.
 func (a *Acts) withBase(_ context.Context, in Input, rows []contextfiles.Row, found []string) ([]contextfiles.Row, error) {
+	rows = append(named(in.Context), rows...)
 	base, err := specs.Base(a.Repo.Main, in.DevType, in.Package, found)
 	if err != nil {
 		return nil, err
@@ -163,6 +179,12 @@ func (a *Acts) write(ctx context.Context, _ flow.Call, in writeIn) (w written, e
 	if in.Findings.NewArea {
 		notes = append(notes, "This is a new area: no existing patterns were found to follow.")
 	}
+	if in.Plan != nil {
+		if in.Document, err = a.plannedDocument(in); err != nil {
+			return w, err
+		}
+	}
+	in.Document.constrain(in.Input.Constraints)
 	for i, c := range in.Document.Acceptance {
 		if c.Verify == "" {
 			continue
@@ -175,6 +197,9 @@ func (a *Acts) write(ctx context.Context, _ flow.Call, in writeIn) (w written, e
 	if err := a.Disk.WriteFile(filepath.Join(a.Dir, taskdir.PRD), []byte(renderPRD(in.Document, notes)), 0o644); err != nil {
 		return w, err
 	}
+	if err := errors.Join(a.place(taskdir.Plan, in.Plan), a.place(taskdir.TaskSpec, in.TaskSpec)); err != nil {
+		return w, err
+	}
 	if err := a.Repo.BranchFree(ctx, "feature/"+in.Input.Name); err != nil {
 		w.Warnings = append(w.Warnings, fmt.Sprintf("%v: name another with `trellis task set-branch`, or start with --adopt-branch", err))
 	}
@@ -185,12 +210,20 @@ func (a *Acts) write(ctx context.Context, _ flow.Call, in writeIn) (w written, e
 		}
 	}
 	_, err = a.Store.Update(a.Dir, func(t *taskdir.Task, e *taskdir.Edit) error {
-		e.Set("title", oneLine(in.Document.Title))
+		e.Set("title", title(in.Document.Title))
 		e.Set("description", oneLine(in.Document.Summary))
 		e.Set("scope", in.Findings.Scope)
 		e.Set("branch", "feature/"+in.Input.Name)
 		e.Set("base_branch", base)
 		e.Set("pipeline.size", in.Verdict.Size)
+		if p := (plan.TaskSpec{Priority: in.Priority}).TaskPriority(); p != "" && in.Input.Priority == "" {
+			e.Set("priority", p)
+		}
+		if in.Judge != nil {
+			e.Set("pipeline.judge", taskdir.Judge{Pass: in.Judge.Pass, Feedback: in.Judge.Feedback})
+		} else if t.Pipeline.Judge != nil {
+			e.Set("pipeline.judge", nil)
+		}
 		e.Set("pipeline.protected", in.Findings.Protected)
 		e.Set("pipeline.verify", in.Input.Verify)
 		e.Set("pipeline.approval", taskdir.Approval{Required: in.Waits, Approvers: max(1, a.Config.Planning.Approvers)})
@@ -218,7 +251,8 @@ func (a *Acts) check(ctx context.Context, _ flow.Call, _ struct{}) (checked, err
 			}
 		}
 	}
-	problems, err := ready.Check(ctx, ready.Input{Dir: a.Dir, Store: a.Store, Repo: a.Repo, As: filepath.Base(a.Final), Status: trellis.Ready})
+	problems, err := ready.Check(ctx, ready.Input{Dir: a.Dir, Store: a.Store, Repo: a.Repo, As: filepath.Base(a.Final), Status: trellis.Ready,
+		MaxSteps: a.Config.Planning.MaxSteps, LookPath: a.LookPath})
 	if err != nil {
 		return out, err
 	}

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -11,7 +12,7 @@ import (
 // when the task runs.
 func renderPRD(d Document, notes []string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Task: %s\n\n## Overview\n\n%s\n\n## Requirements\n\n", oneLine(d.Title), strings.TrimSpace(d.Summary))
+	fmt.Fprintf(&b, "# Task: %s\n\n## Overview\n\n%s\n\n## Requirements\n\n", title(d.Title), strings.TrimSpace(d.Summary))
 	bullets(&b, d.Requirements)
 	b.WriteString("\n## Acceptance Criteria\n\n")
 	for _, c := range d.Acceptance {
@@ -23,6 +24,10 @@ func renderPRD(d Document, notes []string) string {
 			b.WriteString("  level: should\n")
 		}
 	}
+	if len(d.DesignDecisions) > 0 {
+		b.WriteString("\n## Design Decisions\n\n")
+		bullets(&b, d.DesignDecisions)
+	}
 	if text := strings.TrimSpace(d.TechnicalNotes); text != "" || len(notes) > 0 {
 		fmt.Fprintf(&b, "\n## Technical Notes\n\n%s\n", text)
 		bullets(&b, notes)
@@ -32,6 +37,33 @@ func renderPRD(d Document, notes []string) string {
 		bullets(&b, d.OutOfScope)
 	}
 	return b.String()
+}
+
+// constrain adds what must hold whatever is planned to the requirements, as far as they don't say it.
+func (d *Document) constrain(constraints []string) {
+	for _, c := range constraints {
+		if !slices.Contains(d.Requirements, c) {
+			d.Requirements = append(d.Requirements, c)
+		}
+	}
+}
+
+// maxTitle is the longest title, in characters.
+const maxTitle = 100
+
+// title is a title as task.json and commits take it: one line, without the marks and labels that models put on it.
+func title(s string) string {
+	s = oneLine(strings.NewReplacer("`", "", "**", "", "__", "").Replace(s))
+	s = strings.TrimSpace(strings.TrimLeft(s, "# "))
+	for _, label := range []string{"plan:", "title:", "task:"} {
+		if len(s) > len(label) && strings.EqualFold(s[:len(label)], label) {
+			s = strings.TrimSpace(s[len(label):])
+		}
+	}
+	if r := []rune(s); len(r) > maxTitle {
+		s = strings.TrimSpace(string(r[:maxTitle-1])) + "…"
+	}
+	return s
 }
 
 func bullets(b *strings.Builder, list []string) {

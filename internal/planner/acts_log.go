@@ -42,10 +42,10 @@ func logLines(h *journal.History) string {
 		fmt.Fprintf(&b, "%s %s\n", at.UTC().Format(time.RFC3339), fmt.Sprintf(format, args...))
 	}
 	line(h.Began, "plan_started")
-	for _, e := range h.Calls {
-		line(e.Started, "%s_started", e.Activity)
+	for i, e := range h.Calls {
+		line(e.Started, "%s_started%s", event(e), asked(e))
 		if e.Done {
-			line(e.Finished, "%s_finished %s", e.Activity, told(e))
+			line(e.Finished, "%s_finished %s", event(e), told(e)+stubbed(h.Calls[i+1:], e))
 		}
 	}
 	if h.Ended {
@@ -54,9 +54,49 @@ func logLines(h *journal.History) string {
 	return b.String()
 }
 
+// event is what the log calls an activity. The whole planning is called plan there.
+func event(e journal.Entry) string {
+	if e.Activity == string(trellis.Plan) {
+		return "planner"
+	}
+	return e.Activity
+}
+
+// asked is why a call was made once more.
+func asked(e journal.Entry) string {
+	var q ask.Request
+	var d about
+	switch {
+	case json.Unmarshal(e.In, &q) != nil || q.Role == "":
+		return ""
+	case q.Repair != nil && len(q.Repair.Problems) > 0:
+		return fmt.Sprintf(" why=%q", q.Repair.Problems[0])
+	case json.Unmarshal(q.Data, &d) == nil && d.Why != "":
+		return fmt.Sprintf(" round=%d why=%q", d.Round, d.Why)
+	}
+	return ""
+}
+
+// stubbed says of the last call for a TaskSpec whether a stub took its place.
+func stubbed(later []journal.Entry, e journal.Entry) string {
+	if e.Activity != string(trellis.TaskSpec) {
+		return ""
+	}
+	for _, l := range later {
+		var s settled
+		switch {
+		case l.Activity == e.Activity:
+			return ""
+		case l.Activity == string(settle) && l.Done && json.Unmarshal(l.Out, &s) == nil:
+			return fmt.Sprintf(" stub=%t goals=%d priority=%s", s.Said.Stub, s.Said.Goals, s.Said.Priority)
+		}
+	}
+	return ""
+}
+
 // told is what a finished activity came to.
 func told(e journal.Entry) string {
-	said := fmt.Sprintf("seconds=%.1f entries=%d", e.Finished.Sub(e.Started).Seconds(), e.Entries)
+	said := fmt.Sprintf("seconds=%.1f attempts=%d", e.Finished.Sub(e.Started).Seconds(), e.Entries)
 	if e.Fail != nil {
 		return said + " error=" + e.Fail.Code
 	}
@@ -65,7 +105,7 @@ func told(e journal.Entry) string {
 	if json.Unmarshal(e.In, &q) != nil || q.Role == "" || json.Unmarshal(e.Out, &r) != nil {
 		return said
 	}
-	said += fmt.Sprintf(" agent=%s valid=%t repair=%t tokens=%d tools=%d", q.Agent, r.Failure == nil && len(r.Problems) == 0, q.Repair != nil, r.Usage.Tokens(), r.ToolCalls)
+	said += fmt.Sprintf(" agent=%s valid=%t repaired=%t tokens=%d tools=%d", q.Agent, r.Failure == nil && len(r.Problems) == 0, q.Repair != nil, r.Usage.Tokens(), r.ToolCalls)
 	if r.Usage.CostUSD != nil {
 		said += fmt.Sprintf(" cost_usd=%.4f", *r.Usage.CostUSD)
 	}
@@ -86,7 +126,11 @@ func ending(h *journal.History) string {
 	if json.Unmarshal(h.Out, &r) != nil {
 		return ""
 	}
-	return fmt.Sprintf("decision=%s size=%s status=%s calls=%d tokens=%d", r.Verdict.Decision, r.Verdict.Size, r.Status, r.Calls, r.Usage.Tokens())
+	said := fmt.Sprintf("decision=%s size=%s status=%s calls=%d tokens=%d steps=%d", r.Verdict.Decision, r.Verdict.Size, r.Status, r.Calls, r.Usage.Tokens(), r.Steps)
+	if r.TaskSpec != nil {
+		said += fmt.Sprintf(" priority=%s goals=%d", r.TaskSpec.Priority, r.TaskSpec.Goals)
+	}
+	return said
 }
 
 // Used is what agents used by the end of a planning, or until it was cut off, with all that came before it.

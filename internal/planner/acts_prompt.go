@@ -3,14 +3,17 @@ package planner
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/ask"
 	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/research"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/specs"
@@ -92,30 +95,119 @@ func (a *Acts) Slots(_ context.Context, _ flow.Call, r ask.Request) (map[string]
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the requirement: %w", err)
 	}
-	slots := map[string]string{"requirement": string(requirement), "name": d.Input.Name, "dev_type": d.Input.DevType}
-	if d.Input.Feedback != "" {
-		slots["feedback"] = d.Input.Feedback + a.lastRejection()
-	}
-	if d.Verdict != nil {
-		slots["evaluation"] = fmt.Sprintf("size: %s\n%s\n%s", d.Verdict.Size, d.Verdict.Details, strings.Join(d.Verdict.Suggestions, "\n"))
-	}
-	if r.Role != trellis.PRD {
-		if slots["project"], err = a.read(d.Project); err != nil {
-			return nil, nil, err
+	s := slots{a: a, said: map[string]string{"requirement": string(requirement)}}
+	s.said["constraints"] = strings.Join(d.Input.Constraints, "\n")
+	if r.Role != trellis.Judge {
+		s.said["name"], s.said["dev_type"] = d.Input.Name, d.Input.DevType
+		if d.Input.Feedback != "" {
+			s.said["feedback"] = d.Input.Feedback + a.lastRejection()
 		}
 	}
-	if r.Role == trellis.Research {
-		slots["specs"] = a.specIndex()
+	if d.Verdict != nil && r.Role != trellis.Judge {
+		s.said["evaluation"] = fmt.Sprintf("size: %s\n%s\n%s", d.Verdict.Size, d.Verdict.Details, strings.Join(d.Verdict.Suggestions, "\n"))
+	}
+	switch r.Role {
+	case trellis.Evaluate:
+		s.file("project", &d.Project)
+	case trellis.Research:
+		s.file("project", &d.Project)
+		s.named(d.Input.Context)
+		s.said["specs"] = a.specIndex()
 		if d.Sent > 0 {
-			slots["feedback"] = "The answer before this one was given without opening a single file. Look at the code first, then answer.\n" + slots["feedback"]
+			s.said["feedback"] = "The answer before this one was given without opening a single file. Look at the code first, then answer.\n" + s.said["feedback"]
+		}
+	case trellis.PRD:
+		s.file("research", d.Research)
+		s.named(d.Input.Context)
+	case trellis.Plan:
+		s.named(d.Input.Context)
+		s.plan(d)
+	case trellis.Judge:
+		s.judge(d)
+	}
+	return s.said, s.notes, s.err
+}
+
+// slots gathers what goes into a prompt.
+type slots struct {
+	a     *Acts
+	said  map[string]string
+	notes []string
+	err   error
+}
+
+// file puts a kept file into a slot.
+func (s *slots) file(slot string, ref *ask.Ref) {
+	if ref == nil || s.err != nil {
+		return
+	}
+	s.said[slot], s.err = s.a.read(*ref)
+}
+
+func (s *slots) plan(d about) {
+	s.file("research", d.Research)
+	s.file("previous", d.Plan)
+	s.said["specs"], s.said["max_steps"] = s.a.specIndex(), strconv.Itoa(s.a.Config.Planning.MaxSteps)
+	s.ground(d.Ground)
+	s.said["problems"], s.said["verdicts"] = sentBack(d.Tries, byChecks), sentBack(d.Tries, byJudge)
+}
+
+func (s *slots) judge(d about) {
+	s.file("research", d.Research)
+	s.file("plan", d.Plan)
+	s.ground(d.Ground)
+	delete(s.said, "protected")
+}
+
+// ground is what was found out before the plan.
+func (s *slots) ground(g *ground) {
+	if g == nil {
+		return
+	}
+	s.said["commands"], s.said["protected"] = strings.Join(g.Commands, "\n"), strings.Join(g.Protected, "\n")
+	if g.TaskSpec == nil || s.err != nil {
+		return
+	}
+	f, err := s.a.facts(*g)
+	if s.err = err; err == nil {
+		s.said["taskspec"] = f.Spec.Hint()
+	}
+}
+
+// sentBack is what plans came back with, round by round.
+func sentBack(tries []try, by string) string {
+	var b strings.Builder
+	for i, t := range tries {
+		if t.By == by {
+			fmt.Fprintf(&b, "Plan %d:\n", i+1)
+			bullets(&b, t.Said)
 		}
 	}
-	if r.Role == trellis.PRD && d.Research != nil {
-		if slots["research"], err = a.read(*d.Research); err != nil {
-			return nil, nil, err
+	return b.String()
+}
+
+// contextCap is how much of one file that a person named a prompt shows, in bytes.
+const contextCap = 16 << 10
+
+// named shows the files that a person named.
+func (s *slots) named(paths []string) {
+	var b strings.Builder
+	for _, path := range paths {
+		if strings.HasSuffix(path, "/") {
+			fmt.Fprintf(&b, "# %s\n\nA folder. Look into it.\n\n", path)
+			continue
 		}
+		data, err := os.ReadFile(filepath.Join(s.a.Repo.Main, filepath.FromSlash(path)))
+		if err != nil {
+			s.notes = append(s.notes, fmt.Sprintf("%s, which was named with --context, is not shown: %v", path, err))
+			continue
+		}
+		if len(data) > contextCap {
+			s.notes = append(s.notes, fmt.Sprintf("%s, which was named with --context, is not shown in full: %d of %d bytes", path, contextCap, len(data)))
+		}
+		fmt.Fprintf(&b, "# %s\n\n%s\n\n", path, head(data, contextCap))
 	}
-	return slots, nil, nil
+	s.said["context"] = b.String()
 }
 
 // lastRejection is the verdict that the feedback is about.
@@ -144,11 +236,32 @@ func (a *Acts) read(ref ask.Ref) (string, error) {
 
 // Check says what a planning answer lacks beyond its schema.
 func (a *Acts) Check(r ask.Request, answer json.RawMessage) []string {
-	if r.Role != trellis.Research {
-		return nil
+	switch r.Role {
+	case trellis.Research:
+		return unread(answer)
+	case trellis.Judge:
+		return a.undecided(r, answer)
+	case trellis.Plan:
+		var d about
+		if err := json.Unmarshal(r.Data, &d); err != nil || d.Ground == nil {
+			return []string{fmt.Sprintf("/: the request can't be read: %v", err)}
+		}
+		return a.faults(*d.Ground, answer)
 	}
+	return nil
+}
+
+// Mend puts right what costs nothing in an answer.
+func (a *Acts) Mend(r ask.Request, answer json.RawMessage) (json.RawMessage, []string) {
+	if r.Role != trellis.TaskSpec {
+		return answer, nil
+	}
+	return plan.Salvage(answer)
+}
+
+// unread says which context a research lacks.
+func unread(answer []byte) (wrong []string) {
 	res := research.Parse(answer)
-	var wrong []string
 	for _, name := range research.ContextFiles[:2] {
 		if len(res.Context[name]) == 0 {
 			wrong = append(wrong, "## "+name+": has no line of the form `- path: P, reason: R`")
@@ -158,6 +271,39 @@ func (a *Acts) Check(r ask.Request, answer json.RawMessage) []string {
 		return nil
 	}
 	return wrong
+}
+
+// undecided says where a judge contradicts itself or does not say what to mend.
+func (a *Acts) undecided(r ask.Request, answer []byte) []string {
+	var o Opinion
+	var d about
+	if err := errors.Join(json.Unmarshal(answer, &o), json.Unmarshal(r.Data, &d)); err != nil {
+		return []string{"/: " + err.Error()}
+	}
+	all := true
+	for _, met := range o.Criteria {
+		all = all && met
+	}
+	switch {
+	case o.Pass != all:
+		return []string{"/pass: is true exactly when all criteria are"}
+	case !o.Pass && !a.namesStep(d.Plan, o.Feedback):
+		return []string{"/feedback: name the id of a step and what to change in it"}
+	}
+	return nil
+}
+
+// namesStep reports whether a text names a step of the plan.
+func (a *Acts) namesStep(ref *ask.Ref, text string) bool {
+	if ref == nil {
+		return false
+	}
+	said, err := a.read(*ref)
+	if err != nil {
+		return false
+	}
+	p, _ := plan.Parse([]byte(said))
+	return p != nil && slices.ContainsFunc(p.IDs(), func(id string) bool { return strings.Contains(text, id) })
 }
 
 // Watch looks whether a planning agent, which may only read, changed the main checkout. People may be

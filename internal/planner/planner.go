@@ -3,8 +3,8 @@
 package planner
 
 import (
+	"encoding/json"
 	"errors"
-	"slices"
 
 	"github.com/trellis-tasks/trellis/internal/ask"
 	"github.com/trellis-tasks/trellis/internal/flow"
@@ -85,14 +85,15 @@ type Verdict struct {
 	Confidence  float64      `json:"confidence"`
 }
 
-// Document is the answer of the prd agent.
+// Document is what prd.md is made of: the answer of the prd agent, or a plan.
 type Document struct {
-	Title          string      `json:"title"`
-	Summary        string      `json:"summary"`
-	Requirements   []string    `json:"requirements"`
-	Acceptance     []Criterion `json:"acceptance"`
-	TechnicalNotes string      `json:"technical_notes"`
-	OutOfScope     []string    `json:"out_of_scope"`
+	Title           string      `json:"title"`
+	Summary         string      `json:"summary"`
+	Requirements    []string    `json:"requirements"`
+	Acceptance      []Criterion `json:"acceptance"`
+	DesignDecisions []string    `json:"design_decisions,omitempty"` // of a plan
+	TechnicalNotes  string      `json:"technical_notes"`
+	OutOfScope      []string    `json:"out_of_scope"`
 }
 
 // Criterion is one way to tell that the work is done.
@@ -107,6 +108,8 @@ const (
 	survey flow.Act[Input, Survey]      = "survey"
 	reject flow.Act[rejectIn, int64]    = "reject"
 	digest flow.Act[digestIn, Findings] = "digest"
+	settle flow.Act[settleIn, settled]  = "settle" // the TaskSpec
+	draft  flow.Act[draftIn, Draft]     = "draft"  // a plan that the code checks found nothing in
 	write  flow.Act[writeIn, written]   = "write"
 	check  flow.Act[struct{}, checked]  = "ready"
 	finish flow.Act[finishIn, int64]    = "finish"
@@ -122,6 +125,9 @@ type (
 		Approval bool                        `json:"approval"` // every plan waits for a person
 		Dir      string                      `json:"dir"`      // main checkout
 		HasFiles bool                        `json:"has_files"`
+		TaskSpec bool                        `json:"taskspec,omitempty"`
+		Judge    bool                        `json:"judge,omitempty"`
+		Previous *ask.Ref                    `json:"previous,omitempty"` // the plan that feedback is about
 	}
 	// Findings is what the research came to, checked against the repository.
 	Findings struct {
@@ -132,6 +138,14 @@ type (
 		Contexts  map[string]int `json:"contexts"`
 		NewArea   bool           `json:"new_area,omitempty"` // nothing usable was found
 	}
+	// Draft is a plan that passed the code checks.
+	Draft struct {
+		Plan     ask.Ref  `json:"plan"` // as plan.json is going to be
+		Title    string   `json:"title"`
+		Steps    int      `json:"steps"`
+		Warnings []string `json:"warnings,omitempty"`
+		Guarded  []string `json:"guarded,omitempty"` // protected paths that it says it changes
+	}
 	rejectIn struct {
 		Verdict Verdict       `json:"verdict"`
 		Usage   trellis.Usage `json:"usage"`
@@ -140,12 +154,28 @@ type (
 		Input    Input    `json:"input"`
 		Research *ask.Ref `json:"research,omitempty"`
 	}
+	settleIn struct {
+		Answer      json.RawMessage `json:"answer,omitempty"` // none: a stub is made of the requirement
+		Constraints []string        `json:"constraints,omitempty"`
+	}
+	settled struct {
+		Spec ask.Ref `json:"spec"` // taskspec.json
+		Said Spec    `json:"said"`
+	}
+	draftIn struct {
+		Answer json.RawMessage `json:"answer"`
+		Ground ground          `json:"ground"`
+	}
 	writeIn struct {
-		Input    Input    `json:"input"`
-		Verdict  Verdict  `json:"verdict"`
-		Findings Findings `json:"findings"`
-		Document Document `json:"document"`
-		Waits    bool     `json:"waits"`
+		Input    Input      `json:"input"`
+		Verdict  Verdict    `json:"verdict"`
+		Findings Findings   `json:"findings"`
+		Document Document   `json:"document"`
+		Waits    bool       `json:"waits"`
+		Plan     *ask.Ref   `json:"plan,omitempty"`
+		TaskSpec *ask.Ref   `json:"taskspec,omitempty"`
+		Priority string     `json:"priority,omitempty"` // as the TaskSpec says it
+		Judge    *Judgement `json:"judge,omitempty"`
 	}
 	written struct {
 		Warnings []string `json:"warnings,omitempty"`
@@ -162,6 +192,12 @@ type (
 		Failure *flow.Failure `json:"failure"`
 		Usage   trellis.Usage `json:"usage"`
 	}
+	// ground is what a plan is checked against.
+	ground struct {
+		TaskSpec  *ask.Ref `json:"taskspec,omitempty"`
+		Commands  []string `json:"commands"` // confirmed by the research, in order
+		Protected []string `json:"protected,omitempty"`
+	}
 	// about is the Data of a planning role's request: what its prompt is made of.
 	about struct {
 		Input    Input    `json:"input"`
@@ -169,6 +205,16 @@ type (
 		Verdict  *Verdict `json:"verdict,omitempty"`
 		Research *ask.Ref `json:"research,omitempty"`
 		Sent     int      `json:"sent,omitempty"` // how often research was sent back for want of a look
+		Ground   *ground  `json:"ground,omitempty"`
+		Plan     *ask.Ref `json:"plan,omitempty"`  // judge: the plan; plan: the one before
+		Tries    []try    `json:"tries,omitempty"` // why plans before this one came back
+		Round    int      `json:"round,omitempty"`
+		Why      string   `json:"why,omitempty"` // why the last one came back, for people
+	}
+	// try is a plan that came back.
+	try struct {
+		By   string   `json:"by"`
+		Said []string `json:"said"`
 	}
 )
 
@@ -206,48 +252,99 @@ func (p *planning) run(f flow.Flow) (err error) {
 		_, err := reject.Do(f, rejectIn{p.rep.Verdict, p.rep.Usage})
 		return err
 	}
-	// TaskSpec belongs beside research, for every size above tiny: f.All of the two.
-	research, findings, err := p.research(f)
+	if p.short() {
+		return p.takeShortWay(f)
+	}
+	found, err := p.explore(f)
 	if err != nil {
 		return err
 	}
-	// plan ⇄ judge belong here for every size above tiny; the way of tiny is prd.
-	doc, err := p.document(f, research)
+	d, err := p.plan(f, found)
 	if err != nil {
 		return err
 	}
-	return p.publish(f, findings, doc)
+	return p.publish(f, p.planned(found, d))
 }
 
-// ask makes one call of a planning role.
-func (p *planning) ask(f flow.Flow, role trellis.Role, schema string, repairs int, a about) (ask.Reply, error) {
+// short reports whether the work is too small for a plan of its own, or a person says so.
+func (p *planning) short() bool {
+	return p.in.Code < 2 || p.in.Quick || p.rep.Verdict.Size == trellis.Tiny
+}
+
+func (p *planning) takeShortWay(f flow.Flow) error {
+	why := "the work is tiny"
+	if p.in.Quick {
+		why = "--quick"
+	}
+	p.skip("TaskSpec, plan and judge: " + why)
+	var t tally
+	r, err := p.research(f, &t)
+	p.take(t)
+	if err != nil {
+		return err
+	}
+	doc, err := p.document(f, r.text)
+	if err != nil {
+		return err
+	}
+	return p.publish(f, writeIn{Input: p.in, Verdict: p.rep.Verdict, Findings: r.found, Document: doc})
+}
+
+// tally is what calls used up and said, kept apart while two of them are under way at once.
+type tally struct {
+	calls    int
+	usage    trellis.Usage
+	warnings []string
+}
+
+func (p *planning) take(t tally) {
+	p.rep.Calls += t.calls
+	p.rep.Usage = p.rep.Usage.Add(t.usage)
+	p.rep.Warnings = append(p.rep.Warnings, t.warnings...)
+}
+
+// ask makes one call of a planning role while no other is under way.
+func (p *planning) ask(f flow.Flow, role trellis.Role, repairs int, a about) (ask.Reply, error) {
+	var t tally
+	defer func() { p.take(t) }()
+	return p.askInto(f, &t, role, repairs, a)
+}
+
+// askInto makes one call of a planning role. A TaskSpec is not worth another try.
+func (p *planning) askInto(f flow.Flow, t *tally, role trellis.Role, repairs int, a about) (ask.Reply, error) {
 	a.Input, a.Project = p.in, p.sv.Project
 	data, err := ask.Encode(a)
 	if err != nil {
 		return ask.Reply{}, err
 	}
-	limits, err := p.left()
+	limits, err := p.left(t.usage)
 	if err != nil {
 		return ask.Reply{}, err
 	}
-	c := p.sv.Choices[role]
 	again := 2 // a passing failure of the agent program
+	if role == trellis.TaskSpec {
+		again = 0
+	}
 	asker := ask.Asker{
 		Repairs: repairs,
 		Again:   func(*flow.Failure) bool { again--; return again >= 0 },
 		Used: func(r ask.Reply) {
-			p.rep.Calls++
-			p.rep.Usage = p.rep.Usage.Add(r.Usage)
-			p.rep.Warnings = append(p.rep.Warnings, r.Notes...)
+			t.calls++
+			t.usage = t.usage.Add(r.Usage)
+			t.warnings = append(t.warnings, r.Notes...)
 		},
+	}
+	c, schema := p.sv.Choices[role], string(role)
+	if role == trellis.Research {
+		schema = "" // markdown
 	}
 	return asker.Ask(f, ask.Request{Role: role, Agent: c.Agent, Model: c.Model, Permission: c.Permission, Dir: p.sv.Dir,
 		Schema: schema, Data: data, Limits: limits})
 }
 
 // left is what one call may still use up of the task's budgets, or the failure that says that one is gone.
-func (p *planning) left() (ask.Limits, error) {
-	l, u := p.sv.Limits, p.rep.Usage
+func (p *planning) left(used trellis.Usage) (ask.Limits, error) {
+	l, u := p.sv.Limits, p.rep.Usage.Add(used)
 	if l.Tokens > 0 {
 		if l.Tokens -= u.Tokens(); l.Tokens <= 0 {
 			return l, flow.Fail(string(trellis.BudgetTokens), "the task used %d tokens of %d", u.Tokens(), p.sv.Limits.Tokens)
@@ -262,7 +359,7 @@ func (p *planning) left() (ask.Limits, error) {
 }
 
 func (p *planning) evaluate(f flow.Flow) error {
-	reply, err := p.ask(f, trellis.Evaluate, "evaluate", 1, about{})
+	reply, err := p.ask(f, trellis.Evaluate, 1, about{})
 	if err != nil {
 		return err
 	}
@@ -270,38 +367,8 @@ func (p *planning) evaluate(f flow.Flow) error {
 	return err
 }
 
-// research looks at the code base. An answer that was given without a look at a repository that has
-// files is sent back once; no usable answer leaves the base entries.
-func (p *planning) research(f flow.Flow) (*ask.Ref, Findings, error) {
-	a := about{Verdict: &p.rep.Verdict}
-	reply, err := p.ask(f, trellis.Research, "", 1, a)
-	if err == nil && reply.ToolCalls == 0 && p.sv.HasFiles {
-		a.Sent, a.Research = 1, &reply.Text
-		if reply, err = p.ask(f, trellis.Research, "", 0, a); err == nil && reply.ToolCalls == 0 {
-			p.warn("the research agent looked at no file, also when asked again")
-		}
-	}
-	ref := &reply.Text
-	if fail := (*flow.Failure)(nil); errors.As(err, &fail) && useless(fail) {
-		p.warn("the research gave nothing usable (" + fail.Error() + "): base context only")
-		ref, err = nil, nil
-	}
-	if err != nil {
-		return nil, Findings{}, err
-	}
-	found, err := digest.Do(f, digestIn{p.in, ref})
-	p.rep.Warnings = append(p.rep.Warnings, found.Warnings...)
-	p.rep.Contexts, p.rep.Commands = found.Contexts, found.Commands
-	return ref, found, err
-}
-
-// useless reports whether the agent ran but gave no answer; other failures end the planning.
-func useless(fail *flow.Failure) bool {
-	return slices.Contains([]trellis.Code{trellis.AgentProtocol, trellis.EmptyOutput}, trellis.Code(fail.Code))
-}
-
 func (p *planning) document(f flow.Flow, research *ask.Ref) (doc Document, err error) {
-	reply, err := p.ask(f, trellis.PRD, "prd", 1, about{Verdict: &p.rep.Verdict, Research: research})
+	reply, err := p.ask(f, trellis.PRD, 1, about{Verdict: &p.rep.Verdict, Research: research})
 	if err != nil {
 		return doc, err
 	}
@@ -313,9 +380,15 @@ func (p *planning) document(f flow.Flow, research *ask.Ref) (doc Document, err e
 }
 
 // publish writes the directory, checks it as everyone will, and sets its status.
-func (p *planning) publish(f flow.Flow, found Findings, doc Document) error {
-	waits := p.sv.Approval || p.rep.Verdict.Size == trellis.Large
-	w, err := write.Do(f, writeIn{p.in, p.rep.Verdict, found, doc, waits})
+func (p *planning) publish(f flow.Flow, in writeIn) error {
+	if p.sv.Approval {
+		p.waits("planning.approval wants a person's approval of every plan")
+	}
+	if p.rep.Verdict.Size == trellis.Large {
+		p.waits("the work is large")
+	}
+	in.Waits = len(p.rep.Why) > 0
+	w, err := write.Do(f, in)
 	if err != nil {
 		return err
 	}
@@ -329,12 +402,11 @@ func (p *planning) publish(f flow.Flow, found Findings, doc Document) error {
 		return flow.Fail(string(trellis.InvalidTask), "the directory is not ready: %s", ok.Problems[0].Error())
 	}
 	p.rep.Status = trellis.Ready
-	if waits {
+	if in.Waits {
 		p.rep.Status = trellis.Waiting
 	}
-	p.rep.Skipped = []string{"TaskSpec, plan and judge: every size takes the short way for now"}
 	_, err = finish.Do(f, finishIn{p.rep.Status, p.rep.Usage})
 	return err
 }
 
-func (p *planning) warn(s string) { p.rep.Warnings = append(p.rep.Warnings, s) }
+func (p *planning) waits(why string) { p.rep.Why = append(p.rep.Why, why) }

@@ -1,0 +1,204 @@
+package planner
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// settle keeps the TaskSpec, or a stub of the requirement. What a person gave as a constraint is in it in any case.
+func (a *Acts) settle(_ context.Context, c flow.Call, in settleIn) (out settled, err error) {
+	var spec plan.TaskSpec
+	if out.Said.Stub = in.Answer == nil; out.Said.Stub {
+		requirement, err := os.ReadFile(filepath.Join(a.Dir, taskdir.Requirement))
+		if err != nil {
+			return out, fmt.Errorf("reading the requirement: %w", err)
+		}
+		spec = plan.Stub(string(requirement))
+	} else {
+		s, problems := plan.ParseTaskSpec(in.Answer)
+		if s == nil {
+			return out, fmt.Errorf("reading the TaskSpec: %v", problems)
+		}
+		spec = *s
+	}
+	for _, said := range in.Constraints {
+		if !slices.Contains(spec.Constraints, said) {
+			spec.Constraints = append(spec.Constraints, said)
+		}
+	}
+	out.Said.Valid, out.Said.Goals, out.Said.Acceptance, out.Said.Priority = !out.Said.Stub, len(spec.Goals), len(spec.Acceptance), spec.Priority
+	out.Spec, err = a.keep(c, taskdir.TaskSpec, indented(spec))
+	return out, err
+}
+
+// indented is v as people read JSON.
+func indented(v any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(v); err != nil {
+		panic(err) // our own types have a JSON form
+	}
+	return b.Bytes()
+}
+
+// keep writes a file of this call below run/ and returns its name there.
+func (a *Acts) keep(c flow.Call, name string, data []byte) (ask.Ref, error) {
+	rel := filepath.Join(ask.Folder(c), name)
+	path := filepath.Join(a.Dir, taskdir.Run, rel)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return ask.Ref{}, fmt.Errorf("keeping %s: %w", name, err)
+	}
+	return ask.Ref{Path: filepath.ToSlash(rel), SHA256: ask.Sum(data), Bytes: len(data)}, a.Disk.WriteFile(path, data, 0o600)
+}
+
+// facts are what a plan is checked against in this project.
+func (a *Acts) facts(g ground) (plan.Facts, error) {
+	f := plan.Facts{MaxSteps: a.Config.Planning.MaxSteps, Exists: a.exists, Missing: a.project().Missing, Confirmed: &g.Commands}
+	if g.TaskSpec == nil {
+		return f, nil
+	}
+	text, err := a.read(*g.TaskSpec)
+	if err != nil {
+		return f, err
+	}
+	var problems []string
+	if f.Spec, problems = plan.ParseTaskSpec([]byte(text)); f.Spec == nil {
+		return f, fmt.Errorf("reading the TaskSpec: %v", problems)
+	}
+	return f, nil
+}
+
+// exists reports whether the main checkout has a path.
+func (a *Acts) exists(path string) (bool, error) {
+	root, err := os.OpenRoot(a.Repo.Main)
+	if err != nil {
+		return false, err
+	}
+	defer root.Close()
+	_, err = root.Stat(filepath.FromSlash(path))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// faults says what is wrong with a planned answer.
+func (a *Acts) faults(g ground, answer json.RawMessage) []string {
+	f, err := a.facts(g)
+	if err != nil {
+		return []string{"/: " + err.Error()}
+	}
+	p, problems := plan.Parse(answer)
+	if p != nil {
+		problems = append(problems, p.Check(f)...)
+		if len(p.Requirements) == 0 {
+			problems = append(problems, plan.Problem{Pointer: "/requirements", Message: "name at least one: they become prd.md"})
+		}
+		if oneLine(p.Summary) == "" {
+			problems = append(problems, plan.Problem{Pointer: "/summary", Message: "say in a paragraph what is done, for whom and why: it becomes prd.md"})
+		}
+	}
+	var wrong []string
+	for _, p := range problems {
+		if !p.Warning {
+			wrong = append(wrong, p.Words())
+		}
+	}
+	return wrong
+}
+
+// draft keeps a plan that the checks found nothing in, in the form that plan.json is going to have.
+func (a *Acts) draft(_ context.Context, c flow.Call, in draftIn) (d Draft, err error) {
+	text, err := plan.Format(in.Answer)
+	if err != nil {
+		return d, err
+	}
+	facts, err := a.facts(in.Ground)
+	if err != nil {
+		return d, err
+	}
+	p, problems := plan.Parse(text)
+	if p == nil {
+		return d, flow.Fail(string(trellis.Internal), "plan.json can't be read any more: %s", problems[0].Words())
+	}
+	for _, p := range append(problems, p.Check(facts)...) {
+		d.Warnings = append(d.Warnings, taskdir.Plan+": "+p.Words())
+	}
+	d.Title, d.Steps = title(p.Title), len(p.Steps)
+	d.Guarded = p.Protected(func(path string) bool {
+		return config.Protects(append(slices.Clone(a.Config.Protected), in.Ground.Protected...), path)
+	})
+	d.Plan, err = a.keep(c, taskdir.Plan, text)
+	return d, err
+}
+
+// plannedDocument is prd.md of a plan.
+func (a *Acts) plannedDocument(in writeIn) (Document, error) {
+	text, err := a.read(*in.Plan)
+	if err != nil {
+		return Document{}, err
+	}
+	p, problems := plan.Parse([]byte(text))
+	if p == nil {
+		return Document{}, fmt.Errorf("reading the plan: %s", problems[0].Words())
+	}
+	d := Document{Title: title(p.Title), Summary: p.Summary, Requirements: p.Requirements, DesignDecisions: p.DesignDecisions, OutOfScope: p.OutOfScope}
+	for _, c := range p.Acceptance {
+		d.Acceptance = append(d.Acceptance, Criterion{Criterion: c.Criterion, Verify: c.Verify, Level: c.Level})
+	}
+	return d, nil
+}
+
+// place writes files of the planning into the directory. One that this planning has not got goes: it is an earlier
+// planning's, whose copy survey kept.
+func (a *Acts) place(name string, ref *ask.Ref) error {
+	path := filepath.Join(a.Dir, name)
+	if ref == nil {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("removing %s of an earlier planning: %w", name, err)
+		}
+		return nil
+	}
+	text, err := a.read(*ref)
+	if err != nil {
+		return err
+	}
+	return a.Disk.WriteFile(path, []byte(text), 0o644)
+}
+
+// replaced are the files that a planning writes anew.
+var replaced = []string{taskdir.PRD, taskdir.Plan, taskdir.TaskSpec, taskdir.Research, taskdir.ImplementContext, taskdir.CheckContext, taskdir.DebugContext}
+
+// keepReplaced copies what the directory holds of them, since a person may have edited it.
+func (a *Acts) keepReplaced(c flow.Call) (kept map[string]ask.Ref, err error) {
+	kept = map[string]ask.Ref{}
+	for _, name := range replaced {
+		data, err := os.ReadFile(filepath.Join(a.Dir, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("keeping what an earlier planning wrote: %w", err)
+		}
+		if kept[name], err = a.keep(c, filepath.Join("before", name), data); err != nil {
+			return nil, err
+		}
+	}
+	return kept, nil
+}
