@@ -81,6 +81,7 @@ func (a *app) plan(c *cli.Context) error {
 		return err
 	}
 	show := a.progress(s, c.Bool("json"))
+	show.Ahead(stages(s.Config.Planning, o)...)
 	res, err := a.planOrRetry(c, p, s, o)
 	show.close()
 	if err != nil {

@@ -2,24 +2,21 @@ package main
 
 import (
 	"strings"
-	"sync"
 
+	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/view"
+	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// progress shows on Stderr what runs do while they do it.
-type progress struct {
-	*view.Progress
-	mu    sync.Mutex
-	roles map[string]trellis.Role // who plans, by task
-}
+// progress shows on Stderr what runs and plannings do while they do it.
+type progress struct{ *view.Progress }
 
 // progress begins to show what happens in a site. quiet shows nothing but dispatch's own messages.
 func (a *app) progress(s *dispatch.Site, quiet bool) *progress {
 	live := !quiet && terminal(a.Stderr) && a.getenv("TERM") != "dumb"
-	p := &progress{Progress: view.NewProgress(a.Stderr, a.style(a.Stderr), live, a.Now), roles: map[string]trellis.Role{}}
+	p := &progress{view.NewProgress(a.Stderr, a.style(a.Stderr), live, a.Now)}
 	s.Event = func(e dispatch.Event) {
 		if !quiet || e.Message != "" {
 			p.take(e)
@@ -32,28 +29,37 @@ func (a *app) progress(s *dispatch.Site, quiet bool) *progress {
 func (p *progress) close() { p.Close() }
 
 func (p *progress) take(e dispatch.Event) {
+	task := strings.TrimPrefix(e.Task, taskdir.DraftPrefix) // as it is called in the end
 	switch {
 	case e.Message != "":
 		p.Say(e.Message)
+	case e.Asked != nil:
+		p.Asked(task, e.Call, *e.Asked)
+	case e.Reply != nil:
+		p.Replied(task, e.Call, *e.Reply)
 	case e.Standing == nil:
-		p.planning(e)
-		p.Agent(e.Task, e.Agent)
+		p.Agent(task, e.Call, e.Agent)
 	case e.Standing.Status == trellis.InProgress:
-		p.Phase(e.Task, e.Standing.Phase, e.Standing.Round)
-		p.Used(e.Task, e.Standing.Usage)
+		p.Phase(task, e.Standing.Phase, e.Standing.Round)
+		p.Used(task, e.Standing.Usage)
 	default:
-		p.End(e.Task)
-		p.Say(strings.TrimSuffix(e.Task+": "+string(e.Standing.Status)+": "+e.Standing.Why(), ": "))
+		p.End(task)
+		p.Say(strings.TrimSuffix(task+": "+string(e.Standing.Status)+": "+e.Standing.Why(), ": "))
 	}
 }
 
-// planning makes a phase of each role that plans: such a task is told of by its agents alone.
-func (p *progress) planning(e dispatch.Event) {
-	p.mu.Lock()
-	changed := e.Role.Planning() && p.roles[e.Task] != e.Role
-	p.roles[e.Task] = e.Role
-	p.mu.Unlock()
-	if changed {
-		p.Phase(e.Task, string(e.Role), 0)
+// stages are the roles that a planning with these options asks, as far as one can tell before the requirement
+// is evaluated.
+func stages(c config.Planning, o dispatch.PlanOptions) [][]trellis.Role {
+	if o.Quick {
+		return [][]trellis.Role{{trellis.Evaluate}, {trellis.Research}, {trellis.PRD}}
 	}
+	list := [][]trellis.Role{{trellis.Evaluate}, {trellis.Research}, {trellis.Plan}}
+	if c.TaskSpec && !o.NoTaskSpec {
+		list[1] = append(list[1], trellis.TaskSpec)
+	}
+	if c.Judge {
+		list = append(list, []trellis.Role{trellis.Judge})
+	}
+	return list
 }

@@ -19,8 +19,8 @@ import (
 // work tells a site's events of a short run.
 func work(s *dispatch.Site) {
 	s.Event(dispatch.Event{Task: "02-01-auth", Standing: &pipeline.Standing{Status: trellis.InProgress, Phase: "check", Round: 2, Usage: trellis.Usage{InputTokens: 1000}}})
-	s.Event(dispatch.Event{Task: "02-01-auth", Role: trellis.Check, Agent: agents.Event{Kind: agents.EventUsage, Usage: &trellis.Usage{InputTokens: 500}}})
-	s.Event(dispatch.Event{Task: "02-01-auth", Role: trellis.Check, Agent: agents.Event{Kind: agents.EventTool, Tool: "edit", Input: "main.go"}})
+	s.Event(dispatch.Event{Task: "02-01-auth", Role: trellis.Check, Call: "round-2/check#1", Agent: agents.Event{Kind: agents.EventUsage, Usage: &trellis.Usage{InputTokens: 500}}})
+	s.Event(dispatch.Event{Task: "02-01-auth", Role: trellis.Check, Call: "round-2/check#1", Agent: agents.Event{Kind: agents.EventTool, Tool: "edit", Input: "main.go"}})
 	s.Event(dispatch.Event{Task: "02-01-auth", Standing: &pipeline.Standing{Status: trellis.Review}})
 }
 
@@ -56,14 +56,14 @@ func TestProgressInTerminal(t *testing.T) {
 	got := strings.ReplaceAll(<-shown, "\r\n", "\n")
 	for _, want := range []string{
 		"02-01-auth: check, round 2 · 0s · 1.0k tokens\n",
-		"\x1b[1A\x1b[2K\r02-01-auth: check, round 2 · 0s · 1.5k tokens · → edit main.go\n",
+		"\r\x1b[1A\x1b[J02-01-auth: check, round 2 · 0s · 1.5k tokens · → edit main.go\n",
 		"trellis: 02-01-auth: review\n",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("got %q, want in it %q", got, want)
 		}
 	}
-	if !strings.HasSuffix(got, "\x1b[1A\x1b[2K\rtrellis: 02-01-auth: review\ntrellis: over\n") {
+	if !strings.HasSuffix(got, "\r\x1b[1A\x1b[Jtrellis: 02-01-auth: review\ntrellis: over\n") {
 		t.Errorf("got %q, want nothing of ours left at the end", got)
 	}
 }

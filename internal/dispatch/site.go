@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -63,9 +64,12 @@ type Event struct {
 	Task     string // directory name
 	Role     trellis.Role
 	Round    int
-	Agent    agents.Event       // what the agent did, when Standing is nil
+	Call     string             // which call of an agent it is about, by its id in the run
+	Agent    agents.Event       // what the agent did, when all below are empty
+	Asked    *ask.Request       // the call begins; told while planning
+	Reply    *ask.Reply         // the call came to this; told while planning
 	Standing *pipeline.Standing // where the run stands now
-	Message  string             // what dispatch itself has to say, when both are empty
+	Message  string             // what dispatch itself has to say
 }
 
 func (s *Site) tell(e Event) {
@@ -146,9 +150,31 @@ func (s *Site) pipelineActs(dir string) (*pipeline.Acts, *ask.Acts) {
 func (s *Site) crew(dir, marker string) *ask.Acts {
 	return &ask.Acts{RunDir: filepath.Join(dir, taskdir.Run), Disk: s.Disk, Marker: marker, Redact: s.Redact, Now: s.now,
 		Env: func(c flow.Call, r ask.Request) []string { return s.env(dir, c, r) },
-		Event: func(_ flow.Call, r ask.Request, e agents.Event) {
-			s.tell(Event{Task: filepath.Base(dir), Role: r.Role, Round: r.Round, Agent: e})
+		Event: func(c flow.Call, r ask.Request, e agents.Event) {
+			s.tell(Event{Task: filepath.Base(dir), Role: r.Role, Round: r.Round, Call: c.ID, Agent: e})
 		}}
+}
+
+// telling are calls that tell when they begin and what they came to.
+func (s *Site) telling(dir string, calls []flow.Activity) []flow.Activity {
+	for i, call := range calls {
+		calls[i].Run = func(ctx context.Context, c flow.Call, in json.RawMessage) (any, error) {
+			e := Event{Task: filepath.Base(dir), Role: trellis.Role(call.Name), Call: c.ID}
+			begun, ended := e, e
+			begun.Asked = new(ask.Request)
+			if err := json.Unmarshal(in, begun.Asked); err != nil {
+				return nil, fmt.Errorf("decoding input of %s: %w", call.Name, err)
+			}
+			s.tell(begun)
+			out, err := call.Run(ctx, c, in)
+			if r, ok := out.(ask.Reply); ok && err == nil {
+				ended.Reply = &r
+				s.tell(ended)
+			}
+			return out, err
+		}
+	}
+	return calls
 }
 
 // env is what every agent finds in its environment about its task.

@@ -37,7 +37,7 @@ type Line struct {
 	Event    *agents.Event `json:"event,omitempty"`
 	Seconds  float64       `json:"seconds,omitempty"`
 	Failure  *flow.Failure `json:"failure,omitempty"`
-	Text     string        `json:"text,omitempty"` // in a few words, several lines where there is output
+	Text     string        `json:"text,omitempty"` // in a few words, several lines where there is output; start: why a planning asks once more
 }
 
 // Log reads what was done for a task, from its first run on: first all that is there, then what is new.
@@ -142,7 +142,7 @@ func (r *runLog) call(c journal.Entry) (lines []Line) {
 	if !seen.started {
 		seen.started = true
 		start := line
-		start.Kind, start.At, start.Agent = KindStart, c.Started, agentOf(c)
+		start.Kind, start.At, start.Agent, start.Text = KindStart, c.Started, agentOf(c), againOf(c)
 		lines = append(lines, start)
 	}
 	if seen.done {

@@ -47,7 +47,7 @@ func (l Line) text() string {
 		if l.Agent == "" {
 			return ""
 		}
-		return fmt.Sprintf("%s: %s works", label(l.ID), l.Agent)
+		return strings.TrimSuffix(fmt.Sprintf("%s: %s works: %s", label(l.ID), l.Agent, l.Text), ": ")
 	case KindAgent:
 		return eventText(*l.Event)
 	case KindDone:

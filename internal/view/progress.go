@@ -6,14 +6,16 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Progress shows long work while it happens. On a terminal each task at work has a line that is
-// written over: phase, time, tokens, cost, the last thing its agent did. Elsewhere there is a line for every
-// phase. Its methods may be called by several goroutines.
+// Progress shows long work while it happens. On a terminal each task at work has lines that are
+// written over: phase, time, tokens, cost, the last thing its agent did; of a planning, its stages. Elsewhere
+// there is a line for every phase, and one for the begin and the end of every call of a planning. Its methods
+// may be called by several goroutines.
 type Progress struct {
 	w     io.Writer
 	style Style
@@ -21,6 +23,7 @@ type Progress struct {
 	now   func() time.Time
 
 	mu     sync.Mutex
+	ahead  [][]trellis.Role
 	tasks  []*working // in the order in which they began
 	drawn  int        // lines on the screen that are ours
 	closed bool
@@ -30,12 +33,14 @@ type Progress struct {
 
 // working is a task at work.
 type working struct {
-	name  string
-	phase string
-	since time.Time
-	used  trellis.Usage // by what is finished
-	call  trellis.Usage // by the agent at work, so far
-	last  string        // that it did
+	name   string
+	phase  string
+	since  time.Time
+	used   trellis.Usage // by what is finished
+	calls  []*call       // of agents since then
+	last   string        // that an agent did
+	notice string        // the last one
+	stages [][]trellis.Role
 }
 
 // NewProgress is progress on w, which is a terminal when live. [Progress.Close] must be called.
@@ -71,7 +76,7 @@ func (p *Progress) Phase(task, phase string, round int) {
 	}
 	p.change(func() {
 		t := p.find(task)
-		t.used, t.call = t.used.Add(t.call), trellis.Usage{}
+		t.used, t.calls = t.usage(), nil
 		if t.phase == phase {
 			return
 		}
@@ -86,25 +91,31 @@ func (p *Progress) Phase(task, phase string, round int) {
 func (p *Progress) Used(task string, used trellis.Usage) {
 	p.change(func() {
 		t := p.find(task)
-		t.used, t.call = used, trellis.Usage{}
+		t.used, t.calls = used, nil
 	})
 }
 
-// Agent says what the agent of a task does.
-func (p *Progress) Agent(task string, e agents.Event) {
+// Agent says what the agent of a task does in one of its calls.
+func (p *Progress) Agent(task, id string, e agents.Event) {
 	p.change(func() {
 		t := p.find(task)
+		c := t.call(id)
 		switch e.Kind {
 		case agents.EventUsage:
 			if e.Usage != nil {
-				t.call = *e.Usage
+				c.used = *e.Usage
 			}
 		case agents.EventTool:
-			t.last = strings.TrimSpace("→ " + e.Tool + " " + e.Input)
+			c.tools++
+			c.last = strings.TrimSpace("→ " + e.Tool + " " + e.Input)
+			t.last = c.last
 		case agents.EventText:
-			t.last = e.Text
+			c.last, t.last = e.Text, e.Text
 		case agents.EventNotice:
-			p.print(task + ": " + e.Text)
+			if t.notice != e.Text { // every call of a planning may say the same
+				t.notice = e.Text
+				p.print(task + ": " + e.Text)
+			}
 		}
 	})
 }
@@ -166,9 +177,10 @@ func (p *Progress) print(text string) {
 	}
 }
 
+// erase takes our lines off the screen, and what the terminal itself wrote below them, such as ^C.
 func (p *Progress) erase() {
 	if p.drawn > 0 {
-		fmt.Fprint(p.w, strings.Repeat("\x1b[1A\x1b[2K", p.drawn)+"\r")
+		fmt.Fprintf(p.w, "\r\x1b[%dA\x1b[J", p.drawn)
 		p.drawn = 0
 	}
 }
@@ -177,19 +189,27 @@ func (p *Progress) draw() {
 	if !p.live {
 		return
 	}
-	width := p.style.Width
-	if width == 0 {
-		width = 80
+	width := p.style.Width - 1
+	if p.style.Width == 0 {
+		width = 79
 	}
+	var lines []string
 	for _, t := range p.tasks {
-		fmt.Fprintln(p.w, clip(t.line(p.now()), max(width-1, 20)))
+		if t.stages == nil {
+			lines = append(lines, fit(t.line(p.now()), width))
+		} else {
+			lines = append(lines, t.planning(p.now(), width, p.style.Colour)...)
+		}
 	}
-	p.drawn = len(p.tasks)
+	if len(lines) > 0 {
+		fmt.Fprintln(p.w, strings.Join(lines, "\n"))
+	}
+	p.drawn = len(lines)
 }
 
 func (t *working) line(now time.Time) string {
 	parts := []string{t.name + ": " + t.phase, seconds(now.Sub(t.since).Seconds())}
-	u := t.used.Add(t.call)
+	u := t.usage()
 	if u.Tokens() > 0 {
 		parts = append(parts, Tokens(u.Tokens())+" tokens")
 	}
@@ -200,4 +220,34 @@ func (t *working) line(now time.Time) string {
 		parts = append(parts, t.last)
 	}
 	return strings.Join(parts, " · ")
+}
+
+func (t *working) usage() trellis.Usage {
+	sum := t.used
+	for _, c := range t.calls {
+		sum = sum.Add(c.used)
+	}
+	return sum
+}
+
+// fit is s in one line of at most n columns.
+func fit(s string, n int) string {
+	r := []rune(clip(s, n))
+	for len(r) > 1 && columns(r) > n {
+		r = append(r[:len(r)-2], '…')
+	}
+	return string(r)
+}
+
+// columns is how wide a terminal shows r, rather too much than too little.
+func columns(r []rune) (n int) {
+	for _, c := range r {
+		switch {
+		case unicode.In(c, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana), c >= 0x3000 && c < 0x3100, c >= 0xff00 && c < 0xfff0, c >= 0x1f000:
+			n += 2
+		default:
+			n++
+		}
+	}
+	return n
 }

@@ -2,6 +2,7 @@ package view_test
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -13,7 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/view"
 )
 
-// screen is a terminal that understands what Progress sends: line up, clear line.
+// screen is a terminal that understands what Progress sends: lines up, clear all below.
 type screen struct {
 	mu    sync.Mutex
 	lines []string
@@ -23,10 +24,14 @@ func (s *screen) Write(data []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	text := string(data)
-	for up := "\x1b[1A\x1b[2K"; strings.HasPrefix(text, up); text = text[len(up):] {
-		s.lines = s.lines[:len(s.lines)-1]
+	if up := 0; strings.HasPrefix(text, "\r\x1b[") {
+		if _, err := fmt.Sscanf(text, "\r\x1b[%dA\x1b[J", &up); err != nil {
+			return 0, err
+		}
+		s.lines = s.lines[:len(s.lines)-up]
+		_, text, _ = strings.Cut(text, "\x1b[J")
 	}
-	if text = strings.TrimPrefix(text, "\r"); text != "" {
+	if text != "" {
 		s.lines = append(s.lines, strings.Split(strings.TrimSuffix(text, "\n"), "\n")...)
 	}
 	return len(data), nil
@@ -47,15 +52,15 @@ func TestProgressOnTerminal(t *testing.T) {
 		p := view.NewProgress(s, view.Style{Width: 70}, true, time.Now)
 		cost := 0.25
 		p.Used("02-01-auth", trellis.Usage{InputTokens: 400, CostUSD: &cost})
-		p.Agent("02-01-auth", agents.Event{Kind: agents.EventUsage, Usage: &trellis.Usage{InputTokens: 600}})
+		p.Agent("02-01-auth", "check#1", agents.Event{Kind: agents.EventUsage, Usage: &trellis.Usage{InputTokens: 600}})
 		p.Phase("02-01-auth", "check", 2)
 		s.want(t, "02-01-auth: check, round 2 · 0s · 1.0k tokens · $0.25")
-		p.Agent("02-01-auth", agents.Event{Kind: agents.EventTool, Tool: "edit", Input: "main.go"})
-		p.Agent("02-01-auth", agents.Event{Kind: agents.EventUsage, Usage: &trellis.Usage{InputTokens: 500}})
+		p.Agent("02-01-auth", "check#1", agents.Event{Kind: agents.EventTool, Tool: "edit", Input: "main.go"})
+		p.Agent("02-01-auth", "check#1", agents.Event{Kind: agents.EventUsage, Usage: &trellis.Usage{InputTokens: 500}})
 		time.Sleep(61*time.Second + time.Millisecond)
 		s.want(t, "02-01-auth: check, round 2 · 1m1s · 1.5k tokens · $0.25 · → edit mai…")
 		p.Phase("02-02-b", "implement", 0)
-		p.Agent("02-02-b", agents.Event{Kind: agents.EventNotice, Text: "tries \x1b[2Jagain"})
+		p.Agent("02-02-b", "implement#1", agents.Event{Kind: agents.EventNotice, Text: "tries \x1b[2Jagain"})
 		s.want(t, "trellis: 02-02-b: tries  [2Jagain", "02-01-auth: check, round 2 · 1m1s · 1.5k tokens · $0.25 · → edit mai…", "02-02-b: implement · 0s")
 		p.End("02-01-auth")
 		p.Say("02-01-auth is done")
@@ -73,7 +78,7 @@ func TestProgressElsewhere(t *testing.T) {
 	p.Phase("02-01-auth", "check", 1)
 	p.Phase("02-01-auth", "check", 1)
 	p.Used("02-01-auth", trellis.Usage{InputTokens: 3})
-	p.Agent("02-01-auth", agents.Event{Kind: agents.EventText, Text: "hello"})
+	p.Agent("02-01-auth", "check#1", agents.Event{Kind: agents.EventText, Text: "hello"})
 	p.Phase("02-01-auth", "debug", 2)
 	p.End("02-01-auth")
 	p.Say("done\nand gone")

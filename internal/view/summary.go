@@ -23,6 +23,15 @@ func agentOf(c journal.Entry) string {
 	return r.Agent
 }
 
+// againOf says why a planning asks an agent once more, "" when it does not.
+func againOf(c journal.Entry) string {
+	var r ask.Request
+	if !isRole(c.Activity) || json.Unmarshal(c.In, &r) != nil || !r.Role.Planning() {
+		return ""
+	}
+	return again(r)
+}
+
 // summary is what came of an activity, as far as people want to read it. Records of activities that it
 // does not know, or in another shape, say nothing.
 func summary(c journal.Entry) string {
@@ -31,7 +40,7 @@ func summary(c journal.Entry) string {
 		if json.Unmarshal(c.Out, &reply) != nil {
 			return ""
 		}
-		return replySummary(reply)
+		return replySummary(trellis.Role(c.Activity), reply)
 	}
 	var out struct {
 		Results []struct {
@@ -75,8 +84,11 @@ func verdict(code int, known bool) string {
 	return fmt.Sprintf("exit %d", code)
 }
 
-func replySummary(r ask.Reply) string {
+func replySummary(role trellis.Role, r ask.Reply) string {
 	var lines []string
+	if v := verdictOf(role, r); v != "" {
+		lines = append(lines, strings.TrimSuffix(v+": "+oneLine(opinionOf(role, r).Feedback), ": "))
+	}
 	if u := Usage(r.Usage); u != "" {
 		lines = append(lines, u)
 	}

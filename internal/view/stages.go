@@ -1,0 +1,307 @@
+package view
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// call is one call of an agent.
+type call struct {
+	id     string
+	role   trellis.Role // "" of one that is not a planning's
+	since  time.Time
+	took   time.Duration // once it has ended
+	ended  bool
+	broken bool // it came to nothing that can be used
+	used   trellis.Usage
+	tools  int    // calls of tools
+	last   string // that it did
+}
+
+// Ahead says which roles plannings ask from now on, stage by stage; those of one stage work at the same time.
+func (p *Progress) Ahead(stages ...[]trellis.Role) {
+	p.change(func() { p.ahead = stages })
+}
+
+// Asked says that a planning begins to ask an agent. A request that is made once more is told of with its reason.
+func (p *Progress) Asked(task, id string, r ask.Request) {
+	p.change(func() {
+		t := p.find(task)
+		if t.stages == nil {
+			t.phase, t.stages = "planning", append([][]trellis.Role{}, p.ahead...)
+		}
+		t.reach(r.Role)
+		earlier := t.of(r.Role)
+		c := t.call(id)
+		*c = call{id: id, role: r.Role, since: p.now()}
+		switch why := again(r); {
+		case why != "":
+			p.print(task + ": " + why)
+		case len(earlier) > 0 && earlier[len(earlier)-1].broken:
+			p.print(task + ": " + string(r.Role) + " again")
+		case !p.live:
+			p.print(task + ": " + string(r.Role))
+		}
+	})
+}
+
+// Replied says what a call came to.
+func (p *Progress) Replied(task, id string, r ask.Reply) {
+	p.change(func() {
+		t := p.find(task)
+		c := t.call(id)
+		c.ended, c.took, c.used = true, p.now().Sub(c.since), r.Usage
+		c.broken = r.Failure != nil || len(r.Problems) > 0 || refused(c.role, r)
+		if short(c.role, r) {
+			t.stages = [][]trellis.Role{{trellis.Evaluate}, {trellis.Research}, {trellis.PRD}}
+		}
+		switch {
+		case r.Failure != nil:
+			p.print(fmt.Sprintf("%s: %s: %v", task, c.role, r.Failure))
+		case !p.live && len(r.Problems) == 0:
+			p.print(fmt.Sprintf("%s: %s", task, c.told(r)))
+		}
+	})
+}
+
+// call is the call of that id, a new one if need be.
+func (t *working) call(id string) *call {
+	for _, c := range t.calls {
+		if c.id == id {
+			return c
+		}
+	}
+	c := &call{id: id}
+	t.calls = append(t.calls, c)
+	return c
+}
+
+// of are the calls of a role, in order.
+func (t *working) of(role trellis.Role) (list []*call) {
+	for _, c := range t.calls {
+		if c.role == role {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// reach makes sure that a role has its place among the stages.
+func (t *working) reach(role trellis.Role) {
+	if !slices.ContainsFunc(t.stages, func(s []trellis.Role) bool { return slices.Contains(s, role) }) {
+		t.stages = append(t.stages, []trellis.Role{role})
+	}
+}
+
+// told is what a finished call came to.
+func (c *call) told(r ask.Reply) string {
+	parts := []string{string(c.role) + " done in " + brief(c.took)}
+	if v := verdictOf(c.role, r); v != "" {
+		parts = append(parts, v)
+	}
+	if c.tools > 0 {
+		parts = append(parts, count(c.tools, "tool call"))
+	}
+	if u := r.Usage; u.Tokens() > 0 || u.CostUSD != nil {
+		parts = append(parts, Tokens(u.Tokens())+" tokens", cost(u))
+	}
+	return strings.Join(parts, " · ")
+}
+
+// planning are the lines of a task that is planned: its stages, and what the agents at work do.
+func (t *working) planning(now time.Time, width int, colour bool) []string {
+	head := *t
+	head.last = ""
+	lines := append([]string{fit(head.line(now), width)}, wrap(t.words(now), width, colour)...)
+	for _, c := range t.calls {
+		if c.ended || c.last == "" {
+			continue
+		}
+		line := "  " + string(c.role)
+		if c.tools > 0 {
+			line += " · " + count(c.tools, "tool call")
+		}
+		lines = append(lines, fit(line+" · "+c.last, width))
+	}
+	return lines
+}
+
+// word is a part of a line that is not torn, with what goes before it unless a line begins.
+type word struct{ before, text, paint string }
+
+// words are the stages, those that are passed over left out.
+func (t *working) words(now time.Time) (list []word) {
+	furthest := -1
+	for i, stage := range t.stages {
+		if slices.ContainsFunc(stage, func(r trellis.Role) bool { return len(t.of(r)) > 0 }) {
+			furthest = i
+		}
+	}
+	for i, stage := range t.stages {
+		before := " · "
+		for _, role := range stage {
+			calls := t.of(role)
+			if len(calls) == 0 && i < furthest {
+				continue
+			}
+			w := stageWord(role, calls, now)
+			w.before, before = before, " ∥ "
+			list = append(list, w)
+		}
+	}
+	return list
+}
+
+// stageWord is a role with the time of its calls, and how the last one ended.
+func stageWord(role trellis.Role, calls []*call, now time.Time) word {
+	if len(calls) == 0 {
+		return word{text: string(role), paint: "2"}
+	}
+	var took time.Duration
+	for _, c := range calls {
+		if took += c.took; !c.ended {
+			took += now.Sub(c.since)
+		}
+	}
+	text := string(role)
+	if len(calls) > 1 {
+		text += fmt.Sprintf(" ×%d", len(calls))
+	}
+	switch last := calls[len(calls)-1]; {
+	case !last.ended:
+		return word{text: text + " " + seconds(took.Seconds())}
+	case last.broken:
+		return word{text: text + " ✗ " + brief(took), paint: "33"}
+	}
+	return word{text: text + " ✓ " + brief(took), paint: "32"}
+}
+
+// wrap makes lines of words, none longer than width.
+func wrap(list []word, width int, colour bool) (lines []string) {
+	used := 0
+	for _, w := range list {
+		text, room := w.text, columns([]rune(w.before+w.text))
+		if colour && w.paint != "" {
+			text = "\x1b[" + w.paint + "m" + text + "\x1b[0m"
+		}
+		if len(lines) > 0 && used+room <= width {
+			lines[len(lines)-1] += w.before + text
+			used += room
+			continue
+		}
+		lead := "  "
+		if strings.TrimSpace(w.before) == "∥" && len(lines) > 0 {
+			lead = "  ∥ "
+		}
+		if used = columns([]rune(lead + w.text)); used > width {
+			text, used = fit(lead+w.text, width), width
+			lead = ""
+		}
+		lines = append(lines, lead+text)
+	}
+	return lines
+}
+
+// brief is a duration of which the tenths tell something while it is short.
+func brief(d time.Duration) string {
+	if d < 10*time.Second {
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	}
+	return seconds(d.Seconds())
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func cost(u trellis.Usage) string {
+	if u.CostUSD == nil {
+		return "cost unknown"
+	}
+	return fmt.Sprintf("$%.2f", *u.CostUSD)
+}
+
+// again says why a planning asks once more, "" when it does not.
+func again(r ask.Request) string {
+	if r.Repair != nil && len(r.Repair.Problems) > 0 {
+		return fmt.Sprintf("%s again: %s%s", r.Role, oneLine(r.Repair.Problems[0]), more(len(r.Repair.Problems)-1))
+	}
+	var d struct {
+		Round, Sent int
+		Why         string // "<who>, <n> of <m>: <reason>"
+	}
+	if json.Unmarshal(r.Data, &d) != nil {
+		return ""
+	}
+	head, reason, _ := strings.Cut(oneLine(d.Why), ": ")
+	who, nth, counted := strings.Cut(head, ", ")
+	switch {
+	case d.Why == "" && d.Sent > 0:
+		return string(r.Role) + " again: no file was looked at"
+	case d.Why == "":
+		return ""
+	case counted && who == string(trellis.Judge):
+		return fmt.Sprintf("judge said no (%s): %s", nth, reason)
+	case counted:
+		return fmt.Sprintf("%s again (%s): %s", r.Role, nth, reason)
+	}
+	return fmt.Sprintf("%s again: %s", r.Role, oneLine(d.Why))
+}
+
+func more(n int) string {
+	if n < 1 {
+		return ""
+	}
+	return fmt.Sprintf(" (and %d more)", n)
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// opinion is what the answers of those who decide have in common.
+type opinion struct {
+	Decision string
+	Category string
+	Size     trellis.Size
+	Pass     *bool
+	Feedback string
+}
+
+func opinionOf(role trellis.Role, r ask.Reply) (o opinion) {
+	if role == trellis.Evaluate || role == trellis.Judge {
+		_ = json.Unmarshal(r.Answer, &o) // an answer that is none decides nothing
+	}
+	return o
+}
+
+// refused reports whether the judge said no.
+func refused(role trellis.Role, r ask.Reply) bool {
+	o := opinionOf(role, r)
+	return o.Pass != nil && !*o.Pass
+}
+
+// short reports whether a planning goes the short way from here.
+func short(role trellis.Role, r ask.Reply) bool { return opinionOf(role, r).Size == trellis.Tiny }
+
+// verdictOf is what was decided, "" when the role decides nothing.
+func verdictOf(role trellis.Role, r ask.Reply) string {
+	switch o := opinionOf(role, r); {
+	case o.Category != "":
+		return o.Decision + " (" + o.Category + ")"
+	case o.Decision != "":
+		return strings.TrimSuffix(o.Decision+", "+string(o.Size), ", ")
+	case o.Pass != nil && *o.Pass:
+		return "the plan passes"
+	case o.Pass != nil:
+		return "the plan does not pass"
+	}
+	return ""
+}

@@ -1,0 +1,165 @@
+package view_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/view"
+)
+
+var longWay = [][]trellis.Role{{trellis.Evaluate}, {trellis.Research, trellis.TaskSpec}, {trellis.Plan}, {trellis.Judge}}
+
+// request is one of a planning; why is the reason why it is made once more.
+func request(role trellis.Role, round int, why string) ask.Request {
+	data, _ := json.Marshal(map[string]any{"round": round, "why": why}) // always has a JSON form
+	return ask.Request{Role: role, Agent: "mine", Data: data}
+}
+
+func answer(text string) ask.Reply { return ask.Reply{Answer: json.RawMessage(text)} }
+
+// planned plays a planning: the checks and the judge each send a plan back once.
+func planned(p *view.Progress) {
+	const id = "02-01-auth"
+	tool := func(call, input string) {
+		p.Agent(id, call, agents.Event{Kind: agents.EventTool, Tool: "Read", Input: input})
+	}
+	p.Asked(id, "evaluate#1", request(trellis.Evaluate, 0, ""))
+	time.Sleep(3100 * time.Millisecond)
+	p.Replied(id, "evaluate#1", answer(`{"decision": "accept", "category": "", "size": "small"}`))
+	p.Asked(id, "research#1", request(trellis.Research, 0, ""))
+	p.Asked(id, "taskspec#1", request(trellis.TaskSpec, 0, ""))
+	tool("research#1", "main.go")
+	p.Agent(id, "taskspec#1", agents.Event{Kind: agents.EventUsage, Usage: &trellis.Usage{InputTokens: 300}})
+	p.Agent(id, "research#1", agents.Event{Kind: agents.EventUsage, Usage: &trellis.Usage{InputTokens: 700}})
+	tool("research#1", "api/list.go")
+	time.Sleep(2 * time.Second)
+	cost := 0.25
+	p.Replied(id, "taskspec#1", ask.Reply{Usage: trellis.Usage{InputTokens: 500, CostUSD: &cost}, Problems: []string{"/goals: missing", "/actions: too long"}})
+	fixed := request(trellis.TaskSpec, 0, "")
+	fixed.Repair = &ask.Repair{Problems: []string{"/goals: missing", "/actions: too long"}}
+	p.Asked(id, "taskspec#2", fixed)
+	time.Sleep(time.Second + time.Millisecond)
+}
+
+func finish(p *view.Progress) {
+	const id = "02-01-auth"
+	p.Replied(id, "taskspec#2", answer(`{}`))
+	p.Replied(id, "research#1", ask.Reply{Usage: trellis.Usage{InputTokens: 700}})
+	p.Asked(id, "plan#1", request(trellis.Plan, 1, ""))
+	p.Replied(id, "plan#1", ask.Reply{Problems: []string{"/steps/2/verify: can't fail"}})
+	p.Asked(id, "plan#2", request(trellis.Plan, 2, "checks, 1 of 2: /steps/2/verify: can't fail"))
+	p.Replied(id, "plan#2", answer(`{}`))
+	p.Asked(id, "judge#1", request(trellis.Judge, 1, ""))
+	p.Replied(id, "judge#1", answer(`{"pass": false, "feedback": "step b\nis two steps"}`))
+	p.Asked(id, "plan#3", request(trellis.Plan, 3, "judge, 1 of 2: step b\nis two steps"))
+	p.Replied(id, "plan#3", ask.Reply{Failure: flow.Fail("agent_exit", "exit 3")})
+	p.Asked(id, "plan#4", request(trellis.Plan, 3, ""))
+}
+
+// A planning shows its stages, those ahead too, what the agents at work do, and why something is asked again.
+func TestStagesOnTerminal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &screen{}
+		p := view.NewProgress(s, view.Style{Width: 80}, true, time.Now)
+		p.Ahead(longWay...)
+		planned(p)
+		again := "trellis: 02-01-auth: taskspec again: /goals: missing (and 1 more)"
+		s.want(t, again,
+			"02-01-auth: planning · 6s · 1.2k tokens · $0.25",
+			"  evaluate ✓ 3.1s · research 3s ∥ taskspec ×2 3s · plan · judge",
+			"  research · 2 tool calls · → Read api/list.go")
+		finish(p)
+		s.want(t, again,
+			"trellis: 02-01-auth: plan again (1 of 2): /steps/2/verify: can't fail",
+			"trellis: 02-01-auth: judge said no (1 of 2): step b is two steps",
+			"trellis: 02-01-auth: plan: agent_exit: exit 3",
+			"trellis: 02-01-auth: plan again",
+			"02-01-auth: planning · 6s · 1.2k tokens · $0.25",
+			"  evaluate ✓ 3.1s · research ✓ 3.0s ∥ taskspec ×2 ✓ 3.0s · plan ×4 0s",
+			"  judge ✗ 0.0s")
+		p.Close()
+	})
+}
+
+// On a narrow terminal no line is longer than it is wide, and nothing of ours is left in the end.
+func TestStagesOnNarrowTerminal(t *testing.T) {
+	for _, width := range []int{1, 8, 24, 40} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &screen{}
+			p := view.NewProgress(s, view.Style{Width: width}, true, time.Now)
+			p.Ahead(longWay...)
+			planned(p)
+			p.Agent("02-01-auth", "research#1", agents.Event{Kind: agents.EventText, Text: strings.Repeat("調べ\x1b[2Jる", 40)})
+			for _, line := range s.lines {
+				n := 0
+				for _, r := range line {
+					if n++; r > 0x3000 {
+						n++
+					}
+				}
+				if n >= width && !strings.HasPrefix(line, "trellis:") {
+					t.Errorf("%q is longer than %d", line, width-1)
+				}
+			}
+			if width == 24 {
+				s.want(t, s.lines[0], "02-01-auth: planning ·…", "  evaluate ✓ 3.1s", "  research 3s", "  ∥ taskspec ×2 3s", "  plan · judge", s.lines[len(s.lines)-1])
+			}
+			p.Close()
+			if got := strings.Join(s.lines, "\n"); !strings.HasPrefix(got, "trellis: ") || len(s.lines) != 1 {
+				t.Errorf("left on the screen: %q", got)
+			}
+		})
+	}
+}
+
+// A tiny requirement takes the short way, and with colours each stage has that of its end.
+func TestStagesOfTheShortWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &screen{}
+		p := view.NewProgress(s, view.Style{Width: 80, Colour: true}, true, time.Now)
+		p.Ahead(longWay...)
+		p.Asked("a", "evaluate#1", request(trellis.Evaluate, 0, ""))
+		p.Replied("a", "evaluate#1", answer(`{"decision": "accept", "size": "tiny"}`))
+		p.Asked("a", "research#1", request(trellis.Research, 0, ""))
+		s.want(t, "a: planning · 0s", "  \x1b[32mevaluate ✓ 0.0s\x1b[0m · research 0s · \x1b[2mprd\x1b[0m")
+		p.Close()
+	})
+}
+
+// Elsewhere than on a terminal each call has a line at its begin and at its end.
+func TestStagesElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		p := view.NewProgress(&out, view.Style{}, false, time.Now)
+		planned(p)
+		finish(p)
+		p.Close()
+		want := `trellis: 02-01-auth: evaluate
+trellis: 02-01-auth: evaluate done in 3.1s · accept, small
+trellis: 02-01-auth: research
+trellis: 02-01-auth: taskspec
+trellis: 02-01-auth: taskspec again: /goals: missing (and 1 more)
+trellis: 02-01-auth: taskspec done in 1.0s
+trellis: 02-01-auth: research done in 3.0s · 2 tool calls · 700 tokens · cost unknown
+trellis: 02-01-auth: plan
+trellis: 02-01-auth: plan again (1 of 2): /steps/2/verify: can't fail
+trellis: 02-01-auth: plan done in 0.0s
+trellis: 02-01-auth: judge
+trellis: 02-01-auth: judge done in 0.0s · the plan does not pass
+trellis: 02-01-auth: judge said no (1 of 2): step b is two steps
+trellis: 02-01-auth: plan: agent_exit: exit 3
+trellis: 02-01-auth: plan again
+`
+		if got := out.String(); got != want {
+			t.Errorf("got\n%s\nwant\n%s", got, want)
+		}
+	})
+}
