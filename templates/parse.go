@@ -4,7 +4,6 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"unicode/utf8"
 )
 
 // The sections of a template.
@@ -23,6 +22,9 @@ const (
 	cond         // {{if name}} body {{end}}
 	include      // {{include part}}
 )
+
+// literally is the word before a name that is to stand there as a placeholder: {{literal item}} is {{item}}.
+const literally = "literal"
 
 type node struct {
 	kind kind
@@ -56,7 +58,7 @@ func (t *template) add(file, src string, own bool) error {
 		if s.name != system && s.name != instructions && s.name != prompt {
 			return problem(file, s.line-1, "a section is called system, instructions or prompt", "unknown section %q", s.name)
 		}
-		p := parser{t: t, file: file, section: s.name, rest: s.text, line: s.line}
+		p := parser{t: t, own: own, file: file, section: s.name, rest: s.text, line: s.line}
 		nodes, err := p.nodes(0)
 		if err != nil {
 			return err
@@ -64,49 +66,6 @@ func (t *template) add(file, src string, own bool) error {
 		t.sections[s.name] = nodes
 	}
 	return nil
-}
-
-// override takes a project's own file in and sees to it that nothing required gets lost.
-func (t *template) override(file string, src []byte) error {
-	if !utf8.Valid(src) {
-		return problem(file, 0, "save it as UTF-8", "the template is not UTF-8")
-	}
-	if err := t.add(file, string(src), false); err != nil {
-		return err
-	}
-	used := map[string]int{}
-	t.walk(t.sections[system], used)
-	t.walk(t.sections[instructions], used)
-	t.walk(t.sections[prompt], used)
-	if used[instructions] == 0 {
-		return problem(file, 0, "put {{instructions}} where the role's instructions belong", "the placeholder {{instructions}} is missing")
-	}
-	for _, s := range t.slots {
-		if s.Required && used[s.Name] == 0 {
-			return problem(file, 0, s.Meaning, "the required placeholder %s is missing", s.placeholder())
-		}
-		if s.Data && used[s.Name] > 1 {
-			return problem(file, 0, "data reaches a prompt once", "the placeholder %s stands there %d times", s.placeholder(), used[s.Name])
-		}
-	}
-	return nil
-}
-
-func (s slot) placeholder() string {
-	if s.Data {
-		return "{{data " + s.Name + "}}"
-	}
-	return "{{" + s.Name + "}}"
-}
-
-// walk counts where slots are put in.
-func (t *template) walk(nodes []node, used map[string]int) {
-	for _, n := range nodes {
-		if n.kind == value || n.kind == fence {
-			used[n.text]++
-		}
-		t.walk(n.body, used)
-	}
 }
 
 // cutHeader takes the comment off that a template may begin with. line is that of the body's first.
@@ -164,11 +123,12 @@ func cutSections(body string, line int) (list []section) {
 }
 
 var placeholder = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`\{\{(?:(data|if|include) )?([a-z_]+)\}\}`)
+	return regexp.MustCompile(`\{\{(?:(data|if|include|literal) )?([a-z_]+)\}\}`)
 })
 
 type parser struct {
 	t       *template
+	own     bool // one of our files
 	file    string
 	section string
 	rest    string
@@ -233,6 +193,10 @@ func (p *parser) finish(n node, word string) (_ node, err error) {
 		n.body, err = p.part(n)
 		return n, err
 	}
+	if word == literally {
+		n.kind, n.text = text, "{{"+n.text+"}}"
+		return n, nil
+	}
 	s, known := p.t.slot(n.text)
 	if n.text == "nonce" || n.text == instructions && p.section == prompt {
 		known = true
@@ -279,13 +243,17 @@ func (p *parser) part(n node) ([]node, error) {
 	part := &template{slots: nil}
 	part.declare(header)
 	for _, s := range part.slots {
-		if _, known := p.t.slot(s.Name); !known {
-			p.t.slots = append(p.t.slots, s)
+		if _, known := p.t.slot(s.Name); known {
+			continue
 		}
+		if !p.own {
+			return nil, problem(p.file, n.line, "known are "+p.known(), "the part %q needs %s, which this prompt has no value for", n.text, s.placeholder())
+		}
+		p.t.slots = append(p.t.slots, s)
 	}
 	for _, s := range cutSections(body, line) {
 		if s.name == p.section {
-			inner := parser{t: p.t, file: "templates/parts/" + n.text + suffix, section: s.name, rest: s.text, line: s.line}
+			inner := parser{t: p.t, own: p.own, file: "templates/parts/" + n.text + suffix, section: s.name, rest: s.text, line: s.line}
 			return inner.nodes(0)
 		}
 	}

@@ -3,10 +3,11 @@ package templates
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 )
 
-// Schema is the JSON Schema that an answer must satisfy: evaluate, prd, accept.
+// Schema is the JSON Schema that an answer must satisfy: evaluate, taskspec, plan, prd, judge, accept.
 func Schema(name string) (json.RawMessage, error) {
 	raw, err := files.ReadFile("schemas/" + name + ".json")
 	if err != nil {
@@ -17,12 +18,18 @@ func Schema(name string) (json.RawMessage, error) {
 
 // Native is the schema in the words that every provider's structured output takes: types, enums,
 // properties, all of them required, no others allowed. What it leaves out, [Schema] still asks for.
+// It is nil, without an error, for a schema that can't be said in these words: one that refers to itself, has an
+// object with keys of any name, or a value of several shapes. Such an answer is asked for as text, like that of a
+// program without structured output.
 func Native(name string) (json.RawMessage, error) {
 	raw, err := Schema(name)
 	if err != nil {
 		return nil, err
 	}
 	out, err := lower(raw)
+	if errors.Is(err, errUnsayable) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reading schema %s: %w", name, err)
 	}
@@ -34,11 +41,16 @@ type member struct {
 	value json.RawMessage
 }
 
+var errUnsayable = errors.New("not every provider can say this")
+
 // lower keeps the order of the properties, since models fill them in one after the other.
 func lower(schema json.RawMessage) (json.RawMessage, error) {
 	list, err := members(schema)
 	if err != nil {
 		return nil, err
+	}
+	if !sayable(list) {
+		return nil, errUnsayable
 	}
 	var kept []member
 	for _, m := range list {
@@ -59,6 +71,22 @@ func lower(schema json.RawMessage) (json.RawMessage, error) {
 		kept = append(kept, m)
 	}
 	return join(kept), nil
+}
+
+// sayable reports whether a schema says its type or values outright, and an object's keys.
+func sayable(list []member) bool {
+	said, object, closed := false, false, false
+	for _, m := range list {
+		switch m.key {
+		case "type":
+			said, object = true, string(m.value) == `"object"`
+		case "enum", "const":
+			said = true
+		case "additionalProperties":
+			closed = string(m.value) == "false"
+		}
+	}
+	return said && object == closed
 }
 
 // lowerAll lowers each property and names them.

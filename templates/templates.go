@@ -11,6 +11,7 @@
 //	{{if NAME}}…{{end}}  what stands between, unless the slot is blank
 //	{{instructions}}   the instructions section
 //	{{include PART}}   the same section of a file in parts/
+//	{{literal NAME}}   {{NAME}} as it stands here, for prompts that speak of placeholders
 //
 // What is put in is never looked at for placeholders, and no value can end its own fence.
 package templates
@@ -42,7 +43,7 @@ type Prompt struct {
 
 // Override is what a project puts in the place of the embedded text. Nil parts change nothing.
 type Override struct {
-	Frame        []byte // .trellis/templates/<name>.md.tmpl; the sections it lacks are the embedded ones
+	Frame        []byte // .trellis/templates/<name>.md.tmpl; the sections it lacks are the embedded ones; every slot has its place in it
 	Instructions []byte // body of .trellis/agents/<role>.md, without front matter: literal text, the instructions section
 }
 

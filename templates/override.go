@@ -1,0 +1,97 @@
+package templates
+
+import "unicode/utf8"
+
+// override takes a project's own file in and sees to it that nothing gets lost: every placeholder of the
+// embedded template has its place, where only its own blank value makes it vanish.
+func (t *template) override(file string, src []byte) error {
+	if !utf8.Valid(src) {
+		return problem(file, 0, "save it as UTF-8", "the template is not UTF-8")
+	}
+	_, fences := t.places()["nonce"]
+	if err := t.add(file, string(src), false); err != nil {
+		return err
+	}
+	places := t.places()
+	if err := kept(file, "{{instructions}}", "put {{instructions}} where the role's instructions belong", places[instructions]); err != nil {
+		return err
+	}
+	if fences && len(places["nonce"]) == 0 {
+		return problem(file, 0, "put {{include data}} into the system section: it says what the fences mean", "the placeholder {{include data}} is missing")
+	}
+	for _, s := range t.slots {
+		if err := kept(file, s.placeholder(), "it is "+s.Meaning, places[s.Name]); err != nil {
+			return err
+		}
+		if n := len(places[s.Name]); s.Data && n > 1 {
+			return problem(file, 0, "data reaches a prompt once", "the placeholder %s stands there %d times", s.placeholder(), n)
+		}
+	}
+	return nil
+}
+
+// kept says what is wrong when a placeholder has no place, or none where it is sure to stay.
+func kept(file, placeholder, hint string, places []place) error {
+	if len(places) == 0 {
+		return problem(file, 0, hint, "the placeholder %s is missing", placeholder)
+	}
+	for _, p := range places {
+		if p.inside == "" {
+			return nil
+		}
+	}
+	return problem(file, places[0].line, "take it out of there", "the placeholder %s would get lost with %s", placeholder, places[0].inside)
+}
+
+func (s slot) placeholder() string {
+	if s.Data {
+		return "{{data " + s.Name + "}}"
+	}
+	return "{{" + s.Name + "}}"
+}
+
+// place is where a placeholder stands.
+type place struct {
+	line   int
+	inside string // what else it vanishes with, "" where nothing can take it away
+}
+
+// places are where each placeholder of the template stands, by its name.
+func (t *template) places() map[string][]place {
+	found := map[string][]place{}
+	t.walk(found, t.sections[system], nil, 0)
+	t.walk(found, t.sections[prompt], nil, 0)
+	t.walk(found, t.sections[instructions], []string{"the instructions, which a role's file replaces"}, 0)
+	return found
+}
+
+// walk notes the places in nodes, which stand inside of something else, and in a part that was put in at line.
+func (t *template) walk(found map[string][]place, nodes []node, inside []string, line int) {
+	for _, n := range nodes {
+		if line > 0 {
+			n.line = line
+		}
+		switch n.kind {
+		case value, fence:
+			found[n.text] = append(found[n.text], place{n.line, foreign(n.text, inside)})
+		case cond:
+			in := inside
+			if s, _ := t.slot(n.text); !s.Required {
+				in = append(inside[:len(inside):len(inside)], "{{if "+n.text+"}}")
+			}
+			t.walk(found, n.body, in, line)
+		case include:
+			t.walk(found, n.body, inside, n.line)
+		}
+	}
+}
+
+// foreign is the first of what a placeholder stands inside of that is not its own condition.
+func foreign(name string, inside []string) string {
+	for _, in := range inside {
+		if in != "{{if "+name+"}}" {
+			return in
+		}
+	}
+	return ""
+}
