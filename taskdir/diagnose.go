@@ -31,8 +31,7 @@ func checkText(file string, data []byte) (string, *trellis.Problem) {
 		return fail(invalidUTF8(doc), "is not UTF-8 text", "save the file as UTF-8")
 	}
 	if !json.Valid(data[len(data)-len(doc):]) {
-		at, message, hint := diagnose(doc)
-		return fail(at, "not valid JSON: "+message, hint)
+		return "", Diagnose(file, doc)
 	}
 	if at := len(doc) - len(strings.TrimLeft(doc, " \t\r\n")); doc[at] != '{' {
 		return fail(at, "holds JSON that is not an object", `a task is written as {"status": "planning", …}`)
@@ -59,6 +58,15 @@ func problemAt(file, doc string, at int, message string) *trellis.Problem {
 		Column:  utf8.RuneCountInString(before[line:]) + 1,
 		Message: message,
 	}
+}
+
+// Diagnose says what is wrong with a file's text, which is no JSON: where, in which words people can mend it,
+// and how. Files of other formats than task.json are diagnosed alike.
+func Diagnose(file, text string) *trellis.Problem {
+	at, message, hint := diagnose(text)
+	p := problemAt(file, text, at, "not valid JSON: "+message)
+	p.Hint = hint
+	return p
 }
 
 // diagnose says where text that is no JSON goes wrong, what is wrong there, and the likely mend.
@@ -176,7 +184,7 @@ func explainByte(doc string, at int) (message, hint string) {
 	case c == '\'':
 		return "a text stands in single quotes", "JSON takes double quotes"
 	case c == '/' || c == '#':
-		return "JSON has no comments", "remove it; `notes` is a place for remarks"
+		return "JSON has no comments", "remove it"
 	case (c == '}' || c == ']') && last == ',':
 		return fmt.Sprintf("there is a comma before the %q", c), "remove the comma"
 	case (c == '"' || c == '{' || c == '[') && last != ',' && last != ':' && last != 0:
