@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/urfave/cli/v2"
 )
 
@@ -120,7 +121,7 @@ func unknownCommand(at *cli.Command, path []string, name string) error {
 		}
 	}
 	err := usagef("%s has no command %q", whole(path), name)
-	if near := nearest(name, names); near != "" {
+	if near := trellis.Nearest(name, names); near != "" {
 		return hint(err, "did you mean: "+whole(path)+" "+near)
 	}
 	return hint(err, helpFor(path))
@@ -135,7 +136,7 @@ func unknownFlag(at *cli.Command, path []string, word string) error {
 	}
 	word, _, _ = strings.Cut(word, "=")
 	err := usagef("%s has no flag %s", whole(path), word)
-	if near := nearest(dashed(strings.TrimLeft(word, "-")), names); near != "" {
+	if near := trellis.Nearest(dashed(strings.TrimLeft(word, "-")), names); near != "" {
 		return hint(err, "did you mean: "+near)
 	}
 	return hint(err, helpFor(path))

@@ -85,14 +85,3 @@ func TestArrangeRefuses(t *testing.T) {
 		}
 	}
 }
-
-func TestNearest(t *testing.T) {
-	names := []string{"list", "logs", "plan", "retry", "validate"}
-	for word, want := range map[string]string{
-		"lsit": "list", "log": "logs", "validat": "validate", "vaildate": "validate", "plane": "plan", "watch": "", "": "",
-	} {
-		if got := nearest(word, names); got != want {
-			t.Errorf("%q: got %q, want %q", word, got, want)
-		}
-	}
-}

@@ -96,7 +96,7 @@ func (v *validation) overrides(p *project, folder, suffix, kind string, known []
 
 func unknownName(file, kind, name string, known []string) trellis.Problem {
 	p := trellis.Problem{File: file, Message: fmt.Sprintf("there is no %s %q, so nobody reads this", kind, name), Hint: "one of " + strings.Join(known, ", ")}
-	if near := nearest(name, known); near != "" {
+	if near := trellis.Nearest(name, known); near != "" {
 		p.Hint = "did you mean: " + near
 	}
 	return p

@@ -1,8 +1,8 @@
-package main
+package trellis
 
-// nearest is the candidate that takes the fewest edits to come from word, or "" when every one is
+// Nearest is the candidate that takes the fewest edits to come from word, or "" when every one is
 // more than a third of its length away.
-func nearest(word string, candidates []string) string {
+func Nearest(word string, candidates []string) string {
 	best, at := "", 0
 	for _, c := range candidates {
 		d := edits(word, c)

@@ -1,0 +1,18 @@
+package trellis_test
+
+import (
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+func TestNearest(t *testing.T) {
+	names := []string{"list", "logs", "plan", "retry", "validate"}
+	for word, want := range map[string]string{
+		"lsit": "list", "log": "logs", "validat": "validate", "vaildate": "validate", "plane": "plan", "watch": "", "": "",
+	} {
+		if got := trellis.Nearest(word, names); got != want {
+			t.Errorf("%q: got %q, want %q", word, got, want)
+		}
+	}
+}
