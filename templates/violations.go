@@ -5,38 +5,45 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// maxProblems is how many problems are worth telling a model at once.
+// maxProblems is how many problems are worth telling at once.
 const maxProblems = 20
 
-// Violations says where and why doc does not satisfy the schema, each as "<JSON pointer>: <reason>",
-// nil when it does. The library stops at its first error, so each property is put to its own subschema.
-func Violations(schema json.RawMessage, doc json.RawMessage) ([]string, error) {
+// Violations says where and why doc does not satisfy the schema, each as "<JSON pointer>: <reason>", in words
+// for people and models; nil when it does. The library would stop at its first error and point at a schema, so
+// the usual keywords are looked at here. It has the last word on a document in which nothing was found.
+func Violations(schema, doc json.RawMessage) ([]string, error) {
 	var s jsonschema.Schema
 	if err := json.Unmarshal(schema, &s); err != nil {
 		return nil, fmt.Errorf("reading schema: %w", err)
 	}
 	var v any
-	if err := json.Unmarshal(doc, &v); err != nil {
+	dec := json.NewDecoder(bytes.NewReader(doc))
+	dec.UseNumber()
+	if err := dec.Decode(&v); err != nil {
 		return []string{"/: " + err.Error()}, nil
 	}
 	c := checker{root: &s}
 	c.walk(&s, "", v)
-	if c.err == nil && len(c.found) == 0 { // rules across properties
-		c.leaf(&s, "", v)
+	if c.err == nil && len(c.found) == 0 {
+		c.lastWord(v)
 	}
 	return c.found[:min(len(c.found), maxProblems)], c.err
 }
 
+// checker puts one document to one schema.
 type checker struct {
 	root  *jsonschema.Schema
 	found []string
-	err   error
+	err   error // the schema is no good
 }
 
 func (c *checker) add(at, format string, args ...any) {
@@ -47,44 +54,81 @@ func (c *checker) add(at, format string, args ...any) {
 }
 
 func (c *checker) walk(s *jsonschema.Schema, at string, v any) {
+	if s = c.resolved(s); c.err != nil || !c.shape(s, at, v) {
+		return
+	}
+	before := len(c.found)
 	switch v := v.(type) {
 	case map[string]any:
-		if s.Properties != nil {
-			c.object(s, at, v)
-			return
-		}
+		c.object(s, at, v)
 	case []any:
-		if s.Items != nil {
-			c.list(s, at, v)
-			return
-		}
+		c.list(s, at, v)
+	case string:
+		c.text(s, at, v)
+	case json.Number:
+		c.number(s, at, v)
 	}
-	c.leaf(s, at, v)
+	if len(c.found) == before { // rules across its parts
+		c.compound(s, at, v)
+	}
+}
+
+// resolved is the schema that s refers to. What may stand beside a reference are remarks.
+func (c *checker) resolved(s *jsonschema.Schema) *jsonschema.Schema {
+	for range 8 {
+		if s.Ref == "" {
+			return s
+		}
+		name, _ := strings.CutPrefix(s.Ref, "#/$defs/")
+		target := c.root.Defs[name]
+		if target == nil {
+			break
+		}
+		s = target
+	}
+	c.err = fmt.Errorf("resolving %s: no such definition", s.Ref)
+	return s
+}
+
+// shape looks at a value's type, and at what is said of it as a whole.
+func (c *checker) shape(s *jsonschema.Schema, at string, v any) bool {
+	if types := typesOf(s); len(types) > 0 && !slices.ContainsFunc(types, func(t string) bool { return is(t, v) }) {
+		c.add(at, "must be %s, not %s", either(types), called(v))
+		return false
+	}
+	if s.Const != nil && !same(*s.Const, v) {
+		c.add(at, "must be %s, not %s", written(*s.Const), written(v))
+		return false
+	}
+	if s.Enum != nil && !slices.ContainsFunc(s.Enum, func(e any) bool { return same(e, v) }) {
+		c.add(at, "must be one of %s, not %s", listed(s.Enum), written(v))
+		return false
+	}
+	return true
 }
 
 func (c *checker) object(s *jsonschema.Schema, at string, v map[string]any) {
-	if s.Type != "" && s.Type != "object" {
-		c.add(at, "must be %s, not an object", s.Type)
-		return
-	}
 	for _, key := range s.Required {
 		if _, ok := v[key]; !ok {
 			c.add(at+"/"+escape(key), "is missing")
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(v)) {
-		if sub, ok := s.Properties[key]; ok {
-			c.walk(sub, at+"/"+escape(key), v[key])
-		} else if closed(s) {
-			c.add(at+"/"+escape(key), "is not a known key (known: %s)", strings.Join(slices.Sorted(maps.Keys(s.Properties)), ", "))
+		inner := at + "/" + escape(key)
+		sub, known := s.Properties[key]
+		switch {
+		case known:
+			c.walk(sub, inner, v[key])
+		case s.AdditionalProperties == nil:
+		case never(s.AdditionalProperties):
+			c.add(inner, "is not a known key%s", meant(key, slices.Sorted(maps.Keys(s.Properties))))
+		default:
+			c.walk(s.AdditionalProperties, inner, v[key])
+		}
+		if s.PropertyNames != nil && !known && !c.fits(s.PropertyNames, key) {
+			c.add(inner, "%q can't be a key here: it must be %s", key, titled(c.resolved(s.PropertyNames), "of another form"))
 		}
 	}
-}
-
-// closed reports whether the schema says additionalProperties: false, which the library reads as {not: {}}.
-func closed(s *jsonschema.Schema) bool {
-	raw, err := json.Marshal(s.AdditionalProperties)
-	return err == nil && (bytes.Equal(raw, []byte("false")) || bytes.Equal(raw, []byte(`{"not":{}}`)))
 }
 
 func (c *checker) list(s *jsonschema.Schema, at string, v []any) {
@@ -95,23 +139,120 @@ func (c *checker) list(s *jsonschema.Schema, at string, v []any) {
 		c.add(at, "has %d items, may have at most %d", len(v), *s.MaxItems)
 	}
 	for i, item := range v {
-		c.walk(s.Items, fmt.Sprintf("%s/%d", at, i), item)
+		inner := fmt.Sprintf("%s/%d", at, i)
+		if s.Items != nil {
+			c.walk(s.Items, inner, item)
+		}
+		if s.UniqueItems && slices.ContainsFunc(v[:i], func(e any) bool { return same(e, item) }) {
+			c.add(inner, "%s is in the list twice", written(item))
+		}
 	}
 }
 
-func (c *checker) leaf(s *jsonschema.Schema, at string, v any) {
-	own := *s
-	own.Properties, own.Items = nil, nil
-	if at == "" {
-		own = *s
+func (c *checker) text(s *jsonschema.Schema, at, v string) {
+	if s.MinLength != nil && utf8.RuneCountInString(v) < *s.MinLength {
+		c.add(at, "must have at least %d characters", *s.MinLength)
 	}
-	r, err := own.CloneSchemas().Resolve(nil)
+	if s.MaxLength != nil && utf8.RuneCountInString(v) > *s.MaxLength {
+		c.add(at, "has %d characters, may have at most %d", utf8.RuneCountInString(v), *s.MaxLength)
+	}
+	if s.Pattern == "" {
+		return
+	}
+	rule, err := regexp.Compile(s.Pattern)
+	switch {
+	case err != nil:
+		c.err = fmt.Errorf("reading the pattern at %s: %w", at, err)
+	case rule.MatchString(v):
+	case strings.TrimSpace(v) == "":
+		c.add(at, "is blank")
+	default:
+		c.add(at, "%s must be %s", written(v), titled(s, "of the form "+s.Pattern))
+	}
+}
+
+func (c *checker) number(s *jsonschema.Schema, at string, v json.Number) {
+	f, err := v.Float64()
 	if err != nil {
-		c.err = fmt.Errorf("resolving schema at %s: %w", at, err)
+		c.add(at, "%s is too large", v)
+		return
+	}
+	for _, bound := range []struct {
+		limit *float64
+		bad   func(limit float64) bool
+		words string
+	}{
+		{s.Minimum, func(limit float64) bool { return f < limit }, "at least"},
+		{s.Maximum, func(limit float64) bool { return f > limit }, "at most"},
+		{s.ExclusiveMinimum, func(limit float64) bool { return f <= limit }, "more than"},
+		{s.ExclusiveMaximum, func(limit float64) bool { return f >= limit }, "less than"},
+	} {
+		if bound.limit != nil && bound.bad(*bound.limit) {
+			c.add(at, "must be %s %v, not %s", bound.words, *bound.limit, v)
+		}
+	}
+}
+
+// compound looks at the schemas that a schema is made of.
+func (c *checker) compound(s *jsonschema.Schema, at string, v any) {
+	for _, sub := range s.AllOf {
+		c.walk(sub, at, v)
+	}
+	c.oneOf(append(slices.Clone(s.OneOf), s.AnyOf...), at, v)
+	switch {
+	case s.If == nil:
+	case c.fits(s.If, v):
+		c.also(s.Then, at, v)
+	default:
+		c.also(s.Else, at, v)
+	}
+}
+
+func (c *checker) also(s *jsonschema.Schema, at string, v any) {
+	if s != nil {
+		c.walk(s, at, v)
+	}
+}
+
+// oneOf tells of the branch that was meant: the one whose type the value has.
+func (c *checker) oneOf(branches []*jsonschema.Schema, at string, v any) {
+	var types []string
+	var meant []*jsonschema.Schema
+	for _, b := range branches {
+		if c.fits(b, v) {
+			return
+		}
+		mine := typesOf(c.resolved(b))
+		types = append(types, mine...)
+		if len(mine) == 0 || slices.ContainsFunc(mine, func(t string) bool { return is(t, v) }) {
+			meant = append(meant, b)
+		}
+	}
+	switch {
+	case len(branches) == 0:
+	case len(meant) == 0:
+		c.add(at, "must be %s, not %s", either(types), called(v))
+	default:
+		c.walk(meant[0], at, v)
+	}
+}
+
+// fits reports whether nothing is found in v by s.
+func (c *checker) fits(s *jsonschema.Schema, v any) bool {
+	inner := checker{root: c.root}
+	inner.walk(s, "", v)
+	return inner.err == nil && len(inner.found) == 0
+}
+
+// lastWord asks the library, which knows every keyword.
+func (c *checker) lastWord(v any) {
+	r, err := c.root.Resolve(nil)
+	if err != nil {
+		c.err = fmt.Errorf("resolving schema: %w", err)
 		return
 	}
 	if err := r.Validate(v); err != nil {
-		c.add(at, "%s", reason(err))
+		c.add("", "%s", reason(err))
 	}
 }
 
@@ -124,6 +265,20 @@ func reason(err error) string {
 		}
 	}
 	return err.Error()
+}
+
+// meant is the known key that is nearest to an unknown one, or all there are.
+func meant(key string, known []string) string {
+	plain := func(s string) string { return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(s)) }
+	for _, k := range known {
+		if plain(k) == plain(key) {
+			return fmt.Sprintf("; did you mean %q?", k)
+		}
+	}
+	if k := trellis.Nearest(key, known); k != "" {
+		return fmt.Sprintf("; did you mean %q?", k)
+	}
+	return fmt.Sprintf(" (known: %s)", strings.Join(known, ", "))
 }
 
 var pointer = strings.NewReplacer("~", "~0", "/", "~1")

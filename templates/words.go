@@ -1,0 +1,158 @@
+package templates
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// article is how a JSON type is called in a sentence.
+func article(typ string) string {
+	switch typ {
+	case "integer":
+		return "a whole number"
+	case "boolean":
+		return "true or false"
+	case "array":
+		return "a list"
+	case "object":
+		return "an object"
+	case "null":
+		return typ
+	}
+	return "a " + typ
+}
+
+func typesOf(s *jsonschema.Schema) []string {
+	if s.Type != "" {
+		return []string{s.Type}
+	}
+	return s.Types
+}
+
+// is reports whether a value has a JSON type. A whole number has neither point nor exponent, since those that
+// read it take none.
+func is(typ string, v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return typ == "null"
+	case bool:
+		return typ == "boolean"
+	case string:
+		return typ == "string"
+	case json.Number:
+		_, err := strconv.ParseInt(v.String(), 10, 64)
+		return typ == "number" || typ == "integer" && err == nil
+	case []any:
+		return typ == "array"
+	case map[string]any:
+		return typ == "object"
+	}
+	return false
+}
+
+// either is "a string or null".
+func either(types []string) string {
+	var list []string
+	for _, t := range slices.Compact(slices.Clone(types)) {
+		list = append(list, article(t))
+	}
+	if n := len(list) - 1; n > 0 {
+		return strings.Join(list[:n], ", ") + " or " + list[n]
+	}
+	return strings.Join(list, "")
+}
+
+// called is what a value is in a sentence.
+func called(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return strconv.FormatBool(v)
+	case json.Number:
+		return v.String()
+	case string:
+		return "a string"
+	case []any:
+		return "a list"
+	}
+	return "an object"
+}
+
+// written is a value as JSON, cut short.
+func written(v any) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if e.Encode(v) != nil {
+		return fmt.Sprint(v)
+	}
+	const most = 60
+	if r := []rune(strings.TrimSpace(b.String())); len(r) > most {
+		return string(r[:most]) + "…"
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// listed are values in a sentence: strings without quotes, where none is empty.
+func listed(values []any) string {
+	var list []string
+	for _, v := range values {
+		if s, ok := v.(string); ok && s != "" {
+			list = append(list, s)
+		} else {
+			list = append(list, written(v))
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+// same reports whether two values are the same in JSON. Numbers of a schema are floats.
+func same(a, b any) bool {
+	x, isX := number(a)
+	y, isY := number(b)
+	if isX && isY {
+		return x == y
+	}
+	return isX == isY && canonical(a) == canonical(b)
+}
+
+func number(v any) (float64, bool) {
+	switch v := v.(type) {
+	case float64:
+		return v, true
+	case json.Number:
+		f, err := v.Float64()
+		return f, err == nil
+	}
+	return 0, false
+}
+
+// canonical is a value as JSON with sorted keys.
+func canonical(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(b)
+}
+
+// titled is what a schema calls its values, or else otherwise.
+func titled(s *jsonschema.Schema, otherwise string) string {
+	if s.Title != "" {
+		return s.Title
+	}
+	return otherwise
+}
+
+// never reports whether a schema is false, which the library reads as {not: {}}.
+func never(s *jsonschema.Schema) bool {
+	raw, err := json.Marshal(s)
+	return err == nil && (bytes.Equal(raw, []byte("false")) || bytes.Equal(raw, []byte(`{"not":{}}`)))
+}
