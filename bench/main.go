@@ -108,6 +108,7 @@ func (b *bench) measure() error {
 		{"a watcher at rest", func() error { return b.idle(small, "10 tasks", b.rest/6) }},
 		{"the same with many tasks", func() error { return b.idle(crowded, tasks, b.rest) }},
 		{"whole runs", func() error { return b.pipeline(small) }},
+		{"planning", func() error { return b.planning(small) }},
 	} {
 		began := time.Now()
 		if err := m.do(); err != nil {

@@ -1,6 +1,6 @@
 // Command instant is an agent that takes no time. It notes in a log when it was started, reads its prompt,
 // and does at once what its role has to: implement writes a file, check says that all is well, accept
-// accepts. What a run with it takes is Trellis' own time.
+// accepts, and the planning roles plan a task of one step. What a run with it takes is Trellis' own time.
 package main
 
 import (
@@ -39,8 +39,28 @@ func work(log, role, task string, began int64) error {
 		fmt.Println("ALL_CHECKS_FINISH")
 	case "accept":
 		fmt.Println(`{"criteria": [{"id": "A1", "verdict": "met", "evidence": "work.txt:1"}]}`)
+	case "evaluate", "research", "taskspec", "plan", "judge":
+		fmt.Println(planned[role])
 	default:
 		return fmt.Errorf("the role %q has no part in this", role)
 	}
 	return nil
+}
+
+// planned are the answers of the planning roles.
+var planned = map[string]string{
+	"evaluate": `{"decision": "accept", "category": "", "details": "", "suggestions": [], "size": "small", "confidence": 1}`,
+	"research": `## implement.jsonl
+- path: src/000/file-0.txt, reason: what is to change
+## check.jsonl
+- path: src/000/file-0.txt, reason: what is to change
+## Verification Plan
+- test: ls src
+`,
+	"taskspec": `{"user_intent": "a file", "acceptance": ["work.txt names the task"]}`,
+	"plan": `{"schema_version": 1, "title": "Write work.txt", "summary": "A file.", "requirements": ["a file"], "files": [{"path": "work.txt", "change": "new"}],
+ "steps": [{"id": "write_it", "type": "prompt", "prompt": "Write it.", "verify": "ls work.txt", "covers": ["work.txt names the task"]},
+  {"id": "run_tests", "type": "script", "command": "ls src", "proof": {"type": "test"}}],
+ "acceptance": [{"criterion": "work.txt names the task", "verify": "ls work.txt"}]}`,
+	"judge": `{"pass": true, "feedback": "", "criteria": {"verification": true, "atomicity": true, "coverage": true, "vars": true}}`,
 }

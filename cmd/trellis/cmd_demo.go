@@ -113,13 +113,16 @@ func (d *demo) rejected(ctx context.Context) error {
 }
 
 func (d *demo) accepted(ctx context.Context) error {
-	d.title("A clear one becomes a task directory")
+	d.title("A clear one becomes a task directory: its first plan forgets the tests and comes back")
 	out, err := d.trellis(ctx, exitDone, "plan", "--name", "shout", "--type", "backend", "--requirement", "greet.sh takes --shout before the name and then prints the whole greeting in capital letters.")
 	if err != nil {
 		return err
 	}
 	d.task = lastLine(out)
-	return d.print(ctx, filepath.Join(d.task, "prd.md"))
+	if err := d.print(ctx, filepath.Join(d.task, "prd.md")); err != nil {
+		return err
+	}
+	return d.print(ctx, filepath.Join(d.task, "plan.json"))
 }
 
 // worked lets the watcher pick the task up. The script's implement agent writes a bug.

@@ -2,11 +2,15 @@ package planner
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
 	"github.com/trellis-tasks/trellis/internal/ask"
 	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/research"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 	"github.com/trellis-tasks/trellis/templates"
@@ -19,12 +23,30 @@ func (a *Acts) Preview(ctx context.Context, role trellis.Role, in Input) (p temp
 	if d.Project, err = a.stored("project.md", text); err != nil {
 		return p, err
 	}
-	if data, err := os.ReadFile(filepath.Join(a.Dir, taskdir.Research)); err == nil && role == trellis.PRD {
-		ref, err := a.stored("research.md", string(data))
+	if d.Research, err = a.shown(taskdir.Research); err != nil {
+		return p, err
+	}
+	g := ground{}
+	if g.TaskSpec, err = a.shown(taskdir.TaskSpec); err != nil {
+		return p, err
+	}
+	if d.Research != nil {
+		text, err := a.read(*d.Research)
 		if err != nil {
 			return p, err
 		}
-		d.Research = &ref
+		found := research.Parse([]byte(text))
+		g.Commands, g.Protected = found.Commands, found.Protected
+	}
+	d.Ground = &g
+	if d.Plan, err = a.shown(taskdir.Plan); err != nil {
+		return p, err
+	}
+	if role == trellis.Judge && d.Plan == nil {
+		return p, &trellis.Problem{File: a.relative(), Message: "there is no plan.json to judge yet", Hint: "trellis plan --retry " + a.relative()}
+	}
+	if role == trellis.Plan {
+		d.Plan = nil // as for the first plan
 	}
 	data, err := ask.Encode(d)
 	if err != nil {
@@ -35,6 +57,19 @@ func (a *Acts) Preview(ctx context.Context, role trellis.Role, in Input) (p temp
 		return p, err
 	}
 	return a.Cast.Render(string(role), slots)
+}
+
+// shown is a file of the directory, nil when it has none.
+func (a *Acts) shown(name string) (*ask.Ref, error) {
+	data, err := os.ReadFile(filepath.Join(a.Dir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", name, err)
+	}
+	ref, err := a.stored(name, string(data))
+	return &ref, err
 }
 
 // stored keeps a text below run/ and returns its name there.

@@ -1,0 +1,455 @@
+package dispatch_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/planner"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// obj is an object of a script or an answer. JSON is YAML.
+type obj = map[string]any
+
+// script plays these calls, the nth entry of a role at its nth call.
+type script map[string][]obj
+
+func (s script) with(role string, calls ...obj) script {
+	out := maps.Clone(s)
+	out[role] = calls
+	return out
+}
+
+func (s script) String() string {
+	raw, err := json.Marshal(obj{"roles": s})
+	if err != nil {
+		panic(err)
+	}
+	return string(raw)
+}
+
+func answer(v any) obj { return obj{"answer": v} }
+
+func accepted(size string) obj {
+	return answer(obj{"decision": "accept", "category": "", "details": "A flag.", "suggestions": []string{}, "size": size, "confidence": 0.9})
+}
+
+const found = `## implement.jsonl
+- path: greet.sh, reason: the program
+## check.jsonl
+- path: test.sh, reason: its test
+## Suggested Scope
+greet
+## Verification Plan
+- test: sh test.sh
+`
+
+func spec() obj {
+	return obj{"user_intent": "say bye", "goals": []string{"a --bye flag"}, "acceptance": []string{"it says bye"}, "priority": "high"}
+}
+
+// steps is a plan of two steps that nothing is wrong with.
+func steps() obj {
+	return obj{"schema_version": 1, "title": "Say bye", "summary": "greet.sh says bye.", "requirements": []string{"bye"},
+		"design_decisions": []string{"a flag, no program of its own"},
+		"files":            []obj{{"path": "greet.sh", "change": "edit"}},
+		"steps": []obj{
+			{"id": "add_flag", "type": "prompt", "prompt": "Let the program take --bye.", "verify": "sh greet.sh --bye | grep -q Bye", "covers": []string{"it says bye"}},
+			{"id": "run_tests", "type": "script", "command": "sh test.sh", "proof": obj{"type": "test"}}},
+		"acceptance": []obj{{"criterion": "it says bye", "verify": "sh greet.sh --bye | grep -q Bye", "level": "must"}}}
+}
+
+func verdict(pass bool, feedback string) obj {
+	return answer(obj{"pass": pass, "feedback": feedback, "criteria": obj{"verification": true, "atomicity": pass, "coverage": true, "vars": true}})
+}
+
+// careful is a script that plans with all that there is.
+func careful(size string) script {
+	return script{"evaluate": {accepted(size)}, "research": {answer(found)}, "taskspec": {answer(spec())}, "plan": {answer(steps())},
+		"judge": {verdict(true, "")},
+		"prd": {answer(obj{"title": "Say bye", "summary": "It says bye.", "requirements": []string{"bye"},
+			"acceptance": []obj{{"criterion": "it says bye"}}})}}
+}
+
+// prompts are what the calls of a role were told in the nth planning, in order.
+func (w *world) prompts(dir, role string, run int) (texts []string) {
+	w.Helper()
+	root := filepath.Join(dir, taskdir.Run, fmt.Sprint(run))
+	var paths []string
+	err := filepath.WalkDir(root, func(path string, e os.DirEntry, err error) error {
+		if err == nil && e.Name() == "prompt.md" && strings.HasPrefix(filepath.Base(filepath.Dir(filepath.Dir(path))), role+"#") {
+			paths = append(paths, path)
+		}
+		return err
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	slices.Sort(paths)
+	for _, p := range paths {
+		data, err := os.ReadFile(p)
+		if err != nil {
+			w.Fatal(err)
+		}
+		texts = append(texts, string(data))
+	}
+	return texts
+}
+
+func (w *world) file(dir, name string) string {
+	w.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		w.Fatal(err)
+	}
+	return string(data)
+}
+
+func none(w *world, dir, name string) {
+	w.Helper()
+	if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+		w.Errorf("there is a %s", name)
+	}
+}
+
+// How many calls a planning of each size makes, and how it ends.
+func TestCallsOfEachSize(t *testing.T) {
+	reject := answer(obj{"decision": "reject", "category": "unclear", "details": "what?", "suggestions": []string{"say what"}})
+	for name, c := range map[string]struct {
+		script script
+		change func(*dispatch.Site, *dispatch.PlanOptions)
+		calls  string
+		status trellis.Status
+	}{
+		"rejected":        {careful("small").with("evaluate", reject), nil, "evaluate", trellis.Rejected},
+		"tiny":            {careful("tiny"), nil, "evaluate research prd", trellis.Ready},
+		"quick":           {careful("medium"), func(_ *dispatch.Site, o *dispatch.PlanOptions) { o.Quick = true }, "evaluate research prd", trellis.Ready},
+		"large and quick": {careful("large"), func(_ *dispatch.Site, o *dispatch.PlanOptions) { o.Quick = true }, "evaluate research prd", trellis.Waiting},
+		"small":           {careful("small"), nil, "evaluate judge plan research taskspec", trellis.Ready},
+		"medium":          {careful("medium"), nil, "evaluate judge plan research taskspec", trellis.Ready},
+		"large":           {careful("large"), nil, "evaluate judge plan research taskspec", trellis.Waiting},
+		"approval wanted": {careful("small"), func(s *dispatch.Site, _ *dispatch.PlanOptions) { s.Config.Planning.Approval = "plan" }, "evaluate judge plan research taskspec", trellis.Waiting},
+		"no TaskSpec":     {careful("small"), func(_ *dispatch.Site, o *dispatch.PlanOptions) { o.NoTaskSpec = true }, "evaluate judge plan research", trellis.Ready},
+		"TaskSpec off":    {careful("small"), func(s *dispatch.Site, _ *dispatch.PlanOptions) { s.Config.Planning.TaskSpec = false }, "evaluate judge plan research", trellis.Ready},
+		"judge off":       {careful("small"), func(s *dispatch.Site, _ *dispatch.PlanOptions) { s.Config.Planning.Judge = false }, "evaluate plan research taskspec", trellis.Ready},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, c.script.String())
+			o := dispatch.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "say bye"}
+			if c.change != nil {
+				c.change(w.Site, &o)
+			}
+			res, err := w.Site.Plan(context.Background(), o)
+			if err != nil || res.Failure != nil || res.Status != c.status {
+				t.Fatalf("got %s, %v, %v", res.Status, res.Failure, err)
+			}
+			if got := w.asked(res.Dir); got != c.calls || res.Report.Calls != len(strings.Fields(c.calls)) {
+				t.Errorf("got %d calls: %s; want %s", res.Report.Calls, got, c.calls)
+			}
+			if planned := strings.Contains(c.calls, "plan"); planned != (res.Report.Steps == 2) {
+				t.Errorf("the plan has %d steps", res.Report.Steps)
+			}
+			if short := len(strings.Fields(c.calls)) < 5 && c.status != trellis.Rejected; short != (len(res.Report.Skipped) > 0) {
+				t.Errorf("it says it skipped %q", res.Report.Skipped)
+			}
+			if (c.status == trellis.Waiting) != (len(res.Report.Why) > 0) {
+				t.Errorf("it says it waits since %q", res.Report.Why)
+			}
+		})
+	}
+}
+
+// asked are the roles that were asked, sorted.
+func (w *world) asked(dir string) string {
+	w.Helper()
+	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
+	if err != nil {
+		w.Fatal(err)
+	}
+	var roles []string
+	for _, e := range h.Calls {
+		if slices.Contains(planner.Roles(), trellis.Role(e.Activity)) {
+			roles = append(roles, e.Activity)
+		}
+	}
+	slices.Sort(roles)
+	return strings.Join(roles, " ")
+}
+
+// Research and TaskSpec are asked for at the same time: each waits for the other to have begun.
+func TestCriticalPath(t *testing.T) {
+	s := careful("small")
+	s = s.with("research", obj{"sleep": "400ms", "answer": found}).with("taskspec", obj{"sleep": "400ms", "answer": spec()})
+	w := newWorld(t, s.String())
+	res, err := w.plan("bye", "say bye")
+	if err != nil || res.Status != trellis.Ready {
+		t.Fatalf("got %+v, %v", res, err)
+	}
+	h, err := journal.Read(filepath.Join(res.Dir, taskdir.Run))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := map[string]journal.Entry{}
+	for _, e := range h.Calls {
+		at[e.Activity] = e
+	}
+	if r, s := at["research"], at["taskspec"]; !r.Started.Before(s.Finished) || !s.Started.Before(r.Finished) {
+		t.Errorf("research %s to %s, taskspec %s to %s", r.Started, r.Finished, s.Started, s.Finished)
+	}
+}
+
+// What a planned directory holds, and that the next phases get it.
+func TestPlannedDirectory(t *testing.T) {
+	w := newWorld(t, careful("small").String())
+	res, err := w.Site.Plan(context.Background(), dispatch.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "say bye",
+		Constraints: []string{"no new program"}, Context: []string{"README.md"}})
+	if err != nil || res.Status != trellis.Ready {
+		t.Fatalf("got %+v, %v", res, err)
+	}
+	for name, want := range map[string][]string{
+		"prd.md": {"# Task: Say bye", "- bye\n- no new program\n", "- [ ] it says bye\n  verify: `sh greet.sh --bye | grep -q Bye`", "## Design Decisions\n\n- a flag"},
+		"plan.json": {`"id": "add_flag"`, `"command": "sh test.sh"`}, "taskspec.json": {`"user_intent": "say bye"`, `"no new program"`},
+		"implement.jsonl": {"README.md", "greet.sh"}, "debug.jsonl": {"README.md"},
+		".plan-log": {"taskspec_finished", "stub=false", "planner_finished", "judge_finished", "priority=high", "goals=1"},
+	} {
+		text := w.file(res.Dir, name)
+		for _, s := range want {
+			if !strings.Contains(text, s) {
+				t.Errorf("%s lacks %q:\n%s", name, s, text)
+			}
+		}
+	}
+	task := w.task(res.Dir)
+	if task.Priority != "P1" || task.Pipeline.Judge == nil || !task.Pipeline.Judge.Pass || task.Pipeline.PlanHash == "" {
+		t.Errorf("task.json says %s, %+v", task.Priority, task.Pipeline)
+	}
+	for role, want := range map[string][]string{
+		"taskspec": {"no new program"}, "research": {"# greet", "no new program"},
+		"plan":  {"a --bye flag", "the program", "sh test.sh", "# greet", "no new program"},
+		"judge": {"add_flag", "a --bye flag", "sh test.sh", "no new program"},
+	} {
+		for _, s := range want {
+			if got := w.prompts(res.Dir, role, 1); len(got) != 1 || !strings.Contains(got[0], s) {
+				t.Errorf("the prompt of %s lacks %q:\n%s", role, s, got)
+			}
+		}
+	}
+}
+
+// An invalid TaskSpec is sent back once; whatever comes after that, planning goes on.
+func TestTaskSpec(t *testing.T) {
+	bad := spec()
+	bad["mood"] = "fine"
+	long := spec()
+	long["goals"] = strings.Fields("a b c d e f g h i j k l m n")
+	for name, c := range map[string]struct {
+		calls []obj
+		want  planner.Spec
+		n     int
+	}{
+		"valid":            {[]obj{answer(spec())}, planner.Spec{Valid: true, Goals: 1, Acceptance: 1, Priority: "high"}, 1},
+		"mended":           {[]obj{answer(bad), answer(spec())}, planner.Spec{Valid: true, Repaired: true, Goals: 1, Acceptance: 1, Priority: "high"}, 2},
+		"invalid twice":    {[]obj{answer(bad), answer(bad), answer(spec())}, planner.Spec{Stub: true, Priority: "normal"}, 2},
+		"prose":            {[]obj{answer("I would rather not.")}, planner.Spec{Stub: true, Priority: "normal"}, 2},
+		"the agent failed": {[]obj{{"exit": 3}}, planner.Spec{Stub: true, Priority: "normal"}, 1},
+		"silence":          {[]obj{answer("")}, planner.Spec{Stub: true, Priority: "normal"}, 1},
+		"too long a list":  {[]obj{answer(long)}, planner.Spec{Valid: true, Goals: 12, Acceptance: 1, Priority: "high"}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, careful("small").with("taskspec", c.calls...).with("plan", answer(uncovered())).String())
+			res, err := w.plan("bye", "say bye")
+			if err != nil || res.Status != trellis.Ready {
+				t.Fatalf("got %s, %v, %v", res.Status, res.Failure, err)
+			}
+			if got := res.Report.TaskSpec; got == nil || *got != c.want {
+				t.Errorf("got %+v, want %+v", got, c.want)
+			}
+			prompts := w.prompts(res.Dir, "taskspec", 1)
+			if len(prompts) != c.n {
+				t.Errorf("it was asked %d times, want %d", len(prompts), c.n)
+			}
+			if name == "mended" && (!strings.Contains(prompts[1], "/mood") || !strings.Contains(prompts[1], `"fine"`)) {
+				t.Errorf("the repair lacks the error or the answer:\n%s", prompts[1])
+			}
+			if log := w.file(res.Dir, ".plan-log"); strings.Count(log, "taskspec_started") != c.n || strings.Count(log, "taskspec_finished") != c.n ||
+				!strings.Contains(log, fmt.Sprintf("stub=%t", c.want.Stub)) {
+				t.Errorf(".plan-log is\n%s", log)
+			}
+			if text := w.file(res.Dir, "taskspec.json"); !strings.Contains(text, `"user_intent": "say bye"`) {
+				t.Errorf("taskspec.json is %s", text)
+			}
+		})
+	}
+}
+
+// uncovered is a plan that traces nothing to a TaskSpec, but says so.
+func uncovered() obj {
+	p := steps()
+	p["uncovered"] = []obj{{"item": "it says bye", "reason": "the criterion says it"}}
+	return p
+}
+
+// A plan that the code checks refuse comes back with what is wrong with it, twice; after that the planner failed.
+func TestPlanComesBackFromTheChecks(t *testing.T) {
+	unproven := steps()
+	unproven["steps"] = unproven["steps"].([]obj)[:1] // without the confirmed command
+	ghost := steps()
+	ghost["files"] = []obj{{"path": "no-such-file.sh", "change": "edit"}}
+	for name, c := range map[string]struct {
+		calls []obj
+		ok    bool
+		n     int
+	}{
+		"mended at once":     {[]obj{answer(unproven), answer(steps())}, true, 2},
+		"mended in the end":  {[]obj{answer(ghost), answer("I can't plan this."), answer(steps())}, true, 3},
+		"never":              {[]obj{answer(unproven), answer(ghost), answer(unproven), answer(steps())}, false, 3},
+		"a refusal":          {[]obj{answer("Summary: I will not help with that.\nSteps: none")}, false, 3},
+		"silence":            {[]obj{answer(""), answer(steps())}, true, 2},
+		"the agent is ended": {[]obj{{"fail": obj{"code": "agent_auth", "detail": "no key"}}}, false, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, careful("small").with("plan", c.calls...).String())
+			res, err := w.plan("bye", "say bye")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ok := res.Status == trellis.Ready && res.Failure == nil; ok != c.ok {
+				t.Errorf("got %s, %v", res.Status, res.Failure)
+			}
+			prompts := w.prompts(res.Dir, "plan", 1)
+			if len(prompts) != c.n {
+				t.Fatalf("it was asked %d times, want %d", len(prompts), c.n)
+			}
+			if !c.ok {
+				none(w, res.Dir, "plan.json")
+				none(w, res.Dir, "prd.md")
+				if got := w.task(res.Dir); got.Status != trellis.Planning || got.Pipeline.Failure.Code == "" {
+					t.Errorf("task.json says %s, %+v", got.Status, got.Pipeline.Failure)
+				}
+				return
+			}
+			if last := prompts[c.n-1]; name == "mended in the end" && (!strings.Contains(last, "no-such-file.sh") || !strings.Contains(last, "I can't plan this.") || !strings.Contains(last, "Plan 2")) {
+				t.Errorf("the last prompt lacks what came before:\n%s", last)
+			}
+			if len(res.Report.Retries) != c.n-1 {
+				t.Errorf("it says it was asked again since %q", res.Report.Retries)
+			}
+		})
+	}
+}
+
+// A judge's no comes back twice, with all that was said before; after that the plan is kept and a person decides.
+func TestJudge(t *testing.T) {
+	broken := steps()
+	broken["steps"] = []obj{}
+	for name, c := range map[string]struct {
+		plan, judge    []obj
+		status         trellis.Status
+		plans, judged  int
+		lastPromptSays []string
+	}{
+		"no, then yes": {[]obj{answer(steps())}, []obj{verdict(false, "split add_flag"), verdict(true, "")}, trellis.Ready, 2, 2, []string{"split add_flag", "Let the program take --bye."}},
+		"no for good":  {[]obj{answer(steps())}, []obj{verdict(false, "split add_flag"), verdict(false, "add_flag: too much"), verdict(false, "still add_flag")}, trellis.Waiting, 3, 3, []string{"split add_flag", "add_flag: too much"}},
+		"both counters": {[]obj{answer(broken), answer(steps()), answer(broken), answer(steps()), answer(steps())},
+			[]obj{verdict(false, "split add_flag"), verdict(false, "add_flag: more"), verdict(true, "")}, trellis.Ready, 5, 3, []string{"/steps", "split add_flag", "add_flag: more"}},
+		"a no that names nothing is sent back": {[]obj{answer(steps())}, []obj{verdict(false, "meh"), verdict(true, "")}, trellis.Ready, 1, 2, nil},
+		"a yes that is none":                   {[]obj{answer(steps())}, []obj{answer(obj{"pass": true, "feedback": "", "criteria": obj{"verification": false, "atomicity": true, "coverage": true, "vars": true}})}, trellis.Planning, 1, 2, nil},
+		"prose":                                {[]obj{answer(steps())}, []obj{answer("Looks good to me!")}, trellis.Planning, 1, 2, nil},
+		"the judge can't be asked":             {[]obj{answer(steps())}, []obj{{"fail": obj{"code": "agent_auth", "detail": "no key"}}}, trellis.Planning, 1, 1, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, careful("small").with("plan", c.plan...).with("judge", c.judge...).String())
+			res, err := w.plan("bye", "say bye")
+			if err != nil || res.Status != c.status || (res.Status == trellis.Planning) != (res.Failure != nil) {
+				t.Fatalf("got %s, %v, %v", res.Status, res.Failure, err)
+			}
+			prompts := w.prompts(res.Dir, "plan", 1)
+			if judged := w.prompts(res.Dir, "judge", 1); len(prompts) != c.plans || len(judged) != c.judged {
+				t.Errorf("%d plans and %d judgements, want %d and %d", len(prompts), len(judged), c.plans, c.judged)
+			}
+			for _, want := range c.lastPromptSays {
+				if !strings.Contains(prompts[len(prompts)-1], want) {
+					t.Errorf("the last prompt lacks %q:\n%s", want, prompts[len(prompts)-1])
+				}
+			}
+			if c.status == trellis.Waiting {
+				w.undecided(res)
+			}
+		})
+	}
+}
+
+// undecided is about a plan that the judge refused for good.
+func (w *world) undecided(res dispatch.PlanResult) {
+	w.Helper()
+	task := w.task(res.Dir)
+	if j := task.Pipeline.Judge; j == nil || j.Pass || j.Feedback != "still add_flag" || !task.Pipeline.Approval.Required || len(res.Report.Why) != 1 {
+		w.Errorf("task.json says %+v, the report %q", task.Pipeline, res.Report.Why)
+	}
+	w.file(res.Dir, "plan.json")
+	if got := w.start(res.Dir); got.Status != trellis.Waiting {
+		w.Errorf("it was started: %s", got.Status)
+	}
+	if _, err := w.Site.Approve(res.Dir, "ann"); err != nil {
+		w.Errorf("a person can't decide: %v", err)
+	}
+	again, err := w.Site.Replan(context.Background(), res.Dir, dispatch.PlanOptions{Feedback: "one step is fine"})
+	if err != nil {
+		w.Fatal(err)
+	}
+	prompts := w.prompts(again.Dir, "plan", 2)
+	if len(prompts) == 0 || !strings.Contains(prompts[0], "one step is fine") || !strings.Contains(prompts[0], "Let the program take --bye.") {
+		w.Errorf("the feedback or the plan it is about does not reach the planner:\n%s", prompts)
+	}
+}
+
+// Planning again replaces what an earlier planning wrote; what a person made of it is kept below run/.
+func TestReplanKeepsEdits(t *testing.T) {
+	w := newWorld(t, careful("small").with("evaluate", accepted("small"), accepted("tiny")).String())
+	w.Site.Config.Planning.Approval = "plan"
+	res, err := w.plan("bye", "say bye")
+	if err != nil || res.Status != trellis.Waiting {
+		t.Fatalf("got %+v, %v", res, err)
+	}
+	w.edit(res.Dir, `"ready"`, `"ready"`)
+	edited := strings.Replace(w.file(res.Dir, "plan.json"), "greet.sh says bye.", "greet.sh says bye, kindly.", 1)
+	if err := os.WriteFile(filepath.Join(res.Dir, "plan.json"), []byte(edited), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	again, err := w.Site.Replan(context.Background(), res.Dir, dispatch.PlanOptions{Requirement: "say bye, but tiny"})
+	if err != nil || again.Status != trellis.Waiting {
+		t.Fatalf("again: %+v, %v", again, err)
+	}
+	none(w, res.Dir, "plan.json")
+	none(w, res.Dir, "taskspec.json")
+	if got := w.file(res.Dir, "run/2/survey#1/before/plan.json"); got != edited {
+		t.Errorf("the edited plan is kept as %q", got)
+	}
+	if task := w.task(res.Dir); task.Pipeline.Judge != nil {
+		t.Errorf("the verdict on a plan that is gone stays: %+v", task.Pipeline.Judge)
+	}
+}
+
+// A plan that names what the project protects waits for a person.
+func TestPlanThatTouchesProtectedPaths(t *testing.T) {
+	w := newWorld(t, careful("small").String())
+	w.Site.Config.Protected = append(w.Site.Config.Protected, "greet.sh")
+	res, err := w.plan("bye", "say bye")
+	if err != nil || res.Status != trellis.Waiting || !strings.Contains(strings.Join(res.Report.Why, "\n"), "greet.sh") {
+		t.Fatalf("got %s, %v, %v, %q", res.Status, res.Failure, err, res.Report.Why)
+	}
+}
