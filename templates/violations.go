@@ -34,7 +34,7 @@ func Violations(schema, doc json.RawMessage) ([]string, error) {
 	c := checker{root: &s}
 	c.walk(&s, "", v)
 	if c.err == nil && len(c.found) == 0 {
-		c.lastWord(v)
+		c.lastWord(doc)
 	}
 	return c.found[:min(len(c.found), maxProblems)], c.err
 }
@@ -244,8 +244,13 @@ func (c *checker) fits(s *jsonschema.Schema, v any) bool {
 	return inner.err == nil && len(inner.found) == 0
 }
 
-// lastWord asks the library, which knows every keyword.
-func (c *checker) lastWord(v any) {
+// lastWord asks the library, which knows every keyword, but takes numbers only as Go decodes them.
+func (c *checker) lastWord(doc json.RawMessage) {
+	var v any
+	if err := json.Unmarshal(doc, &v); err != nil {
+		c.add("", "%v", err)
+		return
+	}
 	r, err := c.root.Resolve(nil)
 	if err != nil {
 		c.err = fmt.Errorf("resolving schema: %w", err)
