@@ -33,6 +33,10 @@ func valid(t *testing.T, r *jsonschema.Resolved, doc string) error {
 	return r.Validate(v)
 }
 
+func criteria(verification, vars string) string {
+	return `{"verification":` + verification + `,"atomicity":true,"coverage":true,"vars":` + vars + `}`
+}
+
 func TestSchemas(t *testing.T) {
 	const prd = `{"title":"T","summary":"S","requirements":["R"],"acceptance":[{"criterion":"C"}]`
 	for _, tt := range []struct {
@@ -68,6 +72,18 @@ func TestSchemas(t *testing.T) {
 		{"prd", `{"title":"T","summary":"S","requirements":["R"],"acceptance":[{"criterion":"C","verify":"a\nb"}]}`, false},
 		{"prd", `{"title":"T","summary":"S","requirements":["R"],"acceptance":[{"criterion":"C","level":"may"}]}`, false},
 		{"prd", `{"title":"T","summary":"S","requirements":["R"],"acceptance":[{"verify":"x"}]}`, false},
+		{"judge", `{"feedback":"","criteria":` + criteria("true", "true") + `,"pass":true}`, true},
+		{"judge", `{"pass":true,"criteria":` + criteria("true", "true") + `}`, true},
+		{"judge", `{"pass":false,"feedback":"a: no check","criteria":` + criteria("false", "true") + `}`, true},
+		{"judge", `{"pass":false,"feedback":" \n","criteria":` + criteria("false", "true") + `}`, false},
+		{"judge", `{"pass":false,"criteria":` + criteria("false", "true") + `}`, false},
+		{"judge", `{"pass":false,"feedback":"a","criteria":` + criteria("true", "true") + `}`, false},
+		{"judge", `{"pass":true,"feedback":"","criteria":` + criteria("true", "false") + `}`, false},
+		{"judge", `{"pass":true,"feedback":"","criteria":{"verification":true,"atomicity":true,"coverage":true}}`, false},
+		{"judge", `{"pass":true,"feedback":"","criteria":{"verification":true,"atomicity":true,"coverage":true,"vars":true,"taste":true}}`, false},
+		{"judge", `{"pass":"yes","feedback":"","criteria":` + criteria("true", "true") + `}`, false},
+		{"judge", `{"pass":true,"feedback":""}`, false},
+		{"judge", `{"pass":true,"feedback":"","reasoning":"","criteria":` + criteria("true", "true") + `}`, false},
 		{"accept", `{"criteria":[]}`, true},
 		{"accept", `{"criteria":[{"id":"A1","verdict":"met","evidence":"e"}]}`, true},
 		{"accept", `{"criteria":[{"id":"A1","verdict":"unknown"}]}`, true},
@@ -90,17 +106,23 @@ func TestSchemas(t *testing.T) {
 
 // The examples that the prompts show are what the schemas ask for.
 func TestExamplesInPromptsAreValid(t *testing.T) {
-	for _, name := range []string{"evaluate", "prd", "accept"} {
+	for _, name := range []string{"evaluate", "taskspec", "plan", "prd", "judge", "accept"} {
 		raw, err := templates.Schema(name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		system := render(t, name, sample(t, name)).System
-		i := strings.Index(system, "\n{")
-		doc, _, _ := strings.Cut(system[i+1:], "\n")
-		for what, schema := range map[string]json.RawMessage{"schema": raw, "native": native(t, name)} {
-			if err := valid(t, resolve(t, schema), doc); err != nil {
-				t.Errorf("%s, %s: %v", name, what, err)
+		var example json.RawMessage
+		if err := json.NewDecoder(strings.NewReader(system[strings.Index(system, "\n{"):])).Decode(&example); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if problems, err := templates.Violations(raw, example); len(problems) > 0 || err != nil {
+			t.Errorf("%s: %q, %v", name, problems, err)
+		}
+		if schema := native(t, name); schema != nil {
+			if err := valid(t, resolve(t, schema), string(example)); err != nil {
+				t.Errorf("%s, native: %v", name, err)
 			}
 		}
 	}
@@ -122,7 +144,12 @@ func TestNativeSchemasAreWhatProvidersTake(t *testing.T) {
 	if got := string(native(t, "accept")); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	for _, name := range []string{"evaluate", "prd", "accept"} {
+	for _, name := range []string{"taskspec", "plan"} { // any keys in params, steps in steps
+		if got := native(t, name); got != nil {
+			t.Errorf("%s: got %s, want nothing", name, got)
+		}
+	}
+	for _, name := range []string{"evaluate", "prd", "judge", "accept"} {
 		var v any
 		if err := json.Unmarshal(native(t, name), &v); err != nil {
 			t.Fatal(err)

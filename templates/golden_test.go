@@ -1,0 +1,147 @@
+package templates_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/templates"
+)
+
+// A task as it could be, by slot. What a slot holds in one template only stands under template.slot.
+var task = map[string]string{
+	"requirement": "Page the item list.\n\nGET /items takes `limit` (1 to 100, default all) and `offset`. A bad value answers 400 and names the parameter.\n",
+	"name":        "page-items",
+	"dev_type":    "backend",
+	"constraints": "GET /items without parameters answers what it does now\nno new dependency",
+	"project":     "# README.md\n\nShop, a small store. `make test` runs the tests.\n\n# Top of the tree\n\nMakefile\nREADME.md\napi/\ngo.mod\n",
+	"specs":       "- .trellis/spec/backend/http.md: handlers: when a handler changes\n",
+	"context":     "## docs/api.md\n\n```\nGET /items  all items\n```\n",
+	"evaluation":  "size: small\nThe list endpoint gets two parameters.\nAn offset behind the end answers an empty list.",
+	"taskspec":    "What is wanted: clients get the items in pages.\nAcceptance:\n- GET /items?limit=2 returns two items\n- GET /items?limit=0 answers 400",
+	"research":    "## Codebase Context\n\napi/list.go has ListItems; api/search.go pages already and is the model.\n\n## Verification Plan\n\n- lint: go vet ./...\n- test: make test\n",
+	"commands":    "go vet ./...\nmake test",
+	"protected":   "migrations/**",
+	"max_steps":   "20",
+	"feedback":    "offset counts items, not pages.",
+	"previous":    "{\"title\": \"Page the item list\", \"steps\": [{\"id\": \"all\", \"prompt\": \"Do it.\"}]}",
+	"problems":    "round 1\n/steps/0: a prompt step without verify needs llm_as_judge or a later step that checks it\n/steps: the confirmed command `go vet ./...` is not among the last steps",
+	"verdicts":    "round 2\nall: covers nothing of the bad values; add a step with a test for limit=0",
+	"plan":        "1. add_paging: ListItems takes limit and offset.\n   verify: go test ./api\nAssumed: nobody relies on the order.",
+	"judge.plan":  "{\"title\": \"Page the item list\", \"steps\": [{\"id\": \"add_paging\", \"prompt\": \"Give ListItems limit and offset.\", \"verify\": \"go test ./api\"}]}",
+
+	"artifacts": "### prd.md\n\n# Task: Page the item list\n\n## Acceptance Criteria\n\n- [ ] GET /items?limit=2 returns two items\n",
+	"base":      "4f2c1d9",
+	"diffstat":  "M api/list.go\nA api/page_test.go",
+	"diff":      "--- a/api/list.go\n+++ b/api/list.go\n@@ -1 +1 @@\n-func ListItems() []Item\n+func ListItems(limit, offset int) ([]Item, error)\n",
+	"evidence":  "$ make test\nok  shop/api\nexit 0",
+	"criteria":  "A1 GET /items?limit=2 returns two items",
+	"verify":    "go vet ./...\nmake test",
+	"baseline":  "make lint: exit 127, golangci-lint: not found",
+	"sandbox":   "no network",
+	"notes":     "Round 1: make test failed, TestPaging: got 3 items, want 2.",
+	"markers":   "ALL_CHECKS_FINISH",
+	"failure":   "make test\nexit 2\n--- FAIL: TestPaging\n    got 3 items, want 2",
+
+	"repair.problems": "/size: is missing",
+	"repair.previous": "{\"decision\": \"accept\"}",
+	"schema":          "{\"type\": \"object\", \"required\": [\"decision\", \"size\"]}",
+}
+
+// goldens are the prompts that are pinned: which template, and which of its optional slots are filled.
+var goldens = []struct{ file, template, with string }{
+	{"evaluate", "evaluate", "dev_type project"},
+	{"evaluate-again", "evaluate", "dev_type project constraints feedback"},
+	{"taskspec", "taskspec", "dev_type"},
+	{"taskspec-again", "taskspec", "dev_type constraints feedback"},
+	{"research", "research", "dev_type project evaluation specs"},
+	{"research-again", "research", "dev_type project evaluation specs constraints context feedback"},
+	{"plan", "plan", "dev_type max_steps evaluation taskspec research specs commands protected"},
+	{"plan-bare", "plan", ""},
+	{"plan-after-problems", "plan", "dev_type max_steps evaluation taskspec research specs commands previous problems"},
+	{"plan-after-verdict", "plan", "dev_type max_steps evaluation taskspec research specs commands previous problems verdicts"},
+	{"plan-after-feedback", "plan", "dev_type max_steps evaluation taskspec research specs commands constraints context previous feedback"},
+	{"prd", "prd", "dev_type research evaluation"},
+	{"prd-again", "prd", "dev_type research evaluation constraints context feedback"},
+	{"judge", "judge", "taskspec research commands"},
+	{"judge-bare", "judge", "constraints"},
+	{"implement", "implement", "plan context protected verify baseline sandbox notes"},
+	{"check", "check", "base diffstat plan context protected verify baseline sandbox notes markers"},
+	{"debug", "debug", "base diffstat plan context protected verify baseline sandbox notes"},
+	{"accept", "accept", "base diffstat diff evidence plan"},
+	{"repair", "repair", "previous schema"},
+}
+
+func TestEveryPromptIsPinned(t *testing.T) {
+	seen := map[string]bool{}
+	for _, g := range goldens {
+		p := render(t, g.template, filled(t, g.template, strings.Fields(g.with)))
+		got := "=== prompt ===\n" + p.Text
+		if !seen[g.template] { // the system section has no slots of its own
+			got = "=== system ===\n" + p.System + "\n" + got
+		}
+		seen[g.template] = true
+		golden(t, g.file, got)
+	}
+	for _, name := range templates.Names() {
+		if !seen[name] {
+			t.Errorf("no prompt of %s is pinned", name)
+		}
+	}
+	kept, err := filepath.Glob("testdata/*.golden")
+	if err != nil || len(kept) != len(goldens) {
+		t.Errorf("testdata has %d files for %d prompts (%v)", len(kept), len(goldens), err)
+	}
+}
+
+// filled is the task as a template sees it: required slots, and those optional ones that are named.
+func filled(t *testing.T, template string, with []string) map[string]string {
+	t.Helper()
+	slots, err := templates.Slots(template)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := map[string]string{}
+	for _, s := range slots {
+		v, own := task[template+"."+s.Name]
+		if !own {
+			v = task[s.Name]
+		}
+		if v == "" {
+			t.Errorf("nothing is known for the slot %s of %s", s.Name, template)
+		}
+		if s.Required || slices.Contains(with, s.Name) {
+			data[s.Name] = v
+		}
+	}
+	return data
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name+".golden")
+	if os.Getenv("TRELLIS_UPDATE_PROMPTS") != "" {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("the prompt %s changed; read the difference, then TRELLIS_UPDATE_PROMPTS=1 go test ./templates\n%s", name, firstDifference(got, string(want)))
+	}
+}
+
+func firstDifference(got, want string) string {
+	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
+	for i := range min(len(g), len(w)) {
+		if g[i] != w[i] {
+			return "got:  " + g[i] + "\nwant: " + w[i]
+		}
+	}
+	return "one is the beginning of the other"
+}
