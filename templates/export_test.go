@@ -1,5 +1,7 @@
 package templates
 
+import "strings"
+
 // Slot is a place in a template that takes a value.
 type Slot = slot
 
@@ -10,4 +12,16 @@ func Slots(name string) ([]Slot, error) {
 		return nil, err
 	}
 	return t.slots, nil
+}
+
+// Purpose is what a template's header says before its slots: what it is for, and when it is used.
+func Purpose(name string) string {
+	src, err := files.ReadFile(name + suffix)
+	if err != nil {
+		return ""
+	}
+	header, _, _ := cutHeader(string(src))
+	said, _, _ := strings.Cut(strings.TrimPrefix(header, "<!--"), "\nSlots:\n")
+	_, said, _ = strings.Cut(said, name+": ")
+	return strings.TrimSpace(said)
 }
