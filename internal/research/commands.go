@@ -75,8 +75,11 @@ func kindOf(s string) int {
 	return kindOther
 }
 
-// builtins are words of the shell that are no programs.
-var builtins = []string{"cd", "test", "[", "!", "set", "export", "exit", "command", "if", "then", "fi", "for", "do", "done", "while", "{", "}", "source", "."}
+// builtin reports whether a word of the shell is no program.
+func builtin(word string) bool {
+	more := []string{"cd", "test", "[", "[[", "exit", "false", "command", "builtin", "exec", "time", "source", ".", "read", "local", "shift", "type", "ulimit", "umask"}
+	return slices.Contains(more, word) || slices.Contains(quiet, word) || slices.Contains(keywords, word)
+}
 
 // Project is what commands are checked against.
 type Project struct {
@@ -87,43 +90,60 @@ type Project struct {
 // Missing says why a command can't be one of this project's checks, "" when it can: each program, make
 // target and package script in it exists, and it can fail.
 func (p Project) Missing(line string) string {
-	if vacuous(line) {
+	if Vacuous(line) {
 		return "it can't fail"
 	}
-	for _, part := range strings.FieldsFunc(strings.NewReplacer("&&", "\n", "||", "\n", ";", "\n", "|", "\n").Replace(line), func(r rune) bool { return r == '\n' }) {
-		words := strings.Fields(part)
-		for len(words) > 0 && strings.Contains(words[0], "=") {
+	s := reading(line)
+	if s.list(""); !s.understood() {
+		return p.first(line)
+	}
+	for _, words := range s.commands {
+		for len(words) > 0 && assigns(words[0]) {
 			words = words[1:]
 		}
-		if len(words) == 0 || slices.Contains(builtins, words[0]) {
-			continue
-		}
-		if why := p.program(words); why != "" {
-			return why
+		switch {
+		case len(words) == 0 || !words[0].fixed || strings.Contains(words[0].text, "{{"):
+		case words[0].is("cd") && len(words) == 2 && words[1].fixed && filepath.IsLocal(words[1].text):
+			p.Root = filepath.Join(p.Root, filepath.FromSlash(words[1].text))
+		case words[0].is("cd"):
+			return "" // wherever it goes on
+		case !builtin(words[0].text):
+			if why := p.program(texts(words)); why != "" {
+				return why
+			}
 		}
 	}
 	return ""
 }
 
-// vacuous reports whether a command is none: it always ends with 0.
-func vacuous(line string) bool {
-	line = strings.TrimSpace(line)
-	first, _, _ := strings.Cut(line, " ")
-	plain := !strings.ContainsAny(line, "|&;")
-	switch {
-	case line == "" || line == ":" || line == "true" || line == "exit 0":
-		return true
-	case (first == "echo" || first == "printf" || first == ":") && plain:
-		return true
+// first looks at no more than what a line begins with: it may be prose.
+func (p Project) first(line string) string {
+	words := strings.Fields(line)
+	for len(words) > 0 && assigns(token{text: words[0]}) {
+		words = words[1:]
 	}
-	return strings.HasSuffix(line, "|| true") || strings.HasSuffix(line, "|| :") || strings.HasSuffix(line, "; true")
+	if len(words) == 0 || builtin(words[0]) || strings.ContainsAny(words[0], "$`({\"") {
+		return ""
+	}
+	return p.program(words[:1])
+}
+
+func texts(words []token) (list []string) {
+	for _, w := range words {
+		list = append(list, w.text)
+	}
+	return list
 }
 
 // program says what is missing of a simple command.
 func (p Project) program(words []string) string {
 	name := words[0]
 	if strings.Contains(name, "/") {
-		if st, err := os.Stat(filepath.Join(p.Root, filepath.FromSlash(name))); err != nil || st.IsDir() {
+		file := filepath.FromSlash(name)
+		if !filepath.IsAbs(file) {
+			file = filepath.Join(p.Root, file)
+		}
+		if st, err := os.Stat(file); err != nil || st.IsDir() {
 			return "there is no " + name
 		}
 		return ""
@@ -151,8 +171,11 @@ func (p Project) makeTargets(args []string) string {
 	if text == "" {
 		return "there is no Makefile"
 	}
-	for _, arg := range args {
-		if strings.HasPrefix(arg, "-") || strings.Contains(arg, "=") {
+	for i, arg := range args {
+		if arg == "-C" || arg == "-f" || strings.HasPrefix(arg, "--directory") || strings.HasPrefix(arg, "--file") {
+			return "" // another Makefile
+		}
+		if strings.HasPrefix(arg, "-") || strings.Contains(arg, "=") || i > 0 && args[i-1] == "-j" {
 			continue
 		}
 		if !strings.Contains(text, "\n"+arg+":") && !strings.Contains(text, "\n"+arg+" ") {

@@ -45,7 +45,10 @@ func TestParse(t *testing.T) {
 
 func TestMissing(t *testing.T) {
 	root := t.TempDir()
-	for name, text := range map[string]string{"Makefile": "test: build\n\techo\nbuild:\n", "package.json": `{"scripts":{"lint":"x","test":"y"}}`, "check.sh": "#!/bin/sh\n"} {
+	for name, text := range map[string]string{"Makefile": "test: build\n\techo\nbuild:\n", "package.json": `{"scripts":{"lint":"x","test":"y"}}`, "check.sh": "#!/bin/sh\n", "sub/own.sh": "#!/bin/sh\n"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
 		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -59,6 +62,10 @@ func TestMissing(t *testing.T) {
 	for command, fine := range map[string]bool{
 		"go test ./...": true, "make test": true, "make -j2 test build": true, "npm run lint": true, "npm test": true, "./check.sh": true,
 		"CGO_ENABLED=0 go vet ./... && make build": true, "cd . && go test ./... | grep ok": true, "! grep -r TODO .": true,
+		`grep -q "a && missing | b; c" go.mod`: true, `test "$(go list -m | grep -c x)" = 1`: true, "go version 2>&1 >/dev/null | grep go": true, `X="a b" go vet`: true,
+		"go vet $(cat list; missing)": true, "[[ -f a && -f b ]]": true, "for f in *.go; do missing $f; done": true, "cd sub && ./own.sh": true, "cd sub && ./check.sh": false,
+		"make -C sub deploy": true, "/bin/sh check.sh": true, "/bin/missing": false, "{{tool}} --version": true, "grep -q x {{file}}": true, "go test ./... # all": true,
+		"Don't forget to run the tests": false, "Run (all) the tests": false, "cat <<EOF": false, "! missing": false, "{ go vet; missing; }": false, "(missing)": false,
 		"cargo test": false, "make deploy": false, "npm run e2e": false, "./missing.sh": false, "go test ./... && cargo test": false,
 		"true": false, ":": false, "echo done": false, "exit 0": false, "go test ./... || true": false, "go vet; true": false, "": false,
 	} {
@@ -66,6 +73,39 @@ func TestMissing(t *testing.T) {
 			t.Errorf("%q: got %q, want fine: %v", command, why, fine)
 		}
 	}
+}
+
+func TestVacuous(t *testing.T) {
+	for line, want := range map[string]bool{
+		"": true, " # todo": true, "true": true, "  :  ": true, "exit 0": true, "/bin/true": true, "echo ok": true, `printf "%s" "a | b"`: true, "echo $(go test)": true, "sleep 1": true,
+		"go test || true": true, "go test; true": true, "go test; echo done": true, "go test\necho done": true, "go test || echo failed": true, "go test && echo ok || echo failed": true,
+		"go test; exit 0": true, "exit 0; go test": true, "go test || exit 0": true, "go test &": true, "(go test || true)": true, "{ go test; true; }": true, "true && echo ok": true,
+		"set -e; true": true, "set -eu\necho ok": true, "test 1": true, "[ 1 = 1 ]": true, `[ "a" != 'b' ]`: true, "[[ 1 == 1 ]]": true, "[ -d . ]": true, "test -n x": true, "[ 2 -gt 1 ]": true,
+		"! false": true, "! test 1 = 2": true, "false || true": true, "bash -c 'exit 0'": true, "sh -c 'go test || true'": true, "command true": true, "CI=1 true": true, "A=1": true, "echo a > b": true,
+		"true | true": true, "echo ok # go test": true, "! [ ]": true,
+
+		"go test": false, "go test ./... | tee log": false, "set -e; go test; true": false, "go test && true": false, "true && go test": false, "echo x | grep y": false, "! grep -r TODO .": false,
+		"go test; exit $?": false, "test -f go.mod || exit 1; true": false, "[ -f go.mod ]": false, "test $X": false, `[ "$(ls)" = "" ]`: false, "exit 1": false, "false": false, "exit": false,
+		"bash -c 'go test'": false, "bash check.sh": false, "A=$(go test)": false, "grep -q '|| true' x": false, "go test -run 'a; true'": false, "env": false, "if true; then go test; fi": false,
+		"go test '": false, "cat <<EOF\ntrue": false, "wait && go test": false, "go test ||": false, "(": false, "true)": false, "test 1 = 2": false, "[ 1 = 1": false, "{{cmd}}": false, "echo a; ls": false,
+		"diff <(a) b": false, "[[ -f a && -f b ]]": false,
+	} {
+		if got := research.Vacuous(line); got != want {
+			t.Errorf("%q: got %v, want %v", line, got, want)
+		}
+	}
+}
+
+func FuzzVacuous(f *testing.F) {
+	for _, line := range []string{"go test && echo 'ok' || exit 0; true", "[[ a && b ]] | ( c; { d; } )", "a=$(b `c` \"d\") 2>&1 & !"} {
+		f.Add(line)
+	}
+	p := research.Project{LookPath: func(string) error { return nil }}
+	f.Fuzz(func(t *testing.T, line string) {
+		if research.Vacuous(line) && p.Missing(line) == "" {
+			t.Fatal("it can't fail, and is fine all the same")
+		}
+	})
 }
 
 func FuzzParse(f *testing.F) {
