@@ -59,7 +59,7 @@ var blocks = []struct {
 	{"research", "files that a person named", []string{"# Files that a person named\n"}},
 
 	{"plan", "what a plan is for", []string{"take it literally; code schedules, checks and proves it"}},
-	{"plan", "the form of the answer", []string{`{"schema_version": 1, "title"`, "one JSON object and nothing else", "Prose, a question or a refusal is no plan", "No other keys, in this order"}},
+	{"plan", "the form of the answer", []string{`{"schema_version": 1, "title"`, "one JSON object and nothing else", "Prose, a question or a refusal is no plan", "Keys in this order, no others"}},
 	{"plan", "changes nothing", []string{"You change nothing: read and search files, write none, run nothing."}},
 	{"plan", "each key", []string{`"summary": `, `"requirements": `, `"design_decisions": `, `"assumptions": `, `"preconditions": `, `"files": `, `"vars": `, `"acceptance": `, `"uncovered": `, `"out_of_scope": `, `"rollback": `, `"touches": `}},
 	{"plan", "each key of a step", []string{"- Of every step: id (snake_case", "- Of prompt steps: desired_outcome, context, output, llm_as_judge", "Of script steps: output, self_healing"}},
