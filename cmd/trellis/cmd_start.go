@@ -177,8 +177,13 @@ func (a *app) sayEnd(p *project, res dispatch.Result) {
 		} else {
 			a.say("%s is paused until %s", id, res.Until.Local().Format(time.RFC3339))
 		}
-		if res.Failure != nil {
-			a.report(res.Failure)
+		switch f := res.Failure; {
+		case f != nil && f.Code != string(trellis.Interrupted):
+			info, _ := trellis.Code(f.Code).Info()
+			a.report(hint(f, strings.ReplaceAll(info.Todo, "DIR", id)))
+		case res.Until.IsZero(): // a person stopped it: no watcher goes on with it
+			a.say("%s goes on with: trellis start %s", id, id)
+			return
 		}
 	case trellis.Rejected:
 		if data, err := os.ReadFile(filepath.Join(res.Dir, taskdir.Rejected)); err == nil {
@@ -186,6 +191,9 @@ func (a *app) sayEnd(p *project, res dispatch.Result) {
 		}
 	case trellis.Failed:
 		a.say("report    %s", p.Store.Rel(filepath.Join(res.Dir, taskdir.Report)))
+		for _, step := range res.Rollback {
+			a.say("rollback  %s", step)
+		}
 	}
 	if res.Interrupted {
 		a.say("%s goes on with: trellis start %s", id, id)

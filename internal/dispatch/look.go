@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
@@ -167,18 +168,8 @@ func (s *Site) finished(ctx context.Context, l look, h *journal.History) (look, 
 // waits says what a ready task has to wait for: a person's yes, or another task.
 func (s *Site) waits(ctx context.Context, l look) (string, error) {
 	t := l.Task
-	if t.Pipeline.Approval.Required {
-		hash, err := taskdir.PlanHash(l.Dir, t)
-		if err != nil {
-			return "", err
-		}
-		v, err := pipeline.Decision(s.Disk, l.Dir, hash, max(1, t.Pipeline.Approval.Approvers), s.now())
-		if err != nil {
-			return "", err
-		}
-		if v.State != evidence.Approved {
-			return fmt.Sprintf("approval of the plan: trellis approve %s", t.ID), nil
-		}
+	if why, err := s.approval(t); err != nil || why != "" {
+		return why, err
 	}
 	for _, id := range t.Pipeline.DependsOn {
 		why, err := s.dependency(ctx, t, id)
@@ -187,6 +178,27 @@ func (s *Site) waits(ctx context.Context, l look) (string, error) {
 		}
 	}
 	return "", nil
+}
+
+// approval says what people still have to agree to, "" when there is nothing.
+func (s *Site) approval(t *taskdir.Task) (string, error) {
+	need, err := pipeline.Needs(s.Config, s.Store, t)
+	if err != nil || need.Approvers == 0 {
+		return "", err
+	}
+	hash, err := taskdir.PlanHash(t.Dir, t)
+	if err != nil {
+		return "", err
+	}
+	v, err := pipeline.Decision(s.Disk, t.Dir, hash, need.Approvers, s.now())
+	if err != nil || v.State == evidence.Approved {
+		return "", err
+	}
+	what := "approval of the plan"
+	if len(need.Protected) > 0 {
+		what += ", which changes what is protected (" + strings.Join(need.Protected, ", ") + ")"
+	}
+	return what + ": trellis approve " + t.ID, nil
 }
 
 // dependency says why a task has to wait for the one with this id that it depends on, "" when it hasn't. It

@@ -24,6 +24,8 @@ func (s *Site) Stop(dir string) error {
 	_, err := s.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
 		switch t.Status {
 		case trellis.InProgress, trellis.Paused:
+		case trellis.Planning:
+			return s.notStopped(dir)
 		default:
 			return &RefusedError{fmt.Sprintf("%s is %s, nothing runs that could be stopped", t.ID, t.Status), ""}
 		}
@@ -33,6 +35,15 @@ func (s *Site) Stop(dir string) error {
 		return nil
 	})
 	return err
+}
+
+// notStopped says how a planning is ended, which no order does.
+func (s *Site) notStopped(dir string) error {
+	rel := s.Store.Rel(dir)
+	if h, ok := s.Held(dir); ok {
+		return &RefusedError{fmt.Sprintf("%s is being planned by process %d on %s: Ctrl-C there ends it, and later it can go on", rel, h.PID, h.Host), "trellis plan --retry " + rel}
+	}
+	return &RefusedError{rel + " is in planning, and nothing runs that could be stopped", "trellis status " + filepath.Base(dir)}
 }
 
 // Cancel calls a task off for good. Worktree and branch stay.
@@ -92,7 +103,7 @@ func (s *Site) Retry(ctx context.Context, dir string, fresh bool, o RunOptions) 
 		in.Retries = max(1, p.Retries) // begun by a retry that was cut off before it was done
 	}
 	if fresh {
-		in.Implemented, in.Baseline = "", nil
+		in.Implemented, in.Baseline, in.Begun = "", nil, false
 	}
 	if err := s.beginRun(j, h, dir, in); err != nil {
 		return err
@@ -176,7 +187,7 @@ func (s *Site) settleApproval(dir, hash string) (v evidence.Verdict, err error) 
 	if err != nil {
 		return v, err
 	}
-	v, err = pipeline.Decision(s.Disk, dir, hash, max(1, t.Pipeline.Approval.Approvers), s.now())
+	v, err = pipeline.Decision(s.Disk, dir, hash, pipeline.Approvers(s.Config, t), s.now())
 	if err != nil || t.Status != trellis.Waiting || v.State == evidence.Pending {
 		return v, err
 	}

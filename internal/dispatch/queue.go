@@ -126,6 +126,7 @@ func (s *Site) attempt(ctx context.Context, l look) ran {
 	if err := s.able(ctx, pipeline.Roles(), l.Task.Pipeline.Agent, ""); err != nil {
 		return ran{l.Dir, Result{Dir: l.Dir, Status: l.Task.Status}, errors.Join(err, s.unable(l, err))}
 	}
+	s.foretell(l.Dir)
 	res, err := s.run(ctx, l.Dir, RunOptions{}, nil)
 	return ran{l.Dir, res, err}
 }

@@ -31,6 +31,7 @@ type Result struct {
 	Waits       []string  // what a parked run, or a task that is not begun, waits for
 	Until       time.Time // when that has passed, zero if nobody knows
 	Interrupted bool      // this process was told to end; the run goes on later
+	Rollback    []string  // of a run that failed: how to go back, as its plan says
 }
 
 // RunOptions are what a person says when starting a task.
@@ -119,7 +120,7 @@ func (s *Site) begin(j *journal.Run, dir string, o RunOptions) (in pipeline.Inpu
 func (s *Site) input(dir string, h *journal.History, p pipeline.Progress, o RunOptions) (pipeline.Input, error) {
 	used, err := s.used(dir, h)
 	return pipeline.Input{Code: pipeline.Code, Task: filepath.Base(dir), Agent: o.Agent, Adopt: o.Adopt, Nonce: s.nonce(),
-		Attempts: p.Attempts, Retries: p.Retries, Revision: p.Revision, Used: used, Implemented: p.Implemented, Baseline: p.Baseline}, err
+		Attempts: p.Attempts, Retries: p.Retries, Revision: p.Revision, Used: used, Implemented: p.Implemented, Baseline: p.Baseline, Begun: p.Begun}, err
 }
 
 // used is what agents used for a task so far, its plannings included: by the journal, or without one by task.json.
@@ -188,8 +189,21 @@ func (s *Site) result(ctx context.Context, dir string, rep pipeline.Report, err 
 		if parked != nil && t.Pipeline.Failure.Code != "" {
 			r.Failure = asFailure(t.Pipeline.Failure)
 		}
+		r.Rollback = s.rollback(t)
 	}
 	return r, err
+}
+
+// rollback is what the plan of a task that failed says about going back.
+func (s *Site) rollback(t *taskdir.Task) []string {
+	if t.Status != trellis.Failed {
+		return nil
+	}
+	p, err := pipeline.ReadPlan(s.Store, t.Dir)
+	if err != nil || p == nil {
+		return nil
+	}
+	return p.Rollback
 }
 
 // asleep has task.json say again what a parked run waits for: whoever began to go on with it took that away.

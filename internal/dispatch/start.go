@@ -26,6 +26,7 @@ func (s *Site) Start(ctx context.Context, dir string, o RunOptions) (Result, err
 	if err := s.able(ctx, pipeline.Roles(), t.Pipeline.Agent, o.Agent); err != nil {
 		return res, err
 	}
+	s.foretell(dir)
 	hand := func() bool { _, ok := s.Watcher(); return ok && o == (RunOptions{}) } // a watcher knows of no options
 	if hand() {
 		if runs, res, err := s.Admit(ctx, dir); err != nil || !runs {
@@ -43,6 +44,21 @@ func (s *Site) Start(ctx context.Context, dir string, o RunOptions) (Result, err
 		if err != nil || res.Interrupted || len(res.Waits) > 0 || res.Failure != nil || res.Status != trellis.InProgress && res.Status != trellis.Ready {
 			return res, err
 		}
+	}
+}
+
+// foretell says what people are to make sure of before the work on a task begins. Its run makes sure of the rest.
+func (s *Site) foretell(dir string) {
+	p, err := pipeline.ReadPlan(s.Store, dir)
+	if err != nil || len(pipeline.Assumed(p)) == 0 {
+		return // what is wrong is said when the task is claimed
+	}
+	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
+	if done, perr := pipeline.ReadProgress(h); err == nil && (perr != nil || done.Begun) {
+		return
+	}
+	for _, sentence := range pipeline.Assumed(p) {
+		s.tell(Event{Task: filepath.Base(dir), Message: filepath.Base(dir) + ": make sure before the work begins: " + sentence})
 	}
 }
 
@@ -70,7 +86,7 @@ func (s *Site) Admit(ctx context.Context, dir string) (bool, Result, error) {
 }
 
 // startable is the task when there is something to run, nil when there is not; Result says where it stands.
-// It changes a task only when its run has delivered already: then to what the run says.
+// It changes a task only when that has to wait, or when its run has delivered already: then to what the run says.
 func (s *Site) startable(ctx context.Context, dir string) (*taskdir.Task, Result, error) {
 	res := Result{Dir: dir}
 	if _, draft := drafted(dir); draft {
@@ -94,7 +110,7 @@ func (s *Site) startable(ctx context.Context, dir string) (*taskdir.Task, Result
 	case trellis.Failed, trellis.Cancelled:
 		return nil, res, &RefusedError{t.ID + " is " + string(t.Status), "trellis retry " + t.ID}
 	case trellis.Planning:
-		return t, res, s.check(ctx, dir)
+		return s.written(ctx, t, res)
 	case trellis.Paused:
 		if done, err := delivered(h); err != nil || done == "" {
 			return t, res, err
@@ -103,6 +119,19 @@ func (s *Site) startable(ctx context.Context, dir string) (*taskdir.Task, Result
 		return nil, res, err
 	}
 	return s.runnable(ctx, t, res)
+}
+
+// written is startable for a task that a person wrote and nobody set ready. It may have to wait all the same.
+func (s *Site) written(ctx context.Context, t *taskdir.Task, res Result) (_ *taskdir.Task, _ Result, err error) {
+	if err := s.check(ctx, t.Dir); err != nil {
+		return nil, res, err
+	}
+	l := look{Dir: t.Dir, Task: t, From: trellis.Planning, To: trellis.Waiting}
+	if l.Waits, err = s.waits(ctx, l); err != nil || l.Waits == "" {
+		return t, res, err
+	}
+	res.Status, res.Waits = trellis.Waiting, []string{l.Waits}
+	return nil, res, s.take(l)
 }
 
 // runnable is startable for a task of which a watcher would know what to do.
@@ -250,6 +279,7 @@ func (s *Site) standing(t *taskdir.Task) Result {
 	if c := t.Pipeline.Failure; c.Code != "" {
 		r.Failure = asFailure(c)
 	}
+	r.Rollback = s.rollback(t)
 	r.Report.Branch, r.Report.Base, r.Report.Worktree, r.Report.Commit, r.Report.Usage = t.Branch, t.Pipeline.BaseCommit, t.WorktreePath, t.Commit, t.Pipeline.Usage
 	return r
 }

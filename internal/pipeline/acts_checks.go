@@ -34,7 +34,7 @@ func (a *Acts) checks(ctx context.Context, c flow.Call, in checksIn) (out Checks
 		return out, err
 	}
 	defer func() { err = errors.Join(err, snap.Close()) }()
-	if err := a.lookAt(ctx, in.Job, snap, &out); err != nil {
+	if err := a.lookAt(ctx, in, snap, &out); err != nil {
 		return out, err
 	}
 	if out.Results, err = a.runAll(ctx, c, in); err != nil || len(out.Results) == 0 {
@@ -90,14 +90,19 @@ func (c Checks) undone(paths []string) Checks {
 }
 
 // lookAt says what tree the commands are about to judge, and what it changes of the base.
-func (a *Acts) lookAt(ctx context.Context, j Job, snap *git.Snapshot, out *Checks) error {
+func (a *Acts) lookAt(ctx context.Context, in checksIn, snap *git.Snapshot, out *Checks) error {
+	j := in.Job
 	changes, err := snap.Changes(ctx, j.BaseCommit)
+	if err != nil {
+		return err
+	}
+	allowed, err := a.allowed(j, in.Content)
 	if err != nil {
 		return err
 	}
 	out.Tree, out.Unchanged, out.Stat = snap.Tree, len(changes) == 0, stat(changes)
 	for _, ch := range changes {
-		if config.Protects(j.Protected, ch.Path) {
+		if config.Protects(j.Protected, ch.Path) && !slices.Contains(allowed, ch.Path) {
 			out.Protected = append(out.Protected, ch.Path)
 		}
 		if defines(j.Verify, ch.Path) {
@@ -115,7 +120,7 @@ func (a *Acts) changed(ctx context.Context, _ flow.Call, in checksIn) (out Check
 		return out, err
 	}
 	defer func() { err = errors.Join(err, snap.Close()) }()
-	return out, a.lookAt(ctx, in.Job, snap, &out)
+	return out, a.lookAt(ctx, in, snap, &out)
 }
 
 // few is a list that fits into a record: the first paths, cut where they are long, and how many more there are.

@@ -4,29 +4,50 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/ask"
 	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/research"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// claim fixes what holds for the whole run: branch, base, who plays each role, and the commands that decide.
+// claim fixes what holds for the whole run: branch, base, who plays each role, the commands that decide, and
+// whose yes is needed.
 func (a *Acts) claim(ctx context.Context, _ flow.Call, in Input) (Job, error) {
 	t, err := a.Store.Load(a.Dir)
 	if err != nil {
 		return Job{}, err
 	}
+	hash, err := taskdir.PlanHash(a.Dir, t)
+	if err != nil {
+		return Job{}, err
+	}
+	p, err := ReadPlan(a.Store, a.Dir)
+	if err != nil {
+		return Job{}, err
+	}
+	j, err := a.job(ctx, t, p, in)
+	if err != nil {
+		return j, err
+	}
+	agreed, err := a.approved(j, hash, guarded(p, j.Protected))
+	j.Unapproved = !agreed
+	return j, err
+}
+
+// job is what a run of the task is to be, with p as its plan, nil when it has none.
+func (a *Acts) job(ctx context.Context, t *taskdir.Task, p *plan.Plan, in Input) (Job, error) {
 	taskdir.Defaults(t)
 	cfg := a.Config
 	j := Job{Title: t.Title, Repo: a.Repo.Main, Branch: t.Branch, BaseBranch: t.BaseBranch, Scope: t.Scope, Baseline: cfg.Baseline,
 		Setup: Setup{cfg.Worktree.Copy, cfg.Worktree.Setup, cfg.Worktree.SetupTimeout}, CommitType: cfg.Delivery.CommitType,
-		Protected: append(slices.Clone(cfg.Protected), t.Pipeline.Protected...), Choices: map[trellis.Role]ask.Choice{}, Limits: limits(a)}
+		Protected: protected(cfg, t), Choices: map[trellis.Role]ask.Choice{}, Limits: limits(a), Approvers: Approvers(cfg, t),
+		Preconditions: preconditions(p), Assumed: few(Assumed(p))}
 	if t.Pipeline.Approval.Required {
-		j.Approval = max(1, t.Pipeline.Approval.Approvers)
+		j.Approval = j.Approvers
 	}
 	if err := a.base(ctx, &j, t, in.Fresh); err != nil {
 		return j, err
@@ -39,11 +60,19 @@ func (a *Acts) claim(ctx context.Context, _ flow.Call, in Input) (Job, error) {
 		}
 		j.Choices[role] = c
 	}
-	j.Verify, j.VerifySource = a.decisive(t)
-	if n := len(strings.Join(j.Verify, "")) + 32*len(j.Verify); n > maxVerify {
+	j.Verify, j.VerifySource = a.decisive(t, p)
+	if long(j.Verify) {
 		return j, flow.Fail(string(trellis.InvalidTask), "the %d verify commands of %s are too long to be recorded: put them into a script", len(j.Verify), j.VerifySource)
 	}
+	if long(j.Preconditions) {
+		return j, flow.Fail(string(trellis.InvalidTask), "the %d preconditions of plan.json are too long to be recorded: put them into a script", len(j.Preconditions))
+	}
 	return j, nil
+}
+
+// long reports whether commands are too long to stand in a record.
+func long(commands []string) bool {
+	return len(strings.Join(commands, ""))+32*len(commands) > maxCommands
 }
 
 func limits(a *Acts) Limits {
@@ -76,34 +105,39 @@ func (a *Acts) base(ctx context.Context, j *Job, t *taskdir.Task, fresh bool) (e
 	return nil
 }
 
-// maxVerify is how long all verify commands may be together, in bytes.
-const maxVerify = 8 << 10
+// maxCommands is how long all verify commands may be together, and all preconditions, in bytes.
+const maxCommands = 8 << 10
 
 // Sources of the commands that decide, in the order they are asked.
 const (
 	fromTask     = "task.json"
 	fromConfig   = "config.yaml"
+	fromPlan     = "plan.json"
 	fromResearch = "research.md"
 )
 
 // decisive are the commands that decide whether work is done, and where they come from: the first source
 // that has any. An agent in a worktree can't reach one of them.
-func (a *Acts) decisive(t *taskdir.Task) ([]string, string) {
+func (a *Acts) decisive(t *taskdir.Task, p *plan.Plan) ([]string, string) {
 	if len(t.Pipeline.Verify) > 0 {
 		return t.Pipeline.Verify, fromTask
 	}
 	if len(a.Config.Verify) > 0 {
 		return a.Config.Verify, fromConfig
 	}
-	// The verification steps of a plan.json come here.
+	if p != nil {
+		if list := p.Verification(); len(list) > 0 {
+			return list, fromPlan
+		}
+	}
 	data, err := os.ReadFile(filepath.Join(a.Dir, taskdir.Research))
 	if err != nil {
 		return nil, ""
 	}
 	var found []string
-	p := research.Project{Root: a.Repo.Main, LookPath: a.LookPath}
+	here := research.Project{Root: a.Repo.Main, LookPath: a.LookPath}
 	for _, c := range research.Parse(data).Commands {
-		if p.Missing(c) == "" {
+		if here.Missing(c) == "" {
 			found = append(found, c)
 		}
 	}

@@ -2,15 +2,65 @@ package pipeline
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/plan"
 )
 
 // acceptanceHeading is the section of prd.md that criteria stand in.
 const acceptanceHeading = "## acceptance criteria"
 
-// parseCriteria reads the checkboxes under "## Acceptance Criteria" of prd.md, ticked or not, in order,
-// with the command and the level that stand indented below. None at all: one, that prd.md is met.
-func parseCriteria(prd string) (list []Criterion) {
+// box is a checkbox of prd.md. Level: it says itself whether it blocks.
+type box struct {
+	Criterion
+	level bool
+}
+
+// criteriaOf are the criteria of a run: the checkboxes of prd.md, in order, numbered by code. An entry of the
+// plan with the same text lends a box the command and the level that the box does not name. Entries without a
+// box follow, each with a note. None at all: one, that prd.md is met.
+func criteriaOf(prd string, p *plan.Plan) (list []Criterion, notes []string) {
+	boxes := boxesOf(prd)
+	if p != nil {
+		boxes, notes = join(boxes, p.Acceptance)
+	}
+	for i, b := range boxes {
+		b.ID = fmt.Sprintf("A%d", i+1)
+		list = append(list, b.Criterion)
+	}
+	if len(list) == 0 {
+		list = []Criterion{{ID: "A1", Text: "prd.md is met"}}
+	}
+	return list, notes
+}
+
+func join(boxes []box, acceptance []plan.Criterion) (_ []box, notes []string) {
+	for _, c := range acceptance {
+		text := oneLine(c.Criterion)
+		if i := slices.IndexFunc(boxes, func(b box) bool { return oneLine(b.Text) == text }); i >= 0 {
+			boxes[i].borrow(c)
+			continue
+		}
+		boxes = append(boxes, box{Criterion: Criterion{Text: text, Verify: c.Verify, Should: c.Level == "should"}})
+		notes = append(notes, fmt.Sprintf("A%d stands in plan.json alone, prd.md has no box for it: %s", len(boxes), short(text)))
+	}
+	return boxes, notes
+}
+
+// borrow takes from an entry of the plan what the box does not say.
+func (b *box) borrow(c plan.Criterion) {
+	if b.Verify == "" {
+		b.Verify = c.Verify
+	}
+	if !b.level {
+		b.Should = c.Level == "should"
+	}
+}
+
+// boxesOf reads the checkboxes under "## Acceptance Criteria" of prd.md, ticked or not, in order, with the
+// command and the level that stand indented below.
+func boxesOf(prd string) (list []box) {
 	inside, fence := false, ""
 	for line := range strings.Lines(prd) {
 		line = strings.TrimRight(line, " \t\r\n")
@@ -29,13 +79,10 @@ func parseCriteria(prd string) (list []Criterion) {
 			inside = strings.EqualFold(strings.TrimSpace(strings.TrimRight(line, "#: ")), acceptanceHeading)
 		case !inside:
 		case checkbox(bare) != "":
-			list = append(list, Criterion{ID: fmt.Sprintf("A%d", len(list)+1), Text: checkbox(bare)})
+			list = append(list, box{Criterion: Criterion{Text: checkbox(bare)}})
 		case len(list) > 0 && bare != line:
 			below(&list[len(list)-1], bare)
 		}
-	}
-	if len(list) == 0 {
-		return []Criterion{{ID: "A1", Text: "prd.md is met"}}
 	}
 	return list
 }
@@ -66,7 +113,7 @@ func checkbox(line string) string {
 }
 
 // below takes in an indented line under a checkbox.
-func below(c *Criterion, line string) {
+func below(c *box, line string) {
 	line = strings.TrimPrefix(strings.TrimPrefix(line, "- "), "* ")
 	key, value, ok := strings.Cut(line, ":")
 	value = strings.TrimSpace(value)
@@ -78,7 +125,7 @@ func below(c *Criterion, line string) {
 		}
 	case "level":
 		if ok {
-			c.Should = strings.EqualFold(value, "should")
+			c.Should, c.level = strings.EqualFold(value, "should"), value != ""
 			return
 		}
 	}

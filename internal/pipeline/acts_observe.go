@@ -18,6 +18,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/evidence"
 	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -32,34 +33,58 @@ func (a *Acts) observe(ctx context.Context, _ flow.Call, in observeIn) (c Conten
 	if err := a.valid(ctx); err != nil {
 		return c, err
 	}
-	if c.Hash, err = a.freeze(); err != nil {
+	c, p, err := a.content(in.Job)
+	if err != nil {
 		return c, err
+	}
+	bases := []string{t.BaseBranch}
+	if in.Job.BaseUnset && t.BaseBranch == in.Job.BaseBranch {
+		bases = append(bases, "") // the claim wrote it; what people agreed to before did not name it
+	}
+	for _, t.BaseBranch = range bases {
+		if c.PlanHash, err = taskdir.PlanHash(a.Dir, t); err != nil {
+			return c, err
+		}
+		if c.Approved, err = a.approved(in.Job, c.PlanHash, guarded(p, in.Job.Protected)); err != nil || c.Approved {
+			break
+		}
+	}
+	if err != nil {
+		return c, err
+	}
+	return c, a.render(a.inputs(c.Hash), in.Job)
+}
+
+// content freezes what people wrote and takes out of it what code needs to know.
+func (a *Acts) content(j Job) (c Content, p *plan.Plan, err error) {
+	if c.Hash, err = a.freeze(); err != nil {
+		return c, nil, err
 	}
 	dir := a.inputs(c.Hash)
 	prd, err := os.ReadFile(filepath.Join(dir, taskdir.PRD))
 	if err != nil {
-		return c, fmt.Errorf("reading prd.md: %w", err)
+		return c, nil, fmt.Errorf("reading prd.md: %w", err)
 	}
-	c.Criteria, c.Markers = parseCriteria(string(prd)), markers(dir)
+	if p, err = a.frozenPlan(c.Hash); err != nil {
+		return c, nil, err
+	}
+	if _, err := a.taskSpec(c.Hash); err != nil {
+		c.Notes = append(c.Notes, err.Error())
+	}
+	var added []string
+	c.Criteria, added = criteriaOf(string(prd), p)
+	c.Notes = append(c.Notes, added...)
 	if raw, err := json.Marshal(c.Criteria); err != nil || len(raw) > maxCriteria {
-		return c, flow.Fail(string(trellis.InvalidTask), "%s: the %d acceptance criteria are %d bytes long, at most %d are taken: say them shorter, or split the task",
+		return c, nil, flow.Fail(string(trellis.InvalidTask), "%s: the %d acceptance criteria are %d bytes long, at most %d are taken: say them shorter, or split the task",
 			a.Store.Rel(filepath.Join(a.Dir, taskdir.PRD)), len(c.Criteria), len(raw), maxCriteria)
 	}
-	for _, line := range in.Job.Verify {
-		if in.Job.VerifySource == fromTask || strings.Contains(string(prd), line) {
+	c.Markers = markers(dir)
+	for _, line := range j.Verify {
+		if j.VerifySource == fromTask || strings.Contains(string(prd), line) {
 			c.Named = append(c.Named, line)
 		}
 	}
-	if in.Job.BaseUnset && t.BaseBranch == in.Job.BaseBranch {
-		t.BaseBranch = "" // the claim wrote it; what people agreed to did not name it
-	}
-	if c.PlanHash, err = taskdir.PlanHash(a.Dir, t); err != nil {
-		return c, err
-	}
-	if c.Approved, err = a.approved(in.Job, c.PlanHash); err != nil {
-		return c, err
-	}
-	return c, a.render(dir, in.Job)
+	return c, p, nil
 }
 
 // maxCriteria is how long all criteria may be together, as JSON.
@@ -82,7 +107,7 @@ func (a *Acts) valid(ctx context.Context) error {
 func (a *Acts) inputs(hash string) string { return filepath.Join(a.RunDir, "inputs", hash) }
 
 // frozen are the files whose content counts, besides context files.
-var frozen = []string{taskdir.Requirement, taskdir.PRD, taskdir.Info, taskdir.Design, taskdir.Research, taskdir.Plan}
+var frozen = []string{taskdir.Requirement, taskdir.PRD, taskdir.Info, taskdir.Design, taskdir.Research, taskdir.TaskSpec, taskdir.Plan}
 
 // freeze copies what counts of the directory to run/inputs/<sha256 of all of it> and returns the hash.
 func (a *Acts) freeze() (string, error) {
@@ -154,12 +179,17 @@ func markers(dir string) []string {
 	return list
 }
 
-// approved reports whether people agreed to exactly this content, or needn't.
-func (a *Acts) approved(j Job, hash string) (bool, error) {
-	if j.Approval == 0 {
+// approved reports whether people agreed to exactly this content, or needn't. They must when its plan changes
+// protected paths.
+func (a *Acts) approved(j Job, hash string, guarded []string) (bool, error) {
+	need := j.Approval
+	if len(guarded) > 0 {
+		need = max(1, need, j.Approvers)
+	}
+	if need == 0 {
 		return true, nil
 	}
-	v, err := Decision(a.Disk, a.Dir, hash, j.Approval, a.Now())
+	v, err := Decision(a.Disk, a.Dir, hash, need, a.Now())
 	if err != nil {
 		return false, err
 	}

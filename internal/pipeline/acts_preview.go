@@ -5,34 +5,28 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/trellis-tasks/trellis/internal/ask"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/trellis"
-	"github.com/trellis-tasks/trellis/taskdir"
 	"github.com/trellis-tasks/trellis/templates"
 )
 
 // Preview is the prompt that an agent in a role would get for the task as it is now, and what would be left
 // out of it. Nothing is claimed; without a worktree the main checkout is shown in its place.
 func (a *Acts) Preview(ctx context.Context, role trellis.Role, in Input) (p templates.Prompt, notes []string, err error) {
-	job, err := a.claim(ctx, flow.Call{}, in)
+	job, err := a.look(ctx, in)
 	if err != nil {
 		return p, nil, err
 	}
 	if _, err := os.Stat(job.Worktree); errors.Is(err, fs.ErrNotExist) {
 		job.Worktree = job.Repo
 	}
-	hash, err := a.freeze()
+	content, _, err := a.content(job)
 	if err != nil {
 		return p, nil, err
 	}
-	prd, err := os.ReadFile(filepath.Join(a.inputs(hash), taskdir.PRD))
-	if err != nil {
-		return p, nil, err
-	}
-	d := about{Job: job, Content: Content{Hash: hash, Criteria: parseCriteria(string(prd)), Markers: markers(a.inputs(hash))},
+	d := about{Job: job, Content: content,
 		Trouble: &trouble{Code: trellis.VerifyFailed, Detail: "(what failed, with the output of the command, is shown here)"}}
 	for _, c := range d.Content.Criteria {
 		d.Open = append(d.Open, c.ID)
@@ -47,4 +41,17 @@ func (a *Acts) Preview(ctx context.Context, role trellis.Role, in Input) (p temp
 	}
 	p, err = a.Cast.Render(string(role), slots)
 	return p, notes, err
+}
+
+// look is the job of a run that would be claimed now.
+func (a *Acts) look(ctx context.Context, in Input) (Job, error) {
+	t, err := a.Store.Load(a.Dir)
+	if err != nil {
+		return Job{}, err
+	}
+	p, err := ReadPlan(a.Store, a.Dir)
+	if err != nil {
+		return Job{}, err
+	}
+	return a.job(ctx, t, p, in)
 }

@@ -17,6 +17,7 @@ type Progress struct {
 	Used        trellis.Usage
 	Implemented string // content hash that implement finished with
 	Baseline    *Checks
+	Begun       bool // some run made the worktree ready
 	Outcome     trellis.Outcome
 	Standing    Standing // the last that was written
 }
@@ -31,7 +32,7 @@ func ReadProgress(h *journal.History) (p Progress, err error) {
 		if err := json.Unmarshal(h.Input, &in); err != nil {
 			return p, fmt.Errorf("reading the input of run %s: %w", h.Run, err)
 		}
-		p = Progress{Revision: in.Revision, Attempts: in.Attempts, Retries: in.Retries, Used: in.Used, Implemented: in.Implemented, Baseline: in.Baseline}
+		p = Progress{Revision: in.Revision, Attempts: in.Attempts, Retries: in.Retries, Used: in.Used, Implemented: in.Implemented, Baseline: in.Baseline, Begun: in.Begun}
 	}
 	for _, e := range h.Calls {
 		if err := p.take(h.Flow, e); err != nil {
@@ -57,6 +58,8 @@ func (p *Progress) take(flow string, e journal.Entry) error {
 			said = Report{Baseline: said}.brief().Baseline
 			p.Baseline = &said
 		}
+	case flow == Flow && e.Activity == string(prepare):
+		p.Begun = p.Begun || e.Done && e.Fail == nil
 	case flow == Flow && e.Activity == string(conclude):
 		var in concludeIn
 		if err := json.Unmarshal(e.In, &in); err != nil {

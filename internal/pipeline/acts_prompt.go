@@ -32,15 +32,22 @@ func (a *Acts) Slots(ctx context.Context, _ flow.Call, r ask.Request) (map[strin
 	if err != nil {
 		return nil, nil, err
 	}
-	slots := map[string]string{"artifacts": doc.artifacts}
-	notes := doc.notes
+	hint, more, err := a.hint(r.Role, d.Content.Hash, doc.caps)
+	if err != nil {
+		return nil, nil, err
+	}
+	slots := map[string]string{"artifacts": doc.artifacts, "plan": hint}
+	notes := append(doc.notes, more...)
+	doc.caps = doc.caps.After(hint)
 	if r.Role == trellis.Accept {
 		return slots, notes, a.acceptSlots(ctx, d, slots)
 	}
 	own, more := doc.own(string(r.Role))
 	notes = append(notes, more...)
-	slots["context"], slots["protected"], slots["verify"] = own, lines(d.Job.Protected), lines(d.Job.Verify)
-	slots["baseline"] = lines(d.Baseline)
+	slots["context"], slots["verify"], slots["baseline"] = own, lines(d.Job.Verify), lines(d.Baseline)
+	if slots["protected"], err = a.shielded(d); err != nil {
+		return nil, nil, err
+	}
 	if r.Role != trellis.Implement {
 		slots["base"] = d.Job.BaseCommit
 		if slots["diffstat"], err = a.list(ctx, d.Job); err != nil {
@@ -56,6 +63,15 @@ func (a *Acts) Slots(ctx context.Context, _ flow.Call, r ask.Request) (map[strin
 		}
 	}
 	return slots, notes, nil
+}
+
+// shielded are the globs of what must stay as it is, and the paths that are let off.
+func (a *Acts) shielded(d about) (string, error) {
+	allowed, err := a.allowed(d.Job, d.Content.Hash)
+	if err != nil || len(allowed) == 0 {
+		return lines(d.Job.Protected), err
+	}
+	return lines(d.Job.Protected) + "\nThese may change, as the plan says: a person agreed to it.\n" + lines(allowed), nil
 }
 
 func lines(list []string) string { return strings.Join(list, "\n") }

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/ask"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -22,12 +24,31 @@ func (a *Acts) conclude(_ context.Context, _ flow.Call, in concludeIn) (struct{}
 	if err != nil {
 		return struct{}{}, err
 	}
-	text := a.redact(page(in, h))
+	p, err := a.planOf(in.Report)
+	if err != nil {
+		return struct{}{}, err
+	}
+	text := a.redact(page(in, h, p))
 	return struct{}{}, a.Disk.WriteFile(filepath.Join(a.Dir, taskdir.Report), []byte(text), 0o644)
 }
 
-// page is report.md: how the run ended, what was checked with which result, what it took.
-func page(in concludeIn, h *journal.History) string {
+// planOf is the plan that a run went by; when it took none in, the one that is there. One that can't be read is
+// why the run failed, or none.
+func (a *Acts) planOf(r Report) (*plan.Plan, error) {
+	dir := a.Dir
+	if r.Content != "" {
+		dir = a.inputs(r.Content)
+	}
+	p, err := readPlan(dir, taskdir.Plan)
+	if errors.As(err, new(*flow.Failure)) {
+		return nil, nil
+	}
+	return p, err
+}
+
+// page is report.md: how the run ended, what was checked with which result, what the plan left to people, what
+// it took.
+func page(in concludeIn, h *journal.History, p *plan.Plan) string {
 	var b strings.Builder
 	r := in.Report
 	fmt.Fprintf(&b, "# Report: %s\n\n", in.Job.Title)
@@ -49,6 +70,9 @@ func page(in concludeIn, h *journal.History) string {
 	if len(r.Checks.Defining) > 0 {
 		fmt.Fprintf(&b, "These files say what the checks do, and were changed: %s\n\n", strings.Join(r.Checks.Defining, ", "))
 	}
+	if p != nil {
+		planned(&b, p, in.Failure != nil)
+	}
 	if r.Checks.Stat != "" {
 		fmt.Fprintf(&b, "## Changes\n\n```\n%s```\n\n", r.Checks.Stat)
 	}
@@ -60,6 +84,21 @@ func page(in concludeIn, h *journal.History) string {
 		}
 	}
 	return b.String()
+}
+
+// planned is what a plan says to people who look at the work: what it decided, took for granted and left out; of
+// a run that failed, how to go back.
+func planned(b *strings.Builder, p *plan.Plan, failed bool) {
+	list := append(decisions(p), section{"Preconditions", demands(p)})
+	if failed {
+		list = append(list, section{"Rollback", p.Rollback})
+	}
+	for _, s := range list {
+		s.write(b, "## %s\n\n")
+		if len(s.lines) > 0 {
+			b.WriteByte('\n')
+		}
+	}
 }
 
 func outcome(r Report, fail *flow.Failure) string {

@@ -24,7 +24,8 @@ const (
 	currentTask = ".trellis/.current-task"
 )
 
-// prepare makes the worktree on the task's branch, or finds it as it was left, and sets it up to work in.
+// prepare makes the worktree on the task's branch, or finds it as it was left, sets it up to work in, and makes
+// sure of what must hold before the work.
 func (a *Acts) prepare(ctx context.Context, c flow.Call, in prepareIn) (p Prepared, err error) {
 	if in.Fresh {
 		if p.Notes, err = a.afresh(ctx, c, in.Job); err != nil {
@@ -42,7 +43,11 @@ func (a *Acts) prepare(ctx context.Context, c flow.Call, in prepareIn) (p Prepar
 	if err := a.mark(in.Job); err != nil {
 		return p, err
 	}
-	return p, a.setup(ctx, c, in.Job)
+	if err := a.setup(ctx, c, in.Job); err != nil || in.Begun {
+		return p, err
+	}
+	p.Results, err = a.hold(ctx, c, in.Job)
+	return p, err
 }
 
 // afresh backs up what an earlier run left, worktree and branch, and takes it away. Each step looks for

@@ -104,14 +104,11 @@ func (r *run) observe(f flow.Flow, phase string) (Content, error) {
 			return c, err
 		}
 		r.note(c.Notes)
-		r.named = c.Named
+		r.named, r.rep.Content = c.Named, c.Hash
 		if c.Approved {
 			return c, nil
 		}
-		if _, err := project.Do(f, r.standing(trellis.Waiting)); err != nil {
-			return c, err
-		}
-		if _, err := f.Await("approval", flow.Forever, nil); err != nil {
+		if err := r.agreed(f); err != nil {
 			return c, err
 		}
 	}

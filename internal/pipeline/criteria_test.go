@@ -25,8 +25,8 @@ func TestParseCriteria(t *testing.T) {
 		"CRLF":        {"## Acceptance Criteria\r\n- [ ] a\r\n  verify: `make`\r\n", []Criterion{{ID: "A1", Text: "a", Verify: "make"}}},
 		"subheadings": {"## Acceptance Criteria\n### API\n- [ ] a\n### UI\n- [ ] b\n", []Criterion{{ID: "A1", Text: "a"}, {ID: "A2", Text: "b"}}},
 	} {
-		if got := parseCriteria(c.prd); !slices.Equal(got, c.want) {
-			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
+		if got, notes := criteriaOf(c.prd, nil); !slices.Equal(got, c.want) || notes != nil {
+			t.Errorf("%s: got %+v, %q, want %+v", name, got, notes, c.want)
 		}
 	}
 }
@@ -34,7 +34,7 @@ func TestParseCriteria(t *testing.T) {
 func FuzzParseCriteria(f *testing.F) {
 	f.Add("## Acceptance Criteria\n- [ ] a\n  verify: `x`\n")
 	f.Fuzz(func(t *testing.T, prd string) {
-		list := parseCriteria(prd)
+		list, _ := criteriaOf(prd, nil)
 		if len(list) == 0 {
 			t.Fatal("a run without a criterion")
 		}

@@ -35,6 +35,8 @@ type Input struct {
 	Implemented string `json:"implemented,omitempty"`
 	// Baseline is what the checks said at base, when an earlier run asked them: now the worktree is not the base.
 	Baseline *Checks `json:"baseline,omitempty"`
+	// Begun: an earlier run made the worktree ready. What a plan wants to hold before the work is not asked again.
+	Begun bool `json:"begun,omitempty"`
 }
 
 // Report is how a run ended, also when it failed.
@@ -54,6 +56,8 @@ type Report struct {
 	Notes    []string        `json:"notes,omitempty"`
 	// Implemented is the content hash that implement finished with, "" when it did not.
 	Implemented string `json:"implemented,omitempty"`
+	// Content is the hash of what people wrote as it was taken in last.
+	Content string `json:"content,omitempty"`
 }
 
 // The activities of a run, besides the calls of its roles.
@@ -92,7 +96,12 @@ type (
 		Setup        Setup                       `json:"setup"`
 		CommitType   string                      `json:"commit_type"`
 		Scope        string                      `json:"scope,omitempty"`
-		Approval     int                         `json:"approval,omitempty"` // approvers that the plan needs, 0: none
+		Approval     int                         `json:"approval,omitempty"`   // approvers that the plan needs, 0: none
+		Approvers    int                         `json:"approvers,omitempty"`  // that it needs in any case when it changes what is protected
+		Unapproved   bool                        `json:"unapproved,omitempty"` // they have not agreed yet: nothing of the plan may run
+		// What must hold before the work, until the worktree is ready: commands, and what people make sure of.
+		Preconditions []string `json:"preconditions,omitempty"`
+		Assumed       []string `json:"assumed,omitempty"`
 	}
 	// Setup is how a worktree is made ready to work in.
 	Setup struct {
@@ -131,14 +140,17 @@ type (
 		Job   Job  `json:"job"`
 		Fresh bool `json:"fresh,omitempty"`
 		Adopt bool `json:"adopt,omitempty"`
+		Begun bool `json:"begun,omitempty"`
 	}
 	// Prepared is a worktree that agents can work in.
 	Prepared struct {
-		Notes []string `json:"notes,omitempty"`
+		Notes   []string `json:"notes,omitempty"`
+		Results []Check  `json:"results,omitempty"` // preconditions of the plan
 	}
 	checksIn struct {
-		Job   Job      `json:"job"`
-		Known []string `json:"known,omitempty"` // commands that failed at base, and are forgiven
+		Job     Job      `json:"job"`
+		Known   []string `json:"known,omitempty"`   // commands that failed at base, and are forgiven
+		Content string   `json:"content,omitempty"` // whose plan may change protected paths
 	}
 	// Checks is what the project's own commands said about a tree.
 	Checks struct {

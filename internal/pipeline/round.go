@@ -125,7 +125,7 @@ func (r *run) verify(f flow.Flow, missing []string) (*trouble, error) {
 	if err := r.enter(f, "verify"); err != nil {
 		return nil, err
 	}
-	res, err := verify.Do(f, checksIn{Job: r.job, Known: r.known()})
+	res, err := verify.Do(f, checksIn{Job: r.job, Known: r.known(), Content: r.rep.Content})
 	if err != nil {
 		return nil, err
 	}

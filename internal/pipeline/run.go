@@ -21,18 +21,19 @@ type run struct {
 
 // work is the straight line from claim to review.
 func (r *run) work(f flow.Flow) (err error) {
-	if r.job, err = claim.Do(f, r.in); err != nil {
+	if err := r.claim(f); err != nil {
 		return err
 	}
 	r.rep.Branch, r.rep.Base, r.rep.Worktree = r.job.Branch, r.job.BaseCommit, r.job.Worktree
 	if err := r.enter(f, "prepare"); err != nil {
 		return err
 	}
-	ready, err := prepare.Do(f, prepareIn{r.job, r.in.Fresh, r.in.Adopt})
+	ready, err := prepare.Do(f, prepareIn{r.job, r.in.Fresh, r.in.Adopt, r.in.Begun})
 	if err != nil {
 		return err
 	}
 	r.note(ready.Notes)
+	r.job.Preconditions, r.job.Assumed = nil, nil
 	if err := r.baseline(f); err != nil {
 		return err
 	}
@@ -43,6 +44,28 @@ func (r *run) work(f flow.Flow) (err error) {
 		return err
 	}
 	return r.deliver(f)
+}
+
+// claim fixes what holds until the end. When people must agree to the plan it is fixed once they have, so
+// that no command of a plan runs before.
+func (r *run) claim(f flow.Flow) (err error) {
+	for {
+		if r.job, err = claim.Do(f, r.in); err != nil || !r.job.Unapproved {
+			return err
+		}
+		if err := r.agreed(f); err != nil {
+			return err
+		}
+	}
+}
+
+// agreed waits until somebody has said something about the plan.
+func (r *run) agreed(f flow.Flow) error {
+	if _, err := project.Do(f, r.standing(trellis.Waiting)); err != nil {
+		return err
+	}
+	_, err := f.Await("approval", flow.Forever, nil)
+	return err
 }
 
 // enter writes the phase to task.json; the first time, with what the claim fixed.

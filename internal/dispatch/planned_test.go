@@ -1,0 +1,132 @@
+package dispatch_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// planJSON is a plan.json whose fields are given, with a step, a verification step and a criterion.
+func planJSON(fields string) string {
+	return `{"schema_version": 1, "title": "Say bye", ` + fields + `
+ "steps": [
+  {"id": "say_bye", "type": "prompt", "prompt": "Teach greet.sh the flag --bye.", "desired_outcome": "It waves.", "verify": "sh greet.sh --bye", "covers": ["it says bye"]},
+  {"id": "run_tests", "type": "script", "command": "sh test.sh", "proof": {"type": "test"}}],
+ "acceptance": [{"criterion": "it says bye", "verify": "sh greet.sh --bye | grep -q Bye", "level": "must", "covers": ["it says bye"]}]}
+`
+}
+
+const specJSON = `{"user_intent": "Say bye", "goals": ["farewells"], "constraints": ["POSIX sh alone"], "artifacts": [], "contexts": [],
+ "actions": [], "acceptance": ["it says bye"], "priority": "normal"}`
+
+// byPlan is a script whose implement does what a plan says, after running a line of its own.
+func byPlan(line string) string {
+	mend := strings.TrimPrefix(mend, "[{")
+	return "roles:\n  implement: [{run: [\"" + line + "\"], " + mend + "\n  check: [{answer: fine}]\n  debug: [{answer: hm}]\n  " + met + "\n"
+}
+
+// handPlan makes a task directory with a plan, as a person would.
+func (w *world) handPlan(prd, plan string) string {
+	w.Helper()
+	dir := w.hand("02-01-bye", prd)
+	w.write(".trellis/tasks/02-01-bye/plan.json", plan)
+	return dir
+}
+
+// prompt is what an agent was told in a run.
+func (w *world) prompt(dir, call string) string {
+	w.Helper()
+	found, err := filepath.Glob(filepath.Join(dir, "run", "*", call, "1", "prompt.md"))
+	if err != nil || len(found) != 1 {
+		w.Fatalf("prompts of %s: %q, %v", call, found, err)
+	}
+	data, err := os.ReadFile(found[0])
+	if err != nil {
+		w.Fatal(err)
+	}
+	return string(data)
+}
+
+// holds complains about what a text lacks, and about what it has though it should not: those begin with "!".
+func (w *world) holds(name, text string, want ...string) {
+	w.Helper()
+	for _, s := range want {
+		bare, not := strings.CutPrefix(s, "!")
+		if strings.Contains(text, bare) == not {
+			w.Errorf("%s: holds %q: %v\n%.6000s", name, bare, not, text)
+		}
+	}
+}
+
+// A TaskSpec is a hint: one that can't be read is left out, and the report says so. A plan is none.
+func TestBrokenPlan(t *testing.T) {
+	w := newWorld(t, byPlan("true"))
+	dir := w.handPlan(provenPRD, planJSON(""))
+	w.write(".trellis/tasks/02-01-bye/taskspec.json", `{"goals": 7}`)
+	if res := w.start(dir); res.Status != trellis.Review {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+	w.holds("report.md", w.file(dir, "report.md"), "taskspec.json is left out: ")
+
+	w = newWorld(t, byPlan(`printf '{\\n \\\"steps\\\": 7}' > $TRELLIS_TASK_DIR/plan.json`))
+	dir = w.handPlan(provenPRD, planJSON(`"rollback": ["git revert it"],`))
+	res := w.start(dir)
+	if res.Failure == nil || res.Failure.Code != string(trellis.InvalidTask) || !strings.Contains(res.Failure.Detail, ".trellis/tasks/02-01-bye/plan.json:") {
+		t.Errorf("broken while it runs: %s, %v", res.Status, res.Failure)
+	}
+	w.holds("report.md", w.file(dir, "report.md"), "## Rollback\n\n- git revert it\n") // of the plan that the run took in
+}
+
+// What a plan demands before the work: sentences are said once, commands are run in the fresh worktree.
+func TestPreconditions(t *testing.T) {
+	w := newWorld(t, byPlan("true"))
+	demand := func(command string) string {
+		return planJSON(`"preconditions": ["the stage is free", {"command": "` + command + `"}], "rollback": ["git revert it"],`)
+	}
+	dir := w.handPlan(provenPRD, demand("echo the hall is dark; echo x > dirt; test -f lamp"))
+	res := w.start(dir)
+	if res.Failure == nil || res.Failure.Code != string(trellis.InvalidTask) || !strings.Contains(res.Failure.Detail, "test -f lamp` ended with 1: the hall is dark") {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+	if w.heard("the stage is free") != 1 || strings.Join(res.Rollback, "") != "git revert it" {
+		t.Errorf("said %q, rollback %q", w.said, res.Rollback)
+	}
+	w.holds("report.md", w.file(dir, "report.md"), "## Preconditions\n\n- the stage is free\n- `echo the hall", "## Rollback\n\n- git revert it\n")
+	w.write(".trellis/tasks/02-01-bye/plan.json", demand("echo x > dirt; test ! -f lamp"))
+	if err := w.Site.Retry(context.Background(), dir, false, dispatch.RunOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if res := w.start(dir); res.Status != trellis.Review {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+	w.holds("the journal", w.file(dir, "run/journal.jsonl"), `"assumed":["the stage is free"]`, `"results":[{"command":"echo x \u003e dirt; test ! -f lamp","code":0`)
+	if got := w.git("show", "--name-only", "--format=", "feature/bye"); got != "greet.sh" {
+		t.Errorf("the commit holds %q", got)
+	}
+}
+
+// What holds before the work is not asked of a worktree that has been worked in.
+func TestPreconditionsOfARetry(t *testing.T) {
+	w := newWorld(t, "roles:\n  implement: [{files: {notes.txt: \"x\\n\"}, answer: done}]\n  check: [{answer: fine}]\n  debug: [{answer: hm}]\n  "+met+"\n")
+	w.Site.Config.Verify = []string{"test ! -f notes.txt"}
+	dir := w.handPlan(lyingPRD, planJSON(`"preconditions": ["the stage is free", {"command": "echo asked >> $PWD/../../asked; test ! -f notes.txt"}],`))
+	if res := w.start(dir); res.Failure == nil || res.Failure.Code != string(trellis.NoProgress) {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+	for _, fresh := range []bool{false, true} {
+		if err := w.Site.Retry(context.Background(), dir, fresh, dispatch.RunOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if res := w.start(dir); res.Failure == nil || res.Failure.Code != string(trellis.NoProgress) {
+			t.Errorf("retried, fresh %v: %s, %v", fresh, res.Status, res.Failure)
+		}
+	}
+	if got := strings.Count(w.read("../repo-worktrees/asked"), "asked"); got != 2 || w.heard("the stage is free") != 2 {
+		t.Errorf("it was asked %d times, said %q; want twice: at first, and with --fresh", got, w.said)
+	}
+}

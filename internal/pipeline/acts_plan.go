@@ -1,0 +1,166 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// ReadPlan is the plan.json of a task directory, nil when there is none. One that can't be read is a failure of
+// code invalid_task that names file and line.
+func ReadPlan(s taskdir.Store, dir string) (*plan.Plan, error) {
+	return readPlan(dir, s.Rel(filepath.Join(dir, taskdir.Plan)))
+}
+
+// frozenPlan is the plan that a run took in with this content.
+func (a *Acts) frozenPlan(hash string) (*plan.Plan, error) {
+	return readPlan(a.inputs(hash), a.Store.Rel(filepath.Join(a.Dir, taskdir.Plan)))
+}
+
+// readPlan reads the plan.json in dir, which people know as name.
+func readPlan(dir, name string) (*plan.Plan, error) {
+	data, err := os.ReadFile(filepath.Join(dir, taskdir.Plan))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading plan.json: %w", err)
+	}
+	p, problems := plan.Parse(data)
+	for _, f := range problems {
+		if wrong := f.In(name); !f.Warning {
+			return nil, flow.Fail(string(trellis.InvalidTask), "%s", wrong.Error())
+		}
+	}
+	return p, nil
+}
+
+// Agreement is whose yes a task needs before it runs: of how many people (0: nobody's), and which protected paths
+// it is about.
+type Agreement struct {
+	Approvers int
+	Protected []string
+}
+
+// Needs says whose yes a task needs: that of its approvers when the task asks for it, or when its plan changes
+// what the project or the task protects.
+func Needs(cfg *config.Config, s taskdir.Store, t *taskdir.Task) (Agreement, error) {
+	p, err := ReadPlan(s, t.Dir)
+	if err != nil {
+		return Agreement{}, err
+	}
+	a := Agreement{Protected: guarded(p, protected(cfg, t))}
+	if t.Pipeline.Approval.Required || len(a.Protected) > 0 {
+		a.Approvers = Approvers(cfg, t)
+	}
+	return a, nil
+}
+
+// Approvers is how many people have to agree to the plan of a task that needs a yes: as many as the project wants,
+// or the task, when that is more.
+func Approvers(cfg *config.Config, t *taskdir.Task) int {
+	return max(1, cfg.Planning.Approvers, t.Pipeline.Approval.Approvers)
+}
+
+// protected are the globs of what a task may not change.
+func protected(cfg *config.Config, t *taskdir.Task) []string {
+	return append(slices.Clone(cfg.Protected), t.Pipeline.Protected...)
+}
+
+// guarded are the protected paths that a plan says it changes. Such a plan runs only once people agreed to it;
+// then it may change these, and no others.
+func guarded(p *plan.Plan, globs []string) []string {
+	if p == nil {
+		return nil
+	}
+	paths := p.Protected(func(name string) bool { return config.Protects(globs, path.Clean(name)) })
+	for i, name := range paths {
+		paths[i] = path.Clean(name)
+	}
+	return paths
+}
+
+// allowed are the protected paths that may be changed by the plan of an approved content, "" being none.
+func (a *Acts) allowed(j Job, content string) ([]string, error) {
+	if content == "" {
+		return nil, nil
+	}
+	p, err := a.frozenPlan(content)
+	return guarded(p, j.Protected), err
+}
+
+// demands are all preconditions of a plan, in its order, for people.
+func demands(p *plan.Plan) (list []string) {
+	for _, c := range p.Preconditions {
+		if c.Command != "" {
+			c.Text = "`" + c.Command + "`"
+		}
+		list = append(list, c.Text)
+	}
+	return list
+}
+
+// preconditions are the commands that must succeed before the work of a plan begins.
+func preconditions(p *plan.Plan) (commands []string) {
+	if p == nil {
+		return nil
+	}
+	for _, c := range p.Preconditions {
+		if c.Command != "" {
+			commands = append(commands, c.Command)
+		}
+	}
+	return commands
+}
+
+// Assumed are the sentences of a plan that people are to make sure of before its work begins.
+func Assumed(p *plan.Plan) (sentences []string) {
+	if p == nil {
+		return nil
+	}
+	for _, c := range p.Preconditions {
+		if c.Command == "" && strings.TrimSpace(c.Text) != "" {
+			sentences = append(sentences, c.Text)
+		}
+	}
+	return sentences
+}
+
+// hold makes sure, in the worktree before the work, that what the plan says must hold does. What its commands
+// change there is undone.
+func (a *Acts) hold(ctx context.Context, c flow.Call, j Job) (held []Check, err error) {
+	if len(j.Preconditions) == 0 {
+		return nil, nil
+	}
+	snap, err := a.Repo.Snapshot(ctx, j.Worktree, a.outside(j)...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, snap.Close()) }()
+	for i, line := range j.Preconditions {
+		res, err := a.command(ctx, c, fmt.Sprintf("precondition-%d", i+1), j.Worktree, line, j.Limits.Command)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := snap.Restore(ctx); err != nil {
+			return nil, err
+		}
+		if res.Code != 0 {
+			return nil, flow.Fail(string(trellis.InvalidTask), "a precondition of plan.json does not hold: `%s` ended with %d: %s", line, res.Code, res.Tail)
+		}
+		held = append(held, res)
+	}
+	return held, nil
+}
