@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/plan"
 )
 
 func TestParseCriteria(t *testing.T) {
@@ -28,6 +30,32 @@ func TestParseCriteria(t *testing.T) {
 		if got, notes := criteriaOf(c.prd, nil); !slices.Equal(got, c.want) || notes != nil {
 			t.Errorf("%s: got %+v, %q, want %+v", name, got, notes, c.want)
 		}
+	}
+}
+
+// Boxes win; an entry of the plan with the same text lends what a box does not say, the others follow with a note.
+func TestCriteriaOfAPlan(t *testing.T) {
+	p := &plan.Plan{Acceptance: []plan.Criterion{{Criterion: "a  b", Verify: "make a", Level: "should"}, {Criterion: "c", Verify: "make c", Level: "should"}, {Criterion: "d", Level: "must"}}}
+	for name, c := range map[string]struct {
+		prd   string
+		want  []Criterion
+		notes int
+	}{
+		"no box": {"# T\n", []Criterion{{ID: "A1", Text: "a b", Verify: "make a", Should: true}, {ID: "A2", Text: "c", Verify: "make c", Should: true}, {ID: "A3", Text: "d"}}, 3},
+		"all of them, in another order": {"## Acceptance Criteria\n- [ ] d\n- [x] c\n- [ ] a\n  b\n",
+			[]Criterion{{ID: "A1", Text: "d"}, {ID: "A2", Text: "c", Verify: "make c", Should: true}, {ID: "A3", Text: "a b", Verify: "make a", Should: true}}, 0},
+		"the box says otherwise": {"## Acceptance Criteria\n- [ ] a b\n  verify: `make other`\n  level: must\n- [ ] e\n",
+			[]Criterion{{ID: "A1", Text: "a b", Verify: "make other"}, {ID: "A2", Text: "e"}, {ID: "A3", Text: "c", Verify: "make c", Should: true}, {ID: "A4", Text: "d"}}, 2},
+		"only one of both is said": {"## Acceptance Criteria\n- [ ] a b\n  level: must\n- [ ] c\n  verify: `make other`\n- [ ] d\n",
+			[]Criterion{{ID: "A1", Text: "a b", Verify: "make a"}, {ID: "A2", Text: "c", Verify: "make other", Should: true}, {ID: "A3", Text: "d"}}, 0},
+	} {
+		got, notes := criteriaOf(c.prd, p)
+		if !slices.Equal(got, c.want) || len(notes) != c.notes {
+			t.Errorf("%s: got %+v, %q, want %+v", name, got, notes, c.want)
+		}
+	}
+	if got, _ := criteriaOf("# T\n", &plan.Plan{}); len(got) != 1 || got[0].Text != "prd.md is met" {
+		t.Errorf("without any: got %+v", got)
 	}
 }
 
