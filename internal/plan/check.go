@@ -1,5 +1,13 @@
 package plan
 
+import (
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
 // Facts are what a plan is checked against. What has its zero value is not checked.
 type Facts struct {
 	MaxSteps  int
@@ -9,53 +17,195 @@ type Facts struct {
 	Spec      *TaskSpec                       // whose acceptance items must be covered
 }
 
-// Check says what is wrong with the plan beyond its schema, in the order of the file.
+// Check says what is wrong with the plan of a task beyond its schema, errors and warnings, in the order of the
+// file. Nothing of the plan is changed.
 func (p *Plan) Check(f Facts) []Problem {
-	if f.MaxSteps > 0 && len(p.Steps) > f.MaxSteps {
-		return []Problem{{Pointer: "/steps", Message: "too many steps"}}
+	c := &checker{Facts: f, p: p}
+	c.collect(p.Steps, "/steps", nil, 1)
+	if c.identities(); len(c.steps) > maxRuns {
+		return c.problems
 	}
-	return nil
+	c.vars("/vars", p.Vars)
+	for i := range c.steps {
+		s := &c.steps[i]
+		c.fields(s)
+		c.proof(s, s.Proof, s.at+"/proof")
+		c.holds(s)
+		c.reads(s)
+		c.smells(s)
+	}
+	c.order(p.Steps, "/steps")
+	c.numbered(p.Steps, "/steps")
+	c.literals()
+	c.files()
+	c.confirmed()
+	c.acceptance()
+	c.coverage()
+	inOrder(c.problems)
+	return c.problems
 }
 
-// Kind is the step's type, or what follows from its fields where it has none.
-func (s Step) Kind() string {
+// checker is one check of one plan.
+type checker struct {
+	Facts
+	p        *Plan
+	steps    []placed // all of them, those of groups behind the group
+	problems []Problem
+}
+
+// placed is a step and where it stands.
+type placed struct {
+	Step
+	at     string   // JSON pointer
+	within []string // ids of the groups around it
+	loops  []string // variables of the loops around it, its own last
+	runs   int      // how often it is done, as far as that is known
+}
+
+func (c *checker) add(at, format string, args ...any) *Problem {
+	c.problems = append(c.problems, Problem{Pointer: at, Line: line(c.p.lines, at), Message: fmt.Sprintf(format, args...)})
+	return &c.problems[len(c.problems)-1]
+}
+
+func (c *checker) warn(at, format string, args ...any) *Problem {
+	p := c.add(at, format, args...)
+	p.Warning = true
+	return p
+}
+
+// mild makes a warning of a problem.
+func (p *Problem) mild(hint string) { p.Warning, p.Hint = true, hint }
+
+// step is a problem of a step's field, with the step's name in it.
+func (c *checker) step(s *placed, field, format string, args ...any) *Problem {
+	at := s.at
+	if field != "" {
+		at += "/" + field
+	}
+	return c.add(at, "step "+s.ID+": "+format, args...)
+}
+
+// maxRuns is how many steps a run can have, those of loops counted each time.
+const maxRuns = 5000
+
+func (c *checker) collect(steps []Step, at string, outer *placed, runs int) {
+	for i, s := range steps {
+		p := placed{Step: s, at: fmt.Sprintf("%s/%d", at, i), runs: runs}
+		if outer != nil {
+			p.within, p.loops = append(slices.Clone(outer.within), outer.ID), slices.Clone(outer.loops)
+		}
+		if v := s.loop(); v != "" {
+			p.loops = append(p.loops, v)
+			p.runs = min(runs*s.rounds(), maxRuns+1)
+		}
+		c.steps = append(c.steps, p)
+		c.collect(s.Steps, p.at+"/steps", &p, p.runs)
+	}
+}
+
+// loop is the variable of the step's loop, "" when it has none.
+func (s Step) loop() string {
 	switch {
-	case s.Type != "":
-		return s.Type
-	case s.Workflow != "":
-		return Workflow
-	case s.Command != "":
-		return Script
-	case s.Prompt != "":
-		return Prompt
-	case s.Message != "":
-		return Log
-	case len(s.Steps) > 0:
-		return Group
+	case s.ForEach == nil && s.Repeat == 0:
+		return ""
+	case s.As != "":
+		return s.As
+	}
+	return "item"
+}
+
+// rounds is how often a loop is gone through, 1 where only its command knows.
+func (s Step) rounds() int {
+	if s.ForEach != nil && s.ForEach.Command == "" {
+		return len(s.ForEach.Items)
+	}
+	return max(1, s.Repeat)
+}
+
+// identities looks at how many steps there are and whether each has a name of its own.
+func (c *checker) identities() {
+	if n := len(c.steps); c.MaxSteps > 0 && n > c.MaxSteps {
+		c.add("/steps", "has %d steps, those of groups counted, may have at most %d", n, c.MaxSteps).Hint = "put together what is one outcome, or raise planning.max_steps"
+	}
+	first, runs := map[string]*placed{}, 0
+	for i := range c.steps {
+		s := &c.steps[i]
+		runs = min(runs+s.runs, maxRuns+1)
+		if other := first[s.ID]; other != nil {
+			c.add(s.at+"/id", "%s is the id of another step too, in line %d", s.ID, line(c.p.lines, other.at+"/id"))
+			continue
+		}
+		first[s.ID] = s
+	}
+	if runs > maxRuns {
+		c.add("/steps", "its loops make more than %d steps of it", maxRuns)
+	}
+}
+
+// files looks at the paths that the plan changes.
+func (c *checker) files() {
+	seen := map[string]bool{}
+	for i, f := range c.p.Files {
+		at := fmt.Sprintf("/files/%d/path", i)
+		if strings.Contains(f.Path, "{{") {
+			c.add(at, "%s is to be written without placeholders", f.Path)
+			continue
+		}
+		if why := outside(f.Path); why != "" {
+			c.add(at, "%s %s", f.Path, why)
+			continue
+		}
+		clean := path.Clean(f.Path)
+		if seen[clean] {
+			c.add(at, "%s is in the list twice", f.Path)
+			continue
+		}
+		seen[clean] = true
+		c.exists(at, f, clean)
+	}
+	for i, glob := range c.p.Touches {
+		if why := outside(glob); why != "" {
+			c.add(fmt.Sprintf("/touches/%d", i), "%s %s", glob, why)
+		}
+	}
+}
+
+func (c *checker) exists(at string, f File, clean string) {
+	if c.Exists == nil {
+		return
+	}
+	there, err := c.Exists(clean)
+	switch {
+	case err != nil:
+		c.add(at, "looking for %s: %v", f.Path, err)
+	case there && f.Change == "new":
+		c.warn(at, "%s is there already", f.Path).Hint = `say "change": "edit"`
+	case !there && f.Change != "new":
+		c.add(at, "%s does not exist, so the plan can't %s it", f.Path, f.Change).Hint = `say "change": "new", or mend the path`
+	}
+}
+
+// outside says why a path is none of the repository's own files, "" when it is one.
+func outside(p string) string {
+	clean := path.Clean(p)
+	switch {
+	case strings.Contains(p, `\`):
+		return "has to be written with /"
+	case strings.HasPrefix(p, "/") || !filepath.IsLocal(clean):
+		return "leads out of the repository: write it from its top"
+	case clean == ".":
+		return "is the whole repository"
+	case clean == ".git" || strings.HasPrefix(clean, ".git/"):
+		return "belongs to git"
 	}
 	return ""
 }
 
-// Verification are the commands of the plan's verification steps: the script steps at its end that prove
-// tests, lint or a build.
-func (p *Plan) Verification() []string {
-	var commands []string
-	for i := len(p.Steps) - 1; i >= 0; i-- {
-		s := p.Steps[i]
-		if s.Kind() != Script || s.Proof == nil || s.Proof.Type != "test" && s.Proof.Type != "lint" && s.Proof.Type != "build" {
-			break
-		}
-		commands = append([]string{s.Command}, commands...)
-	}
-	return commands
-}
-
-// Protected are the files of the plan that a project protects.
-func (p *Plan) Protected(globs func(path string) bool) []string {
-	var paths []string
+// Protected are the files of the plan that a project protects, as far as protects says so.
+func (p *Plan) Protected(protects func(path string) bool) (paths []string) {
 	for _, f := range p.Files {
-		if globs(f.Path) {
-			paths = append(paths, f.Path)
+		if clean := path.Clean(f.Path); protects(clean) {
+			paths = append(paths, clean)
 		}
 	}
 	return paths

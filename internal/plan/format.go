@@ -1,16 +1,118 @@
 package plan
 
 import (
-	"bytes"
-	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/templates"
 )
 
-// Format is an accepted plan as plan.json shows it.
+// width is how long a list or an object may be to stand in one line.
+const width = 80
+
+// Format lays out a plan.json as people read it: keys in the order of the schema, vars before steps, two spaces
+// deep. Values stay as they are spelled. What [Parse] does not accept is an error.
 func Format(raw []byte) ([]byte, error) {
-	var b bytes.Buffer
-	if err := json.Indent(&b, raw, "", "  "); err != nil {
-		return nil, fmt.Errorf("formatting the plan: %w", err)
+	if p, problems := Parse(raw); p == nil {
+		var errs []error
+		for _, found := range problems {
+			if wrong := found.In(""); !found.Warning {
+				errs = append(errs, &trellis.Problem{Line: wrong.Line, Column: wrong.Column, Message: wrong.Message})
+			}
+		}
+		return nil, fmt.Errorf("laying out plan.json: %w", errors.Join(errs...))
 	}
-	return append(b.Bytes(), '\n'), nil
+	d, _ := open(raw)
+	schema, err := schemaTree("plan")
+	if err != nil {
+		return nil, err
+	}
+	arrange(d.root, schema, schema)
+	var b strings.Builder
+	d.root.write(&b, "", true)
+	b.WriteByte('\n')
+	return []byte(b.String()), nil
+}
+
+func schemaTree(name string) (*node, error) {
+	raw, err := templates.Schema(name)
+	if err != nil {
+		return nil, err
+	}
+	return treeOf(string(raw))
+}
+
+// resolved is what a schema refers to, or itself.
+func resolved(schema, root *node) *node {
+	for ref := schema.member("$ref"); ref != nil; ref = schema.member("$ref") {
+		name, _ := strings.CutPrefix(strings.Trim(ref.node.text, `"`), "#/$defs/")
+		schema = root.member("$defs").member(name).node
+	}
+	return schema
+}
+
+// arrange puts members into the order in which the schema has its properties.
+func arrange(n, schema, root *node) {
+	schema = resolved(schema, root)
+	if items := schema.member("items"); items != nil {
+		for _, item := range n.items {
+			arrange(item, items.node, root)
+		}
+	}
+	properties := schema.member("properties")
+	if properties == nil || n.open != '{' {
+		return
+	}
+	rank := func(m member) int {
+		return slices.IndexFunc(properties.members, func(p member) bool { return p.key == m.key })
+	}
+	slices.SortStableFunc(n.members, func(a, b member) int { return rank(a) - rank(b) })
+	for _, m := range n.members {
+		if at := rank(m); at >= 0 {
+			arrange(m.node, properties.members[at].node, root)
+		}
+	}
+}
+
+// write writes a value. What is short stands in one line, unless it is tall.
+func (n *node) write(b *strings.Builder, indent string, tall bool) {
+	if n.open == 0 {
+		b.WriteString(n.text)
+		return
+	}
+	if flat := n.flat(); !tall && len(indent)+len(flat) <= width || len(n.members)+len(n.items) == 0 {
+		b.WriteString(flat)
+		return
+	}
+	deeper, sep := indent+"  ", "\n"
+	b.WriteByte(n.open)
+	for _, m := range n.members {
+		b.WriteString(sep + deeper + m.text + ": ")
+		m.write(b, deeper, m.key == "steps" || m.key == "acceptance")
+		sep = ",\n"
+	}
+	for _, item := range n.items {
+		b.WriteString(sep + deeper)
+		item.write(b, deeper, item.member("id") != nil)
+		sep = ",\n"
+	}
+	b.WriteString("\n" + indent + string(n.open+2)) // { and }, [ and ]
+}
+
+// flat is a value in one line.
+func (n *node) flat() string {
+	if n.open == 0 {
+		return n.text
+	}
+	var parts []string
+	for _, m := range n.members {
+		parts = append(parts, m.text+": "+m.flat())
+	}
+	for _, item := range n.items {
+		parts = append(parts, item.flat())
+	}
+	return string(n.open) + strings.Join(parts, ", ") + string(n.open+2)
 }

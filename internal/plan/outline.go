@@ -1,4 +1,285 @@
 package plan
 
-// Outline is the plan as text, for the agent that implements it.
-func (p *Plan) Outline() string { return p.Title + "\n" }
+import (
+	"fmt"
+	"strings"
+)
+
+// Outline is the plan as text for the agent that carries it out: all that tells it what to do and how that is
+// going to be judged.
+func (p *Plan) Outline() string {
+	o := &outline{}
+	o.line("# %s", p.Title)
+	o.paragraph(p.Summary)
+	o.list("Requirements", p.Requirements)
+	o.list("Design decisions", p.DesignDecisions)
+	o.list("Assumptions", p.Assumptions)
+	o.list("Before the work", p.before())
+	o.list("Files", p.changes())
+	o.list("It may touch", p.Touches)
+	o.list("Values", p.values())
+	o.steps(p)
+	o.list("Done when", p.criteria())
+	o.list("Left out on purpose", p.left())
+	o.list("Out of scope", p.OutOfScope)
+	o.list("To undo it", p.Rollback)
+	return o.String()
+}
+
+// outline is text in the making.
+type outline struct{ strings.Builder }
+
+func (o *outline) line(format string, args ...any) { fmt.Fprintf(o, format+"\n", args...) }
+
+func (o *outline) paragraph(s string) {
+	if s = strings.TrimSpace(s); s != "" {
+		o.line("\n%s", s)
+	}
+}
+
+func (o *outline) list(heading string, items []string) {
+	if len(items) == 0 {
+		return
+	}
+	o.line("\n## %s\n", heading)
+	for _, item := range items {
+		o.line("- %s", indented(item, "  "))
+	}
+}
+
+// indented moves all lines of a text but the first.
+func indented(s, by string) string {
+	return strings.ReplaceAll(strings.TrimSpace(s), "\n", "\n"+by)
+}
+
+func (p *Plan) before() (list []string) {
+	for _, c := range p.Preconditions {
+		if c.Command != "" {
+			list = append(list, "`"+c.Command+"` succeeds")
+		} else {
+			list = append(list, c.Text)
+		}
+	}
+	return list
+}
+
+func (p *Plan) changes() (list []string) {
+	for _, f := range p.Files {
+		list = append(list, f.Change+" "+f.Path)
+	}
+	return list
+}
+
+func (p *Plan) values() (list []string) {
+	for _, name := range names(p.Vars) {
+		if v := p.Vars[name]; v != nil {
+			list = append(list, "{{"+name+"}} is "+*v)
+		}
+	}
+	return list
+}
+
+func (p *Plan) criteria() (list []string) {
+	for _, a := range p.Acceptance {
+		s := a.Criterion
+		if a.Level == "should" {
+			s += " (should)"
+		}
+		if a.Verify != "" {
+			s += "\nverify: `" + a.Verify + "`"
+		}
+		if len(a.Covers) > 0 {
+			s += "\ncovers: " + strings.Join(a.Covers, "; ")
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+func (p *Plan) left() (list []string) {
+	for _, u := range p.Uncovered {
+		list = append(list, u.Item+": "+u.Reason)
+	}
+	return list
+}
+
+func (o *outline) steps(p *Plan) {
+	o.line("\n## Steps\n")
+	if p.Parallel {
+		o.line("Steps that wait for nothing may be done in any order.\n")
+	}
+	last := p.verification()
+	for i, s := range p.Steps {
+		o.step(s, fmt.Sprintf("%d.", i+1), "")
+		if i >= last {
+			o.line("   - it is run when all is done, whoever did the work")
+		}
+	}
+}
+
+func (o *outline) step(s Step, number, indent string) {
+	deeper := indent + strings.Repeat(" ", len(number)+1)
+	title := s.ID
+	if s.Title != "" {
+		title += ": " + s.Title
+	}
+	o.line("%s%s %s (%s)", indent, number, title, s.Kind())
+	for _, f := range s.told() {
+		if f.text == "" {
+			continue
+		}
+		if strings.Contains(strings.TrimSpace(f.text), "\n") {
+			o.line("%s- %s:\n%s  %s", deeper, f.name, deeper, indented(f.text, deeper+"  "))
+		} else {
+			o.line("%s- %s: %s", deeper, f.name, strings.TrimSpace(f.text))
+		}
+	}
+	for i, inner := range s.Steps {
+		o.step(inner, fmt.Sprintf("%s%d.", number, i+1), deeper)
+	}
+}
+
+// told is one line of a step.
+type told struct{ name, text string }
+
+// told are the fields of a step but its id, title, type and steps.
+func (s Step) told() []told {
+	return []told{
+		{"why", s.Description},
+		{"after", s.after()},
+		{"for", s.times()},
+		{"do", s.Prompt},
+		{"run", code(s.Command)},
+		{"say", s.Message},
+		{"steps of the file", code(s.Workflow)},
+		{"values", pairs(s.Vars)},
+		{"read first", strings.Join(braced(s.Context), ", ")},
+		{"result goes to", strings.Join(braced([]string{s.Output}), "")},
+		{"outcome", s.DesiredOutcome},
+		{"verify", code(s.Verify)},
+		{"proof", s.Proof.words()},
+		{"judged", unless(!s.LLMAsJudge, "an agent judges the outcome"+most(s.MaxJudgeAttempts))},
+		{"on failure", s.failure()},
+		{"risk", s.Risk + unless(s.Risk != "high", ": people are asked before this step")},
+		{"at most", unless(s.TimeoutSeconds == 0, fmt.Sprintf("%v seconds", s.TimeoutSeconds))},
+		{"covers", strings.Join(s.Covers, "; ")},
+		{"order", unless(!s.Parallel, "its steps that wait for nothing may be done in any order")},
+		{"meant for", s.meantFor()},
+	}
+}
+
+func unless(absent bool, text string) string {
+	if absent {
+		return ""
+	}
+	return text
+}
+
+func code(s string) string { return unless(s == "", "`"+s+"`") }
+
+func braced(list []string) (out []string) {
+	for _, name := range list {
+		out = append(out, unless(name == "", "{{"+name+"}}"))
+	}
+	return out
+}
+
+func most(attempts int) string {
+	return unless(attempts == 0, fmt.Sprintf(", at most %d times", attempts))
+}
+
+func (s Step) after() string {
+	switch {
+	case s.DependsOn == nil:
+		return ""
+	case len(*s.DependsOn) == 0:
+		return "nothing"
+	}
+	return strings.Join(*s.DependsOn, ", ")
+}
+
+func (s Step) times() string {
+	how := unless(s.Concurrency == 0, fmt.Sprintf(", up to %d at a time", s.Concurrency))
+	switch {
+	case s.Repeat > 0:
+		return fmt.Sprintf("{{%s}} from 1 to %d%s", s.loop(), s.Repeat, how)
+	case s.ForEach == nil:
+		return ""
+	case s.ForEach.Command != "":
+		return fmt.Sprintf("each {{%s}} that `%s` prints%s", s.loop(), s.ForEach.Command, how)
+	}
+	return fmt.Sprintf("each {{%s}} of %s%s", s.loop(), strings.Join(s.ForEach.Items, ", "), how)
+}
+
+func (s Step) failure() string {
+	var list []string
+	if s.SelfHealing {
+		list = append(list, "mend the cause, then run it again"+most(s.MaxHealingAttempts))
+	}
+	if s.ContinueOnError {
+		list = append(list, "go on")
+	}
+	return strings.Join(list, "; else ")
+}
+
+func (s Step) meantFor() string {
+	var list []string
+	add := func(name, text string) {
+		if text != "" {
+			list = append(list, name+" "+text)
+		}
+	}
+	add("agent", s.Agent)
+	add("model", s.Model)
+	add("session", s.Session)
+	if s.AllowedTools != nil {
+		list = append(list, "tools: "+strings.Join(*s.AllowedTools, ", "))
+	}
+	return strings.Join(list, ", ")
+}
+
+// pairs are vars in one line.
+func pairs(vars map[string]*string) string {
+	var list []string
+	for _, name := range names(vars) {
+		v := "to be given"
+		if vars[name] != nil {
+			v = *vars[name]
+		}
+		list = append(list, name+" = "+v)
+	}
+	return strings.Join(list, ", ")
+}
+
+// words say what proves a step.
+func (p *Proof) words() string {
+	if p == nil {
+		return ""
+	}
+	var list []string
+	switch p.Type {
+	case "file":
+		list = append(list, "the file "+p.Path+" is there")
+		if p.Contains != "" {
+			list = append(list, fmt.Sprintf("it has %q", p.Contains))
+		}
+		if p.SHA256 != "" {
+			list = append(list, "its SHA-256 sum is "+p.SHA256)
+		}
+	case "composite":
+		list = append(list, together(p.All, " and "), together(p.Any, " or "))
+	case "manual":
+		list = append(list, "a person says so")
+	default:
+		list = append(list, p.Type)
+	}
+	return strings.Trim(strings.Join(list, ", "), ", ")
+}
+
+func together(proofs []Proof, by string) string {
+	var list []string
+	for i := range proofs {
+		list = append(list, "("+proofs[i].words()+")")
+	}
+	return strings.Join(list, by)
+}

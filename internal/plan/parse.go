@@ -3,59 +3,67 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
-
-	"github.com/trellis-tasks/trellis/internal/trellis"
-	"github.com/trellis-tasks/trellis/templates"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
 )
 
-// Problem is one thing that is wrong with a plan, or could be.
-type Problem struct {
-	Pointer string // JSON pointer of the place, "" is the whole document
-	Line    int    // from 1
-	Column  int    // from 1, where the text is no JSON
-	Message string
-	Hint    string
-	Warning bool
-}
-
-// Words is the problem as it is told to a model: "<pointer>: <message>".
-func (p Problem) Words() string {
-	at := p.Pointer
-	if at == "" {
-		at = "/"
-	}
-	return at + ": " + p.Message
-}
-
-// In is the problem as it is told to people, who have the plan in file.
-func (p Problem) In(file string) trellis.Problem {
-	return trellis.Problem{File: file, Line: p.Line, Column: p.Column, Message: p.Words(), Hint: p.Hint, Warning: p.Warning}
-}
-
-// Parse reads a plan.json. The plan is nil when one of the problems is an error.
+// Parse reads a plan.json and says what is wrong with its JSON, its keys and its values, in the order of the
+// file. The plan is nil when one of the problems is an error. What must hold beyond that is for [Plan.Check].
 func Parse(data []byte) (*Plan, []Problem) {
-	schema, err := templates.Schema("plan")
-	if err != nil {
-		return nil, []Problem{{Message: err.Error()}}
+	d, broken := open(data)
+	if broken != nil {
+		return nil, []Problem{*broken}
 	}
-	found, err := templates.Violations(schema, data)
-	if err != nil {
-		found = append(found, "/: "+err.Error())
-	}
-	p := new(Plan)
-	if len(found) == 0 {
-		if err := json.Unmarshal(data, p); err != nil {
-			found = append(found, "/: "+err.Error())
-		}
-	}
-	var problems []Problem
-	for _, f := range found {
-		problems = append(problems, Problem{Message: f})
-	}
-	if problems != nil {
+	problems, end := d.version()
+	if end {
 		return nil, problems
 	}
-	return p, nil
+	if wrong := d.wrong("plan"); len(wrong) > 0 {
+		problems = append(problems, wrong...)
+		inOrder(problems)
+		return nil, problems
+	}
+	p := &Plan{SchemaVersion: SchemaVersion, lines: d.lines}
+	if err := json.Unmarshal([]byte(d.text), p); err != nil {
+		return nil, append(problems, Problem{Line: d.root.line, Message: err.Error()})
+	}
+	for i := range p.Preconditions {
+		p.Preconditions[i].Command = p.fill(p.Preconditions[i].Command)
+	}
+	for i := range p.Acceptance {
+		p.Acceptance[i].Verify = p.fill(p.Acceptance[i].Verify)
+	}
+	return p, problems
+}
+
+// foreign are the keys by which files of other tools are known.
+var foreign = []struct{ key, tool string }{{"goal", "executant"}, {"tascs", "tascer"}}
+
+// version looks at which format this is. end: it is none that can be read.
+func (d *document) version() (problems []Problem, end bool) {
+	v := d.root.member("schema_version")
+	if v == nil {
+		for _, f := range foreign {
+			if m := d.root.member(f.key); m != nil {
+				return []Problem{{Pointer: "/" + f.key, Line: m.line, Message: "this is a file of " + f.tool + ", which Trellis does not read yet",
+					Hint: `write it as a plan.json: "title" and "steps" with "id" and "prompt" or "command"`}}, true
+			}
+		}
+		if d.root.open != '{' {
+			return nil, false
+		}
+		return []Problem{{Line: d.root.line, Message: fmt.Sprintf("schema_version is missing: taken for %d", SchemaVersion),
+			Hint: fmt.Sprintf(`write "schema_version": %d`, SchemaVersion), Warning: true}}, false
+	}
+	if n, err := strconv.Atoi(v.node.text); err == nil && n > SchemaVersion {
+		return []Problem{{Pointer: "/schema_version", Line: v.line, Message: fmt.Sprintf("is %d, a later version than %d, which this trellis reads", n, SchemaVersion),
+			Hint: "use the trellis that wrote it"}}, true
+	}
+	return nil, false
 }
 
 // UnmarshalJSON reads a sentence, or {"command": "…"}.
@@ -71,6 +79,14 @@ func (p *Precondition) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
+// MarshalJSON writes what UnmarshalJSON reads.
+func (p Precondition) MarshalJSON() ([]byte, error) {
+	if p.Command == "" {
+		return json.Marshal(p.Text)
+	}
+	return json.Marshal(map[string]string{"command": p.Command})
+}
+
 // UnmarshalJSON reads a list of items, or a command.
 func (f *ForEach) UnmarshalJSON(data []byte) error {
 	if json.Unmarshal(data, &f.Command) == nil {
@@ -81,3 +97,43 @@ func (f *ForEach) UnmarshalJSON(data []byte) error {
 	}
 	return nil
 }
+
+// MarshalJSON writes what UnmarshalJSON reads.
+func (f ForEach) MarshalJSON() ([]byte, error) {
+	if f.Command != "" {
+		return json.Marshal(f.Command)
+	}
+	return json.Marshal(slices.Concat([]string{}, f.Items))
+}
+
+// placeholder matches {{name}}, and what only looks like it: with a $ before it.
+var placeholder = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$?\{\{[A-Za-z_][A-Za-z0-9_]*\}\}`) })
+
+// placeholders are the names between {{ and }} in a text, each once. {{ x }}, ${{x}} and {{.Go}} are none.
+func placeholders(text string) (names []string) {
+	if !strings.Contains(text, "{{") {
+		return nil
+	}
+	for _, found := range placeholder().FindAllString(text, -1) {
+		if name := strings.Trim(found, "{}"); found[0] != '$' && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// fill puts the values of vars into a text, in one pass. What has no value stays.
+func (p *Plan) fill(text string) string {
+	if !strings.Contains(text, "{{") {
+		return text
+	}
+	return placeholder().ReplaceAllStringFunc(text, func(found string) string {
+		if v := p.Vars[strings.Trim(found, "{}")]; v != nil && found[0] != '$' {
+			return *v
+		}
+		return found
+	})
+}
+
+// names are a map's keys, sorted.
+func names(vars map[string]*string) []string { return slices.Sorted(maps.Keys(vars)) }

@@ -7,7 +7,8 @@ import "encoding/json"
 // SchemaVersion is the version of the format that this package writes.
 const SchemaVersion = 1
 
-// Plan is a plan.json: what is to be done, in steps, and how one tells that it is done.
+// Plan is a plan.json: what is to be done, in steps, and how one tells that it is done. Its vars are put into
+// what Trellis runs whoever does the steps: commands of preconditions and criteria.
 type Plan struct {
 	SchemaVersion   int                `json:"schema_version"`
 	Title           string             `json:"title"`
@@ -25,6 +26,8 @@ type Plan struct {
 	OutOfScope      []string           `json:"out_of_scope,omitempty"`
 	Rollback        []string           `json:"rollback,omitempty"`
 	Touches         []string           `json:"touches,omitempty"` // globs
+
+	lines map[string]int // by JSON pointer, of the file it was read from
 }
 
 // File is a file that the plan changes.
@@ -81,7 +84,7 @@ type Step struct {
 	Covers         []string           `json:"covers,omitempty"`
 	Verify         string             `json:"verify,omitempty"`
 	Proof          *Proof             `json:"proof,omitempty"`
-	Risk           string             `json:"risk,omitempty"` // high: a person allows it first
+	Risk           string             `json:"risk,omitempty"` // low, medium, high: a person allows it first
 	Output         string             `json:"output,omitempty"`
 	Context        []string           `json:"context,omitempty"`
 	ForEach        *ForEach           `json:"for_each,omitempty"`

@@ -2,47 +2,73 @@ package plan
 
 import (
 	"encoding/json"
-
-	"github.com/trellis-tasks/trellis/templates"
+	"strings"
 )
 
-// ParseTaskSpec reads a TaskSpec, or says what is wrong with it, each as "<JSON pointer>: <reason>".
+// ParseTaskSpec reads a TaskSpec, or says what is wrong with it, each as "<JSON pointer>: <reason>". Its lists are
+// never nil and it has a priority, said or not.
 func ParseTaskSpec(data []byte) (*TaskSpec, []string) {
-	schema, err := templates.Schema("taskspec")
-	if err != nil {
+	d, broken := open(data)
+	if broken != nil {
+		return nil, []string{broken.Words()}
+	}
+	var wrong []string
+	for _, p := range d.wrong("taskspec") {
+		wrong = append(wrong, p.Words())
+	}
+	if wrong != nil {
+		return nil, wrong
+	}
+	t := Stub("")
+	if err := json.Unmarshal([]byte(d.text), &t); err != nil {
 		return nil, []string{"/: " + err.Error()}
 	}
-	problems, err := templates.Violations(schema, data)
-	if err != nil {
-		problems = append(problems, "/: "+err.Error())
-	}
-	if len(problems) > 0 {
-		return nil, problems
-	}
-	t := new(TaskSpec)
-	if err := json.Unmarshal(data, t); err != nil {
-		return nil, []string{"/: " + err.Error()}
-	}
-	if t.Priority == "" {
-		t.Priority = "normal"
-	}
-	return t, nil
+	return &t, nil
 }
 
-// Salvage mends what costs nothing: it cuts lists that are too long and drops optional items that are blank
-// or null, and says so. What else is wrong with the TaskSpec stays.
-func Salvage(data []byte) (mended []byte, warnings []string) { return data, nil }
-
-// Stub is the TaskSpec that says no more than the requirement.
+// Stub is the TaskSpec that says no more than the requirement does.
 func Stub(requirement string) TaskSpec {
+	if strings.TrimSpace(requirement) == "" {
+		requirement = "(the requirement is blank)"
+	}
 	return TaskSpec{UserIntent: requirement, Goals: []string{}, Constraints: []string{}, Artifacts: []string{}, Contexts: []string{},
 		Actions: []Action{}, Acceptance: []string{}, Priority: "normal"}
 }
 
-// Hint is the TaskSpec as text, for the agents that plan and implement.
-func (t TaskSpec) Hint() string { return t.UserIntent + "\n" }
+// Hint is the TaskSpec as text for the agents that plan and carry out.
+func (t TaskSpec) Hint() string {
+	o := &outline{}
+	o.line("%s", strings.TrimSpace(t.UserIntent))
+	o.list("Goals", t.Goals)
+	o.list("Constraints", t.Constraints)
+	o.list("Artifacts", t.Artifacts)
+	o.list("Contexts", t.Contexts)
+	o.list("Actions", t.actions())
+	o.list("Acceptance", t.Acceptance)
+	if t.Priority != "" && t.Priority != "normal" {
+		o.line("\nPriority: %s", t.Priority)
+	}
+	return o.String()
+}
 
-// TaskPriority is the priority that the task gets from it, "" where it says nothing.
+func (t TaskSpec) actions() (list []string) {
+	for _, a := range t.Actions {
+		s := a.Tool
+		if a.Description != "" {
+			s += ": " + a.Description
+		}
+		if len(a.Params) > 0 && string(a.Params) != "{}" {
+			s += " " + string(a.Params)
+		}
+		if a.Reason != "" {
+			s += " (" + a.Reason + ")"
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+// TaskPriority is the priority that the task gets from it, "" where the TaskSpec says nothing of that kind.
 func (t TaskSpec) TaskPriority() string {
 	switch t.Priority {
 	case "high":

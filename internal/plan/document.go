@@ -1,0 +1,150 @@
+package plan
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+	"github.com/trellis-tasks/trellis/templates"
+)
+
+// MaxBytes is the largest plan.json or taskspec.json that is read.
+const MaxBytes = 1 << 20
+
+// Problem is one thing that is wrong with a plan, or that may be.
+type Problem struct {
+	Pointer string // JSON pointer of the place; "" is the whole document
+	Line    int    // from 1
+	Column  int    // from 1, of text that is no JSON; else 0
+	Message string
+	Hint    string // what to write; may be ""
+	Warning bool
+}
+
+// Words is the problem as a model is told it: "<pointer>: <message>", with what to write.
+func (p Problem) Words() string {
+	s := p.placed()
+	if p.Hint != "" {
+		s += " (" + p.Hint + ")"
+	}
+	return s
+}
+
+func (p Problem) placed() string {
+	if p.Pointer == "" {
+		return "/: " + p.Message
+	}
+	return p.Pointer + ": " + p.Message
+}
+
+// In is the problem as people are told it who know the plan as file.
+func (p Problem) In(file string) trellis.Problem {
+	message := p.Message
+	if p.Pointer != "" {
+		message = p.placed()
+	}
+	return trellis.Problem{File: file, Line: p.Line, Column: p.Column, Message: message, Hint: p.Hint, Warning: p.Warning}
+}
+
+// document is JSON text and where its values stand.
+type document struct {
+	text  string
+	root  *node
+	lines map[string]int // by JSON pointer
+	again []Problem      // keys that stand twice in an object
+}
+
+// open reads data, or says why it is no JSON that can be read.
+func open(data []byte) (*document, *Problem) {
+	text := string(bytes.TrimPrefix(data, []byte("\ufeff")))
+	switch {
+	case len(data) > MaxBytes:
+		return nil, &Problem{Line: 1, Message: fmt.Sprintf("is larger than the %d MB that Trellis reads", MaxBytes>>20)}
+	case !utf8.ValidString(text):
+		return nil, &Problem{Line: 1 + strings.Count(text[:invalid(text)], "\n"), Message: "is not UTF-8 text", Hint: "save the file as UTF-8"}
+	case strings.TrimSpace(text) == "":
+		return nil, &Problem{Line: 1, Message: "the file is empty"}
+	case !json.Valid([]byte(text)):
+		p := taskdir.Diagnose("", text)
+		return nil, &Problem{Line: p.Line, Column: p.Column, Message: p.Message, Hint: p.Hint}
+	}
+	root, err := treeOf(text)
+	if err != nil {
+		return nil, &Problem{Line: 1, Message: err.Error()}
+	}
+	d := &document{text: text, root: root, lines: map[string]int{"": root.line}}
+	root.visit("", func(pointer string, line int, again bool) {
+		if again {
+			d.again = append(d.again, Problem{Pointer: pointer, Line: line, Message: fmt.Sprintf("stands there twice, in line %d too", d.lines[pointer])})
+			return
+		}
+		d.lines[pointer] = line
+	})
+	return d, nil
+}
+
+// invalid is the byte at which text stops being UTF-8.
+func invalid(text string) int {
+	for i, r := range text {
+		if r == utf8.RuneError && !strings.HasPrefix(text[i:], "\ufffd") {
+			return i
+		}
+	}
+	return 0
+}
+
+// line is that of the value at a pointer, or of the nearest one around it.
+func line(lines map[string]int, pointer string) int {
+	for {
+		if n, ok := lines[pointer]; ok || pointer == "" {
+			return n
+		}
+		pointer = pointer[:strings.LastIndexByte(pointer, '/')]
+	}
+}
+
+// wrong is what the schema of that name does not allow, and keys that stand there twice.
+func (d *document) wrong(schema string) []Problem {
+	problems := slices.Clone(d.again)
+	raw, err := templates.Schema(schema)
+	var found []string
+	if err == nil {
+		found, err = templates.Violations(raw, json.RawMessage(d.text))
+	}
+	if err != nil {
+		panic(err) // our own schemas can be read
+	}
+	for _, words := range found {
+		pointer, message := d.cut(words)
+		problems = append(problems, Problem{Pointer: pointer, Line: line(d.lines, pointer), Message: message})
+	}
+	inOrder(problems)
+	return problems
+}
+
+// cut takes "<pointer>: <message>" apart. A key can have a colon in it.
+func (d *document) cut(words string) (pointer, message string) {
+	for at := 0; ; {
+		i := strings.Index(words[at:], ": ")
+		if i < 0 {
+			break
+		}
+		at += i
+		if _, ok := d.lines[words[:at]]; ok {
+			return words[:at], words[at+2:]
+		}
+		at += 2
+	}
+	pointer, message, _ = strings.Cut(words, ": ")
+	return strings.TrimSuffix(pointer, "/"), message
+}
+
+// inOrder puts problems into the order of the file.
+func inOrder(problems []Problem) {
+	slices.SortStableFunc(problems, func(a, b Problem) int { return a.Line - b.Line })
+}

@@ -1,0 +1,156 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+)
+
+// Kind is the step's type, or what follows from its fields where it has none: that of the first of workflow,
+// command, prompt, message, steps. "" when nothing follows.
+func (s Step) Kind() string {
+	switch {
+	case s.Type != "":
+		return s.Type
+	case s.Workflow != "":
+		return Workflow
+	case s.Command != "":
+		return Script
+	case s.Prompt != "":
+		return Prompt
+	case s.Message != "":
+		return Log
+	case len(s.Steps) > 0:
+		return Group
+	}
+	return ""
+}
+
+// essential is the field that each kind of step can't do without.
+func essential(kind string) string {
+	switch kind {
+	case Prompt:
+		return "prompt"
+	case Script:
+		return "command"
+	case Log:
+		return "message"
+	case Workflow:
+		return "workflow"
+	case Group:
+		return "steps"
+	}
+	return "title" // what an approval asks
+}
+
+// use is a field that not every step can have.
+type use struct {
+	field string
+	kinds []string
+	used  bool
+}
+
+// uses are the fields that belong to some kinds only. Those with their zero value say nothing.
+func (s Step) uses() []use {
+	agent, process := []string{Prompt}, []string{Prompt, Script}
+	work := []string{Prompt, Script, Workflow, Group}
+	asked := append(slices.Clone(work), Approval)
+	return []use{
+		{"prompt", agent, s.Prompt != ""},
+		{"command", []string{Script}, s.Command != ""},
+		{"message", []string{Log}, s.Message != ""},
+		{"workflow", []string{Workflow}, s.Workflow != ""},
+		{"vars", []string{Workflow}, len(s.Vars) > 0},
+		{"steps", []string{Group}, len(s.Steps) > 0},
+		{"parallel", []string{Group}, s.Parallel},
+		{"output", process, s.Output != ""},
+		{"context", agent, len(s.Context) > 0},
+		{"agent", agent, s.Agent != ""},
+		{"model", agent, s.Model != ""},
+		{"session", agent, s.Session != ""},
+		{"allowed_tools", agent, s.AllowedTools != nil},
+		{"llm_as_judge", agent, s.LLMAsJudge},
+		{"max_judge_attempts", agent, s.MaxJudgeAttempts > 0},
+		{"self_healing", []string{Script}, s.SelfHealing},
+		{"max_healing_attempts", []string{Script}, s.MaxHealingAttempts > 0},
+		{"timeout_seconds", work, s.TimeoutSeconds > 0},
+		{"verify", work, s.Verify != ""},
+		{"risk", work, s.Risk != ""},
+		{"continue_on_error", work, s.ContinueOnError},
+		{"desired_outcome", asked, s.DesiredOutcome != ""},
+		{"covers", asked, len(s.Covers) > 0},
+		{"proof", asked, s.Proof != nil},
+		{"for_each", append(slices.Clone(work), Log), s.ForEach != nil},
+		{"repeat", append(slices.Clone(work), Log), s.Repeat > 0},
+	}
+}
+
+// fields looks at whether a step's fields go together.
+func (c *checker) fields(s *placed) {
+	kind := s.Kind()
+	if kind == "" {
+		c.step(s, "", "says nothing to do: give it prompt, command, message, workflow or steps")
+		return
+	}
+	needed, there := essential(kind), false
+	for _, u := range s.uses() {
+		there = there || u.field == needed && u.used
+		if u.used && !slices.Contains(u.kinds, kind) {
+			c.step(s, u.field, "%s does not apply to a %s step", u.field, kind).Hint = "it is for " + each(u.kinds)
+		}
+	}
+	switch {
+	case kind == Approval && s.Title == "":
+		c.step(s, "", "an approval step needs a title: it is what people are asked")
+	case kind != Approval && !there:
+		c.step(s, "", "a %s step needs %s", kind, needed)
+	}
+	c.looping(s)
+	if s.MaxJudgeAttempts > 0 && !s.LLMAsJudge && kind == Prompt {
+		c.step(s, "max_judge_attempts", "max_judge_attempts says nothing without llm_as_judge").mild("")
+	}
+	if s.MaxHealingAttempts > 0 && !s.SelfHealing && kind == Script {
+		c.step(s, "max_healing_attempts", "max_healing_attempts says nothing without self_healing").mild("")
+	}
+}
+
+// each is "prompt and script steps".
+func each(kinds []string) string {
+	if n := len(kinds) - 1; n > 0 {
+		return strings.Join(kinds[:n], ", ") + " and " + kinds[n] + " steps"
+	}
+	return kinds[0] + " steps"
+}
+
+func (c *checker) looping(s *placed) {
+	v := s.Step.loop()
+	switch {
+	case s.ForEach != nil && s.Repeat > 0:
+		c.step(s, "repeat", "has for_each and repeat: a step has one loop").Hint = "put it into a group that has the other one"
+	case v == "" && s.As != "":
+		c.step(s, "as", "as names the variable of a loop, and there is none").Hint = "add for_each or repeat"
+	case v == "" && s.Concurrency > 0:
+		c.step(s, "concurrency", "concurrency is for a loop, and there is none").Hint = "add for_each or repeat"
+	}
+	if v == "" {
+		return
+	}
+	field := "as"
+	if s.As == "" {
+		field = ""
+	}
+	if _, there := c.p.Vars[v]; there {
+		c.step(s, field, "the loop's variable %s is one of vars too", v).Hint = "name it with as"
+	}
+	if slices.Contains(s.loops[:len(s.loops)-1], v) {
+		c.step(s, field, "its loop hides the variable %s of the loop around it", v).mild("name one of them with as")
+	}
+	if s.ForEach == nil || s.ForEach.Command != "" {
+		return
+	}
+	switch {
+	case len(s.ForEach.Items) == 0:
+		c.step(s, "for_each", "the list is empty: the step is never done").mild("")
+	case counts(s.ForEach.Items):
+		c.step(s, "for_each", "the list only counts").mild("say repeat")
+	}
+}

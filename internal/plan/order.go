@@ -1,0 +1,98 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// order looks at what the steps of one list wait for, and goes into groups.
+func (c *checker) order(steps []Step, at string) {
+	waits := make([][]int, len(steps)) // for which others, by their places
+	for i, s := range steps {
+		inner := fmt.Sprintf("%s/%d", at, i)
+		waits[i] = c.waits(steps, i, inner)
+		c.order(s.Steps, inner+"/steps")
+	}
+	r := ring{waits: waits, state: make([]int, len(steps))}
+	for i := range steps {
+		r.visit(i, nil)
+	}
+	for _, cycle := range r.cycles {
+		var ids []string
+		named := -1
+		for _, i := range append(cycle, cycle[0]) {
+			ids = append(ids, steps[i].ID)
+			if named < 0 && steps[i].DependsOn != nil {
+				named = i
+			}
+		}
+		c.add(fmt.Sprintf("%s/%d/depends_on", at, named), "these steps wait for each other: %s", strings.Join(ids, " → ")).Hint = `take one of them out of depends_on; a step without it waits for the one before, unless it says "depends_on": []`
+	}
+}
+
+// waits are the places of the steps that one waits for.
+func (c *checker) waits(steps []Step, i int, at string) (places []int) {
+	s := steps[i]
+	if s.DependsOn == nil {
+		if i == 0 {
+			return nil
+		}
+		return []int{i - 1}
+	}
+	for j, id := range *s.DependsOn {
+		at := fmt.Sprintf("%s/depends_on/%d", at, j)
+		place := slices.IndexFunc(steps, func(o Step) bool { return o.ID == id })
+		switch {
+		case id == s.ID:
+			c.add(at, "step %s depends on itself", s.ID)
+		case place < 0:
+			c.unknown(s, id, at, steps)
+		default:
+			places = append(places, place)
+		}
+	}
+	return places
+}
+
+// unknown is a dependency that is no neighbour of the step.
+func (c *checker) unknown(s Step, id, at string, neighbours []Step) {
+	if i := slices.IndexFunc(c.steps, func(o placed) bool { return o.ID == id }); i >= 0 {
+		p := c.add(at, "step %s depends on %s, which stands in another list of steps", s.ID, id)
+		if within := c.steps[i].within; len(within) > 0 {
+			p.Hint = "a group is waited for as a whole: depend on " + within[0]
+		}
+		return
+	}
+	var ids []string
+	for _, o := range neighbours {
+		ids = append(ids, o.ID)
+	}
+	p := c.add(at, "step %s depends on %s, which is no step", s.ID, id)
+	if near := trellis.Nearest(id, ids); near != "" {
+		p.Hint = "did you mean " + near + "?"
+	}
+}
+
+// ring finds circles.
+type ring struct {
+	waits  [][]int
+	state  []int // 0 not seen, 1 on the way, 2 done
+	cycles [][]int
+}
+
+func (r *ring) visit(i int, way []int) {
+	if r.state[i] == 1 {
+		r.cycles = append(r.cycles, slices.Clone(way[slices.Index(way, i):]))
+	}
+	if r.state[i] != 0 {
+		return
+	}
+	r.state[i] = 1
+	for _, j := range r.waits[i] {
+		r.visit(j, append(way, i))
+	}
+	r.state[i] = 2
+}

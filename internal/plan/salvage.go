@@ -1,0 +1,98 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Salvage mends what is wrong with a TaskSpec and costs nothing: it cuts lists that are too long, drops optional
+// items that are blank or null, and says so. The rest stays as it is, user_intent and unknown keys above all.
+// Data that needs no mending, or is no
+// JSON object that can be read in one way only, comes back unchanged.
+func Salvage(data []byte) (mended []byte, warnings []string) {
+	d, broken := open(data)
+	if broken != nil || d.root.open != '{' || len(d.again) > 0 {
+		return data, nil
+	}
+	schema, err := schemaTree("taskspec")
+	if err != nil {
+		return data, nil
+	}
+	s := &salvor{}
+	for _, property := range schema.member("properties").members {
+		if m := d.root.member(property.key); m != nil && property.key != "user_intent" {
+			s.property(d.root, m, longest(property.node, schema))
+		}
+	}
+	if len(s.warnings) == 0 {
+		return data, nil
+	}
+	return []byte(d.root.flat()), s.warnings
+}
+
+// longest is how many items a list of the schema may have, 0 for what is no list.
+func longest(property, schema *node) (most int) {
+	if m := resolved(property, schema).member("maxItems"); m != nil {
+		_ = json.Unmarshal([]byte(m.node.text), &most) // a number of our own schema
+	}
+	return most
+}
+
+type salvor struct{ warnings []string }
+
+func (s *salvor) say(format string, args ...any) {
+	s.warnings = append(s.warnings, fmt.Sprintf(format, args...))
+}
+
+// property mends one property of the TaskSpec, a list of at most so many items if most is not 0.
+func (s *salvor) property(root *node, m *member, most int) {
+	at := "/" + m.key
+	switch {
+	case most == 0:
+		if m.blank() {
+			s.drop(root, m.key, at)
+		}
+	case m.null():
+		s.say("%s: is null, taken for an empty list", at)
+		m.node = &node{open: '[', line: m.line}
+	case m.open == '[':
+		s.items(m.node, at, most)
+	}
+}
+
+func (s *salvor) items(list *node, at string, most int) {
+	kept := list.items[:0:0]
+	for i, item := range list.items {
+		if item.blank() {
+			s.say("%s/%d: is blank, left out", at, i)
+			continue
+		}
+		for _, key := range []string{"params", "description", "reason"} {
+			if m := item.member(key); m != nil && m.blank() {
+				s.drop(item, key, fmt.Sprintf("%s/%d/%s", at, i, key))
+			}
+		}
+		kept = append(kept, item)
+	}
+	if len(kept) > most {
+		s.say("%s: has %d items, those after the first %d are left out", at, len(kept), most)
+		kept = kept[:most]
+	}
+	list.items = kept
+}
+
+// drop takes a member out of an object.
+func (s *salvor) drop(object *node, key, at string) {
+	s.say("%s: is blank, left out", at)
+	object.members = slices.DeleteFunc(object.members, func(m member) bool { return m.key == key })
+}
+
+func (n *node) null() bool { return n.text == "null" }
+
+// blank reports whether a value is null, or a string of nothing but spaces.
+func (n *node) blank() bool {
+	var text string
+	return n.null() || n.open == 0 && strings.HasPrefix(n.text, `"`) && json.Unmarshal([]byte(n.text), &text) == nil && strings.TrimSpace(text) == ""
+}

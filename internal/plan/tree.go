@@ -1,0 +1,124 @@
+package plan
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// maxDepth is how deep lists and objects may stand in each other.
+const maxDepth = 60
+
+// node is a JSON value with all that its text tells: the order of its members, how each part is spelled, where it
+// stands.
+type node struct {
+	open    byte   // '{', '[', or 0 for a scalar
+	text    string // of a scalar
+	members []member
+	items   []*node
+	line    int
+}
+
+type member struct {
+	key  string
+	text string // the key as it is written
+	line int
+	*node
+}
+
+// member is that of a key, nil where there is none.
+func (n *node) member(key string) *member {
+	for i := range n.members {
+		if n.members[i].key == key {
+			return &n.members[i]
+		}
+	}
+	return nil
+}
+
+var errDeep = errors.New("lists and objects stand in each other too deep")
+
+// treeOf reads valid JSON.
+func treeOf(text string) (*node, error) {
+	r := treeReader{dec: json.NewDecoder(strings.NewReader(text)), text: text, line: 1}
+	r.dec.UseNumber()
+	return r.value(0)
+}
+
+type treeReader struct {
+	dec      *json.Decoder
+	text     string
+	at, line int
+}
+
+// token reads the next one. line is then that of its first byte.
+func (r *treeReader) token() (json.Token, string, error) {
+	from := int(r.dec.InputOffset())
+	t, err := r.dec.Token()
+	if err != nil {
+		return nil, "", fmt.Errorf("reading JSON: %w", err)
+	}
+	to := int(r.dec.InputOffset())
+	from = to - len(strings.TrimLeft(r.text[from:to], " \t\r\n,:"))
+	r.line += strings.Count(r.text[r.at:from], "\n")
+	r.at = from
+	return t, r.text[from:to], nil
+}
+
+func (r *treeReader) value(depth int) (*node, error) {
+	t, text, err := r.token()
+	if err != nil {
+		return nil, err
+	}
+	n := &node{line: r.line, text: text}
+	delim, ok := t.(json.Delim)
+	if !ok {
+		return n, nil
+	}
+	if depth == maxDepth {
+		return n, errDeep
+	}
+	n.open = byte(delim)
+	for r.dec.More() {
+		m := member{}
+		if n.open == '{' {
+			key, text, err := r.token()
+			if err != nil {
+				return n, err
+			}
+			m = member{key: key.(string), text: text, line: r.line}
+		}
+		if m.node, err = r.value(depth + 1); err != nil {
+			return n, err
+		}
+		if n.open == '{' {
+			n.members = append(n.members, m)
+		} else {
+			n.items = append(n.items, m.node)
+		}
+	}
+	_, _, err = r.token()
+	return n, err
+}
+
+// visit calls see with the pointer and line of every value below n, and whether its key stands there already.
+func (n *node) visit(at string, see func(pointer string, line int, again bool)) {
+	seen := map[string]bool{}
+	for _, m := range n.members {
+		inner := at + "/" + escape(m.key)
+		see(inner, m.line, seen[m.key])
+		seen[m.key] = true
+		m.visit(inner, see)
+	}
+	for i, item := range n.items {
+		inner := fmt.Sprintf("%s/%d", at, i)
+		see(inner, item.line, false)
+		item.visit(inner, see)
+	}
+}
+
+// escape is a key as a JSON pointer has it.
+func escape(key string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(key, "~", "~0"), "/", "~1")
+}

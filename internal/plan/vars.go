@@ -1,0 +1,148 @@
+package plan
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// vars looks at the values of a task's vars: there is nobody who would give what is missing.
+func (c *checker) vars(at string, vars map[string]*string) {
+	for _, name := range names(vars) {
+		v := vars[name]
+		if v == nil {
+			c.add(at+"/"+name, "%s has no value: a task's plan says every value", name)
+			continue
+		}
+		if found := placeholders(*v); len(found) > 0 && at == "/vars" && !c.namesFile(name) {
+			c.warn(at+"/"+name, "{{%s}} in the value of a var stays as it is", found[0])
+		}
+	}
+}
+
+// namesFile reports whether a var is a step's output or context.
+func (c *checker) namesFile(name string) bool {
+	return slices.ContainsFunc(c.steps, func(s placed) bool { return s.Output == name || slices.Contains(s.Context, name) })
+}
+
+// texts are the fields of a step in which placeholders are replaced, and the variables that they can have:
+// what a loop goes through is known before its own variable is.
+func (s *placed) texts() (list []text) {
+	outer := s.loops
+	if s.Step.loop() != "" {
+		outer = s.loops[:len(s.loops)-1]
+	}
+	add := func(field, value string, vars []string) {
+		if value != "" {
+			list = append(list, text{field, value, vars})
+		}
+	}
+	add("title", s.Title, s.loops)
+	add("prompt", s.Prompt, s.loops)
+	add("command", s.Command, s.loops)
+	add("message", s.Message, s.loops)
+	add("workflow", s.Workflow, s.loops)
+	add("verify", s.Verify, s.loops)
+	for _, name := range names(s.Vars) {
+		if v := s.Vars[name]; v != nil {
+			add("vars/"+name, *v, s.loops)
+		}
+	}
+	if s.ForEach != nil {
+		add("for_each", s.ForEach.Command, outer)
+		for i, item := range s.ForEach.Items {
+			add(fmt.Sprintf("for_each/%d", i), item, outer)
+		}
+	}
+	return list
+}
+
+// text is a field in which placeholders are replaced.
+type text struct {
+	field, value string
+	loops        []string
+}
+
+// reads looks at what a step refers to: placeholders, and the files that it writes and gets.
+func (c *checker) reads(s *placed) {
+	c.vars(s.at+"/vars", s.Vars)
+	for _, t := range s.texts() {
+		c.declared(s, t.field, t.value, t.loops)
+	}
+	if s.Output != "" {
+		c.output(s)
+	}
+	for i, name := range s.Context {
+		c.context(s, fmt.Sprintf("context/%d", i), name)
+	}
+}
+
+// declared looks for placeholders that stand for nothing.
+func (c *checker) declared(s *placed, field, value string, loops []string) {
+	for _, name := range placeholders(value) {
+		if _, there := c.p.Vars[name]; !there && !slices.Contains(loops, name) {
+			c.step(s, field, "{{%s}} in %s is neither one of vars nor the variable of a loop", name, base(field)).Hint = c.near(name, loops)
+		}
+	}
+}
+
+// base is a field without the place in it.
+func base(field string) string {
+	name, _, _ := strings.Cut(field, "/")
+	return name
+}
+
+func (c *checker) near(name string, loops []string) string {
+	if near := trellis.Nearest(name, append(names(c.p.Vars), loops...)); near != "" {
+		return "did you mean {{" + near + "}}?"
+	}
+	return "declare it in vars"
+}
+
+// file is the value of a var that names a file, and whether there is such a var.
+func (c *checker) file(s *placed, field, name string) (string, bool) {
+	v, there := c.p.Vars[name]
+	if !there {
+		c.step(s, field, "%s names %s, which is not one of vars", base(field), name).Hint = "declare it with the path of a file"
+		return "", false
+	}
+	if v == nil {
+		return "", false
+	}
+	c.declared(s, field, *v, s.loops)
+	if why := outside(*v); why != "" {
+		c.step(s, field, "%s names %s, whose value %s %s", base(field), name, *v, why)
+		return "", false
+	}
+	return *v, true
+}
+
+func (c *checker) output(s *placed) {
+	v, ok := c.file(s, "output", s.Output)
+	if loop := s.Step.loop(); ok && loop != "" && !slices.Contains(placeholders(v), loop) {
+		c.step(s, "output", "every round of the loop writes the same file, %s", v).mild("put {{" + loop + "}} into the path")
+	}
+}
+
+// context looks whether there is going to be a file when the step begins.
+func (c *checker) context(s *placed, field, name string) {
+	v, ok := c.file(s, field, name)
+	if !ok || c.Exists == nil || len(placeholders(v)) > 0 {
+		return
+	}
+	for _, o := range c.steps {
+		if o.at == s.at {
+			break
+		}
+		if o.Output == name {
+			return
+		}
+	}
+	isNew := slices.ContainsFunc(c.p.Files, func(f File) bool { return path.Clean(f.Path) == path.Clean(v) })
+	if there, err := c.Exists(path.Clean(v)); err == nil && !there && !isNew {
+		c.step(s, field, "no step before it writes %s", v).mild(`give the step that makes it "output": "` + name + `"`)
+	}
+}
