@@ -36,7 +36,7 @@ func (a *app) Run(ctx context.Context, args []string) int {
 // end reports an error and returns its exit code. What a signal cut off ends with that signal.
 func (a *app) end(ctx context.Context, err error) int {
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		err = context.Cause(ctx)
+		err = hint(context.Cause(ctx), hintsOf(err)...)
 	}
 	a.report(err)
 	return exitCode(err)

@@ -1,24 +1,18 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"time"
-	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
-	"github.com/trellis-tasks/trellis/internal/view"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -33,13 +27,17 @@ func (a *app) planCommand() *cli.Command {
 			&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "`TYPE` of work: " + strings.Join(trellis.DevTypes, ", ")},
 			&cli.StringFlag{Name: "requirement", Aliases: []string{"r"}, Usage: "what is wanted, as `TEXT`"},
 			&cli.StringFlag{Name: "requirement-file", Usage: "what is wanted, in a `FILE`; - is standard input"},
+			&cli.StringFlag{Name: "from-issue", Usage: "what is wanted, in a GitHub `ISSUE` with its comments: 12, owner/repo#12 or its address; read with gh"},
 			&cli.StringFlag{Name: "agent", Usage: "`NAME` of the agent that plans"},
 			&cli.StringSliceFlag{Name: "verify", Usage: "a `COMMAND` that decides whether the work is done; may be given more than once"},
+			&cli.StringSliceFlag{Name: "context", Usage: "a `FILE` or folder of the repository that planning and all phases are shown; may be given more than once"},
+			&cli.StringSliceFlag{Name: "constraint", Usage: "what must hold whatever is planned, as `TEXT`; may be given more than once"},
 			&cli.StringFlag{Name: "package", Usage: "`NAME` of the package in a monorepo"},
 			&cli.StringFlag{Name: "priority", Usage: "P0 to P3"},
 			&cli.StringSliceFlag{Name: "depends-on", Usage: "a `TASK` that has to be done before; may be given more than once"},
 			&cli.StringFlag{Name: "base", Usage: "`BRANCH` to begin at; the one checked out"},
 			&cli.BoolFlag{Name: "quick", Usage: "take the short way whatever the size"},
+			&cli.BoolFlag{Name: "no-taskspec", Usage: "plan without writing down the intent first"},
 			&cli.BoolFlag{Name: "force-new", Usage: "make another task although one of that name was made today"},
 			&cli.StringFlag{Name: "retry", Usage: "plan `TASKDIR` again in place, or go on with a planning that was cut off"},
 			&cli.StringFlag{Name: "feedback", Usage: "with --retry: your answer to the rejection or the plan, as `TEXT`"},
@@ -47,13 +45,16 @@ func (a *app) planCommand() *cli.Command {
 			jsonFlag(),
 		},
 		Description: manual(`An agent evaluates the requirement. It rejects it, with a reason and suggestions in REJECTED.md, or
-looks through the code and writes prd.md and the context that each phase gets. The directory appears
-under .trellis/tasks when planning has ended, whatever the end; a watcher picks it up when it is ready.
+agents look through the code, write down the intent, and make a plan in steps that the code checks and a
+judge passes: plan.json, prd.md, and the context that each phase gets. Tiny work goes without a plan, large
+work waits for approval. The directory appears under .trellis/tasks when planning has ended, whatever
+the end; a watcher picks it up when it is ready.
 
 The requirement is never seen by a shell. Its last line on standard output is the task's directory.`,
 			[]int{exitDone, exitUsage, exitRejected, exitPlanner, exitWaiting, exitNotFound, exitLocked, exitNoAgent, exitInterrupted},
 			"trellis plan -n paging -t backend -r 'The list endpoint takes limit and offset'",
 			"trellis plan -n paging -t backend --requirement-file issue.md --verify 'go test ./...'",
+			"trellis plan -t backend --from-issue 12 --context docs/api.md --constraint 'no new dependency'",
 			"trellis plan --retry 02-03-paging --feedback 'It is in scope: see docs/api.md'"),
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
@@ -82,17 +83,18 @@ func (a *app) plan(c *cli.Context) error {
 	}
 	show := a.progress(s, c.Bool("json"))
 	show.Ahead(stages(s.Config.Planning, o)...)
+	began := a.Now()
 	res, err := a.planOrRetry(c, p, s, o)
 	show.close()
 	if err != nil {
 		return a.planError(p, err)
 	}
-	return a.planned(c.Context, p, s, res, c.Bool("json"))
+	return a.planned(c.Context, p, s, planEnd{res, a.Now().Sub(began).Seconds()}, c.Bool("json"))
 }
 
 func (a *app) planOrRetry(c *cli.Context, p *project, s *dispatch.Site, o dispatch.PlanOptions) (dispatch.PlanResult, error) {
 	if ref := c.String("retry"); ref != "" {
-		dir, err := a.find(p, ref)
+		dir, err := a.replannable(p, ref, o)
 		if err != nil {
 			return dispatch.PlanResult{}, err
 		}
@@ -101,49 +103,77 @@ func (a *app) planOrRetry(c *cli.Context, p *project, s *dispatch.Site, o dispat
 	return s.Plan(c.Context, o)
 }
 
-// planOptions reads the flags and the requirement.
-func (a *app) planOptions(c *cli.Context, p *project) (o dispatch.PlanOptions, err error) {
-	o = dispatch.PlanOptions{Agent: c.String("agent"), Quick: c.Bool("quick"), Base: c.String("base"), Verify: c.StringSlice("verify"), Feedback: c.String("feedback")}
-	if o.Requirement, err = a.requirement(c); err != nil {
-		return o, err
+// replannable finds a task to plan again. One that was made by hand needs a requirement.
+func (a *app) replannable(p *project, ref string, o dispatch.PlanOptions) (string, error) {
+	dir, err := a.find(p, ref)
+	if err != nil || o.Requirement != "" {
+		return dir, err
 	}
-	if len(o.Feedback) > maxFeedback {
-		return o, usagef("--feedback is %d bytes long, at most %d are taken: put more into --requirement-file", len(o.Feedback), maxFeedback)
+	rel := p.Store.Rel(dir)
+	text, err := os.ReadFile(filepath.Join(dir, taskdir.Requirement))
+	switch {
+	case errors.Is(err, fs.ErrNotExist), err == nil && strings.TrimSpace(string(text)) == "":
+		return "", hint(usagef("%s has no requirement to plan from: it was made without %s", rel, taskdir.Requirement),
+			"trellis plan --retry "+rel+" --requirement 'what is wanted'")
+	case err != nil:
+		return "", as(errUsage, fmt.Errorf("reading the requirement: %w", err))
 	}
-	if c.String("retry") != "" {
-		if c.IsSet("name") || c.IsSet("type") {
-			return o, usagef("--retry takes name and type from the task: leave out --name and --type")
-		}
-		return o, nil
-	}
-	if c.IsSet("feedback") {
-		return o, usagef("--feedback goes with --retry TASKDIR")
-	}
-	if strings.TrimSpace(o.Requirement) == "" {
-		return o, hint(usagef("there is no requirement"), "trellis plan -n NAME -t TYPE -r 'what is wanted'")
-	}
-	o.New, err = a.plannedTask(c, p)
-	return o, err
+	return dir, nil
 }
 
-// plannedTask is the task that the flags describe.
+// planOptions reads the flags and the requirement. What costs nothing is checked first.
+func (a *app) planOptions(c *cli.Context, p *project) (o dispatch.PlanOptions, err error) {
+	o = dispatch.PlanOptions{Agent: c.String("agent"), Quick: c.Bool("quick"), Base: c.String("base"), Verify: c.StringSlice("verify"), NoTaskSpec: c.Bool("no-taskspec")}
+	from, err := source(c)
+	if err != nil {
+		return o, err
+	}
+	again := c.String("retry") != ""
+	switch {
+	case again && (c.IsSet("name") || c.IsSet("type")):
+		return o, usagef("--retry takes name and type from the task: leave out --name and --type")
+	case !again && c.IsSet("feedback"):
+		return o, usagef("--feedback goes with --retry TASKDIR")
+	case !again && from == "":
+		return o, hint(usagef("there is no requirement"), "trellis plan -n NAME -t TYPE -r 'what is wanted'", "trellis plan -t TYPE --from-issue 12")
+	}
+	if err := a.remarks(c, p, &o); err != nil {
+		return o, err
+	}
+	if !again {
+		if o.New, err = a.plannedTask(c, p); err != nil {
+			return o, err
+		}
+	}
+	text, of, err := a.requirement(c, p)
+	if o.Requirement = text; err != nil || again || o.New.Name != "" {
+		return o, err
+	}
+	o.New.Name = of.name()
+	a.say("the name becomes %s", o.New.Name)
+	return o, nil
+}
+
+// plannedTask is the task that the flags describe. Without --name one that comes from an issue has no name yet.
 func (a *app) plannedTask(c *cli.Context, p *project) (n taskdir.New, err error) {
-	n = taskdir.New{Name: c.String("name"), DevType: c.String("type"), Priority: c.String("priority"), Package: c.String("package"),
+	n = taskdir.New{DevType: c.String("type"), Priority: c.String("priority"), Package: c.String("package"),
 		BaseBranch: c.String("base"), Verify: c.StringSlice("verify"), Force: c.Bool("force-new")}
-	switch slug := trellis.Slug(n.Name); {
-	case n.Name == "":
+	switch name := c.String("name"); {
+	case name != "":
+		if n.Name, err = a.slug(name, "--name"); err != nil {
+			return n, err
+		}
+	case !c.IsSet("from-issue"):
 		return n, hint(usagef("the task has no name"), "trellis plan --name NAME --type TYPE --requirement TEXT")
-	case slug == "":
-		return n, usagef("--name %q leaves no name: it has no letter from a to z and no digit", n.Name)
-	case slug != n.Name:
-		a.say("the name becomes %s", slug)
-		n.Name = slug
 	}
-	if !slices.Contains(trellis.DevTypes, n.DevType) {
-		return n, usagef("--type is one of %s, not %q", strings.Join(trellis.DevTypes, ", "), n.DevType)
+	if n.DevType == "" {
+		return n, usagef("the task has no type: --type is one of %s", strings.Join(trellis.DevTypes, ", "))
 	}
-	if n.Priority != "" && !slices.Contains(trellis.Priorities, n.Priority) {
-		return n, usagef("unknown priority %q (one of %s)", n.Priority, strings.Join(trellis.Priorities, ", "))
+	if _, err := devType(n.DevType, "--type"); err != nil {
+		return n, err
+	}
+	if err := checkPriority(n.Priority); err != nil {
+		return n, err
 	}
 	n.Creator, _ = developer(p.Root) // nobody has to say who they are
 	n.Assignee = n.Creator
@@ -162,202 +192,20 @@ func (a *app) plannedTask(c *cli.Context, p *project) (n taskdir.New, err error)
 	return n, nil
 }
 
-// maxFeedback is the longest feedback, in bytes: it is part of the planning's record.
-const maxFeedback = 32 << 10
-
-// maxRequirement is the largest requirement, in bytes.
-const maxRequirement = 4 << 20
-
-// requirement is what is wanted, from the flag, a file or standard input, to the byte.
-func (a *app) requirement(c *cli.Context) (string, error) {
-	if c.IsSet("requirement") && c.IsSet("requirement-file") {
-		return "", usagef("--requirement and --requirement-file exclude each other")
-	}
-	text := c.String("requirement")
-	if name := c.String("requirement-file"); name != "" {
-		data, err := a.readInput(name)
-		if err != nil {
-			return "", err
-		}
-		text = string(data)
-	}
-	if len(text) > maxRequirement {
-		return "", usagef("the requirement is %d bytes long, at most %d are taken", len(text), maxRequirement)
-	}
-	if !utf8.ValidString(text) {
-		return "", usagef("the requirement is not valid UTF-8")
-	}
-	if strings.ContainsRune(text, 0) {
-		return "", usagef("the requirement holds a NUL byte")
-	}
-	return text, nil
-}
-
-func (a *app) readInput(name string) ([]byte, error) {
-	if name == "-" {
-		data, err := io.ReadAll(io.LimitReader(a.Stdin, maxRequirement+1))
-		if err != nil {
-			return nil, as(errUsage, fmt.Errorf("reading standard input: %w", err))
-		}
-		return data, nil
-	}
-	if !filepath.IsAbs(name) {
-		name = filepath.Join(a.Dir, name)
-	}
-	data, err := os.ReadFile(name)
-	if err != nil {
-		return nil, as(errUsage, err)
-	}
-	return data, nil
-}
-
 // planError gives the errors of planning their exit codes and hints.
 func (a *app) planError(p *project, err error) error {
 	var draft *dispatch.DraftError
 	var held *durable.HeldError
+	var move *trellis.MoveError
 	switch {
 	case errors.As(err, &draft):
 		return hint(as(errUsage, err), "trellis plan --retry "+draft.Dir, "trellis task rm "+draft.Dir)
 	case errors.Is(err, taskdir.ErrExists):
 		return hint(as(errUsage, err), "choose another --name, or add --force-new")
+	case errors.As(err, &move):
+		return as(errUsage, err)
 	case errors.As(err, &held):
 		return err
 	}
 	return a.agentError(err)
-}
-
-// planDocument is what plan --json prints.
-type planDocument struct {
-	Dir         string         `json:"dir"`
-	ID          string         `json:"id"`
-	Status      trellis.Status `json:"status"`
-	Decision    string         `json:"decision"`
-	Category    string         `json:"category"`
-	Details     string         `json:"details"`
-	Suggestions []string       `json:"suggestions"`
-	Size        trellis.Size   `json:"size"`
-	Title       string         `json:"title"`
-	Calls       int            `json:"calls"`
-	Usage       trellis.Usage  `json:"usage"`
-	Contexts    map[string]int `json:"contexts"`
-	Commands    []string       `json:"commands"`
-	Warnings    []string       `json:"warnings"`
-	Skipped     []string       `json:"skipped"`
-	Failure     *view.Failure  `json:"failure"`
-}
-
-// planned says how a planning ended and what to do next.
-func (a *app) planned(ctx context.Context, p *project, s *dispatch.Site, res dispatch.PlanResult, asJSON bool) error {
-	rel := p.Store.Rel(res.Dir)
-	if res.Interrupted {
-		fmt.Fprintln(a.Stdout, rel)
-		return hint(context.Canceled, "trellis plan --retry "+rel)
-	}
-	if len(res.Waits) > 0 {
-		fmt.Fprintln(a.Stdout, rel)
-		return hint(as(errWaiting, errors.New(waitsUntil(res.Until))), "trellis plan --retry "+rel)
-	}
-	if asJSON {
-		if err := view.JSON(a.Stdout, document(rel, res)); err != nil {
-			return err
-		}
-	} else {
-		a.sayPlanned(ctx, p, s, res)
-		fmt.Fprintln(a.Stdout, rel)
-	}
-	switch {
-	case res.Failure != nil:
-		return as(errPlanner, hint(fmt.Errorf("planning failed: %w", res.Failure), "trellis logs "+filepath.Base(rel), "trellis plan --retry "+rel))
-	case res.Status == trellis.Rejected:
-		return quiet(errRejected)
-	case res.Status == trellis.Waiting:
-		return quiet(errWaiting)
-	}
-	return nil
-}
-
-// waitsUntil says why a planning does not go on.
-func waitsUntil(t time.Time) string {
-	if t.IsZero() {
-		return "the planning waits"
-	}
-	return "the provider limits requests: the planning can go on at " + t.Local().Format(time.RFC3339)
-}
-
-func document(rel string, res dispatch.PlanResult) planDocument {
-	r := res.Report
-	d := planDocument{Dir: rel, ID: filepath.Base(rel), Status: res.Status, Decision: r.Verdict.Decision, Category: r.Verdict.Category, Details: r.Verdict.Details,
-		Suggestions: orEmpty(r.Verdict.Suggestions), Size: r.Verdict.Size, Title: r.Title, Calls: r.Calls, Usage: r.Usage, Contexts: r.Contexts,
-		Commands: orEmpty(r.Commands), Warnings: orEmpty(r.Warnings), Skipped: orEmpty(r.Skipped)}
-	if d.Contexts == nil {
-		d.Contexts = map[string]int{}
-	}
-	if f := res.Failure; f != nil {
-		d.Failure = &view.Failure{Code: trellis.Code(f.Code), Detail: f.Detail}
-	}
-	return d
-}
-
-func orEmpty(list []string) []string {
-	if list == nil {
-		return []string{}
-	}
-	return list
-}
-
-func (a *app) sayPlanned(ctx context.Context, p *project, s *dispatch.Site, res dispatch.PlanResult) {
-	r, id := res.Report, filepath.Base(res.Dir)
-	for _, w := range r.Warnings {
-		a.say("warning: %s", w)
-	}
-	switch {
-	case res.Failure != nil:
-		return
-	case res.Status == trellis.Rejected:
-		a.sayRejected(p, res)
-		return
-	}
-	a.say("%s: %s (size %s)", id, r.Title, r.Verdict.Size)
-	a.say("wrote %s, prd.md, research.md, context: %s", taskdir.TaskJSON, contexts(r.Contexts))
-	a.say("%d calls, %s", r.Calls, view.Usage(r.Usage))
-	for _, why := range r.Skipped {
-		a.say("skipped: %s", why)
-	}
-	a.sayUncommitted(ctx, p)
-	if res.Status == trellis.Waiting {
-		a.say("the plan waits for approval: trellis approve %s", id)
-		return
-	}
-	if h, ok := s.Watcher(); ok {
-		a.say("the watcher (pid %d) picks it up: trellis start %s follows it", h.PID, id)
-		return
-	}
-	a.say("no watcher is running; next: trellis start %s", id)
-}
-
-func contexts(rows map[string]int) string {
-	var parts []string
-	for _, name := range []string{taskdir.ImplementContext, taskdir.CheckContext, taskdir.DebugContext} {
-		parts = append(parts, fmt.Sprintf("%s %d", name, rows[name]))
-	}
-	return strings.Join(parts, ", ")
-}
-
-func (a *app) sayRejected(p *project, res dispatch.PlanResult) {
-	v := res.Report.Verdict
-	fmt.Fprintf(a.Stderr, "=== PLAN REJECTED ===\nReason: %s\nDetails: %s\n", planner.Rejection{Category: v.Category}.Reason(), v.Details)
-	for _, s := range v.Suggestions {
-		fmt.Fprintf(a.Stderr, "  - %s\n", s)
-	}
-	fmt.Fprintf(a.Stderr, "See: %s\n", p.Store.Rel(filepath.Join(res.Dir, taskdir.Rejected)))
-}
-
-// sayUncommitted warns of files that a worktree won't have.
-func (a *app) sayUncommitted(ctx context.Context, p *project) {
-	list, err := p.Repo.Status(ctx, p.Root, ".trellis/tasks", ".trellis/.runtime")
-	if err != nil {
-		a.say("looking for uncommitted files: %v", err)
-	} else if len(list) > 0 {
-		a.say("%d uncommitted files in this checkout, such as %s: the worktree won't have them", len(list), list[0].Path)
-	}
 }

@@ -3,10 +3,12 @@ package main
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/view"
+	"github.com/trellis-tasks/trellis/taskdir"
 	"github.com/urfave/cli/v2"
 )
 
@@ -48,18 +50,31 @@ func (a *app) statusOf(p *project, dir string, asJSON bool) error {
 	if asJSON {
 		return view.JSON(a.Stdout, t)
 	}
-	return a.showTask(t)
+	return a.showTask(p, t)
 }
 
 // showTask prints one task and the command that comes next.
-func (a *app) showTask(t view.Task) error {
+func (a *app) showTask(p *project, t view.Task) error {
 	if err := view.Show(a.Stdout, t, a.style(a.Stdout)); err != nil {
 		return err
 	}
 	if t.Status != "" {
-		fmt.Fprintf(a.Stdout, "  %-9s %s\n", "next", nextStep(t.ID, t.Status))
+		fmt.Fprintf(a.Stdout, "  %-9s %s\n", "next", nextFor(p, t))
 	}
 	return nil
+}
+
+// nextFor is nextStep for a task of which more is known: whether somebody plans it, or did.
+func nextFor(p *project, t view.Task) string {
+	dir := filepath.Join(p.Root, filepath.FromSlash(t.Dir))
+	switch {
+	case t.Status != trellis.Planning:
+	case durable.Held(filepath.Join(dir, taskdir.RunLock)):
+		return "trellis logs -f " + t.ID
+	case t.Phase != "", t.Failure.Code != "", strings.HasPrefix(filepath.Base(dir), taskdir.DraftPrefix):
+		return "trellis plan --retry " + t.ID
+	}
+	return nextStep(t.ID, t.Status)
 }
 
 // over reports whether nothing is left to do for a task.

@@ -222,7 +222,7 @@ func (a *app) taskShowCommand() *cli.Command {
 			if c.Bool("json") {
 				return view.JSON(a.Stdout, t)
 			}
-			if err := a.showTask(t); err != nil {
+			if err := a.showTask(p, t); err != nil {
 				return err
 			}
 			return view.Files(a.Stdout, dir)

@@ -124,7 +124,7 @@ func (a *app) planDetached(c *cli.Context) error {
 		if o.Requirement != "" || o.Feedback != "" {
 			return usagef("--detach with --retry takes no requirement and no feedback: leave out --detach")
 		}
-		dir, err = a.find(p, ref)
+		dir, err = a.replannable(p, ref, o)
 	} else if err = s.CanPlan(c.Context, o.Agent); err == nil {
 		dir, err = s.Draft(o)
 	}
@@ -137,6 +137,15 @@ func (a *app) planDetached(c *cli.Context) error {
 	}
 	if o.Quick {
 		args = append(args, "--quick")
+	}
+	if o.NoTaskSpec {
+		args = append(args, "--no-taskspec")
+	}
+	for _, path := range o.Context {
+		args = append(args, "--context="+filepath.Join(p.Root, path))
+	}
+	for _, text := range o.Constraints {
+		args = append(args, "--constraint="+text)
 	}
 	id := strings.TrimPrefix(filepath.Base(dir), taskdir.DraftPrefix)
 	log := filepath.Join(p.Root, ".trellis", ".runtime", "plan-"+id+".log")

@@ -13,7 +13,28 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"trellis": main})
+	testscript.Main(m, map[string]func(){"trellis": main, "gh": gh})
+}
+
+// gh stands in for GitHub's program: it keeps in $GH_KEEP how it was called, and answers with the files and the
+// exit code that the script names.
+func gh() {
+	dir, _ := os.Getwd()
+	kept := fmt.Sprintf("dir %s\ncolour %s%s prompt %s\n", dir, os.Getenv("GH_FORCE_TTY"), os.Getenv("CLICOLOR_FORCE"), os.Getenv("GH_PROMPT_DISABLED"))
+	for _, arg := range os.Args[1:] {
+		kept += fmt.Sprintf("arg %q\n", arg)
+	}
+	if err := os.WriteFile(os.Getenv("GH_KEEP"), []byte(kept), 0o666); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(99)
+	}
+	for name, to := range map[string]*os.File{os.Getenv("GH_PRINTS"): os.Stdout, os.Getenv("GH_SAYS"): os.Stderr} {
+		if data, err := os.ReadFile(name); err == nil {
+			to.Write(data)
+		}
+	}
+	code, _ := strconv.Atoi(os.Getenv("GH_EXIT")) // "" is 0
+	os.Exit(code)
 }
 
 // TestScripts runs what a user types, one txtar file a matter.
@@ -29,13 +50,20 @@ func TestScripts(t *testing.T) {
 // setup gives a script a home and a search path of its own, so that nothing of the machine shows:
 // no agent that happens to be installed, no git configuration of whoever runs the tests.
 func setup(env *testscript.Env) error {
-	home, bin := filepath.Join(env.WorkDir, ".home"), filepath.Join(env.WorkDir, ".bin")
-	for _, dir := range []string{home, bin} {
+	home, bin, fakes := filepath.Join(env.WorkDir, ".home"), filepath.Join(env.WorkDir, ".bin"), filepath.Join(env.WorkDir, ".fakes")
+	for _, dir := range []string{home, bin, fakes} {
 		if err := os.Mkdir(dir, 0o777); err != nil {
 			return err
 		}
 	}
-	for _, name := range []string{"bash", "cat", "chmod", "cp", "env", "git", "grep", "ln", "ls", "mkdir", "mv", "rm", "sh", "sleep", "touch", "trellis", "wc"} {
+	path, err := exec.LookPath("gh") // the one above; scripts that want it put .fakes into PATH
+	if err == nil {
+		err = os.Symlink(path, filepath.Join(fakes, "gh"))
+	}
+	if err != nil {
+		return fmt.Errorf("linking gh: %w", err)
+	}
+	for _, name := range []string{"bash", "cat", "chmod", "cmp", "cp", "env", "git", "grep", "ln", "ls", "mkdir", "mv", "printf", "rm", "sh", "sleep", "touch", "trellis", "wc"} {
 		path, err := exec.LookPath(name)
 		if err != nil {
 			return fmt.Errorf("linking %s: %w", name, err)

@@ -33,11 +33,11 @@ func Show(w io.Writer, t Task, style Style) error {
 }
 
 func (t Task) rows() [][2]string {
-	rows := [][2]string{{"status", t.standing()}, {"waits for", t.WaitingFor}, {"failure", t.failure()}}
+	rows := [][2]string{{"status", t.standing()}, {"last", t.again}, {"waits for", t.WaitingFor}, {"failure", t.failure()}}
 	if t.task != nil {
 		rows = append(rows, [2]string{"branch", t.branches()}, [2]string{"worktree", t.task.WorktreePath}, [2]string{"commit", t.task.Commit},
 			[2]string{"pr", t.PRURL}, [2]string{"parent", t.task.Parent}, [2]string{"subtasks", strings.Join(t.task.Children, ", ")},
-			[2]string{"rejected", rejection(t)})
+			[2]string{"rejected", rejection(t)}, [2]string{"judge", judgement(t)})
 	}
 	return append(rows, [2]string{"usage", Usage(t.Usage)}, [2]string{"updated", t.UpdatedAt})
 }
@@ -48,15 +48,18 @@ func (t Task) standing() string {
 		return "broken: task.json can't be read"
 	}
 	switch {
-	case t.Status == trellis.InProgress && t.Phase != "" && t.Round > 0:
+	case t.working() && t.Phase != "" && t.Round > 0:
 		s += fmt.Sprintf(" (%s, round %d)", t.Phase, t.Round)
-	case t.Status == trellis.InProgress && t.Phase != "":
+	case t.working() && t.Phase != "":
 		s += fmt.Sprintf(" (%s)", t.Phase)
 	case t.Outcome != "" && string(t.Outcome) != s:
 		s += fmt.Sprintf(" (%s)", t.Outcome)
 	}
 	return s
 }
+
+// working reports whether somebody is at work on the task, or was until cut off.
+func (t Task) working() bool { return t.Status == trellis.InProgress || t.Status == trellis.Planning }
 
 func (t Task) failure() string {
 	if t.Failure.Detail == "" {
@@ -78,6 +81,14 @@ func rejection(t Task) string {
 		return ""
 	}
 	return strings.TrimPrefix(r.Category+": "+r.Details, ": ")
+}
+
+// judgement is what the judge said of a plan that a person has to decide about.
+func judgement(t Task) string {
+	if j := t.task.Pipeline.Judge; t.Status == trellis.Waiting && j != nil && !j.Pass {
+		return j.Feedback
+	}
+	return ""
 }
 
 // Usage is what agents used, in a few words: tokens, cost, time. A cost that nobody told is unknown.

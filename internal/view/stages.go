@@ -18,7 +18,8 @@ type call struct {
 	since  time.Time
 	took   time.Duration // once it has ended
 	ended  bool
-	broken bool // it came to nothing that can be used
+	failed bool // the agent did
+	broken bool // it came to nothing that can be used, or to a no
 	used   trellis.Usage
 	tools  int    // calls of tools
 	last   string // that it did
@@ -43,7 +44,7 @@ func (p *Progress) Asked(task, id string, r ask.Request) {
 		switch why := again(r); {
 		case why != "":
 			p.print(task + ": " + why)
-		case len(earlier) > 0 && earlier[len(earlier)-1].broken:
+		case len(earlier) > 0 && earlier[len(earlier)-1].failed:
 			p.print(task + ": " + string(r.Role) + " again")
 		case !p.live:
 			p.print(task + ": " + string(r.Role))
@@ -57,12 +58,13 @@ func (p *Progress) Replied(task, id string, r ask.Reply) {
 		t := p.find(task)
 		c := t.call(id)
 		c.ended, c.took, c.used = true, p.now().Sub(c.since), r.Usage
-		c.broken = r.Failure != nil || len(r.Problems) > 0 || refused(c.role, r)
+		c.failed = r.Failure != nil
+		c.broken = c.failed || len(r.Problems) > 0 || refused(c.role, r)
 		if short(c.role, r) {
 			t.stages = [][]trellis.Role{{trellis.Evaluate}, {trellis.Research}, {trellis.PRD}}
 		}
 		switch {
-		case r.Failure != nil:
+		case c.failed:
 			p.print(fmt.Sprintf("%s: %s: %v", task, c.role, r.Failure))
 		case !p.live && len(r.Problems) == 0:
 			p.print(fmt.Sprintf("%s: %s", task, c.told(r)))

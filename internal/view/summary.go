@@ -3,12 +3,15 @@ package view
 import (
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/ask"
 	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 // isRole reports whether an activity is the work of an agent.
@@ -21,6 +24,32 @@ func agentOf(c journal.Entry) string {
 		return ""
 	}
 	return r.Agent
+}
+
+// planningOf is where a planning stands that has not ended: the last role that was asked, which round of it, and
+// why something was last asked once more.
+func planningOf(dir string) (role string, round int, why string) {
+	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
+	if err != nil || h.Flow != planner.Flow || h.Ended {
+		return "", 0, ""
+	}
+	for _, c := range h.Calls {
+		if !isRole(c.Activity) {
+			continue
+		}
+		role, round = c.Activity, roundOf(c)
+		if a := againOf(c); a != "" {
+			why = a
+		}
+	}
+	return role, round, why
+}
+
+// roundOf is which plan a call is about, 0 where there is none yet.
+func roundOf(c journal.Entry) int {
+	var r struct{ Data struct{ Round int } }
+	_ = json.Unmarshal(c.In, &r) // what has no round is in none
+	return r.Data.Round
 }
 
 // againOf says why a planning asks an agent once more, "" when it does not.
@@ -112,9 +141,9 @@ func notes(list []string) []string {
 // outcome is how a run says that it ended.
 func outcome(out json.RawMessage) string {
 	var end struct {
-		Outcome  string
-		Decision string
-		Commit   string
+		Outcome string
+		Status  string
+		Commit  string
 	}
 	if json.Unmarshal(out, &end) != nil {
 		return ""
@@ -123,7 +152,7 @@ func outcome(out json.RawMessage) string {
 		return fmt.Sprintf("%s, commit %.12s", end.Outcome, end.Commit)
 	}
 	if end.Outcome == "" {
-		return end.Decision
+		return end.Status
 	}
 	return end.Outcome
 }

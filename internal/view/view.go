@@ -37,7 +37,8 @@ type Task struct {
 	UpdatedAt  string            `json:"updated_at"` // RFC 3339, UTC
 	Problems   []trellis.Problem `json:"problems"`
 
-	task *taskdir.Task
+	task  *taskdir.Task
+	again string // why the planning at work asks once more
 }
 
 // Failure is why the last run failed or stopped.
@@ -96,7 +97,11 @@ func (r Reader) Task(dir string) (Task, error) {
 		}
 		known = statuses(entries)
 	}
-	return r.task(e, known), nil
+	v := r.task(e, known)
+	if v.Status == trellis.Planning {
+		v.Phase, v.Round, v.again = planningOf(dir)
+	}
+	return v, nil
 }
 
 func statuses(entries []taskdir.Entry) map[string]trellis.Status {
