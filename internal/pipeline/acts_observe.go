@@ -92,7 +92,8 @@ const maxCriteria = 16 << 10
 
 // valid is the failure that says what is wrong with the directory now.
 func (a *Acts) valid(ctx context.Context) error {
-	problems, err := ready.Check(ctx, ready.Input{Dir: a.Dir, Store: a.Store, Status: trellis.InProgress, Neighbours: a.Neighbours})
+	problems, err := ready.Check(ctx, ready.Input{Dir: a.Dir, Store: a.Store, Status: trellis.InProgress, Neighbours: a.Neighbours,
+		MaxSteps: a.Config.Planning.MaxSteps, LookPath: a.LookPath})
 	if err != nil {
 		return unusable(err)
 	}
