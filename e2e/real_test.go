@@ -19,6 +19,7 @@ func role(r modelserver.Request) string {
 	text := r.System + r.Prompt
 	for phrase, role := range map[string]string{
 		"You judge whether a requirement": "evaluate", "You explore a code base": "research", "You write the requirements document": "prd",
+		"You put a requirement for a change": "taskspec", "You plan one change": "plan", "You judge a plan": "judge",
 		"# Your part: implement": "implement", "# Your part: check": "check", "# Your part: debug": "debug", "# Your part: accept": "accept",
 	} {
 		if strings.Contains(text, phrase) {
@@ -29,9 +30,15 @@ func role(r modelserver.Request) string {
 }
 
 const (
-	evaluated  = `{"decision":"accept","category":"","details":"A flag that says bye.","suggestions":[],"size":"tiny","confidence":0.9}`
+	evaluated  = `{"decision":"accept","category":"","details":"A flag that says bye.","suggestions":[],"size":"small","confidence":0.9}`
 	researched = "## Codebase Context\n\ngreet.sh is all.\n\n## implement.jsonl\n\n- path: greet.sh, reason: the program\n\n## check.jsonl\n\n- path: test.sh, reason: its test\n\n" +
 		"## debug.jsonl\n\n- path: test.sh, reason: its test\n\n## Suggested Scope\n\ngreet\n\n## Verification Plan\n\n- test: `sh test.sh`\n\n## Risks\n\nNone.\n"
+	specified = `{"user_intent":"greet.sh can say Bye","goals":["a --bye flag"],"constraints":[],"artifacts":["greet.sh"],"contexts":[],"actions":[],"acceptance":["greet.sh --bye says Bye"],"priority":"normal"}`
+	planned   = `{"schema_version":1,"title":"Say bye","summary":"greet.sh --bye says Bye.","requirements":["greet.sh --bye says Bye"],"files":[{"path":"greet.sh","change":"edit"}],
+"steps":[{"id":"add_flag","type":"prompt","prompt":"Let greet.sh take --bye and say Bye.","verify":"sh greet.sh --bye | grep -q Bye","covers":["greet.sh --bye says Bye"]},
+{"id":"run_tests","type":"script","command":"sh test.sh","proof":{"type":"test"}}],
+"acceptance":[{"criterion":"greet.sh --bye says Bye","verify":"sh greet.sh --bye | grep -q Bye","level":"must"},{"criterion":"nothing else changes","level":"must"}]}`
+	judged  = `{"feedback":"","criteria":{"verification":true,"atomicity":true,"coverage":true,"vars":true},"pass":true}`
 	written = `{"title":"Say bye","summary":"greet.sh --bye says Bye.","requirements":["greet.sh --bye says Bye"],"acceptance":[{"criterion":"greet.sh --bye says Bye","verify":"sh greet.sh --bye | grep -q Bye","level":"must"},{"criterion":"nothing else changes","verify":null,"level":"must"}],"technical_notes":"","out_of_scope":[]}`
 	changed = "if [ \"$1\" = --bye ]; then echo Bye; else echo \"Hello, ${1:-world}!\"; fi\n"
 )
@@ -46,6 +53,14 @@ func works(r modelserver.Request) modelserver.Turn {
 		return modelserver.Turn{Calls: []modelserver.Call{look(r)}, Usage: usage}
 	case role == "research":
 		return modelserver.Turn{Text: researched, Usage: usage}
+	case role == "taskspec":
+		return modelserver.Turn{Text: specified, Usage: usage}
+	case role == "plan" && r.Turns == 0:
+		return modelserver.Turn{Calls: []modelserver.Call{look(r)}, Usage: usage}
+	case role == "plan":
+		return modelserver.Turn{Text: "Here is the plan:\n```json\n" + planned + "\n```", Usage: usage}
+	case role == "judge":
+		return modelserver.Turn{Text: judged, Usage: usage}
 	case role == "prd":
 		return modelserver.Turn{Text: written, Usage: usage}
 	case role == "implement" && r.Turns == 0:
@@ -92,6 +107,11 @@ func TestPlanAndWatch(t *testing.T) {
 			dir := out[strings.LastIndexByte(out, '\n')+1:]
 			if got := s.read(dir + "/requirement.md"); got != requirement {
 				t.Errorf("requirement.md is %q", got)
+			}
+			for name, want := range map[string]string{"plan.json": "add_flag", "taskspec.json": "a --bye flag", "research.md": "greet.sh is all", "prd.md": "nothing else changes"} {
+				if got := s.read(dir + "/" + name); !strings.Contains(got, want) {
+					t.Errorf("%s is %s", name, got)
+				}
 			}
 			s.trellis(0, "watch", "--once")
 			if got := s.run("git", "show", "feature/bye:greet.sh"); got+"\n" != changed {
