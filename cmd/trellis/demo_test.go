@@ -45,7 +45,7 @@ func TestDemo(t *testing.T) {
 	if code != exitDone {
 		t.Fatalf("exit %d\n%s", code, out)
 	}
-	for _, want := range []string{"=== PLAN REJECTED ===", "no model is involved", "checks, 1 of 2", `"id": "run_tests"`, "debug", "`sh test.sh` exit 1", "feat(greet): Add --shout to greet", "HELLO, ADA!", "trellis init"} {
+	for _, want := range []string{"=== PLAN REJECTED ===", "no model is involved", "plan again (1 of 2)", `"id": "run_tests"`, "debug", "`sh test.sh` exit 1", "feat(greet): Add --shout to greet", "HELLO, ADA!", "trellis init"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the demo does not show %q:\n%s", want, out)
 		}
