@@ -94,6 +94,7 @@ func TestNothingOfAPlanRunsBeforeItIsAgreedTo(t *testing.T) {
 	if res := w.start(dir); res.Status != trellis.Waiting || len(res.Waits) != 1 || w.task(dir).Status != trellis.Waiting {
 		t.Fatalf("got %+v", res)
 	}
+	none(w, dir, "run/journal.jsonl")
 	w.approve(dir, "ann")
 	say := w.Site.Event
 	w.Site.Event = func(e dispatch.Event) {

@@ -36,7 +36,7 @@ func (a *Acts) taskSpec(hash string) (*plan.TaskSpec, error) {
 func (a *Acts) hint(role trellis.Role, hash string, caps contextfiles.Caps) (text string, notes []string, err error) {
 	var parts []string
 	if spec, _ := a.taskSpec(hash); spec != nil { // what is wrong with it was told when it was taken in
-		parts = append(parts, spec.Hint())
+		parts = append(parts, "# What the requirement was taken to mean\n\n"+spec.Hint())
 	}
 	p, err := a.frozenPlan(hash)
 	switch {
@@ -47,7 +47,7 @@ func (a *Acts) hint(role trellis.Role, hash string, caps contextfiles.Caps) (tex
 	case p != nil:
 		parts = append(parts, p.Outline())
 	}
-	text = strings.Join(parts, "\n\n")
+	text = strings.Join(parts, "\n")
 	if room := max(0, min(caps.Artifact, caps.Total)); len(text) > room {
 		rest := fmt.Sprintf("\n… %d bytes in all; the rest is in %s/task/%s and %s", len(text), runtimeDir, taskdir.Plan, taskdir.TaskSpec)
 		text = strings.ToValidUTF8(text[:room], "") + rest
@@ -59,9 +59,9 @@ func (a *Acts) hint(role trellis.Role, hash string, caps contextfiles.Caps) (tex
 // decided is what a plan settled beforehand.
 func decided(p *plan.Plan) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n", strings.TrimSpace(p.Title+"\n\n"+p.Summary))
+	fmt.Fprintf(&b, "# %s\n\n", strings.TrimSpace(p.Title+"\n\n"+p.Summary))
 	for _, s := range decisions(p) {
-		s.write(&b, "\n%s:\n\n")
+		s.write(&b)
 	}
 	return b.String()
 }
@@ -81,13 +81,14 @@ func decisions(p *plan.Plan) []section {
 	return []section{{"Design decisions", p.DesignDecisions}, {"Assumptions", p.Assumptions}, left, {"Out of scope", p.OutOfScope}}
 }
 
-// write adds the section as a list under a heading of this form, unless it is empty.
-func (s section) write(b *strings.Builder, heading string) {
+// write adds the section as a list under its heading, unless it is empty.
+func (s section) write(b *strings.Builder) {
 	if len(s.lines) == 0 {
 		return
 	}
-	fmt.Fprintf(b, heading, s.title)
+	fmt.Fprintf(b, "## %s\n\n", s.title)
 	for _, l := range s.lines {
 		fmt.Fprintf(b, "- %s\n", oneLine(l))
 	}
+	b.WriteByte('\n')
 }

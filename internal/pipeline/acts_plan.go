@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -85,11 +84,7 @@ func guarded(p *plan.Plan, globs []string) []string {
 	if p == nil {
 		return nil
 	}
-	paths := p.Protected(func(name string) bool { return config.Protects(globs, path.Clean(name)) })
-	for i, name := range paths {
-		paths[i] = path.Clean(name)
-	}
-	return paths
+	return p.Protected(func(path string) bool { return config.Protects(globs, path) })
 }
 
 // allowed are the protected paths that may be changed by the plan of an approved content, "" being none.

@@ -94,10 +94,7 @@ func planned(b *strings.Builder, p *plan.Plan, failed bool) {
 		list = append(list, section{"Rollback", p.Rollback})
 	}
 	for _, s := range list {
-		s.write(b, "## %s\n\n")
-		if len(s.lines) > 0 {
-			b.WriteByte('\n')
-		}
+		s.write(b)
 	}
 }
 
