@@ -19,22 +19,28 @@ import (
 	"github.com/trellis-tasks/trellis/specs"
 )
 
-// site wires up all that running tasks in a project needs.
+// site is all that running tasks in a project needs.
 func (a *app) site(ctx context.Context, p *project) (*dispatch.Site, error) {
 	cfg, err := a.config(p)
 	if err != nil {
 		return nil, err
 	}
-	crew := a.crew(p, cfg)
+	return a.wire(ctx, p, cfg, p), nil
+}
+
+// wire makes the site of a project with these settings. Agents are those of home: its programs and
+// scripts, and what it tells each role.
+func (a *app) wire(ctx context.Context, p *project, cfg *config.Config, home *project) *dispatch.Site {
+	crew := a.crew(home, cfg)
 	return &dispatch.Site{Store: p.Store, Repo: p.Repo, Config: cfg,
 		Agent:     func(name string) (agents.Agent, error) { return agents.New(name, crew) },
 		Available: func(ctx context.Context, name string) error { return agents.Check(ctx, name, crew) },
 		Default:   sync.OnceValues(func() (string, error) { return agents.Default(ctx, crew) }),
-		Instruct:  func(role trellis.Role) (dispatch.Instructions, error) { return instructions(p.Root, role) },
+		Instruct:  func(role trellis.Role) (dispatch.Instructions, error) { return instructions(home.Root, role) },
 		LookPath:  a.lookPath,
 		Environ:   a.commandEnv(),
 		Redact:    proc.NewRedactor(agents.Secrets(a.Env)).String,
-		Build:     build(), Disk: p.Store.Disk, Now: a.Now}, nil
+		Build:     build(), Disk: p.Store.Disk, Now: a.Now}
 }
 
 // crew says which agents there are.
