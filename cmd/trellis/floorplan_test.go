@@ -24,7 +24,7 @@ var floors = [][]string{
 	2: {"internal/ask", "internal/plan"},
 	3: {"internal/ready"},
 	4: {"internal/pipeline", "internal/planner"},
-	5: {"internal/dispatch", "internal/view"},
+	5: {"internal/dispatch", "internal/view", "internal/eval"},
 	6: {"cmd/trellis"},
 }
 
@@ -41,10 +41,10 @@ var owners = map[string][]string{
 	"github.com/go-git/go-billy/v5":    {"internal/git"},
 	"github.com/tidwall/gjson":         {"taskdir"},
 	"github.com/tidwall/sjson":         {"taskdir"},
-	"go.yaml.in/yaml/v3":               {"internal/config", "specs", "agents"},
+	"go.yaml.in/yaml/v3":               {"internal/config", "specs", "agents", "internal/eval"},
 	"github.com/google/jsonschema-go":  {"templates"},
 	"github.com/yuin/goldmark":         {"internal/research"},
-	"github.com/bmatcuk/doublestar/v4": {"specs", "internal/config", "internal/pipeline"},
+	"github.com/bmatcuk/doublestar/v4": {"specs", "internal/config", "internal/pipeline", "internal/eval"},
 }
 
 // testLibraries are for tests and testing packages alone.

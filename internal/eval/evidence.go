@@ -1,0 +1,192 @@
+package eval
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/contextfiles"
+	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/research"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// evidence is what a planning left on disk. Nothing of it is what the planner says about itself.
+type evidence struct {
+	task     *taskdir.Task
+	said     string   // requirements and acceptance criteria of prd.md
+	verified []string // commands of its acceptance criteria
+	named    []string // paths in context files
+	found    research.Report
+	plan     *plan.Plan // nil: there is no plan.json; an empty one: it is not valid
+	wrong    []string   // why it is not
+	project  research.Project
+}
+
+// look reads the task directory dir of a repository.
+func look(p *Project, repo, dir string) (e evidence, err error) {
+	e.project = research.Project{Root: repo, LookPath: p.LookPath}
+	if e.task, err = (taskdir.Store{Root: repo}).Load(dir); err != nil {
+		return e, err
+	}
+	prd, err := read(filepath.Join(dir, taskdir.PRD))
+	if err != nil {
+		return e, err
+	}
+	acceptance := section(prd, "Acceptance Criteria")
+	e.said, e.verified = section(prd, "Requirements")+acceptance, commandsIn(acceptance)
+	found, err := read(filepath.Join(dir, taskdir.Research))
+	if err != nil {
+		return e, err
+	}
+	e.found = research.Parse([]byte(found))
+	if e.named, err = contextPaths(dir); err != nil {
+		return e, err
+	}
+	return e, e.readPlan(filepath.Join(dir, taskdir.Plan))
+}
+
+func (e *evidence) readPlan(file string) error {
+	text, err := read(file)
+	if err != nil || text == "" {
+		return err
+	}
+	p, problems := plan.Parse([]byte(text))
+	for _, problem := range problems {
+		if !problem.Warning {
+			e.wrong = append(e.wrong, problem.Words())
+		}
+	}
+	if e.plan = p; p == nil {
+		e.plan = &plan.Plan{}
+	}
+	return nil
+}
+
+// read is the text of a file, "" when there is none.
+func read(file string) (string, error) {
+	data, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("reading what was planned: %w", err)
+	}
+	return string(data), nil
+}
+
+// section is the part of prd.md below a heading. The page was rendered by Trellis: no fence hides a heading.
+func section(prd, heading string) string {
+	_, rest, _ := strings.Cut("\n"+prd, "\n## "+heading+"\n")
+	text, _, _ := strings.Cut(rest, "\n## ")
+	return text
+}
+
+// commandsIn are the commands below checkboxes, as prd.md spells them.
+func commandsIn(acceptance string) (list []string) {
+	for line := range strings.Lines(acceptance) {
+		if span, ok := strings.CutPrefix(line, "  verify: "); ok {
+			list = append(list, strings.Trim(strings.TrimSpace(span), "` "))
+		}
+	}
+	return list
+}
+
+func contextPaths(dir string) (paths []string, err error) {
+	names, err := contextfiles.Names(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		text, err := read(filepath.Join(dir, name))
+		if err != nil {
+			return nil, err
+		}
+		rows, _ := contextfiles.Parse(name, []byte(text)) // a bad line names nothing
+		for _, r := range rows {
+			if !slices.Contains(paths, r.Path) {
+				paths = append(paths, r.Path)
+			}
+		}
+	}
+	return paths, nil
+}
+
+// changed are the files that plan.json changes.
+func (e evidence) changed() (paths []string) {
+	if e.plan != nil {
+		for _, f := range e.plan.Files {
+			paths = append(paths, f.Path)
+		}
+	}
+	return paths
+}
+
+// checked are the project's commands that decide about the work: the last steps of plan.json, or else what
+// the research found and the acceptance criteria name.
+func (e evidence) checked() (commands []string) {
+	if e.plan != nil {
+		return e.plan.Verification()
+	}
+	for _, c := range e.found.Commands {
+		if e.project.Missing(c) == "" {
+			commands = append(commands, c)
+		}
+	}
+	return append(commands, e.verified...)
+}
+
+// proofs are all commands that the planner wants something proven with.
+func (e evidence) proofs() []string {
+	commands := slices.Concat(e.found.Commands, e.verified)
+	if e.plan != nil {
+		commands = append(commands, e.plan.Verification()...)
+		for _, s := range steps(e.plan.Steps) {
+			if s.Verify != "" && !strings.Contains(s.Verify, "{{") {
+				commands = append(commands, s.Verify)
+			}
+		}
+	}
+	slices.Sort(commands)
+	return slices.Compact(commands)
+}
+
+// steps are all steps, those of groups behind their group.
+func steps(list []plan.Step) (all []plan.Step) {
+	for _, s := range list {
+		all = append(append(all, s), steps(s.Steps)...)
+	}
+	return all
+}
+
+// inventedPaths are those that the planner names and the repository has not.
+func (e evidence) inventedPaths() (paths []string) {
+	var named []string
+	for _, file := range research.ContextFiles {
+		for _, c := range e.found.Context[file] {
+			named = append(named, c.Path)
+		}
+	}
+	if e.plan != nil {
+		for _, f := range e.plan.Files {
+			if f.Change != "new" {
+				named = append(named, f.Path)
+			}
+		}
+	}
+	for _, path := range named {
+		if !e.exists(path) && !slices.Contains(paths, path) {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+func (e evidence) exists(path string) bool {
+	if !filepath.IsLocal(filepath.FromSlash(path)) {
+		return false
+	}
+	_, err := os.Stat(filepath.Join(e.project.Root, filepath.FromSlash(path)))
+	return err == nil
+}

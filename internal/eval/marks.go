@@ -1,0 +1,200 @@
+package eval
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// Check is one thing that a plan was looked through for.
+type Check struct {
+	What   string `json:"what"`
+	Held   bool   `json:"held"`
+	Detail string `json:"detail,omitempty"` // when it did not hold
+}
+
+// Result is how a case went. A plan is only looked through where an acceptance was wanted and given.
+type Result struct {
+	ID       string        `json:"id"`
+	Project  string        `json:"project"`
+	Kind     string        `json:"kind"`
+	Wanted   string        `json:"wanted"` // accept, reject
+	Right    []string      `json:"right"`  // categories or sizes that are right, the best one first
+	Got      string        `json:"got"`    // accept, reject, failed
+	Category string        `json:"category"`
+	Size     trellis.Size  `json:"size"`
+	Failure  string        `json:"failure"` // why the planner failed
+	Planned  bool          `json:"planned"` // there is a plan.json
+	Checks   []Check       `json:"checks"`
+	Score    float64       `json:"score"` // from 0 to 1
+	Calls    int           `json:"calls"`
+	Usage    trellis.Usage `json:"usage"`
+	Seconds  float64       `json:"seconds"` // from the first call to the end
+}
+
+// begin is the result of a case about which nothing is known yet.
+func begin(c Case) Result {
+	r := Result{ID: c.ID, Project: c.Project.Name, Kind: c.Kind, Wanted: c.Wanted(), Right: c.Reject, Got: Failed, Checks: []Check{}}
+	if c.Accept != nil {
+		for _, s := range c.Accept.Sizes {
+			r.Right = append(r.Right, string(s))
+		}
+	}
+	return r
+}
+
+// judge completes a result from what the planning left in its task directory.
+func (r *Result) judge(c Case, repo, dir string) error {
+	e, err := look(c.Project, repo, dir)
+	if err != nil {
+		return err
+	}
+	r.Size, r.Planned = e.task.Pipeline.Size, e.plan != nil
+	switch e.task.Status {
+	case trellis.Rejected:
+		r.Got, r.Category = Reject, e.task.Pipeline.Rejection.Category
+	case trellis.Ready, trellis.Waiting:
+		r.Got = Accept
+	default:
+		f := e.task.Pipeline.Failure
+		r.Failure = cmp.Or(r.Failure, strings.Trim(string(f.Code)+": "+f.Detail, ": "), "the planning ended as "+string(e.task.Status))
+	}
+	if r.Got == Accept && c.Accept != nil {
+		r.Checks = e.checks(c)
+	}
+	r.Score = r.mark()
+	return nil
+}
+
+// mark is 1 for a case that went as it should. A wrong decision, or none, is 0. The right decision is half
+// of it; the other half is the right category, or the share of checks that held.
+func (r *Result) mark() float64 {
+	switch {
+	case r.Got != r.Wanted:
+		return 0
+	case r.Got == Reject && slices.Contains(r.Right, r.Category):
+		return 1
+	case r.Got == Reject:
+		return 0.5
+	}
+	return 0.5 + 0.5*float64(r.Held())/float64(max(1, len(r.Checks)))
+}
+
+// Held is how many of the checks held.
+func (r Result) Held() (n int) {
+	for _, c := range r.Checks {
+		if c.Held {
+			n++
+		}
+	}
+	return n
+}
+
+// checks looks an accepted requirement's plan through.
+func (e evidence) checks(c Case) []Check {
+	a := c.Accept
+	list := []Check{check(slices.Contains(a.Sizes, e.task.Pipeline.Size), "the size is "+alternatives(a.Sizes), string(e.task.Pipeline.Size))}
+	named := append(e.changed(), e.named...)
+	for _, glob := range a.Cites {
+		list = append(list, check(slices.ContainsFunc(named, cites(glob)), "cites "+glob, named...))
+	}
+	paths := e.inventedPaths()
+	list = append(list, check(len(paths) == 0, "invents no path", paths...))
+	list = append(list, check(len(e.verified) >= a.Verified, fmt.Sprintf("%d or more acceptance criteria have a command", a.Verified), e.verified...))
+	for _, rule := range a.Mentions {
+		list = append(list, check(regexp.MustCompile(rule).MatchString(e.said), "says /"+rule+"/"))
+	}
+	list = append(list, e.commandChecks(c)...)
+	if e.plan != nil {
+		list = append(list, e.planChecks(c)...)
+	}
+	return list
+}
+
+// commandChecks are about what the work is going to be proven with.
+func (e evidence) commandChecks(c Case) (list []Check) {
+	last, checked := -1, e.checked()
+	for _, spellings := range c.Project.Commands {
+		at := slices.IndexFunc(checked, func(s string) bool { return slices.Contains(spellings, s) })
+		ordered := e.plan == nil || at > last
+		list = append(list, check(at >= 0 && ordered, "is checked by "+alternatives(spellings), checked...))
+		last = max(last, at)
+	}
+	var invented []string
+	for _, command := range e.proofs() {
+		if why := e.project.Missing(command); why != "" {
+			invented = append(invented, command+" ("+why+")")
+		}
+	}
+	list = append(list, check(len(invented) == 0, "invents no command", invented...))
+	for _, rule := range c.Accept.Never {
+		fit := slices.DeleteFunc(e.proofs(), func(s string) bool { return !regexp.MustCompile(rule).MatchString(s) })
+		list = append(list, check(len(fit) == 0, "has no command like /"+rule+"/", fit...))
+	}
+	return list
+}
+
+// planChecks are about plan.json.
+func (e evidence) planChecks(c Case) []Check {
+	a, n, changed := c.Accept, len(steps(e.plan.Steps)), e.changed()
+	list := []Check{
+		check(len(e.wrong) == 0, "plan.json is valid", e.wrong...),
+		check(n <= a.MaxSteps, fmt.Sprintf("has at most %d steps", a.MaxSteps), fmt.Sprint(n)),
+	}
+	for _, glob := range a.Changes {
+		list = append(list, check(slices.ContainsFunc(changed, fits(glob)), "changes "+glob, changed...))
+	}
+	for _, glob := range a.Spares {
+		list = append(list, check(!slices.ContainsFunc(changed, fits(glob)), "leaves "+glob+" alone", changed...))
+	}
+	if j := e.task.Pipeline.Judge; j != nil {
+		list = append(list, check(j.Pass, "the judge passed it", j.Feedback))
+	}
+	if len(c.Project.Commands) == 0 {
+		last := plan.Step{}
+		if n := len(e.plan.Steps); n > 0 {
+			last = e.plan.Steps[n-1]
+		}
+		list = append(list, check(last.Kind() == plan.Prompt && last.LLMAsJudge, "its last step is judged, for want of a command", last.ID))
+	}
+	return list
+}
+
+// check is a Check with what there was instead, should it not have held.
+func check(held bool, what string, instead ...string) Check {
+	const shown = 6
+	switch {
+	case held:
+		return Check{What: what, Held: true}
+	case len(instead) > shown:
+		instead = append(instead[:shown:shown], "…")
+	}
+	return Check{What: what, Detail: strings.Join(instead, ", ")}
+}
+
+// fits tells whether a path fits a glob.
+func fits(glob string) func(path string) bool {
+	return func(path string) bool { return doublestar.MatchUnvalidated(glob, path) }
+}
+
+// cites tells whether a path, or a folder that ends in /, names what fits a glob.
+func cites(glob string) func(path string) bool {
+	return func(path string) bool {
+		return fits(glob)(path) || strings.HasSuffix(path, "/") && strings.HasPrefix(glob, path)
+	}
+}
+
+func alternatives[S ~string](list []S) string {
+	words := make([]string, len(list))
+	for i, s := range list {
+		words[i] = string(s)
+	}
+	return strings.Join(words, " or ")
+}
