@@ -1,0 +1,82 @@
+package view_test
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/planner"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/view"
+)
+
+const (
+	plan  flow.Act[ask.Request, ask.Reply] = "plan"
+	judge flow.Act[ask.Request, ask.Reply] = "judge"
+)
+
+// Log and status of a planning say who is asked, which plan it is about, and why it is asked once more; once it
+// has ended, status says no more of it.
+func TestPlanningIsShown(t *testing.T) {
+	r := reader(t, map[string]string{".new-02-01-auth": `{"title": "Log in", "status": "planning"}`})
+	dir := filepath.Join(r.Store.Tasks(), ".new-02-01-auth")
+	var during view.Task
+	say := func(text string) func(context.Context, flow.Call, ask.Request) (ask.Reply, error) {
+		return func(_ context.Context, _ flow.Call, q ask.Request) (ask.Reply, error) {
+			v, err := r.Task(dir)
+			during = v
+			return ask.Reply{Answer: json.RawMessage(text), Usage: trellis.Usage{Seconds: 2}}, err
+		}
+	}
+	run, err := journal.Open(journal.Options{Dir: filepath.Join(dir, "run"), Now: func() time.Time { return noon },
+		Activities: []flow.Activity{plan.With(say(`{}`)), judge.With(say(`{"pass": false, "feedback": "step b\nis two"}`))}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer run.Close()
+	if err := run.Begin(journal.Spec{Run: "02-01-auth/1", Flow: planner.Flow, Code: 1, Input: json.RawMessage("{}")}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = journal.Execute(t.Context(), run, func(f flow.Flow, _ struct{}) (map[string]string, error) {
+		for _, q := range []ask.Request{request(trellis.Plan, 1, ""), request(trellis.Judge, 1, ""), request(trellis.Plan, 2, "judge, 1 of 2: step b\nis two"), request(trellis.Judge, 2, "")} {
+			if _, err := flow.Act[ask.Request, ask.Reply](q.Role).Do(f, q); err != nil {
+				return nil, err
+			}
+		}
+		return map[string]string{"status": "waiting"}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if during.Phase != "judge" || during.Round != 2 {
+		t.Errorf("while it planned: got %s, round %d; want judge, round 2", during.Phase, during.Round)
+	}
+	var shown strings.Builder
+	if err := view.Show(&shown, during, view.Style{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"status    planning (judge, round 2)\n", "last      judge said no (1 of 2): step b is two\n"} {
+		if !strings.Contains(shown.String(), want) {
+			t.Errorf("got\n%s\nwant in it\n%s", &shown, want)
+		}
+	}
+	if after, err := r.Task(dir); err != nil || after.Phase != "" {
+		t.Errorf("after it: got %s, %v, want no phase", after.Phase, err)
+	}
+	lines, _, err := (&view.Log{Dir: dir, Decode: decode}).Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"  plan: mine works\n", "  plan#2: mine works: judge said no (1 of 2): step b is two\n",
+		"  judge: done in 0s\n            the plan does not pass: step b is two\n", "  ended after 0s: waiting\n"} {
+		if got := text(t, lines); !strings.Contains(got, want) {
+			t.Errorf("got\n%s\nwant in it\n%s", got, want)
+		}
+	}
+}
