@@ -37,9 +37,9 @@ func (t Task) rows() [][2]string {
 	if t.task != nil {
 		rows = append(rows, [2]string{"branch", t.branches()}, [2]string{"worktree", t.task.WorktreePath}, [2]string{"commit", t.task.Commit},
 			[2]string{"pr", t.PRURL}, [2]string{"parent", t.task.Parent}, [2]string{"subtasks", strings.Join(t.task.Children, ", ")},
-			[2]string{"rejected", rejection(t)}, [2]string{"judge", judgement(t)})
+			[2]string{"rejected", rejection(t)}, [2]string{"judge", judgement(t)}, [2]string{"touches", t.touches()})
 	}
-	return append(rows, [2]string{"usage", Usage(t.Usage)}, [2]string{"updated", t.UpdatedAt})
+	return append(append(rows, t.planned()...), [2]string{"usage", Usage(t.Usage)}, [2]string{"updated", t.UpdatedAt})
 }
 
 func (t Task) standing() string {

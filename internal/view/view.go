@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -38,7 +40,8 @@ type Task struct {
 	Problems   []trellis.Problem `json:"problems"`
 
 	task  *taskdir.Task
-	again string // why the planning at work asks once more
+	plan  *plan.Plan // of a task that is looked at alone; nil: it has none, or none that can be read
+	again string     // why the planning at work asks once more
 }
 
 // Failure is why the last run failed or stopped.
@@ -101,6 +104,7 @@ func (r Reader) Task(dir string) (Task, error) {
 	if v.Status == trellis.Planning {
 		v.Phase, v.Round, v.again = planningOf(dir)
 	}
+	v.plan, _ = pipeline.ReadPlan(r.Store, dir) // what is wrong with it is for validate to say
 	return v, nil
 }
 

@@ -195,3 +195,33 @@ func TestTable(t *testing.T) {
 		t.Errorf("got %q, want a line %q", got.String(), want)
 	}
 }
+
+// A task that is looked at alone shows what its plan tells people.
+func TestShowPlan(t *testing.T) {
+	r := reader(t, map[string]string{"02-01-auth": `{"title": "Log in", "status": "ready"}`})
+	dir := filepath.Join(r.Store.Tasks(), "02-01-auth")
+	show := func(plan string) string {
+		if err := os.WriteFile(filepath.Join(dir, "plan.json"), []byte(plan), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		task, err := r.Task(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		if err := view.Show(&b, task, view.Style{}); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	got := show(`{"schema_version": 1, "title": "Log in", "design_decisions": ["cookies"], "assumptions": ["one domain", "HTTPS"], "uncovered": [{"item": "logout", "reason": "later"}],
+		"out_of_scope": ["OAuth"], "touches": ["web/**", "db/users.sql"], "steps": [{"id": "s", "prompt": "P", "llm_as_judge": true}], "acceptance": [{"criterion": "c"}]}`)
+	for _, want := range []string{"  decided   cookies\n", "  assumed   one domain; HTTPS\n", "  left out  logout (later)\n", "  excluded  OAuth\n", "  touches   web/**, db/users.sql\n"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("got\n%s\nwant %q", got, want)
+		}
+	}
+	if got := show("{"); strings.Contains(got, "assumed") || !strings.Contains(got, "ready") {
+		t.Errorf("with a broken plan: got\n%s", got)
+	}
+}
