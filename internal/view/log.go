@@ -2,6 +2,7 @@ package view
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -54,7 +55,7 @@ type Log struct {
 // Next are the lines since the last call, and whether the run that is the latest has ended. No journal
 // is no error: there may be one soon.
 func (l *Log) Next() (lines []Line, ended bool, err error) {
-	dir := filepath.Join(l.Dir, taskdir.Run)
+	dir := l.find()
 	if !l.archived {
 		files, err := journal.Archived(dir)
 		if err != nil {
@@ -81,6 +82,18 @@ func (l *Log) Next() (lines []Line, ended bool, err error) {
 		l.run = runLog{log: l, dir: dir}
 	}
 	return append(lines, l.run.next(h)...), h.Ended, err
+}
+
+// find is the run folder of the task. A planning's directory gets its name when it has ended.
+func (l *Log) find() string {
+	parent, name := filepath.Split(l.Dir)
+	if final, draft := strings.CutPrefix(name, taskdir.DraftPrefix); draft {
+		if _, err := os.Stat(l.Dir); errors.Is(err, fs.ErrNotExist) {
+			l.Dir = filepath.Join(parent, final)
+			l.run.dir = filepath.Join(l.Dir, taskdir.Run)
+		}
+	}
+	return filepath.Join(l.Dir, taskdir.Run)
 }
 
 // runLog is how far a run's journal and streams have been read.

@@ -3,6 +3,7 @@ package view_test
 import (
 	"context"
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -27,10 +28,14 @@ func TestPlanningIsShown(t *testing.T) {
 	r := reader(t, map[string]string{".new-02-01-auth": `{"title": "Log in", "status": "planning"}`})
 	dir := filepath.Join(r.Store.Tasks(), ".new-02-01-auth")
 	var during view.Task
+	followed := &view.Log{Dir: dir, Decode: decode}
 	say := func(text string) func(context.Context, flow.Call, ask.Request) (ask.Reply, error) {
 		return func(_ context.Context, _ flow.Call, q ask.Request) (ask.Reply, error) {
 			v, err := r.Task(dir)
 			during = v
+			if err == nil {
+				_, _, err = followed.Next()
+			}
 			return ask.Reply{Answer: json.RawMessage(text), Usage: trellis.Usage{Seconds: 2}}, err
 		}
 	}
@@ -78,5 +83,14 @@ func TestPlanningIsShown(t *testing.T) {
 		if got := text(t, lines); !strings.Contains(got, want) {
 			t.Errorf("got\n%s\nwant in it\n%s", got, want)
 		}
+	}
+
+	// A log that is followed goes on when the directory gets its name.
+	if err := os.Rename(dir, filepath.Join(r.Store.Tasks(), "02-01-auth")); err != nil {
+		t.Fatal(err)
+	}
+	lines, ended, err := followed.Next()
+	if got := text(t, lines); err != nil || !ended || !strings.Contains(got, "ended after") || strings.Contains(got, "plan: mine works") {
+		t.Errorf("followed: got %v, %v\n%s", ended, err, got)
 	}
 }
