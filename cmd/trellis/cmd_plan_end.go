@@ -220,14 +220,21 @@ func files(end planEnd) string {
 	return strings.Join(names, ", ")
 }
 
-// spent is what a planning took.
+// spent is what a planning took, without what the task had used before.
 func spent(end planEnd) string {
-	u := end.Report.Usage
+	u, before := end.Report.Usage, end.Before
 	cost := "cost unknown"
-	if u.CostUSD != nil {
+	if u.CostUSD != nil && before.CostUSD != nil {
+		cost = fmt.Sprintf("$%.2f", *u.CostUSD-*before.CostUSD)
+	} else if u.CostUSD != nil {
 		cost = fmt.Sprintf("$%.2f", *u.CostUSD)
 	}
-	return fmt.Sprintf("%s in %.1fs, agents' time %.1fs, %s tokens, %s", counted(end.Report.Calls, "call"), end.seconds, u.Seconds, view.Tokens(u.Tokens()), cost)
+	said := fmt.Sprintf("%s in %.1fs, agents' time %.1fs, %s tokens, %s", counted(end.Report.Calls, "call"), end.seconds,
+		max(0, u.Seconds-before.Seconds), view.Tokens(max(0, u.Tokens()-before.Tokens())), cost)
+	if before.Tokens() > 0 || before.Seconds > 0 {
+		said += "; the task in all: " + view.Usage(u)
+	}
+	return said
 }
 
 // counted is a number of things.

@@ -61,6 +61,11 @@ func TestSpent(t *testing.T) {
 	if got := spent(end); !strings.HasSuffix(got, ", $0.13") {
 		t.Errorf("got %q", got)
 	}
+	earlier := 0.1
+	end.Before = trellis.Usage{InputTokens: 1000, Seconds: 80, CostUSD: &earlier}
+	if got, want := spent(end), "1 call in 61.0s, agents' time 10.0s, 200 tokens, $0.03; the task in all: 1.2k tokens, $0.13, 1m30s"; got != want {
+		t.Errorf("planned again: got %q, want %q", got, want)
+	}
 }
 
 func TestIssueArguments(t *testing.T) {

@@ -37,6 +37,7 @@ type PlanResult struct {
 	Dir         string // of the task, published
 	Status      trellis.Status
 	Report      planner.Report
+	Before      trellis.Usage // what the task used before this planning; the report's usage includes it
 	Failure     *flow.Failure // the planner failed
 	Interrupted bool          // the planning is not at its end; `plan --retry` of Dir, as it is called until then, goes on with it
 	Waits       []string      // the same, since it waits for this
@@ -207,6 +208,7 @@ func (s *Site) plan(ctx context.Context, dir, final string, begin func(*journal.
 	if err != nil {
 		return res, errors.Join(err, j.Close())
 	}
+	res.Before = in.Used
 	acts.Cast = s.cast(in.Nonce)
 	crew.Cast = acts.Cast
 	crew.Env = func(c flow.Call, r ask.Request) []string { return append(s.env(dir, c, r), acts.Env(in)...) }
