@@ -126,9 +126,8 @@ func (w *world) calls() map[string]int {
 // begin and end, and started again, ends like one that was not: the same tree, one commit, no call twice
 // but the one that was cut off.
 func TestKillAtEveryRecord(t *testing.T) {
-	prd := "# Say bye\n\n## Acceptance Criteria\n\n- [ ] it says bye\n  verify: `sh greet.sh --bye | grep -q Bye`\n"
 	w := newWorld(t, counted())
-	_, steps := w.child(w.hand("02-01-bye", prd), 0)
+	_, steps := w.child(w.agreedPlan(), 0)
 	want := w.git("rev-parse", "feature/bye^{tree}")
 	if steps < 40 {
 		t.Fatalf("an undisturbed run has %d steps", steps)
@@ -140,7 +139,7 @@ func TestKillAtEveryRecord(t *testing.T) {
 	kills := 0
 	for at := 1; at <= steps; at += every {
 		w := newWorld(t, counted())
-		dir := w.hand("02-01-bye", prd)
+		dir := w.agreedPlan()
 		if killed, _ := w.child(dir, at); killed {
 			kills++
 		}
@@ -163,6 +162,15 @@ func TestKillAtEveryRecord(t *testing.T) {
 		}
 	}
 	t.Logf("%d kills of a run of %d steps", kills, steps)
+}
+
+// agreedPlan makes a task whose plan a person let change what is protected, with preconditions.
+func (w *world) agreedPlan() string {
+	w.Helper()
+	dir := w.handPlan(provenPRD, planJSON(`"preconditions": ["the stage is free", {"command": "echo x > dirt; test -f greet.sh"}], "files": [{"path": "greet.sh", "change": "edit"}],`))
+	w.write(".trellis/tasks/02-01-bye/task.json", `{"status": "ready", "pipeline": {"protected": ["*.sh"]}}`)
+	w.write(".trellis/tasks/02-01-bye/approvals.jsonl", `{"decision": "approve", "by": "ann"}`+"\n")
+	return dir
 }
 
 // A planning that is killed at any step of its journal leaves nothing, or a folder that is gone on with, or a
