@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -21,9 +22,9 @@ const maxProblems = 20
 // for people and models; nil when it does. The library would stop at its first error and point at a schema, so
 // the usual keywords are looked at here. It has the last word on a document in which nothing was found.
 func Violations(schema, doc json.RawMessage) ([]string, error) {
-	var s jsonschema.Schema
-	if err := json.Unmarshal(schema, &s); err != nil {
-		return nil, fmt.Errorf("reading schema: %w", err)
+	r, err := rulesOf(schema)
+	if err != nil {
+		return nil, err
 	}
 	var v any
 	dec := json.NewDecoder(bytes.NewReader(doc))
@@ -31,19 +32,55 @@ func Violations(schema, doc json.RawMessage) ([]string, error) {
 	if err := dec.Decode(&v); err != nil {
 		return []string{"/: " + err.Error()}, nil
 	}
-	c := checker{root: &s}
-	c.walk(&s, "", v)
+	c := checker{rules: r}
+	c.walk(r.root, "", v)
 	if c.err == nil && len(c.found) == 0 {
 		c.lastWord(doc)
 	}
 	return c.found[:min(len(c.found), maxProblems)], c.err
 }
 
+// rules are a schema that was read and found to be one.
+type rules struct {
+	root     *jsonschema.Schema
+	whole    *jsonschema.Resolved
+	patterns sync.Map // *regexp.Regexp by its text
+}
+
+// read keeps what was read of each schema, by its text. There are as many as there are files of them.
+var read sync.Map
+
+func rulesOf(schema json.RawMessage) (*rules, error) {
+	if r, ok := read.Load(string(schema)); ok {
+		return r.(*rules), nil
+	}
+	r := &rules{root: new(jsonschema.Schema)}
+	err := json.Unmarshal(schema, r.root)
+	if err == nil {
+		r.whole, err = r.root.Resolve(nil)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading schema: %w", err)
+	}
+	kept, _ := read.LoadOrStore(string(schema), r)
+	return kept.(*rules), nil
+}
+
+// pattern is a regular expression of the schema, which was compiled before: Resolve has looked at all of them.
+func (r *rules) pattern(text string) *regexp.Regexp {
+	if p, ok := r.patterns.Load(text); ok {
+		return p.(*regexp.Regexp)
+	}
+	p := regexp.MustCompile(text)
+	r.patterns.Store(text, p)
+	return p
+}
+
 // checker puts one document to one schema.
 type checker struct {
-	root  *jsonschema.Schema
+	*rules
 	found []string
-	err   error // the schema is no good
+	err   error // the schema has what this checker does not know
 }
 
 func (c *checker) add(at, format string, args ...any) {
@@ -156,14 +193,8 @@ func (c *checker) text(s *jsonschema.Schema, at, v string) {
 	if s.MaxLength != nil && utf8.RuneCountInString(v) > *s.MaxLength {
 		c.add(at, "has %d characters, may have at most %d", utf8.RuneCountInString(v), *s.MaxLength)
 	}
-	if s.Pattern == "" {
-		return
-	}
-	rule, err := regexp.Compile(s.Pattern)
 	switch {
-	case err != nil:
-		c.err = fmt.Errorf("reading the pattern at %s: %w", at, err)
-	case rule.MatchString(v):
+	case s.Pattern == "" || c.pattern(s.Pattern).MatchString(v):
 	case strings.TrimSpace(v) == "":
 		c.add(at, "is blank")
 	default:
@@ -239,7 +270,7 @@ func (c *checker) oneOf(branches []*jsonschema.Schema, at string, v any) {
 
 // fits reports whether nothing is found in v by s.
 func (c *checker) fits(s *jsonschema.Schema, v any) bool {
-	inner := checker{root: c.root}
+	inner := checker{rules: c.rules}
 	inner.walk(s, "", v)
 	return inner.err == nil && len(inner.found) == 0
 }
@@ -251,12 +282,7 @@ func (c *checker) lastWord(doc json.RawMessage) {
 		c.add("", "%v", err)
 		return
 	}
-	r, err := c.root.Resolve(nil)
-	if err != nil {
-		c.err = fmt.Errorf("resolving schema: %w", err)
-		return
-	}
-	if err := r.Validate(v); err != nil {
+	if err := c.whole.Validate(v); err != nil {
 		c.add("", "%s", reason(err))
 	}
 }
