@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/templates"
 )
 
@@ -19,11 +18,11 @@ func Format(raw []byte) ([]byte, error) {
 	if p, problems := Parse(raw); p == nil {
 		var errs []error
 		for _, found := range problems {
-			if wrong := found.In(""); !found.Warning {
-				errs = append(errs, &trellis.Problem{Line: wrong.Line, Column: wrong.Column, Message: wrong.Message})
+			if wrong := found.In("plan.json"); !found.Warning {
+				errs = append(errs, &wrong)
 			}
 		}
-		return nil, fmt.Errorf("laying out plan.json: %w", errors.Join(errs...))
+		return nil, fmt.Errorf("laying out a plan: %w", errors.Join(errs...))
 	}
 	d, _ := open(raw)
 	schema, err := schemaTree("plan")

@@ -95,7 +95,7 @@ func (c *checker) fields(s *placed) {
 	for _, u := range s.uses() {
 		there = there || u.field == needed && u.used
 		if u.used && !slices.Contains(u.kinds, kind) {
-			c.step(s, u.field, "%s does not apply to a %s step", u.field, kind).Hint = "it is for " + each(u.kinds)
+			c.step(s, u.field, "%s does not apply to %s step", u.field, article(kind)).Hint = "it is for " + each(u.kinds)
 		}
 	}
 	switch {
@@ -111,6 +111,13 @@ func (c *checker) fields(s *placed) {
 	if s.MaxHealingAttempts > 0 && !s.SelfHealing && kind == Script {
 		c.step(s, "max_healing_attempts", "max_healing_attempts says nothing without self_healing").mild("")
 	}
+}
+
+func article(kind string) string {
+	if kind == Approval {
+		return "an " + kind
+	}
+	return "a " + kind
 }
 
 // each is "prompt and script steps".

@@ -233,7 +233,7 @@ func (s Step) meantFor() string {
 	add("model", s.Model)
 	add("session", s.Session)
 	if s.AllowedTools != nil {
-		list = append(list, "tools: "+strings.Join(*s.AllowedTools, ", "))
+		add("tools:", strings.Join(*s.AllowedTools, ", ")+unless(len(*s.AllowedTools) > 0, "none"))
 	}
 	return strings.Join(list, ", ")
 }
@@ -267,7 +267,7 @@ func (p *Proof) words() string {
 			list = append(list, "its SHA-256 sum is "+p.SHA256)
 		}
 	case "composite":
-		list = append(list, together(p.All, " and "), together(p.Any, " or "))
+		list = append(list, together(p.All, " and "), unless(len(p.Any) == 0, "one of "+together(p.Any, ", ")))
 	case "manual":
 		list = append(list, "a person says so")
 	default:
