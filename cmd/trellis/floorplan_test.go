@@ -44,7 +44,7 @@ var owners = map[string][]string{
 	"go.yaml.in/yaml/v3":               {"internal/config", "specs", "agents", "internal/eval"},
 	"github.com/google/jsonschema-go":  {"templates"},
 	"github.com/yuin/goldmark":         {"internal/research"},
-	"github.com/bmatcuk/doublestar/v4": {"specs", "internal/config", "internal/pipeline", "internal/eval"},
+	"github.com/bmatcuk/doublestar/v4": {"specs", "internal/config", "internal/eval"},
 }
 
 // testLibraries are for tests and testing packages alone.
