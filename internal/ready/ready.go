@@ -60,6 +60,9 @@ func Check(ctx context.Context, in Input) ([]trellis.Problem, error) {
 		return c.problems, nil
 	}
 	c.prd()
+	if err := c.plan(); err != nil {
+		return nil, err
+	}
 	if err := c.contexts(ctx); err != nil {
 		return nil, err
 	}

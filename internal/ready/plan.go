@@ -1,0 +1,69 @@
+package ready
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/research"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// plan looks at plan.json, if there is one: whoever wrote it, an agent is going to work by it.
+func (c *check) plan() error {
+	path := filepath.Join(c.Dir, taskdir.Plan)
+	st, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err == nil && !st.Mode().IsRegular():
+		c.add(taskdir.Plan, "put a file in its place", "is not a file")
+		return nil
+	case err == nil && st.Size() > plan.MaxBytes:
+		c.add(taskdir.Plan, "trellis validate "+c.As, "is larger than the %d MB that Trellis reads", plan.MaxBytes>>20)
+		return nil
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		c.add(taskdir.Plan, "", "%v", err)
+		return nil
+	}
+	p, problems := plan.Parse(data)
+	if p != nil {
+		root, err := os.OpenRoot(c.Store.Root)
+		if err != nil {
+			return err
+		}
+		defer root.Close()
+		problems = append(problems, p.Check(c.facts(root))...)
+	}
+	for _, found := range problems {
+		wrong := found.In(c.file(taskdir.Plan))
+		if wrong.Hint == "" {
+			wrong.Hint = "trellis validate " + c.As
+		}
+		c.problems = append(c.problems, wrong)
+	}
+	return nil
+}
+
+// facts are what a plan can be held against here. What other tasks are to bring first can't be looked for yet.
+func (c *check) facts(root *os.Root) plan.Facts {
+	f := plan.Facts{MaxSteps: c.MaxSteps}
+	if len(c.task.Pipeline.DependsOn) > 0 {
+		return f
+	}
+	f.Exists = func(path string) (bool, error) {
+		_, err := root.Stat(filepath.FromSlash(path))
+		if errors.Is(err, fs.ErrNotExist) {
+			return false, nil
+		}
+		return err == nil, err
+	}
+	if c.LookPath != nil {
+		f.Missing = research.Project{Root: c.Store.Root, LookPath: c.LookPath}.Missing
+	}
+	return f
+}
