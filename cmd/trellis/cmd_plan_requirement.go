@@ -20,9 +20,9 @@ import (
 // What a person may say about a planning, in bytes. All but the requirement is part of the planning's record.
 const (
 	maxRequirement = 4 << 20
-	maxFeedback    = 32 << 10
+	maxFeedback    = 16 << 10
 	maxConstraint  = 2 << 10
-	maxRecorded    = 40 << 10
+	maxRecorded    = 24 << 10
 )
 
 // maxNamed is how many constraints, and how many context files, may be given.

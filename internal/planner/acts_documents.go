@@ -48,31 +48,11 @@ func (d *Document) constrain(constraints []string) {
 	}
 }
 
-// maxTitle is the longest title, in characters.
-const maxTitle = 100
-
-// title is a title as task.json and commits take it: one line, without the marks and labels that models put on it.
-func title(s string) string {
-	s = oneLine(strings.NewReplacer("`", "", "**", "", "__", "").Replace(s))
-	s = strings.TrimSpace(strings.TrimLeft(s, "# "))
-	for _, label := range []string{"plan:", "title:", "task:"} {
-		if len(s) > len(label) && strings.EqualFold(s[:len(label)], label) {
-			s = strings.TrimSpace(s[len(label):])
-		}
-	}
-	if r := []rune(s); len(r) > maxTitle {
-		s = strings.TrimSpace(string(r[:maxTitle-1])) + "…"
-	}
-	return s
-}
-
 func bullets(b *strings.Builder, list []string) {
 	for _, s := range list {
 		fmt.Fprintf(b, "- %s\n", oneLine(s))
 	}
 }
-
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // codeSpan is s between more backticks than it holds in a row.
 func codeSpan(s string) string {

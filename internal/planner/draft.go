@@ -65,7 +65,7 @@ func (p *planning) brief(e explored) about {
 	if e.spec != nil {
 		g.TaskSpec = &e.spec.Spec
 	}
-	return about{Verdict: &p.rep.Verdict, Research: e.text, Ground: g}
+	return about{Verdict: p.understood(), Research: e.text, Ground: g}
 }
 
 // unusable says why an answer is no plan, nil when it is one or when asking again would not mend it.
@@ -88,17 +88,16 @@ const maxSaid = 4 << 10
 func (p *planning) back(a about, by, count string, said []string, before *ask.Ref) about {
 	room, kept := maxSaid, []string(nil)
 	for _, s := range said {
-		if len(s) > room {
-			s = strings.ToValidUTF8(s[:room], "") + "…"
-		}
-		if room -= len(s); room < 0 {
+		if room <= 0 {
 			break
 		}
+		s = within(s, room)
+		room -= len(s)
 		kept = append(kept, s)
 	}
 	a.Tries = append(a.Tries, try{by, kept})
 	a.Plan = before
-	a.Why = fmt.Sprintf("%s, %s: %s", by, count, oneLine(first(kept)))
+	a.Why = within(fmt.Sprintf("%s, %s: %s", by, count, oneLine(first(kept))), 400)
 	p.rep.Retries = append(p.rep.Retries, a.Why)
 	return a
 }

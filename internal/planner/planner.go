@@ -367,8 +367,24 @@ func (p *planning) evaluate(f flow.Flow) error {
 	return err
 }
 
+// understood is the verdict as later calls are told it: it takes its part of each of their records.
+func (p *planning) understood() *Verdict {
+	v := p.rep.Verdict
+	if p.in.Code < 2 {
+		return &v
+	}
+	v.Details = within(v.Details, 4<<10)
+	v.Suggestions = nil
+	for _, s := range p.rep.Verdict.Suggestions {
+		if len(v.Suggestions) < 8 {
+			v.Suggestions = append(v.Suggestions, within(s, 500))
+		}
+	}
+	return &v
+}
+
 func (p *planning) document(f flow.Flow, research *ask.Ref) (doc Document, err error) {
-	reply, err := p.ask(f, trellis.PRD, 1, about{Verdict: &p.rep.Verdict, Research: research})
+	reply, err := p.ask(f, trellis.PRD, 1, about{Verdict: p.understood(), Research: research})
 	if err != nil {
 		return doc, err
 	}
