@@ -110,6 +110,22 @@ func TestPreconditions(t *testing.T) {
 	}
 }
 
+// What is too much for a record is said when the task is claimed.
+func TestTooManyPreconditions(t *testing.T) {
+	w := newWorld(t, byPlan("true"))
+	dir := w.handPlan(provenPRD, planJSON(`"preconditions": [`+strings.Repeat(`{"command": "test -f greet.sh"}, `, 50)+`{"command": "test -f test.sh"}],`))
+	if res := w.start(dir); res.Failure == nil || res.Failure.Code != string(trellis.InvalidTask) || !strings.Contains(res.Failure.Detail, "the 51 preconditions") {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+	w.replan(dir, `{"command": "test -f test.sh"}`, `"the stage is free"`)
+	if err := w.Site.Retry(context.Background(), dir, false, dispatch.RunOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if res := w.start(dir); res.Status != trellis.Review {
+		t.Errorf("one less: %s, %v", res.Status, res.Failure)
+	}
+}
+
 // What holds before the work is not asked of a worktree that has been worked in.
 func TestPreconditionsOfARetry(t *testing.T) {
 	w := newWorld(t, "roles:\n  implement: [{files: {notes.txt: \"x\\n\"}, answer: done}]\n  check: [{answer: fine}]\n  debug: [{answer: hm}]\n  "+met+"\n")

@@ -62,17 +62,17 @@ func (a *Acts) job(ctx context.Context, t *taskdir.Task, p *plan.Plan, in Input)
 	}
 	j.Verify, j.VerifySource = a.decisive(t, p)
 	if long(j.Verify) {
-		return j, flow.Fail(string(trellis.InvalidTask), "the %d verify commands of %s are too long to be recorded: put them into a script", len(j.Verify), j.VerifySource)
+		return j, flow.Fail(string(trellis.InvalidTask), "the %d verify commands of %s are too many or too long to be recorded: put them into a script", len(j.Verify), j.VerifySource)
 	}
 	if long(j.Preconditions) {
-		return j, flow.Fail(string(trellis.InvalidTask), "the %d preconditions of plan.json are too long to be recorded: put them into a script", len(j.Preconditions))
+		return j, flow.Fail(string(trellis.InvalidTask), "the %d preconditions of plan.json are too many or too long to be recorded: put them into a script", len(j.Preconditions))
 	}
 	return j, nil
 }
 
-// long reports whether commands are too long to stand in a record.
+// long reports whether commands, or what comes of them, are too long to stand in a record.
 func long(commands []string) bool {
-	return len(strings.Join(commands, ""))+32*len(commands) > maxCommands
+	return len(strings.Join(commands, "")) > maxCommands || len(commands) > mostCommands
 }
 
 func limits(a *Acts) Limits {
@@ -105,8 +105,11 @@ func (a *Acts) base(ctx context.Context, j *Job, t *taskdir.Task, fresh bool) (e
 	return nil
 }
 
-// maxCommands is how long all verify commands may be together, and all preconditions, in bytes.
-const maxCommands = 8 << 10
+// How long all verify commands may be together, and all preconditions, in bytes, and how many they may be.
+const (
+	maxCommands  = 8 << 10
+	mostCommands = 50
+)
 
 // Sources of the commands that decide, in the order they are asked.
 const (

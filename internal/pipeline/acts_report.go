@@ -71,7 +71,7 @@ func page(in concludeIn, h *journal.History, p *plan.Plan) string {
 		fmt.Fprintf(&b, "These files say what the checks do, and were changed: %s\n\n", strings.Join(r.Checks.Defining, ", "))
 	}
 	if p != nil {
-		planned(&b, p, in.Failure != nil)
+		planned(&b, p, r.Outcome == trellis.OutcomeFailed)
 	}
 	if r.Checks.Stat != "" {
 		fmt.Fprintf(&b, "## Changes\n\n```\n%s```\n\n", r.Checks.Stat)
