@@ -22,6 +22,7 @@ func (a *app) commands() []*cli.Command {
 		a.taskCommand(),
 		a.promptCommand(),
 		a.doctorCommand(),
+		a.evalCommand(),
 		a.demoCommand(),
 		a.completionCommand(),
 		a.completeCommand(),

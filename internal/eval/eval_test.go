@@ -234,7 +234,9 @@ func TestRunnerWithoutRoom(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "small-1"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	r := eval.Runner{Dir: dir, Env: os.Environ(), Ended: func(eval.Result) {}, Plan: func(context.Context, eval.Case, string) (eval.Planned, error) { return eval.Planned{}, errors.New("no") }}
+	r := eval.Runner{Dir: dir, Env: os.Environ(), Ended: func(eval.Result) {}, Plan: func(context.Context, eval.Case, string) (eval.Planned, error) {
+		return eval.Planned{}, errors.New("no")
+	}}
 	results, err := r.Run(context.Background(), many(3))
 	if err == nil || len(results) != 1 {
 		t.Errorf("got %v, %v", results, err)
@@ -244,7 +246,9 @@ func TestRunnerWithoutRoom(t *testing.T) {
 func TestRunnerTakesTime(t *testing.T) {
 	now := time.Unix(0, 0)
 	r := eval.Runner{Dir: t.TempDir(), Env: os.Environ(), Ended: func(eval.Result) {}, Now: func() time.Time { now = now.Add(3 * time.Second); return now },
-		Plan: func(context.Context, eval.Case, string) (eval.Planned, error) { return eval.Planned{Calls: 2}, errors.New("no") }}
+		Plan: func(context.Context, eval.Case, string) (eval.Planned, error) {
+			return eval.Planned{Calls: 2}, errors.New("no")
+		}}
 	results, err := r.Run(context.Background(), many(1))
 	if err != nil || results[0].Seconds != 3 || results[0].Calls != 2 {
 		t.Errorf("got %+v, %v", results, err)
@@ -253,7 +257,9 @@ func TestRunnerTakesTime(t *testing.T) {
 
 func TestSummarize(t *testing.T) {
 	dollar := func(c float64) *float64 { return &c }
-	used := func(tokens int64, cost *float64) trellis.Usage { return trellis.Usage{InputTokens: tokens, CostUSD: cost} }
+	used := func(tokens int64, cost *float64) trellis.Usage {
+		return trellis.Usage{InputTokens: tokens, CostUSD: cost}
+	}
 	checks := []eval.Check{{What: "a", Held: true}, {What: "b"}}
 	s := eval.Summarize([]eval.Result{
 		{ID: "1", Kind: "clear", Wanted: eval.Accept, Got: eval.Accept, Checks: checks, Score: 0.75, Calls: 5, Usage: used(1000, dollar(0.5)), Seconds: 10},

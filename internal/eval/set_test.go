@@ -2,6 +2,7 @@ package eval_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -38,7 +39,9 @@ func TestSetHasEverything(t *testing.T) {
 		if len(c.Requirement) > 1000 {
 			long++
 		}
-		if strings.IndexFunc(c.Requirement, func(r rune) bool { return r > unicode.MaxLatin1 && unicode.IsLetter(r) || strings.ContainsRune("äößñéá", r) }) >= 0 {
+		if strings.IndexFunc(c.Requirement, func(r rune) bool {
+			return r > unicode.MaxLatin1 && unicode.IsLetter(r) || strings.ContainsRune("äößñéá", r)
+		}) >= 0 {
 			foreign++
 		}
 		if regexp.MustCompile(`(?i)ignore (all|your)|skip the evaluation`).MatchString(c.Requirement) {
@@ -200,6 +203,33 @@ func git(t *testing.T, dir string, args ...string) string {
 		t.Fatalf("git %v: %v\n%s", args, err, out)
 	}
 	return strings.TrimSpace(string(out))
+}
+
+// The table of projects in docs/eval.md is the one of the set.
+func TestProjectsAreDocumented(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "eval.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	count, rows := map[string]int{}, 0
+	for _, c := range load(t) {
+		count["| "+c.Project.Name+" | "+c.Project.Kind+" | "]++
+	}
+	for row, n := range count {
+		if !strings.Contains(string(page), fmt.Sprintf("\n%s%d |\n", row, n)) {
+			t.Errorf("docs/eval.md has no row %s%d |", row, n)
+		}
+	}
+	_, table, _ := strings.Cut(string(page), "| project | what it is | cases |\n| --- | --- | --- |\n")
+	for line := range strings.Lines(table) {
+		if !strings.HasPrefix(line, "|") {
+			break
+		}
+		rows++
+	}
+	if rows != len(count) {
+		t.Errorf("docs/eval.md lists %d projects, there are %d", rows, len(count))
+	}
 }
 
 func TestOnly(t *testing.T) {
