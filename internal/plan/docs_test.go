@@ -1,0 +1,155 @@
+package plan_test
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/templates"
+)
+
+func page(t *testing.T) string {
+	t.Helper()
+	data, err := os.ReadFile("../../docs/plan.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// The examples of docs/plan.md are a plan without a problem, and the TaskSpec that it covers.
+func TestExamplesInDocs(t *testing.T) {
+	var examples []string
+	for _, part := range strings.Split(page(t), "```json\n")[1:] {
+		doc, _, _ := strings.Cut(part, "```")
+		examples = append(examples, doc)
+	}
+	if len(examples) != 2 {
+		t.Fatalf("got %d examples, want a plan and a TaskSpec", len(examples))
+	}
+	spec, wrong := plan.ParseTaskSpec([]byte(examples[1]))
+	if spec == nil {
+		t.Fatal(wrong)
+	}
+	p, problems := plan.Parse([]byte(examples[0]))
+	if p == nil || len(problems) > 0 {
+		t.Fatal(told(problems))
+	}
+	there := func(path string) (bool, error) { return path == "api/list.go", nil }
+	same(t, "docs/plan.md", told(p.Check(plan.Facts{MaxSteps: 20, Exists: there, Missing: missing, Confirmed: &[]string{"go vet ./...", "go test ./..."}, Spec: spec})), "")
+}
+
+// fields are the paths of all values that a schema knows: steps[].proof.type. Steps and proofs are shown once,
+// not within themselves.
+func fields(t *testing.T, name string) (list []string) {
+	t.Helper()
+	raw, err := templates.Schema(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var root map[string]any
+	if err := json.Unmarshal(raw, &root); err != nil {
+		t.Fatal(err)
+	}
+	var walk func(schema map[string]any, path string, within []string)
+	walk = func(schema map[string]any, path string, within []string) {
+		if ref, ok := schema["$ref"].(string); ok {
+			name := strings.TrimPrefix(ref, "#/$defs/")
+			if slices.Contains(within, name) {
+				list = append(list, strings.TrimSuffix(path, "[]"))
+				return
+			}
+			walk(root["$defs"].(map[string]any)[name].(map[string]any), path, append(within, name))
+			return
+		}
+		properties, object := schema["properties"].(map[string]any)
+		items, isList := schema["items"].(map[string]any)
+		if branches, ok := schema["oneOf"].([]any); ok && strings.HasSuffix(path, "[]") {
+			for _, b := range branches {
+				walk(b.(map[string]any), path, within)
+			}
+			return
+		}
+		switch {
+		case object:
+			for key, sub := range properties {
+				walk(sub.(map[string]any), strings.TrimPrefix(path+"."+key, "."), within)
+			}
+		case isList:
+			walk(items, path+"[]", within)
+		default:
+			list = append(list, path)
+		}
+	}
+	walk(root, "", nil)
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// Every field of plan.json and taskspec.json has a reader in the tables of docs/plan.md, and no other has.
+func TestWhoReadsWhat(t *testing.T) {
+	_, tables, _ := strings.Cut(page(t), "\n## Who reads what\n")
+	for name, heading := range map[string]string{"plan": "| field of plan.json | reader |\n", "taskspec": "| field of taskspec.json | reader |\n"} {
+		_, table, _ := strings.Cut(tables, heading)
+		table, _, _ = strings.Cut(table+"\n", "\n\n")
+		var got []string
+		for row := range strings.Lines(table) {
+			cells := strings.Split(strings.Trim(strings.TrimSpace(row), "|"), " | ")
+			if strings.HasPrefix(row, "| `") && len(cells) == 2 && strings.TrimSpace(cells[1]) != "" {
+				got = append(got, strings.Trim(cells[0], " `"))
+			}
+		}
+		slices.Sort(got)
+		if want := fields(t, name); !slices.Equal(got, want) {
+			t.Errorf("%s: docs/plan.md has\n%s\nthe schema has\n%s", name, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+}
+
+// The tables of fields name every key once.
+func TestFieldsInDocs(t *testing.T) {
+	for heading, want := range map[string][]string{"## Fields": keys(t, "plan", ""), "## Steps": keys(t, "plan", "step"), "## taskspec.json": keys(t, "taskspec", "")} {
+		_, section, _ := strings.Cut(page(t), "\n"+heading+"\n")
+		section, _, _ = strings.Cut(section, "\n## ")
+		var got []string
+		for row := range strings.Lines(section) {
+			cell, _, ok := strings.Cut(strings.TrimPrefix(row, "| "), " | ")
+			if ok && strings.HasPrefix(row, "| `") {
+				got = append(got, strings.Split(strings.ReplaceAll(cell, "`", ""), ", ")...)
+			}
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: got\n%q, want\n%q", heading, got, want)
+		}
+	}
+}
+
+// keys are the properties of a schema, or of one of its definitions.
+func keys(t *testing.T, name, def string) (list []string) {
+	t.Helper()
+	raw, err := templates.Schema(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type object struct{ Properties map[string]any }
+	var s struct {
+		object
+		Defs map[string]object `json:"$defs"`
+	}
+	if err := json.Unmarshal(raw, &s); err != nil {
+		t.Fatal(err)
+	}
+	properties := s.Properties
+	if def != "" {
+		properties = s.Defs[def].Properties
+	}
+	for key := range properties {
+		list = append(list, key)
+	}
+	slices.Sort(list)
+	return list
+}
