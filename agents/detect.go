@@ -90,9 +90,13 @@ func Check(ctx context.Context, name string, o Options) error {
 	}
 	program := name
 	own, custom := o.Commands[name]
+	api, direct := o.APIs[name]
 	switch {
 	case custom:
 		program = own.Argv[0]
+	case direct:
+		_, err := api.key(o.Environ)
+		return err
 	case name == Rehearsal:
 		_, err := readScript(o.script())
 		return err

@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,8 +16,12 @@ type Options struct {
 	Environ  []string           // KEY=VALUE: agents get the part of it that they need, and programs are looked up in its PATH
 	Root     string             // the main checkout, where relative program paths start
 	Commands map[string]Command // the project's own agents; one with the name of a built-in agent takes its place
+	APIs     map[string]API     // models that are asked directly
 	Script   string             // what rehearsal plays; empty: .trellis/rehearsal.yaml below Root
 	Grace    time.Duration      // how long a program may stay after its result; 0 is 10 s
+	// Files are the files of a folder that a model without a program may know of, from there. Nil, or where that
+	// fails: all below it.
+	Files func(ctx context.Context, dir string) ([]string, error)
 }
 
 // Names of the built-in agents.
@@ -38,6 +43,9 @@ func New(name string, o Options) (Agent, error) {
 		}
 		return newCommand(c, o), nil
 	}
+	if _, ok := o.APIs[name]; ok {
+		return newDirect(name, o)
+	}
 	switch name {
 	case Claude:
 		return newClaude(o), nil
@@ -52,7 +60,8 @@ func New(name string, o Options) (Agent, error) {
 }
 
 func (o Options) names() []string {
-	names := append([]string{Claude, Codex, OpenCode, Rehearsal}, slices.Collect(maps.Keys(o.Commands))...)
+	names := slices.AppendSeq([]string{Claude, Codex, OpenCode, Rehearsal}, maps.Keys(o.Commands))
+	names = slices.AppendSeq(names, maps.Keys(o.APIs))
 	slices.Sort(names)
 	return slices.Compact(names)
 }

@@ -18,6 +18,9 @@ func checkEmpty(t *testing.T, s Subject, b Behaviour) {
 	if got := run(t, st.Agent, st.request(t, trellis.Evaluate, "judge it")).code(t); got != trellis.EmptyOutput {
 		t.Errorf("a role whose answer is read: got %s, want %s", got, trellis.EmptyOutput)
 	}
+	if s.Reads {
+		return
+	}
 	if o := run(t, st.Agent, st.request(t, trellis.Implement, "do it")); o.err != nil || o.Text != "" {
 		t.Errorf("a role that works: got %+v, %v, want an empty text", o.Result, o.err)
 	}
@@ -38,10 +41,29 @@ func checkRefused(t *testing.T, s Subject, b Behaviour) {
 	}
 }
 
+// checkEdits: an agent that only reads refuses to edit, before it asks anybody.
+func checkEdits(t *testing.T, s Subject, b Behaviour) {
+	if !s.Reads {
+		t.Skip("it edits")
+	}
+	st := s.Stage(t, b)
+	for _, p := range []trellis.Permission{trellis.PermitEdit, trellis.PermitFull, ""} {
+		r := st.request(t, trellis.Implement, "do it")
+		r.Permission = p
+		var f *flow.Failure
+		if res, err := st.Agent.Run(t.Context(), r, nil); !errors.As(err, &f) || f.Code != string(trellis.AgentMissing) || f.Retryable {
+			t.Errorf("permission %q: got %+v, %v, want %s", p, res, err, trellis.AgentMissing)
+		}
+	}
+	if got, asked := st.Heard(); asked {
+		t.Errorf("the model was asked %q", got)
+	}
+}
+
 func failsWith(codes ...trellis.Code) func(*testing.T, Subject, Behaviour) {
 	return func(t *testing.T, s Subject, b Behaviour) {
 		st := s.Stage(t, b)
-		o := run(t, st.Agent, st.request(t, trellis.Implement, "do it"))
+		o := run(t, st.Agent, st.request(t, s.role(), "do it"))
 		if got := o.code(t); !slices.Contains(codes, got) {
 			t.Errorf("got %v, want %s", o.err, codes)
 		}
@@ -53,7 +75,7 @@ func failsWith(codes ...trellis.Code) func(*testing.T, Subject, Behaviour) {
 
 func checkSilent(t *testing.T, s Subject, b Behaviour) {
 	st := s.Stage(t, b)
-	r := st.request(t, trellis.Implement, "do it")
+	r := st.request(t, s.role(), "do it")
 	r.Limits.Idle = 1500 * time.Millisecond
 	began := time.Now()
 	o := run(t, st.Agent, r)
@@ -71,7 +93,7 @@ func checkSilent(t *testing.T, s Subject, b Behaviour) {
 
 func checkWall(t *testing.T, s Subject, b Behaviour) {
 	st := s.Stage(t, b)
-	r := st.request(t, trellis.Implement, "do it")
+	r := st.request(t, s.role(), "do it")
 	r.Limits.Wall = time.Second
 	if o := run(t, st.Agent, r); o.code(t) != trellis.TimeoutWall {
 		t.Errorf("got %v, want %s", o.err, trellis.TimeoutWall)
@@ -80,7 +102,7 @@ func checkWall(t *testing.T, s Subject, b Behaviour) {
 
 func checkHangs(t *testing.T, s Subject, b Behaviour) {
 	st := s.Stage(t, b)
-	r := st.request(t, trellis.Implement, "do it")
+	r := st.request(t, s.role(), "do it")
 	began := time.Now()
 	o := run(t, st.Agent, r)
 	if o.err != nil || o.Text != Text {
@@ -98,7 +120,7 @@ func checkCancel(t *testing.T, s Subject, b Behaviour) {
 	st := s.Stage(t, b)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
-	r := st.request(t, trellis.Implement, "do it")
+	r := st.request(t, s.role(), "do it")
 	go func() {
 		defer cancel(errEnough)
 		for range 3000 {
@@ -120,7 +142,7 @@ func checkCancel(t *testing.T, s Subject, b Behaviour) {
 
 func checkExits(t *testing.T, s Subject, b Behaviour) {
 	st := s.Stage(t, b)
-	o := run(t, st.Agent, st.request(t, trellis.Implement, "do it"))
+	o := run(t, st.Agent, st.request(t, s.role(), "do it"))
 	if got := o.code(t); got != trellis.AgentExit || !strings.Contains(o.err.Error(), "exit 3") || !strings.Contains(o.err.Error(), "no luck") {
 		t.Errorf("got %v, want %s with the exit code and what it said", o.err, trellis.AgentExit)
 	}
@@ -131,7 +153,7 @@ func checkExits(t *testing.T, s Subject, b Behaviour) {
 
 func checkRateLimited(t *testing.T, s Subject, b Behaviour) {
 	st := s.Stage(t, b)
-	r := st.request(t, trellis.Implement, "do it")
+	r := st.request(t, s.role(), "do it")
 	r.Limits.Idle = 30 * time.Second // some wait for the limit to end, in silence
 	o := run(t, st.Agent, r)
 	var f *flow.Failure
@@ -148,7 +170,7 @@ func checkRateLimited(t *testing.T, s Subject, b Behaviour) {
 
 func checkBudget(t *testing.T, s Subject, b Behaviour) {
 	st := s.Stage(t, b)
-	r := st.request(t, trellis.Implement, "do it")
+	r := st.request(t, s.role(), "do it")
 	r.Limits.Tokens = 4000
 	o := run(t, st.Agent, r)
 	if got := o.code(t); got != trellis.BudgetTokens || o.Usage.Tokens() < 5000 || o.Usage.Tokens() > 25_000 {

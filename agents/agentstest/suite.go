@@ -58,6 +58,15 @@ type Subject struct {
 	// Untold names fields of the Result that the program does not report: usage, session, cost, tools.
 	Untold   []string
 	Parallel bool // the runs of different behaviours may be made at once
+	Reads    bool // it plays roles that answer or read, and refuses those that edit
+}
+
+// role is one that the agent plays: one that works where there is a choice.
+func (s Subject) role() trellis.Role {
+	if s.Reads {
+		return trellis.Research
+	}
+	return trellis.Implement
 }
 
 // Stage is an agent ready to run.
@@ -95,6 +104,7 @@ func Run(t *testing.T, s Subject) {
 		{Answers, "answers", checkAnswers},
 		{Answers, "resumes", checkResumes},
 		{Answers, "big-prompt", checkBigPrompt},
+		{Answers, "edits", checkEdits},
 		{AnswersJSON, "answers-json", checkJSON},
 		{NotUTF8, "not-utf8", checkNotUTF8},
 		{Empty, "empty", checkEmpty},
@@ -170,7 +180,7 @@ func checkAnswers(t *testing.T, s Subject, b Behaviour) {
 	st := s.Stage(t, b)
 	var both sync.WaitGroup
 	for range 2 {
-		r := st.request(t, trellis.Implement, "do it")
+		r := st.request(t, s.role(), "do it")
 		both.Go(func() {
 			if o := run(t, st.Agent, r); o.err != nil || o.Text != Text {
 				t.Errorf("got %+v, %v, want the text %q", o.Result, o.err, Text)
@@ -205,11 +215,11 @@ func checkResumes(t *testing.T, s Subject, b Behaviour) {
 	if st.Resumed == nil {
 		t.Skip("the program has no sessions")
 	}
-	first := run(t, st.Agent, st.request(t, trellis.Implement, "do it"))
+	first := run(t, st.Agent, st.request(t, s.role(), "do it"))
 	if first.err != nil {
 		t.Fatal(first.err)
 	}
-	r := st.request(t, trellis.Implement, "and now the rest")
+	r := st.request(t, s.role(), "and now the rest")
 	r.Session = first.Session
 	second := run(t, st.Agent, r)
 	if second.err != nil || second.Session != first.Session || second.Text != Text {
@@ -229,7 +239,7 @@ const odd = "  \"quotes\" 'single' $(id) `id` ${HOME} %s \\n {{x}} @/etc/hostnam
 func checkBigPrompt(t *testing.T, s Subject, b Behaviour) {
 	st := s.Stage(t, b)
 	prompt := "Begin. " + odd + strings.Repeat("0123456789 abcdefghij\n", 1_000_000/22) + odd + "The end."
-	r := st.request(t, trellis.Implement, prompt)
+	r := st.request(t, s.role(), prompt)
 	o := run(t, st.Agent, r)
 	if o.err != nil || o.Text != Text {
 		t.Fatalf("got %+v, %v", o.Result, o.err)
@@ -269,7 +279,7 @@ func checkJSON(t *testing.T, s Subject, b Behaviour) {
 
 func checkNotUTF8(t *testing.T, s Subject, b Behaviour) {
 	st := s.Stage(t, b)
-	o := run(t, st.Agent, st.request(t, trellis.Implement, "not \xff\xfe text"))
+	o := run(t, st.Agent, st.request(t, s.role(), "not \xff\xfe text"))
 	if o.err != nil || !utf8.ValidString(o.Text) || !strings.Contains(o.Text, "All done") {
 		t.Errorf("got %+v, %v", o.Result, o.err)
 	}

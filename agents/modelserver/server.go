@@ -165,7 +165,7 @@ func (s *Server) sendEvents(w http.ResponseWriter, hr *http.Request, events []ev
 		f.Flush()
 	}
 	switch {
-	case t.Hang:
+	case t.Hang, t.Stay:
 		s.hang(hr)
 	case t.Cut:
 		panic(http.ErrAbortHandler) // the connection breaks off without a proper end

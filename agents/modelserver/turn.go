@@ -46,6 +46,7 @@ type Turn struct {
 	Delay   time.Duration // before anything is sent
 	Hang    bool          // half of the answer, then nothing until the client goes
 	Cut     bool          // half of the answer, then the connection breaks
+	Stay    bool          // the whole answer, and the connection stays open
 	Garbage bool          // something that is no answer of any protocol
 }
 

@@ -44,7 +44,10 @@ var owners = map[string][]string{
 	"go.yaml.in/yaml/v3":               {"internal/config", "specs", "agents", "internal/eval"},
 	"github.com/google/jsonschema-go":  {"templates"},
 	"github.com/yuin/goldmark":         {"internal/research"},
-	"github.com/bmatcuk/doublestar/v4": {"specs", "internal/config", "internal/eval"},
+	"github.com/bmatcuk/doublestar/v4": {"agents", "specs", "internal/config", "internal/eval"},
+	// Every command pays for these two when it starts; newer versions cost it more than a millisecond.
+	"github.com/anthropics/anthropic-sdk-go": {"agents"},
+	"github.com/openai/openai-go/v3":         {"agents"},
 }
 
 // testLibraries are for tests and testing packages alone.

@@ -1,0 +1,243 @@
+package agentstest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/agents/agentstest"
+	"github.com/trellis-tasks/trellis/agents/modelserver"
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// judging is a request without tools.
+func judging(t *testing.T) agents.Request {
+	t.Helper()
+	return agents.Request{Role: trellis.Judge, Prompt: "judge it", System: "Be brief.", Dir: t.TempDir(), Permission: trellis.PermitNone, RunDir: t.TempDir(),
+		Limits: agents.Limits{Wall: time.Minute}}
+}
+
+// raw is a server that answers as it is told; it returns its address.
+func raw(t *testing.T, answer http.HandlerFunc) string {
+	t.Helper()
+	s := httptest.NewServer(answer)
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func failure(t *testing.T, err error) *flow.Failure {
+	t.Helper()
+	var f *flow.Failure
+	if !errors.As(err, &f) {
+		t.Fatalf("got %v, want a failure", err)
+	}
+	return f
+}
+
+func TestAPIRefusals(t *testing.T) {
+	for _, tt := range []struct {
+		status  int
+		body    string
+		want    trellis.Code
+		retried bool
+		says    string
+	}{
+		{400, `{"error":{"message":"temperature is wrong"}}`, trellis.AgentExit, false, "temperature is wrong"},
+		{400, `{"type":"error","error":{"type":"invalid_request_error","message":"input length and max_tokens exceed context limit: 1 + 2 > 2"}}`, trellis.ContextOverflow, false, "exceed context limit"},
+		{400, `{"error":{"code":"context_length_exceeded","message":"too much"}}`, trellis.ContextOverflow, false, "too much"},
+		{402, `{"error":{"message":"no credits","code":402}}`, trellis.AgentAuth, false, "no credits"},
+		{403, `{"error":"forbidden"}`, trellis.AgentAuth, false, "forbidden"},
+		{404, `{"error":{"message":"model mock-1 not found"}}`, trellis.AgentExit, false, "model mock-1 not found"},
+		{413, ``, trellis.ContextOverflow, false, "413"},
+		{429, `{"object":"error","message":"slow down"}`, trellis.RateLimited, false, "slow down"},
+		{500, `<html>oops ` + agentstest.Secret + `</html>`, trellis.AgentExit, true, "oops ***"},
+		{529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, trellis.AgentExit, true, "Overloaded"},
+		{307, ``, trellis.AgentExit, false, "http://elsewhere.example/"},
+	} {
+		for api := range wires {
+			var asked int
+			url := raw(t, func(w http.ResponseWriter, r *http.Request) {
+				asked++
+				w.Header().Set("Location", "http://elsewhere.example/")
+				w.WriteHeader(tt.status)
+				io.WriteString(w, tt.body) //nolint:errcheck
+			})
+			r := judging(t)
+			_, err := direct(t, api, url).Run(t.Context(), r, nil)
+			f := failure(t, err)
+			if f.Code != string(tt.want) || f.Retryable != tt.retried || !strings.Contains(f.Detail, tt.says) || asked != 1 {
+				t.Errorf("%s %d: got %+v after %d requests, want %s with %q", api, tt.status, f, asked, tt.want, tt.says)
+			}
+			if log := get(t, r.RunDir, "stderr.log"); !strings.Contains(log, fmt.Sprint(tt.status)) || strings.Contains(log, agentstest.Secret) {
+				t.Errorf("%s %d: got stderr.log %q", api, tt.status, log)
+			}
+		}
+	}
+}
+
+func TestAPILimitsSayWhen(t *testing.T) {
+	soon := time.Now().Add(10 * time.Minute)
+	for _, header := range []map[string]string{
+		{"Retry-After": "600"},
+		{"Retry-After": "599.5"},
+		{"Retry-After": soon.UTC().Format(http.TimeFormat)},
+		{"anthropic-ratelimit-tokens-remaining": "0", "anthropic-ratelimit-tokens-reset": soon.Format(time.RFC3339), "anthropic-ratelimit-requests-remaining": "7", "anthropic-ratelimit-requests-reset": soon.Add(time.Hour).Format(time.RFC3339)},
+		{"anthropic-ratelimit-unified-status": "rejected", "anthropic-ratelimit-unified-reset": fmt.Sprint(soon.Unix())},
+		{"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "10m0s", "x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "20ms"},
+		{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": fmt.Sprint(soon.UnixMilli())},
+	} {
+		url := raw(t, func(w http.ResponseWriter, r *http.Request) {
+			for name, value := range header {
+				w.Header().Set(name, value)
+			}
+			w.WriteHeader(429)
+		})
+		_, err := direct(t, agents.OpenAI, url).Run(t.Context(), judging(t), nil)
+		if in := time.Until(failure(t, err).ResumeAt); in < 9*time.Minute || in > 11*time.Minute {
+			t.Errorf("%v: got resume in %s, want in ten minutes", header, in)
+		}
+	}
+	for _, header := range []string{"", "soon", "-1", "NaN"} {
+		url := raw(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Retry-After", header)
+			w.WriteHeader(429)
+		})
+		_, err := direct(t, agents.OpenAI, url).Run(t.Context(), judging(t), nil)
+		if in := time.Until(failure(t, err).ResumeAt); in < 4*time.Minute || in > 6*time.Minute {
+			t.Errorf("%q: got resume in %s, want in some minutes", header, in)
+		}
+	}
+}
+
+func TestAPIConnectionFails(t *testing.T) {
+	gone := raw(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	for api := range wires {
+		cut := serve(t, modelserver.Play(modelserver.Turn{Text: "half of it", Cut: true}))
+		for name, url := range map[string]string{"nobody there": "http://127.0.0.1:1", "no answer": gone, "cut": cut.URL} {
+			_, err := direct(t, api, url).Run(t.Context(), judging(t), nil)
+			if f := failure(t, err); f.Code != string(trellis.AgentExit) || !f.Retryable {
+				t.Errorf("%s, %s: got %+v, want %s", api, name, f, trellis.AgentExit)
+			}
+		}
+	}
+}
+
+func TestAPIIsCancelled(t *testing.T) {
+	for api := range wires {
+		came, left := make(chan bool), make(chan bool)
+		url := raw(t, func(w http.ResponseWriter, r *http.Request) {
+			io.Copy(io.Discard, r.Body) //nolint:errcheck // else the end of the client is not seen
+			w.Header().Set("Content-Type", "text/event-stream")
+			http.NewResponseController(w).Flush() //nolint:errcheck
+			came <- true
+			<-r.Context().Done()
+			left <- true
+		})
+		enough := errors.New("that is enough")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		go func() {
+			<-came
+			cancel(enough)
+		}()
+		a := direct(t, api, url)
+		if res, err := a.Run(ctx, judging(t), nil); !errors.Is(err, enough) || res == nil {
+			t.Errorf("%s: got %+v, %v, want the cause of the cancellation", api, res, err)
+		}
+		<-left
+		if _, err := a.Run(ctx, judging(t), nil); !errors.Is(err, enough) {
+			t.Errorf("%s: a run that is cancelled before it begins: got %v", api, err)
+		}
+	}
+}
+
+func TestAPIEndsThatAreNone(t *testing.T) {
+	said := func(events ...string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			for _, e := range events {
+				fmt.Fprintf(w, "%s\n\n", e)
+			}
+		}
+	}
+	for name, tt := range map[string]struct {
+		api    string
+		answer http.HandlerFunc
+		want   trellis.Code
+		says   string
+	}{
+		"refusal": {agents.Anthropic, said("event: message_delta\ndata: " + `{"type":"message_delta","delta":{"stop_reason":"refusal","stop_details":{"type":"refusal","explanation":"not that"}},"usage":{"output_tokens":3}}`), trellis.AgentProtocol, "not that"},
+		"window":  {agents.Anthropic, said("event: message_delta\ndata: " + `{"type":"message_delta","delta":{"stop_reason":"model_context_window_exceeded"},"usage":{"output_tokens":3}}`), trellis.ContextOverflow, ""},
+		"overloaded on the way": {agents.Anthropic, said("event: message_start\ndata: "+`{"type":"message_start","message":{"usage":{"input_tokens":3}}}`,
+			"event: error\ndata: "+`{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`), trellis.AgentExit, "Overloaded"},
+		"broken":      {agents.Anthropic, said("event: message_start\ndata: {7"), trellis.AgentProtocol, ""},
+		"nothing":     {agents.Anthropic, said(), trellis.AgentProtocol, ""},
+		"declined":    {agents.OpenAI, said(`data: {"choices":[{"delta":{"refusal":"not "}}]}`, `data: {"choices":[{"delta":{"refusal":"that"},"finish_reason":"stop"}]}`, "data: [DONE]"), trellis.AgentProtocol, "not that"},
+		"filtered":    {agents.OpenAI, said(`data: {"choices":[{"delta":{"content":"x"},"finish_reason":"content_filter"}]}`, "data: [DONE]"), trellis.AgentProtocol, "content_filter"},
+		"error":       {agents.OpenAI, said(`data: {"choices":[{"delta":{"content":"x"}}]}`, `data: {"error":{"message":"provider went away","code":502}}`), trellis.AgentExit, "provider went away"},
+		"broken chat": {agents.OpenAI, said(`data: {7`), trellis.AgentProtocol, ""},
+		"no end":      {agents.OpenAI, said(`data: {"choices":[{"delta":{"content":"x"}}]}`), trellis.AgentProtocol, "breaks off"},
+	} {
+		res, err := direct(t, tt.api, raw(t, tt.answer)).Run(t.Context(), judging(t), nil)
+		if f := failure(t, err); f.Code != string(tt.want) || !strings.Contains(f.Detail, tt.says) {
+			t.Errorf("%s: got %+v, %v, want %s with %q", name, res, err, tt.want, tt.says)
+		}
+	}
+	for api := range wires {
+		server := serve(t, modelserver.Play(modelserver.Turn{Text: `{"half": `, Length: true}))
+		res, err := direct(t, api, server.URL).Run(t.Context(), judging(t), nil)
+		if f := failure(t, err); f.Code != string(trellis.AgentProtocol) || res.Text != `{"half": ` || res.Usage.OutputTokens == 0 {
+			t.Errorf("%s, cut off: got %+v, %v", api, res, err)
+		}
+	}
+}
+
+// TestAPIQuirks: what servers of that protocol do that is not in the book.
+func TestAPIQuirks(t *testing.T) {
+	var requests int
+	url := raw(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		if requests++; requests == 1 { // all calls have the same index, and the reason is not that of calls
+			io.WriteString(w, `data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"read_file","arguments":"{\"path\":"}}]}}]}
+
+data: {"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"\"one\"}"}}]}}]}
+
+data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"b","function":{"name":"read_file","arguments":"{\"path\":\"two\"}"}}]}}]}
+
+data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"read_file","arguments":"{\"path\""}}]},"finish_reason":"stop"}]}
+
+`)
+			return
+		}
+		body, _ := io.ReadAll(r.Body)
+		for _, want := range []string{"1\\ttwo\\n", "1\\tone\\n", `"arguments":"{}"`, `"tool_call_id":"c"`} {
+			if !strings.Contains(string(body), want) {
+				t.Errorf("the model is not told %s in %s", want, body)
+			}
+		}
+		io.WriteString(w, "data: {\"choices\":[{\"delta\":{\"reasoning\":\"hm\",\"content\":null}}]}\n\n")
+		for range 10 { // slow, with signs of life that are no events
+			io.WriteString(w, ": working\n\n")
+			http.NewResponseController(w).Flush() //nolint:errcheck
+			time.Sleep(50 * time.Millisecond)
+		}
+		io.WriteString(w, "data: {\"choices\":[{\"delta\":{\"content\":\"caf\xe9\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
+	})
+	r := reading(t, t.TempDir())
+	r.Limits.Idle = 300 * time.Millisecond
+	for _, name := range []string{"one", "two"} {
+		put(t, filepath.Join(r.Dir, name), name+"\n", 0o600)
+	}
+	res, err := direct(t, agents.OpenAI, url).Run(t.Context(), r, nil)
+	if err != nil || res.Text != "caf\uFFFD" || res.ToolCalls != 3 || res.Usage.Tokens() != 0 {
+		t.Errorf("got %+v, %v", res, err)
+	}
+}

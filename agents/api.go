@@ -1,0 +1,141 @@
+package agents
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// API is a model that is asked directly: no program is started. It plays roles that only answer, or also read.
+//
+//	none  no tools
+//	read  read_file, list_files and search, which stay in the working directory and keep out of .git
+//	edit  refused, as is full
+//
+// A session is the conversation so far, kept as conversation.json in the RunDir that it began in. What is kept in
+// stream.jsonl are the events of the run, in stderr.log what the server answered when it refused.
+type API struct {
+	Kind    string // anthropic: Messages; openai: chat completions, which many servers speak
+	Model   string
+	BaseURL string // "" is the provider's own
+	// KeyEnv names the variable that holds the key. "" is ANTHROPIC_API_KEY or OPENAI_API_KEY for the provider
+	// itself, and no key at all for another server: keys go only where they were meant to go.
+	KeyEnv string
+}
+
+// Kinds of [API].
+const (
+	Anthropic = "anthropic"
+	OpenAI    = "openai"
+)
+
+// keyEnv is the variable that holds the key, "" when none is sent.
+func (a API) keyEnv() string {
+	switch {
+	case a.KeyEnv != "" || a.BaseURL != "":
+		return a.KeyEnv
+	case a.Kind == Anthropic:
+		return "ANTHROPIC_API_KEY"
+	}
+	return "OPENAI_API_KEY"
+}
+
+// key is what the environment holds for it.
+func (a API) key(env []string) (string, error) {
+	name := a.keyEnv()
+	if name == "" {
+		return "", nil
+	}
+	if key := strings.TrimSpace(lookup(env, name)); key != "" {
+		return key, nil
+	}
+	return "", fail(trellis.AgentAuth, "%s is not set, which holds the key", name)
+}
+
+// direct is an agent without a program.
+type direct struct {
+	name string
+	api  API
+	o    Options
+}
+
+func newDirect(name string, o Options) (Agent, error) {
+	api := o.APIs[name]
+	if api.Kind != Anthropic && api.Kind != OpenAI {
+		return nil, fmt.Errorf("agent %s: there is no api %q", name, api.Kind)
+	}
+	return direct{name, api, o}, nil
+}
+
+func (d direct) Run(ctx context.Context, r Request, emit func(Event)) (*Result, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	if r.Permission != trellis.PermitNone && r.Permission != trellis.PermitRead {
+		return nil, fail(trellis.AgentMissing, "%s is a model without a program: it can answer and read, and role %s has permission %s; choose another agent for it",
+			d.name, r.Role, r.Permission)
+	}
+	key, err := d.api.key(d.o.Environ)
+	if err != nil {
+		return nil, err
+	}
+	logs, err := openLogs(r.RunDir, append(secrets(slices.Concat(d.o.Environ, r.Env)), key))
+	if err != nil {
+		return nil, err
+	}
+	within, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	keep := json.NewEncoder(logs.stream)
+	t := &tally{watch: newWatch(r.Limits, d.o.grace(), end), emit: func(e Event) {
+		keep.Encode(e) //nolint:errcheck // close tells
+		if emit != nil {
+			emit(e)
+		}
+	}}
+	began := time.Now()
+	err = d.converse(within, r, key, t, logs)
+	t.watch.stop()
+	t.result.Usage.Seconds = time.Since(began).Seconds()
+	switch {
+	case err == nil:
+		t.event(Event{Kind: EventResult, Text: t.result.Text})
+	case within.Err() != nil:
+		err = context.Cause(within)
+	}
+	return &t.result, errors.Join(err, logs.close())
+}
+
+// converse has the conversation that a request asks for.
+func (d direct) converse(ctx context.Context, r Request, key string, t *tally, logs *logs) error {
+	talk, err := openTalk(r)
+	if err != nil {
+		return err
+	}
+	files := &files{}
+	if r.Permission == trellis.PermitRead {
+		if files, err = openFiles(r.Dir, d.o.Files); err != nil {
+			return err
+		}
+		defer files.Close()
+	}
+	server := &server{alive: t.watch.alive, log: logs.mask}
+	client := d.o.client()
+	defer client.CloseIdleConnections()
+	c := &chat{talk: talk, files: files, tally: t, redact: logs.redact.String}
+	switch d.api.Kind {
+	case Anthropic:
+		c.wire = newMessages(d.api, key, client, server)
+	default:
+		c.wire = newCompletions(d.api, key, client, server)
+	}
+	c.question = question{model: cmp.Or(r.Model, d.api.Model), system: r.System, tools: files.tools(), schema: r.Schema}
+	t.session(talk.id)
+	return c.run(ctx, strings.ToValidUTF8(r.Prompt, "\uFFFD"))
+}

@@ -1,0 +1,89 @@
+package agents
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// turnBuilder puts a turn together that comes in pieces.
+type turnBuilder struct {
+	text  strings.Builder
+	why   strings.Builder
+	calls []*callPieces
+	size  int // bytes so far
+}
+
+type callPieces struct {
+	index    int64
+	id, name string
+	input    strings.Builder
+}
+
+func (b *turnBuilder) say(text string) {
+	b.text.WriteString(text)
+	b.size += len(text)
+}
+
+func (b *turnBuilder) explain(why string) {
+	b.why.WriteString(why)
+	b.size += len(why)
+}
+
+func (b *turnBuilder) begin(id, name string) {
+	b.calls = append(b.calls, &callPieces{id: id, name: name})
+	b.size += len(id) + len(name)
+}
+
+// input is more of the last call's input.
+func (b *turnBuilder) input(piece string) {
+	if len(b.calls) > 0 {
+		b.calls[len(b.calls)-1].input.WriteString(piece)
+		b.size += len(piece)
+	}
+}
+
+// piece is more of the call with that index. Some servers give all calls the same one: another id begins
+// another call.
+func (b *turnBuilder) piece(index int64, id, name, input string) {
+	var last *callPieces
+	for _, c := range b.calls {
+		if c.index == index {
+			last = c
+		}
+	}
+	if last == nil || id != "" && last.id != "" && id != last.id {
+		b.begin(id, name)
+		last = b.calls[len(b.calls)-1]
+		last.index = index
+	} else if last.name == "" {
+		last.name = name
+	}
+	last.input.WriteString(input)
+	b.size += len(input)
+}
+
+// tooLong is the failure of an answer that is longer than anybody reads.
+func (b *turnBuilder) tooLong() error {
+	if b.size <= maxAnswer {
+		return nil
+	}
+	return fail(trellis.AgentProtocol, "the answer is longer than %d MiB", maxAnswer>>20)
+}
+
+// finish fills t. A call's input that is no JSON object becomes an empty one: protocols refuse to hear it again.
+func (b *turnBuilder) finish(t *turn) {
+	t.text, t.why = b.text.String(), b.why.String()
+	for n, c := range b.calls {
+		if c.id == "" {
+			c.id = fmt.Sprintf("call_%d", n+1)
+		}
+		input := strings.TrimSpace(c.input.String())
+		if !isObject(input) {
+			input = "{}"
+		}
+		t.calls = append(t.calls, toolCall{ID: c.id, Name: c.name, Input: json.RawMessage(input)})
+	}
+}

@@ -1,0 +1,270 @@
+package agents
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// files are what a model may read: a folder, through no link that leads out of it, without .git. Its zero
+// value lets nothing be read. There is an end to how often and how much.
+type files struct {
+	dir    string
+	root   *os.Root
+	listed func(ctx context.Context, dir string) ([]string, error) // nil: the folder is walked
+	names  []string                                                // once they were asked for
+
+	uses  int // calls so far
+	shown int // bytes
+}
+
+const (
+	maxUses    = 100       // calls of one run
+	maxRefused = 5         // calls of a run without tools
+	maxShown   = 768 << 10 // bytes of one run
+	maxFile    = 8 << 20   // bytes of a file that is read
+	maxResult  = 48 << 10  // bytes of one result
+	maxWide    = 500       // bytes of a line
+)
+
+func openFiles(dir string, listed func(context.Context, string) ([]string, error)) (*files, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("opening the folder to read in: %w", err)
+	}
+	return &files{dir: dir, root: root, listed: listed}, nil
+}
+
+func (f *files) Close() error { return f.root.Close() }
+
+// tool is what is said of a tool to the model.
+type tool struct {
+	name, about string
+	input       json.RawMessage // its schema
+}
+
+func (f *files) tools() []tool {
+	if f.root == nil {
+		return nil
+	}
+	return []tool{
+		{"read_file", "Read a text file of the project, with line numbers. A long file comes in parts.",
+			json.RawMessage(`{"type":"object","properties":{` +
+				`"path":{"type":"string","description":"from the top of the project"},` +
+				`"offset":{"type":"integer","description":"first line, from 1"},` +
+				`"limit":{"type":"integer","description":"how many lines"}},"required":["path"],"additionalProperties":false}`)},
+		{"list_files", "List the files of the project, all or those that a glob fits.",
+			json.RawMessage(`{"type":"object","properties":{` +
+				`"glob":{"type":"string","description":"such as cmd/**/*.go, *.md or a folder; ** stands for any folders"}},"additionalProperties":false}`)},
+		{"search", "Search the project's files for a text or a regular expression (RE2). Says path, line number and line.",
+			json.RawMessage(`{"type":"object","properties":{` +
+				`"text":{"type":"string","description":"what to look for"},` +
+				`"regexp":{"type":"boolean","description":"the text is a regular expression"},` +
+				`"ignore_case":{"type":"boolean"},` +
+				`"glob":{"type":"string","description":"only in files that this fits"}},"required":["text"],"additionalProperties":false}`)},
+	}
+}
+
+// spent reports whether nothing more is shown.
+func (f *files) spent() bool { return f.overrun() != nil }
+
+// overrun is the failure of a model that goes on although nothing more is shown.
+func (f *files) overrun() *flow.Failure {
+	switch {
+	case f.root == nil && f.uses >= maxRefused || f.uses >= maxUses:
+		return fail(trellis.AgentProtocol, "the model calls tools without end: %d calls, and no answer", f.uses)
+	case f.shown >= maxShown:
+		return fail(trellis.ContextOverflow, "the model wants to read more than %d KiB and does not answer", maxShown>>10)
+	}
+	return nil
+}
+
+// use does what a call asks for. An error is for the model.
+func (f *files) use(ctx context.Context, c toolCall) (string, error) {
+	if f.spent() {
+		return "", errors.New("no more calls: answer now, with what you have seen")
+	}
+	f.uses++
+	var text string
+	err := fmt.Errorf("there is no tool %s", c.Name)
+	if f.root != nil {
+		switch c.Name {
+		case "read_file":
+			text, err = f.read(c.Input)
+		case "list_files":
+			text, err = f.list(ctx, c.Input)
+		case "search":
+			text, err = f.search(ctx, c.Input)
+		default:
+			err = fmt.Errorf("there is no tool %s; there are read_file, list_files and search", c.Name)
+		}
+	}
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	f.shown += len(text)
+	return text, err
+}
+
+// read is part of a file, with line numbers.
+func (f *files) read(input json.RawMessage) (string, error) {
+	var in struct {
+		Path          string
+		Offset, Limit int
+	}
+	if err := json.Unmarshal(input, &in); err != nil {
+		return "", fmt.Errorf("the input is wrong: %w", err)
+	}
+	path, err := f.inside(in.Path)
+	if err != nil {
+		return "", err
+	}
+	data, err := f.content(path)
+	if err != nil {
+		return "", err
+	}
+	lines := strings.SplitAfter(string(data), "\n")
+	if last := len(lines) - 1; lines[last] == "" {
+		lines = lines[:last]
+	}
+	first := max(in.Offset, 1)
+	if first > len(lines) {
+		return fmt.Sprintf("(%s has %d lines)", in.Path, len(lines)), nil
+	}
+	until := len(lines)
+	if in.Limit > 0 {
+		until = min(until, first-1+in.Limit)
+	}
+	var b strings.Builder
+	for n := first; n <= until; n++ {
+		if b.Len() > maxResult {
+			fmt.Fprintf(&b, "(%d more lines: go on with offset %d)\n", until-n+1, n)
+			break
+		}
+		fmt.Fprintf(&b, "%d\t%s\n", n, narrow(strings.TrimRight(lines[n-1], "\r\n")))
+	}
+	return b.String(), nil
+}
+
+// narrow cuts what no one writes by hand.
+func narrow(line string) string {
+	const most = 4 * maxWide
+	if len(line) <= most {
+		return line
+	}
+	return fmt.Sprintf("%s… (%d bytes more)", strings.ToValidUTF8(line[:most], ""), len(line)-most)
+}
+
+// content is a text file that is not too large. The path has to be one of inside.
+func (f *files) content(path string) ([]byte, error) {
+	info, err := f.root.Lstat(path)
+	switch {
+	case err != nil:
+		return nil, f.missing(path, err)
+	case info.IsDir():
+		return nil, fmt.Errorf("%s is a folder: list_files says what is in it", filepath.ToSlash(path))
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is no plain file", filepath.ToSlash(path))
+	case info.Size() > maxFile:
+		return nil, fmt.Errorf("%s has %d bytes, which is too much", filepath.ToSlash(path), info.Size())
+	}
+	file, err := f.root.Open(path)
+	if err != nil {
+		return nil, f.missing(path, err)
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, maxFile))
+	if err != nil {
+		return nil, f.missing(path, err)
+	}
+	if bytes.IndexByte(data[:min(len(data), 8000)], 0) >= 0 {
+		return nil, fmt.Errorf("%s is no text", filepath.ToSlash(path))
+	}
+	return data, nil
+}
+
+// missing says why a file can't be read, without where the folder is.
+func (f *files) missing(path string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no %s", filepath.ToSlash(path))
+	}
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		err = at.Err
+	}
+	return fmt.Errorf("%s: %w", filepath.ToSlash(path), err)
+}
+
+var errOutside = errors.New("that is outside of the project")
+
+// maxLinks is how many symbolic links a path may have.
+const maxLinks = 40
+
+// inside is a path of the model's from the folder, without links on its way.
+func (f *files) inside(path string) (string, error) {
+	path = filepath.FromSlash(strings.TrimSpace(path))
+	if filepath.IsAbs(path) {
+		rel, err := filepath.Rel(f.dir, path)
+		if err != nil {
+			return "", errOutside
+		}
+		path = rel
+	}
+	path = filepath.Clean(path)
+	for range maxLinks {
+		if !filepath.IsLocal(path) {
+			return "", errOutside
+		}
+		if kept(path) {
+			return "", errors.New(".git is not to be read")
+		}
+		next, err := f.follow(path)
+		if err != nil || next == path {
+			return path, err
+		}
+		path = next
+	}
+	return "", fmt.Errorf("%s leads nowhere: too many links", filepath.ToSlash(path))
+}
+
+// kept reports whether a path leads into git's own files.
+func kept(path string) bool {
+	for part := range strings.SplitSeq(filepath.ToSlash(path), "/") {
+		if strings.EqualFold(part, ".git") {
+			return true
+		}
+	}
+	return false
+}
+
+// follow replaces the first link on the way by where it leads.
+func (f *files) follow(path string) (string, error) {
+	parts := strings.Split(path, string(filepath.Separator))
+	for i := range parts {
+		at := filepath.Join(parts[:i+1]...)
+		info, err := f.root.Lstat(at)
+		if err != nil {
+			return "", f.missing(path, err)
+		}
+		if info.Mode()&fs.ModeSymlink == 0 {
+			continue
+		}
+		target, err := f.root.Readlink(at)
+		if err != nil {
+			return "", f.missing(path, err)
+		}
+		if filepath.IsAbs(target) {
+			return "", errOutside
+		}
+		return filepath.Join(append([]string{filepath.Dir(at), target}, parts[i+1:]...)...), nil
+	}
+	return path, nil
+}

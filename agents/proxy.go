@@ -1,0 +1,72 @@
+package agents
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+)
+
+// proxies is an environment whose proxy variables say how servers are reached.
+type proxies []string
+
+// of is the proxy for a request, nil for none: that of the scheme, else that of all. Nothing goes to this
+// machine, or to what NO_PROXY lists, through one.
+func (p proxies) of(r *http.Request) (*url.URL, error) {
+	if !p.used(r.URL) {
+		return nil, nil
+	}
+	for _, name := range []string{r.URL.Scheme + "_proxy", "all_proxy"} {
+		address := p.either(name)
+		if address == "" {
+			continue
+		}
+		if !strings.Contains(address, "://") {
+			address = "http://" + address
+		}
+		return url.Parse(address)
+	}
+	return nil, nil
+}
+
+func (p proxies) either(name string) string {
+	if value := lookup(p, name); value != "" {
+		return value
+	}
+	return lookup(p, strings.ToUpper(name))
+}
+
+func (p proxies) used(u *url.URL) bool {
+	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+	ip, err := netip.ParseAddr(host)
+	if host == "localhost" || err == nil && ip.IsLoopback() {
+		return false
+	}
+	for entry := range strings.SplitSeq(strings.ToLower(p.either("no_proxy")), ",") {
+		entry = strings.TrimSpace(entry)
+		if name, port, err := net.SplitHostPort(entry); err == nil {
+			if port != u.Port() && (u.Port() != "" || port != map[string]string{"http": "80", "https": "443"}[u.Scheme]) {
+				continue
+			}
+			entry = name
+		}
+		if entry != "" && excepts(entry, host, ip) {
+			return false
+		}
+	}
+	return true
+}
+
+// excepts reports whether an entry of NO_PROXY names a host: as a name, a domain above it, an address, or a
+// network.
+func excepts(entry, host string, ip netip.Addr) bool {
+	if network, err := netip.ParsePrefix(entry); err == nil {
+		return network.Contains(ip)
+	}
+	if at, err := netip.ParseAddr(strings.Trim(entry, "[]")); err == nil {
+		return at == ip
+	}
+	domain := strings.TrimPrefix(strings.TrimPrefix(entry, "*"), ".")
+	return entry == "*" || host == domain && entry == domain || domain != "" && strings.HasSuffix(host, "."+domain)
+}

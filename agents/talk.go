@@ -1,0 +1,99 @@
+package agents
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// talk is a conversation with a model, kept in a file, so that a later call can go on with it. It holds
+// whole rounds only: what was asked with what was answered.
+type talk struct {
+	Version  int       `json:"version"`
+	Messages []message `json:"messages"`
+
+	id   string // of the session: a folder, relative to the task's run/ where it is below that
+	path string
+}
+
+// message is one step of a conversation.
+type message struct {
+	Role    string       `json:"role"`
+	Text    string       `json:"text,omitempty"`
+	Calls   []toolCall   `json:"calls,omitempty"`   // the model's
+	Results []toolResult `json:"results,omitempty"` // the tools'
+}
+
+// Roles of messages.
+const (
+	byUser  = "user"
+	byModel = "assistant"
+	byTools = "tools"
+)
+
+type toolCall struct {
+	ID    string          `json:"id"`
+	Name  string          `json:"name"`
+	Input json.RawMessage `json:"input"` // an object
+}
+
+type toolResult struct {
+	ID     string `json:"id"`
+	Text   string `json:"text"`
+	Failed bool   `json:"failed,omitempty"`
+}
+
+const (
+	talkVersion      = 1
+	conversationFile = "conversation.json"
+)
+
+// openTalk is the conversation that a request goes on with, or a new one.
+func openTalk(r Request) (*talk, error) {
+	t := &talk{Version: talkVersion, id: r.Session}
+	runs := filepath.Join(lookup(r.Env, "TRELLIS_TASK_DIR"), "run")
+	if r.Session != "" {
+		dir := filepath.FromSlash(r.Session)
+		if filepath.IsAbs(runs) && filepath.IsLocal(dir) {
+			dir = filepath.Join(runs, dir)
+		}
+		t.path = filepath.Join(dir, conversationFile)
+		return t, t.load()
+	}
+	t.id, t.path = r.RunDir, filepath.Join(r.RunDir, conversationFile)
+	if rel, err := filepath.Rel(runs, r.RunDir); err == nil && filepath.IsLocal(rel) {
+		t.id = filepath.ToSlash(rel)
+	}
+	return t, t.save(func(s string) string { return s })
+}
+
+func (t *talk) load() error {
+	data, err := os.ReadFile(t.path)
+	if errors.Is(err, fs.ErrNotExist) || !filepath.IsAbs(t.path) {
+		return fail(trellis.AgentProtocol, "there is no conversation %s to go on with", t.id)
+	}
+	if err == nil {
+		err = json.Unmarshal(data, t)
+	}
+	if err == nil && t.Version > talkVersion {
+		err = errors.New("it was written by a newer trellis")
+	}
+	if err != nil {
+		return fmt.Errorf("reading the conversation %s: %w", t.path, err)
+	}
+	return nil
+}
+
+func (t *talk) save(redact func(string) string) error {
+	data, err := json.Marshal(t)
+	if err != nil {
+		return fmt.Errorf("keeping the conversation: %w", err)
+	}
+	return (&durable.Disk{}).WriteFile(t.path, []byte(redact(string(data))+"\n"), 0o600)
+}
