@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -90,18 +91,15 @@ func evalCases(c *cli.Context) ([]eval.Case, error) {
 	if p := c.Float64("min-score"); p < 0 || p > 100 {
 		return nil, usagef("--min-score %g is no percentage", p)
 	}
-	all, err := eval.Load()
-	if err != nil {
-		return nil, err
+	only := c.String("only")
+	cases, err := eval.Load(only)
+	switch {
+	case errors.Is(err, path.ErrBadPattern):
+		return nil, usagef("--only %q is no glob", only)
+	case err == nil && len(cases) == 0:
+		return nil, hint(usagef("--only %q fits no case", only), "a kind: "+strings.Join(eval.Kinds, ", "), "a project or an id, such as parcels-*: see docs/eval.md")
 	}
-	cases, err := eval.Only(all, c.String("only"))
-	if err != nil {
-		return nil, as(errUsage, err)
-	}
-	if len(cases) == 0 {
-		return nil, hint(usagef("--only %q fits none of %d cases", c.String("only"), len(all)), "a kind, such as "+strings.Join(eval.Kinds, ", "), "an id, such as "+all[0].ID)
-	}
-	return cases, nil
+	return cases, err
 }
 
 // evaluation is what all cases of one call share.

@@ -53,6 +53,9 @@ func (r *evalReport) ended(res eval.Result) {
 		text += ", " + used
 	}
 	r.print(printable(text))
+	if res.Got == eval.Reject && res.Score < 1 {
+		r.print(printable("       it said: " + res.Details))
+	}
 	for _, c := range res.Checks {
 		if !c.Held {
 			r.print(printable(strings.TrimSuffix("       not so: "+c.What+" ("+c.Detail+")", " ()")))

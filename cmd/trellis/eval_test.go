@@ -155,10 +155,7 @@ func evaluated(t *testing.T, only string, answer func(eval.Case) answers, args .
 
 func casesOf(t *testing.T, only string) []eval.Case {
 	t.Helper()
-	cases, err := eval.Load()
-	if err == nil {
-		cases, err = eval.Only(cases, only)
-	}
+	cases, err := eval.Load(only)
 	if err != nil {
 		t.Fatal(err)
 	}

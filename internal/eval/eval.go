@@ -65,13 +65,14 @@ func (c Case) Wanted() string {
 	return Reject
 }
 
-// Load is the whole set, in the order of projects and then of their files.
-func Load() ([]Case, error) {
+// Load is the part of the set whose id, kind or project fits a glob such as parcels-*, in the order of
+// projects and then of their files. path.ErrBadPattern: it is no glob.
+func Load(only string) ([]Case, error) {
 	names, err := fs.Glob(set, "set/projects/*.yaml")
 	if err != nil {
 		return nil, fmt.Errorf("listing the eval set: %w", err)
 	}
-	var all []Case
+	var list []Case
 	for _, name := range names {
 		p := &Project{Name: strings.TrimSuffix(path.Base(name), ".yaml")}
 		var cases []Case
@@ -80,28 +81,25 @@ func Load() ([]Case, error) {
 		}
 		for _, c := range cases {
 			c.Project = p
-			all = append(all, c)
-		}
-	}
-	return all, nil
-}
-
-// Only are the cases whose id, kind or project fits a glob such as parcels-*. A bad glob is an error.
-func Only(cases []Case, glob string) (list []Case, err error) {
-	for _, c := range cases {
-		fits := false
-		for _, name := range []string{c.ID, c.Kind, c.Project.Name} {
-			ok, err := path.Match(glob, name)
+			fits, err := c.fits(only)
 			if err != nil {
-				return nil, fmt.Errorf("reading the pattern %q: %w", glob, err)
+				return nil, err
 			}
-			fits = fits || ok
-		}
-		if fits {
-			list = append(list, c)
+			if fits {
+				list = append(list, c)
+			}
 		}
 	}
 	return list, nil
+}
+
+func (c Case) fits(glob string) (bool, error) {
+	for _, name := range []string{c.ID, c.Kind, c.Project.Name} {
+		if ok, err := path.Match(glob, name); ok || err != nil {
+			return ok, err
+		}
+	}
+	return false, nil
 }
 
 func decode(name string, out any) error {

@@ -42,7 +42,7 @@ func left() map[string]string {
 // run takes one case through a planner that leaves these files.
 func run(t *testing.T, c eval.Case, files map[string]string) eval.Result {
 	t.Helper()
-	r := eval.Runner{Dir: t.TempDir(), Env: os.Environ(), Ended: func(eval.Result) {}, Plan: func(_ context.Context, c eval.Case, repo string) (eval.Planned, error) {
+	r := eval.Runner{Dir: t.TempDir(), Env: os.Environ(), Plan: func(_ context.Context, c eval.Case, repo string) (eval.Planned, error) {
 		dir := filepath.Join(repo, ".trellis", "tasks", "01-02-"+c.ID)
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return eval.Planned{}, err
@@ -214,7 +214,7 @@ func TestRunnerPlansAtOnce(t *testing.T) {
 func TestRunnerIsCutOff(t *testing.T) {
 	cause := errors.New("enough")
 	ctx, stop := context.WithCancelCause(context.Background())
-	r := eval.Runner{Dir: t.TempDir(), Env: os.Environ(), Ended: func(eval.Result) {}, Plan: func(ctx context.Context, c eval.Case, repo string) (eval.Planned, error) {
+	r := eval.Runner{Dir: t.TempDir(), Env: os.Environ(), Plan: func(ctx context.Context, c eval.Case, repo string) (eval.Planned, error) {
 		if c.ID == "small-2" {
 			stop(cause)
 			<-ctx.Done()
@@ -234,7 +234,7 @@ func TestRunnerWithoutRoom(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "small-1"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	r := eval.Runner{Dir: dir, Env: os.Environ(), Ended: func(eval.Result) {}, Plan: func(context.Context, eval.Case, string) (eval.Planned, error) {
+	r := eval.Runner{Dir: dir, Env: os.Environ(), Plan: func(context.Context, eval.Case, string) (eval.Planned, error) {
 		return eval.Planned{}, errors.New("no")
 	}}
 	results, err := r.Run(context.Background(), many(3))
@@ -245,7 +245,7 @@ func TestRunnerWithoutRoom(t *testing.T) {
 
 func TestRunnerTakesTime(t *testing.T) {
 	now := time.Unix(0, 0)
-	r := eval.Runner{Dir: t.TempDir(), Env: os.Environ(), Ended: func(eval.Result) {}, Now: func() time.Time { now = now.Add(3 * time.Second); return now },
+	r := eval.Runner{Dir: t.TempDir(), Env: os.Environ(), Now: func() time.Time { now = now.Add(3 * time.Second); return now },
 		Plan: func(context.Context, eval.Case, string) (eval.Planned, error) {
 			return eval.Planned{Calls: 2}, errors.New("no")
 		}}

@@ -29,6 +29,7 @@ type Result struct {
 	Right    []string      `json:"right"`  // categories or sizes that are right, the best one first
 	Got      string        `json:"got"`    // accept, reject, failed
 	Category string        `json:"category"`
+	Details  string        `json:"details"` // of a rejection
 	Size     trellis.Size  `json:"size"`
 	Failure  string        `json:"failure"` // why the planner failed
 	Planned  bool          `json:"planned"` // there is a plan.json
@@ -59,7 +60,7 @@ func (r *Result) judge(c Case, repo, dir string) error {
 	r.Size, r.Planned = e.task.Pipeline.Size, e.plan != nil
 	switch e.task.Status {
 	case trellis.Rejected:
-		r.Got, r.Category = Reject, e.task.Pipeline.Rejection.Category
+		r.Got, r.Category, r.Details = Reject, e.task.Pipeline.Rejection.Category, e.task.Pipeline.Rejection.Details
 	case trellis.Ready, trellis.Waiting:
 		r.Got = Accept
 	default:

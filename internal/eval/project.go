@@ -35,10 +35,15 @@ func (p *Project) LookPath(program string) error {
 
 // lay is the script that makes a repository with one commit of what is in a folder. The commit is the
 // same each time.
-const lay = `git init -q -b main --template= . &&
-git config user.name 'Trellis Eval' && git config user.email eval@localhost &&
-git config commit.gpgsign false && git config core.autocrlf false &&
-git add -A && git commit -q -m 'first commit'`
+const lay = `git init -q -b main --template= . && cat >>.git/config <<'EOF' && git add -A && git commit -q -m 'first commit'
+[user]
+	name = Trellis Eval
+	email = eval@localhost
+[commit]
+	gpgsign = false
+[core]
+	autocrlf = false
+EOF`
 
 // Lay makes the project's repository in dir, which must not exist. PATH is taken from env; the settings
 // of whoever runs it are not.

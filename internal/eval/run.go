@@ -25,7 +25,7 @@ type Runner struct {
 	Dir      string           // an existing folder, where each case gets a repository of its id
 	Parallel int              // cases that are planned at once; at least one
 	Env      []string         // where git is found
-	Ended    func(Result)     // told of each case as it ends, one at a time
+	Ended    func(Result)     // told of each case as it ends, one at a time; nil: nobody is
 	Now      func() time.Time // nil: time.Now
 }
 
@@ -49,7 +49,9 @@ func (r Runner) Run(ctx context.Context, cases []Case) ([]Result, error) {
 				}
 				mu.Lock()
 				results[i] = res
-				r.Ended(*res)
+				if r.Ended != nil {
+					r.Ended(*res)
+				}
 				mu.Unlock()
 			}
 		})
