@@ -3,6 +3,8 @@ package main
 import (
 	"go/ast"
 	"go/types"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -34,36 +36,82 @@ func TestFieldsOfPlansAreRead(t *testing.T) {
 		}
 	}
 	read := r.read()
-	for _, f := range planFields() {
-		if !slices.Contains(read, f) && f != "Plan.SchemaVersion" { // which Parse reads, to know how to read the rest
-			t.Errorf("nobody reads %s", f)
+	for _, f := range append(fieldsOf(reflect.TypeFor[plan.Plan](), "", nil), fieldsOf(reflect.TypeFor[plan.TaskSpec](), "", nil)...) {
+		if !slices.Contains(read, f.name) && f.name != "Plan.SchemaVersion" { // which Parse reads, to know how to read the rest
+			t.Errorf("nobody reads %s", f.name)
 		}
 	}
 }
 
-// planFields are the fields of all types that a plan.json and a TaskSpec are made of, as Type.Field.
-func planFields() (list []string) {
-	seen := map[reflect.Type]bool{}
-	var look func(reflect.Type)
-	look = func(of reflect.Type) {
-		switch of.Kind() {
-		case reflect.Pointer, reflect.Slice, reflect.Map:
-			look(of.Elem())
-		case reflect.Struct:
-			if seen[of] {
-				return
-			}
-			seen[of] = true
-			for i := range of.NumField() {
-				if f := of.Field(i); f.IsExported() {
-					list = append(list, of.Name()+"."+f.Name)
-					look(f.Type)
-				}
+// TestReadersAreDocumented holds every field of them to have a row with its reader in docs/plan.md.
+func TestReadersAreDocumented(t *testing.T) {
+	for heading, fields := range map[string][]planField{
+		"| field of plan.json | reader |":     fieldsOf(reflect.TypeFor[plan.Plan](), "", nil),
+		"| field of taskspec.json | reader |": fieldsOf(reflect.TypeFor[plan.TaskSpec](), "", nil),
+	} {
+		rows := readerRows(t, heading)
+		for _, f := range fields {
+			if f.place != "" && rows[f.place] == "" {
+				t.Errorf("docs/plan.md names no reader of %s (%s)", f.place, f.name)
 			}
 		}
 	}
-	look(reflect.TypeFor[plan.Plan]())
-	look(reflect.TypeFor[plan.TaskSpec]())
+}
+
+// readerRows are the rows of a table of docs/plan.md: readers by field.
+func readerRows(t *testing.T, heading string) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(repository(t), "docs", "plan.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), heading)
+	table, _, _ = strings.Cut(table, "\n\n")
+	rows := map[string]string{}
+	for line := range strings.Lines(table) {
+		if cells := strings.Split(line, "|"); len(cells) == 4 {
+			rows[strings.Trim(cells[1], " `")] = strings.TrimSpace(cells[2])
+		}
+	}
+	return rows
+}
+
+// planField is a field of a type that a plan.json or a TaskSpec is made of.
+type planField struct {
+	name  string // Type.Field
+	place string // in the file, as docs/plan.md spells it: steps[].id; "" where only what is below has rows
+}
+
+// fieldsOf are the fields of a type and of those below it. A type that is within itself is looked at once; one
+// that has no keys of its own stands under the key of the field that holds it.
+func fieldsOf(of reflect.Type, path string, within []reflect.Type) (list []planField) {
+	within = append(within, of)
+	for i := range of.NumField() {
+		f := of.Field(i)
+		if !f.IsExported() {
+			continue
+		}
+		key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		place, below := strings.TrimPrefix(path+"."+key, "."), f.Type
+		if key == "" {
+			place = path
+		}
+		for below.Kind() == reflect.Pointer || below.Kind() == reflect.Slice && below.Elem().Kind() != reflect.Uint8 {
+			if below.Kind() == reflect.Slice && key != "" {
+				place += "[]"
+			}
+			below = below.Elem()
+		}
+		name := of.Name() + "." + f.Name
+		switch {
+		case below.Kind() != reflect.Struct:
+			list = append(list, planField{name, place})
+		case slices.Contains(within, below):
+			list = append(list, planField{name, strings.TrimSuffix(place, "[]")})
+		default:
+			list = append(append(list, planField{name, ""}), fieldsOf(below, place, within)...)
+		}
+	}
 	return list
 }
 
