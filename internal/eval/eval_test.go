@@ -94,7 +94,7 @@ func TestChecks(t *testing.T) {
 		"invents a path":        {replace("research.md", "a.txt", "c.txt"), []string{"invents no path"}},
 		"edits what is not":     {replace("plan.json", `[{"path": "a.txt"`, `[{"path": "c.txt", "change": "edit"}, {"path": "a.txt"`), []string{"invents no path"}},
 		"makes a file":          {replace("plan.json", `[{"path": "a.txt"`, `[{"path": "c.txt", "change": "new"}, {"path": "a.txt"`), nil},
-		"leads away":            {replace("research.md", "a.txt", "../outside"), []string{"invents no path"}},
+		"leads away":            {replace("research.md", "a.txt", "../small-a/a.txt"), []string{"invents no path"}},
 		"no command in prd.md":  {replace("prd.md", "  verify: `grep -q A a.txt`\n", ""), []string{"1 or more acceptance criteria have a command"}},
 		"says nothing of it":    {replace("prd.md", "says A", "changes"), []string{`says /(?i)says A/`}},
 		"says it elsewhere":     {replace("prd.md", "- a.txt says A\n\n## Acc", "- a.txt\n\n## Overview\n\nA\n\n## Acc"), []string{`says /(?i)says A/`}},
