@@ -163,6 +163,7 @@ func TestCheckFiles(t *testing.T) {
 		{`{"path": "a/../../x", "change": "new"}`, "2 /files/0/path: a/../../x leads out of the repository"},
 		{`{"path": "/etc/passwd", "change": "edit"}`, "2 /files/0/path: /etc/passwd leads out of the repository"},
 		{`{"path": ".git/config", "change": "edit"}`, "2 /files/0/path: .git/config belongs to git"},
+		{`{"path": ".git", "change": "delete"}`, "2 /files/0/path: .git belongs to git"},
 		{`{"path": ".", "change": "edit"}`, "2 /files/0/path: . is the whole repository"},
 		{`{"path": "api\\list.go", "change": "edit"}`, `2 /files/0/path: api\list.go has to be written with /`},
 		{`{"path": "{{x}}", "change": "new"}`, "2 /files/0/path: {{x}} is to be written without placeholders"},
@@ -291,6 +292,7 @@ func TestCheckSmells(t *testing.T) {
 		{"numbered names", prompt("Translate to:\n1. en\n2. de\n3) fr\n4. es"), "~3 /steps/0/prompt: step a: the prompt lists 4 items"},
 		{"paths with remarks", prompt("* `a/b.go`: first\n* `a/c.go`: second\n* `a/d.go`: third"), "~3 /steps/0/prompt: step a: the prompt lists 3 items"},
 		{"two names", prompt("- api/list.go\n- api/page.go"), ""},
+		{"blank items", prompt("-  \n- \u00a0\n*   "), ""},
 		{"sentences", prompt("- Cover the empty list.\n- Leave the order.\n- Follow api/list.go."), ""},
 		{"names in a loop", `{"id": "a", "prompt": "In {{item}}:\n- a.go\n- b.go\n- c.go", "llm_as_judge": true, "repeat": 2}`, ""},
 		{"what was printed before", prompt("Read the output of the previous step."), "~3 /steps/0/prompt: step a: it is told to use what an earlier step printed"},
@@ -306,6 +308,13 @@ func TestCheckSmells(t *testing.T) {
 	} {
 		check(t, tt.name, doc("", tt.steps), plan.Facts{Exists: there}, tt.want)
 	}
+}
+
+// A path that the plan names as one of its files is no secret.
+func TestCheckKnowsItsFiles(t *testing.T) {
+	steps := `{"id": "a", "command": "ls api/page.go"},` + "\n" + `{"id": "b", "prompt": "See api/page.go.", "llm_as_judge": true}`
+	check(t, "named", doc("\"files\": [{\"path\": \"api/page.go\", \"change\": \"new\"}],\n", steps), plan.Facts{Exists: there}, "")
+	check(t, "not named", doc("", steps), plan.Facts{Exists: there}, "~4 /steps/1: step b: api/page.go is also named in step a")
 }
 
 // A confirmed command stays as it is, whatever paths it names.

@@ -104,7 +104,7 @@ func line(lines map[string]int, pointer string) int {
 		if n, ok := lines[pointer]; ok || pointer == "" {
 			return n
 		}
-		pointer = pointer[:strings.LastIndexByte(pointer, '/')]
+		pointer = pointer[:max(0, strings.LastIndexByte(pointer, '/'))]
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/research"
 )
 
 const long = "A summary is a paragraph and longer than a line, so that nothing else has a place beside it."
@@ -123,6 +124,40 @@ func FuzzParse(f *testing.F) {
 		}
 		if twice, err := plan.Format(once); err != nil || string(twice) != string(once) {
 			t.Fatalf("it is laid out in two ways: %v\n%s\n%s", err, once, twice)
+		}
+	})
+}
+
+// FuzzCheck puts any text into the fields of a plan that keeps to its schema.
+func FuzzCheck(f *testing.F) {
+	f.Add("- a/b.go\n-  \n1. x {{item}}", "go test 'x | y' && (make z) || true", "build/{{v}}.txt", "c_3", 2)
+	f.Add("the previous step's output in ~/x.md", "/tmp/x.sh {{gone}}", "../a\\b", "a", 9)
+	f.Fuzz(func(t *testing.T, prompt, command, path, id string, n int) {
+		value := path
+		p := plan.Plan{SchemaVersion: 1, Title: "T", Vars: map[string]*string{"v": &value}, Files: []plan.File{{Path: path, Change: "edit"}}, Touches: []string{path},
+			Steps: []plan.Step{
+				{ID: id, Title: prompt, Prompt: prompt, Verify: command, Output: "v", Context: []string{"v"}, Covers: []string{prompt}, Repeat: n},
+				{ID: "b", Command: command, ForEach: &plan.ForEach{Items: []string{prompt, command}}, DependsOn: &[]string{id}, Proof: &plan.Proof{Type: "file", Path: path}},
+				{ID: "c_1", Steps: []plan.Step{{ID: "d", Command: command, Proof: &plan.Proof{Type: "test"}}, {ID: "c_2", Message: prompt, ForEach: &plan.ForEach{Command: command}}}}},
+			Acceptance: []plan.Criterion{{Criterion: path, Verify: command, Covers: []string{prompt}}}, Uncovered: []plan.Uncovered{{Item: command, Reason: prompt}}}
+		read, problems := plan.Parse([]byte(marshal(t, p)))
+		if read == nil {
+			if len(problems) == 0 {
+				t.Fatal("no plan and no reason")
+			}
+			return
+		}
+		commands := []string{command}
+		facts := plan.Facts{MaxSteps: 3, Exists: there, Missing: research.Project{Root: ".", LookPath: func(string) error { return nil }}.Missing,
+			Confirmed: &commands, Spec: &plan.TaskSpec{Acceptance: []string{prompt, path}}}
+		before := marshal(t, read)
+		for _, found := range read.Check(facts) {
+			if found.Line != 1 || found.Message == "" || found.Pointer == "" {
+				t.Fatalf("a problem nowhere: %+v", found)
+			}
+		}
+		if _ = read.Outline(); marshal(t, read) != before {
+			t.Fatal("a check changed the plan")
 		}
 	})
 }

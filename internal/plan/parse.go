@@ -23,9 +23,7 @@ func Parse(data []byte) (*Plan, []Problem) {
 		return nil, problems
 	}
 	if wrong := d.wrong("plan"); len(wrong) > 0 {
-		problems = append(problems, wrong...)
-		inOrder(problems)
-		return nil, problems
+		return nil, append(problems, wrong...)
 	}
 	p := &Plan{SchemaVersion: SchemaVersion, lines: d.lines}
 	if err := json.Unmarshal([]byte(d.text), p); err != nil {

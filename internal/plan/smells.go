@@ -66,6 +66,9 @@ func enumerated(text string) int {
 // isName reports whether an item is one word, or begins with a path.
 func isName(item string) bool {
 	words := strings.Fields(item)
+	if len(words) == 0 {
+		return false
+	}
 	first := strings.Trim(words[0], "`*\"':,;")
 	return len(words) == 1 || strings.Contains(first, "/") && path.Ext(first) != ""
 }

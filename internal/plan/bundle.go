@@ -1,0 +1,83 @@
+package plan
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// Bundle is a plan with the files that its workflow steps name, read, checked and given values: nothing in it
+// changes any more. Hash names all of it.
+type Bundle struct {
+	Hash  string
+	Main  string            // key of the plan itself
+	Plans map[string]*Plan  // by path, from the folder of the main file
+	Given map[string]string // values that a person gave (--var)
+}
+
+// Place is where a step stands: in which file of a bundle, and by which places in the lists from the top.
+type Place struct {
+	File string `json:"file,omitempty"` // "" is the main one
+	At   []int  `json:"at"`
+}
+
+// In is the place of the nth step of the group at p.
+func (p Place) In(n int) Place {
+	return Place{p.File, append(p.At[:len(p.At):len(p.At)], n)}
+}
+
+// Plan is a file of the bundle, nil when there is none; "" is the main one.
+func (b *Bundle) Plan(file string) *Plan {
+	if file == "" {
+		file = b.Main
+	}
+	return b.Plans[file]
+}
+
+// Step is the step at a place, nil when there is none.
+func (b *Bundle) Step(at Place) *Step {
+	p := b.Plan(at.File)
+	if p == nil {
+		return nil
+	}
+	steps, s := p.Steps, (*Step)(nil)
+	for _, n := range at.At {
+		if n < 0 || n >= len(steps) {
+			return nil
+		}
+		s = &steps[n]
+		steps = s.Steps
+	}
+	return s
+}
+
+// StepHash names what a step is: its definition, and the values that its plan's vars have.
+func (p *Plan) StepHash(s Step) string {
+	raw, err := json.Marshal(struct {
+		Step Step
+		Vars map[string]*string
+	}{s, p.Vars})
+	if err != nil {
+		panic(fmt.Sprintf("a step has no JSON form: %v", err)) // it was read from one
+	}
+	sum := sha256.Sum256(raw)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// Fill puts values into a text in one pass: nothing in a value is looked at again. What has no value stays.
+func Fill(text string, values map[string]string) string {
+	if !strings.Contains(text, "{{") {
+		return text
+	}
+	return placeholder().ReplaceAllStringFunc(text, func(found string) string {
+		if v, ok := values[strings.Trim(found, "{}")]; ok && found[0] != '$' {
+			return v
+		}
+		return found
+	})
+}
+
+// Loop is the name of the variable that a step's loop gives its items, "" without a loop.
+func (s Step) Loop() string { return s.loop() }
