@@ -88,3 +88,13 @@ func (r *Repo) filesAt(ctx context.Context, commit string, paths []string, found
 	}
 	return nil
 }
+
+// Files are the paths in a checkout that git has or would take: ignored ones are left out. One that was removed
+// and is still known to git may be among them.
+func (r *Repo) Files(ctx context.Context, dir string) ([]string, error) {
+	out, _, err := r.git(ctx, call{dir: dir, args: []string{"ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"}})
+	if err != nil || out == "" {
+		return nil, err
+	}
+	return strings.Split(strings.TrimSuffix(out, "\x00"), "\x00"), nil
+}
