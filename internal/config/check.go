@@ -19,6 +19,7 @@ import (
 func (d *decoder) check(c *Config) {
 	d.roles(c)
 	d.commands(c)
+	d.apis(c)
 	d.worktree(c)
 	d.packages(c)
 	d.notify(c)

@@ -39,11 +39,12 @@ type Agents struct {
 	Default  string                  `yaml:"default" doc:"the agent of every role that nothing else is said of; empty: the first of claude, codex and opencode that is signed in"`
 	Roles    map[trellis.Role]Choice `yaml:"roles" key:"role"`
 	Commands map[string]Command      `yaml:"commands" key:"name"`
+	APIs     map[string]API          `yaml:"apis" key:"name"`
 }
 
 // Choice is who plays one role.
 type Choice struct {
-	Agent      string             `yaml:"agent" doc:"claude, codex, opencode or one of agents.commands"`
+	Agent      string             `yaml:"agent" doc:"claude, codex, opencode, or one of agents.commands or agents.apis"`
 	Model      string             `yaml:"model" doc:"a model, in the agent's own spelling"`
 	Permission trellis.Permission `yaml:"permission" oneof:"none read edit full" doc:"less than the role has, or full (no sandbox at all) for a role that edits"`
 }
@@ -53,6 +54,14 @@ type Command struct {
 	Command []string          `yaml:"command" doc:"the program and its arguments; a relative path of the program begins at the main checkout"`
 	Env     map[string]string `yaml:"env" key:"variable" doc:"environment variables that the program gets besides the usual ones"`
 	Output  string            `yaml:"output" oneof:"text events" doc:"what it prints: its answer, or one JSON event a line"`
+}
+
+// API is a model that is asked directly, without a program. It plays roles that answer or read.
+type API struct {
+	API     string `yaml:"api" oneof:"anthropic openai" doc:"how it is asked: Anthropic's Messages, or OpenAI's chat completions, which many servers speak"`
+	Model   string `yaml:"model" doc:"the model, in the server's spelling"`
+	BaseURL string `yaml:"base_url" doc:"the server, with /v1 for openai; empty: the provider's own"`
+	KeyEnv  string `yaml:"key_env" doc:"the environment variable that holds the key; empty: ANTHROPIC_API_KEY or OPENAI_API_KEY, and no key with a base_url"`
 }
 
 // Planning is how a requirement becomes a task.

@@ -106,6 +106,9 @@ agents:
   commands:
     mine: {command: [./tools/agent.py, --fast], env: {KEY: v, N: 1, ON: true}, output: events}
     path: {command: [python3, agent.py]}
+  apis:
+    haiku: {api: anthropic, model: claude-haiku-4-5, key_env: ANTHROPIC_API_KEY}
+    local: {api: openai, base_url: "http://127.0.0.1:11434/v1", model: qwen3}
 planning: {approval: plan, approvers: 2, approval_expires: 48h}
 worktree: {dir: /var/trees, copy: [.env, config/local.yaml], setup: ["npm ci"], setup_timeout: 90s}
 verify: [&test go test ./..., *test]
@@ -126,6 +129,7 @@ notify:
 		{got.Agents.Roles, map[trellis.Role]config.Choice{"judge": {Agent: "claude", Model: "haiku"}, "implement": {Permission: "full"}, "check": {Permission: "read"}}},
 		{got.Agents.Commands["mine"], config.Command{Command: []string{"/src/shop/tools/agent.py", "--fast"}, Env: map[string]string{"KEY": "v", "N": "1", "ON": "true"}, Output: "events"}},
 		{got.Agents.Commands["path"].Command, []string{"python3", "agent.py"}},
+		{got.Agents.APIs, map[string]config.API{"haiku": {API: "anthropic", Model: "claude-haiku-4-5", KeyEnv: "ANTHROPIC_API_KEY"}, "local": {API: "openai", Model: "qwen3", BaseURL: "http://127.0.0.1:11434/v1"}}},
 		{got.Planning, config.Planning{TaskSpec: true, Judge: true, Approval: "plan", Approvers: 2, ApprovalExpires: 48 * time.Hour, MaxSteps: 20}},
 		{got.Worktree, config.Worktree{Dir: "/var/trees", Copy: []string{".env", "config/local.yaml"}, Setup: []string{"npm ci"}, SetupTimeout: 90 * time.Second}},
 		{got.Verify, []string{"go test ./...", "go test ./..."}},
@@ -159,6 +163,19 @@ func TestProblems(t *testing.T) {
 		{"agents: {commands: {mine: {output: text}}}", "1: agents.commands.mine names no program: command: [program, argument, …]"},
 		{"agents: {commands: {mine: {command: ./x}}}", `1: agents.commands.mine.command is a list, as in [a, b], not "./x"` + "\n1: agents.commands.mine names no program: command: [program, argument, …]"},
 		{"agents: {commands: {mine: {command: [x], env: {A=B: c}}}}", "1: agents.commands.mine.env.A=B can't be an environment variable"},
+		{"agents: {apis: {a: {api: google, model: m}}}", `1: agents.apis.a.api is one of anthropic, openai, not "google"` + "\n1: agents.apis.a does not say how it is asked: api: anthropic, or api: openai"},
+		{"agents: {apis: {a: {api: openai}}}", "1: agents.apis.a names no model: model: …"},
+		{"agents: {apis: {codex: {api: openai, model: m}}}", "1: agents.apis.codex has the name of another agent: choose one of its own"},
+		{"agents: {commands: {a: {command: [x]}}, apis: {a: {api: openai, model: m}}}", "1: agents.apis.a has the name of another agent: choose one of its own"},
+		{"agents: {apis: {a: {api: openai, model: m, key: sk-0123}}}", "1: agents.apis.a.key is unknown (known: api, model, base_url, key_env)"},
+		{"agents: {apis: {a: {api: openai, model: m, key_env: sk-0123_KEY}}}", "1: agents.apis.a.key_env is the name of an environment variable, ending in _KEY, _TOKEN or _SECRET; the key itself does not belong in a file"},
+		{"agents: {apis: {a: {api: openai, model: m, key_env: HOME}}}", "1: agents.apis.a.key_env is the name of an environment variable, ending in _KEY, _TOKEN or _SECRET; the key itself does not belong in a file"},
+		{"agents: {apis: {a: {api: openai, model: m, base_url: localhost}}}", "1: agents.apis.a.base_url is no http or https address"},
+		{"agents: {apis: {a: {api: openai, model: m, base_url: 'https://me:pw@host/v1'}}}", "1: agents.apis.a.base_url is an address without name, password, ? and #; a key comes from key_env"},
+		{"agents: {apis: {a: {api: openai, model: m, base_url: 'https://host/v1?key=x'}}}", "1: agents.apis.a.base_url is an address without name, password, ? and #; a key comes from key_env"},
+		{"agents:\n  apis: {a: {api: openai, model: m}}\n  roles:\n    judge: {agent: a}\n    heal: {agent: a}", "5: agents.roles.heal.agent: a is a model without a program, which can answer and read; heal works on files"},
+		{"agents:\n  apis: {a: {api: openai, model: m}}\n  roles: {check: {agent: a, permission: read}, heal: {agent: claude}}\n  default: a",
+			"4: agents.default: a is a model without a program, which can answer and read; name another agent for implement, debug under agents.roles"},
 		{"limits:\n  rounds: many", `2: limits.rounds is a whole number, not "many"`},
 		{"limits:\n  rounds: 2.5", `2: limits.rounds is a whole number, not "2.5"`},
 		{"limits: {rounds: 0}", "1: limits.rounds is at least 1, not 0"},
@@ -406,7 +423,7 @@ func TestTable(t *testing.T) {
 		}
 		text.WriteString(r.Key + "\n")
 	}
-	for _, key := range []string{"agents.roles.<role>.model", "agents.commands.<name>.command", "limits.per_agent", "packages.<name>.path", "notify[].webhook", "worktree.setup_timeout", "verify"} {
+	for _, key := range []string{"agents.roles.<role>.model", "agents.commands.<name>.command", "agents.apis.<name>.key_env", "limits.per_agent", "packages.<name>.path", "notify[].webhook", "worktree.setup_timeout", "verify"} {
 		if !seen[key] {
 			t.Errorf("no row for %s", key)
 		}
