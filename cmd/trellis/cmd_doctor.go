@@ -4,15 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/research"
 	"github.com/trellis-tasks/trellis/internal/view"
@@ -170,13 +173,36 @@ func (d *diagnosis) agents(ctx context.Context, root string, c *config.Config) {
 		usable = true
 		d.add(stateOK, f.Name, strings.TrimSpace(fmt.Sprintf("%s, signed in: %s", f.Version, f.SignIn)), "")
 	}
-	for _, name := range namedAgents(c) {
+	named := namedAgents(c)
+	d.apis(ctx, o, named)
+	for _, name := range named {
+		if _, listed := o.APIs[name]; listed {
+			continue
+		}
 		err := agents.Check(ctx, name, o)
 		d.verdict("agent", name+" can be used", err)
 		usable = usable || err == nil
 	}
 	if !usable {
 		d.add(stateError, "agent", "no agent can be used", "install claude, codex or opencode and sign in, or name a program of your own in agents.commands")
+	}
+}
+
+// apis lists the models that are asked directly, and whether their keys are there: an error for one that
+// config names for a role. Nothing is sent to them.
+func (d *diagnosis) apis(ctx context.Context, o agents.Options, named []string) {
+	for _, name := range slices.Sorted(maps.Keys(o.APIs)) {
+		model := strings.TrimSpace(o.APIs[name].Model + " " + o.APIs[name].BaseURL)
+		err := agents.Check(ctx, name, o)
+		if err == nil {
+			d.add(stateOK, name, model+", asked directly", "")
+			continue
+		}
+		state := stateWarning
+		if slices.Contains(named, name) {
+			state = stateError
+		}
+		d.add(state, name, model+": "+flow.AsFailure(err).Detail, "put the key into that variable of the environment")
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/specs"
@@ -45,10 +46,14 @@ func (a *app) wire(ctx context.Context, p *project, cfg *config.Config, home *pr
 
 // crew says which agents there are.
 func (a *app) crew(p *project, cfg *config.Config) agents.Options {
-	o := agents.Options{Environ: a.Env, Root: p.Root, Commands: map[string]agents.Command{}}
+	o := agents.Options{Environ: a.Env, Root: p.Root, Commands: map[string]agents.Command{}, APIs: map[string]agents.API{}}
 	for name, c := range cfg.Agents.Commands {
 		o.Commands[name] = agents.Command{Argv: c.Command, Env: c.Env, Output: c.Output}
 	}
+	for name, c := range cfg.Agents.APIs {
+		o.APIs[name] = agents.API{Kind: c.API, Model: c.Model, BaseURL: c.BaseURL, KeyEnv: c.KeyEnv}
+	}
+	o.Files = (&git.Repo{Env: a.Env}).Files
 	return o
 }
 
