@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"path"
+	"slices"
 	"strings"
 )
 
@@ -81,3 +83,33 @@ func Fill(text string, values map[string]string) string {
 
 // Loop is the name of the variable that a step's loop gives its items, "" without a loop.
 func (s Step) Loop() string { return s.loop() }
+
+// Called is the key of the file that a step of another one names.
+func (b *Bundle) Called(file, name string) string {
+	if file == "" {
+		file = b.Main
+	}
+	if strings.Contains(name, "://") || path.IsAbs(name) {
+		return name
+	}
+	return path.Join(path.Dir(file), name)
+}
+
+// Manual reports whether a person is part of the proof.
+func (p *Proof) Manual() bool {
+	return p.Type == "manual" || slices.ContainsFunc(append(slices.Clone(p.All), p.Any...), func(q Proof) bool { return q.Manual() })
+}
+
+// Provable reports whether there is something that proves a step: a step without a check is never proven.
+func (s Step) Provable() bool { return s.Proof != nil || s.Verify != "" || s.Kind() == Approval }
+
+// ProofKind is the kind of a step's proof.
+func (s Step) ProofKind() string {
+	switch {
+	case s.Proof != nil:
+		return s.Proof.Type
+	case s.Kind() == Approval:
+		return "manual"
+	}
+	return "script"
+}

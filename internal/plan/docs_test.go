@@ -153,3 +153,24 @@ func keys(t *testing.T, name, def string) (list []string) {
 	slices.Sort(list)
 	return list
 }
+
+// What planners are shown as a model is a plan that the checks let pass.
+func TestExampleInPrompt(t *testing.T) {
+	prompt, err := templates.Render("plan", map[string]string{"requirement": "r", "name": "n"}, "nonce", templates.Override{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc json.RawMessage
+	text := prompt.System + prompt.Text
+	if err := json.NewDecoder(strings.NewReader(text[strings.Index(text, `{"schema_version"`):])).Decode(&doc); err != nil {
+		t.Fatal(err)
+	}
+	p, problems := plan.Parse(doc)
+	if p == nil {
+		t.Fatal(told(problems))
+	}
+	there := func(path string) (bool, error) { return path == "api/list.go", nil }
+	spec := &plan.TaskSpec{Acceptance: []string{"GET /items?limit=2 returns two items", "GET /items?limit=-1 answers 400", "fast with a million items"}}
+	problems = append(problems, p.Check(plan.Facts{MaxSteps: 20, Exists: there, Missing: missing, Confirmed: &[]string{"go test ./..."}, Spec: spec})...)
+	same(t, "the example", told(problems), "")
+}
