@@ -1,5 +1,6 @@
 // Package agents runs coding-agent programs: Claude Code, OpenCode, Codex, any command, and a
-// rehearsal that plays a script. An [Agent] takes one request to its end and streams what happens.
+// rehearsal that plays a script. For roles that answer or read it also asks models directly; see [API].
+// An [Agent] takes one request to its end and streams what happens.
 //
 // An agent's program works in a process group of its own with an environment made of an allow list, gets
 // the prompt on standard input and is read line by line. What it prints is kept in the RunDir of the
@@ -54,7 +55,7 @@ type Agent interface {
 // Request is one piece of work for an agent.
 type Request struct {
 	Role       trellis.Role
-	Prompt     string // UTF-8; given on stdin, never as an argument
+	Prompt     string // UTF-8; a program gets it on stdin, never as an argument
 	System     string // rules of form, for programs that take a system prompt; others get it before the prompt
 	Dir        string // where the agent works, absolute
 	Permission trellis.Permission

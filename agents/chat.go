@@ -76,6 +76,9 @@ func (c *chat) ask(ctx context.Context) (turn, error) {
 		t, err = c.wire.ask(ctx, c.question)
 	}
 	t.text = c.redact(strings.ToValidUTF8(t.text, "\uFFFD"))
+	if strings.TrimSpace(t.text) == "" {
+		t.text = "" // which not every server wants to hear again
+	}
 	return t, err
 }
 
@@ -122,9 +125,7 @@ func (c *chat) spend(t turn) {
 
 // look makes the tool calls of a turn.
 func (c *chat) look(ctx context.Context, t turn) error {
-	if t.text != "" {
-		c.tally.text(t.text)
-	}
+	c.tally.text(t.text)
 	c.spend(t)
 	if c.question.closed {
 		return c.files.overrun()
@@ -133,8 +134,10 @@ func (c *chat) look(ctx context.Context, t turn) error {
 	for _, call := range t.calls {
 		c.tally.tool(call.Name, json.RawMessage(c.redact(string(call.Input))))
 		text, err := c.files.use(ctx, call)
+		if errors.Is(err, errRefused) {
+			c.tally.notice(call.Name + " " + err.Error())
+		}
 		if err != nil {
-			c.tally.notice("refused: " + call.Name + ": " + c.redact(err.Error()))
 			text = err.Error()
 		}
 		answers.Results = append(answers.Results, toolResult{ID: call.ID, Text: c.redact(text), Failed: err != nil})

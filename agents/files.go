@@ -96,7 +96,7 @@ func (f *files) use(ctx context.Context, c toolCall) (string, error) {
 	}
 	f.uses++
 	var text string
-	err := fmt.Errorf("there is no tool %s", c.Name)
+	err := fmt.Errorf("%w: there are no tools", errRefused)
 	if f.root != nil {
 		switch c.Name {
 		case "read_file":
@@ -106,7 +106,7 @@ func (f *files) use(ctx context.Context, c toolCall) (string, error) {
 		case "search":
 			text, err = f.search(ctx, c.Input)
 		default:
-			err = fmt.Errorf("there is no tool %s; there are read_file, list_files and search", c.Name)
+			err = fmt.Errorf("%w: there are read_file, list_files and search", errRefused)
 		}
 	}
 	text = strings.ToValidUTF8(text, "\uFFFD")
@@ -141,7 +141,7 @@ func (f *files) read(input json.RawMessage) (string, error) {
 	}
 	until := len(lines)
 	if in.Limit > 0 {
-		until = min(until, first-1+in.Limit)
+		until = min(until, first-1+min(in.Limit, until))
 	}
 	var b strings.Builder
 	for n := first; n <= until; n++ {
@@ -203,7 +203,12 @@ func (f *files) missing(path string, err error) error {
 	return fmt.Errorf("%s: %w", filepath.ToSlash(path), err)
 }
 
-var errOutside = errors.New("that is outside of the project")
+// errRefused is what a model may not do, or not read.
+var (
+	errRefused = errors.New("refused")
+	errOutside = fmt.Errorf("%w: that is outside of the project", errRefused)
+	errKept    = fmt.Errorf("%w: .git is not to be read", errRefused)
+)
 
 // maxLinks is how many symbolic links a path may have.
 const maxLinks = 40
@@ -224,7 +229,7 @@ func (f *files) inside(path string) (string, error) {
 			return "", errOutside
 		}
 		if kept(path) {
-			return "", errors.New(".git is not to be read")
+			return "", errKept
 		}
 		next, err := f.follow(path)
 		if err != nil || next == path {

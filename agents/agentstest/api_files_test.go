@@ -249,3 +249,25 @@ func TestToolsWithoutEnd(t *testing.T) {
 		}
 	}
 }
+
+// TestRefusedCallsAreNoted: what a model may not do is told, what just is not there is not.
+func TestRefusedCallsAreNoted(t *testing.T) {
+	dir := project(t)
+	for api := range wires {
+		server := serve(t, modelserver.Play(
+			modelserver.Turn{Text: " \n", Calls: []modelserver.Call{modelserver.Shell("true"), read(".git/config"), read("../outside.txt"), read("none.go")}},
+			modelserver.Turn{Text: agentstest.Text}))
+		var notices []string
+		res, err := direct(t, api, server.URL).Run(t.Context(), reading(t, dir), func(e agents.Event) {
+			if e.Kind == agents.EventNotice {
+				notices = append(notices, e.Text)
+			}
+		})
+		if err != nil || res.ToolCalls != 4 || len(notices) != 3 || !strings.Contains(notices[1], "read_file refused: .git") {
+			t.Errorf("%s: got %+v, %v, notices %q", api, res, err, notices)
+		}
+		if again := string(server.Requests()[1].Raw); strings.Contains(again, `" \n"`) {
+			t.Errorf("%s: a blank text is sent again: %s", api, again)
+		}
+	}
+}
