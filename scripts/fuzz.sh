@@ -7,6 +7,6 @@ go=${GO:-go}
 for package in $("$go" list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...); do
 	for target in $("$go" test -list '^Fuzz' "$package" | grep '^Fuzz' || true); do
 		echo "fuzz: $package $target"
-		"$go" test -run '^$' -fuzz "^$target\$" -fuzztime "${FUZZTIME:-10s}" "$package"
+		"$go" test -run '^$' -fuzz "^$target\$" -fuzzminimizetime 20x -fuzztime "${FUZZTIME:-10s}" "$package"
 	done
 done
