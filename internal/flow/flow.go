@@ -113,6 +113,9 @@ func (c Call) Key() string { return c.Run + "/" + c.ID }
 type Activity struct {
 	Name string
 	Run  func(ctx context.Context, c Call, in json.RawMessage) (any, error)
+	// Lazy says that the record of its outcome needn't wait for the disk: it gets there with the next one that does, or
+	// within seconds. A power cut may take it, never a crash of the process, and then the activity is entered again.
+	Lazy bool
 }
 
 // Act is the name of an activity together with the types of its input and result.
@@ -126,7 +129,7 @@ func (a Act[I, O]) Do(f Flow, in I) (out O, err error) {
 
 // With binds the activity to the code that performs it.
 func (a Act[I, O]) With(run func(context.Context, Call, I) (O, error)) Activity {
-	return Activity{string(a), func(ctx context.Context, c Call, raw json.RawMessage) (any, error) {
+	return Activity{Name: string(a), Run: func(ctx context.Context, c Call, raw json.RawMessage) (any, error) {
 		var in I
 		if err := json.Unmarshal(raw, &in); err != nil {
 			return nil, fmt.Errorf("decoding input of %s: %w", a, err)

@@ -191,7 +191,7 @@ func (e *engine) start(c *call) error {
 
 // finish records what came of c.
 func (e *engine) finish(c *call, r *record) error {
-	r.Kind, r.ID = kindDone, c.id
+	r.Kind, r.ID, r.lazy = kindDone, c.id, e.acts[c.name].Lazy
 	if err := e.append(r); err != nil || e.stop != nil {
 		return flow.ErrSuspended
 	}

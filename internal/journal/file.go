@@ -20,7 +20,8 @@ type file struct {
 	lock *durable.Lock
 	f    *os.File
 	reading
-	broken error // why nothing more may be appended; the next open finds out what is on disk
+	unsynced bool  // holds outcomes that a power cut would take
+	broken   error // why nothing more may be appended; the next open finds out what is on disk
 }
 
 // openFile opens and reads the journal of dir, and cuts a torn last line. ErrNone when there is none.
@@ -109,6 +110,20 @@ func (j *file) append(r *record) error {
 		return j.broken
 	}
 	j.n, j.size, j.prev = r.N, j.size+int64(len(line))+1, hash(line)
+	j.unsynced = !r.synced() && (j.unsynced || r.lazy)
+	return nil
+}
+
+// settle brings what was not waited for to the disk.
+func (j *file) settle() error {
+	if j.broken != nil || !j.unsynced {
+		return j.broken
+	}
+	if err := j.sync(); err != nil {
+		j.broken = suspended(fmt.Errorf("syncing %s: %w", j.path, err))
+		return j.broken
+	}
+	j.unsynced = false
 	return nil
 }
 

@@ -59,7 +59,11 @@ func (e *engine) look() {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := e.file.fenced(); err != nil && e.stop == nil {
+	err := e.file.fenced()
+	if err == nil {
+		err = e.file.settle()
+	}
+	if err != nil && e.stop == nil {
 		e.halt(err)
 	}
 	for _, m := range messages {

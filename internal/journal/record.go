@@ -44,10 +44,11 @@ type record struct {
 	Signal  int             `json:"sig,omitempty"`  // done: number of the signal record that an Await took
 	At      time.Time       `json:"at"`
 	Prev    string          `json:"p"` // hash of the line before, "" in the first
+	lazy    bool            // done: of an activity that is
 }
 
 // synced reports whether the record has to survive a power cut.
-func (r *record) synced() bool { return r.Kind != kindStart }
+func (r *record) synced() bool { return r.Kind != kindStart && !r.lazy }
 
 // hash is what the next line says about this one.
 func hash(line []byte) string {

@@ -169,8 +169,12 @@ func (r *Run) putAside() error {
 func (r *Run) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	var err error
+	if r.file != nil && r.file.broken == nil && r.file.fenced() == nil {
+		err = r.file.settle()
+	}
 	r.closeFile()
-	return r.lock.Unlock()
+	return errors.Join(err, r.lock.Unlock())
 }
 
 func (r *Run) closeFile() {
