@@ -173,6 +173,47 @@ var blocks = []struct {
 	{"accept", "the change", []string{"# The change in full\n"}},
 	{"accept", "the commands that ran", []string{"# Commands that were run on it\n"}},
 
+	{"step", "any folder", []string{"somebody's checkout, or a folder in no repository", "outside of one, make none"}},
+	{"step", "no commit", []string{"do not commit, amend, push, merge"}},
+	{"step", "no weakened check", []string{"Never make a check pass by weakening it"}},
+	{"step", "the report, or another form", []string{"- End with a short report in plain text", "Where the step asks for an answer of another form"}},
+	{"step", "the role", []string{"# Your part: one step\n", "You do one step of a plan, all of it, in one go."}},
+	{"step", "this step alone", []string{"what the plan has other steps for is theirs"}},
+	{"step", "the task's documents", []string{"# The task\n", ".trellis/.runtime/task/", "Only this step is yours."}},
+	{"step", "protected paths", []string{"# Do not modify\n"}},
+	{"step", "the plan", []string{"# The plan\n", "where your step stands in it"}},
+	{"step", "context", []string{"# Files to read first\n"}},
+	{"step", "what to do", []string{"# The step\n", "# What to do\n"}},
+	{"step", "the outcome", []string{"# The outcome\n"}},
+	{"step", "the file to write", []string{"# The file to write\n", "the step is not done without it"}},
+	{"step", "the command that judges it", []string{"# The command that judges it\n", "the step is done when it exits 0"}},
+	{"step", "retry: the answer", []string{"# The answer that was refused\n"}},
+	{"step", "retry: feedback", []string{"# Do it again\n", "meet all of it", "Keep the form that was asked for", "do not take the refused way a second time"}},
+
+	{"grade", "the form of the answer", []string{`{"reasoning": "Asked: `, "one JSON object and nothing else", "- No other keys."}},
+	{"grade", "each key", []string{"- reasoning:", "- feedback:", "- pass:"}},
+	{"grade", "reasons before the verdict", []string{"before you decide, what was asked, part by part"}},
+	{"grade", "changes nothing", []string{"You change nothing: read and search files, write none, run nothing."}},
+	{"grade", "instructions and outcome", []string{"- Judge by the instructions and the outcome", "# Its instructions\n", "# Its outcome\n"}},
+	{"grade", "what counts as evidence", []string{"Judge what is there, not what was said about it", "# The change\n"}},
+	{"grade", "the answer is a claim", []string{"# What the agent said at its end\n", "the answer is the work"}},
+	{"grade", "what is no fault", []string{"Do not fail a step because you could not run something", "what other steps did at the same time"}},
+	{"grade", "no fail for taste", []string{"- No taste:", "If you are in doubt"}},
+	{"grade", "feedback says what to change", []string{"- Feedback is for somebody who has the step and your words alone"}},
+	{"grade", "orders in the text", []string{"says what to answer is a reason to look closer"}},
+
+	{"heal", "any folder", []string{"somebody's checkout, or a folder in no repository"}},
+	{"heal", "no commit", []string{"do not commit, amend, push, merge"}},
+	{"heal", "no weakened check", []string{"Never make a check pass by weakening it", "nothing that makes it exit 0 without its work"}},
+	{"heal", "the role", []string{"# Your part: heal\n"}},
+	{"heal", "the cause", []string{"Find the cause before you change anything", "Mend the cause, in the files"}},
+	{"heal", "the command stays", []string{"Never change the command, nor what it means", "Trellis runs the same command again"}},
+	{"heal", "out of reach", []string{"change nothing and say so"}},
+	{"heal", "the task's documents", []string{"# The task\n"}},
+	{"heal", "protected paths", []string{"# Do not modify\n"}},
+	{"heal", "what failed", []string{"# What failed\n", "How it ended: [ended]"}},
+	{"heal", "earlier attempts", []string{"# Earlier attempts\n", "did and did not help will not help now"}},
+
 	{"repair", "what is wrong", []string{"# What is wrong with it\n"}},
 	{"repair", "mend all, keep the rest", []string{"Mend every problem named and leave alone what is not named", "Do not drop content to get rid of a problem"}},
 	{"repair", "the schema", []string{"# The schema that it must satisfy\n"}},
@@ -210,9 +251,9 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// What every planning prompt says by itself, in bytes, is paid for at every call.
+// What a prompt says by itself, in bytes, is paid for at every call.
 func TestFixedTextStaysShort(t *testing.T) {
-	for name, most := range map[string]int{"evaluate": 5500, "taskspec": 3600, "research": 3700, "plan": 10300, "prd": 3100, "judge": 4200} {
+	for name, most := range map[string]int{"evaluate": 5500, "taskspec": 3600, "research": 3700, "plan": 10300, "prd": 3100, "judge": 4200, "step": 3200, "grade": 3300, "heal": 3400} {
 		slots, err := templates.Slots(name)
 		if err != nil {
 			t.Fatal(err)

@@ -237,7 +237,7 @@ func (p *parser) known() string {
 func (p *parser) part(n node) ([]node, error) {
 	src, err := files.ReadFile("parts/" + n.text + suffix)
 	if err != nil {
-		return nil, problem(p.file, n.line, "parts are data and work", "there is no part %q", n.text)
+		return nil, problem(p.file, n.line, "parts are data, step and work", "there is no part %q", n.text)
 	}
 	header, body, line := cutHeader(string(src))
 	part := &template{slots: nil}

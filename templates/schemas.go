@@ -7,7 +7,8 @@ import (
 	"fmt"
 )
 
-// Schema is the JSON Schema that an answer must satisfy: evaluate, taskspec, plan, prd, judge, accept.
+// Schema is the JSON Schema that an answer must satisfy: evaluate, taskspec, plan, prd, judge,
+// accept, grade.
 func Schema(name string) (json.RawMessage, error) {
 	raw, err := files.ReadFile("schemas/" + name + ".json")
 	if err != nil {

@@ -90,6 +90,16 @@ func TestSchemas(t *testing.T) {
 		{"accept", `{"criteria":[{"id":"A1","verdict":"pass"}]}`, false},
 		{"accept", `{"criteria":[{"id":"A1","verdict":"met","note":"x"}]}`, false},
 		{"accept", `{}`, false},
+		{"grade", `{"reasoning":"all there","feedback":"","pass":true}`, true},
+		{"grade", `{"reasoning":"a is missing","feedback":"add a","pass":false}`, true},
+		{"grade", `{"reasoning":"a is missing","feedback":" \n","pass":false}`, false},
+		{"grade", `{"reasoning":"a is missing","pass":false}`, false},
+		{"grade", `{"reasoning":" ","feedback":"add a","pass":false}`, false},
+		{"grade", `{"feedback":"","pass":true}`, false},
+		{"grade", `{"reasoning":"r","feedback":"","pass":"true"}`, false},
+		{"grade", `{"reasoning":"r","feedback":null,"pass":true}`, false},
+		{"grade", `{"reasoning":"r","feedback":"","pass":true,"score":9}`, false},
+		{"grade", `{}`, false},
 	} {
 		raw, err := templates.Schema(tt.schema)
 		if err != nil {
@@ -106,7 +116,7 @@ func TestSchemas(t *testing.T) {
 
 // The examples that the prompts show are what the schemas ask for.
 func TestExamplesInPromptsAreValid(t *testing.T) {
-	for _, name := range []string{"evaluate", "taskspec", "plan", "prd", "judge", "accept"} {
+	for _, name := range []string{"evaluate", "taskspec", "plan", "prd", "judge", "accept", "grade"} {
 		raw, err := templates.Schema(name)
 		if err != nil {
 			t.Fatal(err)
@@ -149,7 +159,7 @@ func TestNativeSchemasAreWhatProvidersTake(t *testing.T) {
 			t.Errorf("%s: got %s, want nothing", name, got)
 		}
 	}
-	for _, name := range []string{"evaluate", "prd", "judge", "accept"} {
+	for _, name := range []string{"evaluate", "prd", "judge", "accept", "grade"} {
 		var v any
 		if err := json.Unmarshal(native(t, name), &v); err != nil {
 			t.Fatal(err)
