@@ -22,7 +22,7 @@ var floors = [][]string{
 	0: {"internal/trellis", "internal/flow", "internal/durable", "internal/proc"},
 	1: {"taskdir", "contextfiles", "specs", "templates", "agents", "internal/git", "internal/journal", "internal/config", "internal/evidence", "internal/research"},
 	2: {"internal/ask", "internal/plan"},
-	3: {"internal/ready"},
+	3: {"internal/ready", "internal/workflow"},
 	4: {"internal/pipeline", "internal/planner"},
 	5: {"internal/dispatch", "internal/view", "internal/eval"},
 	6: {"cmd/trellis"},

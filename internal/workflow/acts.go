@@ -1,0 +1,288 @@
+package workflow
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/plan"
+)
+
+// Acts are the effects of running steps. The functions may be called concurrently, as steps are.
+type Acts struct {
+	Dir    string // where steps work, absolute
+	RunDir string // the run's files
+	Bundle func(hash string) (*plan.Bundle, error)
+	Env    []string // whole environment of scripts; loop variables are added
+	Marker string
+	Repo   *git.Repo // nil: Dir is in no repository
+	Except []string  // paths of the worktree that are no part of the work
+	Prover Prover
+	Disk   *durable.Disk
+	Redact func(string) string
+	// Event is told what happens as it does. Nil: nobody is.
+	Event func(Event)
+	Now   func() time.Time
+
+	mu     sync.Mutex
+	halted map[string]bool // runs ("") and loops that are over
+}
+
+// Prover keeps proofs.
+type Prover interface {
+	// Prove adds a record to the chain and returns its hash. Called again with the same key it finds the record.
+	Prove(ctx context.Context, key string, e Evidence) (string, error)
+}
+
+// Evidence is what proves a step.
+type Evidence struct {
+	Path, Kind, PlanHash, StepHash string
+	Ran                            *Ran
+	Files                          map[string]string // sha256 by path
+	Session                        string
+	Began, Ended                   time.Time
+}
+
+// Event is one thing that happened in a run of steps, as `trellis run --json` prints it.
+type Event struct {
+	Type      string  `json:"type"` // workflow_started, step_started, step_output, step_iteration, step_judge, step_healing, step_finished, workflow_finished
+	Step      string  `json:"step,omitempty"`
+	Kind      string  `json:"kind,omitempty"`
+	Title     string  `json:"title,omitempty"`
+	Text      string  `json:"text,omitempty"`
+	Stream    string  `json:"stream,omitempty"` // step_output: stdout, stderr
+	Item      string  `json:"item,omitempty"`
+	State     State   `json:"state,omitempty"`
+	Code      int     `json:"code,omitempty"`
+	Seconds   float64 `json:"seconds,omitempty"`
+	Attempt   int     `json:"attempt,omitempty"`
+	Pass      *bool   `json:"pass,omitempty"`
+	Proof     string  `json:"proof,omitempty"`
+	Tolerated bool    `json:"tolerated,omitempty"`
+}
+
+// Activities are all that a run does besides its agents' calls.
+func (a *Acts) Activities() []flow.Activity {
+	return []flow.Activity{begin.With(a.begin), end.With(a.end), shell.With(a.shell), items.With(a.items), prove.With(a.prove), made.With(a.made), halt.With(a.halt)}
+}
+
+// Quick are the activities whose records may reach the disk with the next one that is waited for: they are
+// entered again when a power cut takes them, as one is that was cut off before its end.
+var Quick = []string{string(begin), string(end), string(shell), string(items), string(made), string(halt)}
+
+func (a *Acts) tell(e Event) {
+	if a.Event != nil {
+		a.Event(e)
+	}
+}
+
+func (a *Acts) step(hash string, at plan.Place) (*plan.Bundle, *plan.Step, error) {
+	b, err := a.Bundle(hash)
+	if err != nil {
+		return nil, nil, err
+	}
+	s := b.Step(at)
+	if s == nil {
+		return nil, nil, fmt.Errorf("there is no step at %v of %s", at.At, hash)
+	}
+	return b, s, nil
+}
+
+// begin says that a step, or a round of it, is under way, unless the run or its loop is over.
+func (a *Acts) begin(ctx context.Context, c flow.Call, in beginIn) (out begun, err error) {
+	_, s, err := a.step(in.Bundle, in.Place)
+	if err != nil {
+		return out, err
+	}
+	a.mu.Lock()
+	out.Stop = a.halted[""] || in.Loop != "" && a.halted[in.Loop]
+	a.mu.Unlock()
+	if out.Stop {
+		return out, nil
+	}
+	e := Event{Type: "step_started", Step: in.Path, Kind: in.Kind, Title: plan.Fill(s.Title, in.Values), Attempt: c.Attempt}
+	if v := s.Loop(); v != "" && in.Values[v] != "" {
+		e.Type, e.Item = "step_iteration", in.Values[v]
+	}
+	a.tell(e)
+	if in.Kind == plan.Log {
+		a.tell(Event{Type: "step_output", Step: in.Path, Stream: "log", Text: plan.Fill(s.Message, in.Values)})
+	}
+	if in.Kind == plan.Prompt && s.Output != "" {
+		out.Output, err = a.sum(plan.Fill(in.Values[s.Output], in.Values))
+	}
+	if in.Kind == plan.Prompt && s.LLMAsJudge && err == nil {
+		out.Tree, err = a.tree(ctx)
+	}
+	return out, err
+}
+
+// tree is that of the folder as it is now, "" outside of a repository.
+func (a *Acts) tree(ctx context.Context) (string, error) {
+	if a.Repo == nil {
+		return "", nil
+	}
+	snap, err := a.Repo.Snapshot(ctx, a.Dir, a.Except...)
+	if err != nil {
+		return "", err
+	}
+	return snap.Tree, snap.Close()
+}
+
+// sum is the hash of a file below Dir, "" when there is none.
+func (a *Acts) sum(name string) (string, error) {
+	data, err := a.readFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return ask.Sum(data), err
+}
+
+// readFile reads a file below Dir through no link that leads out of it.
+func (a *Acts) readFile(name string) ([]byte, error) {
+	root, err := os.OpenRoot(a.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return root.ReadFile(filepath.FromSlash(name))
+}
+
+func (a *Acts) end(_ context.Context, _ flow.Call, in endIn) (ended, error) {
+	o := in.Outcome
+	a.tell(Event{Type: "step_finished", Step: o.Path, Kind: in.Kind, State: o.State, Code: o.Code, Text: o.Detail, Proof: o.Proof, Tolerated: o.Tolerated})
+	return ended{}, nil
+}
+
+func (a *Acts) halt(_ context.Context, _ flow.Call, in haltIn) (struct{}, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.halted == nil {
+		a.halted = map[string]bool{}
+	}
+	a.halted[in.Loop] = true
+	return struct{}{}, nil
+}
+
+// made looks at whether a prompt step wrote the file that it was to write.
+func (a *Acts) made(_ context.Context, _ flow.Call, in madeIn) (madeOut, error) {
+	now, err := a.sum(in.File)
+	switch {
+	case err != nil:
+		return madeOut{}, err
+	case now == "":
+		return madeOut{Why: "it was to write " + in.File + ", and did not"}, nil
+	case now == in.Before:
+		return madeOut{Why: "it was to write " + in.File + ", which is as it was before"}, nil
+	}
+	return madeOut{}, nil
+}
+
+// prove keeps the proof of a step that did what it does.
+func (a *Acts) prove(ctx context.Context, c flow.Call, in proveIn) (out proven, err error) {
+	b, s, err := a.step(in.Bundle, in.Place)
+	if err != nil {
+		return out, err
+	}
+	e := Evidence{Path: in.Path, Kind: in.Kind, PlanHash: b.Hash, StepHash: b.Plan(in.Place.File).StepHash(*s), Ran: in.Ran, Session: in.Session, Files: map[string]string{}, Ended: a.now()}
+	if s.Proof != nil {
+		if out.Why, err = a.holds(*s.Proof, in, e.Files); err != nil || out.Why != "" {
+			return out, err
+		}
+	}
+	if in.Ran != nil {
+		e.Began = e.Ended.Add(-time.Duration(in.Ran.Seconds * float64(time.Second)))
+	}
+	out.Hash, err = a.Prover.Prove(ctx, c.Key(), e)
+	return out, err
+}
+
+// holds says why a proof does not hold, "" when it does.
+func (a *Acts) holds(p plan.Proof, in proveIn, files map[string]string) (string, error) {
+	switch p.Type {
+	case "manual":
+		if !in.Approved {
+			return "nobody approved it", nil
+		}
+	case "file":
+		return a.file(p, in, files)
+	case "composite":
+		return a.composite(p, in, files)
+	default:
+		if in.Ran == nil || in.Ran.Code != 0 {
+			return "no command proves it: a proof of type " + p.Type + " needs a command or verify", nil
+		}
+	}
+	return "", nil
+}
+
+func (a *Acts) file(p plan.Proof, in proveIn, files map[string]string) (string, error) {
+	name := plan.Fill(p.Path, in.Values)
+	data, err := a.readFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "there is no " + name, nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("looking for the proof %s: %w", name, err)
+	}
+	files[name] = ask.Sum(data)
+	switch {
+	case p.SHA256 != "" && !strings.EqualFold(p.SHA256, files[name]):
+		return fmt.Sprintf("%s has the SHA-256 %s, not %s", name, files[name], p.SHA256), nil
+	case p.Contains != "" && !strings.Contains(string(data), plan.Fill(p.Contains, in.Values)):
+		return fmt.Sprintf("%s does not contain %q", name, p.Contains), nil
+	}
+	return "", nil
+}
+
+// composite is all of its parts, or any of them.
+func (a *Acts) composite(p plan.Proof, in proveIn, files map[string]string) (string, error) {
+	var whys []string
+	for _, part := range p.All {
+		if why, err := a.holds(part, in, files); err != nil || why != "" {
+			return why, err
+		}
+	}
+	for _, part := range p.Any {
+		why, err := a.holds(part, in, files)
+		if err != nil || why == "" {
+			return "", err
+		}
+		whys = append(whys, why)
+	}
+	return strings.Join(whys, "; "), nil
+}
+
+func (a *Acts) now() time.Time {
+	if a.Now == nil {
+		return time.Now()
+	}
+	return a.Now()
+}
+
+func (a *Acts) redact(s string) string {
+	if a.Redact == nil {
+		return s
+	}
+	return a.Redact(s)
+}
+
+// EventOf is what an agent's event in a step is for those who follow the run.
+func EventOf(r ask.Request, text string) (Event, bool) {
+	var d About
+	if json.Unmarshal(r.Data, &d) != nil || d.Path == "" {
+		return Event{}, false
+	}
+	return Event{Type: "step_output", Step: d.Path, Stream: string(r.Role), Text: text}, true
+}

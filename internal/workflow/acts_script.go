@@ -1,0 +1,168 @@
+package workflow
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// grace is how long a command that is to end gets for it.
+const grace = 5 * time.Second
+
+const (
+	maxOutput = 10 << 20 // of each stream that is kept
+	maxItems  = 4000     // that a loop goes through
+	maxItem   = 8 << 10  // bytes of one
+	tailBytes = 2 << 10  // of what a command said that stands in the record
+)
+
+// shell runs a command of a step.
+func (a *Acts) shell(ctx context.Context, c flow.Call, in shellIn) (Ran, error) {
+	ran, stdout, err := a.run(ctx, c, in)
+	if err != nil || ran.Code != 0 || in.Output == "" {
+		return ran, err
+	}
+	return ran, a.write(in.Output, stdout)
+}
+
+// items are the lines that a loop's command prints.
+func (a *Acts) items(ctx context.Context, c flow.Call, in shellIn) (out listed, err error) {
+	ran, stdout, err := a.run(ctx, c, in)
+	out.Ran = ran
+	if err != nil || ran.Code != 0 {
+		return out, err
+	}
+	size := 0
+	for line := range strings.Lines(stdout) {
+		line = strings.TrimRight(line, "\r\n")
+		if line == "" {
+			continue
+		}
+		if size += len(line); len(line) > maxItem || len(out.Items) == maxItems || size > 32<<10 {
+			return out, flow.Fail(string(trellis.StepFailed), "the loop of %s has too much to go through: at most %d items of %d bytes, 32 KiB together", in.Path, maxItems, maxItem)
+		}
+		out.Items = append(out.Items, line)
+	}
+	return out, nil
+}
+
+// run runs a command and keeps what it said, stdout and stderr apart.
+func (a *Acts) run(ctx context.Context, c flow.Call, in shellIn) (ran Ran, stdout string, err error) {
+	_, s, err := a.step(in.Bundle, in.Place)
+	if err != nil {
+		return ran, "", err
+	}
+	line := map[string]string{"command": s.Command, "verify": s.Verify}[in.Field]
+	if in.Field == "for_each" {
+		line = s.ForEach.Command
+	}
+	line = plan.Fill(line, in.Values)
+	folder := filepath.Join(a.RunDir, ask.Folder(c))
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return ran, "", fmt.Errorf("keeping the output of %s: %w", in.Path, err)
+	}
+	out, errs, both := proc.NewCapped(maxOutput), proc.NewCapped(maxOutput), proc.NewCapped(2*tailBytes)
+	shown := &merged{tail: both, tell: func(stream, text string) {
+		a.tell(Event{Type: "step_output", Step: in.Path, Stream: stream, Text: a.redact(text)})
+	}}
+	res, err := proc.Run(ctx, proc.Command{Argv: proc.Shell(line), Dir: a.Dir, Env: append(a.Env[:len(a.Env):len(a.Env)], in.environ()...),
+		Stdout: shown.to(out, "stdout"), Stderr: shown.to(errs, "stderr"), Marker: a.Marker, Wall: in.Timeout, Grace: grace})
+	if err != nil {
+		return ran, "", err
+	}
+	stdout = a.redact(out.String())
+	ran = Ran{Command: cut(a.redact(line), 4<<10), Code: res.Code, Signal: res.Signal, TimedOut: res.TimedOut, Seconds: res.Seconds, Tail: tail(a.redact(both.String()), tailBytes)}
+	if ran.Stdout, err = a.keep(folder, "stdout", stdout); err != nil {
+		return ran, "", err
+	}
+	ran.Stderr, err = a.keep(folder, "stderr", a.redact(errs.String()))
+	return ran, stdout, err
+}
+
+// environ are the loop variables as a script finds them.
+func (in shellIn) environ() (env []string) {
+	for _, name := range in.Loops {
+		if v := in.Values[name]; !strings.ContainsRune(v, 0) {
+			env = append(env, name+"="+v)
+		}
+	}
+	return env
+}
+
+// keep writes a file of the run. Its loss by a power cut costs a command that is run again.
+func (a *Acts) keep(folder, name, text string) (ask.Ref, error) {
+	ref := ask.Ref{SHA256: ask.Sum([]byte(text)), Bytes: len(text)}
+	rel, err := filepath.Rel(a.RunDir, filepath.Join(folder, name))
+	if err != nil {
+		return ref, err
+	}
+	ref.Path = filepath.ToSlash(rel)
+	if err := a.Disk.Step("note", filepath.Join(folder, name)); err != nil {
+		return ref, err
+	}
+	if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+		return ref, fmt.Errorf("keeping the output of a step: %w", err)
+	}
+	return ref, nil
+}
+
+// write puts the output of a step where the plan says, below the folder that steps work in.
+func (a *Acts) write(name, text string) error {
+	root, err := os.OpenRoot(a.Dir)
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", name, err)
+	}
+	defer root.Close()
+	name = filepath.FromSlash(name)
+	if err := root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return fmt.Errorf("writing %s: %w", name, err)
+	}
+	if err := root.WriteFile(name, []byte(text), 0o644); err != nil {
+		return fmt.Errorf("writing %s: %w", name, err)
+	}
+	return nil
+}
+
+func tail(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8("…"+s[len(s)-n:], "")
+}
+
+// merged shows two streams as one, in the order in which they come, line by line.
+type merged struct {
+	mu   sync.Mutex
+	tail *proc.Capped
+	tell func(stream, text string)
+}
+
+func (m *merged) to(keep *proc.Capped, stream string) *mergedStream {
+	return &mergedStream{m: m, keep: keep, name: stream}
+}
+
+type mergedStream struct {
+	m    *merged
+	keep *proc.Capped
+	name string
+}
+
+func (s *mergedStream) Write(p []byte) (int, error) {
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	if _, err := s.keep.Write(p); err != nil {
+		return 0, err
+	}
+	s.m.tell(s.name, string(p))
+	return s.m.tail.Write(p)
+}

@@ -1,0 +1,99 @@
+package workflow
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// choice is which steps run, by their numbers: step, round, step, …, each from 1.
+type choice struct{ only, from, to []int }
+
+// choose finds the steps that the options name. One that is not there is a failure.
+func choose(b *plan.Bundle, o Options) (c choice, err error) {
+	for _, w := range []struct {
+		flag, path string
+		into       *[]int
+	}{{"--step", o.Only, &c.only}, {"--from-step", o.From, &c.from}, {"--to-step", o.To, &c.to}} {
+		if w.path == "" {
+			continue
+		}
+		if *w.into, err = find(b, w.path); err != nil {
+			return c, flow.Fail(string(trellis.InvalidTask), "%s %s: %v", w.flag, w.path, err)
+		}
+	}
+	return c, nil
+}
+
+// find is a step by its path: ids or numbers from 1, with a number for the round behind a step that has a loop.
+func find(b *plan.Bundle, path string) (at []int, err error) {
+	p := b.Plan("")
+	steps, file, loop := p.Steps, "", false
+	for _, part := range strings.Split(path, ".") {
+		n, numErr := strconv.Atoi(part)
+		if loop {
+			if numErr != nil || n < 1 {
+				return nil, fmt.Errorf("%s is no round of a loop, which is a number from 1", part)
+			}
+			at, loop = append(at, n), false
+			continue
+		}
+		i := slices.IndexFunc(steps, func(s plan.Step) bool { return s.ID == part })
+		if i < 0 && numErr == nil && n >= 1 && n <= len(steps) {
+			i = n - 1
+		}
+		if i < 0 {
+			return nil, noStep(part, steps)
+		}
+		s := steps[i]
+		at, loop, steps = append(at, i+1), s.Loop() != "", s.Steps
+		if s.Kind() == plan.Workflow {
+			file = b.Called(file, s.Workflow)
+			if other := b.Plan(file); other != nil {
+				steps = other.Steps
+			}
+		}
+	}
+	return at, nil
+}
+
+func noStep(part string, steps []plan.Step) error {
+	var ids []string
+	for _, s := range steps {
+		ids = append(ids, s.ID)
+	}
+	if near := trellis.Nearest(part, ids); near != "" {
+		return fmt.Errorf("there is no step %s (did you mean %s?)", part, near)
+	}
+	if len(ids) == 0 {
+		return fmt.Errorf("there is no step %s: nothing stands below that", part)
+	}
+	return fmt.Errorf("there is no step %s (there are %s)", part, strings.Join(ids, ", "))
+}
+
+// takes reports whether a step is among those chosen, or has such below it.
+func (c choice) takes(at []int) bool {
+	return (c.only == nil || within(at, c.only)) && (c.from == nil || within(at, c.from) || slices.Compare(at, c.from) > 0) &&
+		(c.to == nil || within(at, c.to) || slices.Compare(at, c.to) < 0)
+}
+
+// within reports whether one of two stands below the other, or is it.
+func within(a, b []int) bool {
+	n := min(len(a), len(b))
+	return slices.Equal(a[:n], b[:n])
+}
+
+// misses says that a round was chosen that a loop of n has not.
+func (c choice) misses(loop []int, n int) string {
+	for _, at := range [][]int{c.only, c.from, c.to} {
+		if len(at) > len(loop) && slices.Equal(at[:len(loop)], loop) && at[len(loop)] > n {
+			return fmt.Sprintf("round %d was asked for, and the loop has %d", at[len(loop)], n)
+		}
+	}
+	return ""
+}

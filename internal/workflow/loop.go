@@ -1,0 +1,149 @@
+package workflow
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/plan"
+)
+
+// through does a step for each item of its loop.
+func (r *run) through(f flow.Flow, s plan.Step, sc scope) (Outcome, error) {
+	list, bad, err := r.items(f, s, sc)
+	if err != nil || bad != nil {
+		return *orNone(bad), err
+	}
+	if why := r.choice.misses(sc.at, len(list)); why != "" {
+		return Outcome{Path: sc.path, State: Failed, Detail: why}, nil
+	}
+	ends := make([]Outcome, len(list))
+	if s.Concurrency > 1 && !r.o.FailFast {
+		err = r.pool(f, s, sc, list, ends)
+	} else {
+		err = r.rounds(f, s, sc, list, ends)
+	}
+	if err != nil {
+		return Outcome{}, err
+	}
+	return r.looped(f, s, sc, ends)
+}
+
+func orNone(o *Outcome) *Outcome {
+	if o == nil {
+		return &Outcome{}
+	}
+	return o
+}
+
+// items are what a loop goes through.
+func (r *run) items(f flow.Flow, s plan.Step, sc scope) ([]string, *Outcome, error) {
+	switch {
+	case s.Repeat > 0:
+		list := make([]string, s.Repeat)
+		for i := range list {
+			list[i] = strconv.Itoa(i + 1)
+		}
+		return list, nil, nil
+	case s.ForEach.Command == "":
+		list := make([]string, len(s.ForEach.Items))
+		for i, item := range s.ForEach.Items {
+			list[i] = plan.Fill(item, sc.values)
+		}
+		return list, nil, nil
+	}
+	found, err := items.Do(f, shellIn{Bundle: r.b.Hash, Place: sc.place, Path: sc.path, Field: "for_each", Values: sc.values, Loops: sc.loops, Timeout: seconds(s)})
+	if err != nil || found.Ran.Code == 0 {
+		return found.Items, nil, err
+	}
+	bad := failed(sc.path, "the command of its loop", found.Ran)
+	return nil, &bad, nil
+}
+
+// round is the scope of the nth round.
+func round(s plan.Step, sc scope, n int, item string) scope {
+	in := sc
+	in.at = append(slices.Clone(sc.at), n)
+	in.path = sc.path + "." + strconv.Itoa(n)
+	in.values = maps.Clone(sc.values)
+	in.values[s.Loop()] = item
+	in.loops = append(slices.Clone(sc.loops), s.Loop())
+	return in
+}
+
+// rounds go one after the other, and end with the first that fails unless the step goes on.
+func (r *run) rounds(f flow.Flow, s plan.Step, sc scope, list []string, ends []Outcome) error {
+	over := false
+	for i, item := range list {
+		in := round(s, sc, i+1, item)
+		ends[i] = Outcome{Path: in.path, State: Skipped}
+		if over || !r.choice.takes(in.at) {
+			continue
+		}
+		o, err := r.round(f.In(fmt.Sprintf("item-%d", i+1)), s, in)
+		if err != nil {
+			return err
+		}
+		ends[i] = o
+		over = !o.good() && !s.ContinueOnError
+	}
+	return nil
+}
+
+// pool has several rounds under way at once. Once one has failed none begins, unless the step goes on: what a
+// round found when its turn came is in the record, and is the same when the run is resumed.
+func (r *run) pool(f flow.Flow, s plan.Step, sc scope, list []string, ends []Outcome) error {
+	branches := make([]flow.Branch, len(list))
+	for i, item := range list {
+		in := round(s, sc, i+1, item)
+		in.sessions, in.loop = nil, sc.path
+		ends[i] = Outcome{Path: in.path, State: Skipped}
+		branches[i] = flow.Branch{Name: fmt.Sprintf("item-%d", i+1), Run: func(f flow.Flow) (err error) {
+			if !r.choice.takes(in.at) {
+				return nil
+			}
+			if ends[i], err = r.round(f, s, in); err == nil && !ends[i].good() && !s.ContinueOnError {
+				_, err = halt.Do(f, haltIn{sc.path})
+			}
+			return err
+		}}
+	}
+	return f.All(s.Concurrency, branches...)
+}
+
+// round does the step for one item.
+func (r *run) round(f flow.Flow, s plan.Step, sc scope) (o Outcome, err error) {
+	kind := s.Kind()
+	b, err := begin.Do(f, beginIn{Bundle: r.b.Hash, Place: sc.place, Path: sc.path, Kind: kind, Values: sc.values, Loop: sc.loop})
+	if err != nil {
+		return o, err
+	}
+	o = Outcome{Path: sc.path, State: Skipped, Detail: "the loop was over"}
+	if !b.Stop {
+		if o, err = r.once(f, s, sc, b); err != nil {
+			return o, err
+		}
+	}
+	_, err = end.Do(f, endIn{o, kind})
+	return o, err
+}
+
+// looped is how a loop ended.
+func (r *run) looped(f flow.Flow, s plan.Step, sc scope, ends []Outcome) (Outcome, error) {
+	bad, n := (*Outcome)(nil), 0
+	for i := range ends {
+		if !ends[i].good() {
+			n++
+			if bad == nil {
+				bad = &ends[i]
+			}
+		}
+	}
+	if bad == nil {
+		return Outcome{Path: sc.path, State: Done}, nil
+	}
+	return Outcome{Path: sc.path, State: Failed, Code: bad.Code, TimedOut: bad.TimedOut,
+		Detail: fmt.Sprintf("%d of %d rounds failed, the first of them %s: %s", n, len(ends), bad.Path, bad.Detail)}, nil
+}

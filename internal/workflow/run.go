@@ -1,0 +1,292 @@
+package workflow
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// list runs the steps of one list, each once all that it depends on has ended. It returns the first that is no
+// good, nil when all are.
+func (r *run) list(f flow.Flow, steps []plan.Step, sc scope, parallel bool) (*Outcome, error) {
+	waits := waits(steps)
+	ends := make([]Outcome, len(steps))
+	one := func(f flow.Flow, i int) (err error) {
+		ends[i], err = r.scheduled(f, steps[i], i, sc, ends, waits[i])
+		return err
+	}
+	var err error
+	if parallel {
+		err = r.together(f, steps, waits, one)
+	} else {
+		err = r.inOrder(f, steps, waits, one)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i := range ends {
+		r.count(ends[i])
+	}
+	for i := range ends {
+		if !ends[i].good() {
+			return &ends[i], nil
+		}
+	}
+	return nil, nil
+}
+
+// inOrder runs one step after the other, those that others depend on first.
+func (r *run) inOrder(f flow.Flow, steps []plan.Step, waits [][]int, one func(flow.Flow, int) error) error {
+	for _, i := range sorted(waits) {
+		if err := one(f.In(scopeName(steps[i], i)), i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// together runs all steps at once that depend on nothing more.
+func (r *run) together(f flow.Flow, steps []plan.Step, waits [][]int, one func(flow.Flow, int) error) error {
+	branches := make([]flow.Branch, len(steps))
+	for i, s := range steps {
+		branches[i] = flow.Branch{Name: scopeName(s, i), Run: func(f flow.Flow) error { return one(f, i) }}
+		for _, j := range waits[i] {
+			branches[i].After = append(branches[i].After, scopeName(steps[j], j))
+		}
+	}
+	return f.All(0, branches...)
+}
+
+// waits are the places of the steps that each one waits for.
+func waits(steps []plan.Step) [][]int {
+	all := make([][]int, len(steps))
+	for i, s := range steps {
+		switch {
+		case s.DependsOn != nil:
+			for _, id := range *s.DependsOn {
+				if j := slices.IndexFunc(steps, func(o plan.Step) bool { return o.ID == id }); j >= 0 {
+					all[i] = append(all[i], j)
+				}
+			}
+		case i > 0:
+			all[i] = []int{i - 1}
+		}
+	}
+	return all
+}
+
+// sorted is an order in which nothing comes before what it waits for; else that of the file.
+func sorted(waits [][]int) (order []int) {
+	seen := make([]bool, len(waits))
+	var visit func(int)
+	visit = func(i int) {
+		if seen[i] {
+			return
+		}
+		seen[i] = true
+		for _, j := range waits[i] {
+			visit(j)
+		}
+		order = append(order, i)
+	}
+	for i := range waits {
+		visit(i)
+	}
+	return order
+}
+
+// scheduled runs a step whose turn it is, unless it is not chosen or what it depends on failed.
+func (r *run) scheduled(f flow.Flow, s plan.Step, i int, sc scope, ends []Outcome, waits []int) (Outcome, error) {
+	o := Outcome{Path: join(sc.path, s.ID)}
+	at := append(slices.Clone(sc.at), i+1)
+	if !r.choice.takes(at) || r.o.Verified && sc.path == "" && sc.place.File == "" && r.verifies(i) {
+		o.State = Skipped
+		return o, nil
+	}
+	for _, j := range waits {
+		if ends[j].good() {
+			continue
+		}
+		o.State, o.Because = Blocked, because(ends[j])
+		o.Detail = "blocked by " + strings.Join(o.Because, ", ")
+		return o, nil
+	}
+	if hash := r.o.Finished[o.Path]; hash != "" && hash == r.b.Plan(sc.place.File).StepHash(s) {
+		o.State, o.Detail = Done, "by an earlier run"
+		return o, nil
+	}
+	return r.step(f, s, i, sc, o.Path, at)
+}
+
+// verifies reports whether a step of the main plan is one of its verification steps.
+func (r *run) verifies(i int) bool {
+	p := r.b.Plan("")
+	return i >= len(p.Steps)-len(p.Verification())
+}
+
+// because is the chain of causes behind a step that did not end well.
+func because(o Outcome) []string {
+	if o.State == Failed {
+		return []string{o.Path + ", which failed"}
+	}
+	return append([]string{o.Path}, o.Because...)
+}
+
+// maxWorst is how many outcomes a report names.
+const maxWorst = 50
+
+func (r *run) count(o Outcome) {
+	r.rep.Steps++
+	switch {
+	case o.State == Done:
+		r.rep.Done++
+	case o.State == Skipped:
+		r.rep.Skipped++
+	case o.Tolerated:
+		r.rep.Tolerate++
+	case o.State == Failed:
+		r.rep.Failed++
+	case o.State == Blocked:
+		r.rep.Blocked++
+	}
+	r.rep.TimedOut = r.rep.TimedOut || o.TimedOut && !o.Tolerated
+	if (o.State == Failed || o.State == Blocked) && len(r.rep.Worst) < maxWorst {
+		o.Detail = cut(o.Detail, 300)
+		r.rep.Worst = append(r.rep.Worst, o)
+	}
+}
+
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + "…"
+}
+
+// step runs a step: it waits for people where they are to be asked, and goes through its loop where it has one.
+func (r *run) step(f flow.Flow, s plan.Step, i int, sc scope, path string, at []int) (o Outcome, err error) {
+	sc.place, sc.at, sc.path = sc.place.In(i), at, path
+	kind := s.Kind()
+	b, err := begin.Do(f, beginIn{Bundle: r.b.Hash, Place: sc.place, Path: path, Kind: kind, Values: sc.values, Loop: sc.loop})
+	if err != nil {
+		return o, err
+	}
+	o = Outcome{Path: path, State: Skipped, Detail: "the run was over"}
+	if !b.Stop {
+		if o, err = r.allowed(f, s, sc, b); err != nil {
+			return o, err
+		}
+		if o.State == Failed && s.ContinueOnError {
+			o.Tolerated = true
+		}
+		if !o.good() && r.o.FailFast {
+			if _, err := halt.Do(f, haltIn{}); err != nil {
+				return o, err
+			}
+		}
+	}
+	_, err = end.Do(f, endIn{o, kind})
+	return o, err
+}
+
+// allowed asks people first where a step wants that.
+func (r *run) allowed(f flow.Flow, s plan.Step, sc scope, b begun) (Outcome, error) {
+	if asks(s) {
+		err := r.host.Wait(f, r.request(s, sc))
+		if fail := (*flow.Failure)(nil); errors.As(err, &fail) && fail.Code == string(trellis.ApprovalRejected) {
+			return Outcome{Path: sc.path, State: Failed, Detail: fail.Detail}, nil
+		}
+		if err != nil {
+			return Outcome{}, err
+		}
+	}
+	if s.Loop() != "" {
+		return r.through(f, s, sc)
+	}
+	return r.once(f, s, sc, b)
+}
+
+// asks reports whether a person is asked before a step.
+func asks(s plan.Step) bool {
+	return s.Kind() == plan.Approval || s.Risk == "high" || s.Proof != nil && s.Proof.Manual()
+}
+
+func (r *run) request(s plan.Step, sc scope) Request {
+	p := r.b.Plan(sc.place.File)
+	q := Request{Path: sc.path, Title: plan.Fill(s.Title, sc.values), Description: plan.Fill(s.Description, sc.values), Hash: p.StepHash(s) + "/" + r.b.Hash}
+	if q.Title == "" {
+		q.Title = s.ID
+	}
+	if s.Kind() != plan.Approval {
+		q.Lets = []string{sc.path}
+		return q
+	}
+	for _, later := range p.Steps {
+		if later.DependsOn != nil && slices.Contains(*later.DependsOn, s.ID) {
+			q.Lets = append(q.Lets, later.ID)
+		}
+	}
+	return q
+}
+
+// once does what a step does, one time.
+func (r *run) once(f flow.Flow, s plan.Step, sc scope, b begun) (Outcome, error) {
+	switch s.Kind() {
+	case plan.Script:
+		return r.script(f, s, sc)
+	case plan.Prompt:
+		return r.prompt(f, s, sc, b)
+	case plan.Group:
+		return r.inner(f, s, sc, s.Steps, s.Parallel)
+	case plan.Workflow:
+		return r.other(f, s, sc)
+	}
+	return r.end(f, s, sc, Ran{}, "")
+}
+
+// inner runs the steps of a group.
+func (r *run) inner(f flow.Flow, s plan.Step, sc scope, steps []plan.Step, parallel bool) (Outcome, error) {
+	in := sc
+	if parallel {
+		in.sessions = nil
+	}
+	bad, err := r.list(f, steps, in, parallel && !r.o.FailFast)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if bad != nil {
+		return Outcome{Path: sc.path, State: Failed, Code: bad.Code, TimedOut: bad.TimedOut, Detail: fmt.Sprintf("its step %s %s: %s", bad.Path, bad.State, bad.Detail)}, nil
+	}
+	return r.checked(f, s, sc, "")
+}
+
+// other runs another file. Its steps see the values that this one gives it.
+func (r *run) other(f flow.Flow, s plan.Step, sc scope) (Outcome, error) {
+	file := r.b.Called(sc.place.File, plan.Fill(s.Workflow, sc.values))
+	p := r.b.Plan(file)
+	if p == nil {
+		return Outcome{Path: sc.path, State: Failed, Detail: "there is no " + file}, nil
+	}
+	given := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(s.Vars)) {
+		if v := s.Vars[name]; v != nil {
+			given[name] = plan.Fill(*v, sc.values)
+		}
+	}
+	in := sc
+	in.place, in.values, in.loops = plan.Place{File: file}, values(p.Vars, given), nil
+	bad, err := r.list(f, p.Steps, in, p.Parallel && !r.o.FailFast)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if bad != nil {
+		return Outcome{Path: sc.path, State: Failed, Code: bad.Code, TimedOut: bad.TimedOut, Detail: fmt.Sprintf("its step %s %s: %s", bad.Path, bad.State, bad.Detail)}, nil
+	}
+	return r.checked(f, s, sc, "")
+}

@@ -1,0 +1,159 @@
+package workflow
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// attempts is how often something is tried that a step wants tried again, unless it says otherwise.
+const attempts = 5
+
+func seconds(s plan.Step) time.Duration {
+	return time.Duration(s.TimeoutSeconds * float64(time.Second))
+}
+
+func failed(path, what string, ran Ran) Outcome {
+	o := Outcome{Path: path, State: Failed, Code: ran.Code, TimedOut: ran.TimedOut}
+	switch {
+	case ran.TimedOut:
+		o.Detail = fmt.Sprintf("%s took longer than its time limit", what)
+	case ran.Signal != "":
+		o.Detail = fmt.Sprintf("%s was ended by %s", what, ran.Signal)
+	default:
+		o.Detail = fmt.Sprintf("%s ended with %d", what, ran.Code)
+	}
+	return o
+}
+
+// script runs a command. Where the host mends what fails, it runs again.
+func (r *run) script(f flow.Flow, s plan.Step, sc scope) (Outcome, error) {
+	return r.mending(f, s, sc, func(f flow.Flow) (Outcome, *Ran, error) {
+		ran, err := r.healing(f, s, sc)
+		if err != nil {
+			return Outcome{}, nil, err
+		}
+		if ran.Code != 0 {
+			return failed(sc.path, "its command", ran), &ran, nil
+		}
+		return r.judged(f, s, sc, ran, "")
+	})
+}
+
+// mending does something until it is good or the host gives up on it.
+func (r *run) mending(f flow.Flow, s plan.Step, sc scope, do func(flow.Flow) (Outcome, *Ran, error)) (Outcome, error) {
+	for n := 1; ; n++ {
+		o, ran, err := do(f)
+		if err != nil || o.good() || r.host.Mend == nil || s.ContinueOnError {
+			return o, err
+		}
+		again, err := r.host.Mend(f.In(fmt.Sprintf("mend-%d", n)), Trouble{Path: sc.path, Title: plan.Fill(s.Title, sc.values), Detail: o.Detail, Ran: ran})
+		if err != nil || !again {
+			return o, err
+		}
+		f = f.In(fmt.Sprintf("again-%d", n))
+	}
+}
+
+// healing runs the command of a step, and where the step heals itself has an agent mend what made it fail.
+func (r *run) healing(f flow.Flow, s plan.Step, sc scope) (ran Ran, err error) {
+	most := 1
+	if s.SelfHealing {
+		most = orElse(s.MaxHealingAttempts, attempts)
+	}
+	var tries []string
+	for n := 1; ; n++ {
+		ran, err = shell.Do(f, r.shell(s, sc, "command"))
+		if err != nil || ran.Code == 0 || n >= most {
+			return ran, err
+		}
+		reply, err := r.host.Ask(f, Question{Role: trellis.Heal, Step: &s, Data: r.about(sc, About{Ran: &ran, Tries: tries})})
+		said := reply.Excerpt
+		if fail := (*flow.Failure)(nil); errors.As(err, &fail) && !over(fail) {
+			said, err = "the agent failed: "+fail.Error(), nil
+		}
+		if err != nil {
+			return ran, err
+		}
+		tries = append(tries, cut(fmt.Sprintf("attempt %d ended with %d; then: %s", n, ran.Code, said), 2<<10))
+	}
+}
+
+// over reports whether a failure of an agent is the end of the run, not of one try.
+func over(fail *flow.Failure) bool {
+	switch trellis.Code(fail.Code) {
+	case trellis.AgentMissing, trellis.AgentAuth, trellis.BudgetTokens, trellis.BudgetCost, trellis.BudgetTime, trellis.ProtectedPath:
+		return true
+	}
+	return false
+}
+
+func orElse(n, other int) int {
+	if n > 0 {
+		return n
+	}
+	return other
+}
+
+func (r *run) shell(s plan.Step, sc scope, field string) shellIn {
+	in := shellIn{Bundle: r.b.Hash, Place: sc.place, Path: sc.path, Field: field, Values: sc.values, Loops: sc.loops, Timeout: seconds(s)}
+	if field == "command" && s.Output != "" {
+		in.Output = r.file(s.Output, sc)
+	}
+	return in
+}
+
+// file is the path that a var names.
+func (r *run) file(name string, sc scope) string { return plan.Fill(sc.values[name], sc.values) }
+
+func (r *run) about(sc scope, a About) About {
+	a.Bundle, a.Place, a.Path, a.Values = r.b.Hash, sc.place, sc.path, sc.values
+	return a
+}
+
+// checked looks at whether the outcome of a step holds, and keeps the proof.
+func (r *run) checked(f flow.Flow, s plan.Step, sc scope, session string) (Outcome, error) {
+	o, _, err := r.judged(f, s, sc, Ran{}, session)
+	return o, err
+}
+
+// judged runs the step's verify command, and proves what there is to prove.
+func (r *run) judged(f flow.Flow, s plan.Step, sc scope, ran Ran, session string) (Outcome, *Ran, error) {
+	if s.Verify != "" {
+		v, err := shell.Do(f, r.shell(s, sc, "verify"))
+		if err != nil {
+			return Outcome{}, nil, err
+		}
+		if v.Code != 0 {
+			return failed(sc.path, "its check", v), &v, nil
+		}
+		ran = v
+	}
+	o, err := r.end(f, s, sc, ran, session)
+	return o, &ran, err
+}
+
+// end is a step that did what it does; what there is to prove is proven.
+func (r *run) end(f flow.Flow, s plan.Step, sc scope, ran Ran, session string) (Outcome, error) {
+	o := Outcome{Path: sc.path, State: Done}
+	if !s.Provable() {
+		return o, nil
+	}
+	in := proveIn{Bundle: r.b.Hash, Place: sc.place, Path: sc.path, Kind: s.ProofKind(), Values: sc.values, Session: session, Approved: asks(s)}
+	if ran.Command != "" {
+		in.Ran = &ran
+	}
+	p, err := prove.Do(f, in)
+	if err != nil {
+		return o, err
+	}
+	if p.Why != "" {
+		return Outcome{Path: sc.path, State: Failed, Detail: p.Why}, nil
+	}
+	o.Proof = p.Hash
+	return o, nil
+}

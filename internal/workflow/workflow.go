@@ -1,0 +1,270 @@
+// Package workflow runs the steps of a plan: scripts, prompts, groups, loops, other files, messages, and waits
+// for people. Files other than acts*.go are flow code: a run that was killed goes on where it stopped, and no
+// step that was finished runs again. docs/workflow.md is its contract.
+package workflow
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// Options say which steps of a bundle run, and how.
+type Options struct {
+	Only     string `json:"only,omitempty"` // path of the one step to run, such as build or each.2.compile
+	From     string `json:"from,omitempty"` // the first step
+	To       string `json:"to,omitempty"`   // the last one
+	FailFast bool   `json:"fail_fast,omitempty"`
+	// Verified says that others run the plan's verification steps: the script steps at its end.
+	Verified bool `json:"verified,omitempty"`
+	// Finished are steps that earlier runs finished: their hash by path.
+	Finished map[string]string `json:"finished,omitempty"`
+}
+
+// Host is what a run of steps asks of whoever runs it. Its functions are flow code.
+type Host struct {
+	// Ask makes a call of an agent in a role, within limits and budgets of the host.
+	Ask func(flow.Flow, Question) (ask.Reply, error)
+	// Wait returns when people approved, nil, or a *flow.Failure approval_rejected.
+	Wait func(flow.Flow, Request) error
+	// Mend tries to put right what made a step fail, and says whether the step is worth another try. Nil: nobody does.
+	Mend func(flow.Flow, Trouble) (bool, error)
+}
+
+// Question is a call of an agent for a step.
+type Question struct {
+	Role    trellis.Role // implement, grade, heal
+	Step    *plan.Step
+	Data    About
+	Session string // to go on with
+}
+
+// About is the Data of a step's request: what its prompt is made of.
+type About struct {
+	Bundle string            `json:"bundle"`
+	Place  plan.Place        `json:"place"`
+	Path   string            `json:"path"`
+	Values map[string]string `json:"values,omitempty"` // of placeholders
+	Tries  []string          `json:"tries,omitempty"`  // what was said of earlier tries
+	Before *ask.Ref          `json:"before,omitempty"` // the answer that was refused; grade: the one to judge
+	Tree   string            `json:"tree,omitempty"`   // of the folder before the step
+	Ran    *Ran              `json:"ran,omitempty"`    // heal: the command that failed
+	Again  bool              `json:"again,omitempty"`  // the session knows the task already
+}
+
+// Request is what people are asked before a step.
+type Request struct {
+	Path        string   `json:"path"`
+	Title       string   `json:"title"`
+	Description string   `json:"description,omitempty"`
+	Lets        []string `json:"lets,omitempty"` // the steps that then run
+	Hash        string   `json:"hash"`           // of what is agreed to
+}
+
+// Trouble is a step that failed.
+type Trouble struct {
+	Path   string
+	Title  string
+	Detail string
+	Ran    *Ran // the command that failed, nil when none did
+}
+
+// State is how a step ended.
+type State string
+
+const (
+	Done    State = "done"
+	Failed  State = "failed"
+	Blocked State = "blocked" // what it depends on failed
+	Skipped State = "skipped" // not chosen, or the run was over
+)
+
+// Outcome is how a step ended, and why.
+type Outcome struct {
+	Path      string   `json:"path"`
+	State     State    `json:"state"`
+	Code      int      `json:"code,omitempty"` // of the command that failed it
+	Detail    string   `json:"detail,omitempty"`
+	Because   []string `json:"because,omitempty"`   // blocked: the chain of causes
+	Tolerated bool     `json:"tolerated,omitempty"` // continue_on_error
+	Proof     string   `json:"proof,omitempty"`     // hash of its record
+	TimedOut  bool     `json:"timed_out,omitempty"`
+}
+
+// good reports whether what depends on the step may run.
+func (o Outcome) good() bool { return o.State == Done || o.State == Skipped || o.Tolerated }
+
+// Report is how a run ended.
+type Report struct {
+	Steps    int       `json:"steps"` // that had an end: loops count each of their rounds
+	Done     int       `json:"done"`
+	Skipped  int       `json:"skipped,omitempty"`
+	Failed   int       `json:"failed,omitempty"`
+	Blocked  int       `json:"blocked,omitempty"`
+	Tolerate int       `json:"tolerated,omitempty"` // failures of steps that say continue_on_error
+	Worst    []Outcome `json:"worst,omitempty"`     // what failed or was blocked, the first of them
+	TimedOut bool      `json:"timed_out,omitempty"` // a time limit ended it
+}
+
+// Failure is why the run did not come to a good end, nil when it did.
+func (r Report) Failure() *flow.Failure {
+	if r.Failed == 0 && r.Blocked == 0 {
+		return nil
+	}
+	for _, o := range r.Worst {
+		if o.State == Failed {
+			return flow.Fail(string(trellis.StepFailed), "step %s failed: %s", o.Path, o.Detail)
+		}
+	}
+	return flow.Fail(string(trellis.StepFailed), "%d steps failed, %d were blocked", r.Failed, r.Blocked)
+}
+
+// Ran is how a command ended. Death by a signal is 128 and its number, a time limit is 124.
+type Ran struct {
+	Command  string  `json:"command"`
+	Code     int     `json:"code"`
+	Signal   string  `json:"signal,omitempty"`
+	TimedOut bool    `json:"timed_out,omitempty"`
+	Seconds  float64 `json:"seconds"`
+	Stdout   ask.Ref `json:"stdout"`
+	Stderr   ask.Ref `json:"stderr"`
+	Tail     string  `json:"tail,omitempty"` // the end of what it said
+}
+
+// The activities of a run, besides the calls of its roles.
+const (
+	begin flow.Act[beginIn, begun]   = "begin"
+	end   flow.Act[endIn, ended]     = "end"
+	shell flow.Act[shellIn, Ran]     = "script"
+	items flow.Act[shellIn, listed]  = "items"
+	prove flow.Act[proveIn, proven]  = "proof"
+	made  flow.Act[madeIn, madeOut]  = "output"
+	halt  flow.Act[haltIn, struct{}] = "halt"
+)
+
+type (
+	beginIn struct {
+		Bundle string            `json:"bundle"`
+		Place  plan.Place        `json:"place"`
+		Path   string            `json:"path"`
+		Kind   string            `json:"kind"`
+		Values map[string]string `json:"values,omitempty"`
+		Loop   string            `json:"loop,omitempty"` // path of the loop that it is a round of
+	}
+	begun struct {
+		Stop   bool   `json:"stop,omitempty"`   // the run, or the loop, is over
+		Output string `json:"output,omitempty"` // sha256 of the file that a prompt step is to write, as it was
+		Tree   string `json:"tree,omitempty"`   // of the folder, for those who judge the step
+	}
+	endIn struct {
+		Outcome Outcome `json:"outcome"`
+		Kind    string  `json:"kind"`
+	}
+	ended   struct{}
+	shellIn struct {
+		Bundle  string            `json:"bundle"`
+		Place   plan.Place        `json:"place"`
+		Path    string            `json:"path"`
+		Field   string            `json:"field"` // command, verify, for_each
+		Values  map[string]string `json:"values,omitempty"`
+		Loops   []string          `json:"loops,omitempty"`  // names of values that a script gets in its environment
+		Output  string            `json:"output,omitempty"` // file that stdout of the good run goes to
+		Timeout time.Duration     `json:"timeout,omitempty"`
+	}
+	listed struct {
+		Ran   Ran      `json:"ran"`
+		Items []string `json:"items"`
+	}
+	proveIn struct {
+		Bundle   string            `json:"bundle"`
+		Place    plan.Place        `json:"place"`
+		Path     string            `json:"path"`
+		Kind     string            `json:"kind"`
+		Values   map[string]string `json:"values,omitempty"`
+		Ran      *Ran              `json:"ran,omitempty"`
+		Session  string            `json:"session,omitempty"`
+		Approved bool              `json:"approved,omitempty"`
+	}
+	proven struct {
+		Hash string `json:"hash,omitempty"`
+		Why  string `json:"why,omitempty"` // it is not proven
+	}
+	madeIn struct {
+		File   string `json:"file"`
+		Before string `json:"before,omitempty"`
+	}
+	madeOut struct {
+		Why string `json:"why,omitempty"`
+	}
+	haltIn struct {
+		Loop string `json:"loop,omitempty"` // "" is the whole run
+	}
+)
+
+// Run runs the steps of a bundle. How steps ended is in the Report; an error is what keeps the run from going on.
+func Run(f flow.Flow, b *plan.Bundle, h Host, o Options) (Report, error) {
+	r := &run{b: b, host: h, o: o}
+	p := b.Plan("")
+	if p == nil {
+		return r.rep, flow.Fail(string(trellis.InvalidTask), "the plan %s is gone", b.Hash)
+	}
+	var err error
+	if r.choice, err = choose(b, o); err != nil {
+		return r.rep, err
+	}
+	_, err = r.list(f, p.Steps, scope{values: values(p.Vars, b.Given), sessions: map[string]string{}}, p.Parallel && !o.FailFast)
+	return r.rep, err
+}
+
+type run struct {
+	b      *plan.Bundle
+	host   Host
+	o      Options
+	choice choice
+	rep    Report
+}
+
+// scope is where a list of steps stands, and what it can use.
+type scope struct {
+	place    plan.Place
+	path     string            // of the step that the list belongs to
+	at       []int             // the same by numbers, rounds included
+	values   map[string]string // of placeholders
+	loops    []string          // which of them are of loops
+	loop     string            // path of the concurrent loop that this is a round of
+	sessions map[string]string // by agent; nil: every prompt begins one
+}
+
+// values are those of a plan's vars. A person's come first.
+func values(vars map[string]*string, given map[string]string) map[string]string {
+	all := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(vars)) {
+		v := vars[name]
+		if said, ok := given[name]; ok {
+			all[name] = said
+		} else if v != nil {
+			all[name] = *v
+		}
+	}
+	return all
+}
+
+func join(path, id string) string {
+	if path == "" {
+		return id
+	}
+	return path + "." + id
+}
+
+func scopeName(s plan.Step, n int) string {
+	if s.ID == "" {
+		return fmt.Sprintf("step-%d", n+1)
+	}
+	return "step-" + s.ID
+}
