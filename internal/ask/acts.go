@@ -46,8 +46,8 @@ type Acts struct {
 	Disk   *durable.Disk
 	Marker string
 	Cast   Cast
-	// Slots are what the prompt of a request is made of, by the slots of its role's template, and what had to
-	// be left out.
+	// Slots are what the prompt of a request is made of, by the slots of its template, and what had to be left
+	// out.
 	Slots func(context.Context, flow.Call, Request) (slots map[string]string, notes []string, err error)
 	// Check says what is wrong with an answer beyond its schema (free text: as a whole), as JSON pointer and
 	// reason. Nil: nothing is.
@@ -100,8 +100,8 @@ func (a *Acts) perform(ctx context.Context, c flow.Call, r Request) (Reply, erro
 		return Reply{}, again.drop(ctx, err)
 	}
 	reply, err := a.work(ctx, c, r, prompt, dir, again)
-	reply.Notes = bounded(append(notes, reply.Notes...))
-	reply.Problems = bounded(reply.Problems)
+	reply.Notes = Few(append(notes, reply.Notes...), maxWords)
+	reply.Problems = Few(reply.Problems, maxWords)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -146,24 +146,8 @@ func (a *Acts) fresh(base string, c flow.Call) (string, error) {
 	return dir, nil
 }
 
-// What a reply says in words stays far below what a record may hold.
-const (
-	maxWords = 20  // problems, notes
-	maxWord  = 400 // bytes of one
-)
-
-// bounded is a list of sentences that fits into a record.
-func bounded(list []string) []string {
-	if len(list) > maxWords {
-		list = append(list[:maxWords-1:maxWords-1], fmt.Sprintf("and %d more", len(list)-maxWords+1))
-	}
-	for i, s := range list {
-		if len(s) > maxWord {
-			list[i] = strings.ToValidUTF8(s[:maxWord], "") + "…"
-		}
-	}
-	return list
-}
+// maxWords is how many problems and notes a reply holds.
+const maxWords = 20
 
 func orZero(r *Reply) *Reply {
 	if r == nil {
@@ -212,7 +196,7 @@ func (a *Acts) prompt(ctx context.Context, c flow.Call, r Request, again bool) (
 		if err != nil {
 			return p, nil, err
 		}
-		p, err = a.Cast.Render(string(r.Role), slots)
+		p, err = a.Cast.Render(r.template(), slots)
 		if again {
 			p.Text, p.Shared = resumed+p.Text, 0
 		}
@@ -276,9 +260,7 @@ func (a *Acts) work(ctx context.Context, c flow.Call, r Request, p templates.Pro
 	}
 	if err != nil {
 		reply.Failure = flow.AsFailure(err)
-		if len(reply.Failure.Detail) > 4*maxWord {
-			reply.Failure.Detail = strings.ToValidUTF8(reply.Failure.Detail[:4*maxWord], "") + "…"
-		}
+		reply.Failure.Detail = Within(reply.Failure.Detail, 4*maxWord)
 		if reply.Failure.At.IsZero() {
 			reply.Failure.At = a.now().UTC()
 		}
@@ -381,8 +363,8 @@ func (a *Acts) parse(r Request, res *agents.Result, text string) (json.RawMessag
 		if err != nil {
 			broken = err
 		}
-		if len(obj) > maxAnswer {
-			problems = append(problems, fmt.Sprintf("/: is %d bytes long, may be at most %d", len(obj), maxAnswer))
+		if n := Recorded(obj); n > maxAnswer {
+			problems = append(problems, TooLong(n, maxAnswer))
 		}
 		if len(problems) == 0 && a.Check != nil {
 			problems = a.Check(r, obj)
@@ -396,17 +378,6 @@ func (a *Acts) parse(r Request, res *agents.Result, text string) (json.RawMessag
 	}
 	obj, problems := extract([]byte(text), check)
 	return obj, problems, broken
-}
-
-// excerptBytes is how much of a text stands in the journal.
-const excerptBytes = 2 << 10
-
-func excerpt(text string) string {
-	text = strings.TrimSpace(text)
-	if len(text) <= excerptBytes {
-		return text
-	}
-	return strings.ToValidUTF8("…"+text[len(text)-excerptBytes:], "")
 }
 
 func (a *Acts) keep(dir, name, text string) error {

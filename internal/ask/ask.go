@@ -20,13 +20,22 @@ type Request struct {
 	Model      string             `json:"model,omitempty"`
 	Permission trellis.Permission `json:"permission"`
 	Dir        string             `json:"dir"`
-	Session    string             `json:"session,omitempty"` // a session to go on with
-	Schema     string             `json:"schema,omitempty"`  // name of the answer's schema; "" is free text
-	Data       json.RawMessage    `json:"data,omitempty"`    // what Acts.Render and Acts.Check understand
+	Session    string             `json:"session,omitempty"`  // a session to go on with
+	Template   string             `json:"template,omitempty"` // name of the prompt's template; "" is that of the role
+	Schema     string             `json:"schema,omitempty"`   // name of the answer's schema; "" is free text
+	Data       json.RawMessage    `json:"data,omitempty"`     // what Acts.Render and Acts.Check understand
 	Repair     *Repair            `json:"repair,omitempty"`
 	Limits     Limits             `json:"limits"`
 	Round      int                `json:"round,omitempty"`
 	Attempt    int                `json:"attempt,omitempty"`
+}
+
+// template is the name of the prompt's template.
+func (r Request) template() string {
+	if r.Template != "" {
+		return r.Template
+	}
+	return string(r.Role)
 }
 
 // Choice is who plays a role.

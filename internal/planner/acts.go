@@ -106,9 +106,18 @@ func (a *Acts) digest(ctx context.Context, _ flow.Call, in digestIn) (f Findings
 		}
 	}
 	f.Scope = res.Scope
-	if f.Scope == "" {
+	if f.Scope == "" || len(f.Scope) > trellis.MaxName {
 		f.Scope, _, _ = strings.Cut(in.Input.Name, "-")
 	}
+	a.confirm(res, &f)
+	f.Warnings = ask.Few(f.Warnings, maxNoted)
+	return f, nil
+}
+
+// confirm takes the commands of the research that can run here, and the paths that it says are not to be modified.
+// What is too much is left out with a warning.
+func (a *Acts) confirm(res research.Report, f *Findings) {
+	var left int
 	for _, c := range res.Commands {
 		if why := a.project().Missing(c); why != "" {
 			f.Warnings = append(f.Warnings, fmt.Sprintf("research.md: verification command `%s` is left out: %s", c, why))
@@ -116,8 +125,12 @@ func (a *Acts) digest(ctx context.Context, _ flow.Call, in digestIn) (f Findings
 		}
 		f.Commands = append(f.Commands, c)
 	}
-	f.Protected = res.Protected
-	return f, nil
+	if f.Commands, left = part(f.Commands, maxFound); left > 0 {
+		f.Warnings = slices.Insert(f.Warnings, 0, fmt.Sprintf("research.md: it confirms so many verification commands that the last %d of them are left out", left))
+	}
+	if f.Protected, left = part(res.Protected, maxGuards); left > 0 {
+		f.Warnings = slices.Insert(f.Warnings, 0, fmt.Sprintf("research.md: it names so many paths that are not to be modified that the last %d of them are left out", left))
+	}
 }
 
 func (a *Acts) project() research.Project {
@@ -194,6 +207,7 @@ func (a *Acts) write(ctx context.Context, _ flow.Call, in writeIn) (w written, e
 			in.Document.Acceptance[i].Verify = ""
 		}
 	}
+	w.Warnings = ask.Few(w.Warnings, maxNoted)
 	if err := a.Disk.WriteFile(filepath.Join(a.Dir, taskdir.PRD), []byte(renderPRD(in.Document, notes)), 0o644); err != nil {
 		return w, err
 	}
@@ -263,6 +277,7 @@ func (a *Acts) check(ctx context.Context, _ flow.Call, _ struct{}) (checked, err
 			out.Problems = append(out.Problems, &p)
 		}
 	}
+	out.Dropped, out.Problems = ask.Few(out.Dropped, maxNoted), out.Problems[:min(len(out.Problems), maxNoted)]
 	return out, nil
 }
 

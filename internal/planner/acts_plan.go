@@ -27,7 +27,7 @@ func (a *Acts) settle(_ context.Context, c flow.Call, in settleIn) (out settled,
 		if err != nil {
 			return out, fmt.Errorf("reading the requirement: %w", err)
 		}
-		spec = plan.Stub(string(requirement))
+		spec = plan.Stub(ask.Within(string(requirement), plan.MaxBytes/2)) // a larger one could not be read
 	} else {
 		s, problems := plan.ParseTaskSpec(in.Answer)
 		if s == nil {
@@ -140,6 +140,7 @@ func (a *Acts) draft(_ context.Context, c flow.Call, in draftIn) (d Draft, err e
 	for _, p := range append(problems, p.Check(facts)...) {
 		d.Warnings = append(d.Warnings, taskdir.Plan+": "+p.Words())
 	}
+	d.Warnings = ask.Few(d.Warnings, maxNoted)
 	d.Title, d.Steps = title(p.Title), len(p.Steps)
 	d.Guarded = p.Protected(func(path string) bool {
 		return config.Protects(append(slices.Clone(a.Config.Protected), in.Ground.Protected...), path)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/trellis-tasks/trellis/internal/ask"
 	"github.com/trellis-tasks/trellis/internal/flow"
@@ -237,6 +238,10 @@ func (a *Acts) read(ref ask.Ref) (string, error) {
 // Check says what a planning answer lacks beyond its schema.
 func (a *Acts) Check(r ask.Request, answer json.RawMessage) []string {
 	switch r.Role {
+	case trellis.TaskSpec, trellis.PRD:
+		if n := ask.Recorded(answer); n > maxShort {
+			return []string{ask.TooLong(n, maxShort)}
+		}
 	case trellis.Research:
 		return unread(answer)
 	case trellis.Judge:
@@ -303,7 +308,13 @@ func (a *Acts) namesStep(ref *ask.Ref, text string) bool {
 		return false
 	}
 	p, _ := plan.Parse([]byte(said))
-	return p != nil && slices.ContainsFunc(p.IDs(), func(id string) bool { return strings.Contains(text, id) })
+	return p != nil && slices.ContainsFunc(p.IDs(), func(id string) bool { return mentions(text, id) })
+}
+
+// mentions reports whether a text has an id as a word of its own. `add` is not meant by "address".
+func mentions(text, id string) bool {
+	words := strings.FieldsFunc(strings.ReplaceAll(text, `\_`, "_"), func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Trim(w, "_") == id })
 }
 
 // Watch looks whether a planning agent, which may only read, changed the main checkout. People may be

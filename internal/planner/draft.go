@@ -3,6 +3,7 @@ package planner
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/ask"
@@ -59,13 +60,14 @@ func (p *planning) plan(f flow.Flow, e explored) (Draft, error) {
 	}
 }
 
-// brief is what plan and judge are told of what was found out.
+// brief is what plan and judge are told of what was found out. A stub says no more than the requirement, which they
+// are told anyway.
 func (p *planning) brief(e explored) about {
 	g := &ground{Commands: e.found.Commands, Protected: e.found.Protected}
-	if e.spec != nil {
+	if e.spec != nil && !e.spec.Said.Stub {
 		g.TaskSpec = &e.spec.Spec
 	}
-	return about{Verdict: p.understood(), Research: e.text, Ground: g}
+	return about{Verdict: &p.rep.Verdict, Research: e.text, Ground: g}
 }
 
 // unusable says why an answer is no plan, nil when it is one or when asking again would not mend it.
@@ -81,23 +83,19 @@ func unusable(r ask.Reply, err error) []string {
 	return nil
 }
 
-// maxSaid is how much of what is wrong with one plan is told, in bytes: the tries of a planning fit into a record.
-const maxSaid = 4 << 10
-
 // back sends a plan back.
 func (p *planning) back(a about, by, count string, said []string, before *ask.Ref) about {
-	room, kept := maxSaid, []string(nil)
+	var kept []string
 	for _, s := range said {
-		if room <= 0 {
-			break
-		}
-		s = within(s, room)
-		room -= len(s)
-		kept = append(kept, s)
+		kept = append(kept, ask.Within(s, maxSaid-100))
+	}
+	kept, left := part(kept, maxSaid)
+	if left > 0 {
+		kept = append(slices.Clip(kept), fmt.Sprintf("and %d more", left))
 	}
 	a.Tries = append(a.Tries, try{by, kept})
 	a.Plan = before
-	a.Why = within(fmt.Sprintf("%s, %s: %s", by, count, oneLine(first(kept))), 400)
+	a.Why = ask.Within(fmt.Sprintf("%s, %s: %s", by, count, oneLine(first(kept))), 400)
 	p.rep.Retries = append(p.rep.Retries, a.Why)
 	return a
 }
@@ -133,7 +131,7 @@ func (p *planning) judge(f flow.Flow, e explored, d Draft) error {
 		return err
 	}
 	o, err := ask.Decode[Opinion](reply)
-	p.rep.Judge = &Judgement{Pass: o.Pass, Feedback: o.Feedback, Rounds: a.Round}
+	p.rep.Judge = &Judgement{Pass: o.Pass, Feedback: ask.Within(o.Feedback, maxSaid), Rounds: a.Round}
 	return err
 }
 
@@ -142,9 +140,9 @@ func (p *planning) planned(e explored, d Draft) writeIn {
 	p.rep.Title, p.rep.Steps = d.Title, d.Steps
 	p.rep.Warnings = append(p.rep.Warnings, d.Warnings...)
 	if len(d.Guarded) > 0 {
-		p.waits("it changes what the project protects: " + strings.Join(d.Guarded, ", "))
+		p.waits(ask.Within("it changes what the project protects: "+strings.Join(d.Guarded, ", "), maxGuards))
 	}
-	in := writeIn{Input: p.in, Verdict: p.rep.Verdict, Findings: e.found, Plan: &d.Plan, Judge: p.rep.Judge}
+	in := writeIn{Findings: e.found, Plan: &d.Plan, Judge: p.rep.Judge}
 	if e.spec != nil {
 		in.TaskSpec = &e.spec.Spec
 		in.Priority = e.spec.Said.Priority

@@ -55,7 +55,7 @@ func (p *planning) research(f flow.Flow, t *tally) (e explored, err error) {
 // look looks at the code base. An answer that was given without a look at a repository that has files is
 // sent back once, unless it came back before; no usable answer leaves the base entries.
 func (p *planning) look(f flow.Flow, t *tally) (*ask.Ref, Findings, error) {
-	a := about{Verdict: p.understood()}
+	a := about{Verdict: &p.rep.Verdict}
 	reply, err := p.askInto(f, t, trellis.Research, 1, a)
 	if repaired := t.calls > 1 && p.in.Code > 1; err == nil && reply.ToolCalls == 0 && p.sv.HasFiles {
 		if !repaired {

@@ -5,6 +5,7 @@ package planner
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"github.com/trellis-tasks/trellis/internal/ask"
 	"github.com/trellis-tasks/trellis/internal/flow"
@@ -226,6 +227,7 @@ func Run(f flow.Flow, in Input) (Report, error) {
 	}
 	p := &planning{in: in, rep: Report{Usage: in.Used}}
 	err := p.run(f)
+	p.rep.Warnings = ask.Few(p.rep.Warnings, maxWarned)
 	if fail := (*flow.Failure)(nil); errors.As(err, &fail) {
 		if _, err := giveUp.Do(f, giveUpIn{fail, p.rep.Usage}); err != nil {
 			return p.rep, err
@@ -252,6 +254,7 @@ func (p *planning) run(f flow.Flow) (err error) {
 		_, err := reject.Do(f, rejectIn{p.rep.Verdict, p.rep.Usage})
 		return err
 	}
+	p.rep.Verdict = p.understood()
 	if p.short() {
 		return p.takeShortWay(f)
 	}
@@ -287,7 +290,7 @@ func (p *planning) takeShortWay(f flow.Flow) error {
 	if err != nil {
 		return err
 	}
-	return p.publish(f, writeIn{Input: p.in, Verdict: p.rep.Verdict, Findings: r.found, Document: doc})
+	return p.publish(f, writeIn{Findings: r.found, Document: doc})
 }
 
 // tally is what calls used up and said, kept apart while two of them are under way at once.
@@ -367,24 +370,17 @@ func (p *planning) evaluate(f flow.Flow) error {
 	return err
 }
 
-// understood is the verdict as later calls are told it: it takes its part of each of their records.
-func (p *planning) understood() *Verdict {
+// understood is an acceptance as later calls are told it: it takes its part of each of their records.
+func (p *planning) understood() Verdict {
 	v := p.rep.Verdict
-	if p.in.Code < 2 {
-		return &v
+	if p.in.Code > 1 {
+		v.Details, v.Suggestions = ask.Within(v.Details, 2<<10), ask.Few(slices.Clone(v.Suggestions), 4)
 	}
-	v.Details = within(v.Details, 4<<10)
-	v.Suggestions = nil
-	for _, s := range p.rep.Verdict.Suggestions {
-		if len(v.Suggestions) < 8 {
-			v.Suggestions = append(v.Suggestions, within(s, 500))
-		}
-	}
-	return &v
+	return v
 }
 
 func (p *planning) document(f flow.Flow, research *ask.Ref) (doc Document, err error) {
-	reply, err := p.ask(f, trellis.PRD, 1, about{Verdict: p.understood(), Research: research})
+	reply, err := p.ask(f, trellis.PRD, 1, about{Verdict: &p.rep.Verdict, Research: research})
 	if err != nil {
 		return doc, err
 	}
@@ -403,7 +399,8 @@ func (p *planning) publish(f flow.Flow, in writeIn) error {
 	if p.rep.Verdict.Size == trellis.Large {
 		p.waits("the work is large")
 	}
-	in.Waits = len(p.rep.Why) > 0
+	in.Input, in.Verdict, in.Waits = p.in, Verdict{Size: p.rep.Verdict.Size}, len(p.rep.Why) > 0
+	in.Findings.Warnings = nil // the report has them
 	w, err := write.Do(f, in)
 	if err != nil {
 		return err

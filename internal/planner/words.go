@@ -1,8 +1,8 @@
 package planner
 
 import (
+	"encoding/json"
 	"strings"
-	"unicode/utf8"
 )
 
 // maxTitle is the longest title, in characters.
@@ -25,24 +25,24 @@ func title(s string) string {
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// within is the beginning of s that takes about n bytes in a record.
-func within(s string, n int) string {
-	used := 0
-	for i, r := range s {
-		if used += size(r); used > n {
-			return s[:i] + "…"
+// What a planning's records hold, in bytes. A record takes 64 KB, and what a person says beside the requirement
+// stands in many of them, with 40 KB at most.
+const (
+	maxSaid   = 3 << 10  // of what is wrong with one plan
+	maxShort  = 16 << 10 // an answer that stands in a record beside what people say: TaskSpec and prd
+	maxFound  = 3 << 10  // commands that research confirmed
+	maxGuards = 2 << 10  // paths that it says are not to be modified
+	maxWarned = 30       // warnings of a report
+	maxNoted  = 20       // warnings of one act
+)
+
+// part is the beginning of a list that takes about n bytes in a record, and how many it leaves out.
+func part(list []string, n int) (kept []string, left int) {
+	for i, s := range list {
+		raw, err := json.Marshal(s)
+		if n -= len(raw) + 1; err != nil || n < 0 {
+			return list[:i], len(list) - i
 		}
 	}
-	return s
-}
-
-// size is how many bytes r takes in a record, where JSON writes some as \u003c.
-func size(r rune) int {
-	if r < ' ' || strings.ContainsRune("<>&\u2028\u2029\ufffd", r) {
-		return 6
-	}
-	if r == '"' || r == '\\' {
-		return 2
-	}
-	return utf8.RuneLen(r)
+	return list, 0
 }
