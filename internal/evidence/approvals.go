@@ -153,8 +153,8 @@ func Append(disk *durable.Disk, dir string, a Approval) error {
 	})
 }
 
-// Bind gives every line that has no hash, as people write them, the one that hash returns for its step,
-// and reports how many there were. What else such a line says stays as it is; other lines keep
+// Bind gives every line that has no hash, as people write them, the one that hash returns for its step, unless
+// that is "", and reports how many lines got one. What else such a line says stays as it is; other lines keep
 // their bytes. An error of hash leaves the file as it was.
 func Bind(disk *durable.Disk, dir string, hash func(step string) (string, error)) (bound int, err error) {
 	err = locked(disk, dir, func() error {
@@ -182,10 +182,14 @@ func Bind(disk *durable.Disk, dir string, hash func(step string) (string, error)
 func bind(data []byte, hash func(step string) (string, error)) (out []byte, bound int, err error) {
 	for line := range bytes.Lines(data) {
 		if a, parseErr := parseLine(line); parseErr == nil && a.Hash == "" {
-			if line, err = bindLine(line, a.Step, hash); err != nil {
+			h, err := hash(a.Step)
+			if err != nil {
 				return nil, 0, err
 			}
-			bound++
+			if h != "" {
+				line = bindLine(line, h)
+				bound++
+			}
 		}
 		out = append(out, line...)
 	}
@@ -193,23 +197,13 @@ func bind(data []byte, hash func(step string) (string, error)) (out []byte, boun
 }
 
 // bindLine gives the object on a line its hash: in the place of an empty one, or at its end.
-func bindLine(line []byte, step string, hash func(step string) (string, error)) ([]byte, error) {
-	h, err := hash(step)
-	if err == nil && h == "" {
-		err = fmt.Errorf("step %q has no hash", step)
-	}
-	if err != nil {
-		return nil, err
-	}
-	value, err := json.Marshal(h)
-	if err != nil {
-		return nil, err
-	}
+func bindLine(line []byte, hash string) []byte {
+	value, _ := json.Marshal(hash) // a string has a JSON form
 	begin, end := emptyHash(line)
 	if begin == end {
 		value = append([]byte(`, "hash": `), value...)
 	}
-	return slices.Concat(line[:begin], value, line[end:]), nil
+	return slices.Concat(line[:begin], value, line[end:])
 }
 
 // emptyHash is where the value of "hash" stands on a line; begin and end are the end of the object

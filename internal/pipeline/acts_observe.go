@@ -210,7 +210,12 @@ func Decision(disk *durable.Disk, dir, hash string, approvers int, now time.Time
 	if v = evidence.Decide(list, "", hash, approvers, now); len(v.Unbound) == 0 {
 		return v, nil
 	}
-	if _, err := evidence.Bind(disk, dir, func(string) (string, error) { return hash, nil }); err != nil {
+	if _, err := evidence.Bind(disk, dir, func(step string) (string, error) {
+		if step != "" {
+			return "", nil // of a step: its request binds it
+		}
+		return hash, nil
+	}); err != nil {
 		return v, err
 	}
 	if list, _, err = evidence.Read(dir); err != nil {

@@ -29,6 +29,7 @@ type Acts struct {
 	Repo   *git.Repo // nil: Dir is in no repository
 	Except []string  // paths of the worktree that are no part of the work
 	Prover Prover
+	Decide func(Request) (Answer, error) // what people said to a request so far
 	Disk   *durable.Disk
 	Redact func(string) string
 	// Event is told what happens as it does. Nil: nobody is.
@@ -72,14 +73,15 @@ type Event struct {
 	Tolerated bool    `json:"tolerated,omitempty"`
 }
 
-// Activities are all that a run does besides its agents' calls.
+// Activities are all that a run does besides its agents' calls. Of most the records may reach the disk with the
+// next one that is waited for: what a power cut takes is done again, as what was cut off before its end.
 func (a *Acts) Activities() []flow.Activity {
-	return []flow.Activity{begin.With(a.begin), end.With(a.end), shell.With(a.shell), items.With(a.items), prove.With(a.prove), made.With(a.made), halt.With(a.halt)}
+	list := []flow.Activity{begin.With(a.begin), end.With(a.end), shell.With(a.shell), items.With(a.items), made.With(a.made), halt.With(a.halt)}
+	for i := range list {
+		list[i].Lazy = true
+	}
+	return append(list, prove.With(a.prove), request.With(a.decide))
 }
-
-// Quick are the activities whose records may reach the disk with the next one that is waited for: they are
-// entered again when a power cut takes them, as one is that was cut off before its end.
-var Quick = []string{string(begin), string(end), string(shell), string(items), string(made), string(halt)}
 
 func (a *Acts) tell(e Event) {
 	if a.Event != nil {

@@ -20,7 +20,7 @@ func (r *run) through(f flow.Flow, s plan.Step, sc scope) (Outcome, error) {
 		return Outcome{Path: sc.path, State: Failed, Detail: why}, nil
 	}
 	ends := make([]Outcome, len(list))
-	if s.Concurrency > 1 && !r.o.FailFast {
+	if s.Concurrency > 1 && !r.serial() {
 		err = r.pool(f, s, sc, list, ends)
 	} else {
 		err = r.rounds(f, s, sc, list, ends)

@@ -22,7 +22,8 @@ func (r *run) list(f flow.Flow, steps []plan.Step, sc scope, parallel bool) (*Ou
 		return err
 	}
 	var err error
-	if parallel {
+	if parallel && !r.serial() {
+		sc.sessions = nil // one session can't do two things at once
 		err = r.together(f, steps, waits, one)
 	} else {
 		err = r.inOrder(f, steps, waits, one)
@@ -40,6 +41,8 @@ func (r *run) list(f flow.Flow, steps []plan.Step, sc scope, parallel bool) (*Ou
 	}
 	return nil, nil
 }
+
+func (r *run) serial() bool { return r.o.Serial || r.o.FailFast }
 
 // inOrder runs one step after the other, those that others depend on first.
 func (r *run) inOrder(f flow.Flow, steps []plan.Step, waits [][]int, one func(flow.Flow, int) error) error {
@@ -252,11 +255,7 @@ func (r *run) once(f flow.Flow, s plan.Step, sc scope, b begun) (Outcome, error)
 
 // inner runs the steps of a group.
 func (r *run) inner(f flow.Flow, s plan.Step, sc scope, steps []plan.Step, parallel bool) (Outcome, error) {
-	in := sc
-	if parallel {
-		in.sessions = nil
-	}
-	bad, err := r.list(f, steps, in, parallel && !r.o.FailFast)
+	bad, err := r.list(f, steps, sc, parallel)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -281,7 +280,7 @@ func (r *run) other(f flow.Flow, s plan.Step, sc scope) (Outcome, error) {
 	}
 	in := sc
 	in.place, in.values, in.loops = plan.Place{File: file}, values(p.Vars, given), nil
-	bad, err := r.list(f, p.Steps, in, p.Parallel && !r.o.FailFast)
+	bad, err := r.list(f, p.Steps, in, p.Parallel)
 	if err != nil {
 		return Outcome{}, err
 	}

@@ -21,13 +21,15 @@ type Options struct {
 	From     string `json:"from,omitempty"` // the first step
 	To       string `json:"to,omitempty"`   // the last one
 	FailFast bool   `json:"fail_fast,omitempty"`
+	Serial   bool   `json:"serial,omitempty"` // one step at a time, whatever the plan says; FailFast does that too
 	// Verified says that others run the plan's verification steps: the script steps at its end.
 	Verified bool `json:"verified,omitempty"`
 	// Finished are steps that earlier runs finished: their hash by path.
 	Finished map[string]string `json:"finished,omitempty"`
 }
 
-// Host is what a run of steps asks of whoever runs it. Its functions are flow code.
+// Host is what a run of steps asks of whoever runs it. Its functions are flow code. Steps that run at the same time
+// call them at the same time, unless Options.Serial or FailFast is set.
 type Host struct {
 	// Ask makes a call of an agent in a role, within limits and budgets of the host.
 	Ask func(flow.Flow, Question) (ask.Reply, error)
@@ -218,7 +220,7 @@ func Run(f flow.Flow, b *plan.Bundle, h Host, o Options) (Report, error) {
 	if r.choice, err = choose(b, o); err != nil {
 		return r.rep, err
 	}
-	_, err = r.list(f, p.Steps, scope{values: values(p.Vars, b.Given), sessions: map[string]string{}}, p.Parallel && !o.FailFast)
+	_, err = r.list(f, p.Steps, scope{values: values(p.Vars, b.Given), sessions: map[string]string{}}, p.Parallel)
 	return r.rep, err
 }
 
