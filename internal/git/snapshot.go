@@ -41,12 +41,20 @@ func (r *Repo) TreeOf(ctx context.Context, dir string, exclude ...string) (strin
 
 // Snapshot takes one of the checkout at dir. The caller closes it.
 func (r *Repo) Snapshot(ctx context.Context, dir string, exclude ...string) (*Snapshot, error) {
+	return r.SnapshotIn(ctx, "", dir, exclude...)
+}
+
+// SnapshotIn is [Repo.Snapshot] with its objects in a folder of the caller's, made where it is missing, which Close
+// leaves there: a later snapshot in the same folder can be compared with the Tree of an earlier one.
+func (r *Repo) SnapshotIn(ctx context.Context, objects, dir string, exclude ...string) (*Snapshot, error) {
 	s := &Snapshot{r: r, dir: dir, exclude: exclude}
 	err := s.prepare()
 	if err == nil {
-		s.env = append(s.env, "GIT_OBJECT_DIRECTORY="+filepath.Join(s.temp, "objects"),
-			"GIT_ALTERNATE_OBJECT_DIRECTORIES="+quoteAlternate(filepath.Join(r.Common, "objects")))
-		err = os.Mkdir(filepath.Join(s.temp, "objects"), 0o700)
+		if objects == "" {
+			objects = filepath.Join(s.temp, "objects")
+		}
+		s.env = append(s.env, "GIT_OBJECT_DIRECTORY="+objects, "GIT_ALTERNATE_OBJECT_DIRECTORIES="+quoteAlternate(filepath.Join(r.Common, "objects")))
+		err = os.MkdirAll(objects, 0o700)
 	}
 	if err == nil {
 		s.Tree, err = s.write(ctx, false)

@@ -319,3 +319,30 @@ func TestRepositoriesInTheWorkTree(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Snapshots that share a folder for their objects can be compared after the first one is closed.
+func TestSnapshotsInOneFolder(t *testing.T) {
+	eachFormat(t, func(t *testing.T, b *box) {
+		ctx, dir := t.Context(), b.add("feature/x")
+		objects := filepath.Join(filepath.Dir(b.Dir), "kept: objects", "of a run")
+		b.write(filepath.Join(dir, "before"), "not committed\n")
+		before := b.git("count-objects", "-v")
+		first := must(b.Repo.SnapshotIn(ctx, objects, dir))(t)
+		if err := first.Close(); err != nil {
+			t.Fatal(err)
+		}
+		b.write(filepath.Join(dir, "before"), "changed\n")
+		b.write(filepath.Join(dir, "after"), "new\n")
+		second := must(b.Repo.SnapshotIn(ctx, objects, dir))(t)
+		defer second.Close()
+		if got, want := kinds(must(second.Changes(ctx, first.Tree))(t)), map[string]string{"before": "M", "after": "A"}; !maps.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if diff := must(second.Diff(ctx, first.Tree, 1<<20))(t); !strings.Contains(diff, "-not committed\n+changed\n") {
+			t.Errorf("got %s", diff)
+		}
+		if now := b.git("count-objects", "-v"); now != before {
+			t.Errorf("the repository's objects: %s, were %s", now, before)
+		}
+	}, hardFormats...)
+}
