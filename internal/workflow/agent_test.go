@@ -136,6 +136,15 @@ func TestSessions(t *testing.T) {
 	}
 }
 
+// What is in groups that run at the same time is counted too.
+func TestCounts(t *testing.T) {
+	const group = `{"id": "%s", "depends_on": [], "continue_on_error": true, "steps": [{"id": "%[1]sa", "command": "true"}, {"id": "%[1]sb", "command": "exit 1"}, {"id": "%[1]sc", "command": "true"}]}`
+	b := newBench(t, fmt.Sprintf(group, "x")+","+fmt.Sprintf(group, "y")+`, {"id": "l", "depends_on": [], "repeat": 3, "concurrency": 3, "steps": [{"id": "in", "command": "true"}]}`, `"parallel": true`)
+	if rep := b.do(workflow.Options{}); rep.Steps != 12 || rep.Done != 6 || rep.Failed != 0 || rep.Blocked != 0 || rep.Tolerate != 6 || rep.Failure() != nil {
+		t.Errorf("got %+v", rep)
+	}
+}
+
 // A prompt step that has to write a file must have written it.
 func TestPromptOutput(t *testing.T) {
 	for name, c := range map[string]struct{ before, after, want string }{

@@ -132,8 +132,9 @@ func (r *run) round(f flow.Flow, s plan.Step, sc scope) (o Outcome, err error) {
 
 // looped is how a loop ended.
 func (r *run) looped(f flow.Flow, s plan.Step, sc scope, ends []Outcome) (Outcome, error) {
-	bad, n := (*Outcome)(nil), 0
+	bad, n, rep := (*Outcome)(nil), 0, Report{}
 	for i := range ends {
+		rep.add(ends[i].below)
 		if !ends[i].good() {
 			n++
 			if bad == nil {
@@ -142,8 +143,8 @@ func (r *run) looped(f flow.Flow, s plan.Step, sc scope, ends []Outcome) (Outcom
 		}
 	}
 	if bad == nil {
-		return Outcome{Path: sc.path, State: Done}, nil
+		return Outcome{Path: sc.path, State: Done, below: rep}, nil
 	}
 	return Outcome{Path: sc.path, State: Failed, Code: bad.Code, TimedOut: bad.TimedOut,
-		Detail: fmt.Sprintf("%d of %d rounds failed, the first of them %s: %s", n, len(ends), bad.Path, bad.Detail)}, nil
+		Detail: fmt.Sprintf("%d of %d rounds failed, the first of them %s: %s", n, len(ends), bad.Path, bad.Detail), below: rep}, nil
 }

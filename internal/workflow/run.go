@@ -13,15 +13,14 @@ import (
 )
 
 // list runs the steps of one list, each once all that it depends on has ended. It returns the first that is no
-// good, nil when all are.
-func (r *run) list(f flow.Flow, steps []plan.Step, sc scope, parallel bool) (*Outcome, error) {
+// good, nil when all are, and what came of all of them.
+func (r *run) list(f flow.Flow, steps []plan.Step, sc scope, parallel bool) (bad *Outcome, rep Report, err error) {
 	waits := waits(steps)
 	ends := make([]Outcome, len(steps))
 	one := func(f flow.Flow, i int) (err error) {
 		ends[i], err = r.scheduled(f, steps[i], i, sc, ends, waits[i])
 		return err
 	}
-	var err error
 	if parallel && !r.serial() {
 		sc.sessions = nil // one session can't do two things at once
 		err = r.together(f, steps, waits, one)
@@ -29,17 +28,19 @@ func (r *run) list(f flow.Flow, steps []plan.Step, sc scope, parallel bool) (*Ou
 		err = r.inOrder(f, steps, waits, one)
 	}
 	if err != nil {
-		return nil, err
+		return nil, rep, err
 	}
 	for i := range ends {
-		r.count(ends[i])
-	}
-	for i := range ends {
-		if !ends[i].good() {
-			return &ends[i], nil
+		if ends[i].Tolerated {
+			ends[i].below.tolerate()
+		}
+		rep.add(ends[i].below)
+		rep.count(ends[i])
+		if bad == nil && !ends[i].good() {
+			bad = &ends[i]
 		}
 	}
-	return nil, nil
+	return bad, rep, nil
 }
 
 func (r *run) serial() bool { return r.o.Serial || r.o.FailFast }
@@ -144,24 +145,53 @@ func because(o Outcome) []string {
 // maxWorst is how many outcomes a report names.
 const maxWorst = 50
 
-func (r *run) count(o Outcome) {
-	r.rep.Steps++
+func (r *Report) count(o Outcome) {
+	r.Steps++
 	switch {
 	case o.State == Done:
-		r.rep.Done++
+		r.Done++
 	case o.State == Skipped:
-		r.rep.Skipped++
+		r.Skipped++
 	case o.Tolerated:
-		r.rep.Tolerate++
+		r.Tolerate++
 	case o.State == Failed:
-		r.rep.Failed++
+		r.Failed++
 	case o.State == Blocked:
-		r.rep.Blocked++
+		r.Blocked++
 	}
-	r.rep.TimedOut = r.rep.TimedOut || o.TimedOut && !o.Tolerated
-	if (o.State == Failed || o.State == Blocked) && len(r.rep.Worst) < maxWorst {
-		o.Detail = cut(o.Detail, 300)
-		r.rep.Worst = append(r.rep.Worst, o)
+	r.TimedOut = r.TimedOut || o.TimedOut && !o.Tolerated
+	if o.State == Failed || o.State == Blocked {
+		o.Detail, o.below = cut(o.Detail, 300), Report{}
+		r.name(o)
+	}
+}
+
+func (r *Report) name(o Outcome) {
+	if len(r.Worst) < maxWorst {
+		r.Worst = append(r.Worst, o)
+	}
+}
+
+// tolerate makes what failed in a step that says continue_on_error no failure of the run.
+func (r *Report) tolerate() {
+	r.Tolerate += r.Failed + r.Blocked
+	r.Failed, r.Blocked, r.TimedOut = 0, 0, false
+	for i := range r.Worst {
+		r.Worst[i].Tolerated = true
+	}
+}
+
+// add takes in what came of the steps of a group, a round or another file.
+func (r *Report) add(other Report) {
+	r.Steps += other.Steps
+	r.Done += other.Done
+	r.Skipped += other.Skipped
+	r.Failed += other.Failed
+	r.Blocked += other.Blocked
+	r.Tolerate += other.Tolerate
+	r.TimedOut = r.TimedOut || other.TimedOut
+	for _, o := range other.Worst {
+		r.name(o)
 	}
 }
 
@@ -255,14 +285,16 @@ func (r *run) once(f flow.Flow, s plan.Step, sc scope, b begun) (Outcome, error)
 
 // inner runs the steps of a group.
 func (r *run) inner(f flow.Flow, s plan.Step, sc scope, steps []plan.Step, parallel bool) (Outcome, error) {
-	bad, err := r.list(f, steps, sc, parallel)
+	bad, rep, err := r.list(f, steps, sc, parallel)
 	if err != nil {
 		return Outcome{}, err
 	}
 	if bad != nil {
-		return Outcome{Path: sc.path, State: Failed, Code: bad.Code, TimedOut: bad.TimedOut, Detail: fmt.Sprintf("its step %s %s: %s", bad.Path, bad.State, bad.Detail)}, nil
+		return Outcome{Path: sc.path, State: Failed, Code: bad.Code, TimedOut: bad.TimedOut, Detail: fmt.Sprintf("its step %s %s: %s", bad.Path, bad.State, bad.Detail), below: rep}, nil
 	}
-	return r.checked(f, s, sc, "")
+	o, err := r.checked(f, s, sc, "")
+	o.below = rep
+	return o, err
 }
 
 // other runs another file. Its steps see the values that this one gives it.
@@ -280,12 +312,14 @@ func (r *run) other(f flow.Flow, s plan.Step, sc scope) (Outcome, error) {
 	}
 	in := sc
 	in.place, in.values, in.loops = plan.Place{File: file}, values(p.Vars, given), nil
-	bad, err := r.list(f, p.Steps, in, p.Parallel)
+	bad, rep, err := r.list(f, p.Steps, in, p.Parallel)
 	if err != nil {
 		return Outcome{}, err
 	}
 	if bad != nil {
-		return Outcome{Path: sc.path, State: Failed, Code: bad.Code, TimedOut: bad.TimedOut, Detail: fmt.Sprintf("its step %s %s: %s", bad.Path, bad.State, bad.Detail)}, nil
+		return Outcome{Path: sc.path, State: Failed, Code: bad.Code, TimedOut: bad.TimedOut, Detail: fmt.Sprintf("its step %s %s: %s", bad.Path, bad.State, bad.Detail), below: rep}, nil
 	}
-	return r.checked(f, s, sc, "")
+	o, err := r.checked(f, s, sc, "")
+	o.below = rep
+	return o, err
 }

@@ -97,6 +97,8 @@ type Outcome struct {
 	Tolerated bool     `json:"tolerated,omitempty"` // continue_on_error
 	Proof     string   `json:"proof,omitempty"`     // hash of its record
 	TimedOut  bool     `json:"timed_out,omitempty"`
+
+	below Report // of the steps in it
 }
 
 // good reports whether what depends on the step may run.
@@ -120,7 +122,7 @@ func (r Report) Failure() *flow.Failure {
 		return nil
 	}
 	for _, o := range r.Worst {
-		if o.State == Failed {
+		if o.State == Failed && !o.Tolerated {
 			return flow.Fail(string(trellis.StepFailed), "step %s failed: %s", o.Path, o.Detail)
 		}
 	}
@@ -214,14 +216,14 @@ func Run(f flow.Flow, b *plan.Bundle, h Host, o Options) (Report, error) {
 	r := &run{b: b, host: h, o: o}
 	p := b.Plan("")
 	if p == nil {
-		return r.rep, flow.Fail(string(trellis.InvalidTask), "the plan %s is gone", b.Hash)
+		return Report{}, flow.Fail(string(trellis.InvalidTask), "the plan %s is gone", b.Hash)
 	}
 	var err error
 	if r.choice, err = choose(b, o); err != nil {
-		return r.rep, err
+		return Report{}, err
 	}
-	_, err = r.list(f, p.Steps, scope{values: values(p.Vars, b.Given), sessions: map[string]string{}}, p.Parallel)
-	return r.rep, err
+	_, rep, err := r.list(f, p.Steps, scope{values: values(p.Vars, b.Given), sessions: map[string]string{}}, p.Parallel)
+	return rep, err
 }
 
 type run struct {
@@ -229,7 +231,6 @@ type run struct {
 	host   Host
 	o      Options
 	choice choice
-	rep    Report
 }
 
 // scope is where a list of steps stands, and what it can use.
