@@ -32,6 +32,10 @@ type Acts struct {
 	Decide func(Request) (Answer, error) // what people said to a request so far
 	Disk   *durable.Disk
 	Redact func(string) string
+	// Documents are the texts of the task that the plan is for, as prompts show them, and what of them is not
+	// shown. Nil: there is no task.
+	Documents func(context.Context) (artifacts string, notes []string, err error)
+	Protected []string // globs of what must stay as it is, for prompts
 	// Event is told what happens as it does. Nil: nobody is.
 	Event func(Event)
 	Now   func() time.Time
@@ -125,21 +129,9 @@ func (a *Acts) begin(ctx context.Context, c flow.Call, in beginIn) (out begun, e
 		out.Output, err = a.sum(plan.Fill(in.Values[s.Output], in.Values))
 	}
 	if in.Kind == plan.Prompt && s.LLMAsJudge && err == nil {
-		out.Tree, err = a.tree(ctx)
+		out.Tree, err = a.tree(ctx, c)
 	}
 	return out, err
-}
-
-// tree is that of the folder as it is now, "" outside of a repository.
-func (a *Acts) tree(ctx context.Context) (string, error) {
-	if a.Repo == nil {
-		return "", nil
-	}
-	snap, err := a.Repo.Snapshot(ctx, a.Dir, a.Except...)
-	if err != nil {
-		return "", err
-	}
-	return snap.Tree, snap.Close()
 }
 
 // sum is the hash of a file below Dir, "" when there is none.

@@ -1,0 +1,87 @@
+package workflow
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/evidence"
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/journal"
+)
+
+// decide looks what people said to a request.
+func (a *Acts) decide(_ context.Context, _ flow.Call, q Request) (Answer, error) {
+	if a.Decide == nil {
+		return Answer{}, fmt.Errorf("nobody can be asked about %s", q.Path)
+	}
+	return a.Decide(q)
+}
+
+// Decision is what the lines of approvals.jsonl in dir say about a request, which approvers different people have to
+// agree to. A line that was written by hand without a hash gets that of the request.
+func Decision(disk *durable.Disk, dir string, q Request, approvers int, now time.Time) (Answer, error) {
+	list, _, err := evidence.Read(dir) // a broken line is no answer; validate names it
+	if err != nil {
+		return Answer{}, err
+	}
+	v := evidence.Decide(list, q.Path, q.Hash, approvers, now)
+	if len(v.Unbound) > 0 {
+		if _, err := evidence.Bind(disk, dir, func(step string) (string, error) {
+			if step == q.Path {
+				return q.Hash, nil
+			}
+			return "", nil
+		}); err != nil {
+			return Answer{}, err
+		}
+		if list, _, err = evidence.Read(dir); err != nil {
+			return Answer{}, err
+		}
+		v = evidence.Decide(list, q.Path, q.Hash, approvers, now)
+	}
+	switch v.State {
+	case evidence.Approved:
+		return Answer{State: Approved}, nil
+	case evidence.Rejected:
+		return Answer{Rejected, fmt.Sprintf("rejected by %s: %s", strings.Join(v.By, ", "), v.Reason)}, nil
+	}
+	return Answer{State: Pending}, nil
+}
+
+// Open are the requests of a run that nobody has answered yet.
+func Open(h *journal.History) (list []Request, err error) {
+	last := map[string]int{}
+	for _, e := range h.Calls {
+		if e.Activity != string(request) || !e.Done || e.Fail != nil {
+			continue
+		}
+		var q Request
+		var a Answer
+		if err := json.Unmarshal(e.In, &q); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", e.ID, err)
+		}
+		if err := json.Unmarshal(e.Out, &a); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", e.ID, err)
+		}
+		i, asked := last[q.Path]
+		switch {
+		case a.State == Pending && !asked:
+			last[q.Path] = len(list)
+			list = append(list, q)
+		case a.State != Pending && asked:
+			list[i].Path = ""
+			delete(last, q.Path)
+		}
+	}
+	open := list[:0]
+	for _, q := range list {
+		if q.Path != "" {
+			open = append(open, q)
+		}
+	}
+	return open, nil
+}

@@ -1,0 +1,83 @@
+package workflow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/git"
+)
+
+// Caps of what a grader is shown of a change, in bytes. It can read the files.
+const (
+	diffCap = 48 << 10
+	statCap = 4 << 10
+)
+
+// tree is that of the checkout as it is now, "" outside of a repository.
+func (a *Acts) tree(ctx context.Context, c flow.Call) (string, error) {
+	if a.Repo == nil {
+		return "", nil
+	}
+	snap, err := a.snapshot(ctx, c)
+	if err != nil {
+		return "", err
+	}
+	return snap.Tree, snap.Close()
+}
+
+// snapshot is one of the checkout that Dir is in. All of a run keep their objects in its folder, so that a step's
+// change can be told when it is over, also by a process that came later.
+func (a *Acts) snapshot(ctx context.Context, c flow.Call) (*git.Snapshot, error) {
+	root, err := checkout(a.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("looking for the checkout of %s: %w", a.Dir, err)
+	}
+	objects := filepath.Join(a.RunDir, ask.Folder(flow.Call{Run: c.Run, ID: "objects"}))
+	return a.Repo.SnapshotIn(ctx, objects, root, a.Except...)
+}
+
+// checkout is the root of the checkout that a folder of a repository is in.
+func checkout(dir string) (string, error) {
+	start, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return "", err
+	}
+	for at := start; at != filepath.Dir(at); at = filepath.Dir(at) {
+		if _, err := os.Lstat(filepath.Join(at, ".git")); err == nil {
+			return at, nil
+		}
+	}
+	return start, nil
+}
+
+// change is what differs from an earlier tree as a patch, led by a list of files when it is too long to be shown
+// whole. Where git no longer has that tree it is "", with a note.
+func (a *Acts) change(ctx context.Context, c flow.Call, path, before string) (diff string, notes []string, err error) {
+	if before == "" || a.Repo == nil {
+		return "", nil, nil
+	}
+	snap, err := a.snapshot(ctx, c)
+	if err != nil {
+		return "", nil, err
+	}
+	defer func() { err = errors.Join(err, snap.Close()) }()
+	if snap.Tree == before {
+		return "Git sees no difference. It does not look at files that it ignores.", nil, nil
+	}
+	diff, err = snap.Diff(ctx, before, diffCap)
+	if err == nil && len(diff) > diffCap {
+		var stat string
+		stat, err = snap.DiffStat(ctx, before)
+		diff = head([]byte(stat), statCap) + "\n" + diff
+		notes = append(notes, fmt.Sprintf("the change of %s is not shown in full: it has more than %d bytes", path, diffCap))
+	}
+	if said := (*git.Error)(nil); errors.As(err, &said) && ctx.Err() == nil {
+		return "", []string{fmt.Sprintf("the change of %s is not shown: %v", path, err)}, nil
+	}
+	return diff, notes, err
+}

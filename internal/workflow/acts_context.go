@@ -1,0 +1,133 @@
+package workflow
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// Caps of the files that stand before a prompt, in bytes. An agent can read the rest.
+const (
+	contextCap  = 32 << 10 // each
+	contextCaps = 128 << 10
+)
+
+// file is the path that a var names.
+func (t *telling) file(name string) string { return t.fill(t.d.Values[name]) }
+
+// context shows the files that the step names. One that is not there fails the call: the step would be done
+// without what it goes by.
+func (t *telling) context() error {
+	if len(t.s.Context) == 0 {
+		return nil
+	}
+	root, err := os.OpenRoot(t.a.Dir)
+	if err != nil {
+		return fmt.Errorf("reading the context of %s: %w", t.d.Path, err)
+	}
+	defer root.Close()
+	var b strings.Builder
+	left := contextCaps
+	for _, name := range t.s.Context {
+		file := t.file(name)
+		data, size, err := begins(root, file, min(contextCap, left))
+		if err != nil {
+			return flow.Fail(string(trellis.InvalidTask), "step %s: its context %s, which is the file %s, can't be read: %s", t.d.Path, name, file, why(err))
+		}
+		shown := min(len(data), contextCap, left)
+		left -= shown
+		fmt.Fprintf(&b, "# %s\n\n", file)
+		if int64(shown) < size {
+			t.notes = append(t.notes, fmt.Sprintf("%s, which is context of %s, is not shown in full: %d of %d bytes", file, t.d.Path, shown, size))
+			fmt.Fprintf(&b, "[the first %d of %d bytes; read the rest in the file]\n\n", shown, size)
+		}
+		fmt.Fprintf(&b, "%s\n\n", head(data, shown))
+	}
+	t.slots["context"] = b.String()
+	return nil
+}
+
+// begins is the beginning of a file, one byte more than n where it has more, and its size.
+func begins(root *os.Root, name string, n int) ([]byte, int64, error) {
+	name = filepath.FromSlash(name)
+	st, err := root.Stat(name)
+	if err == nil && !st.Mode().IsRegular() {
+		err = errors.New("it is no file")
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	f, err := root.Open(name)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, int64(n)+1))
+	return data, max(st.Size(), int64(len(data))), err
+}
+
+// why is an error without what the sentence around it says already.
+func why(err error) string {
+	if at := (*fs.PathError)(nil); errors.As(err, &at) {
+		err = at.Err
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return "there is no such file"
+	}
+	return err.Error()
+}
+
+// standing is what the whole plan is about, and last where the step stands in it: what comes before is the same for
+// all steps of a list.
+func (t *telling) standing() string {
+	var b strings.Builder
+	p := t.b.Plan("")
+	fmt.Fprintf(&b, "# %s\n\n%s\n", p.Title, p.Summary)
+	bullets(&b, "Decided", p.DesignDecisions)
+	bullets(&b, "Assumed", p.Assumptions)
+	bullets(&b, "Out of scope", p.OutOfScope)
+	if at := t.d.Place.File; at != "" {
+		p = t.b.Plan(at)
+		fmt.Fprintf(&b, "\nOne of its steps is the file %s: %s\n%s\n", at, p.Title, p.Summary)
+	}
+	last, of, steps, name := 0, 0, p.Steps, ""
+	for _, n := range t.d.Place.At {
+		t.outline(&b, name, steps)
+		last, of, name, steps = n+1, len(steps), steps[n].ID, steps[n].Steps
+	}
+	return head([]byte(b.String()), planCap) + fmt.Sprintf("\nYours is %s, step %d of %d.", t.d.Path, last, of)
+}
+
+func (t *telling) outline(b *strings.Builder, group string, steps []plan.Step) {
+	var list []string
+	for _, s := range steps {
+		said := fmt.Sprintf("%s (%s)", s.ID, s.Kind())
+		if title := t.fill(s.Title); title != "" {
+			said += ": " + title
+		}
+		list = append(list, said)
+	}
+	heading := "Steps"
+	if group != "" {
+		heading += " of " + group
+	}
+	bullets(b, heading, list)
+}
+
+func bullets(b *strings.Builder, heading string, items []string) {
+	if len(items) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n%s:\n", heading)
+	for _, item := range items {
+		fmt.Fprintf(b, "- %s\n", item)
+	}
+}

@@ -1,0 +1,242 @@
+package workflow
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// Template is the one that the role implement's prompt for a step is made from. Those of grade and heal are their
+// roles' own.
+const Template = "step"
+
+// Caps of what a prompt shows, in bytes. The step's own texts are shown whole.
+const (
+	answerCap = 64 << 10 // an agent's answer
+	saidCap   = 12 << 10 // each stream of a command, of its end
+	planCap   = 16 << 10 // what the plan is about
+)
+
+// Slots are what the prompt of a step's request is made of.
+func (a *Acts) Slots(ctx context.Context, c flow.Call, r ask.Request) (map[string]string, []string, error) {
+	var d About
+	if err := json.Unmarshal(r.Data, &d); err != nil {
+		return nil, nil, fmt.Errorf("reading the request: %w", err)
+	}
+	b, s, err := a.step(d.Bundle, d.Place)
+	if err != nil {
+		return nil, nil, err
+	}
+	d.Again = d.Again && r.Session != ""
+	t := &telling{a: a, d: d, b: b, s: s, slots: map[string]string{"title": plan.Fill(s.Title, d.Values)}}
+	if strings.TrimSpace(s.Title) == "" {
+		t.slots["title"] = d.Path
+	}
+	switch r.Role {
+	case trellis.Implement:
+		err = t.work(ctx)
+	case trellis.Grade:
+		err = t.grade(ctx, c)
+	case trellis.Heal:
+		err = t.heal(ctx)
+	default:
+		err = fmt.Errorf("no step asks for the role %s", r.Role)
+	}
+	return t.slots, t.notes, err
+}
+
+// Check says what a verdict lacks beyond its schema: one that sends the step back says what to change.
+func (a *Acts) Check(r ask.Request, answer json.RawMessage) []string {
+	if r.Role != trellis.Grade {
+		return nil
+	}
+	var g Grade
+	if err := json.Unmarshal(answer, &g); err != nil {
+		return []string{"/: " + err.Error()}
+	}
+	if !g.Pass && !strings.ContainsFunc(g.Feedback, unicode.IsLetter) {
+		return []string{"/feedback: say what to change and where: the step is done again with nothing else to go by"}
+	}
+	return nil
+}
+
+// telling is a prompt in the making.
+type telling struct {
+	a     *Acts
+	d     About
+	b     *plan.Bundle
+	s     *plan.Step
+	slots map[string]string
+	notes []string
+}
+
+func (t *telling) fill(text string) string { return plan.Fill(text, t.d.Values) }
+
+// task is what is the same for all steps.
+func (t *telling) task(ctx context.Context) error {
+	if t.d.Again {
+		return nil
+	}
+	t.slots["plan"] = t.standing()
+	t.slots["protected"] = strings.Join(t.a.Protected, "\n")
+	if t.a.Documents == nil {
+		return nil
+	}
+	text, notes, err := t.a.Documents(ctx)
+	t.slots["artifacts"] = text
+	t.notes = append(t.notes, notes...)
+	return err
+}
+
+// orders are the step's instructions, and what is to hold when it is done.
+func (t *telling) orders() error {
+	t.slots["work"], t.slots["outcome"] = t.fill(t.s.Prompt), t.fill(t.s.DesiredOutcome)
+	if strings.TrimSpace(t.slots["work"]) == "" {
+		return flow.Fail(string(trellis.InvalidTask), "the prompt of step %s is empty", t.d.Path)
+	}
+	return nil
+}
+
+// work is for the agent that does a prompt step. A session that goes on has seen the task; one in which the step
+// was refused has seen the step's files too, and the answer is its own.
+func (t *telling) work(ctx context.Context) error {
+	if err := t.orders(); err != nil {
+		return err
+	}
+	if err := t.task(ctx); err != nil {
+		return err
+	}
+	t.slots["description"], t.slots["verify"] = t.fill(t.s.Description), t.fill(t.s.Verify)
+	if t.s.Output != "" {
+		t.slots["output"] = t.file(t.s.Output)
+	}
+	t.slots["tries"] = numbered(t.d.Tries)
+	if t.d.Again && len(t.d.Tries) > 0 {
+		return nil
+	}
+	if err := t.context(); err != nil {
+		return err
+	}
+	return t.answer("previous")
+}
+
+// grade is for the agent that judges what another did.
+func (t *telling) grade(ctx context.Context, c flow.Call) error {
+	if err := t.orders(); err != nil {
+		return err
+	}
+	if err := t.answer("answer"); err != nil {
+		return err
+	}
+	if strings.TrimSpace(t.slots["answer"]) == "" {
+		t.slots["answer"] = "(It said nothing.)"
+	}
+	diff, notes, err := t.a.change(ctx, c, t.d.Path, t.d.Tree)
+	t.slots["diff"] = diff
+	t.notes = append(t.notes, notes...)
+	return err
+}
+
+// heal is for the agent that mends what makes a command fail.
+func (t *telling) heal(ctx context.Context) error {
+	if t.d.Ran == nil {
+		return fmt.Errorf("the request to heal %s names no command that failed", t.d.Path)
+	}
+	if err := t.task(ctx); err != nil {
+		return err
+	}
+	t.slots["command"], t.slots["ended"] = t.fill(t.s.Command), t.ended(*t.d.Ran)
+	t.slots["tries"] = strings.Join(t.d.Tries, "\n\n")
+	said, err := t.said(*t.d.Ran)
+	t.slots["output"] = said
+	return err
+}
+
+// ended is how a command ended, in words.
+func (t *telling) ended(r Ran) string {
+	switch {
+	case r.TimedOut:
+		return fmt.Sprintf("its time limit of %v passed, and it was stopped", seconds(*t.s))
+	case r.Signal != "":
+		return "ended by " + r.Signal
+	}
+	return fmt.Sprintf("exit code %d", r.Code)
+}
+
+// said is the end of what a command printed.
+func (t *telling) said(r Ran) (string, error) {
+	var b strings.Builder
+	for _, stream := range []struct {
+		name string
+		ref  ask.Ref
+	}{{"stdout", r.Stdout}, {"stderr", r.Stderr}} {
+		text, err := t.read(stream.ref)
+		if err != nil {
+			return "", err
+		}
+		if strings.TrimSpace(text) != "" {
+			fmt.Fprintf(&b, "%s:\n%s\n\n", stream.name, strings.TrimRight(tail(text, saidCap), "\n"))
+		}
+	}
+	return b.String(), nil
+}
+
+// answer puts what an agent said at its end into a slot.
+func (t *telling) answer(slot string) error {
+	if t.d.Before == nil {
+		return nil
+	}
+	text, err := t.read(*t.d.Before)
+	short := proc.NewCapped(answerCap)
+	short.Write([]byte(text)) // never fails
+	t.slots[slot] = short.String()
+	if short.Cut() {
+		t.notes = append(t.notes, fmt.Sprintf("the answer to %s is not shown in full: it has %d bytes", t.d.Path, len(text)))
+	}
+	return err
+}
+
+// read is a file of the run, as it was written.
+func (t *telling) read(ref ask.Ref) (string, error) {
+	if ref.Path == "" {
+		return "", nil
+	}
+	data, err := os.ReadFile(filepath.Join(t.a.RunDir, filepath.FromSlash(ref.Path)))
+	if err != nil {
+		return "", fmt.Errorf("reading what was said in %s: %w", t.d.Path, err)
+	}
+	if ask.Sum(data) != ref.SHA256 {
+		return "", fmt.Errorf("run/%s was changed since it was written", ref.Path)
+	}
+	return string(data), nil
+}
+
+func numbered(tries []string) string {
+	var b strings.Builder
+	for i, said := range tries {
+		fmt.Fprintf(&b, "Try %d: %s\n", i+1, said)
+	}
+	return b.String()
+}
+
+// head is the beginning of a text of n bytes at most, with a word where it was cut.
+func head(data []byte, n int) string {
+	if len(data) <= n {
+		return strings.ToValidUTF8(string(data), "\uFFFD")
+	}
+	for i := 1; i < utf8.UTFMax && n > 0 && !utf8.RuneStart(data[n]); i++ {
+		n--
+	}
+	return strings.ToValidUTF8(string(data[:n]), "\uFFFD") + "\n[cut here]\n"
+}
