@@ -36,7 +36,7 @@ func renderPRD(d Document, notes []string) string {
 		b.WriteString("\n## Out of Scope\n\n")
 		bullets(&b, d.OutOfScope)
 	}
-	return b.String()
+	return printable(b.String())
 }
 
 // constrain adds what must hold whatever is planned to the requirements, as far as they don't say it.
@@ -106,7 +106,7 @@ func (r Rejection) Render() string {
 	dir, name := shellQuote(r.Dir), shellQuote(r.Name)
 	fmt.Fprintf(&b, "\n## To Retry\n\nPlan again in place, which keeps this page as REJECTED-1.md:\n\n    trellis plan --retry %s --requirement '<revised requirement>'\n", dir)
 	fmt.Fprintf(&b, "\nOr remove the directory and begin afresh:\n\n    rm -r %s\n    trellis plan --name %s --type %s --requirement '<revised requirement>'\n", dir, name, shellQuote(orBackend(r.DevType)))
-	return b.String()
+	return printable(b.String())
 }
 
 func orBackend(devType string) string {

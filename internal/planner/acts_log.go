@@ -36,20 +36,29 @@ func WriteLog(disk *durable.Disk, dir string) error {
 	return disk.WriteFile(path, []byte(before+head+logLines(h)), 0o644)
 }
 
+// happening is one line of the log.
+type happening struct {
+	at   time.Time
+	what string
+}
+
+// logLines are in the order of time: two calls may be under way at once.
 func logLines(h *journal.History) string {
-	var b strings.Builder
-	line := func(at time.Time, format string, args ...any) {
-		fmt.Fprintf(&b, "%s %s\n", at.UTC().Format(time.RFC3339), fmt.Sprintf(format, args...))
-	}
-	line(h.Began, "plan_started")
+	var list []happening
 	for i, e := range h.Calls {
-		line(e.Started, "%s_started%s", event(e), asked(e))
+		list = append(list, happening{e.Started, event(e) + "_started" + asked(e)})
 		if e.Done {
-			line(e.Finished, "%s_finished %s", event(e), told(e)+stubbed(h.Calls[i+1:], e))
+			list = append(list, happening{e.Finished, event(e) + "_finished " + told(e) + stubbed(h.Calls[i+1:], e)})
 		}
 	}
+	slices.SortStableFunc(list, func(a, b happening) int { return a.at.Compare(b.at) })
+	list = slices.Insert(list, 0, happening{h.Began, "plan_started"})
 	if h.Ended {
-		line(h.EndedAt, "plan_finished %s", ending(h))
+		list = append(list, happening{h.EndedAt, "plan_finished " + ending(h)})
+	}
+	var b strings.Builder
+	for _, l := range list {
+		fmt.Fprintf(&b, "%s %s\n", l.at.UTC().Format(time.RFC3339), l.what)
 	}
 	return b.String()
 }

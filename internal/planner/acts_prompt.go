@@ -239,9 +239,7 @@ func (a *Acts) read(ref ask.Ref) (string, error) {
 func (a *Acts) Check(r ask.Request, answer json.RawMessage) []string {
 	switch r.Role {
 	case trellis.TaskSpec, trellis.PRD:
-		if n := ask.Recorded(answer); n > maxShort {
-			return []string{ask.TooLong(n, maxShort)}
-		}
+		return unkept(r.Role, answer)
 	case trellis.Research:
 		return unread(answer)
 	case trellis.Judge:
@@ -262,6 +260,18 @@ func (a *Acts) Mend(r ask.Request, answer json.RawMessage) (json.RawMessage, []s
 		return answer, nil
 	}
 	return plan.Salvage(answer)
+}
+
+// unkept says that an answer is too large to stand in a record beside what people say, and of a TaskSpec what keeps
+// it from being read.
+func unkept(role trellis.Role, answer json.RawMessage) (wrong []string) {
+	if n := ask.Recorded(answer); n > maxShort {
+		return []string{ask.TooLong(n, maxShort)}
+	}
+	if role == trellis.TaskSpec {
+		_, wrong = plan.ParseTaskSpec(answer)
+	}
+	return wrong
 }
 
 // unread says which context a research lacks.

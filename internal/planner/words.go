@@ -3,6 +3,7 @@ package planner
 import (
 	"encoding/json"
 	"strings"
+	"unicode"
 )
 
 // maxTitle is the longest title, in characters.
@@ -10,7 +11,7 @@ const maxTitle = 100
 
 // title is a title as task.json and commits take it: one line, without the marks and labels that models put on it.
 func title(s string) string {
-	s = oneLine(strings.NewReplacer("`", "", "**", "", "__", "").Replace(s))
+	s = printable(oneLine(strings.NewReplacer("`", "", "**", "", "__", "").Replace(s)))
 	s = strings.TrimSpace(strings.TrimLeft(s, "# "))
 	for _, label := range []string{"title:", "task:", "plan:"} {
 		if len(s) > len(label) && strings.EqualFold(s[:len(label)], label) {
@@ -24,6 +25,16 @@ func title(s string) string {
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// printable is s without control characters, which a commit message can't hold and a terminal obeys.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return -1
+		}
+		return r
+	}, s)
+}
 
 // What a planning's records hold, in bytes. A record takes 64 KB, and what a person says beside the requirement
 // stands in many of them, with 40 KB at most.
