@@ -1,5 +1,6 @@
-// Package evidence keeps what people decided about a task: the lines of its approvals.jsonl, each bound
-// to the hash of what was decided on, and what they add up to.
+// Package evidence keeps what speaks for a task. approvals.jsonl has what people decided, each line bound to
+// the hash of what was decided on. proofs.jsonl has what was checked, in a chain of hashes: whoever changes a
+// record, deletes, adds or moves one, or changes what it was about, is found out by Verify.
 package evidence
 
 import (

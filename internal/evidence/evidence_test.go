@@ -30,6 +30,10 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if dir := os.Getenv("EVIDENCE_TEST_PROVE"); dir != "" {
+		proveMany(dir)
+		os.Exit(0)
+	}
 	os.Exit(m.Run())
 }
 
