@@ -16,6 +16,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/workflow"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -103,7 +104,7 @@ func (s *Site) Retry(ctx context.Context, dir string, fresh bool, o RunOptions) 
 		in.Retries = max(1, p.Retries) // begun by a retry that was cut off before it was done
 	}
 	if fresh {
-		in.Implemented, in.Baseline, in.Begun = "", nil, false
+		in.Implemented, in.Baseline, in.Begun, in.Finished = "", nil, false, nil
 	}
 	if err := s.beginRun(j, h, dir, in); err != nil {
 		return err
@@ -222,9 +223,14 @@ func (s *Site) answers(dir string) (list []journal.Message) {
 	}
 	for i, a := range lines {
 		data, err := json.Marshal(a)
-		if err == nil {
-			list = append(list, journal.Message{ID: fmt.Sprintf("approval-%d", i+1), Signal: "approval", Data: data})
+		if err != nil {
+			continue
 		}
+		m := journal.Message{ID: fmt.Sprintf("approval-%d", i+1), Signal: "approval", Data: data}
+		if a.Step != "" {
+			m.Signal = workflow.Signal(a.Step)
+		}
+		list = append(list, m)
 	}
 	return list
 }

@@ -91,7 +91,7 @@ func (s *Site) run(ctx context.Context, dir string, o RunOptions, begun func(dir
 	if err := s.awake(dir); err != nil {
 		return Result{Dir: dir}, err
 	}
-	rep, err := journal.Execute(ctx, j, pipeline.Run)
+	rep, err := journal.Execute(ctx, j, pipeline.Run(acts.Bundle))
 	return s.result(ctx, dir, rep, err)
 }
 
@@ -120,7 +120,7 @@ func (s *Site) begin(j *journal.Run, dir string, o RunOptions) (in pipeline.Inpu
 func (s *Site) input(dir string, h *journal.History, p pipeline.Progress, o RunOptions) (pipeline.Input, error) {
 	used, err := s.used(dir, h)
 	return pipeline.Input{Code: pipeline.Code, Task: filepath.Base(dir), Agent: o.Agent, Adopt: o.Adopt, Nonce: s.nonce(),
-		Attempts: p.Attempts, Retries: p.Retries, Revision: p.Revision, Used: used, Implemented: p.Implemented, Baseline: p.Baseline, Begun: p.Begun}, err
+		Attempts: p.Attempts, Retries: p.Retries, Revision: p.Revision, Used: used, Implemented: p.Implemented, Baseline: p.Baseline, Begun: p.Begun, Finished: p.Finished}, err
 }
 
 // used is what agents used for a task so far, its plannings included: by the journal, or without one by task.json.

@@ -11,10 +11,13 @@ import (
 	"github.com/trellis-tasks/trellis/internal/ask"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/evidence"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/workflow"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -31,10 +34,13 @@ type Acts struct {
 	Environ    []string          // of the project's own commands
 	Marker     string            // of the run's processes
 	Redact     func(string) string
-	Stand      func(Standing) // told what task.json says now; nil: nobody is
+	Stand      func(Standing)       // told what task.json says now; nil: nobody is
+	Step       func(workflow.Event) // told what the steps of a plan do; nil: nobody is
 	Disk       *durable.Disk
 	Now        func() time.Time
 
+	chain    *evidence.Chain         // proofs.jsonl
+	bundles  map[string]*plan.Bundle // by content hash
 	mu       sync.Mutex
 	revision int64         // highest that this run wrote, or knows of
 	snap     *git.Snapshot // of a call that may only read, while it runs
@@ -42,13 +48,14 @@ type Acts struct {
 
 // Activities are all that a run does besides its agents' calls.
 func (a *Acts) Activities() []flow.Activity {
-	return []flow.Activity{claim.With(a.claim), project.With(a.project), prepare.With(a.prepare), baseline.With(a.recheck), observe.With(a.observe),
-		verify.With(a.checks), final.With(a.recheck), prove.With(a.prove), ground.With(a.ground), changed.With(a.changed), commit.With(a.commit), discard.With(a.discard), conclude.With(a.conclude)}
+	list := []flow.Activity{claim.With(a.claim), project.With(a.project), prepare.With(a.prepare), baseline.With(a.recheck), observe.With(a.observe),
+		verify.With(a.checks), final.With(a.recheck), prove.With(a.prove), ground.With(a.ground), changed.With(a.changed), commit.With(a.commit), discard.With(a.discard), seal.With(a.seal), conclude.With(a.conclude)}
+	return append(list, a.steps().Activities()...)
 }
 
 // Roles are the roles that a run asks.
 func Roles() []trellis.Role {
-	return []trellis.Role{trellis.Implement, trellis.Check, trellis.Debug, trellis.Accept}
+	return []trellis.Role{trellis.Implement, trellis.Check, trellis.Debug, trellis.Accept, trellis.Grade, trellis.Heal}
 }
 
 // project makes task.json say how the run stands. What people own in it stays; a status that an editor's

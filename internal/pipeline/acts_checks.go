@@ -70,7 +70,15 @@ func (a *Acts) recheck(ctx context.Context, c flow.Call, in checksIn) (out Check
 }
 
 func (a *Acts) runAll(ctx context.Context, c flow.Call, in checksIn) (list []Check, err error) {
-	for i, line := range in.Job.Verify {
+	commands := in.Job.Verify
+	if in.Plan {
+		p, err := a.frozenPlan(in.Content)
+		if err != nil {
+			return nil, err
+		}
+		commands = withPlan(commands, p)
+	}
+	for i, line := range commands {
 		res, err := a.command(ctx, c, fmt.Sprintf("check-%d", i+1), in.Job.Worktree, line, in.Job.Limits.Command)
 		if err != nil {
 			return nil, err

@@ -3,10 +3,12 @@ package pipeline
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/trellis-tasks/trellis/internal/journal"
 	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
 // Progress is what a task's journal says of its runs so far.
@@ -15,7 +17,8 @@ type Progress struct {
 	Attempts    int   // used over the task's life
 	Retries     int
 	Used        trellis.Usage
-	Implemented string // content hash that implement finished with
+	Implemented string            // content hash that implement finished with
+	Finished    map[string]string // hashes of the plan's steps that came to a good end, by path
 	Baseline    *Checks
 	Begun       bool // some run made the worktree ready
 	Outcome     trellis.Outcome
@@ -32,14 +35,19 @@ func ReadProgress(h *journal.History) (p Progress, err error) {
 		if err := json.Unmarshal(h.Input, &in); err != nil {
 			return p, fmt.Errorf("reading the input of run %s: %w", h.Run, err)
 		}
-		p = Progress{Revision: in.Revision, Attempts: in.Attempts, Retries: in.Retries, Used: in.Used, Implemented: in.Implemented, Baseline: in.Baseline, Begun: in.Begun}
+		p = Progress{Revision: in.Revision, Attempts: in.Attempts, Retries: in.Retries, Used: in.Used, Implemented: in.Implemented, Baseline: in.Baseline, Begun: in.Begun, Finished: maps.Clone(in.Finished)}
 	}
 	for _, e := range h.Calls {
 		if err := p.take(h.Flow, e); err != nil {
 			return p, fmt.Errorf("reading %s of run %s: %w", e.ID, h.Run, err)
 		}
 	}
-	return p, nil
+	done, err := workflow.Finished(h)
+	if p.Finished == nil {
+		p.Finished = done
+	}
+	maps.Copy(p.Finished, done)
+	return p, err
 }
 
 func (p *Progress) take(flow string, e journal.Entry) error {

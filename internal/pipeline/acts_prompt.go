@@ -22,8 +22,19 @@ import (
 // diffCap is how much of a change the accept agent is shown, in bytes. It can read the rest.
 const diffCap = 48 << 10
 
-// Slots are what the prompt of a phase is made of.
-func (a *Acts) Slots(ctx context.Context, _ flow.Call, r ask.Request) (map[string]string, []string, error) {
+// Slots are what the prompt of a phase, or of a step of the plan, is made of.
+func (a *Acts) Slots(ctx context.Context, c flow.Call, r ask.Request) (map[string]string, []string, error) {
+	var d stepAbout
+	if err := json.Unmarshal(r.Data, &d); err != nil {
+		return nil, nil, fmt.Errorf("reading the request: %w", err)
+	}
+	if d.Path != "" {
+		return a.stepSlots(ctx, c, r, about{Job: d.Job, Content: d.Content})
+	}
+	return a.phaseSlots(ctx, r)
+}
+
+func (a *Acts) phaseSlots(ctx context.Context, r ask.Request) (map[string]string, []string, error) {
 	var d about
 	if err := json.Unmarshal(r.Data, &d); err != nil {
 		return nil, nil, fmt.Errorf("reading the request: %w", err)
@@ -269,7 +280,7 @@ func (a *Acts) output(ref ask.Ref) (string, error) {
 // what it leaves out counts as unknown.
 func (a *Acts) Check(r ask.Request, answer json.RawMessage) (wrong []string) {
 	if r.Role != trellis.Accept {
-		return nil
+		return a.steps().Check(r, answer)
 	}
 	var d about
 	var v verdicts

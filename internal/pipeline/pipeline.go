@@ -9,11 +9,14 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/ask"
 	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
-// Code is the version of Run in this binary. A run is finished by the code that began it.
-const Code = 1
+// Code is the version of Run in this binary. A run is finished by the code that began it: one of version 1 gives the
+// whole plan to one agent.
+const Code = 2
 
 // Flow is the name of this flow in a journal.
 const Flow = "pipeline"
@@ -33,6 +36,8 @@ type Input struct {
 	// Implemented is the content hash under which an earlier run finished implement; the same content is
 	// not implemented again.
 	Implemented string `json:"implemented,omitempty"`
+	// Finished are the steps that earlier runs brought to a good end: their hash by path.
+	Finished map[string]string `json:"finished,omitempty"`
 	// Baseline is what the checks said at base, when an earlier run asked them: now the worktree is not the base.
 	Baseline *Checks `json:"baseline,omitempty"`
 	// Begun: an earlier run made the worktree ready. What a plan wants to hold before the work is not asked again.
@@ -54,6 +59,8 @@ type Report struct {
 	Checks   Checks          `json:"checks"`
 	Criteria []Judged        `json:"criteria,omitempty"`
 	Notes    []string        `json:"notes,omitempty"`
+	Steps    workflow.Report `json:"steps,omitzero"`   // of the plan
+	Proofs   string          `json:"proofs,omitempty"` // head of the chain in proofs.jsonl, when all is proven
 	// Implemented is the content hash that implement finished with, "" when it did not.
 	Implemented string `json:"implemented,omitempty"`
 	// Content is the hash of what people wrote as it was taken in last.
@@ -74,6 +81,7 @@ const (
 	ground   flow.Act[proveIn, []string]    = "ground" // ids of what only a claim says
 	commit   flow.Act[commitIn, Committed]  = "commit"
 	discard  flow.Act[discardIn, struct{}]  = "discard"
+	seal     flow.Act[sealIn, string]       = "seal" // the proofs of a delivery; returns the head of their chain
 	conclude flow.Act[concludeIn, struct{}] = "report"
 )
 
@@ -118,6 +126,7 @@ type (
 		Check     time.Duration `json:"check"`
 		Debug     time.Duration `json:"debug"`
 		Accept    time.Duration `json:"accept"`
+		Grade     time.Duration `json:"grade,omitempty"`
 		Command   time.Duration `json:"command"` // a verify command
 		Tokens    int64         `json:"tokens"`
 		CostUSD   float64       `json:"cost_usd"`
@@ -151,6 +160,7 @@ type (
 		Job     Job      `json:"job"`
 		Known   []string `json:"known,omitempty"`   // commands that failed at base, and are forgiven
 		Content string   `json:"content,omitempty"` // whose plan may change protected paths
+		Plan    bool     `json:"plan,omitempty"`    // the checks at the end of that plan run too
 	}
 	// Checks is what the project's own commands said about a tree.
 	Checks struct {
@@ -179,6 +189,7 @@ type (
 	// Content is what people wrote, frozen: the copy below run/inputs is what phases read.
 	Content struct {
 		Hash     string      `json:"hash"`
+		Steps    bool        `json:"steps,omitempty"` // the plan has steps to run
 		Criteria []Criterion `json:"criteria"`
 		PlanHash string      `json:"plan_hash,omitempty"`
 		Approved bool        `json:"approved"`
@@ -216,6 +227,13 @@ type (
 		Hook    string  `json:"hook,omitempty"`    // what a hook said that refused the commit
 		Output  ask.Ref `json:"output,omitzero"`
 	}
+	sealIn struct {
+		Task    string  `json:"task"`
+		Job     Job     `json:"job"`
+		Content string  `json:"content"`
+		Commit  string  `json:"commit"`
+		Results []Check `json:"results"`
+	}
 	discardIn struct {
 		Job Job `json:"job"`
 	}
@@ -227,13 +245,17 @@ type (
 	}
 )
 
-// Run takes one task from its claim to its report. A Failure has been written to task.json and
-// report.md when it is returned.
-func Run(f flow.Flow, in Input) (Report, error) {
+// Run is what takes one task from its claim to its report. A Failure has been written to task.json and report.md
+// when it is returned. bundle is the plan of a content hash: always the same, whenever it is asked for.
+func Run(bundle func(hash string) (*plan.Bundle, error)) func(flow.Flow, Input) (Report, error) {
+	return func(f flow.Flow, in Input) (Report, error) { return begin(f, in, bundle) }
+}
+
+func begin(f flow.Flow, in Input, bundle func(string) (*plan.Bundle, error)) (Report, error) {
 	if in.Code > Code {
 		return Report{}, flow.Fail(string(trellis.JournalDamaged), "the run was begun by a newer trellis (code %d, this one has %d)", in.Code, Code)
 	}
-	r := &run{in: in, rep: Report{Usage: in.Used, Attempts: in.Attempts, Implemented: in.Implemented}}
+	r := &run{in: in, bundle: bundle, rep: Report{Usage: in.Used, Attempts: in.Attempts, Implemented: in.Implemented}}
 	err := r.work(f)
 	fail := (*flow.Failure)(nil)
 	switch {

@@ -36,7 +36,7 @@ func (r *run) rounds(f flow.Flow) error {
 			return nil
 		case found.same(last):
 			return flow.Fail(string(trellis.NoProgress), "round %d ended as the one before, and nothing was changed in between: %s", r.round, found.Detail)
-		case r.round >= r.job.Limits.Rounds:
+		case r.round+r.spent >= r.job.Limits.Rounds:
 			return flow.Fail(string(found.Code), "after %d rounds: %s", r.round, found.Detail)
 		}
 		last = found
@@ -142,7 +142,11 @@ func (r *run) final(f flow.Flow) (*trouble, error) {
 	if err := r.enter(f, "final-verify"); err != nil {
 		return nil, err
 	}
-	res, err := final.Do(f, checksIn{Job: r.job, Known: r.known()})
+	in := checksIn{Job: r.job, Known: r.known()}
+	if r.in.Code > 1 {
+		in.Content, in.Plan = r.rep.Content, true
+	}
+	res, err := final.Do(f, in)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +155,11 @@ func (r *run) final(f flow.Flow) (*trouble, error) {
 	if len(res.Stray) > 0 {
 		return &trouble{Code: trellis.CommitFailed, Detail: "the commit does not hold all of the work: " + strings.Join(res.Stray, ", "), Tree: r.rep.Checks.Tree}, nil
 	}
-	return r.judge(res.Results, nil), nil
+	if found := r.judge(res.Results, nil); found != nil || r.in.Code < 2 {
+		return found, nil
+	}
+	r.rep.Proofs, err = seal.Do(f, sealIn{r.in.Task, r.job, r.rep.Content, r.rep.Commit, res.Results})
+	return nil, err
 }
 
 // judge is the trouble that failed commands make, nil when those that count passed.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -15,8 +16,11 @@ type run struct {
 	job   Job
 	phase string
 	round int
+	spent int      // rounds that steps used up
 	named []string // verify commands that the task itself names
 	rep   Report
+
+	bundle func(hash string) (*plan.Bundle, error)
 }
 
 // work is the straight line from claim to review.
@@ -132,7 +136,7 @@ func (r *run) known() (list []string) {
 	return list
 }
 
-// implement is one agent run from prd.md. The steps of a plan.json belong here, run one by one.
+// implement runs the steps of the plan, or has one agent do all the work when there are none.
 func (r *run) implement(f flow.Flow) error {
 	content, err := r.observe(f, "implement")
 	if err != nil || content.Hash == r.in.Implemented {
@@ -141,15 +145,28 @@ func (r *run) implement(f flow.Flow) error {
 	if err := r.enter(f, "implement"); err != nil {
 		return err
 	}
-	reply, err := r.ask(f, trellis.Implement, r.job.Limits.Implement, about{Content: content})
-	if err != nil {
-		return err
-	}
-	if err := r.silent(f, reply, ""); err != nil {
+	if content.Steps && r.in.Code > 1 {
+		b, err := r.bundle(content.Hash)
+		if err != nil {
+			return flow.AsFailure(err)
+		}
+		if err := r.steps(f, content, b); err != nil {
+			return err
+		}
+	} else if err := r.atOnce(f, content); err != nil {
 		return err
 	}
 	r.rep.Implemented = content.Hash
 	return nil
+}
+
+// atOnce has one agent do all the work.
+func (r *run) atOnce(f flow.Flow, content Content) error {
+	reply, err := r.ask(f, trellis.Implement, r.job.Limits.Implement, about{Content: content})
+	if err != nil {
+		return err
+	}
+	return r.silent(f, reply, "")
 }
 
 // deliver ends a run whose commit is verified. Push and pull request belong here, when they are configured.

@@ -7,21 +7,25 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/ask"
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/evidence"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/journal"
 	"github.com/trellis-tasks/trellis/internal/plan"
 )
 
 // Acts are the effects of running steps. The functions may be called concurrently, as steps are.
 type Acts struct {
-	Dir    string // where steps work, absolute
+	Dir    string // where steps work that are not told otherwise, absolute
 	RunDir string // the run's files
 	Bundle func(hash string) (*plan.Bundle, error)
 	Env    []string // whole environment of scripts; loop variables are added
@@ -52,11 +56,39 @@ type Prover interface {
 
 // Evidence is what proves a step.
 type Evidence struct {
-	Path, Kind, PlanHash, StepHash string
-	Ran                            *Ran
-	Files                          map[string]string // sha256 by path
-	Session                        string
-	Began, Ended                   time.Time
+	Dir, Path, Kind, StepHash string
+	Bundle                    *plan.Bundle
+	Ran                       *Ran             // the command that decided, nil when none did
+	File                      evidence.Digest  // of a proof of kind file
+	Checks                    []evidence.Check // of a composite one
+	Session                   string
+	Began, Ended              time.Time
+}
+
+// Proof is the evidence as a record of task; run and activity are its key.
+func (e Evidence) Proof(task, run, activity string) evidence.Proof {
+	p := evidence.Proof{Activity: activity, Began: e.Began, Ended: e.Ended, Checks: e.Checks, File: e.File, Kind: e.Kind, Run: run, Session: e.Session,
+		Step: Chained(e.Path), StepHash: e.StepHash, Task: task}
+	if e.Ran != nil {
+		p.Command, p.Exit, p.Stdout, p.Stderr = e.Ran.Command, e.Ran.Code, Digest(e.Ran.Stdout), Digest(e.Ran.Stderr)
+	}
+	return p
+}
+
+// Chained is the path of a step as records have it: "each.2.build" is each/item-2/build.
+func Chained(path string) string {
+	parts := strings.Split(path, ".")
+	for i, part := range parts {
+		if _, err := strconv.Atoi(part); err == nil {
+			parts[i] = "item-" + part
+		}
+	}
+	return strings.Join(parts, "/")
+}
+
+// Digest is a file of the run as records name it.
+func Digest(r ask.Ref) evidence.Digest {
+	return evidence.Digest{Bytes: int64(r.Bytes), Path: r.Path, SHA256: r.SHA256}
 }
 
 // Event is one thing that happened in a run of steps, as `trellis run --json` prints it.
@@ -126,26 +158,34 @@ func (a *Acts) begin(ctx context.Context, c flow.Call, in beginIn) (out begun, e
 		a.tell(Event{Type: "step_output", Step: in.Path, Stream: "log", Text: plan.Fill(s.Message, in.Values)})
 	}
 	if in.Kind == plan.Prompt && s.Output != "" {
-		out.Output, err = a.sum(plan.Fill(in.Values[s.Output], in.Values))
+		out.Output, err = a.sum(in.Dir, plan.Fill(in.Values[s.Output], in.Values))
 	}
 	if in.Kind == plan.Prompt && s.LLMAsJudge && err == nil {
-		out.Tree, err = a.tree(ctx, c)
+		out.Tree, err = a.tree(ctx, c, in.Dir)
 	}
 	return out, err
 }
 
-// sum is the hash of a file below Dir, "" when there is none.
-func (a *Acts) sum(name string) (string, error) {
-	data, err := a.readFile(name)
+// at is the folder that a step works in.
+func (a *Acts) at(dir string) string {
+	if dir == "" {
+		return a.Dir
+	}
+	return dir
+}
+
+// sum is the hash of a file below dir, "" when there is none.
+func (a *Acts) sum(dir, name string) (string, error) {
+	data, err := a.readFile(dir, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
 	return ask.Sum(data), err
 }
 
-// readFile reads a file below Dir through no link that leads out of it.
-func (a *Acts) readFile(name string) ([]byte, error) {
-	root, err := os.OpenRoot(a.Dir)
+// readFile reads a file below dir through no link that leads out of it.
+func (a *Acts) readFile(dir, name string) ([]byte, error) {
+	root, err := os.OpenRoot(a.at(dir))
 	if err != nil {
 		return nil, err
 	}
@@ -157,6 +197,24 @@ func (a *Acts) end(_ context.Context, _ flow.Call, in endIn) (ended, error) {
 	o := in.Outcome
 	a.tell(Event{Type: "step_finished", Step: o.Path, Kind: in.Kind, State: o.State, Code: o.Code, Text: o.Detail, Proof: o.Proof, Tolerated: o.Tolerated})
 	return ended{}, nil
+}
+
+// Finished are the steps that a run brought to a good end: their hash by path.
+func Finished(h *journal.History) (map[string]string, error) {
+	done := map[string]string{}
+	for _, e := range h.Calls {
+		var in endIn
+		if e.Activity != string(end) || !e.Done || e.Fail != nil {
+			continue
+		}
+		if err := json.Unmarshal(e.In, &in); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", e.ID, err)
+		}
+		if in.Outcome.State == Done && in.Hash != "" {
+			done[in.Outcome.Path] = in.Hash
+		}
+	}
+	return done, nil
 }
 
 func (a *Acts) halt(_ context.Context, _ flow.Call, in haltIn) (struct{}, error) {
@@ -171,7 +229,7 @@ func (a *Acts) halt(_ context.Context, _ flow.Call, in haltIn) (struct{}, error)
 
 // made looks at whether a prompt step wrote the file that it was to write.
 func (a *Acts) made(_ context.Context, _ flow.Call, in madeIn) (madeOut, error) {
-	now, err := a.sum(in.File)
+	now, err := a.sum(in.Dir, in.File)
 	switch {
 	case err != nil:
 		return madeOut{}, err
@@ -189,67 +247,80 @@ func (a *Acts) prove(ctx context.Context, c flow.Call, in proveIn) (out proven, 
 	if err != nil {
 		return out, err
 	}
-	e := Evidence{Path: in.Path, Kind: in.Kind, PlanHash: b.Hash, StepHash: b.Plan(in.Place.File).StepHash(*s), Ran: in.Ran, Session: in.Session, Files: map[string]string{}, Ended: a.now()}
-	if s.Proof != nil {
-		if out.Why, err = a.holds(*s.Proof, in, e.Files); err != nil || out.Why != "" {
-			return out, err
-		}
-	}
+	e := Evidence{Dir: a.at(in.Dir), Path: in.Path, Kind: in.Kind, Bundle: b, StepHash: b.Plan(in.Place.File).StepHash(*s), Ran: in.Ran, Session: in.Session, Ended: a.now()}
+	e.Began = e.Ended
 	if in.Ran != nil {
 		e.Began = e.Ended.Add(-time.Duration(in.Ran.Seconds * float64(time.Second)))
+	}
+	if s.Proof != nil {
+		if out.Why, err = a.holds(*s.Proof, in, &e, s.Proof.Type == "composite"); err != nil || out.Why != "" {
+			return out, err
+		}
 	}
 	out.Hash, err = a.Prover.Prove(ctx, c.Key(), e)
 	return out, err
 }
 
-// holds says why a proof does not hold, "" when it does.
-func (a *Acts) holds(p plan.Proof, in proveIn, files map[string]string) (string, error) {
+// holds says why a proof does not hold, "" when it does. part says that it is one of several.
+func (a *Acts) holds(p plan.Proof, in proveIn, e *Evidence, part bool) (string, error) {
+	check := evidence.Check{Kind: p.Type}
 	switch p.Type {
 	case "manual":
 		if !in.Approved {
 			return "nobody approved it", nil
 		}
 	case "file":
-		return a.file(p, in, files)
+		d, why, err := a.file(p, in)
+		if err != nil || why != "" {
+			return why, err
+		}
+		if !part {
+			e.File = d
+		}
+		check.Stdout = evidence.Digest{Bytes: d.Bytes, SHA256: d.SHA256} // of no file of the run
 	case "composite":
-		return a.composite(p, in, files)
+		return a.composite(p, in, e)
 	default:
 		if in.Ran == nil || in.Ran.Code != 0 {
 			return "no command proves it: a proof of type " + p.Type + " needs a command or verify", nil
 		}
+		check.Command, check.Stdout, check.Stderr = in.Ran.Command, Digest(in.Ran.Stdout), Digest(in.Ran.Stderr)
+	}
+	if part {
+		e.Checks = append(e.Checks, check)
 	}
 	return "", nil
 }
 
-func (a *Acts) file(p plan.Proof, in proveIn, files map[string]string) (string, error) {
+func (a *Acts) file(p plan.Proof, in proveIn) (d evidence.Digest, why string, err error) {
 	name := plan.Fill(p.Path, in.Values)
-	data, err := a.readFile(name)
+	data, err := a.readFile(in.Dir, name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "there is no " + name, nil
+		return d, "there is no " + name, nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("looking for the proof %s: %w", name, err)
+		return d, "", fmt.Errorf("looking for the proof %s: %w", name, err)
 	}
-	files[name] = ask.Sum(data)
+	d = evidence.Digest{Bytes: int64(len(data)), Path: path.Clean(name), SHA256: ask.Sum(data)}
 	switch {
-	case p.SHA256 != "" && !strings.EqualFold(p.SHA256, files[name]):
-		return fmt.Sprintf("%s has the SHA-256 %s, not %s", name, files[name], p.SHA256), nil
+	case p.SHA256 != "" && !strings.EqualFold(p.SHA256, d.SHA256):
+		why = fmt.Sprintf("%s has the SHA-256 %s, not %s", name, d.SHA256, p.SHA256)
 	case p.Contains != "" && !strings.Contains(string(data), plan.Fill(p.Contains, in.Values)):
-		return fmt.Sprintf("%s does not contain %q", name, p.Contains), nil
+		why = fmt.Sprintf("%s does not contain %q", name, p.Contains)
 	}
-	return "", nil
+	return d, why, nil
 }
 
-// composite is all of its parts, or any of them.
-func (a *Acts) composite(p plan.Proof, in proveIn, files map[string]string) (string, error) {
-	var whys []string
+// composite is all of its parts, and any of those of which one is enough.
+func (a *Acts) composite(p plan.Proof, in proveIn, e *Evidence) (string, error) {
 	for _, part := range p.All {
-		if why, err := a.holds(part, in, files); err != nil || why != "" {
+		if why, err := a.holds(part, in, e, true); err != nil || why != "" {
 			return why, err
 		}
 	}
+	var whys []string
 	for _, part := range p.Any {
-		why, err := a.holds(part, in, files)
+		why, err := a.holds(part, in, e, true)
 		if err != nil || why == "" {
 			return "", err
 		}

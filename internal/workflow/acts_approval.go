@@ -21,14 +21,14 @@ func (a *Acts) decide(_ context.Context, _ flow.Call, q Request) (Answer, error)
 	return a.Decide(q)
 }
 
-// Decision is what the lines of approvals.jsonl in dir say about a request, which approvers different people have to
-// agree to. A line that was written by hand without a hash gets that of the request.
-func Decision(disk *durable.Disk, dir string, q Request, approvers int, now time.Time) (Answer, error) {
+// Decision is what the lines of approvals.jsonl in dir say about a request, which as many people have to agree
+// to as it says. A line that was written by hand without a hash gets that of the request.
+func Decision(disk *durable.Disk, dir string, q Request, now time.Time) (Answer, error) {
 	list, _, err := evidence.Read(dir) // a broken line is no answer; validate names it
 	if err != nil {
 		return Answer{}, err
 	}
-	v := evidence.Decide(list, q.Path, q.Hash, approvers, now)
+	v := evidence.Decide(list, q.Path, q.Hash, q.Approvers, now)
 	if len(v.Unbound) > 0 {
 		if _, err := evidence.Bind(disk, dir, func(step string) (string, error) {
 			if step == q.Path {
@@ -41,7 +41,7 @@ func Decision(disk *durable.Disk, dir string, q Request, approvers int, now time
 		if list, _, err = evidence.Read(dir); err != nil {
 			return Answer{}, err
 		}
-		v = evidence.Decide(list, q.Path, q.Hash, approvers, now)
+		v = evidence.Decide(list, q.Path, q.Hash, q.Approvers, now)
 	}
 	switch v.State {
 	case evidence.Approved:

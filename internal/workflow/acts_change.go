@@ -19,23 +19,23 @@ const (
 )
 
 // tree is that of the checkout as it is now, "" outside of a repository.
-func (a *Acts) tree(ctx context.Context, c flow.Call) (string, error) {
+func (a *Acts) tree(ctx context.Context, c flow.Call, dir string) (string, error) {
 	if a.Repo == nil {
 		return "", nil
 	}
-	snap, err := a.snapshot(ctx, c)
+	snap, err := a.snapshot(ctx, c, dir)
 	if err != nil {
 		return "", err
 	}
 	return snap.Tree, snap.Close()
 }
 
-// snapshot is one of the checkout that Dir is in. All of a run keep their objects in its folder, so that a step's
+// snapshot is one of the checkout that a step works in. All of a run keep their objects in its folder, so that a step's
 // change can be told when it is over, also by a process that came later.
-func (a *Acts) snapshot(ctx context.Context, c flow.Call) (*git.Snapshot, error) {
-	root, err := checkout(a.Dir)
+func (a *Acts) snapshot(ctx context.Context, c flow.Call, dir string) (*git.Snapshot, error) {
+	root, err := checkout(a.at(dir))
 	if err != nil {
-		return nil, fmt.Errorf("looking for the checkout of %s: %w", a.Dir, err)
+		return nil, fmt.Errorf("looking for the checkout of %s: %w", a.at(dir), err)
 	}
 	objects := filepath.Join(a.RunDir, ask.Folder(flow.Call{Run: c.Run, ID: "objects"}))
 	return a.Repo.SnapshotIn(ctx, objects, root, a.Except...)
@@ -55,29 +55,29 @@ func checkout(dir string) (string, error) {
 	return start, nil
 }
 
-// change is what differs from an earlier tree as a patch, led by a list of files when it is too long to be shown
-// whole. Where git no longer has that tree it is "", with a note.
-func (a *Acts) change(ctx context.Context, c flow.Call, path, before string) (diff string, notes []string, err error) {
-	if before == "" || a.Repo == nil {
+// change is what differs from before a step as a patch, led by a list of files when it is too long to be shown
+// whole. Where git no longer has what was before it is "", with a note.
+func (a *Acts) change(ctx context.Context, c flow.Call, d About) (diff string, notes []string, err error) {
+	if d.Tree == "" || a.Repo == nil {
 		return "", nil, nil
 	}
-	snap, err := a.snapshot(ctx, c)
+	snap, err := a.snapshot(ctx, c, d.Dir)
 	if err != nil {
 		return "", nil, err
 	}
 	defer func() { err = errors.Join(err, snap.Close()) }()
-	if snap.Tree == before {
+	if snap.Tree == d.Tree {
 		return "Git sees no difference. It does not look at files that it ignores.", nil, nil
 	}
-	diff, err = snap.Diff(ctx, before, diffCap)
+	diff, err = snap.Diff(ctx, d.Tree, diffCap)
 	if err == nil && len(diff) > diffCap {
 		var stat string
-		stat, err = snap.DiffStat(ctx, before)
+		stat, err = snap.DiffStat(ctx, d.Tree)
 		diff = head([]byte(stat), statCap) + "\n" + diff
-		notes = append(notes, fmt.Sprintf("the change of %s is not shown in full: it has more than %d bytes", path, diffCap))
+		notes = append(notes, fmt.Sprintf("the change of %s is not shown in full: it has more than %d bytes", d.Path, diffCap))
 	}
 	if said := (*git.Error)(nil); errors.As(err, &said) && ctx.Err() == nil {
-		return "", []string{fmt.Sprintf("the change of %s is not shown: %v", path, err)}, nil
+		return "", []string{fmt.Sprintf("the change of %s is not shown: %v", d.Path, err)}, nil
 	}
 	return diff, notes, err
 }

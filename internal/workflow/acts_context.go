@@ -29,7 +29,7 @@ func (t *telling) context() error {
 	if len(t.s.Context) == 0 {
 		return nil
 	}
-	root, err := os.OpenRoot(t.a.Dir)
+	root, err := os.OpenRoot(t.a.at(t.d.Dir))
 	if err != nil {
 		return fmt.Errorf("reading the context of %s: %w", t.d.Path, err)
 	}

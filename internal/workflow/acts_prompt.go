@@ -17,10 +17,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Template is the one that the role implement's prompt for a step is made from. Those of grade and heal are their
-// roles' own.
-const Template = "step"
-
 // Caps of what a prompt shows, in bytes. The step's own texts are shown whole.
 const (
 	answerCap = 64 << 10 // an agent's answer
@@ -142,7 +138,7 @@ func (t *telling) grade(ctx context.Context, c flow.Call) error {
 	if strings.TrimSpace(t.slots["answer"]) == "" {
 		t.slots["answer"] = "(It said nothing.)"
 	}
-	diff, notes, err := t.a.change(ctx, c, t.d.Path, t.d.Tree)
+	diff, notes, err := t.a.change(ctx, c, t.d)
 	t.slots["diff"] = diff
 	t.notes = append(t.notes, notes...)
 	return err

@@ -32,7 +32,7 @@ func (a *Acts) shell(ctx context.Context, c flow.Call, in shellIn) (Ran, error) 
 	if err != nil || ran.Code != 0 || in.Output == "" {
 		return ran, err
 	}
-	return ran, a.write(in.Output, stdout)
+	return ran, a.write(in.Dir, in.Output, stdout)
 }
 
 // items are the lines that a loop's command prints.
@@ -75,7 +75,7 @@ func (a *Acts) run(ctx context.Context, c flow.Call, in shellIn) (ran Ran, stdou
 	shown := &merged{tail: both, tell: func(stream, text string) {
 		a.tell(Event{Type: "step_output", Step: in.Path, Stream: stream, Text: a.redact(text)})
 	}}
-	res, err := proc.Run(ctx, proc.Command{Argv: proc.Shell(line), Dir: a.Dir, Env: append(a.Env[:len(a.Env):len(a.Env)], in.environ()...),
+	res, err := proc.Run(ctx, proc.Command{Argv: proc.Shell(line), Dir: a.at(in.Dir), Env: append(a.Env[:len(a.Env):len(a.Env)], in.environ()...),
 		Stdout: shown.to(out, "stdout"), Stderr: shown.to(errs, "stderr"), Marker: a.Marker, Wall: in.Timeout, Grace: grace})
 	if err != nil {
 		return ran, "", err
@@ -117,8 +117,8 @@ func (a *Acts) keep(folder, name, text string) (ask.Ref, error) {
 }
 
 // write puts the output of a step where the plan says, below the folder that steps work in.
-func (a *Acts) write(name, text string) error {
-	root, err := os.OpenRoot(a.Dir)
+func (a *Acts) write(dir, name, text string) error {
+	root, err := os.OpenRoot(a.at(dir))
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", name, err)
 	}

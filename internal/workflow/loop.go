@@ -54,7 +54,7 @@ func (r *run) items(f flow.Flow, s plan.Step, sc scope) ([]string, *Outcome, err
 		}
 		return list, nil, nil
 	}
-	found, err := items.Do(f, shellIn{Bundle: r.b.Hash, Place: sc.place, Path: sc.path, Field: "for_each", Values: sc.values, Loops: sc.loops, Timeout: seconds(s)})
+	found, err := items.Do(f, shellIn{Dir: r.o.Dir, Bundle: r.b.Hash, Place: sc.place, Path: sc.path, Field: "for_each", Values: sc.values, Loops: sc.loops, Timeout: seconds(s)})
 	if err != nil || found.Ran.Code == 0 {
 		return found.Items, nil, err
 	}
@@ -116,7 +116,7 @@ func (r *run) pool(f flow.Flow, s plan.Step, sc scope, list []string, ends []Out
 // round does the step for one item.
 func (r *run) round(f flow.Flow, s plan.Step, sc scope) (o Outcome, err error) {
 	kind := s.Kind()
-	b, err := begin.Do(f, beginIn{Bundle: r.b.Hash, Place: sc.place, Path: sc.path, Kind: kind, Values: sc.values, Loop: sc.loop})
+	b, err := begin.Do(f, beginIn{Dir: r.o.Dir, Bundle: r.b.Hash, Place: sc.place, Path: sc.path, Kind: kind, Values: sc.values, Loop: sc.loop})
 	if err != nil {
 		return o, err
 	}
@@ -126,7 +126,7 @@ func (r *run) round(f flow.Flow, s plan.Step, sc scope) (o Outcome, err error) {
 			return o, err
 		}
 	}
-	_, err = end.Do(f, endIn{o, kind})
+	_, err = end.Do(f, endIn{Outcome: o, Kind: kind})
 	return o, err
 }
 

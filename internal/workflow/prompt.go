@@ -25,7 +25,7 @@ func (r *run) prompt(f flow.Flow, s plan.Step, sc scope, b begun) (Outcome, erro
 			return Outcome{}, nil, err
 		}
 		if why == "" && s.Output != "" {
-			out, err := made.Do(f, madeIn{File: r.file(s.Output, sc), Before: b.Output})
+			out, err := made.Do(f, madeIn{Dir: r.o.Dir, File: r.file(s.Output, sc), Before: b.Output})
 			if err != nil {
 				return Outcome{}, nil, err
 			}

@@ -206,7 +206,7 @@ func cut(s string, n int) string {
 func (r *run) step(f flow.Flow, s plan.Step, i int, sc scope, path string, at []int) (o Outcome, err error) {
 	sc.place, sc.at, sc.path = sc.place.In(i), at, path
 	kind := s.Kind()
-	b, err := begin.Do(f, beginIn{Bundle: r.b.Hash, Place: sc.place, Path: path, Kind: kind, Values: sc.values, Loop: sc.loop})
+	b, err := begin.Do(f, beginIn{Dir: r.o.Dir, Bundle: r.b.Hash, Place: sc.place, Path: path, Kind: kind, Values: sc.values, Loop: sc.loop})
 	if err != nil {
 		return o, err
 	}
@@ -224,7 +224,7 @@ func (r *run) step(f flow.Flow, s plan.Step, i int, sc scope, path string, at []
 			}
 		}
 	}
-	_, err = end.Do(f, endIn{o, kind})
+	_, err = end.Do(f, endIn{o, kind, r.b.Plan(sc.place.File).StepHash(s)})
 	return o, err
 }
 
@@ -233,7 +233,7 @@ func (r *run) allowed(f flow.Flow, s plan.Step, sc scope, b begun) (Outcome, err
 	if asks(s) {
 		err := r.host.Wait(f, r.request(s, sc))
 		if fail := (*flow.Failure)(nil); errors.As(err, &fail) && fail.Code == string(trellis.ApprovalRejected) {
-			return Outcome{Path: sc.path, State: Failed, Detail: fail.Detail}, nil
+			return Outcome{Path: sc.path, State: Failed, Detail: fail.Detail, Refused: true}, nil
 		}
 		if err != nil {
 			return Outcome{}, err

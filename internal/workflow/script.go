@@ -100,7 +100,7 @@ func orElse(n, other int) int {
 }
 
 func (r *run) shell(s plan.Step, sc scope, field string) shellIn {
-	in := shellIn{Bundle: r.b.Hash, Place: sc.place, Path: sc.path, Field: field, Values: sc.values, Loops: sc.loops, Timeout: seconds(s)}
+	in := shellIn{Dir: r.o.Dir, Bundle: r.b.Hash, Place: sc.place, Path: sc.path, Field: field, Values: sc.values, Loops: sc.loops, Timeout: seconds(s)}
 	if field == "command" && s.Output != "" {
 		in.Output = r.file(s.Output, sc)
 	}
@@ -111,7 +111,7 @@ func (r *run) shell(s plan.Step, sc scope, field string) shellIn {
 func (r *run) file(name string, sc scope) string { return plan.Fill(sc.values[name], sc.values) }
 
 func (r *run) about(sc scope, a About) About {
-	a.Bundle, a.Place, a.Path, a.Values = r.b.Hash, sc.place, sc.path, sc.values
+	a.Dir, a.Bundle, a.Place, a.Path, a.Values = r.o.Dir, r.b.Hash, sc.place, sc.path, sc.values
 	return a
 }
 
@@ -143,7 +143,7 @@ func (r *run) end(f flow.Flow, s plan.Step, sc scope, ran Ran, session string) (
 	if !s.Provable() {
 		return o, nil
 	}
-	in := proveIn{Bundle: r.b.Hash, Place: sc.place, Path: sc.path, Kind: s.ProofKind(), Values: sc.values, Session: session, Approved: asks(s)}
+	in := proveIn{Dir: r.o.Dir, Bundle: r.b.Hash, Place: sc.place, Path: sc.path, Kind: s.ProofKind(), Values: sc.values, Session: session, Approved: asks(s)}
 	if ran.Command != "" {
 		in.Ran = &ran
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/ask"
@@ -17,6 +18,7 @@ import (
 
 // Options say which steps of a bundle run, and how.
 type Options struct {
+	Dir      string `json:"dir,omitempty"`  // where they work; "" is that of the Acts
 	Only     string `json:"only,omitempty"` // path of the one step to run, such as build or each.2.compile
 	From     string `json:"from,omitempty"` // the first step
 	To       string `json:"to,omitempty"`   // the last one
@@ -47,8 +49,53 @@ type Question struct {
 	Session string // to go on with
 }
 
+// Template is the template of the prompt, "" is that of the role.
+func (q Question) Template() string {
+	if q.Role == trellis.Implement {
+		return "step"
+	}
+	return ""
+}
+
+// Schema is the schema of the answer, "" is free text.
+func (q Question) Schema() string {
+	if q.Role == trellis.Grade {
+		return "grade"
+	}
+	return ""
+}
+
+// Limit is how long the step wants the call to take at most, 0 when it does not say.
+func (q Question) Limit() time.Duration { return seconds(*q.Step) }
+
+// reading are the tools that change nothing, as agents and people spell them.
+var reading = []string{"read", "glob", "grep", "ls", "list", "find", "search"}
+
+// Who is who is asked, given who plays the role: a step may name its own agent and model, and narrow what may be done.
+func (q Question) Who(c ask.Choice) ask.Choice {
+	if q.Role != trellis.Implement {
+		return c
+	}
+	if q.Step.Agent != "" && q.Step.Agent != c.Agent {
+		c.Agent, c.Model = q.Step.Agent, ""
+	}
+	if q.Step.Model != "" {
+		c.Model = q.Step.Model
+	}
+	tools := q.Step.AllowedTools
+	switch {
+	case tools == nil:
+	case len(*tools) == 0:
+		c.Permission = trellis.PermitNone
+	case !slices.ContainsFunc(*tools, func(t string) bool { return !slices.Contains(reading, strings.ToLower(t)) }):
+		c.Permission = trellis.PermitRead
+	}
+	return c
+}
+
 // About is the Data of a step's request: what its prompt is made of.
 type About struct {
+	Dir    string            `json:"dir,omitempty"`
 	Bundle string            `json:"bundle"`
 	Place  plan.Place        `json:"place"`
 	Path   string            `json:"path"`
@@ -67,6 +114,7 @@ type Request struct {
 	Description string   `json:"description,omitempty"`
 	Lets        []string `json:"lets,omitempty"` // the steps that then run
 	Hash        string   `json:"hash"`           // of what is agreed to
+	Approvers   int      `json:"approvers"`      // how many different people have to; below 1 is 1
 }
 
 // Trouble is a step that failed.
@@ -97,6 +145,7 @@ type Outcome struct {
 	Tolerated bool     `json:"tolerated,omitempty"` // continue_on_error
 	Proof     string   `json:"proof,omitempty"`     // hash of its record
 	TimedOut  bool     `json:"timed_out,omitempty"`
+	Refused   bool     `json:"refused,omitempty"` // by a person
 
 	below Report // of the steps in it
 }
@@ -122,6 +171,9 @@ func (r Report) Failure() *flow.Failure {
 		return nil
 	}
 	for _, o := range r.Worst {
+		if o.State == Failed && o.Refused && !o.Tolerated {
+			return flow.Fail(string(trellis.ApprovalRejected), "step %s was %s", o.Path, o.Detail)
+		}
 		if o.State == Failed && !o.Tolerated {
 			return flow.Fail(string(trellis.StepFailed), "step %s failed: %s", o.Path, o.Detail)
 		}
@@ -154,6 +206,7 @@ const (
 
 type (
 	beginIn struct {
+		Dir    string            `json:"dir,omitempty"`
 		Bundle string            `json:"bundle"`
 		Place  plan.Place        `json:"place"`
 		Path   string            `json:"path"`
@@ -169,9 +222,11 @@ type (
 	endIn struct {
 		Outcome Outcome `json:"outcome"`
 		Kind    string  `json:"kind"`
+		Hash    string  `json:"hash,omitempty"` // of the step, not of a round
 	}
 	ended   struct{}
 	shellIn struct {
+		Dir     string            `json:"dir,omitempty"`
 		Bundle  string            `json:"bundle"`
 		Place   plan.Place        `json:"place"`
 		Path    string            `json:"path"`
@@ -186,6 +241,7 @@ type (
 		Items []string `json:"items"`
 	}
 	proveIn struct {
+		Dir      string            `json:"dir,omitempty"`
 		Bundle   string            `json:"bundle"`
 		Place    plan.Place        `json:"place"`
 		Path     string            `json:"path"`
@@ -200,6 +256,7 @@ type (
 		Why  string `json:"why,omitempty"` // it is not proven
 	}
 	madeIn struct {
+		Dir    string `json:"dir,omitempty"`
 		File   string `json:"file"`
 		Before string `json:"before,omitempty"`
 	}

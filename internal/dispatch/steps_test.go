@@ -1,0 +1,135 @@
+package dispatch_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// stepping is a script whose implement does one step after the other.
+func stepping(calls ...obj) script {
+	return script{"implement": calls, "check": {answer("fine")}, "debug": {{"files": obj{"greet.sh": bye}, "answer": "mended"}},
+		"accept": {answer(obj{"criteria": []obj{{"id": "A1", "verdict": "met", "evidence": "greet.sh:1"}}})}}
+}
+
+const bye = "if [ \"$1\" = --bye ]; then echo Bye; else echo \"Hello, ${1:-world}!\"; fi\n"
+
+// stepped makes a task directory with a plan of these steps.
+func (w *world) stepped(id string, steps ...obj) string {
+	w.Helper()
+	dir := w.hand(id, "# Say bye\n\n## Acceptance Criteria\n\n- [ ] it says bye\n  verify: `sh greet.sh --bye | grep -q Bye`\n")
+	raw, err := json.MarshalIndent(obj{"schema_version": 1, "title": "Say bye", "steps": steps,
+		"acceptance": []obj{{"criterion": "it says bye", "verify": "sh greet.sh --bye | grep -q Bye"}}}, "", "  ")
+	if err != nil {
+		w.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "plan.json"), raw, 0o644); err != nil {
+		w.Fatal(err)
+	}
+	return dir
+}
+
+var (
+	addFlag  = obj{"id": "add_flag", "prompt": "Let it take --bye.", "verify": "sh greet.sh --bye | grep -q Bye"}
+	note     = obj{"id": "note", "command": "echo bye >> NOTES"}
+	runTests = obj{"id": "run_tests", "command": "sh test.sh", "proof": obj{"type": "test"}}
+)
+
+// The implement phase runs the steps; those that verify are run and proven at the end.
+func TestStepsOfATask(t *testing.T) {
+	w := newWorld(t, stepping(obj{"files": obj{"greet.sh": bye}, "answer": "done"}).String())
+	dir := w.stepped("02-01-bye", addFlag, note, runTests)
+	res := w.start(dir)
+	if res.Status != trellis.Review || res.Report.Steps.Done != 2 || res.Report.Steps.Skipped != 1 || res.Report.Proofs == "" {
+		t.Fatalf("got %s, %v, %+v", res.Status, res.Failure, res.Report)
+	}
+	if got := w.git("show", "--name-only", "--format=", "feature/bye"); got != "NOTES\ngreet.sh" {
+		t.Errorf("the commit holds %q", got)
+	}
+	proofs := strings.Split(strings.TrimSpace(w.file(dir, "proofs.jsonl")), "\n")
+	if len(proofs) != 3 || !strings.Contains(proofs[0], `"step":"add_flag"`) || !strings.Contains(proofs[1], `"step":"run_tests"`) || !strings.Contains(proofs[2], `"kind":"final"`) || !strings.Contains(proofs[2], res.Report.Proofs) {
+		t.Errorf("proofs.jsonl is\n%s", strings.Join(proofs, "\n"))
+	}
+	prompts := w.prompts(dir, "implement", 1)
+	if len(prompts) != 1 || !strings.Contains(prompts[0], "Let it take --bye.") || !strings.Contains(prompts[0], "it says bye") {
+		t.Errorf("implement was told\n%s", prompts)
+	}
+}
+
+// A step that fails goes to the debug agent, which uses up a round, and is tried again there.
+func TestStepGoesToDebug(t *testing.T) {
+	w := newWorld(t, stepping(answer("I did nothing")).String())
+	w.Site.Config.Limits.Rounds = 3
+	dir := w.stepped("02-01-bye", obj{"id": "check_flag", "command": "sh greet.sh --bye | grep -q Bye"}, note)
+	res := w.start(dir)
+	if res.Status != trellis.Review || len(w.prompts(dir, "debug", 1)) != 1 || w.git("show", "feature/bye:NOTES") != "bye" {
+		t.Fatalf("got %s, %v, %d debugs", res.Status, res.Failure, len(w.prompts(dir, "debug", 1)))
+	}
+	if p := w.prompts(dir, "debug", 1)[0]; !strings.Contains(p, "check_flag") || !strings.Contains(p, "step_failed") {
+		t.Errorf("debug was told\n%s", p)
+	}
+	w = newWorld(t, stepping(answer("x")).with("debug", answer("can't")).String())
+	w.Site.Config.Limits.Rounds = 3
+	dir = w.stepped("02-01-bye", obj{"id": "check_flag", "command": "sh greet.sh --bye | grep -q Bye"})
+	res = w.start(dir)
+	if res.Status != trellis.Failed || res.Failure.Code != string(trellis.StepFailed) || len(w.prompts(dir, "debug", 1)) != 2 {
+		t.Errorf("got %s, %v, %d debugs", res.Status, res.Failure, len(w.prompts(dir, "debug", 1)))
+	}
+}
+
+// A retry runs no step again that was finished, unless it was edited since.
+func TestRetryKeepsSteps(t *testing.T) {
+	w := newWorld(t, stepping(obj{"files": obj{"greet.sh": bye}}).with("debug", answer("can't")).String())
+	w.Site.Config.Limits.Rounds = 1
+	dir := w.stepped("02-01-bye", note, obj{"id": "wait", "command": "test -e ../../../go"}, addFlag)
+	if res := w.start(dir); res.Status != trellis.Failed || res.Failure.Code != string(trellis.StepFailed) {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+	if err := os.WriteFile(filepath.Join(filepath.Dir(w.Dir), "go"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Site.Retry(t.Context(), dir, false, dispatch.RunOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if res := w.start(dir); res.Status != trellis.Review {
+		t.Fatalf("again: %s, %v", res.Status, res.Failure)
+	}
+	if got := w.git("show", "feature/bye:NOTES"); got != "bye" {
+		t.Errorf("NOTES is %q: its step ran again", got)
+	}
+}
+
+// A step waits for people before any effect; a line by hand is enough, and an edit voids it.
+func TestStepApproval(t *testing.T) {
+	w := newWorld(t, stepping(obj{"files": obj{"greet.sh": bye}}).String())
+	dir := w.stepped("02-01-bye", obj{"id": "ask", "type": "approval", "title": "Shall it say bye?"}, addFlag, note)
+	res := w.start(dir)
+	if res.Status != trellis.Waiting || len(w.prompts(dir, "implement", 1)) != 0 {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "approvals.jsonl"), []byte(`{"step": "ask", "decision": "approve", "by": "ann"}`+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if res = w.start(dir); res.Status != trellis.Review {
+		t.Fatalf("after the yes: %s, %v", res.Status, res.Failure)
+	}
+	if line := w.file(dir, "approvals.jsonl"); !strings.Contains(line, `"hash": "sha256:`) {
+		t.Errorf("the line was not bound: %s", line)
+	}
+	w = newWorld(t, stepping(obj{"files": obj{"greet.sh": bye}}).String())
+	dir = w.stepped("02-01-bye", obj{"id": "ask", "type": "approval", "title": "Shall it say bye?"}, addFlag, note)
+	if res = w.start(dir); res.Status != trellis.Waiting {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "approvals.jsonl"), []byte(`{"step": "ask", "decision": "reject", "by": "ann", "reason": "no"}`+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if res = w.start(dir); res.Status != trellis.Failed || res.Failure.Code != string(trellis.ApprovalRejected) {
+		t.Errorf("after the no: %s, %v", res.Status, res.Failure)
+	}
+}

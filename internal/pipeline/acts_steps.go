@@ -1,0 +1,177 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/evidence"
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/workflow"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// steps are the effects of the plan's steps.
+func (a *Acts) steps() *workflow.Acts {
+	return &workflow.Acts{RunDir: a.RunDir, Bundle: a.Bundle, Env: a.Environ, Marker: a.Marker, Repo: a.Repo,
+		Except: a.outside(Job{Setup: Setup{Copy: a.Config.Worktree.Copy}}), Prover: prover{a}, Disk: a.Disk, Redact: a.Redact, Event: a.Step, Now: a.Now,
+		Decide: func(q workflow.Request) (workflow.Answer, error) { return workflow.Decision(a.Disk, a.Dir, q, a.Now()) }}
+}
+
+// Bundle is the plan that was taken in with a content.
+func (a *Acts) Bundle(hash string) (*plan.Bundle, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if b := a.bundles[hash]; b != nil {
+		return b, nil
+	}
+	p, err := a.frozenPlan(hash)
+	if err != nil {
+		return nil, err
+	}
+	if p == nil {
+		return nil, flow.Fail(string(trellis.InvalidTask), "the plan of content %s is gone", hash)
+	}
+	if a.bundles == nil {
+		a.bundles = map[string]*plan.Bundle{}
+	}
+	b := &plan.Bundle{Hash: hash, Main: taskdir.Plan, Plans: map[string]*plan.Plan{taskdir.Plan: p}}
+	a.bundles[hash] = b
+	return b, nil
+}
+
+// stepSlots are what the prompt of a step is made of: the task's documents and the context of implement, and the step.
+func (a *Acts) stepSlots(ctx context.Context, c flow.Call, r ask.Request, d about) (map[string]string, []string, error) {
+	s := a.steps()
+	s.Documents = func(context.Context) (string, []string, error) {
+		doc, err := a.documents(d)
+		if err != nil {
+			return "", nil, err
+		}
+		own, more := doc.own(string(trellis.Implement))
+		return strings.TrimRight(doc.artifacts+"\n"+own, "\n"), append(doc.notes, more...), nil
+	}
+	protected, err := a.shielded(d)
+	if err != nil {
+		return nil, nil, err
+	}
+	if protected != "" {
+		s.Protected = strings.Split(protected, "\n")
+	}
+	return s.Slots(ctx, c, r)
+}
+
+// prover keeps the proofs of a task's steps.
+type prover struct{ a *Acts }
+
+func (p prover) Prove(ctx context.Context, key string, e workflow.Evidence) (string, error) {
+	run, activity := splitKey(key)
+	proof := e.Proof(filepath.Base(p.a.Dir), run, activity)
+	var err error
+	if proof.PlanHash, err = p.a.planHash(e.Bundle.Hash); err != nil {
+		return "", err
+	}
+	if proof.Commit, err = p.a.Repo.Head(ctx, e.Dir); err != nil {
+		return "", err
+	}
+	if proof.Tree, err = p.a.Repo.TreeOf(ctx, e.Dir, p.a.steps().Except...); err != nil {
+		return "", err
+	}
+	list, err := p.a.proofs().Append(proof)
+	if err != nil {
+		return "", err
+	}
+	return list[0].Hash, nil
+}
+
+// splitKey takes the key of a call apart: <task>/<run number> and the activity's id.
+func splitKey(key string) (run, activity string) {
+	parts := strings.SplitN(key, "/", 3)
+	return strings.Join(parts[:2], "/"), parts[2]
+}
+
+func (a *Acts) proofs() *evidence.Chain {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.chain == nil {
+		a.chain = &evidence.Chain{Disk: a.Disk, Dir: a.Dir}
+	}
+	return a.chain
+}
+
+// planHash names the plan.json that was taken in with a content, "" when there was none.
+func (a *Acts) planHash(content string) (string, error) {
+	data, err := os.ReadFile(filepath.Join(a.inputs(content), taskdir.Plan))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return PlanSum(data), err
+}
+
+// PlanSum is how proofs name a plan.json.
+func PlanSum(data []byte) string { return "sha256:" + ask.Sum(data) }
+
+// withPlan are the commands that decide with those at the end of a plan that are not among them.
+func withPlan(commands []string, p *plan.Plan) []string {
+	if p == nil {
+		return commands
+	}
+	all := slices.Clone(commands)
+	for _, line := range p.Verification() {
+		if !slices.Contains(all, line) {
+			all = append(all, line)
+		}
+	}
+	return all
+}
+
+// seal ends the chain of proofs of a task that has a plan: with a record for each of the plan's checks, and one of
+// the committed tree. It returns the head, "" when there was nothing to prove.
+func (a *Acts) seal(ctx context.Context, c flow.Call, in sealIn) (string, error) {
+	p, err := a.frozenPlan(in.Content)
+	if err != nil || p == nil {
+		return "", err
+	}
+	run, activity := splitKey(c.Key())
+	hash, err := a.planHash(in.Content)
+	if err != nil {
+		return "", err
+	}
+	tree, err := a.Repo.TreeOf(ctx, in.Job.Worktree, a.outside(in.Job)...)
+	if err != nil {
+		return "", err
+	}
+	now := a.Now()
+	base := evidence.Proof{Task: in.Task, Run: run, PlanHash: hash, Commit: in.Commit, Tree: tree, Began: now, Ended: now}
+	last := base
+	last.Activity, last.Kind = activity, evidence.Final
+	var list []evidence.Proof
+	for _, s := range p.Steps[len(p.Steps)-len(p.Verification()):] {
+		i := slices.IndexFunc(in.Results, func(r Check) bool { return r.Command == p.Resolved(s.Command) })
+		if i < 0 || in.Results[i].Code != 0 {
+			continue
+		}
+		one := base
+		one.Activity, one.Step, one.StepHash, one.Kind = activity+"/"+s.ID, s.ID, p.StepHash(s), s.ProofKind()
+		one.Command, one.Exit, one.Stdout = in.Results[i].Command, in.Results[i].Code, workflow.Digest(in.Results[i].Output)
+		list = append(list, one)
+	}
+	for _, r := range in.Results {
+		if r.Code != 0 && r.Known {
+			continue // forgiven: it proves nothing
+		}
+		last.Checks = append(last.Checks, evidence.Check{Command: r.Command, Exit: r.Code, Kind: "script", Stdout: workflow.Digest(r.Output)})
+	}
+	written, err := a.proofs().Append(append(list, last)...)
+	if err != nil {
+		return "", err
+	}
+	return written[len(written)-1].Hash, nil
+}

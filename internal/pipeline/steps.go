@@ -1,0 +1,89 @@
+package pipeline
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/workflow"
+)
+
+// steps runs the steps of the plan, one at a time, all but those that verify. One that fails goes to the debug
+// agent, which uses up a round, and is tried again.
+func (r *run) steps(f flow.Flow, c Content, b *plan.Bundle) error {
+	rep, err := workflow.Run(f.In("steps"), b, r.host(c), workflow.Options{Dir: r.job.Worktree, Serial: true, Verified: true, Finished: r.in.Finished})
+	r.rep.Steps = rep
+	if err != nil {
+		return err
+	}
+	if fail := rep.Failure(); fail != nil {
+		return fail
+	}
+	return nil
+}
+
+// host is what the steps of a plan ask of a task's run.
+func (r *run) host(c Content) workflow.Host {
+	return workflow.Host{
+		Ask: func(f flow.Flow, q workflow.Question) (ask.Reply, error) { return r.askStep(f, c, q) },
+		Wait: func(f flow.Flow, q workflow.Request) error {
+			q.Approvers = r.job.Approvers
+			return workflow.Consent(f, q, func(f flow.Flow) error {
+				_, err := project.Do(f, r.standing(trellis.Waiting))
+				return err
+			}, func(f flow.Flow) error { return r.enter(f, "implement") })
+		},
+		Mend: r.mend,
+	}
+}
+
+// stepAbout is the Data of a step's request: that of the step, and what the task's own prompts are made of.
+type stepAbout struct {
+	workflow.About
+	Job     Job     `json:"job"`
+	Content Content `json:"content"`
+}
+
+// askStep makes a call for a step, within the task's budgets.
+func (r *run) askStep(f flow.Flow, c Content, q workflow.Question) (ask.Reply, error) {
+	data, err := ask.Encode(stepAbout{q.Data, r.job, Content{Hash: c.Hash}})
+	if err != nil {
+		return ask.Reply{}, err
+	}
+	limits, err := r.left(r.wall(q))
+	if err != nil {
+		return ask.Reply{}, err
+	}
+	who := q.Who(r.job.Choices[q.Role])
+	return r.asker().Ask(f, ask.Request{Role: q.Role, Template: q.Template(), Schema: q.Schema(), Agent: who.Agent, Model: who.Model, Permission: who.Permission,
+		Session: q.Session, Dir: r.job.Worktree, Data: data, Limits: limits, Round: max(r.round, 1), Attempt: r.rep.Attempts + 1})
+}
+
+// wall is how long a call for a step may take.
+func (r *run) wall(q workflow.Question) time.Duration {
+	limit := map[trellis.Role]time.Duration{trellis.Implement: r.job.Limits.Implement, trellis.Heal: r.job.Limits.Debug, trellis.Grade: r.job.Limits.Grade}[q.Role]
+	if d := q.Limit(); q.Role == trellis.Implement && d > 0 && (limit == 0 || d < limit) {
+		return d
+	}
+	return limit
+}
+
+// mend hands a step that failed to the debug agent, unless there is no round left for that.
+func (r *run) mend(f flow.Flow, t workflow.Trouble) (bool, error) {
+	if r.spent+1 >= r.job.Limits.Rounds {
+		return false, nil
+	}
+	r.spent++
+	last := &trouble{Code: trellis.StepFailed, Detail: short(fmt.Sprintf("step %s: %s", t.Path, t.Detail))}
+	if t.Ran != nil {
+		last.Failed = []Check{{Command: short(t.Ran.Command), Code: t.Ran.Code, Tail: cut(t.Ran.Tail, maxSaid), Output: t.Ran.Stdout},
+			{Command: short(t.Ran.Command) + " (what it said on stderr)", Code: t.Ran.Code, Output: t.Ran.Stderr}}
+	}
+	if err := r.debug(f, last); err != nil {
+		return false, err
+	}
+	return true, r.enter(f, "implement")
+}
