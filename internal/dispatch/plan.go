@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -158,7 +159,10 @@ func (s *Site) again(j *journal.Run, dir, final string, o PlanOptions) (in plann
 	if err := planner.KeepRejection(s.Disk, dir); err != nil {
 		return in, err
 	}
-	o.New.Name, o.New.DevType, o.New.Package, o.New.Priority = t.Name, t.DevType, t.Package, t.Priority
+	o.New.Name, o.New.DevType, o.New.Package = t.Name, t.DevType, t.Package
+	if t.Priority != "P2" { // which nobody has to have said: then a TaskSpec may
+		o.New.Priority = t.Priority
+	}
 	if o.Base == "" {
 		o.Base = t.BaseBranch
 	}
@@ -174,7 +178,8 @@ func (s *Site) again(j *journal.Run, dir, final string, o PlanOptions) (in plann
 	return in, s.replanned(dir)
 }
 
-// remember takes the files and constraints of the planning before where no others are given.
+// remember takes the files and constraints of the planning before where no others are given. Of one that did not
+// come to a good end all that was asked for counts, so that what its failure hints at does the same again.
 func (o *PlanOptions) remember(h *journal.History) error {
 	if h.Flow != planner.Flow {
 		return nil
@@ -188,6 +193,14 @@ func (o *PlanOptions) remember(h *journal.History) error {
 	}
 	if len(o.Constraints) == 0 {
 		o.Constraints = last.Constraints
+	}
+	o.New.Priority = cmp.Or(o.New.Priority, last.Priority)
+	if h.Ended && h.End == nil {
+		return nil
+	}
+	o.Agent, o.Quick, o.NoTaskSpec = cmp.Or(o.Agent, last.Agent), o.Quick || last.Quick, o.NoTaskSpec || last.NoTaskSpec
+	if o.Requirement == "" {
+		o.Feedback = cmp.Or(o.Feedback, last.Feedback)
 	}
 	return nil
 }

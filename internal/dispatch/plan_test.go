@@ -3,6 +3,7 @@ package dispatch_test
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/journal"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -267,5 +269,42 @@ func TestReplanWithOtherOptions(t *testing.T) {
 	}
 	if got := w.task(res.Dir).Pipeline.Verify; len(got) != 1 || got[0] != "sh test.sh" {
 		t.Errorf("task.json says verify %q", got)
+	}
+}
+
+// A planning that failed is done again as it was asked for; the next one after a good end begins from the settings.
+func TestReplanAfterAFailure(t *testing.T) {
+	w := newWorld(t, careful("large").with("prd", answer("no"), answer("no"), careful("large")["prd"][0]).String())
+	o := dispatch.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "say bye", Agent: "rehearsal", Quick: true, NoTaskSpec: true}
+	res, err := w.Site.Plan(context.Background(), o)
+	if err != nil || res.Failure == nil {
+		t.Fatalf("got %+v, %v", res, err)
+	}
+	for _, want := range []string{"prd", "plan"} {
+		if res, err = w.Site.Replan(context.Background(), res.Dir, dispatch.PlanOptions{Feedback: "about " + want}); err != nil || res.Status != trellis.Waiting {
+			t.Fatalf("%s: got %+v, %v", want, res, err)
+		}
+		if _, err := os.Stat(filepath.Join(res.Dir, taskdir.Plan)); (err == nil) != (want == "plan") {
+			t.Errorf("after %s there is plan.json: %v", want, err)
+		}
+	}
+	h, err := journal.Read(filepath.Join(res.Dir, taskdir.Run))
+	if err != nil || !strings.Contains(string(h.Input), "about plan") || strings.Contains(string(h.Input), "rehearsal") {
+		t.Errorf("the last planning began with %s, %v", h.Input, err)
+	}
+}
+
+// A TaskSpec says the priority of a task that nobody gave one, also when it is planned in a folder that was made before.
+func TestPriorityOfAReplan(t *testing.T) {
+	w := newWorld(t, careful("small").String())
+	for said, want := range map[string]string{"": "P1", "P0": "P0"} {
+		draft, err := w.Site.Draft(dispatch.PlanOptions{New: taskdir.New{Name: "bye" + strings.ToLower(said), DevType: "backend", Priority: said}, Requirement: "say bye"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := w.Site.Replan(context.Background(), draft, dispatch.PlanOptions{})
+		if err != nil || w.task(res.Dir).Priority != want {
+			t.Errorf("%q: got %+v, %v, want priority %s", said, res, err, want)
+		}
 	}
 }
