@@ -129,9 +129,12 @@ func (a *app) planOptions(c *cli.Context, p *project) (o dispatch.PlanOptions, e
 		return o, err
 	}
 	again := c.String("retry") != ""
+	for _, flag := range []string{"name", "type", "priority", "package", "depends-on", "force-new"} {
+		if again && c.IsSet(flag) {
+			return o, usagef("--retry plans a task that is there, and takes from it what it is: leave out --%s", flag)
+		}
+	}
 	switch {
-	case again && (c.IsSet("name") || c.IsSet("type")):
-		return o, usagef("--retry takes name and type from the task: leave out --name and --type")
 	case !again && c.IsSet("feedback"):
 		return o, usagef("--feedback goes with --retry TASKDIR")
 	case !again && from == "":

@@ -107,6 +107,9 @@ func (a *app) startDetached(c *cli.Context) error {
 
 // planDetached makes the folder to plan in and plans in the background.
 func (a *app) planDetached(c *cli.Context) error {
+	if c.Bool("json") {
+		return usagef("--detach returns before there is anything to print: leave out --json")
+	}
 	p, err := a.open(c.Context)
 	if err != nil {
 		return err
