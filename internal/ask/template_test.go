@@ -31,7 +31,9 @@ func TestTemplateOfARequest(t *testing.T) {
 			rendered = append(rendered, name)
 			return templates.Prompt{Text: name}, nil
 		},
-	}, Slots: func(context.Context, flow.Call, ask.Request) (map[string]string, []string, error) { return nil, nil, nil }}
+	}, Slots: func(context.Context, flow.Call, ask.Request) (map[string]string, []string, error) {
+		return nil, nil, nil
+	}}
 	call := func(id string, r ask.Request) (reply ask.Reply) {
 		raw, err := json.Marshal(r)
 		if err != nil {

@@ -218,7 +218,7 @@ func TestPlannedDirectory(t *testing.T) {
 		t.Fatalf("got %+v, %v", res, err)
 	}
 	for name, want := range map[string][]string{
-		"prd.md": {"# Task: Say bye", "- bye\n- no new program\n", "- [ ] it says bye\n  verify: `sh greet.sh --bye | grep -q Bye`", "## Design Decisions\n\n- a flag"},
+		"prd.md":    {"# Task: Say bye", "- bye\n- no new program\n", "- [ ] it says bye\n  verify: `sh greet.sh --bye | grep -q Bye`", "## Design Decisions\n\n- a flag"},
 		"plan.json": {`"id": "add_flag"`, `"command": "sh test.sh"`}, "taskspec.json": {`"user_intent": "say bye"`, `"no new program"`},
 		"implement.jsonl": {"README.md", "greet.sh"}, "debug.jsonl": {"README.md"},
 		".plan-log": {"taskspec_finished", "stub=false", "planner_finished", "judge_finished", "priority=high", "goals=1"},
