@@ -134,7 +134,7 @@ func (c *checker) shape(s *jsonschema.Schema, at string, v any) bool {
 		return false
 	}
 	if s.Const != nil && !same(*s.Const, v) {
-		c.add(at, "must be %s, not %s", written(*s.Const), written(v))
+		c.add(at, "must be %s, not %s", titled(s, written(*s.Const)), written(v))
 		return false
 	}
 	if s.Enum != nil && !slices.ContainsFunc(s.Enum, func(e any) bool { return same(e, v) }) {

@@ -84,3 +84,20 @@ func TestViolationsAreFew(t *testing.T) {
 		t.Errorf("got %d problems, want 20 (%v)", len(got), err)
 	}
 }
+
+// A judge that contradicts itself is not told which half of it to give up.
+func TestViolationsOfAContradiction(t *testing.T) {
+	raw, err := templates.Schema("judge")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for doc, want := range map[string][]string{
+		`{"pass":false,"feedback":"a","criteria":{"verification":true,"atomicity":true,"coverage":true,"vars":true}}`: {"/pass: must be true exactly when all four criteria are, not false"},
+		`{"pass":true,"feedback":"a","criteria":{"verification":true,"atomicity":false,"coverage":true,"vars":true}}`: {"/pass: must be true exactly when all four criteria are, not true"},
+		`{"pass":true,"feedback":"","criteria":{"verification":true,"atomicity":false,"coverage":true,"vars":true}}`:  {"/feedback: is blank", "/pass: must be true exactly when all four criteria are, not true"},
+	} {
+		if got, err := templates.Violations(raw, []byte(doc)); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s:\ngot  %q, %v\nwant %q", doc, got, err, want)
+		}
+	}
+}
