@@ -218,13 +218,18 @@ func Finished(h *journal.History) (map[string]string, error) {
 }
 
 func (a *Acts) halt(_ context.Context, _ flow.Call, in haltIn) (struct{}, error) {
+	a.over(in.Loop)
+	return struct{}{}, nil
+}
+
+// over says that a run or a loop is over: no step or round of it begins any more.
+func (a *Acts) over(loop string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.halted == nil {
 		a.halted = map[string]bool{}
 	}
-	a.halted[in.Loop] = true
-	return struct{}{}, nil
+	a.halted[loop] = true
 }
 
 // made looks at whether a prompt step wrote the file that it was to write.

@@ -82,7 +82,7 @@ func (r *run) rounds(f flow.Flow, s plan.Step, sc scope, list []string, ends []O
 		if over || !r.choice.takes(in.at) {
 			continue
 		}
-		o, err := r.round(f.In(fmt.Sprintf("item-%d", i+1)), s, in)
+		o, err := r.round(f.In(fmt.Sprintf("item-%d", i+1)), s, in, len(list))
 		if err != nil {
 			return err
 		}
@@ -104,7 +104,7 @@ func (r *run) pool(f flow.Flow, s plan.Step, sc scope, list []string, ends []Out
 			if !r.choice.takes(in.at) {
 				return nil
 			}
-			if ends[i], err = r.round(f, s, in); err == nil && !ends[i].good() && !s.ContinueOnError {
+			if ends[i], err = r.round(f, s, in, len(list)); err == nil && !ends[i].good() && !s.ContinueOnError {
 				_, err = halt.Do(f, haltIn{sc.path})
 			}
 			return err
@@ -113,10 +113,13 @@ func (r *run) pool(f flow.Flow, s plan.Step, sc scope, list []string, ends []Out
 	return f.All(s.Concurrency, branches...)
 }
 
-// round does the step for one item.
-func (r *run) round(f flow.Flow, s plan.Step, sc scope) (o Outcome, err error) {
+// round does the step for one item of a number.
+func (r *run) round(f flow.Flow, s plan.Step, sc scope, of int) (o Outcome, err error) {
+	if r.finished(sc.path, s, sc) {
+		return Outcome{Path: sc.path, State: Done, Detail: "by an earlier run"}, nil
+	}
 	kind := s.Kind()
-	b, err := begin.Do(f, beginIn{Dir: r.o.Dir, Bundle: r.b.Hash, Place: sc.place, Path: sc.path, Kind: kind, Values: sc.values, Loop: sc.loop})
+	b, err := begin.Do(f, beginIn{Dir: r.o.Dir, Bundle: r.b.Hash, Place: sc.place, Path: sc.path, Kind: kind, Values: sc.values, Loop: sc.loop, Round: sc.at[len(sc.at)-1], Of: of})
 	if err != nil {
 		return o, err
 	}
@@ -126,7 +129,7 @@ func (r *run) round(f flow.Flow, s plan.Step, sc scope) (o Outcome, err error) {
 			return o, err
 		}
 	}
-	_, err = end.Do(f, endIn{Outcome: o, Kind: kind})
+	_, err = end.Do(f, endIn{o, kind, r.mark(s, sc)})
 	return o, err
 }
 

@@ -20,49 +20,58 @@ type Grade struct {
 // prompt has an agent do a step. Where the host mends what fails, it is done again.
 func (r *run) prompt(f flow.Flow, s plan.Step, sc scope, b begun) (Outcome, error) {
 	return r.mending(f, s, sc, func(f flow.Flow) (Outcome, *Ran, error) {
-		session, why, err := r.graded(f, s, sc, b)
-		if err != nil {
-			return Outcome{}, nil, err
+		session, bad, err := r.graded(f, s, sc, b)
+		if err != nil || bad != nil {
+			return *orNone(bad), nil, err
 		}
-		if why == "" && s.Output != "" {
+		if s.Output != "" {
 			out, err := made.Do(f, madeIn{Dir: r.o.Dir, File: r.file(s.Output, sc), Before: b.Output})
 			if err != nil {
 				return Outcome{}, nil, err
 			}
-			why = out.Why
-		}
-		if why != "" {
-			return Outcome{Path: sc.path, State: Failed, Detail: why}, nil, nil
+			if out.Why != "" {
+				return Outcome{Path: sc.path, State: Failed, Detail: out.Why}, nil, nil
+			}
 		}
 		return r.judged(f, s, sc, Ran{}, session)
 	})
 }
 
-// graded asks for the step until whoever grades it is content, and says why when that is never.
-func (r *run) graded(f flow.Flow, s plan.Step, sc scope, b begun) (session, why string, err error) {
+// graded asks for the step until whoever grades it is content. It returns how the step ended when that is never.
+func (r *run) graded(f flow.Flow, s plan.Step, sc scope, b begun) (session string, bad *Outcome, err error) {
 	most := orElse(s.MaxJudgeAttempts, attempts)
 	a := r.about(sc, About{})
 	for n := 1; ; n++ {
 		reply, err := r.work(f, s, sc, a)
-		if fail := (*flow.Failure)(nil); s.ContinueOnError && errors.As(err, &fail) && !over(fail) {
-			return "", "the agent failed: " + fail.Error(), nil
+		if fail := (*flow.Failure)(nil); errors.As(err, &fail) && !over(fail) && (s.ContinueOnError || r.host.Own != nil && r.host.Own(fail)) {
+			return "", givenUp(sc.path, "the agent failed: ", fail), nil
 		}
 		if err != nil || !s.LLMAsJudge {
-			return reply.Session, "", err
+			return reply.Session, nil, err
 		}
 		g, err := r.grade(f, s, sc, b, reply)
 		if fail := (*flow.Failure)(nil); errors.As(err, &fail) && !over(fail) {
-			return reply.Session, "nobody could judge it: " + fail.Error(), nil
+			return reply.Session, givenUp(sc.path, "nobody could judge it: ", fail), nil
 		}
 		if err != nil || g.Pass {
-			return reply.Session, "", err
+			return reply.Session, nil, err
 		}
 		if n >= most {
-			return reply.Session, fmt.Sprintf("step %q failed judge evaluation after %d attempts: %s", s.ID, n, g.Feedback), nil
+			return reply.Session, &Outcome{Path: sc.path, State: Failed, Detail: fmt.Sprintf("step %q failed judge evaluation after %d attempts: %s", s.ID, n, g.Feedback)}, nil
 		}
 		a.Tries = append(a.Tries, cut(g.Feedback, 2<<10))
 		a.Before = &reply.Text
 	}
+}
+
+// givenUp is a step that failed because an agent did.
+func givenUp(path, what string, fail *flow.Failure) *Outcome {
+	o := &Outcome{Path: path, State: Failed, Detail: what + fail.Error()}
+	switch trellis.Code(fail.Code) {
+	case trellis.TimeoutWall, trellis.TimeoutIdle:
+		o.TimedOut, o.Code = true, 124
+	}
+	return o
 }
 
 // work has the agent do the step, in the session that it had for the step before where it can go on with it.

@@ -121,7 +121,7 @@ func (r *run) scheduled(f flow.Flow, s plan.Step, i int, sc scope, ends []Outcom
 		o.Detail = "blocked by " + strings.Join(o.Because, ", ")
 		return o, nil
 	}
-	if hash := r.o.Finished[o.Path]; hash != "" && hash == r.b.Plan(sc.place.File).StepHash(s) {
+	if r.finished(o.Path, s, sc) {
 		o.State, o.Detail = Done, "by an earlier run"
 		return o, nil
 	}
@@ -134,13 +134,20 @@ func (r *run) verifies(i int) bool {
 	return i >= len(p.Steps)-len(p.Verification())
 }
 
-// because is the chain of causes behind a step that did not end well.
+// because is the chain of causes behind a step that did not end well, without the middle of a long one.
 func because(o Outcome) []string {
 	if o.State == Failed {
 		return []string{o.Path + ", which failed"}
 	}
-	return append([]string{o.Path}, o.Because...)
+	chain := append([]string{o.Path}, o.Because...)
+	if n := len(chain); n > maxCauses {
+		chain = append(chain[:maxCauses-2:maxCauses-2], "…", chain[n-1])
+	}
+	return chain
 }
+
+// maxCauses is how many causes are named.
+const maxCauses = 9
 
 // maxWorst is how many outcomes a report names.
 const maxWorst = 50
@@ -224,7 +231,7 @@ func (r *run) step(f flow.Flow, s plan.Step, i int, sc scope, path string, at []
 			}
 		}
 	}
-	_, err = end.Do(f, endIn{o, kind, r.b.Plan(sc.place.File).StepHash(s)})
+	_, err = end.Do(f, endIn{o, kind, r.mark(s, sc)})
 	return o, err
 }
 

@@ -26,7 +26,7 @@ type Options struct {
 	Serial   bool   `json:"serial,omitempty"` // one step at a time, whatever the plan says; FailFast does that too
 	// Verified says that others run the plan's verification steps: the script steps at its end.
 	Verified bool `json:"verified,omitempty"`
-	// Finished are steps that earlier runs finished: their hash by path.
+	// Finished are the steps, and rounds of loops, that earlier runs finished, as the function of that name tells.
 	Finished map[string]string `json:"finished,omitempty"`
 }
 
@@ -37,6 +37,9 @@ type Host struct {
 	Ask func(flow.Flow, Question) (ask.Reply, error)
 	// Wait returns when people approved, nil, or a *flow.Failure approval_rejected.
 	Wait func(flow.Flow, Request) error
+	// Own reports whether the failure of an agent is its step's, so that other steps go on. Nil: it ends the run, unless
+	// the step says continue_on_error.
+	Own func(*flow.Failure) bool
 	// Mend tries to put right what made a step fail, and says whether the step is worth another try. Nil: nobody does.
 	Mend func(flow.Flow, Trouble) (bool, error)
 }
@@ -212,7 +215,9 @@ type (
 		Path   string            `json:"path"`
 		Kind   string            `json:"kind"`
 		Values map[string]string `json:"values,omitempty"`
-		Loop   string            `json:"loop,omitempty"` // path of the loop that it is a round of
+		Loop   string            `json:"loop,omitempty"`  // path of the concurrent loop that it stands in
+		Round  int               `json:"round,omitempty"` // which one of a loop it is
+		Of     int               `json:"of,omitempty"`    // how many that loop has
 	}
 	begun struct {
 		Stop   bool   `json:"stop,omitempty"`   // the run, or the loop, is over
@@ -222,7 +227,7 @@ type (
 	endIn struct {
 		Outcome Outcome `json:"outcome"`
 		Kind    string  `json:"kind"`
-		Hash    string  `json:"hash,omitempty"` // of the step, not of a round
+		Hash    string  `json:"hash,omitempty"` // by which a later run knows it
 	}
 	ended   struct{}
 	shellIn struct {
