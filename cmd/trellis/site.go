@@ -90,6 +90,9 @@ func instructions(root string, role trellis.Role) (in dispatch.Instructions, err
 		return in, fmt.Errorf("reading the project's template: %w", err)
 	}
 	in.Override.Frame = frame
+	if role == "step" { // who does a step implements
+		role = trellis.Implement
+	}
 	name := ".trellis/agents/" + string(role) + ".md"
 	data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
 	if errors.Is(err, fs.ErrNotExist) {
