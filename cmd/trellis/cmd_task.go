@@ -62,7 +62,9 @@ func (a *app) taskReady(ctx context.Context, p *project, dir string) error {
 	if t.Status != trellis.Planning {
 		return hint(usagef("%s is %s, and only a task in planning is set ready so", t.ID, t.Status), nextStep(t.ID, t.Status))
 	}
-	problems, err := ready.Check(ctx, ready.Input{Store: p.Store, Dir: dir, Repo: p.Repo, Status: trellis.Ready})
+	in := a.whole(p, dir)
+	in.Status = trellis.Ready
+	problems, err := ready.Check(ctx, in)
 	if err != nil {
 		return err
 	}

@@ -112,9 +112,15 @@ func (a *app) validateTask(ctx context.Context, p *project, dir string, o valida
 			return err
 		}
 	}
-	problems, err := ready.Check(ctx, ready.Input{Store: p.Store, Dir: dir, Repo: p.Repo})
+	problems, err := ready.Check(ctx, a.whole(p, dir))
 	v.Problems = append(v.Problems, problems...)
 	return err
+}
+
+// whole is the check of a directory with all that a run looks at before it begins.
+func (a *app) whole(p *project, dir string) ready.Input {
+	c, _ := p.config() // what is wrong with it is said by --all, and by whoever runs something
+	return ready.Input{Store: p.Store, Dir: dir, Repo: p.Repo, MaxSteps: c.Planning.MaxSteps, LookPath: a.lookPath}
 }
 
 // fix drops invalid rows and adds missing fields, and says what it did.
