@@ -72,7 +72,7 @@ func (s Step) uses() []use {
 		{"max_judge_attempts", agent, s.MaxJudgeAttempts > 0},
 		{"self_healing", []string{Script}, s.SelfHealing},
 		{"max_healing_attempts", []string{Script}, s.MaxHealingAttempts > 0},
-		{"timeout_seconds", work, s.TimeoutSeconds > 0},
+		{"timeout_seconds", process, s.TimeoutSeconds > 0},
 		{"verify", work, s.Verify != ""},
 		{"risk", work, s.Risk != ""},
 		{"continue_on_error", work, s.ContinueOnError},
