@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -39,19 +40,28 @@ func child(dir string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
 	}
-	steps := 0
+	var steps atomic.Int64
 	site.Disk = &durable.Disk{Fault: func(step, path string) error {
-		if filepath.Base(path) != "journal.jsonl" {
+		if filepath.Base(path) != "journal.jsonl" && os.Getenv(childAny) == "" {
 			return nil
 		}
-		steps++
+		n := steps.Add(1)
 		fmt.Fprintln(log, step)
-		if steps == kill {
+		if n == int64(kill) {
 			syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			select {}
 		}
 		return nil
 	}}
+	if name := os.Getenv(childRace); name != "" {
+		return racer(site, name)
+	}
+	if os.Getenv(childAny) != "" {
+		site.Store.Disk = site.Disk
+	}
+	if dir := os.Getenv(childAgain); dir != "" {
+		return childReplan(site, dir)
+	}
 	if os.Getenv(childTask) == "" {
 		return childPlan(site)
 	}
@@ -84,7 +94,7 @@ func (w *world) child(dir string, kill int) (killed bool, steps int) {
 	log := filepath.Join(w.Dir, "..", "steps.log")
 	os.Remove(log)
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childDir+"="+w.Dir, childTask+"="+dir, childKill+"="+strconv.Itoa(kill), childLog+"="+log, "GORACE=atexit_sleep_ms=0",
+	cmd.Env = append(append(os.Environ(), w.env...), childDir+"="+w.Dir, childTask+"="+dir, childKill+"="+strconv.Itoa(kill), childLog+"="+log, "GORACE=atexit_sleep_ms=0",
 		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
 	out, err := cmd.CombinedOutput()
 	if ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {

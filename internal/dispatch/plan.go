@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -70,18 +72,52 @@ func published(dir string) string {
 	return filepath.Join(filepath.Dir(dir), strings.TrimPrefix(filepath.Base(dir), taskdir.DraftPrefix))
 }
 
+// handover is how long a planner may take from making a folder to holding it, and from letting go of it to giving it
+// its name.
+const handover = 2 * time.Second
+
 // Draft makes the folder that is planned in, with the requirement in it.
 func (s *Site) Draft(o PlanOptions) (string, error) {
 	o.New.Files = map[string][]byte{taskdir.Requirement: []byte(o.Requirement)}
-	dir, err := s.Store.Draft(o.New)
-	var taken *taskdir.ExistsError
-	if errors.As(err, &taken) && taken.Draft {
+	for end := time.Now().Add(handover); ; time.Sleep(10 * time.Millisecond) { // another process's steps have no event
+		dir, err := s.Store.Draft(o.New)
+		var taken *taskdir.ExistsError
+		if !errors.As(err, &taken) || !taken.Draft {
+			return dir, err
+		}
 		if h, ok := s.Held(taken.Dir); ok {
 			return "", &durable.HeldError{Path: taken.Dir, Holder: h}
 		}
-		return "", &DraftError{s.Store.Rel(taken.Dir)}
+		if unmade(taken.Dir) {
+			if err := os.RemoveAll(taken.Dir); err != nil {
+				return "", fmt.Errorf("removing what a dead planner left: %w", err)
+			}
+		} else if s.abandoned(taken.Dir) || time.Now().After(end) {
+			return "", &DraftError{s.Store.Rel(taken.Dir)}
+		}
 	}
-	return dir, err
+}
+
+// unmade reports whether whoever made a folder died before it was a task: there is nothing to go on with.
+func unmade(dir string) bool {
+	if _, err := os.Lstat(filepath.Join(dir, taskdir.TaskJSON)); !errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	made, err := os.Lstat(dir)
+	return err == nil && time.Since(made.ModTime()) > handover
+}
+
+// abandoned reports whether a folder's planning was begun, is not at its end, and is nobody's.
+func (s *Site) abandoned(dir string) bool {
+	cut := func() bool {
+		h, err := journal.Read(filepath.Join(dir, taskdir.Run))
+		return err == nil && !h.Ended
+	}
+	if !cut() {
+		return false
+	}
+	_, held := s.Held(dir)
+	return !held && cut() // who ended it while we looked, let go of it after that
 }
 
 // beginPlan begins a planning with what was asked for.

@@ -34,6 +34,7 @@ type world struct {
 	Dir  string
 	mu   sync.Mutex
 	said []string
+	env  []string // of its children
 }
 
 // program is what the repository holds: greet.sh, and a test that passes.
