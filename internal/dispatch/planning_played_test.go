@@ -9,6 +9,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -81,4 +82,11 @@ func (w *world) planned() dispatch.PlanResult {
 		w.Fatal(err)
 	}
 	return res
+}
+
+// fails is a part that fails for good.
+func fails(code trellis.Code) part {
+	return func(context.Context, agents.Request, int) (*agents.Result, error) {
+		return nil, &flow.Failure{Code: string(code), Detail: "it failed"}
+	}
 }
