@@ -45,7 +45,8 @@ type Acts struct {
 	Now   func() time.Time
 
 	mu     sync.Mutex
-	halted map[string]bool // runs ("") and loops that are over
+	halted map[string]bool      // runs ("") and loops that are over
+	begun  map[string]time.Time // steps that this process began
 }
 
 // Prover keeps proofs.
@@ -91,24 +92,6 @@ func Digest(r ask.Ref) evidence.Digest {
 	return evidence.Digest{Bytes: int64(r.Bytes), Path: r.Path, SHA256: r.SHA256}
 }
 
-// Event is one thing that happened in a run of steps, as `trellis run --json` prints it.
-type Event struct {
-	Type      string  `json:"type"` // workflow_started, step_started, step_output, step_iteration, step_judge, step_healing, step_finished, workflow_finished
-	Step      string  `json:"step,omitempty"`
-	Kind      string  `json:"kind,omitempty"`
-	Title     string  `json:"title,omitempty"`
-	Text      string  `json:"text,omitempty"`
-	Stream    string  `json:"stream,omitempty"` // step_output: stdout, stderr
-	Item      string  `json:"item,omitempty"`
-	State     State   `json:"state,omitempty"`
-	Code      int     `json:"code,omitempty"`
-	Seconds   float64 `json:"seconds,omitempty"`
-	Attempt   int     `json:"attempt,omitempty"`
-	Pass      *bool   `json:"pass,omitempty"`
-	Proof     string  `json:"proof,omitempty"`
-	Tolerated bool    `json:"tolerated,omitempty"`
-}
-
 // Activities are all that a run does besides its agents' calls. Of most the records may reach the disk with the
 // next one that is waited for: what a power cut takes is done again, as what was cut off before its end.
 func (a *Acts) Activities() []flow.Activity {
@@ -117,12 +100,6 @@ func (a *Acts) Activities() []flow.Activity {
 		list[i].Lazy = true
 	}
 	return append(list, prove.With(a.prove), request.With(a.decide))
-}
-
-func (a *Acts) tell(e Event) {
-	if a.Event != nil {
-		a.Event(e)
-	}
 }
 
 func (a *Acts) step(hash string, at plan.Place) (*plan.Bundle, *plan.Step, error) {
@@ -149,14 +126,7 @@ func (a *Acts) begin(ctx context.Context, c flow.Call, in beginIn) (out begun, e
 	if out.Stop {
 		return out, nil
 	}
-	e := Event{Type: "step_started", Step: in.Path, Kind: in.Kind, Title: plan.Fill(s.Title, in.Values), Attempt: c.Attempt}
-	if v := s.Loop(); v != "" && in.Values[v] != "" {
-		e.Type, e.Item = "step_iteration", in.Values[v]
-	}
-	a.tell(e)
-	if in.Kind == plan.Log {
-		a.tell(Event{Type: "step_output", Step: in.Path, Stream: "log", Text: plan.Fill(s.Message, in.Values)})
-	}
+	a.tellBegin(s, in)
 	if in.Kind == plan.Prompt && s.Output != "" {
 		out.Output, err = a.sum(in.Dir, plan.Fill(in.Values[s.Output], in.Values))
 	}
@@ -195,7 +165,7 @@ func (a *Acts) readFile(dir, name string) ([]byte, error) {
 
 func (a *Acts) end(_ context.Context, _ flow.Call, in endIn) (ended, error) {
 	o := in.Outcome
-	a.tell(Event{Type: "step_finished", Step: o.Path, Kind: in.Kind, State: o.State, Code: o.Code, Text: o.Detail, Proof: o.Proof, Tolerated: o.Tolerated})
+	a.tell(Event{Type: StepFinished, Step: o.Path, Kind: in.Kind, State: o.State, Code: o.Code, Text: o.Detail, Proof: o.Proof, Tolerated: o.Tolerated, Seconds: a.took(o.Path)})
 	return ended{}, nil
 }
 
@@ -346,13 +316,4 @@ func (a *Acts) redact(s string) string {
 		return s
 	}
 	return a.Redact(s)
-}
-
-// EventOf is what an agent's event in a step is for those who follow the run.
-func EventOf(r ask.Request, text string) (Event, bool) {
-	var d About
-	if json.Unmarshal(r.Data, &d) != nil || d.Path == "" {
-		return Event{}, false
-	}
-	return Event{Type: "step_output", Step: d.Path, Stream: string(r.Role), Text: text}, true
 }

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/ask"
@@ -72,11 +71,10 @@ func (a *Acts) run(ctx context.Context, c flow.Call, in shellIn) (ran Ran, stdou
 		return ran, "", fmt.Errorf("keeping the output of %s: %w", in.Path, err)
 	}
 	out, errs, both := proc.NewCapped(maxOutput), proc.NewCapped(maxOutput), proc.NewCapped(2*tailBytes)
-	shown := &merged{tail: both, tell: func(stream, text string) {
-		a.tell(Event{Type: "step_output", Step: in.Path, Stream: stream, Text: a.redact(text)})
-	}}
+	shown := &merged{tail: both, tell: func(stream, text string) { a.tell(Event{Type: StepOutput, Step: in.Path, Stream: stream, Text: text}) }, redact: a.redact}
 	res, err := proc.Run(ctx, proc.Command{Argv: proc.Shell(line), Dir: a.at(in.Dir), Env: append(a.Env[:len(a.Env):len(a.Env)], in.environ()...),
-		Stdout: shown.to(out, "stdout"), Stderr: shown.to(errs, "stderr"), Marker: a.Marker, Wall: in.Timeout, Grace: grace})
+		Stdout: shown.to("stdout", out), Stderr: shown.to("stderr", errs), Marker: a.Marker, Wall: in.Timeout, Grace: grace})
+	shown.end()
 	if err != nil {
 		return ran, "", err
 	}
@@ -138,31 +136,4 @@ func tail(s string, n int) string {
 		return s
 	}
 	return strings.ToValidUTF8("…"+s[len(s)-n:], "")
-}
-
-// merged shows two streams as one, in the order in which they come, line by line.
-type merged struct {
-	mu   sync.Mutex
-	tail *proc.Capped
-	tell func(stream, text string)
-}
-
-func (m *merged) to(keep *proc.Capped, stream string) *mergedStream {
-	return &mergedStream{m: m, keep: keep, name: stream}
-}
-
-type mergedStream struct {
-	m    *merged
-	keep *proc.Capped
-	name string
-}
-
-func (s *mergedStream) Write(p []byte) (int, error) {
-	s.m.mu.Lock()
-	defer s.m.mu.Unlock()
-	if _, err := s.keep.Write(p); err != nil {
-		return 0, err
-	}
-	s.m.tell(s.name, string(p))
-	return s.m.tail.Write(p)
 }

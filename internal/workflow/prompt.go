@@ -42,6 +42,7 @@ func (r *run) graded(f flow.Flow, s plan.Step, sc scope, b begun) (session strin
 	most := orElse(s.MaxJudgeAttempts, attempts)
 	a := r.about(sc, About{})
 	for n := 1; ; n++ {
+		a.Attempt = n
 		reply, err := r.work(f, s, sc, a)
 		if fail := (*flow.Failure)(nil); errors.As(err, &fail) && !over(fail) && (s.ContinueOnError || r.host.Own != nil && r.host.Own(fail)) {
 			return "", givenUp(sc.path, "the agent failed: ", fail), nil
@@ -49,7 +50,7 @@ func (r *run) graded(f flow.Flow, s plan.Step, sc scope, b begun) (session strin
 		if err != nil || !s.LLMAsJudge {
 			return reply.Session, nil, err
 		}
-		g, err := r.grade(f, s, sc, b, reply)
+		g, err := r.grade(f, s, sc, b, reply, n)
 		if fail := (*flow.Failure)(nil); errors.As(err, &fail) && !over(fail) {
 			return reply.Session, givenUp(sc.path, "nobody could judge it: ", fail), nil
 		}
@@ -88,9 +89,9 @@ func (r *run) work(f flow.Flow, s plan.Step, sc scope, a About) (ask.Reply, erro
 	return reply, err
 }
 
-// grade has somebody else judge what the agent did. Who can't answer does not pass it.
-func (r *run) grade(f flow.Flow, s plan.Step, sc scope, b begun, done ask.Reply) (g Grade, err error) {
-	reply, err := r.host.Ask(f, Question{Role: trellis.Grade, Step: &s, Data: r.about(sc, About{Before: &done.Text, Tree: b.Tree})})
+// grade has somebody else judge what the agent did in its nth attempt. Who can't answer does not pass it.
+func (r *run) grade(f flow.Flow, s plan.Step, sc scope, b begun, done ask.Reply, n int) (g Grade, err error) {
+	reply, err := r.host.Ask(f, Question{Role: trellis.Grade, Step: &s, Data: r.about(sc, About{Before: &done.Text, Tree: b.Tree, Attempt: n})})
 	if err != nil {
 		return g, err
 	}

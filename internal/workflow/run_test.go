@@ -68,7 +68,11 @@ func newBench(t *testing.T, steps string, more ...string) *bench {
 		Event: func(e workflow.Event) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
-			b.events = append(b.events, strings.TrimSpace(fmt.Sprintf("%s %s %s%s", e.Type, e.Step, e.State, e.Item)))
+			item := ""
+			if e.Item != nil {
+				item = *e.Item
+			}
+			b.events = append(b.events, strings.TrimSpace(fmt.Sprintf("%s %s %s%s", e.Type, e.Step, e.State, item)))
 		}}
 	b.host = workflow.Host{
 		Ask: func(f flow.Flow, q workflow.Question) (ask.Reply, error) {

@@ -71,7 +71,7 @@ func (r *run) healing(f flow.Flow, s plan.Step, sc scope) (ran Ran, err error) {
 		if err != nil || ran.Code == 0 || n >= most {
 			return ran, err
 		}
-		reply, err := r.host.Ask(f, Question{Role: trellis.Heal, Step: &s, Data: r.about(sc, About{Ran: &ran, Tries: tries})})
+		reply, err := r.host.Ask(f, Question{Role: trellis.Heal, Step: &s, Data: r.about(sc, About{Ran: &ran, Tries: tries, Attempt: n})})
 		said := reply.Excerpt
 		if fail := (*flow.Failure)(nil); errors.As(err, &fail) && !over(fail) {
 			said, err = "the agent failed: "+fail.Error(), nil

@@ -98,16 +98,17 @@ func (q Question) Who(c ask.Choice) ask.Choice {
 
 // About is the Data of a step's request: what its prompt is made of.
 type About struct {
-	Dir    string            `json:"dir,omitempty"`
-	Bundle string            `json:"bundle"`
-	Place  plan.Place        `json:"place"`
-	Path   string            `json:"path"`
-	Values map[string]string `json:"values,omitempty"` // of placeholders
-	Tries  []string          `json:"tries,omitempty"`  // what was said of earlier tries
-	Before *ask.Ref          `json:"before,omitempty"` // the answer that was refused; grade: the one to judge
-	Tree   string            `json:"tree,omitempty"`   // of the folder before the step
-	Ran    *Ran              `json:"ran,omitempty"`    // heal: the command that failed
-	Again  bool              `json:"again,omitempty"`  // the session knows the task already
+	Dir     string            `json:"dir,omitempty"`
+	Bundle  string            `json:"bundle"`
+	Place   plan.Place        `json:"place"`
+	Path    string            `json:"path"`
+	Values  map[string]string `json:"values,omitempty"`  // of placeholders
+	Tries   []string          `json:"tries,omitempty"`   // what was said of earlier tries
+	Before  *ask.Ref          `json:"before,omitempty"`  // the answer that was refused; grade: the one to judge
+	Tree    string            `json:"tree,omitempty"`    // of the folder before the step
+	Ran     *Ran              `json:"ran,omitempty"`     // heal: the command that failed
+	Again   bool              `json:"again,omitempty"`   // the session knows the task already
+	Attempt int               `json:"attempt,omitempty"` // the nth try of the step: at the work, at its grade, at mending it
 }
 
 // Request is what people are asked before a step.
@@ -136,6 +137,10 @@ const (
 	Failed  State = "failed"
 	Blocked State = "blocked" // what it depends on failed
 	Skipped State = "skipped" // not chosen, or the run was over
+
+	// These are of steps that are not over, as those who follow a run see them.
+	Running State = "running"
+	Waiting State = "waiting" // for people
 )
 
 // Outcome is how a step ended, and why.

@@ -1,0 +1,188 @@
+package workflow
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// Types of events.
+const (
+	WorkflowStarted  = "workflow_started"
+	StepStarted      = "step_started"
+	StepIteration    = "step_iteration" // a round of a loop began
+	StepOutput       = "step_output"
+	StepJudge        = "step_judge"
+	StepHealing      = "step_healing"
+	StepFinished     = "step_finished" // a step, or a round of a loop
+	WorkflowFinished = "workflow_finished"
+)
+
+// Event is one thing that happened in a run of steps, as `trellis run --json` prints it.
+type Event struct {
+	Type      string         `json:"type"`
+	At        time.Time      `json:"at"`
+	Run       string         `json:"run,omitempty"`     // workflow_…: its id
+	File      string         `json:"file,omitempty"`    // workflow_started
+	Resumed   bool           `json:"resumed,omitempty"` // workflow_started: it goes on with what was begun before
+	Step      string         `json:"step,omitempty"`    // path: ids, and the numbers of rounds, as in each.2.build
+	Kind      string         `json:"kind,omitempty"`
+	Title     string         `json:"title,omitempty"`
+	Round     int            `json:"round,omitempty"` // step_iteration: which of how many, and for what
+	Of        int            `json:"of,omitempty"`
+	Item      *string        `json:"item,omitempty"`
+	Stream    string         `json:"stream,omitempty"`  // step_output: stdout, stderr, log, or the role of an agent
+	Tool      string         `json:"tool,omitempty"`    // step_output: that an agent called
+	Text      string         `json:"text,omitempty"`    // whole lines of output, what was said of a step, why it failed
+	State     State          `json:"state,omitempty"`   // step_finished, workflow_finished; step_healing: running, then done or failed
+	Code      int            `json:"code,omitempty"`    // of the command that failed
+	Seconds   float64        `json:"seconds,omitempty"` // step_finished, workflow_finished
+	Attempt   int            `json:"attempt,omitempty"` // step_judge, step_healing: from 1
+	Pass      *bool          `json:"pass,omitempty"`    // step_judge
+	Proof     string         `json:"proof,omitempty"`   // step_finished: hash of its record
+	Tolerated bool           `json:"tolerated,omitempty"`
+	Usage     *trellis.Usage `json:"usage,omitempty"`  // step_output: of a call of an agent, at its end
+	Result    *Result        `json:"result,omitempty"` // workflow_finished
+}
+
+// Result is how a run stands when the process that ran it ends.
+type Result struct {
+	Exit      int           `json:"exit"` // code of the process
+	Steps     int           `json:"steps"`
+	Done      int           `json:"done"`
+	Skipped   int           `json:"skipped"`
+	Tolerated int           `json:"tolerated"`
+	Failed    []Outcome     `json:"failed"`  // the first of them
+	Blocked   []Outcome     `json:"blocked"` // likewise
+	Waits     []Request     `json:"waits"`   // for people
+	Head      string        `json:"head"`    // of the chain of proofs
+	Proven    bool          `json:"proven"`  // every step with a check is
+	Usage     trellis.Usage `json:"usage"`
+	Failure   string        `json:"failure,omitempty"` // why the run as a whole could not go on
+}
+
+func (a *Acts) tell(e Event) {
+	if a.Event != nil {
+		e.At = a.now().UTC()
+		a.Event(e)
+	}
+}
+
+// tellBegin tells that a step, or a round of its loop, is under way.
+func (a *Acts) tellBegin(s *plan.Step, in beginIn) {
+	a.mu.Lock()
+	if a.begun == nil {
+		a.begun = map[string]time.Time{}
+	}
+	a.begun[in.Path] = a.now()
+	a.mu.Unlock()
+	e := Event{Type: StepStarted, Step: in.Path, Kind: in.Kind, Title: plan.Fill(s.Title, in.Values)}
+	if in.Round > 0 {
+		item := in.Values[s.Loop()]
+		e.Type, e.Round, e.Of, e.Item = StepIteration, in.Round, in.Of, &item
+	}
+	a.tell(e)
+	if in.Kind == plan.Log && (s.Loop() == "" || in.Round > 0) {
+		a.tell(Event{Type: StepOutput, Step: in.Path, Stream: "log", Text: plan.Fill(s.Message, in.Values)})
+	}
+}
+
+// took is how long a step took that this process began, in seconds.
+func (a *Acts) took(path string) float64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	began, ok := a.begun[path]
+	delete(a.begun, path)
+	if !ok {
+		return 0
+	}
+	return a.now().Sub(began).Seconds()
+}
+
+// EventOf is what an agent's event in a step is for those who follow the run.
+func EventOf(r ask.Request, e agents.Event) (Event, bool) {
+	about, ok := aboutOf(r)
+	out := Event{Type: StepOutput, Step: about.Path, Stream: string(r.Role), Text: e.Text}
+	switch e.Kind {
+	case agents.EventTool:
+		out.Tool, out.Text = e.Tool, e.Input
+	case agents.EventText, agents.EventNotice:
+	default:
+		ok = false
+	}
+	return out, ok
+}
+
+// Asked is what the beginning of an agent's call in a step tells.
+func Asked(r ask.Request) []Event {
+	about, ok := aboutOf(r)
+	if !ok || r.Role != trellis.Heal || about.Ran == nil {
+		return nil
+	}
+	return []Event{{Type: StepHealing, Step: about.Path, Attempt: about.Attempt, Code: about.Ran.Code, State: Running}}
+}
+
+// Replied is what the end of an agent's call in a step tells.
+func Replied(r ask.Request, reply ask.Reply) (list []Event) {
+	about, ok := aboutOf(r)
+	if !ok {
+		return nil
+	}
+	e := Event{Step: about.Path, Attempt: about.Attempt, Text: reply.Excerpt}
+	if reply.Failure != nil {
+		e.Text = reply.Failure.Error()
+	}
+	switch {
+	case r.Role == trellis.Heal && about.Ran != nil:
+		e.Type, e.Code, e.State = StepHealing, about.Ran.Code, Done
+		if reply.Failure != nil {
+			e.State = Failed
+		}
+		list = append(list, e)
+	case r.Role == trellis.Grade && len(reply.Answer) > 0:
+		if g, err := ask.Decode[Grade](reply); err == nil {
+			e.Type, e.Pass, e.Text = StepJudge, &g.Pass, g.Feedback
+			list = append(list, e)
+		}
+	}
+	return append(list, Event{Type: StepOutput, Step: about.Path, Stream: string(r.Role), Usage: &reply.Usage})
+}
+
+func aboutOf(r ask.Request) (d About, ok bool) {
+	return d, json.Unmarshal(r.Data, &d) == nil && d.Path != ""
+}
+
+// Past are the events of what a run did before, as far as its journal tells: which steps began, and how they ended.
+func Past(h *journal.History) (list []Event, err error) {
+	began := map[string]time.Time{}
+	for _, c := range h.Calls {
+		var in beginIn
+		var out endIn
+		switch {
+		case c.Activity == string(begin) && c.Done && c.Fail == nil:
+			if err := json.Unmarshal(c.In, &in); err != nil {
+				return nil, fmt.Errorf("reading %s: %w", c.ID, err)
+			}
+			began[in.Path] = c.Started
+			e := Event{Type: StepStarted, At: c.Started, Step: in.Path, Kind: in.Kind}
+			if in.Round > 0 {
+				e.Type, e.Round, e.Of = StepIteration, in.Round, in.Of
+			}
+			list = append(list, e)
+		case c.Activity == string(end):
+			if err := json.Unmarshal(c.In, &out); err != nil {
+				return nil, fmt.Errorf("reading %s: %w", c.ID, err)
+			}
+			o := out.Outcome
+			list = append(list, Event{Type: StepFinished, At: c.Started, Step: o.Path, Kind: out.Kind, State: o.State, Code: o.Code, Text: o.Detail, Tolerated: o.Tolerated,
+				Seconds: c.Started.Sub(began[o.Path]).Seconds()})
+		}
+	}
+	return list, nil
+}

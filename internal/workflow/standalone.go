@@ -1,0 +1,119 @@
+package workflow
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// FileCode is the version of RunFile in this binary.
+const FileCode = 1
+
+// FileFlow is the name of RunFile in a journal.
+const FileFlow = "file"
+
+// FileInput is what the run of a file of steps begins with.
+type FileInput struct {
+	Code    int     `json:"code"`
+	ID      string  `json:"id"`
+	Number  int     `json:"number"` // of the run with that id, from 1
+	File    string  `json:"file"`   // as a person named it
+	Bundle  string  `json:"bundle"` // hash of what runs
+	Agent   string  `json:"agent,omitempty"`
+	Options Options `json:"options"`
+	// Finished is the hash of the list of steps that runs before this one finished; it can be too long to stand here.
+	Finished string `json:"finished,omitempty"`
+	Nonce    string `json:"nonce"`
+}
+
+// FileReport is how such a run ended.
+type FileReport struct {
+	Report
+	Head string `json:"head,omitempty"` // of the chain of proofs, "" when nothing was proven
+}
+
+// FileJob is what holds until the end of the run.
+type FileJob struct {
+	Choices   map[trellis.Role]ask.Choice    `json:"choices,omitempty"`
+	Walls     map[trellis.Role]time.Duration `json:"walls,omitempty"` // how long their calls may take
+	Idle      time.Duration                  `json:"idle,omitempty"`
+	Attempts  int                            `json:"attempts"` // of one call that fails for a passing reason
+	Approvers int                            `json:"approvers"`
+}
+
+// The activities of a run of a file, besides those of its steps and the calls of its roles.
+const (
+	settle flow.Act[FileInput, FileJob] = "settle"
+	proofs flow.Act[struct{}, string]   = "head"
+)
+
+// RunFile runs a file of steps by itself, outside of any task. b is the file as it was when the run began, and
+// finished what earlier runs of the same id did: both are named by in and never change.
+func RunFile(f flow.Flow, in FileInput, b *plan.Bundle, finished map[string]string) (rep FileReport, err error) {
+	if in.Code > FileCode {
+		return rep, flow.Fail(string(trellis.JournalDamaged), "the run was begun by a newer trellis (code %d, this one has %d)", in.Code, FileCode)
+	}
+	r := &fileRun{in: in}
+	if r.job, err = settle.Do(f, in); err != nil {
+		return rep, err
+	}
+	o := in.Options
+	o.Finished = finished
+	rep.Report, err = Run(f, b, Host{Ask: r.ask, Wait: r.wait}, o)
+	if err != nil {
+		return rep, err
+	}
+	rep.Head, err = proofs.Do(f.In("end"), struct{}{})
+	return rep, err
+}
+
+// fileRun is the host of a run of a file. Branches share it, so that nothing in it changes.
+type fileRun struct {
+	in  FileInput
+	job FileJob
+}
+
+// ask makes a call of an agent. How much the run may use up altogether is for those to say who make the call.
+func (r *fileRun) ask(f flow.Flow, q Question) (ask.Reply, error) {
+	data, err := ask.Encode(q.Data)
+	if err != nil {
+		return ask.Reply{}, err
+	}
+	c := q.Who(r.job.Choices[q.Role])
+	req := ask.Request{Role: q.Role, Agent: c.Agent, Model: c.Model, Permission: c.Permission, Dir: r.in.Options.Dir, Session: q.Session,
+		Template: q.Template(), Schema: q.Schema(), Data: data, Limits: ask.Limits{Wall: r.job.Walls[q.Role], Idle: r.job.Idle}, Round: 1, Attempt: q.Data.Attempt}
+	if own := q.Limit(); q.Role == trellis.Implement && own > 0 {
+		req.Limits.Wall = own
+	}
+	tries := 1
+	reply, err := ask.Asker{Repairs: 1, Again: func(*flow.Failure) bool { tries++; return tries <= r.job.Attempts }}.Ask(f, req)
+	if err == nil && q.Role == trellis.Implement && reply.Text.Bytes == 0 && reply.ToolCalls == 0 {
+		err = flow.Fail(string(trellis.EmptyOutput), "the agent ended well, but said nothing and called no tool")
+	}
+	return reply, named(err, q)
+}
+
+// named says in a failure which step's agent it is about.
+func named(err error, q Question) error {
+	fail := (*flow.Failure)(nil)
+	if !errors.As(err, &fail) {
+		return err
+	}
+	about := *fail
+	about.Detail = fmt.Sprintf("step %s: the %s agent: %s", q.Data.Path, q.Role, fail.Detail)
+	return &about
+}
+
+// wait is for people. What they said to a run before this one is no answer: a step that they refused can be asked for anew.
+func (r *fileRun) wait(f flow.Flow, q Request) error {
+	q.Approvers = r.job.Approvers
+	if r.in.Number > 1 {
+		q.Hash += fmt.Sprintf("/%d", r.in.Number)
+	}
+	return Consent(f, q, nil, nil)
+}
