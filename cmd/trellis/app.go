@@ -11,6 +11,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
+
+	"github.com/trellis-tasks/trellis/internal/view"
 )
 
 // app is one call of trellis: what it reads and writes, and where. Commands take everything from it
@@ -135,7 +137,7 @@ func (a *app) colour(w io.Writer) bool {
 	return a.getenv("NO_COLOR") == "" && a.getenv("TERM") != "dumb" && terminal(w)
 }
 
-// say prints a line for people, apart from the results.
+// say prints a line for people, apart from the results. Agents and authors of issues have a hand in many.
 func (a *app) say(format string, args ...any) {
-	fmt.Fprintf(a.Stderr, "trellis: "+format+"\n", args...)
+	fmt.Fprintln(a.Stderr, view.Safe("trellis: "+fmt.Sprintf(format, args...)))
 }

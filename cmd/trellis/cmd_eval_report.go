@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"unicode"
 
 	"github.com/trellis-tasks/trellis/internal/eval"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -159,12 +158,7 @@ func evalCost(s eval.Summary) string {
 	return fmt.Sprintf("$%.2f", *s.Usage.CostUSD)
 }
 
-// printable is text without what could steer a terminal: agents had a hand in it.
+// printable is text in one line without what could steer a terminal: agents had a hand in it.
 func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, text)
+	return strings.ReplaceAll(view.Safe(text), "\n", " ")
 }

@@ -247,9 +247,9 @@ func counted(n int, thing string) string {
 
 func (a *app) sayRejected(p *project, res dispatch.PlanResult) {
 	v := res.Report.Verdict
-	fmt.Fprintf(a.Stderr, "=== PLAN REJECTED ===\nReason: %s\nDetails: %s\n", planner.Rejection{Category: v.Category}.Reason(), v.Details)
+	fmt.Fprintf(a.Stderr, "=== PLAN REJECTED ===\nReason: %s\nDetails: %s\n", planner.Rejection{Category: v.Category}.Reason(), view.Safe(v.Details))
 	for _, s := range v.Suggestions {
-		fmt.Fprintf(a.Stderr, "  - %s\n", s)
+		fmt.Fprintf(a.Stderr, "  - %s\n", view.Safe(s))
 	}
 	fmt.Fprintf(a.Stderr, "See: %s\n", p.Store.Rel(filepath.Join(res.Dir, taskdir.Rejected)))
 }

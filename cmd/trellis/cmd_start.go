@@ -187,7 +187,7 @@ func (a *app) sayEnd(p *project, res dispatch.Result) {
 		}
 	case trellis.Rejected:
 		if data, err := os.ReadFile(filepath.Join(res.Dir, taskdir.Rejected)); err == nil {
-			fmt.Fprintf(a.Stderr, "%s", data)
+			fmt.Fprint(a.Stderr, view.Safe(string(data)))
 		}
 	case trellis.Failed:
 		a.say("report    %s", p.Store.Rel(filepath.Join(res.Dir, taskdir.Report)))

@@ -108,9 +108,9 @@ func (a *app) printProblems(problems []trellis.Problem) {
 		if p.Warning {
 			kind = "warning"
 		}
-		fmt.Fprintf(a.Stdout, "%s: %v\n", kind, &p)
+		fmt.Fprintf(a.Stdout, "%s: %s\n", kind, view.Safe(p.Error()))
 		if p.Hint != "" {
-			fmt.Fprintf(a.Stdout, "    → %s\n", p.Hint)
+			fmt.Fprintf(a.Stdout, "    → %s\n", view.Safe(p.Hint))
 		}
 	}
 }

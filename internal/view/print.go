@@ -23,7 +23,7 @@ func (l Line) Print(w io.Writer, style Style) error {
 		at = l.At.Local().Format("15:04:05")
 	}
 	var b strings.Builder
-	for i, part := range strings.Split(safe(text), "\n") {
+	for i, part := range strings.Split(Safe(text), "\n") {
 		if i > 0 {
 			at = strings.Repeat(" ", len("15:04:05"))
 		}
@@ -101,8 +101,8 @@ func eventText(e agents.Event) string {
 	return ""
 }
 
-// safe is s without anything that a terminal would obey, line ends excepted.
-func safe(s string) string {
+// Safe is s without anything that a terminal would obey, line ends excepted.
+func Safe(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\n' && unicode.IsControl(r) {
 			return ' '

@@ -172,7 +172,7 @@ func (p *Progress) find(name string) *working {
 }
 
 func (p *Progress) print(text string) {
-	for line := range strings.SplitSeq(safe(text), "\n") {
+	for line := range strings.SplitSeq(Safe(text), "\n") {
 		fmt.Fprintln(p.w, "trellis: "+line)
 	}
 }
