@@ -25,8 +25,11 @@ const (
 	maxRecorded    = 24 << 10
 )
 
-// maxNamed is how many constraints, and how many context files, may be given.
-const maxNamed = 20
+// How many constraints, and how many context files, may be given. A TaskSpec has room for so many constraints.
+const (
+	maxConstraints = 12
+	maxNamed       = 20
+)
 
 // sources are the flags that say what is wanted.
 var sources = []string{"requirement", "requirement-file", "from-issue"}
@@ -146,8 +149,8 @@ func (a *app) remarks(c *cli.Context, p *project, o *dispatch.PlanOptions) (err 
 
 // constraints checks what must hold whatever is planned.
 func constraints(list []string) ([]string, error) {
-	if len(list) > maxNamed {
-		return nil, usagef("--constraint is given %d times, at most %d are taken", len(list), maxNamed)
+	if len(list) > maxConstraints {
+		return nil, usagef("--constraint is given %d times, at most %d are taken", len(list), maxConstraints)
 	}
 	for _, text := range list {
 		switch {

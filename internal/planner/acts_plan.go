@@ -19,6 +19,9 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
+// maxConstraints is how many a TaskSpec has at most.
+const maxConstraints = 12
+
 // settle keeps the TaskSpec, or a stub of the requirement. What a person gave as a constraint is in it in any case.
 func (a *Acts) settle(_ context.Context, c flow.Call, in settleIn) (out settled, err error) {
 	var spec plan.TaskSpec
@@ -35,11 +38,17 @@ func (a *Acts) settle(_ context.Context, c flow.Call, in settleIn) (out settled,
 		}
 		spec = *s
 	}
-	for _, said := range in.Constraints {
-		if !slices.Contains(spec.Constraints, said) {
-			spec.Constraints = append(spec.Constraints, said)
+	all := append([]string{}, in.Constraints...)
+	for _, said := range spec.Constraints {
+		switch {
+		case slices.Contains(all, said):
+		case len(all) < maxConstraints:
+			all = append(all, said)
+		default:
+			out.Warnings = append(out.Warnings, fmt.Sprintf("taskspec.json has no room for its constraint %q beside those that were given", said))
 		}
 	}
+	spec.Constraints, out.Warnings = all, ask.Few(out.Warnings, maxNoted)
 	out.Said.Valid, out.Said.Goals, out.Said.Acceptance, out.Said.Priority = !out.Said.Stub, len(spec.Goals), len(spec.Acceptance), spec.Priority
 	out.Spec, err = a.keep(c, taskdir.TaskSpec, indented(spec))
 	return out, err

@@ -97,6 +97,7 @@ func (p *planning) specify(f flow.Flow, t *tally) (*settled, error) {
 	}
 	out, err := settle.Do(f, in)
 	out.Said.Repaired = in.Answer != nil && t.calls > 1
+	t.warnings = append(t.warnings, out.Warnings...)
 	return &out, err
 }
 

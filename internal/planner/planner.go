@@ -162,6 +162,8 @@ type (
 	settled struct {
 		Spec ask.Ref `json:"spec"` // taskspec.json
 		Said Spec    `json:"said"`
+
+		Warnings []string `json:"warnings,omitempty"`
 	}
 	draftIn struct {
 		Answer json.RawMessage `json:"answer"`
