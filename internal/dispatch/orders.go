@@ -50,6 +50,14 @@ func (s *Site) notStopped(dir string) error {
 // Cancel calls a task off for good. Worktree and branch stay.
 func (s *Site) Cancel(dir string) error {
 	_, err := s.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
+		_, held := s.Held(dir)
+		_, draft := drafted(dir)
+		switch {
+		case t.Status == trellis.Planning && held: // its end would take the order back
+			return s.notStopped(dir)
+		case draft:
+			return &RefusedError{s.Store.Rel(dir) + " is a planning that was cut off: it is no task yet", "trellis task rm " + s.Store.Rel(dir)}
+		}
 		e.Set("status", trellis.Cancelled)
 		e.Set("pipeline.outcome", trellis.OutcomeCancel)
 		return nil
