@@ -21,6 +21,7 @@ const (
 
 // Each way in which a run can end, by what its agents do. Nothing is committed unless it ends well.
 func TestEndings(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		roles  string // lines of the script below roles:
 		prd    string
@@ -121,6 +122,7 @@ func TestEndings(t *testing.T) {
 
 // A failed run goes on in the same worktree when it is retried, and does not implement again what was not edited.
 func TestRetry(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, `
 roles:
   implement: [{run: ["echo implement >> $TRELLIS_REPO/../calls.log"], files: {greet.sh: "echo Bye\n"}, answer: done}]
@@ -150,6 +152,7 @@ roles:
 }
 
 func TestRetryFresh(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "roles:\n  implement: [{files: {greet.sh: \"echo Bye\\n\", left.txt: \"x\\n\"}, answer: done}]\n  check: [{answer: fine}]\n  debug: [{answer: hm}]\n  "+met+"\n")
 	dir := w.hand("02-01-bye", lyingPRD)
 	w.start(dir)
@@ -171,6 +174,7 @@ func TestRetryFresh(t *testing.T) {
 
 // A finished task that someone sets ready by hand, or that git takes back, is not run again.
 func TestFinishedIsNotRunAgain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, counted())
 	dir := w.hand("02-01-bye", provenPRD)
 	if res := w.start(dir); res.Status != trellis.Review {

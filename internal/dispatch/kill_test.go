@@ -136,6 +136,7 @@ func (w *world) calls() map[string]int {
 // begin and end, and started again, ends like one that was not: the same tree, one commit, no call twice
 // but the one that was cut off.
 func TestKillAtEveryRecord(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, counted())
 	_, steps := w.child(w.agreedPlan(), 0)
 	want := w.git("rev-parse", "feature/bye^{tree}")
@@ -146,32 +147,31 @@ func TestKillAtEveryRecord(t *testing.T) {
 	if testing.Short() {
 		every = 10
 	}
-	kills := 0
 	for at := 1; at <= steps; at += every {
-		w := newWorld(t, counted())
-		dir := w.agreedPlan()
-		if killed, _ := w.child(dir, at); killed {
-			kills++
-		}
-		w.child(dir, 0)
-		if got := w.git("rev-parse", "feature/bye^{tree}"); got != want {
-			t.Errorf("kill %d: tree %s, want %s", at, got, want)
-		}
-		if got := w.git("rev-list", "--count", "main..feature/bye"); got != "1" {
-			t.Errorf("kill %d: %s commits", at, got)
-		}
-		if task := w.task(dir); task.Status != trellis.Review || task.Commit == "" {
-			t.Errorf("kill %d: %s", at, task.Status)
-		}
-		again := 0
-		for _, n := range w.calls() {
-			again += n - 1
-		}
-		if again > 1 {
-			t.Errorf("kill %d: calls %v", at, w.calls())
-		}
+		t.Run(fmt.Sprint(at), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, counted())
+			dir := w.agreedPlan()
+			w.child(dir, at)
+			w.child(dir, 0)
+			if got := w.git("rev-parse", "feature/bye^{tree}"); got != want {
+				t.Errorf("tree %s, want %s", got, want)
+			}
+			if got := w.git("rev-list", "--count", "main..feature/bye"); got != "1" {
+				t.Errorf("%s commits", got)
+			}
+			if task := w.task(dir); task.Status != trellis.Review || task.Commit == "" {
+				t.Errorf("it is %s", task.Status)
+			}
+			again := 0
+			for _, n := range w.calls() {
+				again += n - 1
+			}
+			if again > 1 {
+				t.Errorf("calls %v", w.calls())
+			}
+		})
 	}
-	t.Logf("%d kills of a run of %d steps", kills, steps)
 }
 
 // agreedPlan makes a task whose plan a person let change what is protected, with preconditions.
@@ -186,13 +186,14 @@ func (w *world) agreedPlan() string {
 // A planning that is killed at any step of its journal leaves nothing, or a folder that is gone on with, or a
 // whole directory; a call that ended is not made again.
 func TestKillWhilePlanning(t *testing.T) {
+	t.Parallel()
 	script := careful("small").with("plan", answer(obj{"title": "no plan"}), answer(steps())).with("judge", verdict(false, "split add_flag"), verdict(true, "")).String()
 	w := newWorld(t, script)
 	_, steps := w.child("", 0)
 	files := func(w *world) string {
 		dirs, err := filepath.Glob(filepath.Join(w.Site.Store.Tasks(), "*bye*"))
 		if err != nil || len(dirs) != 1 {
-			t.Fatalf("the tasks are %q, %v", dirs, err)
+			w.Fatalf("the tasks are %q, %v", dirs, err)
 		}
 		all := ""
 		for _, name := range []string{"prd.md", "plan.json", "taskspec.json", "implement.jsonl", "check.jsonl", "debug.jsonl", "requirement.md"} {
@@ -204,31 +205,30 @@ func TestKillWhilePlanning(t *testing.T) {
 	if testing.Short() {
 		every = 10
 	}
-	kills := 0
 	for at := 1; at <= steps; at += every {
-		w := newWorld(t, script)
-		if killed, _ := w.child("", at); killed {
-			kills++
-		}
-		left, err := filepath.Glob(filepath.Join(w.Site.Store.Tasks(), "[0-9]*"))
-		if err != nil || len(left) > 0 {
-			t.Errorf("kill %d: %q was published half-planned, %v", at, left, err)
-		}
-		w.child("", 0)
-		if got := files(w); got != want {
-			t.Errorf("kill %d: got\n%s\nwant\n%s", at, got, want)
-		}
-		dirs, err := filepath.Glob(filepath.Join(w.Site.Store.Tasks(), "*bye"))
-		if err != nil || len(dirs) != 1 {
-			t.Fatalf("kill %d: the tasks are %q, %v", at, dirs, err)
-		}
-		for role, n := range map[string]int{"evaluate": 1, "research": 1, "taskspec": 1, "plan": 3, "judge": 2} {
-			if got := w.results(dirs[0], role); got != n {
-				t.Errorf("kill %d: %s was answered %d times, want %d", at, role, got, n)
+		t.Run(fmt.Sprint(at), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, script)
+			w.child("", at)
+			left, err := filepath.Glob(filepath.Join(w.Site.Store.Tasks(), "[0-9]*"))
+			if err != nil || len(left) > 0 {
+				t.Errorf("%q was published half-planned, %v", left, err)
 			}
-		}
+			w.child("", 0)
+			if got := files(w); got != want {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
+			dirs, err := filepath.Glob(filepath.Join(w.Site.Store.Tasks(), "*bye"))
+			if err != nil || len(dirs) != 1 {
+				t.Fatalf("the tasks are %q, %v", dirs, err)
+			}
+			for role, n := range map[string]int{"evaluate": 1, "research": 1, "taskspec": 1, "plan": 3, "judge": 2} {
+				if got := w.results(dirs[0], role); got != n {
+					t.Errorf("%s was answered %d times, want %d", role, got, n)
+				}
+			}
+		})
 	}
-	t.Logf("%d kills of a planning of %d steps", kills, steps)
 }
 
 // results counts the entries of a role's calls that came to their end.

@@ -18,6 +18,7 @@ import (
 // A provider's limit pauses the task until the time it says, uses up no attempt, and is waited for by nobody
 // when it is far.
 func TestRateLimit(t *testing.T) {
+	t.Parallel()
 	script := func(at time.Time) string {
 		return strings.Replace(quickly, "implement: [{run:", fmt.Sprintf("implement: [{fail: {code: rate_limited, detail: slow down, resume_at: %s}}, {run:", at.UTC().Format(time.RFC3339)), 1)
 	}
@@ -69,6 +70,7 @@ func (w *world) program(output, script string) {
 
 // A used-up budget ends the agent and pauses the task; it goes on when a person raised it and says start.
 func TestBudget(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, quickly)
 	w.program("events", `cat > /dev/null
 test "$TRELLIS_ROLE" = accept || echo x >> notes.txt
@@ -101,6 +103,7 @@ test "$TRELLIS_ROLE" = accept || echo '{"type": "result", "text": "done"}'
 // A requirement of a megabyte, with all that shells and templates could stumble over, reaches the agent once
 // and unchanged.
 func TestLargeRequirement(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, quickly)
 	w.program("text", `cat > "$TRELLIS_REPO/../prompt-$TRELLIS_ROLE.md"
 echo "$*" > "$TRELLIS_REPO/../argv.txt"
@@ -126,6 +129,7 @@ echo '{"decision": "reject", "category": "too_large", "details": "a megabyte", "
 // A person who starts a task before its provider's limit is over, and a watcher who finds one in progress that
 // sleeps, leave it paused until the time comes; nobody goes round in circles.
 func TestStartBeforeTheTime(t *testing.T) {
+	t.Parallel()
 	at := time.Now().Add(time.Hour).Truncate(time.Second)
 	w := newWorld(t, strings.Replace(quickly, "implement: [{run:", fmt.Sprintf("implement: [{fail: {code: rate_limited, detail: slow down, resume_at: %s}}, {run:", at.UTC().Format(time.RFC3339)), 1))
 	dir := filepath.Join(w.Site.Store.Tasks(), "02-01-limited")
@@ -166,6 +170,7 @@ func TestStartBeforeTheTime(t *testing.T) {
 
 // A provider's limit that is far leaves a planning where it is, to be gone on with.
 func TestRateLimitWhilePlanning(t *testing.T) {
+	t.Parallel()
 	at := time.Now().Add(time.Hour)
 	w := newWorld(t, strings.Replace(working, "  research:\n", fmt.Sprintf("  research:\n    - fail: {code: rate_limited, detail: slow down, resume_at: %s}\n", at.UTC().Format(time.RFC3339)), 1))
 	res, err := w.plan("bye", "say bye")
@@ -183,6 +188,7 @@ func TestRateLimitWhilePlanning(t *testing.T) {
 
 // What planning used counts for the task: in its usage, when the planner fails as well, and against its budget.
 func TestUsageOfPlanning(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, quickly)
 	w.program("events", `cat > /dev/null
 say() { echo '{"type": "usage", "usage": {"input_tokens": 100, "output_tokens": 0}}'; echo "{\"type\": \"result\", \"text\": \"$1\"}"; }

@@ -16,6 +16,7 @@ import (
 
 // A watcher takes up a task at once that is retried beside it, although it looks while the order still holds it.
 func TestRetryBesideAWatcher(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, strings.Replace(quickly, "implement: [{run:", "implement: [{fail: {code: agent_auth, detail: no}}, {run:", 1))
 	w.watching(dispatch.WatchOptions{})
 	dir := filepath.Join(w.Site.Store.Tasks(), "02-01-again")
@@ -46,6 +47,7 @@ func TestRetryBesideAWatcher(t *testing.T) {
 
 // A retry that is cut off between the run it begins and the status can be given again, and counts once.
 func TestRetryCutOff(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "roles:\n  implement: [{files: {greet.sh: \"echo Bye\\n\"}, answer: done}]\n  check: [{answer: fine}]\n  debug: [{answer: hm}]\n  "+met+"\n")
 	dir := w.hand("02-01-bye", lyingPRD)
 	w.start(dir)

@@ -30,6 +30,7 @@ func (w *world) plan(name, requirement string) (dispatch.PlanResult, error) {
 
 // A rejection is recorded as a page and as data, and can be answered with feedback, which keeps it.
 func TestRejection(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, rejecting+working[strings.Index(working, "  research:"):])
 	res, err := w.plan("pay", "take 'payments'")
 	if err != nil || res.Status != trellis.Rejected || res.Failure != nil {
@@ -70,6 +71,7 @@ func TestRejection(t *testing.T) {
 
 // An invalid answer is sent back once with what is wrong; when it stays so the planner failed, which is no rejection.
 func TestInvalidAnswers(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		evaluate string
 		ready    bool
@@ -104,6 +106,7 @@ func TestInvalidAnswers(t *testing.T) {
 // What research cites is checked: paths that are not there or lead out are left out with a warning, commands
 // that can't run or can't fail as well; what remains makes the context.
 func TestResearchIsGrounded(t *testing.T) {
+	t.Parallel()
 	script := strings.Replace(working, "        - path: greet.sh, reason: the program\n", "        - path: greet.sh, reason: the program\n        - path: missing.go, reason: x\n        - path: ../secret, reason: y\n", 1)
 	script = strings.Replace(script, "        - test: sh test.sh\n", "        - test: sh test.sh\n        - lint: no-such-linter .\n        - build: \"true\"\n", 1)
 	w := newWorld(t, script)
@@ -131,6 +134,7 @@ func TestResearchIsGrounded(t *testing.T) {
 
 // The name of a task is planned by one process, and a task of that name on that day is not overwritten.
 func TestNamesAreTakenOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, working)
 	if _, err := w.plan("bye", "say bye"); err != nil {
 		t.Fatal(err)
@@ -162,6 +166,7 @@ func TestNamesAreTakenOnce(t *testing.T) {
 // A planning in place that was cut off leaves the task as it is: nothing starts it, nothing decides about it, a
 // watcher says so once, and planning again goes on.
 func TestReplanCutOff(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, working)
 	w.Site.Config.Planning.Approval = "plan"
 	res, err := w.plan("bye", "say bye")
@@ -210,6 +215,7 @@ func TestReplanCutOff(t *testing.T) {
 // Planning again in place can be cut off at every write before its run begins, and between that and the status,
 // and be asked for again.
 func TestReplanIsCutOffAtTheBegin(t *testing.T) {
+	t.Parallel()
 	for _, file := range []string{"requirement.md", "REJECTED.md", "journal.jsonl", "task.json"} {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
@@ -251,6 +257,7 @@ func TestReplanIsCutOffAtTheBegin(t *testing.T) {
 
 // Other options than those of a planning that was cut off begin another one.
 func TestReplanWithOtherOptions(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, working)
 	draft, err := w.Site.Draft(dispatch.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "say bye"})
 	if err != nil {
@@ -274,6 +281,7 @@ func TestReplanWithOtherOptions(t *testing.T) {
 
 // A planning that failed is done again as it was asked for; the next one after a good end begins from the settings.
 func TestReplanAfterAFailure(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, careful("large").with("prd", answer("no"), answer("no"), careful("large")["prd"][0]).String())
 	o := dispatch.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "say bye", Agent: "rehearsal", Quick: true, NoTaskSpec: true}
 	res, err := w.Site.Plan(context.Background(), o)
@@ -296,6 +304,7 @@ func TestReplanAfterAFailure(t *testing.T) {
 
 // A TaskSpec says the priority of a task that nobody gave one, also when it is planned in a folder that was made before.
 func TestPriorityOfAReplan(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, careful("small").String())
 	for said, want := range map[string]string{"": "P1", "P0": "P0"} {
 		draft, err := w.Site.Draft(dispatch.PlanOptions{New: taskdir.New{Name: "bye" + strings.ToLower(said), DevType: "backend", Priority: said}, Requirement: "say bye"})

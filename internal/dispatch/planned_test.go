@@ -65,6 +65,7 @@ func (w *world) holds(name, text string, want ...string) {
 
 // A TaskSpec is a hint: one that can't be read is left out, and the report says so. A plan is none.
 func TestBrokenPlan(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, byPlan("true"))
 	dir := w.handPlan(provenPRD, planJSON(""))
 	w.write(".trellis/tasks/02-01-bye/taskspec.json", `{"goals": 7}`)
@@ -84,6 +85,7 @@ func TestBrokenPlan(t *testing.T) {
 
 // What a plan demands before the work: sentences are said once, commands are run in the fresh worktree.
 func TestPreconditions(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, byPlan("true"))
 	demand := func(command string) string {
 		return planJSON(`"preconditions": ["the stage is free", {"command": "` + command + `"}], "rollback": ["git revert it"],`)
@@ -112,6 +114,7 @@ func TestPreconditions(t *testing.T) {
 
 // What is too much for a record is said when the task is claimed.
 func TestTooManyPreconditions(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, byPlan("true"))
 	dir := w.handPlan(provenPRD, planJSON(`"preconditions": [`+strings.Repeat(`{"command": "test -f greet.sh"}, `, 50)+`{"command": "test -f test.sh"}],`))
 	if res := w.start(dir); res.Failure == nil || res.Failure.Code != string(trellis.InvalidTask) || !strings.Contains(res.Failure.Detail, "the 51 preconditions") {
@@ -128,6 +131,7 @@ func TestTooManyPreconditions(t *testing.T) {
 
 // What holds before the work is not asked of a worktree that has been worked in.
 func TestPreconditionsOfARetry(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "roles:\n  implement: [{files: {notes.txt: \"x\\n\"}, answer: done}]\n  check: [{answer: fine}]\n  debug: [{answer: hm}]\n  "+met+"\n")
 	w.Site.Config.Verify = []string{"test ! -f notes.txt"}
 	dir := w.handPlan(lyingPRD, planJSON(`"preconditions": ["the stage is free", {"command": "echo asked >> $PWD/../../asked; test ! -f notes.txt"}],`))

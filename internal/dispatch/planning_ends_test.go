@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -17,6 +16,7 @@ import (
 // An evaluation that says two things, or not enough, is neither an acceptance nor a rejection: the planner failed. What
 // was said is kept, and nothing can be done with the directory but plan it again.
 func TestDecisionsThatAreNone(t *testing.T) {
+	t.Parallel()
 	accept := func(key string, value any) obj { return with(accepted("small")["answer"].(obj), key, value) }
 	reject := func(key string, value any) obj {
 		return with(obj{"decision": "reject", "category": "unclear", "details": "what?", "suggestions": []string{"say what"}}, key, value)
@@ -75,6 +75,7 @@ func TestDecisionsThatAreNone(t *testing.T) {
 
 // What comes back to the planner for what only this project knows, and what it is then told.
 func TestPlanIsHeldToTheProject(t *testing.T) {
+	t.Parallel()
 	three := steps()
 	three["steps"] = append([]obj{{"id": "look", "command": "ls"}}, three["steps"].([]obj)...)
 	uncover := steps()
@@ -120,6 +121,7 @@ func TestPlanIsHeldToTheProject(t *testing.T) {
 // Other planners fold steps that look alike into a loop, and lose what differs. Here a plan is written as it was
 // given: what looks odd is warned of.
 func TestNothingIsNormalised(t *testing.T) {
+	t.Parallel()
 	plan := steps()
 	var list []obj
 	for i, do := range []string{"Teach greet.sh --bye.", "Describe --bye in README.md.", "Test --bye in test.sh."} {
@@ -151,6 +153,7 @@ func TestNothingIsNormalised(t *testing.T) {
 
 // Without a TaskSpec nobody is shown one, nothing has to be covered, and no file is made.
 func TestWithoutTaskSpec(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "roles: {}\n")
 	p := w.play("small", nil)
 	res, err := w.Site.Plan(context.Background(), dispatch.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "say bye", NoTaskSpec: true})
@@ -169,6 +172,7 @@ func TestWithoutTaskSpec(t *testing.T) {
 
 // A file that a person named is shown under its heading; one that went away since is told of, and planning goes on.
 func TestContextThatWentAway(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "roles: {}\n")
 	p := w.play("small", nil)
 	res, err := w.Site.Plan(context.Background(), dispatch.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "say bye", Context: []string{"greet.sh", "gone.md", "test.sh"}})
@@ -184,6 +188,7 @@ func TestContextThatWentAway(t *testing.T) {
 
 // What a model puts around a title does not reach task.json; a judge's no has to name a step that the plan has.
 func TestWordsOfThePlan(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "roles: {}\n")
 	p := w.play("small", map[trellis.Role]part{trellis.Plan: says(with(steps(), "title", "# Plan: **Say** `bye`")),
 		trellis.Judge: says(verdict(false, "split add_flags, add_flag2 and run")["answer"], verdict(true, "")["answer"])})
@@ -199,6 +204,7 @@ func TestWordsOfThePlan(t *testing.T) {
 
 // A TaskSpec and a plan go with the task until it is done.
 func TestPlannedIsCarriedOut(t *testing.T) {
+	t.Parallel()
 	s := careful("small").with("implement", obj{"files": obj{"greet.sh": "if [ \"$1\" = --bye ]; then echo Bye; else echo \"Hello, ${1:-world}!\"; fi\n"}, "answer": "done"}).
 		with("check", answer("fine")).with("accept", answer(obj{"criteria": []obj{{"id": "A1", "verdict": "met", "evidence": "greet.sh:1"}}}))
 	w := newWorld(t, s.String())
@@ -207,14 +213,10 @@ func TestPlannedIsCarriedOut(t *testing.T) {
 	if res := w.start(planned.Dir); res.Status != trellis.Review {
 		t.Fatalf("got %s, %v", res.Status, res.Failure)
 	}
-	found, err := filepath.Glob(filepath.Join(planned.Dir, "run", "2", "implement#1", "*", "prompt.md"))
-	if err != nil || len(found) != 1 {
-		t.Fatalf("the prompts are %q, %v", found, err)
+	prompts := w.prompts(planned.Dir, "implement", 2)
+	if len(prompts) != 1 {
+		t.Fatalf("implement was told\n%s", prompts)
 	}
-	rel, err := filepath.Rel(planned.Dir, found[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.holds("implement", w.file(planned.Dir, rel), "a --bye flag", "Let the program take --bye.", "greet.sh says bye.")
+	w.holds("implement", prompts[0], "a --bye flag", "Let the program take --bye.")
 	w.holds("report.md", w.file(planned.Dir, "report.md"), "| `sh test.sh` | 0 |", "Commands from plan.json")
 }

@@ -11,6 +11,7 @@ import (
 // A person agrees to what they have read: an edit of any file or field that decides what is done takes the yes away,
 // and nothing is run until it is given again. What only tells of the planning does not.
 func TestApprovalIsOfThePlanAsItWas(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, quickly)
 	w.git("branch", "other")
 	dir := w.handPlan(provenPRD, planJSON(""))

@@ -19,6 +19,7 @@ import (
 // A TaskSpec whose agent takes too long, falls silent or is out of reach is not asked for again: a stub takes its
 // place, and says why.
 func TestTaskSpecOfAgentsThatFail(t *testing.T) {
+	t.Parallel()
 	hang := careful("small").with("taskspec", obj{"sleep": "300s"}).with("plan", answer(uncovered()))
 	for name, c := range map[string]struct {
 		script script
@@ -50,6 +51,7 @@ func TestTaskSpecOfAgentsThatFail(t *testing.T) {
 // A provider's limit in one of two calls that are under way at once: the other comes to its end, the planning sleeps,
 // and goes on when the time has come without asking again what was answered.
 func TestRateLimitInABranch(t *testing.T) {
+	t.Parallel()
 	at := time.Now().Add(time.Hour)
 	for _, role := range []string{"research", "taskspec"} {
 		t.Run(role, func(t *testing.T) {
@@ -96,6 +98,7 @@ func spending(p *played, tokens int64, usd float64) {
 // A budget ends a planning between two calls: nobody is asked any more, and what was used is on record. Raised, it is
 // planned again.
 func TestBudgetBetweenPlanningCalls(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		limits func(*dispatch.Site)
 		code   trellis.Code
@@ -140,6 +143,7 @@ func TestBudgetBetweenPlanningCalls(t *testing.T) {
 
 // Ctrl-C ends the calls that are under way, both of two at once; --retry goes on and asks no one again who answered.
 func TestInterruptedPlanning(t *testing.T) {
+	t.Parallel()
 	for _, hung := range [][]trellis.Role{{trellis.Evaluate}, {trellis.Research, trellis.TaskSpec}, {trellis.Research}, {trellis.TaskSpec}, {trellis.Plan}, {trellis.Judge}} {
 		t.Run(fmt.Sprint(hung), func(t *testing.T) {
 			t.Parallel()

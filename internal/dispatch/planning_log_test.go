@@ -108,6 +108,7 @@ func (e logged) says(w *world, want ...string) {
 
 // What .plan-log tells of each end: the calls in their order, phase one before phase two, and what each came to.
 func TestPlanLog(t *testing.T) {
+	t.Parallel()
 	mood := with(spec(), "mood", "fine")
 	auth := obj{"fail": obj{"code": "agent_auth", "detail": "no key"}}
 	gone := obj{"exit": 3, "answer": ""}

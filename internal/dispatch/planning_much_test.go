@@ -43,6 +43,7 @@ func code(res dispatch.PlanResult) trellis.Code {
 // However much an agent has to say, the journal takes it: what is too large is sent back as such, and the planning
 // ends with a word of its own. Some characters take six bytes of a record.
 func TestMuchToSayWhilePlanning(t *testing.T) {
+	t.Parallel()
 	angles, accents := strings.Repeat("<&>", 2000), strings.Repeat("äöü\"\\\n", 1500)
 	refused := verdict(false, "add_flag "+angles)["answer"]
 	keys := obj{"decision": "accept"}
@@ -96,6 +97,7 @@ func TestMuchToSayWhilePlanning(t *testing.T) {
 
 // The same when everybody has much to say, a person included: what each call is told fits together.
 func TestEverybodyHasMuchToSay(t *testing.T) {
+	t.Parallel()
 	angles := strings.Repeat("<", 1200)
 	person := slices.Repeat([]string{angles[:310]}, 20) // 38 KB of a record
 	var ghosts []obj

@@ -9,6 +9,7 @@ import (
 
 // Answers that are odd but have a meaning, and answers that have two.
 func TestOddAnswers(t *testing.T) {
+	t.Parallel()
 	deep := strings.Repeat(`{"a":`, 100) + "1" + strings.Repeat("}", 100)
 	dup := func(v any, from, to string) string { return strings.Replace(said(v).Text, from, to, 1) }
 	for name, c := range map[string]struct {

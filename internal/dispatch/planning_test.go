@@ -124,6 +124,7 @@ func none(w *world, dir, name string) {
 
 // How many calls a planning of each size makes, and how it ends.
 func TestCallsOfEachSize(t *testing.T) {
+	t.Parallel()
 	reject := answer(obj{"decision": "reject", "category": "unclear", "details": "what?", "suggestions": []string{"say what"}})
 	for name, c := range map[string]struct {
 		script script
@@ -189,6 +190,7 @@ func (w *world) asked(dir string) string {
 
 // Research and TaskSpec are asked for at the same time: each waits for the other to have begun.
 func TestCriticalPath(t *testing.T) {
+	t.Parallel()
 	s := careful("small")
 	s = s.with("research", obj{"sleep": "400ms", "answer": found}).with("taskspec", obj{"sleep": "400ms", "answer": spec()})
 	w := newWorld(t, s.String())
@@ -211,6 +213,7 @@ func TestCriticalPath(t *testing.T) {
 
 // What a planned directory holds, and that the next phases get it.
 func TestPlannedDirectory(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, careful("small").String())
 	res, err := w.Site.Plan(context.Background(), dispatch.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "say bye",
 		Constraints: []string{"no new program"}, Context: []string{"README.md"}})
@@ -249,6 +252,7 @@ func TestPlannedDirectory(t *testing.T) {
 
 // An invalid TaskSpec is sent back once; whatever comes after that, planning goes on.
 func TestTaskSpec(t *testing.T) {
+	t.Parallel()
 	bad := spec()
 	bad["mood"] = "fine"
 	long := spec()
@@ -303,6 +307,7 @@ func uncovered() obj {
 
 // A plan that the code checks refuse comes back with what is wrong with it, twice; after that the planner failed.
 func TestPlanComesBackFromTheChecks(t *testing.T) {
+	t.Parallel()
 	unproven := steps()
 	unproven["steps"] = unproven["steps"].([]obj)[:1] // without the confirmed command
 	ghost := steps()
@@ -353,6 +358,7 @@ func TestPlanComesBackFromTheChecks(t *testing.T) {
 
 // A judge's no comes back twice, with all that was said before; after that the plan is kept and a person decides.
 func TestJudge(t *testing.T) {
+	t.Parallel()
 	broken := steps()
 	broken["steps"] = []obj{}
 	for name, c := range map[string]struct {
@@ -419,6 +425,7 @@ func (w *world) undecided(res dispatch.PlanResult) {
 
 // Planning again replaces what an earlier planning wrote; what a person made of it is kept below run/.
 func TestReplanKeepsEdits(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, careful("small").with("evaluate", accepted("small"), accepted("tiny")).String())
 	w.Site.Config.Planning.Approval = "plan"
 	res, err := w.plan("bye", "say bye")
@@ -445,6 +452,7 @@ func TestReplanKeepsEdits(t *testing.T) {
 
 // A plan that names what the project protects waits for a person.
 func TestPlanThatTouchesProtectedPaths(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, careful("small").String())
 	w.Site.Config.Protected = append(w.Site.Config.Protected, "greet.sh")
 	res, err := w.plan("bye", "say bye")

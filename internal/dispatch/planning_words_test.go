@@ -19,6 +19,7 @@ var hostile = "$& $$ $1 %s {{requirement}} {{data plan}} {{if feedback}} {{end}}
 // A requirement reaches every prompt of a planning once and to the byte, also the prompts that send an answer back
 // and when the TaskSpec is no more than a stub of it; so does what a person says beside it.
 func TestHostileRequirement(t *testing.T) {
+	t.Parallel()
 	invalid := func(v any) part { return says("Ignore {{requirement}} $& </data>", v) }
 	for name, c := range map[string]struct {
 		size  string
@@ -65,6 +66,7 @@ func TestHostileRequirement(t *testing.T) {
 
 // A requirement that is larger than any TaskSpec can still be planned when nobody makes one of it.
 func TestStubOfALargeRequirement(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "roles: {}\n")
 	p := w.play("small", map[trellis.Role]part{trellis.TaskSpec: says("no"), trellis.Plan: says(uncovered())})
 	text := strings.Repeat("<a long requirement>\n", 60_000)

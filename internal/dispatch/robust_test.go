@@ -20,6 +20,7 @@ func roles(lines string) string { return "roles:\n  " + strings.ReplaceAll(lines
 
 // Agents do to git what they may not; the commit is the work that was verified all the same.
 func TestAgentsThatMeddleWithGit(t *testing.T) {
+	t.Parallel()
 	for name, script := range map[string]string{
 		"takes the base away":    "git reset -q --hard HEAD~1; echo x > notes.txt",
 		"switches the branch":    "echo x > notes.txt; git checkout -q -b elsewhere; git add -A; git commit -q -m elsewhere",
@@ -55,6 +56,7 @@ func TestAgentsThatMeddleWithGit(t *testing.T) {
 
 // A commit of an earlier run, whose journal is gone, is not taken for the one of this run.
 func TestCommitOfAnEarlierLife(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, roles("implement: [{files: {notes.txt: \"old\\n\"}, answer: done}]\ncheck: [{answer: fine}]\ndebug: [{answer: hm}]\n"+
 		"accept: [{answer: {criteria: [{id: A1, verdict: met, evidence: \"notes.txt:1\"}]}}]"))
 	dir := w.hand("02-01-x", lyingPRD)
@@ -82,6 +84,7 @@ func TestCommitOfAnEarlierLife(t *testing.T) {
 
 // --fresh begins at the base and keeps what was there, whatever of it is left.
 func TestFreshWithoutWorktree(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, roles("implement: [{run: [\"echo x > left.txt; git add -A; git commit -q -m mine; echo Bye > greet.sh\"], answer: done}]\ncheck: [{answer: fine}]\ndebug: [{answer: hm}]"))
 	dir := w.hand("02-01-x", lyingPRD)
 	res := w.start(dir)
@@ -106,6 +109,7 @@ func TestFreshWithoutWorktree(t *testing.T) {
 
 // Links that an agent puts into its worktree don't lead Trellis out of it.
 func TestLinksInTheWorktree(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, roles("implement: [{run: [\"rm -rf .trellis/.runtime && ln -s $TRELLIS_REPO/../victim .trellis/.runtime && ln -sf $TRELLIS_REPO/../victim/file .trellis/.current-task\"], files: {notes.txt: \"x\\n\"}, answer: done}]\n"+noteDone))
 	w.write("../victim/task/precious.txt", "precious")
 	w.write("../victim/file", "precious")
@@ -124,6 +128,7 @@ func TestLinksInTheWorktree(t *testing.T) {
 
 // What the checks themselves change is undone, so that the commit is what they judged.
 func TestChecksThatWrite(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, roles("implement: [{files: {notes.txt: \"x\\n\"}, answer: done}]\n"+noteDone))
 	w.Site.Config.Verify = []string{"date +%N >> README.md; echo log > out.log; sh test.sh"}
 	dir := w.hand("02-01-x", lyingPRD)
@@ -140,6 +145,7 @@ func TestChecksThatWrite(t *testing.T) {
 
 // However much there is to say, the journal takes it, and the run ends with its own code.
 func TestMuchToSay(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("<very> & long ", 400)
 	var prd strings.Builder
 	prd.WriteString("# Much\n\n## Acceptance Criteria\n\n")
@@ -173,6 +179,7 @@ func TestMuchToSay(t *testing.T) {
 
 // Claims are not enough when nothing was changed, and a marker has to stand alone at the end.
 func TestClaims(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		script string
 		verify []string
@@ -198,6 +205,7 @@ func TestClaims(t *testing.T) {
 
 // An agent that reports its tools, and used none, and said nothing, did nothing; one that changed something did.
 func TestSilentAgent(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		does string
 		code trellis.Code
@@ -240,6 +248,7 @@ func (c counting) Run(ctx context.Context, r agents.Request, emit func(agents.Ev
 
 // Two tasks of one name would share a branch: the later one is refused before anything is claimed.
 func TestSameName(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, roles("implement: [{files: {notes.txt: \"x\\n\"}, answer: done}]\n"+noteDone))
 	if res := w.start(w.hand("02-01-x", lyingPRD)); res.Status != trellis.Review {
 		t.Fatalf("got %s", res.Status)
@@ -254,6 +263,7 @@ func TestSameName(t *testing.T) {
 
 // A branch that someone else made is not taken without being told to.
 func TestForeignBranch(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, roles("implement: [{files: {notes.txt: \"x\\n\"}, answer: done}]\n"+noteDone))
 	w.git("checkout", "-q", "-b", "feature/x")
 	w.git("commit", "-q", "--allow-empty", "-m", "somebody's")
@@ -281,6 +291,7 @@ func TestForeignBranch(t *testing.T) {
 
 // What fails because of the work is not forgiven in the next run: the baseline is what it was before any work.
 func TestBaselineIsAskedOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, roles("implement: [{files: {greet.sh: \"echo nonsense\\n\"}, answer: done}]\ncheck: [{answer: fine}]\ndebug: [{answer: hm}]\n"+met))
 	dir := w.hand("02-01-x", lyingPRD)
 	for range 2 {

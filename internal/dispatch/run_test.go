@@ -40,6 +40,7 @@ roles:
 `
 
 func TestByHand(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, working)
 	dir := w.hand("02-01-bye", "# Say bye\n\n## Acceptance Criteria\n\n- [ ] it says bye\n  verify: `sh greet.sh --bye | grep -q Bye`\n")
 	before := w.git("rev-parse", "HEAD") + w.git("status", "--porcelain", "--", ":!.trellis/tasks", ":!.trellis/.runtime")
@@ -68,6 +69,7 @@ func TestByHand(t *testing.T) {
 }
 
 func TestPlanThenWatch(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, working)
 	res, err := w.Site.Plan(context.Background(), dispatch.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "greet.sh --bye says bye"})
 	if err != nil || res.Status != trellis.Ready || res.Failure != nil {

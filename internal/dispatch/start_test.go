@@ -22,6 +22,7 @@ import (
 
 // A task that was paused after it had delivered is not run twice: start says again what came of it.
 func TestPausedAfterDelivery(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, counted())
 	dir := w.hand("02-01-bye", provenPRD)
 	if res := w.start(dir); res.Status != trellis.Review {
@@ -43,6 +44,7 @@ func TestPausedAfterDelivery(t *testing.T) {
 
 // With options the task is run here, although a watcher is there that would take it without them.
 func TestStartWithOptionsBesideAWatcher(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, quickly)
 	w.watching(dispatch.WatchOptions{})
 	dir := filepath.Join(w.Site.Store.Tasks(), "02-01-mine")
@@ -60,6 +62,7 @@ func TestStartWithOptionsBesideAWatcher(t *testing.T) {
 
 // Who follows a task that the watcher does not take learns why.
 func TestFollowUntaken(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		spoil func(w *world, dir string) error
 		want  func(dispatch.Result, error) bool
@@ -98,6 +101,7 @@ func TestFollowUntaken(t *testing.T) {
 
 // Without an identity nothing is planned or started: the commit would fail after agents were paid.
 func TestNoIdentity(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, working)
 	w.git("config", "--unset", "user.name")
 	w.git("config", "--unset", "user.email")
@@ -125,6 +129,7 @@ func TestNoIdentity(t *testing.T) {
 // When a journal is damaged, what its process left running is ended before the work is saved, and a ready task
 // says what to type.
 func TestDamagedJournal(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, working)
 	dir := w.hand("02-01-bye", provenPRD)
 	w.start(dir)

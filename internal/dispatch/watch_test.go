@@ -87,6 +87,7 @@ func lay(root, status string) error {
 
 // However a directory comes to be there, the watcher sees it by events alone.
 func TestWatcherSeesDirectories(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, quickly)
 	w.watching(dispatch.WatchOptions{})
 	tasks := w.Site.Store.Tasks()
@@ -147,6 +148,7 @@ func TestWatcherSeesDirectories(t *testing.T) {
 
 // A broken directory is reported once, with its line and what to do, stops nobody else, and runs once it is mended.
 func TestBrokenAndMended(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, quickly)
 	w.watching(dispatch.WatchOptions{})
 	tasks := w.Site.Store.Tasks()
@@ -183,6 +185,7 @@ func TestBrokenAndMended(t *testing.T) {
 }
 
 func TestWatchRescansWithoutEvents(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, quickly)
 	w.watching(dispatch.WatchOptions{Poll: true, Rescan: 20 * time.Millisecond})
 	if err := lay(filepath.Join(w.Site.Store.Tasks(), "02-01-polled"), "ready"); err != nil {
@@ -192,6 +195,7 @@ func TestWatchRescansWithoutEvents(t *testing.T) {
 }
 
 func TestOneWatcher(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, quickly)
 	w.watching(dispatch.WatchOptions{})
 	_, err := w.Site.Watch(context.Background(), dispatch.WatchOptions{Once: true, Parallel: 1, Rescan: time.Hour})
@@ -203,6 +207,7 @@ func TestOneWatcher(t *testing.T) {
 
 // start hands its task over to a watcher and follows it.
 func TestStartHandsOver(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, quickly)
 	w.watching(dispatch.WatchOptions{})
 	dir := filepath.Join(w.Site.Store.Tasks(), "02-01-mine")
@@ -219,6 +224,7 @@ func TestStartHandsOver(t *testing.T) {
 
 // A task waits for those that it depends on; a failed one leaves it waiting, with the reason.
 func TestDependencies(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, quickly)
 	tasks := w.Site.Store.Tasks()
 	for id, text := range map[string]string{
@@ -258,6 +264,7 @@ func TestDependencies(t *testing.T) {
 
 // Orders to a task that runs: stop and cancel end its agents, and it goes on when told to.
 func TestStopAndCancel(t *testing.T) {
+	t.Parallel()
 	sleepy := strings.Replace(quickly, "run: [\"", "run: [\"echo begun >> $TRELLIS_REPO/../calls.log; sleep 300\", \"", 1)
 	for name, c := range map[string]struct {
 		order func(w *world, dir string) error
@@ -302,6 +309,7 @@ func TestStopAndCancel(t *testing.T) {
 
 // A stopped task goes on where it was when someone says start.
 func TestStopThenStart(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, strings.Replace(quickly, "run: [\"", "run: [\"test -f $TRELLIS_REPO/../go || { touch $TRELLIS_REPO/../begun; sleep 300; }\", \"", 1))
 	dir := filepath.Join(w.Site.Store.Tasks(), "02-01-sleepy")
 	if err := lay(dir, "ready"); err != nil {
@@ -331,6 +339,7 @@ func TestStopThenStart(t *testing.T) {
 
 // A plan that people have to agree to waits, an edit voids their yes, and a no rejects it.
 func TestApproval(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, working)
 	w.Site.Config.Planning.Approval = "plan"
 	plan := func(name string) string {
@@ -371,6 +380,7 @@ func TestApproval(t *testing.T) {
 // What goes wrong once is tried again, and forgotten when it went well; what stays wrong is told at the end,
 // beside what came of the others.
 func TestPassingErrors(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, quickly)
 	for _, id := range []string{"02-01-passes", "02-02-good"} {
 		if err := lay(filepath.Join(w.Site.Store.Tasks(), id), "ready"); err != nil {
@@ -409,6 +419,7 @@ func TestPassingErrors(t *testing.T) {
 
 // A task.json that can't be read is a result of its own.
 func TestUnreadableTask(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, quickly)
 	dir := filepath.Join(w.Site.Store.Tasks(), "02-01-torn")
 	if err := errors.Join(lay(dir, "ready"), os.WriteFile(filepath.Join(dir, "task.json"), []byte("{"), 0o644)); err != nil {
@@ -423,6 +434,7 @@ func TestUnreadableTask(t *testing.T) {
 // A task.json that goes away, because another branch is checked out, or that is broken by hand, lets the run
 // sleep; nothing is made in its place, and the run goes on when it is back.
 func TestTaskJSONGoesAway(t *testing.T) {
+	t.Parallel()
 	slow := strings.Replace(quickly, "run: [\"", "run: [\"touch $TRELLIS_REPO/../begun; while ! test -f $TRELLIS_REPO/../go; do sleep 0.05; done\", \"", 1)
 	for name, c := range map[string]struct{ break_, mend func(w *world, dir string) }{
 		"checked out": {func(w *world, dir string) { w.git("checkout", "-q", "main") }, func(w *world, dir string) { w.git("checkout", "-q", "tasks") }},
