@@ -36,7 +36,7 @@ func (a *Acts) taskSpec(hash string) (*plan.TaskSpec, error) {
 func (a *Acts) hint(role trellis.Role, hash string, caps contextfiles.Caps) (text string, notes []string, err error) {
 	var parts []string
 	if spec, _ := a.taskSpec(hash); spec != nil { // what is wrong with it was told when it was taken in
-		parts = append(parts, "# What the requirement was taken to mean\n\n"+spec.Hint())
+		parts = append(parts, meant(spec))
 	}
 	p, err := a.frozenPlan(hash)
 	switch {
@@ -54,6 +54,10 @@ func (a *Acts) hint(role trellis.Role, hash string, caps contextfiles.Caps) (tex
 		notes = []string{taskdir.Plan + " is not shown in full: the prompt has no room for all of it"}
 	}
 	return text, notes, nil
+}
+
+func meant(spec *plan.TaskSpec) string {
+	return "# What the requirement was taken to mean\n\n" + spec.Hint()
 }
 
 // decided is what a plan settled beforehand.

@@ -50,13 +50,18 @@ func (a *Acts) Bundle(hash string) (*plan.Bundle, error) {
 // stepSlots are what the prompt of a step is made of: the task's documents and the context of implement, and the step.
 func (a *Acts) stepSlots(ctx context.Context, c flow.Call, r ask.Request, d about) (map[string]string, []string, error) {
 	s := a.steps()
+	hint := ""
 	s.Documents = func(context.Context) (string, []string, error) {
 		doc, err := a.documents(d)
 		if err != nil {
 			return "", nil, err
 		}
 		own, more := doc.own(string(trellis.Implement))
-		return strings.TrimRight(doc.artifacts+"\n"+own, "\n"), append(doc.notes, more...), nil
+		notes := append(doc.notes, more...)
+		if spec, _ := a.taskSpec(d.Content.Hash); spec != nil { // what is wrong with it was told when it was taken in
+			hint = meant(spec)
+		}
+		return strings.TrimRight(doc.artifacts+"\n"+own, "\n"), notes, nil
 	}
 	protected, err := a.shielded(d)
 	if err != nil {
@@ -65,7 +70,11 @@ func (a *Acts) stepSlots(ctx context.Context, c flow.Call, r ask.Request, d abou
 	if protected != "" {
 		s.Protected = strings.Split(protected, "\n")
 	}
-	return s.Slots(ctx, c, r)
+	slots, notes, err := s.Slots(ctx, c, r)
+	if err == nil && hint != "" {
+		slots["plan"] = hint + "\n" + slots["plan"]
+	}
+	return slots, notes, err
 }
 
 // prover keeps the proofs of a task's steps.

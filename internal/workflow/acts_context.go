@@ -93,6 +93,11 @@ func (t *telling) standing() string {
 	fmt.Fprintf(&b, "# %s\n\n%s\n", p.Title, p.Summary)
 	bullets(&b, "Decided", p.DesignDecisions)
 	bullets(&b, "Assumed", p.Assumptions)
+	var left []string
+	for _, u := range p.Uncovered {
+		left = append(left, u.Item+": "+u.Reason)
+	}
+	bullets(&b, "Left out", left)
 	bullets(&b, "Out of scope", p.OutOfScope)
 	if at := t.d.Place.File; at != "" {
 		p = t.b.Plan(at)
