@@ -20,7 +20,7 @@ type promptDocument struct {
 	Permission trellis.Permission `json:"permission"`
 	System     string             `json:"system"`
 	Prompt     string             `json:"prompt"`
-	Bytes      int                `json:"bytes"`
+	Bytes      int                `json:"bytes"`  // of system and prompt
 	Tokens     int                `json:"tokens"` // estimated, four bytes a token
 	Shared     int                `json:"shared"` // bytes at the start that every phase has in common
 	Notes      []string           `json:"notes"`
@@ -76,7 +76,8 @@ func (a *app) prompt(c *cli.Context, role trellis.Role) error {
 	if err != nil {
 		return a.agentError(err)
 	}
-	d := promptDocument{role, who.Agent, who.Model, who.Permission, text.System, text.Text, len(text.Text), (len(text.Text) + 3) / 4, text.Shared, orEmpty(notes)}
+	size := len(text.System) + len(text.Text)
+	d := promptDocument{role, who.Agent, who.Model, who.Permission, text.System, text.Text, size, (size + 3) / 4, text.Shared, orEmpty(notes)}
 	if c.Bool("json") {
 		return view.JSON(a.Stdout, d)
 	}

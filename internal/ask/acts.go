@@ -234,7 +234,8 @@ func (a *Acts) repair(r Request) (p templates.Prompt, err error) {
 // work runs the agent and reads its answer. What the agent did wrong is part of the reply; an error is
 // what keeps us from asking.
 func (a *Acts) work(ctx context.Context, c flow.Call, r Request, p templates.Prompt, dir string, again watcher) (reply Reply, err error) {
-	reply.Prompt = PromptSize{len(p.Text), (len(p.Text) + 3) / 4, p.Shared}
+	size := len(p.System) + len(p.Text)
+	reply.Prompt = PromptSize{size, (size + 3) / 4, p.Shared}
 	reply.ToolCalls = -1
 	agent, err := a.Cast.Agent(r.Agent)
 	req := a.request(c, r, p, dir)

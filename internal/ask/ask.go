@@ -83,7 +83,7 @@ type Reply struct {
 
 // PromptSize is how large a prompt was.
 type PromptSize struct {
-	Bytes  int `json:"bytes"`
+	Bytes  int `json:"bytes"`  // of the system prompt too
 	Tokens int `json:"tokens"` // estimated: four bytes a token
 	Shared int `json:"shared"` // bytes of its prefix that are the same in every phase
 }

@@ -3,12 +3,15 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 
 	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
 	"github.com/trellis-tasks/trellis/templates"
 )
 
@@ -24,7 +27,11 @@ func (s *Site) Prompt(ctx context.Context, dir string, role trellis.Role) (p tem
 	switch {
 	case slices.Contains(planner.Roles(), role):
 		acts := &planner.Acts{Dir: dir, Final: dir, Repo: s.Repo, Store: s.Store, Config: s.Config, Cast: s.cast(s.nonce()), LookPath: s.LookPath, Disk: s.Disk, Now: s.now}
-		p, err = acts.Preview(ctx, role, planner.Input{Task: t.ID, Name: t.Name, DevType: t.DevType})
+		o := PlanOptions{}
+		if err := o.remembered(dir); err != nil {
+			return p, who, nil, err
+		}
+		p, err = acts.Preview(ctx, role, planner.Input{Task: t.ID, Name: t.Name, DevType: t.DevType, Context: o.Context, Constraints: o.Constraints})
 	case slices.Contains(pipeline.Roles(), role):
 		acts, _ := s.pipelineActs(dir)
 		acts.Cast = s.cast(s.nonce())
@@ -33,4 +40,13 @@ func (s *Site) Prompt(ctx context.Context, dir string, role trellis.Role) (p tem
 		err = fmt.Errorf("nobody asks an agent to be %s yet", role)
 	}
 	return p, who, notes, err
+}
+
+// remembered is what another planning of the directory would take from the one before.
+func (o *PlanOptions) remembered(dir string) error {
+	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
+	if err != nil {
+		return err
+	}
+	return o.remember(h)
 }

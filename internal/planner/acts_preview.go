@@ -35,8 +35,9 @@ func (a *Acts) Preview(ctx context.Context, role trellis.Role, in Input) (p temp
 		if err != nil {
 			return p, err
 		}
-		found := research.Parse([]byte(text))
-		g.Commands, g.Protected = found.Commands, found.Protected
+		var f Findings
+		a.confirm(research.Parse([]byte(text)), &f)
+		g.Commands, g.Protected = f.Commands, f.Protected
 	}
 	d.Ground = &g
 	if d.Plan, err = a.shown(taskdir.Plan); err != nil {
