@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -188,6 +189,9 @@ func (s *Site) again(j *journal.Run, dir, final string, o PlanOptions) (in plann
 		return in, err
 	}
 	if o.Requirement != "" {
+		if err := s.keepRequirement(dir, o.Requirement); err != nil {
+			return in, err
+		}
 		if err := s.Disk.WriteFile(filepath.Join(dir, taskdir.Requirement), []byte(o.Requirement), 0o644); err != nil {
 			return in, err
 		}
@@ -212,6 +216,25 @@ func (s *Site) again(j *journal.Run, dir, final string, o PlanOptions) (in plann
 		return in, err
 	}
 	return in, s.replanned(dir)
+}
+
+// keepRequirement copies a requirement that another one takes the place of to requirement-1.md, -2, …: a person wrote it.
+func (s *Site) keepRequirement(dir, next string) error {
+	old, err := os.ReadFile(filepath.Join(dir, taskdir.Requirement))
+	if errors.Is(err, fs.ErrNotExist) || err == nil && string(old) == next {
+		return nil
+	}
+	for n := 1; err == nil; n++ {
+		path := filepath.Join(dir, fmt.Sprintf("requirement-%d.md", n))
+		var kept []byte
+		switch kept, err = os.ReadFile(path); {
+		case err == nil && bytes.Equal(kept, old): // by one who was cut off then
+			return nil
+		case errors.Is(err, fs.ErrNotExist):
+			return s.Disk.WriteFile(path, old, 0o644)
+		}
+	}
+	return fmt.Errorf("keeping the requirement: %w", err)
 }
 
 // remember takes the files and constraints of the planning before where no others are given. Of one that did not

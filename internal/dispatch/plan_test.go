@@ -279,6 +279,24 @@ func TestReplanWithOtherOptions(t *testing.T) {
 	}
 }
 
+// A revised requirement takes the place of the one before, which is kept.
+func TestReplanKeepsTheRequirement(t *testing.T) {
+	w := newWorld(t, rejecting)
+	res, err := w.plan("pay", "take payments")
+	for _, next := range []string{"take euros", "take euros", "take coins"} {
+		if err != nil || res.Status != trellis.Rejected {
+			t.Fatalf("got %+v, %v", res, err)
+		}
+		res, err = w.Site.Replan(context.Background(), res.Dir, dispatch.PlanOptions{Requirement: next})
+	}
+	for name, want := range map[string]string{"requirement.md": "take coins", "requirement-1.md": "take payments", "requirement-2.md": "take euros"} {
+		if got := w.file(res.Dir, name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	none(w, res.Dir, "requirement-3.md")
+}
+
 // A planning that failed is done again as it was asked for; the next one after a good end begins from the settings.
 func TestReplanAfterAFailure(t *testing.T) {
 	t.Parallel()
