@@ -165,7 +165,7 @@ func (a *Acts) readFile(dir, name string) ([]byte, error) {
 
 func (a *Acts) end(_ context.Context, _ flow.Call, in endIn) (ended, error) {
 	o := in.Outcome
-	a.tell(Event{Type: StepFinished, Step: o.Path, Kind: in.Kind, State: o.State, Code: o.Code, Text: o.Detail, Proof: o.Proof, Tolerated: o.Tolerated, Seconds: a.took(o.Path)})
+	a.Tell(Event{Type: StepFinished, Step: o.Path, Kind: in.Kind, State: o.State, Code: o.Code, Text: o.Detail, Proof: o.Proof, Tolerated: o.Tolerated, Seconds: a.took(o.Path)})
 	return ended{}, nil
 }
 

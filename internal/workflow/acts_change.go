@@ -33,7 +33,7 @@ func (a *Acts) tree(ctx context.Context, c flow.Call, dir string) (string, error
 // snapshot is one of the checkout that a step works in. All of a run keep their objects in its folder, so that a step's
 // change can be told when it is over, also by a process that came later.
 func (a *Acts) snapshot(ctx context.Context, c flow.Call, dir string) (*git.Snapshot, error) {
-	root, err := checkout(a.at(dir))
+	root, err := Checkout(a.at(dir))
 	if err != nil {
 		return nil, fmt.Errorf("looking for the checkout of %s: %w", a.at(dir), err)
 	}
@@ -41,8 +41,8 @@ func (a *Acts) snapshot(ctx context.Context, c flow.Call, dir string) (*git.Snap
 	return a.Repo.SnapshotIn(ctx, objects, root, a.Except...)
 }
 
-// checkout is the root of the checkout that a folder of a repository is in.
-func checkout(dir string) (string, error) {
+// Checkout is the root of the checkout that a folder of a repository is in.
+func Checkout(dir string) (string, error) {
 	start, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return "", err

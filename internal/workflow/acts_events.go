@@ -67,7 +67,8 @@ type Result struct {
 	Failure   string        `json:"failure,omitempty"` // why the run as a whole could not go on
 }
 
-func (a *Acts) tell(e Event) {
+// Tell tells of something that happened now.
+func (a *Acts) Tell(e Event) {
 	if a.Event != nil {
 		e.At = a.now().UTC()
 		a.Event(e)
@@ -87,9 +88,9 @@ func (a *Acts) tellBegin(s *plan.Step, in beginIn) {
 		item := in.Values[s.Loop()]
 		e.Type, e.Round, e.Of, e.Item = StepIteration, in.Round, in.Of, &item
 	}
-	a.tell(e)
+	a.Tell(e)
 	if in.Kind == plan.Log && (s.Loop() == "" || in.Round > 0) {
-		a.tell(Event{Type: StepOutput, Step: in.Path, Stream: "log", Text: plan.Fill(s.Message, in.Values)})
+		a.Tell(Event{Type: StepOutput, Step: in.Path, Stream: "log", Text: plan.Fill(s.Message, in.Values)})
 	}
 }
 

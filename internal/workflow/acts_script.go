@@ -71,7 +71,7 @@ func (a *Acts) run(ctx context.Context, c flow.Call, in shellIn) (ran Ran, stdou
 		return ran, "", fmt.Errorf("keeping the output of %s: %w", in.Path, err)
 	}
 	out, errs, both := proc.NewCapped(maxOutput), proc.NewCapped(maxOutput), proc.NewCapped(2*tailBytes)
-	shown := &merged{tail: both, tell: func(stream, text string) { a.tell(Event{Type: StepOutput, Step: in.Path, Stream: stream, Text: text}) }, redact: a.redact}
+	shown := &merged{tail: both, tell: func(stream, text string) { a.Tell(Event{Type: StepOutput, Step: in.Path, Stream: stream, Text: text}) }, redact: a.redact}
 	res, err := proc.Run(ctx, proc.Command{Argv: proc.Shell(line), Dir: a.at(in.Dir), Env: append(a.Env[:len(a.Env):len(a.Env)], in.environ()...),
 		Stdout: shown.to("stdout", out), Stderr: shown.to("stderr", errs), Marker: a.Marker, Wall: in.Timeout, Grace: grace})
 	shown.end()

@@ -4,13 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/ask"
 	"github.com/trellis-tasks/trellis/internal/evidence"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/journal"
 	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // FileActs are the effects of a run of a file besides those of its steps.
@@ -25,6 +28,66 @@ func (a *FileActs) Activities() []flow.Activity {
 		settle.With(func(_ context.Context, _ flow.Call, in FileInput) (FileJob, error) { return a.Job(in) }),
 		proofs.With(func(context.Context, flow.Call, struct{}) (string, error) { return a.Head() }),
 	}
+}
+
+// Roles are those that steps ask.
+func Roles() []trellis.Role { return []trellis.Role{trellis.Implement, trellis.Grade, trellis.Heal} }
+
+// Wanted are the calls that the chosen steps of a bundle may make, one each. A choice of steps that are not there is a
+// *flow.Failure.
+func Wanted(b *plan.Bundle, o Options) ([]Question, error) {
+	c, err := choose(b, o)
+	if err != nil {
+		return nil, err
+	}
+	w := &wanting{b: b, c: c}
+	w.steps("", b.Plan("").Steps, nil, true)
+	return w.list, nil
+}
+
+type wanting struct {
+	b    *plan.Bundle
+	c    choice
+	list []Question
+}
+
+// steps looks at a list of steps. Below a loop, and in other files, all count: known says that at is their place.
+func (w *wanting) steps(file string, steps []plan.Step, at []int, known bool) {
+	for i := range steps {
+		s, here := &steps[i], append(slices.Clone(at), i+1)
+		if known && !w.c.takes(here) {
+			continue
+		}
+		switch {
+		case s.Kind() == plan.Prompt:
+			w.list = append(w.list, Question{Role: trellis.Implement, Step: s})
+			if s.LLMAsJudge {
+				w.list = append(w.list, Question{Role: trellis.Grade, Step: s})
+			}
+		case s.SelfHealing && s.Kind() == plan.Script:
+			w.list = append(w.list, Question{Role: trellis.Heal, Step: s})
+		case s.Kind() == plan.Workflow:
+			if p := w.b.Plan(w.b.Called(file, s.Workflow)); p != nil {
+				w.steps(w.b.Called(file, s.Workflow), p.Steps, here, known && s.Loop() == "")
+			}
+		}
+		w.steps(file, s.Steps, here, known && s.Loop() == "")
+	}
+}
+
+// Used is what the agents of a run used.
+func Used(h *journal.History) (used trellis.Usage, err error) {
+	for _, e := range h.Calls {
+		if !e.Done || e.Fail != nil || !slices.Contains(Roles(), trellis.Role(e.Activity)) {
+			continue
+		}
+		var r ask.Reply
+		if err := json.Unmarshal(e.Out, &r); err != nil {
+			return used, fmt.Errorf("reading %s of %s: %w", e.ID, h.Run, err)
+		}
+		used = used.Add(r.Usage)
+	}
+	return used, nil
 }
 
 // FileProver keeps the proofs of a run of a file.
@@ -42,7 +105,7 @@ func (p *FileProver) Prove(ctx context.Context, key string, e Evidence) (string,
 	proof := e.Proof(p.ID, parts[0]+"/"+parts[1], parts[2])
 	proof.PlanHash = e.Bundle.Hash
 	if p.Repo != nil {
-		root, err := checkout(p.Dir)
+		root, err := Checkout(p.Dir)
 		if err != nil {
 			return "", fmt.Errorf("looking for the checkout of %s: %w", p.Dir, err)
 		}
