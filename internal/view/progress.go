@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
 
@@ -17,18 +16,10 @@ import (
 // there is a line for every phase, and one for the begin and the end of every call of a planning. Its methods
 // may be called by several goroutines.
 type Progress struct {
-	w     io.Writer
-	style Style
-	live  bool
+	screen
 	now   func() time.Time
-
-	mu     sync.Mutex
-	ahead  [][]trellis.Role
-	tasks  []*working // in the order in which they began
-	drawn  int        // lines on the screen that are ours
-	closed bool
-	stop   chan struct{}
-	done   chan struct{}
+	ahead [][]trellis.Role
+	tasks []*working // in the order in which they began
 }
 
 // working is a task at work.
@@ -45,28 +36,10 @@ type working struct {
 
 // NewProgress is progress on w, which is a terminal when live. [Progress.Close] must be called.
 func NewProgress(w io.Writer, style Style, live bool, now func() time.Time) *Progress {
-	p := &Progress{w: w, style: style, live: live, now: now, stop: make(chan struct{}), done: make(chan struct{})}
-	if !live {
-		close(p.done)
-		return p
-	}
-	go p.tick()
+	p := &Progress{screen: screen{w: w, style: style, live: live}, now: now}
+	p.frame = p.lines
+	p.open(time.Second)
 	return p
-}
-
-// tick redraws every second, so that people see that time passes.
-func (p *Progress) tick() {
-	defer close(p.done)
-	every := time.NewTicker(time.Second)
-	defer every.Stop()
-	for {
-		select {
-		case <-every.C:
-			p.change(func() {})
-		case <-p.stop:
-			return
-		}
-	}
 }
 
 // Phase says that a task is in a phase now. Round 0 is none. What agents used in the phase before is added up.
@@ -136,29 +109,7 @@ func (p *Progress) End(task string) {
 }
 
 // Close takes everything off the screen that does not stay. After it nothing is shown.
-func (p *Progress) Close() {
-	p.change(func() { p.tasks = nil })
-	p.mu.Lock()
-	first := !p.closed
-	p.closed = true
-	p.mu.Unlock()
-	if first {
-		close(p.stop)
-	}
-	<-p.done
-}
-
-// change does something and draws what came of it.
-func (p *Progress) change(do func()) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
-		return
-	}
-	p.erase()
-	do()
-	p.draw()
-}
+func (p *Progress) Close() { p.close(func() { p.tasks = nil }) }
 
 func (p *Progress) find(name string) *working {
 	for _, t := range p.tasks {
@@ -171,29 +122,8 @@ func (p *Progress) find(name string) *working {
 	return t
 }
 
-func (p *Progress) print(text string) {
-	for line := range strings.SplitSeq(Safe(text), "\n") {
-		fmt.Fprintln(p.w, "trellis: "+line)
-	}
-}
-
-// erase takes our lines off the screen, and what the terminal itself wrote below them, such as ^C.
-func (p *Progress) erase() {
-	if p.drawn > 0 {
-		fmt.Fprintf(p.w, "\r\x1b[%dA\x1b[J", p.drawn)
-		p.drawn = 0
-	}
-}
-
-func (p *Progress) draw() {
-	if !p.live {
-		return
-	}
-	width := p.style.Width - 1
-	if p.style.Width == 0 {
-		width = 79
-	}
-	var lines []string
+// lines are what is written over.
+func (p *Progress) lines(width int) (lines []string) {
 	for _, t := range p.tasks {
 		if t.stages == nil {
 			lines = append(lines, fit(t.line(p.now()), width))
@@ -201,10 +131,7 @@ func (p *Progress) draw() {
 			lines = append(lines, t.planning(p.now(), width, p.style.Colour)...)
 		}
 	}
-	if len(lines) > 0 {
-		fmt.Fprintln(p.w, strings.Join(lines, "\n"))
-	}
-	p.drawn = len(lines)
+	return lines
 }
 
 func (t *working) line(now time.Time) string {

@@ -15,6 +15,7 @@ import (
 type Style struct {
 	Colour bool
 	Width  int // columns; 0 is no limit
+	Height int // rows; 0 is no limit
 }
 
 // colours of the statuses that ask for a look.
