@@ -27,6 +27,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/workflow"
 	"github.com/trellis-tasks/trellis/taskdir"
 	"github.com/trellis-tasks/trellis/templates"
 )
@@ -69,6 +70,7 @@ type Event struct {
 	Asked    *ask.Request       // the call begins; told while planning
 	Reply    *ask.Reply         // the call came to this; told while planning
 	Standing *pipeline.Standing // where the run stands now
+	Step     *workflow.Event    // what a step of a file did
 	Message  string             // what dispatch itself has to say
 }
 
