@@ -201,10 +201,10 @@ func (a *app) sayNext(s *dispatch.Site, end planEnd, rel string) {
 func measures(r planner.Report) []string {
 	list := []string{"size " + string(r.Verdict.Size)}
 	if r.Steps > 0 {
-		list = append(list, counted(r.Steps, "step"))
+		list = append(list, count(r.Steps, "step"))
 	}
 	if t := r.TaskSpec; t != nil && !t.Stub {
-		list = append(list, counted(t.Goals, "goal"))
+		list = append(list, count(t.Goals, "goal"))
 	}
 	return list
 }
@@ -229,20 +229,12 @@ func spent(end planEnd) string {
 	} else if u.CostUSD != nil {
 		cost = fmt.Sprintf("$%.2f", *u.CostUSD)
 	}
-	said := fmt.Sprintf("%s in %.1fs, agents' time %.1fs, %s tokens, %s", counted(end.Report.Calls, "call"), end.seconds,
+	said := fmt.Sprintf("%s in %.1fs, agents' time %.1fs, %s tokens, %s", count(end.Report.Calls, "call"), end.seconds,
 		max(0, u.Seconds-before.Seconds), view.Tokens(max(0, u.Tokens()-before.Tokens())), cost)
 	if before.Tokens() > 0 || before.Seconds > 0 {
 		said += "; the task in all: " + view.Usage(u)
 	}
 	return said
-}
-
-// counted is a number of things.
-func counted(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 func (a *app) sayRejected(p *project, res dispatch.PlanResult) {
