@@ -99,7 +99,7 @@ func TestMuchToSayWhilePlanning(t *testing.T) {
 func TestEverybodyHasMuchToSay(t *testing.T) {
 	t.Parallel()
 	angles := strings.Repeat("<", 1200)
-	person := slices.Repeat([]string{angles[:310]}, 20) // 38 KB of a record
+	person := slices.Repeat([]string{angles[:530]}, 12) // 38 KB of a record
 	var ghosts []obj
 	for i := range 20 {
 		ghosts = append(ghosts, obj{"path": fmt.Sprintf("%s%02d", angles[:300], i), "change": "edit"})
