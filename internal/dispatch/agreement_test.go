@@ -16,6 +16,7 @@ var locked = planJSON(`"files": [{"path": "./greet.sh", "change": "edit"}, {"pat
 
 // A plan may change what is protected once a person agreed to it, and nothing else that is.
 func TestPlanThatChangesWhatIsProtected(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		line string // that implement runs
 		do   func(w *world, dir string)
@@ -62,7 +63,7 @@ func TestPlanThatChangesWhatIsProtected(t *testing.T) {
 				if got := w.git("show", "--name-only", "--format=", "feature/bye"); got != "go.sum\ngreet.sh" {
 					t.Errorf("the commit holds %q", got)
 				}
-				w.holds("prompt", w.prompt(dir, "implement#1"), "These may change, as the plan says: a person agreed to it.\ngreet.sh\ngo.sum\n")
+				w.holds("prompt", w.prompt(dir, "steps/step-say_bye/implement#1"), "These may change, as the plan says: a person agreed to it.\ngreet.sh\ngo.sum\n")
 			}
 		})
 	}
@@ -71,6 +72,7 @@ func TestPlanThatChangesWhatIsProtected(t *testing.T) {
 // A plan that begins to change what is protected while it is worked on waits at the next phase; once it is agreed
 // to, the run goes on.
 func TestPlanIsEditedToChangeWhatIsProtected(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, byPlan("sed -i s/notes.txt/go.sum/ $TRELLIS_TASK_DIR/plan.json; echo x > go.sum"))
 	w.Site.Config.Protected = append(w.Site.Config.Protected, "go.*")
 	dir := w.handPlan(provenPRD, planJSON(`"files": [{"path": "greet.sh", "change": "edit"}, {"path": "notes.txt", "change": "new"}],`))
@@ -86,6 +88,7 @@ func TestPlanIsEditedToChangeWhatIsProtected(t *testing.T) {
 // No command of a plan is run before people agreed to it, neither of a task that nobody set ready nor when the
 // plan is edited at the last moment. What was edited is then what is claimed.
 func TestNothingOfAPlanRunsBeforeItIsAgreedTo(t *testing.T) {
+	t.Parallel()
 	plan := planJSON(`"preconditions": ["the stage is free", {"command": "echo first >> $TRELLIS_ASKED"}],`)
 	w := newWorld(t, byPlan("true"))
 	w.Site.Environ = append(w.Site.Environ, "TRELLIS_ASKED="+filepath.Join(w.Dir, "..", "asked"))
@@ -121,6 +124,7 @@ func TestNothingOfAPlanRunsBeforeItIsAgreedTo(t *testing.T) {
 
 // The commands that decide are those of the plan as it was claimed: an edit counts for the next run.
 func TestVerificationOfAnEditedPlan(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "roles:\n  implement: [{files: {greet.sh: \"echo Bye\\n\"}, answer: done}]\n"+
 		"  check: [{run: [\"sed -i 's/sh test.sh/sh greet.sh/' $TRELLIS_TASK_DIR/plan.json\"], answer: fine}]\n  debug: [{answer: hm}]\n  "+met+"\n")
 	w.Site.Config.Verify = nil
