@@ -41,7 +41,7 @@ var owners = map[string][]string{
 	"github.com/go-git/go-billy/v5":    {"internal/git"},
 	"github.com/tidwall/gjson":         {"taskdir"},
 	"github.com/tidwall/sjson":         {"taskdir"},
-	"go.yaml.in/yaml/v3":               {"internal/config", "specs", "agents", "internal/eval"},
+	"go.yaml.in/yaml/v3":               {"internal/config", "specs", "agents", "internal/eval", "internal/plan"},
 	"github.com/google/jsonschema-go":  {"templates"},
 	"github.com/yuin/goldmark":         {"internal/research"},
 	"github.com/bmatcuk/doublestar/v4": {"agents", "specs", "internal/config", "internal/eval"},

@@ -1,12 +1,9 @@
 package plan
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"path"
-	"slices"
 	"strings"
 )
 
@@ -16,7 +13,10 @@ type Bundle struct {
 	Hash  string
 	Main  string            // key of the plan itself
 	Plans map[string]*Plan  // by path, from the folder of the main file
-	Given map[string]string // values that a person gave (--var)
+	Given map[string]string // values that a person gave (--var); the main plan's vars have them already
+
+	task   bool
+	frozen []byte // all of it, as it is kept on disk
 }
 
 // Place is where a step stands: in which file of a bundle, and by which places in the lists from the top.
@@ -64,8 +64,7 @@ func (p *Plan) StepHash(s Step) string {
 	if err != nil {
 		panic(fmt.Sprintf("a step has no JSON form: %v", err)) // it was read from one
 	}
-	sum := sha256.Sum256(raw)
-	return "sha256:" + hex.EncodeToString(sum[:])
+	return hashOf(raw)
 }
 
 // Fill puts values into a text in one pass: nothing in a value is looked at again. What has no value stays.
@@ -97,7 +96,7 @@ func (b *Bundle) Called(file, name string) string {
 
 // Manual reports whether a person is part of the proof.
 func (p *Proof) Manual() bool {
-	return p.Type == "manual" || slices.ContainsFunc(append(slices.Clone(p.All), p.Any...), func(q Proof) bool { return q.Manual() })
+	return p.has("manual")
 }
 
 // Provable reports whether there is something that proves a step: a step without a check is never proven.

@@ -19,12 +19,25 @@ type Facts struct {
 
 // Check says what is wrong with the plan of a task beyond its schema, errors and warnings, in the order of the
 // file. Nothing of the plan is changed.
-func (p *Plan) Check(f Facts) []Problem {
-	c := &checker{Facts: f, p: p}
+func (p *Plan) Check(f Facts) []Problem { return p.check(f, true, nil) }
+
+// check is Check, also of plans that are no task's: those need no criterion, and their vars may lack values. given
+// are values that a person gave.
+func (p *Plan) check(f Facts, task bool, given map[string]string) []Problem {
+	c := &checker{Facts: f, p: p, task: task, given: given}
 	c.collect(p.Steps, "/steps", nil, 1)
-	if c.identities(); len(c.steps) > maxRuns {
-		return c.problems
+	if c.identities(); len(c.steps) <= maxRuns {
+		c.all()
 	}
+	inOrder(c.problems)
+	for i := range c.problems {
+		c.problems[i].Pointer = own(p.own, c.problems[i].Pointer)
+	}
+	return c.problems
+}
+
+func (c *checker) all() {
+	p := c.p
 	c.vars("/vars", p.Vars)
 	for i := range c.steps {
 		s := &c.steps[i]
@@ -35,21 +48,23 @@ func (p *Plan) Check(f Facts) []Problem {
 		c.smells(s)
 	}
 	c.order(p.Steps, "/steps")
-	c.numbered(p.Steps, "/steps")
-	c.literals()
+	if p.tool == "" {
+		c.numbered(p.Steps, "/steps")
+		c.literals()
+	}
 	c.files()
 	c.confirmed()
 	c.acceptance()
 	c.coverage()
-	inOrder(c.problems)
-	return c.problems
 }
 
 // checker is one check of one plan.
 type checker struct {
 	Facts
 	p        *Plan
-	steps    []placed // all of them, those of groups behind the group
+	task     bool              // the plan is a task's
+	given    map[string]string // values of vars that the plan does not say
+	steps    []placed          // all of them, those of groups behind the group
 	problems []Problem
 }
 

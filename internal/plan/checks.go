@@ -77,12 +77,20 @@ func (c *checker) holds(s *placed) {
 	if s.Verify != "" {
 		c.command(s.at+"/verify", "step "+s.ID+": ", s.Verify)
 	}
+	if s.Verify == "" && s.Kind() == Script && s.Proof.has("script") {
+		c.command(s.at+"/command", "step "+s.ID+": ", s.Command)
+	}
 	if s.proves() {
 		c.command(s.at+"/command", "step "+s.ID+": ", s.Command)
 		if s.ContinueOnError {
 			c.step(s, "continue_on_error", "a check that may fail is none")
 		}
 	}
+}
+
+// has reports whether a proof is of a type, or has a part that is.
+func (p *Proof) has(typ string) bool {
+	return p != nil && (p.Type == typ || slices.ContainsFunc(slices.Concat(p.All, p.Any), func(q Proof) bool { return q.has(typ) }))
 }
 
 // command looks at one command that is to prove something.

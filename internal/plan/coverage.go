@@ -15,23 +15,29 @@ func (c *checker) acceptance() {
 		if slices.ContainsFunc(c.p.Acceptance[:i], func(o Criterion) bool { return folded(o.Criterion) == folded(a.Criterion) }) {
 			c.add(at+"/criterion", "is in the list twice")
 		}
-		for _, name := range placeholders(a.Verify) {
-			c.add(at+"/verify", "{{%s}} is not one of vars", name).Hint = c.near(name, nil)
-		}
+		c.oneOfVars(at+"/verify", a.Verify)
 		if a.Verify != "" {
 			c.command(at+"/verify", "", a.Verify)
 		}
 	}
 	for i, p := range c.p.Preconditions {
-		for _, name := range placeholders(p.Command) {
-			c.add(fmt.Sprintf("/preconditions/%d/command", i), "{{%s}} is not one of vars", name).Hint = c.near(name, nil)
-		}
+		c.oneOfVars(fmt.Sprintf("/preconditions/%d/command", i), p.Command)
 	}
 	switch {
+	case !c.task:
 	case len(c.p.Acceptance) == 0:
 		c.add("/acceptance", "there is no criterion: name at least one by which one can tell that the work is done")
 	case !must:
 		c.add("/acceptance", "no criterion is a must, so nothing could stop the work from being taken as done").Hint = `say "level": "must"`
+	}
+}
+
+// oneOfVars looks at a command that is run without a loop around it.
+func (c *checker) oneOfVars(at, command string) {
+	for _, name := range placeholders(command) {
+		if _, there := c.p.Vars[name]; !there {
+			c.add(at, "{{%s}} is not one of vars", name).Hint = c.near(name, nil)
+		}
 	}
 }
 

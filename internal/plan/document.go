@@ -55,21 +55,37 @@ func (p Problem) In(file string) trellis.Problem {
 type document struct {
 	text  string
 	root  *node
-	lines map[string]int // by JSON pointer
-	again []Problem      // keys that stand twice in an object
+	lines map[string]int    // by JSON pointer
+	again []Problem         // keys that stand twice in an object
+	tool  string            // the other tool whose file it was made from
+	own   map[string]string // pointers in that file, by those of the document
 }
 
 // open reads data, or says why it is no JSON that can be read.
 func open(data []byte) (*document, *Problem) {
+	text, broken := textOf(data)
+	if broken != nil {
+		return nil, broken
+	}
+	return openJSON(text)
+}
+
+// textOf is the text of a file, or what keeps it from being one.
+func textOf(data []byte) (string, *Problem) {
 	text := string(bytes.TrimPrefix(data, []byte("\ufeff")))
 	switch {
 	case len(data) > MaxBytes:
-		return nil, &Problem{Line: 1, Message: fmt.Sprintf("is larger than the %d MB that Trellis reads", MaxBytes>>20)}
+		return "", &Problem{Line: 1, Message: fmt.Sprintf("is larger than the %d MB that Trellis reads", MaxBytes>>20)}
 	case !utf8.ValidString(text):
-		return nil, &Problem{Line: 1 + strings.Count(text[:invalid(text)], "\n"), Message: "is not UTF-8 text", Hint: "save the file as UTF-8"}
+		return "", &Problem{Line: 1 + strings.Count(text[:invalid(text)], "\n"), Message: "is not UTF-8 text", Hint: "save the file as UTF-8"}
 	case strings.TrimSpace(text) == "":
-		return nil, &Problem{Line: 1, Message: "the file is empty"}
-	case !json.Valid([]byte(text)):
+		return "", &Problem{Line: 1, Message: "the file is empty"}
+	}
+	return text, nil
+}
+
+func openJSON(text string) (*document, *Problem) {
+	if !json.Valid([]byte(text)) {
 		p := taskdir.Diagnose("", text)
 		return nil, &Problem{Line: p.Line, Column: p.Column, Message: p.Message, Hint: p.Hint}
 	}
@@ -77,15 +93,20 @@ func open(data []byte) (*document, *Problem) {
 	if err != nil {
 		return nil, &Problem{Line: 1, Message: err.Error()}
 	}
+	return documentOf(text, root), nil
+}
+
+// documentOf is a tree with its text.
+func documentOf(text string, root *node) *document {
 	d := &document{text: text, root: root, lines: map[string]int{"": root.line}}
-	root.visit("", func(pointer string, line int, again bool) {
+	root.visit("", func(pointer string, _ *node, line int, again bool) {
 		if again {
 			d.again = append(d.again, Problem{Pointer: pointer, Line: line, Message: fmt.Sprintf("stands there twice, in line %d too", d.lines[pointer])})
 			return
 		}
 		d.lines[pointer] = line
 	})
-	return d, nil
+	return d
 }
 
 // invalid is the byte at which text stops being UTF-8.
@@ -121,7 +142,7 @@ func (d *document) wrong(schema string) []Problem {
 	}
 	for _, words := range found {
 		pointer, message := d.cut(words)
-		problems = append(problems, Problem{Pointer: pointer, Line: line(d.lines, pointer), Message: message})
+		problems = append(problems, Problem{Pointer: pointer, Line: line(d.lines, pointer), Message: message, Hint: d.root.find(pointer).hint(message)})
 	}
 	inOrder(problems)
 	return problems

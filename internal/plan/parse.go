@@ -13,11 +13,25 @@ import (
 
 // Parse reads a plan.json and says what is wrong with its JSON, its keys and its values, in the order of the
 // file. The plan is nil when one of the problems is an error. What must hold beyond that is for [Plan.Check].
+// It is for plans that are being written: [Load] reads YAML and files of other tools too.
 func Parse(data []byte) (*Plan, []Problem) {
 	d, broken := open(data)
 	if broken != nil {
 		return nil, []Problem{*broken}
 	}
+	if f := d.foreign(); f != nil {
+		return nil, []Problem{{Pointer: "/" + f.key, Line: f.line, Message: "this is a file of " + toolOf(f.key) + ", not a plan.json",
+			Hint: `write it as a plan.json: "title" and "steps" with "id" and "prompt" or "command"`}}
+	}
+	p, problems := d.plan()
+	if p != nil {
+		p.fillChecks()
+	}
+	return p, problems
+}
+
+// plan is what the document says, nil when it can't be read as that.
+func (d *document) plan() (*Plan, []Problem) {
 	problems, end := d.version()
 	if end {
 		return nil, problems
@@ -25,32 +39,27 @@ func Parse(data []byte) (*Plan, []Problem) {
 	if wrong := d.wrong("plan"); len(wrong) > 0 {
 		return nil, append(problems, wrong...)
 	}
-	p := &Plan{SchemaVersion: SchemaVersion, lines: d.lines}
+	p := &Plan{SchemaVersion: SchemaVersion, lines: d.lines, tool: d.tool, own: d.own}
 	if err := json.Unmarshal([]byte(d.text), p); err != nil {
 		return nil, append(problems, Problem{Line: d.root.line, Message: err.Error()})
 	}
+	return p, problems
+}
+
+// fillChecks puts the values of vars into what is run whoever does the steps.
+func (p *Plan) fillChecks() {
 	for i := range p.Preconditions {
 		p.Preconditions[i].Command = p.fill(p.Preconditions[i].Command)
 	}
 	for i := range p.Acceptance {
 		p.Acceptance[i].Verify = p.fill(p.Acceptance[i].Verify)
 	}
-	return p, problems
 }
 
-// foreign are the keys by which files of other tools are known.
-var foreign = []struct{ key, tool string }{{"goal", "executant"}, {"tascs", "tascer"}}
-
-// version looks at which format this is. end: it is none that can be read.
+// version looks at which version of the format this is. end: it is none that can be read.
 func (d *document) version() (problems []Problem, end bool) {
 	v := d.root.member("schema_version")
 	if v == nil {
-		for _, f := range foreign {
-			if m := d.root.member(f.key); m != nil {
-				return []Problem{{Pointer: "/" + f.key, Line: m.line, Message: "this is a file of " + f.tool + ", which Trellis does not read yet",
-					Hint: `write it as a plan.json: "title" and "steps" with "id" and "prompt" or "command"`}}, true
-			}
-		}
 		if d.root.open != '{' {
 			return nil, false
 		}

@@ -27,7 +27,9 @@ type Plan struct {
 	Rollback        []string           `json:"rollback,omitempty"`
 	Touches         []string           `json:"touches,omitempty"` // globs
 
-	lines map[string]int // by JSON pointer, of the file it was read from
+	lines map[string]int    // by JSON pointer, of the file it was read from
+	tool  string            // the other tool whose file that is
+	own   map[string]string // the pointers in that file, by those of the plan
 }
 
 // File is a file that the plan changes.

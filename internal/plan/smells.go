@@ -11,10 +11,13 @@ import (
 	"sync"
 )
 
-// smells warns of what mostly goes wrong in a step, though it needn't.
+// smells warns of what mostly goes wrong in a step, though it needn't. Files of other tools have their own ways.
 func (c *checker) smells(s *placed) {
 	if s.Kind() == Prompt && !c.believed(s) {
 		c.step(s, "", "nothing tells whether it was done").mild("give it verify, or llm_as_judge, or a later step with a check that covers the same")
+	}
+	if c.p.tool != "" {
+		return
 	}
 	if strings.Contains(strings.ToLower(s.Title), " and ") {
 		c.step(s, "title", "the title names two things").mild("make it two steps, if they are")

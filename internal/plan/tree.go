@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -18,6 +19,9 @@ type node struct {
 	members []member
 	items   []*node
 	line    int
+	plain   string // a scalar of YAML that has no quotes, as it is written
+	block   bool   // a scalar of YAML that begins with | or >
+	at      string // pointer in the file of another tool that it is from
 }
 
 type member struct {
@@ -103,19 +107,40 @@ func (r *treeReader) value(depth int) (*node, error) {
 }
 
 // visit calls see with the pointer and line of every value below n, and whether its key stands there already.
-func (n *node) visit(at string, see func(pointer string, line int, again bool)) {
+func (n *node) visit(at string, see func(pointer string, value *node, line int, again bool)) {
 	seen := map[string]bool{}
 	for _, m := range n.members {
 		inner := at + "/" + escape(m.key)
-		see(inner, m.line, seen[m.key])
+		see(inner, m.node, m.line, seen[m.key])
 		seen[m.key] = true
 		m.visit(inner, see)
 	}
 	for i, item := range n.items {
 		inner := fmt.Sprintf("%s/%d", at, i)
-		see(inner, item.line, false)
+		see(inner, item, item.line, false)
 		item.visit(inner, see)
 	}
+}
+
+// find is the value at a pointer, nil where there is none.
+func (n *node) find(pointer string) *node {
+	for pointer != "" && n != nil {
+		var part string
+		part, pointer, _ = strings.Cut(pointer[1:], "/")
+		if pointer != "" {
+			pointer = "/" + pointer
+		}
+		i, err := strconv.Atoi(part)
+		switch m := n.member(strings.NewReplacer("~1", "/", "~0", "~").Replace(part)); {
+		case m != nil:
+			n = m.node
+		case err == nil && i >= 0 && i < len(n.items):
+			n = n.items[i]
+		default:
+			return nil
+		}
+	}
+	return n
 }
 
 // escape is a key as a JSON pointer has it.

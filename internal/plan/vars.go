@@ -9,15 +9,21 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// vars looks at the values of a task's vars: there is nobody who would give what is missing.
+// vars looks at values: in a task there is nobody who would give what is missing, and a step gives what it names.
 func (c *checker) vars(at string, vars map[string]*string) {
 	for _, name := range names(vars) {
 		v := vars[name]
-		if v == nil {
+		switch {
+		case v == nil && at != "/vars":
+			c.add(at+"/"+name, "%s has no value", name).Hint = "leave it out where the other file has a value"
+		case v == nil && c.task:
 			c.add(at+"/"+name, "%s has no value: a task's plan says every value", name)
+		}
+		if v == nil {
 			continue
 		}
-		if found := placeholders(*v); len(found) > 0 && at == "/vars" && !c.namesFile(name) {
+		_, given := c.given[name]
+		if found := placeholders(*v); len(found) > 0 && at == "/vars" && !given && !c.namesFile(name) {
 			c.warn(at+"/"+name, "{{%s}} in the value of a var stays as it is", found[0])
 		}
 	}
@@ -84,7 +90,9 @@ func (c *checker) reads(s *placed) {
 func (c *checker) declared(s *placed, field, value string, loops []string) {
 	for _, name := range placeholders(value) {
 		if _, there := c.p.Vars[name]; !there && !slices.Contains(loops, name) {
-			c.step(s, field, "{{%s}} in %s is neither one of vars nor the variable of a loop", name, base(field)).Hint = c.near(name, loops)
+			p := c.step(s, field, "{{%s}} in %s is neither one of vars nor the variable of a loop", name, base(field))
+			p.Hint = c.near(name, loops)
+			p.Warning = c.p.tool == "tascer" || c.p.tool != "" && field == "title" // they put nothing in there
 		}
 	}
 }

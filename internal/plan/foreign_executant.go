@@ -1,0 +1,243 @@
+package plan
+
+import (
+	"slices"
+	"strconv"
+)
+
+// executant makes a plan of a file of executant: a goal, vars, and steps that have names.
+func (c *converter) executant(root *node) *node {
+	e := executant{converter: c, names: map[string]*node{}}
+	out := object(root)
+	out.put("schema_version", &node{text: "1", line: root.line})
+	goal := root.value("goal")
+	headed(out, goal, "summary")
+	for _, m := range root.members {
+		switch m.key {
+		case "goal":
+		case "vars":
+			e.vars = m.node
+			out.put("vars", m.node)
+		case "steps":
+		case "self_improve":
+			c.skip(m.node)
+		default:
+			c.unknown(m, []string{"goal", "vars", "steps"})
+		}
+	}
+	if steps := root.value("steps"); steps != nil {
+		out.put("steps", e.steps(steps, 0))
+	}
+	if c.task {
+		out.put("acceptance", criteria(goal, goal))
+	}
+	return out
+}
+
+// criteria are what a text says, as the one criterion.
+func criteria(from, at *node) *node {
+	a := object(at)
+	a.put("criterion", textAt(firstLine(from.said()), at))
+	return array(at, a)
+}
+
+type executant struct {
+	*converter
+	vars  *node
+	names map[string]*node // of the steps at the top
+}
+
+// steps are those of a list, within so many loops.
+func (e *executant) steps(list *node, loops int) *node {
+	if list.open != '[' {
+		return list
+	}
+	out := array(list)
+	for i, n := range list.items {
+		if n.open == '{' {
+			n = e.step(n, i, loops, list.at == "/steps")
+		}
+		out.items = append(out.items, n)
+	}
+	return out
+}
+
+func (e *executant) step(n *node, i, loops int, top bool) *node {
+	out := object(n)
+	e.name(n, out, i, top)
+	kind, known := e.kind(n)
+	if known {
+		out.put("type", textAt(kind, n))
+	}
+	looped := n.value("forEach") != nil || n.value("repeat") != nil
+	if kind == Group && !looped {
+		e.wrong(n, "steps", "steps need a loop in files of executant").Hint = "give the step forEach or repeat"
+	}
+	if looped {
+		e.loop(n, out, loops)
+		loops++
+	}
+	for _, m := range n.members {
+		e.field(m, out, kind, known, looped)
+	}
+	if steps := n.value("steps"); steps != nil {
+		out.put("steps", e.steps(steps, loops))
+	}
+	if kind == Log {
+		e.message(n, out)
+	}
+	return out
+}
+
+// name is the title of a step, and what its id is made of.
+func (e *executant) name(n, out *node, i int, top bool) {
+	name := n.value("name")
+	s, isText := name.str()
+	switch first := e.names[s]; {
+	case name == nil:
+		e.wrong(n, "name", "is missing")
+	case !isText:
+		out.put("title", name)
+	case top && first != nil:
+		e.wrong(name, "", "%s is the name of another step too, in line %d", s, first.line)
+	default:
+		if top {
+			e.names[s] = name
+		}
+		if name.said() != "" {
+			headed(out, name, "")
+		}
+	}
+	from := n
+	if name != nil {
+		from = name
+	}
+	out.put("id", textAt(e.id(s, "step_"+strconv.Itoa(i+1)), from))
+}
+
+// kind is what a step of executant does. known: it is a kind that executant has.
+func (e *executant) kind(n *node) (kind string, known bool) {
+	has := func(key string) bool { return n.value(key) != nil }
+	typ := n.value("type")
+	kind, isText := typ.str()
+	switch {
+	case has("steps"):
+		return Group, true
+	case typ == nil && has("workflow"):
+		return Workflow, true
+	case typ == nil && has("command"):
+		return Script, true
+	case typ == nil && has("message") && !has("prompt"):
+		return Log, true
+	case typ == nil:
+		return Prompt, true
+	case kind == "command":
+		return Script, true
+	case slices.Contains([]string{Prompt, Script, Log, Workflow}, kind):
+		return kind, true
+	case isText:
+		e.wrong(typ, "", "must be one of prompt, script, command, log, workflow, not %q", kind)
+	default:
+		e.wrong(typ, "", "must be a string")
+	}
+	return kind, false
+}
+
+// loop takes over what a step is done for. All loops of executant have one variable, and an outer one comes first.
+func (e *executant) loop(n, out *node, loops int) {
+	for _, key := range []string{"forEach", "repeat"} {
+		from := n.value(key)
+		if from == nil {
+			continue
+		}
+		if key == "forEach" {
+			out.put("for_each", items(from))
+		} else {
+			out.put("repeat", from)
+		}
+		if name := e.variable(loops); loops > 0 && out.value("as") == nil {
+			out.put("as", textAt(name, from))
+			e.warn(from, "its own item is {{"+name+"}}", "{{item}} in this loop is the item of the loop around it, as it is to executant")
+		}
+	}
+}
+
+// variable is the name for the variable of a loop in so many others.
+func (e *executant) variable(loops int) string {
+	name := "item_" + strconv.Itoa(loops+1)
+	for e.vars.value(name) != nil {
+		name += "_"
+	}
+	return name
+}
+
+// items are those of a list without the empty ones, or the value as it is.
+func items(from *node) *node {
+	if from.open != '[' {
+		return from
+	}
+	out := array(from)
+	for _, item := range from.items {
+		if s, isText := item.str(); !isText || s != "" {
+			out.items = append(out.items, item)
+		}
+	}
+	return out
+}
+
+// message is what a log step says: its message, else its prompt, else its name.
+func (e *executant) message(n, out *node) {
+	for _, key := range []string{"message", "prompt", "name"} {
+		if from := n.value(key); from != nil {
+			out.put("message", from)
+			return
+		}
+	}
+}
+
+// executantField is a key of a step, what it is called here, and the kinds of steps that it is for.
+type executantField struct {
+	key, as string
+	kinds   []string
+}
+
+func executantFields() []executantField {
+	agent, process, all := []string{Prompt}, []string{Prompt, Script}, []string{Prompt, Script, Workflow, Group}
+	return []executantField{
+		{"prompt", "prompt", []string{Prompt, Group}}, {"command", "command", []string{Script, Group}}, {"message", "message", []string{Group}},
+		{"workflow", "workflow", []string{Workflow}}, {"vars", "vars", []string{Workflow}},
+		{"continue_on_error", "continue_on_error", all}, {"timeout_seconds", "timeout_seconds", process}, {"concurrency", "concurrency", append(all, Log)},
+		{"self_healing", "self_healing", []string{Script}}, {"max_healing_attempts", "max_healing_attempts", []string{Script}},
+		{"output", "output", []string{Prompt, Script, Log, Workflow}}, {"context", "context", agent}, {"llm_as_judge", "llm_as_judge", agent},
+		{"allowed_tools", "allowed_tools", agent}, {"provider", "agent", agent}, {"model", "model", agent},
+	}
+}
+
+// field takes over one key of a step. What executant would pass over is passed over, with a warning.
+func (e *executant) field(m member, out *node, kind string, known, looped bool) {
+	if slices.Contains([]string{"name", "type", "forEach", "repeat", "steps"}, m.key) || kind == Log && (m.key == "message" || m.key == "prompt") {
+		return
+	}
+	names := []string{"name", "type", "forEach", "repeat", "steps"}
+	for _, f := range executantFields() {
+		names = append(names, f.key)
+		switch {
+		case f.key != m.key:
+			continue
+		case known && !slices.Contains(f.kinds, kind):
+			if !m.node.empty() {
+				e.warn(m.node, "", "%s does not apply to %s step, and is passed over", m.key, article(kind))
+			}
+		case m.key == "concurrency" && !looped:
+			e.warn(m.node, "", "concurrency is for a loop, and is passed over")
+		default:
+			out.put(f.as, m.node)
+		}
+		return
+	}
+	if m.key == "agent" {
+		e.warn(m.node, "provider names the program, and is agent here", "agent, a persona of the program, says nothing here, and is passed over")
+		return
+	}
+	e.unknown(m, names)
+}

@@ -1,0 +1,216 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// tascer makes a plan of a file of tascer: tascs, each with the command that tells whether it was done. To
+// `trellis run` that command is the step; in a task an agent does the tasc first.
+func (c *converter) tascer(root *node) *node {
+	t := &tascer{converter: c, root: root, renamed: map[string]string{}}
+	out := object(root)
+	out.put("schema_version", &node{text: "1", line: root.line})
+	if title := root.value("title"); title != nil {
+		headed(out, title, "")
+	}
+	if about := root.value("description"); !about.empty() {
+		out.put("summary", about)
+	}
+	for _, m := range root.members {
+		switch m.key {
+		case "title", "description", "tascs", "proof_requirements":
+		case "id", "status", "created_at", "proof_hash", "validations", "validation_requirements", "metadata", "reasoning", "confidence", "citations":
+			c.skip(m.node)
+		default:
+			c.unknown(m, []string{"title", "description", "tascs", "proof_requirements"})
+		}
+	}
+	tascs := root.value("tascs")
+	if tascs.open != '[' {
+		out.put("steps", tascs)
+		return out
+	}
+	t.identify(tascs)
+	steps := array(tascs)
+	for i, n := range tascs.items {
+		if n.open == '{' {
+			n = t.step(n, i)
+		}
+		steps.items = append(steps.items, n)
+	}
+	out.put("steps", steps)
+	if c.task && len(steps.items) > 0 {
+		out.put("acceptance", t.acceptance(tascs))
+	}
+	return out
+}
+
+type tascer struct {
+	*converter
+	root    *node
+	renamed map[string]string // ids of steps by those of tascs
+}
+
+// raw is the id of a tasc as the file has it, or the one that tascer would give it. ok: it is text.
+func raw(n *node, i int) (id string, ok bool) {
+	if n.value("id") == nil {
+		return "tasc_" + strconv.Itoa(i+1), true
+	}
+	return n.value("id").str()
+}
+
+// identify gives each tasc an id that a step can have. Those that have one keep it.
+func (t *tascer) identify(tascs *node) {
+	for _, fits := range []bool{true, false} {
+		for i, n := range tascs.items {
+			id, ok := raw(n, i)
+			_, again := t.renamed[id]
+			if !ok || again || (slug(id) == id && id != "") != fits { // one that is no text, or stands there twice, is found later
+				continue
+			}
+			t.renamed[id] = t.id(id, "tasc_"+strconv.Itoa(i+1))
+			if at := n.value("id"); strings.TrimSpace(id) == "" {
+				t.wrong(at, "", "is blank")
+			} else if t.renamed[id] != id {
+				t.warn(at, "", "%q is the step %s here: ids are small letters, digits and _", id, t.renamed[id])
+			}
+		}
+	}
+}
+
+func (t *tascer) step(n *node, i int) *node {
+	out, id := object(n), n.value("id")
+	if name, ok := raw(n, i); ok {
+		from := n
+		if id != nil {
+			from = id
+		}
+		id = textAt(t.renamed[name], from)
+	}
+	out.put("id", id)
+	proof := t.required(n)
+	title := n.value("title")
+	if title == nil || title.said() == "" && title.text == `""` {
+		title = textAt(id.said(), n)
+	}
+	headed(out, title, "")
+	notes := first(n, "additional_notes", "description")
+	if !notes.empty() {
+		out.put("description", notes)
+	}
+	if outcome := n.value("desired_outcome"); !outcome.empty() {
+		out.put("desired_outcome", outcome)
+	}
+	out.put("depends_on", t.dependencies(n))
+	t.do(n, out, title, notes, proof)
+	for _, m := range n.members {
+		t.key(m)
+	}
+	return out
+}
+
+func first(n *node, keys ...string) *node {
+	for _, key := range keys {
+		if v := n.value(key); !v.empty() {
+			return v
+		}
+	}
+	return nil
+}
+
+// key tells of what is not taken over.
+func (t *tascer) key(m member) {
+	known := []string{"id", "title", "testing_instructions", "command", "additional_notes", "description", "desired_outcome", "dependencies", "proof_required"}
+	switch {
+	case slices.Contains(known, m.key):
+	case slices.Contains([]string{"status", "proof_hash", "validated_at", "created_at", "updated_at", "metadata", "citations"}, m.key):
+		t.skip(m.node)
+	case !m.node.empty():
+		t.unknown(m, known)
+	}
+}
+
+// dependencies are the steps that a tasc waits for: it says all of them.
+func (t *tascer) dependencies(n *node) *node {
+	from := n.value("dependencies")
+	if from == nil || from.text == "null" {
+		return array(n)
+	}
+	if from.open != '[' {
+		return from
+	}
+	out := array(from)
+	for _, item := range from.items {
+		s, isText := item.str()
+		switch id, there := t.renamed[s]; {
+		case there:
+			out.items = append(out.items, textAt(id, item))
+		case !isText:
+			out.items = append(out.items, item)
+		default:
+			p := t.wrong(item, "", "depends on %q, which is no tasc", s)
+			var ids []string
+			for id := range t.renamed {
+				ids = append(ids, id)
+			}
+			slices.Sort(ids)
+			if near := trellis.Nearest(s, ids); near != "" {
+				p.Hint = "did you mean " + near + "?"
+			}
+		}
+	}
+	return out
+}
+
+// do says what a step does and what proves it.
+func (t *tascer) do(n, out, title, notes *node, proof *requirement) {
+	command := first(n, "testing_instructions", "command")
+	if s, ok := command.str(); ok {
+		command = textAt(proof.expecting(s), command)
+	}
+	switch {
+	case command == nil && proof.typ == "manual":
+		out.put("type", textAt(Approval, n))
+		return
+	case command == nil:
+		t.wrong(n, "testing_instructions", "is missing, and the proof is not manual: nothing would tell whether it was done").Hint = "give a command that exits with 0 when it was, or proof_required: manual"
+		out.put("type", textAt(Approval, n)) // so that nothing else is missing
+	case t.task:
+		said := []string{title.said()}
+		if s := notes.said(); s != "" {
+			said = append(said, s)
+		}
+		out.put("prompt", textAt(strings.Join(said, "\n\n"), title))
+		out.put("verify", command)
+		if proof.timeout != nil {
+			t.skip(proof.timeout)
+		}
+	default:
+		out.put("command", command)
+		out.put("timeout_seconds", proof.timeout)
+	}
+	if command != nil && (!t.task || proof.typ != "script" || len(proof.files) > 0) {
+		out.put("proof", proof.node(n))
+	}
+}
+
+// acceptance are the outcomes of all tascs, each once.
+func (t *tascer) acceptance(tascs *node) *node {
+	out, seen := array(tascs), map[string]bool{}
+	for _, n := range tascs.items {
+		from := first(n, "desired_outcome", "title")
+		if s := folded(firstLine(from.said())); s != "" && !seen[s] {
+			seen[s] = true
+			out.items = append(out.items, criteria(from, from).items[0])
+		}
+	}
+	if len(out.items) == 0 {
+		out.items = criteria(textAt(fmt.Sprintf("all %d tascs are done", len(tascs.items)), tascs), tascs).items
+	}
+	return out
+}

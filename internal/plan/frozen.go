@@ -1,0 +1,98 @@
+package plan
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+)
+
+// frozenName is the file of a bundle in the folder that it is saved to.
+const frozenName = "bundle.json"
+
+// frozen is all that a bundle is made of.
+type frozen struct {
+	Version int               `json:"schema_version"`
+	Main    string            `json:"main"`
+	Task    bool              `json:"task,omitempty"`
+	Given   map[string]string `json:"given,omitempty"`
+	Files   map[string]string `json:"files"` // texts by key
+}
+
+// seal keeps the texts that the bundle was read from, and names it by them.
+func (b *Bundle) seal(texts map[string]string) {
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(frozen{1, b.Main, b.task, b.Given, texts}); err != nil {
+		panic(err) // texts have a JSON form
+	}
+	b.frozen = out.Bytes()
+	b.Hash = hashOf(b.frozen)
+}
+
+func hashOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// Save keeps a copy of the bundle in the folder dir, which it makes. Only what [Load] returned can be saved.
+func (b *Bundle) Save(dir string, disk *durable.Disk) error {
+	if b.frozen == nil {
+		panic("a bundle is saved that was not loaded")
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("saving steps: %w", err)
+	}
+	if err := disk.WriteFile(filepath.Join(dir, frozenName), b.frozen, 0o600); err != nil {
+		return fmt.Errorf("saving steps: %w", err)
+	}
+	return nil
+}
+
+// OpenBundle reads the copy that Save made of the bundle with this hash. One that was changed since is an error.
+// Nothing is checked again: what the world is like may have changed.
+func OpenBundle(dir, hash string) (*Bundle, error) {
+	data, err := os.ReadFile(filepath.Join(dir, frozenName))
+	if err != nil {
+		return nil, fmt.Errorf("opening saved steps: %w", err)
+	}
+	if got := hashOf(data); got != hash {
+		return nil, fmt.Errorf("opening saved steps: %s was changed: it has %s, not %s", filepath.Join(dir, frozenName), got, hash)
+	}
+	var f frozen
+	if err := json.Unmarshal(data, &f); err != nil {
+		return nil, fmt.Errorf("opening saved steps: %w", err)
+	}
+	b := &Bundle{Hash: hash, Main: f.Main, Plans: map[string]*Plan{}, Given: f.Given, task: f.Task, frozen: data}
+	for _, key := range slices.Sorted(maps.Keys(f.Files)) {
+		p, problems := readPlan(key, []byte(f.Files[key]), f.Task && key == f.Main)
+		if p == nil {
+			bad := slices.IndexFunc(problems, func(p Problem) bool { return !p.Warning })
+			return nil, fmt.Errorf("opening saved steps: this trellis does not read %s: %s", key, problems[bad].placed())
+		}
+		b.Plans[key] = p
+	}
+	main := b.Plans[f.Main]
+	if main == nil {
+		return nil, fmt.Errorf("opening saved steps: %s is not among the files", f.Main)
+	}
+	main.set(f.Given)
+	return b, nil
+}
+
+// set gives vars their values, and puts them into what is run whoever does the steps.
+func (p *Plan) set(given map[string]string) {
+	for name, value := range given {
+		p.Vars[name] = &value
+	}
+	p.fillChecks()
+}

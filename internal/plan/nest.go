@@ -1,0 +1,230 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const (
+	maxNesting = 10     // how deep files of steps may call each other
+	maxVisits  = 20_000 // how many steps are gone through, those of a file each time that it is called
+)
+
+// scope is what is known, before a run, of the values that steps see.
+type scope struct {
+	file   string            // key of the file that they stand in
+	chain  []string          // the files that call each other down to it, the main one first
+	values map[string]string // of its vars, as far as they are known
+	loops  []*Step           // around the step, its own last
+}
+
+// into is the scope of the steps of a file, when a step gives it vars. The zero scope goes into the main one.
+func (sc scope) into(file string, p *Plan, vars map[string]*string) scope {
+	in := scope{file: file, chain: append(slices.Clone(sc.chain), file), values: map[string]string{}}
+	for name, v := range p.Vars {
+		if given := vars[name]; given != nil {
+			if sc.knows(*given) {
+				in.values[name] = Fill(*given, sc.values)
+			}
+		} else if v != nil {
+			in.values[name] = *v
+		}
+	}
+	return in
+}
+
+// inside is the scope of what a step does, each time that it does it.
+func (sc scope) inside(s *Step) scope {
+	if s.loop() != "" {
+		sc.loops = append(slices.Clone(sc.loops), s)
+	}
+	return sc
+}
+
+// items are what the innermost loop with that variable goes through. ok: that is known.
+func (sc scope) items(name string) (items []string, ok bool) {
+	for i := len(sc.loops) - 1; i >= 0; i-- {
+		s := sc.loops[i]
+		if s.loop() != name {
+			continue
+		}
+		for n := range s.Repeat {
+			items = append(items, strconv.Itoa(n+1))
+		}
+		if s.ForEach == nil {
+			return items, true
+		}
+		for _, item := range s.ForEach.Items {
+			if !sc.knows(item) {
+				return nil, false
+			}
+			items = append(items, Fill(item, sc.values))
+		}
+		return items, s.ForEach.Command == ""
+	}
+	return nil, false
+}
+
+// knows reports whether every value that a text refers to is known, and the same in all rounds.
+func (sc scope) knows(text string) bool {
+	return !slices.ContainsFunc(placeholders(text), func(name string) bool {
+		_, known := sc.values[name]
+		return !known
+	})
+}
+
+// all is everything that a text becomes in the rounds of the loops around it. unknown is a name in it whose value
+// only the run knows.
+func (sc scope) all(text string) (list []string, unknown string) {
+	rounds := []map[string]string{{}}
+	for _, name := range placeholders(text) {
+		items := []string{sc.values[name]}
+		if _, known := sc.values[name]; !known {
+			if items, known = sc.items(name); !known || len(rounds)*len(items) > maxRuns {
+				return nil, name
+			}
+		}
+		var more []map[string]string
+		for _, values := range rounds {
+			for _, item := range items {
+				with := maps.Clone(values)
+				with[name] = item
+				more = append(more, with)
+			}
+		}
+		rounds = more
+	}
+	seen := map[string]bool{}
+	for _, values := range rounds {
+		if s := Fill(text, values); !seen[s] {
+			seen[s], list = true, append(list, s)
+		}
+	}
+	return list, ""
+}
+
+// follow goes through the files that steps of the main one call, and theirs, and counts what a run takes.
+func (l *loader) follow(main *loaded) {
+	n := l.steps(main, main.plan.Steps, "/steps", scope{}.into(main.key, main.plan, nil))
+	if n > maxActivities {
+		p := main.plan.problem("/steps", "a run takes up to %d activities, %d are allowed", n, maxActivities)
+		if n >= manyActivities {
+			p = main.plan.problem("/steps", "a run takes more than %d activities, %d are allowed", manyActivities, maxActivities)
+		}
+		p.Hint = "fewer rounds of loops, fewer attempts, or several runs"
+		main.problems = append(main.problems, p)
+	}
+}
+
+// steps follows a list of steps, and says how many activities it takes.
+func (l *loader) steps(f *loaded, steps []Step, at string, sc scope) (n int) {
+	for i := range steps {
+		s, at := &steps[i], fmt.Sprintf("%s/%d", at, i)
+		if l.visits++; l.visits > maxVisits {
+			return manyActivities
+		}
+		in, inner := sc.inside(s), 0
+		switch s.Kind() {
+		case Group:
+			inner = l.steps(f, s.Steps, at+"/steps", in)
+		case Workflow:
+			inner = l.call(f, s, at, in)
+		}
+		n = min(n+s.takes(inner), manyActivities)
+	}
+	return n
+}
+
+// call follows a step into the files that it calls.
+func (l *loader) call(f *loaded, s *Step, at string, sc scope) (n int) {
+	if s.Workflow == "" {
+		return 0
+	}
+	list, unknown := sc.all(s.Workflow)
+	if unknown != "" {
+		loops := slices.ContainsFunc(sc.loops, func(s *Step) bool { return s.loop() == unknown })
+		if _, declared := f.plan.Vars[unknown]; declared || loops {
+			l.wrong(f, at+"/workflow", "write the name, or the items of the loop, in full",
+				"step %s: its file has to be known before the run, and {{%s}} is not", s.ID, unknown)
+		}
+		return 0
+	}
+	l.visits += len(list)
+	for _, name := range list {
+		if strings.Contains(name, "://") {
+			l.wrong(f, at+"/workflow", "fetch the file first, and name the copy", "step %s: %s is not here: Trellis runs no file from elsewhere", s.ID, name)
+		} else {
+			n = max(n, l.enter(f, s, at, l.b.Called(sc.file, name), sc))
+		}
+	}
+	return n
+}
+
+func (l *loader) wrong(f *loaded, at, hint, format string, args ...any) {
+	p := f.plan.problem(at, format, args...)
+	p.Hint = hint
+	f.problems = append(f.problems, p)
+}
+
+// enter follows a step into one file.
+func (l *loader) enter(f *loaded, s *Step, at, key string, sc scope) int {
+	chain := func() string {
+		var list []string
+		for _, file := range append(slices.Clone(sc.chain), key) {
+			list = append(list, l.shown(file))
+		}
+		return strings.Join(list, " → ")
+	}
+	switch {
+	case slices.Contains(sc.chain, key):
+		l.wrong(f, at+"/workflow", "take one of the calls out", "step %s: these files call each other without end: %s", s.ID, chain())
+		return 0
+	case len(sc.chain) > maxNesting:
+		l.wrong(f, at+"/workflow", "", "step %s: files call each other more than %d deep: %s", s.ID, maxNesting, chain())
+		return 0
+	}
+	_, before := l.files[key]
+	other := l.file(key)
+	if other.plan != nil && !before {
+		other.problems = append(other.problems, other.plan.check(Facts{Exists: l.Facts.Exists, Missing: l.Facts.Missing}, false, nil)...)
+	}
+	switch {
+	case errors.Is(other.err, fs.ErrNotExist):
+		begins := "a name begins at the folder of the file that it stands in"
+		if l.Task && f.key == l.b.Main {
+			begins = "a name begins at the top of the repository"
+		}
+		l.wrong(f, at+"/workflow", begins, "step %s: there is no file %s", s.ID, other.name)
+	case other.err != nil:
+		l.wrong(f, at+"/workflow", "", "step %s: %s: %s", s.ID, other.name, unread(other.err))
+	case other.plan != nil && l.agrees(f, s, at, other):
+		return l.steps(other, other.plan.Steps, "/steps", sc.into(key, other.plan, s.Vars))
+	}
+	return 0
+}
+
+// agrees reports whether a step gives a file what that takes, and all that it needs.
+func (l *loader) agrees(f *loaded, s *Step, at string, other *loaded) bool {
+	vars, ok := other.plan.Vars, true
+	for _, name := range names(s.Vars) {
+		if _, declared := vars[name]; !declared {
+			l.wrong(f, at+"/vars/"+name, meantVar(name, vars), "step %s: %s declares no var %s", s.ID, other.name, name)
+			ok = false
+		}
+	}
+	if !ok {
+		return false
+	}
+	for _, name := range names(vars) {
+		if vars[name] == nil && s.Vars[name] == nil {
+			l.wrong(f, at+"/workflow", fmt.Sprintf("give it in the step's vars: {%q: …}", name), "step %s: %s needs a value for %s", s.ID, other.name, name)
+			ok = false
+		}
+	}
+	return ok
+}

@@ -1,0 +1,284 @@
+package plan
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// openYAML reads YAML as the JSON that it stands for, with its own lines. Words and numbers that not every
+// reader of YAML takes for the same are problems; none of them is guessed at.
+func openYAML(text string) (*document, []Problem) {
+	top, broken := yamlOf(text)
+	if broken != nil {
+		return nil, []Problem{*broken}
+	}
+	r := yamlReader{left: 4 * MaxBytes, last: 1 + strings.Count(strings.TrimRight(text, "\n"), "\n")}
+	root := r.value(top, 0)
+	if r.over != nil {
+		return nil, []Problem{*r.over}
+	}
+	inOrder(r.problems)
+	return documentOf(root.flat(), root), r.problems
+}
+
+// yamlOf is the one document of a text.
+func yamlOf(text string) (*yaml.Node, *Problem) {
+	dec := yaml.NewDecoder(strings.NewReader(text))
+	var doc, more yaml.Node
+	err := dec.Decode(&doc)
+	if errors.Is(err, io.EOF) || err == nil && len(doc.Content) == 0 {
+		return nil, &Problem{Line: 1, Message: "the file is empty"}
+	}
+	if err != nil {
+		return nil, notYAML(text, err)
+	}
+	if err := dec.Decode(&more); err != io.EOF {
+		return nil, &Problem{Line: max(1, min(more.Line, 1+strings.Count(text, "\n"))), Message: "more than one YAML document", Hint: "take out what follows ---"}
+	}
+	return doc.Content[0], nil
+}
+
+// notYAML says where a text stops being YAML, and what mostly is the matter there.
+func notYAML(text string, err error) *Problem {
+	p := &Problem{Line: badLine(text, err), Message: "not valid YAML: " + withoutLine(err)}
+	lines := strings.Split(text, "\n")
+	at := strings.TrimRight(lines[min(p.Line, len(lines))-1], "\r")
+	indent := at[:len(at)-len(strings.TrimLeft(at, " \t"))]
+	switch {
+	case strings.HasPrefix(at, "<<<<<<< ") || strings.HasPrefix(at, ">>>>>>> "):
+		p.Message, p.Hint = "not valid YAML: git left a merge conflict here", "choose one side and remove the lines <<<<<<<, ======= and >>>>>>>"
+	case strings.Contains(indent, "\t"):
+		p.Message, p.Hint = "not valid YAML: a tab stands before the text", "indent with spaces"
+	case strings.Contains(at, ": {{") || strings.Contains(at, "- {{"):
+		p.Hint = "quote text that begins with {{"
+	case strings.Contains(p.Message, "mapping values are not allowed"):
+		p.Hint = `quote text that has ": " in it, or write it below a |`
+	}
+	return p
+}
+
+// badLine is the line that keeps a text from being YAML: what stands before it is. The parser's own number is
+// often that of the block around the mistake; it has to do where looking closer would take long.
+func badLine(text string, err error) int {
+	lines := strings.SplitAfter(text, "\n")
+	size := len(text)
+	for n := len(lines) - 1; n > 0 && len(lines)*len(text) < 32*MaxBytes; n-- {
+		size -= len(lines[n])
+		var doc yaml.Node
+		if yaml.Unmarshal([]byte(text[:size]), &doc) == nil {
+			return n + 1
+		}
+	}
+	n := 1
+	_, _ = fmt.Sscanf(err.Error(), "yaml: line %d:", &n)
+	return max(1, min(n, len(lines)))
+}
+
+func withoutLine(err error) string {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	if rest, ok := strings.CutPrefix(text, "line "); ok {
+		if _, message, ok := strings.Cut(rest, ": "); ok {
+			return message
+		}
+	}
+	return text
+}
+
+// yamlReader makes a tree of a YAML document.
+type yamlReader struct {
+	last     int      // line of the text
+	left     int      // how many bytes the rest may become: aliases repeat what they stand for
+	aliases  int      // that the value stands in
+	over     *Problem // it is too large or too deep to go on
+	problems []Problem
+}
+
+func (r *yamlReader) add(n *yaml.Node, hint, format string, args ...any) {
+	r.problems = append(r.problems, Problem{Line: r.line(n), Message: fmt.Sprintf(format, args...), Hint: hint})
+}
+
+// line is that of a value. What is empty can stand behind the end.
+func (r *yamlReader) line(n *yaml.Node) int { return min(n.Line, r.last) }
+
+func (r *yamlReader) value(n *yaml.Node, depth int) *node {
+	at := r.line(n)
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+		r.aliases++
+		defer func() { r.aliases-- }()
+	}
+	out := &node{line: at, text: "null"}
+	r.left -= len(n.Value) + 4
+	if r.aliases > 0 {
+		r.left -= 60 // what a value takes in memory, however short it is
+	}
+	if r.left < 0 && r.over == nil {
+		r.over = &Problem{Line: at, Message: fmt.Sprintf("its aliases make more than %d MB of it", 4*MaxBytes>>20)}
+	}
+	if depth > maxDepth && r.over == nil {
+		r.over = &Problem{Line: at, Message: errDeep.Error()}
+	}
+	if r.over != nil {
+		return out
+	}
+	switch tag := n.ShortTag(); {
+	case n.Kind == yaml.MappingNode && tag == "!!map":
+		r.mapping(n, out, depth)
+	case n.Kind == yaml.SequenceNode && tag == "!!seq":
+		out.open, out.text = '[', "["
+		for _, item := range n.Content {
+			out.items = append(out.items, r.value(item, depth+1))
+		}
+	case n.Kind == yaml.ScalarNode:
+		r.scalar(n, out, tag)
+	default:
+		r.add(n, "leave it out", "the tag %s says nothing here", n.Tag)
+	}
+	return out
+}
+
+// mapping fills out with the members of n, and with those that it merges: its own come first.
+func (r *yamlReader) mapping(n *yaml.Node, out *node, depth int) {
+	out.open, out.text = '{', "{"
+	var merged []*yaml.Node
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k, v := n.Content[i], n.Content[i+1]
+		for k.Kind == yaml.AliasNode {
+			k = k.Alias
+		}
+		if k.ShortTag() == "!!merge" {
+			merged = append(merged, v)
+			continue
+		}
+		if m := r.key(k); m != nil {
+			m.node = r.value(v, depth+1)
+			out.members = append(out.members, *m)
+		}
+	}
+	for _, v := range merged {
+		r.merge(v, out, depth)
+	}
+}
+
+// merge adds the members of a mapping, or of a list of such, whose keys out lacks.
+func (r *yamlReader) merge(v *yaml.Node, out *node, depth int) {
+	from := r.value(v, depth+1)
+	sources := from.items
+	if from.open == '{' {
+		sources = []*node{from}
+	}
+	if from.open == 0 || slices.ContainsFunc(sources, func(s *node) bool { return s.open != '{' }) {
+		r.add(v, "name it with &name where it is written, and with <<: *name here", "<< takes in keys and values, or a list of such")
+		return
+	}
+	for _, s := range sources {
+		for _, m := range s.members {
+			if out.member(m.key) == nil {
+				out.members = append(out.members, m)
+			}
+		}
+	}
+}
+
+func (r *yamlReader) key(k *yaml.Node) *member {
+	if k.Kind != yaml.ScalarNode {
+		r.add(k, "quote text that begins with {{, [ or {", "a key has to be text")
+		return nil
+	}
+	switch tag := k.ShortTag(); {
+	case tag == "!!null", tag == "!!bool", tag == "!!int", tag == "!!float":
+		r.add(k, "quote it: "+jsonText(k.Value), "the key %s is no text", k.Value)
+		return nil
+	case plain(k) && trap(k.Value) != "":
+		r.add(k, "quote it: "+jsonText(k.Value), "the key %s is text here, and %s to other readers of YAML", k.Value, trap(k.Value))
+		r.problems[len(r.problems)-1].Warning = true
+	}
+	return &member{key: k.Value, text: jsonText(k.Value), line: r.line(k)}
+}
+
+// scalar fills out with text, a number, true, false or null.
+func (r *yamlReader) scalar(n *yaml.Node, out *node, tag string) {
+	if plain(n) {
+		out.plain = n.Value
+	}
+	out.block = n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0
+	switch lower := strings.ToLower(n.Value); tag {
+	case "!!null":
+		return
+	case "!!bool":
+		out.text = lower
+		if lower != "true" && lower != "false" {
+			r.add(n, "write true or false", "%s is neither true nor false", n.Value)
+		}
+	case "!!int", "!!float":
+		if out.text = n.Value; !json.Valid([]byte(n.Value)) {
+			out.text = "0"
+			r.add(n, "quote it where text is meant: "+jsonText(n.Value)+"; else write it in decimal digits", "%s is not the same number to every reader of YAML", n.Value)
+		}
+	case "!!str", "!!timestamp", "!!merge":
+		out.text = jsonText(n.Value)
+	default:
+		r.add(n, "leave it out", "the tag %s says nothing here", n.Tag)
+	}
+}
+
+func plain(n *yaml.Node) bool {
+	return n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle|yaml.TaggedStyle) == 0
+}
+
+// trap is what a word without quotes is to readers of YAML 1.1, "" when they agree that it is text.
+func trap(word string) string {
+	switch strings.ToLower(word) {
+	case "yes", "on":
+		return "true"
+	case "no", "off":
+		return "false"
+	}
+	return ""
+}
+
+// jsonText is a text as JSON has it.
+func jsonText(s string) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(s); err != nil {
+		panic(err) // every text has a JSON form
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// hint says how to write a value of YAML that the schema does not take.
+func (n *node) hint(message string) string {
+	switch {
+	case n == nil:
+	case n.block && strings.Contains(message, "must be one line"):
+		return "a text below | or > ends with a line break: say |- or >-, and keep it to one line"
+	case n.open != 0 || n.plain == "" && n.text != "null":
+	case strings.HasPrefix(message, "must be true or false") && trap(n.plain) != "":
+		return "write " + trap(n.plain)
+	case strings.HasPrefix(message, "must be a string") && n.plain != "":
+		return "quote it, if it is text: " + jsonText(n.plain)
+	}
+	return ""
+}
+
+// traps warns of words without quotes that other readers of YAML don't take for text. Problems are those of the
+// document that are known.
+func (d *document) traps(problems []Problem) (more []Problem) {
+	d.root.visit("", func(pointer string, n *node, line int, again bool) {
+		if trap(n.plain) == "" || again || slices.ContainsFunc(problems, func(p Problem) bool { return p.Pointer == pointer }) {
+			return
+		}
+		more = append(more, Problem{Pointer: pointer, Line: line, Warning: true, Hint: "quote it: " + jsonText(n.plain),
+			Message: fmt.Sprintf("%s is text here, and %s to other readers of YAML", n.plain, trap(n.plain))})
+	})
+	return more
+}
