@@ -42,6 +42,17 @@ func TestExamplesInDocs(t *testing.T) {
 	same(t, "docs/plan.md", told(p.Check(plan.Facts{MaxSteps: 20, Exists: there, Missing: missing, Confirmed: &[]string{"go vet ./...", "go test ./..."}, Spec: spec})), "")
 }
 
+// The example of a file that is run loads, with the files that it calls.
+func TestRunExampleInDocs(t *testing.T) {
+	_, example, _ := strings.Cut(page(t), "```yaml\n")
+	example, _, _ = strings.Cut(example, "```")
+	const deploy = "schema_version: 1\ntitle: D\nvars: {region: }\nsteps: [{id: a, command: 'make {{region}}'}]\n"
+	b := loads(t, "docs/plan.md", plan.LoadOptions{Given: map[string]string{"region": "eu"}}, "", "release.yaml", example, "deploy/api.yaml", deploy, "deploy/web.yaml", deploy)
+	if len(b.Plans) != 3 {
+		t.Errorf("got %d files", len(b.Plans))
+	}
+}
+
 // fields are the paths of all values that a schema knows: steps[].proof.type. Steps and proofs are shown once,
 // not within themselves.
 func fields(t *testing.T, name string) (list []string) {

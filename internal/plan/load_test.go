@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -149,6 +152,32 @@ func TestLoadGiven(t *testing.T) {
 	_, problems = load(plan.LoadOptions{}, "f.yaml", doc)
 	if problems[0].Hint != "give one with --var a=…" {
 		t.Errorf("got hint %q", problems[0].Hint)
+	}
+}
+
+// Files of these formats that others wrote are read, or said why not.
+func TestLoadCorpus(t *testing.T) {
+	dir := os.Getenv("TRELLIS_CORPUS")
+	if dir == "" {
+		t.Skip("TRELLIS_CORPUS does not name a folder with files of other projects")
+	}
+	sign := regexp.MustCompile(`(?m)^goal:|^\s*"(goal|tascs)":|^tascs:`)
+	err := filepath.WalkDir(dir, func(file string, _ fs.DirEntry, err error) error {
+		if err != nil || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(file)) {
+			return err
+		}
+		data, err := os.ReadFile(file)
+		if err != nil || !sign.Match(data) {
+			return err
+		}
+		b, problems := plan.Load(plan.LoadOptions{File: file, Read: func(name string) ([]byte, error) { return os.ReadFile(filepath.Join(filepath.Dir(file), name)) }})
+		if t.Log(lines(problems)); b == nil && len(problems) == 0 {
+			t.Errorf("%s: no bundle and no reason", file)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
