@@ -62,6 +62,38 @@ func find(b *plan.Bundle, path string) (at []int, err error) {
 	return at, nil
 }
 
+// Chosen tells of the path of a step, without the numbers of rounds, whether the step is among those chosen. In a loop
+// all are, as long as it is.
+func Chosen(b *plan.Bundle, o Options) (func(path string) bool, error) {
+	c, err := choose(b, o)
+	if err != nil {
+		return nil, err
+	}
+	return func(path string) bool { return c.takes(outside(b, path)) }, nil
+}
+
+// outside is where a step stands, or the outermost loop around it.
+func outside(b *plan.Bundle, path string) (at []int) {
+	steps, file := b.Plan("").Steps, ""
+	for _, id := range strings.Split(path, ".") {
+		i := slices.IndexFunc(steps, func(s plan.Step) bool { return s.ID == id })
+		if i < 0 {
+			return at
+		}
+		s := steps[i]
+		if at = append(at, i+1); s.Loop() != "" {
+			return at
+		}
+		if steps = s.Steps; s.Kind() == plan.Workflow {
+			file = b.Called(file, s.Workflow)
+			if p := b.Plan(file); p != nil {
+				steps = p.Steps
+			}
+		}
+	}
+	return at
+}
+
 func noStep(part string, steps []plan.Step) error {
 	var ids []string
 	for _, s := range steps {

@@ -64,7 +64,7 @@ func RunFile(f flow.Flow, in FileInput, b *plan.Bundle, finished map[string]stri
 	}
 	o := in.Options
 	o.Finished = finished
-	rep.Report, err = Run(f, b, Host{Ask: r.ask, Wait: r.wait}, o)
+	rep.Report, err = Run(f, b, Host{Ask: r.ask, Wait: r.wait, Own: func(*flow.Failure) bool { return true }}, o)
 	if err != nil {
 		return rep, err
 	}

@@ -138,9 +138,10 @@ const (
 	Blocked State = "blocked" // what it depends on failed
 	Skipped State = "skipped" // not chosen, or the run was over
 
-	// These are of steps that are not over, as those who follow a run see them.
-	Running State = "running"
-	Waiting State = "waiting" // for people
+	// These are of what is not over, as those who follow a run see it.
+	Running     State = "running"
+	Waiting     State = "waiting"     // for people
+	Interrupted State = "interrupted" // the run goes on later
 )
 
 // Outcome is how a step ended, and why.
