@@ -62,6 +62,9 @@ func child(dir string) int {
 	if dir := os.Getenv(childAgain); dir != "" {
 		return childReplan(site, dir)
 	}
+	if os.Getenv(childFile) != "" {
+		return childRun(site)
+	}
 	if os.Getenv(childTask) == "" {
 		return childPlan(site)
 	}

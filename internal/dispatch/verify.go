@@ -1,0 +1,99 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/trellis-tasks/trellis/internal/evidence"
+	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/workflow"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// VerifyFile compares the proofs of a file's run with all that there is of it.
+func (s *Site) VerifyFile(dir string) (*evidence.Audit, error) {
+	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
+	if err != nil {
+		return nil, err
+	}
+	_, b, err := frozenFile(dir, h)
+	if err != nil {
+		return nil, err
+	}
+	w := fileWorld(dir, h, b)
+	w.Run = os.DirFS(filepath.Join(dir, taskdir.Run))
+	return evidence.Verify(dir, w)
+}
+
+// VerifyTask compares the proofs of a task with its plan, its branch and all else that there is.
+func (s *Site) VerifyTask(ctx context.Context, dir string) (*evidence.Audit, error) {
+	t, err := s.Store.Load(dir)
+	if err != nil {
+		return nil, err
+	}
+	w := evidence.World{Task: t.ID}
+	if err := taskRuns(dir, &w); err != nil {
+		return nil, err
+	}
+	if err := s.planNow(dir, &w); err != nil {
+		return nil, err
+	}
+	w.Delivered = w.Plan != "" && (t.Status == trellis.Review || t.Status == trellis.Completed) && t.Commit != ""
+	if w.Delivered {
+		if err := s.branchNow(ctx, t, &w); err != nil {
+			return nil, err
+		}
+	}
+	return evidence.Verify(dir, w)
+}
+
+// planNow takes in the plan as it is. One that can't be read is another than the one that was proven.
+func (s *Site) planNow(dir string, w *evidence.World) error {
+	data, err := os.ReadFile(filepath.Join(dir, taskdir.Plan))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading plan.json: %w", err)
+	}
+	w.Plan = pipeline.PlanSum(data)
+	if p, err := pipeline.ReadPlan(s.Store, dir); err == nil {
+		w.Steps = workflow.Provable(&plan.Bundle{Main: taskdir.Plan, Plans: map[string]*plan.Plan{taskdir.Plan: p}})
+	}
+	return nil
+}
+
+// taskRuns takes in what the journals of a task say. Without run/ nothing is known of them, which is no fault.
+func taskRuns(dir string, w *evidence.World) error {
+	run := filepath.Join(dir, taskdir.Run)
+	h, err := journal.Read(run)
+	if errors.Is(err, journal.ErrNone) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	w.Run = os.DirFS(run)
+	var rep pipeline.Report
+	if h.Flow == pipeline.Flow && h.Ended && json.Unmarshal(h.Out, &rep) == nil {
+		w.Head = rep.Proofs
+	}
+	return nil
+}
+
+// branchNow takes in what the branch of a task holds.
+func (s *Site) branchNow(ctx context.Context, t *taskdir.Task, w *evidence.World) (err error) {
+	if w.Commit, err = s.Repo.Branch(ctx, t.BranchName()); err != nil || w.Commit == "" {
+		return err
+	}
+	w.Tree, err = s.Repo.TreeAt(ctx, w.Commit)
+	return err
+}
