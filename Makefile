@@ -7,7 +7,7 @@ export GOMODCACHE ?= $(CURDIR)/.tools/go/mod
 export GOPATH     ?= $(CURDIR)/.tools/go/path
 endif
 # The commit is stamped into the binary wherever git can tell it.
-VCS  = $(shell git rev-parse -q --verify HEAD >/dev/null 2>&1 && echo auto || echo false)
+VCS  = $(shell test -d .git && git rev-parse -q --verify HEAD >/dev/null 2>&1 && echo auto || echo false)
 RACE = $(if $(shell command -v $(firstword $(shell $(GO) env CC))),-race)
 
 .PHONY: build test demo bench lint setup fuzz

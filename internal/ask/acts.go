@@ -281,7 +281,7 @@ func (w watcher) drop(ctx context.Context, err error) error {
 }
 
 func (a *Acts) watch(ctx context.Context, r Request) (watcher, error) {
-	if a.Watch == nil || r.Permission != trellis.PermitRead && r.Permission != trellis.PermitNone {
+	if a.Watch == nil || r.Permission != trellis.PermitRead { // who has no tools changes nothing
 		return func(context.Context) ([]string, *flow.Failure, error) { return nil, nil, nil }, nil
 	}
 	return a.Watch(ctx, r)

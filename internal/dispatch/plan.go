@@ -184,6 +184,9 @@ func (s *Site) again(j *journal.Run, dir, final string, o PlanOptions) (in plann
 	if err := trellis.Move(t.Status, trellis.Planning); err != nil {
 		return in, fmt.Errorf("planning %s again: %w", t.ID, err)
 	}
+	if h := j.History(); t.Status == trellis.Ready && h.Run != "" && h.Flow != planner.Flow {
+		return in, &RefusedError{t.ID + " is ready to go on with work that was begun: it can't be planned again", "trellis start " + t.ID}
+	}
 	used, err := s.used(dir, j.History())
 	if err != nil {
 		return in, err
@@ -254,6 +257,9 @@ func (o *PlanOptions) remember(h *journal.History) error {
 		o.Constraints = last.Constraints
 	}
 	o.New.Priority = cmp.Or(o.New.Priority, last.Priority)
+	if o.Requirement == "" && o.Feedback != "" && last.Feedback != "" {
+		o.Feedback = said(last.Feedback, o.Feedback)
+	}
 	if h.Ended && h.End == nil {
 		return nil
 	}
@@ -262,6 +268,17 @@ func (o *PlanOptions) remember(h *journal.History) error {
 		o.Feedback = cmp.Or(o.Feedback, last.Feedback)
 	}
 	return nil
+}
+
+// earlierFeedback is how much of what a person said before goes on beside what they say now, in bytes.
+const earlierFeedback = 8 << 10
+
+// said is what a person says now, behind what they said before.
+func said(before, now string) string {
+	if len(before) > earlierFeedback {
+		before = "…" + strings.ToValidUTF8(before[len(before)-earlierFeedback:], "")
+	}
+	return before + "\n\nAnd then, of the plan after that:\n\n" + now
 }
 
 // plan runs the planner over a directory and publishes it, whatever the end, unless this process is told

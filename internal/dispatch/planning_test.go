@@ -3,6 +3,7 @@ package dispatch_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -458,5 +459,32 @@ func TestPlanThatTouchesProtectedPaths(t *testing.T) {
 	res, err := w.plan("bye", "say bye")
 	if err != nil || res.Status != trellis.Waiting || !strings.Contains(strings.Join(res.Report.Why, "\n"), "greet.sh") {
 		t.Fatalf("got %s, %v, %v, %q", res.Status, res.Failure, err, res.Report.Why)
+	}
+}
+
+// A plan that is ready can be planned again until work has begun; what a person said before goes with what they say now,
+// to the judge too.
+func TestFeedbackOnAReadyPlan(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, careful("small").String())
+	res, err := w.plan("bye", "say bye")
+	if err != nil || res.Status != trellis.Ready {
+		t.Fatalf("got %+v, %v", res, err)
+	}
+	for _, said := range []string{"leave out the README", "and the manual"} {
+		if res, err = w.Site.Replan(context.Background(), res.Dir, dispatch.PlanOptions{Feedback: said}); err != nil || res.Status != trellis.Ready {
+			t.Fatalf("got %+v, %v", res, err)
+		}
+	}
+	for _, role := range []string{"evaluate", "plan", "judge"} {
+		w.holds(role, w.prompts(res.Dir, role, 3)[0], "leave out the README", "and the manual")
+	}
+	if _, err := w.Site.Start(context.Background(), res.Dir, dispatch.RunOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.edit(res.Dir, `"status": "`+string(w.task(res.Dir).Status), `"status": "ready`)
+	var refused *dispatch.RefusedError
+	if _, err := w.Site.Replan(context.Background(), res.Dir, dispatch.PlanOptions{Feedback: "again"}); !errors.As(err, &refused) {
+		t.Errorf("planned again after work was begun: %v", err)
 	}
 }

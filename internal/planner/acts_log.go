@@ -114,7 +114,10 @@ func told(e journal.Entry) string {
 	if json.Unmarshal(e.In, &q) != nil || q.Role == "" || json.Unmarshal(e.Out, &r) != nil {
 		return said
 	}
-	said += fmt.Sprintf(" agent=%s valid=%t repaired=%t tokens=%d tools=%d", q.Agent, r.Failure == nil && len(r.Problems) == 0, q.Repair != nil, r.Usage.Tokens(), r.ToolCalls)
+	said += fmt.Sprintf(" agent=%s valid=%t repaired=%t tokens=%d", q.Agent, r.Failure == nil && len(r.Problems) == 0, q.Repair != nil, r.Usage.Tokens())
+	if r.ToolCalls >= 0 { // else the agent does not tell
+		said += fmt.Sprintf(" tools=%d", r.ToolCalls)
+	}
 	if r.Usage.CostUSD != nil {
 		said += fmt.Sprintf(" cost_usd=%.4f", *r.Usage.CostUSD)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -94,15 +95,15 @@ func (a *Acts) Slots(_ context.Context, _ flow.Call, r ask.Request) (map[string]
 	}
 	requirement, err := os.ReadFile(filepath.Join(a.Dir, taskdir.Requirement))
 	if err != nil {
-		return nil, nil, fmt.Errorf("reading the requirement: %w", err)
+		return nil, nil, a.unasked(err)
 	}
 	s := slots{a: a, said: map[string]string{"requirement": string(requirement)}}
 	s.said["constraints"] = strings.Join(d.Input.Constraints, "\n")
+	if d.Input.Feedback != "" {
+		s.said["feedback"] = d.Input.Feedback + a.lastRejection()
+	}
 	if r.Role != trellis.Judge {
 		s.said["name"], s.said["dev_type"] = d.Input.Name, d.Input.DevType
-		if d.Input.Feedback != "" {
-			s.said["feedback"] = d.Input.Feedback + a.lastRejection()
-		}
 	}
 	if d.Verdict != nil && r.Role != trellis.Judge {
 		s.said["evaluation"] = fmt.Sprintf("size: %s\n%s\n%s", d.Verdict.Size, d.Verdict.Details, strings.Join(d.Verdict.Suggestions, "\n"))
@@ -127,6 +128,14 @@ func (a *Acts) Slots(_ context.Context, _ flow.Call, r ask.Request) (map[string]
 		s.judge(d)
 	}
 	return s.said, s.notes, s.err
+}
+
+// unasked is the error of a directory that nobody planned.
+func (a *Acts) unasked(err error) error {
+	if !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("reading the requirement: %w", err)
+	}
+	return &trellis.Problem{File: a.relative() + "/" + taskdir.Requirement, Message: "there is none: nobody planned this task", Hint: "write what is wanted into it"}
 }
 
 // slots gathers what goes into a prompt.
