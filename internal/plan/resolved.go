@@ -18,6 +18,9 @@ type Line struct {
 	Proof  string   `json:"proof,omitempty"`
 	Asks   bool     `json:"asks,omitempty"` // people are asked before it
 	After  []string `json:"after"`          // paths of the steps that it waits for
+
+	Hash    string `json:"-"` // of the step
+	Checked bool   `json:"-"` // there is something that proves it
 }
 
 // Resolved are all steps of the bundle in the order of its files, those of a group or of another file behind the
@@ -55,7 +58,7 @@ func (b *Bundle) lines(steps []Step, sc scope, path string, depth int) (list []L
 
 func (b *Bundle) line(s *Step, sc scope, path string, depth int) Line {
 	l := Line{Depth: depth, Path: joined(path, s.ID), Kind: s.Kind(), Title: Fill(s.Title, sc.values), Verify: firstLine(Fill(s.Verify, sc.values)),
-		Proof: s.Proof.words(), Asks: s.asks(), After: []string{}}
+		Proof: s.Proof.words(), Asks: s.asks(), After: []string{}, Hash: b.Plan(sc.file).StepHash(*s), Checked: s.Provable()}
 	switch l.Kind {
 	case Script:
 		l.Does = s.Command

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -41,18 +42,19 @@ func Wanted(b *plan.Bundle, o Options) ([]Question, error) {
 		return nil, err
 	}
 	w := &wanting{b: b, c: c}
-	w.steps("", b.Plan("").Steps, nil, true)
+	w.steps(frame{values: values(b.Plan("").Vars, b.Given)}, b.Plan("").Steps, nil, true)
 	return w.list, nil
 }
 
 type wanting struct {
-	b    *plan.Bundle
-	c    choice
-	list []Question
+	b      *plan.Bundle
+	c      choice
+	list   []Question
+	looked []string // files that were looked at as a whole
 }
 
-// steps looks at a list of steps. Below a loop, and in other files, all count: known says that at is their place.
-func (w *wanting) steps(file string, steps []plan.Step, at []int, known bool) {
+// steps looks at a list of steps. Below a loop all count: known says that at is their place.
+func (w *wanting) steps(in frame, steps []plan.Step, at []int, known bool) {
 	for i := range steps {
 		s, here := &steps[i], append(slices.Clone(at), i+1)
 		if known && !w.c.takes(here) {
@@ -67,11 +69,23 @@ func (w *wanting) steps(file string, steps []plan.Step, at []int, known bool) {
 		case s.SelfHealing && s.Kind() == plan.Script:
 			w.list = append(w.list, Question{Role: trellis.Heal, Step: s})
 		case s.Kind() == plan.Workflow:
-			if p := w.b.Plan(w.b.Called(file, s.Workflow)); p != nil {
-				w.steps(w.b.Called(file, s.Workflow), p.Steps, here, known && s.Loop() == "")
-			}
+			w.call(in, s, here, known && s.Loop() == "")
 		}
-		w.steps(file, s.Steps, here, known && s.Loop() == "")
+		w.steps(in, s.Steps, here, known && s.Loop() == "")
+	}
+}
+
+// call looks at the steps of the file that a step calls; of all files when it is not known which it is.
+func (w *wanting) call(in frame, s *plan.Step, at []int, known bool) {
+	if other, p := in.call(w.b, *s); p != nil {
+		w.steps(other, p.Steps, at, known)
+		return
+	}
+	for _, file := range slices.Sorted(maps.Keys(w.b.Plans)) {
+		if !slices.Contains(w.looked, file) {
+			w.looked = append(w.looked, file)
+			w.steps(frame{file: file, values: map[string]string{}}, w.b.Plan(file).Steps, at, false)
+		}
 	}
 }
 
@@ -124,23 +138,14 @@ func (p *FileProver) Prove(ctx context.Context, key string, e Evidence) (string,
 }
 
 // Provable are all steps of a bundle, as proofs are compared with them.
-func Provable(b *plan.Bundle) []evidence.Step {
-	return provable(b, "", b.Plan("").Steps, "", false)
-}
-
-func provable(b *plan.Bundle, file string, steps []plan.Step, path string, loop bool) (list []evidence.Step) {
-	p := b.Plan(file)
-	for _, s := range steps {
-		at, inLoop := strings.TrimPrefix(path+"/"+s.ID, "/"), loop || s.Loop() != ""
-		list = append(list, evidence.Step{Path: at, Hash: p.StepHash(s), Check: s.Provable(), Loop: inLoop})
-		list = append(list, provable(b, file, s.Steps, at, inLoop)...)
-		if s.Kind() != plan.Workflow {
-			continue
+func Provable(b *plan.Bundle) (list []evidence.Step) {
+	var loops []string
+	for _, l := range b.Resolved() {
+		looped := l.Loop != "" || slices.ContainsFunc(loops, func(path string) bool { return strings.HasPrefix(l.Path, path+".") })
+		if l.Loop != "" {
+			loops = append(loops, l.Path)
 		}
-		called := b.Called(file, s.Workflow)
-		if other := b.Plan(called); other != nil {
-			list = append(list, provable(b, called, other.Steps, at, inLoop)...)
-		}
+		list = append(list, evidence.Step{Path: strings.ReplaceAll(l.Path, ".", "/"), Hash: l.Hash, Check: l.Checked, Loop: looped})
 	}
 	return list
 }

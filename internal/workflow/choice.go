@@ -32,17 +32,18 @@ func choose(b *plan.Bundle, o Options) (c choice, err error) {
 
 // find is a step by its path: ids or numbers from 1, with a number for the round behind a step that has a loop.
 func find(b *plan.Bundle, path string) (at []int, err error) {
-	p := b.Plan("")
-	steps, file, loop := p.Steps, "", false
+	w := newWalk(b)
 	for _, part := range strings.Split(path, ".") {
 		n, numErr := strconv.Atoi(part)
-		if loop {
+		if w.loop {
 			if numErr != nil || n < 1 {
 				return nil, fmt.Errorf("%s is no round of a loop, which is a number from 1", part)
 			}
-			at, loop = append(at, n), false
+			at = append(at, n)
+			w.round(n)
 			continue
 		}
+		steps := w.steps()
 		i := slices.IndexFunc(steps, func(s plan.Step) bool { return s.ID == part })
 		if i < 0 && numErr == nil && n >= 1 && n <= len(steps) {
 			i = n - 1
@@ -50,14 +51,8 @@ func find(b *plan.Bundle, path string) (at []int, err error) {
 		if i < 0 {
 			return nil, noStep(part, steps)
 		}
-		s := steps[i]
-		at, loop, steps = append(at, i+1), s.Loop() != "", s.Steps
-		if s.Kind() == plan.Workflow {
-			file = b.Called(file, s.Workflow)
-			if other := b.Plan(file); other != nil {
-				steps = other.Steps
-			}
-		}
+		at = append(at, i+1)
+		w.into(&steps[i])
 	}
 	return at, nil
 }
@@ -74,22 +69,15 @@ func Chosen(b *plan.Bundle, o Options) (func(path string) bool, error) {
 
 // outside is where a step stands, or the outermost loop around it.
 func outside(b *plan.Bundle, path string) (at []int) {
-	steps, file := b.Plan("").Steps, ""
+	w := newWalk(b)
 	for _, id := range strings.Split(path, ".") {
+		steps := w.steps()
 		i := slices.IndexFunc(steps, func(s plan.Step) bool { return s.ID == id })
-		if i < 0 {
+		if i < 0 || w.loop {
 			return at
 		}
-		s := steps[i]
-		if at = append(at, i+1); s.Loop() != "" {
-			return at
-		}
-		if steps = s.Steps; s.Kind() == plan.Workflow {
-			file = b.Called(file, s.Workflow)
-			if p := b.Plan(file); p != nil {
-				steps = p.Steps
-			}
-		}
+		at = append(at, i+1)
+		w.into(&steps[i])
 	}
 	return at
 }

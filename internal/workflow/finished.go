@@ -18,33 +18,33 @@ func (r *run) finished(path string, s plan.Step, sc scope) bool {
 // mark is a hash of all that decides what a step does: its definition, the values that it gets, and the files
 // that it calls.
 func (r *run) mark(s plan.Step, sc scope) string {
-	hash, called := r.b.Plan(sc.place.File).StepHash(s), r.called(sc.place.File, []plan.Step{s}, nil)
-	if len(sc.values) == 0 && len(called) == 0 {
-		return hash
-	}
+	hash, called := r.b.Plan(sc.place.File).StepHash(s), r.called(frame{sc.place.File, sc.values}, []plan.Step{s}, nil)
 	raw, err := json.Marshal(struct {
 		Step   string
 		Values map[string]string
-		Called []*plan.Plan
+		Called []any
 	}{hash, sc.values, called})
 	if err != nil {
 		panic(fmt.Sprintf("a plan has no JSON form: %v", err)) // it was read from one
 	}
 	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:])
+	return hex.EncodeToString(sum[:16])
 }
 
-// called are the plans that steps of a file call, at any depth. That no file calls itself was found out when they were read.
-func (r *run) called(file string, steps []plan.Step, list []*plan.Plan) []*plan.Plan {
+// called are the plans that steps of a file call, at any depth; in the place of one that is not known yet, the hash of
+// all there are. That no file calls itself was found out when they were read.
+func (r *run) called(in frame, steps []plan.Step, list []any) []any {
 	for _, s := range steps {
-		list = r.called(file, s.Steps, list)
+		list = r.called(in, s.Steps, list)
 		if s.Kind() != plan.Workflow {
 			continue
 		}
-		other := r.b.Called(file, s.Workflow)
-		if p := r.b.Plan(other); p != nil {
-			list = r.called(other, p.Steps, append(list, p))
+		other, p := in.call(r.b, s)
+		if p == nil {
+			list = append(list, r.b.Hash)
+			continue
 		}
+		list = r.called(other, p.Steps, append(list, p))
 	}
 	return list
 }

@@ -3,7 +3,6 @@ package workflow
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -306,19 +305,12 @@ func (r *run) inner(f flow.Flow, s plan.Step, sc scope, steps []plan.Step, paral
 
 // other runs another file. Its steps see the values that this one gives it.
 func (r *run) other(f flow.Flow, s plan.Step, sc scope) (Outcome, error) {
-	file := r.b.Called(sc.place.File, plan.Fill(s.Workflow, sc.values))
-	p := r.b.Plan(file)
+	called, p := frame{sc.place.File, sc.values}.call(r.b, s)
 	if p == nil {
-		return Outcome{Path: sc.path, State: Failed, Detail: "there is no " + file}, nil
-	}
-	given := map[string]string{}
-	for _, name := range slices.Sorted(maps.Keys(s.Vars)) {
-		if v := s.Vars[name]; v != nil {
-			given[name] = plan.Fill(*v, sc.values)
-		}
+		return Outcome{Path: sc.path, State: Failed, Detail: "there is no " + called.file}, nil
 	}
 	in := sc
-	in.place, in.values, in.loops = plan.Place{File: file}, values(p.Vars, given), nil
+	in.place, in.values, in.loops = plan.Place{File: called.file}, called.values, nil
 	bad, rep, err := r.list(f, p.Steps, in, p.Parallel)
 	if err != nil {
 		return Outcome{}, err

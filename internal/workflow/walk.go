@@ -1,0 +1,76 @@
+package workflow
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/trellis-tasks/trellis/internal/plan"
+)
+
+// frame is a file of a bundle with the values that its steps see.
+type frame struct {
+	file   string
+	values map[string]string
+}
+
+// call is the file that a step calls, and its plan: nil when there is none, as where it depends on a round that is
+// not known.
+func (fr frame) call(b *plan.Bundle, s plan.Step) (frame, *plan.Plan) {
+	file := b.Called(fr.file, plan.Fill(s.Workflow, fr.values))
+	p := b.Plan(file)
+	if p == nil {
+		return frame{file: file}, nil
+	}
+	given := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(s.Vars)) {
+		if v := s.Vars[name]; v != nil {
+			given[name] = plan.Fill(*v, fr.values)
+		}
+	}
+	return frame{file, values(p.Vars, given)}, p
+}
+
+// walk goes down a path of steps.
+type walk struct {
+	b    *plan.Bundle
+	in   frame
+	step *plan.Step // that it has come to; nil: the whole
+	loop bool       // whose round is to be said next
+}
+
+func newWalk(b *plan.Bundle) *walk {
+	return &walk{b: b, in: frame{values: values(b.Plan("").Vars, b.Given)}}
+}
+
+// steps are those in the step that it has come to.
+func (w *walk) steps() []plan.Step {
+	switch {
+	case w.step == nil:
+		return w.b.Plan("").Steps
+	case w.step.Kind() != plan.Workflow:
+		return w.step.Steps
+	}
+	in, p := w.in.call(w.b, *w.step)
+	if p == nil {
+		return nil
+	}
+	w.in = in
+	return p.Steps
+}
+
+func (w *walk) into(s *plan.Step) { w.step, w.loop = s, s.Loop() != "" }
+
+// round goes into a round of the step's loop. What it goes through is known here only if no command finds it.
+func (w *walk) round(n int) {
+	w.loop = false
+	item := strconv.Itoa(n)
+	if each := w.step.ForEach; each != nil {
+		if n > len(each.Items) {
+			return
+		}
+		item = plan.Fill(each.Items[n-1], w.in.values)
+	}
+	w.in.values = maps.Clone(w.in.values)
+	w.in.values[w.step.Loop()] = item
+}
