@@ -28,10 +28,11 @@ var pureFuncs = map[string][]string{
 	"maps": {"*", "!Keys", "!Values", "!All"},
 	"time": {"*", "!Now", "!Since", "!Until", "!After", "!AfterFunc", "!NewTicker", "!NewTimer", "!Sleep", "!Tick", "!LoadLocation", "!Time.Local"},
 
-	module + "internal/trellis": {"*"},
-	module + "internal/flow":    {"*"},
-	module + "internal/ask":     {"*"},
-	module + "internal/plan":    {"Fill", "Bundle.Plan", "Bundle.Called", "Plan.StepHash", "Plan.Verification", "Step.Kind", "Step.Loop", "Step.Provable", "Step.ProofKind", "Proof.Manual", "Place.In"},
+	module + "internal/trellis":  {"*"},
+	module + "internal/flow":     {"*"},
+	module + "internal/ask":      {"*"},
+	module + "internal/workflow": {"*"},
+	module + "internal/plan":     {"Fill", "Bundle.Plan", "Bundle.Called", "Plan.StepHash", "Plan.Verification", "Step.Kind", "Step.Loop", "Step.Provable", "Step.ProofKind", "Proof.Manual", "Place.In"},
 }
 
 func TestFlowIsPure(t *testing.T) {
