@@ -180,6 +180,26 @@ func TestExecutantVariables(t *testing.T) {
 	loads(t, "item is a var", plan.LoadOptions{}, "e.yaml:4: /steps/0: step a: the loop's variable item is one of vars too", "e.yaml", "goal: G\nvars: {item: x}\nsteps:\n- name: a\n  repeat: 2\n  command: ls {{item}}\n")
 }
 
+// Steps that are told apart by what no id can have get ids that differ, of at most 60.
+func TestExecutantIDs(t *testing.T) {
+	long := strings.Repeat("long ", 20)
+	var steps []string
+	for _, name := range []string{"x 2", "x", "x!", "(x)", long, long + "!", "9", "!", "?"} {
+		steps = append(steps, "- name: '"+name+"'", "  command: ls")
+	}
+	b := loads(t, "ids", plan.LoadOptions{}, "", "e.yaml", goal(steps...))
+	want := "x_2 x x_3 x_4 " + strings.Repeat("long_", 11) + "long " + strings.Repeat("long_", 11) + "lon_2 step_9 step_8 step_9_2"
+	if got := strings.Join(b.Plan("").IDs(), " "); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// Files of other tools have their own ways: only what is wrong in them is said.
+func TestExecutantMayBeItself(t *testing.T) {
+	loads(t, "smells", plan.LoadOptions{}, "", "e.yaml", goal("- name: build and test", "  command: ls > /tmp/x/y.txt", "- name: a_1", "  command: ls b/c.d", "- name: a_2", "  command: ls b/c.d", "- name: a_3",
+		"  prompt: |", "    Read the output of the previous step.", "    - a", "    - b", "    - c", "  llm_as_judge: true"))
+}
+
 // In a task the goal is what has to be met, and there is nobody to give values.
 func TestExecutantInATask(t *testing.T) {
 	b := loads(t, "task", plan.LoadOptions{Task: true}, "", "plan.json", `{"goal": "Do it.\nAll of it.", "steps": [{"name": "a", "command": "ls"}]}`)
