@@ -26,8 +26,8 @@ func TestTaskSpecOfAgentsThatFail(t *testing.T) {
 		change func(*dispatch.Site)
 		code   trellis.Code
 	}{
-		"too long": {hang, func(s *dispatch.Site) { s.Config.Limits.Evaluate = 2 * time.Second }, trellis.TimeoutWall},
-		"silent":   {hang, func(s *dispatch.Site) { s.Config.Limits.Idle = 2 * time.Second }, trellis.TimeoutIdle},
+		"too long": {hang, func(s *dispatch.Site) { s.Config.Limits.Evaluate = 4 * time.Second }, trellis.TimeoutWall},
+		"silent":   {hang, func(s *dispatch.Site) { s.Config.Limits.Idle = 4 * time.Second }, trellis.TimeoutIdle},
 		"dead":     {hang.with("taskspec", obj{"exit": 137, "answer": ""}), func(*dispatch.Site) {}, trellis.AgentExit},
 		"too much": {hang.with("taskspec", obj{"fail": obj{"code": "context_overflow", "detail": "too long"}}), func(*dispatch.Site) {}, trellis.ContextOverflow},
 		"no key":   {hang.with("taskspec", obj{"fail": obj{"code": "agent_auth", "detail": "no key"}}), func(*dispatch.Site) {}, trellis.AgentAuth},

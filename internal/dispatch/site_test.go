@@ -2,6 +2,7 @@ package dispatch_test
 
 import (
 	"context"
+	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +24,9 @@ import (
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(childDir); dir != "" {
 		os.Exit(child(dir))
+	}
+	if err := flag.Set("test.parallel", "4"); err != nil { // the tests wait for the disk; -parallel goes before this
+		panic(err)
 	}
 	goleak.VerifyTestMain(m)
 }
