@@ -133,3 +133,23 @@ func TestStepApproval(t *testing.T) {
 		t.Errorf("after the no: %s, %v", res.Status, res.Failure)
 	}
 }
+
+// A task's plan may be of another tool, and call files of the repository.
+func TestForeignAndNestedPlans(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, stepping(obj{"files": obj{"greet.sh": bye}, "answer": "done"}).String())
+	w.write("flows/note.yaml", "schema_version: 1\ntitle: note\nvars: {text: ~}\nsteps:\n  - {id: write, command: 'echo {{text}} >> NOTES'}\n")
+	dir := w.stepped("02-01-bye", addFlag, obj{"id": "note", "workflow": "flows/note.yaml", "vars": obj{"text": "nested"}}, runTests)
+	if res := w.start(dir); res.Status != trellis.Review || w.git("show", "feature/bye:NOTES") != "nested" {
+		t.Fatalf("nested: %s, %v", res.Status, res.Failure)
+	}
+	w = newWorld(t, stepping(obj{"files": obj{"greet.sh": bye}, "answer": "done"}).String())
+	dir = w.stepped("02-01-bye")
+	tascs := `{"title": "Say bye", "tascs": [{"id": "add_flag", "title": "Take --bye", "testing_instructions": "sh greet.sh --bye | grep -q Bye", "desired_outcome": "it says bye"}]}`
+	if err := os.WriteFile(filepath.Join(dir, "plan.json"), []byte(tascs), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if res := w.start(dir); res.Status != trellis.Review || len(w.prompts(dir, "implement", 1)) != 1 {
+		t.Fatalf("tascs: %s, %v", res.Status, res.Failure)
+	}
+}

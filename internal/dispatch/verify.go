@@ -12,7 +12,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/evidence"
 	"github.com/trellis-tasks/trellis/internal/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
-	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -65,8 +64,8 @@ func (s *Site) planNow(dir string, w *evidence.World) error {
 		return fmt.Errorf("reading plan.json: %w", err)
 	}
 	w.Plan = pipeline.PlanSum(data)
-	if p, err := pipeline.ReadPlan(s.Store, dir); err == nil {
-		w.Steps = workflow.Provable(&plan.Bundle{Main: taskdir.Plan, Plans: map[string]*plan.Plan{taskdir.Plan: p}})
+	if b, err := pipeline.LoadPlan(s.Store, dir); err == nil {
+		w.Steps = workflow.Provable(b)
 	}
 	return nil
 }

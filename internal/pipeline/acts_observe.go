@@ -65,7 +65,7 @@ func (a *Acts) content(j Job) (c Content, p *plan.Plan, err error) {
 	if err != nil {
 		return c, nil, fmt.Errorf("reading prd.md: %w", err)
 	}
-	if p, err = a.frozenPlan(c.Hash); err != nil {
+	if p, c.Bundle, err = a.bundled(c.Hash); err != nil {
 		return c, nil, err
 	}
 	if _, err := a.taskSpec(c.Hash); err != nil {

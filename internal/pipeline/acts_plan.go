@@ -17,33 +17,62 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// ReadPlan is the plan.json of a task directory, nil when there is none. One that can't be read is a failure of
-// code invalid_task that names file and line.
+// LoadPlan is the plan.json of a task directory with the files that it calls, nil when there is none. One that can't
+// be read is a failure of code invalid_task that names file and line.
+func LoadPlan(s taskdir.Store, dir string) (*plan.Bundle, error) {
+	return loadPlan(s, dir, s.Rel(filepath.Join(dir, taskdir.Plan)))
+}
+
+// ReadPlan is LoadPlan without the files that it calls.
 func ReadPlan(s taskdir.Store, dir string) (*plan.Plan, error) {
-	return readPlan(dir, s.Rel(filepath.Join(dir, taskdir.Plan)))
+	b, err := LoadPlan(s, dir)
+	return main(b), err
+}
+
+// main is the plan of a bundle, nil when there is none.
+func main(b *plan.Bundle) *plan.Plan {
+	if b == nil {
+		return nil
+	}
+	return b.Plan("")
 }
 
 // frozenPlan is the plan that a run took in with this content.
 func (a *Acts) frozenPlan(hash string) (*plan.Plan, error) {
-	return readPlan(a.inputs(hash), a.Store.Rel(filepath.Join(a.Dir, taskdir.Plan)))
+	b, err := a.frozenBundle(hash)
+	return main(b), err
 }
 
-// readPlan reads the plan.json in dir, which people know as name.
-func readPlan(dir, name string) (*plan.Plan, error) {
-	data, err := os.ReadFile(filepath.Join(dir, taskdir.Plan))
+func (a *Acts) frozenBundle(hash string) (*plan.Bundle, error) {
+	return loadPlan(a.Store, a.inputs(hash), a.Store.Rel(filepath.Join(a.Dir, taskdir.Plan)))
+}
+
+// loadPlan reads the plan.json in dir, which people know as name. The files that it calls are those of the main checkout.
+func loadPlan(s taskdir.Store, dir, name string) (*plan.Bundle, error) {
+	text, err := os.ReadFile(filepath.Join(dir, taskdir.Plan))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading plan.json: %w", err)
 	}
-	p, problems := plan.Parse(data)
-	for _, f := range problems {
-		if wrong := f.In(name); !f.Warning {
-			return nil, flow.Fail(string(trellis.InvalidTask), "%s", wrong.Error())
+	b, problems := plan.Load(plan.LoadOptions{File: name, Task: true, Read: func(path string) ([]byte, error) {
+		if path == taskdir.Plan {
+			return text, nil
+		}
+		root, err := os.OpenRoot(s.Root)
+		if err != nil {
+			return nil, err
+		}
+		defer root.Close()
+		return root.ReadFile(filepath.FromSlash(path))
+	}})
+	for _, p := range problems {
+		if !p.Warning {
+			return nil, flow.Fail(string(trellis.InvalidTask), "%s", p.Error())
 		}
 	}
-	return p, nil
+	return b, nil
 }
 
 // Agreement is whose yes a task needs before it runs: of how many people (0: nobody's), and which protected paths

@@ -39,11 +39,11 @@ func (a *Acts) planOf(r Report) (*plan.Plan, error) {
 	if r.Content != "" {
 		dir = a.inputs(r.Content)
 	}
-	p, err := readPlan(dir, taskdir.Plan)
+	b, err := loadPlan(a.Store, dir, taskdir.Plan)
 	if errors.As(err, new(*flow.Failure)) {
 		return nil, nil
 	}
-	return p, err
+	return main(b), err
 }
 
 // page is report.md: how the run ended, what was checked with which result, what the plan left to people, what

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -25,24 +26,40 @@ func (a *Acts) steps() *workflow.Acts {
 		Decide: func(q workflow.Request) (workflow.Answer, error) { return workflow.Decision(a.Disk, a.Dir, q, a.Now()) }}
 }
 
-// Bundle is the plan that was taken in with a content.
+// bundled freezes the plan of a content with the files that it calls, and returns the hash of all that.
+func (a *Acts) bundled(content string) (*plan.Plan, string, error) {
+	b, err := a.frozenBundle(content)
+	if err != nil || b == nil {
+		return nil, "", err
+	}
+	text, err := os.ReadFile(filepath.Join(a.inputs(content), taskdir.Plan))
+	if err != nil {
+		return nil, "", fmt.Errorf("reading plan.json: %w", err)
+	}
+	dir := a.inputs(b.Hash)
+	if _, err := os.Stat(filepath.Join(dir, taskdir.Plan)); err == nil { // the last that is written
+		return main(b), b.Hash, nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, "", fmt.Errorf("freezing the plan: %w", err)
+	}
+	return main(b), b.Hash, errors.Join(b.Save(dir, a.Disk), a.Disk.WriteFile(filepath.Join(dir, taskdir.Plan), text, 0o600))
+}
+
+// Bundle is the plan of a hash.
 func (a *Acts) Bundle(hash string) (*plan.Bundle, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if b := a.bundles[hash]; b != nil {
 		return b, nil
 	}
-	p, err := a.frozenPlan(hash)
+	b, err := plan.OpenBundle(a.inputs(hash), hash)
 	if err != nil {
 		return nil, err
-	}
-	if p == nil {
-		return nil, flow.Fail(string(trellis.InvalidTask), "the plan of content %s is gone", hash)
 	}
 	if a.bundles == nil {
 		a.bundles = map[string]*plan.Bundle{}
 	}
-	b := &plan.Bundle{Hash: hash, Main: taskdir.Plan, Plans: map[string]*plan.Plan{taskdir.Plan: p}}
 	a.bundles[hash] = b
 	return b, nil
 }
@@ -115,7 +132,7 @@ func (a *Acts) proofs() *evidence.Chain {
 	return a.chain
 }
 
-// planHash names the plan.json that was taken in with a content, "" when there was none.
+// planHash names the plan.json of a content or a bundle, "" when there was none.
 func (a *Acts) planHash(content string) (string, error) {
 	data, err := os.ReadFile(filepath.Join(a.inputs(content), taskdir.Plan))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -189,7 +189,8 @@ type (
 	// Content is what people wrote, frozen: the copy below run/inputs is what phases read.
 	Content struct {
 		Hash     string      `json:"hash"`
-		Steps    bool        `json:"steps,omitempty"` // the plan has steps to run
+		Bundle   string      `json:"bundle,omitempty"` // hash of the plan with the files that it calls
+		Steps    bool        `json:"steps,omitempty"`  // it has steps to run
 		Criteria []Criterion `json:"criteria"`
 		PlanHash string      `json:"plan_hash,omitempty"`
 		Approved bool        `json:"approved"`
@@ -246,7 +247,7 @@ type (
 )
 
 // Run is what takes one task from its claim to its report. A Failure has been written to task.json and report.md
-// when it is returned. bundle is the plan of a content hash: always the same, whenever it is asked for.
+// when it is returned. bundle is the plan of a hash: always the same, whenever it is asked for.
 func Run(bundle func(hash string) (*plan.Bundle, error)) func(flow.Flow, Input) (Report, error) {
 	return func(f flow.Flow, in Input) (Report, error) { return begin(f, in, bundle) }
 }

@@ -146,7 +146,7 @@ func (r *run) implement(f flow.Flow) error {
 		return err
 	}
 	if content.Steps && r.in.Code > 1 {
-		b, err := r.bundle(content.Hash)
+		b, err := r.bundle(content.Bundle)
 		if err != nil {
 			return flow.AsFailure(err)
 		}

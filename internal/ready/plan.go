@@ -30,17 +30,18 @@ func (c *check) plan() error {
 		c.add(taskdir.Plan, "", "%v", err)
 		return nil
 	}
-	p, problems := plan.Parse(data)
-	if p != nil {
-		root, err := os.OpenRoot(c.Store.Root)
-		if err != nil {
-			return err
-		}
-		defer root.Close()
-		problems = append(problems, p.Check(c.facts(root))...)
+	root, err := os.OpenRoot(c.Store.Root)
+	if err != nil {
+		return err
 	}
-	for _, found := range problems {
-		wrong := found.In(c.file(taskdir.Plan))
+	defer root.Close()
+	_, problems := plan.Load(plan.LoadOptions{File: c.file(taskdir.Plan), Task: true, Facts: c.facts(root), Read: func(path string) ([]byte, error) {
+		if path == taskdir.Plan {
+			return data, nil
+		}
+		return root.ReadFile(filepath.FromSlash(path))
+	}})
+	for _, wrong := range problems {
 		if wrong.Hint == "" {
 			wrong.Hint = "trellis validate " + c.As
 		}

@@ -44,7 +44,7 @@ func TestCheckPlan(t *testing.T) {
 		{"no JSON", map[string]string{"plan.json": "{\n\"title\": T}"}, `plan.json:2:10: not valid JSON: the value of "title" is not quoted`},
 		{"empty", map[string]string{"plan.json": " "}, "plan.json:1: the file is empty"},
 		{"too large", map[string]string{"plan.json": strings.Repeat(" ", plan.MaxBytes+1)}, "plan.json: is larger than the 1 MB"},
-		{"of another tool", map[string]string{"plan.json": `{"goal": "G", "steps": []}`}, "plan.json:1: /goal: this is a file of executant"},
+		{"of another tool", map[string]string{"plan.json": `{"goal": "G", "steps": []}`}, "plan.json:1: /steps: has 0 items"},
 		{"unknown key", map[string]string{"plan.json": change(`"verify"`, `"verfy"`)}, `plan.json:4: /steps/0/verfy: is not a known key; did you mean "verify"?`},
 		{"a check by code", map[string]string{"plan.json": change(`"go vet ./..."`, `"true"`)}, "plan.json:4: /steps/0/verify: step add_login: `true` can't fail"},
 		{"a warning", map[string]string{"plan.json": change(`"verify": "go vet ./..."`, `"title": "x"`)}, "~plan.json:4: /steps/0: step add_login: nothing tells whether it was done"},
