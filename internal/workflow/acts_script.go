@@ -44,7 +44,7 @@ func (a *Acts) items(ctx context.Context, c flow.Call, in shellIn) (out listed, 
 	size := 0
 	for line := range strings.Lines(stdout) {
 		line = strings.TrimRight(line, "\r\n")
-		if line == "" {
+		if strings.TrimSpace(line) == "" {
 			continue
 		}
 		if size += len(line); len(line) > maxItem || len(out.Items) == maxItems || size > 32<<10 {

@@ -102,6 +102,11 @@ func (c choice) takes(at []int) bool {
 		(c.to == nil || within(at, c.to) || slices.Compare(at, c.to) < 0)
 }
 
+// parts reports whether something below a step, or a round, is chosen by itself.
+func (c choice) parts(at []int) bool {
+	return slices.ContainsFunc([][]int{c.only, c.from, c.to}, func(w []int) bool { return len(w) > len(at) && within(at, w) })
+}
+
 // within reports whether one of two stands below the other, or is it.
 func within(a, b []int) bool {
 	n := min(len(a), len(b))

@@ -92,8 +92,8 @@ func (r *run) rounds(f flow.Flow, s plan.Step, sc scope, list []string, ends []O
 	return nil
 }
 
-// pool has several rounds under way at once. Once one has failed none begins, unless the step goes on: what a
-// round found when its turn came is in the record, and is the same when the run is resumed.
+// pool has several rounds under way at once. Once one has failed none begins, unless the step goes on; those under way
+// come to their end. What a round found when its turn came is in the record, and is the same when the run is resumed.
 func (r *run) pool(f flow.Flow, s plan.Step, sc scope, list []string, ends []Outcome) error {
 	branches := make([]flow.Branch, len(list))
 	for i, item := range list {
@@ -124,12 +124,13 @@ func (r *run) round(f flow.Flow, s plan.Step, sc scope, of int) (o Outcome, err 
 		return o, err
 	}
 	o = Outcome{Path: sc.path, State: Skipped, Detail: "the loop was over"}
+	sc.loop = ""
 	if !b.Stop {
 		if o, err = r.once(f, s, sc, b); err != nil {
 			return o, err
 		}
 	}
-	_, err = end.Do(f, endIn{o, kind, r.mark(s, sc)})
+	_, err = end.Do(f, endIn{o, kind, r.whole(s, sc)})
 	return o, err
 }
 

@@ -211,8 +211,9 @@ func cut(s string, n int) string {
 // step runs a step: it waits for people where they are to be asked, and goes through its loop where it has one.
 func (r *run) step(f flow.Flow, s plan.Step, i int, sc scope, path string, at []int) (o Outcome, err error) {
 	sc.place, sc.at, sc.path = sc.place.In(i), at, path
-	kind := s.Kind()
-	b, err := begin.Do(f, beginIn{Dir: r.o.Dir, Bundle: r.b.Hash, Place: sc.place, Path: path, Kind: kind, Values: sc.values, Loop: sc.loop})
+	kind, mild := s.Kind(), sc.mild
+	sc.mild = mild || s.ContinueOnError
+	b, err := begin.Do(f, beginIn{Dir: r.o.Dir, Bundle: r.b.Hash, Place: sc.place, Path: path, Kind: kind, Values: sc.values})
 	if err != nil {
 		return o, err
 	}
@@ -224,14 +225,22 @@ func (r *run) step(f flow.Flow, s plan.Step, i int, sc scope, path string, at []
 		if o.State == Failed && s.ContinueOnError {
 			o.Tolerated = true
 		}
-		if !o.good() && r.o.FailFast {
+		if !o.good() && r.o.FailFast && !mild {
 			if _, err := halt.Do(f, haltIn{}); err != nil {
 				return o, err
 			}
 		}
 	}
-	_, err = end.Do(f, endIn{o, kind, r.mark(s, sc)})
+	_, err = end.Do(f, endIn{o, kind, r.whole(s, sc)})
 	return o, err
+}
+
+// whole is the mark of a step or a round, "" when only a part of it was chosen.
+func (r *run) whole(s plan.Step, sc scope) string {
+	if r.choice.parts(sc.at) {
+		return ""
+	}
+	return r.mark(s, sc)
 }
 
 // allowed asks people first where a step wants that.
@@ -266,9 +275,13 @@ func (r *run) request(s plan.Step, sc scope) Request {
 		q.Lets = []string{sc.path}
 		return q
 	}
-	for _, later := range p.Steps {
-		if later.DependsOn != nil && slices.Contains(*later.DependsOn, s.ID) {
-			q.Lets = append(q.Lets, later.ID)
+	list, at := p.Steps, sc.place.At
+	for _, n := range at[:len(at)-1] {
+		list = list[n].Steps
+	}
+	for i, before := range waits(list) {
+		if slices.Contains(before, at[len(at)-1]) {
+			q.Lets = append(q.Lets, strings.TrimSuffix(sc.path, s.ID)+list[i].ID)
 		}
 	}
 	return q

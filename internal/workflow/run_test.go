@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,6 +33,7 @@ type bench struct {
 	host   workflow.Host
 	agent  func(q call) ask.Reply // plays all roles; nil: no one may be asked
 	people map[string]string      // answers of people by path: yes, or why not
+	others map[string]*plan.Plan  // files that the plan calls
 	mu     sync.Mutex
 	events []string
 	calls  []call
@@ -97,7 +99,9 @@ func (b *bench) bundle() *plan.Bundle {
 	if p == nil {
 		b.Fatalf("the plan: %v", problems)
 	}
-	return &plan.Bundle{Hash: "h", Main: "plan.json", Plans: map[string]*plan.Plan{"plan.json": p}}
+	whole := &plan.Bundle{Hash: "h", Main: "plan.json", Plans: map[string]*plan.Plan{"plan.json": p}}
+	maps.Copy(whole.Plans, b.others)
+	return whole
 }
 
 // start runs the plan in a journal of its own, or goes on with it.

@@ -221,7 +221,7 @@ type (
 		Path   string            `json:"path"`
 		Kind   string            `json:"kind"`
 		Values map[string]string `json:"values,omitempty"`
-		Loop   string            `json:"loop,omitempty"`  // path of the concurrent loop that it stands in
+		Loop   string            `json:"loop,omitempty"`  // path of the concurrent loop whose round it is
 		Round  int               `json:"round,omitempty"` // which one of a loop it is
 		Of     int               `json:"of,omitempty"`    // how many that loop has
 	}
@@ -308,8 +308,9 @@ type scope struct {
 	at       []int             // the same by numbers, rounds included
 	values   map[string]string // of placeholders
 	loops    []string          // which of them are of loops
-	loop     string            // path of the concurrent loop that this is a round of
+	loop     string            // path of the concurrent loop of which a round is about to begin
 	sessions map[string]string // by agent; nil: every prompt begins one
+	mild     bool              // a step around them says continue_on_error
 }
 
 // values are those of a plan's vars. A person's come first.
