@@ -32,7 +32,6 @@ type fileActs struct {
 	steps *workflow.Acts
 	run   *workflow.FileActs
 	crew  *ask.Acts
-	chain *evidence.Chain
 	in    workflow.FileInput
 	b     *plan.Bundle
 	spent purse
@@ -40,10 +39,10 @@ type fileActs struct {
 
 func (s *Site) fileActs(dir string) *fileActs {
 	marker := marker(dir)
-	a := &fileActs{s: s, dir: dir, crew: s.crew(dir, marker), chain: &evidence.Chain{Disk: s.Disk, Dir: dir}}
+	a := &fileActs{s: s, dir: dir, crew: s.crew(dir, marker)}
 	a.steps = &workflow.Acts{RunDir: a.crew.RunDir, Bundle: func(string) (*plan.Bundle, error) { return a.b, nil }, Env: s.Environ, Marker: marker, Repo: s.Repo, Except: unworked,
 		Decide: a.decide, Disk: s.Disk, Redact: s.Redact, Protected: s.Config.Protected, Event: a.tell, Now: s.now}
-	a.run = &workflow.FileActs{Job: a.job, Head: func() (string, error) { return head(dir) }}
+	a.run = &workflow.FileActs{Job: a.job}
 	a.crew.Slots, a.crew.Check, a.crew.Watch = a.steps.Slots, a.steps.Check, a.watch
 	a.crew.Event = func(_ flow.Call, r ask.Request, e agents.Event) {
 		if told, ok := workflow.EventOf(r, e); ok {
@@ -57,7 +56,7 @@ func (s *Site) fileActs(dir string) *fileActs {
 func (a *fileActs) decide(q workflow.Request) (workflow.Answer, error) {
 	said, err := workflow.Decision(a.s.Disk, a.dir, q, a.s.now())
 	if err == nil && said.State == workflow.Pending {
-		a.steps.Tell(workflow.Event{Type: workflow.StepOutput, Step: q.Path, Stream: "approval", State: workflow.Waiting, Text: q.Title})
+		a.steps.Tell(workflow.Asking(q))
 	}
 	return said, err
 }
@@ -108,7 +107,8 @@ func (a *fileActs) call(ctx context.Context, call flow.Activity, c flow.Call, in
 func (a *fileActs) bind(in workflow.FileInput, b *plan.Bundle, h *journal.History) error {
 	a.in, a.b, a.steps.Dir = in, b, in.Options.Dir
 	a.crew.Cast = a.s.cast(in.Nonce)
-	a.steps.Prover = &workflow.FileProver{ID: in.ID, Dir: in.Options.Dir, Chain: a.chain, Repo: a.s.Repo, Except: unworked}
+	a.run.Prover = &workflow.FileProver{ID: in.ID, Bundle: b.Hash, Dir: in.Options.Dir, Chain: &evidence.Chain{Disk: a.s.Disk, Dir: a.dir}, Repo: a.s.Repo, Except: unworked, Now: a.s.now}
+	a.steps.Prover = a.run.Prover
 	used, err := fileUsage(a.dir, h)
 	a.spent.add(used)
 	return errors.Join(err, a.steps.Recall(h))
@@ -222,20 +222,6 @@ func (p *purse) add(u trellis.Usage) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.used = p.used.Add(u)
-}
-
-// head is the last hash of a chain of proofs, "" of none.
-func head(dir string) (string, error) {
-	list, problems, err := evidence.ReadProofs(dir)
-	switch {
-	case err != nil:
-		return "", err
-	case len(problems) > 0:
-		return "", &problems[0]
-	case len(list) == 0:
-		return "", nil
-	}
-	return list[len(list)-1].Hash, nil
 }
 
 // fileUsage is what the agents of a run used, and those of the runs of its id before it.

@@ -384,7 +384,7 @@ func TestVerifyFile(t *testing.T) {
 		t.Fatalf("got %+v", res)
 	}
 	audit, err := w.Site.VerifyFile(res.Dir)
-	if err != nil || !audit.OK() || audit.Overall == "" || audit.Overall != res.Report.Head || len(audit.Records) != 6 || audit.NotRechecked != 0 {
+	if err != nil || !audit.OK() || audit.Overall == "" || audit.Overall != res.Report.Head || len(audit.Records) != 7 || audit.NotRechecked != 0 {
 		t.Fatalf("got %+v, %v", audit, err)
 	}
 	proofs := filepath.Join(res.Dir, "proofs.jsonl")
@@ -496,7 +496,7 @@ func TestKillFileAtEveryRecord(t *testing.T) {
 			t.Fatalf("kill %d: the runs are %q, %v", at, ids, err)
 		}
 		audit, err := w.Site.VerifyFile(filepath.Dir(filepath.Dir(ids[0])))
-		if err != nil || !audit.OK() || audit.Overall == "" || len(audit.Records) != 4 {
+		if err != nil || !audit.OK() || audit.Overall == "" || len(audit.Records) != 5 {
 			t.Errorf("kill %d: got %+v, %v", at, audit, err)
 		}
 	}

@@ -159,7 +159,8 @@ func aboutOf(r ask.Request) (d About, ok bool) {
 	return d, json.Unmarshal(r.Data, &d) == nil && d.Path != ""
 }
 
-// Past are the events of what a run did before, as far as its journal tells: which steps began, and how they ended.
+// Past are the events of what a run did before, as far as its journal tells: which steps began, how they ended, and
+// which of them wait for people.
 func Past(h *journal.History) (list []Event, err error) {
 	began := map[string]time.Time{}
 	for _, c := range h.Calls {
@@ -185,5 +186,14 @@ func Past(h *journal.History) (list []Event, err error) {
 				Seconds: c.Started.Sub(began[o.Path]).Seconds()})
 		}
 	}
-	return list, nil
+	open, err := Open(h)
+	for _, q := range open {
+		list = append(list, Asking(q))
+	}
+	return list, err
+}
+
+// Asking is what a request to people tells.
+func Asking(q Request) Event {
+	return Event{Type: StepOutput, Step: q.Path, Stream: "approval", State: Waiting, Text: q.Title}
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/trellis-tasks/trellis/internal/ask"
 	"github.com/trellis-tasks/trellis/internal/evidence"
@@ -19,15 +20,17 @@ import (
 
 // FileActs are the effects of a run of a file besides those of its steps.
 type FileActs struct {
-	Job  func(FileInput) (FileJob, error) // what is to hold for the run
-	Head func() (string, error)           // of its chain of proofs
+	Job    func(FileInput) (FileJob, error) // what is to hold for the run
+	Prover *FileProver
 }
 
 // Activities are all of them.
 func (a *FileActs) Activities() []flow.Activity {
 	return []flow.Activity{
 		settle.With(func(_ context.Context, _ flow.Call, in FileInput) (FileJob, error) { return a.Job(in) }),
-		proofs.With(func(context.Context, flow.Call, struct{}) (string, error) { return a.Head() }),
+		seal.With(func(ctx context.Context, c flow.Call, in sealIn) (string, error) {
+			return a.Prover.seal(ctx, c, in.Done)
+		}),
 	}
 }
 
@@ -107,17 +110,39 @@ func Used(h *journal.History) (used trellis.Usage, err error) {
 // FileProver keeps the proofs of a run of a file.
 type FileProver struct {
 	ID     string // of the run
+	Bundle string // hash of what runs
 	Dir    string // where its steps work
 	Chain  *evidence.Chain
 	Repo   *git.Repo // nil: Dir is in no repository
 	Except []string  // what of the checkout is no part of the work
+	Now    func() time.Time
 }
 
 // Prove is Prover's.
 func (p *FileProver) Prove(ctx context.Context, key string, e Evidence) (string, error) {
 	parts := strings.SplitN(key, "/", 3)
-	proof := e.Proof(p.ID, parts[0]+"/"+parts[1], parts[2])
-	proof.PlanHash = e.Bundle.Hash
+	return p.add(ctx, e.Proof(p.ID, parts[0]+"/"+parts[1], parts[2]))
+}
+
+// seal ends the chain of a run in which something was proven, and that came to a good end. It returns the head.
+func (p *FileProver) seal(ctx context.Context, c flow.Call, done bool) (string, error) {
+	list, problems, err := evidence.ReadProofs(p.Chain.Dir)
+	switch {
+	case err != nil:
+		return "", err
+	case len(problems) > 0:
+		return "", &problems[0]
+	case len(list) == 0:
+		return "", nil
+	case !done:
+		return list[len(list)-1].Hash, nil
+	}
+	now := p.Now()
+	return p.add(ctx, evidence.Proof{Activity: c.ID, Run: c.Run, Task: p.ID, Kind: evidence.Final, Began: now, Ended: now})
+}
+
+func (p *FileProver) add(ctx context.Context, proof evidence.Proof) (string, error) {
+	proof.PlanHash = p.Bundle
 	if p.Repo != nil {
 		root, err := Checkout(p.Dir)
 		if err != nil {

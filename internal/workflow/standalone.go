@@ -49,8 +49,12 @@ type FileJob struct {
 // The activities of a run of a file, besides those of its steps and the calls of its roles.
 const (
 	settle flow.Act[FileInput, FileJob] = "settle"
-	proofs flow.Act[struct{}, string]   = "head"
+	seal   flow.Act[sealIn, string]     = "seal"
 )
+
+type sealIn struct {
+	Done bool `json:"done"` // the run came to a good end
+}
 
 // RunFile runs a file of steps by itself, outside of any task. b is the file as it was when the run began, and
 // finished what earlier runs of the same id did: both are named by in and never change.
@@ -68,7 +72,7 @@ func RunFile(f flow.Flow, in FileInput, b *plan.Bundle, finished map[string]stri
 	if err != nil {
 		return rep, err
 	}
-	rep.Head, err = proofs.Do(f.In("end"), struct{}{})
+	rep.Head, err = seal.Do(f.In("end"), sealIn{rep.Failure() == nil})
 	return rep, err
 }
 
