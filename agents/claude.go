@@ -43,9 +43,11 @@ func claudePermission(p trellis.Permission) []string {
 var (
 	claudeEnv = []string{"ANTHROPIC_*", "CLAUDE_*", "AWS_*", "GOOGLE_*", "CLOUD_ML_REGION", "VERTEX_*", "XDG_*",
 		"DISABLE_*", "API_TIMEOUT_MS", "BASH_*", "MAX_THINKING_TOKENS"}
-	// Ten retries, which are its own default, also of a refused key, take three minutes.
-	claudeDefaults = []string{"CLAUDE_CODE_MAX_RETRIES=2", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1"}
-	claudeFixed    = []string{"CLAUDE_CODE_DISABLE_ATTACHMENTS=1"}
+	// Ten retries, which are its own default, also of a refused key, take three minutes. What it says about git has the
+	// status of the files in it: with that no two calls begin the same, and a provider's cache serves none.
+	claudeDefaults = []string{"CLAUDE_CODE_MAX_RETRIES=2", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1",
+		"CLAUDE_CODE_DISABLE_GIT_INSTRUCTIONS=1"}
+	claudeFixed = []string{"CLAUDE_CODE_DISABLE_ATTACHMENTS=1"}
 )
 
 func (c claude) begin(r Request) (*start, error) {
