@@ -20,7 +20,7 @@ func role(r modelserver.Request) string {
 	for phrase, role := range map[string]string{
 		"You judge whether a requirement": "evaluate", "You explore a code base": "research", "You write the requirements document": "prd",
 		"You put a requirement for a change": "taskspec", "You plan one change": "plan", "You judge a plan": "judge",
-		"# Your part: implement": "implement", "# Your part: check": "check", "# Your part: debug": "debug", "# Your part: accept": "accept",
+		"# Your part: implement": "implement", "# Your part: one step": "implement", "# Your part: check": "check", "# Your part: debug": "debug", "# Your part: accept": "accept",
 	} {
 		if strings.Contains(text, phrase) {
 			return role

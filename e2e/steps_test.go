@@ -1,0 +1,317 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/agents/modelserver"
+)
+
+// stepOf is the step that a request asks for, by the title in its prompt, "" when it is none.
+func stepOf(r modelserver.Request) string {
+	if !strings.Contains(r.Prompt, "# Your part: one step") {
+		return ""
+	}
+	_, rest, _ := strings.Cut(r.Prompt, `<data name="title"`)
+	_, rest, _ = strings.Cut(rest, "\n")
+	title, _, _ := strings.Cut(rest, "\n")
+	return title
+}
+
+// asked are the requests that begin steps, in order.
+func asked(server *modelserver.Server) (list []modelserver.Request) {
+	for _, r := range server.Requests() {
+		if stepOf(r) != "" && r.Turns == 0 {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// farewell is a model that does the steps of [farewellPlan]. Each leaves its name in ORDER.
+func farewell(r modelserver.Request) modelserver.Turn {
+	step := stepOf(r)
+	line := map[string]string{
+		"add_flag":  "cat > greet.sh <<'END'\n" + changed + "END",
+		"document":  "echo '`sh greet.sh --bye` says Bye.' >> README.md",
+		"test_flag": "echo 'test \"$(sh greet.sh --bye)\" = Bye' >> test.sh",
+	}[step]
+	if line == "" || r.Turns > 0 {
+		return modelserver.Turn{Text: "That was " + step + "."}
+	}
+	return modelserver.Turn{Text: "I begin " + step + ".", Calls: []modelserver.Call{modelserver.Shell("echo " + step + " >> ORDER; " + line)}}
+}
+
+// farewellPlan has three prompt steps, of which the later ones have that session, a script step between them, and one
+// that verifies.
+func farewellPlan(session string) string {
+	return fmt.Sprintf(`{"schema_version": 1, "title": "Say bye", "steps": [
+ {"id": "add_flag", "prompt": "Let greet.sh wave when it is told to.", "verify": "sh greet.sh --bye | grep -q Bye"},
+ {"id": "note", "command": "echo note >> ORDER"},
+ {"id": "document", "prompt": "Tell of it in README.md.", "verify": "grep -q bye README.md", "session": %[1]q},
+ {"id": "test_flag", "prompt": "Have test.sh look at it.", "verify": "grep -q bye test.sh", "session": %[1]q},
+ {"id": "run_tests", "command": "sh test.sh", "proof": {"type": "test"}}],
+ "acceptance": [{"criterion": "it says Bye", "verify": "sh greet.sh --bye | grep -q Bye"}]}
+`, session)
+}
+
+// guide is the first line of what all who work on a task of handSteps get to read.
+const guide = "# How we write shell scripts"
+
+// handSteps makes a ready task with a plan.
+func (s *site) handSteps(plan string) {
+	s.Helper()
+	s.write("guide.md", guide+"\n\n"+strings.Repeat("- Quote what is expanded, test what can fail, and say what you mean in few words.\n", 150))
+	s.run("git", "add", "-A")
+	s.run("git", "commit", "-q", "-m", "guide")
+	s.hand("02-01-bye")
+	dir, row := ".trellis/tasks/02-01-bye/", `{"file": "guide.md", "reason": "how scripts are written"}`+"\n"
+	s.write(dir+"prd.md", "# Say bye\n\n## Acceptance Criteria\n\n- [ ] it says Bye\n  verify: `sh greet.sh --bye | grep -q Bye`\n")
+	s.write(dir+"implement.jsonl", row)
+	s.write(dir+"check.jsonl", row)
+	s.write(dir+"plan.json", plan)
+}
+
+// farewells runs the steps with that session, and returns what the model was sent for them.
+func farewells(t *testing.T, cli, session string) (*site, []modelserver.Request, spent) {
+	t.Helper()
+	s, server := scene(t, cli, farewell)
+	model := map[string]string{"claude": "opus", "codex": "mock-1", "opencode": "mock/mock-1"}[cli] // a session goes on with the one it had
+	s.write(".trellis/config.yaml", fmt.Sprintf("agents: {default: %s, roles: {implement: {model: %s}}}\nverify: [sh test.sh]\n", cli, model))
+	s.handSteps(farewellPlan(session))
+	s.trellis(0, "start", "02-01-bye")
+	if got := s.run("git", "show", "feature/bye:ORDER"); got != "add_flag\nnote\ndocument\ntest_flag" {
+		t.Errorf("%s, %s: the order was %q", cli, session, got)
+	}
+	list := asked(server)
+	if len(list) != 3 {
+		t.Fatalf("%s, %s: %d steps were asked for", cli, session, len(list))
+	}
+	return s, list, spending(t, server)
+}
+
+// The prompt steps of a plan go on in one session, which is told the documents once; a step that wants a fresh one
+// gets it, and them. What both cost is told.
+func TestSteps(t *testing.T) {
+	for _, cli := range clis {
+		t.Run(cli, func(t *testing.T) {
+			t.Parallel()
+			s, list, one := farewells(t, cli, "continue")
+			for _, r := range list[1:] {
+				if raw := string(r.Raw); !strings.Contains(raw, "Let greet.sh wave") || !strings.Contains(raw, "I begin add_flag.") || !strings.Contains(raw, guide) {
+					t.Errorf("%s does not go on with what was said before:\n%.3000s", stepOf(r), raw)
+				}
+				if strings.Contains(r.Prompt, guide) {
+					t.Errorf("%s tells the documents again:\n%.3000s", stepOf(r), r.Prompt)
+				}
+			}
+			if n := s.sessions(); n != 1 {
+				t.Errorf("the proofs are of %d sessions", n)
+			}
+			s, list, each := farewells(t, cli, "fresh")
+			for _, r := range list[1:] {
+				if strings.Contains(string(r.Raw), "I begin add_flag.") || !strings.Contains(r.Prompt, guide) {
+					t.Errorf("%s goes on with what was said before:\n%.3000s", stepOf(r), r.Raw)
+				}
+			}
+			first, second := conversation(t, list[1]), conversation(t, list[2])
+			if begin := first[:common(first, second)]; !strings.Contains(begin, guide) || !strings.HasSuffix(begin, "Yours is ") {
+				t.Errorf("two fresh steps begin the same with\n%s", begin)
+			}
+			if n := s.sessions(); n != 3 {
+				t.Errorf("the proofs of fresh steps are of %d sessions", n)
+			}
+			t.Logf("%s, bytes: one session %v; a fresh one each %v", cli, one, each)
+			if 2*one.Prompts > each.Prompts {
+				t.Errorf("the prompts of one session have %d bytes, those of fresh ones %d", one.Prompts, each.Prompts)
+			}
+		})
+	}
+}
+
+// sessions is how many sessions the proofs of prompt steps name.
+func (s *site) sessions() int {
+	s.Helper()
+	seen := map[string]bool{}
+	for line := range strings.Lines(s.read(".trellis/tasks/02-01-bye/proofs.jsonl")) {
+		var p struct{ Session string }
+		if err := json.Unmarshal([]byte(line), &p); err != nil {
+			s.Fatal(err)
+		}
+		if p.Session != "" {
+			seen[p.Session] = true
+		}
+	}
+	return len(seen)
+}
+
+// spent is what the steps of a task cost, in bytes.
+type spent struct {
+	Prompts int // of Trellis
+	Sent    int // to the model
+	Cached  int // of that: the beginning of what was sent before
+}
+
+func (s spent) String() string {
+	return fmt.Sprintf("prompts %d, sent %d, of it cached %d", s.Prompts, s.Sent, s.Cached)
+}
+
+// spending adds up the requests for steps.
+func spending(t *testing.T, server *modelserver.Server) (sum spent) {
+	t.Helper()
+	var before []string
+	for _, r := range server.Requests() {
+		if stepOf(r) == "" {
+			continue
+		}
+		text, most := conversation(t, r), 0
+		for _, old := range before {
+			most = max(most, common(old, text))
+		}
+		before = append(before, text)
+		sum.Sent, sum.Cached = sum.Sent+len(text), sum.Cached+most
+		if r.Turns == 0 {
+			sum.Prompts += len(r.Prompt)
+		}
+	}
+	return sum
+}
+
+// common is how many bytes two texts begin with alike.
+func common(a, b string) (n int) {
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+// conversation is a request in the order in which a model reads it: tools, what is said beforehand, messages.
+func conversation(t *testing.T, r modelserver.Request) string {
+	t.Helper()
+	var body map[string]any
+	if err := json.Unmarshal(r.Raw, &body); err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, key := range []string{"tools", "system", "instructions", "messages", "input"} {
+		list, ok := body[key].([]any)
+		if !ok && body[key] != nil {
+			list = []any{body[key]}
+		}
+		for _, part := range list {
+			raw, err := json.Marshal(unmarked(part))
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.Write(raw)
+		}
+	}
+	return b.String()
+}
+
+// unmarked is a part as a model sees it: without ids, and marks of where to cache, and with one spelling of a text.
+func unmarked(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		delete(v, "cache_control")
+		delete(v, "id")
+		for k, in := range v {
+			v[k] = unmarked(in)
+		}
+	case []any:
+		for i, in := range v {
+			v[i] = unmarked(in)
+		}
+		if len(v) != 1 {
+			return v
+		}
+		if one, ok := v[0].(map[string]any); ok && len(one) == 2 && one["type"] == "text" {
+			return one["text"]
+		}
+	}
+	return v
+}
+
+// A run that is killed within its second prompt step goes on there: the steps before it are not asked for again, and
+// the step is, in the session that it was in.
+func TestKilledInAStep(t *testing.T) {
+	for _, cli := range clis {
+		t.Run(cli, func(t *testing.T) {
+			t.Parallel()
+			var once sync.Once
+			at := make(chan struct{})
+			s, server := scene(t, cli, func(r modelserver.Request) (turn modelserver.Turn) {
+				turn = farewell(r)
+				if stepOf(r) == "document" && r.Turns == 0 {
+					once.Do(func() { turn.Hang = true; close(at) })
+				}
+				return turn
+			})
+			s.handSteps(farewellPlan("continue"))
+			cmd, out := s.background("start", "02-01-bye")
+			select {
+			case <-at:
+			case <-time.After(2 * time.Minute):
+				t.Errorf("the step was not asked for")
+			}
+			if err := syscall.Kill(child(t, cmd.Process.Pid), syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Wait(); err == nil {
+				t.Errorf("it ended well: %s", out)
+			}
+			s.goneWithin(t, 20*time.Second)
+			s.trellis(0, "start", "02-01-bye")
+			if got := s.run("git", "show", "feature/bye:ORDER"); got != "add_flag\nnote\ndocument\ntest_flag" {
+				t.Errorf("the order was %q", got)
+			}
+			var steps []string
+			for _, r := range asked(server) {
+				steps = append(steps, stepOf(r))
+				if stepOf(r) == "document" && !strings.Contains(string(r.Raw), "I begin add_flag.") {
+					t.Errorf("it was asked for in another session:\n%.3000s", r.Raw)
+				}
+			}
+			if got := strings.Join(steps, " "); got != "add_flag document document test_flag" {
+				t.Errorf("asked for were %s", got)
+			}
+			if n := len(strings.Split(strings.TrimSpace(s.read(".trellis/tasks/02-01-bye/proofs.jsonl")), "\n")); n != 5 {
+				t.Errorf("%d proofs, want 3 of prompts, that of the tests, and the last", n)
+			}
+		})
+	}
+}
+
+// A prompt of a megabyte comes to the agent whole, whatever program it is.
+func TestLongPrompt(t *testing.T) {
+	long := strings.Repeat("All of the 25 bytes count.", 1000<<10/26)
+	plan := fmt.Sprintf(`{"schema_version": 1, "title": "Say bye", "steps": [{"id": "add_flag", "prompt": %q, "verify": "sh greet.sh --bye | grep -q Bye"}],
+ "acceptance": [{"criterion": "it says Bye", "verify": "sh greet.sh --bye | grep -q Bye"}]}`, "Let greet.sh wave. "+long+" The end.")
+	for _, cli := range clis {
+		t.Run(cli, func(t *testing.T) {
+			t.Parallel()
+			s, server := scene(t, cli, farewell)
+			s.handSteps(plan)
+			s.trellis(0, "start", "02-01-bye")
+			if list := asked(server); len(list) != 1 || !strings.Contains(list[0].Prompt, long+" The end.") {
+				t.Errorf("it did not come whole: %d requests", len(list))
+			}
+		})
+	}
+	t.Run("command", func(t *testing.T) {
+		t.Parallel()
+		s := played(t, sleepy)
+		s.write("agent.sh", "cat > $TRELLIS_REPO/../prompt-$TRELLIS_ROLE\ncat > greet.sh <<'END'\n"+changed+"END\necho done\n")
+		s.write(".trellis/config.yaml", "agents: {default: mine, commands: {mine: {command: [sh, ./agent.sh]}}}\nverify: [sh test.sh]\n")
+		s.handSteps(plan)
+		s.trellis(0, "start", "02-01-bye")
+		if got := s.read("../prompt-implement"); !strings.Contains(got, long+" The end.") {
+			t.Errorf("it did not come whole: %d bytes", len(got))
+		}
+	})
+}
