@@ -31,6 +31,9 @@ func (r *run) host(c Content) workflow.Host {
 		Ask: func(f flow.Flow, q workflow.Question) (ask.Reply, error) { return r.askStep(f, c, q) },
 		Wait: func(f flow.Flow, q workflow.Request) error {
 			q.Approvers = r.job.Approvers
+			if r.in.Retries > 0 { // what they said before somebody asked for another run is no answer
+				q.Hash += fmt.Sprintf("/%d", r.in.Retries)
+			}
 			return workflow.Consent(f, q, func(f flow.Flow) error {
 				_, err := project.Do(f, r.standing(trellis.Waiting))
 				return err

@@ -1,0 +1,105 @@
+package dispatch_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/evidence"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/workflow"
+)
+
+// editPlan changes plan.json as a person would.
+func (w *world) editPlan(dir, from, to string) {
+	w.Helper()
+	path := filepath.Join(dir, "plan.json")
+	data, err := os.ReadFile(path)
+	if err != nil || !strings.Contains(string(data), from) {
+		w.Fatalf("plan.json: %v\n%s", err, data)
+	}
+	if err := os.WriteFile(path, []byte(strings.ReplaceAll(string(data), from, to)), 0o644); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// A yes to a step of a task is to the step as it is: after an edit of the plan nothing of it runs until people agreed
+// to that. Two have to, and the same one twice is one.
+func TestStepOfATaskIsAgreedToAsItIs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, stepping(obj{"files": obj{"greet.sh": bye}}).String())
+	w.Site.Config.Planning.Approvers = 2
+	dir := w.stepped("02-01-bye", obj{"id": "note", "command": "echo first >> NOTES", "risk": "high"}, addFlag)
+	yes := func(by, want string) {
+		t.Helper()
+		_, said, err := w.Site.DecideStep(dir, evidence.Approval{Decision: evidence.Approve, By: by})
+		if err != nil || said.State != want {
+			t.Fatalf("%s: got %+v, %v, want %s", by, said, err, want)
+		}
+	}
+	waits := func(what string) {
+		t.Helper()
+		res := w.start(dir)
+		if res.Status != trellis.Waiting || res.Failure != nil || len(w.prompts(dir, "implement", 1)) != 0 {
+			t.Fatalf("%s: got %s, %v", what, res.Status, res.Failure)
+		}
+		if out, _ := filepath.Glob(filepath.Join(filepath.Dir(w.Dir), "*", "*", "*", "NOTES")); len(out) > 0 {
+			t.Fatalf("%s: the step ran", what)
+		}
+	}
+	waits("at first")
+	yes("ann", workflow.Pending)
+	yes("Ann", workflow.Pending)
+	waits("agreed by one")
+	yes("bob", workflow.Approved)
+	w.editPlan(dir, "echo first", "echo second") // the run has its copy of the plan, to which they agreed
+	if res := w.start(dir); res.Status != trellis.Review {
+		t.Fatalf("agreed by two: %s, %v", res.Status, res.Failure)
+	}
+	if got := w.git("show", "feature/bye:NOTES"); got != "first" {
+		t.Errorf("what ran is %q, and nobody agreed to that", got)
+	}
+}
+
+// A step that people refused fails its task. Tried again it is asked for anew; what was said of it before is over, and
+// so is a yes to a plan that was edited since.
+func TestRefusedStepIsAskedForAnew(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, stepping(obj{"files": obj{"greet.sh": bye}}).String())
+	dir := w.stepped("02-01-bye", obj{"id": "note", "command": "echo first >> NOTES", "risk": "high"}, obj{"id": "more", "command": "test -e ../../../go", "depends_on": []string{}}, addFlag)
+	w.Site.Config.Limits.Rounds = 1
+	say := func(d evidence.Decision, want string) {
+		t.Helper()
+		_, said, err := w.Site.DecideStep(dir, evidence.Approval{Decision: d, By: "ann", Reason: "so"})
+		if err != nil || said.State != want {
+			t.Fatalf("got %+v, %v, want %s", said, err, want)
+		}
+	}
+	again := func() dispatch.Result {
+		t.Helper()
+		if err := w.Site.Retry(t.Context(), dir, false, dispatch.RunOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		return w.start(dir)
+	}
+	if res := w.start(dir); res.Status != trellis.Waiting {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+	say(evidence.Reject, workflow.Rejected)
+	if res := w.start(dir); res.Status != trellis.Failed || res.Failure.Code != string(trellis.ApprovalRejected) {
+		t.Fatalf("refused: %s, %v", res.Status, res.Failure)
+	}
+	if res := again(); res.Status != trellis.Waiting {
+		t.Fatalf("again: %s, %v", res.Status, res.Failure)
+	}
+	say(evidence.Approve, workflow.Approved)
+	w.editPlan(dir, "echo first", "echo second")
+	if res := w.start(dir); res.Status != trellis.Failed || res.Failure.Code != string(trellis.StepFailed) {
+		t.Fatalf("agreed to, and another step fails: %s, %v", res.Status, res.Failure)
+	}
+	if res := again(); res.Status != trellis.Waiting {
+		t.Fatalf("after the edit: %s, %v", res.Status, res.Failure)
+	}
+}
