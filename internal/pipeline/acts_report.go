@@ -15,6 +15,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/journal"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/workflow"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -66,6 +67,7 @@ func page(in concludeIn, h *journal.History, p *plan.Plan) string {
 	}
 	fmt.Fprintf(&b, "- Rounds: %d, attempts: %d\n- %s\n\n", r.Rounds, r.Attempts+1, Took(r.Usage))
 	criteria(&b, r.Criteria)
+	stepTable(&b, in, p, h.Code)
 	checks(&b, in)
 	if len(r.Checks.Defining) > 0 {
 		fmt.Fprintf(&b, "These files say what the checks do, and were changed: %s\n\n", strings.Join(r.Checks.Defining, ", "))
@@ -129,9 +131,54 @@ func criteria(b *strings.Builder, list []Judged) {
 	b.WriteByte('\n')
 }
 
+// stepTable tells what came of the plan's steps, which of them did not end well and why, and what is proven.
+func stepTable(b *strings.Builder, in concludeIn, p *plan.Plan, code int) {
+	if p == nil || code < 2 { // the runs of old gave the whole plan to one agent
+		return
+	}
+	r, verifying := in.Report.Steps, len(p.Verification())
+	switch {
+	case r.Steps == 0 && in.Report.Implemented == "":
+		return
+	case r.Steps == 0:
+		b.WriteString("## Steps\n\nAn earlier run did the steps of the plan.\n\n")
+	default:
+		fmt.Fprintf(b, "## Steps\n\n| Done | Failed | Blocked | Let pass | Skipped |\n| --- | --- | --- | --- | --- |\n| %d | %d | %d | %d | %d |\n\n",
+			r.Done, r.Failed, r.Blocked, r.Tolerate, max(0, r.Skipped-verifying))
+	}
+	worst(b, r)
+	if in.Report.Proofs != "" {
+		fmt.Fprintf(b, "All that has a check is proven. The head of proofs.jsonl is `%s`; `trellis verify %s` looks at all of it again.\n\n", in.Report.Proofs, in.Task)
+	} else {
+		fmt.Fprintf(b, "`trellis verify %s` names what is proven so far.\n\n", in.Task)
+	}
+}
+
+// worst are the steps that did not end well, with their causes.
+func worst(b *strings.Builder, r workflow.Report) {
+	if len(r.Worst) == 0 {
+		return
+	}
+	b.WriteString("| Step | State | Exit | Why |\n| --- | --- | --- | --- |\n")
+	for _, o := range r.Worst {
+		state, exit := string(o.State), ""
+		if o.Tolerated {
+			state += ", let pass"
+		}
+		if o.Code != 0 {
+			exit = fmt.Sprint(o.Code)
+		}
+		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", cell(o.Path), state, exit, cell(o.Detail))
+	}
+	if more := r.Failed + r.Blocked + r.Tolerate - len(r.Worst); more > 0 {
+		fmt.Fprintf(b, "| and %d more | | | |\n", more)
+	}
+	b.WriteByte('\n')
+}
+
 func checks(b *strings.Builder, in concludeIn) {
 	r := in.Report
-	if !r.Executed {
+	if reached := len(in.Job.Verify) == 0 || len(r.Checks.Results) > 0; !r.Executed && reached {
 		b.WriteString("**Nothing was executed**: the project names no command that checks it. The verdict is the agents' own.\n\n")
 	}
 	if len(r.Checks.Results) == 0 {
@@ -156,11 +203,11 @@ func checks(b *strings.Builder, in concludeIn) {
 	}
 }
 
-// phaseTable is one row for each call of an agent and each run of checks.
+// phaseTable is one row for each call of an agent, each run of checks, and each command of a step that failed.
 func phaseTable(b *strings.Builder, h *journal.History) {
 	b.WriteString("## Phases\n\n| What | Began | Seconds | Result |\n| --- | --- | --- | --- |\n")
 	for _, e := range h.Calls {
-		if !e.Done || !worthTelling(e.Activity) {
+		if !e.Done || !worthTelling(e) {
 			continue
 		}
 		fmt.Fprintf(b, "| %s | %s | %.1f | %s |\n", e.ID, e.Started.UTC().Format(time.DateTime), e.Finished.Sub(e.Started).Seconds(), cell(came(e)))
@@ -180,7 +227,19 @@ func came(e journal.Entry) string {
 	case (e.Activity == string(baseline) || e.Activity == string(verify) || e.Activity == string(final)) && json.Unmarshal(e.Out, &checks) == nil:
 		return verified(checks)
 	}
+	if ran := commandOf(e); ran.Code != 0 {
+		return fmt.Sprintf("exit %d: `%s`", ran.Code, ran.Command)
+	}
 	return "done"
+}
+
+// commandOf is how the command ended that an activity of a step ran, zero when it ran none.
+func commandOf(e journal.Entry) workflow.Ran {
+	var ran workflow.Ran
+	if json.Unmarshal(e.Out, &ran) != nil || ran.Command == "" {
+		return workflow.Ran{}
+	}
+	return ran
 }
 
 func replied(r ask.Reply) string {
@@ -211,12 +270,14 @@ func verified(c Checks) string {
 	return "failed: " + strings.Join(failed, ", ")
 }
 
-func worthTelling(activity string) bool {
-	switch activity {
+// worthTelling reports whether people want to know of an activity: of what the steps of a plan do besides their agents'
+// calls, only of what failed.
+func worthTelling(e journal.Entry) bool {
+	switch e.Activity {
 	case string(project), string(observe), string(claim), string(conclude):
 		return false
 	}
-	return true
+	return !workflow.Minor(e.Activity) || e.Fail != nil || commandOf(e).Code != 0
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

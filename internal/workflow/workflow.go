@@ -213,6 +213,15 @@ const (
 	halt  flow.Act[haltIn, struct{}] = "halt"
 )
 
+// Minor reports whether people who read of a run pass over an activity of its steps, unless it failed.
+func Minor(activity string) bool {
+	switch activity {
+	case string(begin), string(end), string(shell), string(items), string(prove), string(made), string(halt), string(request):
+		return true
+	}
+	return false
+}
+
 type (
 	beginIn struct {
 		Dir    string            `json:"dir,omitempty"`

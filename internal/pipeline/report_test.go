@@ -1,0 +1,83 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/workflow"
+)
+
+// reported is the report.md of a run with a plan of a step and one that verifies.
+func reported(r Report, code int, calls ...journal.Entry) string {
+	if r.Outcome == "" {
+		r.Outcome = trellis.OutcomeFailed
+	}
+	p := &plan.Plan{Steps: []plan.Step{{ID: "add_flag", Prompt: "Add it."}, {ID: "run_tests", Command: "make test", Proof: &plan.Proof{Type: "test"}}}}
+	return page(concludeIn{Task: "02-01-bye", Job: Job{Verify: []string{"make test"}}, Report: r}, &journal.History{Code: code, Calls: calls}, p)
+}
+
+// What came of the steps, those that did not end well with their causes, and what is proven.
+func TestReportOfSteps(t *testing.T) {
+	steps := workflow.Report{Steps: 6, Done: 2, Skipped: 1, Failed: 1, Blocked: 1, Tolerate: 1, Worst: []workflow.Outcome{
+		{Path: "lint", State: workflow.Failed, Code: 3, Detail: "its command ended with 3", Tolerated: true},
+		{Path: "each.2.build", State: workflow.Failed, Code: 124, Detail: "its check | took longer\nthan its time limit"},
+		{Path: "publish", State: workflow.Blocked, Detail: "blocked by each, which failed"}}}
+	for name, c := range map[string]struct {
+		report Report
+		code   int
+		want   []string // what begins with "!" must not be there
+	}{
+		"failed": {Report{Steps: steps}, 2, []string{
+			"## Steps\n\n| Done | Failed | Blocked | Let pass | Skipped |\n| --- | --- | --- | --- | --- |\n| 2 | 1 | 1 | 1 | 0 |\n",
+			"| lint | failed, let pass | 3 | its command ended with 3 |\n", "| each.2.build | failed | 124 | its check \\| took longer than its time limit |\n",
+			"| publish | blocked |  | blocked by each, which failed |\n", "`trellis verify 02-01-bye` names what is proven", "!Nothing was executed", "!more |"}},
+		"delivered": {Report{Outcome: trellis.Delivered, Steps: workflow.Report{Steps: 2, Done: 1, Skipped: 1}, Proofs: "sha256:abc"}, 2, []string{
+			"| 1 | 0 | 0 | 0 | 0 |\n\nAll that has a check is proven. The head of proofs.jsonl is `sha256:abc`; `trellis verify 02-01-bye` looks", "!| Step |"}},
+		"many failed":        {Report{Steps: workflow.Report{Steps: 9, Failed: 9, Worst: steps.Worst[1:2]}}, 2, []string{"| and 8 more | | | |\n"}},
+		"none left":          {Report{Implemented: "x"}, 2, []string{"An earlier run did the steps of the plan.", "!| Done |"}},
+		"never reached":      {Report{}, 2, []string{"!## Steps"}},
+		"of an older binary": {Report{Implemented: "x"}, 1, []string{"!## Steps"}},
+	} {
+		got := reported(c.report, c.code)
+		for _, want := range c.want {
+			if bare, not := strings.CutPrefix(want, "!"); strings.Contains(got, bare) == not {
+				t.Errorf("%s: holds %q: %v\n%s", name, bare, not, got)
+			}
+		}
+	}
+}
+
+// Of what steps do there is a row for each call of an agent, and for each command that failed.
+func TestReportedPhases(t *testing.T) {
+	entry := func(id, activity, out string) journal.Entry {
+		return journal.Entry{ID: id, Activity: activity, Done: true, Out: json.RawMessage(out)}
+	}
+	got := reported(Report{}, 2, entry("steps/step-a/begin#1", "begin", `{}`), entry("steps/step-a/implement#1", "implement", `{}`), entry("steps/step-a/script#1", "script", `{"command": "x", "code": 7}`),
+		entry("steps/step-a/script#2", "script", `{"command": "x", "code": 0}`), entry("steps/step-a/proof#1", "proof", `{"hash": "h"}`), entry("steps/step-a/end#1", "end", `{}`), entry("round-1/verify#1", "verify", `{}`))
+	_, table, _ := strings.Cut(got, "## Phases\n")
+	for _, want := range []string{"| steps/step-a/implement#1 |", "| steps/step-a/script#1 | 0001-01-01 00:00:00 | 0.0 | exit 7: `x` |", "| round-1/verify#1 |"} {
+		if !strings.Contains(table, want) {
+			t.Errorf("lacks %q\n%s", want, table)
+		}
+	}
+	if n := strings.Count(table, "\n| "); n != 5 {
+		t.Errorf("%d lines\n%s", n, table)
+	}
+}
+
+// Where commands decide and the run did not get that far, nobody says that there are none.
+func TestReportOfNothingExecuted(t *testing.T) {
+	for want, in := range map[bool]concludeIn{
+		true:  {Job: Job{}},
+		false: {Job: Job{Verify: []string{"make"}}},
+	} {
+		in.Report.Outcome = trellis.OutcomeFailed
+		if got := strings.Contains(page(in, &journal.History{}, nil), "Nothing was executed"); got != want {
+			t.Errorf("%+v: %v", in.Job.Verify, got)
+		}
+	}
+}
