@@ -86,8 +86,8 @@ func (a *app) list(ctx context.Context, o listOptions) error {
 func (a *app) style(w io.Writer) view.Style {
 	s := view.Style{Colour: a.colour(w)}
 	if f, ok := w.(*os.File); ok {
-		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
-			s.Width = width
+		if width, height, err := term.GetSize(int(f.Fd())); err == nil {
+			s.Width, s.Height = width, height
 		}
 	}
 	return s

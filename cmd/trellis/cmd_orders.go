@@ -9,6 +9,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/evidence"
 	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
 // order is a command that tells a task something and ends.
@@ -76,54 +77,103 @@ refs/trellis/backup and begins at the base.`,
 }
 
 func (a *app) approveCommand() *cli.Command {
-	return a.order("approve", "agree to the plan of a task that waits for it",
-		`The yes is bound to the plan as it is now: an edit voids it. It is a line of approvals.jsonl.`,
-		[]int{exitDone, exitUsage, exitWaiting, exitNotFound}, "trellis approve 02-03-paging --by ann",
-		[]cli.Flag{&cli.StringFlag{Name: "by", Usage: "`NAME` of who agrees; the git user"}},
-		func(c *cli.Context, p *project, s *dispatch.Site, dir string) error {
-			by, err := a.person(c.Context, p, c.String("by"))
-			if err != nil {
-				return err
-			}
-			v, err := s.Approve(dir, by)
-			if err != nil {
-				return err
-			}
-			if v.State == evidence.Approved {
-				a.say("%s is approved by %s; next: trellis start %s", filepath.Base(dir), by, filepath.Base(dir))
-				return nil
-			}
-			a.say("%s has the approval of %s and waits for others", filepath.Base(dir), by)
-			return quiet(errWaiting)
-		})
+	return &cli.Command{Name: "approve", Usage: "agree to a plan, or to a step that waits for it", ArgsUsage: "TASKDIR | ID",
+		Flags: []cli.Flag{stepFlag(), &cli.StringFlag{Name: "by", Usage: "`NAME` of who agrees; the git user"}},
+		Description: manual(`Without --step it is the plan of a task that is agreed to, or the step alone that a run of a file waits with.
+The yes is bound to what it is about as it is now: an edit voids it. It is a line of approvals.jsonl.`,
+			[]int{exitDone, exitUsage, exitWaiting, exitNotFound}, "trellis approve 02-03-paging --by ann", "trellis approve 260201-090503-k3fq --step publish"),
+		Action: func(c *cli.Context) error {
+			return a.decide(c, evidence.Approval{Decision: evidence.Approve, Step: c.String("step")}, a.approvePlan)
+		}}
 }
 
 func (a *app) rejectCommand() *cli.Command {
-	return a.order("reject", "say no to the plan of a task that waits for approval",
-		`The task is rejected, and REJECTED.md says by whom and why.`,
-		[]int{exitDone, exitUsage, exitNotFound}, "trellis reject 02-03-paging --reason 'the API is going away'",
-		[]cli.Flag{&cli.StringFlag{Name: "reason", Usage: "why, as `TEXT`"}, &cli.StringFlag{Name: "by", Usage: "`NAME` of who says no; the git user"}},
-		func(c *cli.Context, p *project, s *dispatch.Site, dir string) error {
+	return &cli.Command{Name: "reject", Usage: "say no to a plan, or to a step that waits for approval", ArgsUsage: "TASKDIR | ID",
+		Flags: []cli.Flag{stepFlag(), &cli.StringFlag{Name: "reason", Usage: "why, as `TEXT`"}, &cli.StringFlag{Name: "by", Usage: "`NAME` of who says no; the git user"}},
+		Description: manual(`A task whose plan is rejected is rejected, and REJECTED.md says by whom and why. A step that is rejected fails.`,
+			[]int{exitDone, exitUsage, exitNotFound}, "trellis reject 02-03-paging --reason 'the API is going away'", "trellis reject 260201-090503-k3fq --reason 'not today'"),
+		Action: func(c *cli.Context) error {
 			if c.String("reason") == "" {
 				return usagef("a rejection needs its reason: --reason TEXT")
 			}
-			by, err := a.person(c.Context, p, c.String("by"))
-			if err != nil {
-				return err
-			}
-			if err := s.Reject(dir, by, c.String("reason")); err != nil {
-				return err
-			}
-			a.say("%s is rejected; next: trellis plan --retry %s", filepath.Base(dir), p.Store.Rel(dir))
-			return nil
-		})
+			return a.decide(c, evidence.Approval{Decision: evidence.Reject, Step: c.String("step"), Reason: c.String("reason")}, a.rejectPlan)
+		}}
+}
+
+func stepFlag() cli.Flag {
+	return &cli.StringFlag{Name: "step", Usage: "the step with this `PATH`, such as publish or each.2.publish"}
+}
+
+// decide records what a person says: to a step, or with plan to the plan of a task.
+func (a *app) decide(c *cli.Context, said evidence.Approval, plan func(*project, *dispatch.Site, string, evidence.Approval) error) error {
+	p, s, dir, isFile, err := a.taskOrRun(c)
+	if err != nil {
+		return err
+	}
+	if said.By, err = a.person(c.Context, p, c.String("by")); err != nil {
+		return err
+	}
+	if isFile || said.Step != "" {
+		err = a.decideStep(s, dir, isFile, said)
+	} else {
+		err = plan(p, s, dir, said)
+	}
+	if err != nil {
+		return a.runError(p, dir, err)
+	}
+	return nil
+}
+
+// decideStep says to a step that waits what a person says. The first yes or no counts.
+func (a *app) decideStep(s *dispatch.Site, dir string, isFile bool, said evidence.Approval) error {
+	q, now, err := s.DecideStep(dir, said)
+	if err != nil {
+		return err
+	}
+	id := filepath.Base(dir)
+	next := "trellis start " + id
+	if isFile {
+		next = "trellis run --resume " + id
+	}
+	switch {
+	case now.State == workflow.Pending:
+		a.say("%s of %s has the approval of %s and waits for others", q.Path, id, said.By)
+		return quiet(errWaiting)
+	case now.State == workflow.Rejected && said.Decision == evidence.Approve:
+		return &dispatch.RefusedError{Why: q.Path + " was " + now.Why, Hint: next}
+	case now.State == workflow.Approved && said.Decision == evidence.Reject:
+		return &dispatch.RefusedError{Why: q.Path + " was approved before", Hint: next}
+	}
+	a.say("%s of %s is %s by %s; next: %s", q.Path, id, now.State, said.By, next)
+	return nil
+}
+
+func (a *app) approvePlan(_ *project, s *dispatch.Site, dir string, said evidence.Approval) error {
+	v, err := s.Approve(dir, said.By)
+	if err != nil {
+		return err
+	}
+	if v.State == evidence.Approved {
+		a.say("%s is approved by %s; next: trellis start %s", filepath.Base(dir), said.By, filepath.Base(dir))
+		return nil
+	}
+	a.say("%s has the approval of %s and waits for others", filepath.Base(dir), said.By)
+	return quiet(errWaiting)
+}
+
+func (a *app) rejectPlan(p *project, s *dispatch.Site, dir string, said evidence.Approval) error {
+	if err := s.Reject(dir, said.By, said.Reason); err != nil {
+		return err
+	}
+	a.say("%s is rejected; next: trellis plan --retry %s", filepath.Base(dir), p.Store.Rel(dir))
+	return nil
 }
 
 // person is who decides: the name given, the developer of this checkout, or git's user. A process that
 // runs inside a task can't decide about it.
 func (a *app) person(ctx context.Context, p *project, given string) (string, error) {
 	if _, inside := proc.InsideRun(a.Env); inside {
-		return "", usagef("this runs inside a task: only a person can approve or reject")
+		return "", usagef("this runs inside a task or a run: only a person can approve or reject")
 	}
 	if given != "" {
 		return given, nil

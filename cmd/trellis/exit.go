@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/journal"
@@ -35,13 +36,13 @@ var exits = []struct {
 	Meaning string
 }{
 	{exitDone, "done"},
-	{exitFailed, "the task failed or was cancelled (its code is printed), or something unexpected happened"},
+	{exitFailed, "the task failed or was cancelled (its code is printed), a step failed, or something unexpected happened"},
 	{exitUsage, "usage: flags, arguments, an input file that can't be read, no repository, a name that is taken"},
 	{exitUnmet, "a check did not hold; a directory that is not ready was left as it is"},
 	{exitRejected, "the requirement was rejected"},
 	{exitPlanner, "the planner failed, its time limits included; that is not a rejection"},
 	{exitWaiting, "waiting or paused: for an approval, a dependency, a rate limit, a budget"},
-	{exitNotFound, "no such task"},
+	{exitNotFound, "no such task, or no such run"},
 	{exitLocked, "locked: the process named holds what is needed, or took over the run"},
 	{exitNoAgent, "an agent program is missing or not signed in; no attempt was used up"},
 	{exitTimeout, "a time limit ended it"},
@@ -58,6 +59,7 @@ var (
 	errPlanner  = errors.New("the planner failed")
 	errWaiting  = errors.New("waiting")
 	errNoAgent  = errors.New("no agent")
+	errTimeout  = errors.New("a time limit ended it")
 )
 
 // exitCode is the exit code of an error, and the only place that knows.
@@ -82,12 +84,14 @@ func exitCode(err error) int {
 		return exitPlanner
 	case errors.Is(err, errWaiting):
 		return exitWaiting
-	case errors.Is(err, taskdir.ErrNotFound):
+	case errors.Is(err, taskdir.ErrNotFound), errors.Is(err, dispatch.ErrNoRun):
 		return exitNotFound
 	case errors.Is(err, durable.ErrHeld), errors.Is(err, journal.ErrFenced):
 		return exitLocked
 	case errors.Is(err, errNoAgent):
 		return exitNoAgent
+	case errors.Is(err, errTimeout):
+		return exitTimeout
 	case errors.As(err, &problem):
 		return exitUsage
 	}

@@ -1,6 +1,10 @@
 package main
 
 import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"os"
@@ -43,7 +47,7 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata",
 		RequireExplicitExec: true,
 		Setup:               setup,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"code": code, "repo": repo},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"code": code, "repo": repo, "key": key},
 	})
 }
 
@@ -114,4 +118,19 @@ func repo(ts *testscript.TestScript, neg bool, args []string) {
 	for _, words := range [][]string{{"init", "-q"}, {"add", "-A"}, {"commit", "-q", "--allow-empty", "-m", "first"}} {
 		ts.Check(ts.Exec("git", append([]string{"-C", dir}, words...)...))
 	}
+}
+
+// key is the script command "key NAME": NAME.pem becomes an Ed25519 key, NAME.pub the public half of it.
+func key(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: key NAME")
+	}
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	ts.Check(err)
+	der, err := x509.MarshalPKCS8PrivateKey(private)
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]+".pem"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600))
+	der, err = x509.MarshalPKIXPublicKey(public)
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]+".pub"), pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), 0o600))
 }
