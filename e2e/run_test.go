@@ -1,0 +1,208 @@
+package e2e
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+)
+
+// stepwise is a repository with a file of steps. What its commands start carries the repository in its environment.
+func stepwise(t *testing.T, steps string) *site {
+	t.Helper()
+	home := t.TempDir()
+	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TERM=xterm", "GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.org",
+		"GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.org", "GIT_CONFIG_NOSYSTEM=1"}
+	s := newSite(t, env, "rehearsal")
+	s.Env = append(s.Env, "TRELLIS_REPO="+s.Dir)
+	s.write("steps.yaml", "schema_version: 1\ntitle: Steps\nsteps:\n"+steps)
+	return s
+}
+
+// lingering are steps of which the third starts processes in groups and sessions of their own, and waits until it is let go.
+const lingering = `
+  - {id: a, command: "echo a >>log"}
+  - {id: l, repeat: 2, command: "echo l{{item}} >>log"}
+  - {id: w, command: "test -e go && exit 0; setsid sleep 301 & sleep 302 & echo $$ >began; sleep 303; echo never >>log", continue_on_error: true}
+  - {id: z, command: "echo z >>log"}
+`
+
+// came waits until a file is there.
+func (s *site) came(name string) {
+	s.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		if _, err := os.Stat(filepath.Join(s.Dir, name)); err == nil {
+			return
+		} else if !errors.Is(err, fs.ErrNotExist) || time.Now().After(end) {
+			s.Fatalf("%s did not come: %v", name, err)
+		}
+	}
+}
+
+var anID = regexp.MustCompile(`\d{6}-\d{6}-[a-z2-7]{4}`)
+
+// goOn lets a run that was cut off go on, and checks that each step was done once.
+func (s *site) goOn(t *testing.T) {
+	t.Helper()
+	ids, err := filepath.Glob(filepath.Join(s.Dir, ".trellis/.runtime/runs/*"))
+	if err != nil || len(ids) != 1 {
+		t.Fatalf("the runs are %q, %v", ids, err)
+	}
+	s.write("go", "")
+	out, errs := s.trellis(0, "run", "--resume", filepath.Base(ids[0]))
+	if out != filepath.Base(ids[0]) || !strings.Contains(errs, "is done: 4 done") {
+		t.Errorf("it goes on to %q\n%s", out, errs)
+	}
+	if got := s.read("log"); got != "a\nl1\nl2\nz\n" {
+		t.Errorf("log %q", got)
+	}
+}
+
+// A signal during a command ends it and all that it started, begins nothing more, and says how to go on.
+func TestRunIsInterrupted(t *testing.T) {
+	for sig, code := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
+		t.Run(sig.String(), func(t *testing.T) {
+			s := stepwise(t, lingering)
+			cmd, out := s.background("run", "steps.yaml")
+			s.came("began")
+			if err := cmd.Process.Signal(sig); err != nil {
+				t.Fatal(err)
+			}
+			err := cmd.Wait()
+			if got := cmd.ProcessState.ExitCode(); got != code {
+				t.Errorf("exit %d (%v), want %d\n%s", got, err, code, out)
+			}
+			s.goneWithin(t, time.Second)
+			if got := s.read("log"); got != "a\nl1\nl2\n" {
+				t.Errorf("log %q", got)
+			}
+			if !regexp.MustCompile(`(?m)^trellis: hint: trellis run --resume ` + anID.String() + `$`).MatchString(out.String()) {
+				t.Errorf("it does not say how to go on:\n%s", out)
+			}
+			s.goOn(t)
+		})
+	}
+}
+
+// SIGKILL of the process that works, or of the one that guards it, leaves nothing running; no step that was finished is done again.
+func TestRunIsKilled(t *testing.T) {
+	for _, who := range []string{"worker", "guard"} {
+		t.Run(who, func(t *testing.T) {
+			s := stepwise(t, lingering)
+			cmd, out := s.background("run", "steps.yaml")
+			s.came("began")
+			pid := cmd.Process.Pid
+			if who == "worker" {
+				pid = child(t, pid)
+			}
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Wait(); err == nil {
+				t.Errorf("it ended well: %s", out)
+			}
+			if who == "worker" {
+				s.goneWithin(t, 10*time.Second)
+			}
+			s.goOn(t)
+			s.goneWithin(t, time.Second)
+		})
+	}
+}
+
+// Killed at any moment of many short steps, again and again, a run comes to its end with each step done, and none but
+// the one that was cut off twice.
+func TestRunIsKilledAnytime(t *testing.T) {
+	s := stepwise(t, "  - {id: each, repeat: 60, command: \"echo {{item}} >>log\"}\n  - {id: pool, repeat: 60, as: n, concurrency: 3, command: \"echo p{{n}} >>log\"}\n")
+	id, kills := "", 0
+	for n := 1; ; n++ {
+		args := []string{"run", "steps.yaml"}
+		if id != "" {
+			args = []string{"run", "--resume", id}
+		}
+		cmd, out := s.background(args...)
+		timer := time.AfterFunc(time.Duration(20+11*n%40)*time.Millisecond, func() { _ = syscall.Kill(cmd.Process.Pid, syscall.SIGKILL) })
+		err := cmd.Wait()
+		timer.Stop()
+		if ids, _ := filepath.Glob(filepath.Join(s.Dir, ".trellis/.runtime/runs/*/run/journal.jsonl")); len(ids) == 1 {
+			id = filepath.Base(filepath.Dir(filepath.Dir(ids[0])))
+		} else if len(ids) > 1 {
+			t.Fatalf("the runs are %q", ids)
+		}
+		if err == nil {
+			break
+		}
+		if cmd.ProcessState.ExitCode() == 11 {
+			continue // what the kill left is just dying
+		}
+		if kills++; cmd.ProcessState.ExitCode() >= 0 || kills > 300 {
+			t.Fatalf("try %d: %v\n%s", n, err, out)
+		}
+	}
+	lines := map[string]int{}
+	for _, line := range strings.Fields(s.read("log")) {
+		lines[line]++
+	}
+	again := 0
+	for i := range 60 {
+		for _, line := range []string{strconv.Itoa(i + 1), "p" + strconv.Itoa(i+1)} {
+			if lines[line] == 0 {
+				t.Errorf("%s was not done", line)
+			}
+			again += max(0, lines[line]-1)
+		}
+	}
+	if again > 3*kills || kills < 2 {
+		t.Errorf("%d steps were done again after %d kills", again, kills)
+	}
+	t.Logf("%d kills, %d steps cut off", kills, again)
+	s.goneWithin(t, 10*time.Second)
+}
+
+// On a terminal the tree of steps is drawn again and again, within the window, and is gone at the end.
+func TestTreeOnATerminal(t *testing.T) {
+	s := stepwise(t, `
+  - {id: quick, command: "echo quick"}
+  - id: each
+    for_each: [api, web]
+    steps: [{id: build, command: "echo building {{item}}; sleep 0.4"}]
+  - {id: bad, command: "echo no such luck; exit 3"}
+  - {id: late, command: "echo late"}
+`)
+	cmd := exec.Command(program, "run", "steps.yaml")
+	cmd.Dir, cmd.Env = s.Dir, s.Env
+	f, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 60})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	_, _ = out.ReadFrom(f) // a terminal ends with EIO
+	if err := errors.Join(f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 1 {
+		t.Fatalf("%v\n%s", err, &out)
+	}
+	screen := out.String()
+	for _, want := range []string{"Steps: 0s · 1 of 4 steps", "✓ quick", "▸ each · 0s · 1 of 2", "▸ each.2 · 0s · web", "▸ build · 0s · building web", "· late", "trellis: bad: failed: its command ended with 3", "trellis:   no such luck",
+		"trellis: late: blocked: blocked by bad, which failed", "failed: 4 done, 1 failed, 1 blocked"} {
+		if !strings.Contains(screen, want) {
+			t.Errorf("the terminal never showed %q:\n%q", want, screen)
+		}
+	}
+	for line := range strings.SplitSeq(screen, "\n") {
+		if plain := strings.TrimRight(line[strings.LastIndexByte(line, 'J')+1:], "\r"); strings.Contains(plain, " · ") && !strings.HasPrefix(plain, "trellis:") && len([]rune(plain)) > 60+10 {
+			t.Errorf("a line is wider than the terminal: %q", plain)
+		}
+	}
+}
