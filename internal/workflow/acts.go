@@ -128,7 +128,7 @@ func (a *Acts) begin(ctx context.Context, c flow.Call, in beginIn) (out begun, e
 	}
 	a.tellBegin(s, in)
 	if in.Kind == plan.Prompt && s.Output != "" {
-		out.Output, err = a.sum(in.Dir, plan.Fill(in.Values[s.Output], in.Values))
+		out.Output, _ = a.sum(in.Dir, plan.Fill(in.Values[s.Output], in.Values)) // what can't be read is told afterwards
 	}
 	if in.Kind == plan.Prompt && s.LLMAsJudge && err == nil {
 		out.Tree, err = a.tree(ctx, c, in.Dir)
@@ -207,7 +207,7 @@ func (a *Acts) made(_ context.Context, _ flow.Call, in madeIn) (madeOut, error) 
 	now, err := a.sum(in.Dir, in.File)
 	switch {
 	case err != nil:
-		return madeOut{}, err
+		return madeOut{Why: "it was to write " + in.File + ", which can't be read: " + why(err)}, nil
 	case now == "":
 		return madeOut{Why: "it was to write " + in.File + ", and did not"}, nil
 	case now == in.Before:
@@ -245,9 +245,9 @@ func (a *Acts) holds(p plan.Proof, in proveIn, e *Evidence, part bool) (string, 
 			return "nobody approved it", nil
 		}
 	case "file":
-		d, why, err := a.file(p, in)
-		if err != nil || why != "" {
-			return why, err
+		d, not := a.file(p, in)
+		if not != "" {
+			return not, nil
 		}
 		if !part {
 			e.File = d
@@ -267,23 +267,23 @@ func (a *Acts) holds(p plan.Proof, in proveIn, e *Evidence, part bool) (string, 
 	return "", nil
 }
 
-func (a *Acts) file(p plan.Proof, in proveIn) (d evidence.Digest, why string, err error) {
+func (a *Acts) file(p plan.Proof, in proveIn) (d evidence.Digest, not string) {
 	name := plan.Fill(p.Path, in.Values)
 	data, err := a.readFile(in.Dir, name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return d, "there is no " + name, nil
+		return d, "there is no " + name
 	}
 	if err != nil {
-		return d, "", fmt.Errorf("looking for the proof %s: %w", name, err)
+		return d, name + " can't be read: " + why(err)
 	}
 	d = evidence.Digest{Bytes: int64(len(data)), Path: path.Clean(name), SHA256: ask.Sum(data)}
 	switch {
 	case p.SHA256 != "" && !strings.EqualFold(p.SHA256, d.SHA256):
-		why = fmt.Sprintf("%s has the SHA-256 %s, not %s", name, d.SHA256, p.SHA256)
+		not = fmt.Sprintf("%s has the SHA-256 %s, not %s", name, d.SHA256, p.SHA256)
 	case p.Contains != "" && !strings.Contains(string(data), plan.Fill(p.Contains, in.Values)):
-		why = fmt.Sprintf("%s does not contain %q", name, p.Contains)
+		not = fmt.Sprintf("%s does not contain %q", name, p.Contains)
 	}
-	return d, why, nil
+	return d, not
 }
 
 // composite is all of its parts, and any of those of which one is enough.

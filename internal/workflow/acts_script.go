@@ -2,10 +2,12 @@ package workflow
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/ask"
@@ -31,7 +33,10 @@ func (a *Acts) shell(ctx context.Context, c flow.Call, in shellIn) (Ran, error) 
 	if err != nil || ran.Code != 0 || in.Output == "" {
 		return ran, err
 	}
-	return ran, a.write(in.Dir, in.Output, stdout)
+	if err := a.write(in.Dir, in.Output, stdout); err != nil {
+		return ran, flow.Fail(string(trellis.StepFailed), "its output can't be kept: %v", err)
+	}
+	return ran, nil
 }
 
 // items are the lines that a loop's command prints.
@@ -48,7 +53,7 @@ func (a *Acts) items(ctx context.Context, c flow.Call, in shellIn) (out listed, 
 			continue
 		}
 		if size += len(line); len(line) > maxItem || len(out.Items) == maxItems || size > 32<<10 {
-			return out, flow.Fail(string(trellis.StepFailed), "the loop of %s has too much to go through: at most %d items of %d bytes, 32 KiB together", in.Path, maxItems, maxItem)
+			return out, flow.Fail(string(trellis.StepFailed), "its loop has too much to go through: at most %d items of %d bytes, 32 KiB together", maxItems, maxItem)
 		}
 		out.Items = append(out.Items, line)
 	}
@@ -75,6 +80,9 @@ func (a *Acts) run(ctx context.Context, c flow.Call, in shellIn) (ran Ran, stdou
 	res, err := proc.Run(ctx, proc.Command{Argv: proc.Shell(line), Dir: a.at(in.Dir), Env: append(a.Env[:len(a.Env):len(a.Env)], in.environ()...),
 		Stdout: shown.to("stdout", out), Stderr: shown.to("stderr", errs), Marker: a.Marker, Wall: in.Timeout, Grace: grace})
 	shown.end()
+	if errors.Is(err, syscall.E2BIG) || errors.Is(err, syscall.EINVAL) { // it is too long, or has a byte that none can have
+		return ran, "", flow.Fail(string(trellis.StepFailed), "its command can't be run: %v", err)
+	}
 	if err != nil {
 		return ran, "", err
 	}

@@ -273,3 +273,32 @@ func TestAgreedIsWhatIsThere(t *testing.T) {
 		t.Error("an edit leaves the hash as it is, or the hash is never the same")
 	}
 }
+
+// What a step does wrong fails the step, and not the run: files that can't be written or read, commands that no system
+// runs, loops without an end.
+func TestFaultsOfAStepAreItsOwn(t *testing.T) {
+	long := strings.Repeat("x", 200000)
+	for name, c := range map[string]struct{ step, want string }{
+		"output is a folder":        {`{"id": "a", "command": "mkdir out; echo x", "output": "o"}`, "its output can't be kept: "},
+		"output leads out":          {`{"id": "a", "command": "ln -s .. out; echo x", "output": "below"}`, "its output can't be kept: "},
+		"output below a file":       {`{"id": "a", "command": "touch out; echo x", "output": "below"}`, "its output can't be kept: "},
+		"a prompt makes a folder":   {`{"id": "a", "prompt": "p", "output": "o"}`, "it was to write out, which can't be read: is a directory"},
+		"proof is a folder":         {`{"id": "a", "command": "mkdir out", "proof": {"type": "file", "path": "out"}}`, "out can't be read: is a directory"},
+		"proof leads out":           {`{"id": "a", "command": "ln -s / out", "proof": {"type": "file", "path": "out/etc/passwd"}}`, "out/etc/passwd can't be read: "},
+		"a long command":            {`{"id": "a", "command": "true ` + long + `"}`, "its command can't be run: "},
+		"a long check":              {`{"id": "a", "command": "true", "verify": "true ` + long + `"}`, "its command can't be run: "},
+		"a long check of a group":   {`{"id": "a", "steps": [{"id": "in", "command": "true"}], "verify": "true ` + long + `"}`, "its command can't be run: "},
+		"a long command of a loop":  {`{"id": "a", "for_each": "true ` + long + `", "command": "true"}`, "its command can't be run: "},
+		"a byte that no one can":    {`{"id": "a", "for_each": ["a\u0000b"], "command": "echo {{item}}"}`, "1 of 1 rounds failed, the first of them a.1: its command can't be run: "},
+		"more items than there may": {`{"id": "a", "for_each": "seq 4001", "command": "true"}`, "its loop has too much to go through: "},
+	} {
+		for more, failed := range map[string]int{"": 1, `, "continue_on_error": true`: 0} {
+			b := newBench(t, strings.TrimSuffix(c.step, "}")+more+`}, {"id": "z", "command": "echo z >> log", "depends_on": []}`, `"vars": {"o": "out", "below": "out/x"}`)
+			b.agent = func(call) ask.Reply { b.put("out/x", ""); return ask.Reply{} }
+			rep, err := b.start(t.Context(), workflow.Options{})
+			if err != nil || rep.Failed != failed || rep.Tolerate != 1-failed || !strings.HasPrefix(worst(rep).Detail, c.want) || b.read("log") != "z\n" {
+				t.Errorf("%s%s: got %.400s, %v, log %q", name, more, fmt.Sprintf("%+v", rep), err, b.read("log"))
+			}
+		}
+	}
+}

@@ -14,7 +14,7 @@ import (
 func (r *run) through(f flow.Flow, s plan.Step, sc scope) (Outcome, error) {
 	list, bad, err := r.items(f, s, sc)
 	if err != nil || bad != nil {
-		return *orNone(bad), err
+		return own(sc.path, *orNone(bad), err)
 	}
 	if why := r.choice.misses(sc.at, len(list)); why != "" {
 		return Outcome{Path: sc.path, State: Failed, Detail: why}, nil

@@ -48,7 +48,7 @@ func (r *run) script(f flow.Flow, s plan.Step, sc scope) (Outcome, error) {
 func (r *run) mending(f flow.Flow, s plan.Step, sc scope, do func(flow.Flow) (Outcome, *Ran, error)) (Outcome, error) {
 	for n := 1; ; n++ {
 		o, ran, err := do(f)
-		if err != nil || o.good() || r.host.Mend == nil || s.ContinueOnError {
+		if o, err = own(sc.path, o, err); err != nil || o.good() || r.host.Mend == nil || s.ContinueOnError {
 			return o, err
 		}
 		again, err := r.host.Mend(f.In(fmt.Sprintf("mend-%d", n)), Trouble{Path: sc.path, Title: plan.Fill(s.Title, sc.values), Detail: o.Detail, Ran: ran})
@@ -81,6 +81,14 @@ func (r *run) healing(f flow.Flow, s plan.Step, sc scope) (ran Ran, err error) {
 		}
 		tries = append(tries, cut(fmt.Sprintf("attempt %d ended with %d; then: %s", n, ran.Code, said), 2<<10))
 	}
+}
+
+// own makes what is the fault of a step its failure.
+func own(path string, o Outcome, err error) (Outcome, error) {
+	if fail := (*flow.Failure)(nil); errors.As(err, &fail) && fail.Code == string(trellis.StepFailed) {
+		return Outcome{Path: path, State: Failed, Detail: fail.Detail}, nil
+	}
+	return o, err
 }
 
 // over reports whether a failure of an agent is the end of the run, not of one try.
@@ -118,7 +126,7 @@ func (r *run) about(sc scope, a About) About {
 // checked looks at whether the outcome of a step holds, and keeps the proof.
 func (r *run) checked(f flow.Flow, s plan.Step, sc scope, session string) (Outcome, error) {
 	o, _, err := r.judged(f, s, sc, Ran{}, session)
-	return o, err
+	return own(sc.path, o, err)
 }
 
 // judged runs the step's verify command, and proves what there is to prove.
