@@ -3,6 +3,7 @@ package dispatch_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -101,5 +102,32 @@ func TestRefusedStepIsAskedForAnew(t *testing.T) {
 	}
 	if res := again(); res.Status != trellis.Waiting {
 		t.Fatalf("after the edit: %s, %v", res.Status, res.Failure)
+	}
+}
+
+// While people are waited for, branches that don't wait for them come to their end; pending is no failure.
+func TestBranchesGoOnWhilePeopleAreAsked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "roles: {}\n")
+	res := w.runFile(w.stepsFile(`{"id": "x", "type": "approval", "title": "X?", "depends_on": []}, {"id": "after", "command": "echo after >> log"}, {"id": "y", "command": "echo y >> log", "risk": "high", "depends_on": []},
+		{"id": "free", "command": "echo free >> log", "depends_on": []}, {"id": "l", "repeat": 2, "concurrency": 2, "depends_on": [], "steps": [{"id": "ask", "type": "approval", "title": "Round {{item}}?"}, {"id": "do", "command": "echo {{item}} >> log"}]}`, `"parallel": true`))
+	var asked []string
+	for _, q := range res.Waits {
+		asked = append(asked, q.Path+" "+q.Title)
+	}
+	slices.Sort(asked)
+	if got := strings.Join(asked, ", "); got != "l.1.ask Round 1?, l.2.ask Round 2?, x X?, y y" || w.read("log") != "free\n" || res.Report.Failed != 0 || res.Failure != nil {
+		t.Fatalf("asked %s, log %q, %+v", got, w.read("log"), res.Report)
+	}
+	for _, path := range []string{"l.2.ask", "x", "l.1.ask"} {
+		if _, said, err := w.Site.DecideStep(res.Dir, evidence.Approval{Step: path, Decision: evidence.Approve, By: "ann"}); err != nil || said.State != workflow.Approved {
+			t.Fatalf("%s: %+v, %v", path, said, err)
+		}
+	}
+	res = w.resume(res.ID, dispatch.FileOptions{})
+	got := strings.Fields(w.read("log"))
+	slices.Sort(got)
+	if len(res.Waits) != 1 || res.Waits[0].Path != "y" || strings.Join(got, " ") != "1 2 after free" {
+		t.Errorf("got %+v, log %q", res.Waits, got)
 	}
 }
