@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/trellis-tasks/trellis/contextfiles"
@@ -36,6 +37,9 @@ type Acts struct {
 	LookPath func(program string) error
 	Disk     *durable.Disk
 	Now      func() time.Time
+
+	mu   sync.Mutex
+	seen map[string]string // uncommitted files of the main checkout after the last call
 }
 
 // Activities are all that a planning does besides its agents' calls, which are those of the roles given

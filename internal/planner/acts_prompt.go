@@ -336,10 +336,10 @@ func mentions(text, id string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Trim(w, "_") == id })
 }
 
-// Watch looks whether a planning agent, which may only read, changed the main checkout. People may be
-// editing there, so a change is reported and stays.
+// Watch looks whether the main checkout was changed while a planning agent, which may only read, was at work. People
+// may be editing there, so a change is reported and stays. What was seen after one call is what the next begins with.
 func (a *Acts) Watch(ctx context.Context, _ ask.Request) (func(context.Context) ([]string, *flow.Failure, error), error) {
-	before, err := a.dirty(ctx)
+	before, err := a.lastSeen(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -351,8 +351,23 @@ func (a *Acts) Watch(ctx context.Context, _ ask.Request) (func(context.Context) 
 			}
 		}
 		slices.Sort(notes)
+		if err == nil {
+			a.mu.Lock()
+			a.seen = after
+			a.mu.Unlock()
+		}
 		return notes, nil, err
 	}, nil
+}
+
+func (a *Acts) lastSeen(ctx context.Context) (map[string]string, error) {
+	a.mu.Lock()
+	seen := a.seen
+	a.mu.Unlock()
+	if seen != nil {
+		return seen, nil
+	}
+	return a.dirty(ctx)
 }
 
 // dirty are the uncommitted files of the main checkout, and how each differs.
