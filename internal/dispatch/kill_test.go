@@ -16,15 +16,16 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/evidence"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Variables of a child, which runs one task of a repository and dies at a step of its journal.
+// Variables of a child, which runs one task of a repository and dies at a step of its journal or its proofs.
 const (
 	childDir  = "TRELLIS_TEST_DIR"
 	childTask = "TRELLIS_TEST_TASK"
-	childKill = "TRELLIS_TEST_KILL" // the how many-th step of the journal; 0: none
+	childKill = "TRELLIS_TEST_KILL" // the how many-th of these steps; 0: none
 	childLog  = "TRELLIS_TEST_LOG"  // steps go here
 )
 
@@ -42,7 +43,7 @@ func child(dir string) int {
 	}
 	var steps atomic.Int64
 	site.Disk = &durable.Disk{Fault: func(step, path string) error {
-		if filepath.Base(path) != "journal.jsonl" && os.Getenv(childAny) == "" {
+		if name := filepath.Base(path); name != "journal.jsonl" && name != "proofs.jsonl" && os.Getenv(childAny) == "" {
 			return nil
 		}
 		n := steps.Add(1)
@@ -69,6 +70,12 @@ func child(dir string) int {
 		return childPlan(site)
 	}
 	res, err := site.Start(context.Background(), os.Getenv(childTask), dispatch.RunOptions{})
+	if err == nil && res.Status == trellis.Waiting { // a step asks for a person
+		_, _, err = site.DecideStep(res.Dir, evidence.Approval{Step: "ask", Decision: evidence.Approve, By: "ann"})
+		if err == nil {
+			res, err = site.Start(context.Background(), res.Dir, dispatch.RunOptions{})
+		}
+	}
 	if err != nil || res.Status != trellis.Review {
 		fmt.Fprintln(os.Stderr, res.Status, res.Failure, err)
 		return 1
@@ -135,20 +142,21 @@ func (w *world) calls() map[string]int {
 	return n
 }
 
-// A run that is killed at any step of its journal, before, between and after the records of each activity's
-// begin and end, and started again, ends like one that was not: the same tree, one commit, no call twice
-// but the one that was cut off.
+// A run that is killed at any step of its journal and of its proofs, before, between and after the records of each
+// activity's begin and end, and started again, ends like one that was not: the same tree, one commit, the same proofs,
+// no call and no command of a step twice but the one that was cut off.
 func TestKillAtEveryRecord(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, counted())
-	_, steps := w.child(w.agreedPlan(), 0)
-	want := w.git("rev-parse", "feature/bye^{tree}")
-	if steps < 40 {
-		t.Fatalf("an undisturbed run has %d steps", steps)
+	dir := w.agreedPlan()
+	_, steps := w.child(dir, 0)
+	tree, proofs := w.git("rev-parse", "feature/bye^{tree}"), w.proven(dir)
+	if steps < 100 || proofs != "ask by manual, count/item-1 by file, count/item-2 by file, say_bye by script, run_tests by test,  by final" {
+		t.Fatalf("an undisturbed run has %d steps, and the proofs %s", steps, proofs)
 	}
-	every := 3 // one of the three steps of each record, a different one each time
+	every := 4 // records take two steps or three
 	if testing.Short() {
-		every = 10
+		every = 20
 	}
 	for at := 1; at <= steps; at += every {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
@@ -157,14 +165,17 @@ func TestKillAtEveryRecord(t *testing.T) {
 			dir := w.agreedPlan()
 			w.child(dir, at)
 			w.child(dir, 0)
-			if got := w.git("rev-parse", "feature/bye^{tree}"); got != want {
-				t.Errorf("tree %s, want %s", got, want)
+			if got := w.git("rev-parse", "feature/bye^{tree}"); got != tree {
+				t.Errorf("tree %s, want %s", got, tree)
 			}
 			if got := w.git("rev-list", "--count", "main..feature/bye"); got != "1" {
 				t.Errorf("%s commits", got)
 			}
 			if task := w.task(dir); task.Status != trellis.Review || task.Commit == "" {
 				t.Errorf("it is %s", task.Status)
+			}
+			if got := w.proven(dir); got != proofs {
+				t.Errorf("the proofs are %s, want %s", got, proofs)
 			}
 			again := 0
 			for _, n := range w.calls() {
@@ -177,10 +188,34 @@ func TestKillAtEveryRecord(t *testing.T) {
 	}
 }
 
-// agreedPlan makes a task whose plan a person let change what is protected, with preconditions.
+// proven are the records of a task's chain, which has to be whole.
+func (w *world) proven(dir string) string {
+	w.Helper()
+	audit, err := w.Site.VerifyTask(context.Background(), dir)
+	if err != nil || !audit.OK() || audit.Overall == "" || audit.NotRechecked > 0 {
+		w.Errorf("the proofs: %+v, %v", audit, err)
+	}
+	var list []string
+	for _, p := range audit.Records {
+		list = append(list, p.Step+" by "+p.Kind)
+	}
+	return strings.Join(list, ", ")
+}
+
+// agreedPlan makes a task whose plan a person let change what is protected, with preconditions. Its steps are a
+// script, a wait for a person, a loop, a prompt, and one that verifies.
 func (w *world) agreedPlan() string {
 	w.Helper()
-	dir := w.handPlan(provenPRD, planJSON(`"preconditions": ["the stage is free", {"command": "echo x > dirt; test -f greet.sh"}], "files": [{"path": "greet.sh", "change": "edit"}],`))
+	dir := w.handPlan(provenPRD, `{"schema_version": 1, "title": "Say bye",
+ "preconditions": ["the stage is free", {"command": "echo x > dirt; test -f greet.sh"}], "files": [{"path": "greet.sh", "change": "edit"}],
+ "steps": [
+  {"id": "note", "type": "script", "command": "echo note >> ../../../calls.log; echo bye > NOTES"},
+  {"id": "ask", "type": "approval", "title": "Shall it say bye?"},
+  {"id": "count", "type": "script", "repeat": 2, "command": "echo count-{{item}} >> ../../../calls.log; echo {{item}} > COUNT", "proof": {"type": "file", "path": "COUNT"}},
+  {"id": "say_bye", "type": "prompt", "prompt": "Teach greet.sh the flag --bye.", "verify": "sh greet.sh --bye"},
+  {"id": "run_tests", "type": "script", "command": "sh test.sh", "proof": {"type": "test"}}],
+ "acceptance": [{"criterion": "it says bye", "verify": "sh greet.sh --bye | grep -q Bye"}]}
+`)
 	w.write(".trellis/tasks/02-01-bye/task.json", `{"status": "ready", "pipeline": {"protected": ["*.sh"]}}`)
 	w.write(".trellis/tasks/02-01-bye/approvals.jsonl", `{"decision": "approve", "by": "ann"}`+"\n")
 	return dir

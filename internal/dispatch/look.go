@@ -15,6 +15,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/workflow"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -116,7 +117,11 @@ func (s *Site) lookReady(ctx context.Context, l look) (look, error) {
 		}
 		return l, err
 	}
-	if l.Waits, err = s.waits(ctx, l); err != nil {
+	asked, why, err := s.asks(l.Dir, h)
+	if l.Waits = why; err == nil && !asked {
+		l.Waits, err = s.waits(ctx, l)
+	}
+	if err != nil {
 		return l, err
 	}
 	if l.Waits != "" {
@@ -163,6 +168,25 @@ func (s *Site) finished(ctx context.Context, l look, h *journal.History) (look, 
 		return l, false, err
 	}
 	return l.because("there is no journal of a run, but "+l.Task.BranchName()+" holds a commit of this task: it is not run twice", retry), true, nil
+}
+
+// asks reports whether a run that is under way asked people about a step, and says about which as long as they have
+// not decided. Whether they agreed to its plan is for the run itself to see.
+func (s *Site) asks(dir string, h *journal.History) (asked bool, why string, err error) {
+	if h == nil || h.Ended || h.Flow != pipeline.Flow {
+		return false, "", nil
+	}
+	open, err := workflow.Open(h)
+	if err != nil {
+		return false, "", err
+	}
+	for _, q := range open {
+		said, err := workflow.Decision(s.Disk, dir, q, s.now())
+		if err != nil || said.State == workflow.Pending {
+			return true, fmt.Sprintf("approval of the step %s: trellis approve %s --step %s", q.Path, filepath.Base(dir), q.Path), err
+		}
+	}
+	return len(open) > 0, "", nil
 }
 
 // waits says what a ready task has to wait for: a person's yes, or another task.

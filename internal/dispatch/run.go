@@ -191,6 +191,11 @@ func (s *Site) result(ctx context.Context, dir string, rep pipeline.Report, err 
 		}
 		r.Rollback = s.rollback(t)
 	}
+	if parked != nil && r.Status == trellis.Waiting && err == nil {
+		if l, lerr := s.judge(ctx, dir); lerr == nil && l.Waits != "" {
+			r.Waits = []string{l.Waits} // in words
+		}
+	}
 	return r, err
 }
 

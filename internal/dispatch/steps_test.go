@@ -1,13 +1,16 @@
 package dispatch_test
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/evidence"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -151,5 +154,37 @@ func TestForeignAndNestedPlans(t *testing.T) {
 	}
 	if res := w.start(dir); res.Status != trellis.Review || len(w.prompts(dir, "implement", 1)) != 1 {
 		t.Fatalf("tascs: %s, %v", res.Status, res.Failure)
+	}
+}
+
+// A watcher leaves a run alone that waits with a step until people have decided, and says how they do.
+func TestWatchLeavesWaitingSteps(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, stepping(obj{"files": obj{"greet.sh": bye}}).String())
+	dir := w.stepped("02-01-bye", obj{"id": "ask", "type": "approval", "title": "Shall it say bye?"}, addFlag, note)
+	watch := func() dispatch.Result {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		all, err := w.Site.Watch(ctx, dispatch.WatchOptions{Once: true, Parallel: 2, Rescan: time.Hour})
+		if err != nil || ctx.Err() != nil || len(all) != 1 {
+			t.Fatalf("got %+v, %v, %v", all, err, ctx.Err())
+		}
+		return all[0]
+	}
+	const how = "approval of the step ask: trellis approve 02-01-bye --step ask"
+	for range 2 {
+		if res := watch(); res.Status != trellis.Waiting || len(res.Waits) != 1 || res.Waits[0] != how || w.task(dir).Pipeline.Revision > 5 {
+			t.Fatalf("got %s, %q, revision %d", res.Status, res.Waits, w.task(dir).Pipeline.Revision)
+		}
+	}
+	if res := w.start(dir); res.Status != trellis.Waiting || len(res.Waits) != 1 || res.Waits[0] != how {
+		t.Errorf("start: %s, %q", res.Status, res.Waits)
+	}
+	if _, _, err := w.Site.DecideStep(dir, evidence.Approval{Decision: evidence.Approve, By: "ann"}); err != nil {
+		t.Fatal(err)
+	}
+	if res := watch(); res.Status != trellis.Review {
+		t.Errorf("after the yes: %s, %v, %q", res.Status, res.Failure, res.Waits)
 	}
 }
