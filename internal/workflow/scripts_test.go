@@ -125,7 +125,7 @@ func TestTimeLimitEndsTheGroup(t *testing.T) {
 func TestOutputOfAnyKind(t *testing.T) {
 	b := newBench(t, `{"id": "big", "command": "printf begin; head -c 12000000 /dev/zero | tr '\\0' x; printf end", "output": "o"},
 		{"id": "odd", "command": "printf 'a\\377\\376\\000b'", "output": "p"},
-		{"id": "halves", "command": "printf '\\303'; sleep 0.2; printf '\\244\\n'; printf '\\342\\202' >&2; sleep 0.1; printf '\\254' >&2", "output": "q"}`, `"vars": {"o": "big", "p": "odd", "q": "halves"}`)
+		{"id": "halves", "command": "printf 'x\\n\\303'; sleep 0.2; printf '\\244\\n'; printf '\\342\\202' >&2; sleep 0.1; printf '\\254' >&2", "output": "q"}`, `"vars": {"o": "big", "p": "odd", "q": "halves"}`)
 	heard := b.hears()
 	if rep := b.do(workflow.Options{}); rep.Done != 3 {
 		t.Fatalf("got %+v", rep)
@@ -137,7 +137,7 @@ func TestOutputOfAnyKind(t *testing.T) {
 	if got := b.read("odd"); got != "a\xff\xfe\x00b" {
 		t.Errorf("got %q", got)
 	}
-	if got := b.read("halves"); got != "ä\n" {
+	if got := b.read("halves"); got != "x\nä\n" {
 		t.Errorf("got %q", got)
 	}
 	var halves []string
@@ -149,14 +149,14 @@ func TestOutputOfAnyKind(t *testing.T) {
 			t.Errorf("an event can't be told: %v", err)
 		}
 	}
-	if got := strings.Join(halves, " "); got != "ä €" {
+	if got := strings.Join(halves, " "); got != "x ä €" {
 		t.Errorf("told was %q", got)
 	}
 }
 
 // Whatever a value holds reaches a command as it is: in its text literally, in its environment without any quoting.
 func TestValuesReachScripts(t *testing.T) {
-	const nasty = "$& $$5 $1 `id` $(id) \"q\" 'p' \\n {{w}} a{{item}}b;|&<>*?\nsecond line é"
+	const nasty = "$& $$5 $1 `id` $(id) \"q\" 'p' \\n {{w}} a{{item}}b;|&<>*?\nsecond line é\n "
 	b := newBench(t, `{"id": "a", "for_each": [`+quoted(nasty)+`, "--", ""], "as": "it", "command": "printf '%s.' \"$it\" >> log"},
 		{"id": "b", "command": "cat <<'END' >> text\n{{v}}\nEND"}`, `"vars": {"v": `+quoted(nasty)+`, "w": "no"}`)
 	if rep := b.do(workflow.Options{}); rep.Failure() != nil {
