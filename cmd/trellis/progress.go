@@ -37,6 +37,8 @@ func (p *progress) take(e dispatch.Event) {
 		p.Asked(task, e.Call, *e.Asked)
 	case e.Reply != nil:
 		p.Replied(task, e.Call, *e.Reply)
+	case e.Step != nil:
+		p.Step(task, *e.Step)
 	case e.Standing == nil:
 		p.Agent(task, e.Call, e.Agent)
 	case e.Standing.Status == trellis.InProgress:

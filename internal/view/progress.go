@@ -9,6 +9,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
 // Progress shows long work while it happens. On a terminal each task at work has lines that are
@@ -89,6 +90,27 @@ func (p *Progress) Agent(task, id string, e agents.Event) {
 				t.notice = e.Text
 				p.print(task + ": " + e.Text)
 			}
+		}
+	})
+}
+
+// Step says what a step of a task's plan does.
+func (p *Progress) Step(task string, e workflow.Event) {
+	p.change(func() {
+		t := p.find(task)
+		switch {
+		case e.Type == workflow.StepStarted, e.Type == workflow.StepIteration:
+			t.last = "step " + e.Step
+			if !p.live {
+				p.print(task + ": step " + e.Step)
+			}
+		case e.Type == workflow.StepFinished && e.State == workflow.Failed:
+			p.print(task + ": step " + e.Step + " failed: " + oneLine(e.Text))
+		case e.Stream == "log":
+			p.print(task + ": " + e.Text)
+		case e.Type == workflow.StepOutput && strings.TrimSpace(e.Text) != "":
+			text := strings.TrimSpace(e.Text)
+			t.last = e.Step + ": " + text[strings.LastIndexByte(text, '\n')+1:]
 		}
 	})
 }

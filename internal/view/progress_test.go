@@ -12,6 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/view"
+	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
 // screen is a terminal that understands what Progress sends: lines up, clear all below.
@@ -87,4 +88,28 @@ func TestProgressElsewhere(t *testing.T) {
 	if got := out.String(); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
+}
+
+// The steps of a task's plan are told like phases.
+func TestProgressOfSteps(t *testing.T) {
+	var out bytes.Buffer
+	p := view.NewProgress(&out, view.Style{}, false, time.Now)
+	p.Step("02-01-auth", workflow.Event{Type: workflow.StepStarted, Step: "add"})
+	p.Step("02-01-auth", workflow.Event{Type: workflow.StepOutput, Step: "add", Stream: "stdout", Text: "x"})
+	p.Step("02-01-auth", workflow.Event{Type: workflow.StepOutput, Step: "note", Stream: "log", Text: "half way"})
+	p.Step("02-01-auth", workflow.Event{Type: workflow.StepFinished, Step: "add", State: workflow.Failed, Text: "its command ended with 2"})
+	p.Close()
+	if got, want := out.String(), "trellis: 02-01-auth: step add\ntrellis: 02-01-auth: half way\ntrellis: 02-01-auth: step add failed: its command ended with 2\n"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := &screen{}
+		p := view.NewProgress(s, view.Style{Width: 70}, true, time.Now)
+		p.Phase("02-01-auth", "implement", 1)
+		p.Step("02-01-auth", workflow.Event{Type: workflow.StepIteration, Step: "each.2"})
+		s.want(t, "02-01-auth: implement, round 1 · 0s · step each.2")
+		p.Step("02-01-auth", workflow.Event{Type: workflow.StepOutput, Step: "each.2", Stream: "stderr", Text: "one\ntwo"})
+		s.want(t, "02-01-auth: implement, round 1 · 0s · each.2: two")
+		p.Close()
+	})
 }
