@@ -215,8 +215,16 @@ func TestFileWaitsForPeople(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	edited := w.resume(res.ID, w.stepsFile(fmt.Sprintf(steps, "2"))) // the yes was to something else
-	if len(edited.Waits) != 1 || edited.Waits[0].Path != "p" || w.read("log") != "a\n" {
+	edited := w.resume(res.ID, w.stepsFile(fmt.Sprintf(steps, "2"))) // both were a yes to something else
+	if len(edited.Waits) != 1 || edited.Waits[0].Path != "ok" || w.read("log") != "a\n" {
+		t.Fatalf("after an edit: %+v, log %q", edited, w.read("log"))
+	}
+	for _, by := range []string{"ann", "bob"} {
+		if _, err := say("ok", evidence.Approve, by); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if edited = w.resume(res.ID, dispatch.FileOptions{}); len(edited.Waits) != 1 || edited.Waits[0].Path != "p" || w.read("log") != "a\n" {
 		t.Fatalf("after an edit: %+v, log %q", edited, w.read("log"))
 	}
 	if said, err := say("p", evidence.Reject, "eve"); err != nil || said.State != workflow.Rejected {

@@ -15,10 +15,28 @@ func (r *run) finished(path string, s plan.Step, sc scope) bool {
 	return hash != "" && hash == r.mark(s, sc)
 }
 
+// Far is how many steps at the top of a bundle's plan are finished, of how many that a run with these options does.
+func Far(b *plan.Bundle, o Options) (done, of int) {
+	r, p := &run{b: b, o: o}, b.Plan("")
+	sc := scope{values: values(p.Vars, b.Given)}
+	for i, s := range p.Steps {
+		if o.Verified && r.verifies(i) {
+			continue
+		}
+		if of++; r.finished(s.ID, s, sc) {
+			done++
+		}
+	}
+	return done, of
+}
+
 // mark is a hash of all that decides what a step does: its definition, the values that it gets, and the files
-// that it calls.
+// that it calls. What people agreed to is the whole: after an edit they are asked again.
 func (r *run) mark(s plan.Step, sc scope) string {
 	hash, called := r.b.Plan(sc.place.File).StepHash(s), r.called(frame{sc.place.File, sc.values}, []plan.Step{s}, nil)
+	if s.Kind() == plan.Approval {
+		called = append(called, r.b.Hash)
+	}
 	raw, err := json.Marshal(struct {
 		Step   string
 		Values map[string]string
