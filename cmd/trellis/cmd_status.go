@@ -68,6 +68,10 @@ func (a *app) showTask(p *project, t view.Task) error {
 func nextFor(p *project, t view.Task) string {
 	dir := filepath.Join(p.Root, filepath.FromSlash(t.Dir))
 	switch {
+	case t.Steps.Waits:
+		return "trellis approve " + t.ID + " --step " + t.Steps.At
+	case t.Status == trellis.Waiting && t.WaitingFor == "start":
+		return "trellis start " + t.ID
 	case t.Status != trellis.Planning:
 	case durable.Held(filepath.Join(dir, taskdir.RunLock)):
 		return "trellis logs -f " + t.ID

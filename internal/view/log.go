@@ -13,6 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/ask"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -34,11 +35,14 @@ type Line struct {
 	Run      string        `json:"run"`         // <task>/<number>
 	ID       string        `json:"id,omitempty"`
 	Activity string        `json:"activity,omitempty"`
+	Step     string        `json:"step,omitempty"`  // of the plan, that the activity belongs to: its path
 	Agent    string        `json:"agent,omitempty"` // start: who plays the role
 	Event    *agents.Event `json:"event,omitempty"`
 	Seconds  float64       `json:"seconds,omitempty"`
 	Failure  *flow.Failure `json:"failure,omitempty"`
-	Text     string        `json:"text,omitempty"` // in a few words, several lines where there is output; start: why a planning asks once more
+	// In a few words, several lines where there is output. Start: why a planning asks once more, what a step is, and
+	// what an agent is to do in it.
+	Text string `json:"text,omitempty"`
 }
 
 // Log reads what was done for a task, from its first run on: first all that is there, then what is new.
@@ -102,6 +106,8 @@ type runLog struct {
 	dir     string // run/
 	name    string
 	calls   map[string]*callLog
+	begun   map[string]time.Time    // steps, by path
+	bundles map[string]*plan.Bundle // that they are of, by hash; nil: gone
 	signals int
 	cancel  bool
 	end     bool
@@ -117,7 +123,7 @@ type callLog struct {
 
 func (r *runLog) next(h *journal.History) (lines []Line) {
 	if r.name == "" {
-		r.name, r.calls = h.Run, map[string]*callLog{}
+		r.name, r.calls, r.begun, r.bundles = h.Run, map[string]*callLog{}, map[string]time.Time{}, map[string]*plan.Bundle{}
 		lines = append(lines, Line{Kind: KindRun, At: h.Began, Run: h.Run, Text: h.Flow})
 	}
 	for _, c := range h.Calls {
@@ -152,10 +158,11 @@ func (r *runLog) call(c journal.Entry) (lines []Line) {
 		r.calls[c.ID] = seen
 	}
 	line := Line{Run: r.name, ID: c.ID, Activity: c.Activity}
+	line.Step, _ = stepOf(c.ID)
 	if !seen.started {
 		seen.started = true
 		start := line
-		start.Kind, start.At, start.Agent, start.Text = KindStart, c.Started, agentOf(c), againOf(c)
+		start.Kind, start.At, start.Agent, start.Text = KindStart, c.Started, agentOf(c), r.told(c)
 		lines = append(lines, start)
 	}
 	if seen.done {
@@ -169,6 +176,9 @@ func (r *runLog) call(c journal.Entry) (lines []Line) {
 		line.Kind, line.At, line.Failure = KindDone, c.Finished, c.Fail
 		line.Seconds = c.Finished.Sub(c.Started).Seconds()
 		line.Text = summary(c)
+		if line.Step != "" {
+			r.came(c, &line)
+		}
 		lines = append(lines, line)
 	}
 	return lines

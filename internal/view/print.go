@@ -37,6 +37,13 @@ func (l Line) Print(w io.Writer, style Style) error {
 }
 
 func (l Line) text() string {
+	if l.Step != "" {
+		return l.stepText()
+	}
+	return l.plainText()
+}
+
+func (l Line) plainText() string {
 	if quiet[l.Activity] && l.Failure == nil {
 		return ""
 	}
@@ -47,7 +54,7 @@ func (l Line) text() string {
 		if l.Agent == "" {
 			return ""
 		}
-		return strings.TrimSuffix(fmt.Sprintf("%s: %s works: %s", label(l.ID), l.Agent, l.Text), ": ")
+		return strings.TrimSuffix(fmt.Sprintf("%s: %s works: %s", l.label(), l.Agent, l.Text), ": ")
 	case KindAgent:
 		return eventText(*l.Event)
 	case KindDone:
@@ -61,10 +68,10 @@ func (l Line) text() string {
 }
 
 func (l Line) done() string {
-	head := fmt.Sprintf("%s: done in %s", label(l.ID), seconds(l.Seconds))
+	head := fmt.Sprintf("%s: done in %s", l.label(), seconds(l.Seconds))
 	switch {
 	case l.Failure != nil:
-		head = fmt.Sprintf("%s: %s", label(l.ID), l.Failure)
+		head = fmt.Sprintf("%s: %s", l.label(), l.Failure)
 	case strings.HasPrefix(l.Activity, "await:") || l.Activity == "sleep":
 		head = fmt.Sprintf("waited %s", seconds(l.Seconds))
 	}
@@ -85,8 +92,15 @@ func (l Line) ended() string {
 	return head
 }
 
-// label is an activity's id without the number of a first call: round-2/check#1 is round-2/check.
-func label(id string) string { return strings.TrimSuffix(id, "#1") }
+// label is an activity's id without the number of a first call: round-2/check#1 is round-2/check, and what belongs to a
+// step is led by its path.
+func (l Line) label() string {
+	id := l.ID
+	if path, rest := stepOf(id); path != "" {
+		id = path + "/" + rest
+	}
+	return strings.TrimSuffix(id, "#1")
+}
 
 // eventText is what an agent did, "" for what people need not see.
 func eventText(e agents.Event) string {

@@ -33,7 +33,7 @@ func Show(w io.Writer, t Task, style Style) error {
 }
 
 func (t Task) rows() [][2]string {
-	rows := [][2]string{{"status", t.standing()}, {"last", t.again}, {"waits for", t.WaitingFor}, {"failure", t.failure()}}
+	rows := [][2]string{{"status", t.standing()}, {"steps", t.Steps.words()}, {"last", t.again}, {"waits for", t.WaitingFor}, {"failure", t.failure()}}
 	if t.task != nil {
 		rows = append(rows, [2]string{"branch", t.branches()}, [2]string{"worktree", t.task.WorktreePath}, [2]string{"commit", t.task.Commit},
 			[2]string{"pr", t.PRURL}, [2]string{"parent", t.task.Parent}, [2]string{"subtasks", strings.Join(t.task.Children, ", ")},

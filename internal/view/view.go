@@ -34,6 +34,7 @@ type Task struct {
 	Outcome    trellis.Outcome   `json:"outcome"`
 	Failure    Failure           `json:"failure"`
 	WaitingFor string            `json:"waiting_for"`
+	Steps      Underway          `json:"steps"` // of a task that is looked at alone
 	Usage      trellis.Usage     `json:"usage"`
 	PRURL      string            `json:"pr_url"`
 	UpdatedAt  string            `json:"updated_at"` // RFC 3339, UTC
@@ -42,6 +43,7 @@ type Task struct {
 	task  *taskdir.Task
 	plan  *plan.Plan // of a task that is looked at alone; nil: it has none, or none that can be read
 	again string     // why the planning at work asks once more
+	step  string     // that people are asked about
 }
 
 // Failure is why the last run failed or stopped.
@@ -104,6 +106,12 @@ func (r Reader) Task(dir string) (Task, error) {
 	if v.Status == trellis.Planning {
 		v.Phase, v.Round, v.again = planningOf(dir)
 	}
+	if v.working() || v.Status == trellis.Waiting || v.Status == trellis.Paused {
+		v.Steps = underway(dir)
+	}
+	if v.step != "" {
+		v.Steps.At, v.Steps.Waits = v.step, true
+	}
 	v.plan, _ = pipeline.ReadPlan(r.Store, dir) // what is wrong with it is for validate to say
 	return v, nil
 }
@@ -155,6 +163,9 @@ func (r Reader) task(e taskdir.Entry, known map[string]trellis.Status) Task {
 	if !e.Planning {
 		v.Status = t.Status
 		v.WaitingFor = r.waitingFor(&t, known)
+	}
+	if v.WaitingFor == "approval" {
+		v.step, v.WaitingFor = r.asks(e.Dir)
 	}
 	return v
 }

@@ -70,6 +70,12 @@ func TestTaskJSON(t *testing.T) {
       "detail": "go test"
     },
     "waiting_for": "",
+    "steps": {
+      "at": "",
+      "waits": false,
+      "done": 0,
+      "of": 0
+    },
     "usage": {
       "input_tokens": 10,
       "output_tokens": 2,

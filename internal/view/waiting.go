@@ -35,6 +35,18 @@ func (r Reader) waitingFor(t *taskdir.Task, known map[string]trellis.Status) str
 	return ""
 }
 
+// asks says what a task waits for that waits for approval: of a step of its run, or else of the plan. When people have
+// decided about the step it is for the run to go on.
+func (r Reader) asks(dir string) (step, what string) {
+	switch q, asked := asking(dir, r.Now); {
+	case q != nil:
+		return q.Path, strings.TrimSuffix("approval of step "+q.Path+": "+oneLine(q.Title), ": "+q.Path)
+	case asked:
+		return "", "start"
+	}
+	return "", "approval"
+}
+
 // dependencies are those that a task still waits for, with where they stand.
 func (r Reader) dependencies(ids []string, known map[string]trellis.Status) string {
 	var open []string

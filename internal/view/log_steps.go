@@ -1,0 +1,158 @@
+package view
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/workflow"
+)
+
+// Activities by which a step begins, ends, and asks people.
+const (
+	stepBegins = "begin"
+	stepEnds   = "end"
+	stepAsks   = "request"
+)
+
+// stepOf takes the id of an activity apart: the path of the step that it belongs to, "" when it is no step's, and
+// what it is called there.
+func stepOf(id string) (path, rest string) {
+	parts := strings.Split(strings.TrimPrefix(id, "steps/"), "/")
+	var names []string
+	for len(parts) > 1 {
+		name, step := strings.CutPrefix(parts[0], "step-")
+		n, item := strings.CutPrefix(parts[0], "item-")
+		switch {
+		case step:
+			names = append(names, name)
+		case item && len(names) > 0:
+			names = append(names, n)
+		default:
+			return strings.Join(names, "."), strings.Join(parts, "/")
+		}
+		parts = parts[1:]
+	}
+	return strings.Join(names, "."), strings.Join(parts, "/")
+}
+
+// told is what the start of an activity says: why a planning asks once more, what a step is, what an agent is to do in
+// it.
+func (r *runLog) told(c journal.Entry) string {
+	if path, _ := stepOf(c.ID); path == "" {
+		return againOf(c)
+	}
+	about := aboutStep(c)
+	switch {
+	case c.Activity == stepBegins:
+		return r.stepSays(c, about)
+	case c.Activity == string(trellis.Implement) && len(about.Tries) > 0:
+		return "again: " + clip(about.Tries[len(about.Tries)-1], maxTold)
+	case c.Activity == string(trellis.Implement):
+		if s := r.step(about); s != nil {
+			return clip(oneLine(plan.Fill(s.Prompt, about.Values)), maxTold)
+		}
+	case c.Activity == string(trellis.Heal) && about.Ran != nil:
+		return clip(fmt.Sprintf("%s ended with %d", about.Ran.Command, about.Ran.Code), maxTold)
+	}
+	return ""
+}
+
+// maxTold is how much of what an agent is to do stands in a log, in letters.
+const maxTold = 300
+
+// stepSays is what a step, or a round of its loop, is.
+func (r *runLog) stepSays(c journal.Entry, about workflow.About) string {
+	var in struct {
+		Kind      string
+		Round, Of int
+	}
+	_ = json.Unmarshal(c.In, &in) // what is not there is not said
+	text := in.Kind
+	if in.Round > 0 {
+		text += fmt.Sprintf(", %d of %d", in.Round, in.Of)
+	}
+	if s := r.step(about); s != nil && s.Title != "" {
+		text += ": " + clip(oneLine(plan.Fill(s.Title, about.Values)), maxTold)
+	}
+	return text
+}
+
+// step is the step that an activity is for, nil when the plan that the run took in is gone.
+func (r *runLog) step(about workflow.About) *plan.Step {
+	b, known := r.bundles[about.Bundle]
+	if !known {
+		b, _ = plan.OpenBundle(filepath.Join(r.dir, "inputs", about.Bundle), about.Bundle)
+		r.bundles[about.Bundle] = b
+	}
+	if b == nil || b.Plan(about.Place.File) == nil {
+		return nil
+	}
+	return b.Step(about.Place)
+}
+
+// came fills in what came of an activity of a step.
+func (r *runLog) came(c journal.Entry, line *Line) {
+	switch c.Activity {
+	case stepBegins:
+		r.begun[line.Step] = c.Started
+	case stepEnds:
+		var in struct{ Outcome workflow.Outcome }
+		_ = json.Unmarshal(c.In, &in) // what is not there is not said
+		line.Text = strings.TrimSuffix(string(in.Outcome.State)+": "+in.Outcome.Detail, ": ")
+		if at, ok := r.begun[line.Step]; ok {
+			line.Seconds = c.Finished.Sub(at).Seconds()
+		}
+	case stepAsks:
+		line.Text = asksPeople(c)
+	default:
+		if line.Text == "" {
+			line.Text = ranIn(c)
+		}
+	}
+}
+
+// asksPeople is what people are asked before a step, "" once they have decided.
+func asksPeople(c journal.Entry) string {
+	var q workflow.Request
+	var said workflow.Answer
+	if json.Unmarshal(c.In, &q) != nil || json.Unmarshal(c.Out, &said) != nil || said.State != workflow.Pending {
+		return ""
+	}
+	return q.Title
+}
+
+// ranIn is the command that an activity of a step ran.
+func ranIn(c journal.Entry) string {
+	var ran workflow.Ran
+	if json.Unmarshal(c.Out, &ran) != nil || ran.Command == "" {
+		return ""
+	}
+	line := fmt.Sprintf("%s: %s (%s)", ran.Command, verdict(ran.Code, false), seconds(ran.Seconds))
+	if ran.Code != 0 && ran.Tail != "" {
+		line += "\n" + indent(ran.Tail)
+	}
+	return line
+}
+
+// stepText is a line of a log that is about a step, for people; "" is one that says nothing to them.
+func (l Line) stepText() string {
+	switch {
+	case l.Activity == stepBegins && l.Kind == KindStart:
+		return fmt.Sprintf("step %s, %s", l.Step, l.Text)
+	case l.Activity == stepEnds && l.Kind == KindDone && l.Failure == nil:
+		return fmt.Sprintf("step %s: %s (%s)", l.Step, l.Text, seconds(l.Seconds))
+	case l.Activity == stepAsks && l.Text != "" && l.Failure == nil:
+		return indent(l.Step + " waits for people: " + l.Text)
+	case workflow.Minor(l.Activity) && l.Text == "" && l.Failure == nil:
+		return ""
+	}
+	if text := l.plainText(); text != "" {
+		return indent(text)
+	}
+	return ""
+}

@@ -1,0 +1,137 @@
+package view
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/evidence"
+	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/workflow"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Underway is how far a run that is not over has come with the steps of its plan. The zero value is a task of which
+// no step was begun.
+type Underway struct {
+	At    string `json:"at"`    // path of the step at work, or of the one that waits
+	Waits bool   `json:"waits"` // for people
+	Done  int    `json:"done"`  // steps at the top of the plan
+	Of    int    `json:"of"`    // that the run does; those that verify come at its end
+}
+
+// underway looks where the run in a task directory stands. What can't be read is for others to say.
+func underway(dir string) (u Underway) {
+	h, err := runOf(dir)
+	if err != nil {
+		return u
+	}
+	past, err := workflow.Past(h)
+	if err != nil || len(past) == 0 {
+		return u
+	}
+	b, err := bundleOf(filepath.Join(dir, taskdir.Run), h)
+	if err != nil {
+		return u
+	}
+	p, err := pipeline.ReadProgress(h)
+	if err != nil {
+		return u
+	}
+	u.At = at(past)
+	u.Done, u.Of = workflow.Far(b, workflow.Options{Verified: true, Finished: p.Finished})
+	return u
+}
+
+// runOf is the history of a run of a plan's steps that is not over, an empty one when there is none.
+func runOf(dir string) (*journal.History, error) {
+	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
+	if err == nil && (h.Flow != pipeline.Flow || h.Ended) {
+		h = &journal.History{}
+	}
+	return h, err
+}
+
+// at is the innermost of the steps that began and have not ended.
+func at(past []workflow.Event) string {
+	var open []string
+	for _, e := range past {
+		if e.Type == workflow.StepFinished {
+			open = slices.DeleteFunc(open, func(path string) bool { return path == e.Step })
+		} else {
+			open = append(open, e.Step)
+		}
+	}
+	if len(open) == 0 {
+		return ""
+	}
+	return open[len(open)-1]
+}
+
+// bundleOf is the plan that the last step of a run was begun with, as the run froze it.
+func bundleOf(run string, h *journal.History) (*plan.Bundle, error) {
+	var hash string
+	for _, c := range h.Calls {
+		if about := aboutStep(c); about.Bundle != "" {
+			hash = about.Bundle
+		}
+	}
+	return plan.OpenBundle(filepath.Join(run, "inputs", hash), hash)
+}
+
+// aboutStep is what the input of an activity says of the step that it is for: of an agent's call, or of another.
+func aboutStep(c journal.Entry) workflow.About {
+	var in struct {
+		workflow.About
+		Data workflow.About
+	}
+	switch {
+	case json.Unmarshal(c.In, &in) != nil:
+		return workflow.About{}
+	case in.Data.Bundle != "":
+		return in.Data
+	}
+	return in.About
+}
+
+// asking is the step whose approval a run waits for, nil when there is none that is not decided yet. asked reports
+// whether there was one.
+func asking(dir string, now time.Time) (q *workflow.Request, asked bool) {
+	h, err := runOf(dir)
+	if err != nil {
+		return nil, false
+	}
+	open, err := workflow.Open(h)
+	if err != nil {
+		return nil, false
+	}
+	said, _, err := evidence.Read(dir)
+	if err != nil {
+		return nil, false
+	}
+	for _, q := range open {
+		if v := evidence.Decide(said, q.Path, q.Hash, q.Approvers, now); v.State == evidence.Pending && len(v.Unbound) == 0 {
+			return &q, true
+		}
+	}
+	return nil, len(open) > 0
+}
+
+// words say how far it is, "" when there is nothing to say.
+func (u Underway) words() string {
+	if u.Of == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("%d of %d done", u.Done, u.Of)
+	switch {
+	case u.Waits:
+		return text + ", " + u.At + " waits for people"
+	case u.At != "":
+		return text + ", now " + u.At
+	}
+	return text
+}
