@@ -75,10 +75,17 @@ func TestRunIsInterrupted(t *testing.T) {
 			s := stepwise(t, lingering)
 			cmd, out := s.background("run", "steps.yaml")
 			s.came("began")
+			ids, err := filepath.Glob(filepath.Join(s.Dir, ".trellis/.runtime/runs/*"))
+			if err != nil || len(ids) != 1 {
+				t.Fatalf("the runs are %q, %v", ids, err)
+			}
+			if _, errs := s.trellis(11, "run", "--resume", filepath.Base(ids[0])); !strings.Contains(errs, "is held by process") {
+				t.Errorf("a second process is told %s", errs)
+			}
 			if err := cmd.Process.Signal(sig); err != nil {
 				t.Fatal(err)
 			}
-			err := cmd.Wait()
+			err = cmd.Wait()
 			if got := cmd.ProcessState.ExitCode(); got != code {
 				t.Errorf("exit %d (%v), want %d\n%s", got, err, code, out)
 			}

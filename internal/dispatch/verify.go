@@ -38,7 +38,7 @@ func (s *Site) VerifyTask(ctx context.Context, dir string) (*evidence.Audit, err
 	if err != nil {
 		return nil, err
 	}
-	w := evidence.World{Task: t.ID}
+	w := evidence.World{Task: filepath.Base(dir)}
 	if err := taskRuns(dir, &w); err != nil {
 		return nil, err
 	}
@@ -74,13 +74,15 @@ func (s *Site) planNow(dir string, w *evidence.World) error {
 func taskRuns(dir string, w *evidence.World) error {
 	run := filepath.Join(dir, taskdir.Run)
 	h, err := journal.Read(run)
-	if errors.Is(err, journal.ErrNone) {
+	switch {
+	case errors.Is(err, journal.ErrNone):
 		return nil
-	}
-	if err != nil {
+	case err != nil && !errors.Is(err, journal.ErrDamaged):
 		return err
 	}
-	w.Run = os.DirFS(run)
+	if w.Run = os.DirFS(run); err != nil {
+		return nil
+	}
 	var rep pipeline.Report
 	if h.Flow == pipeline.Flow && h.Ended && json.Unmarshal(h.Out, &rep) == nil {
 		w.Head = rep.Proofs

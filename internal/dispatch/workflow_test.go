@@ -418,6 +418,55 @@ func TestVerifyFile(t *testing.T) {
 	}
 }
 
+// What a task proved is rechecked with its plan and its branch as they are now.
+func TestVerifyTask(t *testing.T) {
+	w := newWorld(t, stepping(obj{"files": obj{"greet.sh": bye}, "answer": "done"}).String())
+	dir := w.stepped("02-01-bye", addFlag, note, runTests)
+	audit := func() *evidence.Audit {
+		t.Helper()
+		audit, err := w.Site.VerifyTask(context.Background(), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return audit
+	}
+	if a := audit(); !a.OK() || a.Overall != "" || len(a.Unproven) != 2 {
+		t.Errorf("before it runs: %+v", a)
+	}
+	if res := w.start(dir); res.Status != trellis.Review {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+	if a := audit(); !a.OK() || a.Overall == "" || len(a.Proven) != 2 || a.NotRechecked != 0 {
+		t.Fatalf("after it was delivered: %+v", a)
+	}
+	fault := func(what string, want evidence.Fault, words string) {
+		t.Helper()
+		a := audit()
+		if a.OK() || a.Overall != "" || !slices.ContainsFunc(a.Findings, func(f evidence.Finding) bool { return f.Fault == want && strings.Contains(f.Message, words) }) {
+			t.Errorf("%s: got %+v", what, a.Findings)
+		}
+	}
+	whole := w.file(dir, "plan.json")
+	w.write(".trellis/tasks/02-01-bye/plan.json", strings.Replace(whole, "NOTES", "NEWS", 1))
+	fault("the plan was edited", evidence.Stale, "the plan was edited")
+	w.write(".trellis/tasks/02-01-bye/plan.json", "{")
+	fault("the plan can't be read", evidence.Stale, "the plan was edited")
+	w.write(".trellis/tasks/02-01-bye/plan.json", whole)
+	tip := w.git("rev-parse", "feature/bye")
+	w.git("update-ref", "refs/heads/feature/bye", w.git("commit-tree", "main^{tree}", "-p", tip, "-m", "moved"))
+	fault("the branch moved", evidence.Stale, "the branch moved")
+	w.git("update-ref", "refs/heads/feature/bye", w.git("commit-tree", tip+"^{tree}", "-p", tip, "-m", "the same tree"))
+	if a := audit(); !a.OK() {
+		t.Errorf("another commit of the same tree: %+v", a.Findings)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "run")); err != nil {
+		t.Fatal(err)
+	}
+	if a := audit(); !a.OK() || a.NotRechecked == 0 {
+		t.Errorf("without run/: %+v", a)
+	}
+}
+
 // childFile is a run of steps.json in a process of its own, which dies at a step of its journal.
 const childFile = "TRELLIS_TEST_FILE"
 
