@@ -85,6 +85,7 @@ func farewells(t *testing.T, cli, session string) (*site, []modelserver.Request,
 	s.write(".trellis/config.yaml", fmt.Sprintf("agents: {default: %s, roles: {implement: {model: %s}}}\nverify: [sh test.sh]\n", cli, model))
 	s.handSteps(farewellPlan(session))
 	s.trellis(0, "start", "02-01-bye")
+	s.trellis(0, "verify", "02-01-bye")
 	if got := s.run("git", "show", "feature/bye:ORDER"); got != "add_flag\nnote\ndocument\ntest_flag" {
 		t.Errorf("%s, %s: the order was %q", cli, session, got)
 	}
@@ -314,4 +315,79 @@ func TestLongPrompt(t *testing.T) {
 			t.Errorf("it did not come whole: %d bytes", len(got))
 		}
 	})
+}
+
+// playedSteps is a task whose plan is played: a wait for a person, a script, a prompt, and one that verifies.
+func playedSteps(t *testing.T) *site {
+	t.Helper()
+	s := played(t, "roles:\n  implement: [{files: {greet.sh: "+fmt.Sprintf("%q", changed)+"}, answer: done}]\n  check: [{answer: fine}]\n")
+	s.handSteps(`{"schema_version": 1, "title": "Say bye", "steps": [
+ {"id": "note", "command": "echo bye > NOTES", "proof": {"type": "file", "path": "NOTES"}},
+ {"id": "ask", "type": "approval", "title": "Shall it say bye?"},
+ {"id": "add_flag", "prompt": "Let greet.sh wave.", "verify": "sh greet.sh --bye | grep -q Bye"},
+ {"id": "run_tests", "command": "sh test.sh", "proof": {"type": "test"}}],
+ "acceptance": [{"criterion": "it says Bye", "verify": "sh greet.sh --bye | grep -q Bye"}]}
+`)
+	return s
+}
+
+// A run waits with a step for a person, says so wherever one looks, and goes on once there is a yes.
+func TestStepWaits(t *testing.T) {
+	t.Parallel()
+	s := playedSteps(t)
+	if _, errs := s.trellis(8, "start", "02-01-bye"); !strings.Contains(errs, "02-01-bye waits for approval of the step ask: trellis approve 02-01-bye --step ask") {
+		t.Errorf("start said\n%s", errs)
+	}
+	out, _ := s.trellis(0, "status", "02-01-bye")
+	for _, want := range []string{"steps     1 of 3 done, ask waits for people\n", "waits for approval of step ask: Shall it say bye?\n", "next      trellis approve 02-01-bye --step ask"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("status says\n%s\nwant %q", out, want)
+		}
+	}
+	s.trellis(8, "watch", "--once")
+	s.trellis(0, "approve", "02-01-bye", "--step", "ask", "--by", "ann")
+	if out, _ := s.trellis(0, "status", "02-01-bye"); !strings.Contains(out, "next      trellis start 02-01-bye") {
+		t.Errorf("after the yes status says\n%s", out)
+	}
+	s.trellis(0, "start", "02-01-bye")
+	report, _, _ := strings.Cut(s.read(".trellis/tasks/02-01-bye/report.md"), "## Checks")
+	if _, steps, _ := strings.Cut(report, "## Steps"); !strings.Contains(steps, "| 3 | 0 | 0 | 0 | 0 |") || !strings.Contains(steps, "`trellis verify 02-01-bye`") {
+		t.Errorf("report.md says\n%s", report)
+	}
+	if out, _ := s.trellis(0, "logs", "02-01-bye"); !strings.Contains(out, "add_flag/implement: rehearsal works: Let greet.sh wave.") {
+		t.Errorf("the log is\n%s", out)
+	}
+}
+
+// What was delivered verifies, and no more once a record, the plan, or the branch is another.
+func TestVerify(t *testing.T) {
+	t.Parallel()
+	s := playedSteps(t)
+	dir := ".trellis/tasks/02-01-bye/"
+	s.write(dir+"approvals.jsonl", `{"step": "ask", "decision": "approve", "by": "ann"}`+"\n")
+	s.trellis(0, "start", "02-01-bye")
+	proofs, plan, head := s.read(dir+"proofs.jsonl"), s.read(dir+"plan.json"), s.run("git", "rev-parse", "feature/bye")
+	if out, errs := s.trellis(0, "verify", "02-01-bye"); !strings.Contains(proofs, out) || !strings.HasPrefix(out, "sha256:") || !strings.Contains(errs, "4 of 4 steps") {
+		t.Errorf("verify says %q\n%s", out, errs)
+	}
+	for name, c := range map[string]struct {
+		change func()
+		want   string
+	}{
+		"a flipped byte":  {func() { s.write(dir+"proofs.jsonl", strings.Replace(proofs, `"exit":0`, `"exit":1`, 1)) }, "proofs.jsonl:1: damaged: "},
+		"a line less":     {func() { s.write(dir+"proofs.jsonl", proofs[strings.IndexByte(proofs, '\n')+1:]) }, "proofs.jsonl:1: broken: "},
+		"an edited plan":  {func() { s.write(dir+"plan.json", strings.Replace(plan, "Let greet.sh wave", "Let greet.sh sing", 1)) }, "stale: "},
+		"a moved branch":  {func() { s.run("git", "branch", "-f", "feature/bye", "main") }, "stale: the branch moved"},
+		"no final record": {func() { s.write(dir+"proofs.jsonl", proofs[:strings.LastIndexByte(strings.TrimSpace(proofs), '\n')+1]) }, "missing: "},
+	} {
+		s.run("git", "-C", s.beside("bye"), "checkout", "-q", "--detach") // or else the branch can't be moved
+		c.change()
+		if out, errs := s.trellis(3, "verify", "02-01-bye"); !strings.Contains(out+errs, c.want) {
+			t.Errorf("%s: verify says\n%s%s\nwant %q", name, out, errs, c.want)
+		}
+		s.write(dir+"proofs.jsonl", proofs)
+		s.write(dir+"plan.json", plan)
+		s.run("git", "branch", "-f", "feature/bye", head)
+		s.trellis(0, "verify", "02-01-bye")
+	}
 }
