@@ -34,9 +34,6 @@ func Far(b *plan.Bundle, o Options) (done, of int) {
 // that it calls. What people agreed to is the whole: after an edit they are asked again.
 func (r *run) mark(s plan.Step, sc scope) string {
 	hash, called := r.b.Plan(sc.place.File).StepHash(s), r.called(frame{sc.place.File, sc.values}, []plan.Step{s}, nil)
-	if s.Kind() == plan.Approval {
-		called = append(called, r.b.Hash)
-	}
 	raw, err := json.Marshal(struct {
 		Step   string
 		Values map[string]string
@@ -49,11 +46,14 @@ func (r *run) mark(s plan.Step, sc scope) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// called are the plans that steps of a file call, at any depth; in the place of one that is not known yet, the hash of
-// all there are. That no file calls itself was found out when they were read.
+// called are the plans that steps of a file call, at any depth; in the place of one that is not known yet, and of an
+// approval, the hash of all there are. That no file calls itself was found out when they were read.
 func (r *run) called(in frame, steps []plan.Step, list []any) []any {
 	for _, s := range steps {
 		list = r.called(in, s.Steps, list)
+		if s.Kind() == plan.Approval {
+			list = append(list, r.b.Hash)
+		}
 		if s.Kind() != plan.Workflow {
 			continue
 		}
