@@ -111,10 +111,12 @@ func (s *Site) ResumeFile(ctx context.Context, id string, o FileOptions, begun f
 	if o.Bundle != nil && o.Bundle.Hash == old.Bundle {
 		o.Bundle = nil // the file is as it was
 	}
+	asked, afresh := o.asks(), o.Steps.Only != "" || o.Steps.From != ""
 	if o.Bundle != nil {
 		b = o.Bundle
+	} else {
+		o.keep(old.Options)
 	}
-	asked := o.asks()
 	if o.Agent == "" {
 		o.Agent = old.Agent
 	}
@@ -133,8 +135,20 @@ func (s *Site) ResumeFile(ctx context.Context, id string, o FileOptions, begun f
 		if o.File == "" {
 			o.File = in.File
 		}
+		if afresh {
+			h = nil
+		}
 		return s.beginFile(j, dir, o, h)
 	})
+}
+
+// keep takes over what was asked of the run before, where nothing else is asked now.
+func (o *FileOptions) keep(before workflow.Options) {
+	s := &o.Steps
+	if s.Only == "" && s.From == "" && s.To == "" {
+		s.Only, s.From, s.To = before.Only, before.From, before.To
+	}
+	s.FailFast = s.FailFast || before.FailFast
 }
 
 // endedWell reports whether a run did all that it was to do.
@@ -166,14 +180,14 @@ func inputs(dir, hash string) string {
 	return filepath.Join(dir, taskdir.Run, "inputs", strings.TrimPrefix(hash, "sha256:"))
 }
 
-// beginFile begins a run with the file as it is now. before is the one that it follows, nil for none.
+// beginFile begins a run with the file as it is now. before is the one whose finished steps it takes over, nil for none.
 func (s *Site) beginFile(j *journal.Run, dir string, o FileOptions, before *journal.History) (workflow.FileInput, error) {
 	in := workflow.FileInput{Code: workflow.FileCode, ID: filepath.Base(dir), Number: j.History().Number + 1, File: o.File, Bundle: o.Bundle.Hash, Agent: o.Agent,
 		Options: o.Steps, Nonce: s.nonce()}
 	if err := o.Bundle.Save(inputs(dir, in.Bundle), s.Disk); err != nil {
 		return in, err
 	}
-	if before != nil && o.Steps.Only == "" && o.Steps.From == "" {
+	if before != nil {
 		done, err := finishedBy(dir, before)
 		if err != nil {
 			return in, err

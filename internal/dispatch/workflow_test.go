@@ -148,6 +148,21 @@ func TestFileIsResumed(t *testing.T) {
 	}
 }
 
+// What was asked of a run holds for the next one, until something else is asked.
+func TestResumeKeepsTheChoice(t *testing.T) {
+	w := newWorld(t, "roles: {}\n")
+	o := w.stepsFile(`{"id": "a", "command": "echo a >> log"}, {"id": "b", "command": "test -e go && echo b >> log"}, {"id": "c", "command": "echo c >> log"}`)
+	o.Steps.To = "b"
+	res := w.runFile(o)
+	w.write("go", "")
+	if res = w.resume(res.ID, dispatch.FileOptions{}); res.Report.Failure() != nil || w.read("log") != "a\nb\n" {
+		t.Errorf("got %+v, log %q", res.Report, w.read("log"))
+	}
+	if res = w.resume(res.ID, dispatch.FileOptions{Steps: workflow.Options{To: "c"}}); res.Report.Failure() != nil || w.read("log") != "a\nb\nc\n" {
+		t.Errorf("got %+v, log %q", res.Report, w.read("log"))
+	}
+}
+
 // Another file or other values make a step another one.
 func TestFinishedStepsThatAreOthers(t *testing.T) {
 	w := newWorld(t, "roles: {}\n")
@@ -362,27 +377,6 @@ func TestFileIsInterrupted(t *testing.T) {
 	}
 }
 
-// In a run that ends with the first failure nothing begins after it, also when it goes on in another process.
-func TestFailFastGoesOn(t *testing.T) {
-	w := newWorld(t, "roles: {}\n")
-	ctx, cancel := context.WithCancel(context.Background())
-	w.Site.Event = func(e dispatch.Event) {
-		if e.Step != nil && e.Step.Type == workflow.StepFinished && e.Step.Step == "a" {
-			cancel()
-		}
-	}
-	o := w.stepsFile(`{"id": "a", "command": "exit 3"}, {"id": "b", "command": "echo b >> log", "depends_on": []}`)
-	o.Steps.FailFast = true
-	res, err := w.Site.RunFile(ctx, o, nobody)
-	if err != nil || !res.Interrupted {
-		t.Fatalf("got %+v, %v", res, err)
-	}
-	res = w.resume(res.ID, dispatch.FileOptions{})
-	if res.Report.Failed != 1 || res.Report.Done != 0 {
-		t.Errorf("got %+v", res.Report)
-	}
-}
-
 // What is proven is rechecked; what was done to it is found.
 func TestVerifyFile(t *testing.T) {
 	w := newWorld(t, "roles: {}\n")
@@ -477,27 +471,30 @@ func childRun(site *dispatch.Site) int {
 		fmt.Fprintln(os.Stderr, problems)
 		return 2
 	}
-	o := dispatch.FileOptions{File: filepath.Join(dir, "steps.json"), Bundle: b, Steps: workflow.Options{Dir: dir}}
+	o := dispatch.FileOptions{File: filepath.Join(dir, "steps.json"), Bundle: b, Steps: workflow.Options{Dir: dir, FailFast: os.Getenv(childFile) == "fails fast"}}
 	ids, err := filepath.Glob(filepath.Join(dir, ".trellis/.runtime/runs/*/run/journal.jsonl"))
 	var res dispatch.FileRun
 	if err == nil && len(ids) > 0 {
-		res, err = site.ResumeFile(context.Background(), filepath.Base(filepath.Dir(filepath.Dir(ids[0]))), o, nobody)
+		err = durable.ErrHeld
+		for end := time.Now().Add(10 * time.Second); errors.Is(err, durable.ErrHeld) && time.Now().Before(end); time.Sleep(5 * time.Millisecond) { // a shell that was just forked when its parent was killed has the lock until it begins
+			res, err = site.ResumeFile(context.Background(), filepath.Base(filepath.Dir(filepath.Dir(ids[0]))), dispatch.FileOptions{Steps: workflow.Options{Dir: dir}}, nobody)
+		}
 	} else if err == nil {
 		res, err = site.RunFile(context.Background(), o, nobody)
 	}
-	if err != nil || res.Report.Failure() != nil {
+	if err != nil || (res.Report.Failure() != nil) != o.Steps.FailFast {
 		fmt.Fprintln(os.Stderr, res, err)
 		return 1
 	}
 	return 0
 }
 
-func (w *world) fileChild(kill int) (killed bool, steps int) {
+func (w *world) fileChild(how string, kill int) (killed bool, steps int) {
 	w.Helper()
 	log := filepath.Join(w.Dir, "..", "steps.log")
 	os.Remove(log)
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childDir+"="+w.Dir, childFile+"=1", childKill+"="+strconv.Itoa(kill), childLog+"="+log, "GORACE=atexit_sleep_ms=0",
+	cmd.Env = append(os.Environ(), childDir+"="+w.Dir, childFile+"="+how, childKill+"="+strconv.Itoa(kill), childLog+"="+log, "GORACE=atexit_sleep_ms=0",
 		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
 	out, err := cmd.CombinedOutput()
 	if ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
@@ -525,23 +522,23 @@ func TestKillFileAtEveryRecord(t *testing.T) {
 	run := func(kill int) (bool, int, *world) {
 		w := newWorld(t, played)
 		w.stepsFile(file)
-		killed, steps := w.fileChild(kill)
+		killed, steps := w.fileChild("whole", kill)
 		return killed, steps, w
 	}
 	_, steps, _ := run(0)
 	if steps < 60 {
 		t.Fatalf("an undisturbed run has %d steps", steps)
 	}
-	every := 3
+	every := 5 // each of the three steps of a record has its turn
 	if testing.Short() {
-		every = 10
+		every = 20
 	}
 	kills := 0
 	for at := 1; at <= steps; at += every {
 		killed, _, w := run(at)
 		if killed {
 			kills++
-			w.fileChild(0)
+			w.fileChild("whole", 0)
 		}
 		lines := strings.Fields(strings.ReplaceAll(w.read("log"), "p\n", "g-p\n"))
 		slices.Sort(lines)
@@ -560,10 +557,33 @@ func TestKillFileAtEveryRecord(t *testing.T) {
 	t.Logf("%d kills of a run of %d steps", kills, steps)
 }
 
+// In a run that ends with the first failure nothing begins after it, wherever it is killed: what was over stays over
+// in the process that goes on.
+func TestKillRunThatFailsFast(t *testing.T) {
+	for at := 1; ; at += 2 {
+		w := newWorld(t, "roles: {}\n")
+		w.stepsFile(`{"id": "a", "command": "exit 3"}, {"id": "b", "command": "echo b >> log", "depends_on": []}`)
+		killed, _ := w.fileChild("fails fast", at)
+		if killed {
+			ids, err := filepath.Glob(filepath.Join(w.Dir, ".trellis/.runtime/runs/*/run/journal.jsonl"))
+			if err == nil && len(ids) == 1 { // else it was killed before it began
+				w.fileChild("fails fast", 0)
+			}
+		}
+		if _, err := os.Stat(filepath.Join(w.Dir, "log")); err == nil {
+			t.Errorf("kill %d: b was run", at)
+		}
+		if !killed {
+			t.Logf("%d kills", at/2)
+			return
+		}
+	}
+}
+
 // The input of a run stays small however much was finished before.
 func TestManyFinishedSteps(t *testing.T) {
 	w := newWorld(t, "roles: {}\n")
-	res := w.runFile(w.stepsFile(`{"id": "l", "repeat": 700, "concurrency": 8, "command": "true"}, {"id": "f", "command": "test -e go"}`))
+	res := w.runFile(w.stepsFile(`{"id": "l", "repeat": 200, "concurrency": 4, "command": "true"}, {"id": "f", "command": "test -e go"}`))
 	if res.Report.Failed != 1 {
 		t.Fatalf("got %+v", res)
 	}
