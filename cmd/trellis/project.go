@@ -109,7 +109,7 @@ func (a *app) printProblems(problems []trellis.Problem) {
 			kind = "warning"
 		}
 		fmt.Fprintf(a.Stdout, "%s: %s\n", kind, view.Safe(p.Error()))
-		if p.Hint != "" && !strings.HasPrefix(p.Hint, "trellis validate ") { // which this is
+		if p.Hint != "" && (!strings.HasPrefix(p.Hint, "trellis validate ") || strings.Contains(p.Hint, " --")) { // which this is
 			fmt.Fprintf(a.Stdout, "    → %s\n", view.Safe(p.Hint))
 		}
 	}

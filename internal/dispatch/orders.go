@@ -176,8 +176,18 @@ func (s *Site) decide(dir string, a evidence.Approval) (string, error) {
 	if t.Status != trellis.Waiting && t.Status != trellis.Ready && t.Status != trellis.Planning {
 		return "", &RefusedError{fmt.Sprintf("%s is %s and waits for no approval", t.ID, t.Status), "trellis status " + t.ID}
 	}
-	if h, err := journal.Read(filepath.Join(dir, taskdir.Run)); err == nil && unplanned(h) {
+	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
+	if err == nil && unplanned(h) {
 		return "", ErrPlanning
+	}
+	if err == nil && !h.Ended {
+		open, err := workflow.Open(h)
+		if err != nil {
+			return "", err
+		}
+		if len(open) > 0 {
+			return "", &RefusedError{fmt.Sprintf("%s waits with the step %s, not with its plan", t.ID, open[0].Path), fmt.Sprintf("trellis %s %s --step %s", a.Decision, t.ID, open[0].Path)}
+		}
 	}
 	if a.Hash, err = taskdir.PlanHash(dir, t); err != nil {
 		return "", err

@@ -29,11 +29,14 @@ const (
 
 // shell runs a command of a step.
 func (a *Acts) shell(ctx context.Context, c flow.Call, in shellIn) (Ran, error) {
-	ran, stdout, err := a.run(ctx, c, in)
+	ran, out, err := a.run(ctx, c, in)
 	if err != nil || ran.Code != 0 || in.Output == "" {
 		return ran, err
 	}
-	if err := a.write(in.Dir, in.Output, stdout); err != nil {
+	if a.redact(out.String()) != out.String() { // masked it is other data, and unmasked it could be committed
+		return ran, flow.Fail(string(trellis.StepFailed), "its output holds the value of a secret variable, and is not written to %s", in.Output)
+	}
+	if err := a.write(in.Dir, in.Output, out.String()); err != nil {
 		return ran, flow.Fail(string(trellis.StepFailed), "its output can't be kept: %v", err)
 	}
 	return ran, nil
@@ -41,14 +44,17 @@ func (a *Acts) shell(ctx context.Context, c flow.Call, in shellIn) (Ran, error) 
 
 // items are the lines that a loop's command prints.
 func (a *Acts) items(ctx context.Context, c flow.Call, in shellIn) (out listed, err error) {
-	ran, stdout, err := a.run(ctx, c, in)
+	ran, said, err := a.run(ctx, c, in)
 	out.Ran = ran
 	if err != nil || ran.Code != 0 {
 		return out, err
 	}
 	size := 0
-	for line := range strings.Lines(stdout) {
+	for line := range strings.Lines(said.String()) {
 		line = strings.TrimRight(line, "\r\n")
+		if a.redact(line) != line { // it would stand in the record, or be another item
+			return out, flow.Fail(string(trellis.StepFailed), "an item of its loop holds the value of a secret variable")
+		}
 		if strings.TrimSpace(line) == "" {
 			continue
 		}
@@ -60,11 +66,11 @@ func (a *Acts) items(ctx context.Context, c flow.Call, in shellIn) (out listed, 
 	return out, nil
 }
 
-// run runs a command and keeps what it said, stdout and stderr apart.
-func (a *Acts) run(ctx context.Context, c flow.Call, in shellIn) (ran Ran, stdout string, err error) {
+// run runs a command and keeps what it said, stdout and stderr apart and with secrets masked. It returns stdout as it was.
+func (a *Acts) run(ctx context.Context, c flow.Call, in shellIn) (ran Ran, stdout *proc.Capped, err error) {
 	_, s, err := a.step(in.Bundle, in.Place)
 	if err != nil {
-		return ran, "", err
+		return ran, nil, err
 	}
 	line := map[string]string{"command": s.Command, "verify": s.Verify}[in.Field]
 	if in.Field == "for_each" {
@@ -73,7 +79,7 @@ func (a *Acts) run(ctx context.Context, c flow.Call, in shellIn) (ran Ran, stdou
 	line = plan.Fill(line, in.Values)
 	folder := filepath.Join(a.RunDir, ask.Folder(c))
 	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return ran, "", fmt.Errorf("keeping the output of %s: %w", in.Path, err)
+		return ran, nil, fmt.Errorf("keeping the output of %s: %w", in.Path, err)
 	}
 	out, errs, both := proc.NewCapped(maxOutput), proc.NewCapped(maxOutput), proc.NewCapped(2*tailBytes)
 	shown := &merged{tail: both, tell: func(stream, text string) { a.Tell(Event{Type: StepOutput, Step: in.Path, Stream: stream, Text: text}) }, redact: a.redact}
@@ -81,18 +87,17 @@ func (a *Acts) run(ctx context.Context, c flow.Call, in shellIn) (ran Ran, stdou
 		Stdout: shown.to("stdout", out), Stderr: shown.to("stderr", errs), Marker: a.Marker, Wall: in.Timeout, Grace: grace})
 	shown.end()
 	if errors.Is(err, syscall.E2BIG) || errors.Is(err, syscall.EINVAL) { // it is too long, or has a byte that none can have
-		return ran, "", flow.Fail(string(trellis.StepFailed), "its command can't be run: %v", err)
+		return ran, nil, flow.Fail(string(trellis.StepFailed), "its command can't be run: %v", err)
 	}
 	if err != nil {
-		return ran, "", err
+		return ran, nil, err
 	}
-	stdout = a.redact(out.String())
 	ran = Ran{Command: cut(a.redact(line), 4<<10), Code: res.Code, Signal: res.Signal, TimedOut: res.TimedOut, Seconds: res.Seconds, Tail: tail(a.redact(both.String()), tailBytes)}
-	if ran.Stdout, err = a.keep(folder, "stdout", stdout); err != nil {
-		return ran, "", err
+	if ran.Stdout, err = a.keep(folder, "stdout", a.redact(out.String())); err != nil {
+		return ran, nil, err
 	}
 	ran.Stderr, err = a.keep(folder, "stderr", a.redact(errs.String()))
-	return ran, stdout, err
+	return ran, out, err
 }
 
 // environ are the loop variables as a script finds them.
