@@ -64,7 +64,7 @@ var Codes = []CodeInfo{
 	{BudgetTime, "the task used up limits.seconds", "raise limits.seconds in .trellis/config.yaml, then `trellis start DIR`", false, false},
 	{VerifyFailed, "the project's own checks still fail after the last round", "read report.md and `trellis diff DIR`; mend it by hand in the worktree or `trellis retry DIR`", false, false},
 	{AcceptanceUnmet, "acceptance criteria are not met, or nobody could tell", "read report.md; sharpen the criteria in prd.md or `trellis retry DIR`", false, false},
-	{StepFailed, "a step of plan.json failed for good", "read report.md; edit plan.json, then `trellis retry DIR`", false, true},
+	{StepFailed, "a step of plan.json failed for good", "read report.md; edit plan.json, then `trellis retry DIR`", false, false},
 	{NoProgress, "the same failure came twice and nothing was changed in between", "the agent is stuck: sharpen prd.md or debug.jsonl, then `trellis retry DIR`", false, false},
 	{EmptyDiff, "the run changed nothing although something was asked for", "check that the agent may edit (`trellis logs DIR`); sharpen prd.md, then `trellis retry DIR`", false, false},
 	{ProtectedPath, "a path was changed that the project protects", "read the message for the path; allow it in `protected`, or `trellis retry DIR`", false, false},
