@@ -178,7 +178,7 @@ func TestProgressOnATerminal(t *testing.T) {
 		t.Fatalf("%v\n%s", err, &out)
 	}
 	screen := out.String()
-	for _, want := range []string{"02-01-bye: implement, round 1 · ", "\x1b[1A\x1b[2K", "run \"sleep 1.2\"", "is done: commit"} {
+	for _, want := range []string{"02-01-bye: implement, round 1 · ", "\x1b[1A\x1b[J", "run \"sleep 1.2\"", "is done: commit"} {
 		if !strings.Contains(screen, want) {
 			t.Errorf("the terminal never showed %q:\n%q", want, screen)
 		}
@@ -187,7 +187,8 @@ func TestProgressOnATerminal(t *testing.T) {
 		t.Errorf("the line was not drawn again: %q", screen)
 	}
 	for _, line := range strings.Split(screen, "\n") {
-		if plain := strings.TrimRight(line[strings.LastIndexByte(line, 'K')+1:], "\r"); len([]rune(plain)) > 100 && strings.Contains(plain, " · ") {
+		drawn := strings.Split(line, "\x1b[J")
+		if plain := strings.TrimRight(drawn[len(drawn)-1], "\r"); len([]rune(plain)) > 100 && strings.Contains(plain, " · ") {
 			t.Errorf("a line is wider than the terminal: %q", plain)
 		}
 	}
