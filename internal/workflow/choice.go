@@ -27,6 +27,9 @@ func choose(b *plan.Bundle, o Options) (c choice, err error) {
 			return c, flow.Fail(string(trellis.InvalidTask), "%s %s: %v", w.flag, w.path, err)
 		}
 	}
+	if c.from != nil && c.to != nil && !within(c.from, c.to) && slices.Compare(c.from, c.to) > 0 {
+		return c, flow.Fail(string(trellis.InvalidTask), "--from-step %s stands behind --to-step %s: nothing would run", o.From, o.To)
+	}
 	return c, nil
 }
 

@@ -285,6 +285,14 @@ func TestChoicesThatMiss(t *testing.T) {
 	}
 }
 
+// A first step behind the last one is an error, not a run of nothing.
+func TestChoiceOfNothing(t *testing.T) {
+	b := newBench(t, `{"id": "a", "command": "true"}, {"id": "b", "command": "true"}`)
+	if _, err := b.start(context.Background(), workflow.Options{From: "b", To: "a"}); err == nil || !strings.Contains(err.Error(), "nothing would run") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // Steps and rounds that depend on nothing more run at the same time: each waits for a sign of the other.
 func TestTogether(t *testing.T) {
 	meet := func(own, other string) string {
