@@ -124,6 +124,9 @@ func TestStepApproval(t *testing.T) {
 	if line := w.file(dir, "approvals.jsonl"); !strings.Contains(line, `"hash": "sha256:`) {
 		t.Errorf("the line was not bound: %s", line)
 	}
+	if proofs := w.file(dir, "proofs.jsonl"); !strings.Contains(proofs, `"by":["ann"]`) {
+		t.Errorf("no proof names who agreed:\n%s", proofs)
+	}
 	w = newWorld(t, stepping(obj{"files": obj{"greet.sh": bye}}).String())
 	dir = w.stepped("02-01-bye", obj{"id": "ask", "type": "approval", "title": "Shall it say bye?"}, addFlag, note)
 	if res = w.start(dir); res.Status != trellis.Waiting {

@@ -104,6 +104,9 @@ func (p prover) Prove(ctx context.Context, key string, e workflow.Evidence) (str
 	if proof.PlanHash, err = p.a.planHash(e.Bundle.Hash); err != nil {
 		return "", err
 	}
+	if proof.By, err = workflow.ApprovedBy(p.a.Dir, e); err != nil {
+		return "", err
+	}
 	if proof.Commit, err = p.a.Repo.Head(ctx, e.Dir); err != nil {
 		return "", err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -84,4 +85,19 @@ func Open(h *journal.History) (list []Request, err error) {
 		}
 	}
 	return open, nil
+}
+
+// ApprovedBy names who agreed to a step that people prove, as approvals.jsonl in dir has it.
+func ApprovedBy(dir string, e Evidence) (names []string, err error) {
+	if e.Kind != "manual" {
+		return nil, nil
+	}
+	list, _, err := evidence.Read(dir) // a broken line is no answer
+	for _, a := range list {
+		of := a.Step == e.Path || strings.HasPrefix(e.Path, a.Step+".") // a round of it
+		if of && a.Decision == evidence.Approve && strings.HasPrefix(a.Hash, e.StepHash) && !slices.Contains(names, a.By) {
+			names = append(names, a.By)
+		}
+	}
+	return names, err
 }

@@ -121,7 +121,12 @@ type FileProver struct {
 // Prove is Prover's.
 func (p *FileProver) Prove(ctx context.Context, key string, e Evidence) (string, error) {
 	parts := strings.SplitN(key, "/", 3)
-	return p.add(ctx, e.Proof(p.ID, parts[0]+"/"+parts[1], parts[2]))
+	proof := e.Proof(p.ID, parts[0]+"/"+parts[1], parts[2])
+	var err error
+	if proof.By, err = ApprovedBy(p.Chain.Dir, e); err != nil {
+		return "", err
+	}
+	return p.add(ctx, proof)
 }
 
 // seal ends the chain of a run in which something was proven, and that came to a good end. It returns the head.
