@@ -138,7 +138,7 @@ func TestRunIsKilledAnytime(t *testing.T) {
 			args = []string{"run", "--resume", id}
 		}
 		cmd, out := s.background(args...)
-		timer := time.AfterFunc(time.Duration(20+11*n%40)*time.Millisecond, func() { _ = syscall.Kill(cmd.Process.Pid, syscall.SIGKILL) })
+		timer := time.AfterFunc(time.Duration(20+11*n%40+2*n)*time.Millisecond, func() { _ = syscall.Kill(cmd.Process.Pid, syscall.SIGKILL) })
 		err := cmd.Wait()
 		timer.Stop()
 		if ids, _ := filepath.Glob(filepath.Join(s.Dir, ".trellis/.runtime/runs/*/run/journal.jsonl")); len(ids) == 1 {
