@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/view"
 )
 
@@ -24,6 +25,7 @@ type app struct {
 	Env    []string  // KEY=VALUE
 	Dir    string    // the folder trellis was called in
 	Now    func() time.Time
+	Disk   *durable.Disk // nil is a disk without faults
 	// Guard starts this program again under a process that ends what it leaves behind; see proc.Guard.
 	// Nil: there is none, as in tests that run in their own process.
 	Guard func() (worker bool, code int, err error)

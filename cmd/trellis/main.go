@@ -14,17 +14,17 @@ import (
 )
 
 func main() {
-	os.Exit(run())
+	os.Exit(run(&app{Now: time.Now}))
 }
 
-// run is main without the exit, so that what it defers happens.
-func run() int {
+// run is main without the exit, so that what it defers happens: a gets all else that it lacks from this process.
+func run(a *app) int {
 	ctx, stop := proc.SignalContext(context.Background())
 	defer stop()
 	dir, err := os.Getwd()
 	if err != nil {
 		dir = "." // a removed folder: commands that need it say so
 	}
-	a := &app{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Environ(), Dir: dir, Now: time.Now, Guard: proc.Guard}
+	a.Stdin, a.Stdout, a.Stderr, a.Env, a.Dir, a.Guard = os.Stdin, os.Stdout, os.Stderr, os.Environ(), dir, proc.Guard
 	return a.Run(ctx, os.Args[1:])
 }

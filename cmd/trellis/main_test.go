@@ -17,7 +17,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"trellis": main, "gh": gh})
+	testscript.Main(m, map[string]func(){"trellis": main, "trellis-faulty": faulty, "gh": gh})
 }
 
 // gh stands in for GitHub's program: it keeps in $GH_KEEP how it was called, and answers with the files and the

@@ -51,7 +51,7 @@ func (a *app) openRepository() (*project, error) {
 		return nil, err
 	}
 	repo.Env = a.Env
-	return &project{Repo: repo, Root: repo.Main, Store: taskdir.Store{Root: repo.Main, Now: a.Now}}, nil
+	return &project{Repo: repo, Root: repo.Main, Store: taskdir.Store{Root: repo.Main, Disk: a.Disk, Now: a.Now}}, nil
 }
 
 // find is the directory of the task that ref names: a path, a directory name, or a task's name.
