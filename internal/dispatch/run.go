@@ -355,7 +355,7 @@ func (s *Site) listen(dir string, poke func()) (stop func()) {
 
 // check is the failure of a task that can't run, as everyone sees it.
 func (s *Site) check(ctx context.Context, dir string) error {
-	problems, err := ready.Check(ctx, ready.Input{Dir: dir, Store: s.Store, Status: trellis.Ready, Neighbours: &s.neighbours,
+	problems, err := ready.Check(ctx, ready.Input{Dir: dir, Store: s.Store, Status: trellis.Ready, Neighbours: &s.shared().neighbours,
 		MaxSteps: s.Config.Planning.MaxSteps, LookPath: s.LookPath})
 	if err != nil {
 		return err

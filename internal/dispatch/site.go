@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -49,8 +50,24 @@ type Site struct {
 	Disk      *durable.Disk
 	Now       func() time.Time
 
+	once   sync.Once
+	common *common
+}
+
+// common is what a process learned of a repository. A site that takes another one's place, with newer settings,
+// goes on with it.
+type common struct {
 	identity   atomic.Bool      // git knows who commits
 	neighbours ready.Neighbours // what is known of the tasks from one look to the next
+}
+
+func (s *Site) shared() *common {
+	s.once.Do(func() {
+		if s.common == nil {
+			s.common = new(common)
+		}
+	})
+	return s.common
 }
 
 // Instructions are a project's own words for a role.
@@ -140,7 +157,7 @@ func clear(prev durable.Holder) error {
 // pipelineActs are the effects of a task's run. bind completes them once the run's input is known.
 func (s *Site) pipelineActs(dir string) (*pipeline.Acts, *ask.Acts) {
 	marker := marker(dir)
-	acts := &pipeline.Acts{Dir: dir, RunDir: filepath.Join(dir, taskdir.Run), Repo: s.Repo, Store: s.Store, Config: s.Config, LookPath: s.LookPath, Neighbours: &s.neighbours,
+	acts := &pipeline.Acts{Dir: dir, RunDir: filepath.Join(dir, taskdir.Run), Repo: s.Repo, Store: s.Store, Config: s.Config, LookPath: s.LookPath, Neighbours: &s.shared().neighbours,
 		Environ: s.Environ, Marker: marker, Redact: s.Redact, Disk: s.Disk, Now: s.now,
 		Step:  func(e workflow.Event) { s.tell(Event{Task: filepath.Base(dir), Step: &e}) },
 		Stand: func(st pipeline.Standing) { s.tell(Event{Task: filepath.Base(dir), Round: st.Round, Standing: &st}) }}
@@ -225,11 +242,11 @@ func (s *Site) able(ctx context.Context, roles []trellis.Role, taskAgent, flag s
 	if err := s.available(ctx, roles, taskAgent, flag); err != nil {
 		return err
 	}
-	if s.identity.Load() {
+	if s.shared().identity.Load() {
 		return nil
 	}
 	_, err := s.Repo.Identity(ctx)
-	s.identity.Store(err == nil)
+	s.shared().identity.Store(err == nil)
 	return err
 }
 

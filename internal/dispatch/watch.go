@@ -51,7 +51,7 @@ func (s *Site) Watch(ctx context.Context, o WatchOptions) ([]Result, error) {
 		rest: map[string]rest{}, soon: map[string]bool{}, held: map[string]int{}, waiting: map[string]bool{}, last: map[string]Result{}, noted: map[string]bool{}, failed: map[string]failing{}, ended: make(chan ran)}
 	defer w.events()()
 	if w.notify != nil {
-		s.neighbours.Follow()
+		s.shared().neighbours.Follow()
 	}
 	return w.loop(ctx)
 }
@@ -190,7 +190,7 @@ func (w *watch) mark(path string) {
 	}
 	dir := filepath.Join(w.s.Store.Tasks(), name)
 	w.listen(dir)
-	w.s.neighbours.Changed(dir)
+	w.s.shared().neighbours.Changed(dir)
 	at := w.seen[dir].Add(settle)
 	if old, ok := w.due[dir]; !ok || old.After(at) {
 		w.due[dir] = at
@@ -211,7 +211,7 @@ func taskName(name string) bool { return name != "" && name[0] != '.' && name !=
 
 // rescan marks every task directory.
 func (w *watch) rescan() {
-	w.s.neighbours.Changed("")
+	w.s.shared().neighbours.Changed("")
 	entries, err := os.ReadDir(w.s.Store.Tasks())
 	if err != nil {
 		w.say("looking through the tasks: %v", err)
