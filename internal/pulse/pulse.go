@@ -1,0 +1,108 @@
+// Package pulse is the sign of life of a watcher: watch.lock says that one is there, and watch.json beside
+// it what it does, at least every half minute. Both lie in .trellis/.runtime.
+package pulse
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+)
+
+const (
+	// Every is the longest time between two beats.
+	Every = 30 * time.Second
+	// Silence is how long a watcher may say nothing before it is taken to hang.
+	Silence = 2 * time.Minute
+)
+
+// Beat is what a watcher says of itself. Its JSON is watch.json.
+type Beat struct {
+	Version  string    `json:"version"` // of trellis
+	Host     string    `json:"host"`
+	PID      int       `json:"pid"`
+	Start    string    `json:"start"` // of the process, as the system tells it
+	Since    time.Time `json:"since"`
+	At       time.Time `json:"at"` // of this beat
+	Parallel int       `json:"parallel"`
+	Running  []Work    `json:"running"`
+	Waiting  []Wait    `json:"waiting"`
+	Error    *Trouble  `json:"error"` // the last; null: there was none
+}
+
+// Work is a task that runs.
+type Work struct {
+	Task  string    `json:"task"` // directory name
+	Phase string    `json:"phase"`
+	Round int       `json:"round"`
+	Since time.Time `json:"since"` // in this phase
+}
+
+// Wait is a task that would run.
+type Wait struct {
+	Task  string     `json:"task"`
+	For   string     `json:"for"`   // in words
+	Until *time.Time `json:"until"` // null: nobody knows
+}
+
+// Trouble is something that went wrong.
+type Trouble struct {
+	At   time.Time `json:"at"`
+	Text string    `json:"text"`
+}
+
+// Lock is the path of the lock that the watcher of the repository at root holds.
+func Lock(root string) string { return filepath.Join(root, ".trellis", ".runtime", "watch.lock") }
+
+// File is the path of its beats.
+func File(root string) string { return filepath.Join(root, ".trellis", ".runtime", "watch.json") }
+
+// Write replaces the beat before. A reader sees one or the other.
+func (b Beat) Write(root string) error {
+	data, err := json.MarshalIndent(b, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encoding watch.json: %w", err)
+	}
+	return (*durable.Disk)(nil).WriteFile(File(root), append(data, '\n'), 0o644)
+}
+
+// Remove takes the last beat away, as a watcher does that ends well.
+func Remove(root string) error {
+	if err := os.Remove(File(root)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("removing watch.json: %w", err)
+	}
+	return nil
+}
+
+// State is what can be seen of a watcher from outside. The zero value is none.
+type State struct {
+	Alive  bool // the lock is held
+	Hangs  bool // and there was no beat for long
+	Holder durable.Holder
+	Beat   Beat // of the one that is there; without one zero, as far as it can be read
+}
+
+// Look looks for the watcher of the repository at root.
+func Look(root string, now time.Time) State {
+	lock := Lock(root)
+	if _, err := os.Stat(lock); err != nil || !durable.Held(lock) {
+		return State{}
+	}
+	s := State{Alive: true}
+	s.Holder, _ = durable.ReadHolder(lock) // it is held, by whomever
+	data, err := os.ReadFile(File(root))
+	if err != nil || json.Unmarshal(data, &s.Beat) != nil || s.Beat.PID != s.Holder.PID { // of one before
+		s.Beat = Beat{}
+	}
+	last := s.Holder.Since
+	if s.Beat.At.After(last) {
+		last = s.Beat.At
+	}
+	s.Hangs = !last.IsZero() && now.Sub(last) > Silence
+	return s
+}
