@@ -42,8 +42,8 @@ func ownPath() (string, error) { return os.Executable() }
 // endDescendants kills what the worker started, by the marker that each Command with one gives.
 func endDescendants() {
 	prefix := Self().String() + "/"
-	sweep(nil, func(env []string) bool {
-		value, _ := lookup(env, callVar)
+	sweep(nil, func(pid int) bool {
+		value, _ := lookup(environ(pid), callVar)
 		return strings.HasPrefix(value, prefix)
 	})
 	reapDead()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -202,6 +203,27 @@ func TestKilledGuardEndsTheWorker(t *testing.T) {
 	eventually(t, "the worker has ended", func() bool { return !alive(pids["worker"]) })
 	if left := proc.Sweep(fmt.Sprintf("guard-%d", pids["worker"])); len(left) > 0 {
 		t.Errorf("the sweep left %v", left)
+	}
+	wantGone(t, pids)
+}
+
+// When all but a tool without environment and parents was killed, the next to come finds that too.
+func TestKilledRunLeavesADaemon(t *testing.T) {
+	cmd, out := startGuarded(t, "tools")
+	pids := out.pids(t)
+	for _, who := range []string{"guard", "worker", "agent"} {
+		syscall.Kill(pids[who], syscall.SIGKILL)
+	}
+	cmd.Wait()
+	eventually(t, "the worker has ended", func() bool { return !alive(pids["worker"]) && !alive(pids["agent"]) })
+	if runtime.GOOS == "linux" && !alive(pids["daemon"]) {
+		t.Error("the tool ended by itself")
+	}
+	if left := proc.Sweep(fmt.Sprintf("guard-%d", pids["worker"])); len(left) > 0 {
+		t.Errorf("the sweep left %v", left)
+	}
+	if runtime.GOOS != "linux" {
+		syscall.Kill(pids["bare"], syscall.SIGKILL)
 	}
 	wantGone(t, pids)
 }

@@ -27,6 +27,22 @@ func (id ID) Alive() bool {
 	return ok && !i.dead && (id.Start == "" || id.Start == i.id.Start)
 }
 
+// Kill sends SIGKILL to the process, if it is there. Another process that got its pid since is never hit; without a
+// Start nothing is.
+func (id ID) Kill() {
+	if id.Start == "" || !id.Alive() {
+		return
+	}
+	p, err := os.FindProcess(id.PID) // on Linux a handle: what it means stays the same
+	if err != nil {
+		return
+	}
+	defer p.Release()
+	if id.Alive() {
+		p.Kill()
+	}
+}
+
 // String is pid:start.
 func (id ID) String() string { return fmt.Sprintf("%d:%s", id.PID, id.Start) }
 

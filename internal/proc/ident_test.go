@@ -1,8 +1,11 @@
 package proc_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/proc"
@@ -26,6 +29,34 @@ func TestID(t *testing.T) {
 	}
 	if proc.BootID() == "" {
 		t.Error("no boot id")
+	}
+}
+
+// What has the pid of a process that was noted down, but began at another time, is somebody else.
+func TestKillSparesWhoGotThePid(t *testing.T) {
+	cmd := exec.Command("sleep", "300")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	noted := proc.ID{PID: cmd.Process.Pid, Start: "1"}
+	noted.Kill()
+	proc.ID{PID: cmd.Process.Pid}.Kill()
+	if !alive(cmd.Process.Pid) {
+		t.Fatal("another process of the pid was killed")
+	}
+	if runtime.GOOS == "linux" {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", cmd.Process.Pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, _ := strings.Cut(string(stat), ") ")
+		noted.Start = strings.Fields(rest)[19] // the 22nd field
+		noted.Kill()
+	} else if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Error("it ended by itself")
 	}
 }
 

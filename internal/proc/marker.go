@@ -3,27 +3,28 @@ package proc
 import (
 	"os"
 	"slices"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // sweepTime bounds a sweep: processes can fork faster than they are found, and a system call that
 // hangs outlives SIGKILL.
 const sweepTime = 3 * time.Second
 
-// Sweep kills every process that carries the marker of a run in its environment, with all that
-// descend from it, and returns those that stay alive. It spares this process and its ancestors.
-// A process that was given another environment and left its parents is not found.
+// Sweep kills every process that carries the marker of a run, with all that descend from it, and returns those
+// that stay alive. It spares this process and its ancestors. On Linux the marker is more than a variable: a process
+// that was given another environment and left its parents is found too.
 func Sweep(marker string) []int {
 	if marker == "" {
 		return nil
 	}
-	return sweep(nil, func(env []string) bool {
-		value, _ := lookup(env, MarkerVar)
-		return value == marker
-	})
+	run := runTag(marker)
+	return sweep(nil, func(pid int) bool { return tagOf(pid).of(run) || carries(pid, MarkerVar, marker) })
+}
+
+// carries reports whether a process began with a variable of that value.
+func carries(pid int, name, value string) bool {
+	got, ok := lookup(environ(pid), name)
+	return ok && got == value
 }
 
 // moments is a time in which no system starts as many processes as it has pids.
@@ -31,7 +32,7 @@ const moments = 20 * time.Millisecond
 
 // sweep kills what matches, with its descendants. With from these are to come from it, so that what was started
 // earlier is not looked into.
-func sweep(from *Process, match func(env []string) bool) []int {
+func sweep(from *Process, match func(pid int) bool) []int {
 	var spared []int
 	for end := time.Now().Add(sweepTime); ; time.Sleep(pollGroup) {
 		all, first := candidates(from)
@@ -44,12 +45,19 @@ func sweep(from *Process, match func(env []string) bool) []int {
 		}
 		found := living(all, roots, spared)
 		if len(found) == 0 || time.Now().After(end) {
-			return found
+			return pidsOf(found)
 		}
-		for _, pid := range found {
-			unix.Kill(pid, syscall.SIGKILL)
+		for _, id := range found {
+			id.Kill()
 		}
 	}
+}
+
+func pidsOf(ids []ID) (pids []int) {
+	for _, id := range ids {
+		pids = append(pids, id.PID)
+	}
+	return pids
 }
 
 // candidates are the processes that may come from p, and maybe others that began before first.
@@ -65,11 +73,11 @@ func candidates(p *Process) (list []info, first ID) {
 	return processes(), p.id
 }
 
-// marked are the living processes whose environment matches.
-func marked(all []info, first ID, match func(env []string) bool) map[int]bool {
+// marked are the living processes that match.
+func marked(all []info, first ID, match func(pid int) bool) map[int]bool {
 	roots := map[int]bool{}
 	for _, i := range all {
-		if !i.dead && i.id.notBefore(first) && match(environ(i.id.PID)) {
+		if !i.dead && i.id.notBefore(first) && match(i.id.PID) {
 			roots[i.id.PID] = true
 		}
 	}
@@ -77,16 +85,16 @@ func marked(all []info, first ID, match func(env []string) bool) map[int]bool {
 }
 
 // living are roots and all that descends from them, without the dead and the spared.
-func living(all []info, roots map[int]bool, spared []int) (pids []int) {
+func living(all []info, roots map[int]bool, spared []int) (ids []ID) {
 	for _, pid := range spared {
 		delete(roots, pid)
 	}
 	for _, i := range append(descendants(all, roots), among(all, roots)...) {
 		if !i.dead && !slices.Contains(spared, i.id.PID) {
-			pids = append(pids, i.id.PID)
+			ids = append(ids, i.id)
 		}
 	}
-	return pids
+	return ids
 }
 
 func among(all []info, pids map[int]bool) (list []info) {

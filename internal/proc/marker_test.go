@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -50,11 +51,16 @@ func TestSweep(t *testing.T) {
 
 // What left the group is found after a quick command, where pids tell what is new, and after a slow one.
 func TestRunEndsWhatLeftTheGroup(t *testing.T) {
-	for name, script := range map[string]string{
+	scripts := map[string]string{
 		"quick": `setsid sleep 100 & echo "stray $!"`,
 		"slow":  `setsid sleep 100 & echo "stray $!"; sleep 0.05`,
 		"deep":  `{ setsid sh -c 'env -i sleep 100 & echo "stray $!"; sleep 100' & } | head -n 1`,
-	} {
+	}
+	if runtime.GOOS == "linux" {
+		scripts["cleared"] = `sleep 0.1; env -i setsid sleep 100 >/dev/null & echo "stray $!"`
+		scripts["forked twice"] = `sleep 0.1; env -i setsid sh -c 'sleep 100 >/dev/null & echo "stray $!"' & wait`
+	}
+	for name, script := range scripts {
 		c := shell(script)
 		c.Marker = marker(name)
 		_, out := run(t, c)

@@ -54,7 +54,8 @@ type Command struct {
 	// both when they are the same; never after the end. Nil drops the output. An error of Write closes the pipe.
 	Stdout, Stderr io.Writer
 	// Marker is the value of MarkerVar, the same for everything of a run. With it, descendants
-	// outside of the process group are found and killed at the end.
+	// outside of the process group are found and killed at the end; on Linux also those that were given another
+	// environment and left their parents.
 	Marker    string
 	Wall      time.Duration // from start to stop; 0 is no limit
 	Grace     time.Duration // from SIGTERM to SIGKILL; 0 is 10 s
@@ -135,6 +136,8 @@ func start(c Command) (*Process, error) {
 		return nil, err
 	}
 	if p.call != "" {
+		p.tag = newTag(c.Marker)
+		setTag(p.os.Pid, p.tag)
 		i, _ := inspect(p.os.Pid) // nobody has waited for it yet, so that it is there even if it has ended
 		p.id = i.id
 	}

@@ -25,6 +25,7 @@ type Process struct {
 	os    *os.Process
 	id    ID     // of os; without a start time when the system did not tell
 	call  string // value of callVar, "" without a marker
+	tag   tag    // goes with call
 	pipes *pipes
 	began time.Time
 
@@ -138,10 +139,7 @@ func (p *Process) clear() (strays []int) {
 		}
 	}
 	if p.call != "" {
-		strays = append(strays, sweep(p, func(env []string) bool {
-			value, _ := lookup(env, callVar)
-			return value == p.call
-		})...)
+		strays = append(strays, sweep(p, func(pid int) bool { return tagOf(pid) == p.tag || carries(pid, callVar, p.call) })...)
 	}
 	return strays
 }

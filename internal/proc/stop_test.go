@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -181,9 +182,11 @@ func TestNothingStays(t *testing.T) {
 		if d := time.Since(began); d > 10*time.Second {
 			t.Errorf("%s: took %v", tt.name, d)
 		}
-		if tt.escape {
-			syscall.Kill(pids["session"], syscall.SIGKILL)
-			delete(pids, "session")
+		for _, kind := range []string{"session", "daemon"} {
+			if pid := pids[kind]; tt.escape && pid != 0 {
+				syscall.Kill(pid, syscall.SIGKILL)
+				delete(pids, kind)
+			}
 		}
 		wantGone(t, pids)
 	}
@@ -245,7 +248,7 @@ func killTools(t *testing.T, output string) {
 	t.Helper()
 	for line := range strings.Lines(output) {
 		kind, pid, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if n, err := strconv.Atoi(pid); err == nil && (kind == "group" || kind == "session" || kind == "bare") {
+		if n, err := strconv.Atoi(pid); err == nil && slices.Contains([]string{"group", "session", "bare", "daemon"}, kind) {
 			syscall.Kill(n, syscall.SIGKILL)
 		}
 	}

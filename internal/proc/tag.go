@@ -1,0 +1,36 @@
+package proc
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"sync/atomic"
+)
+
+// tag names the run and the call that a process came from, as the markers in its environment do. It is a number
+// that processes inherit, whatever environment they are given, and however they leave their parents: see setTag. 0
+// is none.
+type tag uint64
+
+const (
+	tagBit   = 1 << 62 // tells a tag from what people set
+	callBits = 20
+	runBits  = 62 - callBits
+)
+
+// calls counts the calls of this process that got a tag.
+var calls atomic.Uint64
+
+// newTag is another one for every call. A call's number comes again after a million others.
+func newTag(marker string) tag {
+	return runTag(marker) | tag(calls.Add(1)%(1<<callBits))
+}
+
+// runTag is what all tags of a run have in common.
+func runTag(marker string) tag {
+	sum := sha256.Sum256([]byte(marker))
+	run := binary.BigEndian.Uint64(sum[:]) % (1 << runBits)
+	return tag(tagBit | run<<callBits)
+}
+
+// of reports whether the call belongs to the run.
+func (t tag) of(run tag) bool { return t>>callBits == run>>callBits }
