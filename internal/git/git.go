@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 )
 
 var (
@@ -43,6 +44,7 @@ type Repo struct {
 	Allow []string
 
 	files memory
+	swept sync.Once // of what killed processes left in the system's folder of temporary files
 }
 
 // Open finds the repository that dir is in, dir being anywhere in the main checkout or a linked worktree.

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
@@ -25,6 +26,7 @@ type Snapshot struct {
 	dir     string
 	exclude []string
 	temp    string
+	mine    *durable.Lock // of temp, until Close
 	env     []string
 	trees   map[string]string // by indexFacts.entries
 	copied  fs.FileInfo       // of the checkout's index when it was copied, nil when there was none
@@ -82,14 +84,15 @@ func (s *Snapshot) Close() error {
 	if s.temp == "" {
 		return nil
 	}
-	return os.RemoveAll(s.temp)
+	return errors.Join(os.RemoveAll(s.temp), s.mine.Unlock())
 }
 
 func (s *Snapshot) prepare() (err error) {
 	if _, err = s.r.gitDir(s.dir); err != nil {
 		return err
 	}
-	if s.temp, err = os.MkdirTemp("", "trellis-git-"); err != nil {
+	s.r.swept.Do(removeAbandoned)
+	if s.temp, s.mine, err = scratch(); err != nil {
 		return err
 	}
 	s.env, s.trees = []string{"GIT_INDEX_FILE=" + s.index()}, map[string]string{}

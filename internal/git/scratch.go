@@ -1,0 +1,47 @@
+package git
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+)
+
+const (
+	scratchPrefix = "trellis-git-"
+	scratchLock   = "lock" // held as long as the process lives that uses the folder
+)
+
+// scratch makes a folder for what a snapshot keeps on disk, and takes its lock.
+func scratch() (dir string, mine *durable.Lock, err error) {
+	for {
+		if dir, err = os.MkdirTemp("", scratchPrefix); err != nil {
+			return "", nil, err
+		}
+		mine, err = durable.TryLock(filepath.Join(dir, scratchLock), durable.Holder{PID: os.Getpid()})
+		switch {
+		case err == nil:
+			return dir, mine, nil
+		case !errors.Is(err, durable.ErrHeld) && !errors.Is(err, fs.ErrNotExist): // else it was taken for abandoned just now
+			return "", nil, errors.Join(err, os.RemoveAll(dir))
+		}
+	}
+}
+
+// removeAbandoned removes such folders of processes that were killed. One without a lock may be just being made, and
+// what can't be locked is in use, or somebody else's.
+func removeAbandoned() {
+	dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), scratchPrefix+"*")) // the pattern is a good one
+	for _, dir := range dirs {
+		path := filepath.Join(dir, scratchLock)
+		if _, err := os.Stat(path); err != nil {
+			continue
+		}
+		if lock, err := durable.TryLock(path, durable.Holder{PID: os.Getpid()}); err == nil {
+			_ = os.RemoveAll(dir) // another try comes with the next process
+			_ = lock.Unlock()
+		}
+	}
+}
