@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -35,7 +36,7 @@ func (w *watch) look(ctx context.Context, dir string) {
 	case err != nil:
 		w.fail(dir, err)
 	case len(l.Problems) > 0:
-		w.tell(dir, problemText(l.Problems))
+		w.warn(dir, problemText(l.Problems))
 		w.note(l)
 	case l.Waits != "":
 		w.waiting[dir] = true
@@ -71,12 +72,21 @@ func (w *watch) note(l look) {
 }
 
 // tell says something about a directory once.
-func (w *watch) tell(dir, text string) {
+func (w *watch) tell(dir, text string) { w.once(slog.LevelInfo, dir, text) }
+
+// warn says once what somebody has to do something about.
+func (w *watch) warn(dir, text string) { w.once(slog.LevelWarn, dir, text) }
+
+func (w *watch) once(level slog.Level, dir, text string) {
 	if w.told[dir] == text {
 		return
 	}
 	w.told[dir] = text
-	w.say("%s", text)
+	e := Event{Level: level, Message: text}
+	if filepath.IsAbs(dir) {
+		e.Task = filepath.Base(dir)
+	}
+	w.s.tell(e)
 }
 
 func problemText(list []trellis.Problem) string {
@@ -100,7 +110,8 @@ func (w *watch) fill(ctx context.Context) {
 		l := w.queue[0]
 		w.queue = w.queue[1:]
 		w.running[l.Dir] = true
-		go func() { w.ended <- w.s.attempt(ctx, l) }()
+		s := w.s // a reload takes another one
+		go func() { w.ended <- s.attempt(ctx, l) }()
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -89,6 +90,7 @@ type Event struct {
 	Standing *pipeline.Standing // where the run stands now
 	Step     *workflow.Event    // what a step of a file did
 	Message  string             // what dispatch itself has to say
+	Level    slog.Level         // of a Message: how much it matters
 }
 
 func (s *Site) tell(e Event) {

@@ -16,6 +16,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -23,9 +24,14 @@ import (
 // WatchOptions say how to watch.
 type WatchOptions struct {
 	Once     bool          // until nothing is left to run
-	Parallel int           // tasks at once
+	Parallel int           // tasks at once; 0: limits.parallel, also when that changes
 	Rescan   time.Duration // how often everything is looked at, whatever events say
 	Poll     bool          // no events, rescans alone
+
+	// Reload makes a site of the settings as they are now, nil when they have not changed. It is asked when their
+	// files change, at every rescan and at every Hangup. After an error the settings before stay.
+	Reload func() (*Site, error)
+	Hangup <-chan struct{}
 }
 
 // settle is how long events of one directory are collected after the first, which counts at once.
@@ -47,13 +53,19 @@ func (s *Site) Watch(ctx context.Context, o WatchOptions) ([]Result, error) {
 	if err := os.MkdirAll(s.Store.Tasks(), 0o755); err != nil {
 		return nil, fmt.Errorf("making the folder of tasks: %w", err)
 	}
-	w := &watch{s: s, o: o, running: map[string]bool{}, due: map[string]time.Time{}, seen: map[string]time.Time{}, told: map[string]string{},
+	w := &watch{s: s, o: o, parallel: o.Parallel, wall: s.now().Round(0), counted: time.Now(), phases: map[string]pulse.Work{}, running: map[string]bool{}, due: map[string]time.Time{}, seen: map[string]time.Time{}, told: map[string]string{},
 		rest: map[string]rest{}, soon: map[string]bool{}, held: map[string]int{}, waiting: map[string]bool{}, last: map[string]Result{}, noted: map[string]bool{}, failed: map[string]failing{}, ended: make(chan ran)}
+	w.limit()
+	w.alive()
 	defer w.events()()
 	if w.notify != nil {
 		s.shared().neighbours.Follow()
 	}
-	return w.loop(ctx)
+	all, err := w.loop(ctx)
+	if err := pulse.Remove(s.Store.Root); err != nil {
+		w.say("%v", err)
+	}
+	return all, err
 }
 
 // watch is the state of a watcher. All of it belongs to the loop's goroutine.
@@ -74,6 +86,18 @@ type watch struct {
 	noted   map[string]bool // whose last result is only why it can't run
 	ended   chan ran
 	failed  map[string]failing
+
+	scan scan
+
+	parallel int // asked for; 0: what the settings say
+	reloadAt time.Time
+	wall     time.Time // when the loop turned last, by the clock on the wall
+	counted  time.Time // and by the one that only counts
+
+	life   pulse.Beat
+	news   bool // since the last beat
+	beaten time.Time
+	phases map[string]pulse.Work
 }
 
 // rest keeps a directory from being run before its time, as long as its status stays.
@@ -115,6 +139,9 @@ func (w *watch) events() (stop func()) {
 		return func() {}
 	}
 	w.notify = n
+	if err := n.Add(w.settingsDir()); err != nil {
+		w.say("file events for .trellis are not to be had (%v): the settings are looked at every %v", err, w.o.Rescan)
+	}
 	return func() { n.Close() }
 }
 
@@ -129,9 +156,15 @@ func (w *watch) loop(ctx context.Context) ([]Result, error) {
 	defer timer.Stop()
 	w.rescan()
 	for ctx.Err() == nil {
-		w.lookAtDue(ctx)
-		w.fill(ctx)
-		if w.o.Once && w.idle() {
+		w.hear()
+		if w.woke() {
+			w.rescan()
+		}
+		w.reloadDue()
+		w.lookAround(ctx)
+		w.begin(ctx)
+		w.beat()
+		if w.o.Once && len(w.scan.left) == 0 && w.idle() {
 			break
 		}
 		timer.Reset(w.untilNext())
@@ -139,17 +172,17 @@ func (w *watch) loop(ctx context.Context) ([]Result, error) {
 		case <-ctx.Done():
 		case e, ok := <-w.fsEvents():
 			if ok {
-				w.mark(e.Name)
+				w.event(e)
 			}
 		case err := <-w.fsErrors():
-			if errors.Is(err, fsnotify.ErrEventOverflow) {
-				w.rescan()
-			} else if err != nil {
-				w.say("watching: %v", err)
-			}
+			w.missed(err)
 		case r := <-w.ended:
 			w.end(r)
+		case <-w.o.Hangup:
+			w.reload()
+			w.rescan()
 		case <-tick.C:
+			w.reload()
 			w.rescan()
 		case <-timer.C:
 		}
@@ -209,41 +242,18 @@ func (w *watch) listen(dir string) {
 // taskName reports whether an entry of the tasks folder is a task: no hidden one (drafts), no archive.
 func taskName(name string) bool { return name != "" && name[0] != '.' && name != "archive" }
 
-// rescan marks every task directory.
-func (w *watch) rescan() {
-	w.s.shared().neighbours.Changed("")
-	entries, err := os.ReadDir(w.s.Store.Tasks())
-	if err != nil {
-		w.say("looking through the tasks: %v", err)
-		return
-	}
-	for _, e := range entries {
-		if taskName(e.Name()) && (e.IsDir() || e.Type()&os.ModeSymlink != 0) {
-			w.mark(filepath.Join(w.s.Store.Tasks(), e.Name()))
-		}
-	}
-}
-
 func (w *watch) untilNext() time.Duration {
-	next := time.Hour
+	if len(w.scan.left) > 0 {
+		return 0
+	}
+	next := time.Until(w.beatAt())
+	if !w.reloadAt.IsZero() {
+		next = min(next, time.Until(w.reloadAt))
+	}
 	for _, at := range w.due {
 		next = min(next, time.Until(at))
 	}
 	return max(next, 0)
-}
-
-func (w *watch) lookAtDue(ctx context.Context) {
-	now := time.Now()
-	for dir, at := range w.due {
-		if at.After(now) {
-			continue
-		}
-		delete(w.due, dir)
-		w.seen[dir] = now
-		if !w.running[dir] {
-			w.look(ctx, dir)
-		}
-	}
 }
 
 // real is a time of the site's clock as one of the real clock.
@@ -292,24 +302,25 @@ func (s *Site) unable(l look, err error) error {
 // end takes in how a run ended and looks again at what waited for it.
 func (w *watch) end(r ran) {
 	delete(w.running, r.dir)
+	w.news = true
 	w.last[r.dir] = r.res
 	var fail *flow.Failure
 	var nobody *git.IdentityError
 	var not *NotReadyError
 	switch {
 	case errors.As(r.err, &not):
-		w.tell(r.dir, problemText(not.Problems))
+		w.warn(r.dir, problemText(not.Problems))
 		w.last[r.dir] = Result{Dir: r.dir, Status: trellis.Ready}
 		w.due[r.dir] = time.Now().Add(settle) // it may have been mended meanwhile
 	case errors.As(r.err, &nobody):
-		w.tell("", "no task is started: "+nobody.Error())
+		w.warn("", "no task is started: "+nobody.Error())
 	case errors.Is(r.err, durable.ErrHeld):
 		delete(w.last, r.dir) // someone else runs it
 		w.otherwise(r.dir)
 	case errors.As(r.err, &fail):
 		r.res.Failure = fail
 		w.last[r.dir] = r.res
-		w.tell(r.dir, filepath.Base(r.dir)+" is not started: "+fail.Error())
+		w.warn(r.dir, filepath.Base(r.dir)+" is not started: "+fail.Error())
 	case r.err != nil:
 		w.fail(r.dir, r.err)
 	default:
@@ -326,7 +337,7 @@ func (w *watch) end(r ran) {
 
 // fail says what went wrong with a directory and has it tried again: most such things pass.
 func (w *watch) fail(dir string, err error) {
-	w.tell(dir, filepath.Base(dir)+": "+err.Error())
+	w.trouble(dir, filepath.Base(dir)+": "+err.Error())
 	f := failing{err, w.failed[dir].times + 1}
 	w.failed[dir] = f
 	at := time.Now().Add(min(time.Second<<min(f.times-1, 5), 30*time.Second))

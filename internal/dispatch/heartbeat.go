@@ -1,0 +1,104 @@
+package dispatch
+
+import (
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/pulse"
+)
+
+// beatPause is the shortest time between two beats, however much happens.
+const beatPause = time.Second
+
+// beatAt is when the next beat is due: soon when there is news, else when it has to be.
+func (w *watch) beatAt() time.Time {
+	if w.news {
+		return w.beaten.Add(beatPause)
+	}
+	return w.beaten.Add(pulse.Every)
+}
+
+// beat writes watch.json when it is due. What keeps it from being written stops nothing.
+func (w *watch) beat() {
+	if w.beatAt().After(time.Now()) {
+		return
+	}
+	w.beaten, w.news = time.Now(), false
+	w.life.At, w.life.Parallel = w.s.now(), w.o.Parallel
+	w.life.Running, w.life.Waiting = w.work(), w.waits()
+	if err := w.life.Write(w.s.Store.Root); err != nil {
+		w.warn("watch.json", "watch.json is not up to date: "+err.Error())
+	}
+}
+
+// alive is what a watcher says of itself all the time.
+func (w *watch) alive() {
+	h := w.s.holder("")
+	w.life = pulse.Beat{Version: w.s.Build, Host: h.Host, PID: h.PID, Start: h.Start, Since: h.Since}
+}
+
+// work is what runs, with the phase that task.json tells.
+func (w *watch) work() []pulse.Work {
+	list := make([]pulse.Work, 0, len(w.running))
+	for _, dir := range slices.Sorted(maps.Keys(w.running)) {
+		at := w.phases[dir]
+		t, err := w.s.Store.Load(dir)
+		if err == nil && (at.Phase != t.Pipeline.Phase || at.Round != t.Pipeline.Round || at.Since.IsZero()) {
+			at = pulse.Work{Task: filepath.Base(dir), Phase: t.Pipeline.Phase, Round: t.Pipeline.Round, Since: w.s.now()}
+		}
+		w.phases[dir] = at
+		list = append(list, at)
+	}
+	maps.DeleteFunc(w.phases, func(dir string, _ pulse.Work) bool { return !w.running[dir] })
+	return list
+}
+
+// waits is what would run, and why it does not.
+func (w *watch) waits() []pulse.Wait {
+	list := []pulse.Wait{}
+	add := func(dir, why string, until time.Time) {
+		wait := pulse.Wait{Task: filepath.Base(dir), For: why}
+		if !until.IsZero() {
+			wait.Until = &until
+		}
+		list = append(list, wait)
+	}
+	for _, l := range w.queue {
+		add(l.Dir, w.queued(l), time.Time{})
+	}
+	for dir, r := range w.last {
+		switch {
+		case w.running[dir] || slices.ContainsFunc(w.queue, func(l look) bool { return l.Dir == dir }):
+		case w.waiting[dir]:
+			add(dir, strings.Join(r.Waits, ", "), time.Time{})
+		case r.Until.After(w.s.now()):
+			add(dir, "its time", r.Until)
+		}
+	}
+	for dir := range w.held {
+		if _, ok := w.due[dir]; ok {
+			add(dir, "the process that holds it", time.Time{})
+		}
+	}
+	for dir, f := range w.failed {
+		add(dir, "another try: "+f.err.Error(), w.due[dir])
+	}
+	slices.SortStableFunc(list, func(a, b pulse.Wait) int { return strings.Compare(a.Task, b.Task) })
+	return slices.CompactFunc(list, func(a, b pulse.Wait) bool { return a.Task == b.Task })
+}
+
+// queued is why a task that could run does not yet.
+func (w *watch) queued(look) string { return "room" }
+
+// trouble says once what goes wrong, under a name, and keeps it for those who ask how the watcher is.
+func (w *watch) trouble(about, text string) {
+	if w.told[about] == text {
+		return
+	}
+	w.life.Error, w.news = &pulse.Trouble{At: w.s.now(), Text: text}, true
+	w.once(slog.LevelError, about, text)
+}
