@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/signal"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -27,18 +28,23 @@ func (e *SignalError) Code() int { return codeSignal + int(e.Signal) }
 // later signals do again what they do by default: a person who asks a second time means it.
 // stop frees what the context needs.
 func SignalContext(parent context.Context) (ctx context.Context, stop context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(parent)
+	reloads := new(hangups)
+	ctx, cancel := context.WithCancelCause(context.WithValue(parent, hangupKey{}, reloads))
 	signals := make(chan os.Signal, 1)
 	notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	stopped := make(chan struct{})
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		defer signal.Stop(signals)
-		select {
-		case s := <-signals:
-			cancel(&SignalError{s.(syscall.Signal)})
-		case <-stopped:
-			return
+		for ended := false; !ended; {
+			select {
+			case s := <-signals:
+				if ended = s != syscall.SIGHUP || !reloads.take(); ended {
+					cancel(&SignalError{s.(syscall.Signal)})
+				}
+			case <-stopped:
+				return
+			}
 		}
 		select {
 		case <-time.After(echo):
@@ -51,4 +57,47 @@ func SignalContext(parent context.Context) (ctx context.Context, stop context.Ca
 		watching.Wait()
 		cancel(context.Canceled)
 	}
+}
+
+// hangups are the SIGHUPs that ask for something else than the end.
+type hangups struct {
+	wanted atomic.Bool
+	asked  chan struct{}
+	once   sync.Once
+}
+
+type hangupKey struct{}
+
+// take passes a SIGHUP on, if somebody wants them. One that nobody has heard yet stands for those after it.
+func (h *hangups) take() bool {
+	if !h.wanted.Load() {
+		return false
+	}
+	select {
+	case h.asked <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// Hangups tells of every SIGHUP from now on, which no longer ends ctx, a context of SignalContext. A process
+// with a terminal gets nil, and ends as before: there the signal says that the terminal is gone.
+func Hangups(ctx context.Context) <-chan struct{} {
+	h, ok := ctx.Value(hangupKey{}).(*hangups)
+	if !ok || onTerminal() {
+		return nil
+	}
+	h.once.Do(func() { h.asked = make(chan struct{}, 1) })
+	h.wanted.Store(true)
+	return h.asked
+}
+
+// onTerminal reports whether a terminal controls this process, whatever its streams are.
+func onTerminal() bool {
+	f, err := os.OpenFile("/dev/tty", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		return false
+	}
+	f.Close()
+	return true
 }
