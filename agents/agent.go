@@ -37,6 +37,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -66,6 +67,9 @@ type Request struct {
 	RunDir     string          // an existing private folder for this call: stream.jsonl (raw events) and stderr.log are kept in it, known secrets masked
 	Marker     string          // value of TRELLIS_RUN_MARKER, by which stray processes are found
 	Limits     Limits
+	// Spent is told the running total of the run, each time that the program tells of it. A failure ends a run that has
+	// not given its result. Nil: nobody is told.
+	Spent func(trellis.Usage) *flow.Failure
 }
 
 // Limits bound one run. Zero is no limit.

@@ -93,7 +93,7 @@ func (d direct) Run(ctx context.Context, r Request, emit func(Event)) (*Result, 
 	within, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	keep := json.NewEncoder(logs.stream)
-	t := &tally{watch: newWatch(r.Limits, d.o.grace(), end), emit: func(e Event) {
+	t := &tally{watch: newWatch(r, d.o.grace(), end), emit: func(e Event) {
 		keep.Encode(e) //nolint:errcheck // close tells
 		if emit != nil {
 			emit(e)

@@ -48,7 +48,7 @@ func (c *cli) Run(ctx context.Context, r Request, emit func(Event)) (*Result, er
 	}
 	within, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	t := &tally{emit: emit, watch: newWatch(r.Limits, c.o.grace(), end)}
+	t := &tally{emit: emit, watch: newWatch(r, c.o.grace(), end)}
 	out := &lines{redact: logs.redact, log: logs.stream, take: func(line string) {
 		said, stopped := t.said, within.Err() != nil
 		if s.reader.line(line, t) {

@@ -12,7 +12,7 @@ import (
 // finds nothing has no events; of a project's own agent it is text.
 func Decoder(name string) func(line string) []Event {
 	var found []Event
-	t := &tally{emit: func(e Event) { found = append(found, e) }, watch: newWatch(Limits{}, time.Hour, func(error) {})}
+	t := &tally{emit: func(e Event) { found = append(found, e) }, watch: newWatch(Request{}, time.Hour, func(error) {})}
 	var r reader
 	switch name {
 	case Claude:

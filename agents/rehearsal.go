@@ -38,7 +38,7 @@ func (p rehearsal) Run(ctx context.Context, r Request, emit func(Event)) (*Resul
 	within, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	keep := json.NewEncoder(logs.stream)
-	t := &tally{watch: newWatch(r.Limits, p.o.grace(), end), emit: func(e Event) {
+	t := &tally{watch: newWatch(r, p.o.grace(), end), emit: func(e Event) {
 		keep.Encode(e) //nolint:errcheck // close tells
 		if emit != nil {
 			emit(e)

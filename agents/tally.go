@@ -57,8 +57,8 @@ func (t *tally) tool(name string, input json.RawMessage) {
 func (t *tally) usage(u trellis.Usage) {
 	t.result.Usage = u
 	t.event(Event{Kind: EventUsage, Usage: &u})
-	if !t.done {
-		t.watch.spent(u)
+	if f := t.watch.spent(u); f != nil && !t.done {
+		t.watch.end(f)
 	}
 }
 

@@ -16,6 +16,7 @@ var errHung = errors.New("the program went on after its result")
 // watch ends a run that takes too long, falls silent, uses too much, or stays after its result.
 type watch struct {
 	limits Limits
+	told   func(trellis.Usage) *flow.Failure // see Request.Spent
 	grace  time.Duration
 	end    context.CancelCauseFunc
 
@@ -25,8 +26,9 @@ type watch struct {
 	after *time.Timer
 }
 
-func newWatch(limits Limits, grace time.Duration, end context.CancelCauseFunc) *watch {
-	w := &watch{limits: limits, grace: grace, end: end}
+func newWatch(r Request, grace time.Duration, end context.CancelCauseFunc) *watch {
+	limits := r.Limits
+	w := &watch{limits: limits, told: r.Spent, grace: grace, end: end}
 	if limits.Wall > 0 {
 		w.wall = time.AfterFunc(limits.Wall, func() {
 			end(fail(trellis.TimeoutWall, "the agent took longer than %s", limits.Wall))
@@ -72,10 +74,15 @@ func (w *watch) resumed() {
 	}
 }
 
-func (w *watch) spent(u trellis.Usage) {
-	if f := overspent(w.limits, u); f != nil {
-		w.end(f)
+// spent is why a run that used u may use no more, nil when it may.
+func (w *watch) spent(u trellis.Usage) (f *flow.Failure) {
+	if w.told != nil {
+		f = w.told(u)
 	}
+	if own := overspent(w.limits, u); own != nil {
+		return own // which tomorrow does not mend
+	}
+	return f
 }
 
 // overspent is the failure of a run that used u, nil when that is within its limits.

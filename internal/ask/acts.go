@@ -1,6 +1,7 @@
 package ask
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -58,6 +59,10 @@ type Acts struct {
 	// Watch looks at what a request may not change; the function it returns looks again and puts right what it
 	// may. A change is noted, or fails the call. Nil: nothing is watched.
 	Watch func(context.Context, Request) (func(context.Context) (notes []string, fail *flow.Failure, err error), error)
+	// Spend takes in what a call used since it was told of it last, at the beginning nothing, and says what all calls
+	// together may still use. An error keeps a call from being made, and is nothing to one that was begun. Nil:
+	// nobody counts.
+	Spend func(c flow.Call, more trellis.Usage) (Rest, error)
 	// Redact masks known secrets. Nil: nothing is masked.
 	Redact func(string) string
 	// Event is told what happens. Nil: nobody is.
@@ -74,7 +79,7 @@ func (a *Acts) Activities(roles ...trellis.Role) (list []flow.Activity) {
 }
 
 // perform makes one call. An earlier entry that was cut off after its end answers; one that was cut off
-// in its work is gone on with in its session.
+// in its work is gone on with in its session, and what it used counts.
 func (a *Acts) perform(ctx context.Context, c flow.Call, r Request) (Reply, error) {
 	base := filepath.Join(a.RunDir, Folder(c))
 	earlier, session, err := a.earlier(base, c.Attempt)
@@ -84,6 +89,11 @@ func (a *Acts) perform(ctx context.Context, c flow.Call, r Request) (Reply, erro
 	dir, err := a.fresh(base, c)
 	if err != nil {
 		return Reply{}, err
+	}
+	lost := lost(base, c.Attempt)
+	fail, bound, err := a.may(c, &r.Limits, lost)
+	if fail != nil || err != nil {
+		return Reply{Failure: fail, Usage: lost, Session: cmp.Or(session, r.Session), ToolCalls: -1}, err
 	}
 	if session != "" {
 		r.Session = session
@@ -100,6 +110,8 @@ func (a *Acts) perform(ctx context.Context, c flow.Call, r Request) (Reply, erro
 		return Reply{}, again.drop(ctx, err)
 	}
 	reply, err := a.work(ctx, c, r, prompt, dir, again)
+	reply.Usage = lost.Add(reply.Usage)
+	bound.blame(reply.Failure)
 	reply.Notes = Few(append(notes, reply.Notes...), maxWords)
 	reply.Problems = Few(reply.Problems, maxWords)
 	if err != nil {
@@ -246,12 +258,15 @@ func (a *Acts) work(ctx context.Context, c flow.Call, r Request, p templates.Pro
 		return reply, again.drop(ctx, err)
 	}
 	began := a.now()
+	m := a.meter(c, dir, began)
+	req.Spent = m.total
 	res, err := agent.Run(ctx, req, a.listen(c, r, dir))
 	if ctx.Err() != nil && err != nil {
 		return reply, again.drop(ctx, err)
 	}
 	if res != nil {
 		reply.Session, reply.Usage, reply.ToolCalls, reply.Stop = res.Session, res.Usage, res.ToolCalls, res.Stop
+		m.total(res.Usage) // which may be all that is ever told
 	}
 	reply.Usage.Seconds = a.now().Sub(began).Seconds()
 	notes, undue, werr := again(ctx)

@@ -93,7 +93,7 @@ type Asker struct {
 	Repairs int // how often an invalid answer is sent back
 	// Again says whether a call that failed for a passing reason may be tried once more, and counts it.
 	Again func(*flow.Failure) bool
-	// Pause is told when the provider sets a limit, Resume when the wait is over. Nil: nobody is told.
+	// Pause is told when a limit is reached that is lifted by itself, Resume when the wait is over. Nil: nobody is told.
 	Pause  func(flow.Flow, *flow.Failure) error
 	Resume func(flow.Flow) error
 	// Used gets each call's reply, failed ones too.
@@ -125,7 +125,7 @@ func (a Asker) Ask(f flow.Flow, r Request) (Reply, error) {
 			r.Repair = &Repair{reply.Problems, reply.Text}
 		case fail == nil:
 			return reply, protocol(r, reply)
-		case fail.Is(&flow.Failure{Code: string(trellis.RateLimited)}):
+		case limited(fail) || !fail.ResumeAt.IsZero():
 			if err := a.rest(f, fail); err != nil {
 				return reply, err
 			}
@@ -141,7 +141,11 @@ func (a Asker) Ask(f flow.Flow, r Request) (Reply, error) {
 	}
 }
 
-// rest waits until the provider's limit is lifted; no attempt is used up.
+// Raised is the signal that ends the wait for a budget before its time.
+const Raised = "budget"
+
+// rest waits until the time that a failure says: the provider's limit is lifted, or there is a new budget. No attempt
+// is used up.
 func (a Asker) rest(f flow.Flow, fail *flow.Failure) error {
 	if a.Pause != nil {
 		if err := a.Pause(f, fail); err != nil {
@@ -152,7 +156,7 @@ func (a Asker) rest(f flow.Flow, fail *flow.Failure) error {
 	if fail.ResumeAt.IsZero() || d <= 0 {
 		d = time.Minute
 	}
-	if err := f.Sleep(d); err != nil {
+	if err := sitOut(f, fail, d); err != nil {
 		return err
 	}
 	if a.Resume != nil {
@@ -160,6 +164,16 @@ func (a Asker) rest(f flow.Flow, fail *flow.Failure) error {
 	}
 	return nil
 }
+
+func sitOut(f flow.Flow, fail *flow.Failure, d time.Duration) error {
+	if limited(fail) {
+		return f.Sleep(d)
+	}
+	_, err := f.Await(Raised, d, nil)
+	return err
+}
+
+func limited(fail *flow.Failure) bool { return fail.Code == string(trellis.RateLimited) }
 
 func protocol(r Request, reply Reply) *flow.Failure {
 	return flow.Fail(string(trellis.AgentProtocol), "the %s agent's answer is invalid: %s; it is kept in run/%s",

@@ -31,6 +31,13 @@ func (s *scripted) Do(_ string, in, out any) error {
 
 func (s *scripted) Sleep(d time.Duration) error { s.slept = append(s.slept, d); return nil }
 
+func (s *scripted) Await(signal string, d time.Duration, _ any) (bool, error) {
+	if signal == Raised {
+		s.slept = append(s.slept, d)
+	}
+	return false, nil
+}
+
 func passing(code trellis.Code) Reply {
 	return Reply{Failure: &flow.Failure{Code: string(code), Retryable: true}, Session: "s1"}
 }
@@ -40,6 +47,7 @@ func TestAsk(t *testing.T) {
 	good := Reply{Answer: json.RawMessage(`{}`)}
 	bad := Reply{Problems: []string{"/x: is missing"}, Text: Ref{Path: "1/answer.md"}, Session: "s1"}
 	limited := Reply{Failure: &flow.Failure{Code: string(trellis.RateLimited), At: now, ResumeAt: now.Add(time.Hour)}}
+	day := Reply{Failure: &flow.Failure{Code: string(trellis.BudgetCost), At: now, ResumeAt: now.Add(2 * time.Hour)}, Session: "s1"}
 	for name, c := range map[string]struct {
 		replies []Reply
 		code    trellis.Code
@@ -52,6 +60,8 @@ func TestAsk(t *testing.T) {
 		"too many of them":           {replies: []Reply{passing(trellis.AgentExit), passing(trellis.AgentExit), passing(trellis.AgentExit)}, code: trellis.AgentExit, slept: []time.Duration{10 * time.Second, 20 * time.Second}},
 		"one that stays":             {replies: []Reply{{Failure: &flow.Failure{Code: string(trellis.AgentAuth)}}}, code: trellis.AgentAuth},
 		"limited, and then good":     {replies: []Reply{limited, limited, limited, good}, slept: []time.Duration{time.Hour, time.Hour, time.Hour}},
+		"a budget of the task":       {replies: []Reply{{Failure: &flow.Failure{Code: string(trellis.BudgetTokens)}}}, code: trellis.BudgetTokens},
+		"a budget of the day":        {replies: []Reply{day, good}, slept: []time.Duration{2 * time.Hour}},
 		"limited until nobody knows": {replies: []Reply{{Failure: &flow.Failure{Code: string(trellis.RateLimited)}}, good}, slept: []time.Duration{time.Minute}},
 	} {
 		f := &scripted{replies: c.replies}
