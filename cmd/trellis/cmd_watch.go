@@ -1,13 +1,19 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"os"
+	"reflect"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -22,18 +28,32 @@ func (a *app) watchCommand() *cli.Command {
 			&cli.IntFlag{Name: "parallel", Usage: "`N` tasks at once; limits.parallel of config.yaml"},
 			&cli.DurationFlag{Name: "rescan", Value: 30 * time.Second, Usage: "look at everything every `D`, whatever file events say"},
 			&cli.BoolFlag{Name: "poll", Usage: "use no file events, only the rescan"},
+			&cli.StringFlag{Name: "log-level", Usage: "write records of `LEVEL` debug, info, warn or error and above, on a terminal too"},
+			&cli.BoolFlag{Name: "json", Usage: "write records to stdout as JSON, one a line"},
+			&cli.BoolFlag{Name: "print-unit", Usage: "print a service for systemd or launchd that watches this repository, and end"},
 		},
 		Description: manual(`Sees task directories appear and change, runs those that are ready and goes on with those that were
 cut off. A broken directory is reported once, with file, line and what to do, and stops nobody else. One
-process watches a repository.`,
+process watches a repository. Without a terminal it writes records to stderr. The settings are read again when
+they change and on SIGHUP; runs under way keep theirs.`,
 			[]int{exitDone, exitFailed, exitUsage, exitUnmet, exitWaiting, exitLocked, exitNoAgent, exitInterrupted, exitTerminated},
-			"trellis watch", "trellis watch --once --parallel 4"),
+			"trellis watch", "trellis watch --once --parallel 4", "trellis watch --print-unit"),
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
 				return wrongArguments(c)
 			}
 			if c.Duration("rescan") < time.Second {
 				return usagef("--rescan must be at least 1s")
+			}
+			if _, ok := logLevels[c.String("log-level")]; !ok && c.IsSet("log-level") {
+				return usagef("--log-level is debug, info, warn or error, not %q", c.String("log-level"))
+			}
+			if c.Bool("print-unit") {
+				p, err := a.open(c.Context)
+				if err != nil {
+					return err
+				}
+				return a.printUnit(c, p)
 			}
 			return a.guarded(func() error { return a.watch(c) })
 		},
@@ -45,21 +65,61 @@ func (a *app) watch(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	files := p.settings()
 	s, err := a.site(c.Context, p)
 	if err != nil {
 		return err
 	}
-	o := dispatch.WatchOptions{Once: c.Bool("once"), Parallel: c.Int("parallel"), Rescan: c.Duration("rescan"), Poll: c.Bool("poll")}
-	if o.Parallel <= 0 {
-		o.Parallel = s.Config.Limits.Parallel
+	o := dispatch.WatchOptions{Once: c.Bool("once"), Parallel: c.Int("parallel"), Rescan: c.Duration("rescan"), Poll: c.Bool("poll"),
+		Reload: a.reloader(c.Context, p, files), Hangup: proc.Hangups(c.Context)}
+	at := cmp.Or(max(0, o.Parallel), s.Config.Limits.Parallel)
+	if log, ok := a.records(c, s); ok {
+		s.Event = log.take
+		log.Info("watching", "tasks", p.Store.Tasks(), "parallel", at, "version", version(), "pid", os.Getpid())
+		results, err := s.Watch(c.Context, o)
+		return a.endOfWatch(c, results, err)
 	}
-	a.say("watching %s, %d at once", p.Store.Rel(p.Store.Tasks()), o.Parallel)
+	a.say("watching %s, %d at once", p.Store.Rel(p.Store.Tasks()), at)
 	show := a.progress(s, false)
 	results, err := s.Watch(c.Context, o)
 	show.close()
 	for _, r := range results {
 		a.sayEnd(p, r)
 	}
+	return a.endOfWatch(c, results, err)
+}
+
+// records are the log of a watcher that has one: a service, or one that was asked for it.
+func (a *app) records(c *cli.Context, s *dispatch.Site) (records, bool) {
+	asked := c.Bool("json") || c.IsSet("log-level")
+	if !asked && (c.Bool("once") || terminal(a.Stderr)) {
+		return records{}, false
+	}
+	w := a.Stderr
+	if c.Bool("json") {
+		w = a.Stdout
+	}
+	return newRecords(w, c.Bool("json"), logLevels[c.String("log-level")], s.Redact), true // "" is info
+}
+
+// reloader reads the settings again, where they are others than files.
+func (a *app) reloader(ctx context.Context, p *project, files config.Files) func() (*dispatch.Site, error) {
+	return func() (*dispatch.Site, error) {
+		now := p.settings()
+		if reflect.DeepEqual(now, files) {
+			return nil, nil
+		}
+		cfg, problems := config.Load(now)
+		if wrong := ready.Errors(problems); len(wrong) > 0 {
+			return nil, &wrong[0]
+		}
+		files = now
+		return a.wire(ctx, p, cfg, p), nil
+	}
+}
+
+// endOfWatch is what the end of a watcher means for the exit code.
+func (a *app) endOfWatch(c *cli.Context, results []dispatch.Result, err error) error {
 	if c.Context.Err() != nil {
 		return context.Canceled
 	}

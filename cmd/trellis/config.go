@@ -12,12 +12,15 @@ import (
 )
 
 // config reads the settings of the project, and what is wrong with them. What is not there has its default.
-func (p *project) config() (*config.Config, []trellis.Problem) {
+func (p *project) config() (*config.Config, []trellis.Problem) { return config.Load(p.settings()) }
+
+// settings are the files that say them, as they are now.
+func (p *project) settings() config.Files {
 	read := func(name string) config.File {
 		data, _ := os.ReadFile(filepath.Join(p.Root, ".trellis", name)) // none: the defaults
 		return config.File{Name: ".trellis/" + name, Data: data}
 	}
-	return config.Load(config.Files{Root: p.Root, Config: read("config.yaml"), Worktree: read("worktree.yaml")})
+	return config.Files{Root: p.Root, Config: read("config.yaml"), Worktree: read("worktree.yaml")}
 }
 
 // config is the settings of the project for a command that needs them valid. Warnings are said.
