@@ -22,6 +22,7 @@ type Config struct {
 	Verify          []string           `yaml:"verify" doc:"commands that decide whether a task is done: all must exit with 0, run in this order in the worktree"`
 	VerifyTimeout   time.Duration      `yaml:"verify_timeout" doc:"how long one verify command may take; 0: no limit"`
 	Baseline        bool               `yaml:"baseline" doc:"run the verify commands once before any agent works, so that what was broken before is known"`
+	VerifyFresh     bool               `yaml:"verify_fresh" doc:"final verify runs in a fresh checkout of the commit, with copy and setup; false: in the worktree, where files that git ignores are still there"`
 	Protected       []string           `yaml:"protected" doc:"globs of paths that a task may not change without a person's approval; .trellis/spec, .trellis/tasks, .trellis/.runtime and .trellis/.current-task are excepted"`
 	Limits          Limits             `yaml:"limits"`
 	Delivery        Delivery           `yaml:"delivery"`
@@ -145,6 +146,7 @@ func defaults() Config {
 		Worktree:      Worktree{Dir: "../<repo>-worktrees", SetupTimeout: 10 * time.Minute},
 		VerifyTimeout: 10 * time.Minute,
 		Baseline:      true,
+		VerifyFresh:   true,
 		Protected:     []string{".trellis/**"},
 		Limits: Limits{Parallel: 2, Rounds: 5, Attempts: 3, Idle: 10 * time.Minute, Evaluate: 10 * time.Minute,
 			Implement: 30 * time.Minute, Check: 15 * time.Minute, Debug: 20 * time.Minute, Accept: 10 * time.Minute,

@@ -49,7 +49,7 @@ type Acts struct {
 // Activities are all that a run does besides its agents' calls.
 func (a *Acts) Activities() []flow.Activity {
 	list := []flow.Activity{claim.With(a.claim), project.With(a.project), prepare.With(a.prepare), baseline.With(a.recheck), observe.With(a.observe),
-		verify.With(a.checks), final.With(a.recheck), prove.With(a.prove), ground.With(a.ground), changed.With(a.changed), commit.With(a.commit), discard.With(a.discard), seal.With(a.seal), conclude.With(a.conclude)}
+		verify.With(a.checks), final.With(a.final), prove.With(a.prove), ground.With(a.ground), changed.With(a.changed), commit.With(a.commit), discard.With(a.discard), seal.With(a.seal), conclude.With(a.conclude)}
 	return append(list, a.steps().Activities()...)
 }
 

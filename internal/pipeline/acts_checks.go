@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/ask"
@@ -26,7 +25,7 @@ var taskState = []string{".trellis/tasks", runtimeDir, currentTask}
 // checks runs the commands that decide, in order, and looks at what was changed. What the commands themselves
 // leave behind is undone: the tree that is committed is the tree that they judged.
 func (a *Acts) checks(ctx context.Context, c flow.Call, in checksIn) (out Checks, err error) {
-	if out.Notes, err = a.mend(ctx, in.Job); err != nil {
+	if err := a.stand(ctx, in, &out); err != nil || len(out.Bent) > 0 {
 		return out, err
 	}
 	snap, err := a.Repo.Snapshot(ctx, in.Job.Worktree, a.outside(in.Job)...)
@@ -48,8 +47,8 @@ func (a *Acts) checks(ctx context.Context, c flow.Call, in checksIn) (out Checks
 	return out.undone(paths), err
 }
 
-// recheck runs the commands on what is committed, at base or in the end. What is not committed is named, and
-// nothing is run.
+// recheck runs the commands in the worktree, which holds nothing but what is committed. What is not committed is
+// named, and nothing is run.
 func (a *Acts) recheck(ctx context.Context, c flow.Call, in checksIn) (out Checks, err error) {
 	if out.Notes, err = a.mend(ctx, in.Job); err != nil {
 		return out, err
@@ -69,14 +68,19 @@ func (a *Acts) recheck(ctx context.Context, c flow.Call, in checksIn) (out Check
 	return out.undone(left), err
 }
 
+// deciding are the commands to run.
+func (a *Acts) deciding(in checksIn) ([]string, error) {
+	if !in.Plan {
+		return in.Job.Verify, nil
+	}
+	p, err := a.frozenPlan(in.Content)
+	return withPlan(in.Job.Verify, p), err
+}
+
 func (a *Acts) runAll(ctx context.Context, c flow.Call, in checksIn) (list []Check, err error) {
-	commands := in.Job.Verify
-	if in.Plan {
-		p, err := a.frozenPlan(in.Content)
-		if err != nil {
-			return nil, err
-		}
-		commands = withPlan(commands, p)
+	commands, err := a.deciding(in)
+	if err != nil {
+		return nil, err
 	}
 	for i, line := range commands {
 		res, err := a.command(ctx, c, fmt.Sprintf("check-%d", i+1), in.Job.Worktree, line, in.Job.Limits.Command)
@@ -154,6 +158,13 @@ func (a *Acts) mend(ctx context.Context, j Job) (notes []string, err error) {
 	if strayed {
 		notes = append(notes, "the worktree had left its branch, or the branch its base: it was put back, the files as they were")
 	}
+	hidden, err := a.Repo.Unhide(ctx, j.Worktree)
+	if err != nil {
+		return notes, err
+	}
+	if len(hidden) > 0 {
+		notes = append(notes, "git had been told not to look at tracked files, which was undone: "+strings.Join(few(hidden), ", "))
+	}
 	if _, err := os.Lstat(filepath.Join(j.Worktree, ".trellis", "tasks")); errors.Is(err, fs.ErrNotExist) {
 		return notes, nil // whether someone removed it is no matter: it is never committed
 	}
@@ -192,60 +203,6 @@ func stat(changes []git.Change) string {
 		fmt.Fprintf(&b, "%c %s +%d -%d\n", ch.Kind, few([]string{ch.Path})[0], max(ch.Added, 0), max(ch.Deleted, 0))
 	}
 	return b.String()
-}
-
-// prove runs the command of each criterion that has one.
-func (a *Acts) prove(ctx context.Context, c flow.Call, in proveIn) ([]Judged, error) {
-	var out []Judged
-	for _, cr := range in.Criteria {
-		j := Judged{Criterion: cr}
-		if cr.Verify != "" {
-			res, err := a.command(ctx, c, cr.ID, in.Job.Worktree, cr.Verify, in.Job.Limits.Command)
-			if err != nil {
-				return nil, err
-			}
-			j.Verdict, j.Proven = "met", res.Code == 0
-			if res.Code != 0 {
-				j.Verdict = "unmet"
-			}
-			j.Evidence = fmt.Sprintf("`%s` ended with %d", cr.Verify, res.Code)
-			if res.Code != 0 && res.Tail != "" {
-				j.Evidence += ": " + res.Tail
-			}
-			j.Evidence = cut(j.Evidence, evidenceSize(len(in.Criteria)))
-		}
-		out = append(out, j)
-	}
-	return out, nil
-}
-
-// ground names the criteria that nothing but a claim says are met. Evidence counts when it names a line of a
-// file that is there; and as long as no criterion at all was proven by a command, none does.
-func (a *Acts) ground(_ context.Context, _ flow.Call, in proveIn) (bare []string, err error) {
-	proven := slices.ContainsFunc(in.Judged, func(j Judged) bool { return j.Proven && !j.Should })
-	for _, j := range in.Judged {
-		if !j.Should && !j.Proven && !(proven && namesLine(in.Job.Worktree, j.Evidence)) {
-			bare = append(bare, j.ID)
-		}
-	}
-	return bare, nil
-}
-
-// namesLine reports whether a text names a line, path:number, that is there.
-func namesLine(root, evidence string) bool {
-	for _, w := range strings.Fields(evidence) {
-		path, rest, ok := strings.Cut(strings.Trim(w, "`*_,;()[]\"'."), ":")
-		number, _, _ := strings.Cut(rest, ":")
-		line, err := strconv.Atoi(number)
-		if !ok || err != nil || line < 1 || !filepath.IsLocal(filepath.FromSlash(path)) {
-			continue
-		}
-		data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(path)))
-		if err == nil && line <= strings.Count(string(data), "\n")+1 {
-			return true
-		}
-	}
-	return false
 }
 
 // folder is where an entry of an activity keeps its files.

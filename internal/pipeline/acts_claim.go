@@ -42,7 +42,7 @@ func (a *Acts) claim(ctx context.Context, _ flow.Call, in Input) (Job, error) {
 func (a *Acts) job(ctx context.Context, t *taskdir.Task, p *plan.Plan, in Input) (Job, error) {
 	taskdir.Defaults(t)
 	cfg := a.Config
-	j := Job{Title: t.Title, Repo: a.Repo.Main, Branch: t.Branch, BaseBranch: t.BaseBranch, Scope: t.Scope, Baseline: cfg.Baseline,
+	j := Job{Title: t.Title, Repo: a.Repo.Main, Branch: t.Branch, BaseBranch: t.BaseBranch, Scope: t.Scope, Baseline: cfg.Baseline, InPlace: !cfg.VerifyFresh,
 		Setup: Setup{cfg.Worktree.Copy, cfg.Worktree.Setup, cfg.Worktree.SetupTimeout}, CommitType: cfg.Delivery.CommitType,
 		Protected: protected(cfg, t), Choices: map[trellis.Role]ask.Choice{}, Limits: limits(a), Approvers: Approvers(cfg, t),
 		Preconditions: preconditions(p), Assumed: few(Assumed(p))}

@@ -184,7 +184,11 @@ func checks(b *strings.Builder, in concludeIn) {
 	if len(r.Checks.Results) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "## Checks\n\nCommands from %s, run by Trellis.\n\n| Command | Exit | Seconds | At base |\n| --- | --- | --- | --- |\n", in.Job.VerifySource)
+	where := ""
+	if r.Checks.Fresh {
+		where = " in a fresh checkout of the commit"
+	}
+	fmt.Fprintf(b, "## Checks\n\nCommands from %s, run by Trellis%s.\n\n| Command | Exit | Seconds | At base | Output |\n| --- | --- | --- | --- | --- |\n", in.Job.VerifySource, where)
 	for i, c := range r.Checks.Results {
 		base := "not run"
 		if i < len(r.Baseline.Results) {
@@ -193,7 +197,7 @@ func checks(b *strings.Builder, in concludeIn) {
 		if c.Known {
 			base += " (forgiven)"
 		}
-		fmt.Fprintf(b, "| `%s` | %d | %.1f | %s |\n", cell(c.Command), c.Code, c.Seconds, base)
+		fmt.Fprintf(b, "| `%s` | %d | %.1f | %s | run/%s `%.12s` |\n", cell(c.Command), c.Code, c.Seconds, base, c.Output.Path, c.Output.SHA256)
 	}
 	b.WriteByte('\n')
 	for _, c := range r.Checks.Results {

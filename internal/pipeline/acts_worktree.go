@@ -43,7 +43,10 @@ func (a *Acts) prepare(ctx context.Context, c flow.Call, in prepareIn) (p Prepar
 	if err := a.mark(in.Job); err != nil {
 		return p, err
 	}
-	if err := a.setup(ctx, c, in.Job); err != nil || in.Begun {
+	if err := a.setup(ctx, c, in.Job); err != nil {
+		return p, err
+	}
+	if p.Footing, err = a.footing(in.Job); err != nil || in.Begun {
 		return p, err
 	}
 	p.Results, err = a.hold(ctx, c, in.Job)

@@ -101,6 +101,7 @@ type (
 		Choices      map[trellis.Role]ask.Choice `json:"choices"`
 		Limits       Limits                      `json:"limits"`
 		Baseline     bool                        `json:"baseline"`
+		InPlace      bool                        `json:"in_place,omitempty"` // final verify in the worktree, not in a fresh checkout
 		Setup        Setup                       `json:"setup"`
 		CommitType   string                      `json:"commit_type"`
 		Scope        string                      `json:"scope,omitempty"`
@@ -153,14 +154,18 @@ type (
 	}
 	// Prepared is a worktree that agents can work in.
 	Prepared struct {
-		Notes   []string `json:"notes,omitempty"`
-		Results []Check  `json:"results,omitempty"` // preconditions of the plan
+		Notes   []string          `json:"notes,omitempty"`
+		Footing map[string]string `json:"footing,omitempty"` // what a verdict stands on besides the worktree, hashed
+		Results []Check           `json:"results,omitempty"` // preconditions of the plan
 	}
 	checksIn struct {
-		Job     Job      `json:"job"`
-		Known   []string `json:"known,omitempty"`   // commands that failed at base, and are forgiven
-		Content string   `json:"content,omitempty"` // whose plan may change protected paths
-		Plan    bool     `json:"plan,omitempty"`    // the checks at the end of that plan run too
+		Job      Job               `json:"job"`
+		Known    []string          `json:"known,omitempty"`    // commands that failed at base, and are forgiven
+		Content  string            `json:"content,omitempty"`  // whose plan may change protected paths
+		Plan     bool              `json:"plan,omitempty"`     // the checks at the end of that plan run too
+		Footing  map[string]string `json:"footing,omitempty"`  // when the worktree was made ready
+		Tree     string            `json:"tree,omitempty"`     // final: what was verified
+		Criteria []Criterion       `json:"criteria,omitempty"` // final: those that a command proved
 	}
 	// Checks is what the project's own commands said about a tree.
 	Checks struct {
@@ -171,6 +176,10 @@ type (
 		Protected []string `json:"protected,omitempty"` // changed although the project protects them
 		Defining  []string `json:"defining,omitempty"`  // changed files that define what the commands do
 		Stat      string   `json:"stat,omitempty"`      // what was changed, in short
+		Bent      []string `json:"bent,omitempty"`      // settings by which git would not commit what is there; nothing was run
+		Fresh     bool     `json:"fresh,omitempty"`     // in a fresh checkout of the commit
+		Judged    []Judged `json:"judged,omitempty"`    // the criteria, there
+		Unseen    []string `json:"unseen,omitempty"`    // what git ignores in the worktree, when something fails without
 		Notes     []string `json:"notes,omitempty"`
 	}
 	// Check is one command's run.

@@ -125,41 +125,81 @@ func (r *run) verify(f flow.Flow, missing []string) (*trouble, error) {
 	if err := r.enter(f, "verify"); err != nil {
 		return nil, err
 	}
-	res, err := verify.Do(f, checksIn{Job: r.job, Known: r.known(), Content: r.rep.Content})
+	res, err := verify.Do(f, checksIn{Job: r.job, Known: r.known(), Content: r.rep.Content, Footing: r.foot})
 	if err != nil {
 		return nil, err
 	}
 	r.rep.Checks = res
 	r.note(res.Notes)
-	if len(res.Protected) > 0 {
-		return &trouble{Code: trellis.ProtectedPath, Detail: "protected paths were changed: " + strings.Join(res.Protected, ", "), Tree: res.Tree}, nil
+	if found := forbidden(res, res.Tree); found != nil {
+		return found, nil
 	}
 	return r.judge(res.Results, missing), nil
 }
 
-// final runs the commands once more, on the commit and nothing else.
+// forbidden is the trouble that a change makes which no work may bring, whatever the commands say.
+func forbidden(c Checks, tree string) *trouble {
+	switch {
+	case len(c.Bent) > 0:
+		return &trouble{Code: trellis.ProtectedPath, Detail: "settings by which git commits something else than what is there were changed: " + tell(c.Bent), Tree: tree}
+	case len(c.Protected) > 0:
+		return &trouble{Code: trellis.ProtectedPath, Detail: "protected paths were changed: " + strings.Join(c.Protected, ", "), Tree: tree}
+	}
+	return nil
+}
+
+// final runs the commands once more, those of the criteria too, on the commit and nothing else.
 func (r *run) final(f flow.Flow) (*trouble, error) {
 	if err := r.enter(f, "final-verify"); err != nil {
 		return nil, err
 	}
-	in := checksIn{Job: r.job, Known: r.known()}
-	if r.in.Code > 1 {
-		in.Content, in.Plan = r.rep.Content, true
-	}
+	tree := r.rep.Checks.Tree
+	in := checksIn{Job: r.job, Known: r.known(), Footing: r.foot, Tree: tree, Criteria: proven(r.rep.Criteria), Content: r.rep.Content, Plan: r.in.Code > 1}
 	res, err := final.Do(f, in)
 	if err != nil {
 		return nil, err
 	}
-	r.rep.Checks.Results = res.Results
+	r.rep.Checks.Results, r.rep.Checks.Fresh = res.Results, res.Fresh
 	r.note(res.Notes)
 	if len(res.Stray) > 0 {
-		return &trouble{Code: trellis.CommitFailed, Detail: "the commit does not hold all of the work: " + strings.Join(res.Stray, ", "), Tree: r.rep.Checks.Tree}, nil
+		return &trouble{Code: trellis.CommitFailed, Detail: "the commit does not hold all of the work: " + strings.Join(res.Stray, ", "), Tree: tree}, nil
 	}
-	if found := r.judge(res.Results, nil); found != nil || r.in.Code < 2 {
+	if found := forbidden(res, tree); found != nil {
 		return found, nil
+	}
+	if found := r.judge(res.Results, nil); found != nil {
+		return found.alone(res), nil
+	}
+	if found := unmet(res.Judged, tree); found != nil {
+		return found.alone(res), nil
+	}
+	if r.in.Code < 2 {
+		return nil, nil
 	}
 	r.rep.Proofs, err = seal.Do(f, sealIn{r.in.Task, r.job, r.rep.Content, r.rep.Commit, res.Results})
 	return nil, err
+}
+
+// proven are the criteria that a command judged, as they are asked of the commit.
+func proven(judged []Judged) (list []Criterion) {
+	for _, j := range judged {
+		if j.Proven && !j.Should {
+			list = append(list, j.Criterion)
+		}
+	}
+	return list
+}
+
+// alone says where the trouble was found, when that is where nothing but the commit was.
+func (t *trouble) alone(c Checks) *trouble {
+	if !c.Fresh {
+		return t
+	}
+	t.Detail = "in a fresh checkout of the commit, " + t.Detail
+	if len(c.Unseen) > 0 {
+		t.Detail += "; files that git ignores are in the worktree and not in the commit: " + tell(c.Unseen)
+	}
+	return t
 }
 
 // judge is the trouble that failed commands make, nil when those that count passed.

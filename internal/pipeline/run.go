@@ -16,8 +16,9 @@ type run struct {
 	job   Job
 	phase string
 	round int
-	spent int      // rounds that steps used up
-	named []string // verify commands that the task itself names
+	spent int               // rounds that steps used up
+	named []string          // verify commands that the task itself names
+	foot  map[string]string // what verdicts stand on, when the worktree was ready
 	rep   Report
 
 	bundle func(hash string) (*plan.Bundle, error)
@@ -37,6 +38,7 @@ func (r *run) work(f flow.Flow) (err error) {
 		return err
 	}
 	r.note(ready.Notes)
+	r.foot = ready.Footing
 	r.job.Preconditions, r.job.Assumed = nil, nil
 	if err := r.baseline(f); err != nil {
 		return err

@@ -1,0 +1,77 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Checkout makes a fresh checkout of a commit at path (absolute), on no branch: the files of the commit and no
+// others. What is at path already, from a call that was cut off, is replaced when it is a worktree of this
+// repository. No hook runs. The caller removes it with [Repo.RemoveWorktree].
+func (r *Repo) Checkout(ctx context.Context, path, commit string) error {
+	path = clean(path)
+	if err := r.RemoveWorktree(ctx, path); err != nil && !errors.Is(err, ErrNoWorktree) {
+		return err
+	}
+	err := r.exclusively(ctx, func() error {
+		if err := vacant(path); err != nil {
+			return err
+		}
+		return withLocks(ctx, nil, func() error {
+			_, _, err := r.git(ctx, call{dir: r.Main, write: true, args: []string{"-c", "core.hooksPath=" + os.DevNull, "-c", "core.sparseCheckout=false",
+				"worktree", "add", "--quiet", "--detach", "--", path, commit}})
+			return err
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("checking out %s: %w", commit, err)
+	}
+	return nil
+}
+
+// Unhide makes git look again at tracked files that it was told not to look at (assume-unchanged, skip-worktree),
+// and returns them. Files that a sparse checkout leaves out stay out.
+func (r *Repo) Unhide(ctx context.Context, dir string) ([]string, error) {
+	gitDir, err := r.gitDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	hidden, err := r.hidden(ctx, dir, filepath.Join(gitDir, "index"))
+	if err != nil || len(hidden) == 0 {
+		return nil, err
+	}
+	err = withLocks(ctx, r.ownLocks(gitDir, ""), func() error {
+		for _, option := range []string{"--no-assume-unchanged", "--no-skip-worktree"} { // git takes one at a time
+			if err := r.updateIndex(ctx, dir, option, hidden); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("making git look at all files of %s: %w", dir, err)
+	}
+	return hidden, nil
+}
+
+// Ignored are the paths of a checkout that git ignores, folders ending in /, the excluded paths left out.
+func (r *Repo) Ignored(ctx context.Context, dir string, exclude ...string) (list []string, err error) {
+	args := append([]string{"ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory", "--"}, pathspec(exclude)...)
+	out, _, err := r.git(ctx, call{dir: dir, args: args})
+	for p := range strings.SplitSeq(strings.TrimSuffix(out, "\x00"), "\x00") {
+		if p != "" {
+			list = append(list, p)
+		}
+	}
+	return list, err
+}
+
+// ChangesBetween are the paths at which two commits differ, sorted.
+func (r *Repo) ChangesBetween(ctx context.Context, old, new string) ([]Change, error) {
+	s := &Snapshot{r: r, dir: r.Main}
+	return s.between(ctx, old, new)
+}

@@ -1,0 +1,132 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/flow"
+)
+
+// freshSuffix is what the path of a fresh checkout has behind that of the worktree: no branch can be called so.
+const freshSuffix = "~final"
+
+// final judges the commit and nothing else: what it does not hold is named, and the commands run in a checkout
+// of it that no agent was in. What only git's ignore rules, or the index of the worktree, kept out of sight is
+// not there.
+func (a *Acts) final(ctx context.Context, c flow.Call, in checksIn) (out Checks, err error) {
+	if in.Job.InPlace {
+		return a.recheck(ctx, c, in)
+	}
+	if err := a.stand(ctx, in, &out); err != nil || len(out.Bent) > 0 {
+		return out, err
+	}
+	stray, err := a.leftovers(ctx, in.Job)
+	if out.Stray = few(stray); err != nil || len(stray) > 0 {
+		return out, err
+	}
+	if err := a.lookAtCommit(ctx, in, &out); err != nil || len(out.Protected) > 0 {
+		return out, err
+	}
+	if list, err := a.deciding(in); err != nil || len(list)+len(in.Criteria) == 0 {
+		return out, err
+	}
+	err = a.afield(ctx, c, in.Job, func(fresh Job, broken *Check) error {
+		out.Fresh = true
+		if broken != nil {
+			out.Results = []Check{*broken}
+			return nil
+		}
+		there := in
+		there.Job = fresh
+		if out.Results, err = a.runAll(ctx, c, there); err != nil {
+			return err
+		}
+		out.Judged, err = a.proveAt(ctx, c, proveIn{Job: fresh, Criteria: in.Criteria})
+		return err
+	})
+	if err != nil {
+		return out, err
+	}
+	return out, a.unseen(ctx, in.Job, &out)
+}
+
+// stand makes sure of what a verdict stands on, and takes back what no agent may do.
+func (a *Acts) stand(ctx context.Context, in checksIn, out *Checks) (err error) {
+	if out.Bent, out.Notes, err = a.shaken(in); err != nil || len(out.Bent) > 0 {
+		return err
+	}
+	notes, err := a.mend(ctx, in.Job)
+	out.Notes = append(out.Notes, notes...)
+	return err
+}
+
+// lookAtCommit finds what the commit holds besides what was verified: a hook, or a process that was still running,
+// may have changed it.
+func (a *Acts) lookAtCommit(ctx context.Context, in checksIn, out *Checks) error {
+	j := in.Job
+	tree, err := a.Repo.TreeAt(ctx, j.Branch)
+	if err != nil || in.Tree == "" || tree == in.Tree {
+		return err
+	}
+	out.Notes = append(out.Notes, "the commit is not what was verified before it: a hook of yours changed it, or something that was still running")
+	changes, err := a.Repo.ChangesBetween(ctx, j.BaseCommit, j.Branch)
+	if err != nil {
+		return err
+	}
+	allowed, err := a.allowed(j, in.Content)
+	for _, ch := range changes {
+		if config.Protects(j.Protected, ch.Path) && !slices.Contains(allowed, ch.Path) {
+			out.Protected = append(out.Protected, ch.Path)
+		}
+	}
+	out.Protected = few(out.Protected)
+	return err
+}
+
+// afield does something in a fresh checkout of the commit of a worktree, made ready like that one. broken is the
+// command of worktree.setup that failed there.
+func (a *Acts) afield(ctx context.Context, c flow.Call, j Job, do func(fresh Job, broken *Check) error) (err error) {
+	head, err := a.Repo.Head(ctx, j.Worktree)
+	if err != nil {
+		return err
+	}
+	fresh := j
+	fresh.Worktree += freshSuffix
+	if err := a.Repo.Checkout(ctx, fresh.Worktree, head); err != nil {
+		return err
+	}
+	defer func() {
+		err = errors.Join(err, a.Repo.RemoveWorktree(context.WithoutCancel(ctx), fresh.Worktree))
+	}()
+	if _, err := a.copyIn(fresh); err != nil {
+		return err
+	}
+	if err := a.mark(fresh); err != nil {
+		return err
+	}
+	for i, line := range fresh.Setup.Run {
+		res, err := a.command(ctx, c, fmt.Sprintf("setup-%d", i+1), fresh.Worktree, line, fresh.Setup.Timeout)
+		if err != nil {
+			return err
+		}
+		if res.Code != 0 {
+			return do(fresh, &res)
+		}
+	}
+	return do(fresh, nil)
+}
+
+// unseen names the files that git ignores in the worktree when something fails without them.
+func (a *Acts) unseen(ctx context.Context, j Job, out *Checks) error {
+	failed := slices.ContainsFunc(out.Results, func(c Check) bool { return c.Code != 0 && !c.Known }) ||
+		slices.ContainsFunc(out.Judged, func(j Judged) bool { return j.Verdict == "unmet" })
+	if !failed {
+		return nil
+	}
+	list, err := a.Repo.Ignored(ctx, j.Worktree, a.outside(j)...)
+	out.Unseen = few(slices.DeleteFunc(list, func(path string) bool { return path == runtimeDir+"/" }))
+	return err
+}

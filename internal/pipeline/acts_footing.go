@@ -1,0 +1,127 @@
+package pipeline
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// What a verdict stands on besides the worktree, by the first word of its name.
+const (
+	footGit     = "git"     // settings that git goes by
+	footProgram = "program" // programs of the commands that decide
+	footFile    = "file"    // what people wrote in the main checkout
+)
+
+// footing is a hash of each thing outside of the worktree that a verdict stands on: an agent that may do what
+// its user may can reach them.
+func (a *Acts) footing(j Job) (map[string]string, error) {
+	set, err := a.Repo.Settings(j.Worktree)
+	if err != nil {
+		return nil, err
+	}
+	f := map[string]string{}
+	for name, hash := range set {
+		f[footGit+" "+name] = hash
+	}
+	for _, word := range strings.Fields(strings.Join(j.Verify, " ")) {
+		if path, sum := a.program(word); path != "" {
+			f[footProgram+" "+word] = sum
+		}
+	}
+	rel := a.Store.Rel(a.Dir) + "/"
+	for _, name := range append(slices.Clone(frozen), "implement.jsonl", "check.jsonl", "debug.jsonl") {
+		err = errors.Join(err, a.wrote(f, rel+name))
+	}
+	for _, name := range []string{".trellis/config.yaml", ".trellis/worktree.yaml", ".trellis/workflow.md"} {
+		err = errors.Join(err, a.wrote(f, name))
+	}
+	if t, lerr := a.Store.Load(a.Dir); lerr == nil { // one that can't be read stops the run elsewhere
+		said, merr := json.Marshal([]any{t.Pipeline.Verify, t.Pipeline.Protected, t.Pipeline.Approval})
+		f[footFile+" "+rel+taskdir.TaskJSON], err = brief(said), errors.Join(err, merr)
+	}
+	return f, err
+}
+
+// program is where a command's program lies, "" when the word is none, and how it looks there.
+func (a *Acts) program(word string) (path, sum string) {
+	if strings.ContainsAny(word, "/=$`'\"") {
+		return "", ""
+	}
+	for _, e := range slices.Backward(a.Environ) {
+		dirs, ok := strings.CutPrefix(e, "PATH=")
+		if !ok {
+			continue
+		}
+		for _, dir := range filepath.SplitList(dirs) {
+			file := filepath.Join(dir, word)
+			if st, err := os.Stat(file); err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
+				return file, brief(fmt.Appendf(nil, "%s %d %d", file, st.Size(), st.ModTime().UnixNano()))
+			}
+		}
+		break
+	}
+	return "", ""
+}
+
+// wrote adds a file of the main checkout, if it is there.
+func (a *Acts) wrote(f map[string]string, name string) error {
+	data, err := os.ReadFile(filepath.Join(a.Store.Root, filepath.FromSlash(name)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	f[footFile+" "+name] = brief(data)
+	return err
+}
+
+func brief(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:8])
+}
+
+// shaken says what of a run's footing is not as it was when its worktree was ready. What makes git commit
+// something else than what is there comes back as bent; the rest are notes for people.
+func (a *Acts) shaken(in checksIn) (bent, notes []string, err error) {
+	if len(in.Footing) == 0 {
+		return nil, nil, nil
+	}
+	now, err := a.footing(in.Job)
+	if err != nil {
+		return nil, nil, err
+	}
+	moved := map[string][]string{}
+	all := maps.Clone(now)
+	maps.Copy(all, in.Footing)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if now[name] == in.Footing[name] {
+			continue
+		}
+		kind, what, _ := strings.Cut(name, " ")
+		if kind == footGit && git.Bends(what) {
+			bent = append(bent, what)
+			continue
+		}
+		moved[kind] = append(moved[kind], what)
+	}
+	for _, n := range [][2]string{
+		{footFile, "changed by somebody while the run went on: "},
+		{footProgram, "these programs, which decide, are not those of the beginning of the run: "},
+		{footGit, "settings of git were changed while the run went on: "},
+	} {
+		if list := moved[n[0]]; len(list) > 0 {
+			notes = append(notes, n[1]+strings.Join(few(list), ", "))
+		}
+	}
+	return few(bent), notes, nil
+}
