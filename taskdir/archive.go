@@ -129,19 +129,27 @@ func (s Store) afterMove(dir, id string) error {
 	return s.renameEverywhere(id, t.ID)
 }
 
-// renameEverywhere changes the directory name in the live tasks that have it as a child or depend on it. A
-// task that can't be read keeps what it says.
+// names reports whether a task names another as a child, as one that it depends on, or as the one it is stacked on.
+func names(t *Task, id string) bool {
+	return slices.Contains(t.Children, id) || slices.Contains(t.Pipeline.DependsOn, id) || t.Pipeline.StackedOn == id
+}
+
+// renameEverywhere changes the directory name in the live tasks that name it. A task that can't be read keeps what it
+// says.
 func (s Store) renameEverywhere(from, to string) error {
 	entries, err := s.List()
 	if err != nil {
 		return err
 	}
 	for _, entry := range entries {
-		if entry.Err != nil || !slices.Contains(entry.Task.Children, from) && !slices.Contains(entry.Task.Pipeline.DependsOn, from) {
+		if entry.Err != nil || !names(entry.Task, from) {
 			continue
 		}
 		_, err := s.Update(entry.Dir, func(t *Task, e *Edit) error {
 			e.KeepRevision()
+			if t.Pipeline.StackedOn == from {
+				e.Set("pipeline.stacked_on", to)
+			}
 			for field, list := range map[string][]string{"children": t.Children, "pipeline.depends_on": t.Pipeline.DependsOn} {
 				if i := slices.Index(list, from); i >= 0 {
 					list = slices.Clone(list)

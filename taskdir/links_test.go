@@ -158,7 +158,7 @@ func TestArchiveWithATakenName(t *testing.T) {
 	byHand(t, s, "archive/2026-01/02-01-task-2", `{}`)
 	task := byHand(t, s, "02-01-task", `{"status": "failed"}`)
 	parent := byHand(t, s, "02-01-parent", `{"children": ["02-01-x", "02-01-task"]}`)
-	later := byHand(t, s, "02-01-later", `{"pipeline": {"depends_on": ["02-01-task", "02-01-task-9"], "revision": 3}}`)
+	later := byHand(t, s, "02-01-later", `{"pipeline": {"depends_on": ["02-01-task", "02-01-task-9"], "stacked_on": "02-01-task", "revision": 3}}`)
 	byHand(t, s, "02-01-broken", `{"children": ["02-01-task"]`)
 	dir, err := s.Archive(task)
 	if err != nil {
@@ -170,7 +170,7 @@ func TestArchiveWithATakenName(t *testing.T) {
 	if got, want := load(t, s, parent).Children, []string{"02-01-x", "02-01-task-3"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got children %v, want %v", got, want)
 	}
-	if got, want := string(load(t, s, later).Raw), `{"pipeline": {"depends_on": ["02-01-task-3", "02-01-task-9"], "revision": 3}}`; got != want {
+	if got, want := string(load(t, s, later).Raw), `{"pipeline": {"depends_on": ["02-01-task-3", "02-01-task-9"], "stacked_on": "02-01-task-3", "revision": 3}}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if got := load(t, s, filepath.Join(s.Tasks(), "archive/2026-02/02-01-task")).Title; got != "the older one" {

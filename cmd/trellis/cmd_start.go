@@ -160,6 +160,9 @@ func (a *app) sayEnd(p *project, res dispatch.Result) {
 		a.say("report    %s", p.Store.Rel(filepath.Join(res.Dir, taskdir.Report)))
 		a.say("worktree  %s", r.Worktree)
 		a.say("look      git diff %.12s...%s", r.Base, r.Branch)
+		if r.Stacked != "" {
+			a.say("stacked   on %s: merge that first", r.Stacked)
+		}
 		a.say("merge     git merge %s", r.Branch)
 	case trellis.Completed:
 		if res.Outcome == trellis.NoChangeNeeded {

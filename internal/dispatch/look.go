@@ -10,7 +10,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/evidence"
-	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/planner"
@@ -119,7 +119,7 @@ func (s *Site) lookReady(ctx context.Context, l look) (look, error) {
 	}
 	asked, why, err := s.asks(l.Dir, h)
 	if l.Waits = why; err == nil && !asked {
-		l.Waits, err = s.waits(ctx, l)
+		l.Waits, err = s.waits(ctx, l, h)
 	}
 	if err != nil {
 		return l, err
@@ -190,18 +190,12 @@ func (s *Site) asks(dir string, h *journal.History) (asked bool, why string, err
 }
 
 // waits says what a ready task has to wait for: a person's yes, or another task.
-func (s *Site) waits(ctx context.Context, l look) (string, error) {
+func (s *Site) waits(ctx context.Context, l look, h *journal.History) (string, error) {
 	t := l.Task
 	if why, err := s.approval(t); err != nil || why != "" {
 		return why, err
 	}
-	for _, id := range t.Pipeline.DependsOn {
-		why, err := s.dependency(ctx, t, id)
-		if err != nil || why != "" {
-			return why, err
-		}
-	}
-	return "", nil
+	return s.dependencies(ctx, t, h)
 }
 
 // approval says what people still have to agree to, "" when there is nothing.
@@ -225,59 +219,29 @@ func (s *Site) approval(t *taskdir.Task) (string, error) {
 	return what + ": trellis approve " + t.ID, nil
 }
 
-// dependency says why a task has to wait for the one with this id that it depends on, "" when it hasn't. It
-// begins at its base, so that has to hold the work.
-func (s *Site) dependency(ctx context.Context, of *taskdir.Task, id string) (string, error) {
-	dir, err := s.Store.Find(id)
-	if err != nil {
-		return fmt.Sprintf("%s: %v", id, err), nil
-	}
-	t, err := s.Store.Load(dir)
-	if err != nil {
-		return fmt.Sprintf("%s, whose task.json can't be read", id), nil
-	}
-	switch {
-	case t.Status == trellis.Completed:
+// dependencies says which tasks a task has to wait for, "" when there is none. h is its journal, nil without one.
+func (s *Site) dependencies(ctx context.Context, t *taskdir.Task, h *journal.History) (string, error) {
+	if len(t.Pipeline.DependsOn) == 0 {
 		return "", nil
-	case t.Status == trellis.Review:
-		if !s.Config.DependsOnMerged {
-			if merged, err := s.merged(ctx, t, of); err != nil || merged {
-				return "", err
-			}
-		}
-		return id + " to be merged (it is in review)", nil
-	case t.Status.Ended():
-		return fmt.Sprintf("%s, which is %s", id, t.Status), nil
 	}
-	return id, nil
+	p, err := pipeline.ReadProgress(h)
+	if err != nil {
+		return "", err
+	}
+	b := pipeline.Bases{Repo: s.Repo, Store: s.Store, Merged: s.Config.DependsOnMerged, Known: &s.shared().merges}
+	_, why, err := b.Of(ctx, t, begunAt(t, h, p), p.Fresh)
+	if errors.As(err, new(*flow.Failure)) {
+		return "", nil // there is no base: the run will say so
+	}
+	return why, err
 }
 
-// merged reports whether the base of a task holds what another task has on its branch.
-func (s *Site) merged(ctx context.Context, done, of *taskdir.Task) (bool, error) {
-	tip, err := s.Repo.Branch(ctx, done.BranchName())
-	if err != nil {
-		return false, err
+// begunAt is where the branch of a task began, by its journal, or without one by task.json; zero when it did not.
+func begunAt(t *taskdir.Task, h *journal.History, p pipeline.Progress) pipeline.Base {
+	if h == nil || h.Flow != pipeline.Flow {
+		return pipeline.Base{Commit: t.Pipeline.BaseCommit, On: t.Pipeline.StackedOn}
 	}
-	if tip == "" { // deleted, as people do after a merge
-		tip = done.Commit
-	}
-	name := of.BaseBranch
-	if name == "" {
-		if name, err = s.Repo.CurrentBranch(ctx, s.Repo.Main); err != nil {
-			return false, err
-		}
-	}
-	if tip == "" || name == "" {
-		return false, nil
-	}
-	base, err := s.Repo.Resolve(ctx, name)
-	if errors.Is(err, git.ErrNotFound) {
-		return false, nil // the run will say so
-	}
-	if err != nil {
-		return false, err
-	}
-	return s.Repo.IsAncestor(ctx, tip, base)
+	return pipeline.Base{Commit: p.Base, On: p.StackedOn}
 }
 
 func (s *Site) move(l look, from, to trellis.Status) error {

@@ -107,11 +107,12 @@ func (s *Site) Retry(ctx context.Context, dir string, fresh bool, o RunOptions) 
 	if err != nil {
 		return err
 	}
-	in.Retries, in.Fresh, in.Revision = p.Retries+1, fresh, max(p.Revision, t.Pipeline.Revision)
+	in.Retries, in.Fresh, in.Revision = p.Retries+1, fresh || p.Fresh, max(p.Revision, t.Pipeline.Revision)
 	if h.Run != "" && h.Flow == pipeline.Flow && !h.Ended && len(h.Calls) == 0 {
 		in.Retries = max(1, p.Retries) // begun by a retry that was cut off before it was done
 	}
-	if fresh {
+	if in.Fresh {
+		in.Base, in.StackedOn = "", ""
 		in.Implemented, in.Baseline, in.Begun, in.Finished = "", nil, false, nil
 	}
 	if err := s.beginRun(j, h, dir, in); err != nil {

@@ -24,6 +24,7 @@ func (w *watch) look(ctx context.Context, dir string) {
 		delete(w.last, dir)
 	}
 	l, err := w.s.look(ctx, dir)
+	w.promote(dir, l)
 	if errors.Is(err, taskdir.ErrNotFound) {
 		delete(w.told, dir)
 		delete(w.failed, dir)

@@ -118,9 +118,15 @@ func (s *Site) begin(j *journal.Run, dir string, o RunOptions) (in pipeline.Inpu
 }
 
 func (s *Site) input(dir string, h *journal.History, p pipeline.Progress, o RunOptions) (pipeline.Input, error) {
+	t, err := s.Store.Load(dir)
+	if err != nil {
+		return pipeline.Input{}, err
+	}
+	base := begunAt(t, h, p)
 	used, err := s.used(dir, h)
 	return pipeline.Input{Code: pipeline.Code, Task: filepath.Base(dir), Agent: o.Agent, Adopt: o.Adopt, Nonce: s.nonce(),
-		Attempts: p.Attempts, Retries: p.Retries, Revision: p.Revision, Used: used, Implemented: p.Implemented, Baseline: p.Baseline, Begun: p.Begun, Finished: p.Finished}, err
+		Attempts: p.Attempts, Retries: p.Retries, Revision: p.Revision, Used: used, Implemented: p.Implemented, Baseline: p.Baseline, Begun: p.Begun, Finished: p.Finished,
+		Fresh: p.Fresh, Base: base.Commit, StackedOn: base.On}, err
 }
 
 // used is what agents used for a task so far, its plannings included: by the journal, or without one by task.json.
@@ -172,12 +178,16 @@ func (s *Site) awake(dir string) error {
 func (s *Site) result(ctx context.Context, dir string, rep pipeline.Report, err error) (Result, error) {
 	r := Result{Dir: dir, Report: rep}
 	var parked *journal.Parked
+	var unmet *pipeline.UnmetError
 	switch {
 	case errors.As(err, &r.Failure), errors.Is(err, flow.ErrCancelled), errors.Is(err, ErrStopped):
 		err = nil
 	case errors.As(err, &parked):
 		r.Waits, r.Until = parked.For, parked.Until
 		err = s.asleep(dir, parked)
+	case errors.As(err, &unmet):
+		r.Waits = []string{unmet.Waits}
+		err = s.unmet(dir)
 	case errors.Is(err, flow.ErrSuspended) && ctx.Err() != nil:
 		r.Interrupted = true
 		err = s.interrupted(dir)
@@ -197,6 +207,17 @@ func (s *Site) result(ctx context.Context, dir string, rep pipeline.Report, err 
 		}
 	}
 	return r, err
+}
+
+// unmet has a task wait whose run was begun too early.
+func (s *Site) unmet(dir string) error {
+	_, err := s.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
+		if t.Status == trellis.Ready || t.Status == trellis.InProgress {
+			e.Set("status", trellis.Waiting)
+		}
+		return nil
+	})
+	return err
 }
 
 // rollback is what the plan of a task that failed says about going back.

@@ -60,6 +60,7 @@ type Site struct {
 type common struct {
 	identity   atomic.Bool      // git knows who commits
 	neighbours ready.Neighbours // what is known of the tasks from one look to the next
+	merges     pipeline.Merges  // and of their branches
 }
 
 func (s *Site) shared() *common {
@@ -159,7 +160,7 @@ func clear(prev durable.Holder) error {
 // pipelineActs are the effects of a task's run. bind completes them once the run's input is known.
 func (s *Site) pipelineActs(dir string) (*pipeline.Acts, *ask.Acts) {
 	marker := marker(dir)
-	acts := &pipeline.Acts{Dir: dir, RunDir: filepath.Join(dir, taskdir.Run), Repo: s.Repo, Store: s.Store, Config: s.Config, LookPath: s.LookPath, Neighbours: &s.shared().neighbours,
+	acts := &pipeline.Acts{Dir: dir, RunDir: filepath.Join(dir, taskdir.Run), Repo: s.Repo, Store: s.Store, Config: s.Config, LookPath: s.LookPath, Neighbours: &s.shared().neighbours, Merges: &s.shared().merges,
 		Environ: s.Environ, Marker: marker, Redact: s.Redact, Disk: s.Disk, Now: s.now,
 		Step:  func(e workflow.Event) { s.tell(Event{Task: filepath.Base(dir), Step: &e}) },
 		Stand: func(st pipeline.Standing) { s.tell(Event{Task: filepath.Base(dir), Round: st.Round, Standing: &st}) }}

@@ -127,7 +127,7 @@ func (s *Site) written(ctx context.Context, t *taskdir.Task, res Result) (_ *tas
 		return nil, res, err
 	}
 	l := look{Dir: t.Dir, Task: t, From: trellis.Planning, To: trellis.Waiting}
-	if l.Waits, err = s.waits(ctx, l); err != nil || l.Waits == "" {
+	if l.Waits, err = s.waits(ctx, l, nil); err != nil || l.Waits == "" {
 		return t, res, err
 	}
 	res.Status, res.Waits = trellis.Waiting, []string{l.Waits}
@@ -280,7 +280,7 @@ func (s *Site) standing(t *taskdir.Task) Result {
 		r.Failure = asFailure(c)
 	}
 	r.Rollback = s.rollback(t)
-	r.Report.Branch, r.Report.Base, r.Report.Worktree, r.Report.Commit, r.Report.Usage = t.Branch, t.Pipeline.BaseCommit, t.WorktreePath, t.Commit, t.Pipeline.Usage
+	r.Report.Branch, r.Report.Base, r.Report.Stacked, r.Report.Worktree, r.Report.Commit, r.Report.Usage = t.Branch, t.Pipeline.BaseCommit, t.Pipeline.StackedOn, t.WorktreePath, t.Commit, t.Pipeline.Usage
 	return r
 }
 

@@ -98,6 +98,8 @@ type watch struct {
 	news   bool // since the last beat
 	beaten time.Time
 	phases map[string]pulse.Work
+
+	promotion promotion
 }
 
 // rest keeps a directory from being run before its time, as long as its status stays.

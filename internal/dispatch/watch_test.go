@@ -235,6 +235,7 @@ func TestDependencies(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	w.Site.Config.DependsOnMerged = true
 	for range 2 {
 		if _, err := w.Site.Watch(context.Background(), dispatch.WatchOptions{Once: true, Parallel: 2, Rescan: time.Hour}); err != nil {
 			t.Fatal(err)

@@ -31,6 +31,7 @@ type Acts struct {
 	Cast       ask.Cast
 	LookPath   func(program string) error
 	Neighbours *ready.Neighbours // what is known of other tasks; nil: they are read anew
+	Merges     *Merges           // what is known of merged work; nil: git is asked anew
 	Environ    []string          // of the project's own commands
 	Marker     string            // of the run's processes
 	Redact     func(string) string
@@ -132,6 +133,9 @@ func (s Standing) write(t *taskdir.Task, e *taskdir.Edit, now time.Time) {
 	if s.Job != nil {
 		e.Set("worktree_path", s.Job.Worktree)
 		e.Set("pipeline.base_commit", s.Job.BaseCommit)
+		if t.Pipeline.StackedOn != s.Job.StackedOn {
+			e.Set("pipeline.stacked_on", s.Job.StackedOn)
+		}
 		if t.Branch == "" {
 			e.Set("branch", s.Job.Branch)
 		}

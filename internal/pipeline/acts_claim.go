@@ -29,7 +29,14 @@ func (a *Acts) claim(ctx context.Context, _ flow.Call, in Input) (Job, error) {
 	if err != nil {
 		return Job{}, err
 	}
-	j, err := a.job(ctx, t, p, in)
+	base, waits, err := a.base(ctx, t, in)
+	if err != nil {
+		return Job{}, err
+	}
+	if waits != "" {
+		return Job{}, &UnmetError{waits}
+	}
+	j, err := a.job(t, p, in, base)
 	if err != nil {
 		return j, err
 	}
@@ -38,19 +45,17 @@ func (a *Acts) claim(ctx context.Context, _ flow.Call, in Input) (Job, error) {
 	return j, err
 }
 
-// job is what a run of the task is to be, with p as its plan, nil when it has none.
-func (a *Acts) job(ctx context.Context, t *taskdir.Task, p *plan.Plan, in Input) (Job, error) {
+// job is what a run of the task that begins at base is to be, with p as its plan, nil when it has none.
+func (a *Acts) job(t *taskdir.Task, p *plan.Plan, in Input, base Base) (Job, error) {
 	taskdir.Defaults(t)
 	cfg := a.Config
-	j := Job{Title: t.Title, Repo: a.Repo.Main, Branch: t.Branch, BaseBranch: t.BaseBranch, Scope: t.Scope, Baseline: cfg.Baseline, InPlace: !cfg.VerifyFresh,
+	j := Job{Title: t.Title, Repo: a.Repo.Main, Branch: t.Branch, BaseBranch: base.Branch, BaseUnset: base.Unset, BaseCommit: base.Commit, StackedOn: base.On,
+		Scope: t.Scope, Baseline: cfg.Baseline, InPlace: !cfg.VerifyFresh,
 		Setup: Setup{cfg.Worktree.Copy, cfg.Worktree.Setup, cfg.Worktree.SetupTimeout}, CommitType: cfg.Delivery.CommitType,
 		Protected: protected(cfg, t), Choices: map[trellis.Role]ask.Choice{}, Limits: limits(a), Approvers: Approvers(cfg, t),
 		Preconditions: preconditions(p), Assumed: few(Assumed(p))}
 	if t.Pipeline.Approval.Required {
 		j.Approval = j.Approvers
-	}
-	if err := a.base(ctx, &j, t, in.Fresh); err != nil {
-		return j, err
 	}
 	j.Worktree = filepath.Join(cfg.Worktree.Dir, filepath.FromSlash(j.Branch))
 	for _, role := range Roles() {
@@ -81,28 +86,10 @@ func limits(a *Acts) Limits {
 		Accept: l.Accept, Command: a.Config.VerifyTimeout, Tokens: l.Tokens, CostUSD: l.CostUSD, Seconds: float64(l.Seconds)}
 }
 
-// base finds the branch's base: the commit of an earlier claim while its branch stands, else the tip of
-// base_branch, else of the branch that is checked out.
-func (a *Acts) base(ctx context.Context, j *Job, t *taskdir.Task, fresh bool) (err error) {
-	if j.BaseBranch == "" {
-		j.BaseUnset = true
-		if j.BaseBranch, err = a.Repo.CurrentBranch(ctx, a.Repo.Main); err != nil {
-			return err
-		}
-		if j.BaseBranch == "" {
-			return flow.Fail(string(trellis.WorktreeFailed), "no base_branch is set and no branch is checked out: `trellis task set-base-branch %s BRANCH`", t.ID)
-		}
-	}
-	if earlier := t.Pipeline.BaseCommit; earlier != "" && !fresh {
-		if tip, err := a.Repo.Branch(ctx, j.Branch); err != nil || tip != "" {
-			j.BaseCommit = earlier
-			return err
-		}
-	}
-	if j.BaseCommit, err = a.Repo.Resolve(ctx, j.BaseBranch); err != nil {
-		return flow.Fail(string(trellis.WorktreeFailed), "base branch %s: %v", j.BaseBranch, err)
-	}
-	return nil
+// base finds where the branch begins. waits is in words what has to come before that.
+func (a *Acts) base(ctx context.Context, t *taskdir.Task, in Input) (base Base, waits string, err error) {
+	b := Bases{Repo: a.Repo, Store: a.Store, Merged: a.Config.DependsOnMerged, Known: a.Merges}
+	return b.Of(ctx, t, Base{Commit: in.Base, On: in.StackedOn}, in.Fresh)
 }
 
 // How long all verify commands may be together, and all preconditions, in bytes, and how many they may be.

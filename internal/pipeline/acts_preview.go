@@ -53,5 +53,9 @@ func (a *Acts) look(ctx context.Context, in Input) (Job, error) {
 	if err != nil {
 		return Job{}, err
 	}
-	return a.job(ctx, t, p, in)
+	base, _, err := a.base(ctx, t, in)
+	if err != nil {
+		return Job{}, err
+	}
+	return a.job(t, p, in, base)
 }

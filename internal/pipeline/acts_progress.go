@@ -20,9 +20,14 @@ type Progress struct {
 	Implemented string            // content hash that implement finished with
 	Finished    map[string]string // hashes of the plan's steps that came to a good end, by path
 	Baseline    *Checks
-	Begun       bool // some run made the worktree ready
+	Begun       bool   // some run made the worktree ready
+	Fresh       bool   // the work is to begin afresh, and no run came to it yet
+	Base        string // the commit that the branch began at
+	StackedOn   string // the task on whose branch that was
 	Outcome     trellis.Outcome
 	Standing    Standing // the last that was written
+
+	claimed Job // by the last claim
 }
 
 // ReadProgress takes a history apart, of a planning too. An empty one is the zero Progress.
@@ -35,7 +40,8 @@ func ReadProgress(h *journal.History) (p Progress, err error) {
 		if err := json.Unmarshal(h.Input, &in); err != nil {
 			return p, fmt.Errorf("reading the input of run %s: %w", h.Run, err)
 		}
-		p = Progress{Revision: in.Revision, Attempts: in.Attempts, Retries: in.Retries, Used: in.Used, Implemented: in.Implemented, Baseline: in.Baseline, Begun: in.Begun, Finished: maps.Clone(in.Finished)}
+		p = Progress{Revision: in.Revision, Attempts: in.Attempts, Retries: in.Retries, Used: in.Used, Implemented: in.Implemented, Baseline: in.Baseline, Begun: in.Begun, Finished: maps.Clone(in.Finished),
+			Fresh: in.Fresh, Base: in.Base, StackedOn: in.StackedOn}
 	}
 	for _, e := range h.Calls {
 		if err := p.take(h.Flow, e); err != nil {
@@ -66,8 +72,15 @@ func (p *Progress) take(flow string, e journal.Entry) error {
 			said = Report{Baseline: said}.brief().Baseline
 			p.Baseline = &said
 		}
-	case flow == Flow && e.Activity == string(prepare):
-		p.Begun = p.Begun || e.Done && e.Fail == nil
+	case flow == Flow && e.Activity == string(claim) && e.Done && e.Fail == nil:
+		var job Job
+		if err := json.Unmarshal(e.Out, &job); err != nil {
+			return err
+		}
+		p.claimed = job
+	case flow == Flow && e.Activity == string(prepare) && e.Done && e.Fail == nil:
+		p.Begun, p.Fresh = true, false
+		p.Base, p.StackedOn = p.claimed.BaseCommit, p.claimed.StackedOn
 	case flow == Flow && e.Activity == string(conclude):
 		var in concludeIn
 		if err := json.Unmarshal(e.In, &in); err != nil {

@@ -60,7 +60,7 @@ func page(in concludeIn, h *journal.History, p *plan.Plan) string {
 			fmt.Fprintf(&b, "- What to do: %s\n", strings.ReplaceAll(info.Todo, "DIR", in.Task))
 		}
 	}
-	for _, f := range [][2]string{{"Branch", r.Branch}, {"Base", r.Base}, {"Commit", r.Commit}, {"Worktree", r.Worktree}} {
+	for _, f := range [][2]string{{"Branch", r.Branch}, {"Base", r.Base}, {"Stacked on", stackedOn(r)}, {"Commit", r.Commit}, {"Worktree", r.Worktree}} {
 		if f[1] != "" {
 			fmt.Fprintf(&b, "- %s: %s\n", f[0], f[1])
 		}
@@ -86,6 +86,14 @@ func page(in concludeIn, h *journal.History, p *plan.Plan) string {
 		}
 	}
 	return b.String()
+}
+
+// stackedOn says on whose branch the work began.
+func stackedOn(r Report) string {
+	if r.Stacked == "" {
+		return ""
+	}
+	return r.Stacked + ", which was not merged: merge that first"
 }
 
 // planned is what a plan says to people who look at the work: what it decided, took for granted and left out; of

@@ -40,6 +40,9 @@ type Input struct {
 	Finished map[string]string `json:"finished,omitempty"`
 	// Baseline is what the checks said at base, when an earlier run asked them: now the worktree is not the base.
 	Baseline *Checks `json:"baseline,omitempty"`
+	// Base is the commit that an earlier run's branch began at, and StackedOn the task whose branch that was.
+	Base      string `json:"base,omitempty"`
+	StackedOn string `json:"stacked_on,omitempty"`
 	// Begun: an earlier run made the worktree ready. What a plan wants to hold before the work is not asked again.
 	Begun bool `json:"begun,omitempty"`
 }
@@ -48,7 +51,8 @@ type Input struct {
 type Report struct {
 	Outcome  trellis.Outcome `json:"outcome"`
 	Branch   string          `json:"branch,omitempty"`
-	Base     string          `json:"base,omitempty"` // base commit
+	Base     string          `json:"base,omitempty"`       // base commit
+	Stacked  string          `json:"stacked_on,omitempty"` // the task on whose branch that is
 	Worktree string          `json:"worktree,omitempty"`
 	Commit   string          `json:"commit,omitempty"`
 	Rounds   int             `json:"rounds"`
@@ -94,6 +98,7 @@ type (
 		BaseBranch   string                      `json:"base_branch"`
 		BaseUnset    bool                        `json:"base_unset,omitempty"` // task.json named no base branch when it was claimed
 		BaseCommit   string                      `json:"base_commit"`
+		StackedOn    string                      `json:"stacked_on,omitempty"` // the task on whose branch that commit is
 		Worktree     string                      `json:"worktree"`
 		Verify       []string                    `json:"verify,omitempty"`
 		VerifySource string                      `json:"verify_source,omitempty"`

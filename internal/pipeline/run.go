@@ -29,7 +29,7 @@ func (r *run) work(f flow.Flow) (err error) {
 	if err := r.claim(f); err != nil {
 		return err
 	}
-	r.rep.Branch, r.rep.Base, r.rep.Worktree = r.job.Branch, r.job.BaseCommit, r.job.Worktree
+	r.rep.Branch, r.rep.Base, r.rep.Stacked, r.rep.Worktree = r.job.Branch, r.job.BaseCommit, r.job.StackedOn, r.job.Worktree
 	if err := r.enter(f, "prepare"); err != nil {
 		return err
 	}

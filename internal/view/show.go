@@ -69,8 +69,11 @@ func (t Task) failure() string {
 }
 
 func (t Task) branches() string {
-	if t.BaseBranch == "" {
+	switch on := t.task.Pipeline.StackedOn; {
+	case t.BaseBranch == "":
 		return t.Branch
+	case on != "":
+		return t.Branch + " (from " + t.BaseBranch + ", stacked on " + on + ")"
 	}
 	return t.Branch + " (from " + t.BaseBranch + ")"
 }

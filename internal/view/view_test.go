@@ -122,6 +122,8 @@ func TestWaitingFor(t *testing.T) {
 		"02-08-ready":    `{"status": "ready"}`,
 		"02-09-over":     `{"status": "ready", "pipeline": {"depends_on": ["02-10-review"]}}`,
 		"02-10-review":   `{"status": "review"}`,
+		"02-11-review":   `{"status": "review"}`,
+		"02-12-both":     `{"status": "waiting", "pipeline": {"depends_on": ["02-10-review", "02-11-review"]}}`,
 	})
 	want := map[string]string{
 		"02-02-depends":  "dependency 02-01-base (in_progress)",
@@ -130,6 +132,7 @@ func TestWaitingFor(t *testing.T) {
 		"02-05-limit":    "time 2026-02-03T13:00:00Z",
 		"02-06-stopped":  "start",
 		"02-07-later":    "time 2026-02-04T00:00:00Z",
+		"02-12-both":     "merge of all but one of 02-10-review, 02-11-review",
 	}
 	tasks, err := r.Tasks(view.Filter{})
 	if err != nil {
@@ -144,6 +147,18 @@ func TestWaitingFor(t *testing.T) {
 	one, err := r.Task(filepath.Join(r.Store.Tasks(), "02-09-over"))
 	if want := "dependency 02-10-review (review)"; err != nil || one.WaitingFor != want {
 		t.Errorf("when only merged counts: got %q, %v, want %q", one.WaitingFor, err, want)
+	}
+}
+
+func TestShowsWhatItIsStackedOn(t *testing.T) {
+	r := reader(t, map[string]string{"02-02-b": `{"status": "review", "base_branch": "main", "pipeline": {"stacked_on": "02-01-a"}}`})
+	task, err := r.Task(filepath.Join(r.Store.Tasks(), "02-02-b"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := view.Show(&b, task, view.Style{}); err != nil || !strings.Contains(b.String(), "feature/b (from main, stacked on 02-01-a)") {
+		t.Errorf("got %v\n%s", err, b.String())
 	}
 }
 

@@ -30,9 +30,22 @@ func (r Reader) waitingFor(t *taskdir.Task, known map[string]trellis.Status) str
 		if p.Judge != nil && !p.Judge.Pass {
 			return "decision: the judge was not satisfied"
 		}
+		if unmerged := inReview(p.DependsOn, known); len(unmerged) > 1 && !p.Approval.Required {
+			return "merge of all but one of " + strings.Join(unmerged, ", ")
+		}
 		return "approval"
 	}
 	return ""
+}
+
+// inReview are the dependencies that may have to be merged: a task begins on one of them, not on several.
+func inReview(ids []string, known map[string]trellis.Status) (list []string) {
+	for _, id := range ids {
+		if known[id] == trellis.Review {
+			list = append(list, id)
+		}
+	}
+	return list
 }
 
 // asks says what a task waits for that waits for approval: of a step of its run, or else of the plan. When people have

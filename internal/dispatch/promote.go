@@ -1,0 +1,54 @@
+package dispatch
+
+import (
+	"path/filepath"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// promotion knows which tasks wait for which, so that they are looked at again as soon as one of those moves on. The
+// zero value knows of none.
+type promotion struct {
+	stood map[string]trellis.Status  // of each directory when it was looked at last
+	wants map[string][]string        // what a directory that waits depends on, by id
+	by    map[string]map[string]bool // the directories that wait for an id
+}
+
+// promote takes in what was seen of a directory, and has those looked at that wait for it when its status changed.
+func (w *watch) promote(dir string, l look) {
+	p := &w.promotion
+	if p.stood == nil {
+		*p = promotion{map[string]trellis.Status{}, map[string][]string{}, map[string]map[string]bool{}}
+	}
+	p.waits(dir, l)
+	var now trellis.Status
+	if l.Task != nil {
+		now = l.Task.Status
+	}
+	if p.stood[dir] == now {
+		return
+	}
+	p.stood[dir] = now
+	for other := range p.by[filepath.Base(dir)] {
+		w.due[other] = time.Now()
+	}
+}
+
+// waits notes what a directory waits for now.
+func (p *promotion) waits(dir string, l look) {
+	for _, id := range p.wants[dir] {
+		delete(p.by[id], dir)
+	}
+	delete(p.wants, dir)
+	if l.Waits == "" {
+		return
+	}
+	p.wants[dir] = l.Task.Pipeline.DependsOn
+	for _, id := range p.wants[dir] {
+		if p.by[id] == nil {
+			p.by[id] = map[string]bool{}
+		}
+		p.by[id][dir] = true
+	}
+}

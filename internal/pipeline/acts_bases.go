@@ -1,0 +1,258 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Bases finds where the work of tasks begins.
+type Bases struct {
+	Repo   *git.Repo
+	Store  taskdir.Store
+	Merged bool    // tasks wait until those that they depend on are merged
+	Known  *Merges // nil: nothing is remembered
+}
+
+// Base is where the work of a task begins.
+type Base struct {
+	Branch string // base_branch, or the one that is checked out
+	Unset  bool   // task.json names none
+	Commit string
+	On     string // the task on whose branch that commit is, "" when it is on Branch
+}
+
+// UnmetError suspends a run that can't be claimed: what it depends on changed since it was begun.
+type UnmetError struct{ Waits string }
+
+func (e *UnmetError) Error() string { return "the task has to wait for " + e.Waits }
+
+// Is makes the run go on later.
+func (e *UnmetError) Is(target error) bool { return target == flow.ErrSuspended }
+
+// Of is the base of a task, and in words what it has to wait for before it can begin there. One that has begun keeps
+// its earlier base as long as its branch stands, whatever became of what it depends on, unless it is to begin afresh.
+func (b Bases) Of(ctx context.Context, t *taskdir.Task, earlier Base, fresh bool) (base Base, waits string, err error) {
+	if base, err = b.named(ctx, t); err != nil {
+		return base, "", err
+	}
+	tip := ""
+	if !fresh {
+		if tip, err = b.Repo.Branch(ctx, t.BranchName()); err != nil {
+			return base, "", err
+		}
+	}
+	if tip != "" && earlier.Commit != "" {
+		base.Commit, base.On = earlier.Commit, earlier.On
+		return base, "", nil
+	}
+	if base.Commit, err = b.Repo.Resolve(ctx, base.Branch); err != nil {
+		return base, "", flow.Fail(string(trellis.WorktreeFailed), "base branch %s: %v", base.Branch, err)
+	}
+	if waits, err = b.stack(ctx, t, &base); err == nil && tip != "" {
+		err = b.under(ctx, &base, tip)
+	}
+	return base, waits, err
+}
+
+// named is the base branch of a task.
+func (b Bases) named(ctx context.Context, t *taskdir.Task) (base Base, err error) {
+	if t.BaseBranch != "" {
+		return Base{Branch: t.BaseBranch}, nil
+	}
+	base.Unset = true
+	if base.Branch, err = b.Repo.CurrentBranch(ctx, b.Repo.Main); err == nil && base.Branch == "" {
+		err = flow.Fail(string(trellis.WorktreeFailed), "no base_branch is set and no branch is checked out: `trellis task set-base-branch %s BRANCH`", t.ID)
+	}
+	return base, err
+}
+
+// under moves the base of a branch that is there, and of which nobody knows where it began, below it: what came to the
+// base branch since is not to be taken back.
+func (b Bases) under(ctx context.Context, base *Base, tip string) error {
+	shared, err := b.Repo.MergeBase(ctx, base.Commit, tip)
+	if err == nil && shared != "" && shared != tip {
+		base.Commit = shared
+	}
+	return err
+}
+
+// open is a dependency that is done and not merged.
+type open struct{ id, tip string }
+
+// stack puts the base on the branch of the one dependency that is not merged yet, if there is one.
+func (b Bases) stack(ctx context.Context, t *taskdir.Task, base *Base) (waits string, err error) {
+	var missing []string
+	var list []open
+	for _, id := range t.Pipeline.DependsOn {
+		on, why, err := b.dependency(ctx, id, *base)
+		switch {
+		case err != nil:
+			return "", err
+		case why != "":
+			missing = append(missing, why)
+		case on.tip != "":
+			list = append(list, on)
+		}
+	}
+	if len(missing) > 0 {
+		return strings.Join(missing, "; "), nil
+	}
+	if list, err = b.tops(ctx, list); err != nil || len(list) == 0 {
+		return "", err
+	}
+	if len(list) > 1 {
+		return several(list), nil
+	}
+	base.Commit, base.On = list[0].tip, list[0].id
+	return "", nil
+}
+
+// tops leaves out the dependencies whose work is on the branch of another.
+func (b Bases) tops(ctx context.Context, list []open) (tops []open, err error) {
+	for i, d := range list {
+		below := false
+		for k, other := range list {
+			if i == k || below || d.tip == other.tip && i < k {
+				continue
+			}
+			if below, err = b.Repo.IsAncestor(ctx, d.tip, other.tip); err != nil {
+				return nil, err
+			}
+		}
+		if !below {
+			tops = append(tops, d)
+		}
+	}
+	return tops, nil
+}
+
+func several(list []open) string {
+	var ids []string
+	for _, d := range list {
+		ids = append(ids, d.id)
+	}
+	last := len(ids) - 1
+	return fmt.Sprintf("all but one of %s and %s to be merged (they are in review, and a branch can begin on one of them)", strings.Join(ids[:last], ", "), ids[last])
+}
+
+// dependency says why a task that begins at base has to wait for another, "" when it hasn't; then on is that one's
+// branch, zero when base has its work already.
+func (b Bases) dependency(ctx context.Context, id string, base Base) (on open, why string, err error) {
+	t, why := b.find(id)
+	switch {
+	case why != "":
+		return on, why, nil
+	case t.Status.Ended() && t.Status != trellis.Completed && t.Status != trellis.Review:
+		return on, fmt.Sprintf("%s, which is %s", t.ID, t.Status), nil
+	case t.Status == trellis.Completed, filepath.Dir(t.Dir) != b.Store.Tasks():
+		return on, "", nil
+	case t.Status != trellis.Review:
+		return on, t.ID, nil
+	}
+	tip, err := b.Repo.Branch(ctx, t.BranchName())
+	if err != nil {
+		return on, "", err
+	}
+	merged, err := b.merged(ctx, t, tip, base)
+	switch {
+	case err != nil || merged:
+		return on, "", err
+	case b.Merged:
+		return on, t.ID + " to be merged (it is in review)", nil
+	case tip == "":
+		return on, t.ID + " to be merged (it is in review, but its branch " + t.BranchName() + " is gone)", nil
+	case t.BaseBranch != "" && t.BaseBranch != base.Branch:
+		return on, fmt.Sprintf("%s to be merged into %s (it is in review, and was made for %s)", t.ID, base.Branch, t.BaseBranch), nil
+	}
+	return open{t.ID, tip}, "", nil
+}
+
+// hops is how many tasks without a change may stand on each other.
+const hops = 100
+
+// find is the task that one depends on. A task that needed no change on the branch of another one stands for that.
+func (b Bases) find(id string) (*taskdir.Task, string) {
+	for range hops {
+		dir, err := b.Store.Find(id)
+		if err != nil {
+			return nil, fmt.Sprintf("%s: %v", id, err)
+		}
+		t, err := b.Store.Load(dir)
+		if err != nil {
+			return nil, id + ", whose task.json can't be read"
+		}
+		if t.Status != trellis.Completed || t.Pipeline.Outcome != trellis.NoChangeNeeded || t.Pipeline.StackedOn == "" {
+			return t, ""
+		}
+		id = t.Pipeline.StackedOn
+	}
+	return nil, id + ", which stands on itself"
+}
+
+// merged reports whether the base has the work of a task in review, whose branch may have been deleted since.
+func (b Bases) merged(ctx context.Context, t *taskdir.Task, tip string, base Base) (bool, error) {
+	if tip == "" && t.Commit != "" {
+		var err error
+		if tip, err = b.Repo.Resolve(ctx, t.Commit); err != nil && !errors.Is(err, git.ErrNotFound) {
+			return false, err
+		}
+	}
+	if tip == "" {
+		return false, nil
+	}
+	return b.Known.merged(ctx, b.Repo, base.Commit, t.Pipeline.BaseCommit, tip)
+}
+
+// Merges remembers which work was found in which base. The zero value is ready to use, by several goroutines at once.
+type Merges struct {
+	mu   sync.Mutex
+	last map[string]found // by the commit that was looked for
+}
+
+type found struct {
+	base, from string
+	held       bool
+}
+
+func (m *Merges) merged(ctx context.Context, repo *git.Repo, base, from, tip string) (bool, error) {
+	if m == nil {
+		m = new(Merges)
+	}
+	m.mu.Lock()
+	known := m.last[tip]
+	m.mu.Unlock()
+	if known.base == base && known.from == from {
+		return known.held, nil
+	}
+	held, err := merged(ctx, repo, base, from, tip)
+	if err != nil {
+		return false, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.last == nil {
+		m.last = map[string]found{}
+	}
+	m.last[tip] = found{base, from, held}
+	return held, nil
+}
+
+// merged asks git. Without a place where the work began, only its commits themselves count.
+func merged(ctx context.Context, repo *git.Repo, base, from, tip string) (bool, error) {
+	if from == "" {
+		return repo.IsAncestor(ctx, tip, base)
+	}
+	if _, err := repo.Resolve(ctx, from); err != nil {
+		return repo.IsAncestor(ctx, tip, base)
+	}
+	return repo.Merged(ctx, base, from, tip)
+}
