@@ -58,22 +58,24 @@ func (c *cli) Run(ctx context.Context, r Request, emit func(Event)) (*Result, er
 			t.said = said // what it says of its end is our doing
 		}
 	}}
+	bound := &output{most: c.o.output(), end: end}
 	exit, err := proc.Run(within, proc.Command{
-		Argv: s.argv, Dir: r.Dir, Env: s.env, Stdin: strings.NewReader(s.stdin), Stdout: out, Stderr: logs.mask,
-		Marker: r.Marker, Interrupt: true,
+		Argv: s.argv, Dir: r.Dir, Env: s.env, Stdin: strings.NewReader(s.stdin), Stdout: bound.writer(out), Stderr: bound.writer(logs.mask),
+		Marker: r.Marker, Interrupt: true, Grace: c.o.grace(),
 	})
 	t.watch.stop()
 	if err == nil || errors.Is(err, errHung) {
 		err = errors.Join(err, out.end())
 	}
 	err = errors.Join(err, logs.close())
-	return c.outcome(r, t, s, ending{Result: exit, stderr: logs.tail.String()}, err)
+	return c.outcome(r, t, s, ending{Result: exit, stderr: logs.tail.String(), mute: !out.any}, err)
 }
 
 // ending is how a program ended.
 type ending struct {
 	proc.Result
 	stderr string
+	mute   bool // it printed nothing
 }
 
 func (e ending) String() string {
@@ -145,6 +147,8 @@ func (t *tally) verdict(r Request, own *flow.Failure, e ending, hung bool) *flow
 		return fail(trellis.AgentSignal, "%s", e)
 	case e.Code != 0 && !hung:
 		return fail(trellis.AgentExit, "%s", e)
+	case !t.done && e.mute:
+		return fail(trellis.EmptyOutput, "the program ended well but printed nothing; %s", e)
 	case !t.done:
 		return fail(trellis.AgentProtocol, "the program ended without a result; %s", e)
 	case r.Role.Permission() != trellis.PermitEdit && t.result.Answer == nil && strings.TrimSpace(t.result.Text) == "":

@@ -18,7 +18,8 @@ type Options struct {
 	Commands map[string]Command // the project's own agents; one with the name of a built-in agent takes its place
 	APIs     map[string]API     // models that are asked directly
 	Script   string             // what rehearsal plays; empty: .trellis/rehearsal.yaml below Root
-	Grace    time.Duration      // how long a program may stay after its result; 0 is 10 s
+	Grace    time.Duration      // how long a program may stay after its result, and after SIGTERM; 0 is 10 s
+	Output   int64              // how many bytes a program may print in one run; 0 is 1 GiB
 	// Files are the files of a folder that a model without a program may know of, from there. Nil, or where that
 	// fails: all below it.
 	Files func(ctx context.Context, dir string) ([]string, error)
@@ -71,6 +72,13 @@ func (o Options) grace() time.Duration {
 		return o.Grace
 	}
 	return 10 * time.Second
+}
+
+func (o Options) output() int64 {
+	if o.Output > 0 {
+		return o.Output
+	}
+	return maxOutput
 }
 
 func (o Options) script() string {

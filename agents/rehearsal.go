@@ -79,7 +79,7 @@ func (p rehearsal) play(ctx context.Context, r Request, c *scriptCall, env []str
 			return err
 		}
 		if exit.Code != 0 {
-			return fail(trellis.AgentExit, "%q of the script ended with %s", script, ending{exit, logs.tail.String()})
+			return fail(trellis.AgentExit, "%q of the script ended with %s", script, ending{Result: exit, stderr: logs.tail.String()})
 		}
 	}
 	return p.answer(r, c, t)

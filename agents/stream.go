@@ -2,18 +2,22 @@ package agents
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 
 	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 const (
-	maxLine = 16 << 20  // a longer line is cut: no event is that long
-	maxLog  = 128 << 20 // of a file in RunDir; what comes after is not kept
+	maxLine   = 8 << 20  // a longer line is cut: no event is that long
+	maxLog    = 64 << 20 // of a file in RunDir; what comes after is not kept, and the file ends with a word about it
+	maxOutput = 1 << 30  // that a program may print in one run
 )
 
 // logs are the files of a run: all that the program printed, secrets masked.
@@ -53,6 +57,7 @@ func (l *logs) close() error {
 type logFile struct {
 	*os.File
 	size int
+	lost int // bytes that are not kept
 }
 
 func openLog(path string) (*logFile, error) {
@@ -67,10 +72,42 @@ func (f *logFile) Write(data []byte) (int, error) {
 	keep := data[:min(len(data), maxLog-f.size)]
 	n, err := f.File.Write(keep)
 	f.size += n
+	f.lost += len(data) - len(keep)
 	if err != nil {
 		return n, fmt.Errorf("keeping the agent's output: %w", err)
 	}
 	return len(data), nil
+}
+
+func (f *logFile) Close() error {
+	var err error
+	if f.lost > 0 {
+		_, err = fmt.Fprintf(f.File, "\n[... %d more bytes are not kept ...]\n", f.lost)
+	}
+	return errors.Join(err, f.File.Close())
+}
+
+// output bounds what a program prints, on both streams together.
+type output struct {
+	most int64
+	sum  atomic.Int64
+	end  func(error)
+}
+
+// writer passes on to w what is within bounds, and ends the run at what is not.
+func (o *output) writer(w io.Writer) io.Writer { return &bounded{o, w} }
+
+type bounded struct {
+	*output
+	w io.Writer
+}
+
+func (b *bounded) Write(data []byte) (int, error) {
+	if b.sum.Add(int64(len(data))) > b.most {
+		b.end(fail(trellis.AgentProtocol, "the program printed more than %d MiB", b.most>>20))
+		return len(data), nil
+	}
+	return b.w.Write(data)
 }
 
 // lines cuts what a program prints into lines, masks secrets, keeps it, and hands it on.
@@ -79,10 +116,12 @@ type lines struct {
 	log    io.Writer
 	take   func(line string) // a line without its end, valid UTF-8
 	rest   []byte
+	any    bool // something was printed
 }
 
 func (l *lines) Write(data []byte) (int, error) {
 	n := len(data)
+	l.any = l.any || n > 0
 	for {
 		end := bytes.IndexByte(data, '\n')
 		if end < 0 {

@@ -167,7 +167,7 @@ func TestOpenCodeEndsThatExitZero(t *testing.T) {
 	}{
 		"cut":         {fake{stream: cut}, trellis.AgentProtocol, "length"},
 		"other agent": {fake{before: `echo 'agent "trellis" not found. Falling back to default agent' >&2`, stream: recorded(t, agents.OpenCode, "answers")}, trellis.AgentExit, "definition"},
-		"silent exit": {fake{}, trellis.AgentProtocol, "without a result"},
+		"silent exit": {fake{}, trellis.EmptyOutput, "printed nothing"},
 	} {
 		g := try(t, agents.OpenCode, c.f, nothing)
 		var f *flow.Failure
