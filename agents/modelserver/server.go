@@ -138,7 +138,7 @@ func (s *Server) play(p protocol, w http.ResponseWriter, hr *http.Request, r Req
 		sendFailure(p, w, *t.Fail)
 	case t.Garbage:
 		w.Header().Set("Content-Type", "text/html")
-		io.WriteString(w, "<html>\xff\xfe not a model {\"choices\": 7") //nolint:errcheck
+		io.WriteString(w, "<html>\xff\xfe not a model {\"choices\": 7") //nolint:errcheck // the client is gone
 	case !r.Stream && t.Hang:
 		s.hang(hr)
 	case !r.Stream && t.Cut:
@@ -153,23 +153,34 @@ func (s *Server) play(p protocol, w http.ResponseWriter, hr *http.Request, r Req
 // sendEvents streams; a turn that hangs or is cut stops half way.
 func (s *Server) sendEvents(w http.ResponseWriter, hr *http.Request, events []event, t Turn) {
 	w.Header().Set("Content-Type", "text/event-stream")
-	if t.Hang || t.Cut {
-		events = events[:len(events)/2]
+	half := len(events) / 2
+	if sendAll(w, events[:half], t.Half) != nil {
+		return
 	}
+	switch {
+	case t.Hang:
+		s.hang(hr)
+	case t.Cut:
+		panic(http.ErrAbortHandler) // the connection breaks off without a proper end
+	case sendAll(w, events[half:], t.Sent) == nil && t.Stay:
+		s.hang(hr)
+	}
+}
+
+// sendAll sends events, at once, and tells then.
+func sendAll(w http.ResponseWriter, events []event, then func()) error {
 	for _, e := range events {
 		if err := e.send(w); err != nil {
-			return
+			return err
 		}
 	}
 	if f, ok := w.(http.Flusher); ok {
 		f.Flush()
 	}
-	switch {
-	case t.Hang, t.Stay:
-		s.hang(hr)
-	case t.Cut:
-		panic(http.ErrAbortHandler) // the connection breaks off without a proper end
+	if then != nil {
+		then()
 	}
+	return nil
 }
 
 // hang waits until the client gives up or the server is closed, and breaks the connection off.

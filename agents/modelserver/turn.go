@@ -48,6 +48,8 @@ type Turn struct {
 	Cut     bool          // half of the answer, then the connection breaks
 	Stay    bool          // the whole answer, and the connection stays open
 	Garbage bool          // something that is no answer of any protocol
+	Half    func()        // called when half of a streamed answer was sent; nil: nothing is
+	Sent    func()        // called when all of it was
 }
 
 // Usage is what a turn cost. Input does not count Cached.
