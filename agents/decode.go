@@ -3,8 +3,6 @@ package agents
 import (
 	"encoding/json"
 	"time"
-
-	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // Decoder makes the events of a stream.jsonl again that the agent of that name left, or still writes:
@@ -13,15 +11,8 @@ import (
 func Decoder(name string) func(line string) []Event {
 	var found []Event
 	t := &tally{emit: func(e Event) { found = append(found, e) }, watch: newWatch(Request{}, time.Hour, func(error) {})}
-	var r reader
-	switch name {
-	case Claude:
-		r = &claudeStream{spent: map[string]trellis.Usage{}}
-	case Codex:
-		r = newCodexStream("", Request{})
-	case OpenCode:
-		r = &openCodeStream{}
-	default:
+	r := readers(name, Request{})
+	if r == nil {
 		return decodeEvent
 	}
 	return func(line string) []Event {

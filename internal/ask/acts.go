@@ -95,6 +95,10 @@ func (a *Acts) perform(ctx context.Context, c flow.Call, r Request) (Reply, erro
 	if fail != nil || err != nil {
 		return Reply{Failure: fail, Usage: lost, Session: cmp.Or(session, r.Session), ToolCalls: -1}, err
 	}
+	before := cutOff{agent: r.Agent, anew: session != "" && session != r.Session && r.Repair == nil}
+	if c.Attempt > 1 {
+		before.dir = filepath.Join(base, strconv.Itoa(c.Attempt-1))
+	}
 	if session != "" {
 		r.Session = session
 	}
@@ -102,14 +106,14 @@ func (a *Acts) perform(ctx context.Context, c flow.Call, r Request) (Reply, erro
 	if err != nil {
 		return Reply{}, err
 	}
-	prompt, notes, err := a.prompt(ctx, c, r, session != "")
+	prompt, notes, err := a.prompt(ctx, c, r, resumption(base, c.Attempt, r, session))
 	if err == nil {
 		err = a.note(dir, PromptFile, []byte(a.redact(prompt.Text)))
 	}
 	if err != nil {
 		return Reply{}, again.drop(ctx, err)
 	}
-	reply, err := a.work(ctx, c, r, prompt, dir, again)
+	reply, err := a.work(ctx, c, r, prompt, dir, before, again)
 	reply.Usage = lost.Add(reply.Usage)
 	bound.blame(reply.Failure)
 	reply.Notes = Few(append(notes, reply.Notes...), maxWords)
@@ -198,19 +202,17 @@ func (a *Acts) earlier(base string, attempt int) (*Reply, string, error) {
 	return nil, "", nil
 }
 
-const resumed = "You were interrupted while you worked on this. Go on where you stopped; what you already did stands.\n\n"
-
 // prompt renders the request. A repair goes to a session that remembers the request alone, to a new one
-// behind the whole of it.
-func (a *Acts) prompt(ctx context.Context, c flow.Call, r Request, again bool) (p templates.Prompt, notes []string, err error) {
+// behind the whole of it. before is what goes before it.
+func (a *Acts) prompt(ctx context.Context, c flow.Call, r Request, before string) (p templates.Prompt, notes []string, err error) {
 	if r.Repair == nil || r.Session == "" {
 		slots, notes, err := a.Slots(ctx, c, r)
 		if err != nil {
 			return p, nil, err
 		}
 		p, err = a.Cast.Render(r.template(), slots)
-		if again {
-			p.Text, p.Shared = resumed+p.Text, 0
+		if before != "" {
+			p.Text, p.Shared = before+p.Text, 0
 		}
 		if r.Repair == nil || err != nil {
 			return p, notes, err
@@ -245,7 +247,7 @@ func (a *Acts) repair(r Request) (p templates.Prompt, err error) {
 
 // work runs the agent and reads its answer. What the agent did wrong is part of the reply; an error is
 // what keeps us from asking.
-func (a *Acts) work(ctx context.Context, c flow.Call, r Request, p templates.Prompt, dir string, again watcher) (reply Reply, err error) {
+func (a *Acts) work(ctx context.Context, c flow.Call, r Request, p templates.Prompt, dir string, before cutOff, again watcher) (reply Reply, err error) {
 	size := len(p.System) + len(p.Text)
 	reply.Prompt = PromptSize{size, (size + 3) / 4, p.Shared}
 	reply.ToolCalls = -1
@@ -260,7 +262,7 @@ func (a *Acts) work(ctx context.Context, c flow.Call, r Request, p templates.Pro
 	began := a.now()
 	m := a.meter(c, dir, began)
 	req.Spent = m.total
-	res, err := agent.Run(ctx, req, a.listen(c, r, dir))
+	res, err := before.run(ctx, agent, req, func() func(agents.Event) { return a.listen(c, r, dir) })
 	if ctx.Err() != nil && err != nil {
 		return reply, again.drop(ctx, err)
 	}
