@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/flow"
 )
 
@@ -228,7 +229,11 @@ func (h *handle) perform(a flow.Activity, c *call) error {
 	call := flow.Call{Run: e.book.spec.Run, ID: c.id, Attempt: c.tries}
 	var out json.RawMessage
 	var fail error
-	e.unlocked(func() { out, fail = run(ctx, a, call, c.in) })
+	e.unlocked(func() {
+		if out, fail = run(ctx, a, call, c.in); fail != nil {
+			fail = e.blame(fail)
+		}
+	})
 	return h.conclude(c, out, fail)
 }
 
@@ -248,6 +253,18 @@ func (h *handle) conclude(c *call, out json.RawMessage, err error) error {
 		return e.finish(c, cancelledRecord())
 	}
 	return e.finish(c, &record{Fail: toFailure(err)})
+}
+
+// blame is why an activity failed. When the disk is at fault that is nothing to record: the run goes on when it is right
+// again, and enters the activity once more.
+func (e *engine) blame(err error) error {
+	if durable.Unfit(err) {
+		return suspended(err)
+	}
+	if full := e.o.Disk.Room(e.o.Dir); durable.Unfit(full) {
+		return suspended(fmt.Errorf("%w (writing to %s: %w)", err, e.o.Dir, full))
+	}
+	return err
 }
 
 // unlocked calls f without the mutex.
