@@ -44,9 +44,13 @@ func older(version, than string) bool {
 type IdentityError struct{ Err error }
 
 func (e *IdentityError) Error() string {
+	said := ""
+	if e.Err != nil {
+		said = "\n(" + e.Err.Error() + ")"
+	}
 	return `git does not know who you are; type
   git config --global user.name "Your Name"
-  git config --global user.email you@example.com`
+  git config --global user.email you@example.com` + said
 }
 
 func (e *IdentityError) Unwrap() error { return e.Err }
@@ -71,7 +75,8 @@ func (r *Repo) Identity(ctx context.Context) (string, error) {
 func (r *Repo) identity(ctx context.Context, who string) (string, error) {
 	out, err := r.line(ctx, call{dir: r.Main, args: append(named[:len(named):len(named)], "var", who)})
 	var failed *Error
-	if errors.As(err, &failed) {
+	const fatal = 128
+	if errors.As(err, &failed) && failed.Code == fatal {
 		return "", &IdentityError{err}
 	}
 	if end := strings.LastIndexByte(out, '>'); end >= 0 {

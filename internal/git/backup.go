@@ -152,7 +152,12 @@ func (r *Repo) move(ctx context.Context, ref, sha, old string) error {
 	}
 	own := []string{filepath.Join(r.Common, filepath.FromSlash(ref)+".lock")}
 	return withLocks(ctx, own, func() error {
-		_, _, err := r.git(ctx, call{dir: r.Main, args: []string{"update-ref", "--end-of-options", ref, sha, old}, write: true})
-		return err
+		return again(ctx, func() error {
+			_, _, err := r.git(ctx, call{dir: r.Main, args: []string{"update-ref", "--end-of-options", ref, sha, old}, write: true, once: true})
+			if now, lookErr := r.parse(ctx, r.Main, ref); err != nil && lookErr == nil && now == sha {
+				return nil // it was done all the same
+			}
+			return err
+		})
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -74,11 +75,40 @@ type call struct {
 	out   io.Writer // nil: returned
 	fine  []int     // exit codes besides 0 that are an answer
 	write bool      // changes the repository: durable, and takes longer
+	once  bool      // would not find what it needs if it had been done already: callers look first, see again
 	hooks bool      // runs hooks of the user, in the language the user has set
 }
 
-// git runs the command and returns its standard output and exit code.
-func (r *Repo) git(ctx context.Context, c call) (string, int, error) {
+// git runs the command and returns its standard output and exit code. One that failed is run again, unless it must not be
+// or somebody has got part of the answer already. Locks that others hold in a worktree are waited for.
+func (r *Repo) git(ctx context.Context, c call) (out string, code int, err error) {
+	do := func() (err error) {
+		out, code, err = r.run(ctx, c)
+		return err
+	}
+	if c.once || c.out != nil {
+		err = do()
+		return out, code, err
+	}
+	err = r.patiently(ctx, c, func() error {
+		return again(ctx, func() error { return errors.Join(rewound(c), do()) })
+	})
+	return out, code, err
+}
+
+// patiently does something again while others hold locks of the worktree that a call changes.
+func (r *Repo) patiently(ctx context.Context, c call, do func() error) error {
+	if !c.write {
+		return do()
+	}
+	gitDir, err := r.gitDir(c.dir)
+	if err != nil || gitDir == r.Common {
+		return do()
+	}
+	return withLocks(ctx, r.ownLocks(gitDir, ""), do)
+}
+
+func (r *Repo) run(ctx context.Context, c call) (string, int, error) {
 	out := &limited{max: maxOutput}
 	stderr := proc.NewCapped(maxStderr)
 	cmd := proc.Command{
@@ -152,12 +182,12 @@ func contended(err error) bool {
 const (
 	lockPatience = 10 * time.Second       // how long locks of others are waited for
 	lockGlance   = 250 * time.Millisecond // longest time between two looks
-	staleAfter   = 3 * time.Second        // a lock of ours that stands so long is a dead process's
+	staleAfter   = 3 * time.Second        // a lock that stands so long, and nobody is there who could hold it, is a dead process's
 )
 
-// withLocks does something again while other processes hold git's locks. Of the locks in own nobody
-// but us has any business to hold, so that one which stays for a while was left by a process that was
-// killed, and is removed.
+// withLocks does something again while other processes hold git's locks. One of own that stays for a while, that
+// nobody has open, and that is older than every process of git which is at work in a checkout of the repository, was
+// left by one that was killed, and is removed.
 func withLocks(ctx context.Context, own []string, do func() error) error {
 	end := time.Now().Add(lockPatience)
 	standing := map[string]lockFile{}
@@ -177,18 +207,27 @@ func withLocks(ctx context.Context, own []string, do func() error) error {
 	}
 }
 
-// lockFile is a lock as it was found, and since when it is there. The clock of the file system may be wrong.
-type lockFile struct{ made, since time.Time }
+// lockFile is a lock as it was found, since when it is there (the clock of the file system may be wrong), and who may
+// hold it: has been at work ever since.
+type lockFile struct {
+	made, since time.Time
+	holders     map[int]bool
+}
 
-// look removes the lock when it is still the one that was found long ago.
+// look removes the lock when it is still the one that was found long ago, and whoever made it is gone.
 func (l lockFile) look(path string) lockFile {
 	st, err := os.Lstat(path)
 	switch {
 	case err != nil:
 		return lockFile{}
 	case !st.ModTime().Equal(l.made):
-		return lockFile{st.ModTime(), time.Now()}
-	case time.Since(l.since) > staleAfter:
+		return lockFile{st.ModTime(), time.Now(), living(path)}
+	case time.Since(l.since) <= staleAfter:
+		return l
+	}
+	now := living(path)
+	maps.DeleteFunc(l.holders, func(pid int, _ bool) bool { return !now[pid] })
+	if len(l.holders) == 0 && !opened(path) {
 		os.Remove(path) // if that fails, git says what is wrong
 	}
 	return l

@@ -68,7 +68,7 @@ func (r *Repo) commit(ctx context.Context, dir string, o CommitOptions) (string,
 			return found, err
 		}
 	}
-	err = withLocks(ctx, r.ownLocks(gitDir, o.Branch), func() error {
+	once := func() error {
 		staged, err := r.stage(ctx, dir, gitDir, o.Exclude)
 		if err != nil {
 			return err
@@ -80,11 +80,25 @@ func (r *Repo) commit(ctx context.Context, dir string, o CommitOptions) (string,
 			return err
 		}
 		return r.record(ctx, dir, o)
+	}
+	err = withLocks(ctx, r.ownLocks(gitDir, o.Branch), func() error {
+		return again(ctx, func() error {
+			if err := once(); err != nil && !r.moved(ctx, dir, head) {
+				return err
+			}
+			return nil
+		})
 	})
 	if err != nil {
 		return "", err
 	}
 	return r.Head(ctx, dir)
+}
+
+// moved reports whether a checkout has another commit than before: git made one, whatever kept it from saying so.
+func (r *Repo) moved(ctx context.Context, dir, head string) bool {
+	now, err := r.Head(ctx, dir)
+	return err == nil && now != head
 }
 
 func (r *Repo) onBranch(ctx context.Context, dir, want string) error {
@@ -206,7 +220,7 @@ func (r *Repo) record(ctx context.Context, dir string, o CommitOptions) error {
 	if len(o.Trailers) > 0 {
 		message += "\n" + strings.Join(o.Trailers, "\n") + "\n"
 	}
-	_, _, err := r.git(ctx, call{dir: dir, args: args, stdin: strings.NewReader(message), write: true, hooks: true})
+	_, _, err := r.git(ctx, call{dir: dir, args: args, stdin: strings.NewReader(message), write: true, hooks: true, once: true})
 	var failed *Error
 	if !errors.As(err, &failed) || contended(err) {
 		return err

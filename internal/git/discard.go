@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 )
 
@@ -67,7 +68,7 @@ func below(paths []string) (list []string) {
 // drop removes a path that HEAD does not have.
 func (r *Repo) drop(ctx context.Context, root *os.Root, e Entry) error {
 	if !e.Untracked() {
-		_, _, err := r.git(ctx, call{dir: root.Name(), write: true, args: []string{"rm", "-q", "-f", "--cached", "--", e.Path}, env: []string{"GIT_LITERAL_PATHSPECS=1"}})
+		_, _, err := r.git(ctx, call{dir: root.Name(), write: true, args: []string{"rm", "-q", "-f", "--cached", "--ignore-unmatch", "--", e.Path}, env: []string{"GIT_LITERAL_PATHSPECS=1"}})
 		if err != nil {
 			return err
 		}
@@ -104,12 +105,15 @@ func overlap(paths []string, path string) (inside bool, own []string) {
 // DeleteBranch deletes a local branch that is checked out nowhere; none of that name is no error. What it
 // held is lost unless something else names it: save it first, with [Repo.Backup].
 func (r *Repo) DeleteBranch(ctx context.Context, name string) error {
-	tip, err := r.Branch(ctx, name)
-	if err != nil || tip == "" {
-		return err
-	}
-	return withLocks(ctx, []string{r.branchLock(name)}, func() error {
-		_, _, err := r.git(ctx, call{dir: r.Main, write: true, args: []string{"branch", "-q", "-D", "--", name}})
-		return err
+	own := []string{r.branchLock(name), filepath.Join(r.Common, "packed-refs.lock"), filepath.Join(r.Common, "config.lock")}
+	return withLocks(ctx, own, func() error {
+		return again(ctx, func() error {
+			tip, err := r.Branch(ctx, name)
+			if err != nil || tip == "" {
+				return err
+			}
+			_, _, err = r.git(ctx, call{dir: r.Main, write: true, once: true, args: []string{"branch", "-q", "-D", "--", name}})
+			return err
+		})
 	})
 }

@@ -301,8 +301,12 @@ func (s *Snapshot) DiffStat(ctx context.Context, base string) (string, error) {
 
 // Diff is the difference to a commit as a patch, cut in the middle when it has more bytes than limit.
 func (s *Snapshot) Diff(ctx context.Context, base string, limit int) (string, error) {
-	out := proc.NewCapped(limit)
-	_, _, err := s.r.git(ctx, call{dir: s.dir, env: s.env, out: out, args: s.diff("--patch", base, s.Tree)})
+	var out *proc.Capped
+	err := again(ctx, func() error {
+		out = proc.NewCapped(limit)
+		_, _, err := s.r.git(ctx, call{dir: s.dir, env: s.env, out: out, args: s.diff("--patch", base, s.Tree)})
+		return err
+	})
 	return out.String(), err
 }
 

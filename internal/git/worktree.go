@@ -40,7 +40,9 @@ func (e *PathError) Error() string { return e.Path + " " + e.Reason }
 func (r *Repo) AddWorktree(ctx context.Context, path, branch, base string, adopt bool) error {
 	err := CheckBranchName(branch)
 	if err == nil {
-		err = r.exclusively(ctx, func() error { return r.addWorktree(ctx, clean(path), branch, base, adopt) })
+		err = r.exclusively(ctx, func() error {
+			return again(ctx, func() error { return r.addWorktree(ctx, clean(path), branch, base, adopt) })
+		})
 	}
 	if err != nil {
 		return fmt.Errorf("making a worktree for %s: %w", branch, err)
@@ -94,9 +96,8 @@ func (r *Repo) addWorktree(ctx context.Context, path, branch, base string, adopt
 	if err != nil {
 		return err
 	}
-	own := []string{r.branchLock(branch)}
-	err = withLocks(ctx, own, func() error {
-		_, _, err := r.git(ctx, call{dir: r.Main, args: append([]string{"worktree", "add", "--quiet"}, args...), write: true})
+	err = withLocks(ctx, []string{r.branchLock(branch)}, func() error {
+		_, _, err := r.git(ctx, call{dir: r.Main, args: append([]string{"worktree", "add", "--quiet"}, args...), write: true, once: true})
 		return err
 	})
 	return r.orHook(ctx, path, branch, err)
@@ -210,7 +211,7 @@ func (r *Repo) branchArgs(ctx context.Context, path, branch, base string, adopt 
 // orHook tells the failure of a hook, which runs when the worktree is made, from one to make it.
 func (r *Repo) orHook(ctx context.Context, path, branch string, err error) error {
 	var failed *Error
-	if !errors.As(err, &failed) {
+	if !errors.As(err, &failed) || len(r.hooks(ctx, r.Main, "post-checkout")) == 0 {
 		return err
 	}
 	all, listErr := r.Worktrees(ctx)
@@ -230,23 +231,7 @@ func (r *Repo) orHook(ctx context.Context, path, branch string, err error) error
 func (r *Repo) RemoveWorktree(ctx context.Context, path string) error {
 	path = clean(path)
 	err := r.exclusively(ctx, func() error {
-		all, err := r.Worktrees(ctx)
-		if err != nil {
-			return err
-		}
-		for _, w := range all {
-			switch {
-			case w.Path != path:
-			case halfMade(w.admin):
-				return discard(&w)
-			default:
-				return r.unregister(ctx, path)
-			}
-		}
-		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%s is %w", path, ErrNoWorktree)
-		}
-		return nil
+		return again(ctx, func() error { return r.removeWorktree(ctx, path) })
 	})
 	if err != nil {
 		return fmt.Errorf("removing worktree %s: %w", path, err)
@@ -254,8 +239,28 @@ func (r *Repo) RemoveWorktree(ctx context.Context, path string) error {
 	return nil
 }
 
+func (r *Repo) removeWorktree(ctx context.Context, path string) error {
+	all, err := r.Worktrees(ctx)
+	if err != nil {
+		return err
+	}
+	for _, w := range all {
+		switch {
+		case w.Path != path:
+		case halfMade(w.admin):
+			return discard(&w)
+		default:
+			return r.unregister(ctx, path)
+		}
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s is %w", path, ErrNoWorktree)
+	}
+	return nil
+}
+
 func (r *Repo) unregister(ctx context.Context, path string) error {
-	_, _, err := r.git(ctx, call{dir: r.Main, args: []string{"worktree", "remove", "--force", "--", path}, write: true})
+	_, _, err := r.git(ctx, call{dir: r.Main, args: []string{"worktree", "remove", "--force", "--", path}, write: true, once: true})
 	return err
 }
 

@@ -1,0 +1,58 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/proc"
+)
+
+// breath is how long it is waited before git is called again.
+const breath = 50 * time.Millisecond
+
+// again does something that looks for its own effect first once more when git failed at it: what keeps a call from its
+// end (no memory, no process to be had, a kill) is mostly gone at the next. Locks of others have their own patience, and
+// what took too long would do so again.
+func again(ctx context.Context, do func() error) error {
+	err := do()
+	var failed *Error
+	if !errors.As(err, &failed) || failed.Code == proc.CodeTimeout || contended(err) || errors.As(err, new(*HookError)) {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return err
+	case <-time.After(breath):
+		return do()
+	}
+}
+
+// rewound makes a call ready to be made once more. An index of its own is nobody else's, nor is a lock on it.
+func rewound(c call) error {
+	for _, v := range c.env {
+		if index, ok := strings.CutPrefix(v, "GIT_INDEX_FILE="); ok {
+			_ = os.Remove(index + ".lock") // mostly there is none
+		}
+	}
+	if in, ok := c.stdin.(io.Seeker); ok {
+		_, err := in.Seek(0, io.SeekStart)
+		return err
+	}
+	return nil
+}
+
+// Failed reports whether an error tells that git could not do something, or that repository or worktree are not as they
+// have to be: what a person mends there.
+func Failed(err error) bool {
+	for _, is := range []error{ErrNoRepository, ErrBare, ErrNoCommit, ErrNotFound, ErrNothing, ErrNoWorktree} {
+		if errors.Is(err, is) {
+			return true
+		}
+	}
+	return errors.As(err, new(*Error)) || errors.As(err, new(*HookError)) || errors.As(err, new(*NestedError)) ||
+		errors.As(err, new(*IdentityError)) || errors.As(err, new(*BranchError)) || errors.As(err, new(*PathError))
+}

@@ -1,0 +1,82 @@
+package git
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// living are the processes that may hold a lock of a repository: those of git that work in one of its checkouts. Daemons
+// of git take none for long. Where the system does not tell in which folder a process works, all of git count.
+func living(lock string) map[int]bool {
+	pids, err := os.ReadDir("/proc")
+	if _, tells := os.Stat("/proc/self/cwd"); err != nil || tells != nil {
+		return listed()
+	}
+	folders, found := checkouts(lock), map[int]bool{}
+	for _, e := range pids {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || !ofGit("/proc/"+e.Name()) {
+			continue
+		}
+		at, err := os.Readlink("/proc/" + e.Name() + "/cwd")
+		if err == nil && slices.ContainsFunc(folders, func(dir string) bool { return at == dir || strings.HasPrefix(at, dir+"/") }) {
+			found[pid] = true
+		}
+	}
+	return found
+}
+
+// checkouts are the folders of a repository in which git works, by the path of a lock in its common directory.
+func checkouts(lock string) []string {
+	common := filepath.Dir(lock)
+	for !isGitDir(common) && common != filepath.Dir(common) {
+		common = filepath.Dir(common)
+	}
+	list := []string{common, filepath.Dir(common)}
+	links, _ := filepath.Glob(filepath.Join(common, "worktrees", "*", "gitdir")) // the pattern is a good one
+	for _, link := range links {
+		if to, err := os.ReadFile(link); err == nil {
+			list = append(list, filepath.Dir(from(filepath.Dir(link), strings.TrimSpace(string(to)))))
+		}
+	}
+	return list
+}
+
+func ofGit(dir string) bool {
+	name, err := os.ReadFile(dir + "/comm")
+	if err != nil || !strings.HasPrefix(string(name), "git") {
+		return false
+	}
+	args, err := os.ReadFile(dir + "/cmdline")
+	return err == nil && !bytes.Contains(args, []byte("daemon"))
+}
+
+// listed are all processes of git, by ps.
+func listed() map[int]bool {
+	out, _ := exec.Command("ps", "-axo", "pid=,args=").Output() // none: then the lock's age alone tells
+	found := map[int]bool{}
+	for line := range strings.Lines(string(out)) {
+		f := strings.Fields(line)
+		if len(f) < 2 || !strings.HasPrefix(filepath.Base(f[1]), "git") || strings.Contains(line, "daemon") {
+			continue
+		}
+		if pid, err := strconv.Atoi(f[0]); err == nil {
+			found[pid] = true
+		}
+	}
+	return found
+}
+
+// opened reports whether some process has a file open. Nobody is known to where the system does not tell.
+func opened(path string) bool {
+	fds, _ := filepath.Glob("/proc/[0-9]*/fd/*") // the pattern is a good one
+	return slices.ContainsFunc(fds, func(fd string) bool {
+		at, err := os.Readlink(fd)
+		return err == nil && at == path
+	})
+}
