@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/view"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -100,7 +102,9 @@ func (a *app) statusOfAll(p *project, asJSON bool) error {
 	if asJSON {
 		return view.JSON(a.Stdout, open)
 	}
-	a.say("%s", a.watcher(p))
+	for _, line := range a.watcher(p) {
+		a.say("%s", line)
+	}
 	if len(open) == 0 {
 		a.say("no task is open")
 		return nil
@@ -108,15 +112,36 @@ func (a *app) statusOfAll(p *project, asJSON bool) error {
 	return view.Table(a.Stdout, open, a.style(a.Stdout))
 }
 
-// watcher says whether somebody watches this repository.
-func (a *app) watcher(p *project) string {
-	path := filepath.Join(p.Root, ".trellis", ".runtime", "watch.lock")
-	if !durable.Held(path) {
-		return "no watcher is running; ready tasks wait for: trellis watch"
+// watcher says whether somebody watches this repository, and how that goes.
+func (a *app) watcher(p *project) []string {
+	s := pulse.Look(p.Root, a.Now())
+	switch {
+	case !s.Alive:
+		return []string{"no watcher is running; ready tasks wait for: trellis watch"}
+	case s.Holder.PID == 0:
+		return []string{"a watcher is running"}
 	}
-	h, err := durable.ReadHolder(path)
-	if err != nil || h.PID == 0 {
-		return "a watcher is running"
+	lines := []string{fmt.Sprintf("a watcher is running on %s, process %d, since %s", s.Holder.Host, s.Holder.PID, s.Holder.Since.Local().Format("2006-01-02 15:04"))}
+	b := s.Beat
+	if s.Hangs {
+		last := b.At
+		if last.IsZero() {
+			last = s.Holder.Since
+		}
+		lines[0] += fmt.Sprintf(", and hangs: it has said nothing for %v", a.Now().Sub(last).Round(time.Second))
+		lines = append(lines, fmt.Sprintf("hint: kill %d && trellis watch", s.Holder.PID))
+	} else if b.PID != 0 {
+		lines[0] += fmt.Sprintf("; %d of %d at work, %s", len(b.Running), b.Parallel, waiting(len(b.Waiting)))
 	}
-	return fmt.Sprintf("a watcher is running on %s, process %d, since %s", h.Host, h.PID, h.Since.Local().Format("2006-01-02 15:04"))
+	if b.Error != nil {
+		lines = append(lines, fmt.Sprintf("its last trouble, at %s: %s", b.Error.At.Local().Format("2006-01-02 15:04"), b.Error.Text))
+	}
+	return lines
+}
+
+func waiting(n int) string {
+	if n == 1 {
+		return "1 waits"
+	}
+	return fmt.Sprintf("%d wait", n)
 }

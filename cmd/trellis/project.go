@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/view"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -98,7 +99,7 @@ func wrongArguments(c *cli.Context) error {
 // reader reads where tasks stand. Settings that are wrong hide no task: what they do not say has its default.
 func (a *app) reader(p *project) view.Reader {
 	c, _ := p.config()
-	return view.Reader{Store: p.Store, Merged: c.DependsOnMerged, Now: a.Now()}
+	return view.Reader{Store: p.Store, Merged: c.DependsOnMerged, Watcher: pulse.Look(p.Root, a.Now()), Now: a.Now()}
 }
 
 // printProblems prints problems for people, each with what to do about it.

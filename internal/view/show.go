@@ -33,7 +33,7 @@ func Show(w io.Writer, t Task, style Style) error {
 }
 
 func (t Task) rows() [][2]string {
-	rows := [][2]string{{"status", t.standing()}, {"steps", t.Steps.words()}, {"last", t.again}, {"waits for", t.WaitingFor}, {"failure", t.failure()}}
+	rows := [][2]string{{"status", t.standing()}, {"since", t.Since}, {"held by", t.holder()}, {"steps", t.Steps.words()}, {"last", t.again}, {"waits for", t.WaitingFor}, {"failure", t.failure()}}
 	if t.task != nil {
 		rows = append(rows, [2]string{"branch", t.branches()}, [2]string{"worktree", t.task.WorktreePath}, [2]string{"commit", t.task.Commit},
 			[2]string{"pr", t.PRURL}, [2]string{"parent", t.task.Parent}, [2]string{"subtasks", strings.Join(t.task.Children, ", ")},
@@ -56,6 +56,14 @@ func (t Task) standing() string {
 		s += fmt.Sprintf(" (%s)", t.Outcome)
 	}
 	return s
+}
+
+// holder is the process at work on the task.
+func (t Task) holder() string {
+	if t.HeldBy == nil {
+		return ""
+	}
+	return fmt.Sprintf("process %d on %s, since %s", t.HeldBy.PID, t.HeldBy.Host, t.HeldBy.Since)
 }
 
 // working reports whether somebody is at work on the task, or was until cut off.

@@ -139,7 +139,7 @@ func TestStepsAreShown(t *testing.T) {
 			t.Errorf("at work: %+v", got)
 		}
 	}
-	s.shows("before", "  status    in_progress (implement, round 1)\n  branch")
+	s.shows("before", "  status    in_progress (implement, round 1)\n  since     2026-02-03T12:00:00Z\n  branch")
 	s.run()
 	s.status("waiting")
 	waiting := s.shows("waiting", "  steps     1 of 4 done, ask waits for people\n", "  waits for approval of step ask: Shall it go out?\n")

@@ -10,8 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -34,7 +36,10 @@ type Task struct {
 	Outcome    trellis.Outcome   `json:"outcome"`
 	Failure    Failure           `json:"failure"`
 	WaitingFor string            `json:"waiting_for"`
-	Steps      Underway          `json:"steps"` // of a task that is looked at alone
+	Since      string            `json:"since"`   // when it began to stand like this; RFC 3339, UTC
+	HeldBy     *Holder           `json:"held_by"` // the process at work on it; null: none
+	Watcher    string            `json:"watcher"` // of the repository: none, alive or hangs
+	Steps      Underway          `json:"steps"`   // of a task that is looked at alone
 	Usage      trellis.Usage     `json:"usage"`
 	PRURL      string            `json:"pr_url"`
 	UpdatedAt  string            `json:"updated_at"` // RFC 3339, UTC
@@ -46,6 +51,13 @@ type Task struct {
 	step  string     // that people are asked about
 }
 
+// Holder is a process.
+type Holder struct {
+	PID   int    `json:"pid"`
+	Host  string `json:"host"`
+	Since string `json:"since"` // RFC 3339, UTC
+}
+
 // Failure is why the last run failed or stopped.
 type Failure struct {
 	Code   trellis.Code `json:"code"`
@@ -54,9 +66,10 @@ type Failure struct {
 
 // Reader reads where the tasks of a repository stand.
 type Reader struct {
-	Store  taskdir.Store
-	Merged bool // a dependency is met when it is completed, not already in review
-	Now    time.Time
+	Store   taskdir.Store
+	Merged  bool        // a dependency is met when it is completed, not already in review
+	Watcher pulse.State // who would run them
+	Now     time.Time
 }
 
 // Filter picks tasks. The zero value picks all that are not archived.
@@ -106,6 +119,9 @@ func (r Reader) Task(dir string) (Task, error) {
 	if v.Status == trellis.Planning {
 		v.Phase, v.Round, v.again = planningOf(dir)
 	}
+	if v.HeldBy == nil && v.Status != "" {
+		v.HeldBy = holder(dir)
+	}
 	if v.working() || v.Status == trellis.Waiting || v.Status == trellis.Paused {
 		v.Steps = underway(dir)
 	}
@@ -142,9 +158,11 @@ func (t Task) order() string {
 
 // task is where an entry stands, beside others of known statuses.
 func (r Reader) task(e taskdir.Entry, known map[string]trellis.Status) Task {
-	v := Task{Dir: r.Store.Rel(e.Dir), ID: e.ID, Problems: []trellis.Problem{}, UpdatedAt: updated(e.Dir)}
+	v := Task{Dir: r.Store.Rel(e.Dir), ID: e.ID, Problems: []trellis.Problem{}, UpdatedAt: updated(e.Dir),
+		Since: stamp(written(filepath.Join(e.Dir, taskdir.TaskJSON))), Watcher: health(r.Watcher)}
 	if e.Planning {
 		v.Status = trellis.Planning
+		v.HeldBy = holder(e.Dir)
 	}
 	if e.Task == nil {
 		if !e.Planning {
@@ -162,7 +180,13 @@ func (r Reader) task(e taskdir.Entry, known map[string]trellis.Status) Task {
 	v.Problems = append(v.Problems, t.Problems...)
 	if !e.Planning {
 		v.Status = t.Status
-		v.WaitingFor = r.waitingFor(&t, known)
+		if v.working() {
+			v.HeldBy = holder(e.Dir)
+		}
+		v.WaitingFor = r.waitingFor(&t, known, v.HeldBy != nil)
+	}
+	if at := r.phase(e.ID); at != nil {
+		v.Since = stamp(at.Since)
 	}
 	if v.WaitingFor == "approval" {
 		v.step, v.WaitingFor = r.asks(e.Dir)
@@ -181,14 +205,35 @@ func problem(err error, dir string) trellis.Problem {
 
 // updated is when task.json or the journal was last written.
 func updated(dir string) string {
-	var last time.Time
-	for _, name := range []string{taskdir.TaskJSON, taskdir.Journal} {
-		if st, err := os.Stat(filepath.Join(dir, name)); err == nil && st.ModTime().After(last) {
-			last = st.ModTime()
-		}
+	last := written(filepath.Join(dir, taskdir.TaskJSON))
+	if j := written(filepath.Join(dir, taskdir.Journal)); j.After(last) {
+		last = j
 	}
-	if last.IsZero() {
+	return stamp(last)
+}
+
+func written(path string) time.Time {
+	st, err := os.Stat(path)
+	if err != nil {
+		return time.Time{}
+	}
+	return st.ModTime()
+}
+
+// stamp is a time as JSON tells it, "" for none.
+func stamp(t time.Time) string {
+	if t.IsZero() {
 		return ""
 	}
-	return last.UTC().Format(time.RFC3339)
+	return t.UTC().Format(time.RFC3339)
+}
+
+// holder is the process that holds a task directory, nil when there is none.
+func holder(dir string) *Holder {
+	lock := filepath.Join(dir, taskdir.RunLock)
+	if _, err := os.Stat(lock); err != nil || !durable.Held(lock) {
+		return nil
+	}
+	h, _ := durable.ReadHolder(lock) // it is held, by whomever
+	return &Holder{h.PID, h.Host, stamp(h.Since)}
 }

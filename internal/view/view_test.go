@@ -3,12 +3,15 @@ package view_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/view"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -70,6 +73,9 @@ func TestTaskJSON(t *testing.T) {
       "detail": "go test"
     },
     "waiting_for": "",
+    "since": "2026-02-03T12:00:00Z",
+    "held_by": null,
+    "watcher": "none",
     "steps": {
       "at": "",
       "waits": false,
@@ -122,8 +128,10 @@ func TestWaitingFor(t *testing.T) {
 		"02-08-ready":    `{"status": "ready"}`,
 		"02-09-over":     `{"status": "ready", "pipeline": {"depends_on": ["02-10-review"]}}`,
 		"02-10-review":   `{"status": "review"}`,
-		"02-11-review":   `{"status": "review"}`,
-		"02-12-both":     `{"status": "waiting", "pipeline": {"depends_on": ["02-10-review", "02-11-review"]}}`,
+		"02-13-review":   `{"status": "review"}`,
+		"02-14-both":     `{"status": "waiting", "pipeline": {"depends_on": ["02-10-review", "02-13-review"]}}`,
+		"02-11-budget":   `{"status": "paused", "pipeline": {"failure": {"code": "budget_cost"}}}`,
+		"02-12-busy":     `{"status": "paused", "pipeline": {"resume_at": "2026-02-03T13:00:00Z", "failure": {"code": "rate_limited"}}}`,
 	})
 	want := map[string]string{
 		"02-02-depends":  "dependency 02-01-base (in_progress)",
@@ -132,7 +140,11 @@ func TestWaitingFor(t *testing.T) {
 		"02-05-limit":    "time 2026-02-03T13:00:00Z",
 		"02-06-stopped":  "start",
 		"02-07-later":    "time 2026-02-04T00:00:00Z",
-		"02-12-both":     "merge of all but one of 02-10-review, 02-11-review",
+		"02-08-ready":    "watcher: none is running",
+		"02-09-over":     "watcher: none is running",
+		"02-14-both":     "merge of all but one of 02-10-review, 02-13-review",
+		"02-11-budget":   "start (budget_cost)",
+		"02-12-busy":     "time 2026-02-03T13:00:00Z (rate_limited)",
 	}
 	tasks, err := r.Tasks(view.Filter{})
 	if err != nil {
@@ -244,5 +256,57 @@ func TestShowPlan(t *testing.T) {
 	}
 	if got := show("{"); strings.Contains(got, "assumed") || !strings.Contains(got, "ready") {
 		t.Errorf("with a broken plan: got\n%s", got)
+	}
+}
+
+// A watcher says itself what it does and why a task is not begun.
+func TestWatcherSays(t *testing.T) {
+	r := reader(t, map[string]string{
+		"02-01-runs":    `{"status": "in_progress", "pipeline": {"phase": "check"}}`,
+		"02-02-ready":   `{"status": "ready"}`,
+		"02-03-depends": `{"status": "waiting", "pipeline": {"depends_on": ["02-04-review"]}}`,
+		"02-04-review":  `{"status": "review"}`,
+		"02-05-cut-off": `{"status": "in_progress"}`,
+	})
+	for _, id := range []string{"02-01-runs", "02-05-cut-off"} {
+		run := filepath.Join(r.Store.Tasks(), id, "run")
+		if err := os.MkdirAll(run, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(run, "journal.jsonl"), nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lock, err := durable.TryLock(filepath.Join(r.Store.Tasks(), "02-01-runs", "run", "lock"), durable.Holder{PID: 7, Host: "here", Since: noon})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Unlock()
+	until := noon.Add(time.Hour)
+	r.Watcher = pulse.State{Alive: true, Beat: pulse.Beat{Running: []pulse.Work{{Task: "02-01-runs", Since: noon.Add(time.Minute)}},
+		Waiting: []pulse.Wait{{Task: "02-02-ready", For: "room"}, {Task: "02-03-depends", For: "02-04-review to be merged (it is in review)"}, {Task: "02-05-cut-off", For: "another try: full", Until: &until}}}}
+	for name, test := range map[string]struct {
+		hangs bool
+		want  string
+	}{
+		"it lives": {false, "02-01-runs alive 2026-02-03T12:01:00Z 7, 02-02-ready alive room, 02-03-depends alive dependency 02-04-review to be merged (it is in review), 02-04-review alive, 02-05-cut-off alive another try: full: 2026-02-03T13:00:00Z"},
+		"it hangs": {true, "02-01-runs hangs 2026-02-03T12:01:00Z 7, 02-02-ready hangs watcher: it hangs, 02-03-depends hangs dependency 02-04-review to be merged (it is in review), 02-04-review hangs, 02-05-cut-off hangs watcher: it hangs"},
+	} {
+		r.Watcher.Hangs = test.hangs
+		tasks, err := r.Tasks(view.Filter{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, task := range tasks {
+			words := []string{task.ID, task.Watcher, task.WaitingFor}
+			if task.HeldBy != nil {
+				words = []string{task.ID, task.Watcher, task.Since, fmt.Sprint(task.HeldBy.PID)}
+			}
+			got = append(got, strings.TrimSpace(strings.Join(words, " ")))
+		}
+		if text := strings.Join(got, ", "); text != test.want {
+			t.Errorf("%s: got\n%s\nwant\n%s", name, text, test.want)
+		}
 	}
 }

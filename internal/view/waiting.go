@@ -2,27 +2,40 @@ package view
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
-	"time"
 
+	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// waitingFor says what a task that stands still waits for, "" when it does not.
-func (r Reader) waitingFor(t *taskdir.Task, known map[string]trellis.Status) string {
+// waitingFor says what a task that stands still waits for, "" when it does not. held tells that a process is at work
+// on it.
+func (r Reader) waitingFor(t *taskdir.Task, known map[string]trellis.Status, held bool) string {
 	p := t.Pipeline
 	switch t.Status {
 	case trellis.Ready:
 		if p.NotBefore.After(r.Now) {
-			return "time " + p.NotBefore.UTC().Format(time.RFC3339)
+			return "time " + stamp(p.NotBefore)
 		}
-		return r.dependencies(p.DependsOn, known)
+		if open := r.dependencies(p.DependsOn, known); open != "" {
+			return open
+		}
+		return r.turn(t.ID)
+	case trellis.InProgress:
+		if !held && !written(filepath.Join(t.Dir, taskdir.Journal)).IsZero() {
+			return r.turn(t.ID) // it was cut off
+		}
 	case trellis.Paused:
-		if !p.ResumeAt.IsZero() {
-			return "time " + p.ResumeAt.UTC().Format(time.RFC3339)
+		why := ""
+		if p.Failure.Code != "" {
+			why = fmt.Sprintf(" (%s)", p.Failure.Code)
 		}
-		return "start"
+		if !p.ResumeAt.IsZero() {
+			return "time " + stamp(p.ResumeAt) + why
+		}
+		return "start" + why
 	case trellis.Waiting:
 		if open := r.dependencies(p.DependsOn, known); open != "" {
 			return open
@@ -32,6 +45,9 @@ func (r Reader) waitingFor(t *taskdir.Task, known map[string]trellis.Status) str
 		}
 		if unmerged := inReview(p.DependsOn, known); len(unmerged) > 1 && !p.Approval.Required {
 			return "merge of all but one of " + strings.Join(unmerged, ", ")
+		}
+		if why := r.said(t.ID); why != "" && len(p.DependsOn) > 0 && !strings.HasPrefix(why, "approval") {
+			return "dependency " + why
 		}
 		return "approval"
 	}
@@ -46,6 +62,51 @@ func inReview(ids []string, known map[string]trellis.Status) (list []string) {
 		}
 	}
 	return list
+}
+
+// turn says what keeps a task from running that could, "" when nothing does.
+func (r Reader) turn(id string) string {
+	switch {
+	case !r.Watcher.Alive:
+		return "watcher: none is running"
+	case r.Watcher.Hangs:
+		return "watcher: it hangs"
+	}
+	return r.said(id)
+}
+
+// said is what the watcher says that a task waits for.
+func (r Reader) said(id string) string {
+	for _, w := range r.Watcher.Beat.Waiting {
+		if w.Task == id {
+			if w.Until != nil {
+				return w.For + ": " + stamp(*w.Until)
+			}
+			return w.For
+		}
+	}
+	return ""
+}
+
+// phase is what the watcher says of a task that it runs, nil when it does not.
+func (r Reader) phase(id string) *pulse.Work {
+	for _, w := range r.Watcher.Beat.Running {
+		if w.Task == id {
+			return &w
+		}
+	}
+	return nil
+}
+
+// health is the state of a watcher in a word.
+func health(s pulse.State) string {
+	switch {
+	case s.Hangs:
+		return "hangs"
+	case s.Alive:
+		return "alive"
+	}
+	return "none"
 }
 
 // asks says what a task waits for that waits for approval: of a step of its run, or else of the plan. When people have
