@@ -113,12 +113,13 @@ func (a *Acts) lookAt(ctx context.Context, in checksIn, snap *git.Snapshot, out 
 		return err
 	}
 	out.Tree, out.Unchanged, out.Stat = snap.Tree, len(changes) == 0, stat(changes)
+	by := judgesOf(j.Worktree, j.Verify)
 	for _, ch := range changes {
 		if config.Protects(j.Protected, ch.Path) && !slices.Contains(allowed, ch.Path) {
 			out.Protected = append(out.Protected, ch.Path)
 		}
-		if defines(j.Verify, ch.Path) {
-			out.Defining = append(out.Defining, ch.Path)
+		if what := by.decides(ch); what != "" {
+			out.Defining = append(out.Defining, what)
 		}
 	}
 	out.Protected, out.Defining = few(out.Protected), few(out.Defining)
@@ -177,18 +178,6 @@ func (a *Acts) mend(ctx context.Context, j Job) (notes []string, err error) {
 
 // outside are the paths that stay out of commits.
 func (a *Acts) outside(j Job) []string { return append(slices.Clone(taskState), j.Setup.Copy...) }
-
-// defining are files that say what a check does.
-var defining = []string{"Makefile", "GNUmakefile", "makefile", "package.json", "justfile", "Taskfile.yml", "tox.ini", "noxfile.py", "pyproject.toml", "Cargo.toml", "build.gradle", "pom.xml"}
-
-func defines(commands []string, path string) bool {
-	if slices.Contains(defining, filepath.Base(path)) {
-		return true
-	}
-	return slices.ContainsFunc(commands, func(c string) bool {
-		return slices.ContainsFunc(strings.Fields(c), func(w string) bool { return strings.TrimPrefix(w, "./") == path })
-	})
-}
 
 // statLines is how many changed files a summary names.
 const statLines = 50

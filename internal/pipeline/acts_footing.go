@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/evidence"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -41,7 +42,7 @@ func (a *Acts) footing(j Job) (map[string]string, error) {
 		}
 	}
 	rel := a.Store.Rel(a.Dir) + "/"
-	for _, name := range append(slices.Clone(frozen), "implement.jsonl", "check.jsonl", "debug.jsonl") {
+	for _, name := range append(slices.Clone(frozen), "implement.jsonl", "check.jsonl", "debug.jsonl", evidence.ApprovalsFile) {
 		err = errors.Join(err, a.wrote(f, rel+name))
 	}
 	for _, name := range []string{".trellis/config.yaml", ".trellis/worktree.yaml", ".trellis/workflow.md"} {
