@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -136,26 +137,25 @@ func (a *Acts) freeze() (string, error) {
 	return hash, a.store(a.inputs(hash), texts)
 }
 
-// store makes a folder with these files, whole or not at all.
+// store makes a folder with these files, whole or not at all, also after a power cut. Only the run itself does so, at
+// one place at a time: what it finds half-made was left by one that was killed.
 func (a *Acts) store(dir string, texts map[string][]byte) error {
-	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
-		return fmt.Errorf("making run/inputs: %w", err)
+	temp := filepath.Join(filepath.Dir(dir), durable.TempPrefix+filepath.Base(dir))
+	if err := os.RemoveAll(temp); err != nil {
+		return fmt.Errorf("clearing run/inputs: %w", err)
 	}
-	temp, err := os.MkdirTemp(filepath.Dir(dir), ".tmp-")
-	if err != nil {
+	if err := os.MkdirAll(temp, 0o700); err != nil {
 		return fmt.Errorf("making a folder in run/inputs: %w", err)
 	}
-	for name, data := range texts {
-		if err := os.WriteFile(filepath.Join(temp, name), data, 0o600); err != nil {
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		if err := a.Disk.WriteFile(filepath.Join(temp, name), texts[name], 0o600); err != nil {
 			return errors.Join(fmt.Errorf("freezing %s: %w", name, err), os.RemoveAll(temp))
 		}
 	}
-	if err := a.Disk.Rename(temp, dir); err != nil {
-		if rerr := os.RemoveAll(temp); rerr != nil || !errors.Is(err, fs.ErrExist) {
-			return errors.Join(err, rerr)
-		}
+	if err := a.Disk.Rename(temp, dir); err != nil && !errors.Is(err, fs.ErrExist) {
+		return errors.Join(err, os.RemoveAll(temp))
 	}
-	return nil
+	return os.RemoveAll(temp)
 }
 
 // allDone is how a check agent says that it looked at everything, when nothing can be executed.
