@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"path/filepath"
-	"time"
 
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -30,8 +29,11 @@ func (w *watch) promote(dir string, l look) {
 		return
 	}
 	p.stood[dir] = now
-	for other := range p.by[filepath.Base(dir)] {
-		w.due[other] = time.Now()
+	if w.scan.found == nil {
+		w.scan.found = map[string]bool{}
+	}
+	for other := range p.by[filepath.Base(dir)] { // none is begun before all are seen
+		w.scan.left = append(w.scan.left, other)
 	}
 }
 

@@ -144,3 +144,183 @@ func TestMergedIsTheBase(t *testing.T) {
 		t.Errorf("it is %s; said %q", got, w.said)
 	}
 }
+
+// held makes agents of the implement role wait until free is called, once they are at work.
+func (w *world) held() (script string, free func()) {
+	return strings.Replace(quickly, "run: [\"", "run: [\"touch $TRELLIS_REPO/../begun; while ! test -f $TRELLIS_REPO/../go; do sleep 0.05; done\", \"", 1),
+		func() { w.write("../go", "") }
+}
+
+// amend has the branch of a delivered task end in another commit.
+func (w *world) amend(name string) {
+	w.Helper()
+	dir := filepath.Join(filepath.Dir(w.Dir), "repo-worktrees", "feature", name)
+	w.git("-C", dir, "commit", "-q", "--amend", "-m", "another")
+}
+
+// Whatever becomes of a dependency, a task that has begun keeps its base, in a retry too. Afresh it is asked again.
+func TestDependencyGoesBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, quickly)
+	a, b := w.depends("02-01-a"), w.depends("02-02-b", "02-01-a")
+	w.start(a)
+	first := w.tip("a")
+	script, free := w.held()
+	w.write(".trellis/rehearsal.yaml", script+"  debug: [{answer: hm}]\n")
+	w.Site.Config.Verify = []string{"sh test.sh && ! test -e ../../../fail"}
+	ended := make(chan dispatch.Result)
+	go func() {
+		res, err := w.Site.Start(context.Background(), b, dispatch.RunOptions{})
+		if err != nil {
+			t.Error(err)
+		}
+		ended <- res
+	}()
+	w.until("b at work", func() bool { _, err := os.Stat(filepath.Join(w.Dir, "..", "begun")); return err == nil })
+	w.amend("a")
+	w.git("worktree", "remove", "--force", w.task(a).WorktreePath)
+	w.git("branch", "-q", "-D", "feature/a")
+	w.edit(a, `"review"`, `"cancelled"`)
+	w.write("../fail", "")
+	free()
+	if res := <-ended; res.Status != trellis.Failed || res.Report.Base != first || res.Report.Stacked != "02-01-a" {
+		t.Fatalf("got %s, %v, %+v", res.Status, res.Failure, res.Report)
+	}
+	if err := os.Remove(filepath.Join(w.Dir, "..", "fail")); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Site.Retry(context.Background(), b, false, dispatch.RunOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.edit(b, first, strings.Repeat("0", 40)) // an old copy of the file; the journal knows better
+	if res := w.start(b); res.Status != trellis.Review || res.Report.Base != first {
+		t.Fatalf("again: %s, %v", res.Status, res.Failure)
+	}
+	w.stacked(b, "02-01-a", first)
+	if got := w.git("rev-list", "--count", first+"..feature/b"); got != "1" {
+		t.Errorf("%s commits of its own", got)
+	}
+	w.edit(b, `"review"`, `"failed"`)
+	if err := w.Site.Retry(context.Background(), b, true, dispatch.RunOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if res := w.start(b); res.Status != trellis.Waiting || len(res.Waits) != 1 || res.Waits[0] != "02-01-a, which is cancelled" {
+		t.Errorf("afresh: %+v", res)
+	}
+	w.edit(a, `"cancelled"`, `"completed"`)
+	if res := w.start(b); res.Status != trellis.Review {
+		t.Fatalf("afresh: %s, %v", res.Status, res.Failure)
+	}
+	w.stacked(b, "", w.git("rev-parse", "main"))
+}
+
+// A dependency that goes back between the last look and the claim is waited for; nothing is begun.
+func TestDependencyGoesBackAtTheClaim(t *testing.T) {
+	t.Parallel()
+	for _, from := range []string{"ready", "planning"} {
+		t.Run(from, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, quickly)
+			a, b := w.depends("02-01-a"), w.depends("02-02-b", "02-01-a")
+			w.start(a)
+			w.edit(b, `"ready"`, `"`+from+`"`)
+			w.Site.Available = func(context.Context, string) error {
+				if w.task(a).Status == trellis.Review {
+					w.edit(a, `"review"`, `"in_progress"`)
+				}
+				return nil
+			}
+			if res := w.start(b); res.Status != trellis.Waiting || len(res.Waits) != 1 || res.Waits[0] != "02-01-a" || w.task(b).Status != trellis.Waiting {
+				t.Fatalf("got %+v", res)
+			}
+			w.Site.Available = func(context.Context, string) error { return nil }
+			w.edit(a, `"in_progress"`, `"review"`)
+			w.once()
+			w.stacked(b, "02-01-a", w.tip("a"))
+			if n := w.calls()["02-02-b"]; w.task(b).Status != trellis.Review || n != 1 {
+				t.Errorf("it is %s, after %d launches", w.task(b).Status, n)
+			}
+		})
+	}
+}
+
+// A task for another base branch can't begin on a branch that was made for this one.
+func TestOtherBaseBranch(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, quickly)
+	w.git("branch", "release")
+	a, b := w.depends("02-01-a"), w.depends("02-02-b", "02-01-a")
+	w.edit(b, `"ready",`, `"ready", "base_branch": "release",`)
+	w.start(a)
+	if res := w.start(b); res.Status != trellis.Waiting || len(res.Waits) != 1 || !strings.HasPrefix(res.Waits[0], "02-01-a to be merged into release") {
+		t.Fatalf("got %+v", res)
+	}
+	w.git("update-ref", "refs/heads/release", w.tip("a"))
+	if res := w.start(b); res.Status != trellis.Review {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+	w.stacked(b, "", w.tip("a"))
+}
+
+// A task that needed no change on the branch of another has nothing to begin on: its own base counts.
+func TestNoChangeOnABranch(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, quickly)
+	a, b, c := w.depends("02-01-a"), w.depends("02-02-b", "02-01-a"), w.depends("02-03-c", "02-02-b")
+	w.start(a)
+	w.write(".trellis/tasks/02-02-b/prd.md", "# Notes\n\n## Acceptance Criteria\n\n- [ ] it is noted\n  verify: `grep 02-01-a notes.txt`\n")
+	w.write(".trellis/rehearsal.yaml", strings.Replace(quickly, "echo $TRELLIS_TASK_ID >> notes.txt;", "test $TRELLIS_TASK_ID = 02-02-b || echo $TRELLIS_TASK_ID >> notes.txt;", 1))
+	w.once()
+	if task := w.task(b); task.Status != trellis.Completed || task.Pipeline.Outcome != trellis.NoChangeNeeded {
+		t.Fatalf("b is %s (%s)", task.Status, task.Pipeline.Failure.Detail)
+	}
+	w.stacked(c, "02-01-a", w.tip("a"))
+}
+
+// Of those that wait for the same task the most urgent is first, then the oldest.
+func TestOrderOfPromotion(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, quickly)
+	w.depends("02-09-a")
+	for id, more := range map[string]string{"02-01-young": `"createdAt": "2026-02-03"`, "02-02-old": `"createdAt": "2026-02-01"`, "02-03-urgent": `"priority": "P0"`} {
+		w.edit(w.depends(id, "02-09-a"), `"ready",`, `"ready", `+more+`,`)
+	}
+	if _, err := w.Site.Watch(context.Background(), dispatch.WatchOptions{Once: true, Parallel: 1, Rescan: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Fields(w.read("../calls.log")); strings.Join(got, " ") != "02-09-a 02-03-urgent 02-02-old 02-01-young" {
+		t.Errorf("worked on %q", got)
+	}
+}
+
+// However a dependency ends, with this watcher or without it, those that wait for it move on at once.
+func TestPromotedAtOnce(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		end  func(w *world, dir string)
+		want trellis.Status
+		said string
+	}{
+		"completed by hand": {func(w *world, dir string) { w.edit(dir, `"in_progress"`, `"completed"`) }, trellis.Review, ""},
+		"cancelled":         {func(w *world, dir string) { _ = w.Site.Cancel(dir) }, trellis.Waiting, "02-02-b waits for 02-01-a, which is cancelled"},
+		"failed by hand":    {func(w *world, dir string) { w.edit(dir, `"in_progress"`, `"failed"`) }, trellis.Waiting, "02-02-b waits for 02-01-a, which is failed"},
+		"archived": {func(w *world, dir string) {
+			w.edit(dir, `"in_progress"`, `"completed"`)
+			if _, err := w.Site.Store.Archive(dir); err != nil {
+				w.Error(err)
+			}
+		}, trellis.Review, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, quickly)
+			a := w.depends("02-01-a")
+			w.edit(a, `"ready"`, `"in_progress"`) // somewhere else
+			w.watching(dispatch.WatchOptions{})
+			w.depends("02-02-b", "02-01-a")
+			w.until("b waiting", func() bool { return w.status("02-02-b") == trellis.Waiting })
+			c.end(w, a)
+			w.until(name+" to be seen", func() bool { return w.status("02-02-b") == c.want && (c.said == "" || w.heard(c.said) == 1) })
+		})
+	}
+}

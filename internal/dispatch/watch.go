@@ -301,7 +301,7 @@ func (s *Site) unable(l look, err error) error {
 	return err
 }
 
-// end takes in how a run ended and looks again at what waited for it.
+// end takes in how a run ended.
 func (w *watch) end(r ran) {
 	delete(w.running, r.dir)
 	w.news = true
@@ -331,9 +331,6 @@ func (w *watch) end(r ran) {
 			w.rest[r.dir] = rest{w.real(r.res.Until), r.res.Status}
 		}
 		w.due[r.dir] = time.Now() // a paused one says when, a changed one runs again
-	}
-	for dir := range w.waiting {
-		w.due[dir] = time.Now()
 	}
 }
 
