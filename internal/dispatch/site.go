@@ -151,7 +151,7 @@ func clear(prev durable.Holder) error {
 			time.Sleep(10 * time.Millisecond) // another process's end has no event we could wait for
 		}
 	}
-	if left := proc.Sweep(prev.Marker); len(left) > 0 {
+	if left := append(proc.Sweep(prev.Marker), git.EndOrphans(proc.ID{PID: prev.PID, Start: prev.Start})...); len(left) > 0 {
 		return fmt.Errorf("processes %v of an earlier run don't end; end them, then try again", left)
 	}
 	return nil

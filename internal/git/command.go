@@ -147,7 +147,7 @@ func (r *Repo) environ(c call) []string {
 	if base == nil {
 		base = os.Environ()
 	}
-	extra := []string{"GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_EDITOR=:"}
+	extra := []string{"GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_EDITOR=:", owned(proc.Self())}
 	if !c.hooks {
 		extra = append(extra, "LC_ALL=C")
 	}

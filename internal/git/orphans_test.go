@@ -1,0 +1,63 @@
+package git_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/proc"
+)
+
+// What git does for a process goes on when that is killed, and is ended by who takes its work up; not as long as it lives.
+func TestOrphansAreEnded(t *testing.T) {
+	b := newBox(t)
+	began := filepath.Join(t.TempDir(), "began")
+	b.write(".git/hooks/post-checkout", "#!/bin/sh\necho $TRELLIS_RUN_MARKER > "+began+"\nsleep 300\n")
+	if err := os.Chmod(filepath.Join(b.Dir, ".git/hooks/post-checkout"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		done <- b.Repo.AddWorktree(t.Context(), filepath.Join(t.TempDir(), "tree"), "feature/x", b.git("rev-parse", "HEAD"), false)
+	}()
+	marker := ""
+	for end := time.Now().Add(time.Minute); marker == "" && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		data, _ := os.ReadFile(began)
+		marker = strings.TrimSpace(string(data))
+	}
+	if want := "git-" + proc.Self().String(); marker != want {
+		t.Fatalf("it carries %q, want %q", marker, want)
+	}
+	if left := git.EndOrphans(proc.Self()); len(left) > 0 {
+		t.Errorf("left are %v", left)
+	}
+	select {
+	case err := <-done:
+		t.Fatalf("the work of a living process was ended: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	// A process that is gone, by the environment of what it left.
+	gone := exec.Command("true")
+	if err := gone.Run(); err != nil {
+		t.Fatal(err)
+	}
+	dead := proc.ID{PID: gone.Process.Pid, Start: "1"}
+	orphan := exec.Command("sleep", "300")
+	orphan.Env = append(os.Environ(), proc.MarkerVar+"=git-"+dead.String())
+	if err := orphan.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if left := git.EndOrphans(dead); len(left) > 0 {
+		t.Errorf("left are %v", left)
+	}
+	if err := orphan.Wait(); err == nil || orphan.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		t.Errorf("the orphan ended with %v", err)
+	}
+	proc.Sweep(marker) // the hook
+	<-done
+}
