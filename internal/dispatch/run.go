@@ -69,7 +69,7 @@ func (e *RefusedError) Error() string { return e.Why }
 // begun, unless that is nil.
 func (s *Site) run(ctx context.Context, dir string, o RunOptions, begun func(dir string) error) (Result, error) {
 	acts, crew := s.pipelineActs(dir)
-	j, err := s.open(dir, acts.Marker, append(acts.Activities(), crew.Activities(pipeline.Roles()...)...), s.mailbox(dir))
+	j, err := s.open(dir, acts.Marker, pipeline.Coded(append(acts.Activities(), crew.Activities(pipeline.Roles()...)...)), s.mailbox(dir))
 	if errors.Is(err, journal.ErrDamaged) {
 		return s.unreadable(ctx, dir, err)
 	}

@@ -351,6 +351,13 @@ func (s *Snapshot) Restore(ctx context.Context) ([]Change, error) {
 	return drift, nil
 }
 
+// Back puts the work tree back to what an earlier snapshot in the same folder of objects held, whose Tree is given, and
+// returns what was not so. From then on this snapshot is that one.
+func (s *Snapshot) Back(ctx context.Context, tree string) ([]Change, error) {
+	s.Tree = tree
+	return s.Restore(ctx)
+}
+
 const gitlink = "160000"
 
 // removeWithin removes a file and the folders that it leaves empty, and follows no link out of dir.

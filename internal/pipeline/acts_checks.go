@@ -28,11 +28,12 @@ func (a *Acts) checks(ctx context.Context, c flow.Call, in checksIn) (out Checks
 	if err := a.stand(ctx, in, &out); err != nil || len(out.Bent) > 0 {
 		return out, err
 	}
-	snap, err := a.Repo.Snapshot(ctx, in.Job.Worktree, a.outside(in.Job)...)
+	snap, notes, end, err := a.before(ctx, c, in.Job)
 	if err != nil {
 		return out, err
 	}
-	defer func() { err = errors.Join(err, snap.Close()) }()
+	defer func() { err = errors.Join(err, end()) }()
+	out.Notes = append(out.Notes, notes...)
 	if err := a.lookAt(ctx, in, snap, &out); err != nil {
 		return out, err
 	}
@@ -53,10 +54,15 @@ func (a *Acts) recheck(ctx context.Context, c flow.Call, in checksIn) (out Check
 	if out.Notes, err = a.mend(ctx, in.Job); err != nil {
 		return out, err
 	}
-	stray, err := a.leftovers(ctx, in.Job)
+	m := a.memo(c)
+	stray, err := a.stray(ctx, c, in.Job, m, &out)
 	if out.Stray = few(stray); err != nil || len(stray) > 0 {
 		return out, err
 	}
+	if err := m.write(allCommitted); err != nil {
+		return out, err
+	}
+	defer func() { err = errors.Join(err, m.end(ctx)) }()
 	if out.Results, err = a.runAll(ctx, c, in); err != nil || len(out.Results) == 0 {
 		return out, err
 	}
@@ -66,6 +72,26 @@ func (a *Acts) recheck(ctx context.Context, c flow.Call, in checksIn) (out Check
 	}
 	_, err = a.Repo.Discard(ctx, in.Job.Worktree, left...)
 	return out.undone(left), err
+}
+
+// allCommitted is what recheck notes when nothing stands in the worktree that is not committed.
+const allCommitted = "committed"
+
+// stray are the paths that are not committed. Those that the commands of an entry left that was cut off are taken away.
+func (a *Acts) stray(ctx context.Context, c flow.Call, j Job, m memo, out *Checks) ([]string, error) {
+	left, err := a.leftovers(ctx, j)
+	if err != nil || len(left) == 0 {
+		return nil, err
+	}
+	if was, err := m.read(); err != nil || was != allCommitted {
+		return left, err
+	}
+	notes, err := a.keepLeft(ctx, c, j)
+	if err == nil {
+		_, err = a.Repo.Discard(ctx, j.Worktree, left...)
+	}
+	out.Notes = append(out.Notes, notes...)
+	return nil, err
 }
 
 // deciding are the commands to run.

@@ -168,11 +168,11 @@ func (a *Acts) hold(ctx context.Context, c flow.Call, j Job) (held []Check, err 
 	if len(j.Preconditions) == 0 {
 		return nil, nil
 	}
-	snap, err := a.Repo.Snapshot(ctx, j.Worktree, a.outside(j)...)
+	snap, _, end, err := a.before(ctx, c, j)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, snap.Close()) }()
+	defer func() { err = errors.Join(err, end()) }()
 	for i, line := range j.Preconditions {
 		res, err := a.command(ctx, c, fmt.Sprintf("precondition-%d", i+1), j.Worktree, line, j.Limits.Command)
 		if err != nil {

@@ -18,11 +18,11 @@ func (a *Acts) prove(ctx context.Context, c flow.Call, in proveIn) (out []Judged
 	if !slices.ContainsFunc(in.Criteria, func(cr Criterion) bool { return cr.Verify != "" }) {
 		return a.proveAt(ctx, c, in)
 	}
-	snap, err := a.Repo.Snapshot(ctx, in.Job.Worktree, a.outside(in.Job)...)
+	snap, _, end, err := a.before(ctx, c, in.Job)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, snap.Close()) }()
+	defer func() { err = errors.Join(err, end()) }()
 	if out, err = a.proveAt(ctx, c, in); err != nil {
 		return nil, err
 	}

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
@@ -56,7 +55,7 @@ func (a *Acts) prepare(ctx context.Context, c flow.Call, in prepareIn) (p Prepar
 // afresh backs up what an earlier run left, worktree and branch, and takes it away. Each step looks for
 // itself what there is, since the one before may have been the last before a crash.
 func (a *Acts) afresh(ctx context.Context, c flow.Call, j Job) (notes []string, err error) {
-	ref := fmt.Sprintf("refs/trellis/backup/%s/%s", filepath.Base(a.Dir), strings.ReplaceAll(c.Key()[strings.LastIndex(c.Run, "/")+1:], "#", "-"))
+	ref := a.backupRef(c)
 	failed := func(what string, err error) ([]string, error) {
 		return notes, flow.Fail(string(trellis.WorktreeFailed), "%s: %v", what, err)
 	}

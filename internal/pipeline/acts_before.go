@@ -1,0 +1,120 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/git"
+)
+
+// before is the worktree as it was when a call was entered for the first time, so that what its commands leave behind can
+// be undone. What those of an entry that was cut off left is undone now; since a person may have worked there since, it
+// is saved first, and notes say where. The caller calls end when it is done.
+func (a *Acts) before(ctx context.Context, c flow.Call, j Job) (snap *git.Snapshot, notes []string, end func() error, err error) {
+	m := a.memo(c)
+	known, err := m.read()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if known == "" {
+		err = m.clear() // of a run of the same number whose journal is gone
+	}
+	if err == nil {
+		snap, err = a.Repo.SnapshotIn(ctx, m.path("objects"), j.Worktree, a.outside(j)...)
+	}
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	switch {
+	case known == "":
+		err = m.write(snap.Tree)
+	case known != snap.Tree:
+		if notes, err = a.keepLeft(ctx, c, j); err == nil {
+			_, err = snap.Back(ctx, known)
+		}
+	}
+	end = func() error { return errors.Join(snap.Close(), m.end(ctx)) }
+	if err != nil {
+		return nil, nil, nil, errors.Join(err, snap.Close())
+	}
+	return snap, notes, end, nil
+}
+
+// keepLeft saves what an entry of a call that was cut off left in the worktree.
+func (a *Acts) keepLeft(ctx context.Context, c flow.Call, j Job) ([]string, error) {
+	ref := a.backupRef(c)
+	if _, err := a.Repo.Backup(ctx, j.Worktree, ref, "trellis: what was in the worktree of "+filepath.Base(a.Dir)+" when "+c.ID+" was cut off"); err != nil {
+		return nil, err
+	}
+	return []string{"what was changed in the worktree when " + c.ID + " was cut off, or after it, was undone; it is kept as " + ref}, nil
+}
+
+// backupRef names what a call takes away.
+func (a *Acts) backupRef(c flow.Call) string {
+	return fmt.Sprintf("refs/trellis/backup/%s/%s", filepath.Base(a.Dir), strings.ReplaceAll(c.Key()[strings.LastIndex(c.Run, "/")+1:], "#", "-"))
+}
+
+// memo is what the first entry of a call notes for those after it, in case that it is cut off. A power cut may take it.
+type memo struct {
+	dir string
+	c   flow.Call
+}
+
+func (a *Acts) memo(c flow.Call) memo {
+	return memo{filepath.Join(a.RunDir, ask.Folder(c), "before"), c}
+}
+
+func (m memo) path(name string) string { return filepath.Join(m.dir, name) }
+
+// read is what an earlier entry of this call noted, "" for nothing.
+func (m memo) read() (string, error) {
+	if m.c.Attempt == 1 {
+		return "", nil
+	}
+	data, err := os.ReadFile(m.path("tree"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("reading what %s began with: %w", m.c.ID, err)
+	}
+	return string(data), nil
+}
+
+func (m memo) write(what string) error {
+	err := os.MkdirAll(m.dir, 0o700)
+	temp := m.path(durable.TempPrefix + "tree")
+	if err == nil {
+		err = os.WriteFile(temp, []byte(what), 0o600)
+	}
+	if err == nil {
+		err = os.Rename(temp, m.path("tree"))
+	}
+	if err != nil {
+		return fmt.Errorf("noting what %s begins with: %w", m.c.ID, err)
+	}
+	return nil
+}
+
+func (m memo) clear() error {
+	if err := os.RemoveAll(m.dir); err != nil {
+		return fmt.Errorf("clearing what %s began with: %w", m.c.ID, err)
+	}
+	return nil
+}
+
+// end forgets it, unless the call is to be entered again.
+func (m memo) end(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return m.clear()
+}

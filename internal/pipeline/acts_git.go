@@ -1,0 +1,30 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// Coded are activities in which what git can't do, or a worktree that is not as it has to be, is a failure with a code,
+// and with all that git said.
+func Coded(list []flow.Activity) []flow.Activity {
+	for i, act := range list {
+		code := trellis.WorktreeFailed
+		if act.Name == string(commit) {
+			code = trellis.CommitFailed
+		}
+		list[i].Run = func(ctx context.Context, c flow.Call, in json.RawMessage) (any, error) {
+			out, err := act.Run(ctx, c, in)
+			if err == nil || ctx.Err() != nil || errors.As(err, new(*flow.Failure)) || !git.Failed(err) {
+				return out, err
+			}
+			return out, flow.Fail(string(code), "%v", err)
+		}
+	}
+	return list
+}
