@@ -3,7 +3,6 @@ package agents
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -92,13 +91,7 @@ func (d direct) Run(ctx context.Context, r Request, emit func(Event)) (*Result, 
 	}
 	within, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	keep := json.NewEncoder(logs.stream)
-	t := &tally{watch: newWatch(r, d.o.grace(), end), emit: func(e Event) {
-		keep.Encode(e) //nolint:errcheck // close tells
-		if emit != nil {
-			emit(e)
-		}
-	}}
+	t := &tally{watch: newWatch(r, d.o.grace(), end), emit: logs.events(emit, end)}
 	began := time.Now()
 	err = d.converse(within, r, key, t, logs)
 	t.watch.stop()

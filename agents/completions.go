@@ -71,7 +71,7 @@ func (c completions) params(q question) openai.ChatCompletionNewParams {
 	p.StreamOptions.IncludeUsage = openai.Bool(true)
 	for _, t := range q.tools {
 		var input shared.FunctionParameters
-		json.Unmarshal(t.input, &input) //nolint:errcheck // our own
+		json.Unmarshal(t.input, &input) //nolint:errcheck // a literal of files.go, which the tests read
 		p.Tools = append(p.Tools, openai.ChatCompletionFunctionTool(shared.FunctionDefinitionParam{
 			Name: t.name, Description: openai.String(t.about), Parameters: input,
 		}))

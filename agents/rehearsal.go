@@ -37,13 +37,7 @@ func (p rehearsal) Run(ctx context.Context, r Request, emit func(Event)) (*Resul
 	}
 	within, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	keep := json.NewEncoder(logs.stream)
-	t := &tally{watch: newWatch(r, p.o.grace(), end), emit: func(e Event) {
-		keep.Encode(e) //nolint:errcheck // close tells
-		if emit != nil {
-			emit(e)
-		}
-	}}
+	t := &tally{watch: newWatch(r, p.o.grace(), end), emit: logs.events(emit, end)}
 	began := time.Now()
 	t.notice(notAModel)
 	err = p.play(within, r, c, env, t, logs)
@@ -74,7 +68,8 @@ func (p rehearsal) play(ctx context.Context, r Request, c *scriptCall, env []str
 	}
 	for _, script := range c.Run {
 		t.tool("run", json.RawMessage(quoted(script)))
-		exit, err := proc.Run(ctx, proc.Command{Argv: proc.Shell(script), Dir: r.Dir, Env: env, Stdout: logs.mask, Stderr: logs.mask, Marker: r.Marker, Interrupt: true})
+		exit, err := proc.Run(ctx, proc.Command{Argv: proc.Shell(script), Dir: r.Dir, Env: env, Stdout: logs.mask, Stderr: logs.mask,
+			Marker: r.Marker, Interrupt: true, Grace: p.o.grace()})
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package agents
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -41,6 +42,19 @@ func openLogs(dir string, secrets []string) (*logs, error) {
 	}
 	l.mask = l.redact.Writer(io.MultiWriter(l.stderr, l.tail))
 	return l, nil
+}
+
+// events keeps events before it hands them on to emit, which may be nil. A run whose events can't be kept is ended.
+func (l *logs) events(emit func(Event), end func(error)) func(Event) {
+	keep := json.NewEncoder(l.stream)
+	return func(e Event) {
+		if err := keep.Encode(e); err != nil {
+			end(err)
+		}
+		if emit != nil {
+			emit(e)
+		}
+	}
 }
 
 func (l *logs) close() error {

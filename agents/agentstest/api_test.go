@@ -69,17 +69,24 @@ func serve(t *testing.T, s modelserver.Script) *modelserver.Server {
 	return server
 }
 
+// noProgram are behaviours that only programs have.
+func noProgram() map[agentstest.Behaviour]string {
+	skip := noModel()
+	delete(skip, agentstest.Hangs)
+	skip[agentstest.Works] = "it starts no processes; see TestAPIIsCancelled"
+	for _, b := range []agentstest.Behaviour{agentstest.Crashes, agentstest.Exits, agentstest.Escapes} {
+		skip[b] = "there is no program that could do that"
+	}
+	return skip
+}
+
 func TestAPIs(t *testing.T) {
 	for api := range wires {
 		t.Run(api, func(t *testing.T) {
 			t.Parallel()
 			agentstest.Run(t, agentstest.Subject{
 				Parallel: true, Reads: true, Untold: []string{"cost"},
-				Skip: map[agentstest.Behaviour]string{
-					agentstest.Works:   "it starts no processes; see TestAPIIsCancelled",
-					agentstest.Crashes: "there is no program that could crash",
-					agentstest.Exits:   "there is no program that could exit",
-				},
+				Skip: noProgram(),
 				Stage: func(t *testing.T, b agentstest.Behaviour) agentstest.Stage {
 					server := serve(t, script(api, b))
 					return agentstest.Stage{

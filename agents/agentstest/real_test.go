@@ -23,12 +23,16 @@ var models = map[agentstest.Behaviour]modelserver.Script{
 		modelserver.Turn{Calls: []modelserver.Call{modelserver.Write("written by tool.txt", "it's 'quoted'\n")}},
 		modelserver.Turn{Text: agentstest.Text},
 	),
-	agentstest.AnswersJSON:  modelserver.Play(modelserver.Turn{Text: agentstest.JSON}),
-	agentstest.NotUTF8:      modelserver.Play(modelserver.Turn{Text: agentstest.Text}),
-	agentstest.Empty:        modelserver.Play(modelserver.Turn{}),
-	agentstest.Garbage:      modelserver.Play(modelserver.Turn{Garbage: true}),
-	agentstest.Silent:       modelserver.Play(modelserver.Turn{Text: "half of it", Hang: true}),
-	agentstest.Works:        modelserver.Play(modelserver.Turn{Calls: []modelserver.Call{modelserver.Shell("sh work.sh")}}),
+	agentstest.AnswersJSON: modelserver.Play(modelserver.Turn{Text: agentstest.JSON}),
+	agentstest.NotUTF8:     modelserver.Play(modelserver.Turn{Text: agentstest.Text}),
+	agentstest.Empty:       modelserver.Play(modelserver.Turn{}),
+	agentstest.Garbage:     modelserver.Play(modelserver.Turn{Garbage: true}),
+	agentstest.Silent:      modelserver.Play(modelserver.Turn{Text: "half of it", Hang: true}),
+	agentstest.Works:       modelserver.Play(modelserver.Turn{Calls: []modelserver.Call{modelserver.Shell("sh work.sh")}}),
+	agentstest.Escapes: modelserver.Play(
+		modelserver.Turn{Calls: []modelserver.Call{modelserver.Shell("sh escape.sh")}},
+		modelserver.Turn{Text: agentstest.Text},
+	),
 	agentstest.RateLimited:  modelserver.Play(modelserver.Turn{Fail: &modelserver.Fail{Status: 429, Code: "usage_limit_reached", Message: "slow down", RetryAfter: time.Hour}}),
 	agentstest.Unauthorized: modelserver.Play(modelserver.Turn{Fail: &modelserver.Fail{Status: 401, Message: "bad key"}}),
 	agentstest.Refused: modelserver.Play(
@@ -60,11 +64,7 @@ func model(cli string, b agentstest.Behaviour) modelserver.Script {
 func real(cli string) agentstest.Subject {
 	return agentstest.Subject{
 		Parallel: true,
-		Skip: map[agentstest.Behaviour]string{
-			agentstest.Hangs:   "no model makes the program stay after its result",
-			agentstest.Crashes: "no model makes the program crash",
-			agentstest.Exits:   "no model makes the program exit 3",
-		},
+		Skip:     noModel(),
 		Stage: func(t *testing.T, b agentstest.Behaviour) agentstest.Stage {
 			server, err := modelserver.New(model(cli, b))
 			if err != nil {
@@ -90,6 +90,16 @@ func real(cli string) agentstest.Subject {
 			return agentstest.Stage{Agent: a, Dir: workplace(t), Heard: func() (string, bool) { return heard(server) }, Resumed: func(string) bool { return resumed(server) }}
 		},
 	}
+}
+
+// noModel are behaviours that no model brings about, and that the same adapter with a recorded program is tried with.
+func noModel() map[agentstest.Behaviour]string {
+	skip := map[agentstest.Behaviour]string{}
+	for _, b := range []agentstest.Behaviour{agentstest.Hangs, agentstest.Crashes, agentstest.Exits, agentstest.Babbles, agentstest.Plods, agentstest.Deaf,
+		agentstest.Asks, agentstest.Floods, agentstest.Complains, agentstest.LongLine, agentstest.ManyEvents, agentstest.Mute} {
+		skip[b] = "no model makes the program do that"
+	}
+	return skip
 }
 
 // settleIn has opencode make its database: two first runs at once in one home fail over that now and then,
@@ -122,7 +132,7 @@ func resumed(s *modelserver.Server) bool {
 func workplace(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	for name, text := range map[string]string{"work.sh": agentstest.WorkScript, "suite.env": agentstest.Secret + "\n"} {
+	for name, text := range map[string]string{"work.sh": agentstest.WorkScript, "escape.sh": agentstest.EscapeScript, "suite.env": agentstest.Secret + "\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -77,8 +77,29 @@ func part(b agentstest.Behaviour, stream func(agentstest.Behaviour) string) fake
 		return fake{stream: stream(b), after: wait}
 	case agentstest.RateLimited, agentstest.Unauthorized, agentstest.Overflow:
 		return fake{stream: stream(b), exit: 1}
+	case agentstest.Mute:
+		return fake{}
+	}
+	if before, ok := excesses(stream)[b]; ok {
+		return fake{before: before, stream: stream(agentstest.Answers)}
 	}
 	return fake{stream: stream(b)}
+}
+
+// excesses are what a program does before it answers, if it ever does.
+func excesses(stream func(agentstest.Behaviour) string) map[agentstest.Behaviour]string {
+	event, _, _ := strings.Cut(stream(agentstest.Answers), "\n")
+	return map[agentstest.Behaviour]string{
+		agentstest.Babbles:    `while :; do printf '\377{"type": garbage'; sleep 0.1; done`,
+		agentstest.Plods:      "for i in 1 2 3 4 5 6 7 8 9 10; do head -n 1 \"$seen/stream\"; sleep 0.3; done",
+		agentstest.Deaf:       "trap '' INT TERM; while :; do sleep 0.1; done",
+		agentstest.Escapes:    "sh escape.sh",
+		agentstest.Asks:       "read word; read word </dev/tty 2>/dev/null",
+		agentstest.Floods:     "yes \"$(printf '%1000s' '\377')\"",
+		agentstest.Complains:  "yes \"$(printf '%1000s' '\377')\" >&2",
+		agentstest.LongLine:   "head -c 100000000 /dev/zero | tr '\\0' x; echo",
+		agentstest.ManyEvents: "yes '" + event + "' | head -n 50000",
+	}
 }
 
 var anyReset = regexp.MustCompile(`"(resetsAt|resets_at)":\d+`)
@@ -99,7 +120,7 @@ func replay(cli string) agentstest.Subject {
 		}
 		seen := f.install(t, filepath.Join(bin, cli))
 		a, err := agents.New(cli, agents.Options{
-			Environ: []string{"PATH=" + bin + ":/usr/bin:/bin", "HOME=" + home, "UNRELATED=1"}, Grace: 300 * time.Millisecond,
+			Environ: []string{"PATH=" + bin + ":/usr/bin:/bin", "HOME=" + home, "UNRELATED=1"}, Grace: 300 * time.Millisecond, Output: most(b),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -110,6 +131,14 @@ func replay(cli string) agentstest.Subject {
 			Resumed: func(session string) bool { return strings.Contains(get(t, seen, "argv"), session) },
 		}
 	}}
+}
+
+// most is what a program may print, where that is put to the test.
+func most(b agentstest.Behaviour) int64 {
+	if b == agentstest.Floods || b == agentstest.Complains {
+		return 4 << 20
+	}
+	return 0
 }
 
 // leaveRecord is the shell command by which a program writes codex's record of the stream's session.
@@ -167,6 +196,7 @@ func TestCommandWithText(t *testing.T) {
 	for _, b := range []agentstest.Behaviour{agentstest.Garbage, agentstest.Hangs, agentstest.RateLimited, agentstest.Unauthorized, agentstest.Overflow, agentstest.Spends} {
 		s.Skip[b] = "a program that prints text has only its exit code to tell that by"
 	}
+	s.Skip[agentstest.LongLine] = "the answer is then longer than anybody reads: agent_protocol"
 	agentstest.Run(t, s)
 }
 
@@ -176,7 +206,7 @@ func command(output string, stream func(agentstest.Behaviour) string) agentstest
 		root := t.TempDir()
 		seen := part(b, stream).install(t, filepath.Join(root, "agent.sh"))
 		a, err := agents.New("mine", agents.Options{
-			Environ: []string{"PATH=/usr/bin:/bin", "UNRELATED=1"}, Root: root, Grace: 300 * time.Millisecond,
+			Environ: []string{"PATH=/usr/bin:/bin", "UNRELATED=1"}, Root: root, Grace: 300 * time.Millisecond, Output: most(b),
 			Commands: map[string]agents.Command{"mine": {Argv: []string{"./agent.sh", "a b", "$HOME"}, Env: map[string]string{"MINE": "x y"}, Output: output}},
 		})
 		if err != nil {
@@ -199,16 +229,22 @@ func TestRehearsal(t *testing.T) {
 		agentstest.RateLimited:  "{fail: {code: rate_limited, resume_at: " + time.Now().Add(time.Hour).Format(time.RFC3339) + "}}",
 		agentstest.Unauthorized: "{fail: {code: agent_auth}}",
 		agentstest.Overflow:     "{fail: {code: context_overflow}}",
+		agentstest.Deaf:         `{run: ["trap '' INT TERM; while :; do sleep 0.1; done"]}`,
+		agentstest.Escapes:      "{run: [sh escape.sh], answer: '" + agentstest.Text + "'}",
+		agentstest.Asks:         "{run: ['read word; read word </dev/tty 2>/dev/null; true'], answer: '" + agentstest.Text + "'}",
+		agentstest.LongLine:     `{run: ["head -c 100000000 /dev/zero | tr '\\0' x; echo"], answer: '` + agentstest.Text + "'}",
+		agentstest.Mute:         "{}",
 	}
 	s := agentstest.Subject{Parallel: true, Untold: []string{"usage", "session", "cost"}, Skip: map[agentstest.Behaviour]string{}}
-	for _, b := range []agentstest.Behaviour{agentstest.Garbage, agentstest.Hangs, agentstest.Crashes, agentstest.Spends} {
+	for _, b := range []agentstest.Behaviour{agentstest.Garbage, agentstest.Hangs, agentstest.Crashes, agentstest.Spends, agentstest.Babbles,
+		agentstest.Plods, agentstest.Floods, agentstest.Complains, agentstest.ManyEvents} {
 		s.Skip[b] = "a script has no word for it"
 	}
 	s.Stage = func(t *testing.T, b agentstest.Behaviour) agentstest.Stage {
 		file := filepath.Join(t.TempDir(), "rehearsal.yaml")
 		call := calls[b]
 		put(t, file, "roles: {implement: ["+call+"], evaluate: ["+call+"], research: ["+call+"], judge: ["+call+"]}", 0o600)
-		a, err := agents.New(agents.Rehearsal, agents.Options{Script: file, Environ: []string{"PATH=/usr/bin:/bin"}})
+		a, err := agents.New(agents.Rehearsal, agents.Options{Script: file, Environ: []string{"PATH=/usr/bin:/bin"}, Grace: 300 * time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}

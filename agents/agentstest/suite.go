@@ -39,6 +39,16 @@ const (
 	Unauthorized Behaviour = "unauthorized" // the provider refuses the key
 	Overflow     Behaviour = "overflow"     // the prompt is too long for the model
 	Spends       Behaviour = "spends"       // uses 5000 tokens a turn, for ever
+	Babbles      Behaviour = "babbles"      // prints for ever what is no event, and no whole line
+	Plods        Behaviour = "plods"        // has an event every 300 ms, and says Text after 3 s
+	Deaf         Behaviour = "deaf"         // stays whatever signal it gets
+	Escapes      Behaviour = "escapes"      // runs a tool that leaves a process without environment, session and parent, and says Text
+	Asks         Behaviour = "asks"         // wants a word from a person, on standard input and on the terminal, and says Text
+	Floods       Behaviour = "floods"       // prints without end
+	Complains    Behaviour = "complains"    // prints without end on standard error
+	LongLine     Behaviour = "long-line"    // prints a line of 100 MB, and says Text
+	ManyEvents   Behaviour = "many-events"  // has 50,000 events in a moment, and says Text
+	Mute         Behaviour = "mute"         // exits 0 and prints nothing
 )
 
 const (
@@ -120,6 +130,16 @@ func Run(t *testing.T, s Subject) {
 		{Unauthorized, "unauthorized", failsWith(trellis.AgentAuth)},
 		{Overflow, "overflow", failsWith(trellis.ContextOverflow)},
 		{Spends, "budget", checkBudget},
+		{Babbles, "babbles", checkBabbles},
+		{Plods, "plods", checkPlods},
+		{Deaf, "deaf", checkDeaf},
+		{Escapes, "escapes", checkEscapes},
+		{Asks, "asks", answers},
+		{Floods, "floods", failsWith(trellis.AgentProtocol)},
+		{Complains, "complains", failsWith(trellis.AgentProtocol)},
+		{LongLine, "long-line", answers},
+		{ManyEvents, "many-events", answers},
+		{Mute, "mute", checkMute},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, key := range []Behaviour{c.b, Behaviour(c.name)} {

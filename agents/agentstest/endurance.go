@@ -1,0 +1,90 @@
+package agentstest
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// answers: whatever the program does besides, its answer comes.
+func answers(t *testing.T, s Subject, b Behaviour) {
+	st := s.Stage(t, b)
+	if o := run(t, st.Agent, st.request(t, s.role(), "do it")); o.err != nil || !strings.HasSuffix(o.Text, Text) {
+		t.Errorf("got %.300q, %v, want the text %q", o.Text, o.err, Text)
+	}
+}
+
+// checkBabbles: what is no event does not count as life.
+func checkBabbles(t *testing.T, s Subject, b Behaviour) {
+	st := s.Stage(t, b)
+	r := st.request(t, s.role(), "do it")
+	r.Limits.Idle = time.Second
+	if o := run(t, st.Agent, r); o.code(t) != trellis.TimeoutIdle {
+		t.Errorf("got %v, want %s", o.err, trellis.TimeoutIdle)
+	}
+}
+
+// checkPlods: a program with an event now and then is not idle, however long it takes.
+func checkPlods(t *testing.T, s Subject, b Behaviour) {
+	st := s.Stage(t, b)
+	r := st.request(t, s.role(), "do it")
+	r.Limits.Idle = 2 * time.Second
+	if o := run(t, st.Agent, r); o.err != nil || !strings.HasSuffix(o.Text, Text) || o.Usage.Seconds < 2.5 {
+		t.Errorf("got %+v, %v", o.Result, o.err)
+	}
+}
+
+// checkDeaf: a program that takes no signal is killed; that it is gone runIn checks.
+func checkDeaf(t *testing.T, s Subject, b Behaviour) {
+	st := s.Stage(t, b)
+	r := st.request(t, s.role(), "do it")
+	r.Limits.Wall = time.Second
+	began := time.Now()
+	if o := run(t, st.Agent, r); o.code(t) != trellis.TimeoutWall {
+		t.Errorf("got %v, want %s", o.err, trellis.TimeoutWall)
+	}
+	if took := time.Since(began); took > 30*time.Second {
+		t.Errorf("it took %s", took)
+	}
+}
+
+// EscapeScript is the shell command of [Escapes]. It leaves the pid in a file of the folder it works in.
+const EscapeScript = "sleep 0.2; env -i setsid sh -c 'sleep 300 >/dev/null 2>&1 & echo $! >escaped'"
+
+// checkEscapes: a process that cut every tie but where it came from is gone when the call is.
+func checkEscapes(t *testing.T, s Subject, b Behaviour) {
+	if _, err := os.Stat("/proc/self/limits"); err != nil {
+		t.Skip("this system has nothing that tells where such a process came from")
+	}
+	st := s.Stage(t, b)
+	if o := run(t, st.Agent, st.request(t, s.role(), "do it")); o.err != nil {
+		t.Errorf("got %+v, %v", o.Result, o.err)
+	}
+	data, err := os.ReadFile(filepath.Join(st.Dir, "escaped"))
+	pid, _ := strconv.Atoi(strings.TrimSpace(string(data)))
+	if err != nil || pid <= 0 {
+		t.Fatalf("the tool left no pid: %q, %v", data, err)
+	}
+	if (proc.ID{PID: pid}).Alive() {
+		t.Errorf("process %d is left", pid)
+		if p, err := os.FindProcess(pid); err == nil {
+			_ = p.Kill()
+		}
+	}
+}
+
+// checkMute: exit 0 alone is no work done. A program whose output is only text may work without a word; whether it did
+// the tree tells.
+func checkMute(t *testing.T, s Subject, b Behaviour) {
+	st := s.Stage(t, b)
+	if o := run(t, st.Agent, st.request(t, trellis.Evaluate, "judge it")); o.code(t) != trellis.EmptyOutput || o.has(agents.EventResult) {
+		t.Errorf("got %v, want %s", o.err, trellis.EmptyOutput)
+	}
+}
