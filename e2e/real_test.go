@@ -2,8 +2,10 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -217,17 +219,24 @@ func TestUselessModels(t *testing.T) {
 // processes are those whose environment or folder belongs to the repository at dir.
 func processes(t *testing.T, dir string) (left []string) {
 	t.Helper()
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
+	if _, err := os.Stat("/proc/self/environ"); err != nil {
 		t.Logf("no /proc to look at: %v", err)
-		return nil
 	}
-	for _, e := range entries {
-		env, err := os.ReadFile("/proc/" + e.Name() + "/environ")
-		if err == nil && strings.Contains(string(env), "TRELLIS_REPO="+dir) {
-			cmd, _ := os.ReadFile("/proc/" + e.Name() + "/cmdline")
-			left = append(left, string(cmd))
-		}
+	for _, pid := range belonging(dir) {
+		cmd, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		left = append(left, string(cmd))
 	}
 	return left
+}
+
+// belonging are the processes whose environment names the repository at dir.
+func belonging(dir string) (pids []int) {
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		env, err := os.ReadFile("/proc/" + e.Name() + "/environ")
+		if pid, no := strconv.Atoi(e.Name()); no == nil && err == nil && strings.Contains(string(env), "TRELLIS_REPO="+dir) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }
