@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/journal"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -27,7 +28,8 @@ type Progress struct {
 	Outcome     trellis.Outcome
 	Standing    Standing // the last that was written
 
-	claimed Job // by the last claim
+	claimed  Job    // by the last claim
+	observed string // content hash that implement was to go by
 }
 
 // ReadProgress takes a history apart, of a planning too. An empty one is the zero Progress.
@@ -56,8 +58,20 @@ func ReadProgress(h *journal.History) (p Progress, err error) {
 	return p, err
 }
 
+// firstRound begins the ids of what comes after implement.
+const firstRound = "round-1/"
+
 func (p *Progress) take(flow string, e journal.Entry) error {
+	if flow == Flow && p.observed != "" && strings.HasPrefix(e.ID, firstRound) { // of a run that was cut off, and so has no report
+		p.Implemented = p.observed
+	}
 	switch {
+	case flow == Flow && strings.HasPrefix(e.ID, string(observe)+"#") && e.Done && e.Fail == nil:
+		var content Content
+		if err := json.Unmarshal(e.Out, &content); err != nil {
+			return err
+		}
+		p.observed = content.Hash
 	case flow == Flow && e.Activity == string(project):
 		if err := json.Unmarshal(e.In, &p.Standing); err != nil {
 			return err
