@@ -1,0 +1,99 @@
+package git_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/git"
+)
+
+// A fresh checkout has the files of the commit and no others, whatever hooks and sparse patterns say, and takes the
+// place of one that a killed process left.
+func TestCheckout(t *testing.T) {
+	b := newBox(t)
+	ctx, base := t.Context(), b.git("rev-parse", "HEAD")
+	names := func(dir string) (list []string) {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			list = append(list, e.Name())
+		}
+		return list
+	}
+	want := append([]string{".git"}, names(b.add("feature/plain"))[1:]...)
+	b.write(filepath.Join(b.Repo.Common, "hooks", "post-checkout"), "#!/bin/sh\ntouch made-by-hook\n")
+	if err := os.Chmod(filepath.Join(b.Repo.Common, "hooks", "post-checkout"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "x~final")
+	for range 2 {
+		if err := b.Repo.Checkout(ctx, path, base); err != nil {
+			t.Fatal(err)
+		}
+		if got := names(path); !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		b.write(filepath.Join(path, "left.txt"), "x")
+	}
+	if err := b.Repo.RemoveWorktree(ctx, path); err != nil {
+		t.Fatal(err)
+	}
+	b.write(filepath.Join(path, "mine.txt"), "x")
+	if err := b.Repo.Checkout(ctx, path, base); err == nil {
+		t.Error("a folder that is no worktree was taken")
+	}
+}
+
+// Tracked files that git was told not to look at are seen again, with and without extensions of the repository.
+func TestUnhide(t *testing.T) {
+	for _, extended := range []bool{false, true} {
+		b := newBox(t)
+		b.write("one.txt", "1")
+		b.write("two.txt", "2")
+		b.write("three.txt", "3")
+		b.git("add", "-A")
+		b.git("commit", "-q", "-m", "files")
+		if extended {
+			b.git("config", "extensions.worktreeConfig", "true")
+		}
+		b.git("update-index", "--assume-unchanged", "one.txt")
+		b.git("update-index", "--skip-worktree", "two.txt", "three.txt")
+		if err := os.Remove(filepath.Join(b.Repo.Main, "three.txt")); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range [][]string{{"one.txt", "two.txt"}, nil} {
+			if got := must(b.Repo.Unhide(t.Context(), b.Repo.Main))(t); !slices.Equal(got, want) {
+				t.Errorf("extended %v: got %q, want %q", extended, got, want)
+			}
+		}
+	}
+}
+
+// Settings tell what was changed of them; those that bend what is committed are told apart.
+func TestSettings(t *testing.T) {
+	b := newBox(t)
+	before := must(b.Repo.Settings(b.Repo.Main))(t)
+	b.git("config", "filter.x.clean", "cat")
+	b.git("config", "core.hooksPath", "elsewhere")
+	b.git("config", "branch.main.remote", "origin")
+	b.write(filepath.Join(b.Repo.Common, "info", "attributes"), "* filter=x\n")
+	after := must(b.Repo.Settings(b.Repo.Main))(t)
+	var bent, other []string
+	for name, hash := range after {
+		switch {
+		case before[name] == hash:
+		case git.Bends(name):
+			bent = append(bent, name)
+		default:
+			other = append(other, name)
+		}
+	}
+	slices.Sort(bent)
+	if !slices.Equal(bent, []string{"filter.x.clean", "info/attributes"}) || !slices.Equal(other, []string{"core.hookspath"}) {
+		t.Errorf("got %q and %q", bent, other)
+	}
+}
