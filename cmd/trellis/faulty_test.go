@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -51,12 +52,15 @@ func (f *faults) ask(step, path string) error {
 	if os.Getenv("FAULTS_AT") != fmt.Sprint(line, " ", f.seen[line]) {
 		return nil
 	}
-	return f.happen(os.Getenv("FAULTS_DO"))
+	return f.happen(os.Getenv("FAULTS_DO"), &fs.PathError{Op: step, Path: path})
 }
 
-func (f *faults) happen(what string) error {
-	err := map[string]error{"ENOSPC": syscall.ENOSPC, "EIO": syscall.EIO}[what]
-	if err == nil {
+// happen does what is to happen at a step: the error has the cause that it is given.
+func (f *faults) happen(what string, failed *fs.PathError) (err error) {
+	if cause, ok := map[string]error{"ENOSPC": syscall.ENOSPC, "EIO": syscall.EIO}[what]; ok {
+		failed.Err = cause
+		err = failed
+	} else {
 		later, _ := time.ParseDuration(os.Getenv("FAULTS_LATER")) // "" is at once
 		if later > 0 {
 			time.AfterFunc(later, func() { end(what) })
