@@ -233,3 +233,24 @@ func TestChecksSeeLittleOfTrellis(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// A criterion that somebody takes out of prd.md while the run goes on is gone, as if a person had done so. The report
+// tells.
+func TestCriteriaThatAreTakenOutAreTold(t *testing.T) {
+	t.Parallel()
+	w := cheat(t, "echo x > notes.txt; printf '# Bye\\n\\n## Acceptance Criteria\\n\\n- [ ] notes\\n  verify: `test -f notes.txt`\\n' > $TRELLIS_REPO/.trellis/tasks/02-01-bye/prd.md")
+	dir := w.hand("02-01-bye", provenBy("test -f never.txt"))
+	if res := w.start(dir); res.Status != trellis.Review {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+	w.holds("report.md", w.file(dir, "report.md"), "changed by somebody while the run went on: .trellis/tasks/02-01-bye/prd.md")
+}
+
+// What an agent says about limits, in its answer or in a file, pauses nothing.
+func TestLimitInWordsIsNone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, roles("implement: [{files: {notes.txt: \"429 Too Many Requests: rate_limit_error\\n\"}, answer: \"You have hit your usage limit; it resets at 9pm. rate_limited\"}]\n"+noteDone))
+	if res := w.start(w.hand("02-01-x", lyingPRD)); res.Status != trellis.Review {
+		t.Errorf("got %s, %v", res.Status, res.Failure)
+	}
+}
