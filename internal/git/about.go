@@ -60,6 +60,9 @@ var named = []string{"-c", "user.useConfigOnly=true"}
 
 // Identity is "Name <mail>" of who commits are by, or an *IdentityError.
 func (r *Repo) Identity(ctx context.Context) (string, error) {
+	if author := r.configured(ctx); author != "" {
+		return author, nil
+	}
 	committer := make(chan error)
 	go func() { // two processes take as long as one
 		_, err := r.identity(ctx, "GIT_COMMITTER_IDENT")
@@ -83,10 +86,4 @@ func (r *Repo) identity(ctx context.Context, who string) (string, error) {
 		out = out[:end+1]
 	}
 	return out, err
-}
-
-// ConfigValue is what git's configuration says in the main checkout, "" when it says nothing.
-func (r *Repo) ConfigValue(ctx context.Context, key string) (string, error) {
-	const unset = 1
-	return r.line(ctx, call{dir: r.Main, args: []string{"config", "--get", "--", key}, fine: []int{unset}})
 }

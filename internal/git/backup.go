@@ -81,7 +81,10 @@ func (s *Snapshot) state(ctx context.Context, ref string) (st state, err error) 
 	if st.staged, err = s.r.line(ctx, call{dir: s.dir, env: s.env, args: []string{"write-tree"}, write: true, fine: []int{conflicts}}); err != nil {
 		return st, err
 	}
-	if st.work, err = s.write(ctx, true); err != nil {
+	if err = s.add(ctx, true); err != nil {
+		return st, err
+	}
+	if st.work, err = s.treeIn(ctx, s.index(), true); err != nil {
 		return st, err
 	}
 	if st.head, err = s.r.Head(ctx, s.dir); err == nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -72,6 +73,10 @@ func (r *Repo) Ignored(ctx context.Context, dir string, exclude ...string) (list
 
 // ChangesBetween are the paths at which two commits differ, sorted.
 func (r *Repo) ChangesBetween(ctx context.Context, old, new string) ([]Change, error) {
-	s := &Snapshot{r: r, dir: r.Main}
-	return s.between(ctx, old, new)
+	args := slices.Concat([]string{"diff-tree", "-r", "-z", "--raw", "--numstat"}, plain, []string{"--end-of-options", old, new})
+	out, _, err := r.git(ctx, call{dir: r.Main, args: args})
+	if err != nil {
+		return nil, err
+	}
+	return parseChanges(out)
 }

@@ -138,7 +138,7 @@ func (r *Repo) stage(ctx context.Context, dir, gitDir string, exclude []string) 
 	if err != nil {
 		return nil, r.orNested(ctx, dir, exclude, err)
 	}
-	staged, err := r.staged(ctx, dir)
+	staged, err := r.staged(ctx, dir, gitDir)
 	if err != nil || !slices.ContainsFunc(staged, within(exclude)) {
 		return staged, err
 	}
@@ -177,7 +177,13 @@ func within(paths []string) func(Change) bool {
 }
 
 // staged is what the index has and HEAD has not.
-func (r *Repo) staged(ctx context.Context, dir string) ([]Change, error) {
+func (r *Repo) staged(ctx context.Context, dir, gitDir string) ([]Change, error) {
+	f, err := r.readIndex(filepath.Join(gitDir, "index"))
+	if head, headErr := r.Head(ctx, dir); err == nil && headErr == nil {
+		if list, ok := r.diffs.recall(head, f.tree); ok {
+			return list, nil
+		}
+	}
 	out, _, err := r.git(ctx, call{dir: dir, args: []string{"diff-index", "--cached", "--raw", "-z", "--no-renames", "HEAD"}})
 	if err != nil {
 		return nil, err

@@ -104,21 +104,3 @@ func TestDeleteBranch(t *testing.T) {
 		}
 	}, hardFormats...)
 }
-
-func TestConfigAndCount(t *testing.T) {
-	b := newBox(t)
-	ctx := t.Context()
-	if got := must(b.Repo.ConfigValue(ctx, "user.name"))(t); got != "Ann Example" {
-		t.Errorf("got %q", got)
-	}
-	if got := must(b.Repo.ConfigValue(ctx, "trellis.nosuch"))(t); got != "" {
-		t.Errorf("got %q", got)
-	}
-	b.write("a.txt", "changed")
-	b.write("new/1", "n")
-	b.write("new/2", "n")
-	b.write(".trellis/tasks/x/task.json", "n")
-	if got := must(b.Repo.UncommittedCount(ctx, ".trellis/tasks"))(t); got != 2 {
-		t.Errorf("got %d", got)
-	}
-}

@@ -44,6 +44,7 @@ type Repo struct {
 	Allow []string
 
 	files memory
+	diffs diffs
 	swept sync.Once // of what killed processes left in the system's folder of temporary files
 }
 

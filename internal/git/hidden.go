@@ -40,14 +40,14 @@ func (r *Repo) marked(index string) (list []string, err error) {
 	count := binary.BigEndian.Uint32(data[8:])
 	data = data[header : len(data)-trailer]
 	for range count {
-		path, _, size := indexEntry(data)
+		e, size := indexEntry(data)
 		if size == 0 {
 			return nil, errAskGit
 		}
 		const unchanged, extended, skip = 1 << 15, 1 << 14, 1 << 14
 		flags := binary.BigEndian.Uint16(data[flagsAt:])
 		if flags&unchanged != 0 || flags&extended != 0 && binary.BigEndian.Uint16(data[flagsAt+2:])&skip != 0 {
-			list = append(list, path)
+			list = append(list, e.path)
 		}
 		data = data[size:]
 	}

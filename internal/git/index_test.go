@@ -24,8 +24,6 @@ func TestSnapshotAgreesWithGit(t *testing.T) {
 			b.git("add", "-A")
 			b.git("commit", "-qm", "more")
 			dir := b.add("feature/x")
-			kept := must(b.Repo.Snapshot(t.Context(), dir))(t)
-			defer kept.Close()
 			for _, step := range []struct {
 				name string
 				do   func()
@@ -54,8 +52,8 @@ func TestSnapshotAgreesWithGit(t *testing.T) {
 				want := b.gitIn(dir, "--git-dir="+filepath.Join(scratch, ".git"), "--work-tree="+dir, "add", "-A") +
 					b.gitIn(dir, "--git-dir="+filepath.Join(scratch, ".git"), "--work-tree="+dir, "write-tree")
 				os.RemoveAll(scratch)
-				if err := kept.Refresh(t.Context()); got != want || kept.Tree != want || err != nil {
-					t.Errorf("%s: got %s, refreshed %s, %v, want %s", step.name, got, kept.Tree, err, want)
+				if got != want {
+					t.Errorf("%s: got %s, want %s", step.name, got, want)
 				}
 			}
 		})
@@ -123,16 +121,30 @@ func TestProcesses(t *testing.T) {
 	s.Close()
 	b.write(filepath.Join(dir, "new.txt"), "new")
 	s = must(b.Repo.Snapshot(ctx, dir))(t)
-	want("Snapshot", 2)
+	want("Snapshot", 1)
 	must(s.Changes(ctx, base))(t)
 	want("Changes", 1)
+	must(s.Changes(ctx, base))(t)
+	want("the same Changes", 0)
+	must(s.Diff(ctx, base, 1000))(t)
+	want("Diff", 1)
 	must(s.Restore(ctx))(t)
 	want("Restore of nothing", 1)
-	if err := s.Refresh(ctx); err != nil {
-		t.Fatal(err)
-	}
-	want("Refresh", 1)
 	s.Close()
-	must(b.Repo.Commit(ctx, dir, git.CommitOptions{Message: "m", Trailers: []string{"A: b"}, Adopt: "A: b", Base: base, Branch: "feature/x", Exclude: []string{".trellis/tasks"}}))(t)
+	sha := must(b.Repo.Commit(ctx, dir, git.CommitOptions{Message: "m", Trailers: []string{"A: b"}, Adopt: "A: b", Base: base, Branch: "feature/x", Exclude: []string{".trellis/tasks"}}))(t)
+	want("Commit of what was looked at", 2)
+	must(b.Repo.Reattach(ctx, dir, "feature/x", base))(t)
+	must(b.Repo.TreeAt(ctx, sha))(t)
+	must(b.Repo.TreeAt(ctx, "feature/x"))(t)
+	must(b.Repo.IsAncestor(ctx, base, sha))(t)
+	want("questions about a new commit", 0)
+	b.write(filepath.Join(dir, "new.txt"), "newer")
+	must(b.Repo.Commit(ctx, dir, git.CommitOptions{Message: "m"}))(t)
 	want("Commit", 3)
+	must(b.Repo.Identity(ctx))(t)
+	want("Identity", 1)
+	if err := b.Repo.BranchFree(ctx, "feature/y"); err != nil {
+		t.Error(err)
+	}
+	want("BranchFree", 0)
 }

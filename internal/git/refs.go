@@ -145,6 +145,13 @@ func (r *Repo) parse(ctx context.Context, dir, rev string) (string, error) {
 
 // TreeAt is the tree of a commit.
 func (r *Repo) TreeAt(ctx context.Context, commit string) (string, error) {
+	sha := commit
+	if !isHash(sha) {
+		sha, _, _ = r.ref(r.Common, heads+commit) // what it is else, git tells
+	}
+	if tree, _, err := r.loose(sha); err == nil {
+		return tree, nil
+	}
 	tree, err := r.parse(ctx, r.Main, commit+"^{tree}")
 	if errors.Is(err, ErrNotFound) {
 		return "", fmt.Errorf("looking for the tree of %q: %w", commit, err)
@@ -167,15 +174,24 @@ func (r *Repo) Branch(ctx context.Context, name string) (string, error) {
 	return sha, err
 }
 
-// Branches are the names of all local branches, sorted.
-func (r *Repo) Branches(ctx context.Context) ([]string, error) {
+// branches are the names of all local branches.
+func (r *Repo) branches(ctx context.Context) (list []string, err error) {
+	if c, err := readConfig(r.Common); err == nil && !c.extended {
+		if refs, err := dotgit.New(osfs.New(r.Common)).Refs(); err == nil {
+			for _, ref := range refs {
+				if name, ok := strings.CutPrefix(ref.Name().String(), heads); ok {
+					list = append(list, name)
+				}
+			}
+			return list, nil
+		}
+	}
 	out, err := r.line(ctx, call{dir: r.Main, args: []string{"for-each-ref", "--format=%(refname)", heads}})
 	if err != nil || out == "" {
 		return nil, err
 	}
-	list := strings.Split(out, "\n")
-	for i := range list {
-		list[i] = strings.TrimPrefix(list[i], heads)
+	for line := range strings.SplitSeq(out, "\n") {
+		list = append(list, strings.TrimPrefix(line, heads))
 	}
 	return list, nil
 }
@@ -186,7 +202,7 @@ func (r *Repo) BranchFree(ctx context.Context, name string) error {
 	if err := CheckBranchName(name); err != nil {
 		return err
 	}
-	all, err := r.Branches(ctx)
+	all, err := r.branches(ctx)
 	if err != nil {
 		return err
 	}

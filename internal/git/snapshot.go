@@ -28,8 +28,8 @@ type Snapshot struct {
 	temp    string
 	mine    *durable.Lock // of temp, until Close
 	env     []string
-	trees   map[string]string // by indexFacts.entries
-	copied  fs.FileInfo       // of the checkout's index when it was copied, nil when there was none
+	held    string // tree of the private index: Tree, until the work tree is looked at again
+	written bool   // Tree is there as an object
 }
 
 // TreeOf is the hash of the whole work tree; it tells whether anything changed.
@@ -59,24 +59,15 @@ func (r *Repo) SnapshotIn(ctx context.Context, objects, dir string, exclude ...s
 		err = os.MkdirAll(objects, 0o700)
 	}
 	if err == nil {
-		s.Tree, err = s.write(ctx, false)
+		s.Tree, err = s.look(ctx)
+	}
+	if err == nil && objects != filepath.Join(s.temp, "objects") {
+		err = s.store(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("taking a snapshot of %s: %w", dir, err), s.Close())
 	}
 	return s, nil
-}
-
-// Refresh takes the snapshot anew, which is cheaper than another one: what has not changed is known.
-func (s *Snapshot) Refresh(ctx context.Context) error {
-	err := s.copy()
-	if err == nil {
-		s.Tree, err = s.write(ctx, false)
-	}
-	if err != nil {
-		return fmt.Errorf("taking a snapshot of %s: %w", s.dir, err)
-	}
-	return nil
 }
 
 // Close removes what the snapshot keeps on disk.
@@ -95,53 +86,18 @@ func (s *Snapshot) prepare() (err error) {
 	if s.temp, s.mine, err = scratch(); err != nil {
 		return err
 	}
-	s.env, s.trees = []string{"GIT_INDEX_FILE=" + s.index()}, map[string]string{}
-	return s.copy()
-}
-
-// copy copies the index of the checkout unless that is the one of last time, so that git need not read files
-// that it knows.
-func (s *Snapshot) copy() error {
+	s.env = []string{"GIT_INDEX_FILE=" + s.index()}
 	gitDir, err := s.r.gitDir(s.dir)
 	if err != nil {
 		return err
 	}
-	index := filepath.Join(gitDir, "index")
-	st, err := os.Stat(index)
-	if err != nil {
-		st = nil
-	}
-	if st != nil && s.copied != nil && os.SameFile(st, s.copied) && st.ModTime().Equal(s.copied.ModTime()) && st.Size() == s.copied.Size() {
-		return nil
-	}
-	if err := os.Remove(s.index()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	s.copied = st
-	if err := copyIndex(index, s.index()); err != nil {
-		return err
-	}
-	s.learn("")
-	return nil
-}
-
-// learn is the tree of the private index, "" when it is not known. With tree it is, from now on. Git itself
-// forgets it when it meets a file that is too young to be trusted, even if that has not changed.
-func (s *Snapshot) learn(tree string) string {
-	f, err := s.r.readIndex(s.index())
-	if err != nil || f.entries == "" {
-		return ""
-	}
-	if tree == "" {
-		tree = f.tree
-	}
-	if tree != "" {
-		s.trees[f.entries] = tree
-	}
-	return s.trees[f.entries]
+	return copyIndex(filepath.Join(gitDir, "index"), s.index()) // so that git need not read files that it knows
 }
 
 func (s *Snapshot) index() string { return filepath.Join(s.temp, "index") }
+
+// seen is the private index as it was for Tree, once that has moved on.
+func (s *Snapshot) seen() string { return filepath.Join(s.temp, "seen") }
 
 // copyIndex keeps the time of the file: by it git knows which entries are too young to be trusted.
 func copyIndex(from, to string) error {
@@ -168,9 +124,48 @@ func copyIndex(from, to string) error {
 	return os.Chtimes(to, st.ModTime(), st.ModTime())
 }
 
-// write brings the private index up to date and writes its tree. Repositories within the work tree are
-// taken as git does, by their HEAD; those without a commit are left out.
-func (s *Snapshot) write(ctx context.Context, durable bool) (string, error) {
+// look brings the private index up to date and returns its tree, which is no object yet.
+func (s *Snapshot) look(ctx context.Context) (tree string, err error) {
+	s.held = ""
+	if err := s.add(ctx, false); err != nil {
+		return "", err
+	}
+	f, err := s.r.readIndex(s.index())
+	if tree = f.tree; err != nil || tree == "" {
+		tree, err = s.treeIn(ctx, s.index(), false)
+	}
+	if err == nil {
+		s.held = tree
+	}
+	return tree, err
+}
+
+// treeIn writes the tree of an index.
+func (s *Snapshot) treeIn(ctx context.Context, index string, durable bool) (string, error) {
+	env := append(slices.Clone(s.env), "GIT_INDEX_FILE="+index)
+	return s.r.line(ctx, call{dir: s.dir, env: env, write: durable, args: []string{"write-tree"}})
+}
+
+// store makes Tree an object.
+func (s *Snapshot) store(ctx context.Context) error {
+	if s.written {
+		return nil
+	}
+	index := s.index()
+	if s.held != s.Tree {
+		index = s.seen()
+	}
+	tree, err := s.treeIn(ctx, index, false)
+	if err == nil && tree != s.Tree {
+		err = fmt.Errorf("git writes the tree %s, not %s", tree, s.Tree)
+	}
+	s.written = err == nil
+	return err
+}
+
+// add brings the private index up to date. Repositories within the work tree are taken as git does, by their HEAD; those
+// without a commit are left out.
+func (s *Snapshot) add(ctx context.Context, durable bool) error {
 	add := call{dir: s.dir, env: s.env, write: durable, args: append([]string{"add", "--all", "--"}, pathspec(s.exclude)...)}
 	_, _, err := s.r.git(ctx, add)
 	var failed *Error
@@ -181,17 +176,7 @@ func (s *Snapshot) write(ctx context.Context, durable bool) (string, error) {
 			_, _, err = s.r.git(ctx, add)
 		}
 	}
-	if err != nil {
-		return "", err
-	}
-	if tree := s.learn(""); tree != "" {
-		return tree, nil
-	}
-	tree, err := s.r.line(ctx, call{dir: s.dir, env: s.env, write: durable, args: []string{"write-tree"}})
-	if err == nil {
-		s.learn(tree)
-	}
-	return tree, err
+	return err
 }
 
 // nested are the repositories within a checkout that are no submodules.
@@ -245,21 +230,35 @@ type Change struct {
 
 // Changes are the paths at which the snapshot differs from a commit, sorted.
 func (s *Snapshot) Changes(ctx context.Context, base string) ([]Change, error) {
-	return s.between(ctx, base, s.Tree)
-}
-
-func (s *Snapshot) between(ctx context.Context, old, new string) ([]Change, error) {
-	out, _, err := s.r.git(ctx, call{dir: s.dir, env: s.env, args: s.diff("-z", "--raw", "--numstat", old, new)})
+	if list, ok := s.r.diffs.recall(base, s.Tree); ok {
+		return list, nil
+	}
+	out, err := s.against(ctx, base, nil, "-z", "--raw", "--numstat")
 	if err != nil {
 		return nil, err
 	}
-	return parseChanges(out)
+	list, err := parseChanges(out)
+	if err == nil {
+		s.r.diffs.keep(base, s.Tree, list)
+	}
+	return list, err
 }
 
-// diff is a command that compares two trees and depends on no one's settings.
-func (s *Snapshot) diff(args ...string) []string {
-	return slices.Concat([]string{"diff-tree", "-r", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color"}, args)
+// against compares the snapshot with a commit or a tree.
+func (s *Snapshot) against(ctx context.Context, base string, out io.Writer, options ...string) (string, error) {
+	args := slices.Concat([]string{"diff-index", "--cached"}, plain, options, []string{base})
+	if s.held != s.Tree {
+		if err := s.store(ctx); err != nil {
+			return "", err
+		}
+		args = slices.Concat([]string{"diff-tree", "-r"}, plain, options, []string{base, s.Tree})
+	}
+	text, _, err := s.r.git(ctx, call{dir: s.dir, env: s.env, out: out, args: args})
+	return text, err
 }
+
+// plain makes a comparison depend on no one's settings.
+var plain = []string{"--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=none"}
 
 // parseChanges reads raw records (":100644 100644 old new M", path) and after them numstat's ("1\t2\tpath").
 func parseChanges(out string) (list []Change, err error) {
@@ -295,8 +294,7 @@ func count(s string) int {
 
 // DiffStat is the difference to a commit as text for people, one file a line and the sum.
 func (s *Snapshot) DiffStat(ctx context.Context, base string) (string, error) {
-	out, _, err := s.r.git(ctx, call{dir: s.dir, env: s.env, args: s.diff("--stat=100", base, s.Tree)})
-	return out, err
+	return s.against(ctx, base, nil, "--stat=100")
 }
 
 // Diff is the difference to a commit as a patch, cut in the middle when it has more bytes than limit.
@@ -304,22 +302,39 @@ func (s *Snapshot) Diff(ctx context.Context, base string, limit int) (string, er
 	var out *proc.Capped
 	err := again(ctx, func() error {
 		out = proc.NewCapped(limit)
-		_, _, err := s.r.git(ctx, call{dir: s.dir, env: s.env, out: out, args: s.diff("--patch", base, s.Tree)})
+		_, err := s.against(ctx, base, out, "--patch")
 		return err
 	})
 	return out.String(), err
 }
 
 // Drift is what changed in the work tree since the snapshot was taken.
-func (s *Snapshot) Drift(ctx context.Context) ([]Change, error) {
-	tree, err := s.write(ctx, false)
+func (s *Snapshot) Drift(ctx context.Context) (list []Change, err error) {
+	if s.held == s.Tree && !s.written {
+		err = copyIndex(s.index(), s.seen())
+	}
+	if err == nil {
+		_, err = s.look(ctx)
+	}
+	if err == nil && s.held != s.Tree {
+		if err = s.store(ctx); err == nil {
+			list, err = s.moved(ctx)
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("looking at %s again: %w", s.dir, err)
 	}
-	if tree == s.Tree {
-		return nil, nil
+	return list, nil
+}
+
+// moved is what the private index has of other content than Tree.
+func (s *Snapshot) moved(ctx context.Context) ([]Change, error) {
+	args := slices.Concat([]string{"diff-index", "--cached", "-z", "--raw", "--numstat"}, plain, []string{s.Tree})
+	out, _, err := s.r.git(ctx, call{dir: s.dir, env: s.env, args: args})
+	if err != nil {
+		return nil, err
 	}
-	return s.between(ctx, s.Tree, tree)
+	return parseChanges(out)
 }
 
 // Restore puts back what changed in the work tree since the snapshot was taken, and returns what that was.
@@ -343,6 +358,7 @@ func (s *Snapshot) Restore(ctx context.Context) ([]Change, error) {
 		return drift, fmt.Errorf("restoring %s: %w", s.dir, err)
 	}
 	if _, _, err = s.r.git(ctx, call{dir: s.dir, env: s.env, args: []string{"read-tree", s.Tree}}); err == nil {
+		s.held = s.Tree
 		_, _, err = s.r.git(ctx, call{dir: s.dir, env: s.env, args: []string{"checkout-index", "--force", "-z", "--stdin"}, stdin: strings.NewReader(paths.String())})
 	}
 	if err != nil {

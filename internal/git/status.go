@@ -35,12 +35,6 @@ func (r *Repo) statusOf(ctx context.Context, dir string, pathspec []string) ([]E
 	return parseStatus(out)
 }
 
-// UncommittedCount is how many entries the status of the main checkout has: what a worktree won't have.
-func (r *Repo) UncommittedCount(ctx context.Context, exclude ...string) (int, error) {
-	list, err := r.Status(ctx, r.Main, exclude...)
-	return len(list), err
-}
-
 // parseStatus reads porcelain v2 with -z, renames off.
 func parseStatus(out string) (list []Entry, err error) {
 	before := map[byte]int{'1': 8, 'u': 10} // fields in front of the path

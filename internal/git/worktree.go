@@ -264,14 +264,6 @@ func (r *Repo) unregister(ctx context.Context, path string) error {
 	return err
 }
 
-// Prune forgets worktrees whose folder is gone.
-func (r *Repo) Prune(ctx context.Context) error {
-	return r.exclusively(ctx, func() error {
-		_, _, err := r.git(ctx, call{dir: r.Main, args: []string{"worktree", "prune"}, write: true})
-		return err
-	})
-}
-
 // Worktrees are the linked worktrees, in the order of their names in the common directory.
 func (r *Repo) Worktrees(ctx context.Context) ([]Worktree, error) {
 	folder := filepath.Join(r.Common, "worktrees")
