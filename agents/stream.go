@@ -69,7 +69,7 @@ func (l *logs) close() error {
 
 // logFile keeps up to maxLog bytes.
 type logFile struct {
-	*os.File
+	file *os.File // not embedded: its other ways to be written to know no bound
 	size int
 	lost int // bytes that are not kept
 }
@@ -79,12 +79,12 @@ func openLog(path string) (*logFile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("keeping the agent's output: %w", err)
 	}
-	return &logFile{File: f}, nil
+	return &logFile{file: f}, nil
 }
 
 func (f *logFile) Write(data []byte) (int, error) {
 	keep := data[:min(len(data), maxLog-f.size)]
-	n, err := f.File.Write(keep)
+	n, err := f.file.Write(keep)
 	f.size += n
 	f.lost += len(data) - len(keep)
 	if err != nil {
@@ -96,9 +96,9 @@ func (f *logFile) Write(data []byte) (int, error) {
 func (f *logFile) Close() error {
 	var err error
 	if f.lost > 0 {
-		_, err = fmt.Fprintf(f.File, "\n[... %d more bytes are not kept ...]\n", f.lost)
+		_, err = fmt.Fprintf(f.file, "\n[... %d more bytes are not kept ...]\n", f.lost)
 	}
-	return errors.Join(err, f.File.Close())
+	return errors.Join(err, f.file.Close())
 }
 
 // output bounds what a program prints, on both streams together.

@@ -298,6 +298,23 @@ func TestCostIsBounded(t *testing.T) {
 	}
 }
 
+// TestLogsAreCapped: what a program prints without measure is not kept without measure, and the file says so. The run
+// goes on.
+func TestLogsAreCapped(t *testing.T) {
+	const most = 64 << 20
+	lots := `yes "$(printf '%100000s' x)" | head -n 700`
+	for name, before := range map[string]string{"stream.jsonl": lots, "stderr.log": lots + " >&2"} {
+		g := try(t, agents.Claude, fake{before: before, stream: recorded(t, agents.Claude, "answers")}, nothing)
+		if g.err != nil || g.result.Text != agentstest.Text {
+			t.Errorf("%s: got %+v, %v", name, g.result, g.err)
+		}
+		log := get(t, g.dir, name)
+		if len(log) < most || len(log) > most+100 || !strings.HasSuffix(log, " more bytes are not kept ...]\n") {
+			t.Errorf("%s has %d bytes and ends with %q", name, len(log), log[max(0, len(log)-100):])
+		}
+	}
+}
+
 // TestLastWordsAfterAStop: what a program says because it was interrupted is not why the run failed, but
 // its usage counts.
 func TestLastWordsAfterAStop(t *testing.T) {

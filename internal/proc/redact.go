@@ -52,6 +52,9 @@ func inJSON(s string, html bool) string {
 
 // String is s with its secrets masked.
 func (r *Redactor) String(s string) string {
+	if r.longest == 0 {
+		return s
+	}
 	var b strings.Builder
 	w := r.Writer(&b)
 	io.WriteString(w, s) // a Builder can't fail
@@ -73,6 +76,9 @@ type redacting struct {
 }
 
 func (w *redacting) Write(p []byte) (int, error) {
+	if w.r.longest == 0 {
+		return w.w.Write(p)
+	}
 	w.buf = append(w.buf, p...)
 	if err := w.pass(w.r.undecided(w.buf)); err != nil {
 		return 0, err
