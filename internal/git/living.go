@@ -2,6 +2,8 @@ package git
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +11,28 @@ import (
 	"strconv"
 	"strings"
 )
+
+var errLocked = errors.New("git holds a lock in the worktree")
+
+// Unlock removes the locks of a linked worktree that a killed git left, which would keep everybody else there from
+// working. It waits for those that somebody holds, but not for ever.
+func (r *Repo) Unlock(ctx context.Context, dir string) error {
+	gitDir, err := r.gitDir(dir)
+	if err != nil {
+		return err
+	}
+	own := r.ownLocks(gitDir, "")
+	err = withLocks(ctx, own, func() error {
+		if slices.ContainsFunc(own, func(path string) bool { _, err := os.Lstat(path); return err == nil }) {
+			return errLocked
+		}
+		return nil
+	})
+	if errors.Is(err, errLocked) {
+		return nil
+	}
+	return err
+}
 
 // living are the processes that may hold a lock of a repository: those of git that work in one of its checkouts. Daemons
 // of git take none for long. Where the system does not tell in which folder a process works, all of git count.

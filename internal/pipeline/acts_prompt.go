@@ -28,6 +28,9 @@ func (a *Acts) Slots(ctx context.Context, c flow.Call, r ask.Request) (map[strin
 	if err := json.Unmarshal(r.Data, &d); err != nil {
 		return nil, nil, fmt.Errorf("reading the request: %w", err)
 	}
+	if err := a.Repo.Unlock(ctx, r.Dir); err != nil { // an agent calls git too
+		return nil, nil, err
+	}
 	if d.Path != "" {
 		return a.stepSlots(ctx, c, r, about{Job: d.Job, Content: d.Content})
 	}

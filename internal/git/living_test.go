@@ -1,0 +1,56 @@
+package git_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/git"
+)
+
+// A lock is not taken from a git that is alive, however long it stands; once that is dead, it is removed.
+func TestLockOfALivingGit(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	dir := b.add("feature/x")
+	fifo, reached := filepath.Join(b.Home, "fifo"), filepath.Join(b.Home, "reached")
+	if err := exec.Command("mkfifo", fifo, reached).Run(); err != nil {
+		t.Skipf("no mkfifo: %v", err)
+	}
+	b.hook("pre-commit", "test -z \"$HOLD\" && exit 0\necho >"+reached+"\nread x <"+fifo)
+	b.write(filepath.Join(dir, "a.txt"), "theirs\n")
+	holder := exec.Command("git", "commit", "-qam", "theirs")
+	holder.Dir, holder.Env = dir, append(b.Env, "HOLD=1")
+	if err := holder.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.ReadFile(reached); err != nil { // blocks until the hook runs
+		t.Fatal(err)
+	}
+	lock := filepath.Join(b.Dir, ".git", "worktrees", "x", "index.lock")
+	ctx, end := context.WithTimeoutCause(t.Context(), 5*time.Second, errors.New("long enough"))
+	defer end()
+	if _, err := b.Repo.Commit(ctx, dir, git.CommitOptions{Message: "ours", Branch: "feature/x"}); err == nil {
+		t.Error("it committed beside a living git")
+	}
+	if _, err := os.Stat(lock); err != nil {
+		t.Errorf("the lock was taken away: %v", err)
+	}
+	if err := errors.Join(holder.Process.Kill(), unblock(fifo)); err != nil {
+		t.Fatal(err)
+	}
+	_ = holder.Wait() // killed
+	if err := b.Repo.Unlock(t.Context(), dir); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(lock); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the lock of a dead git stands: %v", err)
+	}
+}
+
+// unblock lets the hook, which outlives its git, go on.
+func unblock(fifo string) error { return os.WriteFile(fifo, []byte("\n"), 0o600) }
