@@ -1,13 +1,13 @@
 #!/bin/sh
 # Gets ready what the tests need and can't bring along: checks git, downloads the modules, installs the
 # agent programs. Running it again costs next to nothing. What is optional and can't be had is left out
-# with a line that says why, and the tests that need it skip; with CI=true that is a failure.
+# with a line that says why, and the tests that need it skip; where CI is set that is a failure.
 set -eu
 cd "$(dirname "$0")/.."
 
 missing() {
 	echo "setup: $1" >&2
-	if [ "${CI:-}" = true ]; then exit 1; fi
+	if [ -n "${CI:-}" ]; then exit 1; fi
 }
 
 command -v git >/dev/null || { echo 'setup: git is missing: install git 2.34 or newer' >&2; exit 1; }
