@@ -187,7 +187,11 @@ func (s Store) Publish(draft string) (*Task, error) {
 	if err != nil {
 		return nil, fmt.Errorf("publishing task: %w", err)
 	}
-	return s.Load(dir)
+	t, err := s.Load(dir)
+	if err == nil && s.Changed != nil {
+		s.Changed(nil, t)
+	}
+	return t, err
 }
 
 // Render is the task.json of a new task.

@@ -68,6 +68,10 @@ type Store struct {
 	Root string           // the main checkout, absolute
 	Disk *durable.Disk    // nil is a disk without faults
 	Now  func() time.Time // nil is time.Now
+
+	// Changed is told of every status that a task gets through this Store, once it is written and before others can
+	// change it again; before is nil for a task that is published. Nil: nobody is told.
+	Changed func(before, after *Task)
 }
 
 // Tasks is the folder that the task directories lie in.

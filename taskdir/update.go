@@ -55,7 +55,11 @@ func (s Store) update(dir string, change func(t *Task, e *Edit) error, owned fun
 	if err := s.Disk.WriteFile(path, data, 0o644); err != nil {
 		return nil, fmt.Errorf("updating task: %w", err)
 	}
-	return s.Load(dir)
+	now, err := s.Load(dir)
+	if err == nil && now.Status != t.Status && s.Changed != nil && !strings.HasPrefix(now.ID, DraftPrefix) {
+		s.Changed(t, now)
+	}
+	return now, err
 }
 
 // edited is the task's file after change.
