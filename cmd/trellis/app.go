@@ -29,11 +29,14 @@ type app struct {
 	// Guard starts this program again under a process that ends what it leaves behind; see proc.Guard.
 	// Nil: there is none, as in tests that run in their own process.
 	Guard func() (worker bool, code int, err error)
+
+	news *newsroom // of the project that was opened
 }
 
 // Run does what the arguments (without the program's name) ask for, reports an error on Stderr and
 // returns the exit code.
 func (a *app) Run(ctx context.Context, args []string) int {
+	defer a.closeNews(ctx)
 	return a.end(ctx, a.dispatch(ctx, args))
 }
 

@@ -123,6 +123,7 @@ func (d *diagnosis) all(ctx context.Context) {
 	c := d.config(p)
 	d.agents(ctx, p.Root, c)
 	d.verify(p, c)
+	d.notify(c)
 	d.files(p)
 	d.system(p)
 }
@@ -227,6 +228,20 @@ func (d *diagnosis) verify(p *project, c *config.Config) {
 			d.add(stateError, "verify", fmt.Sprintf("`%s` can't run: %s", command, why), "mend verify in .trellis/config.yaml")
 		} else {
 			d.add(stateOK, "verify", command, "")
+		}
+	}
+}
+
+// notify looks whether the programs that hear news are there. Nothing is sent to a webhook.
+func (d *diagnosis) notify(c *config.Config) {
+	for _, n := range c.Notify {
+		if len(n.Command) == 0 {
+			continue
+		}
+		if err := d.app.lookPath(n.Command[0]); err != nil {
+			d.add(stateError, "notify", fmt.Sprintf("`%s` can't run: %v", n.Command[0], err), "mend notify in .trellis/config.yaml")
+		} else {
+			d.add(stateOK, "notify", strings.Join(n.On, ", ")+": "+n.Command[0], "")
 		}
 	}
 }

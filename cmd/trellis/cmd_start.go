@@ -60,6 +60,7 @@ func (a *app) start(c *cli.Context) error {
 	}
 	a.sayUncommitted(c.Context, p)
 	show := a.progress(s, c.Bool("json"))
+	a.news.work(s)
 	res, err := s.Start(c.Context, dir, dispatch.RunOptions{Agent: c.String("agent"), Adopt: c.Bool("adopt-branch")})
 	show.close()
 	if err != nil {

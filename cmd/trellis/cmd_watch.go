@@ -75,12 +75,14 @@ func (a *app) watch(c *cli.Context) error {
 	at := cmp.Or(max(0, o.Parallel), s.Config.Limits.Parallel)
 	if log, ok := a.records(c, s); ok {
 		s.Event = log.take
+		a.news.work(s)
 		log.Info("watching", "tasks", p.Store.Tasks(), "parallel", at, "version", version(), "pid", os.Getpid())
 		results, err := s.Watch(c.Context, o)
 		return a.endOfWatch(c, results, err)
 	}
 	a.say("watching %s, %d at once", p.Store.Rel(p.Store.Tasks()), at)
 	show := a.progress(s, false)
+	a.news.work(s)
 	results, err := s.Watch(c.Context, o)
 	show.close()
 	for _, r := range results {
@@ -114,6 +116,7 @@ func (a *app) reloader(ctx context.Context, p *project, files config.Files) func
 			return nil, &wrong[0]
 		}
 		files = now
+		a.news.teller().Configure(cfg.Notify)
 		return a.wire(ctx, p, cfg, p), nil
 	}
 }

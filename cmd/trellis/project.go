@@ -52,7 +52,10 @@ func (a *app) openRepository() (*project, error) {
 		return nil, err
 	}
 	repo.Env = a.Env
-	return &project{Repo: repo, Root: repo.Main, Store: taskdir.Store{Root: repo.Main, Disk: a.Disk, Now: a.Now}}, nil
+	p := &project{Repo: repo, Root: repo.Main, Store: taskdir.Store{Root: repo.Main, Disk: a.Disk, Now: a.Now}}
+	a.news = &newsroom{a: a, p: p}
+	p.Store.Changed = a.news.changed
+	return p, nil
 }
 
 // find is the directory of the task that ref names: a path, a directory name, or a task's name.

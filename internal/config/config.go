@@ -32,7 +32,7 @@ type Config struct {
 	DefaultPackage  string             `yaml:"default_package" later:"true" doc:"the package of a task that names none"`
 	Hooks           Hooks              `yaml:"hooks" later:"true"`
 	Objectives      Objectives         `yaml:"objectives" later:"true"`
-	Notify          []Notify           `yaml:"notify" later:"true"`
+	Notify          []Notify           `yaml:"notify"`
 }
 
 // Agents says who plays the roles.
@@ -135,9 +135,9 @@ type Objectives struct {
 
 // Notify tells somebody when a task gets a status, through a command or a webhook.
 type Notify struct {
-	On      []string `yaml:"on" doc:"statuses that are told"`
-	Command []string `yaml:"command" doc:"a program and its arguments; a relative path of the program begins at the main checkout"`
-	Webhook string   `yaml:"webhook" doc:"a URL that gets the news as JSON"`
+	On      []string `yaml:"on" doc:"statuses that are told of when a task gets them"`
+	Command []string `yaml:"command" doc:"a program and its arguments, which gets the news as JSON on stdin; a relative path of the program begins at the main checkout"`
+	Webhook string   `yaml:"webhook" doc:"a URL that the news is posted to, as JSON"`
 }
 
 func defaults() Config {

@@ -295,7 +295,7 @@ notify:
 	for _, line := range strings.Fields(`8:limits.per_agent 9:limits.day_tokens
 		10:limits.day_cost_usd 14:delivery.draft 16:delivery.update 17:delivery.react 18:delivery.labels 19:delivery.reviewers 20:sandbox
 		21:packages 22:default_package 24:hooks.after_create 25:hooks.after_start 26:hooks.after_finish 27:hooks.after_archive
-		28:objectives.watch 29:notify`) {
+		28:objectives.watch`) {
 		n, key, _ := strings.Cut(line, ":")
 		want.WriteString("warning: config.yaml:" + n + ": " + key + " has no effect in this version\n")
 	}

@@ -39,6 +39,9 @@ func (l look) because(msg, hint string) look {
 // has come.
 func (s *Site) look(ctx context.Context, dir string) (look, error) {
 	l, err := s.judge(ctx, dir)
+	if s.Seen != nil && l.Task != nil {
+		s.Seen(l.Task)
+	}
 	if err != nil {
 		return l, err
 	}

@@ -38,7 +38,7 @@ func (w *watch) reload() {
 	if next == nil {
 		return
 	}
-	next.common, next.Event = w.s.shared(), w.s.Event
+	next.common, next.Event, next.Seen = w.s.shared(), w.s.Event, w.s.Seen
 	w.s = next
 	w.say("the settings were read again; %d at once", w.limit())
 	w.rescan() // what could not run may be able to

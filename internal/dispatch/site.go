@@ -46,8 +46,9 @@ type Site struct {
 	LookPath  func(program string) error
 	Environ   []string // of the project's own commands
 	Redact    func(string) string
-	Build     string      // of this binary: inputs are compared to the letter only within one
-	Event     func(Event) // told what happens, from many goroutines; nil: nobody is
+	Build     string              // of this binary: inputs are compared to the letter only within one
+	Event     func(Event)         // told what happens, from many goroutines; nil: nobody is
+	Seen      func(*taskdir.Task) // shown each task that is looked at as it is; nil: nobody is
 	Disk      *durable.Disk
 	Now       func() time.Time
 

@@ -1,0 +1,216 @@
+package notify
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+)
+
+const (
+	// fullAt is the size of a book that is written anew when most of it is of no use any more.
+	fullAt = 256 << 10
+	// lockWait bounds how long a change of the book waits for others, which need milliseconds.
+	lockWait = 2 * time.Second
+)
+
+// kind is what a line of the book is about.
+type kind string
+
+const (
+	kindBegin   kind = "begin"   // the book was begun
+	kindStatus  kind = "status"  // a task got a status
+	kindSent    kind = "sent"    // a hook was told
+	kindFailed  kind = "failed"  // a hook could not be told, and will be tried again
+	kindDropped kind = "dropped" // a hook is not told any more
+)
+
+// record is a line of notify.jsonl.
+type record struct {
+	At     time.Time `json:"at"`
+	Kind   kind      `json:"kind"`
+	ID     string    `json:"id,omitempty"` // of the news
+	Task   string    `json:"task,omitempty"`
+	Status string    `json:"status,omitempty"`
+	To     []string  `json:"to,omitempty"` // keys of hooks
+	News   *News     `json:"news,omitempty"`
+	Hook   string    `json:"hook,omitempty"` // key
+	Name   string    `json:"name,omitempty"` // of the hook, for people
+	Error  string    `json:"error,omitempty"`
+	Tries  int       `json:"tries,omitempty"`
+}
+
+// book is what the file says.
+type book struct {
+	begin   time.Time
+	last    map[string]string // status by task
+	ids     map[string]string // of the news that told of it
+	pending []pending         // oldest first
+	lines   int
+	size    int
+}
+
+// pending is news that a hook has not got.
+type pending struct {
+	news  *News
+	hook  string // key
+	tries int
+	at    time.Time // of the last try
+}
+
+// take adds a line.
+func (b *book) take(r record) {
+	b.lines++
+	switch r.Kind {
+	case kindBegin:
+		b.begin = r.At
+	case kindStatus:
+		b.last[r.Task], b.ids[r.Task] = r.Status, r.ID
+		for _, key := range r.To {
+			waits := func(p pending) bool { return p.news.ID == r.ID && p.hook == key }
+			if r.News != nil && !slices.ContainsFunc(b.pending, waits) {
+				b.pending = append(b.pending, pending{news: r.News, hook: key, tries: r.Tries})
+			}
+		}
+	default:
+		for i, p := range b.pending {
+			if p.news.ID == r.ID && p.hook == r.Hook {
+				b.pending[i].tries, b.pending[i].at = p.tries+1, r.At
+				if r.Kind != kindFailed {
+					b.pending = append(b.pending[:i:i], b.pending[i+1:]...)
+				}
+				return
+			}
+		}
+	}
+}
+
+func (n *Teller) path() string { return filepath.Join(n.Root, ".trellis", ".runtime", "notify.jsonl") }
+
+// read is the book as it is. A line that can't be read is passed over: it tells nothing that can be told.
+func (n *Teller) read() *book {
+	b := &book{last: map[string]string{}, ids: map[string]string{}}
+	data, _ := os.ReadFile(n.path()) // none: an empty one
+	b.size = len(data)
+	lines := bufio.NewScanner(bytes.NewReader(data))
+	lines.Buffer(nil, len(data)+1)
+	for lines.Scan() {
+		var r record
+		if json.Unmarshal(lines.Bytes(), &r) == nil {
+			b.take(r)
+		}
+	}
+	return b
+}
+
+// write adds to the book what records says, and has it told. What keeps it from that is said, and stops nothing.
+func (n *Teller) write(records func(*book) []record) {
+	changed, err := n.locked(records)
+	if err != nil {
+		n.say("news of a task may get lost: %v", n.Redact(err.Error()))
+	}
+	if changed {
+		n.Poke()
+	}
+}
+
+func (n *Teller) locked(records func(*book) []record) (changed bool, err error) {
+	if err := os.MkdirAll(filepath.Dir(n.path()), 0o755); err != nil {
+		return false, fmt.Errorf("making .trellis/.runtime: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lockWait)
+	defer cancel()
+	lock, err := durable.WaitLock(ctx, filepath.Join(filepath.Dir(n.path()), "notify.lock"), durable.Holder{PID: os.Getpid(), Since: n.Now()})
+	if err != nil {
+		return false, err
+	}
+	defer lock.Unlock()
+	b := n.read()
+	if b.begin.IsZero() {
+		if err := n.add(b, record{Kind: kindBegin}); err != nil {
+			return false, err
+		}
+	}
+	for _, r := range records(b) {
+		if r.Kind == kindStatus && b.ids[r.Task] == r.ID {
+			continue
+		}
+		if err := n.add(b, r); err != nil {
+			return changed, err
+		}
+		changed = true
+	}
+	return changed, n.compact(b)
+}
+
+func (n *Teller) add(b *book, r record) error {
+	r.At = n.Now().UTC()
+	line, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("encoding news: %w", err)
+	}
+	if err := n.Disk.Append(n.path(), line, 0o600); err != nil {
+		return err
+	}
+	b.size += len(line)
+	b.take(r)
+	return nil
+}
+
+// compact writes a book anew that is mostly of no use: without what was told, and without tasks that are gone. The
+// one before is kept as notify.1.jsonl.
+func (n *Teller) compact(b *book) error {
+	if b.size < fullAt || b.lines < 2*(len(b.last)+len(b.pending)+1) {
+		return nil
+	}
+	old, err := os.ReadFile(n.path())
+	if err != nil {
+		return fmt.Errorf("reading notify.jsonl: %w", err)
+	}
+	out := bytes.Buffer{}
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	lines := []record{{At: b.begin, Kind: kindBegin}}
+	for _, p := range b.pending {
+		lines = append(lines, record{At: p.news.At, Kind: kindStatus, ID: p.news.ID, Task: p.news.Task, Status: string(p.news.Status), To: []string{p.hook}, News: p.news, Tries: p.tries})
+	}
+	for task, status := range b.last {
+		if _, err := os.Stat(filepath.Join(n.Root, ".trellis", "tasks", task)); !errors.Is(err, fs.ErrNotExist) {
+			lines = append(lines, record{At: n.Now().UTC(), Kind: kindStatus, ID: b.ids[task], Task: task, Status: status})
+		}
+	}
+	for _, r := range lines {
+		if err := enc.Encode(r); err != nil {
+			return fmt.Errorf("encoding news: %w", err)
+		}
+	}
+	if err := n.Disk.WriteFile(filepath.Join(filepath.Dir(n.path()), "notify.1.jsonl"), old, 0o600); err != nil {
+		return err
+	}
+	return n.Disk.WriteFile(n.path(), out.Bytes(), 0o600)
+}
+
+// stamp tells one content of a file from another.
+type stamp struct {
+	size int64
+	at   time.Time
+}
+
+func stampOf(path string) stamp {
+	st, err := os.Stat(path)
+	if err != nil {
+		return stamp{}
+	}
+	return stamp{st.Size(), st.ModTime()}
+}
+
+func written(path string) time.Time { return stampOf(path).at }

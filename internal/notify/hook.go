@@ -1,0 +1,112 @@
+package notify
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/proc"
+)
+
+// patience is how long a hook may take.
+const patience = 30 * time.Second
+
+// hook is one who is told.
+type hook struct {
+	on      []string
+	command []string
+	webhook string
+	key     string // the same for the same hook, in every process; nothing of a URL can be read from it
+	name    string // for people: a URL's host is all of it that may be seen
+}
+
+func newHook(c config.Notify) hook {
+	sum := sha256.Sum256([]byte(strings.Join(append([]string{c.Webhook}, c.Command...), "\x00")))
+	h := hook{on: c.On, command: c.Command, webhook: c.Webhook, key: hex.EncodeToString(sum[:6])}
+	if len(c.Command) > 0 {
+		h.name = filepath.Base(c.Command[0])
+	} else if u, err := url.Parse(c.Webhook); err == nil {
+		h.name = u.Host
+	}
+	return h
+}
+
+// tell tells one piece of news once.
+func (h hook) tell(ctx context.Context, n *Teller, news *News) error {
+	body, err := json.Marshal(news)
+	if err != nil {
+		return fmt.Errorf("encoding news: %w", err)
+	}
+	if len(h.command) > 0 {
+		return h.run(ctx, n, news, body)
+	}
+	return h.post(ctx, news, body)
+}
+
+func (h hook) run(ctx context.Context, n *Teller, news *News, body []byte) error {
+	env := append(append([]string{}, n.Env...), "TRELLIS_NEWS_ID="+news.ID, "TRELLIS_TASK_ID="+news.Task, "TRELLIS_TASK_DIR="+filepath.Join(n.Root, news.Dir),
+		"TRELLIS_REPO="+n.Root, "TRELLIS_STATUS="+string(news.Status), "TRELLIS_FROM="+string(news.From), "TRELLIS_CODE="+string(news.Failure.Code), "TRELLIS_TITLE="+news.Title)
+	var said bytes.Buffer
+	res, err := proc.Run(ctx, proc.Command{Argv: h.command, Dir: n.Root, Env: env, Stdin: bytes.NewReader(append(body, '\n')), Stderr: &firstOf{&said, 500}, Wall: patience, Grace: time.Second})
+	switch {
+	case err != nil:
+		return err
+	case res.TimedOut:
+		return fmt.Errorf("it took longer than %v", patience)
+	case res.Code != 0:
+		return fmt.Errorf("exit %d: %s", res.Code, strings.TrimSpace(said.String()))
+	}
+	return nil
+}
+
+// firstOf keeps the first bytes that are written to it.
+type firstOf struct {
+	b    *bytes.Buffer
+	left int
+}
+
+func (f *firstOf) Write(p []byte) (int, error) {
+	n := min(len(p), f.left)
+	f.left -= n
+	f.b.Write(p[:n])
+	return len(p), nil
+}
+
+func (h hook) post(ctx context.Context, news *News, body []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.webhook, bytes.NewReader(body))
+	if err != nil {
+		return errors.New("its address can't be used")
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Idempotency-Key", news.ID)
+	// What is moved elsewhere is not followed: news is for the host that was named.
+	client := http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	res, err := client.Do(req)
+	var with *url.Error // has the whole address in its text, and that may be the secret
+	if errors.As(err, &with) {
+		err = with.Err
+	}
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 64<<10))
+	if res.StatusCode/100 != 2 {
+		return fmt.Errorf("it answered %s", res.Status)
+	}
+	return nil
+}

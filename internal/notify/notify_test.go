@@ -1,0 +1,364 @@
+package notify_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/notify"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// house is a repository with one task, and a clock.
+type house struct {
+	*testing.T
+	root string
+	dir  string // of the task
+	mu   sync.Mutex
+	now  time.Time
+	said []string
+}
+
+func newHouse(t *testing.T) *house {
+	h := &house{T: t, root: t.TempDir(), now: time.Now()}
+	h.dir = filepath.Join(h.root, ".trellis", "tasks", "02-01-auth")
+	if err := os.MkdirAll(filepath.Join(h.dir, "run"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	h.write("task.json", `{"title": "Log in", "status": "in_progress", "pipeline": {"revision": 3}}`)
+	h.write("run/journal.jsonl", "")
+	return h
+}
+
+func (h *house) write(name, text string) {
+	h.Helper()
+	if err := os.WriteFile(filepath.Join(h.dir, name), []byte(text), 0o644); err != nil {
+		h.Fatal(err)
+	}
+}
+
+func (h *house) pass(d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.now = h.now.Add(d)
+}
+
+// teller is the news of the repository, for one process.
+func (h *house) teller(hooks ...config.Notify) *notify.Teller {
+	n := &notify.Teller{Root: h.root, Env: os.Environ(), Redact: func(s string) string { return strings.ReplaceAll(s, "hunter22", "***") },
+		Say: func(s string) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.said = append(h.said, s)
+		},
+		Now: func() time.Time {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			return h.now
+		}}
+	n.Configure(hooks)
+	return n
+}
+
+func (h *house) store(n *notify.Teller) taskdir.Store {
+	return taskdir.Store{Root: h.root, Changed: n.Changed}
+}
+
+// becomes gives the task a status.
+func (h *house) becomes(n *notify.Teller, status trellis.Status) {
+	h.Helper()
+	_, err := h.store(n).Update(h.dir, func(t *taskdir.Task, e *taskdir.Edit) error {
+		e.Project(status)
+		if status == trellis.Failed {
+			e.Set("pipeline.failure", taskdir.Failure{Code: "verify_failed", Detail: "hunter22"})
+		}
+		return nil
+	})
+	if err != nil {
+		h.Fatal(err)
+	}
+}
+
+func (h *house) book() string {
+	data, _ := os.ReadFile(filepath.Join(h.root, ".trellis", ".runtime", "notify.jsonl"))
+	return string(data)
+}
+
+// server is a webhook that answers with codes, in turn, and then with 204.
+type server struct {
+	*httptest.Server
+	mu  sync.Mutex
+	got []string
+}
+
+func newServer(t *testing.T, codes ...int) *server {
+	s := new(server)
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.got = append(s.got, r.Header.Get("Idempotency-Key")+" "+string(body))
+		code := http.StatusNoContent
+		if len(codes) > 0 {
+			code, codes = codes[0], codes[1:]
+		}
+		w.WriteHeader(code)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *server) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.got)
+}
+
+func (s *server) hook(on ...string) config.Notify {
+	return config.Notify{On: on, Webhook: s.URL + "/secret-path"}
+}
+
+// until waits for a condition, and fails the test when it does not come.
+func (h *house) until(what string, holds func() bool) {
+	h.Helper()
+	for end := time.Now().Add(20 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			h.Fatalf("waited in vain for %s\n%s", what, h.book())
+		}
+	}
+}
+
+// The fields of news are a contract with the programs that get it.
+func TestNews(t *testing.T) {
+	h := newHouse(t)
+	out := filepath.Join(h.root, "out")
+	program := filepath.Join(h.root, "hook")
+	script := "#!/bin/sh\ncat >" + out + "\necho \"$TRELLIS_TASK_ID $TRELLIS_STATUS $TRELLIS_FROM $TRELLIS_CODE $1\" >>" + out + "\n"
+	if err := os.WriteFile(program, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	n := h.teller(config.Notify{On: []string{"failed"}, Command: []string{program, "a $b"}})
+	h.becomes(n, trellis.Failed)
+	n.Close(20 * time.Second)
+	text, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, h.book())
+	}
+	line, rest, _ := strings.Cut(string(text), "\n")
+	if rest != "02-01-auth failed in_progress verify_failed a $b\n" {
+		t.Errorf("variables: got %q", rest)
+	}
+	var fields map[string]any
+	if err := json.Unmarshal([]byte(line), &fields); err != nil {
+		t.Fatal(err)
+	}
+	delete(fields, "at")
+	got, _ := json.Marshal(fields)
+	want := `{"branch":"feature/auth","commit":"","dir":".trellis/tasks/02-01-auth","failure":{"code":"verify_failed","detail":"***"},"from":"in_progress",` +
+		`"id":"02-01-auth@4:failed","outcome":"","pr_url":"","repo":"` + h.root + `","status":"failed","task":"02-01-auth","title":"Log in",` +
+		`"usage":{"cached_tokens":0,"cost_usd":null,"input_tokens":0,"output_tokens":0,"seconds":0},"version":1,"worktree":""}`
+	if string(got) != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// Only the statuses asked for are told, each once, however often a task is looked at and by whomever.
+func TestEachOnce(t *testing.T) {
+	h, s := newHouse(t), newServer(t)
+	n := h.teller(s.hook("failed", "review"))
+	for _, status := range []trellis.Status{trellis.Failed, trellis.Ready, trellis.InProgress, trellis.Review} {
+		h.becomes(n, status)
+	}
+	h.until("two posts", func() bool { return s.count() == 2 })
+	task, err := h.store(n).Load(h.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Seen(task)
+	n.Close(10 * time.Second)
+	next := h.teller(s.hook("failed", "review"))
+	next.Seen(task)
+	next.Poke()
+	next.Close(10 * time.Second)
+	ids := []string{}
+	for _, got := range s.got {
+		id, _, _ := strings.Cut(got, " ")
+		ids = append(ids, id)
+	}
+	if want := []string{"02-01-auth@4:failed", "02-01-auth@7:review"}; !slices.Equal(ids, want) {
+		t.Errorf("got %q, want %q", ids, want)
+	}
+	if book := h.book(); strings.Contains(book, "secret-path") || strings.Contains(book, "hunter22") {
+		t.Errorf("a secret is in the book:\n%s", book)
+	}
+}
+
+// What fails is tried again, ever later, and given up in the end; nothing of it stops anybody.
+func TestTriesAgain(t *testing.T) {
+	h, s := newHouse(t), newServer(t, 500, 302, 200)
+	n := h.teller(s.hook("failed"))
+	h.becomes(n, trellis.Failed)
+	for want := range 3 {
+		h.until("a try", func() bool { return s.count() == want+1 && strings.Count(h.book(), `"hook"`) == want+1 })
+		h.pass(5 * time.Minute)
+		n.Poke()
+	}
+	n.Close(10 * time.Second)
+	if s.count() != 3 {
+		t.Errorf("told %d times", s.count())
+	}
+	dead := newServer(t)
+	dead.Server.Close()
+	n = h.teller(dead.hook("review"))
+	h.becomes(n, trellis.Review)
+	for want := range notify.Tries {
+		h.until("a try", func() bool { return strings.Count(h.book(), `"hook"`) == want+4 })
+		h.pass(24 * time.Hour)
+		n.Poke()
+	}
+	n.Close(10 * time.Second)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.said) != 1 || !strings.Contains(h.said[0], "does not hear that 02-01-auth is review") || strings.Contains(h.said[0]+h.book(), "secret-path") {
+		t.Errorf("said %q\n%s", h.said, h.book())
+	}
+}
+
+// What a process that was killed left untold, the next one tells: with its word in the book, and without.
+func TestAfterACrash(t *testing.T) {
+	h, s := newHouse(t), newServer(t)
+	n := h.teller(s.hook("failed", "review", "completed"))
+	n.Late = true // and then it is killed
+	h.becomes(n, trellis.Failed)
+	none := &notify.Teller{} // one that is killed between task.json and the book
+	h.becomes(none, trellis.Ready)
+	h.becomes(none, trellis.Review)
+	next := h.teller(s.hook("failed", "review", "completed"))
+	h.becomes(next, trellis.Completed) // shows that it was in review
+	h.until("all of it", func() bool { return s.count() == 3 })
+	next.Close(10 * time.Second)
+	h.write("task.json", strings.Replace(h.read("task.json"), "completed", "failed", 1)) // by hand
+	last := h.teller(s.hook("failed", "review", "completed"))
+	task, err := h.store(last).Load(h.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last.Seen(task)
+	last.Seen(task)
+	last.Close(10 * time.Second)
+	var got []string
+	for _, text := range s.got {
+		id, _, _ := strings.Cut(text, " ")
+		got = append(got, id)
+	}
+	if want := []string{"02-01-auth@4:failed", "02-01-auth@6:review", "02-01-auth@7:completed", "02-01-auth@7:failed"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q\n%s", got, want, h.book())
+	}
+}
+
+func (h *house) read(name string) string {
+	data, err := os.ReadFile(filepath.Join(h.dir, name))
+	if err != nil {
+		h.Fatal(err)
+	}
+	return string(data)
+}
+
+// Of tasks that were there before, nothing is told; of one that ran here since, by a process that was killed, it is.
+func TestTasksNeverHeardOf(t *testing.T) {
+	h, s := newHouse(t), newServer(t)
+	h.write("task.json", `{"status": "review"}`)
+	old := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(filepath.Join(h.dir, "task.json"), old, old); err != nil {
+		t.Fatal(err)
+	}
+	n := h.teller(s.hook("review"))
+	task, err := h.store(n).Load(h.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Seen(task)
+	h.pass(-time.Minute)
+	other := *task
+	other.ID, other.Dir = "02-02-new", filepath.Join(filepath.Dir(h.dir), "02-02-new")
+	if err := os.MkdirAll(filepath.Join(other.Dir, "run"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	soon := time.Now().Add(time.Minute)
+	for _, name := range []string{"task.json", "run/journal.jsonl"} {
+		path := filepath.Join(other.Dir, name)
+		if err := errors.Join(os.WriteFile(path, nil, 0o644), os.Chtimes(path, soon, soon)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.Seen(&other)
+	n.Close(10 * time.Second)
+	if len(s.got) != 1 || !strings.HasPrefix(s.got[0], "02-02-new@") {
+		t.Errorf("got %q", s.got)
+	}
+}
+
+// A hook that hangs, a folder that can't be written and a full disk keep no task from its status.
+func TestNothingIsStopped(t *testing.T) {
+	h := newHouse(t)
+	n := h.teller(config.Notify{On: []string{"failed", "ready"}, Command: []string{"sleep", "300"}})
+	begin := time.Now()
+	h.becomes(n, trellis.Failed)
+	n.Disk = &durable.Disk{Fault: func(step, path string) error { return errors.New("the disk is full") }}
+	h.becomes(n, trellis.Ready)
+	n.Close(100 * time.Millisecond)
+	if took := time.Since(begin); took > 10*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !slices.ContainsFunc(h.said, func(s string) bool { return strings.Contains(s, "the disk is full") }) {
+		t.Errorf("said %q", h.said)
+	}
+}
+
+// The book stays small, and loses nothing that is still to be told.
+func TestBookStaysSmall(t *testing.T) {
+	h, s := newHouse(t), newServer(t)
+	n := h.teller(s.hook("failed"))
+	n.Late = true
+	h.becomes(n, trellis.Failed)
+	task, err := h.store(n).Load(h.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	filler := strings.Repeat("x", 100)
+	path := filepath.Join(h.root, ".trellis", ".runtime", "notify.jsonl")
+	var many strings.Builder
+	for i := range 3000 {
+		fmt.Fprintf(&many, "{\"kind\":\"status\",\"id\":\"02-01-auth@%d:ready\",\"task\":\"02-01-auth\",\"status\":\"ready\",\"error\":%q}\n", i+5, filler)
+	}
+	if err := os.WriteFile(path, []byte(h.book()+many.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n.Seen(task) // failed, as the book does not say
+	if len(h.book()) > 4000 {
+		t.Errorf("the book has %d bytes", len(h.book()))
+	}
+	n.Close(10 * time.Second)
+	if len(s.got) != 1 || !strings.HasPrefix(s.got[0], "02-01-auth@4:failed") {
+		t.Errorf("got %q\n%s", s.got, h.book())
+	}
+}
