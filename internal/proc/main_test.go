@@ -30,6 +30,7 @@ var roles = map[string]func(args []string) int{
 	"guarded":  guarded,
 	"orphan":   orphan,
 	"two-asks": twoAsks,
+	"reloads":  reloads,
 }
 
 func TestMain(m *testing.M) {

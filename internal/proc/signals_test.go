@@ -85,3 +85,48 @@ func TestSecondSignalEndsAHang(t *testing.T) {
 		t.Errorf("got %+v, want code 130", r)
 	}
 }
+
+// reloads counts the SIGHUPs that ask for something else than the end.
+func reloads([]string) int {
+	ctx, stop := proc.SignalContext(context.Background())
+	defer stop()
+	hangups := proc.Hangups(ctx)
+	fmt.Println("ready")
+	for {
+		select {
+		case <-hangups:
+			fmt.Println("reload")
+		case <-ctx.Done():
+			fmt.Println("end")
+			return 0
+		}
+	}
+}
+
+// Without a terminal SIGHUP can ask for a reload; the other signals still end the process.
+func TestHangups(t *testing.T) {
+	out := newLines()
+	c := play("reloads") // in a session of its own
+	c.Stdout = out
+	p, err := proc.Start(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.pids(t)
+	for range 2 {
+		syscall.Kill(p.PID(), syscall.SIGHUP)
+		if got := out.next(t); got != "reload" {
+			t.Fatalf("got %q", got)
+		}
+	}
+	syscall.Kill(p.PID(), syscall.SIGTERM)
+	if got := out.next(t); got != "end" {
+		t.Errorf("got %q", got)
+	}
+	if _, err := p.Wait(); err != nil {
+		t.Error(err)
+	}
+	if proc.Hangups(context.Background()) != nil {
+		t.Error("a context of others has hangups")
+	}
+}
