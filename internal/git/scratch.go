@@ -30,18 +30,28 @@ func scratch() (dir string, mine *durable.Lock, err error) {
 	}
 }
 
-// removeAbandoned removes such folders of processes that were killed. One without a lock may be just being made, and
-// what can't be locked is in use, or somebody else's.
+// discardScratch removes such a folder, its lock last: who is killed on the way leaves a folder that tells, or an empty one.
+func discardScratch(dir string, mine *durable.Lock) error {
+	list, err := os.ReadDir(dir)
+	for _, e := range list {
+		if e.Name() != scratchLock {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
+		}
+	}
+	return errors.Join(err, os.RemoveAll(dir), mine.Unlock())
+}
+
+// removeAbandoned removes such folders of processes that were killed. What can't be locked is in use, or somebody else's.
 func removeAbandoned() {
 	dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), scratchPrefix+"*")) // the pattern is a good one
 	for _, dir := range dirs {
 		path := filepath.Join(dir, scratchLock)
-		if _, err := os.Stat(path); err != nil {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			_ = os.Remove(dir) // an empty one; who is just making it makes another
 			continue
 		}
 		if lock, err := durable.TryLock(path, durable.Holder{PID: os.Getpid()}); err == nil {
-			_ = os.RemoveAll(dir) // another try comes with the next process
-			_ = lock.Unlock()
+			_ = discardScratch(dir, lock) // another try comes with the next process
 		}
 	}
 }

@@ -14,7 +14,10 @@ import (
 func TestScratchOfTheKilledIsRemoved(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
-	for _, name := range []string{"trellis-git-dead", "trellis-git-used", "trellis-git-new"} {
+	if err := os.Mkdir(filepath.Join(temp, "trellis-git-empty"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"trellis-git-dead", "trellis-git-used", "trellis-git-other"} {
 		if err := os.MkdirAll(filepath.Join(temp, name, "objects"), 0o700); err != nil {
 			t.Fatal(err)
 		}

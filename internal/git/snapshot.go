@@ -75,7 +75,7 @@ func (s *Snapshot) Close() error {
 	if s.temp == "" {
 		return nil
 	}
-	return errors.Join(os.RemoveAll(s.temp), s.mine.Unlock())
+	return discardScratch(s.temp, s.mine)
 }
 
 func (s *Snapshot) prepare() (err error) {
