@@ -43,7 +43,10 @@ func (a *Acts) bundled(content string) (*plan.Plan, string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, "", fmt.Errorf("freezing the plan: %w", err)
 	}
-	return main(b), b.Hash, errors.Join(b.Save(dir, a.Disk), a.Disk.WriteFile(filepath.Join(dir, taskdir.Plan), text, 0o600))
+	if err := b.Save(dir, a.Disk); err != nil {
+		return nil, "", err
+	}
+	return main(b), b.Hash, a.Disk.WriteFile(filepath.Join(dir, taskdir.Plan), text, 0o600)
 }
 
 // Bundle is the plan of a hash.
