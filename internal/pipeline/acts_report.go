@@ -222,7 +222,7 @@ func phaseTable(b *strings.Builder, h *journal.History) {
 		if !e.Done || !worthTelling(e) {
 			continue
 		}
-		fmt.Fprintf(b, "| %s | %s | %.1f | %s |\n", e.ID, e.Started.UTC().Format(time.DateTime), e.Finished.Sub(e.Started).Seconds(), cell(came(e)))
+		fmt.Fprintf(b, "| %s | %s | %.1f | %s |\n", e.ID, e.Started.UTC().Format(time.DateTime), max(0, e.Finished.Sub(e.Started)).Seconds(), cell(came(e))) // 0: the clock was set back
 	}
 	b.WriteByte('\n')
 }
