@@ -95,10 +95,7 @@ func (a *Acts) perform(ctx context.Context, c flow.Call, r Request) (Reply, erro
 	if fail != nil || err != nil {
 		return Reply{Failure: fail, Usage: lost, Session: cmp.Or(session, r.Session), ToolCalls: -1}, err
 	}
-	before := cutOff{agent: r.Agent, anew: session != "" && session != r.Session && r.Repair == nil}
-	if c.Attempt > 1 {
-		before.dir = filepath.Join(base, strconv.Itoa(c.Attempt-1))
-	}
+	before := cutOff{dir: lastRecord(base, c.Attempt), agent: r.Agent, anew: session != "" && session != r.Session && r.Repair == nil}
 	if session != "" {
 		r.Session = session
 	}

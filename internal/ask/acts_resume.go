@@ -26,9 +26,12 @@ const (
 	lastWords = 256 << 10 // of a record, where the last steps are looked for
 )
 
+// streamFile is what agents keep of what they print.
+const streamFile = "stream.jsonl"
+
 // cutOff is what is left of an entry that was cut off.
 type cutOff struct {
-	dir   string // of the entry before; "" for the first
+	dir   string // of the last entry in which the agent ran; "" when there is none
 	anew  bool   // the session is that entry's own, and the prompt says all that another one needs
 	agent string
 }
@@ -47,6 +50,17 @@ func (o cutOff) run(ctx context.Context, agent agents.Agent, req agents.Request,
 	}
 	req.Session = ""
 	return agent.Run(ctx, req, listen())
+}
+
+// lastRecord is the folder of the last entry before in which the agent ran.
+func lastRecord(base string, attempt int) string {
+	for n := attempt - 1; n > 0; n-- {
+		dir := filepath.Join(base, strconv.Itoa(n))
+		if _, err := os.Stat(filepath.Join(dir, streamFile)); err == nil {
+			return dir
+		}
+	}
+	return ""
 }
 
 // barren reports whether a run failed before its model was asked for anything.
@@ -70,7 +84,7 @@ func resumption(base string, attempt int, r Request, session string) string {
 func stepsBefore(base string, attempt int, agent string) (steps []string) {
 	for n := 1; n < attempt; n++ {
 		tell := agents.Decoder(agent)
-		for line := range bytes.Lines(tail(filepath.Join(base, strconv.Itoa(n), "stream.jsonl"), lastWords)) {
+		for line := range bytes.Lines(tail(filepath.Join(base, strconv.Itoa(n), streamFile), lastWords)) {
 			for _, e := range tell(strings.TrimSuffix(string(line), "\n")) {
 				if e.Kind == agents.EventTool {
 					steps = append(steps, fmt.Sprintf("- %s `%s`\n", e.Tool, strings.ReplaceAll(e.Input, "`", "'")))
