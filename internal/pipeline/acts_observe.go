@@ -263,6 +263,9 @@ func (a *Acts) render(dir string, j Job) error {
 // ownFolder opens a worktree and sees to it that the folder of Trellis in it is one.
 func ownFolder(worktree string) (*os.Root, error) {
 	root, err := os.OpenRoot(worktree)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, flow.Fail(string(trellis.WorktreeFailed), "the worktree %s is gone", worktree)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("opening the worktree: %w", err)
 	}

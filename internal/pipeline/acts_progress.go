@@ -50,6 +50,9 @@ func ReadProgress(h *journal.History) (p Progress, err error) {
 			return p, fmt.Errorf("reading %s of run %s: %w", e.ID, h.Run, err)
 		}
 	}
+	if last := p.Standing; h.Flow == Flow && h.Ended && last.Status == trellis.Failed && last.Failure != nil && last.Failure.Retryable {
+		p.Attempts++ // the last one is used up, too
+	}
 	done, err := workflow.Finished(h)
 	if p.Finished == nil {
 		p.Finished = done
@@ -94,6 +97,13 @@ func (p *Progress) take(flow string, e journal.Entry) error {
 		p.claimed = job
 	case flow == Flow && e.Activity == string(prepare) && e.Done && e.Fail == nil:
 		p.Begun, p.Fresh = true, false
+		var ready Prepared
+		if err := json.Unmarshal(e.Out, &ready); err != nil {
+			return err
+		}
+		if ready.Lost {
+			p.Implemented, p.Finished = "", nil
+		}
 		p.Base, p.StackedOn = p.claimed.BaseCommit, p.claimed.StackedOn
 	case flow == Flow && e.Activity == string(conclude):
 		var in concludeIn

@@ -34,6 +34,9 @@ func (a *Acts) prepare(ctx context.Context, c flow.Call, in prepareIn) (p Prepar
 	if err := a.branch(ctx, in); err != nil {
 		return p, err
 	}
+	if p.Lost, err = a.lost(ctx, in); err != nil {
+		return p, err
+	}
 	notes, err := a.copyIn(in.Job)
 	p.Notes = append(p.Notes, notes...)
 	if err != nil {
@@ -50,6 +53,16 @@ func (a *Acts) prepare(ctx context.Context, c flow.Call, in prepareIn) (p Prepar
 	}
 	p.Results, err = a.hold(ctx, c, in.Job)
 	return p, err
+}
+
+// lost reports whether the worktree of an earlier run was taken away, with work that was not committed: in the new one
+// no phase has been, and nothing is on its branch.
+func (a *Acts) lost(ctx context.Context, in prepareIn) (bool, error) {
+	if _, err := os.Stat(filepath.Join(in.Job.Worktree, filepath.FromSlash(runtimeDir), "task")); !in.Begun || err == nil {
+		return false, nil
+	}
+	tip, err := a.Repo.Branch(ctx, in.Job.Branch)
+	return tip == in.Job.BaseCommit, err
 }
 
 // afresh backs up what an earlier run left, worktree and branch, and takes it away. Each step looks for

@@ -160,6 +160,7 @@ type (
 	// Prepared is a worktree that agents can work in.
 	Prepared struct {
 		Notes   []string          `json:"notes,omitempty"`
+		Lost    bool              `json:"lost,omitempty"`    // what earlier runs did is gone
 		Footing map[string]string `json:"footing,omitempty"` // what a verdict stands on besides the worktree, hashed
 		Results []Check           `json:"results,omitempty"` // preconditions of the plan
 	}

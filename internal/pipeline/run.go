@@ -38,6 +38,9 @@ func (r *run) work(f flow.Flow) (err error) {
 		return err
 	}
 	r.note(ready.Notes)
+	if ready.Lost {
+		r.in.Implemented, r.in.Finished, r.rep.Implemented = "", nil, ""
+	}
 	r.foot = ready.Footing
 	r.job.Preconditions, r.job.Assumed = nil, nil
 	if err := r.baseline(f); err != nil {
