@@ -268,7 +268,7 @@ func (e *evaluation) plan(ctx context.Context, c eval.Case, dir string) (eval.Pl
 	}
 	p := eval.Planned{Dir: res.Dir, Calls: res.Report.Calls, Usage: res.Report.Usage}
 	if len(res.Waits) > 0 {
-		p.Cut = waitsUntil(res.Until)
+		p.Cut = waitsUntil(planEnd{PlanResult: res})
 	}
 	return p, err
 }

@@ -90,7 +90,7 @@ func (a *app) planned(ctx context.Context, p *project, s *dispatch.Site, end pla
 	case end.Interrupted:
 		return hint(context.Canceled, "trellis plan --retry "+rel)
 	case len(end.Waits) > 0:
-		return hint(as(errWaiting, errors.New(waitsUntil(end.Until))), "trellis plan --retry "+rel)
+		return hint(as(errWaiting, errors.New(waitsUntil(end))), "trellis plan --retry "+rel)
 	case end.Failure != nil:
 		return as(errPlanner, hint(fmt.Errorf("planning failed: %w", end.Failure), "trellis logs "+filepath.Base(rel), "trellis plan --retry "+rel))
 	case end.Status == trellis.Rejected:
@@ -102,11 +102,15 @@ func (a *app) planned(ctx context.Context, p *project, s *dispatch.Site, end pla
 }
 
 // waitsUntil says why a planning does not go on.
-func waitsUntil(t time.Time) string {
-	if t.IsZero() {
+func waitsUntil(end planEnd) string {
+	why := "the provider limits requests"
+	switch f := end.Failure; {
+	case end.Until.IsZero():
 		return "the planning waits"
+	case f != nil && f.Code != string(trellis.RateLimited):
+		why = f.Error()
 	}
-	return "the provider limits requests: the planning can go on at " + t.Local().Format(time.RFC3339)
+	return why + ": the planning can go on at " + end.Until.Local().Format(time.RFC3339)
 }
 
 func document(rel string, end planEnd) planDocument {
@@ -126,12 +130,15 @@ func document(rel string, end planEnd) planDocument {
 		d.Contexts = map[string]int{}
 	}
 	switch f := end.Failure; {
+	case len(end.Waits) > 0:
+		d.Status, d.Failure = trellis.Planning, &view.Failure{Code: trellis.RateLimited, Detail: waitsUntil(end)}
+		if f != nil {
+			d.Failure.Code = trellis.Code(f.Code)
+		}
 	case f != nil:
 		d.Failure = &view.Failure{Code: trellis.Code(f.Code), Detail: f.Detail}
 	case end.Interrupted:
 		d.Status, d.Failure = trellis.Planning, &view.Failure{Code: trellis.Interrupted, Detail: "the process was told to end"}
-	case len(end.Waits) > 0:
-		d.Status, d.Failure = trellis.Planning, &view.Failure{Code: trellis.RateLimited, Detail: waitsUntil(end.Until)}
 	}
 	return d
 }

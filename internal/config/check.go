@@ -20,6 +20,7 @@ func (d *decoder) check(c *Config) {
 	d.roles(c)
 	d.commands(c)
 	d.apis(c)
+	d.perAgent(c)
 	d.worktree(c)
 	d.packages(c)
 	d.notify(c)
@@ -80,6 +81,16 @@ func (d *decoder) commands(c *Config) {
 			if strings.ContainsAny(variable, "=\x00") || strings.Contains(command.Env[variable], "\x00") {
 				d.wrong(key+".env."+variable, " can't be an environment variable")
 			}
+		}
+	}
+}
+
+// perAgent looks for agents that a limit names and nobody knows: it would limit nothing.
+func (d *decoder) perAgent(c *Config) {
+	known := slices.Concat(builtIn, sorted(c.Agents.Commands), sorted(c.Agents.APIs))
+	for _, name := range sorted(c.Limits.PerAgent) {
+		if !slices.Contains(known, name) {
+			d.wrong("limits.per_agent."+name, " is no agent%s", meant(name, known))
 		}
 	}
 }

@@ -86,7 +86,7 @@ type Worktree struct {
 // Limits bound everything. Zero is no limit where it is allowed.
 type Limits struct {
 	Parallel   int            `yaml:"parallel" min:"1" doc:"tasks that run at once"`
-	PerAgent   map[string]int `yaml:"per_agent" later:"true" key:"agent" min:"1" doc:"tasks that run at once with this agent"`
+	PerAgent   map[string]int `yaml:"per_agent" key:"agent" min:"1" doc:"tasks that run at once with this agent in any role"`
 	Rounds     int            `yaml:"rounds" min:"1" doc:"check rounds of one run"`
 	Attempts   int            `yaml:"attempts" min:"1" doc:"tries of what failed for a passing reason, over a task's life"`
 	Idle       time.Duration  `yaml:"idle" doc:"how long an agent may be silent; 0: no limit"`
@@ -98,8 +98,8 @@ type Limits struct {
 	Tokens     int64          `yaml:"tokens" doc:"tokens of one task; 0: no limit"`
 	CostUSD    float64        `yaml:"cost_usd" doc:"what one task may cost; 0: no limit"`
 	Seconds    int64          `yaml:"seconds" doc:"agents' time for one task; 0: no limit"`
-	DayTokens  int64          `yaml:"day_tokens" later:"true" doc:"tokens of all tasks in one day; 0: no limit"`
-	DayCostUSD float64        `yaml:"day_cost_usd" later:"true" doc:"what all tasks may cost in one day; 0: no limit"`
+	DayTokens  int64          `yaml:"day_tokens" doc:"tokens of all agents here in one day, by local time; 0: no limit"`
+	DayCostUSD float64        `yaml:"day_cost_usd" doc:"what all agents here may cost in one day, by local time; 0: no limit"`
 }
 
 // Delivery is what becomes of the commit.

@@ -180,6 +180,7 @@ func TestProblems(t *testing.T) {
 		{"limits:\n  rounds: 2.5", `2: limits.rounds is a whole number, not "2.5"`},
 		{"limits: {rounds: 0}", "1: limits.rounds is at least 1, not 0"},
 		{"limits: {per_agent: {claude: 0}}", "1: limits.per_agent.claude is at least 1, not 0"},
+		{"limits: {per_agent: {cluade: 1}}", "1: limits.per_agent.cluade is no agent (did you mean claude?)"},
 		{"limits: {tokens: -1}", "1: limits.tokens is at least 0, not -1"},
 		{"limits: {cost_usd: .nan}", "1: limits.cost_usd is at least 0, not NaN"},
 		{"limits: {cost_usd: .inf}", "1: limits.cost_usd is at least 0, not +Inf"},
@@ -292,8 +293,7 @@ notify:
   - {on: [failed], command: [x]}
 `, "")
 	var want strings.Builder
-	for _, line := range strings.Fields(`8:limits.per_agent 9:limits.day_tokens
-		10:limits.day_cost_usd 14:delivery.draft 16:delivery.update 17:delivery.react 18:delivery.labels 19:delivery.reviewers 20:sandbox
+	for _, line := range strings.Fields(`14:delivery.draft 16:delivery.update 17:delivery.react 18:delivery.labels 19:delivery.reviewers 20:sandbox
 		21:packages 22:default_package 24:hooks.after_create 25:hooks.after_start 26:hooks.after_finish 27:hooks.after_archive
 		28:objectives.watch`) {
 		n, key, _ := strings.Cut(line, ":")

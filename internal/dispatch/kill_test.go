@@ -54,6 +54,10 @@ func child(dir string) int {
 		}
 		return nil
 	}}
+	if script := os.Getenv(childScript); script != "" {
+		commanded(site, script, "events")
+		site.Config.Limits.DayTokens, _ = strconv.ParseInt(os.Getenv(childDay), 10, 64)
+	}
 	if name := os.Getenv(childRace); name != "" {
 		return racer(site, name)
 	}

@@ -62,10 +62,13 @@ func TestRateLimit(t *testing.T) {
 func (w *world) program(output, script string) {
 	w.Helper()
 	w.write("../agent.sh", script)
-	o := agents.Options{Environ: os.Environ(), Root: w.Dir, Commands: map[string]agents.Command{
-		"mine": {Argv: []string{"sh", filepath.Join(w.Dir, "..", "agent.sh")}, Output: output}}}
-	w.Site.Config.Agents.Default = "mine"
-	w.Site.Agent = func(name string) (agents.Agent, error) { return agents.New(name, o) }
+	commanded(w.Site, filepath.Join(w.Dir, "..", "agent.sh"), output)
+}
+
+func commanded(s *dispatch.Site, script, output string) {
+	o := agents.Options{Environ: os.Environ(), Root: s.Repo.Main, Commands: map[string]agents.Command{"mine": {Argv: []string{"sh", script}, Output: output}}}
+	s.Config.Agents.Default = "mine"
+	s.Agent = func(name string) (agents.Agent, error) { return agents.New(name, o) }
 }
 
 // A used-up budget ends the agent and pauses the task; it goes on when a person raised it and says start.

@@ -75,7 +75,7 @@ func (s *Site) judge(ctx context.Context, dir string) (look, error) {
 		return s.lookStarted(l)
 	case trellis.Paused:
 		if !pipeline.Stopped(t) && !t.Pipeline.ResumeAt.IsZero() {
-			l.Run, l.At = true, t.Pipeline.ResumeAt
+			l.Run, l.At = true, s.resumes(t)
 		}
 	}
 	return l, nil

@@ -42,7 +42,7 @@ type PlanResult struct {
 	Status      trellis.Status
 	Report      planner.Report
 	Before      trellis.Usage // what the task used before this planning; the report's usage includes it
-	Failure     *flow.Failure // the planner failed
+	Failure     *flow.Failure // the planner failed, or why it waits
 	Interrupted bool          // the planning is not at its end; `plan --retry` of Dir, as it is called until then, goes on with it
 	Waits       []string      // the same, since it waits for this
 	Until       time.Time     // when that has passed
@@ -312,6 +312,7 @@ func (s *Site) plan(ctx context.Context, dir, final string, begin func(*journal.
 	}
 	if parked := (*journal.Parked)(nil); errors.As(err, &parked) {
 		res.Dir, res.Waits, res.Until = dir, parked.For, parked.Until
+		_, res.Failure = sleeper(dir)
 		return res, nil
 	}
 	if err != nil && !errors.As(err, &res.Failure) {

@@ -62,6 +62,7 @@ type common struct {
 	identity   atomic.Bool      // git knows who commits
 	neighbours ready.Neighbours // what is known of the tasks from one look to the next
 	merges     pipeline.Merges  // and of their branches
+	spent      ledger           // of the day
 }
 
 func (s *Site) shared() *common {
@@ -132,8 +133,17 @@ func (s *Site) holder(marker string) durable.Holder {
 
 // open takes the lock of a task and reads its journal.
 func (s *Site) open(dir, marker string, acts []flow.Activity, mailbox func() []journal.Message) (*journal.Run, error) {
-	return journal.Open(journal.Options{Dir: filepath.Join(dir, taskdir.Run), Build: s.Build, Activities: acts, Disk: s.Disk,
-		Holder: s.holder(marker), Mailbox: mailbox, Now: s.now, Clear: clear, ParkAfter: parkAfter})
+	var raised []journal.Message
+	j, err := journal.Open(journal.Options{Dir: filepath.Join(dir, taskdir.Run), Build: s.Build, Activities: acts, Disk: s.Disk, Mailbox: func() []journal.Message {
+		if mailbox == nil {
+			return raised
+		}
+		return append(mailbox(), raised...)
+	}, Holder: s.holder(marker), Now: s.now, Clear: clear, ParkAfter: parkAfter})
+	if err == nil {
+		raised = s.raised(j.History())
+	}
+	return j, err
 }
 
 // parkAfter is the longest wait that a process sits out: longer than any between two tries of a call.
@@ -173,7 +183,8 @@ func (s *Site) pipelineActs(dir string) (*pipeline.Acts, *ask.Acts) {
 // crew are the agents' calls for a task directory.
 func (s *Site) crew(dir, marker string) *ask.Acts {
 	return &ask.Acts{RunDir: filepath.Join(dir, taskdir.Run), Disk: s.Disk, Marker: marker, Redact: s.Redact, Now: s.now,
-		Env: func(c flow.Call, r ask.Request) []string { return s.env(dir, c, r) },
+		Env:   func(c flow.Call, r ask.Request) []string { return s.env(dir, c, r) },
+		Spend: func(c flow.Call, more trellis.Usage) (ask.Rest, error) { return s.spend(dir, c, more) },
 		Event: func(c flow.Call, r ask.Request, e agents.Event) {
 			s.tell(Event{Task: filepath.Base(dir), Role: r.Role, Round: r.Round, Call: c.ID, Agent: e})
 		}}
