@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"log/slog"
 	"maps"
 	"path/filepath"
@@ -92,7 +93,7 @@ func (w *watch) waits() []pulse.Wait {
 }
 
 // queued is why a task that could run does not yet.
-func (w *watch) queued(look) string { return "room" }
+func (w *watch) queued(l look) string { return cmp.Or(w.room.kept[l.Dir], "room") }
 
 // trouble says once what goes wrong, under a name, and keeps it for those who ask how the watcher is.
 func (w *watch) trouble(about, text string) {

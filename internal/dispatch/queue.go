@@ -25,6 +25,7 @@ func (w *watch) look(ctx context.Context, dir string) {
 	}
 	l, err := w.s.look(ctx, dir)
 	w.promote(dir, l)
+	w.learn(dir, l)
 	if errors.Is(err, taskdir.ErrNotFound) {
 		delete(w.told, dir)
 		delete(w.failed, dir)
@@ -46,7 +47,7 @@ func (w *watch) look(ctx context.Context, dir string) {
 	case l.Run && l.At.After(w.s.now()):
 		w.calendar(dir, w.real(l.At), l.Task.Status == trellis.Paused)
 		w.last[dir] = Result{Dir: dir, Status: l.Task.Status, Until: l.At}
-	case l.Run && w.resting(l):
+	case l.Run && !early(l) && w.resting(l):
 		w.calendar(dir, w.rest[dir].until, true)
 	case l.Run && held(dir):
 		w.otherwise(dir)
@@ -104,16 +105,31 @@ func problemText(list []trellis.Problem) string {
 	return b.String()
 }
 
-// fill starts what fits: by priority, then age, then name.
+// fill starts what fits: by priority, then age, then name. A task that does not fit now keeps its place, and what it
+// changes: those behind it pass it by only where they are not in its way.
 func (w *watch) fill(ctx context.Context) {
 	slices.SortFunc(w.queue, before)
-	for len(w.queue) > 0 && len(w.running) < max(1, w.o.Parallel) && ctx.Err() == nil {
-		l := w.queue[0]
-		w.queue = w.queue[1:]
-		w.running[l.Dir] = true
-		s := w.s // a reload takes another one
-		go func() { w.ended <- s.attempt(ctx, l) }()
+	claims := w.claims()
+	var left []look
+	for i, l := range w.queue {
+		if len(w.running) >= max(1, w.o.Parallel) || ctx.Err() != nil {
+			left = append(left, w.queue[i:]...)
+			break
+		}
+		h := w.keeps(l, claims)
+		if h.why == "" {
+			w.start(ctx, l)
+		} else {
+			w.keep(l, h)
+		}
+		if h.until.IsZero() {
+			claims = w.claimed(claims, l.Dir)
+		}
+		if h.why != "" && h.until.IsZero() {
+			left = append(left, l)
+		}
 	}
+	w.queue = left
 }
 
 func before(a, b look) int {
@@ -145,7 +161,7 @@ func (s *Site) attempt(ctx context.Context, l look) ran {
 
 // idle reports whether nothing runs, nothing is queued, and nothing will be looked at soon.
 func (w *watch) idle() bool {
-	if len(w.running) > 0 || len(w.queue) > 0 {
+	if len(w.running) > 0 || !w.stuck() {
 		return false
 	}
 	for dir, at := range w.due {

@@ -28,6 +28,11 @@ func (s *Site) Start(ctx context.Context, dir string, o RunOptions) (Result, err
 	}
 	s.foretell(dir)
 	hand := func() bool { _, ok := s.Watcher(); return ok && o == (RunOptions{}) } // a watcher knows of no options
+	if why := s.others(t); why != "" && hand() {
+		s.tell(Event{Task: t.ID, Message: t.ID + " waits for " + why})
+	} else if why != "" {
+		s.tell(Event{Task: t.ID, Message: t.ID + " is started beside " + why})
+	}
 	if hand() {
 		if runs, res, err := s.Admit(ctx, dir); err != nil || !runs {
 			return res, err

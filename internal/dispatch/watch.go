@@ -86,6 +86,7 @@ type watch struct {
 	noted   map[string]bool // whose last result is only why it can't run
 	ended   chan ran
 	failed  map[string]failing
+	room    room
 
 	scan scan
 
