@@ -16,20 +16,28 @@ const breath = 50 * time.Millisecond
 
 // again does something that looks for its own effect first once more when git failed at it: what keeps a call from its
 // end (no memory, no process to be had, a kill) is mostly gone at the next. Locks of others have their own patience, and
-// what took too long would do so again.
+// what took too long would do so again. Where others make and remove worktrees it takes more than two.
 func again(ctx context.Context, do func() error) error {
-	err := do()
-	var failed *Error
-	if !errors.As(err, &failed) || failed.Code == proc.CodeTimeout || contended(err) || errors.As(err, new(*HookError)) {
-		return err
-	}
-	select {
-	case <-ctx.Done():
-		return err
-	case <-time.After(breath):
-		return do()
+	for try := 1; ; try++ {
+		err := do()
+		var failed *Error
+		if !errors.As(err, &failed) || failed.Code == proc.CodeTimeout || contended(err) || errors.As(err, new(*HookError)) {
+			return err
+		}
+		if try == 10 || try > 1 && !stumbled(failed) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(breath):
+		}
 	}
 }
+
+// stumbled reports whether git met a worktree that another process was making or removing at that moment: many of its
+// commands look at all there are, and others tidy up what looks unfinished.
+func stumbled(e *Error) bool { return strings.Contains(e.Stderr, "worktrees/") }
 
 // rewound makes a call ready to be made once more. An index of its own is nobody else's, nor is a lock on it.
 func rewound(c call) error {

@@ -290,6 +290,9 @@ func (r *Repo) Worktrees(ctx context.Context) ([]Worktree, error) {
 		_, err = os.Lstat(w.Path)
 		w.Gone = errors.Is(err, fs.ErrNotExist)
 		if w.Branch, err = r.branchIn(ctx, w.admin, plain); err != nil {
+			if _, gone := os.Lstat(w.admin); errors.Is(gone, fs.ErrNotExist) {
+				continue // removed at this moment
+			}
 			return nil, fmt.Errorf("listing worktrees: %w", err)
 		}
 		all = append(all, w)

@@ -284,6 +284,28 @@ func TestManyWorktreesAtOnce(t *testing.T) {
 	}
 }
 
+// Git looks at all worktrees when it makes one, and fails when another process is making or removing one of them.
+func TestOthersMakeWorktrees(t *testing.T) {
+	b := newBox(t)
+	bin := filepath.Join(b.Home, "bin")
+	b.write(filepath.Join(bin, "git"), `#!/bin/sh
+case "$*" in *"worktree add"*)
+  echo x >> "$HOME/tries"
+  if [ "$(wc -l < "$HOME/tries")" -lt 5 ]; then echo "fatal: failed to read .git/worktrees/2/commondir: Success" >&2; exit 128; fi ;;
+esac
+PATH="$REAL" exec git "$@"
+`)
+	if err := os.Chmod(filepath.Join(bin, "git"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b.Repo.Env = append([]string{"PATH=" + bin + ":" + os.Getenv("PATH"), "REAL=" + os.Getenv("PATH")}, b.Env[1:]...)
+	b.Repo.Allow = []string{"REAL"}
+	b.add("feature/x")
+	if got := strings.Count(b.read(filepath.Join(b.Home, "tries")), "x"); got != 5 {
+		t.Errorf("got %d tries, want 5", got)
+	}
+}
+
 func TestLocksOfOthersAreWaitedFor(t *testing.T) {
 	b := newBox(t)
 	base := b.git("rev-parse", "main")
