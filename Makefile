@@ -10,7 +10,7 @@ endif
 VCS  = $(shell test -d .git && git rev-parse -q --verify HEAD >/dev/null 2>&1 && echo auto || echo false)
 RACE = $(if $(shell command -v $(firstword $(shell $(GO) env CC))),-race)
 
-.PHONY: build test demo bench lint setup fuzz
+.PHONY: build test demo bench lint setup fuzz soak
 build:
 	@mkdir -p bin
 	$(GO) build -trimpath -tags urfave_cli_no_docs -buildvcs=$(VCS) -o bin/trellis ./cmd/trellis
@@ -28,3 +28,5 @@ setup:
 	scripts/setup.sh
 fuzz:
 	scripts/fuzz.sh
+soak:
+	scripts/soak.sh $(or $(FOR),10m) $(SEED)

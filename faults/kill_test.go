@@ -1,0 +1,46 @@
+package faults
+
+import (
+	"fmt"
+	"testing"
+)
+
+// whom a kill hits. Without its guard a worker is killed by the kernel.
+var victims = []string{"worker", "guard", "both"}
+
+// delays are after how long a kill comes: at once is before the step, later is after it or in the middle of what follows.
+var delays = []string{"", "1ms", "4ms"}
+
+// A command that is killed before, in or after any step on the disk, and started again, ends like one that was not.
+func TestKilledAtEveryStep(t *testing.T) {
+	for _, p := range plays {
+		t.Run(p.Name, func(t *testing.T) {
+			t.Parallel()
+			spots := p.spread(t, 10, 2)
+			t.Logf("%d steps, kills at %d of them", len(p.spots), len(spots))
+			for i, s := range spots {
+				for j := range len(victims) {
+					if !full() && j != i%len(victims) {
+						continue
+					}
+					p.kill(t, s, victims[j], delays[(i/len(victims)+j)%len(delays)])
+				}
+			}
+		})
+	}
+}
+
+func (p *play) kill(t *testing.T, s spot, who, later string) {
+	t.Run(fmt.Sprint(s, " ", who, later), func(t *testing.T) {
+		t.Parallel()
+		w := p.world(t)
+		killed := w.trellis(p.Args, "FAULTS_AT="+s.String(), "FAULTS_DO="+who, "FAULTS_LATER="+later)
+		if killed.Code == 0 && later == "" {
+			t.Fatalf("it was not killed:\n%s", killed.Said)
+		}
+		if e := w.again(p.Args); e.Code != 0 {
+			t.Fatalf("again: exit %d\n%s\nbefore: exit %d\n%s", e.Code, e.Said, killed.Code, killed.Said)
+		}
+		p.same(w, 1)
+	})
+}

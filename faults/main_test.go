@@ -1,0 +1,53 @@
+// Package faults kills the real command, or takes its disk away, at every step that an undisturbed run of it does on
+// the disk, and lets it go on: it has to end as if nothing had happened.
+//
+// The steps are not listed anywhere: an undisturbed run tells them. `go test ./faults` tries a spread of them, with
+// FAULTS_FULL=1 all; `make soak` kills at random for as long as asked.
+package faults
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// program is the command with a disk that can be disturbed: the test binary of cmd/trellis, whose faulty_test.go says how.
+var program string
+
+// full reports whether everything is to be tried, not a spread of it.
+func full() bool { return os.Getenv("FAULTS_FULL") != "" }
+
+func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "6"); err != nil { // the tests wait for the disk; -parallel goes before this
+		panic(err)
+	}
+	code, err := withProgram(m.Run)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+// builtProgram names the program for a test that runs the tests again, elsewhere.
+const builtProgram = "FAULTS_PROGRAM"
+
+func withProgram(run func() int) (code int, err error) {
+	if program = os.Getenv(builtProgram); program != "" {
+		return run(), nil
+	}
+	dir, err := os.MkdirTemp("", "trellis-faults-")
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	program = filepath.Join(dir, "trellis-faulty")
+	if out, err := exec.Command("go", "test", "-c", "-o", program, "../cmd/trellis").CombinedOutput(); err != nil {
+		return 1, fmt.Errorf("building: %w\n%s", err, out)
+	}
+	return run(), nil
+}

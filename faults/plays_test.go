@@ -1,0 +1,186 @@
+package faults
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// play is a way to run a task, which is disturbed or not.
+type play struct {
+	Name   string
+	Args   []string
+	Script string
+	Files  map[string]string // of the task's directory
+	Proven bool              // trellis verify finds the chain whole at the end
+
+	once  sync.Once
+	spots []spot
+	want  string         // ending
+	calls map[string]int // of agents and commands
+}
+
+const (
+	id     = "02-01-bye"
+	branch = "feature/bye"
+)
+
+// plays run the same task by start and by watch, and one whose plan has steps: a script, a loop, a prompt, a check.
+var plays = []*play{
+	{Name: "start", Args: []string{"start", id}, Script: script},
+	{Name: "steps", Args: []string{"start", id}, Script: script, Proven: true, Files: map[string]string{"plan.json": `{"schema_version": 1, "title": "Say bye",
+ "preconditions": [{"command": "test -f greet.sh"}], "files": [{"path": "greet.sh", "change": "edit"}],
+ "steps": [
+  {"id": "note", "type": "script", "command": "echo note >> ../../../calls.log; echo bye > NOTES"},
+  {"id": "count", "type": "script", "repeat": 2, "command": "echo count-{{item}} >> ../../../calls.log; echo {{item}} > COUNT", "proof": {"type": "file", "path": "COUNT"}},
+  {"id": "say_bye", "type": "prompt", "prompt": "Teach greet.sh the flag --bye.", "verify": "sh greet.sh --bye"},
+  {"id": "run_tests", "type": "script", "command": "sh test.sh", "proof": {"type": "test"}}],
+ "acceptance": [{"criterion": "it says bye", "verify": "sh greet.sh --bye | grep -q Bye"}]}
+`}},
+	{Name: "watch", Args: []string{"watch", "--once"}, Script: script},
+}
+
+// world is a fresh one for the play.
+func (p *play) world(t testing.TB) *world {
+	t.Helper()
+	return p.lay(openWorld(t, t.TempDir()))
+}
+
+func (p *play) lay(w *world) *world {
+	w.Helper()
+	w.lay(p.Script).task(id, p.Files)
+	return w
+}
+
+// undisturbed runs the play as it should be, once in all, and twice to see that it is the same each time: where it comes
+// past, and what it ends with.
+func (p *play) undisturbed(t *testing.T) {
+	t.Helper()
+	p.once.Do(func() {
+		for range 2 {
+			w := p.world(t)
+			if e := w.trellis(p.Args, "FAULTS_LOG="+w.path("steps")); e.Code != 0 {
+				t.Fatalf("undisturbed: exit %d\n%s", e.Code, e.Said)
+			}
+			w.gone()
+			p.audit(w)
+			spots, want, calls := spotsOf(w.read("steps")), w.ending(id, branch), w.calls()
+			if p.spots != nil && (len(spots) != len(p.spots) || want != p.want) {
+				t.Fatalf("twice the same comes past %d and %d steps, and ends otherwise:\n%s", len(p.spots), len(spots), differ(want, p.want))
+			}
+			p.spots, p.want, p.calls = spots, want, calls
+		}
+		if !strings.Contains(p.want, ".status review") || len(p.spots) < 200 {
+			t.Fatalf("undisturbed, after %d steps:\n%s", len(p.spots), p.want)
+		}
+	})
+	if p.spots == nil {
+		t.Fatal("the undisturbed run failed")
+	}
+}
+
+func (p *play) audit(w *world) {
+	w.Helper()
+	if !p.Proven {
+		return
+	}
+	if e := w.trellis([]string{"verify", id}); e.Code != 0 {
+		w.Errorf("verify: exit %d\n%s", e.Code, e.Said)
+	}
+}
+
+// same makes sure that a world which was disturbed has ended like one that was not, and that no call was made again
+// but those that were cut off.
+func (p *play) same(w *world, cut int) {
+	w.Helper()
+	w.gone()
+	if got := w.ending(id, branch); got != p.want {
+		w.Errorf("it ended otherwise:\n%s", differ(got, p.want))
+	}
+	if again, lost := w.repeated(p.calls); again > cut || len(lost) > 0 {
+		w.Errorf("calls %v, want %v", w.calls(), p.calls)
+	}
+	p.audit(w)
+}
+
+// spot is a step on the disk, and which of those that are alike.
+type spot struct {
+	Kind, Path string
+	N          int
+}
+
+func (s spot) String() string { return fmt.Sprint(s.Kind, " ", s.Path, " ", s.N) }
+
+// class is what the paths of spots have in common that are alike: the file's name without numbers.
+func (s spot) class() string {
+	name := strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return '#'
+		}
+		return r
+	}, filepath.Base(s.Path))
+	if len(name) >= 64 {
+		name = "HASH"
+	}
+	return name
+}
+
+// spotsOf are the steps of a log.
+func spotsOf(log string) (list []spot) {
+	seen := map[string]int{}
+	for line := range strings.Lines(log) {
+		line = strings.TrimSuffix(line, "\n")
+		seen[line]++
+		kind, path, _ := strings.Cut(line, " ")
+		list = append(list, spot{kind, path, seen[line]})
+	}
+	return list
+}
+
+// spread are about n of the play's spots, with each of them so many of each class of paths, and one of every kind, that
+// no play before this one has; all of them where everything is to be tried.
+func (p *play) spread(t *testing.T, n, each int) (list []spot) {
+	t.Helper()
+	p.undisturbed(t)
+	if full() {
+		return p.spots
+	}
+	hit := map[string]bool{}
+	for _, other := range plays[:slices.Index(plays, p)] {
+		other.undisturbed(t)
+		for _, s := range other.spots {
+			hit[s.class()], hit[s.Kind] = true, true
+		}
+	}
+	classes := map[string][]int{}
+	for i, s := range p.spots {
+		classes[s.class()] = append(classes[s.class()], i)
+	}
+	chosen := map[int]bool{}
+	for i := 0; i < len(p.spots); i += max(1, len(p.spots)/n) {
+		chosen[i] = true
+	}
+	for g, class := range slices.Sorted(maps.Keys(classes)) {
+		if of := classes[class]; !hit[class] {
+			for k := range each { // another kind of step for each class
+				chosen[of[(g+k*len(of)/each)%len(of)]] = true
+			}
+		}
+	}
+	for i, s := range p.spots {
+		if chosen[i] {
+			hit[s.Kind] = true
+		}
+	}
+	for i, s := range p.spots {
+		if chosen[i] || !hit[s.Kind] {
+			hit[s.Kind] = true
+			list = append(list, s)
+		}
+	}
+	return list
+}
