@@ -12,13 +12,17 @@ import (
 	"github.com/trellis-tasks/trellis/internal/pulse"
 )
 
-// beatPause is the shortest time between two beats, however much happens.
-const beatPause = time.Second
+// beatPause is the shortest time between two beats, however much happens; where much has to be written it is
+// beatShare times what that took.
+const (
+	beatPause = time.Second
+	beatShare = 50
+)
 
 // beatAt is when the next beat is due: soon when there is news, else when it has to be.
 func (w *watch) beatAt() time.Time {
 	if w.news {
-		return w.beaten.Add(beatPause)
+		return w.beaten.Add(max(beatPause, beatShare*w.beatTook))
 	}
 	return w.beaten.Add(pulse.Every)
 }
@@ -34,6 +38,7 @@ func (w *watch) beat() {
 	if err := w.life.Write(w.s.Store.Root); err != nil {
 		w.warn("watch.json", "watch.json is not up to date: "+err.Error())
 	}
+	w.beatTook = time.Since(w.beaten)
 }
 
 // alive is what a watcher says of itself all the time.
@@ -68,12 +73,14 @@ func (w *watch) waits() []pulse.Wait {
 		}
 		list = append(list, wait)
 	}
+	queued := make(map[string]bool, len(w.queue))
 	for _, l := range w.queue {
+		queued[l.Dir] = true
 		add(l.Dir, w.queued(l), time.Time{})
 	}
 	for dir, r := range w.last {
 		switch {
-		case w.running[dir] || slices.ContainsFunc(w.queue, func(l look) bool { return l.Dir == dir }):
+		case w.running[dir] || queued[dir]:
 		case w.waiting[dir]:
 			add(dir, strings.Join(r.Waits, ", "), time.Time{})
 		case r.Until.After(w.s.now()):

@@ -95,10 +95,11 @@ type watch struct {
 	wall     time.Time // when the loop turned last, by the clock on the wall
 	counted  time.Time // and by the one that only counts
 
-	life   pulse.Beat
-	news   bool // since the last beat
-	beaten time.Time
-	phases map[string]pulse.Work
+	life     pulse.Beat
+	news     bool // since the last beat
+	beaten   time.Time
+	beatTook time.Duration
+	phases   map[string]pulse.Work
 
 	promotion promotion
 }
