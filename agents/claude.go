@@ -97,9 +97,9 @@ func claudePrompt(prompt string) string {
 
 // claudeStream reads --output-format stream-json.
 type claudeStream struct {
-	spent map[string]trellis.Usage // by message: several events of one message repeat its usage
-	kind  string                   // the program's word for what went wrong
-	reset time.Time                // when the rate limit that it met ends
+	spent  map[string]trellis.Usage // by message: several events of one message repeat its usage
+	kind   string                   // the program's word for what went wrong
+	closed map[string]time.Time     // windows of the provider's that are used up, and when each opens
 }
 
 type claudeEvent struct {
@@ -118,7 +118,8 @@ type claudeEvent struct {
 	ErrorStatus int     `json:"error_status"`
 	Limit       struct {
 		Status   string
-		ResetsAt int64 `json:"resetsAt"`
+		Window   string `json:"rateLimitType"`
+		ResetsAt int64  `json:"resetsAt"`
 	} `json:"rate_limit_info"`
 
 	IsError    bool            `json:"is_error"`
@@ -161,13 +162,31 @@ func (c *claudeStream) line(line string, t *tally) bool {
 	case "assistant":
 		c.said(e, t)
 	case "rate_limit_event":
-		if e.Limit.Status == "rejected" && e.Limit.ResetsAt > 0 {
-			c.reset = time.Unix(e.Limit.ResetsAt, 0)
-		}
+		c.window(e.Limit.Window, e.Limit.Status == "rejected", e.Limit.ResetsAt)
 	case "result":
 		c.result(e, t)
 	}
 	return true
+}
+
+// window takes in what the provider says of one of its windows.
+func (c *claudeStream) window(name string, closed bool, opens int64) {
+	if c.closed == nil {
+		c.closed = map[string]time.Time{}
+	}
+	if delete(c.closed, name); closed && opens > 0 {
+		c.closed[name] = time.Unix(opens, 0)
+	}
+}
+
+// opens is when the last of the windows that are used up opens; zero: nobody said.
+func (c *claudeStream) opens() (last time.Time) {
+	for _, at := range c.closed {
+		if at.After(last) {
+			last = at
+		}
+	}
+	return last
 }
 
 func (c *claudeStream) retry(e claudeEvent, t *tally) {
@@ -234,11 +253,11 @@ func (c *claudeStream) failed(e claudeEvent) *flow.Failure {
 	case e.Terminal == "prompt_too_long":
 		return fail(trellis.ContextOverflow, "%s", detail)
 	case c.kind == "rate_limit":
-		return limited(c.reset, detail)
+		return limited(c.opens(), detail)
 	case c.kind == "authentication_failed":
 		return fail(trellis.AgentAuth, "%s", detail)
 	}
-	if f := byStatus(e.APIStatus, c.reset, detail); f != nil {
+	if f := byStatus(e.APIStatus, c.opens(), detail); f != nil {
 		return f
 	}
 	return fail(trellis.AgentExit, "%s", detail)
