@@ -66,7 +66,7 @@ func TestTouches(t *testing.T) {
 			t.Errorf("%s: %+v", filepath.Base(dir), r)
 		}
 	}
-	w.order("begin 02-01-a", "begin 02-04-d", "end 02-01-a", "begin 02-02-b", "end 02-02-b", "begin 02-03-c")
+	w.order("begin 02-04-d", "end 02-01-a", "begin 02-02-b", "end 02-02-b", "begin 02-03-c")
 	w.saidOnce("02-02-b waits for 02-01-a, which changes the same files (api/x.go)")
 	w.saidOnce("02-03-c waits for 02-02-b, which changes the same files (web/y)")
 }
@@ -85,7 +85,7 @@ func TestTouchesOfPlans(t *testing.T) {
 			t.Errorf("%s: %+v", filepath.Base(dir), r)
 		}
 	}
-	w.order("begin 02-01-a", "begin 02-03-c", "end 02-01-a", "begin 02-02-b")
+	w.order("begin 02-03-c", "end 02-01-a", "begin 02-02-b")
 }
 
 // A run in another process is in the way as well: a watcher waits for its end, and a --once leaves the task as it is.

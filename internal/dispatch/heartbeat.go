@@ -84,7 +84,7 @@ func (w *watch) waits() []pulse.Wait {
 		case w.waiting[dir]:
 			add(dir, strings.Join(r.Waits, ", "), time.Time{})
 		case r.Until.After(w.s.now()):
-			add(dir, "its time", r.Until)
+			add(dir, cmp.Or(strings.Join(r.Waits, ", "), "its time"), r.Until)
 		}
 	}
 	for dir := range w.held {
