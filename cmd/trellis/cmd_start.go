@@ -126,6 +126,8 @@ func (a *app) runError(p *project, dir string, err error) error {
 		return hint(as(errUsage, fmt.Errorf("%s is being planned, or its planning was cut off", id)), "trellis plan --retry "+p.Store.Rel(dir))
 	case errors.As(err, &held), errors.Is(err, journal.ErrFenced):
 		return err
+	case durable.Unfit(err):
+		return hint(err, "put the disk right; then trellis start "+id)
 	}
 	return a.agentError(err)
 }
