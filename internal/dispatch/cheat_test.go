@@ -1,6 +1,7 @@
 package dispatch_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -181,6 +183,30 @@ func TestCheatsInWhatGitIgnores(t *testing.T) {
 			w.holds("report.md", w.file(dir, "report.md"), c.says)
 			if got := w.git("worktree", "list"); strings.Contains(got, "~") {
 				t.Errorf("the fresh checkout is still there: %s", got)
+			}
+		})
+	}
+}
+
+// What is protected is compared with the base that was claimed, whatever git is told to take for it.
+func TestCheatsWithTheBase(t *testing.T) {
+	t.Parallel()
+	for name, script := range map[string]string{
+		"a replacement for the base": "git add go.sum; f=$(git commit-tree $(git write-tree) -m first); git reset -q; git replace HEAD $f",
+		"a graft":                    "git add go.sum; git commit -q -m mine; echo $(git rev-parse HEAD) > $(git rev-parse --git-path info/grafts)",
+		"a shallow repository":       "git add go.sum; git commit -q -m mine; git rev-parse HEAD > $(git rev-parse --git-path shallow)",
+		"a branch moved":             "git add go.sum; git commit -q -m mine; git update-ref refs/heads/main HEAD",
+		"another repository":         "rm .git; git init -q; git add -A; git -c user.name=x -c user.email=x commit -q -m first",
+		"another work tree's .git":   "git worktree add -q ../w2; cp ../w2/.git .git",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := cheat(t, "echo x > go.sum; echo x > notes.txt; "+script)
+			w.Site.Config.Protected = append(w.Site.Config.Protected, "go.sum")
+			dir := w.hand("02-01-bye", provenBy("test -f notes.txt"))
+			res, err := w.Site.Start(context.Background(), dir, dispatch.RunOptions{})
+			if err != nil || res.Status != trellis.Failed || res.Failure.Code == string(trellis.Internal) {
+				t.Errorf("got %s, %v, %v", res.Status, res.Failure, err)
 			}
 		})
 	}

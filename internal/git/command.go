@@ -141,13 +141,14 @@ func (r *Repo) line(ctx context.Context, c call) (string, error) {
 	return strings.TrimSuffix(out, "\n"), err
 }
 
-// environ keeps git from looking above the checkout should its .git have been removed.
+// environ keeps git from looking above the checkout should its .git have been removed, and from taking other objects
+// for those that are meant.
 func (r *Repo) environ(c call) []string {
 	base := r.Env
 	if base == nil {
 		base = os.Environ()
 	}
-	extra := []string{"GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_EDITOR=:", owned(proc.Self())}
+	extra := []string{"GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_EDITOR=:", "GIT_NO_REPLACE_OBJECTS=1", owned(proc.Self())}
 	if !c.hooks {
 		extra = append(extra, "LC_ALL=C")
 	}
