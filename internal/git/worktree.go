@@ -278,26 +278,40 @@ func (r *Repo) Worktrees(ctx context.Context) ([]Worktree, error) {
 	plain := err == nil && !c.extended
 	var all []Worktree
 	for _, e := range list {
-		w := Worktree{admin: filepath.Join(folder, e.Name())}
-		link, err := os.ReadFile(filepath.Join(w.admin, "gitdir"))
-		if errors.Is(err, fs.ErrNotExist) || err == nil && len(link) == 0 {
-			continue // being made, or never finished
-		}
+		w, err := r.worktree(ctx, filepath.Join(folder, e.Name()), plain)
 		if err != nil {
 			return nil, fmt.Errorf("listing worktrees: %w", err)
 		}
-		w.Path = filepath.Dir(from(w.admin, strings.TrimSuffix(string(link), "\n")))
-		_, err = os.Lstat(w.Path)
-		w.Gone = errors.Is(err, fs.ErrNotExist)
-		if w.Branch, err = r.branchIn(ctx, w.admin, plain); err != nil {
-			if _, gone := os.Lstat(w.admin); errors.Is(gone, fs.ErrNotExist) {
-				continue // removed at this moment
-			}
-			return nil, fmt.Errorf("listing worktrees: %w", err)
+		if w != nil {
+			all = append(all, *w)
 		}
-		all = append(all, w)
 	}
 	return all, nil
+}
+
+// worktree is the one that a folder in the common directory tells of; nil when it is being made, was never finished, or
+// is removed at this moment.
+func (r *Repo) worktree(ctx context.Context, admin string, plain bool) (*Worktree, error) {
+	w := &Worktree{admin: admin}
+	st, err := os.Lstat(admin)
+	var link []byte
+	if err == nil {
+		link, err = os.ReadFile(filepath.Join(admin, "gitdir"))
+	}
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(link) == 0 {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	w.Path = filepath.Dir(from(admin, strings.TrimSuffix(string(link), "\n")))
+	_, err = os.Lstat(w.Path)
+	w.Gone = errors.Is(err, fs.ErrNotExist)
+	w.Branch, err = r.branchIn(ctx, admin, plain)
+	if now, gone := os.Lstat(admin); err != nil && (gone != nil || !os.SameFile(st, now)) {
+		return nil, nil
+	}
+	return w, err
 }
 
 // branchIn is branchOf. In a plain repository a look at HEAD is nearly always enough, and there may be hundreds

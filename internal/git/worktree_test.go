@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -303,6 +304,33 @@ PATH="$REAL" exec git "$@"
 	b.add("feature/x")
 	if got := strings.Count(b.read(filepath.Join(b.Home, "tries")), "x"); got != 5 {
 		t.Errorf("got %d tries, want 5", got)
+	}
+}
+
+func TestWorktreesComeAndGo(t *testing.T) {
+	b := newBox(t)
+	b.add("feature/x")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := range 30 {
+			name := b.tree(fmt.Sprint(i % 2))
+			_, addErr := b.try(b.Dir, "worktree", "add", "-q", "--detach", name)
+			if _, err := b.try(b.Dir, "worktree", "remove", "--force", name); err != nil || addErr != nil {
+				t.Error(addErr, err)
+			}
+		}
+	}()
+	for looks := 0; ; looks++ {
+		list, err := b.Repo.Worktrees(t.Context())
+		if err != nil || !slices.ContainsFunc(list, func(w git.Worktree) bool { return w.Branch == "feature/x" }) {
+			t.Errorf("look %d: got %v, %v", looks, list, err)
+		}
+		select {
+		case <-done:
+			return
+		default:
+		}
 	}
 }
 
