@@ -126,6 +126,7 @@ func (w *watch) event(e fsnotify.Event) {
 // missed takes in an error of the events.
 func (w *watch) missed(err error) {
 	if errors.Is(err, fsnotify.ErrEventOverflow) {
+		w.say("more happened at once than the system tells of, some events were lost: all tasks are looked at")
 		w.rescan()
 	} else if err != nil {
 		w.trouble("", "watching: "+err.Error())

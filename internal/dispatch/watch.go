@@ -239,7 +239,7 @@ func (w *watch) listen(dir string) {
 		return
 	}
 	if err := w.notify.Add(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
-		w.say("file events for %s are not to be had (%v): it is looked at every %v", filepath.Base(dir), err, w.o.Rescan)
+		w.warn("events", fmt.Sprintf("file events for some of the tasks are not to be had (%v): those are looked at every %v", err, w.o.Rescan))
 	}
 }
 
