@@ -15,23 +15,27 @@ import (
 // repository. No hook runs. The caller removes it with [Repo.RemoveWorktree].
 func (r *Repo) Checkout(ctx context.Context, path, commit string) error {
 	path = clean(path)
+	err := again(ctx, func() error { return r.checkout(ctx, path, commit) })
+	if err != nil {
+		return fmt.Errorf("checking out %s: %w", commit, err)
+	}
+	return nil
+}
+
+func (r *Repo) checkout(ctx context.Context, path, commit string) error {
 	if err := r.RemoveWorktree(ctx, path); err != nil && !errors.Is(err, ErrNoWorktree) {
 		return err
 	}
-	err := r.exclusively(ctx, func() error {
+	return r.exclusively(ctx, func() error {
 		if err := vacant(path); err != nil {
 			return err
 		}
 		return withLocks(ctx, nil, func() error {
 			_, _, err := r.git(ctx, call{dir: r.Main, write: true, args: []string{"-c", "core.hooksPath=" + os.DevNull, "-c", "core.sparseCheckout=false",
-				"worktree", "add", "--quiet", "--detach", "--", path, commit}})
+				"worktree", "add", "--quiet", "--detach", "--", path, commit}, once: true})
 			return err
 		})
 	})
-	if err != nil {
-		return fmt.Errorf("checking out %s: %w", commit, err)
-	}
-	return nil
 }
 
 // Unhide makes git look again at tracked files that it was told not to look at (assume-unchanged, skip-worktree),

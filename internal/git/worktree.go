@@ -249,6 +249,8 @@ func (r *Repo) removeWorktree(ctx context.Context, path string) error {
 		case w.Path != path:
 		case halfMade(w.admin):
 			return discard(&w)
+		case !w.Gone && unlinked(path):
+			return errors.Join(os.RemoveAll(path), os.RemoveAll(w.admin))
 		default:
 			return r.unregister(ctx, path)
 		}
@@ -257,6 +259,12 @@ func (r *Repo) removeWorktree(ctx context.Context, path string) error {
 		return fmt.Errorf("%s is %w", path, ErrNoWorktree)
 	}
 	return nil
+}
+
+// unlinked reports whether git was killed while it removed a worktree, after the file by which git knows it.
+func unlinked(path string) bool {
+	_, err := os.Lstat(filepath.Join(path, ".git"))
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 func (r *Repo) unregister(ctx context.Context, path string) error {

@@ -17,8 +17,8 @@ import (
 
 // before is the worktree as it was when a call was entered for the first time, so that what its commands leave behind can
 // be undone. What those of an entry that was cut off left is undone now; since a person may have worked there since, it
-// is saved first, and notes say where. The caller calls end when it is done.
-func (a *Acts) before(ctx context.Context, c flow.Call, j Job) (snap *git.Snapshot, notes []string, end func() error, err error) {
+// is saved first, and notes say where. The caller calls end when it is done, with how it ended.
+func (a *Acts) before(ctx context.Context, c flow.Call, j Job) (snap *git.Snapshot, notes []string, end func(*error), err error) {
 	m := a.memo(c)
 	known, err := m.read()
 	if err != nil {
@@ -41,7 +41,7 @@ func (a *Acts) before(ctx context.Context, c flow.Call, j Job) (snap *git.Snapsh
 			_, err = snap.Back(ctx, known)
 		}
 	}
-	end = func() error { return errors.Join(snap.Close(), m.end(ctx)) }
+	end = func(ended *error) { *ended = errors.Join(*ended, snap.Close(), m.end(*ended)) }
 	if err != nil {
 		return nil, nil, nil, errors.Join(err, snap.Close())
 	}
@@ -62,6 +62,9 @@ func (a *Acts) backupRef(c flow.Call) string {
 	return fmt.Sprintf("refs/trellis/backup/%s/%s", filepath.Base(a.Dir), strings.ReplaceAll(c.Key()[strings.LastIndex(c.Run, "/")+1:], "#", "-"))
 }
 
+// memoFolder is where a call keeps its memo, in its own folder.
+const memoFolder = "before"
+
 // memo is what the first entry of a call notes for those after it, in case that it is cut off. A power cut may take it.
 type memo struct {
 	dir string
@@ -69,7 +72,7 @@ type memo struct {
 }
 
 func (a *Acts) memo(c flow.Call) memo {
-	return memo{filepath.Join(a.RunDir, ask.Folder(c), "before"), c}
+	return memo{filepath.Join(a.RunDir, ask.Folder(c), memoFolder), c}
 }
 
 func (m memo) path(name string) string { return filepath.Join(m.dir, name) }
@@ -111,10 +114,60 @@ func (m memo) clear() error {
 	return nil
 }
 
-// end forgets it, unless the call is to be entered again.
-func (m memo) end(ctx context.Context) error {
-	if ctx.Err() != nil {
+// end forgets it, unless the call did not come so far as to put things right: then the next entry does, or the next run.
+func (m memo) end(err error) error {
+	if err != nil && !errors.As(err, new(*flow.Failure)) {
 		return nil
 	}
 	return m.clear()
+}
+
+// settle puts right what a call of an earlier run left in the worktree, which did not come so far itself.
+func (a *Acts) settle(ctx context.Context, c flow.Call, in prepareIn) (notes []string, err error) {
+	if !in.Begun || in.Fresh {
+		return nil, nil
+	}
+	var left []memo
+	err = filepath.WalkDir(a.RunDir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.IsDir() && e.Name() == memoFolder {
+			left = append(left, memo{path, flow.Call{Run: c.Run, ID: c.ID, Attempt: c.Attempt + 1}})
+			return fs.SkipDir
+		}
+		return err
+	})
+	for _, m := range left {
+		if err == nil {
+			var more []string
+			more, err = a.putBack(ctx, c, in.Job, m)
+			notes = append(notes, more...)
+		}
+	}
+	return notes, err
+}
+
+func (a *Acts) putBack(ctx context.Context, c flow.Call, j Job, m memo) (notes []string, err error) {
+	was, err := m.read()
+	switch {
+	case err != nil:
+		return nil, err
+	case was == allCommitted:
+		var out Checks
+		_, err = a.stray(ctx, c, j, m, &out)
+		notes = out.Notes
+	case was != "":
+		var snap *git.Snapshot
+		if snap, err = a.Repo.SnapshotIn(ctx, m.path("objects"), j.Worktree, a.outside(j)...); err != nil {
+			return nil, err
+		}
+		if snap.Tree != was {
+			if notes, err = a.keepLeft(ctx, c, j); err == nil {
+				_, err = snap.Back(ctx, was)
+			}
+		}
+		err = errors.Join(err, snap.Close())
+	}
+	if err != nil {
+		return notes, err
+	}
+	return notes, m.clear()
 }

@@ -32,7 +32,7 @@ func (a *Acts) checks(ctx context.Context, c flow.Call, in checksIn) (out Checks
 	if err != nil {
 		return out, err
 	}
-	defer func() { err = errors.Join(err, end()) }()
+	defer end(&err)
 	out.Notes = append(out.Notes, notes...)
 	if err := a.lookAt(ctx, in, snap, &out); err != nil {
 		return out, err
@@ -62,7 +62,7 @@ func (a *Acts) recheck(ctx context.Context, c flow.Call, in checksIn) (out Check
 	if err := m.write(allCommitted); err != nil {
 		return out, err
 	}
-	defer func() { err = errors.Join(err, m.end(ctx)) }()
+	defer func() { err = errors.Join(err, m.end(err)) }()
 	if out.Results, err = a.runAll(ctx, c, in); err != nil || len(out.Results) == 0 {
 		return out, err
 	}

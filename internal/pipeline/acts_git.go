@@ -7,6 +7,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -20,7 +21,7 @@ func Coded(list []flow.Activity) []flow.Activity {
 		}
 		list[i].Run = func(ctx context.Context, c flow.Call, in json.RawMessage) (any, error) {
 			out, err := act.Run(ctx, c, in)
-			if err == nil || ctx.Err() != nil || errors.As(err, new(*flow.Failure)) || !git.Failed(err) {
+			if err == nil || ctx.Err() != nil || errors.As(err, new(*flow.Failure)) || !git.Failed(err) && !errors.Is(err, proc.ErrNoFolder) {
 				return out, err
 			}
 			return out, flow.Fail(string(code), "%v", err)

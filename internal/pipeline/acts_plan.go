@@ -172,7 +172,7 @@ func (a *Acts) hold(ctx context.Context, c flow.Call, j Job) (held []Check, err 
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, end()) }()
+	defer end(&err)
 	for i, line := range j.Preconditions {
 		res, err := a.command(ctx, c, fmt.Sprintf("precondition-%d", i+1), j.Worktree, line, j.Limits.Command)
 		if err != nil {

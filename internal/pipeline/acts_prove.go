@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,7 +21,7 @@ func (a *Acts) prove(ctx context.Context, c flow.Call, in proveIn) (out []Judged
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, end()) }()
+	defer end(&err)
 	if out, err = a.proveAt(ctx, c, in); err != nil {
 		return nil, err
 	}

@@ -37,8 +37,12 @@ func (a *Acts) prepare(ctx context.Context, c flow.Call, in prepareIn) (p Prepar
 	if p.Lost, err = a.lost(ctx, in); err != nil {
 		return p, err
 	}
+	settled, err := a.settle(ctx, c, in)
+	if err != nil {
+		return p, err
+	}
 	notes, err := a.copyIn(in.Job)
-	p.Notes = append(p.Notes, notes...)
+	p.Notes = append(append(p.Notes, settled...), notes...)
 	if err != nil {
 		return p, err
 	}

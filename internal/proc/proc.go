@@ -195,6 +195,11 @@ func checkDir(dir string) error {
 // badDirError keeps a missing directory from looking like a missing program.
 type badDirError struct{ cause error }
 
+// ErrNoFolder says that a program can't be started because its working directory is not there.
+var ErrNoFolder = errors.New("its working directory is not there")
+
+func (e badDirError) Is(target error) bool { return target == ErrNoFolder }
+
 func (e badDirError) Error() string { return "its working directory: " + e.cause.Error() }
 
 func lookPath(name string, env []string) (string, error) {
