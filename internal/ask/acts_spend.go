@@ -94,16 +94,13 @@ func (m *meter) total(u trellis.Usage) *flow.Failure {
 		return nil
 	}
 	m.told = u
+	var rest Rest
+	if m.acts.Spend != nil {
+		rest, _ = m.acts.Spend(m.call, more) // nothing to a call that was begun
+	}
 	u.Seconds = m.acts.now().Sub(m.began).Seconds()
 	if raw, err := json.Marshal(u); err == nil {
 		_ = m.acts.note(m.dir, usageFile, raw) // a loss costs what one that is cut off used
-	}
-	if m.acts.Spend == nil {
-		return nil
-	}
-	rest, err := m.acts.Spend(m.call, more)
-	if err != nil {
-		return nil
 	}
 	return rest.Over
 }
