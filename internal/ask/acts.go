@@ -18,6 +18,7 @@ import (
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/templates"
 )
@@ -275,6 +276,9 @@ func (a *Acts) work(ctx context.Context, c flow.Call, r Request, p templates.Pro
 	}
 	if err != nil {
 		reply.Failure = flow.AsFailure(err)
+		if errors.Is(err, proc.ErrNoFolder) { // somebody removed it
+			reply.Failure.Code = string(trellis.WorktreeFailed)
+		}
 		reply.Failure.Detail = Within(reply.Failure.Detail, 4*maxWord)
 		if reply.Failure.At.IsZero() {
 			reply.Failure.At = a.now().UTC()
