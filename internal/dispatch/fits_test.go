@@ -86,6 +86,7 @@ func TestTouchesOfPlans(t *testing.T) {
 		}
 	}
 	w.order("begin 02-03-c", "end 02-01-a", "begin 02-02-b")
+	w.saidOnce("02-02-b waits for 02-01-a, which changes the same files (api/x.go)")
 }
 
 // A run in another process is in the way as well: a watcher waits for its end, and a --once leaves the task as it is.
