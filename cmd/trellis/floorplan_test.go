@@ -20,7 +20,7 @@ const module = "github.com/trellis-tasks/trellis/"
 // A new package, or a package that has to move, is a change to this table with the reason in the commit.
 var floors = [][]string{
 	0: {"internal/trellis", "internal/flow", "internal/durable", "internal/proc"},
-	1: {"taskdir", "contextfiles", "specs", "templates", "agents", "internal/git", "internal/journal", "internal/config", "internal/evidence", "internal/research", "internal/pulse"},
+	1: {"taskdir", "contextfiles", "specs", "templates", "agents", "internal/git", "internal/journal", "internal/config", "internal/evidence", "internal/research", "internal/pulse", "internal/forge"},
 	2: {"internal/ask", "internal/plan", "internal/notify"},
 	3: {"internal/ready", "internal/workflow"},
 	4: {"internal/pipeline", "internal/planner"},
@@ -29,7 +29,7 @@ var floors = [][]string{
 }
 
 // testingPackages are for tests: other code does not import them. They may import from the floors up to their parent's.
-var testingPackages = []string{"agents/agentstest", "agents/modelserver", "internal/flow/flowtest", "e2e", "faults", "bench", "bench/instant"}
+var testingPackages = []string{"agents/agentstest", "agents/modelserver", "internal/flow/flowtest", "internal/forge/forgetest", "e2e", "faults", "bench", "bench/instant"}
 
 // owners says which packages a library belongs to. Others go through them.
 var owners = map[string][]string{
