@@ -1,0 +1,181 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Remote is the remote that a branch is followed on (branch.<name>.remote), else origin, else the only one there is;
+// "" when there is none, or nobody can tell.
+func (r *Repo) Remote(ctx context.Context, branch string) (string, error) {
+	name, _, err := r.git(ctx, call{dir: r.Main, args: []string{"config", "--get", "branch." + branch + ".remote"}, fine: []int{1}})
+	if name = strings.TrimSuffix(name, "\n"); err != nil || name != "" && name != "." {
+		return name, err
+	}
+	out, err := r.line(ctx, call{dir: r.Main, args: []string{"remote"}})
+	if err != nil || out == "" {
+		return "", err
+	}
+	list := strings.Split(out, "\n")
+	switch {
+	case slices.Contains(list, "origin"):
+		return "origin", nil
+	case len(list) == 1:
+		return list[0], nil
+	}
+	return "", nil
+}
+
+// RemoteBranches asks a remote for the tips of some of its branches. Those that it has not are not in the map.
+func (r *Repo) RemoteBranches(ctx context.Context, remote string, names ...string) (map[string]string, error) {
+	args := []string{"ls-remote", "--heads", "--", remote}
+	for _, n := range names {
+		args = append(args, heads+n)
+	}
+	out, _, err := r.git(ctx, call{dir: r.Main, args: args, env: r.signIn()})
+	if err != nil {
+		return nil, err
+	}
+	tips := map[string]string{}
+	for line := range strings.Lines(out) {
+		sha, ref, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		if name, is := strings.CutPrefix(ref, heads); ok && is && slices.Contains(names, name) { // git takes the names for endings
+			tips[name] = sha
+		}
+	}
+	return tips, nil
+}
+
+// DivergedError says that a branch of a remote holds commits that are not ours to replace.
+type DivergedError struct {
+	Remote, Branch, Tip string // Tip is "" when it moved while it was pushed
+}
+
+func (e *DivergedError) Error() string {
+	if e.Tip == "" {
+		return fmt.Sprintf("branch %s of %s was moved by somebody else at that moment; nothing was pushed", e.Branch, e.Remote)
+	}
+	return fmt.Sprintf("branch %s of %s is at %.12s, which somebody else pushed: it is not written over", e.Branch, e.Remote, e.Tip)
+}
+
+// PushOptions say what is pushed where.
+type PushOptions struct {
+	Dir            string // the checkout in which the user's pre-push hook runs
+	Remote, Branch string
+	Commit         string
+	// Whose names the refs below refs/trellis/pushed/ that remember which commits were pushed to the branch: those
+	// may be replaced by an amended one, others never.
+	Whose string
+}
+
+// Push makes a branch of a remote be at a commit, and reports whether it had to be pushed for that. It looks first.
+// Commits of others are never written over: a *DivergedError names them. *HookError is the pre-push hook's no.
+func (r *Repo) Push(ctx context.Context, o PushOptions) (bool, error) {
+	tips, err := r.RemoteBranches(ctx, o.Remote, o.Branch)
+	if err != nil {
+		return false, err
+	}
+	tip, ours := tips[o.Branch], pushedRefs+o.Whose+"/"
+	if tip == o.Commit {
+		return false, r.forget(ctx, ours, o.Commit)
+	}
+	if err := r.replaceable(ctx, o, tip); err != nil {
+		return false, err
+	}
+	if _, err := r.parse(ctx, r.Main, ours+o.Commit); errors.Is(err, ErrNotFound) { // before it is pushed: a kill in between leaves it known as ours
+		err = r.move(ctx, ours+o.Commit, o.Commit, "")
+		if err != nil {
+			return false, err
+		}
+	} else if err != nil {
+		return false, err
+	}
+	if err := r.push(ctx, o, tip); err != nil {
+		return false, err
+	}
+	return true, r.forget(ctx, ours, o.Commit)
+}
+
+const pushedRefs = "refs/trellis/pushed/"
+
+// replaceable is nil when a branch of a remote may go from tip to the commit: it isn't there, the commit has tip in its
+// history, or tip is what we pushed ourselves.
+func (r *Repo) replaceable(ctx context.Context, o PushOptions, tip string) error {
+	if tip == "" {
+		return nil
+	}
+	if _, err := r.parse(ctx, r.Main, tip+"^{commit}"); errors.Is(err, ErrNotFound) {
+		return &DivergedError{o.Remote, o.Branch, tip}
+	} else if err != nil {
+		return err
+	}
+	if within, err := r.IsAncestor(ctx, tip, o.Commit); err != nil || within {
+		return err
+	}
+	_, err := r.parse(ctx, r.Main, pushedRefs+o.Whose+"/"+tip)
+	if errors.Is(err, ErrNotFound) {
+		return &DivergedError{o.Remote, o.Branch, tip}
+	}
+	return err
+}
+
+// push pushes to a branch that is to be at tip until then, "" being not there.
+func (r *Repo) push(ctx context.Context, o PushOptions, tip string) error {
+	ref := heads + o.Branch
+	args := []string{"push", "--porcelain", "--no-follow-tags", "--recurse-submodules=no", "--force-with-lease=" + ref + ":" + tip, "--", o.Remote, o.Commit + ":" + ref}
+	out, _, err := r.git(ctx, call{dir: o.Dir, args: args, env: r.signIn(), write: true, hooks: true, once: true})
+	var failed *Error
+	if !errors.As(err, &failed) {
+		return err
+	}
+	failed.Args = []string{"push", o.Remote, o.Branch}
+	refused := strings.Contains("\n"+out, "\n!\t")
+	switch now, lookErr := r.RemoteBranches(ctx, o.Remote, o.Branch); {
+	case lookErr == nil && now[o.Branch] == o.Commit:
+		return nil // it was done all the same
+	case lookErr == nil && now[o.Branch] != tip:
+		return &DivergedError{Remote: o.Remote, Branch: o.Branch}
+	case failed.Code == 1 && !refused && len(r.hooks(ctx, o.Dir, "pre-push")) > 0:
+		return &HookError{"pre-push", strings.TrimSpace(failed.Stderr)}
+	}
+	failed.Stderr = strings.TrimSpace(failed.Stderr + "\n" + out)
+	return failed
+}
+
+// forget removes what is remembered of a branch besides the commit that it is at now.
+func (r *Repo) forget(ctx context.Context, ours, commit string) error {
+	out, err := r.line(ctx, call{dir: r.Main, args: []string{"for-each-ref", "--format=%(refname) %(objectname)", ours}})
+	if err != nil || out == "" {
+		return err
+	}
+	for line := range strings.SplitSeq(out, "\n") {
+		ref, sha, _ := strings.Cut(line, " ")
+		if sha == commit {
+			continue
+		}
+		own := []string{filepath.Join(r.Common, filepath.FromSlash(ref)+".lock")}
+		err := withLocks(ctx, own, func() error {
+			_, _, err := r.git(ctx, call{dir: r.Main, args: []string{"update-ref", "-d", "--end-of-options", ref, sha}, write: true, once: true})
+			return err
+		})
+		if _, gone := r.parse(ctx, r.Main, ref); err != nil && !errors.Is(gone, ErrNotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+// signIn are the variables by which programs that git asks for a password may know one, besides those that all of
+// git's commands get.
+func (r *Repo) signIn() (env []string) {
+	for _, name := range []string{"GH_TOKEN", "GITHUB_TOKEN", "GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN", "GH_HOST", "GH_CONFIG_DIR", "GIT_ASKPASS"} {
+		if v, ok := r.getenv(name); ok {
+			env = append(env, name+"="+v)
+		}
+	}
+	return env
+}
