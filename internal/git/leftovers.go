@@ -1,0 +1,204 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Locked reports whether somebody told git to leave the worktree alone (git worktree lock), and why.
+func (w Worktree) Locked() (reason string, locked bool) {
+	data, err := os.ReadFile(filepath.Join(w.admin, "locked"))
+	if err != nil || halfMade(w.admin) {
+		return "", false
+	}
+	return strings.TrimSpace(string(data)), true
+}
+
+// HalfMade reports whether git was killed while it made the worktree: nobody worked in it.
+func (w Worktree) HalfMade() bool { return halfMade(w.admin) }
+
+// Relink makes a worktree known again whose .git is gone, as it is when its removal was cut off, so that it can be
+// looked at. It reports whether it had to.
+func (r *Repo) Relink(w Worktree) (bool, error) {
+	if w.Gone || w.HalfMade() || !unlinked(w.Path) {
+		return false, nil
+	}
+	file, err := os.OpenFile(filepath.Join(w.Path, ".git"), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return false, nil
+	}
+	if err == nil {
+		_, err = file.WriteString("gitdir: " + w.admin + "\n")
+		err = errors.Join(err, file.Close())
+	}
+	if err != nil {
+		return false, fmt.Errorf("linking worktree %s again: %w", w.Path, err)
+	}
+	return true, nil
+}
+
+// MovedError says that a ref is not what it was when somebody decided about it.
+type MovedError struct{ Ref, Now string }
+
+func (e *MovedError) Error() string {
+	return fmt.Sprintf("%s moved to %.12s meanwhile", strings.TrimPrefix(e.Ref, heads), e.Now)
+}
+
+// RemoveBranch deletes a local branch that is checked out nowhere and still ends in tip, with its settings; none of that
+// name is no error. A *MovedError when it ends elsewhere.
+func (r *Repo) RemoveBranch(ctx context.Context, name, tip string) error {
+	if r.isLink(name) {
+		return fmt.Errorf("branch %s is only another name of one", name)
+	}
+	err := r.removeRef(ctx, heads+name, tip)
+	if err == nil {
+		err = r.unconfigure(ctx, name)
+	}
+	if err != nil {
+		return fmt.Errorf("deleting branch %s: %w", name, err)
+	}
+	return nil
+}
+
+// removeRef deletes a ref that names sha.
+func (r *Repo) removeRef(ctx context.Context, ref, sha string) error {
+	own := []string{filepath.Join(r.Common, filepath.FromSlash(ref)+".lock"), filepath.Join(r.Common, "packed-refs.lock")}
+	return withLocks(ctx, own, func() error {
+		return again(ctx, func() error {
+			now, err := r.parse(ctx, r.Main, ref)
+			switch {
+			case errors.Is(err, ErrNotFound):
+				return nil
+			case err != nil:
+				return err
+			case now != sha:
+				return &MovedError{ref, now}
+			}
+			_, _, err = r.git(ctx, call{dir: r.Main, write: true, once: true, args: []string{"update-ref", "--no-deref", "-d", ref, sha}})
+			return err
+		})
+	})
+}
+
+// unconfigure removes what the configuration says of a branch.
+func (r *Repo) unconfigure(ctx context.Context, branch string) error {
+	pattern := "^branch\\." + regexp.QuoteMeta(branch) + "\\."
+	return withLocks(ctx, []string{filepath.Join(r.Common, "config.lock")}, func() error {
+		return again(ctx, func() error {
+			_, none, err := r.git(ctx, call{dir: r.Main, args: []string{"config", "--local", "--name-only", "--get-regexp", pattern}, fine: []int{1}})
+			if err != nil || none == 1 {
+				return err
+			}
+			_, _, err = r.git(ctx, call{dir: r.Main, write: true, once: true, args: []string{"config", "--local", "--remove-section", "branch." + branch}})
+			return err
+		})
+	})
+}
+
+// Unsaved reports whether the repository at dir, one within a checkout, has commits that none of its remotes had when it
+// last looked. Nothing of its configuration is run.
+func (r *Repo) Unsaved(ctx context.Context, dir string) (bool, error) {
+	env := []string{"GIT_ALLOW_PROTOCOL=none", "GIT_NO_LAZY_FETCH=1"}
+	for _, refs := range [][]string{{"--all"}, {"HEAD"}} { // HEAD may be unborn
+		args := slices.Concat([]string{"rev-list", "--max-count=1"}, refs, []string{"--not", "--remotes"})
+		if refs[0] == "HEAD" {
+			if _, err := r.parse(ctx, dir, "HEAD^{commit}"); errors.Is(err, ErrNotFound) {
+				continue
+			}
+		}
+		out, err := r.line(ctx, call{dir: dir, args: args, env: env})
+		if err != nil || out != "" {
+			return out != "", err
+		}
+	}
+	return false, nil
+}
+
+// Backups is where Trellis keeps what it takes away, below it by task.
+const Backups = "refs/trellis/backup/"
+
+// Saved is a backup.
+type Saved struct {
+	Ref, Commit, Subject string
+	At                   time.Time // not before it was made
+}
+
+// Backups are all backups, or those of one task, sorted by name.
+func (r *Repo) Backups(ctx context.Context, task string) (list []Saved, err error) {
+	under := Backups
+	if task != "" {
+		under += task + "/"
+	}
+	out, _, err := r.git(ctx, call{dir: r.Main, args: []string{"for-each-ref", "--format=%(refname)%00%(objectname)%00%(committerdate:unix)%00%(committeremail)%00%(contents:subject)", under}})
+	if err != nil {
+		return nil, fmt.Errorf("listing backups: %w", err)
+	}
+	for line := range strings.Lines(out) {
+		const fields = 5
+		f := strings.SplitN(strings.TrimSuffix(line, "\n"), "\x00", fields)
+		if len(f) != fields {
+			return nil, fmt.Errorf("listing backups: unexpected %q", line)
+		}
+		seconds, _ := strconv.ParseInt(f[2], 10, 64) // none for what is no commit
+		s := Saved{Ref: f[0], Commit: f[1], Subject: f[4], At: time.Unix(seconds, 0)}
+		if f[3] != "<trellis@localhost>" { // a commit of the work itself, older than its backup
+			s.At = r.touched(s.Ref, s.At)
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+// touched is when a ref was last written, or later, where git keeps several in one file.
+func (r *Repo) touched(ref string, least time.Time) time.Time {
+	for _, name := range []string{ref, "packed-refs", "reftable/tables.list"} {
+		if st, err := os.Stat(filepath.Join(r.Common, filepath.FromSlash(name))); err == nil {
+			if st.ModTime().After(least) {
+				return st.ModTime()
+			}
+			return least
+		}
+	}
+	return time.Now()
+}
+
+// DropBackup deletes a backup, if it still is what it was.
+func (r *Repo) DropBackup(ctx context.Context, s Saved) error {
+	if !strings.HasPrefix(s.Ref, Backups) {
+		return fmt.Errorf("%s is no backup", s.Ref)
+	}
+	return r.removeRef(ctx, s.Ref, s.Commit)
+}
+
+// OnlyIn counts the commits that are in the history of a commit, and in that of no branch, remote one or tag.
+func (r *Repo) OnlyIn(ctx context.Context, commit string) (int, error) {
+	out, err := r.line(ctx, call{dir: r.Main, args: []string{"rev-list", "--count", commit, "--not", "--branches", "--remotes", "--tags"}})
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(out)
+}
+
+// Fetch brings the remote-tracking branches of a remote up to date. It is given limit.
+func (r *Repo) Fetch(ctx context.Context, remote string, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	_, _, err := r.git(ctx, call{dir: r.Main, write: true, once: true, env: r.signIn(),
+		args: []string{"fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--end-of-options", remote}})
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("it took longer than %v", limit)
+	}
+	if err != nil {
+		return fmt.Errorf("fetching from %s: %w", remote, err)
+	}
+	return nil
+}

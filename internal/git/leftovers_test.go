@@ -1,0 +1,167 @@
+package git_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/git"
+)
+
+func worktreeAt(t *testing.T, b *box, path string) git.Worktree {
+	t.Helper()
+	for _, w := range must(b.Repo.Worktrees(t.Context()))(t) {
+		if w.Path == path {
+			return w
+		}
+	}
+	t.Fatalf("%s is no worktree", path)
+	return git.Worktree{}
+}
+
+func TestLocked(t *testing.T) {
+	b := newBox(t)
+	dir := b.add("one")
+	if why, locked := worktreeAt(t, b, dir).Locked(); locked {
+		t.Errorf("a new one is locked: %q", why)
+	}
+	b.git("worktree", "lock", "--reason", "on a stick", dir)
+	if why, locked := worktreeAt(t, b, dir).Locked(); !locked || why != "on a stick" {
+		t.Errorf("got %q, %v", why, locked)
+	}
+}
+
+// A worktree whose removal was cut off after its .git can be looked at, and saved, again.
+func TestRelink(t *testing.T) {
+	b := newBox(t)
+	dir := b.add("one")
+	b.write(filepath.Join(dir, "new.txt"), "new\n")
+	if did, err := b.Repo.Relink(worktreeAt(t, b, dir)); did || err != nil {
+		t.Errorf("of a whole one: got %v, %v", did, err)
+	}
+	if err := os.Remove(filepath.Join(dir, ".git")); err != nil {
+		t.Fatal(err)
+	}
+	if did, err := b.Repo.Relink(worktreeAt(t, b, dir)); !did || err != nil {
+		t.Fatalf("got %v, %v", did, err)
+	}
+	if _, err := b.Repo.Backup(t.Context(), dir, git.Backups+"x/1", "saved"); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.git("show", git.Backups+"x/1:new.txt"); got != "new" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestRemoveBranch(t *testing.T) {
+	for _, packed := range []bool{false, true} {
+		b := newBox(t)
+		tip := b.git("rev-parse", "main")
+		b.git("branch", "a/work")
+		b.git("branch", "a/work2")
+		for _, name := range []string{"a/work", "a/work2"} {
+			b.git("config", "branch."+name+".remote", "origin")
+		}
+		if packed {
+			b.git("pack-refs", "--all")
+		}
+		var moved *git.MovedError
+		if err := b.Repo.RemoveBranch(t.Context(), "a/work", "0123456789012345678901234567890123456789"); !errors.As(err, &moved) || moved.Now != tip {
+			t.Errorf("of one that ends elsewhere: got %v", err)
+		}
+		for range 2 {
+			if err := b.Repo.RemoveBranch(t.Context(), "a/work", tip); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, want := b.git("for-each-ref", "--format=%(refname:short)", "refs/heads"), "a/work2\nmain"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if got, want := b.git("config", "--local", "--name-only", "--get-regexp", "^branch"), "branch.a/work2.remote"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// Commits of a repository in a worktree go with it unless a remote has them, whatever names them.
+func TestUnsaved(t *testing.T) {
+	b := newBox(t)
+	inner := b.path("inner")
+	for _, c := range []struct {
+		do   []string
+		want bool
+	}{
+		{[]string{"init", "-q", "-b", "main", inner}, false},
+		{[]string{"-C", inner, "commit", "-q", "--allow-empty", "-m", "one"}, true},
+		{[]string{"-C", inner, "update-ref", "refs/remotes/origin/main", "HEAD"}, false},
+		{[]string{"-C", inner, "checkout", "-q", "--detach"}, false},
+		{[]string{"-C", inner, "commit", "-q", "--allow-empty", "-m", "two"}, true},
+		{[]string{"-C", inner, "branch", "side"}, true},
+		{[]string{"-C", inner, "checkout", "-q", "main"}, true},
+	} {
+		b.git(c.do...)
+		if got := must(b.Repo.Unsaved(t.Context(), inner))(t); got != c.want {
+			t.Errorf("after %v: got %v", c.do, got)
+		}
+	}
+}
+
+// The age of a backup is never taken for more than it is: the commit may be much older.
+func TestBackups(t *testing.T) {
+	b := newBox(t)
+	b.Env = append(b.Env, "GIT_COMMITTER_DATE=2001-01-01T00:00:00Z")
+	b.git("commit", "-q", "--allow-empty", "-m", "old work")
+	tip := b.git("rev-parse", "HEAD")
+	b.git("update-ref", git.Backups+"02-01-a/1-branch", tip)
+	b.git("update-ref", git.Backups+"02-01-b/1", tip)
+	for _, packed := range []bool{false, true} {
+		if packed {
+			b.git("pack-refs", "--all")
+		}
+		list := must(b.Repo.Backups(t.Context(), ""))(t)
+		if len(list) != 2 || list[0].Ref != git.Backups+"02-01-a/1-branch" || list[0].Commit != tip || list[0].Subject != "old work" {
+			t.Fatalf("got %+v", list)
+		}
+		if age := time.Since(list[0].At); age > time.Hour {
+			t.Errorf("packed %v: it is said to be %v old", packed, age)
+		}
+	}
+	list := must(b.Repo.Backups(t.Context(), "02-01-b"))(t)
+	if len(list) != 1 || list[0].Ref != git.Backups+"02-01-b/1" {
+		t.Fatalf("got %+v", list)
+	}
+	if n := must(b.Repo.OnlyIn(t.Context(), tip))(t); n != 0 {
+		t.Errorf("got %d commits that a branch has as well", n)
+	}
+	b.git("reset", "-q", "--hard", "HEAD~1")
+	if n := must(b.Repo.OnlyIn(t.Context(), tip))(t); n != 1 {
+		t.Errorf("got %d commits, want 1", n)
+	}
+	if err := b.Repo.DropBackup(t.Context(), list[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Repo.DropBackup(t.Context(), git.Saved{Ref: "refs/heads/main", Commit: tip}); err == nil {
+		t.Error("a branch was taken for a backup")
+	}
+	if got := must(b.Repo.Backups(t.Context(), "02-01-b"))(t); len(got) != 0 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestFetch(t *testing.T) {
+	b := newBox(t)
+	far := b.path("../far")
+	b.git("clone", "-q", "--bare", b.Dir, far)
+	b.git("remote", "add", "origin", far)
+	if err := b.Repo.Fetch(t.Context(), "origin", time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if got := must(b.Repo.Remotes(t.Context(), "main"))(t); len(got) != 1 {
+		t.Errorf("got %v", got)
+	}
+	if err := b.Repo.Fetch(t.Context(), "nowhere", time.Minute); err == nil {
+		t.Error("got none from a remote that is not there")
+	}
+}
