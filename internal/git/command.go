@@ -176,7 +176,7 @@ func (l *limited) Write(p []byte) (int, error) {
 // contended reports whether git met a lock that another process holds.
 func contended(err error) bool {
 	var e *Error
-	return errors.Is(err, errLocked) || errors.As(err, &e) && strings.Contains(e.Stderr, ".lock") &&
+	return errors.Is(err, errLocked) || errors.As(err, &e) && (strings.Contains(e.Stderr, ".lock") || strings.Contains(e.Stderr, "packed-refs.new")) &&
 		(strings.Contains(e.Stderr, "File exists") || strings.Contains(e.Stderr, "could not lock"))
 }
 

@@ -105,7 +105,10 @@ func overlap(paths []string, path string) (inside bool, own []string) {
 // DeleteBranch deletes a local branch that is checked out nowhere; none of that name is no error. What it
 // held is lost unless something else names it: save it first, with [Repo.Backup].
 func (r *Repo) DeleteBranch(ctx context.Context, name string) error {
-	own := []string{r.branchLock(name), filepath.Join(r.Common, "packed-refs.lock"), filepath.Join(r.Common, "config.lock")}
+	own := []string{r.branchLock(name)}
+	for _, shared := range []string{"packed-refs.lock", "packed-refs.new", "config.lock"} { // git trips over each that a dead one left
+		own = append(own, filepath.Join(r.Common, shared))
+	}
 	return withLocks(ctx, own, func() error {
 		return again(ctx, func() error {
 			tip, err := r.Branch(ctx, name)

@@ -54,3 +54,23 @@ func TestLockOfALivingGit(t *testing.T) {
 
 // unblock lets the hook, which outlives its git, go on.
 func unblock(fifo string) error { return os.WriteFile(fifo, []byte("\n"), 0o600) }
+
+// A branch can be deleted although a git that was killed in doing so left what stands in the way.
+func TestLeftOfADeadGit(t *testing.T) {
+	t.Parallel()
+	for _, left := range []string{"packed-refs.new", "packed-refs.lock", "refs/heads/feature/x.lock"} {
+		t.Run(left, func(t *testing.T) {
+			t.Parallel()
+			b := newBox(t)
+			b.git("branch", "feature/x")
+			b.git("pack-refs", "--all")
+			b.write(".git/"+left, "")
+			if err := b.Repo.DeleteBranch(t.Context(), "feature/x"); err != nil {
+				t.Fatal(err)
+			}
+			if got := b.git("branch", "--list", "feature/x"); got != "" {
+				t.Errorf("there is still %q", got)
+			}
+		})
+	}
+}
