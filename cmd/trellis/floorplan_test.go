@@ -23,7 +23,7 @@ var floors = [][]string{
 	1: {"taskdir", "contextfiles", "specs", "templates", "agents", "internal/git", "internal/journal", "internal/config", "internal/evidence", "internal/research", "internal/pulse", "internal/forge"},
 	2: {"internal/ask", "internal/plan", "internal/notify"},
 	3: {"internal/ready", "internal/workflow"},
-	4: {"internal/pipeline", "internal/planner"},
+	4: {"internal/pipeline", "internal/planner", "internal/delivery"},
 	5: {"internal/dispatch", "internal/view", "internal/eval"},
 	6: {"cmd/trellis"},
 }

@@ -1,0 +1,232 @@
+package delivery
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Our part of a pull request's text stands between these marks. What is outside of them is people's.
+const (
+	beginMark = "<!-- trellis:begin -->"
+	endMark   = "<!-- trellis:end -->"
+)
+
+const (
+	maxBody     = 64_000 // bytes; GitHub takes 65,536 characters
+	maxTemplate = 20_000
+	maxSummary  = 8_000
+	maxCell     = 500
+)
+
+// body is the text of a new pull request: ours, and below it the repository's template.
+func (d *Deliverer) body(w Work, template string) string {
+	below := ""
+	if template != "" {
+		below = "\n\n" + template
+	}
+	return section(w, maxBody-len(below)) + below
+}
+
+// renewed is the text of a pull request with our part as it is now, false when it has none.
+func (d *Deliverer) renewed(w Work, text string) (string, bool) {
+	before, rest, ok := strings.Cut(text, beginMark)
+	if !ok {
+		return text, false
+	}
+	old, after, ok := strings.Cut(rest, endMark)
+	if !ok {
+		return text, false
+	}
+	now := d.redact(section(w, maxBody-len(before)-len(after)))
+	if now == beginMark+strings.ReplaceAll(old, "\r\n", "\n")+endMark {
+		return text, true
+	}
+	return before + now + after, true
+}
+
+// section is our part, in at most so many bytes.
+func section(w Work, room int) string {
+	end := facts(w) + endMark
+	top := beginMark + "\n"
+	return top + fit(summary(w.Summary)+warning(w)+criteria(w.Criteria)+checks(w.Checks), room-len(top)-len(end)) + end
+}
+
+const shortened = "\n*What is missing here stands in report.md of the task.*\n\n"
+
+// fit cuts a text at the end of a line.
+func fit(text string, room int) string {
+	if len(text) <= room {
+		return text
+	}
+	room -= len(shortened)
+	if room <= 0 {
+		return ""
+	}
+	return text[:strings.LastIndexByte(text[:room], '\n')+1] + shortened
+}
+
+// summary is the beginning of what was asked for: the text below the title, up to the first section.
+func summary(prd string) string {
+	var b strings.Builder
+	for line := range strings.Lines(prd) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "#") {
+			if strings.TrimSpace(b.String()) != "" {
+				break
+			}
+			continue
+		}
+		if b.Len()+len(line) > maxSummary {
+			break
+		}
+		b.WriteString(escape(line) + "\n")
+	}
+	if strings.TrimSpace(b.String()) == "" {
+		return ""
+	}
+	return strings.TrimSpace(b.String()) + "\n\n"
+}
+
+func warning(w Work) string {
+	if w.Executed {
+		return ""
+	}
+	return "> **Nothing was executed**: the project names no command that checks it. The verdict is the agents' own.\n\n"
+}
+
+func criteria(list []Criterion) string {
+	if len(list) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("## Acceptance criteria\n\n| | Criterion | Level | Verdict | Evidence |\n| --- | --- | --- | --- | --- |\n")
+	for _, c := range list {
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", cell(c.ID), cell(c.Text), cell(c.Level), cell(c.Verdict), cell(c.Evidence))
+	}
+	return b.String() + "\n"
+}
+
+func checks(list []Check) string {
+	if len(list) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("## Checks\n\n| Command | Exit code | Seconds |\n| --- | --- | --- |\n")
+	for _, c := range list {
+		forgiven := ""
+		if c.Known {
+			forgiven = ", as at base"
+		}
+		fmt.Fprintf(&b, "| %s | %d%s | %.1f |\n", code(c.Command), c.Code, forgiven, c.Seconds)
+	}
+	return b.String() + "\n"
+}
+
+// facts are always shown.
+func facts(w Work) string {
+	var b strings.Builder
+	if w.StackedOn != "" {
+		fmt.Fprintf(&b, "Stacked on %s (%s): merge that first.\n\n", code(w.StackedOn), code(w.StackedBranch))
+	}
+	fmt.Fprintf(&b, "- Task: %s\n- Commit: %s\n- Rounds: %d\n- %s\n", code(w.Path), w.Commit, w.Rounds, escape(w.Took))
+	return b.String()
+}
+
+// escape makes one line of people's or a model's text show as it is: no markup, no row of a table, no mention of
+// somebody, no reference to an issue and so none that closes one.
+func escape(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, s)
+	s = marks().Replace(s)
+	return reference().ReplaceAllString(s, "${1}\u200b${2}")
+}
+
+var marks = sync.OnceValue(func() *strings.Replacer {
+	list := []string{"&", "&amp;", "<", "&lt;", ">", "&gt;", "@", "@\u200b"}
+	for _, c := range "\\`*_[]|~" {
+		list = append(list, string(c), "\\"+string(c))
+	}
+	return strings.NewReplacer(list...)
+})
+
+// reference matches what is taken for the number of an issue: #12, GH-12, and addresses of them.
+var reference = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)(#|gh-|/(?:issues|pull|discussions)/)(\d)`)
+})
+
+func cell(s string) string { return escape(short(s)) }
+
+// code is s as a span of code in a table.
+func code(s string) string {
+	s = strings.ReplaceAll(short(s), "|", `\|`)
+	fence, longest := "`", 0
+	for run := range strings.FieldsFuncSeq(s, func(r rune) bool { return r != '`' }) {
+		longest = max(longest, len(run))
+	}
+	if longest > 0 {
+		fence = strings.Repeat("`", longest+1)
+		s = " " + s + " "
+	}
+	if s == "" {
+		return ""
+	}
+	return fence + s + fence
+}
+
+func short(s string) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) > maxCell {
+		s = strings.ToValidUTF8(s[:maxCell], "") + "…"
+	}
+	return s
+}
+
+// template is the repository's own for pull requests, as the main checkout has it, "" without one. Links that lead
+// elsewhere are not followed.
+func (d *Deliverer) template() string {
+	root, err := os.OpenRoot(d.Repo.Main)
+	if err != nil {
+		return ""
+	}
+	defer root.Close()
+	for _, dir := range []string{".github", ".", "docs"} {
+		entries, err := fs.ReadDir(root.FS(), dir)
+		if err != nil {
+			continue
+		}
+		i := slices.IndexFunc(entries, func(e fs.DirEntry) bool {
+			name := strings.ToLower(e.Name())
+			return e.Type().IsRegular() && (name == "pull_request_template.md" || name == "pull_request_template.txt")
+		})
+		if i < 0 {
+			continue
+		}
+		if text := readTemplate(root, dir+"/"+entries[i].Name()); text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+func readTemplate(root *os.Root, name string) string {
+	f, err := root.Open(name)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxTemplate))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(strings.ToValidUTF8(strings.ReplaceAll(string(data), "\r\n", "\n"), ""))
+}
