@@ -227,11 +227,14 @@ func (w *gitWorld) task() (t gitFaultTask) {
 		return t
 	}
 	data, err := os.ReadFile(filepath.Join(dirs[0], "task.json"))
-	if err == nil {
-		err = json.Unmarshal(data, &t)
+	if errors.Is(err, os.ErrNotExist) {
+		return t
 	}
 	if err != nil {
 		w.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &t); err != nil {
+		t.Status = "broken"
 	}
 	t.Dir = filepath.Base(dirs[0])
 	return t
