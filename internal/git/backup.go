@@ -16,7 +16,10 @@ import (
 func (r *Repo) Backup(ctx context.Context, dir, ref, message string) (string, error) {
 	s := &Snapshot{r: r, dir: dir}
 	defer s.Close()
-	err := s.prepare()
+	err := r.mend(ctx, dir)
+	if err == nil {
+		err = s.prepare()
+	}
 	sha := ""
 	if err == nil {
 		sha, err = s.backup(ctx, ref, message)
@@ -25,6 +28,20 @@ func (r *Repo) Backup(ctx context.Context, dir, ref, message string) (string, er
 		return "", fmt.Errorf("saving %s as %s: %w", dir, ref, err)
 	}
 	return sha, nil
+}
+
+// mend links a worktree to the repository again that has lost the file which does.
+func (r *Repo) mend(ctx context.Context, dir string) error {
+	if !unlinked(dir) {
+		return nil
+	}
+	all, err := r.Worktrees(ctx)
+	for _, w := range all {
+		if err == nil && w.Path == clean(dir) && !w.Gone {
+			err = w.relink()
+		}
+	}
+	return err
 }
 
 // state is what a backup is made of.

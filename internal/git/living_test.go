@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -72,5 +73,40 @@ func TestLeftOfADeadGit(t *testing.T) {
 				t.Errorf("there is still %q", got)
 			}
 		})
+	}
+}
+
+// A worktree that lost the file by which git knows it, to an agent or to a git that was killed while it removed the
+// worktree, can be saved, removed, and made again.
+func TestWorktreeWithoutLink(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	dir := b.add("feature/x")
+	b.write(filepath.Join(dir, "new.txt"), "new\n")
+	unlink := func() {
+		if err := os.Remove(filepath.Join(dir, ".git")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	unlink()
+	if _, err := b.Repo.Backup(t.Context(), dir, "refs/trellis/backup/x/1", "saved"); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.git("show", "refs/trellis/backup/x/1:new.txt"); got != "new" {
+		t.Errorf("saved is %q", got)
+	}
+	unlink()
+	if err := b.Repo.AddWorktree(t.Context(), dir, "feature/x", b.git("rev-parse", "main"), false); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.read(filepath.Join(dir, "new.txt")); got != "new\n" {
+		t.Errorf("the worktree holds %q", got)
+	}
+	unlink()
+	if err := b.Repo.RemoveWorktree(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.git("worktree", "list", "--porcelain"); strings.Contains(got, "feature/x") {
+		t.Errorf("there is still %s", got)
 	}
 }

@@ -138,6 +138,9 @@ func (r *Repo) clear(ctx context.Context, all []Worktree, path, branch string) (
 	case here.Gone:
 		return false, r.unregister(ctx, path)
 	}
+	if err := here.relink(); err != nil {
+		return false, err
+	}
 	if gitDir, err := r.gitDir(path); err != nil || gitDir != here.admin {
 		return false, &PathError{path, "is registered as a worktree, but its .git does not say so (git worktree repair mends that)"}
 	}
@@ -261,7 +264,19 @@ func (r *Repo) removeWorktree(ctx context.Context, path string) error {
 	return nil
 }
 
-// unlinked reports whether git was killed while it removed a worktree, after the file by which git knows it.
+// relink writes the file by which git knows a worktree when that is gone: an agent removed it, or a git that was killed
+// while it removed the worktree.
+func (w Worktree) relink() error {
+	if !unlinked(w.Path) {
+		return nil
+	}
+	if err := os.WriteFile(filepath.Join(w.Path, ".git"), []byte("gitdir: "+w.admin+"\n"), 0o644); err != nil {
+		return fmt.Errorf("mending worktree %s: %w", w.Path, err)
+	}
+	return nil
+}
+
+// unlinked reports whether the file is gone by which git knows a worktree.
 func unlinked(path string) bool {
 	_, err := os.Lstat(filepath.Join(path, ".git"))
 	return errors.Is(err, fs.ErrNotExist)
