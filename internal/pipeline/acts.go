@@ -35,6 +35,7 @@ type Acts struct {
 	Environ    []string          // of the project's own commands
 	Marker     string            // of the run's processes
 	Redact     func(string) string
+	Deliver    func(context.Context, flow.Call, DeliverIn) (Delivery, error)
 	Stand      func(Standing)       // told what task.json says now; nil: nobody is
 	Step       func(workflow.Event) // told what the steps of a plan do; nil: nobody is
 	Disk       *durable.Disk
@@ -50,7 +51,7 @@ type Acts struct {
 // Activities are all that a run does besides its agents' calls.
 func (a *Acts) Activities() []flow.Activity {
 	list := []flow.Activity{claim.With(a.claim), project.With(a.project), prepare.With(a.prepare), baseline.With(a.recheck), observe.With(a.observe),
-		verify.With(a.checks), final.With(a.final), prove.With(a.prove), ground.With(a.ground), changed.With(a.changed), commit.With(a.commit), discard.With(a.discard), seal.With(a.seal), conclude.With(a.conclude)}
+		verify.With(a.checks), final.With(a.final), prove.With(a.prove), ground.With(a.ground), changed.With(a.changed), commit.With(a.commit), discard.With(a.discard), seal.With(a.seal), deliver.With(a.deliver), conclude.With(a.conclude)}
 	return append(list, a.steps().Activities()...)
 }
 
@@ -125,6 +126,9 @@ func (s Standing) write(t *taskdir.Task, e *taskdir.Edit, now time.Time) {
 	e.Set("pipeline.resume_at", s.ResumeAt)
 	if s.Commit != "" {
 		e.Set("commit", s.Commit)
+	}
+	if s.PRURL != "" {
+		e.Set("pr_url", s.PRURL)
 	}
 	if s.Status == trellis.Completed {
 		e.Set("completedAt", now.Format(time.DateOnly))

@@ -51,7 +51,7 @@ func (a *Acts) job(t *taskdir.Task, p *plan.Plan, in Input, base Base) (Job, err
 	cfg := a.Config
 	j := Job{Title: t.Title, Repo: a.Repo.Main, Branch: t.Branch, BaseBranch: base.Branch, BaseUnset: base.Unset, BaseCommit: base.Commit, StackedOn: base.On,
 		Scope: t.Scope, Baseline: cfg.Baseline, InPlace: !cfg.VerifyFresh,
-		Setup: Setup{cfg.Worktree.Copy, cfg.Worktree.Setup, cfg.Worktree.SetupTimeout}, CommitType: cfg.Delivery.CommitType,
+		Setup: Setup{cfg.Worktree.Copy, cfg.Worktree.Setup, cfg.Worktree.SetupTimeout}, CommitType: cfg.Delivery.CommitType, Delivery: delivering(cfg, in.Deliver),
 		Protected: protected(cfg, t), Choices: map[trellis.Role]ask.Choice{}, Limits: limits(a), Approvers: Approvers(cfg, t),
 		Preconditions: preconditions(p), Assumed: few(Assumed(p))}
 	if t.Pipeline.Approval.Required {

@@ -16,8 +16,11 @@ import (
 func Coded(list []flow.Activity) []flow.Activity {
 	for i, act := range list {
 		code := trellis.WorktreeFailed
-		if act.Name == string(commit) {
+		switch act.Name {
+		case string(commit):
 			code = trellis.CommitFailed
+		case string(deliver):
+			code = trellis.PushFailed
 		}
 		list[i].Run = func(ctx context.Context, c flow.Call, in json.RawMessage) (any, error) {
 			out, err := act.Run(ctx, c, in)

@@ -27,6 +27,9 @@ type Progress struct {
 	StackedOn   string // the task on whose branch that was
 	Outcome     trellis.Outcome
 	Standing    Standing // the last that was written
+	Job         Job      // by the report of the last run
+	Report      *Report  // of the last run that has one
+	Undelivered bool     // it is of a commit that was verified and could not be delivered
 
 	claimed  Job    // by the last claim
 	observed string // content hash that implement was to go by
@@ -43,7 +46,7 @@ func ReadProgress(h *journal.History) (p Progress, err error) {
 			return p, fmt.Errorf("reading the input of run %s: %w", h.Run, err)
 		}
 		p = Progress{Revision: in.Revision, Attempts: in.Attempts, Retries: in.Retries, Used: in.Used, Implemented: in.Implemented, Baseline: in.Baseline, Begun: in.Begun, Finished: maps.Clone(in.Finished),
-			Fresh: in.Fresh, Base: in.Base, StackedOn: in.StackedOn}
+			Fresh: in.Fresh, Base: in.Base, StackedOn: in.StackedOn, Report: in.Undelivered, Undelivered: in.Undelivered != nil}
 	}
 	for _, e := range h.Calls {
 		if err := p.take(h.Flow, e); err != nil {
@@ -110,6 +113,7 @@ func (p *Progress) take(flow string, e journal.Entry) error {
 		if err := json.Unmarshal(e.In, &in); err != nil {
 			return err
 		}
+		p.Job, p.Report, p.Undelivered = in.Job, &in.Report, undelivered(in)
 		p.Outcome, p.Used, p.Attempts, p.Implemented = in.Report.Outcome, in.Report.Usage, in.Report.Attempts, in.Report.Implemented
 	}
 	var revision int64

@@ -60,7 +60,7 @@ func page(in concludeIn, h *journal.History, p *plan.Plan) string {
 			fmt.Fprintf(&b, "- What to do: %s\n", strings.ReplaceAll(info.Todo, "DIR", in.Task))
 		}
 	}
-	for _, f := range [][2]string{{"Branch", r.Branch}, {"Base", r.Base}, {"Stacked on", stackedOn(r)}, {"Commit", r.Commit}, {"Worktree", r.Worktree}} {
+	for _, f := range [][2]string{{"Branch", r.Branch}, {"Base", r.Base}, {"Stacked on", stackedOn(r)}, {"Commit", r.Commit}, {"Pushed to", pushedTo(r.Delivery)}, {"Pull request", r.Delivery.PRURL}, {"Worktree", r.Worktree}} {
 		if f[1] != "" {
 			fmt.Fprintf(&b, "- %s: %s\n", f[0], f[1])
 		}
@@ -77,6 +77,9 @@ func page(in concludeIn, h *journal.History, p *plan.Plan) string {
 	}
 	if r.Checks.Stat != "" {
 		fmt.Fprintf(&b, "## Changes\n\n```\n%s```\n\n", r.Checks.Stat)
+	}
+	if len(r.Delivery.Commands) > 0 {
+		fmt.Fprintf(&b, "## To deliver it\n\n```\n%s\n```\n\n", strings.Join(r.Delivery.Commands, "\n"))
 	}
 	phaseTable(&b, h)
 	if len(r.Notes) > 0 {

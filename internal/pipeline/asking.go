@@ -43,13 +43,7 @@ func (r *run) ask(f flow.Flow, role trellis.Role, wall time.Duration, a about) (
 func (r *run) asker() ask.Asker {
 	return ask.Asker{
 		Repairs: 1,
-		Again: func(*flow.Failure) bool {
-			if r.rep.Attempts+1 >= r.job.Limits.Attempts*(1+r.in.Retries) {
-				return false
-			}
-			r.rep.Attempts++
-			return true
-		},
+		Again:   func(*flow.Failure) bool { return r.again() },
 		Pause: func(f flow.Flow, fail *flow.Failure) error {
 			s := r.standing(trellis.Paused)
 			s.Failure, s.ResumeAt = fail, fail.ResumeAt
@@ -65,6 +59,15 @@ func (r *run) asker() ask.Asker {
 			r.note(reply.Notes)
 		},
 	}
+}
+
+// again reports whether there is one more attempt, and counts it.
+func (r *run) again() bool {
+	if r.rep.Attempts+1 >= r.job.Limits.Attempts*(1+r.in.Retries) {
+		return false
+	}
+	r.rep.Attempts++
+	return true
 }
 
 // left is what one call may still use up, or the failure that says that a budget is gone.

@@ -1,6 +1,6 @@
 // Package pipeline takes a task that is ready to a checked commit on its branch: claim, worktree,
 // baseline, implement, rounds of check, verify and accept with debug between them, commit, final
-// verify, report. Files other than acts*.go are flow code.
+// verify, push and pull request where they are wanted, report. Files other than acts*.go are flow code.
 package pipeline
 
 import (
@@ -15,8 +15,8 @@ import (
 )
 
 // Code is the version of Run in this binary. A run is finished by the code that began it: one of version 1 gives the
-// whole plan to one agent.
-const Code = 2
+// whole plan to one agent, one of version 2 ends with the commit.
+const Code = 3
 
 // Flow is the name of this flow in a journal.
 const Flow = "pipeline"
@@ -43,6 +43,11 @@ type Input struct {
 	// Base is the commit that an earlier run's branch began at, and StackedOn the task whose branch that was.
 	Base      string `json:"base,omitempty"`
 	StackedOn string `json:"stacked_on,omitempty"`
+	// Undelivered is what an earlier run verified and could not push, or open a pull request for. It is delivered as it is
+	// when nothing was changed since.
+	Undelivered *Report `json:"undelivered,omitempty"`
+	// Deliver: a person asked for push and pull request, whatever is configured.
+	Deliver bool `json:"deliver,omitempty"`
 	// Begun: an earlier run made the worktree ready. What a plan wants to hold before the work is not asked again.
 	Begun bool `json:"begun,omitempty"`
 }
@@ -65,6 +70,7 @@ type Report struct {
 	Notes    []string        `json:"notes,omitempty"`
 	Steps    workflow.Report `json:"steps,omitzero"`   // of the plan
 	Proofs   string          `json:"proofs,omitempty"` // head of the chain in proofs.jsonl, when all is proven
+	Delivery Delivery        `json:"delivery,omitzero"`
 	// Implemented is the content hash that implement finished with, "" when it did not.
 	Implemented string `json:"implemented,omitempty"`
 	// Content is the hash of what people wrote as it was taken in last.
@@ -86,6 +92,7 @@ const (
 	commit   flow.Act[commitIn, Committed]  = "commit"
 	discard  flow.Act[discardIn, struct{}]  = "discard"
 	seal     flow.Act[sealIn, string]       = "seal" // the proofs of a delivery; returns the head of their chain
+	deliver  flow.Act[DeliverIn, Delivery]  = "deliver"
 	conclude flow.Act[concludeIn, struct{}] = "report"
 )
 
@@ -110,6 +117,7 @@ type (
 		Setup        Setup                       `json:"setup"`
 		CommitType   string                      `json:"commit_type"`
 		Scope        string                      `json:"scope,omitempty"`
+		Delivery     Delivering                  `json:"delivery,omitzero"`
 		Approval     int                         `json:"approval,omitempty"`   // approvers that the plan needs, 0: none
 		Approvers    int                         `json:"approvers,omitempty"`  // that it needs in any case when it changes what is protected
 		Unapproved   bool                        `json:"unapproved,omitempty"` // they have not agreed yet: nothing of the plan may run
@@ -149,6 +157,7 @@ type (
 		ResumeAt time.Time       `json:"resume_at,omitzero"`
 		Usage    trellis.Usage   `json:"usage"`
 		Commit   string          `json:"commit,omitempty"`
+		PRURL    string          `json:"pr_url,omitempty"`
 		Job      *Job            `json:"job,omitempty"` // branch, base, worktree: once, after the claim
 	}
 	prepareIn struct {

@@ -39,10 +39,15 @@ func (r *run) work(f flow.Flow) (err error) {
 	}
 	r.note(ready.Notes)
 	if ready.Lost {
-		r.in.Implemented, r.in.Finished, r.rep.Implemented = "", nil, ""
+		r.in.Implemented, r.in.Finished, r.in.Undelivered, r.rep.Implemented = "", nil, nil, ""
 	}
 	r.foot = ready.Footing
 	r.job.Preconditions, r.job.Assumed = nil, nil
+	if done, err := r.verified(f); err != nil {
+		return err
+	} else if done {
+		return r.deliver(f)
+	}
 	if err := r.baseline(f); err != nil {
 		return err
 	}
@@ -174,7 +179,7 @@ func (r *run) atOnce(f flow.Flow, content Content) error {
 	return r.silent(f, reply, "")
 }
 
-// deliver ends a run whose commit is verified. Push and pull request belong here, when they are configured.
+// deliver ends a run whose commit is verified, with push and pull request when they are wanted.
 func (r *run) deliver(f flow.Flow) error {
 	if r.rep.Outcome == trellis.NoChangeNeeded {
 		if _, err := discard.Do(f, discardIn{r.job}); err != nil {
@@ -182,6 +187,9 @@ func (r *run) deliver(f flow.Flow) error {
 		}
 		r.rep.Worktree = ""
 		return r.end(f, trellis.Completed, trellis.NoChangeNeeded, nil)
+	}
+	if err := r.handOver(f); err != nil {
+		return err
 	}
 	return r.end(f, trellis.Review, trellis.Delivered, nil)
 }
@@ -209,7 +217,7 @@ func (r *run) end(f flow.Flow, to trellis.Status, outcome trellis.Outcome, fail 
 		return err
 	}
 	s := r.standing(to)
-	s.Outcome, s.Failure, s.Commit = outcome, fail, r.rep.Commit
+	s.Outcome, s.Failure, s.Commit, s.PRURL = outcome, fail, r.rep.Commit, r.rep.Delivery.PRURL
 	_, perr := project.Do(f, s) // also when report.md could not be written
 	return errors.Join(err, perr)
 }
