@@ -1,0 +1,154 @@
+// Package secrets finds secrets in text that is about to be committed: what the rules of gitleaks describe,
+// and values that are known. It says where, and never prints a value.
+//
+// The rules stand in gitleaks/gitleaks.toml as their authors wrote them; scripts/rules.sh brings newer ones.
+package secrets
+
+import (
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+)
+
+//go:embed gitleaks/gitleaks.toml
+var builtIn string
+
+// defaults are the rules of gitleaks. They are read when the first text is looked at.
+var defaults = sync.OnceValue(func() (d struct {
+	rules  []*rule
+	global []*allowlist
+}) {
+	doc, err := parseTOML(builtIn)
+	if err != nil {
+		panic(fmt.Sprintf("reading the rules of gitleaks: %v", err))
+	}
+	var wrong []string
+	if d.rules, d.global, wrong = rulesOf(doc); len(wrong) > 0 {
+		panic(fmt.Sprintf("reading the rules of gitleaks: %s", wrong))
+	}
+	return d
+})
+
+// KnownRule is the rule of a value that is known to be secret.
+const KnownRule = "known-secret"
+
+// Finding is a place where a secret stands. Printing it, with any verb, does not print the secret.
+type Finding struct {
+	Path  string
+	Line  int // from 1; 0 when it is about the whole file
+	Rule  string
+	value *string
+}
+
+// Value is the secret itself: to look for it elsewhere, never to be kept or shown. "" when the file is meant.
+func (f Finding) Value() string {
+	if f.value == nil {
+		return ""
+	}
+	return *f.value
+}
+
+func (f Finding) String() string {
+	if f.Line == 0 {
+		return fmt.Sprintf("%s (%s)", f.Path, f.Rule)
+	}
+	return fmt.Sprintf("%s:%d (%s)", f.Path, f.Line, f.Rule)
+}
+
+// Options say what besides the rules of gitleaks decides.
+type Options struct {
+	Config string   // a .gitleaks.toml, "" for none
+	Ignore string   // a .gitleaksignore, "" for none
+	Known  []string // values that are secret wherever they stand; those shorter than 8 bytes are not looked for
+}
+
+// Scanner looks for secrets. It may be used by several goroutines at once.
+type Scanner struct {
+	rules    []*rule
+	global   []*allowlist
+	ignored  map[place]bool
+	known    []string
+	keywords *words
+}
+
+// minKnown is how long a known value must be: shorter ones stand in ordinary text too.
+const minKnown = 8
+
+// New is a scanner, and what of the configuration it could not use.
+func New(o Options) (*Scanner, []string) {
+	d := defaults()
+	s := &Scanner{rules: d.rules, global: d.global, ignored: placesIn(o.Ignore)}
+	wrong := s.with(o.Config)
+	for _, v := range o.Known {
+		if v = strings.TrimSpace(v); len(v) >= minKnown && !slices.Contains(s.known, v) {
+			s.known = append(s.known, v)
+		}
+	}
+	s.keywords = newWords(s.rules)
+	return s, wrong
+}
+
+// Scan looks at lines that were added to a file, the first of which is line number first. In what is not text only known
+// values are looked for, and files that are secret as such.
+func (s *Scanner) Scan(path string, first int, text string) []Finding {
+	found := s.values(path, first, text)
+	if slices.ContainsFunc(s.global, func(a *allowlist) bool { return a.allowsPath(path) }) {
+		return s.kept(found)
+	}
+	binary := strings.IndexByte(text, 0) >= 0
+	var near []bool
+	if !binary {
+		near = s.keywords.in(text)
+	}
+	for i, r := range s.rules {
+		switch {
+		case r.path != nil && !r.path.fits(path), slices.ContainsFunc(r.allowed, func(a *allowlist) bool { return a.allowsPath(path) }):
+		case r.regex == nil:
+			found = append(found, Finding{Path: path, Rule: r.id})
+		case !binary && (len(r.keywords) == 0 || near[i]):
+			found = append(found, s.matches(r, path, first, text)...)
+		}
+	}
+	return s.kept(found)
+}
+
+// values are the places of values that are known.
+func (s *Scanner) values(path string, first int, text string) (found []Finding) {
+	for _, v := range s.known {
+		for at, next := 0, 0; next >= 0; at += len(v) {
+			if next = strings.Index(text[at:], v); next >= 0 {
+				at += next
+				found = append(found, Finding{path, first + strings.Count(text[:at], "\n"), KnownRule, &v})
+			}
+		}
+	}
+	return found
+}
+
+func (s *Scanner) matches(r *rule, path string, first int, text string) (found []Finding) {
+	for _, c := range r.candidates(path, text) {
+		allows := func(a *allowlist) bool { return a.allows(c) }
+		if !slices.ContainsFunc(s.global, allows) && !slices.ContainsFunc(r.allowed, allows) {
+			found = append(found, Finding{path, first + c.number, r.id, &c.secret})
+		}
+	}
+	return found
+}
+
+// kept leaves out what is ignored, what is there twice, and what a rule for everything found that another knows by name.
+func (s *Scanner) kept(found []Finding) (list []Finding) {
+	seen := map[place]bool{}
+	for _, f := range found {
+		named := strings.Contains(f.Rule, "generic") && slices.ContainsFunc(found, func(g Finding) bool {
+			return g.Line == f.Line && !strings.Contains(g.Rule, "generic") && strings.Contains(g.Value(), f.Value())
+		})
+		p := place{f.Path, f.Rule, f.Line}
+		if !named && !seen[p] && !s.ignored[p] {
+			list = append(list, f)
+		}
+		seen[p] = true
+	}
+	return list
+}

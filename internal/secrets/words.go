@@ -1,0 +1,84 @@
+package secrets
+
+// words finds the keywords of rules in a text, all in one pass.
+type words struct {
+	first [1 << 16]uint16 // by the first two bytes of a word: where in lists those stand that begin so
+	lists [][]word
+	rules int
+}
+
+type word struct {
+	text  string
+	rules []int
+}
+
+func newWords(rules []*rule) *words {
+	w := &words{lists: make([][]word, 1), rules: len(rules)}
+	at := map[string][]int{}
+	for i, r := range rules {
+		for _, k := range r.keywords {
+			at[k] = append(at[k], i)
+		}
+	}
+	for k, list := range at {
+		w.add(k, list)
+	}
+	return w
+}
+
+// add notes a word, one of a single byte under all pairs that begin so.
+func (w *words) add(text string, rules []int) {
+	switch len(text) {
+	case 0:
+		return
+	case 1:
+		for second := range 256 {
+			w.under(int(text[0])<<8|second, word{text, rules})
+		}
+	default:
+		w.under(int(text[0])<<8|int(text[1]), word{text, rules})
+	}
+}
+
+func (w *words) under(pair int, new word) {
+	if w.first[pair] == 0 {
+		w.first[pair] = uint16(len(w.lists))
+		w.lists = append(w.lists, nil)
+	}
+	w.lists[w.first[pair]] = append(w.lists[w.first[pair]], new)
+}
+
+// in tells which rules have a keyword in a text, whose case is no matter.
+func (w *words) in(text string) []bool {
+	near := make([]bool, w.rules)
+	for i := 0; i+1 < len(text); i++ {
+		for _, k := range w.lists[w.first[int(low(text[i]))<<8|int(low(text[i+1]))]] {
+			if !begins(text[i:], k.text) {
+				continue
+			}
+			for _, r := range k.rules {
+				near[r] = true
+			}
+		}
+	}
+	return near
+}
+
+func begins(text, word string) bool {
+	if len(text) < len(word) {
+		return false
+	}
+	for i := range len(word) {
+		if low(text[i]) != word[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func low(c byte) byte {
+	if c >= 'A' && c <= 'Z' {
+		c += 'a' - 'A'
+	}
+	return c
+}
