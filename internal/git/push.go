@@ -126,7 +126,11 @@ func (r *Repo) replaceable(ctx context.Context, o PushOptions, tip string) error
 // push pushes to a branch that is to be at tip until then, "" being not there.
 func (r *Repo) push(ctx context.Context, o PushOptions, tip string) error {
 	ref := heads + o.Branch
-	args := []string{"push", "--porcelain", "--no-follow-tags", "--recurse-submodules=no", "--force-with-lease=" + ref + ":" + tip, "--", o.Remote, o.Commit + ":" + ref}
+	to, err := r.address(ctx, o)
+	if err != nil {
+		return err
+	}
+	args := []string{"push", "--porcelain", "--no-follow-tags", "--recurse-submodules=no", "--force-with-lease=" + ref + ":" + tip, "--", to, o.Commit + ":" + ref}
 	out, _, err := r.git(ctx, call{dir: o.Dir, args: args, env: r.signIn(), write: true, hooks: true, once: true})
 	var failed *Error
 	if !errors.As(err, &failed) {
@@ -144,6 +148,19 @@ func (r *Repo) push(ctx context.Context, o PushOptions, tip string) error {
 	}
 	failed.Stderr = strings.TrimSpace(failed.Stderr + "\n" + out)
 	return failed
+}
+
+// address is what a remote is called in a checkout: its name, or where that is a path from the main checkout, and the
+// checkout another one, the whole path.
+func (r *Repo) address(ctx context.Context, o PushOptions) (string, error) {
+	if o.Dir == r.Main {
+		return o.Remote, nil
+	}
+	url, _, err := r.git(ctx, call{dir: r.Main, args: []string{"config", "--get", "remote." + o.Remote + ".url"}, fine: []int{1}})
+	if url = strings.TrimSuffix(url, "\n"); err != nil || !strings.HasPrefix(url, "./") && !strings.HasPrefix(url, "../") {
+		return o.Remote, err
+	}
+	return filepath.Join(r.Main, url), nil
 }
 
 // forget removes what is remembered of a branch besides the commit that it is at now.

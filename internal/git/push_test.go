@@ -31,8 +31,10 @@ func (b *box) change(text string) string {
 	return b.git("rev-parse", "HEAD")
 }
 
-func (b *box) push() (bool, error) {
-	return b.Repo.Push(context.Background(), git.PushOptions{Dir: b.Dir, Remote: "origin", Branch: "work", Commit: b.git("rev-parse", "work"), Whose: "01-01-work"})
+func (b *box) push() (bool, error) { return b.pushFrom(b.Dir) }
+
+func (b *box) pushFrom(dir string) (bool, error) {
+	return b.Repo.Push(context.Background(), git.PushOptions{Dir: dir, Remote: "origin", Branch: "work", Commit: b.git("rev-parse", "work"), Whose: "01-01-work"})
 }
 
 func (b *box) pushed(want bool) {
@@ -184,5 +186,22 @@ func (b *box) executable(p string) {
 	b.t.Helper()
 	if err := os.Chmod(p, 0o755); err != nil {
 		b.t.Fatal(err)
+	}
+}
+
+// A remote that is a path from the main checkout is found from a worktree, too.
+func TestPushFromAWorktree(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	b.remote()
+	b.git("remote", "set-url", "origin", "../bare.git")
+	b.git("checkout", "-q", "main")
+	b.git("worktree", "add", "-q", b.tree("deep/work"), "work")
+	b.hook("pre-push", "pwd > "+b.path("../seen"))
+	if moved, err := b.pushFrom(b.tree("deep/work")); err != nil || !moved {
+		t.Fatalf("got %v, %v", moved, err)
+	}
+	if got := b.read("../seen"); got != b.tree("deep/work")+"\n" || !strings.HasPrefix(b.git("ls-remote", "origin", "work"), b.git("rev-parse", "work")) {
+		t.Errorf("the hook ran in %s", got)
 	}
 }
