@@ -202,3 +202,12 @@ func (r *Repo) Fetch(ctx context.Context, remote string, limit time.Duration) er
 	}
 	return nil
 }
+
+// At reports whether path is the worktree's, by whatever links it leads there.
+func (w Worktree) At(path string) bool { return w.Path == clean(path) }
+
+// In reports whether the worktree lies below folder.
+func (w Worktree) In(folder string) bool {
+	rel, err := filepath.Rel(clean(folder), w.Path)
+	return err == nil && rel != "." && filepath.IsLocal(rel)
+}

@@ -1,0 +1,55 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/git"
+)
+
+// Backup is work that was taken away.
+type Backup struct {
+	git.Saved
+	Task, Attempt string
+	Commits       int    // that nothing else has
+	Restore       string // the command that brings it back as a branch
+}
+
+// Backups are those of all tasks, or of one, sorted by name.
+func (c *Cleaner) Backups(ctx context.Context, task string) ([]Backup, error) {
+	saved, err := c.Repo.Backups(ctx, task)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Backup, len(saved))
+	for i, s := range saved {
+		b := Backup{Saved: s}
+		b.Task, b.Attempt, _ = strings.Cut(strings.TrimPrefix(s.Ref, git.Backups), "/")
+		b.Restore = fmt.Sprintf("git branch restored/%s-%s %s", b.Task, strings.ReplaceAll(b.Attempt, "/", "-"), s.Ref)
+		if b.Commits, err = c.Repo.OnlyIn(ctx, s.Commit); err != nil {
+			return nil, fmt.Errorf("looking at %s: %w", s.Ref, err)
+		}
+		list[i] = b
+	}
+	return list, nil
+}
+
+// Older are the backups of a list that were made at least so long ago.
+func (c *Cleaner) Older(list []Backup, age time.Duration) (old []Backup) {
+	for _, b := range list {
+		if c.now().Sub(b.At) >= age {
+			old = append(old, b)
+		}
+	}
+	return old
+}
+
+// Prune deletes a backup for good, unless it is another one by now.
+func (c *Cleaner) Prune(ctx context.Context, b Backup) error {
+	if err := c.Repo.DropBackup(ctx, b.Saved); err != nil {
+		return fmt.Errorf("deleting backup %s: %w", b.Ref, err)
+	}
+	return nil
+}
