@@ -8,6 +8,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/evidence"
+	"github.com/trellis-tasks/trellis/internal/hooks"
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
@@ -44,15 +45,20 @@ func (a *app) stopCommand() *cli.Command {
 }
 
 func (a *app) cancelCommand() *cli.Command {
-	return a.order("cancel", "call a task off", `A run ends its agents. Worktree and branch stay; trellis retry takes the task up again.`,
+	order := a.order("cancel", "call a task off", `A run ends its agents. Worktree and branch stay; trellis retry takes the task up again.`,
 		[]int{exitDone, exitUsage, exitNotFound}, "trellis cancel 02-03-paging", nil,
 		func(c *cli.Context, p *project, s *dispatch.Site, dir string) error {
 			if err := s.Cancel(dir); err != nil {
 				return err
 			}
+			s.Event = func(e dispatch.Event) { a.say("%s", e.Message) }
+			s.CalledOff(c.Context, dir)
 			a.say("%s is cancelled; its worktree and branch stay", filepath.Base(dir))
 			return nil
 		})
+	cancel := order.Action
+	order.Action = func(c *cli.Context) error { return a.guardedFor(hooks.AfterFinish, func() error { return cancel(c) }) }
+	return order
 }
 
 func (a *app) retryCommand() *cli.Command {

@@ -159,7 +159,7 @@ func (a *app) planOptions(c *cli.Context, p *project) (o dispatch.PlanOptions, e
 
 // plannedTask is the task that the flags describe. Without --name one that comes from an issue has no name yet.
 func (a *app) plannedTask(c *cli.Context, p *project) (n taskdir.New, err error) {
-	n = taskdir.New{DevType: c.String("type"), Priority: c.String("priority"), Package: c.String("package"),
+	n = taskdir.New{DevType: c.String("type"), Priority: c.String("priority"),
 		BaseBranch: c.String("base"), Verify: c.StringSlice("verify"), Force: c.Bool("force-new")}
 	switch name := c.String("name"); {
 	case name != "":
@@ -176,6 +176,10 @@ func (a *app) plannedTask(c *cli.Context, p *project) (n taskdir.New, err error)
 		return n, err
 	}
 	if err := checkPriority(n.Priority); err != nil {
+		return n, err
+	}
+	cfg, _ := p.config() // what is wrong with it is said before anything is planned
+	if n.Package, err = packageOf(cfg, p.Root, c.String("package")); err != nil {
 		return n, err
 	}
 	n.Creator, _ = developer(p.Root) // nobody has to say who they are

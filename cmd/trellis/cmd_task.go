@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/hooks"
 	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/view"
@@ -114,18 +115,24 @@ func (a *app) taskArchiveCommand() *cli.Command {
 One that runs, waits or is paused is left where it is.`,
 			[]int{exitDone, exitFailed, exitUsage, exitNotFound, exitLocked}, "trellis task archive 02-01-auth"),
 		Action: func(c *cli.Context) error {
-			p, dir, err := a.taskArgument(c, 1)
-			if err != nil {
-				return err
-			}
-			to, err := p.Store.Archive(dir)
-			if err != nil {
-				return err
-			}
-			_, err = fmt.Fprintln(a.Stdout, p.Store.Rel(to))
-			return err
+			return a.guardedFor(hooks.AfterArchive, func() error { return a.taskArchive(c) })
 		},
 	}
+}
+
+func (a *app) taskArchive(c *cli.Context) error {
+	p, dir, err := a.taskArgument(c, 1)
+	if err != nil {
+		return err
+	}
+	to, err := p.Store.Archive(dir)
+	if err != nil {
+		return err
+	}
+	cfg, _ := p.config()
+	a.hook(c.Context, p, cfg, hooks.AfterArchive, to)
+	_, err = fmt.Fprintln(a.Stdout, p.Store.Rel(to))
+	return err
 }
 
 func (a *app) taskRemoveCommand() *cli.Command {

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/hooks"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 	"github.com/urfave/cli/v2"
@@ -31,23 +33,37 @@ it ready. The last line printed is the directory.`,
 			if c.NArg() != 1 || strings.TrimSpace(c.Args().First()) == "" {
 				return wrongArguments(c)
 			}
-			p, err := a.open(c.Context)
-			if err != nil {
-				return err
-			}
-			n, parent, err := a.newTask(c, p)
-			if err != nil {
-				return err
-			}
-			return a.taskCreate(p, n, parent)
+			return a.guardedFor(hooks.AfterCreate, func() error { return a.taskCreate(c) })
 		},
 	}
 }
 
+func (a *app) taskCreate(c *cli.Context) error {
+	p, err := a.open(c.Context)
+	if err != nil {
+		return err
+	}
+	cfg, _ := p.config() // settings that are wrong keep nobody from writing a task down
+	n, parent, err := a.newTask(c, p, cfg)
+	if err != nil {
+		return err
+	}
+	dir, err := a.makeTask(p, n, parent)
+	if err != nil {
+		return err
+	}
+	a.hook(c.Context, p, cfg, hooks.AfterCreate, dir)
+	_, err = fmt.Fprintln(a.Stdout, p.Store.Rel(dir))
+	return err
+}
+
 // newTask is the task that the flags describe, and the directory of its parent.
-func (a *app) newTask(c *cli.Context, p *project) (n taskdir.New, parent string, err error) {
+func (a *app) newTask(c *cli.Context, p *project, cfg *config.Config) (n taskdir.New, parent string, err error) {
 	n = taskdir.New{Title: strings.TrimSpace(c.Args().First()), Description: c.String("description"), Priority: c.String("priority"),
-		Assignee: c.String("assignee"), Package: c.String("package")}
+		Assignee: c.String("assignee")}
+	if n.Package, err = packageOf(cfg, p.Root, c.String("package")); err != nil {
+		return n, "", err
+	}
 	if err := checkPriority(n.Priority); err != nil {
 		return n, "", err
 	}
@@ -74,18 +90,19 @@ func (a *app) newTask(c *cli.Context, p *project) (n taskdir.New, parent string,
 	return n, parent, nil
 }
 
-func (a *app) taskCreate(p *project, n taskdir.New, parent string) error {
+// makeTask makes the directory, and links it to its parent.
+func (a *app) makeTask(p *project, n taskdir.New, parent string) (dir string, err error) {
 	t, err := p.Store.Create(n)
 	var taken *taskdir.ExistsError
 	if errors.As(err, &taken) {
-		return hint(as(errUsage, err), "trellis task show "+filepath.Base(taken.Dir), "choose another with --slug")
+		return "", hint(as(errUsage, err), "trellis task show "+filepath.Base(taken.Dir), "choose another with --slug")
 	}
 	if err != nil {
-		return err
+		return "", err
 	}
 	if parent != "" {
 		if err := p.Store.AddSubtask(parent, t.Dir); err != nil {
-			return err
+			return t.Dir, err
 		}
 	}
 	rel := p.Store.Rel(t.Dir)
@@ -93,6 +110,5 @@ func (a *app) taskCreate(p *project, n taskdir.New, parent string) error {
 	a.say("  write what is wanted into %s/prd.md", rel)
 	a.say("  trellis task init-context %s backend|frontend|fullstack|test|docs", t.ID)
 	a.say("  trellis task ready %s", t.ID)
-	_, err = fmt.Fprintln(a.Stdout, rel)
-	return err
+	return t.Dir, nil
 }

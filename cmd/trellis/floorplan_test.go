@@ -21,7 +21,7 @@ const module = "github.com/trellis-tasks/trellis/"
 var floors = [][]string{
 	0: {"internal/trellis", "internal/flow", "internal/durable", "internal/proc"},
 	1: {"taskdir", "contextfiles", "specs", "templates", "agents", "internal/git", "internal/journal", "internal/config", "internal/evidence", "internal/research", "internal/pulse", "internal/forge"},
-	2: {"internal/ask", "internal/plan", "internal/notify"},
+	2: {"internal/ask", "internal/plan", "internal/notify", "internal/hooks"},
 	3: {"internal/ready", "internal/workflow"},
 	4: {"internal/pipeline", "internal/planner", "internal/delivery"},
 	5: {"internal/dispatch", "internal/view", "internal/eval"},

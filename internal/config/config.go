@@ -28,9 +28,9 @@ type Config struct {
 	Delivery        Delivery           `yaml:"delivery"`
 	DependsOnMerged bool               `yaml:"depends_on_merged" doc:"a dependency is met once it is merged (completed), not already in review"`
 	Sandbox         string             `yaml:"sandbox" later:"true" oneof:"off auto require" doc:"run agents in a sandbox of the operating system: off, auto (where there is one), require"`
-	Packages        map[string]Package `yaml:"packages" later:"true" key:"name"`
-	DefaultPackage  string             `yaml:"default_package" later:"true" doc:"the package of a task that names none"`
-	Hooks           Hooks              `yaml:"hooks" later:"true"`
+	Packages        map[string]Package `yaml:"packages" key:"name"`
+	DefaultPackage  string             `yaml:"default_package" doc:"the package of a task that names none"`
+	Hooks           Hooks              `yaml:"hooks"`
 	Objectives      Objectives         `yaml:"objectives" later:"true"`
 	Notify          []Notify           `yaml:"notify"`
 }

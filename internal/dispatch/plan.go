@@ -16,6 +16,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/ask"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/hooks"
 	"github.com/trellis-tasks/trellis/internal/journal"
 	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -318,15 +319,16 @@ func (s *Site) plan(ctx context.Context, dir, final string, begin func(*journal.
 	if err != nil && !errors.As(err, &res.Failure) {
 		return res, err
 	}
-	return s.publish(dir, final, res)
+	return s.publish(ctx, dir, final, res)
 }
 
 // publish gives a planned directory its name.
-func (s *Site) publish(dir, final string, res PlanResult) (PlanResult, error) {
+func (s *Site) publish(ctx context.Context, dir, final string, res PlanResult) (PlanResult, error) {
 	if dir != final {
 		if _, err := s.Store.Publish(dir); err != nil {
 			return res, fmt.Errorf("publishing %s: %w", s.Store.Rel(final), err)
 		}
+		s.hook(ctx, hooks.AfterCreate, final, "")
 	}
 	t, err := s.Store.Load(final)
 	if err != nil {

@@ -87,12 +87,15 @@ func (s *Site) run(ctx context.Context, dir string, o RunOptions, begun func(dir
 		}
 	}
 	s.bind(acts, crew, in)
+	acts.Stand = s.afterStart(ctx, dir, j.History().Run, acts.Stand)
 	defer s.listen(dir, j.Poke)()
 	if err := s.awake(dir); err != nil {
 		return Result{Dir: dir}, err
 	}
 	rep, err := journal.Execute(ctx, j, pipeline.Run(acts.Bundle))
-	return s.result(ctx, dir, rep, err)
+	res, err := s.result(ctx, dir, rep, err)
+	s.afterFinish(ctx, dir, j.History().Run, res.Status)
+	return res, err
 }
 
 // begin begins a new run when there is none to go on with, and returns the input of the run.

@@ -1,0 +1,208 @@
+// Package hooks runs the project's own commands after something has happened to a task: config.yaml names them, by the
+// occasion.
+//
+// A command runs at most once for each occasion: run/hooks.jsonl of the task says so before the command begins, and an
+// occasion that stands there is over. A crash in between leaves a command cut off or not run; what has to be told for
+// certain is for notify.
+package hooks
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Event is what has happened, by the name of its key in config.yaml.
+type Event string
+
+// What hooks can be told of.
+const (
+	AfterCreate  Event = "after_create"  // a task directory is there
+	AfterStart   Event = "after_start"   // a run of it began
+	AfterFinish  Event = "after_finish"  // a run of it is over, or it was cancelled
+	AfterArchive Event = "after_archive" // it is in the archive
+)
+
+// Variable is what tells the processes of a hook from others. What they call of trellis runs no hooks itself.
+const Variable = "TRELLIS_HOOK"
+
+// limit is how long one command may take, unless a Runner says otherwise.
+const limit = time.Minute
+
+const (
+	kept = 16 << 10 // bytes of what a command says, its beginning and its end
+	told = 500      // bytes of its end that a person is told
+)
+
+// Runner runs the commands of one repository. Its methods may be called concurrently.
+type Runner struct {
+	Config config.Hooks
+	Store  taskdir.Store
+	Env    []string            // of the commands
+	Redact func(string) string // nil: nothing is secret
+	Say    func(string)        // told what went wrong; nil: nobody is
+	Marker string              // of the commands' processes
+	Wall   time.Duration       // of one command; 0 is a minute
+}
+
+// Any reports whether there is a command for an event, and this process is not itself the work of a hook.
+func (r *Runner) Any(e Event) bool {
+	for _, kv := range r.Env {
+		if strings.HasPrefix(kv, Variable+"=") {
+			return false
+		}
+	}
+	return len(r.commands(e)) > 0
+}
+
+func (r *Runner) commands(e Event) []string {
+	switch e {
+	case AfterCreate:
+		return r.Config.AfterCreate
+	case AfterStart:
+		return r.Config.AfterStart
+	case AfterFinish:
+		return r.Config.AfterFinish
+	case AfterArchive:
+		return r.Config.AfterArchive
+	}
+	return nil
+}
+
+// Run runs the commands for an event of the task in dir, one after the other, in the main checkout. occasion tells one
+// event of its kind from the next: "" for what happens to a task once. It returns when they have ended, and says what
+// went wrong: nothing that they do makes anything else fail. When ctx ends, so do they.
+func (r *Runner) Run(ctx context.Context, e Event, dir, occasion string) {
+	if !r.Any(e) || ctx.Err() != nil {
+		return
+	}
+	if err := r.run(ctx, e, dir, occasion); err != nil {
+		r.say("hooks.%s of %s: %v", e, filepath.Base(dir), err)
+	}
+}
+
+func (r *Runner) run(ctx context.Context, e Event, dir, occasion string) error {
+	t, err := r.Store.Load(dir)
+	if err != nil {
+		return err
+	}
+	fresh, err := r.book(dir, record{e, occasion})
+	if err != nil || !fresh {
+		return err
+	}
+	for _, line := range r.commands(e) {
+		if err := r.command(ctx, e, t, line); err != nil {
+			r.say("hooks.%s of %s: `%s`: %v", e, t.ID, line, err)
+		}
+		if ctx.Err() != nil {
+			return nil // the others do not begin
+		}
+	}
+	return nil
+}
+
+// command runs one. The task is as it was when the first began: what a hook writes into task.json, the next reads there.
+func (r *Runner) command(ctx context.Context, e Event, t *taskdir.Task, line string) error {
+	wall := r.Wall
+	if wall == 0 {
+		wall = limit
+	}
+	said := proc.NewCapped(kept)
+	res, err := proc.Run(ctx, proc.Command{Argv: proc.Shell(line), Dir: r.Store.Root, Env: r.environ(e, t), Stdout: said, Stderr: said,
+		Marker: r.Marker, Wall: wall, Grace: time.Second})
+	text := strings.TrimSpace(said.String())
+	if r.Redact != nil {
+		text = r.Redact(text)
+	}
+	switch {
+	case err != nil:
+		return err
+	case res.TimedOut:
+		return fmt.Errorf("it took longer than %v%s", wall, end(text))
+	case res.Code != 0:
+		return fmt.Errorf("exit %d%s", res.Code, end(text))
+	}
+	return nil
+}
+
+// end is the end of what a command said, behind a colon.
+func end(text string) string {
+	if text == "" {
+		return ""
+	}
+	if len(text) > told {
+		text = "…" + strings.ToValidUTF8(text[len(text)-told:], "")
+	}
+	return ": " + text
+}
+
+func (r *Runner) environ(e Event, t *taskdir.Task) []string {
+	p := t.Pipeline
+	env := append([]string{}, r.Env...)
+	for _, kv := range [][2]string{
+		{"TASK_JSON_PATH", filepath.Join(t.Dir, taskdir.TaskJSON)}, {Variable, string(e)},
+		{"TRELLIS_TASK_ID", t.ID}, {"TRELLIS_TASK_DIR", t.Dir}, {"TRELLIS_REPO", r.Store.Root}, {"TRELLIS_TITLE", t.Title},
+		{"TRELLIS_STATUS", string(t.Status)}, {"TRELLIS_OUTCOME", string(p.Outcome)}, {"TRELLIS_CODE", string(p.Failure.Code)},
+		{"TRELLIS_BRANCH", t.BranchName()}, {"TRELLIS_PACKAGE", t.Package},
+	} {
+		env = append(env, kv[0]+"="+strings.ReplaceAll(kv[1], "\x00", ""))
+	}
+	return env
+}
+
+// record is an event that hooks were run for.
+type record struct {
+	Event    Event  `json:"event"`
+	Occasion string `json:"occasion,omitempty"`
+}
+
+// Book is where a task directory keeps which hooks were run.
+const Book = taskdir.Run + "/hooks.jsonl"
+
+// book writes down that the commands for an occasion run now, unless they did already.
+func (r *Runner) book(dir string, now record) (fresh bool, err error) {
+	run, err := r.Store.RunDir(dir)
+	if err != nil {
+		return false, err
+	}
+	lock, err := durable.WaitLock(context.Background(), filepath.Join(run, "hooks.lock"), durable.Holder{PID: os.Getpid()})
+	if err != nil {
+		return false, err
+	}
+	defer lock.Unlock()
+	path := filepath.Join(dir, filepath.FromSlash(Book))
+	data, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, fmt.Errorf("reading which hooks were run: %w", err)
+	}
+	for lines := bufio.NewScanner(bytes.NewReader(data)); lines.Scan(); {
+		var done record
+		if json.Unmarshal(lines.Bytes(), &done) == nil && done == now {
+			return false, nil
+		}
+	}
+	line, err := json.Marshal(now)
+	if err != nil {
+		return false, fmt.Errorf("encoding an occasion: %w", err)
+	}
+	return true, r.Store.Disk.Append(path, line, 0o600)
+}
+
+func (r *Runner) say(format string, args ...any) {
+	if r.Say != nil {
+		r.Say(fmt.Sprintf(format, args...))
+	}
+}
