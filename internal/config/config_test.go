@@ -294,7 +294,6 @@ notify:
 `, "")
 	var want strings.Builder
 	for _, line := range strings.Fields(`14:delivery.draft 16:delivery.update 17:delivery.react 18:delivery.labels 19:delivery.reviewers 20:sandbox
-		21:packages 22:default_package 24:hooks.after_create 25:hooks.after_start 26:hooks.after_finish 27:hooks.after_archive
 		28:objectives.watch`) {
 		n, key, _ := strings.Cut(line, ":")
 		want.WriteString("warning: config.yaml:" + n + ": " + key + " has no effect in this version\n")
@@ -310,8 +309,7 @@ notify:
 func TestKeysOfAnotherTrellis(t *testing.T) {
 	_, problems := load("verify: []\nsession_commit_message: x\nmax_journal_lines: 2000\nchannel: {worker_guard: {idle_timeout: 5m}}\n"+
 		"update: {skip: []}\ncodex:\ncontext_injection: {}\nprompt_injection: {}\npackages: {web: {path: web, git: true}}\n", "")
-	want := "warning: config.yaml:2: keys of another Trellis, ignored: session_commit_message, max_journal_lines, channel, update, codex, context_injection, prompt_injection, packages.web.git\n" +
-		"warning: config.yaml:9: packages has no effect in this version\n"
+	want := "warning: config.yaml:2: keys of another Trellis, ignored: session_commit_message, max_journal_lines, channel, update, codex, context_injection, prompt_injection, packages.web.git\n"
 	if got := said(problems); got != want {
 		t.Errorf("got %swant %s", got, want)
 	}
@@ -434,7 +432,7 @@ func TestTable(t *testing.T) {
 	for _, want := range []config.Row{
 		{Key: "worktree.dir", Type: "text", Default: `"../<repo>-worktrees"`, Meaning: "the folder of all worktrees, from the main checkout; <repo> is that one's name"},
 		{Key: "delivery.push", Type: "true or false", Default: "false", Meaning: "*(no effect yet)* push the branch"},
-		{Key: "packages.<name>.path", Type: "text", Default: `""`, Meaning: "*(no effect yet)* its folder, from the top of the repository"},
+		{Key: "packages.<name>.path", Type: "text", Default: `""`, Meaning: "its folder, from the top of the repository"},
 	} {
 		if !has(want) {
 			t.Errorf("no row %+v", want)
