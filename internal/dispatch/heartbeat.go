@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/pulse"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // beatPause is the shortest time between two beats, however much happens; where much has to be written it is
@@ -85,6 +86,9 @@ func (w *watch) waits() []pulse.Wait {
 			add(dir, strings.Join(r.Waits, ", "), time.Time{})
 		case r.Until.After(w.s.now()):
 			add(dir, cmp.Or(strings.Join(r.Waits, ", "), "its time"), r.Until)
+		case r.Status == trellis.Ready && w.told[dir] != "":
+			why, _, _ := strings.Cut(w.told[dir], "\n")
+			add(dir, "somebody: "+why, time.Time{})
 		}
 	}
 	for dir := range w.held {

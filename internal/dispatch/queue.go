@@ -52,12 +52,23 @@ func (w *watch) look(ctx context.Context, dir string) {
 	case l.Run && held(dir):
 		w.otherwise(dir)
 	case l.Run:
-		if _, failing := w.failed[dir]; !failing {
+		if _, failing := w.failed[dir]; !failing && !w.refused(l) {
 			delete(w.told, dir)
 		}
 		delete(w.held, dir)
 		w.queue = append(w.queue, l)
 	}
+}
+
+// refused reports whether a task was not started when it was tried last, as an agent could not work: that is said once,
+// and not at every try.
+func (w *watch) refused(l look) bool {
+	r := w.last[l.Dir]
+	if r.Failure == nil || r.Status != l.Task.Status {
+		return false
+	}
+	code := trellis.Code(r.Failure.Code)
+	return code == trellis.AgentMissing || code == trellis.AgentAuth
 }
 
 // note keeps what a task that can't run means for the end of a watch --once.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -239,4 +240,46 @@ func TestClockJump(t *testing.T) {
 	ahead.Store(int64(time.Hour))
 	w.write("../go", "") // the first ends, and the watcher has a look at the clock
 	w.until("the new one in review", func() bool { return w.status("02-02-new") == trellis.Review })
+}
+
+// A task whose agent can't work is tried at every rescan, and told of once: in words, and in watch.json as long as it
+// waits.
+func TestToldOnceThatNoAgentWorks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, quickly)
+	var tried atomic.Int64
+	var installed atomic.Bool
+	w.Site.Available = func(context.Context, string) error {
+		if tried.Add(1); installed.Load() {
+			return nil
+		}
+		return flow.Fail(string(trellis.AgentMissing), "no such program")
+	}
+	again := make(chan struct{})
+	w.watching(dispatch.WatchOptions{Hangup: again})
+	if err := lay(filepath.Join(w.Site.Store.Tasks(), "02-01-mine"), "ready"); err != nil {
+		t.Fatal(err)
+	}
+	w.until("a few tries", func() bool {
+		select {
+		case again <- struct{}{}:
+		default:
+		}
+		return tried.Load() > 4
+	})
+	if n := w.heard("02-01-mine is not started: agent_missing"); n != 1 {
+		t.Errorf("told %d times", n)
+	}
+	w.until("watch.json to tell", func() bool {
+		list := w.beat().Waiting
+		return len(list) == 1 && strings.Contains(list[0].For, "agent_missing")
+	})
+	installed.Store(true)
+	w.until("the work", func() bool {
+		select {
+		case again <- struct{}{}:
+		default:
+		}
+		return w.status("02-01-mine") == trellis.Review
+	})
 }
