@@ -78,7 +78,7 @@ func (a *app) candidates(before []string, last string) []string {
 		return flagCandidates(at)
 	case len(at.Subcommands) > 0:
 		return commandCandidates(at)
-	case strings.HasPrefix(at.ArgsUsage, "TASKDIR") && line.args[len(line.args)-1] == line.path[len(line.path)-1]:
+	case strings.HasPrefix(strings.TrimPrefix(at.ArgsUsage, "["), "TASKDIR") && line.args[len(line.args)-1] == line.path[len(line.path)-1]:
 		return a.taskCandidates()
 	}
 	return nil

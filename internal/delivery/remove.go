@@ -196,10 +196,9 @@ func (c *Cleaner) take(ctx context.Context, l Leftover) error {
 		if err := c.Repo.RemoveWorktree(ctx, tree.Path); err != nil {
 			return err
 		}
-		for dir := filepath.Dir(tree.Path); tree.at.In(c.Folder) && filepath.Base(dir) != filepath.Base(c.Folder); dir = filepath.Dir(dir) {
-			if os.Remove(dir) != nil { // not empty
-				break
-			}
+		dir := filepath.Dir(tree.Path)
+		for (git.Worktree{Path: dir}).In(c.Folder) && os.Remove(dir) == nil { // it was empty
+			dir = filepath.Dir(dir)
 		}
 	}
 	if l.Branch != "" {

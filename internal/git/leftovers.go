@@ -208,6 +208,6 @@ func (w Worktree) At(path string) bool { return w.Path == clean(path) }
 
 // In reports whether the worktree lies below folder.
 func (w Worktree) In(folder string) bool {
-	rel, err := filepath.Rel(clean(folder), w.Path)
+	rel, err := filepath.Rel(filepath.Dir(clean(filepath.Join(folder, "x"))), w.Path)
 	return err == nil && rel != "." && filepath.IsLocal(rel)
 }
