@@ -151,14 +151,6 @@ func (d *decoder) promises(c *Config) {
 		d.wrong("sandbox", ": this version has no sandbox; set it to off")
 		c.Sandbox = "off"
 	}
-	const delivery = ": this version does not push or open pull requests: set it to false and use the commands that `trellis start` prints"
-	if c.Delivery.Push {
-		d.wrong("delivery.push", delivery)
-	}
-	if c.Delivery.PR {
-		d.wrong("delivery.pr", delivery)
-	}
-	c.Delivery.Push, c.Delivery.PR = false, false
 }
 
 // later warns of keys that nothing reads yet and that have another value than usual.

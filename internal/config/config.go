@@ -104,14 +104,14 @@ type Limits struct {
 
 // Delivery is what becomes of the commit.
 type Delivery struct {
-	Push       bool     `yaml:"push" later:"true" doc:"push the branch"`
-	PR         bool     `yaml:"pr" later:"true" doc:"open a pull request"`
-	Draft      bool     `yaml:"draft" later:"true" doc:"as a draft"`
+	Push       bool     `yaml:"push" doc:"push the branch"`
+	PR         bool     `yaml:"pr" doc:"open a pull request, with gh; pushes the branch too"`
+	Draft      bool     `yaml:"draft" doc:"as a draft"`
 	CommitType string   `yaml:"commit_type" doc:"the type in the commit's subject, as in feat(scope): title"`
 	Update     string   `yaml:"update" later:"true" oneof:"none merge rebase" doc:"how a branch in review follows its base"`
 	React      bool     `yaml:"react" later:"true" doc:"work on review comments and failed CI"`
-	Labels     []string `yaml:"labels" later:"true" doc:"labels of the pull request"`
-	Reviewers  []string `yaml:"reviewers" later:"true" doc:"who is asked to review it"`
+	Labels     []string `yaml:"labels" doc:"labels of the pull request"`
+	Reviewers  []string `yaml:"reviewers" doc:"who is asked to review it: people, or teams as ORG/TEAM"`
 }
 
 // Package is one part of a repository that holds several.

@@ -198,8 +198,7 @@ func TestProblems(t *testing.T) {
 		{"sandbox: on", `1: sandbox is one of off, auto, require, not "on"`},
 		{"sandbox: ''", `1: sandbox is one of off, auto, require, not ""`},
 		{"baseline: true\nsandbox: require", "2: sandbox: this version has no sandbox; set it to off"},
-		{"delivery:\n  push: true", "2: delivery.push: this version does not push or open pull requests: set it to false and use the commands that `trellis start` prints"},
-		{"delivery: {pr: true}", "1: delivery.pr: this version does not push or open pull requests: set it to false and use the commands that `trellis start` prints"},
+		{"delivery:\n  push: origin", `2: delivery.push is true or false, not "origin"`},
 		{"planning: {approval: always}", `1: planning.approval is one of none, plan, not "always"`},
 		{"planning: {approvers: 0}", "1: planning.approvers is at least 1, not 0"},
 		{"worktree: {dir: ~/trees}", "1: worktree.dir begins with ~, which only a shell understands: write it from / or from the main checkout"},
@@ -293,7 +292,7 @@ notify:
   - {on: [failed], command: [x]}
 `, "")
 	var want strings.Builder
-	for _, line := range strings.Fields(`14:delivery.draft 16:delivery.update 17:delivery.react 18:delivery.labels 19:delivery.reviewers 20:sandbox
+	for _, line := range strings.Fields(`16:delivery.update 17:delivery.react 20:sandbox
 		28:objectives.watch`) {
 		n, key, _ := strings.Cut(line, ":")
 		want.WriteString("warning: config.yaml:" + n + ": " + key + " has no effect in this version\n")
@@ -431,7 +430,7 @@ func TestTable(t *testing.T) {
 	}
 	for _, want := range []config.Row{
 		{Key: "worktree.dir", Type: "text", Default: `"../<repo>-worktrees"`, Meaning: "the folder of all worktrees, from the main checkout; <repo> is that one's name"},
-		{Key: "delivery.push", Type: "true or false", Default: "false", Meaning: "*(no effect yet)* push the branch"},
+		{Key: "delivery.push", Type: "true or false", Default: "false", Meaning: "push the branch"},
 		{Key: "packages.<name>.path", Type: "text", Default: `""`, Meaning: "its folder, from the top of the repository"},
 	} {
 		if !has(want) {

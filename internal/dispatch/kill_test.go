@@ -27,6 +27,7 @@ const (
 	childTask = "TRELLIS_TEST_TASK"
 	childKill = "TRELLIS_TEST_KILL" // the how many-th of these steps; 0: none
 	childLog  = "TRELLIS_TEST_LOG"  // steps go here
+	childPR   = "TRELLIS_TEST_PR"   // not "": with a pull request
 )
 
 func child(dir string) int {
@@ -35,6 +36,7 @@ func child(dir string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
 	}
+	site.Config.Delivery.PR = os.Getenv(childPR) != ""
 	kill, _ := strconv.Atoi(os.Getenv(childKill))
 	log, err := os.OpenFile(os.Getenv(childLog), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {

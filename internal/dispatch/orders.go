@@ -103,7 +103,7 @@ func (s *Site) Retry(ctx context.Context, dir string, fresh bool, o RunOptions) 
 	if done != "" && t.Status == trellis.Paused && !fresh {
 		return &RefusedError{fmt.Sprintf("%s is paused, but its run ended with %s: there is nothing to retry", t.ID, done), "trellis start " + t.ID}
 	}
-	in, err := s.input(dir, h, p, o)
+	in, err := s.input(ctx, dir, h, p, o)
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (s *Site) Retry(ctx context.Context, dir string, fresh bool, o RunOptions) 
 	}
 	if in.Fresh {
 		in.Base, in.StackedOn = "", ""
-		in.Implemented, in.Baseline, in.Begun, in.Finished = "", nil, false, nil
+		in.Implemented, in.Baseline, in.Begun, in.Finished, in.Undelivered = "", nil, false, nil, nil
 	}
 	if err := s.beginRun(j, h, dir, in); err != nil {
 		return err

@@ -38,6 +38,8 @@ type Result struct {
 type RunOptions struct {
 	Agent string // instead of the configured one
 	Adopt bool   // use an existing branch that is not the task's
+	// Deliver asks for push and pull request, whatever is configured.
+	Deliver bool
 }
 
 var (
@@ -77,7 +79,7 @@ func (s *Site) run(ctx context.Context, dir string, o RunOptions, begun func(dir
 		return Result{Dir: dir}, err
 	}
 	defer j.Close()
-	in, err := s.begin(j, dir, o)
+	in, err := s.begin(ctx, j, dir, o)
 	if err != nil {
 		return Result{Dir: dir}, err
 	}
@@ -99,7 +101,7 @@ func (s *Site) run(ctx context.Context, dir string, o RunOptions, begun func(dir
 }
 
 // begin begins a new run when there is none to go on with, and returns the input of the run.
-func (s *Site) begin(j *journal.Run, dir string, o RunOptions) (in pipeline.Input, err error) {
+func (s *Site) begin(ctx context.Context, j *journal.Run, dir string, o RunOptions) (in pipeline.Input, err error) {
 	h := j.History()
 	if h.Run != "" && !h.Ended {
 		if h.Flow != pipeline.Flow {
@@ -111,7 +113,7 @@ func (s *Site) begin(j *journal.Run, dir string, o RunOptions) (in pipeline.Inpu
 	if err != nil {
 		return in, err
 	}
-	if in, err = s.input(dir, h, p, o); err != nil {
+	if in, err = s.input(ctx, dir, h, p, o); err != nil {
 		return in, err
 	}
 	if h.Run != "" && h.Flow == pipeline.Flow {
@@ -120,16 +122,32 @@ func (s *Site) begin(j *journal.Run, dir string, o RunOptions) (in pipeline.Inpu
 	return in, s.beginRun(j, h, dir, in)
 }
 
-func (s *Site) input(dir string, h *journal.History, p pipeline.Progress, o RunOptions) (pipeline.Input, error) {
+func (s *Site) input(ctx context.Context, dir string, h *journal.History, p pipeline.Progress, o RunOptions) (pipeline.Input, error) {
 	t, err := s.Store.Load(dir)
 	if err != nil {
 		return pipeline.Input{}, err
 	}
 	base := begunAt(t, h, p)
 	used, err := s.used(dir, h)
+	if err != nil {
+		return pipeline.Input{}, err
+	}
+	held, err := s.undelivered(ctx, t, p)
 	return pipeline.Input{Code: pipeline.Code, Task: filepath.Base(dir), Agent: o.Agent, Adopt: o.Adopt, Nonce: s.nonce(),
 		Attempts: p.Attempts, Retries: p.Retries, Revision: p.Revision, Used: used, Implemented: p.Implemented, Baseline: p.Baseline, Begun: p.Begun, Finished: p.Finished,
-		Fresh: p.Fresh, Base: base.Commit, StackedOn: base.On}, err
+		Fresh: p.Fresh, Base: base.Commit, StackedOn: base.On, Undelivered: held, Deliver: o.Deliver}, err
+}
+
+// undelivered is what the last run of a task verified and could not deliver, nil when its branch moved since.
+func (s *Site) undelivered(ctx context.Context, t *taskdir.Task, p pipeline.Progress) (*pipeline.Report, error) {
+	if !p.Undelivered || p.Fresh {
+		return nil, nil
+	}
+	tip, err := s.Repo.Branch(ctx, t.BranchName())
+	if err != nil || tip != p.Report.Commit {
+		return nil, err
+	}
+	return p.Report, nil
 }
 
 // used is what agents used for a task so far, its plannings included: by the journal, or without one by task.json.

@@ -172,7 +172,7 @@ func clear(prev durable.Holder) error {
 func (s *Site) pipelineActs(dir string) (*pipeline.Acts, *ask.Acts) {
 	marker := marker(dir)
 	acts := &pipeline.Acts{Dir: dir, RunDir: filepath.Join(dir, taskdir.Run), Repo: s.Repo, Store: s.Store, Config: s.Config, LookPath: s.LookPath, Neighbours: &s.shared().neighbours, Merges: &s.shared().merges,
-		Environ: s.Environ, Marker: marker, Redact: s.Redact, Disk: s.Disk, Now: s.now,
+		Environ: s.Environ, Marker: marker, Redact: s.Redact, Disk: s.Disk, Now: s.now, Deliver: s.deliver,
 		Step:  func(e workflow.Event) { s.tell(Event{Task: filepath.Base(dir), Step: &e}) },
 		Stand: func(st pipeline.Standing) { s.tell(Event{Task: filepath.Base(dir), Round: st.Round, Standing: &st}) }}
 	crew := s.crew(dir, marker)

@@ -286,6 +286,7 @@ func (s *Site) standing(t *taskdir.Task) Result {
 	}
 	r.Rollback = s.rollback(t)
 	r.Report.Branch, r.Report.Base, r.Report.Stacked, r.Report.Worktree, r.Report.Commit, r.Report.Usage = t.Branch, t.Pipeline.BaseCommit, t.Pipeline.StackedOn, t.WorktreePath, t.Commit, t.Pipeline.Usage
+	r.Report.Delivery.PRURL = t.PRURL
 	return r
 }
 

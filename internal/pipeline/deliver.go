@@ -72,6 +72,7 @@ func (r *run) handOver(f flow.Flow) error {
 	if err := r.enter(f, "deliver"); err != nil {
 		return err
 	}
+	r.rep.Rounds = r.round
 	for wait := backoff; ; wait = min(2*wait, maxBackoff) {
 		done, err := deliver.Do(f, DeliverIn{Task: r.in.Task, Job: r.job, Report: r.rep.brief()})
 		fail := (*flow.Failure)(nil)

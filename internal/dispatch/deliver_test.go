@@ -1,0 +1,174 @@
+package dispatch_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/forge/forgetest"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+const byePRD = "# Say bye\n\nPeople leave, too.\n\n## Acceptance Criteria\n\n- [ ] it says bye\n  verify: `sh greet.sh --bye | grep -q Bye`\n"
+
+// hosted is a world whose repository has a bare origin, and a gh.
+func hosted(t *testing.T, s forgetest.State) (*world, *forgetest.GH) {
+	t.Helper()
+	w := newWorld(t, counted())
+	gh := forgetest.Install(t, s)
+	w.git("init", "-q", "--bare", "-b", "main", "../origin.git")
+	w.git("remote", "add", "origin", "../origin.git")
+	w.git("push", "-q", "origin", "main")
+	w.write("../origin.git/hooks/post-receive", "#!/bin/sh\ncat >> ../received\n")
+	if err := os.Chmod(filepath.Join(w.Dir, "../origin.git/hooks/post-receive"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	w.env = gh.Env
+	w.Site.Environ = append(w.Site.Environ, gh.Env...)
+	w.Site.Config.Delivery.PR = true
+	w.Site.Config.Limits.Attempts = 1
+	return w, gh
+}
+
+// there wants one push and one pull request of the branch as it is.
+func (w *world) there(gh *forgetest.GH, dir string) {
+	w.Helper()
+	tip := w.git("rev-parse", "feature/bye")
+	task, list := w.task(dir), gh.State(w.T).PRs
+	if len(list) != 1 || list[0]["headRefOid"] != tip || task.PRURL != list[0]["url"] || task.Status != trellis.Review || task.Commit != tip || task.Pipeline.Outcome != trellis.Delivered {
+		w.Fatalf("it is %s with %q, commit %s of %s; there are %v", task.Status, task.PRURL, task.Commit, tip, list)
+	}
+	if got := w.read("../received"); strings.Count(got, "refs/heads/feature/bye") != 1 || !strings.Contains(got, tip) {
+		w.Errorf("pushed was %s", got)
+	}
+	if report := w.read(".trellis/tasks/02-01-bye/report.md"); !strings.Contains(report, "- Pushed to: origin\n- Pull request: "+task.PRURL+"\n") {
+		w.Errorf("report.md is\n%s", report)
+	}
+}
+
+func TestDelivered(t *testing.T) {
+	t.Parallel()
+	w, gh := hosted(t, forgetest.State{})
+	dir := w.hand("02-01-bye", byePRD)
+	if res := w.start(dir); res.Status != trellis.Review || res.Report.Delivery.Number != 1 || res.Report.Delivery.PRURL == "" {
+		t.Fatalf("got %s, %v, %+v", res.Status, res.Failure, res.Report.Delivery)
+	}
+	w.there(gh, dir)
+	pr := gh.State(t).PRs[0]
+	body := pr["body"].(string)
+	for _, want := range []string{"People leave, too.\n", "| A1 | it says bye | must | met | ", "| `sh test.sh` | 0 | ", "- Task: `.trellis/tasks/02-01-bye`\n", "- Rounds: 2\n", "- Agents: "} {
+		if !strings.Contains(body, want) {
+			t.Errorf("there is no %q in\n%s", want, body)
+		}
+	}
+	if pr["title"] != "feat: Say bye" || pr["isDraft"] != true || pr["baseRefName"] != "main" {
+		t.Errorf("got %v", pr)
+	}
+}
+
+// What can't be delivered keeps its commit, and goes on from there: no agent is asked again.
+func TestDeliveryGoesOn(t *testing.T) {
+	t.Parallel()
+	for name, again := range map[string]func(w *world, dir string) (dispatch.Result, error){
+		"retry": func(w *world, dir string) (dispatch.Result, error) {
+			if err := w.Site.Retry(context.Background(), dir, false, dispatch.RunOptions{}); err != nil {
+				return dispatch.Result{}, err
+			}
+			return w.Site.Start(context.Background(), dir, dispatch.RunOptions{})
+		},
+		"deliver": func(w *world, dir string) (dispatch.Result, error) {
+			w.Site.Config.Delivery.PR = false
+			return w.Site.Deliver(context.Background(), dir)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, gh := hosted(t, forgetest.State{FailFrom: 1, FailTo: 1})
+			dir := w.hand("02-01-bye", byePRD)
+			res := w.start(dir)
+			if res.Status != trellis.Failed || res.Failure.Code != string(trellis.PRFailed) || w.task(dir).Commit != w.git("rev-parse", "feature/bye") {
+				t.Fatalf("got %s, %v", res.Status, res.Failure)
+			}
+			w.write(".trellis/rehearsal.yaml", "roles: {}\n") // whoever is asked now fails
+			if res, err := again(w, dir); err != nil || res.Status != trellis.Review || res.Report.Delivery.PRURL == "" {
+				t.Fatalf("got %s, %v, %v", res.Status, res.Failure, err)
+			}
+			w.there(gh, dir)
+		})
+	}
+}
+
+// What was changed since it was verified is no longer what is delivered.
+func TestChangedSinceDeliveryFailed(t *testing.T) {
+	t.Parallel()
+	w, gh := hosted(t, forgetest.State{FailFrom: 1, FailTo: 1})
+	dir := w.hand("02-01-bye", byePRD)
+	w.start(dir)
+	w.write("../repo-worktrees/feature/bye/more.sh", "echo more\n")
+	if err := w.Site.Retry(context.Background(), dir, false, dispatch.RunOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if res := w.start(dir); res.Status != trellis.Review {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+	if got := w.git("-C", "../origin.git", "ls-tree", "--name-only", "feature/bye"); !strings.Contains(got, "more.sh") || len(gh.State(t).PRs) != 1 {
+		t.Errorf("the branch holds %s", got)
+	}
+}
+
+// A task in review is delivered when a person says so, once.
+func TestDeliverInReview(t *testing.T) {
+	t.Parallel()
+	w, gh := hosted(t, forgetest.State{})
+	w.Site.Config.Delivery.PR = false
+	dir := w.hand("02-01-bye", byePRD)
+	var refused *dispatch.RefusedError
+	if _, err := w.Site.Deliver(context.Background(), dir); !errors.As(err, &refused) {
+		t.Errorf("got %v before there is a run", err)
+	}
+	w.start(dir)
+	if len(gh.State(t).Calls) != 0 || w.task(dir).PRURL != "" {
+		t.Fatal("it is delivered although nobody asked for it")
+	}
+	for range 2 {
+		if res, err := w.Site.Deliver(context.Background(), dir); err != nil || res.Status != trellis.Review || res.Report.Delivery.Number != 1 {
+			t.Fatalf("got %+v, %v", res, err)
+		}
+		w.there(gh, dir)
+	}
+}
+
+// Killed at any record around the delivery: one push, one pull request, and task.json names it.
+func TestKilledWhileItDelivers(t *testing.T) {
+	t.Parallel()
+	const records = 14 // the last ones, from the one before the delivery to the end
+	plain, _ := hosted(t, forgetest.State{})
+	_, steps := plain.delivers(0)
+	every := 3
+	if testing.Short() {
+		every = 5
+	}
+	for at := steps - records; at <= steps; at += every {
+		w, gh := hosted(t, forgetest.State{})
+		if killed, _ := w.delivers(at); !killed {
+			t.Errorf("it was not killed at %d of %d", at, steps)
+		}
+		w.delivers(0)
+		w.there(gh, filepath.Join(w.Dir, ".trellis/tasks/02-01-bye"))
+	}
+}
+
+// delivers runs the task in a process of its own.
+func (w *world) delivers(kill int) (killed bool, steps int) {
+	w.Helper()
+	dir := filepath.Join(w.Dir, ".trellis/tasks/02-01-bye")
+	if _, err := os.Stat(dir); err != nil {
+		w.hand("02-01-bye", byePRD)
+	}
+	w.env = append(w.env, childPR+"=1")
+	return w.child(dir, kill)
+}
