@@ -187,9 +187,9 @@ func changes(call string) bool {
 // as it would have, at once or with the next command. A few of all cases; with TRELLIS_SOAK all.
 func TestGitFaultAtEveryCall(t *testing.T) {
 	t.Parallel()
-	always := []string{"fails", "killed-after"} // at each call that changes something
-	modes := append(always, "fails-late", "dies", "dies-working", "locked", "broken", "killed-before", "killed-locked", "killed-working")
-	trellis, every := realTrellis(t), 29
+	always := []string{"killed-after"} // at each call that changes something
+	modes := append(always, "fails", "fails-late", "dies", "dies-working", "locked", "broken", "killed-before", "killed-locked", "killed-working")
+	trellis, every := realTrellis(t), 41
 	if os.Getenv("TRELLIS_SOAK") != "" {
 		every = 1
 	}

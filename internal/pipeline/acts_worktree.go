@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
@@ -109,7 +110,14 @@ func (a *Acts) branch(ctx context.Context, in prepareIn) error {
 	if err != nil {
 		return err
 	}
-	err = a.Repo.AddWorktree(ctx, in.Job.Worktree, in.Job.Branch, in.Job.BaseCommit, own)
+	add := func() error {
+		return a.Repo.AddWorktree(ctx, in.Job.Worktree, in.Job.Branch, in.Job.BaseCommit, own)
+	}
+	if err = add(); errors.As(err, new(*git.PathError)) && a.astray(ctx, in) {
+		if _, err = a.Repo.Reattach(ctx, in.Job.Worktree, in.Job.Branch, in.Job.BaseCommit); err == nil {
+			err = add()
+		}
+	}
 	var taken *git.BranchError
 	if errors.As(err, &taken) {
 		return flow.Fail(string(trellis.WorktreeFailed), "%v: use it with `trellis start %s --adopt-branch`, or name another with `trellis task set-branch`", err, filepath.Base(a.Dir))
@@ -118,6 +126,16 @@ func (a *Acts) branch(ctx context.Context, in prepareIn) error {
 		return flow.Fail(string(trellis.WorktreeFailed), "%v", err)
 	}
 	return nil
+}
+
+// astray reports whether the worktree of an earlier run has left its branch, which nobody else has checked out: an agent
+// switched away, and the run ended before that was put right.
+func (a *Acts) astray(ctx context.Context, in prepareIn) bool {
+	all, err := a.Repo.Worktrees(ctx)
+	main, merr := a.Repo.CurrentBranch(ctx, a.Repo.Main)
+	now, nerr := a.Repo.CurrentBranch(ctx, in.Job.Worktree)
+	free := main != in.Job.Branch && !slices.ContainsFunc(all, func(w git.Worktree) bool { return w.Branch == in.Job.Branch })
+	return in.Begun && free && now != in.Job.Branch && errors.Join(err, merr, nerr) == nil
 }
 
 // ownBranch reports whether a branch that is there may be used: it holds a commit of this task, or a person
