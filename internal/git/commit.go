@@ -20,6 +20,8 @@ type CommitOptions struct {
 	// Adopt is a trailer, one of Trailers: a commit above Base that carries it is the one that is asked
 	// for, made by a call that was cut off before it could tell.
 	Adopt, Base string
+	// Inspect is asked once all is staged, and nothing is committed when it fails. Hooks come after it.
+	Inspect func(ctx context.Context) error
 }
 
 // HookError says that a hook of the user refused.
@@ -78,6 +80,11 @@ func (r *Repo) commit(ctx context.Context, dir string, o CommitOptions) (string,
 		}
 		if err := nestedIn(staged); err != nil {
 			return err
+		}
+		if o.Inspect != nil {
+			if err := o.Inspect(ctx); err != nil {
+				return err
+			}
 		}
 		return r.record(ctx, dir, o)
 	}

@@ -1,0 +1,128 @@
+package git_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/git"
+)
+
+func added(t *testing.T, r *git.Repo, dir, from, to string, most int) (list []string) {
+	t.Helper()
+	err := r.Added(t.Context(), dir, from, to, most, func(s git.Stretch) {
+		list = append(list, fmt.Sprintf("%s:%d %q %v", s.Path, s.First, s.Text, s.Cut))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func TestAddedLines(t *testing.T) {
+	b := newBox(t)
+	b.write("b.txt", "one\ntwo\nthree\nfour\nfive\n")
+	b.write("gone.txt", "gone\n")
+	b.git("add", "-A")
+	b.git("commit", "-qm", "second")
+	base := b.git("rev-parse", "HEAD")
+	b.git("config", "diff.noprefix", "true")
+	b.git("config", "diff.renames", "copies")
+	b.git("config", "diff.external", "false")
+	b.write(".gitattributes", "* -diff\n*.txt binary\n")
+	b.write("b.txt", "one\nTWO\nthree\nfour\n+++ b/other\n@@ -1 +1 @@\nfive\nsix")
+	b.write("with space", "s\n")
+	b.write("odd\"\t\nname", "o\r\n")
+	b.write("ünïcode", "u\n")
+	b.write("long", strings.Repeat("x", 50)+"\n"+"more\n")
+	b.write("moved.txt", "gone\n")
+	b.write("bin", "a\x00b\n")
+	b.git("rm", "-q", "gone.txt")
+	b.git("add", "-A")
+	want := []string{
+		`.gitattributes:1 "* -diff\n*.txt binary\n" false`,
+		`b.txt:2 "TWO\n" false`,
+		`b.txt:5 "+++ b/other\n@@ -1 +1 @@\n" false`,
+		`b.txt:8 "six\n" false`,
+		`bin:1 "a\x00b\n" false`,
+		`long:1 "` + strings.Repeat("x", 30) + `\n\n" true`,
+		`moved.txt:1 "gone\n" false`,
+		`with space:1 "s\n" false`,
+		`ünïcode:1 "u\n" false`,
+	}
+	want = append(want, "odd\"\t\nname:1 \"o\\r\\n\" false")
+	slices.Sort(want)
+	got := added(t, b.Repo, b.Dir, base, "", 30)
+	if slices.Sort(got); !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	b.git("commit", "-qm", "third")
+	got = added(t, b.Repo, b.Dir, base, b.git("rev-parse", "HEAD"), 30)
+	if slices.Sort(got); !slices.Equal(got, want) {
+		t.Errorf("between commits: got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	got = added(t, b.Repo, b.Dir, "", b.git("rev-parse", "HEAD"), 30)
+	if slices.Sort(got); !slices.Equal(got, want) {
+		t.Errorf("of one commit: got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	b.git("merge", "-q", "--no-ff", "--allow-unrelated-histories", "-m", "merge", b.git("commit-tree", "-m", "root", b.git("rev-parse", "HEAD^{tree}")))
+	if got = added(t, b.Repo, b.Dir, "", b.git("rev-parse", "HEAD"), 30); len(got) > 0 {
+		t.Errorf("of a merge: got %q, want nothing", got)
+	}
+	if got = added(t, b.Repo, b.Dir, "", b.git("rev-parse", "HEAD^2"), 30); len(got) != 9 {
+		t.Errorf("of a commit without parent: got %q", got)
+	}
+}
+
+func TestHolds(t *testing.T) {
+	b := newBox(t)
+	b.git("config", "grep.lineNumber", "true")
+	b.git("config", "grep.patternType", "perl")
+	b.write("a.txt", "a.*b stands here\n")
+	b.write("bin", "\x00in a program\n")
+	b.git("add", "-A")
+	b.git("commit", "-qm", "second")
+	head := b.git("rev-parse", "HEAD")
+	b.write("a.txt", "not yet\n")
+	got, err := b.Repo.Holds(t.Context(), head, []string{"a.*b", "in a program", "not yet", "axxb"})
+	if err != nil || len(got) != 2 || !got["a.*b"] || !got["in a program"] {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if got, err := b.Repo.Read(t.Context(), head, "a.txt"); err != nil || got != "a.*b stands here\n" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if got, err := b.Repo.Read(t.Context(), head, "none.txt"); err != nil || got != "" {
+		t.Errorf("a file that is not there: got %q, %v", got, err)
+	}
+	if got, err = b.Repo.Holds(t.Context(), head, []string{"nothing"}); err != nil || len(got) != 0 {
+		t.Errorf("nothing: got %v, %v", got, err)
+	}
+}
+
+// A branch that is taken back leaves files and index as they are, and moves only from where it was.
+func TestTakeBack(t *testing.T) {
+	b := newBox(t)
+	base := b.git("rev-parse", "HEAD")
+	b.git("checkout", "-qb", "work")
+	b.write("new.txt", "new\n")
+	b.git("add", "-A")
+	b.git("commit", "-qm", "second")
+	tip := b.git("rev-parse", "HEAD")
+	if got, err := b.Repo.Between(t.Context(), base, "main", tip); err != nil || !slices.Equal(got, []string{tip}) {
+		t.Errorf("between: got %v, %v", got, err)
+	}
+	other := b.git("commit-tree", "-m", "other", "HEAD^{tree}")
+	if err := b.Repo.TakeBack(t.Context(), "work", base, other); err == nil {
+		t.Error("it was moved from another commit")
+	}
+	if err := b.Repo.TakeBack(t.Context(), "work", base, tip); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.git("status", "--porcelain"); got != "A  new.txt" {
+		t.Errorf("got %q, want it staged", got)
+	}
+	if got := b.git("rev-parse", "HEAD"); got != base {
+		t.Errorf("got %s, want %s", got, base)
+	}
+}
