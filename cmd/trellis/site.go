@@ -36,12 +36,27 @@ func (a *app) wire(ctx context.Context, p *project, cfg *config.Config, home *pr
 	return &dispatch.Site{Store: p.Store, Repo: p.Repo, Config: cfg,
 		Agent:     func(name string) (agents.Agent, error) { return agents.New(name, crew) },
 		Available: func(ctx context.Context, name string) error { return agents.Check(ctx, name, crew) },
-		Default:   sync.OnceValues(func() (string, error) { return agents.Default(ctx, crew) }),
+		Default:   firstAgent(ctx, crew),
 		Instruct:  func(role trellis.Role) (dispatch.Instructions, error) { return instructions(home.Root, role) },
 		LookPath:  a.lookPath,
 		Environ:   a.commandEnv(),
 		Redact:    proc.NewRedactor(agents.Secrets(a.Env)).String,
 		Build:     build(), Disk: p.Store.Disk, Now: a.Now}
+}
+
+// firstAgent is the agent to take when nobody chose one. It is looked for until there is one: a watcher that began
+// without sees when somebody has signed in.
+func firstAgent(ctx context.Context, crew agents.Options) func() (string, error) {
+	var mu sync.Mutex
+	found := ""
+	return func() (_ string, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if found == "" {
+			found, err = agents.Default(ctx, crew)
+		}
+		return found, err
+	}
 }
 
 // crew says which agents there are.
