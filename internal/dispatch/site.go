@@ -46,6 +46,7 @@ type Site struct {
 	LookPath  func(program string) error
 	Environ   []string // of the project's own commands
 	Redact    func(string) string
+	Secrets   []string            // values that must not be committed
 	Build     string              // of this binary: inputs are compared to the letter only within one
 	Event     func(Event)         // told what happens, from many goroutines; nil: nobody is
 	Seen      func(*taskdir.Task) // shown each task that is looked at as it is; nil: nobody is
@@ -172,7 +173,7 @@ func clear(prev durable.Holder) error {
 func (s *Site) pipelineActs(dir string) (*pipeline.Acts, *ask.Acts) {
 	marker := marker(dir)
 	acts := &pipeline.Acts{Dir: dir, RunDir: filepath.Join(dir, taskdir.Run), Repo: s.Repo, Store: s.Store, Config: s.Config, LookPath: s.LookPath, Neighbours: &s.shared().neighbours, Merges: &s.shared().merges,
-		Environ: s.Environ, Marker: marker, Redact: s.Redact, Disk: s.Disk, Now: s.now, Deliver: s.deliver,
+		Environ: s.Environ, Marker: marker, Redact: s.Redact, Secrets: s.Secrets, Disk: s.Disk, Now: s.now, Deliver: s.deliver,
 		Step:  func(e workflow.Event) { s.tell(Event{Task: filepath.Base(dir), Step: &e}) },
 		Stand: func(st pipeline.Standing) { s.tell(Event{Task: filepath.Base(dir), Round: st.Round, Standing: &st}) }}
 	crew := s.crew(dir, marker)

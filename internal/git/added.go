@@ -149,8 +149,8 @@ func span(s string) (first, lines int) {
 	return first, lines
 }
 
-// Holds tells which of these texts stand in a file of a commit. Texts of several lines are not looked for.
-func (r *Repo) Holds(ctx context.Context, commit string, texts []string) (map[string]bool, error) {
+// TextsAt tells which of these texts stand in a file of a commit. Texts of several lines are not looked for.
+func (r *Repo) TextsAt(ctx context.Context, commit string, texts []string) (map[string]bool, error) {
 	held := map[string]bool{}
 	if len(texts) == 0 {
 		return held, nil

@@ -75,7 +75,7 @@ func TestAddedLines(t *testing.T) {
 	}
 }
 
-func TestHolds(t *testing.T) {
+func TestTextsAt(t *testing.T) {
 	b := newBox(t)
 	b.git("config", "grep.lineNumber", "true")
 	b.git("config", "grep.patternType", "perl")
@@ -85,7 +85,7 @@ func TestHolds(t *testing.T) {
 	b.git("commit", "-qm", "second")
 	head := b.git("rev-parse", "HEAD")
 	b.write("a.txt", "not yet\n")
-	got, err := b.Repo.Holds(t.Context(), head, []string{"a.*b", "in a program", "not yet", "axxb"})
+	got, err := b.Repo.TextsAt(t.Context(), head, []string{"a.*b", "in a program", "not yet", "axxb"})
 	if err != nil || len(got) != 2 || !got["a.*b"] || !got["in a program"] {
 		t.Errorf("got %v, %v", got, err)
 	}
@@ -95,7 +95,7 @@ func TestHolds(t *testing.T) {
 	if got, err := b.Repo.Read(t.Context(), head, "none.txt"); err != nil || got != "" {
 		t.Errorf("a file that is not there: got %q, %v", got, err)
 	}
-	if got, err = b.Repo.Holds(t.Context(), head, []string{"nothing"}); err != nil || len(got) != 0 {
+	if got, err = b.Repo.TextsAt(t.Context(), head, []string{"nothing"}); err != nil || len(got) != 0 {
 		t.Errorf("nothing: got %v, %v", got, err)
 	}
 }

@@ -35,6 +35,7 @@ type Acts struct {
 	Environ    []string          // of the project's own commands
 	Marker     string            // of the run's processes
 	Redact     func(string) string
+	Secrets    []string // values that must not be committed
 	Deliver    func(context.Context, flow.Call, DeliverIn) (Delivery, error)
 	Stand      func(Standing)       // told what task.json says now; nil: nobody is
 	Step       func(workflow.Event) // told what the steps of a plan do; nil: nobody is

@@ -19,9 +19,14 @@ const (
 )
 
 // commit makes one commit of the work, by the user's git identity. The commit of an earlier round, which
-// nobody else has seen, is amended. When this very call was cut off before, the commit that it had made is
-// taken, if it holds all there is to commit: the trailer alone can be written by anyone.
+// nobody else has seen, is amended. What holds a secret is not committed.
 func (a *Acts) commit(ctx context.Context, c flow.Call, in commitIn) (Committed, error) {
+	return a.vetted(ctx, c, in)
+}
+
+// record makes the commit. When this very call was cut off before, the commit that it had made is
+// taken, if it holds all there is to commit: the trailer alone can be written by anyone.
+func (a *Acts) record(ctx context.Context, c flow.Call, in commitIn, s *search) (Committed, error) {
 	if _, err := a.Repo.Reattach(ctx, in.Job.Worktree, in.Job.Branch, in.Job.BaseCommit); err != nil {
 		return Committed{}, err
 	}
@@ -46,9 +51,17 @@ func (a *Acts) commit(ctx context.Context, c flow.Call, in commitIn) (Committed,
 		return Committed{}, err
 	}
 	sha, err := a.Repo.Commit(ctx, in.Job.Worktree, git.CommitOptions{Message: message(in), Trailers: []string{whose, which},
-		Amend: own == head, Base: in.Job.BaseCommit, Exclude: a.outside(in.Job), Branch: in.Job.Branch})
+		Amend: own == head, Base: in.Job.BaseCommit, Exclude: a.outside(in.Job), Branch: in.Job.Branch, Inspect: func(ctx context.Context) error {
+			places, err := s.in(ctx, in.Job.BaseCommit, "")
+			if err == nil && len(places) > 0 {
+				err = &leakError{places}
+			}
+			return err
+		}})
 	var hook *git.HookError
 	switch {
+	case errors.As(err, new(*leakError)):
+		return Committed{}, err
 	case errors.Is(err, git.ErrNothing) && head != in.Job.BaseCommit: // the agent, or an earlier run, committed it all
 		return Committed{SHA: head}, nil
 	case errors.Is(err, git.ErrNothing):

@@ -27,7 +27,7 @@ func (a *Acts) final(ctx context.Context, c flow.Call, in checksIn) (out Checks,
 	if out.Stray = few(stray); err != nil || len(stray) > 0 {
 		return out, err
 	}
-	if err := a.lookAtCommit(ctx, in, &out); err != nil || len(out.Protected) > 0 {
+	if err := a.lookAtCommit(ctx, c, in, &out); err != nil || len(out.Protected)+len(out.Leaks) > 0 {
 		return out, err
 	}
 	if list, err := a.deciding(in); err != nil || len(list)+len(in.Criteria) == 0 {
@@ -65,13 +65,21 @@ func (a *Acts) stand(ctx context.Context, in checksIn, out *Checks) (err error) 
 
 // lookAtCommit finds what the commit holds besides what was verified: a hook, or a process that was still running,
 // may have changed it.
-func (a *Acts) lookAtCommit(ctx context.Context, in checksIn, out *Checks) error {
+func (a *Acts) lookAtCommit(ctx context.Context, c flow.Call, in checksIn, out *Checks) error {
 	j := in.Job
 	tree, err := a.Repo.TreeAt(ctx, j.Branch)
 	if err != nil || in.Tree == "" || tree == in.Tree {
 		return err
 	}
 	out.Notes = append(out.Notes, "the commit is not what was verified before it: a hook of yours changed it, or something that was still running")
+	s, err := a.search(ctx, j)
+	if err != nil {
+		return err
+	}
+	if out.Leaks, err = a.retract(ctx, c, s, 1); err != nil || len(out.Leaks) > 0 {
+		out.Notes = append(out.Notes, s.notes...)
+		return err
+	}
 	changes, err := a.Repo.ChangesBetween(ctx, j.BaseCommit, j.Branch)
 	if err != nil {
 		return err

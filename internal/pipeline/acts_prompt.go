@@ -185,7 +185,10 @@ func (a *Acts) acceptSlots(ctx context.Context, d about, slots map[string]string
 	}
 	slots["criteria"], slots["base"] = b.String(), d.Job.BaseCommit
 	slots["diffstat"] = d.Stat
-	_, slots["diff"], err = a.change(ctx, d.Job, diffCap)
+	_, diff, err := a.change(ctx, d.Job, diffCap)
+	if err == nil {
+		slots["diff"], err = a.masked(ctx, d.Job, diff)
+	}
 	if err == nil {
 		slots["evidence"], err = a.ran(d.Checks)
 	}

@@ -194,6 +194,7 @@ type (
 		Bent      []string `json:"bent,omitempty"`      // settings by which git would not commit what is there; nothing was run
 		Fresh     bool     `json:"fresh,omitempty"`     // in a fresh checkout of the commit
 		Judged    []Judged `json:"judged,omitempty"`    // the criteria, there
+		Leaks     []string `json:"leaks,omitempty"`     // final: places of secrets in the commit
 		Unseen    []string `json:"unseen,omitempty"`    // what git ignores in the worktree, when something fails without
 		Notes     []string `json:"notes,omitempty"`
 	}
@@ -251,6 +252,9 @@ type (
 		Nothing bool    `json:"nothing,omitempty"` // there is no change
 		Hook    string  `json:"hook,omitempty"`    // what a hook said that refused the commit
 		Output  ask.Ref `json:"output,omitzero"`
+		// Leaks are the places of secrets, file, line and rule, for which nothing was committed.
+		Leaks []string `json:"leaks,omitempty"`
+		Notes []string `json:"notes,omitempty"`
 	}
 	sealIn struct {
 		Task    string  `json:"task"`

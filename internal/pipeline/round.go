@@ -34,6 +34,8 @@ func (r *run) rounds(f flow.Flow) error {
 			return err
 		case found == nil:
 			return nil
+		case found.same(last) && found.Code == trellis.SecretFound:
+			return flow.Fail(string(found.Code), "round %d did not take out the secrets: %s", r.round, found.Detail)
 		case found.same(last):
 			return flow.Fail(string(trellis.NoProgress), "round %d ended as the one before, and nothing was changed in between: %s", r.round, found.Detail)
 		case r.round+r.spent >= r.job.Limits.Rounds:
@@ -163,6 +165,9 @@ func (r *run) final(f flow.Flow) (*trouble, error) {
 	r.note(res.Notes)
 	if len(res.Stray) > 0 {
 		return &trouble{Code: trellis.CommitFailed, Detail: "the commit does not hold all of the work: " + strings.Join(res.Stray, ", "), Tree: tree}, nil
+	}
+	if len(res.Leaks) > 0 {
+		return leaked(res.Leaks, tree), nil
 	}
 	if found := forbidden(res, tree); found != nil {
 		return found, nil
@@ -305,6 +310,10 @@ func (r *run) commit(f flow.Flow) (*trouble, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.note(made.Notes)
+	if len(made.Leaks) > 0 {
+		return leaked(made.Leaks, r.rep.Checks.Tree), nil
+	}
 	if made.Hook != "" {
 		return &trouble{Code: trellis.CommitFailed, Detail: "a git hook refused the commit: " + made.Hook, Output: made.Output, Tree: r.rep.Checks.Tree}, nil
 	}
@@ -313,6 +322,11 @@ func (r *run) commit(f flow.Flow) (*trouble, error) {
 	}
 	r.rep.Commit = made.SHA
 	return nil, nil
+}
+
+// leaked is the trouble that secrets make.
+func leaked(places []string, tree string) *trouble {
+	return &trouble{Code: trellis.SecretFound, Detail: "there are secrets in what was changed, which belong into configuration that is not committed: " + tell(places), Tree: tree}
 }
 
 // tell joins sentences, the first of them when there are many.

@@ -1,0 +1,194 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/secrets"
+)
+
+// maxScanned is how much of what is added to a file is looked at.
+const maxScanned = 4 << 20
+
+// leakError says that secrets would be committed, and where they stand.
+type leakError struct{ places []string }
+
+func (e *leakError) Error() string { return "there are secrets in it: " + tell(e.places) }
+
+// search looks for secrets in what a run adds to its base. What it passes by is what the base says: nothing that
+// an agent writes changes that.
+type search struct {
+	*secrets.Scanner
+	repo  *git.Repo
+	job   Job
+	notes []string
+}
+
+func (a *Acts) search(ctx context.Context, j Job) (*search, error) {
+	config, err := a.Repo.Read(ctx, j.BaseCommit, ".gitleaks.toml")
+	if err != nil {
+		return nil, err
+	}
+	ignore, err := a.Repo.Read(ctx, j.BaseCommit, ".gitleaksignore")
+	if err != nil {
+		return nil, err
+	}
+	scanner, wrong := secrets.New(secrets.Options{Config: config, Ignore: ignore, Known: slices.Concat(a.Secrets, secrets.ValuesIn(j.Repo, j.Setup.Copy))})
+	s := &search{Scanner: scanner, repo: a.Repo, job: j}
+	if len(wrong) > 0 {
+		s.note(".gitleaks.toml of the base does not count in: " + tell(wrong))
+	}
+	return s, nil
+}
+
+func (s *search) note(text string) {
+	if !slices.Contains(s.notes, text) {
+		s.notes = append(s.notes, text)
+	}
+}
+
+// in are the places of secrets in what is added, see [git.Repo.Added]. What the base holds somewhere is not
+// this run's doing.
+func (s *search) in(ctx context.Context, from, to string) (places []string, err error) {
+	var found []secrets.Finding
+	err = s.repo.Added(ctx, s.job.Worktree, from, to, maxScanned, func(t git.Stretch) {
+		found = append(found, s.Scan(t.Path, t.First, t.Text)...)
+		if t.Cut && !strings.Contains(t.Text, "\x00") {
+			s.note(fmt.Sprintf("only the first %d MiB that were added to %s were looked through for secrets", maxScanned>>20, few([]string{t.Path})[0]))
+		}
+	})
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	held, err := s.repo.TextsAt(ctx, s.job.BaseCommit, valuesOf(found))
+	for _, f := range found {
+		if place := f.String(); !held[longest(f.Value())] && !slices.Contains(places, place) {
+			places = append(places, place)
+		}
+	}
+	return few(places), err
+}
+
+func valuesOf(found []secrets.Finding) (list []string) {
+	for _, f := range found {
+		if line := longest(f.Value()); line != "" {
+			list = append(list, line)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// minTelling is how long a text must be to be the same secret when it stands elsewhere too.
+const minTelling = 8
+
+// longest is the longest line of a secret, "" when it tells nothing.
+func longest(value string) (line string) {
+	for l := range strings.SplitSeq(value, "\n") {
+		if len(l) > len(line) {
+			line = l
+		}
+	}
+	if len(line) < minTelling {
+		return ""
+	}
+	return line
+}
+
+// inCommits are the places of secrets in the commits of the branch, each taken alone: a push shows them all.
+func (s *search) inCommits(ctx context.Context, tip string) (places []string, err error) {
+	list, err := s.repo.Between(ctx, s.job.BaseCommit, s.job.BaseBranch, tip)
+	if err != nil {
+		return nil, err
+	}
+	for _, sha := range list {
+		more, err := s.in(ctx, "", sha)
+		if err != nil {
+			return nil, err
+		}
+		for _, place := range more {
+			places = append(places, fmt.Sprintf("%s in %.12s", place, sha))
+		}
+	}
+	return few(places), nil
+}
+
+// vetted is [Acts.record] with nothing secret in it, whoever made the commits that are on the branch. When one of them holds a secret they
+// are taken back: all that they bring is still to be committed, and is put into one commit, unless that would hold it as well.
+func (a *Acts) vetted(ctx context.Context, c flow.Call, in commitIn) (out Committed, err error) {
+	s, err := a.search(ctx, in.Job)
+	if err != nil {
+		return out, err
+	}
+	defer func() { out.Notes = append(out.Notes, s.notes...) }()
+	const most = 2
+	for try := 1; ; try++ {
+		out, err = a.record(ctx, c, in, s)
+		leak := (*leakError)(nil)
+		if err != nil && !errors.As(err, &leak) || err == nil && out.SHA == "" {
+			return out, err
+		}
+		places, err := a.retract(ctx, c, s, try)
+		switch {
+		case err != nil:
+			return Committed{}, err
+		case leak != nil:
+			return Committed{Leaks: leak.places}, nil
+		case len(places) == 0:
+			return out, nil
+		}
+		if now, err := s.in(ctx, in.Job.BaseCommit, ""); err != nil || len(now) > 0 || try == most {
+			return Committed{Leaks: append(now, places...)}, err
+		}
+	}
+}
+
+// retract takes back the commits of the branch when one of them holds a secret, and says where. They are kept where no push takes them.
+func (a *Acts) retract(ctx context.Context, c flow.Call, s *search, try int) ([]string, error) {
+	tip, err := a.Repo.Branch(ctx, s.job.Branch)
+	if err != nil || tip == s.job.BaseCommit {
+		return nil, err
+	}
+	places, err := s.inCommits(ctx, tip)
+	if err != nil || len(places) == 0 {
+		return nil, err
+	}
+	ref := a.backupRef(c) + "-" + strconv.Itoa(try)
+	if _, err := a.Repo.Keep(ctx, s.job.Branch, ref); err != nil {
+		return nil, err
+	}
+	s.note(fmt.Sprintf("commits of %s held secrets (%s): they were taken back, and are kept as %s; don't push that", filepath.Base(s.job.Branch), tell(places), ref))
+	return places, a.Repo.TakeBack(ctx, s.job.Branch, s.job.BaseCommit, tip)
+}
+
+// masked is a diff without the secrets that it adds: nobody needs them to judge it.
+func (a *Acts) masked(ctx context.Context, j Job, diff string) (string, error) {
+	if diff == "" {
+		return "", nil
+	}
+	s, err := a.search(ctx, j)
+	if err != nil {
+		return "", err
+	}
+	const begin = "diff --git "
+	parts := strings.SplitAfter(diff, "\n"+begin)
+	for i, part := range parts {
+		_, path, _ := strings.Cut(part, "\n+++ b/")
+		path, _, _ = strings.Cut(path, "\n")
+		for _, f := range s.Scan(strings.TrimSuffix(path, "\t"), 1, part) {
+			for line := range strings.SplitSeq(f.Value(), "\n") {
+				if line = strings.TrimLeft(line, "+"); len(line) >= minTelling { // a line of a diff begins so
+					parts[i] = strings.ReplaceAll(parts[i], line, "***")
+				}
+			}
+		}
+	}
+	return strings.Join(parts, ""), nil
+}
