@@ -166,7 +166,10 @@ func (a *app) sayEnd(p *project, res dispatch.Result) {
 		if r.Stacked != "" {
 			a.say("stacked   on %s: merge that first", r.Stacked)
 		}
-		a.say("merge     git merge %s", r.Branch)
+		a.sayDelivery(res)
+		if r.Delivery.PRURL == "" {
+			a.say("merge     git merge %s", r.Branch)
+		}
 	case trellis.Completed:
 		if res.Outcome == trellis.NoChangeNeeded {
 			a.say("%s needed no change: every criterion holds already", id)

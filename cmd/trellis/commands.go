@@ -19,6 +19,7 @@ func (a *app) commands() []*cli.Command {
 		a.cancelCommand(),
 		a.approveCommand(),
 		a.rejectCommand(),
+		a.deliverCommand(),
 		a.cleanupCommand(),
 		a.verifyCommand(),
 		a.validateCommand(),

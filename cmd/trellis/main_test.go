@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/trellis-tasks/trellis/internal/forge/forgetest"
 )
 
 func TestMain(m *testing.M) {
@@ -23,6 +25,7 @@ func TestMain(m *testing.M) {
 // gh stands in for GitHub's program: it keeps in $GH_KEEP how it was called, and answers with the files and the
 // exit code that the script names.
 func gh() {
+	forgetest.Main() // the one that keeps pull requests, for scripts that ask for it
 	dir, _ := os.Getwd()
 	kept := fmt.Sprintf("dir %s\ncolour %s%s prompt %s\n", dir, os.Getenv("GH_FORCE_TTY"), os.Getenv("CLICOLOR_FORCE"), os.Getenv("GH_PROMPT_DISABLED"))
 	for _, arg := range os.Args[1:] {

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/view"
+)
+
+// deliverCommand is `trellis deliver`.
+func (a *app) deliverCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "deliver",
+		Usage:     "push the branch of a task and open its pull request",
+		ArgsUsage: "TASKDIR",
+		Flags:     []cli.Flag{&cli.BoolFlag{Name: "dry-run", Usage: "show the remote, the commands and the text, and change nothing"}},
+		Description: manual(`Of a task in review, whatever delivery.push and delivery.pr say, and of one whose delivery failed: that
+goes on from its commit, without an agent. What is pushed is not pushed again, and a pull request that is
+open is brought up to date. Commits of others are never written over. Without a remote, or without gh or
+its sign-in, the commands to type are shown. The address of the pull request goes to stdout.`,
+			[]int{exitDone, exitFailed, exitUsage, exitNotFound, exitLocked, exitNoAgent, exitInterrupted, exitTerminated}, "trellis deliver 02-03-paging --dry-run", "trellis deliver paging"),
+		Action: func(c *cli.Context) error {
+			p, dir, err := a.taskArgument(c, 1)
+			if err != nil {
+				return err
+			}
+			s, err := a.site(c.Context, p)
+			if err != nil {
+				return err
+			}
+			if c.Bool("dry-run") {
+				return a.previewDelivery(c.Context, p, s, dir)
+			}
+			return a.guarded(func() error { return a.deliver(c.Context, p, s, dir) })
+		},
+	}
+}
+
+func (a *app) deliver(ctx context.Context, p *project, s *dispatch.Site, dir string) error {
+	show := a.progress(s, false)
+	a.news.work(s)
+	res, err := s.Deliver(ctx, dir)
+	show.close()
+	if err != nil {
+		return a.runError(p, dir, err)
+	}
+	if res.Status != trellis.Review {
+		a.sayEnd(p, res)
+		return a.endOf(res)
+	}
+	a.sayDelivery(res)
+	if url := res.Report.Delivery.PRURL; url != "" {
+		fmt.Fprintln(a.Stdout, url)
+	}
+	return nil
+}
+
+// sayDelivery says what became of the branch, and what is left to type.
+func (a *app) sayDelivery(res dispatch.Result) {
+	d := res.Report.Delivery
+	if d.Pushed {
+		a.say("pushed    %s to %s", res.Report.Branch, d.Remote)
+	}
+	if d.PRURL != "" {
+		a.say("pr        %s", d.PRURL)
+	}
+	for _, n := range d.Notes {
+		a.say("note      %s", view.Safe(n))
+	}
+	for _, c := range d.Commands {
+		a.say("type      %s", view.Safe(c))
+	}
+}
+
+// previewDelivery shows what deliver would do.
+func (a *app) previewDelivery(ctx context.Context, p *project, s *dispatch.Site, dir string) error {
+	d, err := s.PreviewDelivery(ctx, dir)
+	if err != nil {
+		return a.runError(p, dir, err)
+	}
+	t, err := p.Store.Load(dir)
+	if err != nil {
+		return err
+	}
+	for _, row := range [][2]string{{"task", filepath.Base(dir)}, {"remote", d.Remote}, {"branch", t.BranchName()}, {"base", d.Into}, {"title", d.Title}} {
+		fmt.Fprintf(a.Stdout, "%-7s %s\n", row[0], view.Safe(row[1]))
+	}
+	for _, c := range d.Commands {
+		fmt.Fprintf(a.Stdout, "$ %s\n", view.Safe(c))
+	}
+	fmt.Fprintf(a.Stdout, "\n%s", view.Safe(d.Body))
+	for _, n := range d.Notes {
+		a.say("note: %s", view.Safe(n))
+	}
+	return nil
+}
