@@ -5,14 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
 // Backup saves all of a checkout, what is staged, what is not, and untracked files, as a commit that ref
 // names, and touches nothing else. It returns the commit, which is HEAD itself when all is committed. What
 // ref named before is in the history of the new commit, so that a backup is never lost to another one.
-// Repositories within the work tree, and submodules that changed, can't be saved and are a *NestedError;
-// ignored files are not saved.
+// A submodule that is a worktree (see [Module]) is saved under the same name in its own repository. Other
+// repositories within the work tree, and submodules that changed, can't be saved and are a *NestedError; ignored files are not saved.
 func (r *Repo) Backup(ctx context.Context, dir, ref, message string) (string, error) {
 	s := &Snapshot{r: r, dir: dir}
 	defer s.Close()
@@ -20,9 +21,13 @@ func (r *Repo) Backup(ctx context.Context, dir, ref, message string) (string, er
 	if err == nil {
 		err = s.prepare()
 	}
+	var kept []string
+	if err == nil {
+		kept, err = r.backUpInner(ctx, dir, ref, message)
+	}
 	sha := ""
 	if err == nil {
-		sha, err = s.backup(ctx, ref, message)
+		sha, err = s.backup(ctx, ref, message, kept)
 	}
 	if err != nil {
 		return "", fmt.Errorf("saving %s as %s: %w", dir, ref, err)
@@ -52,8 +57,8 @@ type state struct {
 	old        string // what the ref names, ""
 }
 
-func (s *Snapshot) backup(ctx context.Context, ref, message string) (string, error) {
-	if err := s.saveable(ctx); err != nil {
+func (s *Snapshot) backup(ctx context.Context, ref, message string, kept []string) (string, error) {
+	if err := s.saveable(ctx, kept...); err != nil {
 		return "", err
 	}
 	st, err := s.state(ctx, ref)
@@ -72,8 +77,9 @@ func (s *Snapshot) backup(ctx context.Context, ref, message string) (string, err
 	return sha, s.r.move(ctx, ref, sha, st.old)
 }
 
-// saveable is nil when all that changed is kept in this repository, and not in one within the work tree.
-func (s *Snapshot) saveable(ctx context.Context) error {
+// saveable is nil when all that changed is kept in this repository, or was kept already, and not in another one within
+// the work tree.
+func (s *Snapshot) saveable(ctx context.Context, kept ...string) error {
 	inside, err := s.r.nested(ctx, s.dir, s.env, nil)
 	if err != nil {
 		return err
@@ -83,7 +89,7 @@ func (s *Snapshot) saveable(ctx context.Context) error {
 		return err
 	}
 	for _, e := range changed {
-		if e.submodule {
+		if e.submodule && !slices.Contains(kept, e.Path) {
 			inside = append(inside, e.Path)
 		}
 	}

@@ -28,8 +28,10 @@ type Snapshot struct {
 	temp    string
 	mine    *durable.Lock // of temp, until Close
 	env     []string
-	held    string // tree of the private index: Tree, until the work tree is looked at again
-	written bool   // Tree is there as an object
+	inner   []Module          // submodules that are worktrees: what they hold stands in Tree as if it were the superproject's
+	bases   map[string]string // trees of what it is compared with, their submodules too
+	held    string            // tree of the private index: Tree, until the work tree is looked at again
+	written bool              // Tree is there as an object
 }
 
 // TreeOf is the hash of the whole work tree; it tells whether anything changed.
@@ -52,10 +54,13 @@ func (r *Repo) SnapshotIn(ctx context.Context, objects, dir string, exclude ...s
 	s := &Snapshot{r: r, dir: dir, exclude: exclude}
 	err := s.prepare()
 	if err == nil {
+		s.inner, err = r.inner(ctx, dir)
+	}
+	if err == nil {
 		if objects == "" {
 			objects = filepath.Join(s.temp, "objects")
 		}
-		s.env = append(s.env, "GIT_OBJECT_DIRECTORY="+objects, "GIT_ALTERNATE_OBJECT_DIRECTORIES="+quoteAlternate(filepath.Join(r.Common, "objects")))
+		s.env = append(s.env, "GIT_OBJECT_DIRECTORY="+objects, "GIT_ALTERNATE_OBJECT_DIRECTORIES="+s.alternates())
 		err = os.MkdirAll(objects, 0o700)
 	}
 	if err == nil {
@@ -166,14 +171,23 @@ func (s *Snapshot) store(ctx context.Context) error {
 // add brings the private index up to date. Repositories within the work tree are taken as git does, by their HEAD; those
 // without a commit are left out.
 func (s *Snapshot) add(ctx context.Context, durable bool) error {
-	add := call{dir: s.dir, env: s.env, write: durable, args: append([]string{"add", "--all", "--"}, pathspec(s.exclude)...)}
+	exclude := slices.Clone(s.exclude)
+	for _, m := range s.inner {
+		exclude = append(exclude, m.Path)
+	}
+	add := call{dir: s.dir, env: s.env, write: durable, args: append([]string{"add", "--all", "--"}, pathspec(exclude)...)}
 	_, _, err := s.r.git(ctx, add)
 	var failed *Error
 	if errors.As(err, &failed) {
 		unborn, lookErr := s.r.nested(ctx, s.dir, s.env, s.exclude)
 		if lookErr == nil && len(unborn) > 0 {
-			add.args = append([]string{"add", "--all", "--"}, pathspec(slices.Concat(s.exclude, unborn))...)
+			add.args = append([]string{"add", "--all", "--"}, pathspec(slices.Concat(exclude, unborn))...)
 			_, _, err = s.r.git(ctx, add)
+		}
+	}
+	for i := range s.inner {
+		if err == nil {
+			err = s.graft(ctx, i)
 		}
 	}
 	return err
@@ -246,6 +260,10 @@ func (s *Snapshot) Changes(ctx context.Context, base string) ([]Change, error) {
 
 // against compares the snapshot with a commit or a tree.
 func (s *Snapshot) against(ctx context.Context, base string, out io.Writer, options ...string) (string, error) {
+	base, err := s.whole(ctx, base)
+	if err != nil {
+		return "", err
+	}
 	args := slices.Concat([]string{"diff-index", "--cached"}, plain, options, []string{base})
 	if s.held != s.Tree {
 		if err := s.store(ctx); err != nil {

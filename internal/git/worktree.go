@@ -233,9 +233,12 @@ func (r *Repo) orHook(ctx context.Context, path, branch string, err error) error
 // Save it first, with [Repo.Backup]. The branch stays.
 func (r *Repo) RemoveWorktree(ctx context.Context, path string) error {
 	path = clean(path)
-	err := r.exclusively(ctx, func() error {
-		return again(ctx, func() error { return r.removeWorktree(ctx, path) })
-	})
+	err := r.removeInner(ctx, path)
+	if err == nil {
+		err = r.exclusively(ctx, func() error {
+			return again(ctx, func() error { return r.removeWorktree(ctx, path) })
+		})
+	}
 	if err != nil {
 		return fmt.Errorf("removing worktree %s: %w", path, err)
 	}

@@ -1,0 +1,82 @@
+package git
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// alternates are where a snapshot finds objects besides its own.
+func (s *Snapshot) alternates() string {
+	list := []string{quoteAlternate(filepath.Join(s.r.Common, "objects"))}
+	for _, m := range s.inner {
+		list = append(list, quoteAlternate(filepath.Join(m.Common, "objects")))
+	}
+	return strings.Join(list, string(filepath.ListSeparator))
+}
+
+// graft puts what a submodule holds into the private index, in the place of the commit that stands for it.
+func (s *Snapshot) graft(ctx context.Context, i int) error {
+	m := s.inner[i]
+	dir := m.Dir(s.dir)
+	gitDir, err := m.gitDir(dir)
+	if err != nil {
+		return err
+	}
+	index := filepath.Join(s.temp, fmt.Sprintf("inner-%d", i))
+	if err := copyIndex(filepath.Join(gitDir, "index"), index); err != nil {
+		return err
+	}
+	env := append(s.env[:len(s.env):len(s.env)], "GIT_INDEX_FILE="+index)
+	if _, _, err := m.git(ctx, call{dir: dir, env: env, args: append([]string{"add", "--all", "--"}, pathspec(m.Below(s.exclude))...)}); err != nil {
+		return err
+	}
+	tree, err := m.line(ctx, call{dir: dir, env: env, args: []string{"write-tree"}})
+	if err != nil {
+		return err
+	}
+	return s.replant(ctx, s.env, m.Path, tree)
+}
+
+// replant has an index hold a tree at path, whatever it held there.
+func (s *Snapshot) replant(ctx context.Context, env []string, path, tree string) error {
+	_, _, err := s.r.git(ctx, call{dir: s.dir, env: env, args: []string{"rm", "-r", "--cached", "--force", "--quiet", "--ignore-unmatch", "--sparse", "--", literal("", path)}})
+	if err == nil {
+		_, _, err = s.r.git(ctx, call{dir: s.dir, env: env, args: []string{"read-tree", "--prefix=" + path + "/", tree}})
+	}
+	return err
+}
+
+// whole is what base stands for in a comparison with the snapshot: base itself, or with submodules a tree that has in
+// their places what they held.
+func (s *Snapshot) whole(ctx context.Context, base string) (string, error) {
+	if len(s.inner) == 0 {
+		return base, nil
+	}
+	if tree := s.bases[base]; tree != "" {
+		return tree, nil
+	}
+	env := append(s.env[:len(s.env):len(s.env)], "GIT_INDEX_FILE="+filepath.Join(s.temp, "base"))
+	if _, _, err := s.r.git(ctx, call{dir: s.dir, env: env, args: []string{"read-tree", base}}); err != nil {
+		return "", err
+	}
+	for _, m := range s.inner {
+		commit, err := s.r.gitlinkIn(ctx, call{dir: s.dir, env: s.env}, base, m.Path)
+		if err == nil && commit != "" { // else it was none then
+			err = s.replant(ctx, env, m.Path, commit+"^{tree}")
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	tree, err := s.treeIn(ctx, filepath.Join(s.temp, "base"), false)
+	if err != nil {
+		return "", err
+	}
+	if s.bases == nil {
+		s.bases = map[string]string{}
+	}
+	s.bases[base] = tree
+	return tree, nil
+}

@@ -1,0 +1,259 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Module is a submodule as Trellis works in it: the repository of the main checkout's submodule, of which a worktree
+// of that name has a worktree in its turn. So branches and backups of it outlive the worktree. Its methods are those
+// of any repository; dir is where the submodule is checked out.
+type Module struct {
+	*Repo
+	Path string // in the checkout, slash-separated
+	Base string // the commit that the superproject has of it
+}
+
+// Dir is the submodule's folder in a checkout of the superproject.
+func (m *Module) Dir(checkout string) string {
+	return filepath.Join(checkout, filepath.FromSlash(m.Path))
+}
+
+// Module finds the submodule that a commit has at path, and sees to it that its repository is there with that
+// commit: the main checkout's own, or else one that is fetched into the place where git looks for it. The network
+// is asked only for what is not there. What git says about a failure is in the error.
+func (r *Repo) Module(ctx context.Context, commit, path string) (*Module, error) {
+	m, err := r.module(ctx, commit, path)
+	if err != nil {
+		return nil, fmt.Errorf("finding the submodule %s: %w", path, err)
+	}
+	return m, nil
+}
+
+func (r *Repo) module(ctx context.Context, commit, path string) (*Module, error) {
+	base, err := r.gitlinkIn(ctx, call{dir: r.Main}, commit, path)
+	if err != nil {
+		return nil, err
+	}
+	if base == "" {
+		return nil, fmt.Errorf("%w: there is no submodule %s in %s", ErrNotFound, path, commit)
+	}
+	m := &Module{Path: path, Base: base}
+	if m.Repo, err = r.moduleRepo(ctx, commit, path); err != nil {
+		return nil, err
+	}
+	m.Env = r.personally(ctx, m.Repo)
+	if there, err := m.has(ctx, base); err != nil || there {
+		return m, err
+	}
+	return m, m.fetch(ctx, base)
+}
+
+// gitlinkIn is the commit of a submodule that a commit or a tree names, "" when there is none at path.
+func (r *Repo) gitlinkIn(ctx context.Context, c call, tree, path string) (string, error) {
+	c.args = []string{"ls-tree", "-z", "--full-tree", tree, "--", path}
+	out, _, err := r.git(ctx, c)
+	if f := strings.Fields(strings.TrimSuffix(out, "\x00")); err == nil && len(f) > 2 && f[0] == gitlink {
+		return f[2], nil
+	}
+	return "", err
+}
+
+// moduleRepo is the repository of the submodule at path.
+func (r *Repo) moduleRepo(ctx context.Context, commit, path string) (*Repo, error) {
+	if sub, err := openAt(filepath.Join(r.Main, filepath.FromSlash(path))); err != nil || sub != nil {
+		return sub, err
+	}
+	name, err := r.moduleName(ctx, commit, path)
+	if err != nil {
+		return nil, err
+	}
+	common := filepath.Join(r.Common, "modules", filepath.FromSlash(name))
+	if !isGitDir(common) {
+		if err := r.exclusively(ctx, func() error { return r.fetchModule(ctx, name, path, common) }); err != nil {
+			return nil, err
+		}
+	}
+	return r.moduleAt(common)
+}
+
+// moduleName is what .gitmodules of a commit calls the submodule at path.
+func (r *Repo) moduleName(ctx context.Context, commit, path string) (string, error) {
+	const none = 1
+	out, _, err := r.git(ctx, call{dir: r.Main, args: []string{"config", "-z", "--blob", commit + ":.gitmodules", "--get-regexp", `^submodule\..*\.path$`}, fine: []int{none}})
+	if err != nil {
+		return "", err
+	}
+	for entry := range strings.SplitSeq(out, "\x00") {
+		key, value, _ := strings.Cut(entry, "\n")
+		name := strings.TrimSuffix(strings.TrimPrefix(key, "submodule."), ".path")
+		if value == path && filepath.IsLocal(filepath.FromSlash(name)) {
+			return name, nil
+		}
+	}
+	return "", fmt.Errorf("%w: .gitmodules of %s has no submodule at %s", ErrNotFound, commit, path)
+}
+
+// fetchModule makes the repository of a submodule as git does, but for its checkout in the main one, which nobody asked
+// for. It appears at once and whole.
+func (r *Repo) fetchModule(ctx context.Context, name, path, common string) error {
+	if isGitDir(common) {
+		return nil
+	}
+	if _, _, err := r.git(ctx, call{dir: r.Main, args: []string{"submodule", "--quiet", "init", "--", path}, write: true}); err != nil {
+		return err
+	}
+	url, err := r.line(ctx, call{dir: r.Main, args: []string{"config", "--get", "submodule." + name + ".url"}})
+	if err != nil {
+		return err
+	}
+	temp := common + ".trellis"
+	if err := os.RemoveAll(temp); err != nil { // of a call that was cut off
+		return err
+	}
+	for _, args := range [][]string{
+		{"init", "--quiet", "--bare", "--", temp},
+		{"--git-dir=" + temp, "config", "core.bare", "false"},
+		{"--git-dir=" + temp, "remote", "add", "origin", url},
+		{"--git-dir=" + temp, "fetch", "--quiet", "origin"},
+	} {
+		if _, _, err := r.git(ctx, call{dir: r.Main, args: args, write: true, once: true}); err != nil {
+			return errors.Join(err, os.RemoveAll(temp))
+		}
+	}
+	return os.Rename(temp, common)
+}
+
+// has reports whether a commit is there.
+func (r *Repo) has(ctx context.Context, commit string) (bool, error) {
+	const gone, broken = 1, 128
+	_, code, err := r.git(ctx, call{dir: r.Main, args: []string{"cat-file", "-e", commit + "^{commit}"}, fine: []int{gone, broken}})
+	return code == 0, err
+}
+
+// fetch asks origin for a commit.
+func (m *Module) fetch(ctx context.Context, commit string) error {
+	get := func(what ...string) error {
+		args := append([]string{"fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "origin"}, what...)
+		_, _, err := m.git(ctx, call{dir: m.Main, args: args, write: true, once: true})
+		return err
+	}
+	err := get()
+	if there, hasErr := m.has(ctx, commit); err != nil || hasErr != nil || there {
+		return errors.Join(err, hasErr)
+	}
+	return get(commit) // which no branch holds any more
+}
+
+// personally is the environment for commits in a submodule: by whoever commits in the superproject, if the submodule's
+// own settings do not say.
+func (r *Repo) personally(ctx context.Context, sub *Repo) []string {
+	env := r.Env
+	if env == nil {
+		env = os.Environ()
+	}
+	sub.Allow = r.Allow
+	sub.Env = env
+	who := r.configured(ctx)
+	if sub.configured(ctx) != "" || who == "" {
+		return env
+	}
+	name, mail, _ := strings.Cut(strings.TrimSuffix(who, ">"), " <")
+	return append(env[:len(env):len(env)], "GIT_AUTHOR_NAME="+name, "GIT_AUTHOR_EMAIL="+mail, "GIT_COMMITTER_NAME="+name, "GIT_COMMITTER_EMAIL="+mail)
+}
+
+// moduleAt is the repository of a submodule whose git directory is given. Its main checkout is that of the main
+// checkout, or the directory itself when it is not checked out there.
+func (r *Repo) moduleAt(common string) (*Repo, error) {
+	common, err := filepath.EvalSymlinks(common)
+	if err != nil {
+		return nil, err
+	}
+	sub := &Repo{Main: common, Common: common, Env: r.Env, Allow: r.Allow}
+	c, err := readConfig(common)
+	if err != nil || c.worktree == "" {
+		return sub, err
+	}
+	if at, err := openAt(from(common, c.worktree)); err == nil && at != nil && at.Common == common {
+		sub.Main = at.Main
+	}
+	return sub, nil
+}
+
+// inner are the submodules of a checkout that are worktrees, by [Module], as Trellis makes them.
+func (r *Repo) inner(ctx context.Context, dir string) (list []Module, err error) {
+	root := filepath.Join(r.Common, "modules")
+	if _, err := os.Lstat(root); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // as in most repositories
+	}
+	dir = clean(dir)
+	err = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.IsDir() || !isGitDir(path) {
+			return err
+		}
+		found, err := r.innerOf(ctx, path, dir)
+		if list = append(list, found...); err != nil {
+			return err
+		}
+		return fs.SkipDir // submodules of submodules are not worked in
+	})
+	if err != nil {
+		return nil, fmt.Errorf("looking for submodules of %s: %w", dir, err)
+	}
+	return list, nil
+}
+
+// innerOf are the worktrees of one submodule's repository that are in dir.
+func (r *Repo) innerOf(ctx context.Context, common, dir string) (list []Module, err error) {
+	sub, err := r.moduleAt(common)
+	if err != nil {
+		return nil, err
+	}
+	all, err := sub.Worktrees(ctx)
+	for _, w := range all {
+		rel, relErr := filepath.Rel(dir, w.Path)
+		if relErr == nil && rel != "." && filepath.IsLocal(rel) {
+			list = append(list, Module{Repo: sub, Path: filepath.ToSlash(rel)})
+		}
+	}
+	return list, err
+}
+
+// removeInner takes away what worktrees of submodules are in one that is to be removed: their branches stay.
+func (r *Repo) removeInner(ctx context.Context, path string) error {
+	list, err := r.inner(ctx, path)
+	for _, m := range list {
+		if err == nil {
+			err = m.RemoveWorktree(ctx, m.Dir(path))
+		}
+	}
+	return err
+}
+
+// backUpInner saves them under the same name, each in its own repository, and returns their paths.
+func (r *Repo) backUpInner(ctx context.Context, dir, ref, message string) (paths []string, err error) {
+	list, err := r.inner(ctx, dir)
+	for _, m := range list {
+		if _, lookErr := os.Lstat(filepath.Join(m.Dir(dir), ".git")); err != nil || errors.Is(lookErr, fs.ErrNotExist) {
+			continue // taken away already
+		}
+		paths = append(paths, m.Path)
+		_, err = m.Backup(ctx, m.Dir(dir), ref, message)
+	}
+	return paths, err
+}
+
+// Below are those of the paths that are in a submodule, as it calls them.
+func (m *Module) Below(paths []string) (list []string) {
+	for _, p := range paths {
+		if rest, ok := strings.CutPrefix(p, m.Path+"/"); ok {
+			list = append(list, rest)
+		}
+	}
+	return list
+}
