@@ -1,0 +1,364 @@
+package taskdir
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// document reads the one object of the text. All readers below return false for what they do not understand.
+func (m *mender) document() bool {
+	if !m.blank(true) || m.next() != '{' || !m.object("") {
+		return false
+	}
+	tail := strings.TrimLeft(m.text[m.at:], " \t\r")
+	return (tail == "" || tail[0] == '\n') && m.blank(true) && m.at == len(m.text)
+}
+
+func (m *mender) next() byte {
+	if m.at < len(m.text) {
+		return m.text[m.at]
+	}
+	return 0
+}
+
+// blank passes over white space, and over comments where they can be nothing else.
+func (m *mender) blank(comments bool) bool {
+	for {
+		m.at += len(m.text[m.at:]) - len(strings.TrimLeft(m.text[m.at:], " \t\r\n"))
+		if m.next() != '#' && m.next() != '/' {
+			return true
+		}
+		if !comments || !m.comment() {
+			return false
+		}
+	}
+}
+
+// comment passes over one. A text that lost its quotes takes what follows it on its line into what looks like a comment.
+func (m *mender) comment() bool {
+	rest, end := m.text[m.at:], 0
+	switch {
+	case strings.HasPrefix(rest, "/*"):
+		end = strings.Index(rest, "*/") + 2
+		if end < 4 {
+			return false
+		}
+	case strings.HasPrefix(rest, "//"), rest[0] == '#':
+		if end = strings.IndexByte(rest, '\n'); end < 0 {
+			end = len(rest)
+		}
+		end = len(strings.TrimRight(rest[:end], "\r"))
+	default:
+		return false
+	}
+	from, to := m.at, m.at+end
+	from = len(strings.TrimRight(m.text[:from], " \t"))
+	if from == 0 || m.text[from-1] == '\n' { // it has its line alone
+		if after := len(m.text[to:]) - len(strings.TrimLeft(m.text[to:], " \t\r")); strings.HasPrefix(m.text[to+after:], "\n") {
+			to += after + 1
+		}
+	} else if strings.ContainsAny(rest[:end], `"{}[]`) || strings.HasSuffix(strings.TrimSpace(rest[:end]), ",") {
+		return false
+	}
+	m.change(comment, from, to, "", "no comment")
+	m.at = to
+	return true
+}
+
+// object reads one, whose path among the fields is path.
+func (m *mender) object(path string) bool {
+	around := m.gaps
+	m.gaps = gaps{}
+	ok := m.members(path) && m.gaps.sure()
+	m.gaps = around
+	return ok
+}
+
+func (m *mender) members(path string) bool {
+	if m.at++; !m.blank(true) {
+		return false
+	}
+	if m.next() == '}' {
+		m.at++
+		return true
+	}
+	for {
+		key, ok := m.key()
+		if !ok {
+			return false
+		}
+		field := strings.TrimPrefix(path+"."+key, ".")
+		text, ok := m.member(field)
+		sure := text || ok && m.fits(field, m.at)
+		if !ok || !m.blank(sure) {
+			return false
+		}
+		if m.next() == '}' {
+			m.at++
+			return true
+		}
+		if m.next() != ',' {
+			return false
+		}
+		if closed, ok := m.afterComma(sure, '}'); !ok || closed {
+			return ok
+		}
+	}
+}
+
+// afterComma goes on behind a comma, before which stands a value that is sure not to be a text without quotes: "1,"
+// may have been one. closed: the object or list ends here nevertheless.
+func (m *mender) afterComma(sure bool, closing byte) (closed, ok bool) {
+	at := m.at
+	m.at++
+	if !m.blank(closing == '}') {
+		return false, false
+	}
+	if m.next() != closing {
+		return false, true
+	}
+	if !sure {
+		return false, false
+	}
+	m.change(comma, at, at+1, "", "no comma before the "+string(closing))
+	m.at++
+	return true, true
+}
+
+// fits reports whether the value that ends before at is of the kind that the field has. What is no field fits nothing.
+func (m *mender) fits(path string, at int) bool {
+	field := shapeOf(path)
+	if !field.Exists() || strings.HasPrefix(path, "meta.") {
+		return false
+	}
+	switch last := m.text[at-1]; {
+	case field.IsObject():
+		return last == '}'
+	case field.IsArray():
+		return last == ']'
+	}
+	return field.Type != gjson.String && field.Type != gjson.Null // which may be text
+}
+
+// key reads a key and its colon.
+func (m *mender) key() (string, bool) {
+	from := m.at
+	if !m.string() {
+		return "", false
+	}
+	key := m.text[from+1 : m.at-1]
+	m.double = m.double || m.text[from] == '"' && !strings.Contains(key, "'")
+	if !m.blank(false) || m.next() != ':' {
+		return "", false
+	}
+	m.at++
+	return key, true
+}
+
+// member reads the value behind a colon. text: it is a text, which nothing else is mistaken for.
+func (m *mender) member(path string) (text, ok bool) {
+	colon := m.at
+	at := colon + len(m.text[colon:]) - len(strings.TrimLeft(m.text[colon:], " \t\r\n"))
+	m.at = at
+	if text, ok = m.value(path); ok {
+		m.gaps.usual = with(m.gaps.usual, m.text[colon:at])
+		m.numbers = m.numbers || forText(path) && strings.IndexByte(`"'n{[`, m.text[at]) < 0
+		return text, true
+	}
+	if m.at = at; !m.bare() {
+		return false, false
+	}
+	m.gaps.bare = with(m.gaps.bare, m.text[colon:at])
+	return true, true
+}
+
+// forText reports whether a field holds text.
+func forText(path string) bool {
+	field := shapeOf(path)
+	return field.Exists() && (field.Type == gjson.String || field.Type == gjson.Null && !strings.Contains(path, "."))
+}
+
+func with(list []string, s string) []string {
+	if slices.Contains(list, s) {
+		return list
+	}
+	return append(list, s)
+}
+
+// value reads a value that is JSON, or Python's.
+func (m *mender) value(path string) (text, ok bool) {
+	const deepest = 100
+	m.depth++
+	defer func() { m.depth-- }()
+	switch c := m.next(); {
+	case m.depth > deepest:
+		return false, false
+	case c == '"', c == '\'':
+		return true, m.string()
+	case c == '{':
+		return false, m.object(path)
+	case c == '[':
+		return false, m.list(path)
+	}
+	return false, m.literal()
+}
+
+// list reads one. A comma may part values or belong to one, so that a value without quotes stands in it alone, and
+// the brackets may belong to one unless the field is a list.
+func (m *mender) list(path string) bool {
+	m.at++
+	if end := strings.IndexByte(m.text[m.at:], ']'); end > 0 && shapeOf(path).IsArray() && plainWord(m.text[m.at:m.at+end]) {
+		m.quote(m.at + end)
+		m.at++
+		return true
+	}
+	if !m.blank(false) {
+		return false
+	}
+	if m.next() == ']' {
+		m.at++
+		return true
+	}
+	for wide := false; ; {
+		first := m.next()
+		text, ok := m.value("")
+		if !ok || !m.blank(text) {
+			return false
+		}
+		m.numbers = m.numbers || shapeOf(path).IsArray() && !text && first != '{' && first != '['
+		if m.next() == ']' {
+			m.at++
+			return true
+		}
+		if m.next() != ',' {
+			return false
+		}
+		comma := m.at
+		closed, ok := m.afterComma(text, ']')
+		if !ok || closed {
+			return ok && !m.hidesText(comma+1, wide)
+		}
+		wide = wide || strings.HasPrefix(m.text[comma+1:], " ")
+	}
+}
+
+// hidesText reports whether between a comma at the end of a list, which from follows, and the bracket there may have been
+// an empty text that lost its quotes. wide: other commas of the list have a blank behind them.
+func (m *mender) hidesText(from int, wide bool) bool {
+	gap := m.text[from : m.at-1]
+	return strings.Count(gap, "\n") != 1 && (gap != "" || !wide)
+}
+
+// literal reads a number, true, false or null, or what Python writes for them.
+func (m *mender) literal() bool {
+	word := m.text[m.at:]
+	if end := strings.IndexAny(word, ",]} \t\r\n"); end >= 0 {
+		word = word[:end]
+	}
+	if isLiteral(word) {
+		m.at += len(word)
+		return true
+	}
+	for _, p := range [][2]string{{"None", "null"}, {"True", "true"}, {"False", "false"}} {
+		if word == p[0] {
+			m.change(python, m.at, m.at+len(word), p[1], p[1]+" for "+p[0])
+			m.at += len(word)
+			return true
+		}
+	}
+	return false
+}
+
+func isLiteral(word string) bool {
+	return word != "" && word[0] != '"' && word[0] != '{' && word[0] != '[' && gjson.Valid(word)
+}
+
+// bare reads a text without quotes that ends with its line or, on a line of several, before the next member.
+func (m *mender) bare() bool {
+	rest := m.text[m.at:]
+	end := strings.IndexAny(rest, ",}\r\n")
+	if end <= 0 || !plainWord(rest[:end]) {
+		return false
+	}
+	m.quote(m.at + end)
+	return true
+}
+
+// quote puts the text from here to end into quotes.
+func (m *mender) quote(end int) {
+	word := m.text[m.at:end]
+	m.change(bare, m.at, end, `"`+word+`"`, "quotes around "+clip(word))
+	m.at = end
+}
+
+// plainWord reports whether s, without quotes, can be the text between two quotes and nothing else.
+func plainWord(s string) bool {
+	switch strings.ToLower(s) {
+	case "", "null", "none", "nil", "undefined", "nan", "inf", "infinity", "true", "false", "yes", "no", "~":
+		return false
+	}
+	if strings.TrimSpace(s) != s || strings.ContainsAny(s, "\"\\{}[],`<>") || strings.ContainsFunc(s, func(c rune) bool { return c < ' ' }) {
+		return false
+	}
+	if strings.ContainsAny(s[:1], "'#*&!|%@:") || strings.HasPrefix(s, "//") || strings.Contains(s, "/*") || strings.Contains(s, " //") || strings.Contains(s, " #") {
+		return false
+	}
+	_, notNumber := strconv.ParseFloat(s, 64)
+	_, notWhole := strconv.ParseInt(s, 0, 64)
+	return notNumber != nil && notWhole != nil
+}
+
+// string reads a text in quotes. Raw line breaks in it are JSON's \n; single quotes are Python's.
+func (m *mender) string() bool {
+	quote, from, changes := m.next(), m.at, len(m.changes)
+	if quote != '"' && quote != '\'' {
+		return false
+	}
+	for m.at++; m.at < len(m.text); m.at++ {
+		switch c := m.text[m.at]; {
+		case c == quote:
+			m.at++
+			if quote == '\'' {
+				m.changes = m.changes[:changes]
+				return m.python(from)
+			}
+			return true
+		case c == '\\':
+			m.at++
+		case c < ' ':
+			escape, ok := map[byte]string{'\n': `\n`, '\r': `\r`, '\t': `\t`}[c]
+			if !ok {
+				return false
+			}
+			m.change(raw, m.at, m.at+1, escape, escape+" in a text")
+		}
+	}
+	return false
+}
+
+// python puts the text in single quotes that begins at from and ends here into double ones.
+func (m *mender) python(from int) bool {
+	var b strings.Builder
+	inside := m.text[from+1 : m.at-1]
+	for i := 0; i < len(inside); i++ {
+		switch c := inside[i]; {
+		case c == '"':
+			b.WriteString(`\"`)
+		case c == '\\' && i+1 < len(inside) && inside[i+1] == '\'':
+			b.WriteByte('\'')
+			i++
+		case c == '\\' && i+1 < len(inside) && strings.IndexByte(`\nrtu`, inside[i+1]) >= 0:
+			b.WriteString(inside[i : i+2])
+			i++
+		case c == '\\', c < ' ':
+			return false
+		default:
+			b.WriteByte(c)
+		}
+	}
+	m.change(python, from, m.at, `"`+b.String()+`"`, "double quotes around "+clip(inside))
+	return true
+}
