@@ -49,7 +49,9 @@ type Leftover struct {
 type base struct{ name, commit string }
 
 // Nothing reports whether there is nothing to take away.
-func (l Leftover) Nothing() bool { return l.Branch == "" && len(l.Trees) == 0 }
+func (l Leftover) Nothing() bool {
+	return l.Branch == "" && len(l.Trees) == 0 && l.task.WorktreePath == ""
+}
 
 // Size is what it takes on the disk.
 func (l Leftover) Size() (bytes int64) {

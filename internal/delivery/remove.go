@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
@@ -96,6 +95,13 @@ func (c *Cleaner) save(ctx context.Context, r *Removal) error {
 			saved, r.Saved = append(saved, sha), append(r.Saved, name)
 		}
 	}
+	for _, name := range []string{ref, ref + finalName} { // of a worktree that was removed before
+		if sha, err := c.known(ctx, name); err != nil {
+			return err
+		} else if sha != "" {
+			saved = append(saved, sha)
+		}
+	}
 	return c.saveBranch(ctx, r, ref+"-branch", saved)
 }
 
@@ -124,10 +130,10 @@ func (c *Cleaner) saveTree(ctx context.Context, l Leftover, tree Tree, ref strin
 	if err != nil || safe && !dirty {
 		return "", err
 	}
-	if sha, err := c.savedBefore(ctx, tree.Path, head, ref); err != nil || sha != "" {
-		return sha, err
+	sha, err := c.savedBefore(ctx, tree.Path, ref)
+	if err == nil && sha == "" {
+		sha, err = c.Repo.Backup(ctx, tree.Path, ref, "trellis: work of "+l.ID+" that was taken away")
 	}
-	sha, err := c.Repo.Backup(ctx, tree.Path, ref, "trellis: work of "+l.ID+" that was taken away")
 	var inner *git.NestedError
 	if errors.As(err, &inner) {
 		return "", &KeptError{l.ID, nested(inner.Paths), "push what is in them, or move them away; then trellis cleanup " + l.ID}
@@ -135,24 +141,14 @@ func (c *Cleaner) saveTree(ctx context.Context, l Leftover, tree Tree, ref strin
 	return sha, err
 }
 
-// savedBefore is the backup that holds all that is left of a worktree whose removal was cut off: a new one would be half
-// of it.
-func (c *Cleaner) savedBefore(ctx context.Context, dir, head, ref string) (string, error) {
+// savedBefore is the backup that has all that is left of a worktree already: its removal was cut off, and a new backup
+// would be half of it.
+func (c *Cleaner) savedBefore(ctx context.Context, dir, ref string) (string, error) {
 	sha, err := c.known(ctx, ref)
 	if err != nil || sha == "" {
 		return "", err
 	}
-	if head != "" {
-		if within, err := c.Repo.IsAncestor(ctx, head, sha); err != nil || !within {
-			return "", err
-		}
-	}
-	s, err := c.Repo.Snapshot(ctx, dir)
-	if err != nil {
-		return "", nil // a backup tells what is wrong
-	}
-	list, err := s.Changes(ctx, sha)
-	if err = errors.Join(err, s.Close()); err != nil || len(list) == 0 || slices.ContainsFunc(list, func(ch git.Change) bool { return ch.Kind != 'D' }) {
+	if held, err := c.Repo.BackedUp(ctx, sha, dir); err != nil || !held {
 		return "", err
 	}
 	return sha, nil
@@ -196,10 +192,10 @@ func (c *Cleaner) take(ctx context.Context, l Leftover) error {
 		if err := c.Repo.RemoveWorktree(ctx, tree.Path); err != nil {
 			return err
 		}
-		dir := filepath.Dir(tree.Path)
-		for (git.Worktree{Path: dir}).In(c.Folder) && os.Remove(dir) == nil { // it was empty
-			dir = filepath.Dir(dir)
-		}
+	}
+	dir := filepath.Dir(filepath.Join(c.Folder, filepath.FromSlash(l.task.BranchName())))
+	for dir != c.Folder && filepath.IsLocal(l.task.BranchName()) && os.Remove(dir) == nil { // it was empty
+		dir = filepath.Dir(dir)
 	}
 	if l.Branch != "" {
 		if err := c.Repo.RemoveBranch(ctx, l.Branch, l.Tip); err != nil {

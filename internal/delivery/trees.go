@@ -47,7 +47,7 @@ func (c *Cleaner) inspect(ctx context.Context, w git.Worktree, all []git.Worktre
 	}
 	t.Size = size
 	for _, dir := range inner {
-		if unsaved, err := c.Repo.Unsaved(ctx, filepath.Join(w.Path, dir)); err != nil || unsaved { // what can't be read may hold anything
+		if unsaved, err := c.Repo.Unsaved(ctx, w.Path, dir); err != nil || unsaved { // what can't be read may hold anything
 			t.Nested = append(t.Nested, dir)
 		}
 	}

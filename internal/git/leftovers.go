@@ -104,23 +104,66 @@ func (r *Repo) unconfigure(ctx context.Context, branch string) error {
 	})
 }
 
-// Unsaved reports whether the repository at dir, one within a checkout, has commits that none of its remotes had when it
-// last looked. Nothing of its configuration is run.
-func (r *Repo) Unsaved(ctx context.Context, dir string) (bool, error) {
+// Unsaved reports whether the repository at inner, a folder of the worktree at dir, has commits that none of its remotes
+// had when it last looked, and that go with the worktree. Nothing of its configuration is run.
+func (r *Repo) Unsaved(ctx context.Context, dir, inner string) (bool, error) {
+	inner = filepath.Join(dir, inner)
+	if link, err := readLink(filepath.Join(inner, ".git")); err == nil {
+		if common, err := commonDir(link); err == nil && !inside(dir, common) && !inside(filepath.Join(r.Common, "worktrees"), common) {
+			return false, nil // its objects are elsewhere
+		}
+	}
 	env := []string{"GIT_ALLOW_PROTOCOL=none", "GIT_NO_LAZY_FETCH=1"}
 	for _, refs := range [][]string{{"--all"}, {"HEAD"}} { // HEAD may be unborn
 		args := slices.Concat([]string{"rev-list", "--max-count=1"}, refs, []string{"--not", "--remotes"})
 		if refs[0] == "HEAD" {
-			if _, err := r.parse(ctx, dir, "HEAD^{commit}"); errors.Is(err, ErrNotFound) {
+			if _, err := r.parse(ctx, inner, "HEAD^{commit}"); errors.Is(err, ErrNotFound) {
 				continue
 			}
 		}
-		out, err := r.line(ctx, call{dir: dir, args: args, env: env})
+		out, err := r.line(ctx, call{dir: inner, args: args, env: env})
 		if err != nil || out != "" {
 			return out != "", err
 		}
 	}
 	return false, nil
+}
+
+// BackedUp reports whether a backup that [Repo.Backup] made has all that a checkout holds now. Files that are only missing
+// there, because its removal was cut off, are nothing.
+func (r *Repo) BackedUp(ctx context.Context, backup, dir string) (held bool, err error) {
+	s := &Snapshot{r: r, dir: dir}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if err = s.prepare(); err != nil {
+		return false, err
+	}
+	changed, err := r.Status(ctx, dir)
+	if err != nil || slices.ContainsFunc(changed, func(e Entry) bool { return e.submodule }) {
+		return false, err
+	}
+	st, err := s.state(ctx, backup)
+	if err != nil {
+		return false, err
+	}
+	list, err := r.ChangesBetween(ctx, backup, st.work)
+	if err != nil || slices.ContainsFunc(list, func(c Change) bool { return c.Kind != 'D' }) {
+		return false, err
+	}
+	if st.head != "" {
+		if within, err := r.IsAncestor(ctx, st.head, backup); err != nil || !within {
+			return false, err
+		}
+	}
+	if !st.differs() {
+		return true, nil
+	}
+	parents, err := r.line(ctx, call{dir: r.Main, args: []string{"rev-parse", backup, backup + "^@"}})
+	for sha := range strings.FieldsSeq(parents) {
+		if tree, err := r.TreeAt(ctx, sha); err != nil || tree == st.staged {
+			return err == nil, err
+		}
+	}
+	return false, err
 }
 
 // Backups is where Trellis keeps what it takes away, below it by task.
@@ -208,6 +251,10 @@ func (w Worktree) At(path string) bool { return w.Path == clean(path) }
 
 // In reports whether the worktree lies below folder.
 func (w Worktree) In(folder string) bool {
-	rel, err := filepath.Rel(filepath.Dir(clean(filepath.Join(folder, "x"))), w.Path)
+	return inside(filepath.Dir(clean(filepath.Join(folder, "x"))), w.Path)
+}
+
+func inside(dir, path string) bool {
+	rel, err := filepath.Rel(dir, path)
 	return err == nil && rel != "." && filepath.IsLocal(rel)
 }

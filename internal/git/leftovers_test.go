@@ -102,7 +102,7 @@ func TestUnsaved(t *testing.T) {
 		{[]string{"-C", inner, "checkout", "-q", "main"}, true},
 	} {
 		b.git(c.do...)
-		if got := must(b.Repo.Unsaved(t.Context(), inner))(t); got != c.want {
+		if got := must(b.Repo.Unsaved(t.Context(), b.Dir, "inner"))(t); got != c.want {
 			t.Errorf("after %v: got %v", c.do, got)
 		}
 	}
