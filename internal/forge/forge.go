@@ -21,7 +21,7 @@ import (
 
 var (
 	// ErrNoProgram says that gh is not in PATH.
-	ErrNoProgram = errors.New("there is no gh in PATH")
+	ErrNoProgram = errors.New("there is no gh in PATH (https://cli.github.com)")
 	// ErrNotSignedIn says that gh knows no account to work with.
 	ErrNotSignedIn = errors.New("gh is not signed in")
 )

@@ -63,8 +63,10 @@ func (r *run) work(f flow.Flow) (err error) {
 // claim fixes what holds until the end. When people must agree to the plan it is fixed once they have, so
 // that no command of a plan runs before.
 func (r *run) claim(f flow.Flow) (err error) {
+	in := r.in
+	in.Undelivered = nil // a claim does not ask for it, and it is long
 	for {
-		if r.job, err = claim.Do(f, r.in); err != nil || !r.job.Unapproved {
+		if r.job, err = claim.Do(f, in); err != nil || !r.job.Unapproved {
 			return err
 		}
 		if err := r.agreed(f); err != nil {
