@@ -4,7 +4,7 @@
 //
 // An agent's program works in a process group of its own with an environment made of an allow list, gets
 // the prompt on standard input and is read line by line. What it prints is kept in the RunDir of the
-// request with the values of *_KEY, *_TOKEN, *_SECRET and *PASSWORD variables masked. When it takes too
+// request with the values of *_KEY, *_TOKEN, *_SECRET and *PASSWORD variables, and other known ones, masked. When it takes too
 // long, falls silent, uses too much or stays after its result, it is ended; nothing it started is left.
 //
 // # The script of a rehearsal

@@ -85,7 +85,7 @@ func (d direct) Run(ctx context.Context, r Request, emit func(Event)) (*Result, 
 	if err != nil {
 		return nil, err
 	}
-	logs, err := openLogs(r.RunDir, append(secrets(slices.Concat(d.o.Environ, r.Env)), key))
+	logs, err := openLogs(r.RunDir, append(d.o.secrets(slices.Concat(d.o.Environ, r.Env)), key))
 	if err != nil {
 		return nil, err
 	}

@@ -42,7 +42,7 @@ func (c *cli) Run(ctx context.Context, r Request, emit func(Event)) (*Result, er
 	if err != nil {
 		return nil, err
 	}
-	logs, err := openLogs(r.RunDir, secrets(s.env))
+	logs, err := openLogs(r.RunDir, c.o.secrets(s.env))
 	if err != nil {
 		return nil, err
 	}

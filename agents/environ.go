@@ -56,6 +56,9 @@ func secrets(env []string) []string {
 	return values
 }
 
+// secrets are the values that must not be kept of a run with this environment.
+func (o Options) secrets(env []string) []string { return append(secrets(env), o.Secrets...) }
+
 // find is the path of a program, in the PATH of Environ. One with a slash is relative to Root.
 func (o Options) find(program string) (string, error) {
 	if strings.Contains(program, "/") {

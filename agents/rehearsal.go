@@ -31,7 +31,7 @@ func (p rehearsal) Run(ctx context.Context, r Request, emit func(Event)) (*Resul
 		return nil, err
 	}
 	env := p.o.environ(nil, nil, nil, r)
-	logs, err := openLogs(r.RunDir, secrets(env))
+	logs, err := openLogs(r.RunDir, p.o.secrets(env))
 	if err != nil {
 		return nil, err
 	}

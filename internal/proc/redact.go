@@ -1,8 +1,10 @@
 package proc
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"io"
+	"net/url"
 	"slices"
 	"strings"
 )
@@ -19,7 +21,7 @@ type Redactor struct {
 }
 
 // NewRedactor masks the given values, without white space around them, when they are at least 8
-// bytes long, and also as JSON strings spell them. Every stretch of text that secrets cover, also several
+// bytes long, and also as JSON strings, URLs and base64 spell them, in whatever these are part of. Every stretch of text that secrets cover, also several
 // that overlap or touch, becomes one ***.
 func NewRedactor(secrets []string) *Redactor {
 	r := new(Redactor)
@@ -28,7 +30,8 @@ func NewRedactor(secrets []string) *Redactor {
 		if len(s) < minSecret {
 			continue
 		}
-		for _, form := range []string{s, inJSON(s, true), inJSON(s, false)} {
+		forms := []string{s, inJSON(s, true), inJSON(s, false), url.QueryEscape(s), url.PathEscape(s)}
+		for _, form := range append(forms, inBase64(s)...) {
 			if list := &r.byFirst[form[0]]; !slices.Contains(*list, form) {
 				*list = append(*list, form)
 				r.longest = max(r.longest, len(form))
@@ -48,6 +51,20 @@ func inJSON(s string, html bool) string {
 	e.SetEscapeHTML(html)
 	e.Encode(s) // a string can't fail
 	return strings.TrimSuffix(strings.TrimPrefix(b.String(), `"`), "\"\n")
+}
+
+// inBase64 is what s always becomes as part of a text in base64, behind 0, 1 or 2 bytes of a group of three: the characters
+// that hold nothing else.
+func inBase64(s string) (forms []string) {
+	for before := range 3 {
+		for _, alphabet := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+			text := alphabet.EncodeToString(append(make([]byte, before), s...))
+			if form := text[(before*8+5)/6 : (before+len(s))*8/6]; len(form) >= minSecret {
+				forms = append(forms, form)
+			}
+		}
+	}
+	return forms
 }
 
 // String is s with its secrets masked.

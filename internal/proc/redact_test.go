@@ -2,8 +2,10 @@ package proc_test
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -41,6 +43,33 @@ func TestRedactor(t *testing.T) {
 	}
 	if got := new(proc.Redactor).String("hunter22"); got != "hunter22" {
 		t.Errorf("zero value: got %q", got)
+	}
+}
+
+// A secret is masked too as URLs and base64 spell it, alone and as part of something longer.
+func TestRedactorKnowsSpellings(t *testing.T) {
+	const secret = "pa/ss wörd+42~"
+	r := proc.NewRedactor([]string{secret, "tiny"})
+	for _, in := range []string{
+		url.QueryEscape(secret), url.PathEscape(secret), "https://example.org/?a=b&token=" + url.QueryEscape(secret) + "&c=d",
+		"Basic " + base64.StdEncoding.EncodeToString([]byte(secret)), base64.RawURLEncoding.EncodeToString([]byte(secret)),
+	} {
+		if got := r.String(in); !strings.Contains(got, "***") || strings.Contains(got, in[len(in)-10:len(in)-4]) && !strings.HasSuffix(in, "&c=d") {
+			t.Errorf("%q: got %q", in, got)
+		}
+	}
+	for _, before := range []string{"", "u", "us", "user:"} {
+		for _, after := range []string{"", "\n", ":x"} {
+			in := base64.StdEncoding.EncodeToString([]byte(before + secret + after))
+			got := r.String(in)
+			plain, _ := base64.StdEncoding.DecodeString(strings.ReplaceAll(got, "***", ""))
+			if !strings.Contains(got, "***") || len(got) > len(in)-len(secret)+3 || strings.Contains(string(plain), secret[2:6]) {
+				t.Errorf("%q in base64: got %q", before+secret+after, got)
+			}
+		}
+	}
+	if in := "tiny " + base64.StdEncoding.EncodeToString([]byte("tiny")); r.String(in) != in {
+		t.Errorf("a short value is masked: %q", r.String(in))
 	}
 }
 
