@@ -1,6 +1,7 @@
 package templates_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -48,6 +49,35 @@ func TestDataStaysInItsSlot(t *testing.T) {
 			if strings.Contains(outside, "begin of") || strings.Contains(p.System, "begin of") {
 				t.Errorf("%s, %s: data stands outside of its fence", name, what)
 			}
+		}
+	}
+}
+
+// What stands in a prompt without a fence is a line that Trellis made, or a word that it has checked. A new slot for
+// what others wrote is data.
+func TestOnlyOurOwnWordsStandUnfenced(t *testing.T) {
+	own := []string{"base", "dev_type", "ended", "markers", "max_steps", "name"}
+	for _, name := range templates.Names() {
+		slots, err := templates.Slots(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data := map[string]string{}
+		for _, s := range slots {
+			data[s.Name] = "x"
+		}
+		for _, s := range slots {
+			if s.Data {
+				continue
+			}
+			if !slices.Contains(own, s.Name) {
+				t.Errorf("%s: slot %s has no fence", name, s.Name)
+			}
+			data[s.Name] = "x\ny"
+			if _, err := templates.Render(name, data, nonce, templates.Override{}); err == nil {
+				t.Errorf("%s: slot %s takes more than a line", name, s.Name)
+			}
+			data[s.Name] = "x"
 		}
 	}
 }
