@@ -163,24 +163,16 @@ func (a *fileActs) watch(ctx context.Context, _ ask.Request) (func(context.Conte
 	if err != nil {
 		return nil, err
 	}
-	dirty := func(ctx context.Context) (map[string]string, error) {
-		list, err := a.s.Repo.Status(ctx, root, unworked...)
-		states := map[string]string{}
-		for _, e := range list {
-			states[e.Path] = e.Code
-		}
-		return states, err
-	}
-	before, err := dirty(ctx)
+	before, err := a.s.Repo.LooksOf(ctx, root, unworked...)
 	return func(ctx context.Context) (notes []string, _ *flow.Failure, err error) {
-		after, err := dirty(ctx)
-		for path, state := range after {
-			if before[path] != state {
-				notes = append(notes, path+" was changed while an agent that may only read was at work")
-			}
+		after, err := a.s.Repo.LooksOf(ctx, root, unworked...)
+		if err != nil {
+			return nil, nil, err
 		}
-		slices.Sort(notes)
-		return notes, nil, err
+		for _, path := range after.Since(before) {
+			notes = append(notes, path+" was changed while an agent that may only read was at work")
+		}
+		return notes, nil, nil
 	}, err
 }
 

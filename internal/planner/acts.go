@@ -39,7 +39,7 @@ type Acts struct {
 	Now      func() time.Time
 
 	mu   sync.Mutex
-	seen map[string]string // uncommitted files of the main checkout after the last call
+	seen *git.Looks // of the main checkout after the last call
 }
 
 // Activities are all that a planning does besides its agents' calls, which are those of the roles given

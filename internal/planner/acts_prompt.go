@@ -15,6 +15,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/ask"
 	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/research"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -344,43 +345,34 @@ func (a *Acts) Watch(ctx context.Context, _ ask.Request) (func(context.Context) 
 		return nil, err
 	}
 	return func(ctx context.Context) (notes []string, _ *flow.Failure, err error) {
-		after, err := a.dirty(ctx)
-		for path, state := range after {
-			if before[path] != state {
-				notes = append(notes, path+" was changed while an agent that may only read was at work")
-			}
+		after, err := a.looks(ctx)
+		if err != nil {
+			return nil, nil, err
 		}
-		slices.Sort(notes)
-		if err == nil {
-			a.mu.Lock()
-			a.seen = after
-			a.mu.Unlock()
+		for _, path := range after.Since(*before) {
+			notes = append(notes, path+" was changed while an agent that may only read was at work")
 		}
-		return notes, nil, err
+		a.mu.Lock()
+		a.seen = after
+		a.mu.Unlock()
+		return notes, nil, nil
 	}, nil
 }
 
-func (a *Acts) lastSeen(ctx context.Context) (map[string]string, error) {
+func (a *Acts) lastSeen(ctx context.Context) (*git.Looks, error) {
 	a.mu.Lock()
 	seen := a.seen
 	a.mu.Unlock()
 	if seen != nil {
 		return seen, nil
 	}
-	return a.dirty(ctx)
+	return a.looks(ctx)
 }
 
-// dirty are the uncommitted files of the main checkout, and how each differs.
-func (a *Acts) dirty(ctx context.Context) (map[string]string, error) {
-	entries, err := a.Repo.Status(ctx, a.Repo.Main, ".trellis/tasks", ".trellis/.runtime")
-	if err != nil {
-		return nil, err
-	}
-	list := map[string]string{}
-	for _, e := range entries {
-		list[e.Path] = e.Code
-	}
-	return list, nil
+// looks is how the main checkout looks, without what is Trellis' own.
+func (a *Acts) looks(ctx context.Context) (*git.Looks, error) {
+	l, err := a.Repo.LooksOf(ctx, a.Repo.Main, ".trellis/tasks", ".trellis/.runtime")
+	return &l, err
 }
 
 // Env is what planning agents find in their environment besides what every agent does.

@@ -1,0 +1,42 @@
+package git_test
+
+import (
+	"slices"
+	"testing"
+)
+
+// Whatever is done to a checkout shows, also to files that were changed before.
+func TestLooks(t *testing.T) {
+	b := newBox(t)
+	b.write("b.txt", "b\n")
+	b.git("add", "-A")
+	b.git("commit", "-qm", "second")
+	b.write("a.txt", "changed by a person\n")
+	for _, c := range []struct {
+		what string
+		do   func()
+		want []string
+	}{
+		{"nothing", func() {}, nil},
+		{"a new file", func() { b.write("new.txt", "x\n") }, []string{"new.txt"}},
+		{"what was changed before", func() { b.write("a.txt", "changed once more\n") }, []string{"a.txt"}},
+		{"taken back", func() { b.git("checkout", "-q", "a.txt") }, []string{"a.txt"}},
+		{"removed", func() { b.git("rm", "-q", "b.txt") }, []string{"b.txt"}},
+		{"committed", func() { b.git("commit", "-qm", "third") }, []string{"HEAD", "b.txt"}},
+		{"another branch", func() { b.git("checkout", "-qb", "other") }, []string{"HEAD"}},
+		{"left out", func() { b.write("out/x", "x\n") }, nil},
+	} {
+		before, err := b.Repo.LooksOf(t.Context(), b.Dir, "out")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.do()
+		after, err := b.Repo.LooksOf(t.Context(), b.Dir, "out")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := after.Since(before); !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %v, want %v", c.what, got, c.want)
+		}
+	}
+}
