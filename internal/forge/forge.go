@@ -206,6 +206,17 @@ func (f *Forge) AskReview(ctx context.Context, number int, who string) error {
 	return err
 }
 
+// SignedIn is nil when gh is there and knows an account to work with, else ErrNoProgram, ErrNotSignedIn, or why nobody
+// can tell.
+func (f *Forge) SignedIn(ctx context.Context) error {
+	_, err := f.call(ctx, []string{"auth", "status"}, "")
+	var failed *Error
+	if errors.As(err, &failed) && failed.Code == 1 {
+		return fmt.Errorf("%w: %s", ErrNotSignedIn, strings.TrimSpace(failed.Said))
+	}
+	return err
+}
+
 // quoted is a value of a flag that takes several, separated by commas.
 func quoted(s string) string {
 	if strings.ContainsAny(s, ",\"\n") {

@@ -121,6 +121,13 @@ func TestWhatCanBeWrong(t *testing.T) {
 	if _, err := f.Create(ctx, forge.New{Head: "work"}); !errors.Is(err, forge.ErrNotSignedIn) || !strings.Contains(err.Error(), "gh auth login") {
 		t.Errorf("got %v when nobody is signed in", err)
 	}
+	if err := f.SignedIn(ctx); !errors.Is(err, forge.ErrNotSignedIn) {
+		t.Errorf("got %v when nobody is signed in", err)
+	}
+	f.Env = forgetest.Install(t, forgetest.State{}).Env
+	if err := f.SignedIn(ctx); err != nil {
+		t.Errorf("got %v when somebody is signed in", err)
+	}
 	for name, script := range map[string]string{
 		"no JSON":    "echo no",
 		"no number":  `echo '[{"url": "https://x/1", "state": "OPEN", "headRefName": "work"}]'`,

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/forge"
+)
+
+// delivery looks whether branches can be pushed and pull requests opened, when they are to be. What is in the way fails no
+// task: its branch is what is delivered.
+func (d *diagnosis) delivery(ctx context.Context, p *project, c *config.Config) {
+	if !c.Delivery.Push && !c.Delivery.PR {
+		return
+	}
+	base, err := p.Repo.CurrentBranch(ctx, p.Root)
+	if err != nil {
+		return // what is wrong with the repository was said
+	}
+	remote, err := p.Repo.Remote(ctx, base)
+	switch {
+	case err != nil:
+		d.add(stateWarning, "delivery", err.Error(), "")
+		return
+	case remote == "":
+		d.add(stateWarning, "delivery", "no remote is followed by "+base+", and there is no origin", "git remote add origin URL")
+		return
+	case !c.Delivery.PR:
+		d.add(stateOK, "delivery", "branches go to "+remote, "")
+		return
+	}
+	switch err := (&forge.Forge{Dir: p.Root, Env: d.app.commandEnv()}).SignedIn(ctx); {
+	case errors.Is(err, forge.ErrNoProgram):
+		d.add(stateWarning, "delivery", err.Error()+": no pull request is opened", "install it, then: gh auth login")
+	case err != nil:
+		d.add(stateWarning, "delivery", err.Error()+": no pull request is opened", "gh auth login")
+	default:
+		d.add(stateOK, "delivery", "branches go to "+remote+", pull requests are opened with gh", "")
+	}
+}
