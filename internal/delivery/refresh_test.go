@@ -1,0 +1,97 @@
+package delivery_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/delivery"
+	"github.com/trellis-tasks/trellis/internal/forge"
+	"github.com/trellis-tasks/trellis/internal/forge/forgetest"
+)
+
+// refresh asks the remote with this gh.
+func (h *house) refresh(f *forge.Forge) delivery.Refreshed {
+	h.Helper()
+	out, err := (&delivery.Remote{Cleaner: h.Cleaner, Forge: f, Wall: time.Minute}).Refresh(h.Context(), "")
+	if err != nil {
+		h.Fatal(err)
+	}
+	return out
+}
+
+// A task in review goes where its pull request went; that of another task, whose branch had the same name, says nothing.
+func TestRefreshByPullRequest(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.git("init", "-q", "--bare", "../far")
+	h.git("remote", "add", "origin", "../far")
+	var prs []map[string]any
+	for i, name := range []string{"merged", "closed", "open", "draft", "other", "none"} {
+		id := "02-01-" + name
+		h.done(id)
+		pr := map[string]any{"number": i + 1, "url": "https://github.example/pull/" + name, "state": map[string]string{"merged": "MERGED", "closed": "CLOSED", "other": "MERGED"}[name],
+			"headRefName": "feature/" + name, "headRefOid": h.git("rev-parse", "feature/"+name), "isDraft": name == "draft", "reviewDecision": "APPROVED",
+			"statusCheckRollup": []any{map[string]any{"name": "ci", "status": "COMPLETED", "conclusion": "FAILURE"}}}
+		switch name {
+		case "open", "draft":
+			pr["state"] = "OPEN"
+		case "other":
+			pr["headRefOid"] = h.git("rev-parse", "main")
+		case "none":
+			continue
+		}
+		prs = append(prs, pr)
+	}
+	gh := &forge.Forge{Dir: h.Dir, Env: append(h.env(), forgetest.Install(t, forgetest.State{PRs: prs}).Env...)}
+	for range 2 {
+		out := h.refresh(gh)
+		if len(out.Notes) > 0 {
+			t.Errorf("got %q", out.Notes)
+		}
+	}
+	for name, want := range map[string]string{
+		"merged": "completed merged https://github.example/pull/merged merged  ", "closed": "cancelled cancelled https://github.example/pull/closed closed  ",
+		"open": "review delivered https://github.example/pull/open open failed approved", "draft": "review delivered https://github.example/pull/draft draft failed approved",
+		"other": "review delivered ", "none": "review delivered ",
+	} {
+		task := h.load("02-01-" + name)
+		got := string(task.Status) + " " + string(task.Pipeline.Outcome) + " " + task.PRURL
+		if p, err := delivery.ReadPull(task.Dir); err != nil {
+			t.Error(err)
+		} else if p != nil {
+			got += " " + p.State + " " + p.Checks + " " + p.Review
+		}
+		if got != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+	h.keeps("02-01-merged", true, "not in main") // the pull request says so, git does not
+}
+
+// Without gh, an account or a remote git alone tells, and what can't be asked is a note.
+func TestRefreshByGit(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.done("02-01-open")
+	none := &forge.Forge{Dir: h.Dir, Env: []string{"PATH=" + t.TempDir()}}
+	if out := h.refresh(none); len(out.Notes)+len(out.Completed) > 0 {
+		t.Errorf("without a remote: got %+v", out)
+	}
+	h.git("clone", "-q", "--bare", h.Dir, "../far")
+	h.git("remote", "add", "origin", "../far")
+	h.done("02-01-there")
+	h.git("push", "-q", "origin", "feature/there:main") // merged there; here nobody has fetched
+	h.git("update-ref", "-d", "refs/remotes/origin/main")
+	if out := h.refresh(none); strings.Join(out.Completed, " ") != "02-01-there" || len(out.Notes) > 0 {
+		t.Errorf("merged in the remote: got %+v", out)
+	}
+	signedOut := &forge.Forge{Dir: h.Dir, Env: append(h.env(), forgetest.Install(t, forgetest.State{SignedOut: true}).Env...)}
+	if out := h.refresh(signedOut); len(out.Notes) != 1 || !strings.Contains(out.Notes[0], "not signed in") {
+		t.Errorf("signed out: got %+v", out)
+	}
+	h.git("remote", "set-url", "origin", "../nowhere")
+	if out := h.refresh(none); len(out.Notes) != 1 || !strings.Contains(out.Notes[0], "fetching from origin") || h.load("02-01-open").Status != "review" {
+		t.Errorf("a remote that is gone: got %+v", out)
+	}
+}
