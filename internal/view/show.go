@@ -36,7 +36,7 @@ func (t Task) rows() [][2]string {
 	rows := [][2]string{{"status", t.standing()}, {"since", t.Since}, {"held by", t.holder()}, {"steps", t.Steps.words()}, {"last", t.again}, {"waits for", t.WaitingFor}, {"failure", t.failure()}}
 	if t.task != nil {
 		rows = append(rows, [2]string{"branch", t.branches()}, [2]string{"worktree", t.task.WorktreePath}, [2]string{"commit", t.task.Commit},
-			[2]string{"pr", t.PRURL}, [2]string{"parent", t.task.Parent}, [2]string{"subtasks", strings.Join(t.task.Children, ", ")},
+			[2]string{"pr", t.pull()}, [2]string{"parent", t.task.Parent}, [2]string{"subtasks", strings.Join(t.task.Children, ", ")},
 			[2]string{"rejected", rejection(t)}, [2]string{"judge", judgement(t)}, [2]string{"touches", t.touches()})
 	}
 	return append(append(rows, t.planned()...), [2]string{"usage", Usage(t.Usage)}, [2]string{"updated", t.UpdatedAt})
@@ -84,6 +84,25 @@ func (t Task) branches() string {
 		return t.Branch + " (from " + t.BaseBranch + ", stacked on " + on + ")"
 	}
 	return t.Branch + " (from " + t.BaseBranch + ")"
+}
+
+// pull is the pull request, and how it stood when somebody last looked.
+func (t Task) pull() string {
+	p := t.PR
+	if p == nil || p.URL != t.PRURL {
+		return t.PRURL
+	}
+	words := p.State
+	if p.Checks != "" {
+		words += ", checks " + p.Checks
+	}
+	if len(p.Failing) > 0 {
+		words += " (" + strings.Join(p.Failing, ", ") + ")"
+	}
+	if p.Review != "" {
+		words += ", " + strings.ReplaceAll(p.Review, "_", " ")
+	}
+	return fmt.Sprintf("%s (%s; as of %s)", t.PRURL, words, p.At)
 }
 
 func rejection(t Task) string {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/delivery"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/plan"
@@ -42,6 +43,7 @@ type Task struct {
 	Steps      Underway          `json:"steps"`   // of a task that is looked at alone
 	Usage      trellis.Usage     `json:"usage"`
 	PRURL      string            `json:"pr_url"`
+	PR         *delivery.Pull    `json:"pr"`         // as it was at the last `trellis status --refresh`; null: nobody looked
 	UpdatedAt  string            `json:"updated_at"` // RFC 3339, UTC
 	Problems   []trellis.Problem `json:"problems"`
 
@@ -177,6 +179,9 @@ func (r Reader) task(e taskdir.Entry, known map[string]trellis.Status) Task {
 	v.Name, v.Title, v.DevType, v.Priority, v.Branch, v.BaseBranch, v.PRURL = t.Name, t.Title, t.DevType, t.Priority, t.Branch, t.BaseBranch, t.PRURL
 	v.Phase, v.Round, v.Attempt, v.Outcome, v.Usage = p.Phase, p.Round, p.Attempt, p.Outcome, p.Usage
 	v.Failure = Failure{p.Failure.Code, p.Failure.Detail}
+	if t.PRURL != "" {
+		v.PR, _ = delivery.ReadPull(e.Dir) // one that can't be read is looked at anew
+	}
 	v.Problems = append(v.Problems, t.Problems...)
 	if !e.Planning {
 		v.Status = t.Status

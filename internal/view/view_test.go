@@ -90,6 +90,7 @@ func TestTaskJSON(t *testing.T) {
       "seconds": 4
     },
     "pr_url": "https://example.org/1",
+    "pr": null,
     "updated_at": "2026-02-03T12:00:00Z",
     "problems": []
   }
