@@ -185,6 +185,10 @@ func (a *Acts) mend(ctx context.Context, j Job) (notes []string, err error) {
 	if strayed {
 		notes = append(notes, "the worktree had left its branch, or the branch its base: it was put back, the files as they were")
 	}
+	more, err := a.mendModules(ctx, j)
+	if notes = append(notes, more...); err != nil {
+		return notes, err
+	}
 	hidden, err := a.Repo.Unhide(ctx, j.Worktree)
 	if err != nil {
 		return notes, err

@@ -69,6 +69,10 @@ func (a *Acts) job(t *taskdir.Task, p *plan.Plan, in Input, base Base) (Job, err
 	if long(j.Verify) {
 		return j, flow.Fail(string(trellis.InvalidTask), "the %d verify commands of %s are too many or too long to be recorded: put them into a script", len(j.Verify), j.VerifySource)
 	}
+	var err error
+	if j.Modules, err = modulesOf(cfg, t); err != nil {
+		return j, err
+	}
 	if long(j.Preconditions) {
 		return j, flow.Fail(string(trellis.InvalidTask), "the %d preconditions of plan.json are too many or too long to be recorded: put them into a script", len(j.Preconditions))
 	}

@@ -50,14 +50,22 @@ func (a *Acts) record(ctx context.Context, c flow.Call, in commitIn, s *search) 
 	if err != nil {
 		return Committed{}, err
 	}
-	sha, err := a.Repo.Commit(ctx, in.Job.Worktree, git.CommitOptions{Message: message(in), Trailers: []string{whose, which},
+	o := git.CommitOptions{Message: message(in), Trailers: []string{whose, which},
 		Amend: own == head, Base: in.Job.BaseCommit, Exclude: a.outside(in.Job), Branch: in.Job.Branch, Inspect: func(ctx context.Context) error {
 			places, err := s.in(ctx, in.Job.BaseCommit, "")
 			if err == nil && len(places) > 0 {
 				err = &leakError{places}
 			}
 			return err
-		}})
+		}}
+	notes, err := a.recordModules(ctx, in, o, s)
+	for _, n := range notes {
+		s.note(n)
+	}
+	sha := ""
+	if err == nil {
+		sha, err = a.Repo.Commit(ctx, in.Job.Worktree, o)
+	}
 	var hook *git.HookError
 	switch {
 	case errors.As(err, new(*leakError)):

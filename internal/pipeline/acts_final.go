@@ -67,7 +67,7 @@ func (a *Acts) stand(ctx context.Context, in checksIn, out *Checks) (err error) 
 // may have changed it.
 func (a *Acts) lookAtCommit(ctx context.Context, c flow.Call, in checksIn, out *Checks) error {
 	j := in.Job
-	tree, err := a.Repo.TreeAt(ctx, j.Branch)
+	tree, changes, err := a.committed(ctx, j)
 	if err != nil || in.Tree == "" || tree == in.Tree {
 		return err
 	}
@@ -78,10 +78,6 @@ func (a *Acts) lookAtCommit(ctx context.Context, c flow.Call, in checksIn, out *
 	}
 	if out.Leaks, err = a.retract(ctx, c, s, 1); err != nil || len(out.Leaks) > 0 {
 		out.Notes = append(out.Notes, s.notes...)
-		return err
-	}
-	changes, err := a.Repo.ChangesBetween(ctx, j.BaseCommit, j.Branch)
-	if err != nil {
 		return err
 	}
 	allowed, err := a.allowed(j, in.Content)
@@ -109,6 +105,9 @@ func (a *Acts) afield(ctx context.Context, c flow.Call, j Job, do func(fresh Job
 	defer func() {
 		err = errors.Join(err, a.Repo.RemoveWorktree(context.WithoutCancel(ctx), fresh.Worktree))
 	}()
+	if err := a.checkOutModules(ctx, fresh, head); err != nil {
+		return err
+	}
 	if _, err := a.copyIn(fresh); err != nil {
 		return err
 	}

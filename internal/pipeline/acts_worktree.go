@@ -35,6 +35,9 @@ func (a *Acts) prepare(ctx context.Context, c flow.Call, in prepareIn) (p Prepar
 	if err := a.branch(ctx, in); err != nil {
 		return p, err
 	}
+	if err := a.enterModules(ctx, in); err != nil {
+		return p, err
+	}
 	if p.Lost, err = a.lost(ctx, in); err != nil {
 		return p, err
 	}
@@ -86,6 +89,10 @@ func (a *Acts) afresh(ctx context.Context, c flow.Call, j Job) (notes []string, 
 			return failed("removing the worktree", err)
 		}
 	}
+	kept, err := a.keepModules(ctx, j, ref+"-branch")
+	if notes = append(notes, kept...); err != nil {
+		return failed("backing up submodules", err)
+	}
 	tip, err := a.Repo.Branch(ctx, j.Branch)
 	if err != nil || tip == "" {
 		return notes, err
@@ -106,7 +113,7 @@ func (a *Acts) branch(ctx context.Context, in prepareIn) error {
 	if err := os.MkdirAll(filepath.Dir(in.Job.Worktree), 0o755); err != nil {
 		return flow.Fail(string(trellis.WorktreeFailed), "making the folder of worktrees: %v", err)
 	}
-	own, err := a.ownBranch(ctx, in)
+	own, err := ownBranch(ctx, a.Repo, in, filepath.Base(a.Dir))
 	if err != nil {
 		return err
 	}
@@ -140,12 +147,12 @@ func (a *Acts) astray(ctx context.Context, in prepareIn) bool {
 
 // ownBranch reports whether a branch that is there may be used: it holds a commit of this task, or a person
 // said so. One that holds nothing, or is checked out where it belongs, needs no leave.
-func (a *Acts) ownBranch(ctx context.Context, in prepareIn) (bool, error) {
-	tip, err := a.Repo.Branch(ctx, in.Job.Branch)
+func ownBranch(ctx context.Context, repo *git.Repo, in prepareIn, task string) (bool, error) {
+	tip, err := repo.Branch(ctx, in.Job.Branch)
 	if in.Adopt || err != nil || tip == "" {
 		return in.Adopt, err
 	}
-	made, err := a.Repo.FindTrailer(ctx, in.Job.BaseCommit, tip, TaskTrailer+": "+filepath.Base(a.Dir))
+	made, err := repo.FindTrailer(ctx, in.Job.BaseCommit, tip, TaskTrailer+": "+task)
 	return made != "", err
 }
 
@@ -276,6 +283,9 @@ func (a *Acts) discard(ctx context.Context, c flow.Call, in discardIn) (struct{}
 	}
 	if err := a.Repo.RemoveWorktree(ctx, in.Job.Worktree); err != nil {
 		return struct{}{}, flow.Fail(string(trellis.WorktreeFailed), "%v", err)
+	}
+	if _, err := a.keepModules(ctx, in.Job, a.backupRef(c)+"-branch"); err != nil {
+		return struct{}{}, err
 	}
 	return struct{}{}, a.Repo.DeleteBranch(ctx, in.Job.Branch)
 }

@@ -115,6 +115,7 @@ type (
 		Baseline     bool                        `json:"baseline"`
 		InPlace      bool                        `json:"in_place,omitempty"` // final verify in the worktree, not in a fresh checkout
 		Setup        Setup                       `json:"setup"`
+		Modules      []string                    `json:"modules,omitempty"` // paths of submodules that are worked in too
 		CommitType   string                      `json:"commit_type"`
 		Scope        string                      `json:"scope,omitempty"`
 		Delivery     Delivering                  `json:"delivery,omitzero"`

@@ -1,0 +1,199 @@
+package dispatch_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// inCLI is a script that works in the submodule libs/cli, wrongly at first. The verify command looks there.
+const inCLI = `
+roles:
+  implement: [{files: {libs/cli/main.txt: "tow\n"}, answer: done}]
+  check: [{answer: fine}]
+  debug: [{files: {libs/cli/main.txt: "two\n", libs/cli/new.txt: "new\n"}, answer: mended}]
+  accept: [{answer: {criteria: [{id: A1, verdict: met, evidence: "libs/cli/main.txt:1"}]}}]
+`
+
+const twoPRD = "# Say two\n\n## Acceptance Criteria\n\n- [ ] it says two\n"
+
+// modular is a world with a submodule at libs/cli, which is the package cli.
+func modular(t *testing.T, script string) *world {
+	w := newWorld(t, script)
+	origin := filepath.Join(filepath.Dir(w.Dir), "cli")
+	w.write("../cli/main.txt", "one\n")
+	for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"add", "-A"}, {"-c", "user.name=Cli", "-c", "user.email=c@example.org", "commit", "-qm", "cli"}} {
+		w.git(append([]string{"-C", origin}, args...)...)
+	}
+	w.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", origin, "libs/cli")
+	w.git("commit", "-qm", "with cli")
+	w.Site.Config.Packages = map[string]config.Package{"cli": {Path: "libs/cli", Type: "submodule"}}
+	w.Site.Config.Verify = []string{"grep -qx two libs/cli/main.txt"}
+	return w
+}
+
+func (w *world) twoInCLI(id string) string {
+	dir := w.hand(id, twoPRD)
+	w.write(".trellis/tasks/"+id+"/task.json", `{"status": "ready", "package": "cli"}`)
+	return dir
+}
+
+// A change in a submodule is seen by the checks, and gets its own branch and commit there, of which the
+// superproject's commit is made.
+func TestSubmodule(t *testing.T) {
+	t.Parallel()
+	w := modular(t, inCLI)
+	dir := w.twoInCLI("02-01-two")
+	look := func() string {
+		return w.git("rev-parse", "HEAD") + w.git("status", "--porcelain", "--", ":!.trellis/tasks", ":!.trellis/.runtime") + w.git("-C", "libs/cli", "symbolic-ref", "HEAD")
+	}
+	before := look()
+	res := w.start(dir)
+	if res.Status != trellis.Review || res.Failure != nil || w.task(dir).Pipeline.Round != 2 {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+	if after := look(); after != before {
+		t.Errorf("the main checkout is %q, was %q", after, before)
+	}
+	if got := w.git("-C", "libs/cli", "log", "--format=%s|%an", "main..feature/two"); got != "feat: Say two|Tester" {
+		t.Errorf("the submodule has commits %q", got)
+	}
+	if got, want := w.git("rev-parse", "feature/two:libs/cli"), w.git("-C", "libs/cli", "rev-parse", "feature/two"); got != want {
+		t.Errorf("the commit names %s of the submodule, want %s", got, want)
+	}
+	if got := w.git("-C", "libs/cli", "log", "--format=%B", "-1", "feature/two"); !strings.Contains(got, "Trellis-Task: 02-01-two") {
+		t.Errorf("the submodule's commit says\n%s", got)
+	}
+	if report := w.read(".trellis/tasks/02-01-two/report.md"); !strings.Contains(report, "libs/cli/new.txt") || !strings.Contains(report, "git -C libs/cli push origin feature/two") {
+		t.Errorf("report.md is\n%s", report)
+	}
+	if audit, err := w.Site.VerifyTask(context.Background(), dir); err != nil || len(audit.Findings) > 0 {
+		t.Errorf("the proofs: %+v, %v", audit, err)
+	}
+}
+
+// A hook of the superproject that refuses finds the submodule committed already: the next round amends both.
+func TestSubmoduleCommittedTwice(t *testing.T) {
+	t.Parallel()
+	w := modular(t, `
+roles:
+  implement: [{files: {libs/cli/main.txt: "two\n", greet.sh: "echo refused\n"}, answer: done}]
+  check: [{answer: fine}]
+  debug: [{files: {libs/cli/new.txt: "new\n", greet.sh: "echo fine\n"}, answer: mended}]
+  accept: [{answer: {criteria: [{id: A1, verdict: met, evidence: "libs/cli/main.txt:1"}]}}]
+`)
+	w.write(".git/hooks/pre-commit", "#!/bin/sh\n! grep refused greet.sh\n")
+	if err := os.Chmod(filepath.Join(w.Dir, ".git/hooks/pre-commit"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	dir := w.twoInCLI("02-01-two")
+	if res := w.start(dir); res.Status != trellis.Review || w.task(dir).Pipeline.Round != 2 {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+	if got := w.git("-C", "libs/cli", "log", "--format=%s", "main..feature/two") + "|" + w.git("log", "--format=%s", "main..feature/two"); got != "feat: Say two|feat: Say two" {
+		t.Errorf("got commits %q", got)
+	}
+	if got := w.git("-C", "libs/cli", "ls-tree", "--name-only", w.git("rev-parse", "feature/two:libs/cli")); got != "main.txt\nnew.txt" {
+		t.Errorf("the commit names a submodule with %q", got)
+	}
+}
+
+// A secret in a submodule is not committed either, and is said to stand there.
+func TestSubmoduleSecret(t *testing.T) {
+	t.Parallel()
+	token := "ghp_" + "wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO2mCqe0"[:36]
+	w := modular(t, `
+roles:
+  implement: [{files: {libs/cli/main.txt: "two\n", libs/cli/key.txt: "token = `+token+`\n"}, answer: done}]
+  check: [{answer: fine}]
+  debug: [{answer: what}]
+  accept: [{answer: {criteria: [{id: A1, verdict: met, evidence: "libs/cli/main.txt:1"}]}}]
+`)
+	dir := w.twoInCLI("02-01-two")
+	res := w.start(dir)
+	if got := fmt.Sprint(res.Failure); res.Status != trellis.Failed || !strings.Contains(got, "secret_found") || !strings.Contains(got, "libs/cli/key.txt:1") {
+		t.Errorf("got %s, %v", res.Status, got)
+	}
+	if got := w.git("-C", "libs/cli", "log", "--format=%s", "main..feature/two"); got != "" {
+		t.Errorf("the submodule has commits %q", got)
+	}
+}
+
+// Beginning again keeps the work in the submodule as well, and begins at what the base has of it.
+func TestSubmoduleAfresh(t *testing.T) {
+	t.Parallel()
+	w := modular(t, `
+roles:
+  implement: [{files: {libs/cli/main.txt: "tow\n", libs/cli/seen.txt: "seen\n"}, answer: done}]
+  check: [{answer: fine}]
+  debug: [{answer: gone}]
+`)
+	dir := w.twoInCLI("02-01-two")
+	w.Site.Config.Limits.Rounds = 1
+	if res := w.start(dir); res.Status != trellis.Failed {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+	w.write(".trellis/rehearsal.yaml", inCLI)
+	w.Site.Config.Limits.Rounds = 3
+	if err := w.Site.Retry(context.Background(), dir, true, dispatch.RunOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if res := w.start(dir); res.Status != trellis.Review {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+	refs := strings.Fields(w.git("-C", "libs/cli", "for-each-ref", "--format=%(refname)", "refs/trellis/backup/02-01-two"))
+	if len(refs) != 1 || w.git("-C", "libs/cli", "show", refs[0]+":seen.txt") != "seen" {
+		t.Errorf("kept in the submodule: %q", refs)
+	}
+	if got := w.git("-C", "libs/cli", "ls-tree", "--name-only", "feature/two"); got != "main.txt\nnew.txt" {
+		t.Errorf("the branch has %q", got)
+	}
+}
+
+// What a task leaves alone in its submodule is no change, and nothing of it stays.
+func TestSubmoduleUntouched(t *testing.T) {
+	t.Parallel()
+	w := modular(t, `
+roles:
+  implement: [{answer: done}]
+  check: [{answer: fine}]
+`)
+	w.Site.Config.Verify = []string{"grep -qx one libs/cli/main.txt"}
+	dir := w.twoInCLI("02-01-two")
+	w.write(".trellis/tasks/02-01-two/prd.md", "# Say one\n\n## Acceptance Criteria\n\n- [ ] it says one\n  verify: `grep -qx one libs/cli/main.txt`\n")
+	if res := w.start(dir); res.Outcome != trellis.NoChangeNeeded {
+		t.Fatalf("got %s, %v", res.Outcome, res.Failure)
+	}
+	if got := w.git("branch", "--list", "feature/*") + w.git("-C", "libs/cli", "branch", "--list", "feature/*") + w.git("-C", "libs/cli", "worktree", "prune", "-n", "-v"); got != "" {
+		t.Errorf("left: %q", got)
+	}
+}
+
+// A submodule that can't be had ends the run with git's words, a package that nobody knows before it begins.
+func TestSubmoduleMissing(t *testing.T) {
+	t.Parallel()
+	w := modular(t, inCLI)
+	dir := w.twoInCLI("02-01-two")
+	w.git("submodule", "--quiet", "deinit", "--all", "--force")
+	for _, gone := range []string{".git/modules", "../cli"} {
+		if err := os.RemoveAll(filepath.Join(w.Dir, gone)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if res := w.start(dir); res.Failure == nil || res.Failure.Code != string(trellis.HookFailed) || !strings.Contains(res.Failure.Detail, "does not appear to be a git repository") {
+		t.Errorf("got %v", res.Failure)
+	}
+	w.hand("02-02-odd", twoPRD)
+	w.write(".trellis/tasks/02-02-odd/task.json", `{"status": "ready", "package": "clo"}`)
+	res := w.start(filepath.Join(w.Dir, ".trellis/tasks/02-02-odd"))
+	if got := fmt.Sprint(res.Failure); !strings.Contains(got, "invalid_task") || !strings.Contains(got, "did you mean cli?") {
+		t.Errorf("got %v", res.Failure)
+	}
+}

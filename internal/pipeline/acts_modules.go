@@ -1,0 +1,183 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// modulesOf are the paths of the submodules that a task works in: that of its package.
+func modulesOf(cfg *config.Config, t *taskdir.Task) ([]string, error) {
+	_, pkg, err := cfg.Package(t.Package)
+	if err != nil && len(cfg.Packages) > 0 {
+		return nil, flow.Fail(string(trellis.InvalidTask), "%v: packages of .trellis/config.yaml names them", err)
+	}
+	if path := pkg.Submodule(); path != "" {
+		return []string{path}, nil
+	}
+	return nil, nil
+}
+
+// modules are the submodules of a job as a commit has them.
+func (a *Acts) modules(ctx context.Context, j Job, commit string) (list []*git.Module, err error) {
+	if len(j.Modules) > 0 && j.Setup.Timeout > 0 { // what is not here is fetched
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, j.Setup.Timeout, fmt.Errorf("it took longer than worktree.setup_timeout, %v", j.Setup.Timeout))
+		defer cancel()
+	}
+	for _, path := range j.Modules {
+		m, err := a.Repo.Module(ctx, commit, path)
+		if err != nil {
+			return nil, flow.Fail(string(trellis.HookFailed), "%v", err)
+		}
+		list = append(list, m)
+	}
+	return list, nil
+}
+
+// enterModules checks the submodules out in the worktree, each on a branch that is called as the task's.
+func (a *Acts) enterModules(ctx context.Context, in prepareIn) error {
+	list, err := a.modules(ctx, in.Job, in.Job.BaseCommit)
+	for _, m := range list {
+		at := in
+		at.Job.BaseCommit = m.Base
+		own, err := ownBranch(ctx, m.Repo, at, filepath.Base(a.Dir))
+		if err != nil {
+			return err
+		}
+		if err := m.AddWorktree(ctx, m.Dir(in.Job.Worktree), in.Job.Branch, m.Base, own); err != nil {
+			return flow.Fail(string(trellis.WorktreeFailed), "submodule %s: %v", m.Path, err)
+		}
+	}
+	return err
+}
+
+// keepModules takes the branches of the submodules away, whose worktrees are gone. What they hold is kept under a ref.
+func (a *Acts) keepModules(ctx context.Context, j Job, ref string) (notes []string, err error) {
+	list, err := a.modules(ctx, j, j.BaseCommit)
+	for _, m := range list {
+		tip, err := m.Branch(ctx, j.Branch)
+		if err != nil || tip == "" {
+			return notes, err
+		}
+		if tip != m.Base {
+			if _, err := m.Keep(ctx, j.Branch, ref); err != nil {
+				return notes, err
+			}
+			notes = append(notes, fmt.Sprintf("the branch of %s so far is kept there as %s", m.Path, ref))
+		}
+		if err := m.DeleteBranch(ctx, j.Branch); err != nil {
+			return notes, err
+		}
+	}
+	return notes, err
+}
+
+// mendModules takes back in submodules what no agent may do to git.
+func (a *Acts) mendModules(ctx context.Context, j Job) (notes []string, err error) {
+	list, err := a.modules(ctx, j, j.BaseCommit)
+	for _, m := range list {
+		strayed, err := m.Reattach(ctx, m.Dir(j.Worktree), j.Branch, m.Base)
+		if err != nil {
+			return notes, err
+		}
+		if strayed {
+			notes = append(notes, m.Path+" had left its branch, or the branch its base: it was put back, the files as they were")
+		}
+		if _, err := m.Unhide(ctx, m.Dir(j.Worktree)); err != nil {
+			return notes, err
+		}
+	}
+	return notes, err
+}
+
+// recordModules commits what was done in the submodules, before the superproject commits where they ended. What an
+// earlier entry of the call committed is there, and nothing is left to commit.
+func (a *Acts) recordModules(ctx context.Context, in commitIn, o git.CommitOptions, s *search) (notes []string, err error) {
+	list, err := a.modules(ctx, in.Job, in.Job.BaseCommit)
+	for _, m := range list {
+		head, err := a.recordModule(ctx, m, in, o, s)
+		if err != nil {
+			return notes, err
+		}
+		if head != m.Base {
+			notes = append(notes, fmt.Sprintf("the work in %s is commit %.12s on its own branch %s: push that before the task's, with `git -C %s push origin %s`",
+				m.Path, head, in.Job.Branch, m.Path, in.Job.Branch))
+		}
+	}
+	return notes, err
+}
+
+func (a *Acts) recordModule(ctx context.Context, m *git.Module, in commitIn, o git.CommitOptions, s *search) (head string, err error) {
+	dir := m.Dir(in.Job.Worktree)
+	if _, err := m.Reattach(ctx, dir, in.Job.Branch, m.Base); err != nil {
+		return "", err
+	}
+	if head, err = m.Head(ctx, dir); err != nil {
+		return "", err
+	}
+	own, err := m.FindTrailer(ctx, m.Base, head, o.Trailers[0])
+	if err != nil {
+		return "", err
+	}
+	within := *s
+	within.repo, within.job.Worktree, within.job.BaseCommit = m.Repo, dir, m.Base
+	clean := func(to string) error {
+		places, err := within.in(ctx, m.Base, to)
+		for i := range places {
+			places[i] = m.Path + "/" + places[i]
+		}
+		if s.notes = within.notes; err == nil && len(places) > 0 {
+			err = &leakError{places}
+		}
+		return err
+	}
+	o.Amend, o.Base, o.Exclude = head != m.Base && own == head, m.Base, m.Below(a.outside(in.Job))
+	o.Inspect = func(context.Context) error { return clean("") }
+	made, err := m.Commit(ctx, dir, o)
+	if errors.Is(err, git.ErrNothing) && head != m.Base { // the agent, or an earlier entry, committed it all
+		made, err = head, clean(head)
+	} else if errors.Is(err, git.ErrNothing) {
+		made, err = head, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return made, nil
+}
+
+// checkOutModules fills the submodules of a fresh checkout of a commit.
+func (a *Acts) checkOutModules(ctx context.Context, j Job, commit string) error {
+	list, err := a.modules(ctx, j, commit)
+	for _, m := range list {
+		if err := m.Checkout(ctx, m.Dir(j.Worktree), m.Base); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// committed is the tree of the commit of a worktree and what it changes of the base, submodules as what is in them. The
+// worktree of a job with submodules holds nothing else.
+func (a *Acts) committed(ctx context.Context, j Job) (tree string, changes []git.Change, err error) {
+	if len(j.Modules) == 0 {
+		if tree, err = a.Repo.TreeAt(ctx, j.Branch); err == nil {
+			changes, err = a.Repo.ChangesBetween(ctx, j.BaseCommit, j.Branch)
+		}
+		return tree, changes, err
+	}
+	snap, err := a.Repo.Snapshot(ctx, j.Worktree, a.outside(j)...)
+	if err != nil {
+		return "", nil, err
+	}
+	defer func() { err = errors.Join(err, snap.Close()) }()
+	changes, err = snap.Changes(ctx, j.BaseCommit)
+	return snap.Tree, changes, err
+}
