@@ -17,6 +17,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/research"
 	"github.com/trellis-tasks/trellis/internal/view"
 	"github.com/urfave/cli/v2"
@@ -27,18 +28,34 @@ func (a *app) doctorCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "doctor",
 		Usage: "say what is wrong with this machine and this project, and how to mend it",
-		Flags: []cli.Flag{jsonFlag()},
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "repair", Usage: "mend broken task.json files and remove leftovers, one by one, after a question"},
+			&cli.BoolFlag{Name: "yes", Usage: "with --repair, ask nothing and mend all of it"},
+			jsonFlag(),
+		},
 		Description: manual(`Looks at git, the repository, config.yaml, the agent programs and whether they are signed in, the check
-commands, limits of the system, locks and the file system. It changes nothing.`,
-			[]int{exitDone, exitUsage, exitUnmet}, "trellis doctor", "trellis doctor --json"),
+commands, limits of the system, locks and the file system, and at all tasks. It changes nothing.
+With --repair it shows how a task.json that is no JSON could be mended and writes that when you say yes; the file as
+it was is kept as run/task.json.broken-TIME in the task's directory. What could mean two things is left to you.
+Without a terminal and without --yes, --repair changes nothing too, and exits with 3 when there is something to mend.`,
+			[]int{exitDone, exitUsage, exitUnmet}, "trellis doctor", "trellis doctor --repair", "trellis doctor --repair --yes --json"),
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
 				return wrongArguments(c)
 			}
-			return a.doctor(c.Context, c.Bool("json"))
+			o := doctorOptions{repair: c.Bool("repair"), yes: c.Bool("yes"), json: c.Bool("json")}
+			if o.yes && !o.repair {
+				return usagef("--yes agrees to what --repair asks: add --repair")
+			}
+			if _, inside := proc.InsideRun(a.Env); inside && o.repair {
+				return usagef("this runs inside a task or a run: only a person can repair")
+			}
+			return a.doctor(c.Context, o)
 		},
 	}
 }
+
+type doctorOptions struct{ repair, yes, json bool }
 
 // States of a finding.
 const (
@@ -53,39 +70,70 @@ type finding struct {
 	State  string `json:"state"`
 	Detail string `json:"detail"`
 	Hint   string `json:"hint"`
+	File   string `json:"file"` // that it is about, from the top of the repository
+	Line   int    `json:"line"` // from 1; 0: none
+	Column int    `json:"column"`
+	Repair string `json:"repair"` // what becomes of it, where doctor can mend it
+	Diff   string `json:"diff"`   // how
+	Saved  string `json:"saved"`  // where the file is kept as it was
+
+	notes []string
+	mend  func() (saved string, err error) // nil: a person has to
 }
 
-func (a *app) doctor(ctx context.Context, asJSON bool) error {
+func (a *app) doctor(ctx context.Context, o doctorOptions) error {
 	d := &diagnosis{app: a}
 	d.all(ctx)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	bad := 0
-	for _, f := range d.findings {
-		if f.State == stateError {
-			bad++
+	for i, f := range d.findings {
+		if f.mend == nil {
+			if !o.json {
+				a.printFinding(f)
+			}
+			continue
 		}
-		if !asJSON {
-			a.printFinding(f)
+		if d.findings[i].Repair = repairPossible; !o.repair {
+			d.findings[i].Hint = "trellis doctor --repair"
+			if !o.json {
+				a.printFinding(d.findings[i])
+			}
 		}
 	}
-	if asJSON {
+	if o.repair {
+		if err := d.repair(o.yes, o.json); err != nil {
+			return err
+		}
+	}
+	if o.json {
 		if err := view.JSON(a.Stdout, d.findings); err != nil {
 			return err
 		}
 	}
-	if bad > 0 {
-		return as(errUnmet, fmt.Errorf("%s to mend", count(bad, "thing")))
-	}
-	return nil
+	return d.end(o)
 }
 
-func (a *app) printFinding(f finding) {
-	fmt.Fprintf(a.Stdout, "%-8s %-12s %s\n", f.State, f.Check, f.Detail)
-	if f.Hint != "" {
-		fmt.Fprintf(a.Stdout, "%21s → %s\n", "", f.Hint)
+// end is what is left to mend.
+func (d *diagnosis) end(o doctorOptions) error {
+	bad, left := 0, 0
+	for _, f := range d.findings {
+		switch {
+		case o.repair && f.Repair == repairPossible:
+			left++
+			bad++
+		case f.State == stateError:
+			bad++
+		}
 	}
+	if bad == 0 {
+		return nil
+	}
+	err := as(errUnmet, fmt.Errorf("%s to mend", count(bad, "thing")))
+	if left > 0 {
+		return hint(err, "nothing was changed: answer on a terminal, or agree to all of it with trellis doctor --repair --yes")
+	}
+	return err
 }
 
 // diagnosis collects findings.
@@ -95,7 +143,7 @@ type diagnosis struct {
 }
 
 func (d *diagnosis) add(state, check, detail, hint string) {
-	d.findings = append(d.findings, finding{check, state, detail, hint})
+	d.findings = append(d.findings, finding{Check: check, State: state, Detail: detail, Hint: hint})
 }
 
 // verdict adds a finding that is an error when err is one.
@@ -127,6 +175,7 @@ func (d *diagnosis) all(ctx context.Context) {
 	d.delivery(ctx, p, c)
 	d.files(p)
 	d.system(p)
+	d.tasks(ctx, p, c)
 }
 
 func rootOf(p *project) string {
