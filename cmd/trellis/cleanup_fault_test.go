@@ -77,7 +77,7 @@ func TestCleanupAtEveryCall(t *testing.T) {
 		t.Logf("dirty %v: %d calls of git", dirty, len(calls))
 		for _, mode := range []string{"killed-after", "fails", "killed-before", "killed-working", "dies-working", "broken"} {
 			for n, call := range calls {
-				if at++; at%every != 0 && !(mode == "killed-after" && takesAway(call)) {
+				if at++; at%every != 0 && !(mode == "killed-after" && takesAway(call)) && !(mode == "fails" && call == "write-tree") {
 					continue
 				}
 				t.Run(fmt.Sprintf("%v/%s/%d-%s", dirty, mode, n+1, strings.Fields(call)[0]), func(t *testing.T) {

@@ -100,8 +100,7 @@ func (s *Snapshot) saveable(ctx context.Context, kept ...string) error {
 }
 
 func (s *Snapshot) state(ctx context.Context, ref string) (st state, err error) {
-	const conflicts = 128
-	if st.staged, err = s.r.line(ctx, call{dir: s.dir, env: s.env, args: []string{"write-tree"}, write: true, fine: []int{conflicts}}); err != nil {
+	if st.staged, err = s.staged(ctx); err != nil {
 		return st, err
 	}
 	if err = s.add(ctx, true); err != nil {
@@ -121,6 +120,19 @@ func (s *Snapshot) state(ctx context.Context, ref string) (st state, err error) 
 		err = nil
 	}
 	return st, err
+}
+
+// staged is the tree of the index, "" when it has conflicts.
+func (s *Snapshot) staged(ctx context.Context) (string, error) {
+	tree, err := s.r.line(ctx, call{dir: s.dir, env: s.env, args: []string{"write-tree"}, write: true, once: true})
+	if err == nil {
+		return tree, nil
+	}
+	conflicts, lookErr := s.r.line(ctx, call{dir: s.dir, env: s.env, args: []string{"ls-files", "--unmerged"}})
+	if lookErr != nil || conflicts != "" {
+		return "", lookErr
+	}
+	return s.r.line(ctx, call{dir: s.dir, env: s.env, args: []string{"write-tree"}, write: true})
 }
 
 // differs reports whether the index holds something that neither HEAD nor the work tree has.
