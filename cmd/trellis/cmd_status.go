@@ -20,10 +20,11 @@ func (a *app) statusCommand() *cli.Command {
 		Name:      "status",
 		Usage:     "show where things stand, of one task or of all that are not over",
 		ArgsUsage: "[TASKDIR]",
-		Flags:     []cli.Flag{jsonFlag()},
-		Description: manual(`Reads what is on disk; nothing has to run for it. With --json the answer for one task is an object
+		Flags:     []cli.Flag{&cli.BoolFlag{Name: "refresh", Usage: "ask the remote first what became of the tasks in review"}, jsonFlag()},
+		Description: manual(`Reads what is on disk; nothing has to run for it. --refresh fetches the base branch and asks gh for pull
+requests: a task that was merged is completed, one whose pull request was closed is cancelled. With --json the answer for one task is an object
 as those of trellis list, for all a list of them.`,
-			[]int{exitDone, exitUsage, exitNotFound}, "trellis status", "trellis status 02-01-auth --json"),
+			[]int{exitDone, exitUsage, exitNotFound}, "trellis status", "trellis status --refresh", "trellis status 02-01-auth --json"),
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 1 {
 				return wrongArguments(c)
@@ -32,12 +33,19 @@ as those of trellis list, for all a list of them.`,
 			if err != nil {
 				return err
 			}
-			if c.NArg() == 0 {
-				return a.statusOfAll(p, c.Bool("json"))
+			dir := ""
+			if c.NArg() > 0 {
+				if dir, err = a.find(p, c.Args().First()); err != nil {
+					return err
+				}
 			}
-			dir, err := a.find(p, c.Args().First())
-			if err != nil {
-				return err
+			if c.Bool("refresh") {
+				if err := a.refresh(c.Context, p, dir); err != nil {
+					return err
+				}
+			}
+			if dir == "" {
+				return a.statusOfAll(p, c.Bool("json"))
 			}
 			return a.statusOf(p, dir, c.Bool("json"))
 		},
