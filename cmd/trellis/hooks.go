@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 
-	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/hooks"
 	"github.com/trellis-tasks/trellis/internal/proc"
@@ -24,7 +23,7 @@ func (a *app) guardedFor(e hooks.Event, work func() error) error {
 // hook runs the project's own commands for what this command did to the task in dir. Settings that are wrong, and hooks
 // that fail, are said; what was done is done.
 func (a *app) hook(ctx context.Context, p *project, c *config.Config, e hooks.Event, dir string) {
-	r := hooks.Runner{Config: c.Hooks, Store: p.Store, Env: a.commandEnv(), Redact: proc.NewRedactor(agents.Secrets(a.Env)).String,
+	r := hooks.Runner{Config: c.Hooks, Store: p.Store, Env: a.commandEnv(), Redact: proc.NewRedactor(a.secrets(p, c)).String,
 		Marker: "hooks-" + string(e), Say: func(text string) { a.say("%s", text) }}
 	r.Run(ctx, e, dir, "")
 }

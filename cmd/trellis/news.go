@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/notify"
@@ -32,7 +31,7 @@ type newsroom struct {
 func (r *newsroom) teller() *notify.Teller {
 	r.once.Do(func() {
 		c, _ := config.Load(r.p.settings())
-		r.n = &notify.Teller{Root: r.p.Root, Env: r.a.commandEnv(), Redact: proc.NewRedactor(agents.Secrets(r.a.Env)).String,
+		r.n = &notify.Teller{Root: r.p.Root, Env: r.a.commandEnv(), Redact: proc.NewRedactor(r.a.secrets(r.p, c)).String,
 			Say: func(text string) { r.a.say("%s", text) }, Late: true, Disk: r.a.Disk, Now: r.a.Now}
 		r.n.Configure(c.Notify)
 	})

@@ -16,6 +16,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/secrets"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/specs"
 )
@@ -32,7 +33,9 @@ func (a *app) site(ctx context.Context, p *project) (*dispatch.Site, error) {
 // wire makes the site of a project with these settings. Agents are those of home: its programs and
 // scripts, and what it tells each role.
 func (a *app) wire(ctx context.Context, p *project, cfg *config.Config, home *project) *dispatch.Site {
+	known := a.secrets(p, cfg)
 	crew := a.crew(home, cfg)
+	crew.Secrets = known
 	return &dispatch.Site{Store: p.Store, Repo: p.Repo, Config: cfg,
 		Agent:     func(name string) (agents.Agent, error) { return agents.New(name, crew) },
 		Available: func(ctx context.Context, name string) error { return agents.Check(ctx, name, crew) },
@@ -40,8 +43,8 @@ func (a *app) wire(ctx context.Context, p *project, cfg *config.Config, home *pr
 		Instruct:  func(role trellis.Role) (dispatch.Instructions, error) { return instructions(home.Root, role) },
 		LookPath:  a.lookPath,
 		Environ:   a.commandEnv(),
-		Redact:    proc.NewRedactor(agents.Secrets(a.Env)).String,
-		Build:     build(), Disk: p.Store.Disk, Now: a.Now}
+		Redact:    proc.NewRedactor(known).String, Secrets: known,
+		Build: build(), Disk: p.Store.Disk, Now: a.Now}
 }
 
 // firstAgent is the agent to take when nobody chose one. It is looked for until there is one: a watcher that began
@@ -57,6 +60,12 @@ func firstAgent(ctx context.Context, crew agents.Options) func() (string, error)
 		}
 		return found, err
 	}
+}
+
+// secrets are the values that must neither be kept nor committed: those of the environment, and those in files that
+// worktrees get a copy of.
+func (a *app) secrets(p *project, cfg *config.Config) []string {
+	return append(agents.Secrets(a.Env), secrets.ValuesIn(p.Root, cfg.Worktree.Copy)...)
 }
 
 // crew says which agents there are.

@@ -30,7 +30,7 @@ func NewRedactor(secrets []string) *Redactor {
 		if len(s) < minSecret {
 			continue
 		}
-		forms := []string{s, inJSON(s, true), inJSON(s, false), url.QueryEscape(s), url.PathEscape(s)}
+		forms := []string{s, inJSON(s, true), inJSON(s, false), strings.ReplaceAll(inJSON(s, false), "/", `\/`), url.QueryEscape(s), url.PathEscape(s)}
 		for _, form := range append(forms, inBase64(s)...) {
 			if list := &r.byFirst[form[0]]; !slices.Contains(*list, form) {
 				*list = append(*list, form)

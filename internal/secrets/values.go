@@ -33,22 +33,28 @@ var inURL = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[a
 
 // ValuesIn are the secret values in files below root, .env say: those whose name says so, passwords in URLs, and what
 // looks as nobody would write it. What is ordinary, a port or a host, is not among them. Files that are not there, and
-// those that are no text, have none; of a folder all files are read.
+// those that are no text, have none. Of a folder the first files are read, and what only looks random is left: packages are
+// full of it.
 func ValuesIn(root string, paths []string) (list []string) {
-	left := maxFiles
+	files, bytes := maxFiles, int64(maxRead)
 	for _, p := range paths {
 		if !filepath.IsLocal(filepath.FromSlash(p)) {
 			continue
 		}
-		_ = filepath.WalkDir(filepath.Join(root, filepath.FromSlash(p)), func(path string, d fs.DirEntry, err error) error {
-			switch {
-			case left == 0:
-				return fs.SkipAll
-			case err != nil || d.IsDir():
-				return nil // what can't be read has not been copied either
+		named := filepath.Join(root, filepath.FromSlash(p))
+		_ = filepath.WalkDir(named, func(path string, d fs.DirEntry, err error) error {
+			if err != nil { // what can't be read has not been copied either
+				return nil
 			}
-			left--
-			list = append(list, valuesOf(path)...)
+			st, err := os.Stat(path)
+			if err != nil || !st.Mode().IsRegular() || st.Size() > bytes {
+				return nil
+			}
+			if files--; files < 0 {
+				return fs.SkipAll
+			}
+			bytes -= st.Size()
+			list = append(list, valuesOf(path, path == named)...)
 			return nil
 		})
 	}
@@ -56,11 +62,7 @@ func ValuesIn(root string, paths []string) (list []string) {
 	return slices.Compact(list)
 }
 
-func valuesOf(path string) (list []string) {
-	st, err := os.Stat(path)
-	if err != nil || !st.Mode().IsRegular() || st.Size() > maxFile {
-		return nil
-	}
+func valuesOf(path string, settings bool) (list []string) {
 	data, err := os.ReadFile(path)
 	if err != nil || slices.Contains(data, 0) {
 		return nil
@@ -73,7 +75,8 @@ func valuesOf(path string) (list []string) {
 		if m == nil {
 			continue
 		}
-		if v := unquoted(m[2]); telling().MatchString(m[1]) || random(v) {
+		v := unquoted(m[2])
+		if named := telling().MatchString(m[1]); settings && (named || random(v)) || named && strings.ContainsAny(v, digits) {
 			list = append(list, v)
 		}
 	}
@@ -93,7 +96,7 @@ func unquoted(v string) string {
 
 // random reports whether a value is long, has letters and digits, and repeats itself little.
 func random(v string) bool {
-	return len(v) >= minGuessed && !strings.ContainsAny(v, " /:@") && strings.ContainsAny(v, "0123456789") &&
+	return len(v) >= minGuessed && !strings.ContainsAny(v, " /:@") && strings.ContainsAny(v, digits) &&
 		strings.ContainsAny(v, letters) && entropy(v) >= minEntropy
 }
 
