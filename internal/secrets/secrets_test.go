@@ -124,7 +124,7 @@ func TestValuesInFiles(t *testing.T) {
 	for name, text := range map[string]string{
 		".env": "# comment\nPORT=8080\nNODE_ENV=development-mode-of-ours\nDB_PASSWORD='horse battery'\nexport SESSION_SECRET=\"abc-def-ghi\" # why\n" +
 			"DATABASE_URL=postgres://app:s3cr3t-pw@localhost:5432/app\nODD=" + odd + "\nAPI_KEY=${OTHER}\nSMALL_KEY=short\nHOST=https://internal.example.org:8080/some/path\n",
-		"conf/app.yml":   "service:\n  token: yaml-token-1\n  key: Backspace\n  odd: "+odd+"x\n  name: a-service\n",
+		"conf/app.yml":   "service:\n  token: yaml-token-1\n  key: Backspace\n  odd: " + odd + "x\n  name: a-service\n",
 		"conf/app.json":  "{\n  \"client_secret\": \"json-secret-1\",\n  \"title\": \"Something ordinary\"\n}\n",
 		"conf/data.bin":  "DB_PASSWORD=\x00binary-password",
 		"elsewhere.conf": "token=not-asked-for",

@@ -12,9 +12,10 @@ import (
 
 const (
 	maxFiles   = 100
-	maxFile    = 1 << 20 // bytes
+	maxRead    = 1 << 20 // bytes of all files together
 	minGuessed = 20      // bytes of a value whose name says nothing
 	minEntropy = 3.5     // of such a value, in bits a byte
+	digits     = "0123456789"
 	letters    = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 )
 
