@@ -40,7 +40,9 @@ func (w *watch) promote(dir string, l look) {
 // waits notes what a directory waits for now.
 func (p *promotion) waits(dir string, l look) {
 	for _, id := range p.wants[dir] {
-		delete(p.by[id], dir)
+		if delete(p.by[id], dir); len(p.by[id]) == 0 {
+			delete(p.by, id)
+		}
 	}
 	delete(p.wants, dir)
 	if l.Waits == "" {
@@ -54,3 +56,6 @@ func (p *promotion) waits(dir string, l look) {
 		p.by[id][dir] = true
 	}
 }
+
+// forget lets go of a directory that is gone. It was told that already.
+func (p *promotion) forget(dir string) { delete(p.stood, dir) }

@@ -3,7 +3,9 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,9 +28,8 @@ func (w *watch) look(ctx context.Context, dir string) {
 	l, err := w.s.look(ctx, dir)
 	w.promote(dir, l)
 	w.learn(dir, l)
-	if errors.Is(err, taskdir.ErrNotFound) {
-		delete(w.told, dir)
-		delete(w.failed, dir)
+	if l.Task == nil && gone(dir) {
+		w.forget(dir)
 		return
 	}
 	if err == nil && !l.Run {
@@ -57,6 +58,24 @@ func (w *watch) look(ctx context.Context, dir string) {
 		}
 		delete(w.held, dir)
 		w.queue = append(w.queue, l)
+	}
+}
+
+// gone reports whether a directory was moved or removed: archived, or taken away by git. One without a task.json is there.
+func gone(dir string) bool {
+	_, err := os.Stat(dir)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// forget lets go of a directory that is gone. Where its run ended belongs to the results of a watch --once.
+func (w *watch) forget(dir string) {
+	delete(w.seen, dir)
+	delete(w.told, dir)
+	delete(w.failed, dir)
+	delete(w.rest, dir)
+	w.promotion.forget(dir)
+	if !w.o.Once {
+		delete(w.last, dir)
 	}
 }
 

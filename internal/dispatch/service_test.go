@@ -283,3 +283,23 @@ func TestToldOnceThatNoAgentWorks(t *testing.T) {
 		return w.status("02-01-mine") == trellis.Review
 	})
 }
+
+// A task that was taken away, or archived, is no trouble, and is not said to wait any more.
+func TestGoneTaskDoesNotWait(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, quickly)
+	w.watching(dispatch.WatchOptions{})
+	away, dir := filepath.Join(w.Dir, "..", "02-01-later"), filepath.Join(w.Site.Store.Tasks(), "02-01-later")
+	later := []byte(`{"status": "ready", "pipeline": {"not_before": "2999-01-01T00:00:00Z"}}`)
+	if err := errors.Join(lay(away, "ready"), os.WriteFile(filepath.Join(away, "task.json"), later, 0o644), os.Rename(away, dir)); err != nil {
+		t.Fatal(err)
+	}
+	w.until("it to wait", func() bool { return len(w.beat().Waiting) == 1 })
+	if err := os.Rename(dir, away); err != nil {
+		t.Fatal(err)
+	}
+	w.until("it to be forgotten", func() bool { b := w.beat(); return b.PID != 0 && len(b.Waiting) == 0 })
+	if w.heard("no such directory") > 0 {
+		t.Errorf("said %q", w.said)
+	}
+}
