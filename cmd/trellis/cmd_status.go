@@ -132,11 +132,7 @@ func (a *app) watcher(p *project) []string {
 	lines := []string{fmt.Sprintf("a watcher is running on %s, process %d, since %s", s.Holder.Host, s.Holder.PID, s.Holder.Since.Local().Format("2006-01-02 15:04"))}
 	b := s.Beat
 	if s.Hangs {
-		last := b.At
-		if last.IsZero() {
-			last = s.Holder.Since
-		}
-		lines[0] += fmt.Sprintf(", and hangs: it has said nothing for %v", a.Now().Sub(last).Round(time.Second))
+		lines[0] += fmt.Sprintf(", and hangs: it has said nothing for %v", a.Now().Sub(s.Last).Round(time.Second))
 		lines = append(lines, fmt.Sprintf("hint: kill %d && trellis watch", s.Holder.PID))
 	} else if b.PID != 0 {
 		lines[0] += fmt.Sprintf("; %d of %d at work, %s", len(b.Running), b.Parallel, waiting(len(b.Waiting)))

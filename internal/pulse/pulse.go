@@ -62,13 +62,25 @@ func Lock(root string) string { return filepath.Join(root, ".trellis", ".runtime
 // File is the path of its beats.
 func File(root string) string { return filepath.Join(root, ".trellis", ".runtime", "watch.json") }
 
-// Write replaces the beat before. A reader sees one or the other.
-func (b Beat) Write(root string) error {
+// Write replaces the beat before. A reader sees one or the other. Where that fails, as on a full disk, the one before
+// tells at least that the watcher lives.
+func (b Beat) Write(d *durable.Disk, root string) error {
 	data, err := json.MarshalIndent(b, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encoding watch.json: %w", err)
 	}
-	return (*durable.Disk)(nil).WriteFile(File(root), append(data, '\n'), 0o644)
+	if err := d.WriteFile(File(root), append(data, '\n'), 0o644); err != nil {
+		return errors.Join(err, touch(root, b.At)) // takes no room
+	}
+	return touch(root, b.At)
+}
+
+// touch has the file tell a later time than the beat in it does, which a full disk keeps from being written.
+func touch(root string, at time.Time) error {
+	if err := os.Chtimes(File(root), at, at); err != nil {
+		return fmt.Errorf("setting the time of watch.json: %w", err)
+	}
+	return nil
 }
 
 // Remove takes the last beat away, as a watcher does that ends well.
@@ -81,8 +93,9 @@ func Remove(root string) error {
 
 // State is what can be seen of a watcher from outside. The zero value is none.
 type State struct {
-	Alive  bool // the lock is held
-	Hangs  bool // and there was no beat for long
+	Alive  bool      // the lock is held
+	Hangs  bool      // and there was no beat for long
+	Last   time.Time // sign of life
 	Holder durable.Holder
 	Beat   Beat // of the one that is there; without one zero, as far as it can be read
 }
@@ -99,10 +112,10 @@ func Look(root string, now time.Time) State {
 	if err != nil || json.Unmarshal(data, &s.Beat) != nil || s.Beat.PID != s.Holder.PID { // of one before
 		s.Beat = Beat{}
 	}
-	last := s.Holder.Since
-	if s.Beat.At.After(last) {
-		last = s.Beat.At
+	s.Last = s.Holder.Since
+	if st, err := os.Stat(File(root)); err == nil && s.Beat.PID != 0 && st.ModTime().After(s.Last) {
+		s.Last = st.ModTime()
 	}
-	s.Hangs = !last.IsZero() && now.Sub(last) > Silence
+	s.Hangs = !s.Last.IsZero() && now.Sub(s.Last) > Silence
 	return s
 }
