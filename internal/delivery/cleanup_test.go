@@ -24,7 +24,7 @@ type house struct {
 	Cleaner    *delivery.Cleaner
 }
 
-func newHouse(t *testing.T) *house {
+func newHouse(t *testing.T, initArgs ...string) *house {
 	t.Helper()
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -34,7 +34,7 @@ func newHouse(t *testing.T) *house {
 	h.write("a.txt", "a\n")
 	h.write(".gitignore", "*.secret\nnode_modules/\n")
 	h.write(".trellis/.gitignore", ".runtime/\n.current-task\ntasks/\n")
-	h.git("init", "-q", "-b", "main")
+	h.git(append([]string{"init", "-q", "-b", "main"}, initArgs...)...)
 	h.git("add", "-A")
 	h.git("commit", "-qm", "first")
 	repo, err := git.Open(h.Dir)
@@ -452,5 +452,47 @@ func TestParentsOfMerged(t *testing.T) {
 		if got := h.load("02-01-parent").Status; got != "completed" {
 			t.Errorf("cut off %v: the parent is %s", cut, got)
 		}
+	}
+}
+
+// It does not matter how a repository stores its objects and settings, nor that it has hooks.
+func TestOtherRepositories(t *testing.T) {
+	t.Parallel()
+	for name, prepare := range map[string]func(h *house){
+		"sha256":         func(*house) {},
+		"worktreeConfig": func(h *house) { h.git("config", "extensions.worktreeConfig", "true") },
+		"hooks": func(h *house) {
+			for _, hook := range []string{"post-checkout", "reference-transaction", "pre-commit", "post-commit"} {
+				h.write(".git/hooks/"+hook, "#!/bin/sh\necho $0 >>"+h.Dir+"/../ran\n")
+				if err := os.Chmod(h.path(".git/hooks/"+hook), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+		"packed": func(h *house) { h.git("pack-refs", "--all") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var args []string
+			if name == "sha256" {
+				args = []string{"--object-format=sha256"}
+			}
+			h := newHouse(t, args...)
+			prepare(h)
+			dirs := map[string]string{"02-01-squashed": h.done("02-01-squashed"), "02-01-open": h.done("02-01-open")}
+			h.squash("feature/squashed")
+			h.write(dirs["02-01-open"]+"/left.txt", "left\n")
+			if name == "packed" {
+				prepare(h)
+			}
+			h.remove("02-01-squashed", true)
+			h.keeps("02-01-open", true, "not in main")
+			r := h.remove("02-01-open", false)
+			for id, dir := range dirs {
+				h.cleared(id, dir)
+			}
+			if got := h.git("show", r.Saved[0]+":left.txt"); got != "left" {
+				t.Errorf("got %q", got)
+			}
+		})
 	}
 }
