@@ -146,6 +146,16 @@ func (s Store) completeParent(dir string) (done bool, err error) {
 	return done, err
 }
 
+// Completed is how many of the children of a task are completed, archived ones too: the progress of one that has some.
+func (s Store) Completed(t *Task) (n int) {
+	for _, child := range t.Children {
+		if s.completed(child) {
+			n++
+		}
+	}
+	return n
+}
+
 // completed reports whether the task of that directory name is completed, wherever it is kept.
 func (s Store) completed(id string) bool {
 	dirs, _ := s.archived(id) // what can't be listed is not known to be completed

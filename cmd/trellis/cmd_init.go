@@ -54,7 +54,9 @@ func (a *app) init(ctx context.Context, agent, user string) error {
 		return err
 	}
 	if user != "" {
-		files[".developer"] = []byte(strings.TrimSpace(user) + "\n")
+		if files[".developer"], err = a.developerFile(p.Root, user); err != nil {
+			return err
+		}
 	}
 	var made int
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -76,6 +78,22 @@ func (a *app) init(ctx context.Context, agent, user string) error {
 		return err
 	}
 	return a.afterInit(ctx, p, made)
+}
+
+// developerFile is what .developer is to say. Who stands there already stays.
+func (a *app) developerFile(root, user string) ([]byte, error) {
+	user = strings.TrimSpace(user)
+	if user == "" || strings.ContainsAny(user, "\n=") {
+		return nil, usagef("-u wants a name on one line, without =")
+	}
+	now, err := developer(root)
+	if err != nil {
+		return nil, err
+	}
+	if now != "" && now != user {
+		a.say("%s works here; to change that: rm %s && trellis init -u %s", now, ".trellis/.developer", quoteAll([]string{user})[0])
+	}
+	return []byte(user + "\n"), nil
 }
 
 // afterInit says what comes next.

@@ -26,7 +26,7 @@ func (a *app) listCommand() *cli.Command {
 		Usage: "show the tasks and where they stand",
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: "status", Aliases: []string{"s"}, Usage: "only tasks of this `STATUS`; may be given more than once"},
-			&cli.BoolFlag{Name: "mine", Usage: "only tasks that are assigned to me (trellis init -u NAME)"},
+			&cli.BoolFlag{Name: "mine", Usage: "only tasks that I work on or made (trellis init -u NAME)"},
 			&cli.BoolFlag{Name: "archived", Usage: "the archived tasks instead"},
 			jsonFlag(),
 		},
@@ -61,10 +61,10 @@ func (a *app) list(ctx context.Context, o listOptions) error {
 		return err
 	}
 	if o.mine {
-		if f.Assignee, err = developer(p.Root); err != nil {
+		if f.Whose, err = developer(p.Root); err != nil {
 			return err
 		}
-		if f.Assignee == "" {
+		if f.Whose == "" {
 			return hint(usagef("nobody said who works here"), "trellis init -u NAME")
 		}
 	}

@@ -96,6 +96,10 @@ func (s *Site) run(ctx context.Context, dir string, o RunOptions, begun func(dir
 	}
 	rep, err := journal.Execute(ctx, j, pipeline.Run(acts.Bundle))
 	res, err := s.result(ctx, dir, rep, err)
+	if res.Status == trellis.Completed {
+		_, perr := s.Store.CompleteParents(dir)
+		err = errors.Join(err, perr)
+	}
 	s.afterFinish(ctx, dir, j.History().Run, res.Status)
 	return res, err
 }

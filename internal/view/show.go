@@ -36,7 +36,7 @@ func (t Task) rows() [][2]string {
 	rows := [][2]string{{"status", t.standing()}, {"since", t.Since}, {"held by", t.holder()}, {"steps", t.Steps.words()}, {"last", t.again}, {"waits for", t.WaitingFor}, {"failure", t.failure()}}
 	if t.task != nil {
 		rows = append(rows, [2]string{"branch", t.branches()}, [2]string{"worktree", t.task.WorktreePath}, [2]string{"commit", t.task.Commit},
-			[2]string{"pr", t.pull()}, [2]string{"parent", t.task.Parent}, [2]string{"subtasks", strings.Join(t.task.Children, ", ")},
+			[2]string{"pr", t.pull()}, [2]string{"parent", t.task.Parent}, [2]string{"subtasks", t.subtasks()},
 			[2]string{"rejected", rejection(t)}, [2]string{"judge", judgement(t)}, [2]string{"touches", t.touches()})
 	}
 	return append(append(rows, t.planned()...), [2]string{"usage", Usage(t.Usage)}, [2]string{"updated", t.UpdatedAt})
@@ -56,6 +56,14 @@ func (t Task) standing() string {
 		s += fmt.Sprintf(" (%s)", t.Outcome)
 	}
 	return s
+}
+
+// subtasks are how many are done, and which there are.
+func (t Task) subtasks() string {
+	if t.Subtasks.Of == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d done: %s", t.Subtasks.Done, t.Subtasks.Of, strings.Join(t.task.Children, ", "))
 }
 
 // holder is the process at work on the task.

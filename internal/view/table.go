@@ -88,7 +88,7 @@ func (t Task) remark() string {
 	case t.Outcome == trellis.NoChangeNeeded:
 		return string(t.Outcome)
 	}
-	return ""
+	return t.Subtasks.words()
 }
 
 // clip is s in one line of at most n letters, without anything that a terminal would obey.

@@ -4,6 +4,7 @@ package view
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -41,6 +42,7 @@ type Task struct {
 	HeldBy     *Holder           `json:"held_by"` // the process at work on it; null: none
 	Watcher    string            `json:"watcher"` // of the repository: none, alive or hangs
 	Steps      Underway          `json:"steps"`   // of a task that is looked at alone
+	Subtasks   Subtasks          `json:"subtasks"`
 	Usage      trellis.Usage     `json:"usage"`
 	PRURL      string            `json:"pr_url"`
 	PR         *delivery.Pull    `json:"pr"`         // as it was at the last `trellis status --refresh`; null: nobody looked
@@ -51,6 +53,20 @@ type Task struct {
 	plan  *plan.Plan // of a task that is looked at alone; nil: it has none, or none that can be read
 	again string     // why the planning at work asks once more
 	step  string     // that people are asked about
+}
+
+// Subtasks are how far a task has come that has others as its parts.
+type Subtasks struct {
+	Done int `json:"done"` // are completed
+	Of   int `json:"of"`
+}
+
+// words say it; "" without subtasks.
+func (s Subtasks) words() string {
+	if s.Of == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d subtasks done", s.Done, s.Of)
 }
 
 // Holder is a process.
@@ -77,12 +93,12 @@ type Reader struct {
 // Filter picks tasks. The zero value picks all that are not archived.
 type Filter struct {
 	Statuses []trellis.Status // none: all
-	Assignee string           // "": everybody's
+	Whose    string           // who works on it, or made it; "": everybody's
 	Archived bool             // the archive's instead of the others
 }
 
 // Tasks are the tasks that f picks, by priority, then by directory name. One whose task.json can't be
-// read is among them with its problem, unless f asks for a status or an assignee.
+// read is among them with its problem, unless f asks for a status or a person.
 func (r Reader) Tasks(f Filter) ([]Task, error) {
 	list := r.Store.List
 	if f.Archived {
@@ -148,7 +164,7 @@ func (f Filter) picks(t Task) bool {
 	if len(f.Statuses) > 0 && !slices.Contains(f.Statuses, t.Status) {
 		return false
 	}
-	return f.Assignee == "" || t.task != nil && t.task.Assignee == f.Assignee
+	return f.Whose == "" || t.task != nil && (t.task.Assignee == f.Whose || t.task.Creator == f.Whose)
 }
 
 func (t Task) order() string {
@@ -178,7 +194,7 @@ func (r Reader) task(e taskdir.Entry, known map[string]trellis.Status) Task {
 	v.task = &t
 	v.Name, v.Title, v.DevType, v.Priority, v.Branch, v.BaseBranch, v.PRURL = t.Name, t.Title, t.DevType, t.Priority, t.Branch, t.BaseBranch, t.PRURL
 	v.Phase, v.Round, v.Attempt, v.Outcome, v.Usage = p.Phase, p.Round, p.Attempt, p.Outcome, p.Usage
-	v.Failure = Failure{p.Failure.Code, p.Failure.Detail}
+	v.Failure, v.Subtasks = Failure{p.Failure.Code, p.Failure.Detail}, Subtasks{r.Store.Completed(&t), len(t.Children)}
 	if t.PRURL != "" {
 		v.PR, _ = delivery.ReadPull(e.Dir) // one that can't be read is looked at anew
 	}

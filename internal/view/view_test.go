@@ -82,6 +82,10 @@ func TestTaskJSON(t *testing.T) {
       "done": 0,
       "of": 0
     },
+    "subtasks": {
+      "done": 0,
+      "of": 0
+    },
     "usage": {
       "input_tokens": 10,
       "output_tokens": 2,
@@ -179,7 +183,7 @@ func TestFilterAndOrder(t *testing.T) {
 	r := reader(t, map[string]string{
 		"02-01-a": `{"status": "ready", "assignee": "ada"}`,
 		"02-02-b": `{"status": "ready", "priority": "P0"}`,
-		"02-03-c": `{"status": "failed", "assignee": "ada"}`,
+		"02-03-c": `{"status": "failed", "assignee": "bob", "creator": "ada"}`,
 		"02-04-d": `{`,
 		".new-e":  `{"status": "planning"}`,
 	})
@@ -189,7 +193,7 @@ func TestFilterAndOrder(t *testing.T) {
 	}{
 		{view.Filter{}, "02-02-b .new-e 02-01-a 02-03-c 02-04-d"},
 		{view.Filter{Statuses: []trellis.Status{trellis.Ready, trellis.Planning}}, "02-02-b .new-e 02-01-a"},
-		{view.Filter{Assignee: "ada"}, "02-01-a 02-03-c"},
+		{view.Filter{Whose: "ada"}, "02-01-a 02-03-c"},
 		{view.Filter{Archived: true}, ""},
 	} {
 		tasks, err := r.Tasks(test.filter)
