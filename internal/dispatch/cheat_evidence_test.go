@@ -82,6 +82,28 @@ test "$TRELLIS_ROLE" = accept || echo '{"type": "result", "text": "done"}'
 	}
 }
 
+// What who judges does to the main checkout is told, and stays: a person may be at work there.
+func TestJudgeInTheMainCheckout(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, quickly)
+	w.program("events", `cat > /dev/null
+test "$TRELLIS_ROLE" = implement && echo x > notes.txt
+test "$TRELLIS_ROLE" = accept && { echo y > $TRELLIS_REPO/README.md
+echo '{"type": "result", "text": "{\"criteria\": [{\"id\": \"A1\", \"verdict\": \"met\", \"evidence\": \"notes.txt:1\"}]}"}'; }
+test "$TRELLIS_ROLE" = accept || echo '{"type": "result", "text": "done"}'
+`)
+	if res := w.start(w.hand("02-01-bye", lyingPRD)); res.Status != trellis.Review {
+		t.Errorf("got %s, %v", res.Status, res.Failure)
+	}
+	want := "README.md of the main checkout was changed while the accept agent, which may only read, was at work"
+	if report := w.read(".trellis/tasks/02-01-bye/report.md"); !strings.Contains(report, want) {
+		t.Errorf("the report does not tell it:\n%s", report)
+	}
+	if got := w.read("README.md"); got != "y\n" {
+		t.Errorf("README.md is %q", got)
+	}
+}
+
 // What a repository says to whoever judges is a text like others: without an answer for each criterion, by id, none
 // is met. A criterion with a command is never asked.
 func TestTextThatOrdersTheJudge(t *testing.T) {

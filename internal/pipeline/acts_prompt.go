@@ -317,20 +317,39 @@ func (a *Acts) Watch(ctx context.Context, r ask.Request) (func(context.Context) 
 	if err != nil {
 		return nil, err
 	}
+	looked, err := a.mainLooks(ctx)
+	if err != nil {
+		return nil, errors.Join(err, before.Close())
+	}
 	a.watch(before)
-	return func(ctx context.Context) (_ []string, _ *flow.Failure, err error) {
+	return func(ctx context.Context) (notes []string, _ *flow.Failure, err error) {
 		a.watch(nil)
 		defer func() { err = errors.Join(err, before.Close()) }()
 		undone, err := before.Restore(ctx)
-		if err != nil || len(undone) == 0 {
+		if err != nil {
 			return nil, nil, err
+		}
+		looks, err := a.mainLooks(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, path := range looks.Since(looked) {
+			notes = append(notes, fmt.Sprintf("%s of the main checkout was changed while the %s agent, which may only read, was at work", path, r.Role))
+		}
+		if len(undone) == 0 {
+			return notes, nil, nil
 		}
 		var paths []string
 		for _, ch := range undone {
 			paths = append(paths, ch.Path)
 		}
-		return nil, flow.Fail(string(trellis.ProtectedPath), "the %s agent may only read, but changed %s; that was undone", r.Role, strings.Join(paths, ", ")), nil
+		return notes, flow.Fail(string(trellis.ProtectedPath), "the %s agent may only read, but changed %s; that was undone", r.Role, strings.Join(few(paths), ", ")), nil
 	}, nil
+}
+
+// mainLooks is how the main checkout looks, without what is Trellis' own. People may be at work there.
+func (a *Acts) mainLooks(ctx context.Context) (git.Looks, error) {
+	return a.Repo.LooksOf(ctx, a.Repo.Main, ".trellis/tasks", ".trellis/.runtime")
 }
 
 // watch keeps the snapshot that a watched call began with, for its prompt to show.
