@@ -22,7 +22,8 @@ type Role struct {
 // known are the keys of a role file; foreign ones are what other programs write into such files.
 var (
 	known   = []string{"description", "agent", "model", "permission"}
-	foreign = []string{"name", "tools", "color", "mode", "provider", "labels"}
+	foreign = strings.Fields(`name title version id tools color mode provider labels skills hooks memory effort background isolation
+		mcpServers maxTurns temperature top_p steps hidden disable prompt system_prompt systemPrompt capabilities role channel`)
 )
 
 // ParseRole reads a role file called name. A key that nobody knows is a problem, since it may be
@@ -52,6 +53,9 @@ func ParseRole(name string, data []byte) (Role, *trellis.Problem) {
 		return Role{}, &trellis.Problem{File: name, Line: 1, Message: fmt.Sprintf("unknown permission %q (none, read, edit)", p)}
 	}
 	r := Role{Description: front.Description, Agent: front.Agent, Model: front.Model, Permission: front.Permission}
+	if r.Model == "inherit" { // as Claude Code says that it has no model of its own
+		r.Model = ""
+	}
 	if len(bytes.TrimSpace(body)) > 0 {
 		r.Body = body
 	}

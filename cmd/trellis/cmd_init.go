@@ -32,7 +32,9 @@ func (a *app) initCommand() *cli.Command {
 			&cli.StringFlag{Name: "user", Aliases: []string{"u"}, Usage: "`NAME` of who works here; it is not committed"},
 		},
 		Description: manual(`Writes config.yaml, workflow.md and guidelines below .trellis, with the agent program and the check
-commands that it finds. A file that is there is never overwritten. It says what it made.`,
+commands that it finds. A file that is there is never overwritten. It says what it made.
+In a repository that has Trellis 0.3 to 0.7 it says which tasks, settings and agents it found, what of them is used,
+what is not, and what to do next. It may be called again at any time.`,
 			[]int{exitDone, exitUsage}, "trellis init", "trellis init --agent claude -u ada"),
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
@@ -58,6 +60,10 @@ func (a *app) init(ctx context.Context, agent, user string) error {
 			return err
 		}
 	}
+	move := mover{a, p}
+	if err := move.fit(files); err != nil {
+		return err
+	}
 	var made int
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		path := filepath.Join(root, filepath.FromSlash(name))
@@ -75,6 +81,9 @@ func (a *app) init(ctx context.Context, agent, user string) error {
 		fmt.Fprintln(a.Stdout, p.Store.Rel(path))
 	}
 	if err := p.Store.Disk.MkdirAll(p.Store.Tasks(), 0o755); err != nil {
+		return err
+	}
+	if err := move.tell(); err != nil {
 		return err
 	}
 	return a.afterInit(ctx, p, made)
