@@ -88,6 +88,10 @@ func TestSecretsAreNotCommitted(t *testing.T) {
 			if report := w.read(".trellis/tasks/02-01-bye/report.md"); !strings.Contains(report, c.place) {
 				t.Errorf("the report does not say %q:\n%s", c.place, report)
 			}
+			byOthers := strings.Contains(c.roles, "git commit") || c.files[".git/hooks/pre-commit"] != ""
+			if kept := w.git("for-each-ref", "refs/trellis/backup"); byOthers != (kept != "") {
+				t.Errorf("kept is %q: what nobody else commits is not committed for a moment, and what others committed is kept", kept)
+			}
 			if c.base == nil {
 				nowhere(t, filepath.Join(w.Dir, ".trellis"), token)
 			}
