@@ -45,6 +45,9 @@ they change and on SIGHUP; runs under way keep theirs.`,
 			if c.Duration("rescan") < time.Second {
 				return usagef("--rescan must be at least 1s")
 			}
+			if c.IsSet("parallel") && c.Int("parallel") < 1 {
+				return usagef("--parallel must be at least 1")
+			}
 			if _, ok := logLevels[c.String("log-level")]; !ok && c.IsSet("log-level") {
 				return usagef("--log-level is debug, info, warn or error, not %q", c.String("log-level"))
 			}
@@ -72,7 +75,7 @@ func (a *app) watch(c *cli.Context) error {
 	}
 	o := dispatch.WatchOptions{Once: c.Bool("once"), Parallel: c.Int("parallel"), Rescan: c.Duration("rescan"), Poll: c.Bool("poll"),
 		Reload: a.reloader(c.Context, p, files), Hangup: proc.Hangups(c.Context)}
-	at := cmp.Or(max(0, o.Parallel), s.Config.Limits.Parallel)
+	at := cmp.Or(o.Parallel, s.Config.Limits.Parallel)
 	if log, ok := a.records(c, s); ok {
 		s.Event = log.take
 		a.news.work(s)
