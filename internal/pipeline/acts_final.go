@@ -67,8 +67,11 @@ func (a *Acts) stand(ctx context.Context, in checksIn, out *Checks) (err error) 
 // may have changed it.
 func (a *Acts) lookAtCommit(ctx context.Context, c flow.Call, in checksIn, out *Checks) error {
 	j := in.Job
-	tree, changes, err := a.committed(ctx, j)
-	if err != nil || in.Tree == "" || tree == in.Tree {
+	if in.Tree == "" {
+		return nil
+	}
+	same, changes, err := a.committed(ctx, j, in.Tree)
+	if err != nil || same {
 		return err
 	}
 	out.Notes = append(out.Notes, "the commit is not what was verified before it: a hook of yours changed it, or something that was still running")

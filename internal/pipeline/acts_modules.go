@@ -164,20 +164,24 @@ func (a *Acts) checkOutModules(ctx context.Context, j Job, commit string) error 
 	return err
 }
 
-// committed is the tree of the commit of a worktree and what it changes of the base, submodules as what is in them. The
-// worktree of a job with submodules holds nothing else.
-func (a *Acts) committed(ctx context.Context, j Job) (tree string, changes []git.Change, err error) {
+// committed reports whether the commit of a worktree is what was verified, the tree known, and if not what it changes of
+// the base, submodules as what is in them. The worktree of a job with submodules holds nothing else.
+func (a *Acts) committed(ctx context.Context, j Job, known string) (same bool, changes []git.Change, err error) {
 	if len(j.Modules) == 0 {
-		if tree, err = a.Repo.TreeAt(ctx, j.Branch); err == nil {
-			changes, err = a.Repo.ChangesBetween(ctx, j.BaseCommit, j.Branch)
+		tree, err := a.Repo.TreeAt(ctx, j.Branch)
+		if err != nil || tree == known {
+			return err == nil, nil, err
 		}
-		return tree, changes, err
+		changes, err = a.Repo.ChangesBetween(ctx, j.BaseCommit, j.Branch)
+		return false, changes, err
 	}
 	snap, err := a.Repo.Snapshot(ctx, j.Worktree, a.outside(j)...)
 	if err != nil {
-		return "", nil, err
+		return false, nil, err
 	}
 	defer func() { err = errors.Join(err, snap.Close()) }()
-	changes, err = snap.Changes(ctx, j.BaseCommit)
-	return snap.Tree, changes, err
+	if snap.Tree != known {
+		changes, err = snap.Changes(ctx, j.BaseCommit)
+	}
+	return snap.Tree == known, changes, err
 }
