@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/fsnotify/fsnotify"
-
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/journal"
@@ -375,28 +373,6 @@ func (s *Site) mailbox(dir string) func() []journal.Message {
 		}
 		return s.answers(dir)
 	}
-}
-
-// listen calls poke when something changes in a task directory. Without events the journal looks by itself,
-// every few seconds.
-func (s *Site) listen(dir string, poke func()) (stop func()) {
-	w, err := fsnotify.NewWatcher()
-	if err != nil {
-		return func() {}
-	}
-	if err := w.Add(dir); err != nil {
-		return func() { w.Close() }
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for e := range w.Events {
-			if name := filepath.Base(e.Name); name == taskdir.TaskJSON || name == taskdir.Approvals {
-				poke()
-			}
-		}
-	}()
-	return func() { w.Close(); <-done }
 }
 
 // check is the failure of a task that can't run, as everyone sees it.
