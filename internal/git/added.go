@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -174,14 +175,36 @@ func (r *Repo) Between(ctx context.Context, base, also, tip string) ([]string, e
 	return strings.Fields(out), err
 }
 
-// Read is a file as a commit has it, "" when it has none.
-func (r *Repo) Read(ctx context.Context, commit, path string) (string, error) {
-	there, err := r.FilesAt(ctx, commit, []string{path})
-	if err != nil || !there[path] {
-		return "", err
+// Read is the text of those of the files that a commit has.
+func (r *Repo) Read(ctx context.Context, commit string, paths ...string) (map[string]string, error) {
+	texts := map[string]string{}
+	there, err := r.FilesAt(ctx, commit, paths)
+	for path := range there {
+		if err != nil {
+			break
+		}
+		texts[path], _, err = r.git(ctx, call{dir: r.Main, args: []string{"cat-file", "blob", commit + ":" + path}})
 	}
-	out, _, err := r.git(ctx, call{dir: r.Main, args: []string{"cat-file", "blob", commit + ":" + path}})
-	return out, err
+	return texts, err
+}
+
+// Staged is the tree that the index of a checkout makes, "" when that takes more than a look.
+func (r *Repo) Staged(dir string) string {
+	gitDir, err := r.gitDir(dir)
+	if err != nil {
+		return ""
+	}
+	f, err := r.readIndex(filepath.Join(gitDir, "index"))
+	if err != nil {
+		return ""
+	}
+	return f.tree
+}
+
+// Makes reports whether a commit has this tree and this parent alone. That it has not is no answer.
+func (r *Repo) Makes(commit, parent, tree string) bool {
+	got, parents, err := r.loose(commit)
+	return err == nil && got == tree && slices.Equal(parents, []string{parent})
 }
 
 // TakeBack makes a branch end in an older commit of its own, when it ends in tip. What it had above that is in the index and the

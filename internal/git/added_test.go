@@ -89,14 +89,37 @@ func TestTextsAt(t *testing.T) {
 	if err != nil || len(got) != 2 || !got["a.*b"] || !got["in a program"] {
 		t.Errorf("got %v, %v", got, err)
 	}
-	if got, err := b.Repo.Read(t.Context(), head, "a.txt"); err != nil || got != "a.*b stands here\n" {
+	if got, err := b.Repo.Read(t.Context(), head, "a.txt", "none.txt"); err != nil || len(got) != 1 || got["a.txt"] != "a.*b stands here\n" {
 		t.Errorf("got %q, %v", got, err)
-	}
-	if got, err := b.Repo.Read(t.Context(), head, "none.txt"); err != nil || got != "" {
-		t.Errorf("a file that is not there: got %q, %v", got, err)
 	}
 	if got, err = b.Repo.TextsAt(t.Context(), head, []string{"nothing"}); err != nil || len(got) != 0 {
 		t.Errorf("nothing: got %v, %v", got, err)
+	}
+}
+
+// A commit makes what was staged of its parent, when nobody staged more in between.
+func TestStagedAndMade(t *testing.T) {
+	b := newBox(t)
+	base := b.git("rev-parse", "HEAD")
+	b.write("new.txt", "new\n")
+	b.git("add", "-A")
+	staged := b.Repo.Staged(b.Dir)
+	if want := b.git("write-tree"); staged != want {
+		t.Errorf("staged is %q, want %s", staged, want)
+	}
+	b.git("commit", "-qm", "second")
+	head := b.git("rev-parse", "HEAD")
+	if !b.Repo.Makes(head, base, staged) {
+		t.Error("the commit does not make what was staged")
+	}
+	b.write("more.txt", "more\n")
+	b.git("add", "-A")
+	b.git("commit", "-qm", "third")
+	b.git("commit", "-q", "--allow-empty", "-m", "fourth")
+	for _, commit := range []string{base, b.git("rev-parse", "HEAD^"), b.git("rev-parse", "HEAD")} {
+		if b.Repo.Makes(commit, base, staged) || b.Repo.Makes(commit, base, b.git("rev-parse", "HEAD:")) {
+			t.Errorf("%s is taken for one that makes it of the first", commit)
+		}
 	}
 }
 

@@ -52,7 +52,7 @@ func (a *Acts) record(ctx context.Context, c flow.Call, in commitIn, s *search) 
 	}
 	o := git.CommitOptions{Message: message(in), Trailers: []string{whose, which},
 		Amend: own == head, Base: in.Job.BaseCommit, Exclude: a.outside(in.Job), Branch: in.Job.Branch, Inspect: func(ctx context.Context) error {
-			places, err := s.in(ctx, in.Job.BaseCommit, "")
+			places, err := s.staged(ctx)
 			if err == nil && len(places) > 0 {
 				err = &leakError{places}
 			}

@@ -29,18 +29,16 @@ type search struct {
 	repo  *git.Repo
 	job   Job
 	notes []string
+	clean string // tree in which nothing was found that base has not
 }
 
 func (a *Acts) search(ctx context.Context, j Job) (*search, error) {
-	config, err := a.Repo.Read(ctx, j.BaseCommit, ".gitleaks.toml")
+	const config, ignore = ".gitleaks.toml", ".gitleaksignore"
+	texts, err := a.Repo.Read(ctx, j.BaseCommit, config, ignore)
 	if err != nil {
 		return nil, err
 	}
-	ignore, err := a.Repo.Read(ctx, j.BaseCommit, ".gitleaksignore")
-	if err != nil {
-		return nil, err
-	}
-	scanner, wrong := secrets.New(secrets.Options{Config: config, Ignore: ignore, Known: slices.Concat(a.Secrets, secrets.ValuesIn(j.Repo, j.Setup.Copy))})
+	scanner, wrong := secrets.New(secrets.Options{Config: texts[config], Ignore: texts[ignore], Known: slices.Concat(a.Secrets, secrets.ValuesIn(j.Repo, j.Setup.Copy))})
 	s := &search{Scanner: scanner, repo: a.Repo, job: j}
 	if len(wrong) > 0 {
 		s.note(".gitleaks.toml of the base does not count in: " + tell(wrong))
@@ -102,8 +100,23 @@ func longest(value string) (line string) {
 	return line
 }
 
-// inCommits are the places of secrets in the commits of the branch, each taken alone: a push shows them all.
+// staged are the places of secrets in what is about to be committed.
+func (s *search) staged(ctx context.Context) (places []string, err error) {
+	s.clean = ""
+	tree := s.repo.Staged(s.job.Worktree)
+	places, err = s.in(ctx, s.job.BaseCommit, "")
+	if err == nil && len(places) == 0 && s.repo.Staged(s.job.Worktree) == tree {
+		s.clean = tree
+	}
+	return places, err
+}
+
+// inCommits are the places of secrets in the commits of the branch, each taken alone: a push shows them all. One
+// commit of what was looked through when it was staged is not looked through again.
 func (s *search) inCommits(ctx context.Context, tip string) (places []string, err error) {
+	if s.clean != "" && s.repo.Makes(tip, s.job.BaseCommit, s.clean) {
+		return nil, nil
+	}
 	list, err := s.repo.Between(ctx, s.job.BaseCommit, s.job.BaseBranch, tip)
 	if err != nil {
 		return nil, err
