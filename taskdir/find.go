@@ -86,6 +86,12 @@ func (s Store) children(folder string) ([]string, error) {
 	return dirs, nil
 }
 
+// Archived reports whether a task of that directory name is in the archive. Nothing in it is read.
+func (s Store) Archived(id string) bool {
+	dirs, err := s.archived(id)
+	return ValidID(id) && err == nil && len(dirs) > 0
+}
+
 // archived are the archived task directories; with an id, those of that name.
 func (s Store) archived(id string) ([]string, error) {
 	months, err := s.children(filepath.Join(s.Tasks(), archiveName))

@@ -153,6 +153,7 @@ func (r Reader) Task(dir string) (Task, error) {
 func statuses(entries []taskdir.Entry) map[string]trellis.Status {
 	known := make(map[string]trellis.Status, len(entries))
 	for _, e := range entries {
+		known[e.ID] = "" // one that can't be read
 		if e.Task != nil {
 			known[e.ID] = e.Task.Status
 		}

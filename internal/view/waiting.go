@@ -17,10 +17,13 @@ func (r Reader) waitingFor(t *taskdir.Task, known map[string]trellis.Status, hel
 	switch t.Status {
 	case trellis.Ready:
 		if p.NotBefore.After(r.Now) {
-			return "time " + stamp(p.NotBefore)
+			return "time " + stamp(p.NotBefore) + r.unwatched()
 		}
 		if open := r.dependencies(p.DependsOn, known); open != "" {
 			return open
+		}
+		if strings.HasPrefix(string(p.Failure.Code), "agent_") { // it was tried
+			return fmt.Sprintf("agent (%s)", p.Failure.Code) + r.unwatched()
 		}
 		return r.turn(t.ID)
 	case trellis.InProgress:
@@ -29,11 +32,15 @@ func (r Reader) waitingFor(t *taskdir.Task, known map[string]trellis.Status, hel
 		}
 	case trellis.Paused:
 		why := ""
-		if p.Failure.Code != "" {
+		switch p.Failure.Code {
+		case "":
+		case trellis.Interrupted: // a run that was only cut off is not paused
+			why = " (stopped by a person)"
+		default:
 			why = fmt.Sprintf(" (%s)", p.Failure.Code)
 		}
 		if !p.ResumeAt.IsZero() {
-			return "time " + stamp(p.ResumeAt) + why
+			return "time " + stamp(p.ResumeAt) + why + r.unwatched()
 		}
 		return "start" + why
 	case trellis.Waiting:
@@ -73,6 +80,17 @@ func (r Reader) turn(id string) string {
 		return "watcher: it hangs"
 	}
 	return r.said(id)
+}
+
+// unwatched says that nobody is there who would see that a task's time has come, "" when somebody is.
+func (r Reader) unwatched() string {
+	switch {
+	case !r.Watcher.Alive:
+		return ", and no watcher is running"
+	case r.Watcher.Hangs:
+		return ", and the watcher hangs"
+	}
+	return ""
 }
 
 // said is what the watcher says that a task waits for.
@@ -126,10 +144,16 @@ func (r Reader) dependencies(ids []string, known map[string]trellis.Status) stri
 	var open []string
 	for _, id := range ids {
 		status, there := known[id]
-		if !there || status == trellis.Completed || status == trellis.Review && !r.Merged {
-			continue // one that is not there is archived or a problem of its own
+		stands := string(status)
+		switch {
+		case status == trellis.Completed, status == trellis.Review && !r.Merged, !there && r.Store.Archived(id):
+			continue
+		case !there:
+			stands = "there is no such task"
+		case status == "":
+			stands = "can't be read"
 		}
-		open = append(open, fmt.Sprintf("%s (%s)", id, status))
+		open = append(open, fmt.Sprintf("%s (%s)", id, stands))
 	}
 	if len(open) == 0 {
 		return ""
