@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -246,6 +247,9 @@ func TestChecksSeeLittleOfTrellis(t *testing.T) {
 	t.Parallel()
 	w := cheat(t, "echo x > notes.txt")
 	w.Site.Config.Verify = []string{"env | grep -o '^TRELLIS_[A-Z_]*' | sort"}
+	w.Site.Environ = slices.DeleteFunc(slices.Clone(w.Site.Environ), func(kv string) bool { // of whoever runs the tests
+		return strings.HasPrefix(kv, "TRELLIS_")
+	})
 	dir := w.hand("02-01-bye", provenBy("test -f notes.txt"))
 	res := w.start(dir)
 	if res.Status != trellis.Review {
