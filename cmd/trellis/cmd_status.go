@@ -1,13 +1,16 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/pulse"
+	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/view"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -47,20 +50,43 @@ as those of trellis list, for all a list of them.`,
 			if dir == "" {
 				return a.statusOfAll(p, c.Bool("json"))
 			}
-			return a.statusOf(p, dir, c.Bool("json"))
+			return a.statusOf(c.Context, p, dir, c.Bool("json"))
 		},
 	}
 }
 
-func (a *app) statusOf(p *project, dir string, asJSON bool) error {
+func (a *app) statusOf(ctx context.Context, p *project, dir string, asJSON bool) error {
 	t, err := a.reader(p).Task(dir)
 	if err != nil {
+		return err
+	}
+	if err := a.unready(ctx, p, dir, &t); err != nil {
 		return err
 	}
 	if asJSON {
 		return view.JSON(a.Stdout, t)
 	}
 	return a.showTask(p, t)
+}
+
+// unready adds to a task that is to run what keeps it from that, as whoever runs it would say.
+func (a *app) unready(ctx context.Context, p *project, dir string, t *view.Task) error {
+	if t.Status != trellis.Ready && t.Status != trellis.Waiting {
+		return nil
+	}
+	in := a.whole(p, dir)
+	in.Repo, in.Status = nil, trellis.Ready // no git for a look
+	problems, err := ready.Check(ctx, in)
+	wrongs := ready.Errors(problems)
+	if len(wrongs) > 0 && strings.HasPrefix(t.WaitingFor, "watcher") {
+		t.WaitingFor = "somebody" // what a watcher would say
+	}
+	for _, wrong := range wrongs {
+		if !slices.Contains(t.Problems, wrong) {
+			t.Problems = append(t.Problems, wrong)
+		}
+	}
+	return err
 }
 
 // showTask prints one task and the command that comes next.
