@@ -143,7 +143,7 @@ func (a *app) statusOfAll(p *project, asJSON bool) error {
 		a.say("no task is open")
 		return nil
 	}
-	return view.Table(a.Stdout, open, a.style(a.Stdout))
+	return view.TableWithAges(a.Stdout, open, a.style(a.Stdout), a.Now())
 }
 
 // watcher says whether somebody watches this repository, and how that goes.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -25,14 +26,24 @@ var statusColour = map[trellis.Status]string{
 }
 
 // Table prints tasks one a line: directory, status, what is special about it, priority, title.
-func Table(w io.Writer, tasks []Task, style Style) error {
-	rows := [][]string{{"TASK", "STATUS", "", "", "TITLE"}}
+func Table(w io.Writer, tasks []Task, style Style) error { return table(w, tasks, style, time.Time{}) }
+
+// TableWithAges is [Table] with how long, at now, each has stood like that.
+func TableWithAges(w io.Writer, tasks []Task, style Style, now time.Time) error {
+	return table(w, tasks, style, now)
+}
+
+func table(w io.Writer, tasks []Task, style Style, now time.Time) error {
+	rows := [][]string{{"TASK", "STATUS", "", "", "", "TITLE"}}
+	if !now.IsZero() {
+		rows[0][2] = "FOR"
+	}
 	for _, t := range tasks {
 		status := string(t.Status)
 		if status == "" {
 			status = "broken"
 		}
-		rows = append(rows, []string{t.ID, status, t.remark(), t.Priority, t.Title})
+		rows = append(rows, []string{t.ID, status, t.age(now), t.remark(), t.Priority, t.Title})
 	}
 	width := make([]int, len(rows[0]))
 	for _, row := range rows {
@@ -40,7 +51,7 @@ func Table(w io.Writer, tasks []Task, style Style) error {
 			width[i] = max(width[i], utf8.RuneCountInString(cell))
 		}
 	}
-	width[2] = min(width[2], 48)
+	width[3] = min(width[3], 48)
 	var b strings.Builder
 	for n, row := range rows {
 		paint := ""
@@ -70,6 +81,24 @@ func line(row []string, width []int, limit int, paint string) string {
 		return string(r[:from]) + "\x1b[" + paint + "m" + row[1] + "\x1b[0m" + string(r[from+len(row[1]):])
 	}
 	return text
+}
+
+// age is how long a task has stood as it does, in the largest unit that fits; "" when nobody asks or knows.
+func (t Task) age(now time.Time) string {
+	since, err := time.Parse(time.RFC3339, t.Since)
+	if err != nil || now.IsZero() {
+		return ""
+	}
+	switch d := max(now.Sub(since), 0); { // the clock may have been set back
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", d/time.Minute)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	default:
+		return fmt.Sprintf("%dd", d/(24*time.Hour))
+	}
 }
 
 // remark is what one wants to know beside the status.

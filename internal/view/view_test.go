@@ -242,6 +242,33 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// In its ages a table tells what has stood still for long.
+func TestTableWithAges(t *testing.T) {
+	ago := func(d time.Duration) string { return noon.Add(-d).Format(time.RFC3339) }
+	tasks := []view.Task{
+		{ID: "a", Status: trellis.Ready, Since: ago(-time.Hour), WaitingFor: "room", Title: "A"}, // the clock was set back
+		{ID: "b", Status: trellis.Review, Since: ago(59 * time.Second), Title: "B"},
+		{ID: "c", Status: trellis.Review, Since: ago(59*time.Minute + 59*time.Second), Title: "C"},
+		{ID: "d", Status: trellis.Review, Since: ago(47 * time.Hour), Title: "D"},
+		{ID: "e", Status: trellis.Review, Since: ago(120 * 24 * time.Hour), Title: "E"},
+		{ID: "f", Status: trellis.Review, Title: "F"},
+	}
+	var got bytes.Buffer
+	if err := view.TableWithAges(&got, tasks, view.Style{}, noon); err != nil {
+		t.Fatal(err)
+	}
+	want := "TASK  STATUS  FOR         TITLE\n" +
+		"a     ready   0s    room  A\n" +
+		"b     review  59s         B\n" +
+		"c     review  59m         C\n" +
+		"d     review  47h         D\n" +
+		"e     review  120d        E\n" +
+		"f     review              F\n"
+	if got.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", got.String(), want)
+	}
+}
+
 // A task that is looked at alone shows what its plan tells people.
 func TestShowPlan(t *testing.T) {
 	r := reader(t, map[string]string{"02-01-auth": `{"title": "Log in", "status": "ready"}`})
