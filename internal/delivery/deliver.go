@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -23,8 +24,9 @@ type Work struct {
 	Base          string // branch that the work is to be merged into
 	BaseCommit    string
 	Commit        string
-	Worktree      string // where the pre-push hook runs; "" or gone: the main checkout
-	StackedOn     string // the task on whose branch the work began, "" when it did on Base
+	Modules       []string // paths of submodules that were worked in too
+	Worktree      string   // where the pre-push hook runs; "" or gone: the main checkout
+	StackedOn     string   // the task on whose branch the work began, "" when it did on Base
 	StackedBranch string
 	Summary       string // what was asked for, as Markdown
 	Criteria      []Criterion
@@ -77,8 +79,9 @@ func (d *Deliverer) Deliver(ctx context.Context, w Work) (out Delivered, err err
 	if out, err = d.look(ctx, w); err != nil {
 		return out, err
 	}
-	if out.Remote == "" {
-		return out, nil
+	ready, err := d.pushModules(ctx, w, &out)
+	if err != nil || !ready || out.Remote == "" {
+		return out, err
 	}
 	o := git.PushOptions{Dir: d.checkout(w), Remote: out.Remote, Branch: w.Branch, Commit: w.Commit, Whose: w.Task}
 	if _, err := d.Repo.Push(ctx, o); err != nil {
@@ -86,7 +89,7 @@ func (d *Deliverer) Deliver(ctx context.Context, w Work) (out Delivered, err err
 	}
 	out.Pushed = true
 	if !d.PR {
-		out.Commands = []string{d.create(w, out)}
+		out.Commands = append(out.Commands, d.create(w, out))
 		return out, nil
 	}
 	return d.open(ctx, w, out)
@@ -94,14 +97,19 @@ func (d *Deliverer) Deliver(ctx context.Context, w Work) (out Delivered, err err
 
 // Preview is what Deliver would do, without doing it. No pull request is looked for.
 func (d *Deliverer) Preview(ctx context.Context, w Work) (out Delivered, err error) {
-	if out, err = d.look(ctx, w); err != nil || out.Remote == "" {
+	if out, err = d.look(ctx, w); err != nil {
+		return out, err
+	}
+	first, err := d.modules(ctx, w)
+	if err != nil || out.Remote == "" {
+		out.Commands = slices.Concat(first.pushes(w), out.Commands)
 		return out, err
 	}
 	if err := d.into(ctx, w, &out); err != nil {
 		return out, err
 	}
 	out.Body = d.redact(d.body(w, d.template()))
-	out.Commands = []string{push(out.Remote, w.Branch), d.create(w, out)}
+	out.Commands = append(first.pushes(w), push(out.Remote, w.Branch), d.create(w, out))
 	return out, nil
 }
 
@@ -200,7 +208,7 @@ func (d *Deliverer) into(ctx context.Context, w Work, out *Delivered) error {
 	tip := tips[out.Into]
 	if tip == "" {
 		out.Notes = append(out.Notes, fmt.Sprintf("no pull request was opened: %s has no branch %s", out.Remote, base))
-		out.Commands = []string{push(out.Remote, base), d.create(w, *out)}
+		out.Commands = append(out.Commands, push(out.Remote, base), d.create(w, *out))
 		out.Into = ""
 		return nil
 	}
@@ -251,7 +259,7 @@ func (d *Deliverer) without(ctx context.Context, w Work, out Delivered, err erro
 	if !errors.Is(err, forge.ErrNoProgram) && !errors.Is(err, forge.ErrNotSignedIn) {
 		return out, d.prFailure(ctx, err)
 	}
-	out.Commands = []string{"gh auth login", d.create(w, out)}
+	out.Commands = append(out.Commands, "gh auth login", d.create(w, out))
 	out.Notes = append(out.Notes, "no pull request was opened: "+d.words(err))
 	return out, nil
 }

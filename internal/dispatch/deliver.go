@@ -119,7 +119,7 @@ func (s *Site) deliverer(in pipeline.DeliverIn) *delivery.Deliverer {
 func (s *Site) work(in pipeline.DeliverIn) delivery.Work {
 	j, r := in.Job, in.Report
 	w := delivery.Work{Task: in.Task, Path: filepath.ToSlash(s.Store.Rel(filepath.Join(s.Store.Tasks(), in.Task))), Title: in.Title, Summary: in.Summary,
-		Branch: j.Branch, Base: j.BaseBranch, BaseCommit: j.BaseCommit, Commit: r.Commit, Worktree: r.Worktree, StackedOn: r.Stacked,
+		Branch: j.Branch, Base: j.BaseBranch, BaseCommit: j.BaseCommit, Commit: r.Commit, Modules: j.Modules, Worktree: r.Worktree, StackedOn: r.Stacked,
 		Executed: r.Executed, Rounds: r.Rounds, Took: pipeline.Took(r.Usage)}
 	if dir, err := s.Store.Find(w.StackedOn); w.StackedOn != "" && err == nil {
 		if on, err := s.Store.Load(dir); err == nil {

@@ -197,3 +197,118 @@ func TestSubmoduleMissing(t *testing.T) {
 		t.Errorf("got %v", res.Failure)
 	}
 }
+
+// delivered is a modular world where both repositories have a bare remote.
+func delivered(t *testing.T) *world {
+	w := modular(t, inCLI)
+	w.git("init", "-q", "--bare", "-b", "main", "../origin.git")
+	w.git("remote", "add", "origin", "../origin.git")
+	w.git("push", "-q", "origin", "main")
+	w.git("init", "-q", "--bare", "-b", "main", "../cli.git")
+	w.git("-C", "libs/cli", "remote", "set-url", "origin", filepath.Join(filepath.Dir(w.Dir), "cli.git"))
+	w.git("-C", "libs/cli", "push", "-q", "origin", "main")
+	w.Site.Config.Delivery.Push = true
+	w.Site.Config.Limits.Attempts = 1
+	return w
+}
+
+// at is the branch of the task in a bare repository, "" when it isn't there.
+func (w *world) at(bare string) string {
+	sha, _, _ := strings.Cut(w.git("ls-remote", "../"+bare, "refs/heads/feature/two"), "\t")
+	return sha
+}
+
+// The submodule's branch is pushed to its own remote, before the commit that names it, and once.
+func TestSubmoduleDelivered(t *testing.T) {
+	t.Parallel()
+	w := delivered(t)
+	w.write("../origin.git/hooks/update", "#!/bin/sh\nunset GIT_DIR\ngit ls-remote ../cli.git refs/heads/feature/two >> ../order\n")
+	w.write("../cli.git/hooks/post-receive", "#!/bin/sh\ncat >> ../received\n")
+	for _, hook := range []string{"../origin.git/hooks/update", "../cli.git/hooks/post-receive"} {
+		if err := os.Chmod(filepath.Join(w.Dir, hook), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := w.twoInCLI("02-01-two")
+	res := w.start(dir)
+	if res.Status != trellis.Review || !res.Report.Delivery.Pushed {
+		t.Fatalf("got %s, %v, %+v", res.Status, res.Failure, res.Report.Delivery)
+	}
+	for range 2 {
+		if got, want := w.at("cli.git"), w.git("rev-parse", "feature/two:libs/cli"); got != want || w.at("origin.git") != w.git("rev-parse", "feature/two") {
+			t.Fatalf("the submodule's remote has %q, want %s; the superproject's %q", got, want, w.at("origin.git"))
+		}
+		if order := w.read("../order"); !strings.Contains(order, w.at("cli.git")) {
+			t.Errorf("the superproject was pushed when the submodule's remote had %q", order)
+		}
+		if _, err := w.Site.Deliver(context.Background(), dir); err != nil && !strings.Contains(err.Error(), "gh") {
+			t.Fatal(err)
+		}
+	}
+	if got := w.read("../received"); strings.Count(got, "feature/two") != 1 {
+		t.Errorf("the submodule was pushed as\n%s", got)
+	}
+	if report := w.read(".trellis/tasks/02-01-two/report.md"); !strings.Contains(report, "branch feature/two of libs/cli is at its origin") {
+		t.Errorf("report.md is\n%s", report)
+	}
+}
+
+// As long as the submodule's commit can't be pushed, nothing that names it is.
+func TestSubmoduleNotPushed(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		prepare, mend func(w *world)
+		fails         string
+		types         string
+	}{
+		"no remote": {
+			prepare: func(w *world) { w.git("-C", "libs/cli", "remote", "remove", "origin") },
+			mend:    func(w *world) { w.git("-C", "libs/cli", "remote", "add", "origin", "../../../cli.git") },
+			types:   "git -C libs/cli remote add origin URL",
+		},
+		"theirs": {
+			prepare: func(w *world) {
+				w.git("-C", "../cli", "checkout", "-q", "-b", "feature/two")
+				w.git("-C", "../cli", "-c", "user.name=O", "-c", "user.email=o@example.org", "commit", "-q", "--allow-empty", "-m", "theirs")
+				w.git("-C", "../cli", "push", "-q", "../cli.git", "feature/two")
+			},
+			mend:  func(w *world) { w.git("-C", "../cli.git", "branch", "-D", "feature/two") },
+			fails: "which somebody else pushed",
+		},
+		"refused": {
+			prepare: func(w *world) {
+				w.write("../cli.git/hooks/update", "#!/bin/sh\necho not today; exit 1\n")
+				if err := os.Chmod(filepath.Join(w.Dir, "../cli.git/hooks/update"), 0o755); err != nil {
+					w.Fatal(err)
+				}
+			},
+			mend:  func(w *world) { w.write("../cli.git/hooks/update", "#!/bin/sh\n") },
+			fails: "not today",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := delivered(t)
+			c.prepare(w)
+			theirs := w.at("cli.git")
+			dir := w.twoInCLI("02-01-two")
+			res := w.start(dir)
+			if got := fmt.Sprint(res.Failure); c.fails != "" && (!strings.Contains(got, "push_failed") || !strings.Contains(got, "libs/cli") || !strings.Contains(got, c.fails)) {
+				t.Fatalf("got %s, %v", res.Status, got)
+			}
+			if got := strings.Join(res.Report.Delivery.Commands, "\n"); c.types != "" && (res.Status != trellis.Review || res.Report.Delivery.Pushed || !strings.Contains(got, c.types)) {
+				t.Fatalf("got %s, %v, to be typed\n%s", res.Status, res.Failure, got)
+			}
+			if w.at("origin.git") != "" || w.at("cli.git") != theirs {
+				t.Errorf("the remotes have %q and %q", w.at("origin.git"), w.at("cli.git"))
+			}
+			c.mend(w)
+			if _, err := w.Site.Deliver(context.Background(), dir); err != nil && !strings.Contains(err.Error(), "gh") {
+				t.Fatal(err)
+			}
+			if w.at("cli.git") != w.git("rev-parse", "feature/two:libs/cli") || w.at("origin.git") != w.git("rev-parse", "feature/two") {
+				t.Errorf("afterwards the remotes have %q and %q", w.at("origin.git"), w.at("cli.git"))
+			}
+		})
+	}
+}

@@ -36,7 +36,7 @@ func (r *Repo) Module(ctx context.Context, commit, path string) (*Module, error)
 }
 
 func (r *Repo) module(ctx context.Context, commit, path string) (*Module, error) {
-	base, err := r.gitlinkIn(ctx, call{dir: r.Main}, commit, path)
+	base, err := r.ModuleCommit(ctx, commit, path)
 	if err != nil {
 		return nil, err
 	}
@@ -52,6 +52,11 @@ func (r *Repo) module(ctx context.Context, commit, path string) (*Module, error)
 		return m, err
 	}
 	return m, m.fetch(ctx, base)
+}
+
+// ModuleCommit is the commit of the submodule at path that a commit names, "" when it has none there.
+func (r *Repo) ModuleCommit(ctx context.Context, commit, path string) (string, error) {
+	return r.gitlinkIn(ctx, call{dir: r.Main}, commit, path)
 }
 
 // gitlinkIn is the commit of a submodule that a commit or a tree names, "" when there is none at path.
@@ -187,20 +192,11 @@ func (r *Repo) moduleAt(common string) (*Repo, error) {
 
 // inner are the submodules of a checkout that are worktrees, by [Module], as Trellis makes them.
 func (r *Repo) inner(ctx context.Context, dir string) (list []Module, err error) {
-	root := filepath.Join(r.Common, "modules")
-	if _, err := os.Lstat(root); errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // as in most repositories
-	}
 	dir = clean(dir)
-	err = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || !e.IsDir() || !isGitDir(path) {
-			return err
-		}
-		found, err := r.innerOf(ctx, path, dir)
-		if list = append(list, found...); err != nil {
-			return err
-		}
-		return fs.SkipDir // submodules of submodules are not worked in
+	err = r.eachModule(func(sub *Repo) error {
+		found, err := sub.innerOf(ctx, dir)
+		list = append(list, found...)
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("looking for submodules of %s: %w", dir, err)
@@ -208,17 +204,34 @@ func (r *Repo) inner(ctx context.Context, dir string) (list []Module, err error)
 	return list, nil
 }
 
-// innerOf are the worktrees of one submodule's repository that are in dir.
-func (r *Repo) innerOf(ctx context.Context, common, dir string) (list []Module, err error) {
-	sub, err := r.moduleAt(common)
-	if err != nil {
-		return nil, err
+// eachModule calls do with the repository of each submodule that is here, checked out or not.
+func (r *Repo) eachModule(do func(sub *Repo) error) error {
+	root := filepath.Join(r.Common, "modules")
+	if _, err := os.Lstat(root); errors.Is(err, fs.ErrNotExist) {
+		return nil // as in most repositories
 	}
-	all, err := sub.Worktrees(ctx)
+	return filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.IsDir() || !isGitDir(path) {
+			return err
+		}
+		sub, err := r.moduleAt(path)
+		if err == nil {
+			err = do(sub)
+		}
+		if err != nil {
+			return err
+		}
+		return fs.SkipDir // submodules of submodules are not worked in
+	})
+}
+
+// innerOf are the worktrees of a submodule's repository that are in dir.
+func (r *Repo) innerOf(ctx context.Context, dir string) (list []Module, err error) {
+	all, err := r.Worktrees(ctx)
 	for _, w := range all {
 		rel, relErr := filepath.Rel(dir, w.Path)
 		if relErr == nil && rel != "." && filepath.IsLocal(rel) {
-			list = append(list, Module{Repo: sub, Path: filepath.ToSlash(rel)})
+			list = append(list, Module{Repo: r, Path: filepath.ToSlash(rel)})
 		}
 	}
 	return list, err

@@ -108,8 +108,11 @@ func (a *Acts) recordModules(ctx context.Context, in commitIn, o git.CommitOptio
 			return notes, err
 		}
 		if head != m.Base {
-			notes = append(notes, fmt.Sprintf("the work in %s is commit %.12s on its own branch %s: push that before the task's, with `git -C %s push origin %s`",
-				m.Path, head, in.Job.Branch, m.Path, in.Job.Branch))
+			note := fmt.Sprintf("the work in %s is commit %.12s on its own branch %s", m.Path, head, in.Job.Branch)
+			if !in.Job.Delivery.Push {
+				note += fmt.Sprintf(": push that before the task's, with `git -C %s push origin %s`; `trellis deliver` does so", m.Path, in.Job.Branch)
+			}
+			notes = append(notes, note)
 		}
 	}
 	return notes, err
