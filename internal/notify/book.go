@@ -46,15 +46,17 @@ type record struct {
 	Hook   string    `json:"hook,omitempty"` // key
 	Name   string    `json:"name,omitempty"` // of the hook, for people
 	Error  string    `json:"error,omitempty"`
+	Away   bool      `json:"away,omitempty"` // the hook could not be reached
 	Tries  int       `json:"tries,omitempty"`
 }
 
 // book is what the file says.
 type book struct {
 	begin   time.Time
-	last    map[string]string // status by task
-	ids     map[string]string // of the news that told of it
-	pending []pending         // oldest first
+	last    map[string]string    // status by task
+	ids     map[string]string    // of the news that told of it
+	away    map[string]time.Time // until when a hook is left alone
+	pending []pending            // oldest first
 	lines   int
 	size    int
 }
@@ -65,6 +67,7 @@ type pending struct {
 	hook  string // key
 	tries int
 	at    time.Time // of the last try
+	hold  time.Time // until when the hook is left alone
 }
 
 // take adds a line.
@@ -78,10 +81,11 @@ func (b *book) take(r record) {
 		for _, key := range r.To {
 			waits := func(p pending) bool { return p.news.ID == r.ID && p.hook == key }
 			if r.News != nil && !slices.ContainsFunc(b.pending, waits) {
-				b.pending = append(b.pending, pending{news: r.News, hook: key, tries: r.Tries})
+				b.pending = append(b.pending, pending{news: r.News, hook: key, tries: r.Tries, hold: b.away[key]})
 			}
 		}
 	default:
+		b.hold(r)
 		for i, p := range b.pending {
 			if p.news.ID == r.ID && p.hook == r.Hook {
 				b.pending[i].tries, b.pending[i].at = p.tries+1, r.At
@@ -94,11 +98,28 @@ func (b *book) take(r record) {
 	}
 }
 
+// hold has all other news wait for a hook that could not be reached. What it was tried with has a time of its own.
+func (b *book) hold(r record) {
+	until := time.Time{}
+	if r.Away {
+		until = r.At.Add(rest)
+	}
+	b.away[r.Hook] = until
+	for i, p := range b.pending {
+		if p.hook == r.Hook {
+			b.pending[i].hold = until
+			if p.news.ID == r.ID {
+				b.pending[i].hold = time.Time{}
+			}
+		}
+	}
+}
+
 func (n *Teller) path() string { return filepath.Join(n.Root, ".trellis", ".runtime", "notify.jsonl") }
 
 // read is the book as it is. A line that can't be read is passed over: it tells nothing that can be told.
 func (n *Teller) read() *book {
-	b := &book{last: map[string]string{}, ids: map[string]string{}}
+	b := &book{last: map[string]string{}, ids: map[string]string{}, away: map[string]time.Time{}}
 	data, _ := os.ReadFile(n.path()) // none: an empty one
 	b.size = len(data)
 	lines := bufio.NewScanner(bytes.NewReader(data))

@@ -15,8 +15,10 @@ const (
 	Tries = 6
 	// pause is between the first try and the second; each pause after it is four times as long.
 	pause = 5 * time.Second
-	// busy is between two looks while another process tells.
-	busy = time.Second
+	// rest is how long a hook that could not be reached is left alone with other news.
+	rest = 30 * time.Second
+	// again is between two looks while another process tells, or a hook takes its time.
+	again = time.Second
 )
 
 // Poke has what is not told yet told, in the background, until Close.
@@ -52,7 +54,7 @@ func (n *Teller) Close(patience time.Duration) {
 		stop()
 		<-done
 	case owed && ctx.Err() == nil:
-		n.deliver(ctx)
+		n.deliver(ctx, nil)
 	}
 }
 
@@ -73,8 +75,8 @@ func (n *Teller) work(ctx context.Context, poke <-chan struct{}, done chan<- str
 	defer close(done)
 	for ctx.Err() == nil {
 		wait := time.Hour
-		if !n.deliver(ctx) {
-			wait = busy
+		if !n.deliver(ctx, poke) {
+			wait = again
 		} else if next, left := n.next(); left {
 			wait = max(0, next.Sub(n.Now()))
 		}
@@ -109,27 +111,43 @@ func (n *Teller) pending() []pending {
 // due is when it is to be tried.
 func (p pending) due() time.Time {
 	if p.tries == 0 {
-		return time.Time{}
+		return p.hold
 	}
-	return p.at.Add(pause << (2 * (p.tries - 1)))
+	if own := p.at.Add(pause << (2 * (p.tries - 1))); own.After(p.hold) {
+		return own
+	}
+	return p.hold
 }
 
-// deliver tries what is due. One process does at a time: false means that it is another one now.
-func (n *Teller) deliver(ctx context.Context) bool {
+// deliver tries what is due, and what gets due or is poked for meanwhile. Each hook hears one thing at a time and waits
+// for no other one. One process does at a time: false means that it is another one now.
+func (n *Teller) deliver(ctx context.Context, poke <-chan struct{}) bool {
 	lock, err := durable.TryLock(filepath.Join(filepath.Dir(n.path()), "notify-send.lock"), durable.Holder{Since: n.Now()})
 	if err != nil {
 		return !errors.Is(err, durable.ErrHeld)
 	}
 	defer lock.Unlock()
-	for _, p := range n.pending() {
-		if ctx.Err() != nil {
-			break
+	busy, free := map[string]bool{}, make(chan string)
+	for {
+		for _, p := range n.pending() {
+			if ctx.Err() == nil && !busy[p.hook] && !p.due().After(n.Now()) {
+				busy[p.hook] = true
+				go func() {
+					n.try(ctx, p)
+					free <- p.hook
+				}()
+			}
 		}
-		if !p.due().After(n.Now()) {
-			n.try(ctx, p)
+		if len(busy) == 0 {
+			return true
+		}
+		select {
+		case hook := <-free:
+			delete(busy, hook)
+		case <-poke:
+		case <-time.After(again):
 		}
 	}
-	return true
 }
 
 // try tells one hook one piece of news and writes down what came of it.
@@ -141,7 +159,8 @@ func (n *Teller) try(ctx context.Context, p pending) {
 		}
 		r.Kind, r.Name, r.Error = kindSent, h.name, ""
 		if err := h.tell(ctx, n, p.news); err != nil {
-			r.Kind, r.Error = kindFailed, n.Redact(err.Error())
+			var none away
+			r.Kind, r.Error, r.Away = kindFailed, n.Redact(err.Error()), errors.As(err, &none)
 			if p.tries+1 >= Tries {
 				r.Kind = kindDropped
 			}

@@ -42,6 +42,9 @@ func newHook(c config.Notify) hook {
 	return h
 }
 
+// away is why a hook could not be reached, or did not answer in time: other news fares no better now.
+type away struct{ error }
+
 // tell tells one piece of news once.
 func (h hook) tell(ctx context.Context, n *Teller, news *News) error {
 	body, err := json.Marshal(news)
@@ -61,9 +64,9 @@ func (h hook) run(ctx context.Context, n *Teller, news *News, body []byte) error
 	res, err := proc.Run(ctx, proc.Command{Argv: h.command, Dir: n.Root, Env: env, Stdin: bytes.NewReader(append(body, '\n')), Stderr: &firstOf{&said, 500}, Wall: patience, Grace: time.Second})
 	switch {
 	case err != nil:
-		return err
+		return away{err}
 	case res.TimedOut:
-		return fmt.Errorf("it took longer than %v", patience)
+		return away{fmt.Errorf("it took longer than %v", patience)}
 	case res.Code != 0:
 		return fmt.Errorf("exit %d: %s", res.Code, strings.TrimSpace(said.String()))
 	}
@@ -101,7 +104,7 @@ func (h hook) post(ctx context.Context, news *News, body []byte) error {
 		err = with.Err
 	}
 	if err != nil {
-		return err
+		return away{err}
 	}
 	defer res.Body.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 64<<10))

@@ -1,0 +1,85 @@
+package notify_test
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// A webhook that hangs keeps news from nobody else, that which comes while it hangs included.
+func TestHangingBesideAGoodOne(t *testing.T) {
+	h, s := newHouse(t), newServer(t)
+	end, asked := make(chan struct{}), new(atomic.Int32)
+	hangs := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // or the server does not see that the other end is gone
+		asked.Add(1)
+		select {
+		case <-end:
+		case <-r.Context().Done():
+		}
+	}))
+	defer hangs.Close()
+	defer close(end)
+	on := []string{"failed", "ready", "review"}
+	n := h.teller(config.Notify{On: on, Webhook: hangs.URL}, s.hook(on...))
+	h.becomes(n, trellis.Failed)
+	h.until("the one that hangs", func() bool { return asked.Load() == 1 })
+	h.becomes(n, trellis.Ready)
+	h.becomes(n, trellis.Review)
+	h.until("all news", func() bool { return s.count() == 3 })
+	if asked.Load() != 1 {
+		t.Errorf("the one that hangs was asked %d times at once", asked.Load())
+	}
+	begin := time.Now()
+	n.Close(0)
+	if took := time.Since(begin); took > 5*time.Second {
+		t.Errorf("the end took %v", took)
+	}
+}
+
+// Who can't be reached with one piece of news is left alone with the others, which are told in order once it is back.
+func TestLeftAloneWhileAway(t *testing.T) {
+	h, s := newHouse(t), newServer(t)
+	place := s.Listener.Addr().String()
+	s.Server.Close()
+	hook := s.hook("failed", "ready", "review")
+	n := h.teller(hook)
+	n.Late = true
+	for _, status := range []trellis.Status{trellis.Failed, trellis.Ready, trellis.Review} {
+		h.becomes(n, status)
+	}
+	n.Late = false
+	n.Poke()
+	n.Close(20 * time.Second)
+	if tries := strings.Count(h.book(), `"away":true`); tries != 1 {
+		t.Errorf("tried %d times while nobody was there\n%s", tries, h.book())
+	}
+	back, err := net.Listen("tcp", place)
+	if err != nil {
+		t.Skipf("the address is taken: %v", err)
+	}
+	again := &http.Server{Handler: s.Config.Handler}
+	defer again.Close()
+	go func() { _ = again.Serve(back) }()
+	h.pass(time.Minute)
+	n = h.teller(hook)
+	n.Poke()
+	n.Close(20 * time.Second)
+	var got []string
+	for _, text := range s.got {
+		_, rest, _ := strings.Cut(text, "02-01-auth@")
+		got = append(got, rest[2:4])
+	}
+	if want := []string{"fa", "re", "re"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q\n%s", got, want, h.book())
+	}
+}
