@@ -257,6 +257,31 @@ func TestMergedIsFound(t *testing.T) {
 	}
 }
 
+// What is remembered of pushes goes with merged work, in submodules too, and with no other.
+func TestPushesForgotten(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.done("02-01-merged")
+	h.done("02-01-merged-too")
+	h.done("02-01-open")
+	h.git("merge", "-q", "--no-ff", "-m", "merge", "feature/merged")
+	module := h.path(".git/modules/libs/cli")
+	h.git("clone", "-q", "--bare", h.Dir, module)
+	for _, id := range []string{"02-01-merged", "02-01-merged-too", "02-01-open"} {
+		for _, dir := range []string{h.Dir, module} {
+			h.at(dir, "update-ref", "refs/trellis/pushed/"+id+"/"+h.git("rev-parse", "feature/"+id[6:]), "feature/"+id[6:])
+		}
+	}
+	h.remove("02-01-merged", true)
+	h.remove("02-01-open", false)
+	for _, dir := range []string{h.Dir, module} {
+		got := h.at(dir, "for-each-ref", "--format=%(refname)", "refs/trellis/pushed")
+		if strings.Contains(got, "/02-01-merged/") || !strings.Contains(got, "/02-01-merged-too/") || !strings.Contains(got, "/02-01-open/") {
+			t.Errorf("remembered in %s is\n%s", dir, got)
+		}
+	}
+}
+
 // All that is in a worktree comes back from its backup, whatever git knows of it.
 func TestNothingIsLost(t *testing.T) {
 	t.Parallel()

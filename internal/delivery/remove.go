@@ -186,7 +186,7 @@ func (c *Cleaner) saveBranch(ctx context.Context, r *Removal, ref string, saved 
 	return err
 }
 
-// take removes the worktrees, then the branch, then what the task says of them.
+// take removes the worktrees, then what is remembered of pushes of merged work, then the branch, then what the task says of them.
 func (c *Cleaner) take(ctx context.Context, l Leftover) error {
 	for _, tree := range l.Trees {
 		if err := c.Repo.RemoveWorktree(ctx, tree.Path); err != nil {
@@ -196,6 +196,11 @@ func (c *Cleaner) take(ctx context.Context, l Leftover) error {
 	dir := filepath.Dir(filepath.Join(c.Folder, filepath.FromSlash(l.task.BranchName())))
 	for dir != c.Folder && filepath.IsLocal(l.task.BranchName()) && os.Remove(dir) == nil { // it was empty
 		dir = filepath.Dir(dir)
+	}
+	if l.Proof != "" {
+		if err := c.Repo.ForgetPushes(ctx, l.ID); err != nil {
+			return err
+		}
 	}
 	if l.Branch != "" {
 		if err := c.Repo.RemoveBranch(ctx, l.Branch, l.Tip); err != nil {

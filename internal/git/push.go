@@ -163,7 +163,7 @@ func (r *Repo) address(ctx context.Context, o PushOptions) (string, error) {
 	return filepath.Join(r.Main, url), nil
 }
 
-// forget removes what is remembered of a branch besides the commit that it is at now.
+// forget removes what is remembered of a branch besides the commit that it is at now, if any.
 func (r *Repo) forget(ctx context.Context, ours, commit string) error {
 	out, err := r.line(ctx, call{dir: r.Main, args: []string{"for-each-ref", "--format=%(refname) %(objectname)", ours}})
 	if err != nil || out == "" {
@@ -182,6 +182,18 @@ func (r *Repo) forget(ctx context.Context, ours, commit string) error {
 		if _, gone := r.parse(ctx, r.Main, ref); err != nil && !errors.Is(gone, ErrNotFound) {
 			return err
 		}
+	}
+	return nil
+}
+
+// ForgetPushes removes what is remembered of the pushes of one whose work is merged, in submodules too.
+func (r *Repo) ForgetPushes(ctx context.Context, whose string) error {
+	err := r.forget(ctx, pushedRefs+whose+"/", "")
+	if err == nil {
+		err = r.eachModule(func(sub *Repo) error { return sub.forget(ctx, pushedRefs+whose+"/", "") })
+	}
+	if err != nil {
+		return fmt.Errorf("forgetting what was pushed for %s: %w", whose, err)
 	}
 	return nil
 }
