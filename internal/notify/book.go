@@ -11,9 +11,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 const (
@@ -55,6 +57,7 @@ type book struct {
 	begin   time.Time
 	last    map[string]string    // status by task
 	ids     map[string]string    // of the news that told of it
+	at      map[string]time.Time // of that
 	away    map[string]time.Time // until when a hook is left alone
 	pending []pending            // oldest first
 	lines   int
@@ -77,7 +80,7 @@ func (b *book) take(r record) {
 	case kindBegin:
 		b.begin = r.At
 	case kindStatus:
-		b.last[r.Task], b.ids[r.Task] = r.Status, r.ID
+		b.last[r.Task], b.ids[r.Task], b.at[r.Task] = r.Status, r.ID, r.At
 		for _, key := range r.To {
 			waits := func(p pending) bool { return p.news.ID == r.ID && p.hook == key }
 			if r.News != nil && !slices.ContainsFunc(b.pending, waits) {
@@ -96,6 +99,12 @@ func (b *book) take(r record) {
 			}
 		}
 	}
+}
+
+// tells reports whether the book has the change that task.json holds: somebody who saw the file was first to say so.
+func (b *book) tells(t *taskdir.Task) bool {
+	id := change(t)
+	return (b.ids[t.ID] == id || strings.HasPrefix(b.ids[t.ID], id+":")) && !written(filepath.Join(t.Dir, taskdir.TaskJSON)).After(b.at[t.ID])
 }
 
 // hold has all other news wait for a hook that could not be reached. What it was tried with has a time of its own.
@@ -119,7 +128,7 @@ func (n *Teller) path() string { return filepath.Join(n.Root, ".trellis", ".runt
 
 // read is the book as it is. A line that can't be read is passed over: it tells nothing that can be told.
 func (n *Teller) read() *book {
-	b := &book{last: map[string]string{}, ids: map[string]string{}, away: map[string]time.Time{}}
+	b := &book{last: map[string]string{}, ids: map[string]string{}, at: map[string]time.Time{}, away: map[string]time.Time{}}
 	data, _ := os.ReadFile(n.path()) // none: an empty one
 	b.size = len(data)
 	lines := bufio.NewScanner(bytes.NewReader(data))
@@ -162,9 +171,6 @@ func (n *Teller) locked(records func(*book) []record) (changed bool, err error) 
 		}
 	}
 	for _, r := range records(b) {
-		if r.Kind == kindStatus && b.ids[r.Task] == r.ID {
-			continue
-		}
 		if err := n.add(b, r); err != nil {
 			return changed, err
 		}

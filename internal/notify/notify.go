@@ -91,6 +91,9 @@ func (n *Teller) Changed(before, after *taskdir.Task) {
 		return
 	}
 	n.write(func(b *book) []record {
+		if b.tells(after) {
+			return nil
+		}
 		var list []record
 		from := trellis.Status("")
 		if before != nil {
@@ -110,6 +113,10 @@ func (n *Teller) Seen(t *taskdir.Task) {
 		return
 	}
 	n.write(func(b *book) []record {
+		t, err := taskdir.Store{Root: n.Root}.Load(t.Dir) // what was read before may be older than the book
+		if err != nil {
+			return nil
+		}
 		if s, ok := b.last[t.ID]; ok && s != string(t.Status) || !ok && younger(t, b.begin) {
 			return []record{n.record(trellis.Status(b.last[t.ID]), t)}
 		}
@@ -136,7 +143,8 @@ func younger(t *taskdir.Task, begin time.Time) bool {
 
 // record is what the book says of a status that a task got, and whom to tell.
 func (n *Teller) record(from trellis.Status, t *taskdir.Task) record {
-	r := record{Kind: kindStatus, ID: fmt.Sprintf("%s@%d:%s", t.ID, t.Pipeline.Revision, t.Status), Task: t.ID, Status: string(t.Status)}
+	at := n.Now().UTC()
+	r := record{Kind: kindStatus, ID: change(t) + at.Format(":20060102T150405.000000"), Task: t.ID, Status: string(t.Status)}
 	for _, h := range n.configured() {
 		if slices.Contains(h.on, string(t.Status)) {
 			r.To = append(r.To, h.key)
@@ -150,10 +158,16 @@ func (n *Teller) record(from trellis.Status, t *taskdir.Task) record {
 	if err != nil {
 		rel = t.Dir
 	}
-	r.News = &News{Version: 1, ID: r.ID, At: n.Now().UTC(), Repo: n.Root, Task: t.ID, Dir: rel, Title: t.Title, From: from, Status: t.Status,
+	r.News = &News{Version: 1, ID: r.ID, At: at, Repo: n.Root, Task: t.ID, Dir: rel, Title: t.Title, From: from, Status: t.Status,
 		Outcome: p.Outcome, Failure: Failure{p.Failure.Code, n.Redact(p.Failure.Detail)}, Branch: t.BranchName(), Worktree: t.WorktreePath,
 		Commit: t.Commit, PRURL: t.PRURL, Usage: p.Usage}
 	return r
+}
+
+// change begins the id of each change to the status that a task has. By hand it can get the same one twice at a
+// revision.
+func change(t *taskdir.Task) string {
+	return fmt.Sprintf("%s@%d:%s", t.ID, t.Pipeline.Revision, t.Status)
 }
 
 func (n *Teller) say(format string, args ...any) {
