@@ -87,9 +87,12 @@ func (s Store) children(folder string) ([]string, error) {
 }
 
 // Archived reports whether a task of that directory name is in the archive. Nothing in it is read.
-func (s Store) Archived(id string) bool {
+func (s Store) Archived(id string) (bool, error) {
+	if !ValidID(id) {
+		return false, nil
+	}
 	dirs, err := s.archived(id)
-	return ValidID(id) && err == nil && len(dirs) > 0
+	return len(dirs) > 0, err
 }
 
 // archived are the archived task directories; with an id, those of that name.

@@ -146,9 +146,12 @@ func (r Reader) dependencies(ids []string, known map[string]trellis.Status) stri
 		status, there := known[id]
 		stands := string(status)
 		switch {
-		case status == trellis.Completed, status == trellis.Review && !r.Merged, !there && r.Store.Archived(id):
+		case status == trellis.Completed, status == trellis.Review && !r.Merged:
 			continue
 		case !there:
+			if archived, err := r.Store.Archived(id); archived || err != nil { // an archive that can't be read tells nothing
+				continue
+			}
 			stands = "there is no such task"
 		case status == "":
 			stands = "can't be read"
