@@ -231,16 +231,28 @@ func (a *app) backups(ctx context.Context, p *project, clean *delivery.Cleaner, 
 			return err
 		}
 	}
-	for i, b := range list {
-		var moved *git.MovedError
-		if err := clean.Prune(ctx, b); errors.As(err, &moved) {
-			a.say("%v", err)
-		} else if err != nil {
-			return err
-		}
-		a.say("deleted %s; until git gc it comes back with: git update-ref %s %s", b.Ref, b.Ref, list[i].Commit)
+	if list, err = a.prune(ctx, clean, list); err != nil {
+		return err
 	}
 	return a.showBackups(list, o)
+}
+
+// prune deletes backups for good. Those that are others by now stay, and are not in the list that is left.
+func (a *app) prune(ctx context.Context, clean *delivery.Cleaner, list []delivery.Backup) (deleted []delivery.Backup, err error) {
+	for _, b := range list {
+		var moved *git.MovedError
+		switch err := clean.Prune(ctx, b); {
+		case errors.As(err, &moved):
+			a.say("%v; it stays", err)
+			continue
+		case err != nil:
+			return deleted, err
+		}
+		a.say("deleted %s; until git gc it comes back with: git update-ref %s %s", b.Ref, b.Ref, b.Commit)
+		b.Restore = strings.TrimSuffix(b.Restore, b.Ref) + b.Commit // the name is gone
+		deleted = append(deleted, b)
+	}
+	return deleted, nil
 }
 
 // days is a length of time, in days or as Go writes it.
