@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/view"
 )
@@ -47,7 +50,7 @@ func (a *app) deliver(ctx context.Context, p *project, s *dispatch.Site, dir str
 	res, err := s.Deliver(ctx, dir)
 	show.close()
 	if err != nil {
-		return a.runError(p, dir, err)
+		return a.runError(p, dir, undelivered(dir, err))
 	}
 	if res.Status != trellis.Review {
 		a.sayEnd(p, res)
@@ -58,6 +61,16 @@ func (a *app) deliver(ctx context.Context, p *project, s *dispatch.Site, dir str
 		fmt.Fprintln(a.Stdout, url)
 	}
 	return nil
+}
+
+// undelivered adds to a failure of delivery what to do about it for this task.
+func undelivered(dir string, err error) error {
+	var f *flow.Failure
+	if !errors.As(err, &f) {
+		return err
+	}
+	info, _ := trellis.Code(f.Code).Info()
+	return hint(err, strings.ReplaceAll(info.Todo, "DIR", filepath.Base(dir)))
 }
 
 // sayDelivery says what became of the branch, and what is left to type.
@@ -81,7 +94,7 @@ func (a *app) sayDelivery(res dispatch.Result) {
 func (a *app) previewDelivery(ctx context.Context, p *project, s *dispatch.Site, dir string) error {
 	d, err := s.PreviewDelivery(ctx, dir)
 	if err != nil {
-		return a.runError(p, dir, err)
+		return a.runError(p, dir, undelivered(dir, err))
 	}
 	t, err := p.Store.Load(dir)
 	if err != nil {
@@ -93,7 +106,7 @@ func (a *app) previewDelivery(ctx context.Context, p *project, s *dispatch.Site,
 	for _, c := range d.Commands {
 		fmt.Fprintf(a.Stdout, "$ %s\n", view.Safe(c))
 	}
-	fmt.Fprintf(a.Stdout, "\n%s", view.Safe(d.Body))
+	fmt.Fprintf(a.Stdout, "\n%s\n", view.Safe(d.Body))
 	for _, n := range d.Notes {
 		a.say("note: %s", view.Safe(n))
 	}
