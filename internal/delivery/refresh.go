@@ -83,7 +83,8 @@ func (r *Remote) Refresh(ctx context.Context, dir string) (out Refreshed, err er
 	if out.Completed, err = r.Cleaner.Settle(ctx, list); err != nil {
 		return out, err
 	}
-	return out, r.pulls(ctx, list, &out)
+	err = r.pulls(ctx, list, &out)
+	return out, err
 }
 
 func (r *Remote) inReview(dir string) (list []*taskdir.Task, err error) {
