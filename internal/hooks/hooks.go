@@ -105,7 +105,7 @@ func (r *Runner) run(ctx context.Context, e Event, dir, occasion string) error {
 	}
 	for _, line := range r.commands(e) {
 		if err := r.command(ctx, e, t, line); err != nil {
-			r.say("hooks.%s of %s: `%s`: %v", e, t.ID, line, err)
+			r.say("hooks.%s of %s: `%s`: %v", e, t.ID, r.redact(line), err)
 		}
 		if ctx.Err() != nil {
 			return nil // the others do not begin
@@ -123,10 +123,7 @@ func (r *Runner) command(ctx context.Context, e Event, t *taskdir.Task, line str
 	said := proc.NewCapped(kept)
 	res, err := proc.Run(ctx, proc.Command{Argv: proc.Shell(line), Dir: r.Store.Root, Env: r.environ(e, t), Stdout: said, Stderr: said,
 		Marker: r.Marker, Wall: wall, Grace: time.Second})
-	text := strings.TrimSpace(said.String())
-	if r.Redact != nil {
-		text = r.Redact(text)
-	}
+	text := r.redact(strings.TrimSpace(said.String()))
 	switch {
 	case err != nil:
 		return err
@@ -199,6 +196,13 @@ func (r *Runner) book(dir string, now record) (fresh bool, err error) {
 		return false, fmt.Errorf("encoding an occasion: %w", err)
 	}
 	return true, r.Store.Disk.Append(path, line, 0o600)
+}
+
+func (r *Runner) redact(s string) string {
+	if r.Redact == nil {
+		return s
+	}
+	return r.Redact(s)
 }
 
 func (r *Runner) say(format string, args ...any) {

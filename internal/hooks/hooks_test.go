@@ -87,10 +87,13 @@ func TestOncePerOccasion(t *testing.T) {
 
 // What fails is said with the end of its output and without secrets, and those after it run.
 func TestHookFails(t *testing.T) {
-	w := newWorld(t, `seq 1 200000; echo "the key $LINEAR_KEY is wrong" >&2; exit 7`, "echo ran > runs", "no-such-program-of-anybody")
+	w := newWorld(t, `seq 1 200000; echo "the key $LINEAR_KEY is wrong" >&2; exit 7`, "echo ran > runs", "no-such-program-of-anybody hush")
 	w.Hooks.Run(t.Context(), hooks.AfterCreate, w.dir, "")
 	if len(w.out) != 2 || !strings.Contains(w.out[0], "exit 7") || !strings.HasSuffix(w.out[0], "the key *** is wrong") || len(w.out[0]) > 1000 {
-		t.Errorf("it said %d things, the first %.2000q", len(w.out), w.out)
+		t.Fatalf("it said %d things, the first %.2000q", len(w.out), w.out)
+	}
+	if !strings.Contains(w.out[1], "`no-such-program-of-anybody ***`") {
+		t.Errorf("of the command that holds a secret it said %q", w.out[1])
 	}
 	if w.read("runs") != "ran" {
 		t.Error("the second did not run")
