@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/trellis-tasks/trellis/internal/delivery"
 	"github.com/trellis-tasks/trellis/internal/durable"
@@ -101,6 +102,22 @@ func (s *Site) deliverable(dir string) (*taskdir.Task, pipeline.DeliverIn, error
 		return nil, in, &RefusedError{fmt.Sprintf("%s is %s: only a task in review can be delivered, or one whose delivery failed", t.ID, t.Status), "trellis status " + t.ID}
 	}
 	return t, in, nil
+}
+
+// staffed is able for the run of a task. Where only the delivery is left no agent is asked, so none need be there; if it
+// turns out that something was changed since, the run itself says what is missing.
+func (s *Site) staffed(ctx context.Context, t *taskdir.Task, flag string) error {
+	h, err := journal.Read(filepath.Join(t.Dir, taskdir.Run))
+	if err != nil {
+		h = nil // whoever runs it says so
+	}
+	p, err := pipeline.ReadProgress(h)
+	if err == nil && slices.Contains([]string{"", "prepare", "deliver"}, p.Standing.Phase) {
+		if held, err := s.undelivered(ctx, t, p); err == nil && held != nil {
+			return nil
+		}
+	}
+	return s.able(ctx, pipeline.Roles(), t.Pipeline.Agent, flag)
 }
 
 // deliver is what a run does at its end.

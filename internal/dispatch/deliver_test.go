@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/forge/forgetest"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -94,6 +95,7 @@ func TestDeliveryGoesOn(t *testing.T) {
 				t.Fatalf("got %s, %v", res.Status, res.Failure)
 			}
 			w.write(".trellis/rehearsal.yaml", "roles: {}\n") // whoever is asked now fails
+			w.Site.Available = func(context.Context, string) error { return flow.Fail(string(trellis.AgentMissing), "no such program") }
 			if res, err := again(w, dir); err != nil || res.Status != trellis.Review || res.Report.Delivery.PRURL == "" {
 				t.Fatalf("got %s, %v, %v", res.Status, res.Failure, err)
 			}

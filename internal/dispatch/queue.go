@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -181,7 +180,7 @@ func priority(t *taskdir.Task) string {
 
 // attempt runs one task whose agents can work.
 func (s *Site) attempt(ctx context.Context, l look) ran {
-	if err := s.able(ctx, pipeline.Roles(), l.Task.Pipeline.Agent, ""); err != nil {
+	if err := s.staffed(ctx, l.Task, ""); err != nil {
 		return ran{l.Dir, Result{Dir: l.Dir, Status: l.Task.Status}, errors.Join(err, s.unable(l, err))}
 	}
 	s.foretell(l.Dir)

@@ -23,7 +23,7 @@ func (s *Site) Start(ctx context.Context, dir string, o RunOptions) (Result, err
 	if err != nil || t == nil {
 		return res, err
 	}
-	if err := s.able(ctx, pipeline.Roles(), t.Pipeline.Agent, o.Agent); err != nil {
+	if err := s.staffed(ctx, t, o.Agent); err != nil {
 		return res, err
 	}
 	s.foretell(dir)
