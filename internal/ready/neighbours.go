@@ -90,12 +90,10 @@ func (c *check) dependencies(tasks map[string]known) error {
 
 // unknown notes the dependencies that are in the archive neither. A broken task is there, and says so itself.
 func (c *check) unknown(ids []string, tasks map[string]known) error {
-	archived, err := c.Store.ListArchived()
-	if err != nil {
-		return err
-	}
 	for _, id := range ids {
-		if slices.ContainsFunc(archived, func(e taskdir.Entry) bool { return e.ID == id }) {
+		if archived, err := c.Store.Archived(id); err != nil {
+			return err
+		} else if archived {
 			continue
 		}
 		_, err := c.Store.Load(filepath.Join(c.Store.Tasks(), id))
