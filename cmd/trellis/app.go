@@ -26,6 +26,8 @@ type app struct {
 	Dir    string    // the folder trellis was called in
 	Now    func() time.Time
 	Disk   *durable.Disk // nil is a disk without faults
+	// SharedFS names the kind of a file system that several machines may use; nil: the system is asked.
+	SharedFS func(path string) (string, error)
 	// Guard starts this program again under a process that ends what it leaves behind; see proc.Guard.
 	// Nil: there is none, as in tests that run in their own process.
 	Guard func() (worker bool, code int, err error)

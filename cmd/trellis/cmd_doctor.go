@@ -298,12 +298,12 @@ func (d *diagnosis) notify(c *config.Config) {
 
 // files looks whether locks hold on the file system of the tasks.
 func (d *diagnosis) files(p *project) {
-	kind, err := sharedFS(p.Root)
+	kind, err := d.app.fileSystem(p)
 	switch {
 	case err != nil:
 		d.add(stateWarning, "file system", err.Error(), "")
 	case kind != "":
-		d.add(stateError, "file system", kind+": locks don't hold between the machines that share it", "clone the repository to a disk of this machine")
+		d.add(stateError, "file system", kind+": locks don't hold between the machines that share it", sharedHint)
 	default:
 		d.add(stateOK, "file system", "of this machine", "")
 	}

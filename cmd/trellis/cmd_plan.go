@@ -42,6 +42,7 @@ func (a *app) planCommand() *cli.Command {
 			&cli.StringFlag{Name: "retry", Usage: "plan `TASKDIR` again in place, or go on with a planning that was cut off"},
 			&cli.StringFlag{Name: "feedback", Usage: "with --retry: your answer to the rejection or the plan, as `TEXT`"},
 			&cli.BoolFlag{Name: "detach", Usage: "plan in the background"},
+			sharedFlag(),
 			jsonFlag(),
 		},
 		Description: manual(`An agent evaluates the requirement. It rejects it, with a reason and suggestions in REJECTED.md, or
@@ -71,6 +72,9 @@ The requirement is never seen by a shell. Its last line on standard output is th
 func (a *app) plan(c *cli.Context) error {
 	p, err := a.open(c.Context)
 	if err != nil {
+		return err
+	}
+	if err := a.ownDisk(c, p); err != nil {
 		return err
 	}
 	o, err := a.planOptions(c, p)

@@ -32,6 +32,7 @@ func (a *app) runCommand() *cli.Command {
 			&cli.BoolFlag{Name: "fail-fast", Usage: "begin nothing more once a step has failed"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "show the steps with their values, and run nothing"},
 			&cli.StringFlag{Name: "agent", Usage: "`NAME` of the agent for steps that name none"},
+			sharedFlag(),
 			&cli.BoolFlag{Name: "json", Usage: "print one JSON object a line for all that happens"},
 		},
 		Description: manual(`Runs the steps of a file, in JSON or YAML: commands, prompts for an agent, groups, loops, other files, waits
@@ -125,6 +126,9 @@ func (a *app) sayProblems(problems []trellis.Problem) {
 func (a *app) run(c *cli.Context) error {
 	p, o, err := a.runWhat(c)
 	if err != nil {
+		return err
+	}
+	if err := a.ownDisk(c, p); err != nil {
 		return err
 	}
 	s, err := a.site(c.Context, p)

@@ -32,6 +32,7 @@ func (a *app) startCommand() *cli.Command {
 			&cli.BoolFlag{Name: "detach", Usage: "run in the background"},
 			&cli.StringFlag{Name: "agent", Usage: "`NAME` of the agent for all phases"},
 			&cli.BoolFlag{Name: "adopt-branch", Usage: "use the task's branch although it exists and is not the task's"},
+			sharedFlag(),
 			jsonFlag(),
 		},
 		Description: manual(`Takes a task from where it stands to a checked commit on its branch: worktree, implement, rounds of
@@ -52,6 +53,9 @@ stops following. Without one, Ctrl-C ends the agents and leaves the run resumabl
 func (a *app) start(c *cli.Context) error {
 	p, dir, err := a.taskArgument(c, 1)
 	if err != nil {
+		return err
+	}
+	if err := a.ownDisk(c, p); err != nil {
 		return err
 	}
 	s, err := a.site(c.Context, p)

@@ -30,6 +30,7 @@ func (a *app) watchCommand() *cli.Command {
 			&cli.BoolFlag{Name: "poll", Usage: "use no file events, only the rescan"},
 			&cli.StringFlag{Name: "log-level", Usage: "write records of `LEVEL` debug, info, warn or error and above, on a terminal too"},
 			&cli.BoolFlag{Name: "json", Usage: "write records to stdout as JSON, one a line"},
+			sharedFlag(),
 			&cli.BoolFlag{Name: "print-unit", Usage: "print a service for systemd or launchd that watches this repository, and end"},
 		},
 		Description: manual(`Sees task directories appear and change, runs those that are ready and goes on with those that were
@@ -66,6 +67,9 @@ they change and on SIGHUP; runs under way keep theirs.`,
 func (a *app) watch(c *cli.Context) error {
 	p, err := a.open(c.Context)
 	if err != nil {
+		return err
+	}
+	if err := a.ownDisk(c, p); err != nil {
 		return err
 	}
 	files := p.settings()

@@ -63,6 +63,9 @@ func (a *app) startDetached(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := a.ownDisk(c, p); err != nil {
+		return err
+	}
 	s, err := a.site(c.Context, p)
 	if err != nil {
 		return err
@@ -89,6 +92,9 @@ func (a *app) startDetached(c *cli.Context) error {
 	}
 	if c.Bool("adopt-branch") {
 		args = append(args, "--adopt-branch")
+	}
+	if c.Bool("shared-fs") {
+		args = append(args, "--shared-fs")
 	}
 	ended, err := a.background(args, log, func() bool { return durable.Held(filepath.Join(dir, taskdir.RunLock)) })
 	if ended {
@@ -118,6 +124,9 @@ func (a *app) planDetached(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := a.ownDisk(c, p); err != nil {
+		return err
+	}
 	s, err := a.site(c.Context, p)
 	if err != nil {
 		return err
@@ -143,6 +152,9 @@ func (a *app) planDetached(c *cli.Context) error {
 	}
 	if o.NoTaskSpec {
 		args = append(args, "--no-taskspec")
+	}
+	if c.Bool("shared-fs") {
+		args = append(args, "--shared-fs")
 	}
 	for _, path := range o.Context {
 		args = append(args, "--context="+filepath.Join(p.Root, path))
