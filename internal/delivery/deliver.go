@@ -120,6 +120,8 @@ func (d *Deliverer) look(ctx context.Context, w Work) (out Delivered, err error)
 	switch {
 	case err != nil:
 		return out, err
+	case tip == "":
+		return out, flow.Fail(string(trellis.PushFailed), "there is no branch %s any more; git branch %s %s brings it back", w.Branch, word(w.Branch), w.Commit)
 	case tip != w.Commit:
 		return out, flow.Fail(string(trellis.PushFailed), "branch %s is not at %.12s any more, the commit that was verified (it is at %.12s)", w.Branch, w.Commit, tip)
 	}
@@ -173,6 +175,9 @@ func (d *Deliverer) open(ctx context.Context, w Work, out Delivered) (Delivered,
 	case there != nil && there.HeadSHA == w.Commit:
 		out.URL, out.Number = there.URL, there.Number
 		out.Notes = append(out.Notes, fmt.Sprintf("pull request %d of this commit was %s: no other one is opened", there.Number, strings.ToLower(there.State)))
+		if there.State == forge.Closed {
+			out.Commands = []string{fmt.Sprintf("gh pr reopen %d", there.Number)}
+		}
 		return out, nil
 	default:
 		if there != nil {
@@ -185,7 +190,8 @@ func (d *Deliverer) open(ctx context.Context, w Work, out Delivered) (Delivered,
 		}
 		out.URL, out.Number = made.URL, made.Number
 	}
-	return out, d.adorn(ctx, &out)
+	err = d.adorn(ctx, &out)
+	return out, err
 }
 
 // into decides which branch the pull request is for: the one that the work stands on if the remote has that, else its

@@ -246,6 +246,9 @@ func TestFailures(t *testing.T) {
 	b.git("branch -f main HEAD~2")
 	b.git("push -q origin feature/bye:main")
 	b.fails("empty_diff", false, "origin/main has all")
+	b.git("checkout -q --detach")
+	b.git("branch -q -D feature/bye")
+	b.fails("push_failed", false, "git branch feature/bye "+b.Work.Commit)
 }
 
 // Who closed or merged a pull request does not get another one of the same commit.
@@ -255,7 +258,7 @@ func TestClosedOrMerged(t *testing.T) {
 		b := newBench(t)
 		b.deliver()
 		b.GH.Change(t, func(s *forgetest.State) { s.PRs[0]["state"] = state })
-		if got := b.deliver(); got.Number != 1 || len(b.prs()) != 1 || !has(got.Notes, "was "+strings.ToLower(state)) {
+		if got := b.deliver(); got.Number != 1 || len(b.prs()) != 1 || !has(got.Notes, "was "+strings.ToLower(state)) || has(got.Commands, "gh pr reopen 1") != (state == forge.Closed) {
 			t.Errorf("got %+v", got)
 		}
 		b.commit("one more")
