@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"reflect"
 	"time"
@@ -12,7 +13,9 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -83,19 +86,21 @@ func (a *app) watch(c *cli.Context) error {
 	if log, ok := a.records(c, s); ok {
 		s.Event = log.take
 		a.news.work(s)
-		log.Info("watching", "tasks", p.Store.Tasks(), "parallel", at, "version", version(), "pid", os.Getpid())
+		o.Begun = func() {
+			log.Info("watching", "tasks", p.Store.Tasks(), "parallel", at, "version", version(), "pid", os.Getpid())
+		}
 		results, err := s.Watch(c.Context, o)
-		return a.endOfWatch(c, results, err)
+		return a.endOfWatch(c, p, results, err)
 	}
-	a.say("watching %s, %d at once", p.Store.Rel(p.Store.Tasks()), at)
 	show := a.progress(s, false)
+	o.Begun = func() { show.Say(fmt.Sprintf("watching %s, %d at once", p.Store.Rel(p.Store.Tasks()), at)) }
 	a.news.work(s)
 	results, err := s.Watch(c.Context, o)
 	show.close()
 	for _, r := range results {
 		a.sayEnd(p, r)
 	}
-	return a.endOfWatch(c, results, err)
+	return a.endOfWatch(c, p, results, err)
 }
 
 // records are the log of a watcher that has one: a service, or one that was asked for it.
@@ -129,14 +134,33 @@ func (a *app) reloader(ctx context.Context, p *project, files config.Files) func
 }
 
 // endOfWatch is what the end of a watcher means for the exit code.
-func (a *app) endOfWatch(c *cli.Context, results []dispatch.Result, err error) error {
+func (a *app) endOfWatch(c *cli.Context, p *project, results []dispatch.Result, err error) error {
 	if c.Context.Err() != nil {
 		return context.Canceled
+	}
+	var held *durable.HeldError
+	if errors.As(err, &held) && held.Path == pulse.Lock(p.Root) {
+		return hint(as(durable.ErrHeld, errors.New("another watcher runs here: "+holderWords(held.Holder))), "trellis status")
 	}
 	if err != nil {
 		return a.agentError(err)
 	}
 	return a.endOfAll(results)
+}
+
+// holderWords say which process has a lock, as far as is known.
+func holderWords(h durable.Holder) string {
+	if h.PID == 0 {
+		return "nobody knows as which process"
+	}
+	words := fmt.Sprintf("process %d", h.PID)
+	if h.Host != "" {
+		words += " on " + h.Host
+	}
+	if !h.Since.IsZero() {
+		words += ", since " + h.Since.Local().Format("2006-01-02 15:04:05")
+	}
+	return words
 }
 
 // endOfAll is the error that the ends of several tasks mean for the exit code: the first that applies of

@@ -18,8 +18,10 @@ import (
 
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -133,5 +135,25 @@ func TestRecords(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// A second watcher says that there is another, which one it is, and nothing of watching.
+func TestSecondWatcher(t *testing.T) {
+	a := runs(t, "", "")
+	if err := os.MkdirAll(filepath.Dir(pulse.Lock(a.Dir)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	since := time.Date(2026, 2, 3, 12, 0, 0, 0, time.Local)
+	lock, err := durable.TryLock(pulse.Lock(a.Dir), durable.Holder{PID: 7, Host: "there", Since: since})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Unlock()
+	const want = "another watcher runs here: process 7 on there, since 2026-02-03 12:00:00\ntrellis: hint: trellis status\n"
+	for _, args := range [][]string{{"watch", "--once"}, {"watch", "--once", "--log-level", "info"}, {"watch"}} {
+		if code, out, said := a.try(args...); code != exitLocked || out != "" || said != "trellis: "+want {
+			t.Errorf("%v: got exit %d: %s%s", args, code, out, said)
+		}
 	}
 }

@@ -28,6 +28,8 @@ type WatchOptions struct {
 	Rescan   time.Duration // how often everything is looked at, whatever events say
 	Poll     bool          // no events, rescans alone
 
+	Begun func() // called when the repository is this watcher's, before it looks at anything; may be nil
+
 	// Reload makes a site of the settings as they are now, nil when they have not changed. It is asked when their
 	// files change, at every rescan and at every Hangup. After an error the settings before stay.
 	Reload func() (*Site, error)
@@ -50,6 +52,9 @@ func (s *Site) Watch(ctx context.Context, o WatchOptions) ([]Result, error) {
 		return nil, err
 	}
 	defer lock.Unlock()
+	if o.Begun != nil {
+		o.Begun()
+	}
 	if err := os.MkdirAll(s.Store.Tasks(), 0o755); err != nil {
 		return nil, fmt.Errorf("making the folder of tasks: %w", err)
 	}

@@ -198,7 +198,7 @@ func TestOneWatcher(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, quickly)
 	w.watching(dispatch.WatchOptions{})
-	_, err := w.Site.Watch(context.Background(), dispatch.WatchOptions{Once: true, Parallel: 1, Rescan: time.Hour})
+	_, err := w.Site.Watch(context.Background(), dispatch.WatchOptions{Once: true, Parallel: 1, Rescan: time.Hour, Begun: func() { t.Error("a second watcher began") }})
 	var held *durable.HeldError
 	if !errors.As(err, &held) || held.Holder.PID != os.Getpid() {
 		t.Errorf("got %v", err)
