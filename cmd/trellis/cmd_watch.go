@@ -173,10 +173,10 @@ func (a *app) endOfAll(results []dispatch.Result) error {
 			found[1] = true
 		case r.Status == trellis.Failed, r.Status == trellis.Cancelled:
 			found[0] = true
+		case r.Status == trellis.Waiting, r.Status == trellis.Paused, r.Status == trellis.Ready && !r.Until.IsZero():
+			found[3] = true
 		case r.Status == trellis.Ready, r.Status == "": // "": task.json can't be read
 			found[2] = true
-		case r.Status == trellis.Waiting, r.Status == trellis.Paused:
-			found[3] = true
 		}
 	}
 	for i, kind := range []error{errors.New(""), errNoAgent, errUnmet, errWaiting} {

@@ -157,3 +157,29 @@ func TestSecondWatcher(t *testing.T) {
 		}
 	}
 }
+
+// A task whose time has not come waits: it is not one that can't run.
+func TestWatchOnceBeforeItsTime(t *testing.T) {
+	a := runs(t, "", "")
+	row := `{"file": "steps.yaml", "reason": "it is there"}` + "\n"
+	for name, text := range map[string]string{"prd.md": "# Notes\n\n## Acceptance Criteria\n\n- [ ] notes\n", "implement.jsonl": row, "check.jsonl": row,
+		"task.json": `{"status": "ready", "pipeline": {"not_before": "2126-02-03T12:00:00Z"}}`} {
+		path := filepath.Join(a.Dir, ".trellis", "tasks", "02-01-later", name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	code, _, said := a.try("watch", "--once")
+	if code != exitWaiting || !strings.HasPrefix(said, "trellis: watching .trellis/tasks, ") {
+		t.Errorf("got exit %d: %s", code, said)
+	}
+	if err := os.Remove(filepath.Join(a.Dir, ".trellis", "tasks", "02-01-later", "prd.md")); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, said := a.try("watch", "--once"); code != exitUnmet {
+		t.Errorf("one that is not ready: got exit %d: %s", code, said)
+	}
+}
