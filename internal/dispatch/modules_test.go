@@ -126,6 +126,32 @@ roles:
 	}
 }
 
+// What an agent committed in a submodule with a secret, and took out again, is not pushed: it becomes one commit without.
+func TestSubmoduleSecretInHistory(t *testing.T) {
+	t.Parallel()
+	token := "ghp_" + "wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO2mCqe0"[:36]
+	w := modular(t, `
+roles:
+  implement: [{run: ["cd libs/cli && echo two > main.txt && echo token = `+token+` > key.txt && git add -A && git -c user.name=A -c user.email=a@x.org commit -qm with && git rm -q key.txt && git -c user.name=A -c user.email=a@x.org commit -qm without"], answer: done}]
+  check: [{answer: fine}]
+  debug: [{answer: what}]
+  accept: [{answer: {criteria: [{id: A1, verdict: met, evidence: "libs/cli/main.txt:1"}]}}]
+`)
+	dir := w.twoInCLI("02-01-two")
+	if res := w.start(dir); res.Status != trellis.Review {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+	if got := w.git("-C", "libs/cli", "log", "-p", "--format=%s", "main..feature/two"); strings.Contains(got, token) || strings.Count(got, "feat: Say two") != 1 || !strings.Contains(got, "+two") {
+		t.Errorf("the submodule's branch has\n%s", got)
+	}
+	if got, want := w.git("rev-parse", "feature/two:libs/cli"), w.git("-C", "libs/cli", "rev-parse", "feature/two"); got != want {
+		t.Errorf("the commit names %s of the submodule, want %s", got, want)
+	}
+	if report := w.read(".trellis/tasks/02-01-two/report.md"); !strings.Contains(report, "libs/cli/key.txt:1") || strings.Contains(report, token) {
+		t.Errorf("report.md is\n%s", report)
+	}
+}
+
 // Beginning again keeps the work in the submodule as well, and begins at what the base has of it.
 func TestSubmoduleAfresh(t *testing.T) {
 	t.Parallel()

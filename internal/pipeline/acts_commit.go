@@ -51,14 +51,8 @@ func (a *Acts) record(ctx context.Context, c flow.Call, in commitIn, s *search) 
 		return Committed{}, err
 	}
 	o := git.CommitOptions{Message: message(in), Trailers: []string{whose, which},
-		Amend: own == head, Base: in.Job.BaseCommit, Exclude: a.outside(in.Job), Branch: in.Job.Branch, Inspect: func(ctx context.Context) error {
-			places, err := s.staged(ctx)
-			if err == nil && len(places) > 0 {
-				err = &leakError{places}
-			}
-			return err
-		}}
-	notes, err := a.recordModules(ctx, in, o, s)
+		Amend: own == head, Base: in.Job.BaseCommit, Exclude: a.outside(in.Job), Branch: in.Job.Branch, Inspect: s.inspect}
+	notes, err := a.recordModules(ctx, c, in, o, s)
 	for _, n := range notes {
 		s.note(n)
 	}

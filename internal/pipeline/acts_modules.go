@@ -100,10 +100,10 @@ func (a *Acts) mendModules(ctx context.Context, j Job) (notes []string, err erro
 
 // recordModules commits what was done in the submodules, before the superproject commits where they ended. What an
 // earlier entry of the call committed is there, and nothing is left to commit.
-func (a *Acts) recordModules(ctx context.Context, in commitIn, o git.CommitOptions, s *search) (notes []string, err error) {
+func (a *Acts) recordModules(ctx context.Context, c flow.Call, in commitIn, o git.CommitOptions, s *search) (notes []string, err error) {
 	list, err := a.modules(ctx, in.Job, in.Job.BaseCommit)
 	for _, m := range list {
-		head, err := a.recordModule(ctx, m, in, o, s)
+		head, err := a.recordModule(ctx, c, m, in, o, s)
 		if err != nil {
 			return notes, err
 		}
@@ -118,7 +118,8 @@ func (a *Acts) recordModules(ctx context.Context, in commitIn, o git.CommitOptio
 	return notes, err
 }
 
-func (a *Acts) recordModule(ctx context.Context, m *git.Module, in commitIn, o git.CommitOptions, s *search) (head string, err error) {
+// recordModule commits what was done in one. Commits that hold a secret, by whomever, are taken back and made anew as one.
+func (a *Acts) recordModule(ctx context.Context, c flow.Call, m *git.Module, in commitIn, o git.CommitOptions, s *search) (head string, err error) {
 	dir := m.Dir(in.Job.Worktree)
 	if _, err := m.Reattach(ctx, dir, in.Job.Branch, m.Base); err != nil {
 		return "", err
@@ -131,29 +132,28 @@ func (a *Acts) recordModule(ctx context.Context, m *git.Module, in commitIn, o g
 		return "", err
 	}
 	within := *s
-	within.repo, within.job.Worktree, within.job.BaseCommit = m.Repo, dir, m.Base
-	clean := func(to string) error {
-		places, err := within.in(ctx, m.Base, to)
-		for i := range places {
-			places[i] = m.Path + "/" + places[i]
-		}
-		if s.notes = within.notes; err == nil && len(places) > 0 {
-			err = &leakError{places}
-		}
-		return err
-	}
+	within.repo, within.below, within.job.Worktree, within.job.BaseCommit = m.Repo, m.Path+"/", dir, m.Base
+	defer func() { s.notes = within.notes }()
 	o.Amend, o.Base, o.Exclude = head != m.Base && own == head, m.Base, m.Below(a.outside(in.Job))
-	o.Inspect = func(context.Context) error { return clean("") }
-	made, err := m.Commit(ctx, dir, o)
-	if errors.Is(err, git.ErrNothing) && head != m.Base { // the agent, or an earlier entry, committed it all
-		made, err = head, clean(head)
-	} else if errors.Is(err, git.ErrNothing) {
-		made, err = head, nil
+	o.Inspect = within.inspect
+	const most = 2
+	for try := 1; ; try++ {
+		made, err := m.Commit(ctx, dir, o)
+		if errors.Is(err, git.ErrNothing) { // there is nothing, or the agent or an earlier entry committed it all
+			made, err = m.Head(ctx, dir)
+		}
+		if err != nil {
+			return "", err
+		}
+		places, err := a.retract(ctx, c, &within, try)
+		switch {
+		case err != nil || len(places) == 0:
+			return made, err
+		case try == most:
+			return "", &leakError{places}
+		}
+		o.Amend = false
 	}
-	if err != nil {
-		return "", err
-	}
-	return made, nil
 }
 
 // checkOutModules fills the submodules of a fresh checkout of a commit.

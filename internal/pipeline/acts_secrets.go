@@ -28,6 +28,7 @@ type search struct {
 	*secrets.Scanner
 	repo  *git.Repo
 	job   Job
+	below string // goes before paths, which are a submodule's
 	notes []string
 	clean string // tree in which nothing was found that base has not
 }
@@ -67,7 +68,7 @@ func (s *search) in(ctx context.Context, from, to string) (places []string, err 
 	}
 	held, err := s.repo.TextsAt(ctx, s.job.BaseCommit, valuesOf(found))
 	for _, f := range found {
-		if place := f.String(); !held[longest(f.Value())] && !slices.Contains(places, place) {
+		if place := s.below + f.String(); !held[longest(f.Value())] && !slices.Contains(places, place) {
 			places = append(places, place)
 		}
 	}
@@ -100,15 +101,20 @@ func longest(value string) (line string) {
 	return line
 }
 
-// staged are the places of secrets in what is about to be committed.
-func (s *search) staged(ctx context.Context) (places []string, err error) {
+// inspect is a *leakError when there are secrets in what is about to be committed.
+func (s *search) inspect(ctx context.Context) error {
 	s.clean = ""
 	tree := s.repo.Staged(s.job.Worktree)
-	places, err = s.in(ctx, s.job.BaseCommit, "")
-	if err == nil && len(places) == 0 && s.repo.Staged(s.job.Worktree) == tree {
+	places, err := s.in(ctx, s.job.BaseCommit, "")
+	switch {
+	case err != nil:
+		return err
+	case len(places) > 0:
+		return &leakError{places}
+	case s.repo.Staged(s.job.Worktree) == tree:
 		s.clean = tree
 	}
-	return places, err
+	return nil
 }
 
 // inCommits are the places of secrets in the commits of the branch, each taken alone: a push shows them all. One
@@ -165,7 +171,7 @@ func (a *Acts) vetted(ctx context.Context, c flow.Call, in commitIn) (out Commit
 
 // retract takes back the commits of the branch when one of them holds a secret, and says where. They are kept where no push takes them.
 func (a *Acts) retract(ctx context.Context, c flow.Call, s *search, try int) ([]string, error) {
-	tip, err := a.Repo.Branch(ctx, s.job.Branch)
+	tip, err := s.repo.Branch(ctx, s.job.Branch)
 	if err != nil || tip == s.job.BaseCommit {
 		return nil, err
 	}
@@ -174,11 +180,11 @@ func (a *Acts) retract(ctx context.Context, c flow.Call, s *search, try int) ([]
 		return nil, err
 	}
 	ref := a.backupRef(c) + "-" + strconv.Itoa(try)
-	if _, err := a.Repo.Keep(ctx, s.job.Branch, ref); err != nil {
+	if _, err := s.repo.Keep(ctx, s.job.Branch, ref); err != nil {
 		return nil, err
 	}
 	s.note(fmt.Sprintf("commits of %s held secrets (%s): they were taken back, and are kept as %s; don't push that", filepath.Base(s.job.Branch), tell(places), ref))
-	return places, a.Repo.TakeBack(ctx, s.job.Branch, s.job.BaseCommit, tip)
+	return places, s.repo.TakeBack(ctx, s.job.Branch, s.job.BaseCommit, tip)
 }
 
 // masked is a diff without the secrets that it adds: nobody needs them to judge it.
