@@ -51,7 +51,7 @@ func (a *app) init(ctx context.Context, agent, user string) error {
 		return err
 	}
 	root := filepath.Join(p.Root, ".trellis")
-	files, err := a.scaffolding(p.Root, agent)
+	files, err := a.scaffolding(p, agent)
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (a *app) afterInit(ctx context.Context, p *project, made int) error {
 }
 
 // scaffolding are the files of a fresh .trellis, by their path below it.
-func (a *app) scaffolding(root, agent string) (map[string][]byte, error) {
+func (a *app) scaffolding(p *project, agent string) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	err := fs.WalkDir(scaffold, "scaffold", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -136,14 +136,15 @@ func (a *app) scaffolding(root, agent string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	set, _ := p.config() // what is wrong in it is said later
 	if agent == "" {
 		agent = a.installedAgent()
 	}
-	if agent == "" {
+	if agent == "" && set.Agents.Default == "" {
 		a.say("no agent program found (claude, codex, opencode): install one, then name it in agents.default")
 	}
-	verify := verifyCommands(root)
-	if len(verify) == 0 {
+	verify := verifyCommands(p.Root)
+	if len(verify)+len(set.Verify) == 0 {
 		a.say("no check commands found: name them under verify, or nothing is executed to see whether a task is done")
 	}
 	files["config.yaml"], err = fillConfig(files["config.yaml"], agent, verify)
