@@ -260,6 +260,9 @@ func TestSubmoduleDelivered(t *testing.T) {
 	if res.Status != trellis.Review || !res.Report.Delivery.Pushed {
 		t.Fatalf("got %s, %v, %+v", res.Status, res.Failure, res.Report.Delivery)
 	}
+	if d, err := w.Site.PreviewDelivery(context.Background(), dir); err != nil || len(d.Commands) != 3 || !strings.HasPrefix(d.Commands[0], "git -C libs/cli push origin "+w.at("cli.git")) {
+		t.Errorf("it is foretold as %q, %v", d.Commands, err)
+	}
 	for range 2 {
 		if got, want := w.at("cli.git"), w.git("rev-parse", "feature/two:libs/cli"); got != want || w.at("origin.git") != w.git("rev-parse", "feature/two") {
 			t.Fatalf("the submodule's remote has %q, want %s; the superproject's %q", got, want, w.at("origin.git"))
