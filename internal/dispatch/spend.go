@@ -22,20 +22,14 @@ import (
 
 // ledger is what the agents of a repository used on a local day: a file for each day, with a line for each time that
 // one told. All processes append to it, each in one write, and read what the others wrote. Lines are not synced; torn
-// and foreign ones mean nothing.
+// and foreign ones mean nothing. A large file is folded into one line.
 type ledger struct {
 	mu   sync.Mutex
 	day  string
 	read int64         // bytes of that day's file
+	head []byte        // how it began
 	used trellis.Usage // by those
 	lost trellis.Usage // by lines that could not be written
-}
-
-// spending is a line of the ledger.
-type spending struct {
-	Task string        `json:"task"`
-	Call string        `json:"call"`
-	Used trellis.Usage `json:"used"`
 }
 
 // keepDays is how long the ledger of a day is kept.
@@ -54,7 +48,7 @@ func (s *Site) Today() (trellis.Usage, error) {
 // spend takes in what a call of a task's used, and says what is left of the day's budgets.
 func (s *Site) spend(dir string, c flow.Call, more trellis.Usage) (ask.Rest, error) {
 	if more != (trellis.Usage{}) {
-		raw, err := json.Marshal(spending{filepath.Base(dir), c.Key(), more})
+		raw, err := json.Marshal(spending{Task: filepath.Base(dir), Call: c.Key(), Used: more})
 		if err != nil {
 			return ask.Rest{}, fmt.Errorf("encoding what %s used: %w", c.ID, err)
 		}
@@ -104,22 +98,9 @@ func (l *ledger) add(s *Site, line []byte, used trellis.Usage) {
 	now, dir := s.now(), s.ledgers()
 	l.turn(dir, now)
 	path := l.path(dir)
-	if err := errors.Join(s.Disk.Step("note", path), appendLine(path, line)); err != nil {
+	if err := errors.Join(s.Disk.Step("note", path), appendLine(s.Disk, path, line)); err != nil {
 		l.lost = l.lost.Add(used)
 	}
-}
-
-// appendLine writes a line by itself, whatever end a torn one before it has.
-func appendLine(path string, line []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(append([]byte{'\n'}, line...), '\n'))
-	return errors.Join(err, f.Close())
 }
 
 func (l *ledger) path(dir string) string { return filepath.Join(dir, l.day+".jsonl") }
@@ -130,7 +111,8 @@ func (l *ledger) turn(dir string, now time.Time) {
 	if day == l.day {
 		return
 	}
-	l.day, l.read, l.used, l.lost = day, 0, trellis.Usage{}, trellis.Usage{}
+	l.day, l.lost = day, trellis.Usage{}
+	l.anew()
 	old := now.Local().AddDate(0, 0, -keepDays).Format(time.DateOnly)
 	names, _ := filepath.Glob(filepath.Join(dir, "????-??-??.jsonl")) // the next one looks again
 	for _, name := range names {
@@ -140,33 +122,37 @@ func (l *ledger) turn(dir string, now time.Time) {
 	}
 }
 
+// anew has the file read from its beginning.
+func (l *ledger) anew() { l.read, l.head, l.used = 0, nil, trellis.Usage{} }
+
 // total reads what was written since it read last.
 func (l *ledger) total(dir string, now time.Time) (trellis.Usage, error) {
 	l.turn(dir, now)
 	f, err := os.Open(l.path(dir))
 	if errors.Is(err, fs.ErrNotExist) {
-		l.read, l.used = 0, trellis.Usage{}
+		l.anew()
 		return l.lost, nil
 	}
 	if err != nil {
 		return l.lost, fmt.Errorf("reading what was used today: %w", err)
 	}
 	defer f.Close()
-	if st, err := f.Stat(); err == nil && st.Size() < l.read { // somebody made it anew
-		l.read, l.used = 0, trellis.Usage{}
+	head := make([]byte, headSize)
+	n, err := f.ReadAt(head, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return l.lost, fmt.Errorf("reading what was used today: %w", err)
 	}
+	if st, err := f.Stat(); err == nil && st.Size() < l.read || !bytes.HasPrefix(head[:n], l.head) { // folded, or made anew
+		l.anew()
+	}
+	l.head = head[:n]
 	data, err := io.ReadAll(io.NewSectionReader(f, l.read, 1<<62-l.read))
 	if err != nil {
 		return l.lost, fmt.Errorf("reading what was used today: %w", err)
 	}
 	data = data[:bytes.LastIndexByte(data, '\n')+1]
 	l.read += int64(len(data))
-	for line := range bytes.Lines(data) {
-		var s spending
-		if json.Unmarshal(line, &s) == nil {
-			l.used = l.used.Add(s.Used)
-		}
-	}
+	l.used = l.used.Add(sum(data).Used)
 	return l.used.Add(l.lost), nil
 }
 
