@@ -17,8 +17,8 @@ import (
 const (
 	// Every is the longest time between two beats.
 	Every = 30 * time.Second
-	// Silence is how long a watcher may say nothing before it is taken to hang.
-	Silence = 2 * time.Minute
+	// silence is how long a watcher may say nothing before it is taken to hang.
+	silence = 2 * time.Minute
 )
 
 // Beat is what a watcher says of itself. Its JSON is watch.json.
@@ -116,6 +116,6 @@ func Look(root string, now time.Time) State {
 	if st, err := os.Stat(File(root)); err == nil && s.Beat.PID != 0 && st.ModTime().After(s.Last) {
 		s.Last = st.ModTime()
 	}
-	s.Hangs = !s.Last.IsZero() && now.Sub(s.Last) > Silence
+	s.Hangs = !s.Last.IsZero() && now.Sub(s.Last) > silence
 	return s
 }
