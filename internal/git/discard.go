@@ -37,7 +37,7 @@ func (r *Repo) Discard(ctx context.Context, dir string, paths ...string) (bool, 
 			continue
 		}
 		found = true
-		if !e.Untracked() && e.Code[0] != 'A' {
+		if !e.untracked() && e.Code[0] != 'A' {
 			tracked = append(tracked, e.Path)
 			continue
 		}
@@ -67,7 +67,7 @@ func below(paths []string) (list []string) {
 
 // drop removes a path that HEAD does not have.
 func (r *Repo) drop(ctx context.Context, root *os.Root, e Entry) error {
-	if !e.Untracked() {
+	if !e.untracked() {
 		_, _, err := r.git(ctx, call{dir: root.Name(), write: true, args: []string{"rm", "-q", "-f", "--cached", "--ignore-unmatch", "--", e.Path}, env: []string{"GIT_LITERAL_PATHSPECS=1"}})
 		if err != nil {
 			return err

@@ -14,8 +14,8 @@ type Entry struct {
 	submodule bool
 }
 
-// Untracked reports whether git does not know the path.
-func (e Entry) Untracked() bool { return e.Code == "??" }
+// untracked reports whether git does not know the path.
+func (e Entry) untracked() bool { return e.Code == "??" }
 
 // Status is what is not committed in a checkout, ignored files and the excluded paths left out. The tree is
 // clean when it is empty.
