@@ -47,6 +47,7 @@ func TestSecretsAreNotCommitted(t *testing.T) {
 		"committed by the agent":        {roles: agents(leak+own, stirs), place: "conf.txt:1 (github-pat)", code: trellis.SecretFound},
 		"committed, then mended":        {roles: agents(leak+own, mended)},
 		"committed, and then taken out": {roles: agents(leak+own+" && "+mended+own, stirs), place: "conf.txt:1 (github-pat) in "},
+		"in the message of a commit":    {roles: agents("echo x > conf.txt && git add conf.txt && git commit -q -m $(printf '%s%s' gh "+tokenEnd()+")", stirs), place: "commit message:1 (github-pat) in "},
 		"brought by a hook": {roles: agents("echo x > notes.txt", stirs), place: "conf.txt:1 (github-pat)", code: trellis.SecretFound,
 			files: map[string]string{".git/hooks/pre-commit": "#!/bin/sh\n" + leak + "\ngit add conf.txt\n"}},
 		"with leave of the base": {roles: agents(leak, stirs), base: map[string]string{".gitleaks.toml": "[[allowlists]]\npaths = ['^conf.txt$']\n"}},
@@ -85,6 +86,9 @@ func TestSecretsAreNotCommitted(t *testing.T) {
 			if got, want := w.git("rev-list", "--count", "main.."+branch), map[bool]string{true: "1", false: "0"}[c.code == ""]; got != want {
 				t.Errorf("the branch has %s commits, want %s", got, want)
 			}
+			if said := w.git("log", "--format=%B", "main.."+branch); strings.Contains(said, token) {
+				t.Errorf("a message has it: %s", said)
+			}
 			if report := w.read(".trellis/tasks/02-01-bye/report.md"); !strings.Contains(report, c.place) {
 				t.Errorf("the report does not say %q:\n%s", c.place, report)
 			}
@@ -96,6 +100,21 @@ func TestSecretsAreNotCommitted(t *testing.T) {
 				nowhere(t, filepath.Join(w.Dir, ".trellis"), token)
 			}
 		})
+	}
+}
+
+// What a task is called is the subject of its commit: a secret in it is masked.
+func TestSecretInTitle(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "roles:\n  implement: [{run: [\"echo x > notes.txt\"], answer: done}]\n  check: [{answer: fine}]\n  "+met+"\n")
+	word := strings.Join([]string{"correct", "horse", "battery"}, "-")
+	w.Site.Secrets = []string{word}
+	dir := w.hand("02-01-bye", "# Sign in with "+word+"\n\n## Acceptance Criteria\n\n- [ ] it says bye\n")
+	if res := w.start(dir); res.Status != trellis.Review {
+		t.Fatalf("got %s (%v)", res.Status, res.Failure)
+	}
+	if got, want := w.git("log", "-1", "--format=%s", w.task(dir).Branch), "feat: Sign in with ***"; got != want {
+		t.Errorf("the subject is %q, want %q", got, want)
 	}
 }
 

@@ -175,6 +175,21 @@ func (r *Repo) Between(ctx context.Context, base, also, tip string) ([]string, e
 	return strings.Fields(out), err
 }
 
+// Messages are those of commits, by commit.
+func (r *Repo) Messages(ctx context.Context, commits []string) (map[string]string, error) {
+	if len(commits) == 0 {
+		return nil, nil
+	}
+	const begin, end = "commit ", "\x00\n"
+	out, _, err := r.git(ctx, call{dir: r.Main, stdin: strings.NewReader(strings.Join(commits, "\n") + "\n"), args: []string{"rev-list", "--no-walk", "--stdin", "--format=%B%x00"}})
+	said := map[string]string{}
+	for part := range strings.SplitSeq(strings.TrimSuffix(out, end), end) {
+		sha, text, _ := strings.Cut(strings.TrimPrefix(part, begin), "\n")
+		said[sha] = text
+	}
+	return said, err
+}
+
 // Read is the text of those of the files that a commit has.
 func (r *Repo) Read(ctx context.Context, commit string, paths ...string) (map[string]string, error) {
 	texts := map[string]string{}

@@ -20,6 +20,22 @@ func added(t *testing.T, r *git.Repo, dir, from, to string, most int) (list []st
 	return list
 }
 
+func TestMessages(t *testing.T) {
+	b := newBox(t)
+	var commits []string
+	for _, text := range []string{"one\n\ncommit of two lines\n", "two\n"} {
+		b.git("commit", "-q", "--allow-empty", "-m", text)
+		commits = append(commits, b.git("rev-parse", "HEAD"))
+	}
+	got, err := b.Repo.Messages(t.Context(), commits)
+	if err != nil || len(got) != 2 || got[commits[0]] != "one\n\ncommit of two lines\n" || got[commits[1]] != "two\n" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if got, err := b.Repo.Messages(t.Context(), nil); len(got) > 0 || err != nil {
+		t.Errorf("got %q, %v, want nothing", got, err)
+	}
+}
+
 func TestAddedLines(t *testing.T) {
 	b := newBox(t)
 	b.write("b.txt", "one\ntwo\nthree\nfour\nfive\n")

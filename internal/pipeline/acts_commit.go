@@ -45,6 +45,7 @@ func (a *Acts) record(ctx context.Context, c flow.Call, in commitIn, s *search) 
 	if err != nil {
 		return Committed{}, err
 	}
+	in.Job.Title = s.mask(in.Job.Title)
 	whose := TaskTrailer + ": " + in.Task
 	own, err := a.Repo.FindTrailer(ctx, in.Job.BaseCommit, head, whose)
 	if err != nil {

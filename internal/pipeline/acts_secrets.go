@@ -63,8 +63,16 @@ func (s *search) in(ctx context.Context, from, to string) (places []string, err 
 			s.note(fmt.Sprintf("only the first %d MiB that were added to %s were looked through for secrets", maxScanned>>20, few([]string{t.Path})[0]))
 		}
 	})
-	if err != nil || len(found) == 0 {
+	if err != nil {
 		return nil, err
+	}
+	return s.places(ctx, found)
+}
+
+// places are where those of the findings stand that the base does not hold.
+func (s *search) places(ctx context.Context, found []secrets.Finding) (places []string, err error) {
+	if len(found) == 0 {
+		return nil, nil
 	}
 	held, err := s.repo.TextsAt(ctx, s.job.BaseCommit, valuesOf(found))
 	for _, f := range found {
@@ -127,16 +135,37 @@ func (s *search) inCommits(ctx context.Context, tip string) (places []string, er
 	if err != nil {
 		return nil, err
 	}
+	said, err := s.repo.Messages(ctx, list)
+	if err != nil {
+		return nil, err
+	}
 	for _, sha := range list {
 		more, err := s.in(ctx, "", sha)
 		if err != nil {
 			return nil, err
 		}
-		for _, place := range more {
+		inWords, err := s.places(ctx, s.Scan(itsMessage, 1, said[sha]))
+		if err != nil {
+			return nil, err
+		}
+		for _, place := range append(more, inWords...) {
 			places = append(places, fmt.Sprintf("%s in %.12s", place, sha))
 		}
 	}
 	return few(places), nil
+}
+
+// itsMessage stands for a path where the message of a commit is meant.
+const itsMessage = "commit message"
+
+// mask is a line for a message, without secrets.
+func (s *search) mask(line string) string {
+	for _, f := range s.Scan(itsMessage, 1, line) {
+		if v := f.Value(); v != "" {
+			line = strings.ReplaceAll(line, v, "***")
+		}
+	}
+	return line
 }
 
 // vetted is [Acts.record] with nothing secret in it, whoever made the commits that are on the branch. When one of them holds a secret they
