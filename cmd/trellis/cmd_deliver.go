@@ -11,6 +11,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/view"
 )
@@ -38,6 +39,9 @@ its sign-in, the commands to type are shown. The address of the pull request goe
 			}
 			if c.Bool("dry-run") {
 				return a.previewDelivery(c.Context, p, s, dir)
+			}
+			if _, inside := proc.InsideRun(a.Env); inside {
+				return usagef("this runs inside a task or a run: only a person can deliver")
 			}
 			return a.guarded(func() error { return a.deliver(c.Context, p, s, dir) })
 		},

@@ -28,6 +28,7 @@ type Work struct {
 	Worktree      string   // where the pre-push hook runs; "" or gone: the main checkout
 	StackedOn     string   // the task on whose branch the work began, "" when it did on Base
 	StackedBranch string
+	PR            string // address of the pull request that was opened before, "" for none
 	Summary       string // what was asked for, as Markdown
 	Criteria      []Criterion
 	Checks        []Check
@@ -264,6 +265,12 @@ func (d *Deliverer) adorn(ctx context.Context, out *Delivered) error {
 func (d *Deliverer) without(ctx context.Context, w Work, out Delivered, err error) (Delivered, error) {
 	if !errors.Is(err, forge.ErrNoProgram) && !errors.Is(err, forge.ErrNotSignedIn) {
 		return out, d.prFailure(ctx, err)
+	}
+	if w.PR != "" {
+		out.URL = w.PR
+		out.Commands = append(out.Commands, "gh auth login", "trellis deliver "+w.Task)
+		out.Notes = append(out.Notes, "the pull request was not brought up to date: "+d.words(err))
+		return out, nil
 	}
 	out.Commands = append(out.Commands, "gh auth login", d.create(w, out))
 	out.Notes = append(out.Notes, "no pull request was opened: "+d.words(err))

@@ -138,6 +138,9 @@ func (s *Site) work(in pipeline.DeliverIn) delivery.Work {
 	w := delivery.Work{Task: in.Task, Path: filepath.ToSlash(s.Store.Rel(filepath.Join(s.Store.Tasks(), in.Task))), Title: in.Title, Summary: in.Summary,
 		Branch: j.Branch, Base: j.BaseBranch, BaseCommit: j.BaseCommit, Commit: r.Commit, Modules: j.Modules, Worktree: r.Worktree, StackedOn: r.Stacked,
 		Executed: r.Executed, Rounds: r.Rounds, Took: pipeline.Took(r.Usage)}
+	if t, err := s.Store.Load(filepath.Join(s.Store.Tasks(), in.Task)); err == nil {
+		w.PR = t.PRURL
+	}
 	if dir, err := s.Store.Find(w.StackedOn); w.StackedOn != "" && err == nil {
 		if on, err := s.Store.Load(dir); err == nil {
 			w.StackedBranch = on.BranchName()
