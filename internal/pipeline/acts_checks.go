@@ -159,7 +159,8 @@ func (a *Acts) changed(ctx context.Context, _ flow.Call, in checksIn) (out Check
 		return out, err
 	}
 	defer func() { err = errors.Join(err, snap.Close()) }()
-	return out, a.lookAt(ctx, in, snap, &out)
+	err = a.lookAt(ctx, in, snap, &out)
+	return out, err
 }
 
 // few is a list that fits into a record: the first paths, cut where they are long, and how many more there are.

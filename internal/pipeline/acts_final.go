@@ -50,7 +50,8 @@ func (a *Acts) final(ctx context.Context, c flow.Call, in checksIn) (out Checks,
 	if err != nil {
 		return out, err
 	}
-	return out, a.unseen(ctx, in.Job, &out)
+	err = a.unseen(ctx, in.Job, &out)
+	return out, err
 }
 
 // stand makes sure of what a verdict stands on, and takes back what no agent may do.
