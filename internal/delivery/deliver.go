@@ -124,7 +124,7 @@ func (d *Deliverer) look(ctx context.Context, w Work) (out Delivered, err error)
 	case tip == "":
 		return out, flow.Fail(string(trellis.PushFailed), "there is no branch %s any more; git branch %s %s brings it back", w.Branch, word(w.Branch), w.Commit)
 	case tip != w.Commit:
-		return out, flow.Fail(string(trellis.PushFailed), "branch %s is not at %.12s any more, the commit that was verified (it is at %.12s)", w.Branch, w.Commit, tip)
+		return out, flow.Fail(string(trellis.PushFailed), "branch %s is not at %.12s any more, the commit that was verified (it is at %.12s): what came after that nobody checked, `git push` it yourself or take it back", w.Branch, w.Commit, tip)
 	}
 	if base, err := d.Repo.Resolve(ctx, w.Base); err == nil {
 		if within, err := d.Repo.IsAncestor(ctx, w.Commit, base); err != nil || within {
