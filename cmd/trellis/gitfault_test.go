@@ -189,7 +189,7 @@ func TestGitFaultAtEveryCall(t *testing.T) {
 	t.Parallel()
 	always := []string{"killed-after"} // at each call that changes something
 	modes := append(always, "fails", "fails-late", "dies", "dies-working", "locked", "broken", "killed-before", "killed-locked", "killed-working")
-	trellis, every := realTrellis(t), 41
+	trellis, every := realTrellis(t), 83
 	if os.Getenv("TRELLIS_SOAK") != "" {
 		every = 1
 	}
