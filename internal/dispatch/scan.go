@@ -17,7 +17,7 @@ const turn = 5 * time.Millisecond
 // scan is a rescan under way: every task directory is looked at, some in each turn of the loop.
 type scan struct {
 	left  []string        // directories to look at
-	found map[string]bool // that may run, and wait for the rest: the most urgent may come last
+	found map[string]bool // that may run, and wait for the rest, whatever else happens to them: the most urgent may come last
 	again bool            // something was missed meanwhile
 }
 
@@ -50,7 +50,7 @@ func (w *watch) lookAround(ctx context.Context) {
 		w.scan.left = w.scan.left[1:]
 		w.listen(dir)
 		w.lookAt(ctx, dir)
-		w.scan.found[dir] = true
+		w.scan.found[dir] = w.inQueue(dir)
 	}
 	if len(w.scan.left) == 0 && w.scan.again {
 		w.rescan()
@@ -73,6 +73,11 @@ func (w *watch) begin(ctx context.Context) {
 	w.news = w.news || len(w.running) != n
 }
 
+// inQueue reports whether a directory may run.
+func (w *watch) inQueue(dir string) bool {
+	return slices.ContainsFunc(w.queue, func(l look) bool { return l.Dir == dir })
+}
+
 // lookAtDue looks at directories whose time has come, until end.
 func (w *watch) lookAtDue(ctx context.Context, end time.Time) {
 	now := time.Now()
@@ -81,7 +86,6 @@ func (w *watch) lookAtDue(ctx context.Context, end time.Time) {
 			continue
 		}
 		w.lookAt(ctx, dir)
-		delete(w.scan.found, dir)
 		if !time.Now().Before(end) {
 			return
 		}
