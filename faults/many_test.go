@@ -61,7 +61,7 @@ func TestTwoWatchers(t *testing.T) {
 			first := w.begin([]string{"watch", "--parallel", "2"})
 			w.until(func() bool { return w.read("calls.log") != "" })
 			worker := w.worker(first)
-			if e := w.trellis([]string{"watch", "--once"}); e.Code != 11 || !strings.Contains(e.Said, fmt.Sprintf("held by process %d ", worker)) {
+			if e := w.trellis([]string{"watch", "--once"}); e.Code != 11 || !strings.Contains(e.Said, fmt.Sprintf("another watcher runs here: process %d on ", worker)) {
 				t.Errorf("the second: exit %d, want 11, with process %d\n%s", e.Code, worker, e.Said)
 			}
 			w.strike(first, who)
