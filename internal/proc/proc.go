@@ -60,6 +60,10 @@ type Command struct {
 	Wall      time.Duration // from start to stop; 0 is no limit
 	Grace     time.Duration // from SIGTERM to SIGKILL; 0 is 10 s
 	Interrupt bool          // stop begins with SIGINT and a quarter of Grace
+	// Launcher is a program and arguments that Argv is started through, behind them, such as a sandbox. It is the
+	// program's grandparent or parent, hands on the exit code, and 128+n after signal n, and ends all of it when it is
+	// killed. A stop's first signals go past it. Open files that this process inherited are not handed on to it.
+	Launcher []string
 }
 
 // Result is how a program ended.
@@ -118,6 +122,15 @@ func start(c Command) (*Process, error) {
 	if err := checkDir(c.Dir); err != nil {
 		return nil, err
 	}
+	argv := c.Argv
+	if len(c.Launcher) > 0 {
+		if err := checkProgram(c.Dir, path); err != nil {
+			return nil, err
+		}
+		argv = slices.Concat(c.Launcher, []string{path}, c.Argv[1:])
+		path = c.Launcher[0]
+		keepFiles()
+	}
 	p := &Process{c: c, began: time.Now(), stopping: make(chan struct{}), done: make(chan struct{})}
 	if p.pipes, err = openPipes(c); err != nil {
 		return nil, err
@@ -129,7 +142,7 @@ func start(c Command) (*Process, error) {
 		// A session of its own, not only a group: without a terminal nothing can stop to ask for a password.
 		Sys: &syscall.SysProcAttr{Setsid: true},
 	}
-	p.os, err = startProcess(path, c.Argv, attr)
+	p.os, err = startProcess(path, argv, attr)
 	p.pipes.closeChildFiles()
 	if err != nil {
 		p.pipes.abandon()
@@ -190,6 +203,18 @@ func checkDir(dir string) error {
 		return badDirError{err}
 	}
 	return nil
+}
+
+// checkProgram finds what starting a program would, for one that a launcher starts.
+func checkProgram(dir, path string) error {
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
+	}
+	st, err := os.Stat(path)
+	if err == nil && (st.IsDir() || unix.Access(path, unix.X_OK) != nil) {
+		err = &fs.PathError{Op: "exec", Path: path, Err: syscall.EACCES}
+	}
+	return err
 }
 
 // badDirError keeps a missing directory from looking like a missing program.

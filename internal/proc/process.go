@@ -71,6 +71,9 @@ func (p *Process) supervise(ctx context.Context) {
 	strays := p.clear()
 	writeErr := p.pipes.finish()
 	p.result = outcome(state, timedOut)
+	if n := p.result.Code - codeSignal; len(p.c.Launcher) > 0 && p.result.Signal == "" && !timedOut && n > 0 {
+		p.result.Signal = unix.SignalName(syscall.Signal(n))
+	}
 	p.result.Seconds = time.Since(p.began).Seconds()
 	p.Stop(nil) // from here on a Stop comes too late
 	p.err = firstError(p.cause, waitErr, writeErr, strayError(strays))
@@ -114,14 +117,33 @@ func (p *Process) end(exited <-chan struct{}) {
 
 // signal reports whether the program ended within the given time of the signal.
 func (p *Process) signal(sig syscall.Signal, within time.Duration, exited <-chan struct{}) bool {
-	unix.Kill(-p.os.Pid, sig)
-	unix.Kill(-p.os.Pid, syscall.SIGCONT) // what is stopped could not take it
+	for _, target := range p.targets() {
+		unix.Kill(target, sig)
+		unix.Kill(target, syscall.SIGCONT) // what is stopped could not take it
+	}
 	select {
 	case <-exited:
 		return true
 	case <-time.After(within):
 		return false
 	}
+}
+
+// targets are whom a signal is for: the group, or of one with a launcher its members besides that and its child, which
+// keeps the place of the system's first process there. A launcher that is alone has started nothing yet.
+func (p *Process) targets() (targets []int) {
+	group := p.os.Pid
+	if len(p.c.Launcher) > 0 {
+		for _, i := range processes() {
+			if i.group == group && !i.dead && i.id.PID != group && i.parent != group {
+				targets = append(targets, i.id.PID)
+			}
+		}
+	}
+	if len(targets) == 0 {
+		return []int{-group}
+	}
+	return targets
 }
 
 // clear ends what the program left running and returns what could not be killed. The id of a group
