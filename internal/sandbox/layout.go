@@ -1,0 +1,232 @@
+package sandbox
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/git"
+)
+
+// kind is what may be done with a path and all below it that has no kind of its own.
+type kind int
+
+const (
+	show   kind = iota // read
+	hide               // nothing: it is empty there
+	write              // read and write
+	pinned             // as write, and it can't be moved away with what is fixed in it
+	fixed              // read, whatever else is said of it
+)
+
+// layout is what a program sees.
+type layout struct {
+	at    map[string]kind   // by path, of those that are there, without links
+	links map[string]string // links on the way to them, and where they lead
+}
+
+func (l *layout) set(k kind, paths ...string) {
+	for _, named := range paths {
+		p := resolve(named)
+		if p == "" || l.at[p] == fixed {
+			continue
+		}
+		l.at[p] = k
+		if k != hide && p != named {
+			l.follow(named)
+		}
+	}
+}
+
+// follow notes the links that a path leads through. The path is there.
+func (l *layout) follow(path string) {
+	const most = 40 // as the kernel says
+	for range most {
+		link, rest := firstLink(path)
+		if link == "" {
+			return
+		}
+		target, err := os.Readlink(link)
+		if err != nil {
+			return
+		}
+		l.links[link] = target
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(link), target)
+		}
+		path = filepath.Join(target, rest)
+	}
+}
+
+// firstLink is the first part of a path that is a link, and what comes after it.
+func firstLink(path string) (link, rest string) {
+	for i := 1; i <= len(path); i++ {
+		if i < len(path) && path[i] != '/' {
+			continue
+		}
+		if st, err := os.Lstat(path[:i]); err == nil && st.Mode()&os.ModeSymlink != 0 {
+			return path[:i], path[i:]
+		}
+	}
+	return "", ""
+}
+
+// resolve gives a path without links, "" when it is not there.
+func resolve(path string) string {
+	if !filepath.IsAbs(path) {
+		return ""
+	}
+	p, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return ""
+	}
+	return p
+}
+
+// kindOf is what may be done with a path: what is said of it, or of the nearest folder above it.
+func (l *layout) kindOf(path string) kind {
+	for ; path != "" && path != "/" && path != "."; path = filepath.Dir(path) {
+		if k, ok := l.at[path]; ok {
+			return k
+		}
+	}
+	return show
+}
+
+// mounts are bubblewrap's arguments, folders before what is in them.
+func (l *layout) mounts() []string {
+	args := []string{"--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"}
+	for _, path := range slices.Sorted(maps.Keys(l.at)) {
+		k := l.at[path]
+		if above := l.kindOf(filepath.Dir(path)); k == above && k != pinned || k != hide && k != write && k != pinned && (above == show || above == fixed) {
+			continue
+		}
+		switch st, err := os.Stat(path); {
+		case err != nil:
+		case k == hide && st.IsDir():
+			args = append(args, "--tmpfs", path)
+		case k == hide:
+			args = append(args, "--ro-bind", "/dev/null", path)
+		case k == write && strings.HasPrefix(path, "/dev/"):
+			args = append(args, "--dev-bind", path, path)
+		case k == write, k == pinned:
+			args = append(args, "--bind", path, path)
+		default:
+			args = append(args, "--ro-bind", path, path)
+		}
+	}
+	for _, link := range slices.Sorted(maps.Keys(l.links)) {
+		if l.kindOf(link) == hide {
+			args = append(args, "--symlink", l.links[link], link)
+		}
+	}
+	return args
+}
+
+// layout is what a program of this project sees.
+func (b *Box) layout(n Need) *layout {
+	l := &layout{at: map[string]kind{}, links: map[string]string{}}
+	l.set(hide, "/tmp", "/var/tmp", "/run", b.getenv("TMPDIR"))
+	l.set(show, ofRun...)
+	l.set(show, b.getenv("HOME"))
+	l.set(hide, b.secrets()...)
+	l.set(show, filepath.SplitList(b.getenv("PATH"))...)
+	l.set(show, n.Own.Read...)
+	b.cache(l)
+	l.set(write, b.allowed(b.caches())...)
+	l.set(write, b.allowed(n.Own.Write)...)
+	l.set(show, n.Dir)
+	guard := slices.Clone(n.Own.Fixed)
+	if b.Repo != nil {
+		l.set(show, b.Repo.Main, b.Repo.Common)
+	}
+	open := slices.Concat(ofRun, n.Own.Write, b.more())
+	if n.Edit {
+		top := checkout(n.Dir)
+		store := b.store(top)
+		l.set(write, store.Write...)
+		l.set(write, top)
+		guard = append(guard, store.Fixed...)
+		open = append(open, top)
+	}
+	l.set(write, b.allowed(b.more())...)
+	if b.Repo != nil {
+		guard = append(guard, b.lead()...)
+	}
+	l.set(fixed, guard...)
+	l.shut(open)
+	l.pin()
+	return l
+}
+
+// more are the paths that the project lets programs write besides, absolute.
+func (b *Box) more() (paths []string) {
+	for _, path := range b.Write {
+		if rest, ok := strings.CutPrefix(path, "~/"); ok {
+			path = b.home(rest)
+		}
+		paths = append(paths, path)
+	}
+	return paths
+}
+
+// lead are the paths that lead git, and trellis itself, to programs.
+func (b *Box) lead() (paths []string) {
+	for _, name := range []string{"hooks", "config", "info"} {
+		paths = append(paths, filepath.Join(b.Repo.Common, name))
+	}
+	for _, name := range []string{"config.yaml", "worktree.yaml", "agents", "templates"} {
+		paths = append(paths, filepath.Join(b.Repo.Main, ".trellis", name))
+	}
+	return paths
+}
+
+// checkout is the top of the checkout that a folder is in, else the folder.
+func checkout(dir string) string {
+	for up := dir; ; up = filepath.Dir(up) {
+		if _, err := os.Lstat(filepath.Join(up, ".git")); err == nil {
+			return up
+		}
+		if up == filepath.Dir(up) {
+			return dir
+		}
+	}
+}
+
+// store is what git keeps of a checkout; of one that is not of this project's repository nothing can be written.
+func (b *Box) store(top string) git.Store {
+	if b.Repo != nil {
+		if s, err := b.Repo.Store(top); err == nil {
+			return s
+		}
+	}
+	return git.Store{Fixed: []string{filepath.Join(top, ".git")}}
+}
+
+// pin holds the folders between one to write and what is fixed in it: whoever moves one away could lay another there.
+func (l *layout) pin() {
+	for _, path := range slices.Sorted(maps.Keys(l.at)) {
+		for up := filepath.Dir(path); l.at[path] == fixed && l.kindOf(up) >= write; up = filepath.Dir(up) {
+			if _, said := l.at[up]; said {
+				break
+			}
+			l.at[up] = pinned
+		}
+	}
+}
+
+// allowed are paths without those that hold the home folder or the repository.
+func (b *Box) allowed(paths []string) []string {
+	guarded := []string{resolve(b.getenv("HOME"))}
+	if b.Repo != nil {
+		guarded = append(guarded, b.Repo.Main, b.Repo.Common)
+	}
+	return slices.DeleteFunc(slices.Clone(paths), func(path string) bool {
+		path = resolve(path)
+		return slices.ContainsFunc(guarded, func(g string) bool {
+			return g != "" && (g == path || strings.HasPrefix(g, strings.TrimSuffix(path, "/")+"/"))
+		})
+	})
+}

@@ -1,0 +1,103 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/proc"
+)
+
+// Found is the sandbox that a machine has.
+type Found struct {
+	Path    string `json:"path"` // of bwrap, "" when it is not there
+	Version string `json:"version"`
+	Why     string `json:"why"`  // it can't be used, "" when it can
+	Hint    string `json:"hint"` // how to change that
+}
+
+// OK reports whether it can be used.
+func (f Found) OK() bool { return f.Why == "" }
+
+func (f Found) String() string { return strings.TrimSpace("bubblewrap " + f.Version) }
+
+// patience is how long bubblewrap may take to begin; 5 ms is usual.
+const patience = 10 * time.Second
+
+// Look finds out what the machine can do, by doing it.
+func Look(ctx context.Context, env []string) (f Found) {
+	if runtime.GOOS != "linux" {
+		f.Why, f.Hint = "there is no sandbox for "+runtime.GOOS, "run trellis on Linux, in a container say"
+		return f
+	}
+	if f.Path = program(env); f.Path == "" {
+		f.Why, f.Hint = "bubblewrap is not installed", "sudo apt install bubblewrap, or what your system calls it"
+		return f
+	}
+	said, err := ask(ctx, env, []string{f.Path, "--version"})
+	if err == nil {
+		f.Version = strings.TrimPrefix(said, "bubblewrap ")
+		err = f.try(ctx, env, append(append([]string{f.Path}, apart()...), append((&layout{}).mounts(), "--")...))
+	}
+	if err != nil {
+		f.Why, f.Hint = err.Error(), hint(err.Error())
+	}
+	return f
+}
+
+// apart is what a program shares with no other, and what it may do. As root it keeps what its own sandbox needs to make
+// another user namespace; beyond this one that is worth nothing.
+func apart() []string {
+	args := []string{"--unshare-user", "--unshare-pid", "--unshare-ipc", "--cap-drop", "ALL"}
+	if os.Geteuid() == 0 {
+		args = append(args, "--cap-add", "CAP_SETFCAP")
+	}
+	return args
+}
+
+func program(env []string) string {
+	for _, dir := range filepath.SplitList((&Box{Environ: env}).getenv("PATH")) {
+		path := filepath.Join(dir, "bwrap")
+		if st, err := os.Stat(path); filepath.IsAbs(dir) && err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
+			return path
+		}
+	}
+	return ""
+}
+
+// try starts a program that does nothing.
+func (f Found) try(ctx context.Context, env, launcher []string) error {
+	_, err := ask(ctx, env, append(launcher[:len(launcher):len(launcher)], f.Path, "--version"))
+	return err
+}
+
+func ask(ctx context.Context, env, argv []string) (string, error) {
+	out := proc.NewCapped(4 << 10)
+	res, err := proc.Run(ctx, proc.Command{Argv: argv, Env: environ(env), Stdout: out, Stderr: out, Wall: patience, Grace: time.Second})
+	said := strings.TrimSpace(out.String())
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("trying the sandbox: %w", err)
+	case res.Code == 0:
+		return said, nil
+	case said == "":
+		return "", fmt.Errorf("bubblewrap ended with %d", res.Code)
+	}
+	return "", errors.New("bubblewrap can't be used here: " + strings.ReplaceAll(said, "\n", "; "))
+}
+
+// hint is what helps, by what bubblewrap says.
+func hint(said string) string {
+	switch {
+	case strings.Contains(said, "mount proc"):
+		return "a container hides /proc: start it with --security-opt systempaths=unconfined, or trellis outside of it"
+	case strings.Contains(said, "namespace"), strings.Contains(said, "uid map"), strings.Contains(said, "Permission denied"), strings.Contains(said, "not permitted"):
+		return "let bwrap make user namespaces: an AppArmor profile for it (Ubuntu 24.04 and newer), sysctl kernel.unprivileged_userns_clone=1 (older Debian), or --security-opt seccomp=unconfined for a container"
+	}
+	return "see docs/sandbox.md"
+}

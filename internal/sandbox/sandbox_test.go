@@ -1,0 +1,180 @@
+package sandbox_test
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/sandbox"
+)
+
+// What an agent or a check command does in its worktree works.
+func TestWorksInItsWorktree(t *testing.T) {
+	w := newWorld(t)
+	w.does(w.need(),
+		`echo b > b.txt && mkdir -p c/d && mv b.txt c/d/ && rm a.txt && ln -s c e`,
+		`git status --porcelain && git add -A && git diff --cached --stat && git log -1 && git blame go.mod`,
+		`test "$(git cat-file -p "$(echo kept | git hash-object -w --stdin)")" = kept`,
+		`f=$(mktemp) && echo x > "$f" && test "$(dirname "$f")" = /tmp`,
+		`echo x > /dev/null && echo x > /dev/shm/x && head -c 1 /dev/urandom`,
+		`mkdir -p ~/.cache/tool && echo x > ~/.cache/tool/x`,
+		`cat ~/.profile ~/.gitconfig`,
+		`test "$(cat "$PWD/a.go" | wc -l)" = 3 && cat `+w.Main+`/a.txt`)
+	if got, _ := os.ReadFile(filepath.Join(w.Tree, "c", "d", "b.txt")); string(got) != "b\n" {
+		t.Errorf("got %q in the worktree, want b", got)
+	}
+	if left, _ := filepath.Glob(filepath.Join(w.Main, ".git", "worktrees", "a", "index")); len(left) != 1 {
+		t.Error("the index is gone")
+	}
+}
+
+// A build with its caches is what most check commands are.
+func TestBuilds(t *testing.T) {
+	w := newWorld(t)
+	cache, err := exec.Command("go", "env", "GOCACHE").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := "GOCACHE=" + strings.TrimSpace(string(cache))
+	w.Box.Environ = append(w.Box.Environ, set)
+	w.does(w.need(), `export GOFLAGS=-mod=mod `+set+`; go build ./... && go vet ./... && go test ./...`)
+}
+
+// What it has no business with can't be written, nor led elsewhere.
+func TestRefusesWhatIsOutside(t *testing.T) {
+	w := newWorld(t)
+	w.git(w.Main, "config", "core.hooksPath", "tools/hooks")
+	w.write(filepath.Join(w.Tree, "tools", "hooks", "pre-commit"), "#!/bin/sh\n")
+	common := filepath.Join(w.Main, ".git")
+	w.refused(w.need(),
+		`echo x > `+common+`/hooks/pre-commit`, `rm -rf `+common+`/hooks`, `mv `+common+`/hooks `+common+`/hooks2`,
+		`git config core.fsmonitor ./evil`, `echo x >> `+common+`/config`, `echo x > `+common+`/info/attributes`, `echo x > `+common+`/config.worktree`,
+		`git update-ref refs/heads/main HEAD~0 && git branch other`, `echo x >> a.txt; git stash`, `git branch -D main`, `rm `+common+`/HEAD`,
+		`echo x > .git`, `rm .git`, `mv .git x`, `rm `+common+`/worktrees/a/commondir`, `echo / > `+common+`/worktrees/a/gitdir`,
+		`echo x > tools/hooks/pre-commit`, `mv tools tools2`, `rm -rf tools`,
+		`echo x > `+w.Main+`/a.txt`, `mkdir -p `+w.Main+`/.trellis/tasks/x`,
+		`echo x >> ~/.profile`, `rm ~/.profile`, `touch ~/.bash_login`, `mkdir ~/.config`, `cat ~/.ssh/id`,
+		`touch /etc/x`, `touch /usr/x`, `mount -o remount,rw /`, `umount `+w.Tree+`/.git`, `kill -0 `+pid(), `ls /proc/`+pid())
+	w.does(w.need(), `touch `+w.Root+`/gone`) // in a folder for temporary files of its own
+	if _, err := os.Stat(filepath.Join(w.Root, "gone")); err == nil {
+		t.Error("a file came out of the sandbox")
+	}
+	if got, _ := os.ReadFile(filepath.Join(w.Home, ".profile")); string(got) != "umask 022\n" {
+		t.Errorf("got %q in .profile", got)
+	}
+	if _, err := os.Stat(filepath.Join(w.Home, ".ssh", "id")); err != nil {
+		t.Error(err)
+	}
+}
+
+// Who only reads writes nothing where it works, and has temporary files all the same.
+func TestReaderWritesNothing(t *testing.T) {
+	w := newWorld(t)
+	n := w.need()
+	n.Edit, n.Kind = false, "accept"
+	w.does(n, `git status --porcelain && git diff && cat a.txt`, `mktemp`)
+	w.refused(n, `touch x`, `rm a.txt`, `git add -A`, `echo x | git hash-object -w --stdin`, `mkdir y`)
+}
+
+// A program sees its own state, and of it writes what does not run others; nobody else sees it.
+func TestOwnState(t *testing.T) {
+	w := newWorld(t)
+	state := filepath.Join(w.Home, ".claude")
+	w.write(filepath.Join(state, "settings.json"), "{}\n")
+	n := w.need()
+	w.refused(n, `cat ~/.claude/settings.json`)
+	n.Kind, n.Own = "implement", sandbox.Own{Write: []string{state}, Fixed: []string{filepath.Join(state, "settings.json")}, Read: []string{filepath.Join(w.Home, ".ssh")}}
+	w.does(n, `cat ~/.claude/settings.json && echo x > ~/.claude/session && cat ~/.ssh/id`)
+	w.refused(n, `echo x > ~/.claude/settings.json`, `mv ~/.claude/settings.json ~/.claude/x`, `mv ~/.claude ~/.c`, `echo x > ~/.ssh/id`)
+}
+
+func TestMorePathsToWrite(t *testing.T) {
+	w := newWorld(t)
+	w.write(filepath.Join(w.Home, "data", "x"), "x\n")
+	w.Box.Write = []string{"~/data", filepath.Join(w.Root, "gone"), w.Root, "~/", "/", filepath.Join(w.Main, ".git"), filepath.Join(w.Main, ".git", "hooks")}
+	w.does(w.need(), `echo y > ~/data/x`)
+	w.refused(w.need(), `echo x >> ~/.profile`, `echo x > `+w.Main+`/a.txt`, `touch `+w.Main+`/.git/x`, `touch `+w.Main+`/.git/hooks/x`, `touch /etc/x`)
+}
+
+// Programs that are to have no network reach not even this machine's servers.
+func TestNetworkByKind(t *testing.T) {
+	w := newWorld(t)
+	server, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	_, port, _ := net.SplitHostPort(server.Addr().String())
+	w.Box.Offline = []string{sandbox.Steps, "accept"}
+	call := `exec 3<>/dev/tcp/127.0.0.1/` + port
+	for kind, reached := range map[string]bool{sandbox.Verify: true, sandbox.Setup: true, sandbox.Steps: false, "implement": true, "accept": false} {
+		n := w.need()
+		n.Kind = kind
+		if code, said := w.run(n, call); (code == 0) != reached {
+			t.Errorf("%s: got exit %d, want reached %v: %s", kind, code, reached, said)
+		}
+	}
+}
+
+func TestModes(t *testing.T) {
+	w := newWorld(t)
+	nothing := []string{"PATH=" + t.TempDir(), "HOME=" + w.Home}
+	for _, c := range []struct {
+		box           *sandbox.Box
+		inside        bool
+		lacks, refuse string
+	}{
+		{box: nil},
+		{box: &sandbox.Box{Environ: w.env()}},
+		{box: &sandbox.Box{Mode: sandbox.Off, Environ: w.env()}},
+		{box: &sandbox.Box{Mode: sandbox.Auto, Environ: w.env()}, inside: true},
+		{box: &sandbox.Box{Mode: sandbox.Require, Environ: w.env()}, inside: true},
+		{box: &sandbox.Box{Mode: sandbox.Auto, Environ: nothing}, lacks: "not installed"},
+		{box: &sandbox.Box{Mode: sandbox.Require, Environ: nothing}, refuse: "sandbox: require, but bubblewrap is not installed"},
+	} {
+		cell, err := c.box.Enter(t.Context(), w.need())
+		if (len(cell.Launcher) > 0) != c.inside || (cell.Name != "") != c.inside {
+			t.Errorf("%+v: got %v, want a place: %v", c.box, cell, c.inside)
+		}
+		if got := c.box.Lacking(t.Context()); !strings.Contains(got, c.lacks) || (got == "") != (c.lacks == "") {
+			t.Errorf("%+v: got %q, want %q", c.box, got, c.lacks)
+		}
+		for _, err := range []error{err, c.box.Ready(t.Context())} {
+			if (err == nil) != (c.refuse == "") || err != nil && !strings.Contains(err.Error(), c.refuse) {
+				t.Errorf("%+v: got %v, want %q", c.box, err, c.refuse)
+			}
+		}
+	}
+}
+
+// A bwrap that can't do its work is told of with what it says, and with what helps.
+func TestBubblewrapThatCannot(t *testing.T) {
+	bin := t.TempDir()
+	script := "#!/bin/sh\ntest $# = 1 && exec echo bubblewrap 9.9.9\necho 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n"
+	if err := os.WriteFile(filepath.Join(bin, "bwrap"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f := sandbox.Look(t.Context(), []string{"PATH=" + bin + ":/usr/bin:/bin"})
+	if f.OK() || f.Version != "9.9.9" || !strings.Contains(f.Why, "uid map: Permission denied") || !strings.Contains(f.Hint, "AppArmor") {
+		t.Errorf("got %+v", f)
+	}
+}
+
+// A program that is found through links in a folder that is hidden is there.
+func TestLinksToWhatIsSeen(t *testing.T) {
+	w := newWorld(t)
+	w.write(filepath.Join(w.Root, "apps", "x", "bin", "tool"), "#!/bin/sh\necho tool\n")
+	if err := os.Chmod(filepath.Join(w.Root, "apps", "x", "bin", "tool"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for link, target := range map[string]string{"current": "apps/x", "now": filepath.Join(w.Root, "current")} {
+		if err := os.Symlink(target, filepath.Join(w.Root, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.Box.Environ = append(w.Box.Environ, "PATH="+filepath.Join(w.Root, "now", "bin")+":"+os.Getenv("PATH"))
+	w.does(w.need(), w.Root+`/now/bin/tool`, `test ! -e `+w.Root+`/apps/x/lib`)
+}

@@ -1,0 +1,45 @@
+package sandbox
+
+import (
+	"bufio"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// shut hides the sockets that other programs listen on, wherever they are: who may only read a folder can still speak
+// to what listens in it. Those below open are left.
+func (l *layout) shut(open []string) {
+	for i, path := range open {
+		open[i] = resolve(path)
+	}
+	for _, path := range sockets() {
+		path = resolve(path)
+		below := func(dir string) bool { return dir != "" && (path == dir || strings.HasPrefix(path, dir+"/")) }
+		if _, said := l.at[path]; path == "" || said || l.kindOf(path) == hide || slices.ContainsFunc(open, below) {
+			continue
+		}
+		l.at[path] = hide
+	}
+}
+
+// sockets are the files of this machine that somebody listens on. /dev is another one in the sandbox.
+func sockets() (paths []string) {
+	f, err := os.Open("/proc/net/unix")
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	const flagsAt, pathAt, listens = 3, 7, "00010000"
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		fields := strings.SplitN(strings.Join(strings.Fields(lines.Text()), " "), " ", pathAt+1)
+		if len(fields) <= pathAt || fields[flagsAt] != listens {
+			continue
+		}
+		if path := fields[pathAt]; filepath.IsAbs(path) && !strings.HasPrefix(path, "/dev/") {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
