@@ -190,6 +190,22 @@ func (r *Repo) Messages(ctx context.Context, commits []string) (map[string]strin
 	return said, err
 }
 
+// Touched are those of the paths, files or all in folders, that one of the commits changes by itself: what a merge only
+// brings along is not its doing.
+func (r *Repo) Touched(ctx context.Context, commits, paths []string) ([]string, error) {
+	if len(commits) == 0 || len(paths) == 0 {
+		return nil, nil
+	}
+	args := []string{"diff-tree", "--stdin", "--root", "-r", "-c", "-z", "--no-commit-id", "--name-only", "--no-renames", "--no-ext-diff", "--"}
+	for _, p := range paths {
+		args = append(args, literal("", p))
+	}
+	out, _, err := r.git(ctx, call{dir: r.Main, stdin: strings.NewReader(strings.Join(commits, "\n") + "\n"), args: args})
+	list := strings.FieldsFunc(out, func(c rune) bool { return c == 0 })
+	slices.Sort(list)
+	return slices.Compact(list), err
+}
+
 // Read is the text of those of the files that a commit has.
 func (r *Repo) Read(ctx context.Context, commit string, paths ...string) (map[string]string, error) {
 	texts := map[string]string{}

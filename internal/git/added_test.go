@@ -36,6 +36,42 @@ func TestMessages(t *testing.T) {
 	}
 }
 
+// What a commit does by itself to the paths counts, also when a later one takes it back; what a merge brings does not.
+func TestTouched(t *testing.T) {
+	b := newBox(t)
+	b.write("keep/old.txt", "old\n")
+	b.write("k[a]", "old\n")
+	b.git("add", "-A")
+	b.git("commit", "-qm", "second")
+	base := b.git("rev-parse", "HEAD")
+	b.git("checkout", "-q", "-b", "work")
+	for _, does := range []func(){
+		func() { b.write(".env", "a\n") },
+		func() { b.git("rm", "-q", ".env", "keep/old.txt"); b.write("ka", "other\n") },
+		func() { b.write("keep/new.txt", ""); b.write("keeper", "x\n") },
+	} {
+		does()
+		b.git("add", "-A")
+		b.git("commit", "-qm", "work")
+	}
+	b.git("checkout", "-q", "main")
+	b.write("keep/theirs.txt", "x\n")
+	b.git("add", "-A")
+	b.git("commit", "-qm", "theirs")
+	b.git("checkout", "-q", "work")
+	b.git("merge", "-q", "--no-edit", "main")
+	commits := strings.Fields(b.git("rev-list", "work", "^main"))
+	got, err := b.Repo.Touched(t.Context(), commits, []string{".env", "keep", "k[a]"})
+	if want := []string{".env", "keep/new.txt", "keep/old.txt"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %q, %v, want %q", got, err, want)
+	}
+	for _, c := range [][2][]string{{nil, {"keep"}}, {commits, nil}, {{base}, {"other"}}} {
+		if got, err := b.Repo.Touched(t.Context(), c[0], c[1]); len(got) > 0 || err != nil {
+			t.Errorf("%q: got %q, %v, want nothing", c, got, err)
+		}
+	}
+}
+
 func TestAddedLines(t *testing.T) {
 	b := newBox(t)
 	b.write("b.txt", "one\ntwo\nthree\nfour\nfive\n")

@@ -109,6 +109,9 @@ func (r *Repo) patiently(ctx context.Context, c call, do func() error) error {
 }
 
 func (r *Repo) run(ctx context.Context, c call) (string, int, error) {
+	if err := r.disarm(ctx, c); err != nil {
+		return "", -1, err
+	}
 	out := &limited{max: maxOutput}
 	stderr := proc.NewCapped(maxStderr)
 	cmd := proc.Command{

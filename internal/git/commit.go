@@ -16,7 +16,8 @@ type CommitOptions struct {
 	Trailers []string // "Key: value", below the message
 	Exclude  []string // paths that are never committed, folders with all in them
 	Branch   string   // must be checked out, unless ""
-	Amend    bool     // in the place of HEAD
+	Amend    bool     // in the place of HEAD, unless that is a merge
+	Merge    string   // commit that becomes its second parent, unless it is in the history already; Amend does not count then
 	// Adopt is a trailer, one of Trailers: a commit above Base that carries it is the one that is asked
 	// for, made by a call that was cut off before it could tell.
 	Adopt, Base string
@@ -70,27 +71,12 @@ func (r *Repo) commit(ctx context.Context, dir string, o CommitOptions) (string,
 			return found, err
 		}
 	}
-	once := func() error {
-		staged, err := r.stage(ctx, dir, gitDir, o.Exclude)
-		if err != nil {
-			return err
-		}
-		if len(staged) == 0 {
-			return ErrNothing
-		}
-		if err := nestedIn(staged); err != nil {
-			return err
-		}
-		if o.Inspect != nil {
-			if err := o.Inspect(ctx); err != nil {
-				return err
-			}
-		}
-		return r.record(ctx, dir, o)
+	if o, err = r.parents(ctx, dir, gitDir, head, o); err != nil {
+		return "", err
 	}
 	err = withLocks(ctx, r.ownLocks(gitDir, o.Branch), func() error {
 		return again(ctx, func() error {
-			if err := once(); err != nil && !r.moved(ctx, dir, head) {
+			if err := r.commitOnce(ctx, dir, gitDir, o); err != nil && !r.moved(ctx, dir, head) {
 				return err
 			}
 			return nil
@@ -100,6 +86,38 @@ func (r *Repo) commit(ctx context.Context, dir string, o CommitOptions) (string,
 		return "", err
 	}
 	return r.Head(ctx, dir)
+}
+
+// parents settles what a commit on head merges, and whether it takes the place of that.
+func (r *Repo) parents(ctx context.Context, dir, gitDir, head string, o CommitOptions) (CommitOptions, error) {
+	var err error
+	if o.Merge, err = r.toMerge(ctx, gitDir, o.Merge, head); err != nil {
+		return o, err
+	}
+	if o.Amend = o.Amend && o.Merge == ""; o.Amend {
+		o.Amend, err = r.single(ctx, dir, head)
+	}
+	return o, err
+}
+
+// commitOnce stages, has it inspected, and commits.
+func (r *Repo) commitOnce(ctx context.Context, dir, gitDir string, o CommitOptions) error {
+	staged, err := r.stage(ctx, dir, gitDir, o.Exclude)
+	if err != nil {
+		return err
+	}
+	if len(staged) == 0 && o.Merge == "" {
+		return ErrNothing
+	}
+	if err := nestedIn(staged); err != nil {
+		return err
+	}
+	if o.Inspect != nil {
+		if err := o.Inspect(ctx); err != nil {
+			return err
+		}
+	}
+	return mergingWith(gitDir, o.Merge, func() error { return r.record(ctx, dir, o) })
 }
 
 // moved reports whether a checkout has another commit than before: git made one, whatever kept it from saying so.

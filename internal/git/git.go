@@ -42,6 +42,9 @@ type Repo struct {
 	// list get through, and those that Allow names (FOO, or FOO_*). Nil is this process's environment.
 	Env   []string
 	Allow []string
+	// Wary says that programs in a sandbox write in linked worktrees, so that what they left there leads no git command
+	// elsewhere. It is set before the first call.
+	Wary bool
 
 	files memory
 	diffs diffs

@@ -105,7 +105,7 @@ func (r *Repo) unconfigure(ctx context.Context, branch string) error {
 }
 
 // Unsaved reports whether the repository at inner, a folder of the worktree at dir, has commits that none of its remotes
-// had when it last looked, and that go with the worktree. Nothing of its configuration is run.
+// had when it last looked, and that go with the worktree; or files, and no commit at all yet. Nothing of its configuration is run.
 func (r *Repo) Unsaved(ctx context.Context, dir, inner string) (bool, error) {
 	inner = filepath.Join(dir, inner)
 	if link, err := readLink(filepath.Join(inner, ".git")); err == nil {
@@ -114,10 +114,12 @@ func (r *Repo) Unsaved(ctx context.Context, dir, inner string) (bool, error) {
 		}
 	}
 	env := []string{"GIT_ALLOW_PROTOCOL=none", "GIT_NO_LAZY_FETCH=1"}
-	for _, refs := range [][]string{{"--all"}, {"HEAD"}} { // HEAD may be unborn
+	unborn := false
+	for _, refs := range [][]string{{"--all"}, {"HEAD"}} {
 		args := slices.Concat([]string{"rev-list", "--max-count=1"}, refs, []string{"--not", "--remotes"})
 		if refs[0] == "HEAD" {
 			if _, err := r.parse(ctx, inner, "HEAD^{commit}"); errors.Is(err, ErrNotFound) {
+				unborn = true
 				continue
 			}
 		}
@@ -126,7 +128,16 @@ func (r *Repo) Unsaved(ctx context.Context, dir, inner string) (bool, error) {
 			return out != "", err
 		}
 	}
-	return false, nil
+	if !unborn {
+		return false, nil
+	}
+	return begun(inner)
+}
+
+// begun reports whether there is anything in the folder of a repository.
+func begun(inner string) (bool, error) {
+	entries, err := os.ReadDir(inner)
+	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() != ".git" }), err
 }
 
 // BackedUp reports whether a backup that [Repo.Backup] made has all that a checkout holds now. Files that are only missing
@@ -235,8 +246,15 @@ func (r *Repo) OnlyIn(ctx context.Context, commit string) (int, error) {
 func (r *Repo) Fetch(ctx context.Context, remote string, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	_, _, err := r.git(ctx, call{dir: r.Main, write: true, once: true, env: r.signIn(),
-		args: []string{"fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--end-of-options", remote}})
+	fetch := func() error {
+		_, _, err := r.git(ctx, call{dir: r.Main, write: true, once: true, env: r.signIn(),
+			args: []string{"fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--end-of-options", remote}})
+		return err
+	}
+	err := withLocks(ctx, nil, fetch)
+	for try := 1; try < 10 && overtaken(err); try++ {
+		err = withLocks(ctx, nil, fetch)
+	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("it took longer than %v", limit)
 	}
@@ -244,6 +262,12 @@ func (r *Repo) Fetch(ctx context.Context, remote string, limit time.Duration) er
 		return fmt.Errorf("fetching from %s: %w", remote, err)
 	}
 	return nil
+}
+
+// overtaken reports whether another fetch moved a branch at the same moment.
+func overtaken(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && strings.Contains(e.Stderr, "cannot lock ref") && (strings.Contains(e.Stderr, "but expected") || strings.Contains(e.Stderr, "already exists"))
 }
 
 // At reports whether path is the worktree's, by whatever links it leads there.

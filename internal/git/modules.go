@@ -69,6 +69,18 @@ func (r *Repo) gitlinkIn(ctx context.Context, c call, tree, path string) (string
 	return "", err
 }
 
+// ModuleBranch is the branch that .gitmodules of a commit names for the submodule at path, "" for none, "." for one that is
+// called as the superproject's.
+func (r *Repo) ModuleBranch(ctx context.Context, commit, path string) (string, error) {
+	name, err := r.moduleName(ctx, commit, path)
+	if err != nil {
+		return "", err
+	}
+	const none = 1
+	out, _, err := r.git(ctx, call{dir: r.Main, args: []string{"config", "--blob", commit + ":.gitmodules", "--get", "submodule." + name + ".branch"}, fine: []int{none}})
+	return strings.TrimSpace(out), err
+}
+
 // moduleRepo is the repository of the submodule at path.
 func (r *Repo) moduleRepo(ctx context.Context, commit, path string) (*Repo, error) {
 	if sub, err := openAt(filepath.Join(r.Main, filepath.FromSlash(path))); err != nil || sub != nil {

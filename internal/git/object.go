@@ -1,6 +1,8 @@
 package git
 
 import (
+	"context"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -45,6 +47,18 @@ func (r *Repo) loose(commit string) (tree string, parents []string, err error) {
 		}
 	}
 	return tree, parents, nil
+}
+
+// single reports whether a commit is no merge.
+func (r *Repo) single(ctx context.Context, dir, commit string) (bool, error) {
+	if _, parents, err := r.loose(commit); err == nil {
+		return len(parents) < 2, nil
+	}
+	_, err := r.parse(ctx, dir, commit+"^2")
+	if errors.Is(err, ErrNotFound) {
+		return true, nil
+	}
+	return false, err
 }
 
 // near reports whether old is among the last commits of tip, one parent each. That it is not is no answer.

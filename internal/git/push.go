@@ -50,6 +50,17 @@ func (r *Repo) RemoteBranches(ctx context.Context, remote string, names ...strin
 	return tips, nil
 }
 
+// RemoteHead asks a remote for the branch that it begins with, "" when it has none.
+func (r *Repo) RemoteHead(ctx context.Context, remote string) (string, error) {
+	out, _, err := r.git(ctx, call{dir: r.Main, args: []string{"ls-remote", "--symref", "--", remote, "HEAD"}, env: r.signIn()})
+	ref, _, _ := strings.Cut(out, "\t")
+	name, is := strings.CutPrefix(ref, "ref: "+heads)
+	if err != nil || !is {
+		return "", err
+	}
+	return name, nil
+}
+
 // DivergedError says that a branch of a remote holds commits that are not ours to replace.
 type DivergedError struct {
 	Remote, Branch, Tip string // Tip is "" when it moved while it was pushed
@@ -98,6 +109,37 @@ func (r *Repo) Push(ctx context.Context, o PushOptions) (bool, error) {
 		return false, err
 	}
 	return true, r.forget(ctx, ours, o.Commit)
+}
+
+// Pushable is nil when Push may make the branch be at the commit, as the remote is now; a *DivergedError when others pushed to it.
+func (r *Repo) Pushable(ctx context.Context, o PushOptions) error {
+	tips, err := r.RemoteBranches(ctx, o.Remote, o.Branch)
+	if err != nil {
+		return err
+	}
+	return r.replaceable(ctx, o, tips[o.Branch])
+}
+
+// Shown reports whether tip has a commit that from has not and that was pushed for whose: others may have seen it, or made
+// it.
+func (r *Repo) Shown(ctx context.Context, whose, from, tip string) (bool, error) {
+	out, err := r.line(ctx, call{dir: r.Main, args: []string{"for-each-ref", "--format=%(objectname)", pushedRefs + whose + "/"}})
+	if err != nil || out == "" {
+		return false, err
+	}
+	for sha := range strings.SplitSeq(out, "\n") {
+		shared, err := r.MergeBase(ctx, sha, tip)
+		if err != nil {
+			return false, err
+		}
+		if shared == "" {
+			continue
+		}
+		if old, err := r.IsAncestor(ctx, shared, from); err != nil || !old {
+			return err == nil, err
+		}
+	}
+	return false, nil
 }
 
 const pushedRefs = "refs/trellis/pushed/"

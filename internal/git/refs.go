@@ -20,12 +20,19 @@ const heads = "refs/heads/"
 // settings are what we need to know of a repository's configuration.
 type settings struct {
 	extended bool // uses extensions, which go-git does not know
+	apart    bool // worktrees have settings of their own
 	bare     bool
 	worktree string
+	hooks    string
 }
 
 func readConfig(common string) (s settings, err error) {
-	data, err := os.ReadFile(filepath.Join(common, "config"))
+	return readSettings(filepath.Join(common, "config"))
+}
+
+// readSettings reads one file of settings.
+func readSettings(file string) (s settings, err error) {
+	data, err := os.ReadFile(file)
 	if err != nil {
 		return s, err
 	}
@@ -35,8 +42,9 @@ func readConfig(common string) (s settings, err error) {
 	}
 	core := c.Section("core")
 	s.bare = strings.EqualFold(core.Option("bare"), "true")
-	s.worktree = core.Option("worktree")
+	s.worktree, s.hooks = core.Option("worktree"), core.Option("hookspath")
 	s.extended = c.HasSection("extensions")
+	s.apart = s.extended && strings.EqualFold(c.Section("extensions").Option("worktreeconfig"), "true")
 	return s, nil
 }
 

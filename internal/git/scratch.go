@@ -38,7 +38,17 @@ func discardScratch(dir string, mine *durable.Lock) error {
 			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
 		}
 	}
-	return errors.Join(err, os.RemoveAll(dir), mine.Unlock())
+	err = errors.Join(err, unlessDone(os.Remove(filepath.Join(dir, scratchLock))))
+	return errors.Join(err, unlessDone(os.Remove(dir)), mine.Unlock())
+}
+
+// unlessDone leaves out that somebody else removed it, or took the folder for abandoned once its lock was gone: then it has
+// that one's lock, who removes it.
+func unlessDone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist) { // the latter is a folder that is not empty
+		return nil
+	}
+	return err
 }
 
 // removeAbandoned removes such folders of processes that were killed. What can't be locked is in use, or somebody else's.

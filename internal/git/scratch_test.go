@@ -46,3 +46,47 @@ func TestScratchOfTheKilledIsRemoved(t *testing.T) {
 		t.Errorf("the folder of a process that is gone: %v", err)
 	}
 }
+
+// Who looks for folders of the killed may meet one that its owner is just removing: neither fails for that, and nothing
+// is left.
+func TestScratchIsRemovedByTwoAtOnce(t *testing.T) {
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	b := newBox(t)
+	folders := filepath.Join(temp, "trellis-git-*")
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			dirs, _ := filepath.Glob(folders)
+			for _, dir := range dirs {
+				lock, err := durable.TryLock(filepath.Join(dir, "lock"), durable.Holder{PID: os.Getpid()})
+				if err == nil {
+					err = errors.Join(os.RemoveAll(dir), lock.Unlock())
+				}
+				if err != nil && !errors.Is(err, durable.ErrHeld) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrExist) { // its owner was quicker, or is about to lock it
+					t.Error(err)
+				}
+			}
+		}
+	}()
+	for range 60 {
+		s, err := b.Repo.Snapshot(t.Context(), b.Dir)
+		if err == nil {
+			err = s.Close()
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	close(stop)
+	<-stopped
+	if got, err := filepath.Glob(folders); err != nil || len(got) > 0 {
+		t.Errorf("left are %q, %v", got, err)
+	}
+}

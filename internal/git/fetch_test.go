@@ -1,0 +1,36 @@
+package git_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// Several who fetch at once all come to what the remote has.
+func TestFetchAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	there := filepath.Join(filepath.Dir(b.Dir), "there")
+	b.git("clone", "-q", b.Dir, there)
+	b.git("remote", "add", "origin", there)
+	for range 5 {
+		for i := range 5 {
+			b.gitIn(there, "branch", "-f", fmt.Sprintf("b%d", i))
+		}
+		b.gitIn(there, "commit", "-q", "--allow-empty", "-m", "more")
+		errs := make(chan error)
+		const many = 6
+		for range many {
+			go func() { errs <- b.Repo.Fetch(t.Context(), "origin", time.Minute) }()
+		}
+		for range many {
+			if err := <-errs; err != nil {
+				t.Error(err)
+			}
+		}
+		if got, want := b.git("rev-parse", "origin/main"), b.gitIn(there, "rev-parse", "main"); got != want {
+			t.Errorf("it is at %s, want %s", got, want)
+		}
+	}
+}

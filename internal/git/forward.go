@@ -1,0 +1,49 @@
+package git
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Forward takes a branch, and the checkout at dir that it is checked out in, from a commit to one that has it in its
+// history, and reports whether they are there. They are left alone when the branch is elsewhere, the checkout is not on
+// it, or something in it is not committed, but for what is below exclude. It may be called again after it was cut off.
+func (r *Repo) Forward(ctx context.Context, dir, branch, from, to string, exclude ...string) (bool, error) {
+	now, err := r.CurrentBranch(ctx, dir)
+	if err != nil || now != branch {
+		return false, err
+	}
+	tip, err := r.Branch(ctx, branch)
+	if err != nil || tip != from {
+		return err == nil && tip == to, err
+	}
+	if within, err := r.IsAncestor(ctx, from, to); err != nil || !within {
+		return false, err
+	}
+	if _, _, err := r.git(ctx, call{dir: dir, write: true, args: []string{"update-index", "-q", "--refresh"}, fine: []int{1}}); err != nil {
+		return false, err
+	}
+	_, differs, err := r.git(ctx, call{dir: dir, args: []string{"diff-index", "--quiet", to, "--"}, fine: []int{1}})
+	if err != nil {
+		return false, err
+	}
+	if differs != 0 { // else only the branch is left to be moved
+		if list, err := r.Status(ctx, dir, exclude...); err != nil || slices.ContainsFunc(list, func(e Entry) bool { return !e.around(exclude) }) {
+			return false, err
+		}
+		if _, _, err := r.git(ctx, call{dir: dir, write: true, once: true, args: []string{"read-tree", "-m", "-u", from, to}}); err != nil {
+			return false, fmt.Errorf("taking %s to %.12s: %w", dir, to, err)
+		}
+	}
+	if err := r.move(ctx, heads+branch, to, from); err != nil {
+		return false, fmt.Errorf("moving %s to %.12s: %w", branch, to, err)
+	}
+	return true, nil
+}
+
+// around reports whether git names an untracked folder for nothing but what is excluded in it.
+func (e Entry) around(exclude []string) bool {
+	return e.untracked() && slices.ContainsFunc(exclude, func(path string) bool { return strings.HasPrefix(path, e.Path) })
+}

@@ -1,0 +1,126 @@
+package git
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Store is what git keeps of a checkout outside of its files, for who may write no more than that.
+type Store struct {
+	Write []string // what git add writes: the objects, those of LFS too, and of a worktree the folder of its index
+	// Fixed are the paths in Write and in the checkout that lead git to other folders and to programs: pointers,
+	// settings, hooks. Whoever writes them has programs run by the next git command. Packs are in it too: git add
+	// makes none, and most of what was ever committed is in them.
+	Fixed []string
+}
+
+// Store finds it without running anything, and makes sure that Fixed has all that git would read. All paths are there, and lead through no link. dir is the main checkout or a
+// worktree, else ErrNoWorktree.
+func (r *Repo) Store(dir string) (Store, error) {
+	admin, err := r.gitDir(dir)
+	if err != nil {
+		return Store{}, err
+	}
+	objects := filepath.Join(r.Common, "objects")
+	s := Store{Write: there(objects, filepath.Join(r.Common, "lfs"))}
+	hooks, err := r.hooksIn(dir, admin)
+	if err != nil {
+		return s, err
+	}
+	fixed := append(hooks, filepath.Join(dir, ".git"), filepath.Join(objects, "pack"), filepath.Join(objects, "info"))
+	if admin == r.Common { // its index stands beside the settings
+		s.Fixed = there(fixed...)
+		return s, nil
+	}
+	s.Write = append(s.Write, admin)
+	if err := r.settle(admin); err != nil {
+		return s, err
+	}
+	for _, name := range []string{"commondir", "gitdir", worktreeSettings, "modules"} {
+		fixed = append(fixed, filepath.Join(admin, name))
+	}
+	pointers, err := pointersOf(filepath.Join(admin, "modules"))
+	s.Fixed = there(append(fixed, pointers...)...)
+	return s, err
+}
+
+// worktreeSettings is the file of a worktree's own settings.
+const worktreeSettings = "config.worktree"
+
+// settle makes empty what git would read if somebody else made it: the folder of submodules, and a file of settings.
+func (r *Repo) settle(admin string) error {
+	if err := os.MkdirAll(filepath.Join(admin, "modules"), 0o755); err != nil {
+		return fmt.Errorf("making sure of a worktree's submodules: %w", err)
+	}
+	c, err := readConfig(r.Common)
+	if err != nil || !c.apart {
+		return err
+	}
+	f, err := os.OpenFile(filepath.Join(admin, worktreeSettings), os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("making sure of a worktree's settings: %w", err)
+	}
+	return f.Close()
+}
+
+// hooksIn are the folders of hooks that a checkout has in its files, by the settings of the repository, the worktree, and
+// the user. One that is not there is made, so that nobody else makes it.
+func (r *Repo) hooksIn(dir, admin string) (paths []string, err error) {
+	for _, file := range append([]string{filepath.Join(r.Common, "config"), filepath.Join(admin, worktreeSettings)}, r.global()...) {
+		c, readErr := readSettings(file)
+		if readErr != nil || !filepath.IsLocal(c.hooks) || strings.HasPrefix(c.hooks, "~") { // git then says what is wrong with it
+			continue
+		}
+		if filepath.Base(c.hooks) == "_" { // husky's, which call those beside it
+			c.hooks = filepath.Dir(c.hooks)
+		}
+		path := filepath.Join(dir, c.hooks)
+		if c.hooks != "." {
+			paths = append(paths, path)
+			err = errors.Join(err, os.MkdirAll(path, 0o755))
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("making sure of a folder of hooks: %w", err)
+	}
+	return paths, err
+}
+
+// pointersOf are the .git files of the submodules whose git directories are below root.
+func pointersOf(root string) (files []string, err error) {
+	err = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil || !e.IsDir() || !isGitDir(path) {
+			return err
+		}
+		if c, err := readConfig(path); err == nil && c.worktree != "" {
+			files = append(files, filepath.Join(from(path, c.worktree), ".git"))
+		}
+		inner, err := pointersOf(filepath.Join(path, "modules"))
+		if err != nil {
+			return err
+		}
+		files = append(files, inner...)
+		return fs.SkipDir
+	})
+	return files, err
+}
+
+// there are the paths that are there, as they are without links.
+func there(paths ...string) (real []string) {
+	for _, p := range paths {
+		if _, err := os.Lstat(p); err != nil {
+			continue
+		}
+		if p, err := filepath.EvalSymlinks(p); err == nil {
+			real = append(real, p)
+		}
+	}
+	return real
+}

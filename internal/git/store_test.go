@@ -1,0 +1,88 @@
+package git_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/git"
+)
+
+func TestStoreOfAWorktree(t *testing.T) {
+	b := newBox(t)
+	b.git("config", "core.hooksPath", ".husky/_")
+	b.git("config", "extensions.worktreeConfig", "true")
+	dir := b.add("task/a")
+	b.mkdir(filepath.Join(dir, ".husky", "_"))
+	b.mkdir(filepath.Join(b.Dir, ".git", "lfs"))
+	got := must(b.Repo.Store(dir))(t)
+	admin, objects := filepath.Join(b.Dir, ".git", "worktrees", filepath.Base(dir)), filepath.Join(b.Dir, ".git", "objects")
+	want := git.Store{
+		Write: []string{objects, filepath.Join(b.Dir, ".git", "lfs"), admin},
+		Fixed: []string{filepath.Join(dir, ".husky"), filepath.Join(dir, ".git"), filepath.Join(objects, "pack"), filepath.Join(objects, "info"),
+			filepath.Join(admin, "commondir"), filepath.Join(admin, "gitdir"), filepath.Join(admin, "config.worktree"), filepath.Join(admin, "modules")},
+	}
+	if !slices.Equal(got.Write, want.Write) || !slices.Equal(got.Fixed, want.Fixed) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	b.gitIn(dir, "status") // the empty file is nothing to git
+}
+
+func TestStoreOfTheMainCheckout(t *testing.T) {
+	b := newBox(t)
+	got := must(b.Repo.Store(b.Dir))(t)
+	dot := filepath.Join(b.Dir, ".git")
+	objects := filepath.Join(dot, "objects")
+	if !slices.Equal(got.Write, []string{objects}) || !slices.Equal(got.Fixed, []string{dot, filepath.Join(objects, "pack"), filepath.Join(objects, "info")}) {
+		t.Errorf("got %+v, want the objects alone", got)
+	}
+}
+
+// Hooks of the user's settings count too, and nobody but us makes their folder.
+func TestStoreOfHooksThatAreNotThere(t *testing.T) {
+	b := newBox(t)
+	dir := b.add("task/a")
+	b.git("config", "--global", "core.hooksPath", "tools/hooks")
+	got := must(b.Repo.Store(dir))(t)
+	if hooks := filepath.Join(dir, "tools", "hooks"); !slices.Contains(got.Fixed, hooks) {
+		t.Errorf("got %v, want %s among them", got.Fixed, hooks)
+	}
+	for _, elsewhere := range []string{"~/hooks", "/srv/hooks", "../hooks"} {
+		b.git("config", "--global", "core.hooksPath", elsewhere)
+		if got := must(b.Repo.Store(dir))(t); got.Fixed[0] != filepath.Join(dir, ".git") {
+			t.Errorf("%s: got %v, want no hooks in the files", elsewhere, got.Fixed)
+		}
+	}
+}
+
+// What a .git file says is believed only when it is one of ours.
+func TestStoreOfAForeignPointer(t *testing.T) {
+	b, other := newBox(t), newBox(t)
+	dir := b.add("task/a")
+	for _, pointer := range []string{filepath.Join(other.Dir, ".git"), b.Home, "/"} {
+		b.write(filepath.Join(dir, ".git"), "gitdir: "+pointer+"\n")
+		if got, err := b.Repo.Store(dir); !errors.Is(err, git.ErrNoWorktree) {
+			t.Errorf("pointing to %s: got %+v, %v, want %v", pointer, got, err, git.ErrNoWorktree)
+		}
+	}
+}
+
+func TestStoreOfSubmodules(t *testing.T) {
+	b, inner := newBox(t), newBox(t)
+	b.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", inner.Dir, "lib/inner")
+	b.git("commit", "-qm", "with a submodule")
+	dir := b.add("task/a")
+	b.gitIn(dir, "-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init")
+	got := must(b.Repo.Store(dir))(t)
+	admin := filepath.Join(b.Dir, ".git", "worktrees", filepath.Base(dir))
+	for _, want := range []string{filepath.Join(admin, "modules"), filepath.Join(dir, "lib", "inner", ".git")} {
+		if !slices.Contains(got.Fixed, want) {
+			t.Errorf("got %v, want %s among them", got.Fixed, want)
+		}
+		if _, err := os.Stat(want); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,266 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// ErrOldGit says that the git command can't merge without a checkout.
+var ErrOldGit = errors.New("git " + mergesSince + " or newer is needed to merge without a checkout")
+
+const mergesSince = "2.38"
+
+// merging is what git makes of two commits.
+type merging struct {
+	tree    string
+	clashes []clash  // files of which both sides can be shown
+	files   []string // that conflict in another way
+	said    []string // what git says of those
+}
+
+func (m merging) conflicts() bool { return len(m.clashes)+len(m.files) > 0 }
+
+// mostClashes is how many files with both sides anybody can be asked to mend.
+const mostClashes = 100
+
+// refuse is the conflict that nobody can be shown in files, if there is one.
+func (m merging) refuse() error {
+	if len(m.files) > 0 {
+		return &ConflictError{m.files, m.said}
+	}
+	if len(m.clashes) > mostClashes {
+		e := &ConflictError{Said: []string{fmt.Sprintf("%d files conflict", len(m.clashes))}}
+		for _, c := range m.clashes {
+			e.Files = append(e.Files, c.path)
+		}
+		return e
+	}
+	return nil
+}
+
+// clash is a file of which two commits changed the same lines.
+type clash struct {
+	path, mode string
+	blobs      [3]string // of both before, of one, of the other; the first is "" when both added it
+}
+
+// Conflicts are the files in which two commits can't be merged. ErrOldGit when git can't tell.
+func (r *Repo) Conflicts(ctx context.Context, a, b string) ([]string, error) {
+	m, err := r.merging(ctx, a, b)
+	files := m.files
+	for _, c := range m.clashes {
+		files = append(files, c.path)
+	}
+	slices.Sort(files)
+	return slices.Compact(files), err
+}
+
+// merging merges two commits and touches nothing but the objects.
+func (r *Repo) merging(ctx context.Context, one, other string) (m merging, err error) {
+	out, code, err := r.git(ctx, call{dir: r.Main, args: []string{"merge-tree", "--write-tree", "--messages", "-z", one, other}, write: true, fine: []int{1}})
+	if err == nil && code == 1 && out == "" {
+		err = fmt.Errorf("merging %.12s and %.12s: %w", one, other, ErrNotFound)
+	}
+	if err != nil {
+		if v, verr := r.Version(ctx); verr == nil && older(v, mergesSince) {
+			return m, ErrOldGit
+		}
+		return m, err
+	}
+	return r.parseMerging(ctx, strings.Split(out, "\x00"), code == 0)
+}
+
+// parseMerging reads the tree, the files that conflict by stages, an empty field, and for each message the number of its
+// paths, these, its kind and itself.
+func (r *Repo) parseMerging(ctx context.Context, f []string, clean bool) (m merging, err error) {
+	m.tree, f = f[0], f[1:]
+	if clean {
+		return m, nil
+	}
+	stages := map[string]*clash{}
+	var order []string
+	for len(f) > 0 && f[0] != "" {
+		info, path, _ := strings.Cut(f[0], "\t")
+		part := strings.Fields(info)
+		if len(part) != 3 {
+			return m, fmt.Errorf("reading git merge-tree: unexpected %q", f[0])
+		}
+		if stages[path] == nil {
+			stages[path] = &clash{path: path}
+			order = append(order, path)
+		}
+		stages[path].take(part)
+		f = f[1:]
+	}
+	hard := m.messages(f)
+	for _, path := range order {
+		c := stages[path]
+		if !slices.Contains(hard, path) && c.shown() && r.isText(ctx, *c) {
+			m.clashes = append(m.clashes, *c)
+		} else {
+			m.files = append(m.files, path)
+		}
+	}
+	if len(m.files) > 0 && len(m.said) == 0 {
+		m.said = []string{"these files conflict: " + strings.Join(m.files, ", ")}
+	}
+	return m, nil
+}
+
+func (c *clash) take(part []string) {
+	i := int(part[2][0] - '1')
+	if i < 0 || i >= len(c.blobs) {
+		return
+	}
+	if c.blobs[i] = part[1]; i == 1 {
+		c.mode = part[0]
+	}
+	if !strings.HasPrefix(part[0], "100") { // a link or a submodule
+		c.mode = ""
+	}
+	if i == 2 && c.mode != "" && part[0] != c.mode {
+		c.mode = "100755"
+	}
+}
+
+// shown reports whether a file can hold both sides.
+func (c *clash) shown() bool {
+	return strings.HasPrefix(c.mode, "100") && c.blobs[1] != "" && c.blobs[2] != ""
+}
+
+// messages takes in what git says of conflicts of which no file can show both sides, and returns the paths of those.
+func (m *merging) messages(f []string) (paths []string) {
+	for len(f) > 0 && f[0] == "" {
+		f = f[1:]
+	}
+	for len(f) > 0 {
+		n, err := strconv.Atoi(f[0])
+		if err != nil || len(f) < n+3 {
+			return paths
+		}
+		of, kind, text := f[1:1+n], f[1+n], strings.TrimSpace(f[2+n])
+		if strings.HasPrefix(kind, "CONFLICT") && kind != "CONFLICT (contents)" {
+			paths = append(paths, of...)
+			m.said = append(m.said, text)
+		}
+		f = f[n+3:]
+	}
+	return paths
+}
+
+// isText reports whether git would merge a file line by line.
+func (r *Repo) isText(ctx context.Context, c clash) bool {
+	const looked = 8000 // as far as git looks
+	for _, blob := range c.blobs {
+		if blob == "" {
+			continue
+		}
+		text, _, err := r.git(ctx, call{dir: r.Main, args: []string{"cat-file", "blob", blob}})
+		if err != nil || strings.Contains(text[:min(len(text), looked)], "\x00") {
+			return false
+		}
+	}
+	return true
+}
+
+// sides are what the marks in a file call its parts: the one, what was before, the other.
+type sides [3]string
+
+// withMarks is the tree of a merge in which the files that clash hold both sides and what was before them.
+func (r *Repo) withMarks(ctx context.Context, m merging, names sides) (tree string, err error) {
+	temp, mine, err := scratch()
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, discardScratch(temp, mine)) }()
+	var info strings.Builder
+	for _, c := range m.clashes {
+		blob, err := r.both(ctx, temp, c, names)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&info, "%s %s\t%s\x00", c.mode, blob, c.path)
+	}
+	env := []string{"GIT_INDEX_FILE=" + filepath.Join(temp, "index")}
+	if _, _, err := r.git(ctx, call{dir: r.Main, env: env, args: []string{"read-tree", m.tree}}); err != nil {
+		return "", err
+	}
+	if _, _, err := r.git(ctx, call{dir: r.Main, env: env, args: []string{"update-index", "-z", "--index-info"}, stdin: strings.NewReader(info.String())}); err != nil {
+		return "", err
+	}
+	return r.line(ctx, call{dir: r.Main, env: env, args: []string{"write-tree"}, write: true})
+}
+
+// both is the blob of a file with both sides in it.
+func (r *Repo) both(ctx context.Context, temp string, c clash, names sides) (string, error) {
+	var files [3]string
+	for i, blob := range c.blobs {
+		text := ""
+		if blob != "" {
+			var err error
+			if text, _, err = r.git(ctx, call{dir: r.Main, args: []string{"cat-file", "blob", blob}}); err != nil {
+				return "", err
+			}
+		}
+		files[i] = filepath.Join(temp, strconv.Itoa(i))
+		if err := os.WriteFile(files[i], []byte(text), 0o600); err != nil {
+			return "", err
+		}
+	}
+	var found []int // the number of conflicts
+	for n := range 127 {
+		found = append(found, n+1)
+	}
+	text, _, err := r.git(ctx, call{dir: r.Main, fine: found,
+		args: []string{"merge-file", "-p", "--zdiff3", "-L", names[0], "-L", names[1], "-L", names[2], files[1], files[0], files[2]}})
+	if err != nil {
+		return "", err
+	}
+	return r.line(ctx, call{dir: r.Main, args: []string{"hash-object", "-w", "--stdin"}, stdin: strings.NewReader(text), write: true})
+}
+
+// mergeHead is where git keeps what it is merging into a checkout.
+const mergeHead = "MERGE_HEAD"
+
+// toMerge is the commit that is to be merged into head, "" when it is there. What git keeps of a merge that is done, since
+// it was killed at that moment, is removed: it would keep the commit from being amended.
+func (r *Repo) toMerge(ctx context.Context, gitDir, commit, head string) (string, error) {
+	file := filepath.Join(gitDir, mergeHead)
+	if left, err := os.ReadFile(file); err == nil && isHash(strings.TrimSpace(string(left))) {
+		if done, err := r.IsAncestor(ctx, strings.TrimSpace(string(left)), head); err == nil && done {
+			if err := os.Remove(file); err != nil {
+				return "", err
+			}
+		}
+	}
+	if commit == "" {
+		return "", nil
+	}
+	if within, err := r.IsAncestor(ctx, commit, head); err != nil || within {
+		return "", err
+	}
+	return commit, nil
+}
+
+// mergingWith does something while git is told that a commit is being merged; "" is none.
+func mergingWith(gitDir, commit string, do func() error) error {
+	if commit == "" {
+		return do()
+	}
+	file := filepath.Join(gitDir, mergeHead)
+	if err := os.WriteFile(file, []byte(commit+"\n"), 0o644); err != nil {
+		return err
+	}
+	err := do()
+	if gone := os.Remove(file); !errors.Is(gone, fs.ErrNotExist) { // git does so itself when all went well
+		err = errors.Join(err, gone)
+	}
+	return err
+}

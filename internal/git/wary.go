@@ -1,0 +1,106 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/trellis-tasks/trellis/internal/proc"
+)
+
+// disarm sees to it that a git command in a linked worktree does not do outside of a sandbox what a program in it could
+// not: git writes through links that it finds beside the index, and runs what the settings of a repository within the
+// work tree name when it looks into that. Links are removed, git makes none there; such a repository is a *NestedError.
+func (r *Repo) disarm(ctx context.Context, c call) error {
+	if !r.Wary || c.dir == "" {
+		return nil
+	}
+	gitDir, err := r.gitDir(c.dir)
+	if err != nil || gitDir == r.Common { // whose index and logs can't be written in a sandbox
+		return nil
+	}
+	if err := unlink(gitDir); err != nil {
+		return fmt.Errorf("removing links from %s: %w", gitDir, err)
+	}
+	if slices.Contains(blind, c.name()) {
+		return nil
+	}
+	links, err := r.gitlinks(ctx, c)
+	if err != nil {
+		return err
+	}
+	foreign := slices.DeleteFunc(links, func(path string) bool { return r.ours(gitDir, filepath.Join(c.dir, path, ".git")) })
+	if len(foreign) > 0 {
+		return &NestedError{foreign}
+	}
+	return nil
+}
+
+// blind are commands that look into no repository within the work tree.
+var blind = []string{"ls-files", "rev-parse", "symbolic-ref", "cat-file", "ls-tree", "rev-list", "merge-base", "for-each-ref", "check-ignore"}
+
+// name is the command of a call, behind its options.
+func (c call) name() string {
+	args := c.args
+	for len(args) > 2 && args[0] == "-c" {
+		args = args[2:]
+	}
+	return args[0]
+}
+
+// unlink removes what is neither a file nor a folder from a worktree's git directory. HEAD, which may be a link, is
+// never written through; submodules have settings of their own, and are not for others to write.
+func unlink(gitDir string) error {
+	return filepath.WalkDir(gitDir, func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		case path == filepath.Join(gitDir, "modules"):
+			return fs.SkipDir
+		case e.IsDir() || e.Type().IsRegular() || path == filepath.Join(gitDir, "HEAD"):
+			return nil
+		}
+		return os.Remove(path)
+	})
+}
+
+// gitlinks are the paths of the index of a call at which git looks for a repository.
+func (r *Repo) gitlinks(ctx context.Context, c call) (paths []string, err error) {
+	out, stderr := &limited{max: maxOutput}, proc.NewCapped(maxStderr)
+	args := []string{"ls-files", "--stage", "-z"}
+	res, err := proc.Run(ctx, proc.Command{Argv: slices.Concat([]string{"git"}, always, args), Dir: c.dir, Env: r.environ(c), Stdout: out, Stderr: stderr, Wall: quick})
+	if err != nil {
+		return nil, err
+	}
+	if res.Code != 0 {
+		return nil, &Error{Args: args, Dir: c.dir, Code: res.Code, Stderr: stderr.String()}
+	}
+	for entry := range strings.SplitSeq(out.String(), "\x00") {
+		about, path, _ := strings.Cut(entry, "\t")
+		if strings.HasPrefix(about, gitlink+" ") {
+			paths = append(paths, path)
+		}
+	}
+	return paths, nil
+}
+
+// ours reports whether a .git within a work tree is nothing, or leads to the git directory of a submodule of ours.
+func (r *Repo) ours(gitDir, dot string) bool {
+	if _, err := os.Lstat(dot); errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return true
+	}
+	target, err := readLink(dot)
+	if err != nil {
+		return false
+	}
+	target, err = filepath.EvalSymlinks(target)
+	return err == nil && (strings.HasPrefix(target, filepath.Join(gitDir, "modules")+"/") || strings.HasPrefix(target, filepath.Join(r.Common, "modules")+"/"))
+}

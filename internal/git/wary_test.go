@@ -1,0 +1,80 @@
+package git_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/git"
+)
+
+// Links beside the index lead no command of ours to other files.
+func TestWaryOfLinks(t *testing.T) {
+	b := newBox(t)
+	b.Repo.Wary = true
+	dir := b.add("task/a")
+	admin := filepath.Join(b.Dir, ".git", "worktrees", filepath.Base(dir))
+	b.write(filepath.Join(b.Home, ".bashrc"), "mine\n")
+	for _, name := range []string{"COMMIT_EDITMSG", "ORIG_HEAD", "logs/HEAD", "logs/refs"} {
+		link := filepath.Join(admin, name)
+		b.mkdir(filepath.Dir(link))
+		if err := errors.Join(os.RemoveAll(link), os.Symlink(filepath.Join(b.Home, ".bashrc"), link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.write(filepath.Join(dir, "b.txt"), "b\n")
+	must(b.Repo.Commit(t.Context(), dir, git.CommitOptions{Message: "work"}))(t)
+	if got := b.read(filepath.Join(b.Home, ".bashrc")); got != "mine\n" {
+		t.Errorf("got %q in a file outside, want it as it was", got)
+	}
+}
+
+// The settings of a repository within the work tree name programs; git runs none of them.
+func TestWaryOfNestedRepositories(t *testing.T) {
+	b := newBox(t)
+	b.Repo.Wary = true
+	dir := b.add("task/a")
+	inner, ran := filepath.Join(dir, "inner"), filepath.Join(b.Home, "ran")
+	b.write(filepath.Join(inner, "x.txt"), "x\n")
+	b.gitIn(inner, "init", "-q")
+	b.gitIn(inner, "add", "-A")
+	b.gitIn(inner, "commit", "-qm", "inner")
+	b.write(filepath.Join(inner, ".gitattributes"), "*.txt filter=evil\n")
+	b.write(filepath.Join(inner, "x.txt"), "y\n")
+	b.gitIn(inner, "config", "filter.evil.clean", "touch "+ran+"; cat")
+	b.gitIn(dir, "add", "inner")
+	os.Remove(ran)
+
+	_, statusErr := b.Repo.Status(t.Context(), dir)
+	_, commitErr := b.Repo.Commit(t.Context(), dir, git.CommitOptions{Message: "work"})
+	_, excludedErr := b.Repo.Status(t.Context(), dir, "ls-files") // a name that a path may have
+	if _, err := b.Repo.Ignored(t.Context(), dir); err != nil {
+		t.Errorf("asking for what is ignored, which looks into nothing: got %v", err)
+	}
+	for _, err := range []error{statusErr, commitErr, excludedErr} {
+		if nested := (*git.NestedError)(nil); !errors.As(err, &nested) || !slices.Equal(nested.Paths, []string{"inner"}) {
+			t.Errorf("got %v, want that inner is a repository", err)
+		}
+	}
+	if _, err := os.Stat(ran); err == nil {
+		t.Error("a program was run that the settings of the inner repository name")
+	}
+}
+
+// Submodules whose git directories stand in ours are no such thing.
+func TestWaryOfNoSubmodule(t *testing.T) {
+	b, inner := newBox(t), newBox(t)
+	b.Repo.Wary = true
+	b.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", inner.Dir, "lib/inner")
+	b.git("commit", "-qm", "with a submodule")
+	dir := b.add("task/a")
+	if _, err := b.Repo.Status(t.Context(), dir); err != nil { // it is not there yet
+		t.Error(err)
+	}
+	b.gitIn(dir, "-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init")
+	if _, err := b.Repo.Status(t.Context(), dir); err != nil {
+		t.Error(err)
+	}
+}
