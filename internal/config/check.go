@@ -5,7 +5,6 @@ import (
 	"maps"
 	"net/url"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -24,8 +23,7 @@ func (d *decoder) check(c *Config) {
 	d.worktree(c)
 	d.packages(c)
 	d.notify(c)
-	d.promises(c)
-	d.later(reflect.ValueOf(c).Elem(), reflect.ValueOf(defaults()), "", false)
+	d.sandbox(c)
 	for i, g := range c.Protected {
 		if !doublestar.ValidatePattern(g) || g == "" {
 			d.wrong(item("protected", i), " is not a glob: %q", g)
@@ -145,32 +143,20 @@ func (d *decoder) notify(c *Config) {
 	}
 }
 
-// promises refuses what somebody would rely on and this version does not do.
-func (d *decoder) promises(c *Config) {
-	if c.Sandbox == "require" {
-		d.wrong("sandbox", ": this version has no sandbox; set it to off")
-		c.Sandbox = "off"
-	}
-}
-
-// later warns of keys that nothing reads yet and that have another value than usual.
-func (d *decoder) later(v, usual reflect.Value, key string, later bool) {
-	if v.Kind() == reflect.Struct {
-		for i := range v.NumField() {
-			tag := v.Type().Field(i).Tag
-			d.later(v.Field(i), usual.Field(i), below(key, tag.Get("yaml")), later || notYet(tag))
+// sandbox looks at what it is told besides its mode.
+func (d *decoder) sandbox(c *Config) {
+	for i, p := range c.SandboxWrite {
+		if rest, home := strings.CutPrefix(p, "~/"); !home && !filepath.IsAbs(p) || home && !filepath.IsLocal(rest) || filepath.Clean(p) == "/" {
+			d.wrong(item("sandbox_write", i), " is a path that begins with / or ~/ and is below it, not %q", p)
 		}
-		return
 	}
-	if list := v.Kind() == reflect.Slice || v.Kind() == reflect.Map; !later || list && v.Len() == 0 || !list && v.Equal(usual) {
-		return // an empty list or map is the default of all that are for later
+	known := append([]string{"verify", "steps", "setup"}, names(trellis.Roles)...)
+	for i, who := range c.SandboxOffline {
+		if !slices.Contains(known, who) {
+			d.wrong(item("sandbox_offline", i), " is neither verify, steps or setup nor a role%s", meant(who, known))
+		}
 	}
-	p := d.at[key]
-	d.problems = append(d.problems, trellis.Problem{File: p.file, Line: p.line, Warning: true, Message: key + " has no effect in this version"})
 }
-
-// notYet reports whether nothing reads a field yet, nor what is in it.
-func notYet(tag reflect.StructTag) bool { return tag.Get("later") != "" }
 
 // meant is a question about the nearest of the words there are, or what they are.
 func meant(s string, words []string) string {

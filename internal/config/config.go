@@ -13,8 +13,8 @@ import (
 )
 
 // Config is every setting. The tags of its fields are all there is to know of a key: `oneof` and `min`
-// bound its value (a number is never below 0), `key` names what a map is keyed by, `doc` is its meaning
-// in the table of the docs, and `later` marks what nothing reads yet.
+// bound its value (a number is never below 0), `key` names what a map is keyed by, and `doc` is its meaning
+// in the table of the docs.
 type Config struct {
 	Agents          Agents             `yaml:"agents"`
 	Planning        Planning           `yaml:"planning"`
@@ -27,11 +27,13 @@ type Config struct {
 	Limits          Limits             `yaml:"limits"`
 	Delivery        Delivery           `yaml:"delivery"`
 	DependsOnMerged bool               `yaml:"depends_on_merged" doc:"a dependency is met once it is merged (completed), not already in review"`
-	Sandbox         string             `yaml:"sandbox" later:"true" oneof:"off auto require" doc:"run agents in a sandbox of the operating system: off, auto (where there is one), require"`
+	Sandbox         string             `yaml:"sandbox" oneof:"off auto require" doc:"run agents and the project's commands in a sandbox of the operating system: off, auto (where there is one), require"`
+	SandboxWrite    []string           `yaml:"sandbox_write" doc:"more paths that they may write in it, absolute or below ~/; sockets too"`
+	SandboxOffline  []string           `yaml:"sandbox_offline" doc:"who has no network in it: verify (what decides), steps (commands of plans), setup (worktree.setup), and roles"`
 	Packages        map[string]Package `yaml:"packages" key:"name"`
 	DefaultPackage  string             `yaml:"default_package" doc:"the package of a task that names none"`
 	Hooks           Hooks              `yaml:"hooks"`
-	Objectives      Objectives         `yaml:"objectives" later:"true"`
+	Objectives      Objectives         `yaml:"objectives"`
 	Notify          []Notify           `yaml:"notify"`
 }
 
@@ -47,7 +49,7 @@ type Agents struct {
 type Choice struct {
 	Agent      string             `yaml:"agent" doc:"claude, codex, opencode, or one of agents.commands or agents.apis"`
 	Model      string             `yaml:"model" doc:"a model, in the agent's own spelling"`
-	Permission trellis.Permission `yaml:"permission" oneof:"none read edit full" doc:"less than the role has, or full (no sandbox at all) for a role that edits"`
+	Permission trellis.Permission `yaml:"permission" oneof:"none read edit full" doc:"less than the role has, or full (without the agent's own sandbox) for a role that edits"`
 }
 
 // Command is a program of the project's own that plays roles.
@@ -108,8 +110,8 @@ type Delivery struct {
 	PR         bool     `yaml:"pr" doc:"open a pull request, with gh; pushes the branch too"`
 	Draft      bool     `yaml:"draft" doc:"as a draft"`
 	CommitType string   `yaml:"commit_type" doc:"the type in the commit's subject, as in feat(scope): title"`
-	Update     string   `yaml:"update" later:"true" oneof:"none merge rebase" doc:"how a branch in review follows its base"`
-	React      bool     `yaml:"react" later:"true" doc:"work on review comments and failed CI"`
+	Update     string   `yaml:"update" oneof:"none merge rebase" doc:"bring the branch up to its base before it is delivered, when that has moved: none, merge, or rebase"`
+	React      bool     `yaml:"react" doc:"work on review comments and failed CI of pull requests"`
 	Labels     []string `yaml:"labels" doc:"labels of the pull request"`
 	Reviewers  []string `yaml:"reviewers" doc:"who is asked to review it: people, or teams as ORG/TEAM"`
 }
@@ -130,7 +132,7 @@ type Hooks struct {
 
 // Objectives is how roadmaps are worked on.
 type Objectives struct {
-	Watch bool `yaml:"watch" doc:"let the watcher plan the next step of an objective by itself"`
+	Watch bool `yaml:"watch" doc:"the watcher writes into objectives what becomes of their tasks, and plans the steps of those with auto_advance"`
 }
 
 // Notify tells somebody when a task gets a status, through a command or a webhook.

@@ -13,27 +13,23 @@ type Row struct{ Key, Type, Default, Meaning string }
 
 // Table has every key there is, in the order of the docs. <name> and [] stand for what a person fills in.
 func Table() []Row {
-	return rows(reflect.ValueOf(defaults()), "", "", false)
+	return rows(reflect.ValueOf(defaults()), "", "")
 }
 
-func rows(v reflect.Value, key string, tag reflect.StructTag, later bool) (list []Row) {
+func rows(v reflect.Value, key string, tag reflect.StructTag) (list []Row) {
 	switch t := v.Type(); {
 	case t.Kind() == reflect.Struct:
 		for i := range t.NumField() {
 			f := t.Field(i)
-			list = append(list, rows(v.Field(i), below(key, f.Tag.Get("yaml")), f.Tag, later || notYet(f.Tag))...)
+			list = append(list, rows(v.Field(i), below(key, f.Tag.Get("yaml")), f.Tag)...)
 		}
 		return list
 	case t.Kind() == reflect.Map && tag.Get("doc") == "":
-		return rows(reflect.Zero(t.Elem()), below(key, "<"+tag.Get("key")+">"), tag, later)
+		return rows(reflect.Zero(t.Elem()), below(key, "<"+tag.Get("key")+">"), tag)
 	case t.Kind() == reflect.Slice && tag.Get("doc") == "":
-		return rows(reflect.Zero(t.Elem()), key+"[]", tag, later)
+		return rows(reflect.Zero(t.Elem()), key+"[]", tag)
 	}
-	meaning := tag.Get("doc")
-	if later {
-		meaning = "*(no effect yet)* " + meaning
-	}
-	return []Row{{key, typeOf(v.Type(), tag), defaultOf(v), meaning}}
+	return []Row{{key, typeOf(v.Type(), tag), defaultOf(v), tag.Get("doc")}}
 }
 
 func typeOf(t reflect.Type, tag reflect.StructTag) string {

@@ -6,6 +6,7 @@
 package durable
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -52,7 +53,32 @@ func (d *Disk) WriteFile(path string, data []byte, perm os.FileMode) error {
 	return nil
 }
 
+// ErrChanged says that a file is not what its writer took it for.
+var ErrChanged = errors.New("it was changed meanwhile")
+
+// Replace is WriteFile for a file that people edit: it is replaced only where it still has the content old, else
+// nothing is written and the error matches ErrChanged. It looks once more right before the rename. What somebody
+// writes between that look and the rename, some microseconds, is lost.
+func (d *Disk) Replace(path string, old, data []byte) error {
+	still := func() error {
+		now, err := os.ReadFile(path)
+		if err == nil && !bytes.Equal(now, old) {
+			err = ErrChanged
+		}
+		return err
+	}
+	if err := d.place(path, data, 0o644, still); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	return nil
+}
+
 func (d *Disk) writeFile(path string, data []byte, perm os.FileMode) error {
+	return d.place(path, data, perm, func() error { return nil })
+}
+
+// place writes a file whose time comes when may is nil.
+func (d *Disk) place(path string, data []byte, perm os.FileMode, may func() error) error {
 	if err := d.Step("create", path); err != nil {
 		return err
 	}
@@ -61,14 +87,14 @@ func (d *Disk) writeFile(path string, data []byte, perm os.FileMode) error {
 		return err
 	}
 	defer f.Close()
-	if err := d.fillTemp(f, path, data); err != nil {
+	if err := d.fillTemp(f, path, data, may); err != nil {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return d.SyncDir(filepath.Dir(path))
 }
 
 // fillTemp writes and syncs the temporary file f and moves it to path.
-func (d *Disk) fillTemp(f *os.File, path string, data []byte) error {
+func (d *Disk) fillTemp(f *os.File, path string, data []byte, may func() error) error {
 	if st, err := os.Lstat(path); err == nil && st.Mode().IsRegular() {
 		if err := f.Chmod(st.Mode().Perm()); err != nil {
 			return err
@@ -81,6 +107,9 @@ func (d *Disk) fillTemp(f *os.File, path string, data []byte) error {
 		return err
 	}
 	if err := d.Step("rename", path); err != nil {
+		return err
+	}
+	if err := may(); err != nil {
 		return err
 	}
 	return os.Rename(f.Name(), path)

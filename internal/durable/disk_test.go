@@ -69,6 +69,30 @@ func TestWriteFileOfAKilledProcess(t *testing.T) {
 	}
 }
 
+// Who edits the file by hand while it is replaced loses nothing, up to the rename.
+func TestReplace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "roadmap.md")
+	write(t, path, before)
+	if err := new(durable.Disk).Replace(path, []byte(before), []byte(after)); err != nil || read(t, path) != after {
+		t.Fatalf("got %q, %v", read(t, path), err)
+	}
+	for _, at := range []string{"create", "write", "sync", "rename"} {
+		write(t, path, before)
+		disk := &durable.Disk{Fault: func(step, _ string) error {
+			if step == at {
+				write(t, path, "by hand")
+			}
+			return nil
+		}}
+		if err := disk.Replace(path, []byte(before), []byte(after)); !errors.Is(err, durable.ErrChanged) || read(t, path) != "by hand" {
+			t.Errorf("at %s: got %q, %v", at, read(t, path), err)
+		}
+		if got := names(t, filepath.Dir(path)); got != "roadmap.md" {
+			t.Errorf("at %s: files %q", at, got)
+		}
+	}
+}
+
 func TestWriteFilePermission(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "f")

@@ -26,7 +26,7 @@ var assignment = sync.OnceValue(func() *regexp.Regexp {
 
 // telling is a name that says that its value is secret.
 var telling = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)(?:key|token|secret|passwd|password|passphrase|pass|pwd|credentials?|auth)$`)
+	return regexp.MustCompile(`(?i)(?:key|token|secret|passwd|password|passphrase|pass|pwd|_pat|credentials?|auth)$`)
 })
 
 // inURL is the password in a URL.
@@ -61,6 +61,23 @@ func ValuesIn(root string, paths []string) (list []string) {
 	}
 	slices.Sort(list)
 	return slices.Compact(list)
+}
+
+// InEnv are the secret values in an environment: those of variables whose name says so, and passwords in URLs. Paths, and
+// what has no digit, postgres say, are none: they stand everywhere.
+func InEnv(env []string) (list []string) {
+	for _, e := range env {
+		name, value, _ := strings.Cut(e, "=")
+		if telling().MatchString(name) {
+			list = append(list, value)
+		}
+		for _, m := range inURL().FindAllStringSubmatch(value, -1) {
+			list = append(list, m[1])
+		}
+	}
+	return slices.DeleteFunc(list, func(v string) bool {
+		return len(v) < minKnown || ordinary(v) || filepath.IsAbs(v) || !strings.ContainsAny(v, digits)
+	})
 }
 
 func valuesOf(path string, settings bool) (list []string) {

@@ -45,8 +45,8 @@ func ParseStatus(s string) (Status, error) {
 	if s == "done" {
 		return Completed, nil
 	}
-	if slices.Contains(Statuses, Status(s)) {
-		return Status(s), nil
+	if i := slices.Index(Statuses, Status(s)); i >= 0 {
+		return Statuses[i], nil // and not the text that s is a part of: who keeps a status keeps no file
 	}
 	return "", fmt.Errorf("unknown status %q (one of %s)", s, join(Statuses))
 }

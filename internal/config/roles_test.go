@@ -1,0 +1,32 @@
+package config_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// No role is without a sandbox unless the project says so, and only one that edits can be.
+func TestNoRoleIsFullByItself(t *testing.T) {
+	for _, text := range []string{"", standard, "agents: {roles: {implement: {agent: claude}}}\n"} {
+		c, problems := load(text, "")
+		if len(problems) > 0 {
+			t.Fatal(said(problems))
+		}
+		for _, role := range trellis.Roles {
+			for _, file := range append([]trellis.Permission{""}, trellis.Permissions...) {
+				if got := c.PermissionFor(role, file); got == trellis.PermitFull {
+					t.Errorf("%s has %s, with %q in its file", role, got, file)
+				}
+			}
+		}
+	}
+	for _, role := range trellis.Roles {
+		c, problems := load(fmt.Sprintf("agents: {roles: {%s: {permission: full}}}\n", role), "")
+		edits := role.Permission() == trellis.PermitEdit
+		if got := c.PermissionFor(role, ""); got == trellis.PermitFull != edits || len(problems) == 0 != edits {
+			t.Errorf("%s may have %s: %s", role, got, said(problems))
+		}
+	}
+}

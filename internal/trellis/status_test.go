@@ -1,0 +1,21 @@
+package trellis_test
+
+import (
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// Who keeps the status of a task must not keep the text of its whole file for it.
+func TestParseStatusKeepsNoFile(t *testing.T) {
+	for _, want := range trellis.Statuses {
+		file := strings.Repeat("x", 1000) + string(want)
+		text := file[1000:]
+		got, err := trellis.ParseStatus(text)
+		if got != want || err != nil || unsafe.StringData(string(got)) == unsafe.StringData(text) {
+			t.Errorf("%s: got %q, %v, or a part of the file", want, got, err)
+		}
+	}
+}
