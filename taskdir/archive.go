@@ -32,17 +32,22 @@ func (s Store) Archive(dir string) (string, error) {
 		return "", fmt.Errorf("archiving %s: it is still being planned", id)
 	}
 	if filepath.Dir(dir) != s.Tasks() {
-		return dir, s.afterMove(dir, id)
+		return dir, s.settle(dir, id)
 	}
 	to, err := s.archive(dir)
 	if err != nil {
 		return "", fmt.Errorf("archiving %s: %w", id, err)
 	}
+	return to, s.settle(to, id)
+}
+
+// settle does what follows when the task that was id is in the archive, where it is not done yet.
+func (s Store) settle(to, id string) error {
 	if err := s.afterMove(to, id); err != nil {
-		return to, fmt.Errorf("archiving %s: %w", id, err)
+		return fmt.Errorf("archiving %s: %w", id, err)
 	}
-	_, err = s.CompleteParents(to)
-	return to, err
+	_, err := s.CompleteParents(to)
+	return err
 }
 
 // archive completes and moves. It holds the run lock, so that no run begins meanwhile.

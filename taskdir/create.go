@@ -15,6 +15,7 @@ import (
 
 	"github.com/tidwall/sjson"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -63,46 +64,93 @@ func (e *ExistsError) Is(target error) bool { return target == ErrExists }
 
 // Create makes a whole task directory and returns its task. It appears under its name at once and
 // complete. A name that a task of the same day has, archived ones included, is an *ExistsError unless n.Force.
-func (s Store) Create(n New) (*Task, error) {
-	draft, err := s.Draft(n)
+func (s Store) Create(n New) (t *Task, err error) {
+	if n, err = s.begin(n); err != nil {
+		return nil, err
+	}
+	err = n.eachName(func(n New) error {
+		t, err = s.create(n)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("making task: %w", err)
+	}
+	if s.Changed != nil {
+		s.Changed(nil, t)
+	}
+	return t, nil
+}
+
+// create makes the directory under a name that nobody looks at, and then gives it its own. So a process that is killed in
+// between takes no name.
+func (s Store) create(n New) (*Task, error) {
+	id := n.id()
+	draft, dir := filepath.Join(s.Tasks(), DraftPrefix+id), filepath.Join(s.Tasks(), id)
+	if err := s.free(id); err != nil {
+		return nil, err
+	}
+	made, err := os.MkdirTemp(s.Tasks(), durable.TempPrefix+id+"-")
 	if err != nil {
 		return nil, err
 	}
-	t, err := s.Publish(draft)
-	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(draft))
+	if err = errors.Join(os.Chmod(made, 0o755), s.fill(made, n)); err == nil {
+		if _, planned := os.Lstat(draft); planned == nil {
+			err = &ExistsError{id, draft, true}
+		} else if err = s.Disk.Rename(made, dir); errors.Is(err, fs.ErrExist) {
+			err = &ExistsError{id, dir, false}
+		}
 	}
-	return t, nil
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(made))
+	}
+	return s.Load(dir)
 }
 
 // Draft makes the directory of a task that is still to be planned, and returns it. Its name begins with
 // DraftPrefix until Publish. Errors are those of Create.
 func (s Store) Draft(n New) (dir string, err error) {
+	if n, err = s.begin(n); err != nil {
+		return "", err
+	}
+	err = n.eachName(func(n New) error {
+		if dir, err = s.makeDraft(n); err != nil {
+			return err
+		}
+		if err = s.fill(dir, n); err != nil {
+			err = errors.Join(err, os.RemoveAll(dir))
+		}
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("making task: %w", err)
+	}
+	return dir, nil
+}
+
+// begin checks what is to be made, and makes the folder for it.
+func (s Store) begin(n New) (New, error) {
 	if n.Created.IsZero() {
 		n.Created = s.now()
 	}
 	if err := n.check(); err != nil {
-		return "", err
+		return n, err
 	}
-	if err := s.Disk.MkdirAll(s.Tasks(), 0o755); err != nil {
-		return "", err
-	}
+	return n, s.Disk.MkdirAll(s.Tasks(), 0o755)
+}
+
+// eachName asks for one name after the other until one is free, if more than one may be asked for.
+func (n New) eachName(do func(New) error) error {
 	name := n.Name
 	for i := 2; ; i++ {
-		dir, err = s.makeDraft(n)
-		if !n.Force || !errors.Is(err, ErrExists) {
-			break
+		if err := do(n); !n.Force || !errors.Is(err, ErrExists) {
+			return err
 		}
 		n.Name = suffixed(name, i)
 	}
-	if err != nil {
-		return "", fmt.Errorf("making task: %w", err)
-	}
-	if err := s.fill(dir, n); err != nil {
-		return "", errors.Join(fmt.Errorf("making task: %w", err), os.RemoveAll(dir))
-	}
-	return dir, nil
 }
+
+// id is the name of the directory.
+func (n New) id() string { return n.Created.Format("01-02") + "-" + n.Name }
 
 func (n New) check() error {
 	if !trellis.ValidName(n.Name) {
@@ -127,7 +175,7 @@ func suffixed(name string, i int) string {
 
 // makeDraft makes the draft's folder if the name is free. That mkdir decides between two that ask at once.
 func (s Store) makeDraft(n New) (string, error) {
-	id := n.Created.Format("01-02") + "-" + n.Name
+	id := n.id()
 	draft := filepath.Join(s.Tasks(), DraftPrefix+id)
 	if err := s.free(id); err != nil {
 		return "", err

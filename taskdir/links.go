@@ -72,12 +72,13 @@ func (s Store) RemoveSubtask(parent, child string) error {
 	if c.Parent != parentID && !slices.Contains(p.Children, childID) {
 		return fmt.Errorf("%s is no subtask of %s", childID, parentID)
 	}
-	if err := s.unlinkParent(child, parentID); err != nil {
-		return err
-	}
-	return s.editChildren(parent, func(list []string) []string {
+	err = s.editChildren(parent, func(list []string) []string {
 		return slices.DeleteFunc(list, func(id string) bool { return id == childID })
 	})
+	if err != nil {
+		return err
+	}
+	return s.unlinkParent(child, parentID) // last: by this the link is found again
 }
 
 // unlinkParent makes the task in child one without a parent, if parentID is what it has.
