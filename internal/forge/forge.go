@@ -24,6 +24,8 @@ var (
 	ErrNoProgram = errors.New("there is no gh in PATH (https://cli.github.com)")
 	// ErrNotSignedIn says that gh knows no account to work with.
 	ErrNotSignedIn = errors.New("gh is not signed in")
+	// ErrNoForge says that no remote of the repository is at a place that gh knows.
+	ErrNoForge = errors.New("no remote of the repository is at a place that gh knows")
 )
 
 // Forge is where the pull requests of a repository are. The zero value works in the current folder. Its methods may be
@@ -175,13 +177,16 @@ func (f *Forge) Create(ctx context.Context, n New) (*PR, error) {
 }
 
 // made is the address and number of a pull request in what gh prints when it made one.
-func made(out string) (url string, number int) {
+func made(out string) (url string, number int) { return numbered(out, "/pull/") }
+
+// numbered is the last address in what gh prints that ends in a number behind a part of its path.
+func numbered(out, part string) (url string, number int) {
 	for _, word := range strings.Fields(out) {
-		at := strings.LastIndex(word, "/pull/")
+		at := strings.LastIndex(word, part)
 		if at < 0 || !address(word) {
 			continue
 		}
-		if n, err := strconv.Atoi(word[at+len("/pull/"):]); err == nil && n > 0 {
+		if n, err := strconv.Atoi(word[at+len(part):]); err == nil && n > 0 {
 			url, number = word, n
 		}
 	}
@@ -243,6 +248,8 @@ func (f *Forge) call(ctx context.Context, args []string, stdin string) (string, 
 		return "", fmt.Errorf("running gh: %w", err)
 	case res.Code == notSigned:
 		return "", fmt.Errorf("%w: %s", ErrNotSignedIn, strings.TrimSpace(said.String()))
+	case res.Code != 0 && (strings.Contains(said.String(), "point to a known GitHub host") || strings.HasPrefix(said.String(), "no git remotes found")): // gh has no other sign of it
+		return "", fmt.Errorf("%w: %s", ErrNoForge, strings.TrimSpace(said.String()))
 	case res.Code != 0:
 		return "", &Error{brief(args), res.Code, said.String()}
 	case out.Cut():
@@ -251,10 +258,10 @@ func (f *Forge) call(ctx context.Context, args []string, stdin string) (string, 
 	return out.String(), nil
 }
 
-// brief are arguments as errors show them: what to do, without texts and fields.
+// brief are arguments as errors show them: what to do, without texts, fields and queries.
 func brief(args []string) (list []string) {
 	for _, a := range args {
-		if !strings.HasPrefix(a, "--title=") && !strings.HasPrefix(a, "--json=") && !strings.HasPrefix(a, "--body") {
+		if !strings.HasPrefix(a, "--title=") && !strings.HasPrefix(a, "--json=") && !strings.HasPrefix(a, "--body") && !strings.HasPrefix(a, "--raw-field=") {
 			list = append(list, a)
 		}
 	}

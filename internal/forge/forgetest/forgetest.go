@@ -21,16 +21,21 @@ const stateVar = "TRELLIS_TEST_GH"
 
 // State is what the program knows. Calls count from 1.
 type State struct {
-	PRs       []map[string]any `json:"prs"` // with the fields of gh pr view --json
-	Labels    []string         `json:"labels"`
-	Users     []string         `json:"users"`
-	SignedOut bool             `json:"signed_out"`
-	Calls     [][]string       `json:"calls"`
-	FailFrom  int              `json:"fail_from"` // this call and all after it up to FailTo fail, with nothing done
-	FailTo    int              `json:"fail_to"`
-	Broken    int              `json:"broken"` // at this call the answer is lost: all is done, and it fails
-	Before    int              `json:"before"` // at this call the caller is killed before anything is done
-	After     int              `json:"after"`  // the same once it is done
+	// PRs have the fields of gh pr view --json, and what gh api tells: reviewThreads, and required, names of checks. When
+	// the branch of an open one is pushed to, its checks are those of another commit: none yet.
+	PRs       []map[string]any  `json:"prs"`
+	Issues    []map[string]any  `json:"issues"` // with the fields of gh issue list --json, and their label
+	Labels    []string          `json:"labels"`
+	Users     []string          `json:"users"`
+	Logs      map[string]string `json:"logs"` // of failed steps, by job
+	SignedOut bool              `json:"signed_out"`
+	Calls     [][]string        `json:"calls"`
+	FailFrom  int               `json:"fail_from"` // this call and all after it up to FailTo fail, with nothing done
+	FailTo    int               `json:"fail_to"`
+	Broken    int               `json:"broken"`    // at this call the answer is lost: all is done, and it fails
+	Before    int               `json:"before"`    // at this call the caller is killed before anything is done
+	After     int               `json:"after"`     // the same once it is done
+	Elsewhere []string          `json:"elsewhere"` // repositories that the program does not know, by name
 }
 
 // GH is the program for one test.
@@ -146,10 +151,29 @@ func (s *State) answer(args []string) (out, said string, code int) {
 	if len(args) > 1 && args[0] == "auth" && args[1] == "status" {
 		return "github.example: signed in as ann\n", "", 0
 	}
-	if len(args) < 2 || args[0] != "pr" {
+	if len(args) < 2 {
 		return "", "unknown command " + strings.Join(args, " "), 1
 	}
+	if slices.Contains(s.Elsewhere, repository()) {
+		return "", "none of the git remotes configured for this repository point to a known GitHub host. To tell gh about a new GitHub host, please use `gh auth login`", 1
+	}
+	s.pushed()
 	f := parse(args[2:])
+	switch args[0] + " " + args[1] {
+	case "api graphql":
+		return s.graphql(f)
+	case "run view":
+		return s.Logs[f.of["--job"]], "", 0
+	case "label create":
+		return s.makeLabel(f)
+	case "issue list":
+		return s.issues(f)
+	case "issue create":
+		return s.createIssue(f)
+	}
+	if args[0] != "pr" {
+		return "", "unknown command " + strings.Join(args, " "), 1
+	}
 	switch args[1] {
 	case "list":
 		return s.list(f)
@@ -178,7 +202,11 @@ type flags struct {
 func parse(args []string) flags {
 	f := flags{of: map[string]string{}}
 	for _, a := range args {
-		if name, value, _ := strings.Cut(a, "="); strings.HasPrefix(a, "--") {
+		name, value, _ := strings.Cut(a, "=")
+		if name == "--field" || name == "--raw-field" {
+			name, value, _ = strings.Cut(value, "=")
+		}
+		if strings.HasPrefix(a, "--") {
 			f.of[name] = value
 		} else {
 			f.plain = append(f.plain, a)
@@ -189,7 +217,7 @@ func parse(args []string) flags {
 
 func (s *State) find(f flags) map[string]any {
 	for _, pr := range s.PRs {
-		if len(f.plain) > 0 && (fmt.Sprint(pr["number"]) == f.plain[0] || pr["url"] == f.plain[0] || pr["headRefName"] == f.plain[0]) {
+		if here(pr) && len(f.plain) > 0 && (fmt.Sprint(pr["number"]) == f.plain[0] || pr["url"] == f.plain[0] || pr["headRefName"] == f.plain[0]) {
 			return pr
 		}
 	}
@@ -199,7 +227,7 @@ func (s *State) find(f flags) map[string]any {
 func (s *State) list(f flags) (out, said string, code int) {
 	list := []map[string]any{}
 	for _, pr := range s.PRs {
-		if (f.of["--head"] == "" || pr["headRefName"] == f.of["--head"]) && (f.of["--state"] == "all" || pr["state"] == "OPEN") {
+		if here(pr) && (f.of["--head"] == "" || pr["headRefName"] == f.of["--head"]) && (f.of["--state"] == "all" || pr["state"] == "OPEN") {
 			list = append(list, pr)
 		}
 	}
@@ -217,13 +245,13 @@ func (s *State) create(f flags) (out, said string, code int) {
 		return "", "pull request create failed: GraphQL: Head sha can't be blank, Base sha can't be blank, No commits between " + base + " and " + head, 1
 	}
 	for _, pr := range s.PRs {
-		if pr["headRefName"] == head && pr["state"] == "OPEN" {
+		if here(pr) && pr["headRefName"] == head && pr["state"] == "OPEN" {
 			return "", fmt.Sprintf("a pull request for branch %q into branch %q already exists:\n%s", head, base, pr["url"]), 1
 		}
 	}
 	_, draft := f.of["--draft"]
-	url := fmt.Sprintf("https://github.example/ann/greet/pull/%d", len(s.PRs)+1)
-	s.PRs = append(s.PRs, map[string]any{"number": len(s.PRs) + 1, "url": url, "state": "OPEN", "isDraft": draft, "headRefName": head, "headRefOid": sha,
+	url := fmt.Sprintf("https://github.example/ann/%s/pull/%d", repository(), len(s.PRs)+1)
+	s.PRs = append(s.PRs, map[string]any{"repository": repository(), "number": len(s.PRs) + 1, "url": url, "state": "OPEN", "isDraft": draft, "headRefName": head, "headRefOid": sha,
 		"baseRefName": base, "title": f.of["--title"], "body": string(body), "mergedAt": nil, "mergeCommit": nil, "isCrossRepository": false})
 	return url + "\n", "", 0
 }
@@ -254,6 +282,54 @@ func (s *State) edit(pr map[string]any, f flags) (out, said string, code int) {
 	}
 	return fmt.Sprint(pr["url"]) + "\n", "", 0
 }
+
+// pushed has open pull requests end where their branches do.
+func (s *State) pushed() {
+	for _, pr := range s.PRs {
+		head, _ := pr["headRefName"].(string)
+		if pr["state"] != "OPEN" || !here(pr) {
+			continue
+		}
+		if tip := remote(head); tip != "" && tip != pr["headRefOid"] {
+			pr["headRefOid"], pr["statusCheckRollup"] = tip, nil
+		}
+	}
+}
+
+// graphql tells what is asked of a pull request that gh pr view does not tell.
+func (s *State) graphql(f flags) (out, said string, code int) {
+	pr := s.find(flags{plain: []string{f.of["number"]}})
+	if pr == nil || f.of["owner"] != "{owner}" || f.of["name"] != "{repo}" || !strings.Contains(f.of["query"], "reviewThreads") {
+		return "", "gh: Could not resolve to a PullRequest", 1
+	}
+	var checks []any
+	list, _ := pr["statusCheckRollup"].([]any)
+	required, _ := pr["required"].([]any)
+	for _, c := range list {
+		name := c.(map[string]any)["name"]
+		checks = append(checks, map[string]any{"name": name, "isRequired": slices.Contains(required, name)})
+	}
+	threads := pr["reviewThreads"]
+	if threads == nil {
+		threads = []any{}
+	}
+	type m = map[string]any
+	return object(m{"data": m{"repository": m{"pullRequest": m{"reviewThreads": m{"nodes": threads},
+		"commits": m{"nodes": []any{m{"commit": m{"statusCheckRollup": m{"contexts": m{"nodes": checks}}}}}}}}}}), "", 0
+}
+
+// repository is the name of the one that the caller works in: that of its origin, or greet, which tests have most.
+func repository() string {
+	out, err := exec.Command("git", "remote", "get-url", "origin").Output()
+	name := strings.TrimSuffix(filepath.Base(strings.TrimSpace(string(out))), ".git")
+	if err != nil || slices.Contains([]string{"origin", "bare", "remote", "."}, name) {
+		return "greet"
+	}
+	return name
+}
+
+// here reports whether a pull request is one of the caller's repository.
+func here(pr map[string]any) bool { return pr["repository"] == nil || pr["repository"] == repository() }
 
 // remote is the tip of a branch of origin.
 func remote(branch string) string {
