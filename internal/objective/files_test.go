@@ -1,0 +1,79 @@
+package objective_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/objective"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+func TestCheckName(t *testing.T) {
+	for name, want := range map[string]bool{
+		"gateway": true, "Q3_plan.v2": true, "größe-2": true, "目标": true, "": false, ".": false, "..": false, "../x": false, "a/b": false,
+		`a\b`: false, ".hidden": false, "-x": false, "a b": false, "a\x00": false, "a\n": false, strings.Repeat("a", 101): false,
+	} {
+		if err := objective.CheckName(name); (err == nil) != want {
+			t.Errorf("%q: got %v, want %t", name, err, want)
+		}
+	}
+}
+
+func TestFiles(t *testing.T) {
+	root := t.TempDir()
+	if names, err := objective.Names(root); err != nil || names != nil {
+		t.Errorf("got %v, %v", names, err)
+	}
+	if _, err := objective.Load(root, "x"); !errors.Is(err, objective.ErrNotFound) {
+		t.Errorf("got %v", err)
+	}
+	dir := filepath.Join(root, ".trellis", "objectives")
+	if err := os.MkdirAll(filepath.Join(dir, "folder.md"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"b.md": whole, "a.md": "| Step | PR |\n", ".hidden.md": whole, "x.txt": whole, "a b.md": whole, "../outside.md": whole} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("../outside.md", filepath.Join(dir, "link.md")); err != nil {
+		t.Fatal(err)
+	}
+	if names, err := objective.Names(root); err != nil || !slices.Equal(names, []string{"a", "b", "link"}) {
+		t.Errorf("got %v, %v", names, err)
+	}
+	if r, err := objective.Load(root, "b"); err != nil || len(r.Steps) != 5 {
+		t.Errorf("got %v, %v", r, err)
+	}
+	var problem *trellis.Problem
+	for _, name := range []string{"a", "link", "folder"} {
+		if _, err := objective.Load(root, name); !errors.As(err, &problem) || problem.File != ".trellis/objectives/"+name+".md" {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	for _, name := range []string{"none", "../outside", ".hidden", "a b"} {
+		if _, err := objective.Load(root, name); !errors.Is(err, objective.ErrNotFound) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+func TestNew(t *testing.T) {
+	src, err := objective.New(" Gateway | `tests` ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := objective.Parse("x", src)
+	if err != nil || len(r.Check()) > 0 || r.Title != "Gateway | `tests`" || len(r.Steps) != 3 || r.Auto || r.Next(nil).Step.ID != "1.1" {
+		t.Errorf("got %+v, %v", r, err)
+	}
+	for _, title := range []string{"", "a\nb"} {
+		if _, err := objective.New(title); err == nil {
+			t.Errorf("%q is a title", title)
+		}
+	}
+}
