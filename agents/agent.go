@@ -88,6 +88,7 @@ type Result struct {
 	Usage     trellis.Usage   // of this run alone
 	ToolCalls int             // -1 when the program does not report them
 	Stop      string          // the program's own word for why it ended
+	Sandbox   string          // that it ran in, "" for none
 }
 
 // Event is one thing that happened during a run.

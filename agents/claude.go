@@ -82,7 +82,7 @@ func (c claude) begin(r Request) (*start, error) {
 	}
 	return &start{
 		argv: argv, env: c.o.environ(claudeEnv, claudeDefaults, fixed, r),
-		stdin: claudePrompt(r.Prompt), reader: &claudeStream{spent: map[string]trellis.Usage{}},
+		stdin: claudePrompt(r.Prompt), reader: &claudeStream{spent: map[string]trellis.Usage{}}, own: c.o.claudeOwn(),
 	}, nil
 }
 

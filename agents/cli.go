@@ -23,6 +23,7 @@ type start struct {
 	env    []string // the whole environment
 	stdin  string
 	reader reader
+	own    Own
 }
 
 // reader makes sense of what a program prints.
@@ -46,9 +47,14 @@ func (c *cli) Run(ctx context.Context, r Request, emit func(Event)) (*Result, er
 	if err != nil {
 		return nil, err
 	}
+	launcher, sandbox, err := c.o.enter(ctx, r, s.argv, s.own)
+	if err != nil {
+		return nil, errors.Join(err, logs.close())
+	}
 	within, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	t := &tally{emit: emit, watch: newWatch(r, c.o.grace(), end)}
+	t.result.Sandbox = sandbox
 	out := &lines{redact: logs.redact, log: logs.stream, take: func(line string) {
 		said, stopped := t.said, within.Err() != nil
 		if s.reader.line(line, t) {
@@ -61,7 +67,7 @@ func (c *cli) Run(ctx context.Context, r Request, emit func(Event)) (*Result, er
 	bound := &output{most: c.o.output(), end: end}
 	exit, err := proc.Run(within, proc.Command{
 		Argv: s.argv, Dir: r.Dir, Env: s.env, Stdin: strings.NewReader(s.stdin), Stdout: bound.writer(out), Stderr: bound.writer(logs.mask),
-		Marker: r.Marker, Interrupt: true, Grace: c.o.grace(),
+		Marker: r.Marker, Interrupt: true, Grace: c.o.grace(), Launcher: launcher,
 	})
 	t.watch.stop()
 	if err == nil || errors.Is(err, errHung) {

@@ -21,6 +21,7 @@ type Options struct {
 	Grace    time.Duration      // how long a program may stay after its result, and after SIGTERM; 0 is 10 s
 	Output   int64              // how many bytes a program may print in one run; 0 is 1 GiB
 	Secrets  []string           // values besides those of Environ that are masked in what is kept of a run
+	Sandbox  Sandbox            // that programs are started in; nil: none
 	// Files are the files of a folder that a model without a program may know of, from there. Nil, or where that
 	// fails: all below it.
 	Files func(ctx context.Context, dir string) ([]string, error)

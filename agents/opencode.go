@@ -79,7 +79,7 @@ func (c openCode) begin(r Request) (*start, error) {
 	}
 	return &start{
 		argv: argv, env: c.o.environ(allow, openCodeDefaults, []string{"OPENCODE_CONFIG_DIR=" + config}, r),
-		stdin: strings.ToValidUTF8(r.Prompt, "\uFFFD"), reader: &openCodeStream{},
+		stdin: strings.ToValidUTF8(r.Prompt, "\uFFFD"), reader: &openCodeStream{}, own: c.o.openCodeOwn(config),
 	}, nil
 }
 

@@ -68,8 +68,14 @@ func (p rehearsal) play(ctx context.Context, r Request, c *scriptCall, env []str
 	}
 	for _, script := range c.Run {
 		t.tool("run", json.RawMessage(quoted(script)))
-		exit, err := proc.Run(ctx, proc.Command{Argv: proc.Shell(script), Dir: r.Dir, Env: env, Stdout: logs.mask, Stderr: logs.mask,
-			Marker: r.Marker, Interrupt: true, Grace: p.o.grace()})
+		argv := proc.Shell(script)
+		launcher, sandbox, err := p.o.enter(ctx, r, argv, Own{})
+		if err != nil {
+			return err
+		}
+		t.result.Sandbox = sandbox
+		exit, err := proc.Run(ctx, proc.Command{Argv: argv, Dir: r.Dir, Env: env, Stdout: logs.mask, Stderr: logs.mask,
+			Marker: r.Marker, Interrupt: true, Grace: p.o.grace(), Launcher: launcher})
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,104 @@
+package agents
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// Own are the paths of an agent's program outside of the folder that it works in, for a sandbox. They are absolute, and
+// need not be there.
+type Own struct {
+	Write []string // its state: sessions, accounts, logs
+	Fixed []string // settings in that, which make it run other programs
+	Read  []string // what a sandbox hides from others
+}
+
+// Sandbox puts a program into a sandbox: it returns what starts it there, see proc.Command, and the sandbox's name. Both
+// are empty where there is none. Its error ends the call.
+type Sandbox func(ctx context.Context, r Request, own Own) (launcher []string, name string, err error)
+
+// enter is the place for a program that works on a request.
+func (o Options) enter(ctx context.Context, r Request, argv []string, own Own) (launcher []string, name string, err error) {
+	if o.Sandbox == nil {
+		return nil, "", nil
+	}
+	own.Read = slices.Concat(own.Read, []string{r.RunDir, filepath.Dir(argv[0])})
+	if path, err := filepath.EvalSymlinks(argv[0]); err == nil {
+		own.Read = append(own.Read, filepath.Dir(path))
+	}
+	return o.Sandbox(ctx, r, own)
+}
+
+// settle makes what is to be fixed and is not there, empty: else the program could make it. A folder of settings that is
+// not there itself is left: the program is not set up, and can't make it either.
+func (o Options) settle(own Own) Own {
+	if o.Sandbox == nil {
+		return own
+	}
+	for _, path := range own.Fixed {
+		if _, err := os.Lstat(path); err == nil || !exists(filepath.Dir(path)) {
+			continue
+		}
+		switch filepath.Ext(path) { // what fails is not fixed, as before
+		case "":
+			_ = os.Mkdir(path, 0o755)
+		case ".json", ".jsonc":
+			_ = os.WriteFile(path, []byte("{}\n"), 0o600)
+		default:
+			_ = os.WriteFile(path, nil, 0o600)
+		}
+	}
+	return own
+}
+
+// Writes reports whether the request lets an agent change its folder.
+func (r Request) Writes() bool {
+	return r.Permission == trellis.PermitEdit || r.Permission == trellis.PermitFull
+}
+
+// claudeOwn are the paths of Claude Code. Its settings can name programs to run, its folders of commands and agents
+// instructions for other sessions.
+func (o Options) claudeOwn() Own {
+	dir := o.home("CLAUDE_CONFIG_DIR", ".claude")
+	own := Own{Write: []string{dir, o.home("", ".claude.json")}}
+	for _, name := range []string{"settings.json", "settings.local.json", "CLAUDE.md", "commands", "agents", "skills", "plugins", "hooks"} {
+		own.Fixed = append(own.Fixed, filepath.Join(dir, name))
+	}
+	if lookup(o.Environ, "CLAUDE_CODE_USE_BEDROCK") != "" {
+		own.Read = append(own.Read, o.home("", ".aws"))
+	}
+	if lookup(o.Environ, "CLAUDE_CODE_USE_VERTEX") != "" {
+		own.Read = append(own.Read, o.home("", ".config", "gcloud"))
+	}
+	return o.settle(own)
+}
+
+func (o Options) codexOwn() Own {
+	dir := o.home("CODEX_HOME", ".codex")
+	own := Own{Write: []string{dir}}
+	for _, name := range []string{"config.toml", "AGENTS.md", "prompts", "rules", "skills", "plugins"} {
+		own.Fixed = append(own.Fixed, filepath.Join(dir, name))
+	}
+	return o.settle(own)
+}
+
+// openCodeOwn makes the folders of opencode, which it can't make itself.
+func (o Options) openCodeOwn(config string) Own {
+	own := Own{Write: []string{config}}
+	for _, name := range []string{"opencode.json", "opencode.jsonc", "AGENTS.md", "agent", "agents", "command", "commands", "plugin", "plugins", "tool", "tools", "skills"} {
+		own.Fixed = append(own.Fixed, filepath.Join(o.home("XDG_CONFIG_HOME", ".config"), "opencode", name))
+	}
+	for _, dir := range []string{o.home("XDG_CONFIG_HOME", ".config"), o.home("XDG_DATA_HOME", ".local", "share"), o.home("XDG_STATE_HOME", ".local", "state"), o.home("XDG_CACHE_HOME", ".cache")} {
+		own.Write = append(own.Write, filepath.Join(dir, "opencode"))
+	}
+	if o.Sandbox != nil {
+		for _, dir := range own.Write {
+			_ = os.MkdirAll(dir, 0o700) // it then says what it can't write
+		}
+	}
+	return o.settle(own)
+}
