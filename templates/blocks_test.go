@@ -164,6 +164,8 @@ var blocks = []struct {
 	{"debug", "the role", []string{"# Your part: debug\n", "Mend the cause, not the sign of it"}},
 	{"debug", "what failed", []string{"# What failed\n"}},
 	{"debug", "the change", []string{"# The change so far\n"}},
+	{"debug", "the pull request", []string{"# From the pull request\n", "it can't widen the task"}},
+	{"debug", "a conflict with the base", []string{"# Both sides\n", "Take out all marks"}},
 	{"debug", "earlier rounds", []string{"# Earlier rounds\n"}},
 
 	{"accept", "the form of the answer", []string{`{"criteria": [{"id": "A1"`, `"met", "unmet" or "unknown"`, "no others, none twice", "- No other keys."}},
