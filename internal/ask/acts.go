@@ -96,7 +96,7 @@ func (a *Acts) perform(ctx context.Context, c flow.Call, r Request) (Reply, erro
 	if fail != nil || err != nil {
 		return Reply{Failure: fail, Usage: lost, Session: cmp.Or(session, r.Session), ToolCalls: -1}, err
 	}
-	before := cutOff{dir: lastRecord(base, c.Attempt), agent: r.Agent, anew: session != "" && session != r.Session && r.Repair == nil}
+	before := cutOff{dir: lastRecord(base, c.Attempt), agent: r.Agent, anew: (session != "" && session != r.Session || r.Anew) && r.Repair == nil}
 	if session != "" {
 		r.Session = session
 	}
@@ -266,6 +266,7 @@ func (a *Acts) work(ctx context.Context, c flow.Call, r Request, p templates.Pro
 	}
 	if res != nil {
 		reply.Session, reply.Usage, reply.ToolCalls, reply.Stop = res.Session, res.Usage, res.ToolCalls, res.Stop
+		reply.Sandbox = res.Sandbox
 		m.total(res.Usage) // which may be all that is ever told
 	}
 	reply.Usage.Seconds = a.now().Sub(began).Seconds()

@@ -32,7 +32,7 @@ const streamFile = "stream.jsonl"
 // cutOff is what is left of an entry that was cut off.
 type cutOff struct {
 	dir   string // of the last entry in which the agent ran; "" when there is none
-	anew  bool   // the session is that entry's own, and the prompt says all that another one needs
+	anew  bool   // the session may be unknown, and the prompt says all that another one needs
 	agent string
 }
 

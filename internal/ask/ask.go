@@ -21,6 +21,7 @@ type Request struct {
 	Permission trellis.Permission `json:"permission"`
 	Dir        string             `json:"dir"`
 	Session    string             `json:"session,omitempty"`  // a session to go on with
+	Anew       bool               `json:"anew,omitempty"`     // the prompt says all: when the session is gone, another one does
 	Template   string             `json:"template,omitempty"` // name of the prompt's template; "" is that of the role
 	Schema     string             `json:"schema,omitempty"`   // name of the answer's schema; "" is free text
 	Data       json.RawMessage    `json:"data,omitempty"`     // what Acts.Render and Acts.Check understand
@@ -77,7 +78,8 @@ type Reply struct {
 	Usage     trellis.Usage   `json:"usage"`
 	ToolCalls int             `json:"tool_calls"`
 	Stop      string          `json:"stop,omitempty"`
-	Notes     []string        `json:"notes,omitempty"` // what had to be left out of the prompt, what was undone
+	Sandbox   string          `json:"sandbox,omitempty"` // that the agent's program ran in
+	Notes     []string        `json:"notes,omitempty"`   // what had to be left out of the prompt, what was undone
 	Prompt    PromptSize      `json:"prompt"`
 }
 

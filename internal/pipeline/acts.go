@@ -16,6 +16,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/ready"
+	"github.com/trellis-tasks/trellis/internal/sandbox"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -33,6 +34,7 @@ type Acts struct {
 	Neighbours *ready.Neighbours // what is known of other tasks; nil: they are read anew
 	Merges     *Merges           // what is known of merged work; nil: git is asked anew
 	Environ    []string          // of the project's own commands
+	Box        *sandbox.Box      // that they run in
 	Marker     string            // of the run's processes
 	Redact     func(string) string
 	Secrets    []string // values that must not be committed
@@ -52,7 +54,8 @@ type Acts struct {
 // Activities are all that a run does besides its agents' calls.
 func (a *Acts) Activities() []flow.Activity {
 	list := []flow.Activity{claim.With(a.claim), project.With(a.project), prepare.With(a.prepare), baseline.With(a.recheck), observe.With(a.observe),
-		verify.With(a.checks), final.With(a.final), prove.With(a.prove), ground.With(a.ground), changed.With(a.changed), commit.With(a.commit), discard.With(a.discard), seal.With(a.seal), deliver.With(a.deliver), conclude.With(a.conclude)}
+		verify.With(a.checks), final.With(a.final), prove.With(a.prove), ground.With(a.ground), changed.With(a.changed), commit.With(a.commit), discard.With(a.discard), seal.With(a.seal), deliver.With(a.deliver), conclude.With(a.conclude),
+		update.With(a.update), unmended.With(a.unmended), probe.With(a.probe)}
 	return append(list, a.steps().Activities()...)
 }
 

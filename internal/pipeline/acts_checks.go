@@ -14,6 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/sandbox"
 )
 
 // maxOutput is how much of a command's output is kept.
@@ -109,7 +110,7 @@ func (a *Acts) runAll(ctx context.Context, c flow.Call, in checksIn) (list []Che
 		return nil, err
 	}
 	for i, line := range commands {
-		res, err := a.command(ctx, c, fmt.Sprintf("check-%d", i+1), in.Job.Worktree, line, in.Job.Limits.Command)
+		res, err := a.command(ctx, c, sandbox.Verify, fmt.Sprintf("check-%d", i+1), in.Job.Worktree, line, in.Job.Limits.Command)
 		if err != nil {
 			return nil, err
 		}
@@ -179,7 +180,7 @@ func few(paths []string) []string {
 
 // mend takes back what no agent may do to git or to task directories.
 func (a *Acts) mend(ctx context.Context, j Job) (notes []string, err error) {
-	strayed, err := a.Repo.Reattach(ctx, j.Worktree, j.Branch, j.BaseCommit)
+	strayed, err := a.Repo.Reattach(ctx, j.Worktree, j.Branch, j.anchor())
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +209,7 @@ func (a *Acts) mend(ctx context.Context, j Job) (notes []string, err error) {
 }
 
 // outside are the paths that stay out of commits.
-func (a *Acts) outside(j Job) []string { return append(slices.Clone(taskState), j.Setup.Copy...) }
+func (a *Acts) outside(j Job) []string { return Outside(j) }
 
 // statLines is how many changed files a summary names.
 const statLines = 50

@@ -40,6 +40,9 @@ func (a *Acts) claim(ctx context.Context, _ flow.Call, in Input) (Job, error) {
 	if err != nil {
 		return j, err
 	}
+	if err := a.takenUp(ctx, in, &j); err != nil {
+		return j, err
+	}
 	agreed, err := a.approved(j, hash, guarded(p, j.Protected))
 	j.Unapproved = !agreed
 	return j, err

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,40 +20,33 @@ const (
 )
 
 // commit makes one commit of the work, by the user's git identity. The commit of an earlier round, which
-// nobody else has seen, is amended. What holds a secret is not committed.
+// nobody else has seen, is amended; on what others have seen comes another one. What holds a secret is not committed.
 func (a *Acts) commit(ctx context.Context, c flow.Call, in commitIn) (Committed, error) {
-	return a.vetted(ctx, c, in)
+	out, err := a.vetted(ctx, c, in)
+	if err == nil && out.SHA != "" && in.Job.Clash != nil {
+		err = a.Repo.EndUpdate(ctx, filepath.Base(a.Dir))
+	}
+	return out, err
 }
 
 // record makes the commit. When this very call was cut off before, the commit that it had made is
 // taken, if it holds all there is to commit: the trailer alone can be written by anyone.
 func (a *Acts) record(ctx context.Context, c flow.Call, in commitIn, s *search) (Committed, error) {
-	if _, err := a.Repo.Reattach(ctx, in.Job.Worktree, in.Job.Branch, in.Job.BaseCommit); err != nil {
+	if _, err := a.Repo.Reattach(ctx, in.Job.Worktree, in.Job.Branch, in.Job.anchor()); err != nil {
 		return Committed{}, err
 	}
-	which := CallTrailer + ": " + c.Key()
-	if c.Attempt > 1 {
-		left, err := a.leftovers(ctx, in.Job)
-		if err != nil {
-			return Committed{}, err
-		}
-		made, err := a.Repo.FindTrailer(ctx, in.Job.BaseCommit, in.Job.Branch, which)
-		if err != nil || made != "" && len(left) == 0 {
-			return Committed{SHA: made}, err
-		}
+	if made, err := a.recorded(ctx, c, in); err != nil || made != "" {
+		return Committed{SHA: made}, err
 	}
 	head, err := a.Repo.Head(ctx, in.Job.Worktree)
 	if err != nil {
 		return Committed{}, err
 	}
 	in.Job.Title = s.mask(in.Job.Title)
-	whose := TaskTrailer + ": " + in.Task
-	own, err := a.Repo.FindTrailer(ctx, in.Job.BaseCommit, head, whose)
+	o, err := a.commitOptions(ctx, c, in, s, head)
 	if err != nil {
 		return Committed{}, err
 	}
-	o := git.CommitOptions{Message: message(in), Trailers: []string{whose, which},
-		Amend: own == head, Base: in.Job.BaseCommit, Exclude: a.outside(in.Job), Branch: in.Job.Branch, Inspect: s.inspect}
 	notes, err := a.recordModules(ctx, c, in, o, s)
 	for _, n := range notes {
 		s.note(n)
@@ -61,20 +55,59 @@ func (a *Acts) record(ctx context.Context, c flow.Call, in commitIn, s *search) 
 	if err == nil {
 		sha, err = a.Repo.Commit(ctx, in.Job.Worktree, o)
 	}
+	if err != nil {
+		return a.uncommitted(c, head != in.Job.BaseCommit, head, err)
+	}
+	return Committed{SHA: sha}, nil
+}
+
+// callTrailer tells which call made a commit.
+func callTrailer(c flow.Call) string { return CallTrailer + ": " + c.Key() }
+
+// recorded is the commit that an earlier entry of this call made, "" when there is none, or more to commit.
+func (a *Acts) recorded(ctx context.Context, c flow.Call, in commitIn) (string, error) {
+	if c.Attempt <= 1 {
+		return "", nil
+	}
+	left, err := a.leftovers(ctx, in.Job)
+	if err != nil {
+		return "", err
+	}
+	made, err := a.Repo.FindTrailer(ctx, in.Job.BaseCommit, in.Job.Branch, callTrailer(c))
+	if err != nil || len(left) > 0 {
+		return "", err
+	}
+	return made, nil
+}
+
+// commitOptions say what a commit on head holds, and whether it takes the place of that: when that is the task's own, and
+// nobody has seen it.
+func (a *Acts) commitOptions(ctx context.Context, c flow.Call, in commitIn, s *search, head string) (git.CommitOptions, error) {
+	whose := TaskTrailer + ": " + in.Task
+	own, err := a.Repo.FindTrailer(ctx, cmp.Or(in.Seen, in.Job.BaseCommit), head, whose)
+	o := git.CommitOptions{Message: message(in), Trailers: []string{whose, callTrailer(c)},
+		Amend: own == head, Base: in.Job.BaseCommit, Exclude: a.outside(in.Job), Branch: in.Job.Branch, Inspect: s.inspect}
+	if in.Job.merging() {
+		o.Merge = in.Job.BaseCommit
+	}
+	return o, err
+}
+
+// uncommitted is what it means that no commit was made. With work, head holds it: the agent, or an earlier run, committed
+// it all.
+func (a *Acts) uncommitted(c flow.Call, work bool, head string, err error) (Committed, error) {
 	var hook *git.HookError
 	switch {
 	case errors.As(err, new(*leakError)):
 		return Committed{}, err
-	case errors.Is(err, git.ErrNothing) && head != in.Job.BaseCommit: // the agent, or an earlier run, committed it all
+	case errors.Is(err, git.ErrNothing) && work:
 		return Committed{SHA: head}, nil
 	case errors.Is(err, git.ErrNothing):
 		return Committed{Nothing: true}, nil
 	case errors.As(err, &hook):
 		return a.refused(c, hook)
-	case err != nil:
-		return Committed{}, flow.Fail(string(trellis.CommitFailed), "%v", err)
 	}
-	return Committed{SHA: sha}, nil
+	return Committed{}, flow.Fail(string(trellis.CommitFailed), "%v", err)
 }
 
 func (a *Acts) refused(c flow.Call, hook *git.HookError) (Committed, error) {
@@ -101,6 +134,15 @@ func message(in commitIn) string {
 	}
 	title := strings.Join(strings.Fields(in.Job.Title), " ")
 	subject := fmt.Sprintf("%s%s: %s", in.Job.CommitType, scope, title)
+	switch in.Why {
+	case trellis.CIFailed:
+		subject = fmt.Sprintf("fix%s: mend what checks found", scope)
+	case trellis.ChangesRequested:
+		subject = fmt.Sprintf("fix%s: mend what reviewers found", scope)
+	}
+	if in.Job.merging() {
+		subject = fmt.Sprintf("chore%s: merge %s", scope, in.Job.BaseBranch)
+	}
 	if len(subject) > subjectMax {
 		subject = strings.ToValidUTF8(subject[:subjectMax-len("…")], "") + "…"
 	}

@@ -15,9 +15,17 @@ import (
 func delivering(cfg *config.Config, asked bool) Delivering {
 	d := cfg.Delivery
 	if !d.Push && !d.PR && !asked {
-		return Delivering{}
+		return Delivering{Update: following(d.Update)}
 	}
-	return Delivering{Push: true, PR: d.PR || asked, Draft: d.Draft, Labels: d.Labels, Reviewers: d.Reviewers}
+	return Delivering{Push: true, PR: d.PR || asked, Draft: d.Draft, Labels: d.Labels, Reviewers: d.Reviewers, Update: following(d.Update)}
+}
+
+// following is how a branch follows its base, "" when it does not.
+func following(update string) string {
+	if update == "none" {
+		return ""
+	}
+	return update
 }
 
 // deliver pushes the commit and opens its pull request.
@@ -28,7 +36,7 @@ func (a *Acts) deliver(ctx context.Context, c flow.Call, in DeliverIn) (Delivery
 
 // fill adds what is too long for a record.
 func (in *DeliverIn) fill(runDir string) {
-	in.Title, _, _ = strings.Cut(message(commitIn{in.Job, in.Task}), "\n")
+	in.Title, _, _ = strings.Cut(message(commitIn{Job: in.Job, Task: in.Task}), "\n")
 	if data, err := os.ReadFile(filepath.Join(runDir, "inputs", in.Report.Content, taskdir.PRD)); err == nil { // else it goes without
 		in.Summary = string(data)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/sandbox"
 )
 
 // freshSuffix is what the path of a fresh checkout has behind that of the worktree: no branch can be called so.
@@ -119,7 +120,7 @@ func (a *Acts) afield(ctx context.Context, c flow.Call, j Job, do func(fresh Job
 		return err
 	}
 	for i, line := range fresh.Setup.Run {
-		res, err := a.command(ctx, c, fmt.Sprintf("setup-%d", i+1), fresh.Worktree, line, fresh.Setup.Timeout)
+		res, err := a.command(ctx, c, sandbox.Setup, fmt.Sprintf("setup-%d", i+1), fresh.Worktree, line, fresh.Setup.Timeout)
 		if err != nil {
 			return err
 		}

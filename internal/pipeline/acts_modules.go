@@ -135,7 +135,7 @@ func (a *Acts) recordModule(ctx context.Context, c flow.Call, m *git.Module, in 
 	within.repo, within.below, within.job.Worktree, within.job.BaseCommit = m.Repo, m.Path+"/", dir, m.Base
 	defer func() { s.notes = within.notes }()
 	o.Amend, o.Base, o.Exclude = head != m.Base && own == head, m.Base, m.Below(a.outside(in.Job))
-	o.Inspect = within.inspect
+	o.Inspect, within.kept = within.inspect, o.Exclude
 	const most = 2
 	for try := 1; ; try++ {
 		made, err := m.Commit(ctx, dir, o)

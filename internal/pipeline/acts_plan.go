@@ -13,6 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/sandbox"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -174,7 +175,7 @@ func (a *Acts) hold(ctx context.Context, c flow.Call, j Job) (held []Check, err 
 	}
 	defer end(&err)
 	for i, line := range j.Preconditions {
-		res, err := a.command(ctx, c, fmt.Sprintf("precondition-%d", i+1), j.Worktree, line, j.Limits.Command)
+		res, err := a.command(ctx, c, sandbox.Verify, fmt.Sprintf("precondition-%d", i+1), j.Worktree, line, j.Limits.Command)
 		if err != nil {
 			return nil, err
 		}

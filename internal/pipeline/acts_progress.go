@@ -2,11 +2,13 @@ package pipeline
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/ask"
 	"github.com/trellis-tasks/trellis/internal/journal"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/workflow"
@@ -30,7 +32,12 @@ type Progress struct {
 	Job         Job      // by the report of the last run
 	Report      *Report  // of the last run that has one
 	Undelivered bool     // it is of a commit that was verified and could not be delivered
+	Reactions   Reactions
+	React       *React // what the last run began with, nil once it was mended
+	Agent       string // who worked on the task last
+	Session     string // and in which session
 
+	earlier  int    // rounds of earlier reactions
 	claimed  Job    // by the last claim
 	observed string // content hash that implement was to go by
 }
@@ -46,7 +53,10 @@ func ReadProgress(h *journal.History) (p Progress, err error) {
 			return p, fmt.Errorf("reading the input of run %s: %w", h.Run, err)
 		}
 		p = Progress{Revision: in.Revision, Attempts: in.Attempts, Retries: in.Retries, Used: in.Used, Implemented: in.Implemented, Baseline: in.Baseline, Begun: in.Begun, Finished: maps.Clone(in.Finished),
-			Fresh: in.Fresh, Base: in.Base, StackedOn: in.StackedOn, Report: in.Undelivered, Undelivered: in.Undelivered != nil}
+			Fresh: in.Fresh, Base: in.Base, StackedOn: in.StackedOn, Report: in.Undelivered, Undelivered: in.Undelivered != nil, Reactions: in.Reactions, React: in.React, earlier: in.Reactions.Rounds}
+		if in.React != nil {
+			p.Agent, p.Session = in.React.Agent, in.React.Session
+		}
 	}
 	for _, e := range h.Calls {
 		if err := p.take(h.Flow, e); err != nil {
@@ -108,17 +118,49 @@ func (p *Progress) take(flow string, e journal.Entry) error {
 			p.Implemented, p.Finished = "", nil
 		}
 		p.Base, p.StackedOn = p.claimed.BaseCommit, p.claimed.StackedOn
+	case flow == Flow && e.Activity == string(update) && e.Done && e.Fail == nil:
+		var up Updated
+		if err := json.Unmarshal(e.Out, &up); err != nil {
+			return err
+		}
+		if up.Base != "" {
+			p.Base, p.StackedOn = up.Base, up.On
+		}
 	case flow == Flow && e.Activity == string(conclude):
 		var in concludeIn
 		if err := json.Unmarshal(e.In, &in); err != nil {
 			return err
 		}
 		p.Job, p.Report, p.Undelivered = in.Job, &in.Report, undelivered(in)
+		if p.React != nil {
+			p.Reactions.Rounds = p.earlier + in.Report.Rounds
+		}
+		if in.Failure == nil {
+			p.React = nil
+		}
 		p.Outcome, p.Used, p.Attempts, p.Implemented = in.Report.Outcome, in.Report.Usage, in.Report.Attempts, in.Report.Implemented
+	}
+	if flow == Flow && (e.Activity == string(trellis.Implement) || e.Activity == string(trellis.Debug)) && e.Done && e.Fail == nil {
+		if err := p.worked(e); err != nil {
+			return err
+		}
 	}
 	var revision int64
 	if e.Done && e.Fail == nil && json.Unmarshal(e.Out, &revision) == nil { // those that write task.json return its revision
 		p.Revision = max(p.Revision, revision)
+	}
+	return nil
+}
+
+// worked takes in whose session a call was.
+func (p *Progress) worked(e journal.Entry) error {
+	var asked ask.Request
+	var reply ask.Reply
+	if err := errors.Join(json.Unmarshal(e.In, &asked), json.Unmarshal(e.Out, &reply)); err != nil {
+		return err
+	}
+	if reply.Session != "" {
+		p.Agent, p.Session = asked.Agent, reply.Session
 	}
 	return nil
 }

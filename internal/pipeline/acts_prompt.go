@@ -59,6 +59,7 @@ func (a *Acts) phaseSlots(ctx context.Context, r ask.Request) (map[string]string
 	own, more := doc.own(string(r.Role))
 	notes = append(notes, more...)
 	slots["context"], slots["verify"], slots["baseline"] = own, lines(d.Job.Verify), lines(d.Baseline)
+	slots["sandbox"] = a.Box.Words(ctx, string(r.Role), d.Job.Worktree)
 	if slots["protected"], err = a.shielded(d); err != nil {
 		return nil, nil, err
 	}
@@ -71,8 +72,11 @@ func (a *Acts) phaseSlots(ctx context.Context, r ask.Request) (map[string]string
 	if r.Role == trellis.Check && len(d.Job.Verify) == len(d.Baseline) { // no command decides
 		slots["markers"] = strings.Join(d.Content.Markers, ", ")
 	}
+	if r.Role == trellis.Debug && d.Trouble.Code == trellis.Conflict && d.Job.Clash != nil {
+		slots["conflict"] = d.Job.Clash.Said
+	}
 	if r.Role == trellis.Debug {
-		if slots["failure"], err = a.describe(d.Trouble); err != nil {
+		if slots["failure"], slots["review"], err = a.failure(d.Trouble); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -250,6 +254,16 @@ func (a *Acts) ran(checks []Check) (string, error) {
 // failureTail is how much of each failed command's output the debug agent is shown, in bytes.
 const failureTail = 16 << 10
 
+// failure is what went wrong, for the debug agent: what Trellis says of it, and what others wrote.
+func (a *Acts) failure(t *trouble) (ours, theirs string, err error) {
+	if !t.foreign() {
+		ours, err = a.describe(t)
+		return ours, "", err
+	}
+	theirs, err = a.output(t.Output)
+	return fmt.Sprintf("%s: %s\n", t.Code, t.Detail), theirs, err
+}
+
 // describe is what went wrong, for the debug agent.
 func (a *Acts) describe(t *trouble) (string, error) {
 	var b strings.Builder
@@ -349,7 +363,7 @@ func (a *Acts) Watch(ctx context.Context, r ask.Request) (func(context.Context) 
 
 // mainLooks is how the main checkout looks, without what is Trellis' own. People may be at work there.
 func (a *Acts) mainLooks(ctx context.Context) (git.Looks, error) {
-	return a.Repo.LooksOf(ctx, a.Repo.Main, ".trellis/tasks", ".trellis/.runtime")
+	return a.Repo.LooksOf(ctx, a.Repo.Main, ".trellis/tasks", ".trellis/objectives", ".trellis/.runtime")
 }
 
 // watch keeps the snapshot that a watched call began with, for its prompt to show.

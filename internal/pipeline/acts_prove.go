@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/sandbox"
 )
 
 // prove runs the command of each criterion that has one. What the commands leave behind is undone, as with checks.
@@ -34,7 +35,7 @@ func (a *Acts) proveAt(ctx context.Context, c flow.Call, in proveIn) ([]Judged, 
 	for _, cr := range in.Criteria {
 		j := Judged{Criterion: cr}
 		if cr.Verify != "" {
-			res, err := a.command(ctx, c, cr.ID, in.Job.Worktree, cr.Verify, in.Job.Limits.Command)
+			res, err := a.command(ctx, c, sandbox.Verify, cr.ID, in.Job.Worktree, cr.Verify, in.Job.Limits.Command)
 			if err != nil {
 				return nil, err
 			}

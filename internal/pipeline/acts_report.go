@@ -60,7 +60,11 @@ func page(in concludeIn, h *journal.History, p *plan.Plan) string {
 			fmt.Fprintf(&b, "- What to do: %s\n", strings.ReplaceAll(info.Todo, "DIR", in.Task))
 		}
 	}
-	for _, f := range [][2]string{{"Branch", r.Branch}, {"Base", r.Base}, {"Stacked on", stackedOn(r)}, {"Commit", r.Commit}, {"Pushed to", pushedTo(r.Delivery)}, {"Pull request", r.Delivery.PRURL}, {"Worktree", r.Worktree}} {
+	rows := [][2]string{{"Branch", r.Branch}, {"Base", r.Base}, {"Stacked on", stackedOn(r)}, {"Commit", r.Commit}, {"Pushed to", pushedTo(r.Delivery)}, {"Pull request", r.Delivery.PRURL}}
+	for _, m := range r.Delivery.Modules {
+		rows = append(rows, [2]string{"Pull request of " + m.Path, m.URL + ", merge that first"})
+	}
+	for _, f := range append(rows, [2]string{"Worktree", r.Worktree}, [2]string{"Sandbox", boxed(h)}) {
 		if f[1] != "" {
 			fmt.Fprintf(&b, "- %s: %s\n", f[0], f[1])
 		}
@@ -89,6 +93,37 @@ func page(in concludeIn, h *journal.History, p *plan.Plan) string {
 		}
 	}
 	return b.String()
+}
+
+// boxed says in which sandbox agents and commands ran, "" when in none.
+func boxed(h *journal.History) string {
+	name, in, all := "", 0, 0
+	count := func(sandbox string) {
+		all++
+		if sandbox != "" {
+			name = sandbox
+			in++
+		}
+	}
+	for _, e := range h.Calls {
+		var reply ask.Reply
+		var checks Checks
+		switch ran := commandOf(e); {
+		case !e.Done || e.Fail != nil:
+		case slices.Contains(Roles(), trellis.Role(e.Activity)) && json.Unmarshal(e.Out, &reply) == nil:
+			count(reply.Sandbox)
+		case ran.Command != "":
+			count(ran.Sandbox)
+		case json.Unmarshal(e.Out, &checks) == nil:
+			for _, c := range checks.Results {
+				count(c.Sandbox)
+			}
+		}
+	}
+	if in == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s, %d of %d calls of agents and commands", name, in, all)
 }
 
 // stackedOn says on whose branch the work began.

@@ -28,7 +28,8 @@ type search struct {
 	*secrets.Scanner
 	repo  *git.Repo
 	job   Job
-	below string // goes before paths, which are a submodule's
+	below string   // goes before paths, which are a submodule's
+	kept  []string // paths that are in no commit of this run, see [Acts.outside]
 	notes []string
 	clean string // tree in which nothing was found that base has not
 }
@@ -40,7 +41,7 @@ func (a *Acts) search(ctx context.Context, j Job) (*search, error) {
 		return nil, err
 	}
 	scanner, wrong := secrets.New(secrets.Options{Config: texts[config], Ignore: texts[ignore], Known: slices.Concat(a.Secrets, secrets.ValuesIn(j.Repo, j.Setup.Copy))})
-	s := &search{Scanner: scanner, repo: a.Repo, job: j}
+	s := &search{Scanner: scanner, repo: a.Repo, job: j, kept: a.outside(j)}
 	if len(wrong) > 0 {
 		s.note(".gitleaks.toml of the base does not count in: " + tell(wrong))
 	}
@@ -58,6 +59,9 @@ func (s *search) note(text string) {
 func (s *search) in(ctx context.Context, from, to string) (places []string, err error) {
 	var found []secrets.Finding
 	err = s.repo.Added(ctx, s.job.Worktree, from, to, maxScanned, func(t git.Stretch) {
+		if to == "" && s.keeps(t.Path) {
+			return
+		}
 		found = append(found, s.Scan(t.Path, t.First, t.Text)...)
 		if t.Cut && !strings.Contains(t.Text, "\x00") {
 			s.note(fmt.Sprintf("only the first %d MiB that were added to %s were looked through for secrets", maxScanned>>20, few([]string{t.Path})[0]))
@@ -67,6 +71,14 @@ func (s *search) in(ctx context.Context, from, to string) (places []string, err 
 		return nil, err
 	}
 	return s.places(ctx, found)
+}
+
+// keeps reports whether a path is in no commit.
+func (s *search) keeps(path string) bool {
+	return slices.ContainsFunc(s.kept, func(k string) bool {
+		k = strings.TrimRight(k, "/")
+		return path == k || strings.HasPrefix(path, k+"/")
+	})
 }
 
 // places are where those of the findings stand that the base does not hold.
@@ -125,8 +137,8 @@ func (s *search) inspect(ctx context.Context) error {
 	return nil
 }
 
-// inCommits are the places of secrets in the commits of the branch, each taken alone: a push shows them all. One
-// commit of what was looked through when it was staged is not looked through again.
+// inCommits are the places of secrets in the commits of the branch, each taken alone: a push shows them all. So is what
+// is never committed. One commit of what was looked through when it was staged is not looked through again.
 func (s *search) inCommits(ctx context.Context, tip string) (places []string, err error) {
 	if s.clean != "" && s.repo.Makes(tip, s.job.BaseCommit, s.clean) {
 		return nil, nil
@@ -138,6 +150,13 @@ func (s *search) inCommits(ctx context.Context, tip string) (places []string, er
 	said, err := s.repo.Messages(ctx, list)
 	if err != nil {
 		return nil, err
+	}
+	touched, err := s.repo.Touched(ctx, list, s.kept)
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range touched {
+		places = append(places, s.below+few([]string{path})[0]+", which is not committed")
 	}
 	for _, sha := range list {
 		more, err := s.in(ctx, "", sha)
@@ -158,14 +177,31 @@ func (s *search) inCommits(ctx context.Context, tip string) (places []string, er
 // itsMessage stands for a path where the message of a commit is meant.
 const itsMessage = "commit message"
 
-// mask is a line for a message, without secrets.
-func (s *search) mask(line string) string {
-	for _, f := range s.Scan(itsMessage, 1, line) {
-		if v := f.Value(); v != "" {
-			line = strings.ReplaceAll(line, v, "***")
+// mask is a text for people, without secrets. One of a kind is found in a line: then there may be more.
+func (s *search) mask(text string) string {
+	const most = 20
+	for range most {
+		before := text
+		for _, f := range s.Scan(itsMessage, 1, text) {
+			if v := f.Value(); v != "" {
+				text = strings.ReplaceAll(text, v, "***")
+			}
+		}
+		if text == before {
+			break
 		}
 	}
-	return line
+	return text
+}
+
+// Masker masks in what others will read all that a commit of the job must not hold, whoever's environment knows of it:
+// what looks like a secret by the rules, and the values that are known here.
+func (a *Acts) Masker(ctx context.Context, j Job) (func(string) string, error) {
+	s, err := a.search(ctx, j)
+	if err != nil {
+		return nil, err
+	}
+	return func(text string) string { return s.mask(a.redact(text)) }, nil
 }
 
 // vetted is [Acts.record] with nothing secret in it, whoever made the commits that are on the branch. When one of them holds a secret they
@@ -198,7 +234,8 @@ func (a *Acts) vetted(ctx context.Context, c flow.Call, in commitIn) (out Commit
 	}
 }
 
-// retract takes back the commits of the branch when one of them holds a secret, and says where. They are kept where no push takes them.
+// retract takes back the commits of the branch when one of them holds a secret, or what is not to be committed, and says where. They
+// are kept where no push takes them.
 func (a *Acts) retract(ctx context.Context, c flow.Call, s *search, try int) ([]string, error) {
 	tip, err := s.repo.Branch(ctx, s.job.Branch)
 	if err != nil || tip == s.job.BaseCommit {
@@ -212,7 +249,7 @@ func (a *Acts) retract(ctx context.Context, c flow.Call, s *search, try int) ([]
 	if _, err := s.repo.Keep(ctx, s.job.Branch, ref); err != nil {
 		return nil, err
 	}
-	s.note(fmt.Sprintf("commits of %s held secrets (%s): they were taken back, and are kept as %s; don't push that", filepath.Base(s.job.Branch), tell(places), ref))
+	s.note(fmt.Sprintf("commits of %s held what they may not (%s): they were taken back, and are kept as %s; don't push that", filepath.Base(s.job.Branch), tell(places), ref))
 	return places, s.repo.TakeBack(ctx, s.job.Branch, s.job.BaseCommit, tip)
 }
 

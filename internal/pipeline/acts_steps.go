@@ -21,7 +21,7 @@ import (
 
 // steps are the effects of the plan's steps.
 func (a *Acts) steps() *workflow.Acts {
-	return &workflow.Acts{RunDir: a.RunDir, Bundle: a.Bundle, Env: a.Environ, Marker: a.Marker, Repo: a.Repo,
+	return &workflow.Acts{RunDir: a.RunDir, Bundle: a.Bundle, Env: a.Environ, Box: a.Box, Marker: a.Marker, Repo: a.Repo,
 		Except: a.outside(Job{Setup: Setup{Copy: a.Config.Worktree.Copy}}), Prover: prover{a}, Disk: a.Disk, Redact: a.Redact, Event: a.Step, Now: a.Now,
 		Decide: func(q workflow.Request) (workflow.Answer, error) { return workflow.Decision(a.Disk, a.Dir, q, a.Now()) }}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/sandbox"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -32,7 +33,7 @@ func (a *Acts) prepare(ctx context.Context, c flow.Call, in prepareIn) (p Prepar
 			return p, err
 		}
 	}
-	if err := a.branch(ctx, in); err != nil {
+	if p.Notes, err = a.onItsWay(ctx, c, in, p.Notes); err != nil {
 		return p, err
 	}
 	if err := a.enterModules(ctx, in); err != nil {
@@ -47,6 +48,9 @@ func (a *Acts) prepare(ctx context.Context, c flow.Call, in prepareIn) (p Prepar
 	}
 	notes, err := a.copyIn(in.Job)
 	p.Notes = append(append(p.Notes, settled...), notes...)
+	if why := a.Box.Lacking(ctx); why != "" {
+		p.Notes = append(p.Notes, "agents and commands ran without a sandbox: "+why)
+	}
 	if err != nil {
 		return p, err
 	}
@@ -66,7 +70,7 @@ func (a *Acts) prepare(ctx context.Context, c flow.Call, in prepareIn) (p Prepar
 // lost reports whether the worktree of an earlier run was taken away, with work that was not committed: in the new one
 // no phase has been, and nothing is on its branch.
 func (a *Acts) lost(ctx context.Context, in prepareIn) (bool, error) {
-	if _, err := os.Stat(filepath.Join(in.Job.Worktree, filepath.FromSlash(runtimeDir), "task")); !in.Begun || err == nil {
+	if _, err := os.Stat(filepath.Join(in.Job.Worktree, filepath.FromSlash(runtimeDir), "task")); !in.Begun || err == nil || in.Job.Clash != nil {
 		return false, nil
 	}
 	tip, err := a.Repo.Branch(ctx, in.Job.Branch)
@@ -77,6 +81,9 @@ func (a *Acts) lost(ctx context.Context, in prepareIn) (bool, error) {
 // itself what there is, since the one before may have been the last before a crash.
 func (a *Acts) afresh(ctx context.Context, c flow.Call, j Job) (notes []string, err error) {
 	ref := a.backupRef(c)
+	if err := a.Repo.EndUpdate(ctx, filepath.Base(a.Dir)); err != nil {
+		return nil, err
+	}
 	failed := func(what string, err error) ([]string, error) {
 		return notes, flow.Fail(string(trellis.WorktreeFailed), "%s: %v", what, err)
 	}
@@ -251,7 +258,7 @@ func (a *Acts) mark(j Job) error {
 // setup runs the project's own commands that make a fresh worktree ready, dependencies say.
 func (a *Acts) setup(ctx context.Context, c flow.Call, j Job) error {
 	for i, line := range j.Setup.Run {
-		res, err := a.command(ctx, c, fmt.Sprintf("setup-%d", i+1), j.Worktree, line, j.Setup.Timeout)
+		res, err := a.command(ctx, c, sandbox.Setup, fmt.Sprintf("setup-%d", i+1), j.Worktree, line, j.Setup.Timeout)
 		if err != nil {
 			return err
 		}
@@ -307,14 +314,18 @@ func (a *Acts) leftovers(ctx context.Context, j Job) (paths []string, err error)
 // tailBytes is how much of a command's output stands in the journal.
 const tailBytes = 300
 
-// command runs one of the project's own commands in dir and keeps its output.
-func (a *Acts) command(ctx context.Context, c flow.Call, name, dir, line string, limit time.Duration) (Check, error) {
+// command runs one of the project's own commands in dir, in the sandbox of its kind, and keeps its output.
+func (a *Acts) command(ctx context.Context, c flow.Call, kind, name, dir, line string, limit time.Duration) (Check, error) {
 	folder, err := a.folder(c)
 	if err != nil {
 		return Check{}, err
 	}
+	cell, err := a.Box.Enter(ctx, sandbox.Need{Kind: kind, Dir: dir, Edit: true})
+	if err != nil {
+		return Check{}, err
+	}
 	out := proc.NewCapped(maxOutput)
-	res, err := proc.Run(ctx, proc.Command{Argv: proc.Shell(line), Dir: dir, Env: a.Environ, Stdout: out, Stderr: out, Marker: a.Marker, Wall: limit})
+	res, err := proc.Run(ctx, proc.Command{Argv: proc.Shell(line), Launcher: cell.Launcher, Dir: dir, Env: a.Environ, Stdout: out, Stderr: out, Marker: a.Marker, Wall: limit})
 	if err != nil {
 		return Check{}, err
 	}
@@ -324,5 +335,5 @@ func (a *Acts) command(ctx context.Context, c flow.Call, name, dir, line string,
 		return Check{}, err
 	}
 	ref, err := a.ref(filepath.Join(folder, file), text)
-	return Check{Command: line, Code: res.Code, Seconds: res.Seconds, Tail: tail(text, tailBytes), Output: ref}, err
+	return Check{Command: line, Code: res.Code, Seconds: res.Seconds, Tail: tail(text, tailBytes), Output: ref, Sandbox: cell.Name}, err
 }

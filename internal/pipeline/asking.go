@@ -32,8 +32,9 @@ func (r *run) ask(f flow.Flow, role trellis.Role, wall time.Duration, a about) (
 		return ask.Reply{}, err
 	}
 	c := r.job.Choices[role]
+	session := r.session(role, c.Agent)
 	req := ask.Request{Role: role, Agent: c.Agent, Model: c.Model, Permission: c.Permission, Dir: r.job.Worktree, Data: data,
-		Limits: limits, Round: max(r.round, 1), Attempt: r.rep.Attempts + 1}
+		Session: session, Anew: session != "", Limits: limits, Round: max(r.round, 1), Attempt: r.rep.Attempts + 1}
 	if role == trellis.Accept {
 		req.Schema = "accept"
 	}

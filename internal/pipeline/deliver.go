@@ -16,23 +16,32 @@ type (
 		Draft     bool     `json:"draft,omitempty"`
 		Labels    []string `json:"labels,omitempty"`
 		Reviewers []string `json:"reviewers,omitempty"`
+		Update    string   `json:"update,omitempty"` // rebase or merge: the branch follows its base
 	}
 	// DeliverIn is a verified commit and what is known of it.
 	DeliverIn struct {
 		Task    string `json:"task"`
 		Job     Job    `json:"job"`
 		Report  Report `json:"report"`
-		Title   string `json:"-"` // subject of the commit
-		Summary string `json:"-"` // prd.md, as it was taken in last
+		Mends   bool   `json:"mends,omitempty"` // what was wrong with the pull request
+		Title   string `json:"-"`               // subject of the commit
+		Summary string `json:"-"`               // prd.md, as it was taken in last
 	}
 	// Delivery is what became of it. What can't be done for want of a remote or of gh is what Commands do.
 	Delivery struct {
-		Remote   string   `json:"remote,omitempty"`
-		Pushed   bool     `json:"pushed,omitempty"`
-		PRURL    string   `json:"pr_url,omitempty"`
-		Number   int      `json:"number,omitempty"`
-		Commands []string `json:"commands,omitempty"`
-		Notes    []string `json:"notes,omitempty"`
+		Remote   string     `json:"remote,omitempty"`
+		Pushed   bool       `json:"pushed,omitempty"`
+		PRURL    string     `json:"pr_url,omitempty"`
+		Number   int        `json:"number,omitempty"`
+		Modules  []ModulePR `json:"modules,omitempty"`
+		Commands []string   `json:"commands,omitempty"`
+		Notes    []string   `json:"notes,omitempty"`
+	}
+	// ModulePR is the pull request of what was done in a submodule.
+	ModulePR struct {
+		Path   string `json:"path"`
+		URL    string `json:"pr_url"`
+		Number int    `json:"number"`
 	}
 )
 
@@ -74,7 +83,7 @@ func (r *run) handOver(f flow.Flow) error {
 	}
 	r.rep.Rounds = r.round
 	for wait := backoff; ; wait = min(2*wait, maxBackoff) {
-		done, err := deliver.Do(f, DeliverIn{Task: r.in.Task, Job: r.job, Report: r.rep.brief()})
+		done, err := deliver.Do(f, DeliverIn{Task: r.in.Task, Job: r.job, Report: r.rep.brief(), Mends: r.in.React != nil})
 		fail := (*flow.Failure)(nil)
 		switch {
 		case err == nil:

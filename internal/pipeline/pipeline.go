@@ -15,8 +15,8 @@ import (
 )
 
 // Code is the version of Run in this binary. A run is finished by the code that began it: one of version 1 gives the
-// whole plan to one agent, one of version 2 ends with the commit.
-const Code = 3
+// whole plan to one agent, one of version 2 ends with the commit, one of version 3 stays on the base it began at.
+const Code = 4
 
 // Flow is the name of this flow in a journal.
 const Flow = "pipeline"
@@ -50,6 +50,10 @@ type Input struct {
 	Deliver bool `json:"deliver,omitempty"`
 	// Begun: an earlier run made the worktree ready. What a plan wants to hold before the work is not asked again.
 	Begun bool `json:"begun,omitempty"`
+	// React is what is wrong with what an earlier run delivered, nil for nothing. The run ends in review, whatever comes of it.
+	React *React `json:"react,omitempty"`
+	// Reactions are those of earlier runs, and with React this one's.
+	Reactions Reactions `json:"reactions,omitzero"`
 }
 
 // Report is how a run ended, also when it failed.
@@ -106,6 +110,7 @@ type (
 		BaseUnset    bool                        `json:"base_unset,omitempty"` // task.json named no base branch when it was claimed
 		BaseCommit   string                      `json:"base_commit"`
 		StackedOn    string                      `json:"stacked_on,omitempty"` // the task on whose branch that commit is
+		Clash        *Clash                      `json:"clash,omitempty"`      // that commit is on its way into the branch
 		Worktree     string                      `json:"worktree"`
 		Verify       []string                    `json:"verify,omitempty"`
 		VerifySource string                      `json:"verify_source,omitempty"`
@@ -205,6 +210,7 @@ type (
 		Code    int     `json:"code"`
 		Seconds float64 `json:"seconds"`
 		Tail    string  `json:"tail,omitempty"`
+		Sandbox string  `json:"sandbox,omitempty"` // that it ran in
 		Output  ask.Ref `json:"output"`
 		Known   bool    `json:"known,omitempty"` // failed at base already, and was not asked to be mended
 	}
@@ -246,6 +252,9 @@ type (
 	commitIn struct {
 		Job  Job    `json:"job"`
 		Task string `json:"task"`
+		// Seen is the commit that others have seen, which is not amended, and Why what they found wrong with it.
+		Seen string       `json:"seen,omitempty"`
+		Why  trellis.Code `json:"why,omitempty"`
 	}
 	// Committed is what git made of the work.
 	Committed struct {
@@ -286,6 +295,9 @@ func begin(f flow.Flow, in Input, bundle func(string) (*plan.Bundle, error)) (Re
 		return Report{}, flow.Fail(string(trellis.JournalDamaged), "the run was begun by a newer trellis (code %d, this one has %d)", in.Code, Code)
 	}
 	r := &run{in: in, bundle: bundle, rep: Report{Usage: in.Used, Attempts: in.Attempts, Implemented: in.Implemented}}
+	if in.React != nil {
+		r.spent, r.rep.Commit = in.Reactions.Rounds, in.React.Head
+	}
 	err := r.work(f)
 	fail := (*flow.Failure)(nil)
 	switch {

@@ -81,3 +81,18 @@ func TestReportOfNothingExecuted(t *testing.T) {
 		}
 	}
 }
+
+// A reader sees whether all ran in the sandbox.
+func TestReportedSandbox(t *testing.T) {
+	entry := func(activity, out string) journal.Entry {
+		return journal.Entry{ID: activity + "#1", Activity: activity, Done: true, Out: json.RawMessage(out)}
+	}
+	calls := []journal.Entry{entry("implement", `{"sandbox": "bubblewrap 1.0"}`), entry("verify", `{"results": [{"command": "a", "sandbox": "bubblewrap 1.0"}, {"command": "b"}]}`),
+		entry("script", `{"command": "x", "sandbox": "bubblewrap 1.0"}`), entry("begin", `{}`)}
+	if got, want := reported(Report{}, 2, calls...), "- Sandbox: bubblewrap 1.0, 3 of 4 calls of agents and commands\n"; !strings.Contains(got, want) {
+		t.Errorf("got no %q in\n%s", want, got)
+	}
+	if got := reported(Report{}, 2, entry("implement", `{}`)); strings.Contains(got, "Sandbox") {
+		t.Errorf("got a sandbox:\n%s", got)
+	}
+}

@@ -26,7 +26,10 @@ func (t *trouble) same(u *trouble) bool {
 
 // rounds goes on until a round ends in a verified commit, or there are none left.
 func (r *run) rounds(f flow.Flow) error {
-	var last *trouble
+	last, err := r.opening(f)
+	if err != nil {
+		return err
+	}
 	for r.round = 1; ; r.round++ {
 		found, err := r.oneRound(f.In(fmt.Sprintf("round-%d", r.round)), last)
 		switch {
@@ -36,6 +39,8 @@ func (r *run) rounds(f flow.Flow) error {
 			return nil
 		case found.same(last) && found.Code == trellis.SecretFound:
 			return flow.Fail(string(found.Code), "round %d did not take out the secrets: %s", r.round, found.Detail)
+		case found.same(last) && found.Code == trellis.Conflict:
+			return flow.Fail(string(found.Code), "round %d mended nothing: %s", r.round, found.Detail)
 		case found.same(last):
 			return flow.Fail(string(trellis.NoProgress), "round %d ended as the one before, and nothing was changed in between: %s", r.round, found.Detail)
 		case r.round+r.spent >= r.job.Limits.Rounds:
@@ -45,7 +50,7 @@ func (r *run) rounds(f flow.Flow) error {
 	}
 }
 
-// oneRound is debug (when there is something to mend), check, verify, accept, commit, final verify. It
+// oneRound is debug (when there is something to mend), check, verify, accept, commit, update, final verify. It
 // returns what is still wrong, nil when the work is done.
 func (r *run) oneRound(f flow.Flow, last *trouble) (*trouble, error) {
 	if last != nil {
@@ -57,6 +62,26 @@ func (r *run) oneRound(f flow.Flow, last *trouble) (*trouble, error) {
 	if err != nil {
 		return nil, err
 	}
+	if found, err := r.unmended(f); found != nil || err != nil {
+		return found, err
+	}
+	if found, err := r.judged(f, missing); found != nil || err != nil || r.rep.Checks.Unchanged {
+		return found, err
+	}
+	if found, err := r.commit(f); found != nil || err != nil {
+		return found, err
+	}
+	if _, found, err := r.update(f); found != nil || err != nil {
+		return found, err
+	}
+	if r.rep.Checks.Unchanged { // the base has all of it now
+		return r.judged(f.In("again"), nil)
+	}
+	return r.final(f)
+}
+
+// judged is verify and accept, and the end of the work when there is nothing to do.
+func (r *run) judged(f flow.Flow, missing []string) (*trouble, error) {
 	if found, err := r.verify(f, missing); found != nil || err != nil {
 		return found, err
 	}
@@ -66,10 +91,7 @@ func (r *run) oneRound(f flow.Flow, last *trouble) (*trouble, error) {
 	if r.rep.Checks.Unchanged {
 		return nil, r.nothingToDo(f)
 	}
-	if found, err := r.commit(f); found != nil || err != nil {
-		return found, err
-	}
-	return r.final(f)
+	return nil, nil
 }
 
 func (r *run) debug(f flow.Flow, last *trouble) error {
@@ -291,6 +313,9 @@ func unmet(judged []Judged, tree string) *trouble {
 // nothingToDo ends a run that changed nothing: fine when each criterion is proven at base, by a command
 // or by evidence that names a file there. The bare claim that all is well is not enough.
 func (r *run) nothingToDo(f flow.Flow) error {
+	if r.in.React != nil {
+		return flow.Fail(string(trellis.EmptyDiff), "all of the work was taken back")
+	}
 	bare, err := ground.Do(f, proveIn{Job: r.job, Judged: r.rep.Criteria})
 	if err != nil {
 		return err
@@ -306,10 +331,27 @@ func (r *run) commit(f flow.Flow) (*trouble, error) {
 	if err := r.enter(f, "commit"); err != nil {
 		return nil, err
 	}
-	made, err := commit.Do(f, commitIn{r.job, r.in.Task})
+	in := commitIn{Job: r.job, Task: r.in.Task, Seen: r.seen()}
+	if r.in.React != nil {
+		in.Why = r.in.React.Code
+	}
+	made, err := commit.Do(f, in)
 	if err != nil {
 		return nil, err
 	}
+	if found, err := r.refused(made); found != nil || err != nil {
+		return found, err
+	}
+	if made.Nothing {
+		return nil, flow.Fail(string(trellis.EmptyDiff), "there is nothing to commit: all that was changed is left out of commits")
+	}
+	r.rep.Commit = made.SHA
+	r.job.Clash = nil
+	return nil, nil
+}
+
+// refused is the trouble that keeps work from being committed.
+func (r *run) refused(made Committed) (*trouble, error) {
 	r.note(made.Notes)
 	if len(made.Leaks) > 0 {
 		return leaked(made.Leaks, r.rep.Checks.Tree), nil
@@ -317,10 +359,6 @@ func (r *run) commit(f flow.Flow) (*trouble, error) {
 	if made.Hook != "" {
 		return &trouble{Code: trellis.CommitFailed, Detail: "a git hook refused the commit: " + made.Hook, Output: made.Output, Tree: r.rep.Checks.Tree}, nil
 	}
-	if made.Nothing {
-		return nil, flow.Fail(string(trellis.EmptyDiff), "there is nothing to commit: all that was changed is left out of commits")
-	}
-	r.rep.Commit = made.SHA
 	return nil, nil
 }
 

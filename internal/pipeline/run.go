@@ -15,7 +15,9 @@ type run struct {
 	in    Input
 	job   Job
 	phase string
+	told  string // base commit that task.json was told of
 	round int
+	first *trouble          // that the rounds begin with
 	spent int               // rounds that steps used up
 	named []string          // verify commands that the task itself names
 	foot  map[string]string // what verdicts stand on, when the worktree was ready
@@ -46,7 +48,11 @@ func (r *run) work(f flow.Flow) (err error) {
 	if done, err := r.verified(f); err != nil {
 		return err
 	} else if done {
-		return r.deliver(f)
+		if done, err = r.follow(f); err != nil {
+			return err
+		} else if done {
+			return r.deliver(f)
+		}
 	}
 	if err := r.baseline(f); err != nil {
 		return err
@@ -88,12 +94,17 @@ func (r *run) agreed(f flow.Flow) error {
 func (r *run) enter(f flow.Flow, phase string) error {
 	s := r.standing(trellis.InProgress)
 	s.Phase = phase
-	if r.phase == "" {
-		s.Job = &r.job
-	}
+	r.tell(&s)
 	r.phase = phase
 	_, err := project.Do(f, s)
 	return err
+}
+
+// tell adds what task.json does not know yet of where the work stands.
+func (r *run) tell(s *Standing) {
+	if r.told != r.job.BaseCommit {
+		s.Job, r.told = &r.job, r.job.BaseCommit
+	}
 }
 
 func (r *run) standing(to trellis.Status) Standing {
@@ -190,6 +201,9 @@ func (r *run) deliver(f flow.Flow) error {
 		r.rep.Worktree = ""
 		return r.end(f, trellis.Completed, trellis.NoChangeNeeded, nil)
 	}
+	if err := r.probe(f); err != nil {
+		return err
+	}
 	if err := r.handOver(f); err != nil {
 		return err
 	}
@@ -208,6 +222,9 @@ func (r *run) fail(f flow.Flow, fail *flow.Failure) error {
 			fail.Code = string(trellis.EmptyDiff)
 		}
 	}
+	if r.seen() != "" {
+		return r.stands(f, fail)
+	}
 	return r.end(f, trellis.Failed, trellis.OutcomeFailed, fail)
 }
 
@@ -219,6 +236,9 @@ func (r *run) end(f flow.Flow, to trellis.Status, outcome trellis.Outcome, fail 
 		return err
 	}
 	s := r.standing(to)
+	if r.phase != "" {
+		r.tell(&s)
+	}
 	s.Outcome, s.Failure, s.Commit, s.PRURL = outcome, fail, r.rep.Commit, r.rep.Delivery.PRURL
 	_, perr := project.Do(f, s) // also when report.md could not be written
 	return errors.Join(err, perr)

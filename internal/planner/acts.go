@@ -201,6 +201,13 @@ func (a *Acts) write(ctx context.Context, _ flow.Call, in writeIn) (w written, e
 			return w, err
 		}
 	}
+	if title(in.Document.Title) == "" { // marks alone
+		t, err := a.Store.Load(a.Dir)
+		if err != nil {
+			return w, err
+		}
+		in.Document.Title = t.Title
+	}
 	in.Document.constrain(in.Input.Constraints)
 	for i, c := range in.Document.Acceptance {
 		if c.Verify == "" {
@@ -212,7 +219,7 @@ func (a *Acts) write(ctx context.Context, _ flow.Call, in writeIn) (w written, e
 		}
 	}
 	w.Warnings = ask.Few(w.Warnings, maxNoted)
-	if err := a.Disk.WriteFile(filepath.Join(a.Dir, taskdir.PRD), []byte(renderPRD(in.Document, notes)), 0o644); err != nil {
+	if err := a.Disk.WriteFile(filepath.Join(a.Dir, taskdir.PRD), []byte(renderPRD(in.Document, in.Input.Objective, notes)), 0o644); err != nil {
 		return w, err
 	}
 	if err := errors.Join(a.place(taskdir.Plan, in.Plan), a.place(taskdir.TaskSpec, in.TaskSpec)); err != nil {

@@ -6,13 +6,18 @@ import (
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 // renderPRD is prd.md. Acceptance criteria are checkboxes with their command and level below, read back
 // when the task runs.
-func renderPRD(d Document, notes []string) string {
+func renderPRD(d Document, of taskdir.Objective, notes []string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Task: %s\n\n## Overview\n\n%s\n\n## Requirements\n\n", title(d.Title), strings.TrimSpace(d.Summary))
+	fmt.Fprintf(&b, "# Task: %s\n\n", title(d.Title))
+	if of.Step != "" {
+		fmt.Fprintf(&b, "Part of Objective %s, Step %s\n\n", oneLine(of.Name), oneLine(of.Step))
+	}
+	fmt.Fprintf(&b, "## Overview\n\n%s\n\n## Requirements\n\n", strings.TrimSpace(d.Summary))
 	bullets(&b, d.Requirements)
 	b.WriteString("\n## Acceptance Criteria\n\n")
 	for _, c := range d.Acceptance {
@@ -105,7 +110,7 @@ func (r Rejection) Render() string {
 	bullets(&b, r.Suggestions)
 	dir, name := shellQuote(r.Dir), shellQuote(r.Name)
 	fmt.Fprintf(&b, "\n## To Retry\n\nPlan again in place, which keeps this page as REJECTED-1.md:\n\n    trellis plan --retry %s --requirement '<revised requirement>'\n", dir)
-	fmt.Fprintf(&b, "\nOr remove the directory and begin afresh:\n\n    rm -r %s\n    trellis plan --name %s --type %s --requirement '<revised requirement>'\n", dir, name, shellQuote(orBackend(r.DevType)))
+	fmt.Fprintf(&b, "\nOr remove the directory and begin afresh:\n\n    trellis task rm %s\n    trellis plan --name %s --type %s --requirement '<revised requirement>'\n", dir, name, shellQuote(orBackend(r.DevType)))
 	return printable(b.String())
 }
 

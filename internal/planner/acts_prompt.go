@@ -371,7 +371,7 @@ func (a *Acts) lastSeen(ctx context.Context) (*git.Looks, error) {
 
 // looks is how the main checkout looks, without what is Trellis' own.
 func (a *Acts) looks(ctx context.Context) (*git.Looks, error) {
-	l, err := a.Repo.LooksOf(ctx, a.Repo.Main, ".trellis/tasks", ".trellis/.runtime")
+	l, err := a.Repo.LooksOf(ctx, a.Repo.Main, ".trellis/tasks", ".trellis/objectives", ".trellis/.runtime")
 	return &l, err
 }
 

@@ -3,16 +3,22 @@ package planner
 import (
 	"strings"
 	"testing"
+
+	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 func TestRenderPRD(t *testing.T) {
 	got := renderPRD(Document{Title: "Say\nbye", Summary: "It says bye.", Requirements: []string{"a", "b\nb"},
 		Acceptance:     []Criterion{{Criterion: "says bye", Verify: "sh x | grep `date`", Level: "must"}, {Criterion: "nice", Level: "should"}},
-		TechnicalNotes: "Notes.", OutOfScope: []string{"hello"}}, []string{"new area"})
+		TechnicalNotes: "Notes.", OutOfScope: []string{"hello"}}, taskdir.Objective{}, []string{"new area"})
 	want := "# Task: Say bye\n\n## Overview\n\nIt says bye.\n\n## Requirements\n\n- a\n- b b\n\n## Acceptance Criteria\n\n- [ ] says bye\n  verify: `` sh x | grep `date` ``\n" +
 		"- [ ] nice\n  level: should\n\n## Technical Notes\n\nNotes.\n- new area\n\n## Out of Scope\n\n- hello\n"
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	got = renderPRD(Document{Title: "Say bye"}, taskdir.Objective{Name: "farewells", Step: "1A.2"}, nil)
+	if want := "# Task: Say bye\n\nPart of Objective farewells, Step 1A.2\n\n## Overview\n"; !strings.HasPrefix(got, want) {
+		t.Errorf("of a step: got\n%s\nwant\n%s", got, want)
 	}
 }
 
@@ -25,6 +31,9 @@ func TestRejectionPage(t *testing.T) {
 	page := Rejection{Category: "harmful", Details: "d", Suggestions: []string{"s"}, Dir: ".trellis/tasks/it's here", Name: "x", DevType: ""}.Render()
 	if want := `trellis plan --retry '.trellis/tasks/it'\''s here' --requirement '<revised requirement>'`; !strings.Contains(page, want) {
 		t.Errorf("the page lacks %q:\n%s", want, page)
+	}
+	if strings.Contains(page, "rm -") || strings.Contains(page, "${") {
+		t.Errorf("the page tells to remove the task, or has a name in the place of a value:\n%s", page)
 	}
 }
 

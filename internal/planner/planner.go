@@ -9,6 +9,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/ask"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 // Code is the version of Run in this binary. A run is finished by the code that began it: one of version 1
@@ -37,6 +38,8 @@ type Input struct {
 	Nonce       string        `json:"nonce"`
 	Revision    int64         `json:"revision,omitempty"` // highest revision of task.json in earlier runs
 	Used        trellis.Usage `json:"used,omitzero"`      // for the task by earlier plannings and runs
+
+	Objective taskdir.Objective `json:"objective,omitzero"` // the step of a roadmap that is planned
 }
 
 // Report is how a planning ended.

@@ -14,7 +14,7 @@ func title(s string) string {
 	s = printable(oneLine(strings.NewReplacer("`", "", "**", "", "__", "").Replace(s)))
 	s = strings.TrimSpace(strings.TrimLeft(s, "# "))
 	for _, label := range []string{"title:", "task:", "plan:"} {
-		if len(s) > len(label) && strings.EqualFold(s[:len(label)], label) {
+		if len(s) >= len(label) && strings.EqualFold(s[:len(label)], label) {
 			s = strings.TrimSpace(s[len(label):])
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/journal"
 	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/sandbox"
 )
 
 // Acts are the effects of running steps. The functions may be called concurrently, as steps are.
@@ -39,7 +40,8 @@ type Acts struct {
 	// Documents are the texts of the task that the plan is for, as prompts show them, and what of them is not
 	// shown. Nil: there is no task.
 	Documents func(context.Context) (artifacts string, notes []string, err error)
-	Protected []string // globs of what must stay as it is, for prompts
+	Protected []string     // globs of what must stay as it is, for prompts
+	Box       *sandbox.Box // that commands run in
 	// Event is told what happens as it does. Nil: nobody is.
 	Event func(Event)
 	Now   func() time.Time

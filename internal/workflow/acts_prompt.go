@@ -80,12 +80,13 @@ type telling struct {
 func (t *telling) fill(text string) string { return plan.Fill(text, t.d.Values) }
 
 // task is what is the same for all steps.
-func (t *telling) task(ctx context.Context) error {
+func (t *telling) task(ctx context.Context, role trellis.Role) error {
 	if t.d.Again {
 		return nil
 	}
 	t.slots["plan"] = t.standing()
 	t.slots["protected"] = strings.Join(t.a.Protected, "\n")
+	t.slots["sandbox"] = t.a.Box.Words(ctx, string(role), t.a.at(t.d.Dir))
 	if t.a.Documents == nil {
 		return nil
 	}
@@ -110,7 +111,7 @@ func (t *telling) work(ctx context.Context) error {
 	if err := t.orders(); err != nil {
 		return err
 	}
-	if err := t.task(ctx); err != nil {
+	if err := t.task(ctx, trellis.Implement); err != nil {
 		return err
 	}
 	t.slots["description"], t.slots["verify"] = t.fill(t.s.Description), t.fill(t.s.Verify)
@@ -149,7 +150,7 @@ func (t *telling) heal(ctx context.Context) error {
 	if t.d.Ran == nil {
 		return fmt.Errorf("the request to heal %s names no command that failed", t.d.Path)
 	}
-	if err := t.task(ctx); err != nil {
+	if err := t.task(ctx, trellis.Heal); err != nil {
 		return err
 	}
 	t.slots["command"], t.slots["ended"] = t.fill(t.s.Command), t.ended(*t.d.Ran)

@@ -14,6 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/sandbox"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -83,7 +84,11 @@ func (a *Acts) run(ctx context.Context, c flow.Call, in shellIn) (ran Ran, stdou
 	}
 	out, errs, both := proc.NewCapped(maxOutput), proc.NewCapped(maxOutput), proc.NewCapped(2*tailBytes)
 	shown := &merged{tail: both, tell: func(stream, text string) { a.Tell(Event{Type: StepOutput, Step: in.Path, Stream: stream, Text: text}) }, redact: a.redact}
-	res, err := proc.Run(ctx, proc.Command{Argv: proc.Shell(line), Dir: a.at(in.Dir), Env: append(a.Env[:len(a.Env):len(a.Env)], in.environ()...),
+	cell, err := a.Box.Enter(ctx, sandbox.Need{Kind: sandbox.Steps, Dir: a.at(in.Dir), Edit: true})
+	if err != nil {
+		return ran, nil, err
+	}
+	res, err := proc.Run(ctx, proc.Command{Argv: proc.Shell(line), Launcher: cell.Launcher, Dir: a.at(in.Dir), Env: append(a.Env[:len(a.Env):len(a.Env)], in.environ()...),
 		Stdout: shown.to("stdout", out), Stderr: shown.to("stderr", errs), Marker: a.Marker, Wall: in.Timeout, Grace: grace})
 	shown.end()
 	if errors.Is(err, syscall.E2BIG) || errors.Is(err, syscall.EINVAL) { // it is too long, or has a byte that none can have
@@ -92,7 +97,7 @@ func (a *Acts) run(ctx context.Context, c flow.Call, in shellIn) (ran Ran, stdou
 	if err != nil {
 		return ran, nil, err
 	}
-	ran = Ran{Command: cut(a.redact(line), 4<<10), Code: res.Code, Signal: res.Signal, TimedOut: res.TimedOut, Seconds: res.Seconds, Tail: tail(a.redact(both.String()), tailBytes)}
+	ran = Ran{Command: cut(a.redact(line), 4<<10), Code: res.Code, Signal: res.Signal, TimedOut: res.TimedOut, Seconds: res.Seconds, Sandbox: cell.Name, Tail: tail(a.redact(both.String()), tailBytes)}
 	if ran.Stdout, err = a.keep(folder, "stdout", a.redact(out.String())); err != nil {
 		return ran, nil, err
 	}

@@ -199,7 +199,8 @@ type Ran struct {
 	Seconds  float64 `json:"seconds"`
 	Stdout   ask.Ref `json:"stdout"`
 	Stderr   ask.Ref `json:"stderr"`
-	Tail     string  `json:"tail,omitempty"` // the end of what it said
+	Tail     string  `json:"tail,omitempty"`    // the end of what it said
+	Sandbox  string  `json:"sandbox,omitempty"` // that it ran in
 }
 
 // The activities of a run, besides the calls of its roles.

@@ -1,0 +1,271 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// Values of delivery.update.
+const (
+	byRebase = "rebase"
+	byMerge  = "merge"
+)
+
+// fetchLimit is how long it may take to ask a remote for its branches.
+const fetchLimit = time.Minute
+
+// onTheWay is what an update keeps for who goes on with it.
+type onTheWay struct {
+	On   string `json:"on,omitempty"`
+	Said string `json:"said,omitempty"`
+}
+
+// update brings the branch, all of which is committed, up to its base. What an earlier entry began is gone on with.
+func (a *Acts) update(ctx context.Context, c flow.Call, in updateIn) (out Updated, err error) {
+	whose := filepath.Base(a.Dir)
+	u, err := a.Repo.Updating(ctx, whose)
+	if err != nil {
+		return out, err
+	}
+	var o git.UpdateOptions
+	if u == nil {
+		if o, out, err = a.plannedUpdate(ctx, in); err != nil || o.Base == "" {
+			return out, err
+		}
+	} else {
+		o.Base, o.About = u.Base, u.About
+	}
+	o.Dir, o.Branch, o.Whose, o.Backup = in.Job.Worktree, in.Job.Branch, whose, a.backupRef(c)
+	before, err := a.Repo.Branch(ctx, o.Branch)
+	if err != nil {
+		return out, err
+	}
+	u, err = a.Repo.Update(ctx, o)
+	switch conflict := (*git.ConflictError)(nil); {
+	case errors.As(err, &conflict):
+		return out, flow.Fail(string(trellis.Conflict), "%s went on to %.12s, and the work can't be put on that: %s", in.Job.BaseBranch, o.Base, tell(conflict.Said))
+	case errors.Is(err, git.ErrOldGit):
+		return Updated{Notes: append(out.Notes, fmt.Sprintf("%s went on, and the branch was not brought up to it: %v", in.Job.BaseBranch, err))}, nil
+	case err != nil:
+		return out, err
+	}
+	return a.updated(ctx, c, in, o, u, before, out)
+}
+
+// updated is what became of an update: u is what is left to do of it, nil for nothing.
+func (a *Acts) updated(ctx context.Context, c flow.Call, in updateIn, o git.UpdateOptions, u *git.Update, before string, out Updated) (Updated, error) {
+	j := &in.Job
+	j.BaseCommit = o.Base
+	if err := j.takeUp(u, o.About); err != nil {
+		return out, err
+	}
+	var way onTheWay
+	if err := json.Unmarshal([]byte(o.About), &way); err != nil {
+		return out, fmt.Errorf("reading what was updated: %w", err)
+	}
+	out.Base, out.On = o.Base, way.On
+	how := "made anew on it"
+	if u != nil && u.Merge {
+		how = "merged with it"
+	}
+	out.Notes = append(out.Notes, fmt.Sprintf("%s went on to %.12s while the task was worked on: the branch, which ended in %.12s, was %s", j.BaseBranch, o.Base, before, how))
+	var err error
+	if u != nil && len(u.Files) == 0 {
+		if out.Made, err = a.commit(ctx, c, commitIn{Job: *j, Task: in.Task, Seen: in.Seen}); err != nil {
+			return out, err
+		}
+		if out.Made.SHA != "" {
+			j.Clash = nil
+		}
+	}
+	out.Clash = j.Clash
+	if u == nil {
+		if out.Made.SHA, err = a.Repo.Head(ctx, j.Worktree); err != nil {
+			return out, err
+		}
+	}
+	out.Checks, err = a.changed(ctx, c, checksIn{Job: *j, Content: in.Content})
+	return out, err
+}
+
+// takeUp makes a job know of an update that is under way.
+func (j *Job) takeUp(u *git.Update, about string) error {
+	j.Clash = nil
+	if u == nil || !u.Merge && len(u.Files) == 0 {
+		return nil
+	}
+	var way onTheWay
+	if err := json.Unmarshal([]byte(about), &way); err != nil {
+		return fmt.Errorf("reading what is being updated: %w", err)
+	}
+	j.Clash = &Clash{Files: u.Files, Said: way.Said}
+	if u.Merge {
+		j.Clash.Ours = u.Ours
+	}
+	return nil
+}
+
+// plannedUpdate finds what the branch is to come up to. Without a Base nothing is to be done with git: out says what
+// holds then.
+func (a *Acts) plannedUpdate(ctx context.Context, in updateIn) (o git.UpdateOptions, out Updated, err error) {
+	j := in.Job
+	next, notes, err := a.next(ctx, j, true)
+	if out.Notes = notes; err != nil || next.Commit == "" || next.Commit == j.BaseCommit && next.On == j.StackedOn {
+		return o, out, err
+	}
+	if old, err := a.Repo.IsAncestor(ctx, next.Commit, j.BaseCommit); err != nil || old && next.Commit != j.BaseCommit {
+		return o, out, err
+	}
+	if _, err := a.Repo.Reattach(ctx, j.Worktree, j.Branch, j.BaseCommit); err != nil {
+		return o, out, err
+	}
+	if left, err := a.leftovers(ctx, j); err != nil || len(left) > 0 { // what is not committed, final verify names
+		return o, out, err
+	}
+	tip, err := a.Repo.Branch(ctx, j.Branch)
+	if err != nil {
+		return o, out, err
+	}
+	if within, err := a.Repo.IsAncestor(ctx, next.Commit, tip); err != nil {
+		return o, out, err
+	} else if within { // somebody merged it, or an earlier entry of this call did
+		j.BaseCommit = next.Commit
+		out.Base, out.On, out.Made.SHA = next.Commit, next.On, tip
+		out.Checks, err = a.changed(ctx, flow.Call{}, checksIn{Job: j, Content: in.Content})
+		return o, out, err
+	}
+	if err := a.modulesStay(ctx, j, next.Commit); err != nil {
+		return o, out, err
+	}
+	grew, err := a.Repo.IsAncestor(ctx, j.BaseCommit, next.Commit)
+	if err != nil {
+		return o, out, err
+	}
+	shown := in.Seen != ""
+	if !shown {
+		if shown, err = a.Repo.Shown(ctx, in.Task, j.BaseCommit, tip); err != nil {
+			return o, out, err
+		}
+	}
+	o = git.UpdateOptions{From: j.BaseCommit, Base: next.Commit, Called: next.Branch, Merge: j.Delivery.Update == byMerge && grew || shown}
+	o.About, err = a.about(ctx, tip, next)
+	return o, out, err
+}
+
+// mostSaid is how many commits of each side a conflict names.
+const mostSaid = 10
+
+// about is what is kept of an update: what it stands on, and what both sides did, should they conflict.
+func (a *Acts) about(ctx context.Context, tip string, next Base) (string, error) {
+	theirs, err := a.Repo.Subjects(ctx, tip, next.Commit, mostSaid)
+	if err != nil {
+		return "", err
+	}
+	ours, err := a.Repo.Subjects(ctx, next.Commit, tip, mostSaid)
+	if err != nil {
+		return "", err
+	}
+	said := fmt.Sprintf("%s is at %.12s. What it has and this task had not:\n%s\nWhat this task has:\n%s", next.Branch, next.Commit, theirs, ours)
+	text, err := json.Marshal(onTheWay{next.On, cut(said, 4<<10)})
+	return string(text), err
+}
+
+// next is the commit that the work is to stand on; without one there is none to be had, and notes say why. ask: the remote
+// is asked for what it has now.
+func (a *Acts) next(ctx context.Context, j Job, ask bool) (next Base, notes []string, err error) {
+	next = Base{Branch: j.BaseBranch}
+	if next.Commit, notes, err = a.newest(ctx, j, ask); err != nil || next.Commit == "" || j.StackedOn == "" {
+		return next, notes, err
+	}
+	b := Bases{Repo: a.Repo, Store: a.Store, Known: a.Merges}
+	t, why := b.find(j.StackedOn)
+	if why != "" {
+		return Base{}, append(notes, "the work stays on the branch of "+j.StackedOn+": "+why), nil
+	}
+	tip, err := b.Repo.Branch(ctx, t.BranchName())
+	if err != nil {
+		return Base{}, notes, err
+	}
+	if merged, err := b.merged(ctx, t, tip, next); err != nil || merged {
+		return next, notes, err
+	}
+	if t.Status != trellis.Review && t.Status != trellis.Completed || tip == "" {
+		return Base{}, append(notes, fmt.Sprintf("the work stays where it began: %s, on whose branch that was, is %s and not merged", t.ID, t.Status)), nil
+	}
+	return Base{Branch: t.BranchName(), Commit: tip, On: j.StackedOn}, notes, nil
+}
+
+// newest is the tip of the base branch: that of the remote when the branch is pushed there, and it has all that the local
+// one has.
+func (a *Acts) newest(ctx context.Context, j Job, ask bool) (tip string, notes []string, err error) {
+	remote := ""
+	if j.Delivery.Push {
+		if remote, err = a.Repo.Remote(ctx, j.BaseBranch); err != nil {
+			return "", nil, err
+		}
+	}
+	if ask && remote != "" { // first: the base branch may be one that follows the remote
+		if err := a.Repo.Fetch(ctx, remote, fetchLimit); ctx.Err() != nil {
+			return "", nil, context.Cause(ctx)
+		} else if err != nil {
+			notes = append(notes, fmt.Sprintf("what %s has now is not known: %v", remote, err))
+		}
+	}
+	tip, err = a.Repo.Branch(ctx, j.BaseBranch)
+	if err == nil && tip == "" {
+		tip, err = a.Repo.Resolve(ctx, j.BaseBranch)
+	}
+	if errors.Is(err, git.ErrNotFound) {
+		return "", append(notes, "the base branch "+j.BaseBranch+" is gone: the work stays where it began"), nil
+	}
+	if err != nil || remote == "" {
+		return tip, notes, err
+	}
+	there, err := a.Repo.Resolve(ctx, remote+"/"+j.BaseBranch)
+	if errors.Is(err, git.ErrNotFound) {
+		return tip, notes, nil
+	}
+	if err != nil || there == tip {
+		return tip, notes, err
+	}
+	if ahead, err := a.Repo.IsAncestor(ctx, tip, there); err != nil || ahead {
+		return there, notes, err
+	}
+	return tip, notes, nil
+}
+
+// modulesStay is a failure when the base moved a submodule that the task works in.
+func (a *Acts) modulesStay(ctx context.Context, j Job, next string) error {
+	for _, path := range j.Modules {
+		was, err := a.Repo.ModuleCommit(ctx, j.BaseCommit, path)
+		if err != nil {
+			return err
+		}
+		if now, err := a.Repo.ModuleCommit(ctx, next, path); err != nil || now != was {
+			return errors.Join(err, flow.Fail(string(trellis.Conflict), "%s went on to %.12s, which has another commit of the submodule %s that this task works in", j.BaseBranch, next, path))
+		}
+	}
+	return nil
+}
+
+// unmended finds the files that hold both sides still.
+func (a *Acts) unmended(ctx context.Context, _ flow.Call, in checksIn) (out Checks, err error) {
+	j := in.Job
+	sides := []string{j.BaseCommit}
+	if j.Clash.Ours != "" {
+		sides = append(sides, j.Clash.Ours)
+	}
+	if out.Stray, err = a.Repo.Marked(ctx, j.Worktree, j.Clash.Files, sides...); err == nil {
+		out.Tree, err = a.Repo.TreeOf(ctx, j.Worktree, a.outside(j)...)
+	}
+	out.Stray = few(out.Stray)
+	return out, err
+}

@@ -1,0 +1,89 @@
+package pipeline
+
+import (
+	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+type (
+	// React is what checks or reviewers of a pull request find wrong with delivered work: the rounds begin with mending it.
+	React struct {
+		Code    trellis.Code `json:"code"`           // ci_failed or changes_requested
+		Detail  string       `json:"detail"`         // in short
+		Text    ask.Ref      `json:"text"`           // what they said
+		Head    string       `json:"head"`           // the commit that it is about. Others have seen it: it is never amended
+		Base    string       `json:"base,omitempty"` // that it stands on, and the task on whose branch that is
+		Stacked string       `json:"stacked_on,omitempty"`
+		// Session is that of the agent who worked on it last, to go on with.
+		Agent   string `json:"agent,omitempty"`
+		Session string `json:"session,omitempty"`
+	}
+	// Reactions are what the runs of a task reacted to.
+	Reactions struct {
+		Seen   []string `json:"seen,omitempty"`   // what it was, by names of their own
+		Rounds int      `json:"rounds,omitempty"` // that it took
+	}
+)
+
+// trouble is what the first round begins with; nil is none.
+func (r *React) trouble() *trouble {
+	if r == nil {
+		return nil
+	}
+	return &trouble{Code: r.Code, Detail: r.Detail, Output: r.Text}
+}
+
+// foreign reports whether what is said of the trouble was written by others: the checks and reviewers of a pull request.
+func (t *trouble) foreign() bool {
+	return t.Code == trellis.CIFailed || t.Code == trellis.ChangesRequested
+}
+
+// session is the one in which the debug agent goes on: that of who worked on the task before its pull request was found
+// wanting.
+func (r *run) session(role trellis.Role, agent string) string {
+	if was := r.in.React; was != nil && role == trellis.Debug && r.round == 1 && agent == was.Agent {
+		return was.Session
+	}
+	return ""
+}
+
+// seen is the commit that others have seen, "" when there is none.
+func (r *run) seen() string {
+	switch was := r.in.Undelivered; {
+	case r.in.React != nil:
+		return r.in.React.Head
+	case was != nil && was.Delivery.Pushed:
+		return was.Commit
+	}
+	return ""
+}
+
+// asSeen has report and task.json tell of what others have seen, whatever came after it.
+func (r *run) asSeen() {
+	r.rep.Commit = r.seen()
+	base, on := "", ""
+	if was := r.in.React; was != nil {
+		base, on = was.Base, was.Stacked
+	} else {
+		base, on, r.rep.Delivery = r.in.Undelivered.Base, r.in.Undelivered.Stacked, r.in.Undelivered.Delivery
+	}
+	if base != "" {
+		r.rep.Base, r.rep.Stacked, r.job.BaseCommit, r.job.StackedOn = base, on, base, on
+	}
+}
+
+// stands ends a run that did not mend what was found wrong with delivered work, or did not bring it up to its base: that
+// stays delivered as it is.
+func (r *run) stands(f flow.Flow, fail *flow.Failure) error {
+	what := "the work stays as it was pushed: "
+	if r.in.React != nil {
+		what = "what was wrong with the pull request is not mended (" + r.in.React.Detail + "): "
+	}
+	code := trellis.Code(fail.Code)
+	if code != trellis.PushFailed && code != trellis.PRFailed { // else there is a newer one that was verified
+		r.asSeen()
+	}
+	fail.Detail = what + fail.Detail
+	return r.end(f, trellis.Review, trellis.Delivered, fail)
+}
