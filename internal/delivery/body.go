@@ -25,16 +25,21 @@ const (
 )
 
 // body is the text of a new pull request: ours, and below it the repository's template.
-func (d *Deliverer) body(w Work, template string) string {
-	below := ""
-	if template != "" {
-		below = "\n\n" + template
+func (d *Deliverer) body(w Work) string {
+	t := template(d.Repo.Main)
+	return below(section(w, maxBody-len(below("", t))), t)
+}
+
+// below is a text with a template below it, if there is one.
+func below(text, template string) string {
+	if template == "" {
+		return text
 	}
-	return section(w, maxBody-len(below)) + below
+	return text + "\n\n" + template
 }
 
 // renewed is the text of a pull request with our part as it is now, false when it has none.
-func (d *Deliverer) renewed(w Work, text string) (string, bool) {
+func (d *Deliverer) renewed(text string, section func(room int) string) (string, bool) {
 	before, rest, ok := strings.Cut(text, beginMark)
 	if !ok {
 		return text, false
@@ -43,7 +48,7 @@ func (d *Deliverer) renewed(w Work, text string) (string, bool) {
 	if !ok {
 		return text, false
 	}
-	now := d.redact(section(w, maxBody-len(before)-len(after)))
+	now := d.redact(section(maxBody - len(before) - len(after)))
 	if now == beginMark+strings.ReplaceAll(old, "\r\n", "\n")+endMark {
 		return text, true
 	}
@@ -134,6 +139,9 @@ func facts(w Work) string {
 	if w.StackedOn != "" {
 		fmt.Fprintf(&b, "Stacked on %s (%s): merge that first.\n\n", code(w.StackedOn), code(w.StackedBranch))
 	}
+	for _, p := range w.parts {
+		b.WriteString(p.mention())
+	}
 	fmt.Fprintf(&b, "- Task: %s\n- Commit: %s\n- Rounds: %d\n- %s\n", code(w.Path), w.Commit, w.Rounds, escape(w.Took))
 	return b.String()
 }
@@ -166,9 +174,10 @@ var reference = sync.OnceValue(func() *regexp.Regexp {
 
 func cell(s string) string { return escape(short(s)) }
 
-// code is s as a span of code in a table.
+// code is s as a span of code in a table. Code knows no escapes: what would be one of our marks is taken apart.
 func code(s string) string {
 	s = strings.ReplaceAll(short(s), "|", `\|`)
+	s = strings.NewReplacer("<!--", "<\u200b!--", "-->", "--\u200b>").Replace(s)
 	fence, longest := "`", 0
 	for run := range strings.FieldsFuncSeq(s, func(r rune) bool { return r != '`' }) {
 		longest = max(longest, len(run))
@@ -191,10 +200,10 @@ func short(s string) string {
 	return s
 }
 
-// template is the repository's own for pull requests, as the main checkout has it, "" without one. Links that lead
+// template is the repository's own for pull requests, as its main checkout has it, "" without one. Links that lead
 // elsewhere are not followed.
-func (d *Deliverer) template() string {
-	root, err := os.OpenRoot(d.Repo.Main)
+func template(main string) string {
+	root, err := os.OpenRoot(main)
 	if err != nil {
 		return ""
 	}

@@ -17,7 +17,7 @@ func TestBodyIsData(t *testing.T) {
 	const z = "\u200b"
 	b.Work.Summary = "# T\n\nAsk @bob, close #12 and GH-7, https://github.com/a/b/issues/9.\n<!-- trellis:end --><script>\n\n## More\n\nnot this\n"
 	b.Work.Criteria = []delivery.Criterion{{ID: "A1", Text: "a | b\n| c", Level: "must", Verdict: "met", Evidence: "![x](http://t.example/p.png) `@ann` **fixes #3** _x_\n<!-- trellis:end -->"}}
-	b.Work.Checks = []delivery.Check{{Command: "a | b `c`", Code: 1, Known: true}, {Command: "echo @ann\necho #1"}}
+	b.Work.Checks = []delivery.Check{{Command: "a | b `c`", Code: 1, Known: true}, {Command: "echo @ann\necho #1"}, {Command: "echo '<!-- trellis:end -->'"}}
 	got := b.deliver().Body
 	for _, want := range []string{
 		"Ask @" + z + "bob, close #" + z + "12 and GH-" + z + "7, https://github.com/a/b/issues/" + z + "9.\n&lt;!-- trellis:end --&gt;&lt;script&gt;\n\n",

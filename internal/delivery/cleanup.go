@@ -33,6 +33,8 @@ type Leftover struct {
 	Status  trellis.Status
 	Branch  string // "" when there is none any more
 	Tip     string // where it ends
+	Remote  string // the remote that has the branch too, as far as is known here: cleaning up asks nobody
+	There   string // where it ends there
 	Base    string // the branch that the work is meant for
 	Trees   []Tree // worktrees: the task's own, and its fresh checkout if a run was cut off in it
 	Proof   git.Proof
@@ -64,11 +66,17 @@ func (l Leftover) Size() (bytes int64) {
 // Saves reports whether something is to be saved before it is taken away.
 func (l Leftover) Saves() bool {
 	for _, t := range l.Trees {
-		if t.Dirty {
+		if t.Dirty || t.Loose {
 			return true
 		}
 	}
 	return l.Proof != git.InHistory && l.Tip != "" && l.Tip != l.task.Pipeline.BaseCommit
+}
+
+// RemoteDelete is the command that deletes the branch of the remote, unless it moved since.
+func (l Leftover) RemoteDelete() string {
+	name := l.task.BranchName()
+	return fmt.Sprintf("git push --force-with-lease=%s %s %s", word(name+":"+l.There), word(l.Remote), word(":"+name))
 }
 
 // survey is what a repository has at one moment.
@@ -78,7 +86,8 @@ type survey struct {
 	trees []git.Worktree
 	main  string // the branch of the main checkout
 	bases map[string][]base
-	ours  string // the task whose lock we hold ourselves
+	to    map[string]string // the remotes that base branches follow
+	ours  string            // the task whose lock we hold ourselves
 }
 
 // Look tells what tasks left: those that have something to take away, and those in review. Orphans are worktrees in the
@@ -133,7 +142,7 @@ func (c *Cleaner) lookAt(ctx context.Context, dir, ours string) (Leftover, error
 }
 
 func (c *Cleaner) survey(ctx context.Context) (s *survey, err error) {
-	s = &survey{owner: map[string]*taskdir.Task{}, bases: map[string][]base{}}
+	s = &survey{owner: map[string]*taskdir.Task{}, bases: map[string][]base{}, to: map[string]string{}}
 	for _, list := range []func() ([]taskdir.Entry, error){c.Store.List, c.Store.ListArchived} {
 		entries, err := list()
 		if err != nil {
@@ -213,8 +222,55 @@ func (c *Cleaner) leftover(ctx context.Context, s *survey, t *taskdir.Task) (l L
 	if err := c.prove(ctx, &l); err != nil {
 		return l, fmt.Errorf("looking whether %s was merged: %w", t.ID, err)
 	}
+	if l.Remote, l.There, err = c.pushed(ctx, s, l.Base, t.BranchName()); err != nil {
+		return l, err
+	}
+	if err := c.loose(ctx, &l); err != nil {
+		return l, fmt.Errorf("looking at the worktrees of %s: %w", t.ID, err)
+	}
 	c.keeps(s, &l)
 	return l, nil
+}
+
+// pushed is the remote that has a branch, by the remote-tracking branch of it, and where it ends there.
+func (c *Cleaner) pushed(ctx context.Context, s *survey, base, branch string) (remote, tip string, err error) {
+	remote, asked := s.to[base]
+	if !asked {
+		if remote, err = c.Repo.Remote(ctx, base); err != nil {
+			return "", "", err
+		}
+		s.to[base] = remote
+	}
+	if remote == "" {
+		return "", "", nil
+	}
+	tip, err = c.known(ctx, "refs/remotes/"+remote+"/"+branch)
+	if tip == "" {
+		remote = ""
+	}
+	return remote, tip, err
+}
+
+// loose finds the worktrees whose HEAD is left to nothing else: neither the task's branch ends there, nor a base has it.
+func (c *Cleaner) loose(ctx context.Context, l *Leftover) error {
+	for i, tree := range l.Trees {
+		if tree.Gone || tree.at.HalfMade() || !exists(filepath.Join(tree.Path, ".git")) {
+			continue
+		}
+		head, err := c.Repo.Head(ctx, tree.Path)
+		if errors.Is(err, git.ErrNoCommit) || err == nil && head == l.Tip {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		within, err := c.inBase(ctx, *l, head)
+		if err != nil {
+			return err
+		}
+		l.Trees[i].Loose = !within
+	}
+	return nil
 }
 
 // owns reports whether a worktree is the task's: where runs make it, or where the task says, on its branch.

@@ -295,7 +295,7 @@ func TestNothingIsLost(t *testing.T) {
 	h.write(dir+"/my.secret", "ignored\n")
 	h.write(dir+"/node_modules/x/index.js", "made anew\n")
 	l := h.look("02-01-work")
-	if len(l.Trees) != 1 || !l.Trees[0].Dirty || strings.Join(l.Trees[0].Ignored, " ") != "my.secret" || l.Size() < 4096 || !l.Saves() {
+	if len(l.Trees) != 1 || !l.Trees[0].Dirty || strings.Join(l.Trees[0].Ignored, " ") != "my.secret" || strings.Join(l.Trees[0].Made, " ") != "node_modules/" || l.Size() < 4096 || !l.Saves() {
 		t.Errorf("got %+v", l)
 	}
 	tip := l.Tip
@@ -325,6 +325,67 @@ func TestNothingIsLost(t *testing.T) {
 	if again := h.remove("02-01-work", false); len(again.Saved) > 0 || !again.Nothing() {
 		t.Errorf("again: got %+v", again)
 	}
+}
+
+// Of the branch of a remote it is told; that stays until somebody types the command, and nobody has pushed to it since.
+func TestRemoteBranchIsTold(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	dir := h.done("02-01-work")
+	if l := h.look("02-01-work"); l.Remote != "" {
+		t.Errorf("got %q", l.Remote)
+	}
+	h.git("init", "-q", "--bare", "../origin.git")
+	h.git("remote", "add", "origin", "../origin.git")
+	h.git("push", "-q", "origin", "main", "feature/work")
+	h.git("merge", "-q", "feature/work")
+	r := h.remove("02-01-work", true)
+	h.cleared("02-01-work", dir)
+	if r.Remote != "origin" || !strings.Contains(h.git("ls-remote", "origin"), "feature/work") {
+		t.Fatalf("got %+v", r.Leftover)
+	}
+	h.git(strings.Fields(r.RemoteDelete())[1:]...)
+	if left := h.git("ls-remote", "origin"); strings.Contains(left, "feature/work") {
+		t.Errorf("it is still there:\n%s", left)
+	}
+}
+
+// Commits that only the detached HEAD of a worktree has are saved, and said to be.
+func TestDetachedWithoutBranch(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	dir := h.done("02-01-work")
+	if l := h.look("02-01-work"); l.Trees[0].Loose {
+		t.Errorf("got %+v", l.Trees)
+	}
+	h.at(dir, "checkout", "-q", "--detach")
+	h.at(dir, "commit", "-q", "--allow-empty", "-m", "more")
+	only := h.at(dir, "rev-parse", "HEAD")
+	if l := h.look("02-01-work"); !l.Saves() || !l.Trees[0].Loose || l.Trees[0].Dirty {
+		t.Errorf("got %+v", l)
+	}
+	h.git("branch", "-q", "-D", "feature/work")
+	if l := h.look("02-01-work"); !l.Saves() || l.Tip != "" {
+		t.Errorf("without its branch: got %+v", l)
+	}
+	r := h.remove("02-01-work", false)
+	h.cleared("02-01-work", dir)
+	if len(r.Saved) != 1 || h.git("rev-parse", r.Saved[0]) != only {
+		t.Errorf("got %q", r.Saved)
+	}
+}
+
+// A repository below an ignored folder, with files and no commit yet, is nothing that a build makes.
+func TestUnbornBelowIgnored(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	dir := h.done("02-01-work")
+	h.at(dir, "init", "-q", "node_modules/mine")
+	if l := h.look("02-01-work"); len(l.Trees[0].Nested) != 0 {
+		t.Errorf("an empty one is taken for work: %+v", l.Trees)
+	}
+	h.write(dir+"/node_modules/mine/draft.txt", "weeks of work\n")
+	h.keeps("02-01-work", false, "node_modules/mine")
 }
 
 // What may be somebody's, or at work, is left alone.

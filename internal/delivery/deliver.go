@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/forge"
 	"github.com/trellis-tasks/trellis/internal/git"
@@ -29,12 +30,15 @@ type Work struct {
 	StackedOn     string   // the task on whose branch the work began, "" when it did on Base
 	StackedBranch string
 	PR            string // address of the pull request that was opened before, "" for none
+	Mends         bool   // what was wrong with that
 	Summary       string // what was asked for, as Markdown
 	Criteria      []Criterion
 	Checks        []Check
 	Executed      bool // some command checked the work
 	Rounds        int
 	Took          string // what agents used, in words
+
+	parts []Part // what is delivered before it
 }
 
 // Criterion is a row of the table of acceptance criteria.
@@ -58,6 +62,7 @@ type Delivered struct {
 	Into     string // the branch that it is for
 	Title    string
 	Body     string
+	Modules  []Part // what became of the work in submodules, which is delivered first
 	Commands []string
 	Notes    []string
 }
@@ -71,20 +76,28 @@ type Deliverer struct {
 	Labels    []string
 	Reviewers []string
 	Redact    func(string) string // nil: nothing is
+	Record    string              // the file that remembers what pull requests were opened and given, "" for none
+	Disk      *durable.Disk
 }
 
-// Deliver pushes the branch and opens a pull request, or brings the one that is open up to date. It looks for what is
-// there first, and may be called again after any end. Failures are push_failed and pr_failed, retryable when a
-// passing cause is likely, and empty_diff when the base has the work already.
+// Deliver pushes the branch and opens a pull request, or brings the one that is open up to date. What the work has in
+// submodules goes before it, to where those come from. It looks for what is there first, and may be called again after
+// any end. Failures are push_failed and pr_failed, retryable when a passing cause is likely, and empty_diff when the
+// base has the work already.
 func (d *Deliverer) Deliver(ctx context.Context, w Work) (out Delivered, err error) {
+	w = d.masked(w)
 	if out, err = d.look(ctx, w); err != nil {
 		return out, err
 	}
-	ready, err := d.pushModules(ctx, w, &out)
-	if err != nil || !ready || out.Remote == "" {
+	first, ready, err := d.pushModules(ctx, w, &out)
+	if err != nil || !ready {
 		return out, err
 	}
-	o := git.PushOptions{Dir: d.checkout(w), Remote: out.Remote, Branch: w.Branch, Commit: w.Commit, Whose: w.Task}
+	if err := d.openModules(ctx, w, first, &out); err != nil {
+		return out, d.prFailure(ctx, err)
+	}
+	w.parts = out.Modules
+	o := git.PushOptions{Dir: d.checkout(ctx, w), Remote: out.Remote, Branch: w.Branch, Commit: w.Commit, Whose: w.Task}
 	if _, err := d.Repo.Push(ctx, o); err != nil {
 		return out, d.pushFailure(ctx, err)
 	}
@@ -93,30 +106,62 @@ func (d *Deliverer) Deliver(ctx context.Context, w Work) (out Delivered, err err
 		out.Commands = append(out.Commands, d.create(w, out))
 		return out, nil
 	}
-	return d.open(ctx, w, out)
+	out, err = d.open(ctx, w, out)
+	if err == nil {
+		d.link(ctx, w, first, &out)
+	}
+	return out, err
+}
+
+// Blocked is push_failed when the branch can't be pushed because of what others pushed to it. It pushes nothing.
+func (d *Deliverer) Blocked(ctx context.Context, w Work) error {
+	remote, err := d.Repo.Remote(ctx, w.Base)
+	if err != nil || remote == "" {
+		return err
+	}
+	if err := d.Repo.Pushable(ctx, git.PushOptions{Remote: remote, Branch: w.Branch, Commit: w.Commit, Whose: w.Task}); errors.As(err, new(*git.DivergedError)) {
+		return d.pushFailure(ctx, err)
+	}
+	return nil // what else may be wrong with the remote shows when it is pushed to
 }
 
 // Preview is what Deliver would do, without doing it. No pull request is looked for.
 func (d *Deliverer) Preview(ctx context.Context, w Work) (out Delivered, err error) {
+	w = d.masked(w)
 	if out, err = d.look(ctx, w); err != nil {
 		return out, err
 	}
 	first, err := d.modules(ctx, w)
-	if err != nil || out.Remote == "" {
+	if err != nil {
+		return out, err
+	}
+	if out.Remote == "" {
 		out.Commands = slices.Concat(first.pushes(w), out.Commands)
+		return out, nil
+	}
+	out.Commands = first.pushes(w)
+	if d.PR {
+		for _, m := range first {
+			p, err := d.part(ctx, w, m, &out)
+			if err != nil {
+				return out, err
+			}
+			out.Modules = append(out.Modules, p)
+		}
+	}
+	w.parts = out.Modules
+	out.Commands = append(out.Commands, push(out.Remote, w.Branch))
+	if err := d.into(ctx, w, &out); err != nil || out.Into == "" {
 		return out, err
 	}
-	if err := d.into(ctx, w, &out); err != nil {
-		return out, err
-	}
-	out.Body = d.redact(d.body(w, d.template()))
-	out.Commands = append(first.pushes(w), push(out.Remote, w.Branch), d.create(w, out))
+	out.Body = d.redact(d.body(w))
+	out.Commands = append(out.Commands, d.create(w, out))
 	return out, nil
 }
 
 // look finds the remote, and makes sure that there is something to deliver.
 func (d *Deliverer) look(ctx context.Context, w Work) (out Delivered, err error) {
-	out = Delivered{Title: d.redact(w.Title), Into: w.Base}
+	out = Delivered{Title: w.Title, Into: w.Base}
 	tip, err := d.Repo.Branch(ctx, w.Branch)
 	switch {
 	case err != nil:
@@ -134,7 +179,7 @@ func (d *Deliverer) look(ctx context.Context, w Work) (out Delivered, err error)
 	if out.Remote, err = d.Repo.Remote(ctx, w.Base); err != nil || out.Remote != "" {
 		return out, err
 	}
-	out.Body = d.redact(d.body(w, d.template()))
+	out.Body = d.redact(d.body(w))
 	out.Notes = []string{"nothing was pushed: no remote is followed by " + w.Base + ", and there is no origin"}
 	out.Commands = []string{"git remote add origin URL", push("origin", w.Branch), d.create(w, out)}
 	return out, nil
@@ -148,145 +193,16 @@ func orEmpty(err error, w Work, base string) error {
 }
 
 // checkout is where the user's hook runs: with the work, as long as that is there.
-func (d *Deliverer) checkout(w Work) string {
+func (d *Deliverer) checkout(ctx context.Context, w Work) string {
 	if w.Worktree != "" {
-		if _, err := d.Repo.Head(context.Background(), w.Worktree); err == nil {
+		if _, err := d.Repo.Head(ctx, w.Worktree); err == nil {
 			return w.Worktree
 		}
 	}
 	return d.Repo.Main
 }
 
-// open finds or makes the pull request.
-func (d *Deliverer) open(ctx context.Context, w Work, out Delivered) (Delivered, error) {
-	if err := d.into(ctx, w, &out); err != nil {
-		return out, d.prFailure(ctx, err)
-	}
-	if out.Into == "" {
-		return out, nil
-	}
-	there, err := d.Forge.Find(ctx, w.Branch)
-	if err != nil {
-		return d.without(ctx, w, out, err)
-	}
-	switch {
-	case there != nil && there.State == forge.Open:
-		out.URL, out.Number = there.URL, there.Number
-		d.update(ctx, w, &out, there)
-	case there != nil && there.HeadSHA == w.Commit:
-		out.URL, out.Number = there.URL, there.Number
-		out.Notes = append(out.Notes, fmt.Sprintf("pull request %d of this commit was %s: no other one is opened", there.Number, strings.ToLower(there.State)))
-		if there.State == forge.Closed {
-			out.Commands = []string{fmt.Sprintf("gh pr reopen %d", there.Number)}
-		}
-		return out, nil
-	default:
-		if there != nil {
-			out.Notes = append(out.Notes, fmt.Sprintf("pull request %d of this branch was %s; this is a new one", there.Number, strings.ToLower(there.State)))
-		}
-		out.Body = d.redact(d.body(w, d.template()))
-		made, err := d.Forge.Create(ctx, forge.New{Title: out.Title, Body: out.Body, Base: out.Into, Head: w.Branch, Draft: d.Draft})
-		if err != nil {
-			return d.without(ctx, w, out, err)
-		}
-		out.URL, out.Number = made.URL, made.Number
-	}
-	err = d.adorn(ctx, &out)
-	return out, err
-}
-
-// into decides which branch the pull request is for: the one that the work stands on if the remote has that, else its
-// base. It is "" when the remote has neither.
-func (d *Deliverer) into(ctx context.Context, w Work, out *Delivered) error {
-	base := strings.TrimPrefix(w.Base, out.Remote+"/")
-	names := []string{base}
-	if w.StackedBranch != "" {
-		names = append(names, w.StackedBranch)
-	}
-	tips, err := d.Repo.RemoteBranches(ctx, out.Remote, names...)
-	if err != nil {
-		return err
-	}
-	if out.Into = base; w.StackedBranch != "" && tips[w.StackedBranch] != "" {
-		out.Into = w.StackedBranch
-	} else if w.StackedBranch != "" {
-		out.Notes = append(out.Notes, fmt.Sprintf("branch %s, which this stands on, is not at %s: the pull request is for %s and shows the work of both", w.StackedBranch, out.Remote, base))
-	}
-	tip := tips[out.Into]
-	if tip == "" {
-		out.Notes = append(out.Notes, fmt.Sprintf("no pull request was opened: %s has no branch %s", out.Remote, base))
-		out.Commands = append(out.Commands, push(out.Remote, base), d.create(w, *out))
-		out.Into = ""
-		return nil
-	}
-	if _, err := d.Repo.Resolve(ctx, tip); errors.Is(err, git.ErrNotFound) {
-		return nil // others pushed to it; that it has this work, nobody can tell
-	}
-	if within, err := d.Repo.IsAncestor(ctx, w.Commit, tip); err != nil || within {
-		return orEmpty(err, w, out.Remote+"/"+out.Into)
-	}
-	return nil
-}
-
-// update brings our part of an open pull request's text up to date. It is what people wrote as well: without the marks
-// it is left as it is.
-func (d *Deliverer) update(ctx context.Context, w Work, out *Delivered, there *forge.PR) {
-	body, ok := d.renewed(w, there.Body)
-	out.Body = body
-	switch {
-	case !ok:
-		out.Notes = append(out.Notes, fmt.Sprintf("the text of pull request %d was left as it is: the marks that Trellis' part stands between are gone", there.Number))
-	case body != there.Body:
-		if err := d.Forge.EditBody(ctx, there.Number, body); err != nil {
-			out.Notes = append(out.Notes, fmt.Sprintf("the text of pull request %d is not up to date: %s", there.Number, d.words(err)))
-		}
-	}
-}
-
-// adorn adds labels and reviewers. What gh refuses is noted: the pull request is there.
-func (d *Deliverer) adorn(ctx context.Context, out *Delivered) error {
-	for _, l := range d.Labels {
-		if err := d.Forge.Label(ctx, out.Number, l); err != nil {
-			out.Notes = append(out.Notes, fmt.Sprintf("pull request %d has no label %s: %s", out.Number, l, d.words(err)))
-		}
-	}
-	for _, who := range d.Reviewers {
-		if err := d.Forge.AskReview(ctx, out.Number, who); err != nil {
-			out.Notes = append(out.Notes, fmt.Sprintf("%s was not asked to review pull request %d: %s", who, out.Number, d.words(err)))
-		}
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return nil
-}
-
-// without is the end without a pull request: a failure, or for want of gh what to type.
-func (d *Deliverer) without(ctx context.Context, w Work, out Delivered, err error) (Delivered, error) {
-	if !errors.Is(err, forge.ErrNoProgram) && !errors.Is(err, forge.ErrNotSignedIn) {
-		return out, d.prFailure(ctx, err)
-	}
-	if w.PR != "" {
-		out.URL = w.PR
-		out.Commands = append(out.Commands, "gh auth login", "trellis deliver "+w.Task)
-		out.Notes = append(out.Notes, "the pull request was not brought up to date: "+d.words(err))
-		return out, nil
-	}
-	out.Commands = append(out.Commands, "gh auth login", d.create(w, out))
-	out.Notes = append(out.Notes, "no pull request was opened: "+d.words(err))
-	return out, nil
-}
-
 func push(remote, branch string) string { return "git push " + word(remote) + " " + word(branch) }
-
-// create is the command that opens the pull request.
-func (d *Deliverer) create(w Work, out Delivered) string {
-	draft := ""
-	if d.Draft {
-		draft = " --draft"
-	}
-	return fmt.Sprintf("gh pr create%s --base %s --head %s --title %s --body-file %s", draft, word(out.Into), word(w.Branch), word(out.Title), word(w.Path+"/report.md"))
-}
 
 var plain = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_./:@%+,=-]+$`) })
 
@@ -303,13 +219,17 @@ func (d *Deliverer) pushFailure(ctx context.Context, err error) error {
 		return err
 	}
 	var hook *git.HookError
+	var theirs *git.DivergedError
 	fail := flow.Fail(string(trellis.PushFailed), "%s", d.words(err))
-	fail.Retryable = !errors.As(err, &hook) && !errors.As(err, new(*git.DivergedError))
+	if errors.As(err, &theirs) && theirs.Tip != "" {
+		fail.Detail += fmt.Sprintf("; `git pull --no-rebase %s %s` in the worktree takes it in, and `git push %[1]s %[2]s` from there brings both", word(theirs.Remote), word(theirs.Branch))
+	}
+	fail.Retryable = !errors.As(err, &hook) && theirs == nil
 	return fail
 }
 
 func (d *Deliverer) prFailure(ctx context.Context, err error) error {
-	if ctx.Err() != nil || errors.As(err, new(*flow.Failure)) {
+	if err == nil || ctx.Err() != nil || errors.As(err, new(*flow.Failure)) {
 		return err
 	}
 	fail := flow.Fail(string(trellis.PRFailed), "%s", d.words(err))
@@ -329,6 +249,20 @@ func (d *Deliverer) words(err error) string {
 		s = strings.ToValidUTF8(s[:maxWords/2], "") + " … " + strings.ToValidUTF8(s[len(s)-maxWords/2:], "")
 	}
 	return s
+}
+
+// masked is the work without known secrets in what is told of it. What is told is masked before it is escaped: that
+// takes a secret apart.
+func (d *Deliverer) masked(w Work) Work {
+	w.Title, w.Summary, w.Took = d.redact(w.Title), d.redact(w.Summary), d.redact(w.Took)
+	w.Criteria, w.Checks = slices.Clone(w.Criteria), slices.Clone(w.Checks)
+	for i, c := range w.Criteria {
+		w.Criteria[i].Text, w.Criteria[i].Evidence = d.redact(c.Text), d.redact(c.Evidence)
+	}
+	for i, c := range w.Checks {
+		w.Checks[i].Command = d.redact(c.Command)
+	}
+	return w
 }
 
 func (d *Deliverer) redact(s string) string {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/delivery"
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/forge"
 	"github.com/trellis-tasks/trellis/internal/forge/forgetest"
@@ -70,7 +71,8 @@ func deliverer(dir string, env []string) *delivery.Deliverer {
 		panic(err)
 	}
 	repo.Env = env
-	return &delivery.Deliverer{Repo: repo, Forge: &forge.Forge{Dir: dir, Env: env}, PR: true, Draft: true, Labels: []string{"trellis", "nope"}, Reviewers: []string{"bob", "ghost"}}
+	return &delivery.Deliverer{Repo: repo, Forge: &forge.Forge{Dir: dir, Env: env}, PR: true, Draft: true, Labels: []string{"trellis", "nope"}, Reviewers: []string{"bob", "ghost"},
+		Record: filepath.Join(dir, "..", "delivered.json"), Disk: &durable.Disk{}}
 }
 
 func (b *bench) environ() []string {
@@ -284,6 +286,20 @@ func TestStacked(t *testing.T) {
 	}
 }
 
+// Who takes a label or a reviewer off doesn't get it back; what gh refused is tried again.
+func TestGivenOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.deliver()
+	b.GH.Change(t, func(s *forgetest.State) {
+		s.PRs[0]["labels"], s.PRs[0]["reviewRequests"], s.Labels = []any{}, []any{}, append(s.Labels, "nope")
+	})
+	b.deliver()
+	if pr := b.prs()[0]; fmt.Sprint(pr["labels"], pr["reviewRequests"]) != "[nope] []" {
+		t.Errorf("got %v", pr)
+	}
+}
+
 func TestPreviewTouchesNothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -347,8 +363,7 @@ func TestKilled(t *testing.T) {
 	}
 	kills := []kill{
 		{"before the push", func(b *bench) {
-			b.write(".git/hooks/pre-push", "#!/bin/sh\ntest -s ../kill || exit 0\nkill -9 $(cat ../pid)\nexit 1\n")
-			b.write("../kill", "before")
+			b.killBefore(".git/hooks/pre-push")
 		}},
 		{"after the push", func(b *bench) { b.write("../kill", "after") }},
 	}

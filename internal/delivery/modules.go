@@ -3,7 +3,11 @@ package delivery
 import (
 	"context"
 	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/forge"
 	"github.com/trellis-tasks/trellis/internal/git"
 )
 
@@ -11,7 +15,22 @@ import (
 type module struct {
 	*git.Module
 	remote string // "" when there is none, or nobody can tell which
-	at     string // what makes git work in it, as typed at the top of the main checkout
+	folder string // where git works in it, from the top of the main checkout
+	at     string // what makes git work in it, as typed there
+}
+
+// Part is what became of the work in one submodule.
+type Part struct {
+	Path, Remote string
+	Branch       string // of the same name as the task's
+	Commit       string
+	Into         string // the branch that its pull request is for, "" when none is to be opened
+	URL          string
+	Number       int // of its pull request, 0 for none
+	Title, Body  string
+
+	merged bool      // Into has the commit
+	pr     *forge.PR // as it was found or made
 }
 
 type modules []module
@@ -30,12 +49,12 @@ func (d *Deliverer) modules(ctx context.Context, w Work) (list modules, err erro
 		if named == "" || named == before && w.StackedOn == "" { // what another task did there may not be pushed yet
 			continue
 		}
-		m := module{at: "git -C " + word(path)}
+		m := module{folder: path, at: "git -C " + word(path)}
 		if m.Module, err = d.Repo.Module(ctx, w.Commit, path); err != nil {
 			return nil, err
 		}
 		if m.Main == m.Common { // the main checkout has no files of it
-			m.at = "git --git-dir=" + word(m.Common)
+			m.folder, m.at = m.Common, "git --git-dir="+word(m.Common)
 		}
 		if m.remote, err = m.Remote(ctx, w.Base); err != nil {
 			return nil, err
@@ -60,43 +79,160 @@ func (list modules) pushes(w Work) (commands []string) {
 
 // pushModules pushes what the work has in submodules, each to the submodule's own remote, on a branch of the same name.
 // Before all of it is there the work is not ready to be pushed: nobody else could check it out.
-func (d *Deliverer) pushModules(ctx context.Context, w Work, out *Delivered) (ready bool, err error) {
-	list, err := d.modules(ctx, w)
-	if err != nil {
-		return false, d.pushFailure(ctx, err)
+func (d *Deliverer) pushModules(ctx context.Context, w Work, out *Delivered) (list modules, ready bool, err error) {
+	if list, err = d.modules(ctx, w); err != nil {
+		return nil, false, d.pushFailure(ctx, err)
 	}
 	if out.Remote == "" {
 		out.Commands = append(list.pushes(w), out.Commands...)
-		return false, nil
+		return list, false, nil
 	}
 	for _, m := range list {
 		if m.remote == "" {
 			out.Commands = append(list.pushes(w), "trellis deliver "+word(w.Path))
 			out.Notes = append(out.Notes, fmt.Sprintf("nothing was pushed: the work names commit %.12s of %s, and there is no remote to push that to", m.Base, m.Path))
-			return false, nil
+			return list, false, nil
 		}
 	}
 	for _, m := range list {
-		o := git.PushOptions{Dir: m.checkout(w), Remote: m.remote, Branch: w.Branch, Commit: m.Base, Whose: w.Task}
+		o := git.PushOptions{Dir: m.checkout(ctx, w), Remote: m.remote, Branch: w.Branch, Commit: m.Base, Whose: w.Task}
 		if _, err := m.Push(ctx, o); err != nil {
-			return false, d.pushFailure(ctx, fmt.Errorf("pushing the submodule %s, without which nobody can check the work out: %w", m.Path, err))
+			return list, false, d.pushFailure(ctx, fmt.Errorf("pushing the submodule %s, without which nobody can check the work out: %w", m.Path, err))
 		}
 		out.Notes = append(out.Notes, fmt.Sprintf("branch %s of %s is at its %s, with commit %.12s", w.Branch, m.Path, m.remote, m.Base))
-		if d.PR {
-			out.Notes = append(out.Notes, fmt.Sprintf("Trellis opens no pull request of %s: merge that one first", m.Path))
-			out.Commands = append(out.Commands, fmt.Sprintf("(cd %s && gh pr create --head %s)", word(m.Path), word(w.Branch)))
-		}
 	}
-	return true, nil
+	return list, true, nil
+}
+
+// openModules finds or makes the pull requests of what was pushed of submodules. Where there is no way to, the commands
+// are shown.
+func (d *Deliverer) openModules(ctx context.Context, w Work, list modules, out *Delivered) error {
+	if !d.PR {
+		return nil
+	}
+	for _, m := range list {
+		p, err := d.part(ctx, w, m, out)
+		if err == nil && p.Into != "" {
+			err = d.openModule(ctx, m, &p, out)
+		}
+		if err != nil {
+			return fmt.Errorf("opening the pull request of the submodule %s: %w", m.Path, err)
+		}
+		out.Modules = append(out.Modules, p)
+	}
+	return nil
+}
+
+func (d *Deliverer) openModule(ctx context.Context, m module, p *Part, out *Delivered) error {
+	last := len(out.Commands) - 1 // which opens it by hand
+	pr, err := d.request(ctx, d.forge(m), forge.New{Title: p.Title, Body: p.Body, Base: p.Into, Head: p.Branch, Draft: d.Draft}, p.Commit, "", out)
+	if away(err) {
+		out.Notes = append(out.Notes, fmt.Sprintf("no pull request of %s was opened: %s", p.Path, d.words(err)))
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	out.Commands = slices.Delete(out.Commands, last, last+1)
+	p.URL, p.Number, p.pr = pr.URL, pr.Number, pr
+	if pr.State != forge.Open {
+		out.Notes = append(out.Notes, fmt.Sprintf("pull request %d of %s was %s: no other one is opened", pr.Number, p.Path, strings.ToLower(pr.State)))
+	}
+	return d.remember(func(r *Record) { r.Modules[p.Path] = p.URL })
+}
+
+// part is what there is to open of a submodule, with the command for it: its pull request is for the branch that
+// the work stands on there, that .gitmodules names, or that the remote begins with.
+func (d *Deliverer) part(ctx context.Context, w Work, m module, out *Delivered) (p Part, err error) {
+	p = Part{Path: m.Path, Remote: m.remote, Branch: w.Branch, Commit: m.Base, Title: out.Title}
+	if m.remote == "" {
+		return p, nil
+	}
+	base, tip, err := d.moduleBase(ctx, w, m, out.Remote)
+	if err != nil {
+		return p, err
+	}
+	if tip == "" {
+		out.Notes = append(out.Notes, fmt.Sprintf("no pull request of %s was opened: its %s has no branch %s", m.Path, m.remote, base))
+		return p, nil
+	}
+	if p.merged, err = has(ctx, m.Repo, tip, m.Base); err != nil || p.merged {
+		return p, err
+	}
+	p.Into, p.Body = base, d.redact(below(p.section(w, w.PR), template(m.Main)))
+	out.Commands = append(out.Commands, fmt.Sprintf("(cd %s && gh pr create%s --base %s --head %s --title %s --body %s)",
+		word(m.folder), d.draft(), word(base), word(w.Branch), word(p.Title), word("Belongs to the task "+w.Path)))
+	return p, nil
+}
+
+// moduleBase is the branch of a submodule's remote that work there is for, and its tip, "" when it is not there.
+func (d *Deliverer) moduleBase(ctx context.Context, w Work, m module, remote string) (base, tip string, err error) {
+	base, err = d.Repo.ModuleBranch(ctx, w.Commit, m.Path)
+	switch {
+	case err == nil && base == ".": // the one that is called as the superproject's
+		base = strings.TrimPrefix(w.Base, remote+"/")
+	case err == nil && base == "":
+		base, err = m.RemoteHead(ctx, m.remote)
+	}
+	if err != nil {
+		return "", "", err
+	}
+	tips, err := m.RemoteBranches(ctx, m.remote, slices.DeleteFunc([]string{base, w.StackedBranch}, func(name string) bool { return name == "" })...)
+	if err == nil && w.StackedBranch != "" && tips[w.StackedBranch] != "" {
+		base = w.StackedBranch
+	}
+	return base, tips[base], err
+}
+
+// link makes the texts of the submodules' pull requests name the one that they come before.
+func (d *Deliverer) link(ctx context.Context, w Work, list modules, out *Delivered) {
+	for i, m := range list {
+		p := &out.Modules[i]
+		if p.pr == nil || p.pr.State != forge.Open {
+			continue
+		}
+		name := fmt.Sprintf("pull request %d of %s", p.Number, p.Path)
+		p.Body = d.renew(ctx, d.forge(m), p.pr, name, func(int) string { return p.section(w, out.URL) }, out)
+	}
+}
+
+// forge asks for the pull requests of a submodule.
+func (d *Deliverer) forge(m module) *forge.Forge {
+	f := *d.Forge
+	f.Dir = m.Main
+	return &f
 }
 
 // checkout is where the submodule's hook runs, see [Deliverer.checkout].
-func (m module) checkout(w Work) string {
+func (m module) checkout(ctx context.Context, w Work) string {
 	if w.Worktree != "" {
 		dir := m.Dir(w.Worktree)
-		if _, err := m.Head(context.Background(), dir); err == nil {
+		if _, err := m.Head(ctx, dir); err == nil {
 			return dir
 		}
 	}
 	return m.Main
+}
+
+// section is our part of the text of a submodule's pull request. What the task is about is not told: others may read
+// what comes of a submodule than what comes of the whole.
+func (p Part) section(w Work, url string) string {
+	if url == "" {
+		url = "the branch " + code(w.Branch) + " of the repository that has this one as " + code(filepath.ToSlash(p.Path))
+	}
+	return fmt.Sprintf("%s\nMerge this before %s, and don't squash or rebase it: commit %s is named there.\n\n- Task: %s\n%s", beginMark, url, p.Commit, code(w.Path), endMark)
+}
+
+// mention is what the text of the whole says of the part in a submodule.
+func (p Part) mention() string {
+	name := "the submodule " + code(p.Path)
+	switch {
+	case p.merged:
+		return ""
+	case p.pr == nil:
+		return fmt.Sprintf("Merge first: branch %s of %s.\n\n", code(p.Branch), name)
+	case p.pr.State != forge.Open:
+		return fmt.Sprintf("%s of %s was %s.\n\n", p.URL, name, strings.ToLower(p.pr.State))
+	}
+	return fmt.Sprintf("Merge first: %s of %s.\n\n", p.URL, name)
 }

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -11,29 +12,20 @@ import (
 // taskTrailer stands in the commits that Trellis makes.
 const taskTrailer = "Trellis-Task: "
 
-// prove looks for a task's work in its bases: what its branch ends in and, should that not hold it, the commit that was
-// delivered. A branch on which nothing was committed is merged nowhere.
+// prove looks for a task's work in its bases. A branch on which nothing was committed is merged nowhere.
 func (c *Cleaner) prove(ctx context.Context, l *Leftover) error {
 	delivered, err := c.known(ctx, l.task.Commit)
 	if err != nil {
 		return err
 	}
-	work, also := l.Tip, ""
-	if work == "" {
-		work = delivered
-	} else if delivered != "" && delivered != work {
-		within, err := c.Repo.IsAncestor(ctx, delivered, work)
-		if err != nil {
-			return err
-		}
-		if !within {
-			also = delivered
-		}
+	work, err := c.work(ctx, l.Tip, delivered)
+	if err != nil {
+		return err
 	}
-	switch own, err := c.own(ctx, l, work, delivered); {
+	switch own, err := c.own(ctx, l, work[0], delivered); {
 	case err != nil:
 		return err
-	case work == "":
+	case work[0] == "":
 		l.Why = "neither its branch nor its commit is there any more"
 		return nil
 	case !own:
@@ -43,14 +35,28 @@ func (c *Cleaner) prove(ctx context.Context, l *Leftover) error {
 		l.Why = "its base branch " + l.Base + " is not there"
 		return nil
 	}
+	return c.proveIn(ctx, l, work)
+}
+
+// work are the commits that are to be in a base: what a branch ends in and, should that not hold it, the one that was
+// delivered.
+func (c *Cleaner) work(ctx context.Context, tip, delivered string) ([]string, error) {
+	if tip == "" || tip == delivered || delivered == "" {
+		return []string{cmp.Or(tip, delivered)}, nil
+	}
+	within, err := c.Repo.IsAncestor(ctx, delivered, tip)
+	if err != nil || within {
+		return []string{tip}, err
+	}
+	return []string{tip, delivered}, nil
+}
+
+// proveIn looks for a base that has all of the commits. The best proof counts.
+func (c *Cleaner) proveIn(ctx context.Context, l *Leftover, work []string) error {
+	var names []string
 	for _, b := range l.bases {
-		proof, err := c.Repo.Prove(ctx, b.commit, l.task.Pipeline.BaseCommit, work)
-		if err == nil && proof != "" && also != "" {
-			var other git.Proof
-			if other, err = c.Repo.Prove(ctx, b.commit, l.task.Pipeline.BaseCommit, also); other == "" {
-				proof = ""
-			}
-		}
+		names = append(names, b.name)
+		proof, err := c.proofOf(ctx, b, l.task.Pipeline.BaseCommit, work)
 		if err != nil {
 			return err
 		}
@@ -59,13 +65,23 @@ func (c *Cleaner) prove(ctx context.Context, l *Leftover) error {
 		}
 	}
 	if l.Proof == "" {
-		var names []string
-		for _, b := range l.bases {
-			names = append(names, b.name)
-		}
 		l.Why = "its changes are not in " + strings.Join(names, " or ")
 	}
 	return nil
+}
+
+// proofOf is how the first of the commits is in a base, when the others are there, too.
+func (c *Cleaner) proofOf(ctx context.Context, b base, from string, work []string) (first git.Proof, err error) {
+	for i, sha := range work {
+		proof, err := c.Repo.Prove(ctx, b.commit, from, sha)
+		if err != nil || proof == "" {
+			return "", err
+		}
+		if i == 0 {
+			first = proof
+		}
+	}
+	return first, nil
 }
 
 // own reports whether work holds a commit of the task: one that was delivered, or that carries its name, or that no base

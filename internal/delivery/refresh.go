@@ -2,12 +2,8 @@ package delivery
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
@@ -25,25 +21,7 @@ type Pull struct {
 	Failing []string `json:"failing"` // names of the checks that failed
 	Review  string   `json:"review"`
 	At      string   `json:"at"` // when it was looked at; RFC 3339, UTC
-}
-
-// pullFile is where it stands in the folder of a task's run.
-const pullFile = "pull.json"
-
-// ReadPull is the pull request of the task in dir, nil when nobody saw one.
-func ReadPull(dir string) (*Pull, error) {
-	data, err := os.ReadFile(filepath.Join(dir, taskdir.Run, pullFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	var p Pull
-	if err == nil {
-		err = json.Unmarshal(data, &p)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading what is known of the pull request: %w", err)
-	}
-	return &p, nil
+	Noted
 }
 
 // Refreshed is what a look at the remote came to.
@@ -51,6 +29,15 @@ type Refreshed struct {
 	Completed []string // tasks whose work was merged, and their parents
 	Cancelled []string // tasks whose pull request was closed without a merge
 	Notes     []string // what could not be found out
+	Open      []Seen   // pull requests that are open
+	Silent    bool     // gh did not answer, or not to all
+}
+
+// Seen is the open pull request of a task in review, and how it stands.
+type Seen struct {
+	Dir      string // of the task
+	PR       *forge.PR
+	Standing forge.Standing
 }
 
 // Remote asks where the work of tasks is meant to go.
@@ -137,10 +124,10 @@ func (r *Remote) pulls(ctx context.Context, list []Leftover, out *Refreshed) err
 		case errors.Is(err, forge.ErrNoProgram) && l.task.PRURL == "":
 			return nil
 		case errors.Is(err, forge.ErrNoProgram), errors.Is(err, forge.ErrNotSignedIn):
-			out.Notes = append(out.Notes, err.Error()+": pull requests were not looked at")
+			out.Notes, out.Silent = append(out.Notes, err.Error()+": pull requests were not looked at"), true
 			return nil
 		case err != nil:
-			out.Notes = append(out.Notes, fmt.Sprintf("%s: %v", l.ID, err))
+			out.Notes, out.Silent = append(out.Notes, fmt.Sprintf("%s: %v", l.ID, err)), true
 		case pr != nil:
 			if err := r.take(ctx, l, pr, out); err != nil {
 				return err
@@ -196,18 +183,19 @@ func (r *Remote) keep(ctx context.Context, l Leftover, pr *forge.PR, out *Refres
 		}
 		s, err := r.Forge.Standing(ctx, pr.Number)
 		if err != nil {
-			out.Notes = append(out.Notes, fmt.Sprintf("%s: %v", l.ID, err))
+			out.Notes, out.Silent = append(out.Notes, fmt.Sprintf("%s: %v", l.ID, err)), true
+		} else {
+			out.Open = append(out.Open, Seen{l.Dir, pr, s})
 		}
 		p.Checks, p.Review, p.Failing = s.Checks, s.Review, append(p.Failing, s.Failing...)
 	}
-	data, err := json.MarshalIndent(p, "", "  ")
-	if err != nil {
-		return err
+	if old, err := ReadPull(l.Dir); err == nil && old != nil && old.URL == p.URL {
+		p.Noted = old.Noted
 	}
 	if _, err := r.Cleaner.Store.RunDir(l.Dir); err != nil {
 		return err
 	}
-	return r.Disk.WriteFile(filepath.Join(l.Dir, taskdir.Run, pullFile), append(data, '\n'), 0o600)
+	return p.write(r.Disk, l.Dir)
 }
 
 // cancel calls a task off whose pull request was closed. Worktree and branch stay.

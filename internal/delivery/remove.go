@@ -203,6 +203,9 @@ func (c *Cleaner) take(ctx context.Context, l Leftover) error {
 		}
 	}
 	if l.Branch != "" {
+		if err := c.Repo.EndUpdate(ctx, l.ID); err != nil {
+			return err
+		}
 		if err := c.Repo.RemoveBranch(ctx, l.Branch, l.Tip); err != nil {
 			return err
 		}

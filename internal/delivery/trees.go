@@ -25,6 +25,8 @@ type Tree struct {
 	Locked  string   // somebody locked it, and said this, or "no reason given"
 	Nested  []string // repositories within it with commits that no remote has
 	Ignored []string // what git ignores in it, no backup has, and may be missed
+	Made    []string // the same, but called as what a build or an installer makes anew
+	Loose   bool     // it has commits that no branch and no base has
 
 	at git.Worktree
 }
@@ -61,7 +63,7 @@ func (c *Cleaner) inspect(ctx context.Context, w git.Worktree, all []git.Worktre
 		return t, nil
 	}
 	if t.Dirty, err = c.dirty(ctx, w.Path); err == nil {
-		t.Ignored, err = c.ignored(ctx, w.Path)
+		t.Ignored, t.Made, err = c.ignored(ctx, w.Path)
 	}
 	return t, err
 }
@@ -70,6 +72,9 @@ func (c *Cleaner) inspect(ctx context.Context, w git.Worktree, all []git.Worktre
 func (c *Cleaner) dirty(ctx context.Context, dir string) (bool, error) {
 	const missing = ".D"
 	list, err := c.Repo.Status(ctx, dir, c.laid(dir)...)
+	if errors.As(err, new(*git.NestedError)) { // git may not look into it; what saves the work says so
+		return true, nil
+	}
 	return slices.ContainsFunc(list, func(e git.Entry) bool { return e.Code != missing }), err
 }
 
@@ -115,17 +120,24 @@ func content(file string) ([]byte, error) {
 	return os.ReadFile(file)
 }
 
-// ignored are paths that git ignores and that hold more than what a build makes.
-func (c *Cleaner) ignored(ctx context.Context, dir string) ([]string, error) {
+// ignored are paths that git ignores, but for what runs put there: those that may be missed, and those that are called as
+// what is made anew. A name proves nothing: people put things there, too.
+func (c *Cleaner) ignored(ctx context.Context, dir string) (missed, made []string, err error) {
 	laid := c.laid(dir)
 	list, err := c.Repo.Ignored(ctx, dir, laid...)
-	return slices.DeleteFunc(list, func(p string) bool {
-		name := strings.TrimSuffix(p, "/")
-		return slices.Contains(laid, name) || remade(name)
-	}), err
+	for _, p := range list {
+		switch name := strings.TrimSuffix(p, "/"); {
+		case slices.Contains(laid, name):
+		case remade(name):
+			made = append(made, p)
+		default:
+			missed = append(missed, p)
+		}
+	}
+	return missed, made, err
 }
 
-// remade reports whether a path is known to be made anew by a build, an installer or a test run.
+// remade reports whether a path is called as what a build, an installer or a test run makes.
 func remade(name string) bool {
 	for part := range strings.SplitSeq(name, "/") {
 		if slices.Contains([]string{"node_modules", "bower_components", "target", "dist", "build", "out", "bin", "obj", "venv", ".venv", ".tox", ".nox", "__pycache__",

@@ -1,0 +1,176 @@
+package delivery_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/delivery"
+	"github.com/trellis-tasks/trellis/internal/forge/forgetest"
+)
+
+// newModularBench is a bench whose work has a commit in the submodule libs/cli, which has a bare origin of its own.
+func newModularBench(t *testing.T) *bench {
+	t.Helper()
+	b := newBench(t)
+	cli := filepath.Join(filepath.Dir(b.Dir), "cli.git")
+	b.git("init -q --bare -b main ../cli.git")
+	b.git("push -q ../cli.git main")
+	b.git("-c protocol.file.allow=always submodule --quiet add " + cli + " libs/cli")
+	b.git("-C libs/cli checkout -q -b feature/bye")
+	b.git("-C libs/cli commit -q --allow-empty -m part")
+	b.git("add -A")
+	b.git("commit -q --amend -m whole")
+	b.write(filepath.Join(cli, "hooks/post-receive"), "#!/bin/sh\ncat >> ../received-cli\ntest \"$(cat ../kill)\" = cli && kill -9 $(cat ../pid)\nexit 0\n")
+	b.Work.Commit, b.Work.Modules = b.rev("feature/bye"), []string{"libs/cli"}
+	b.D.Labels, b.D.Reviewers = nil, nil
+	return b
+}
+
+// linked wants one pull request of each repository, that name each other, and one push to each.
+func (b *bench) linked() {
+	b.Helper()
+	prs := b.prs()
+	if len(prs) != 2 || prs[0]["repository"] != "cli" || prs[1]["repository"] != "greet" {
+		b.Fatalf("there are %v", prs)
+	}
+	if got, want := prs[0]["headRefOid"], b.git("-C libs/cli rev-parse feature/bye"); got != want || prs[1]["headRefOid"] != b.Work.Commit {
+		b.Errorf("they end in %v and %v, want %s and %s", got, prs[1]["headRefOid"], want, b.Work.Commit)
+	}
+	if text := fmt.Sprint(prs[0]["body"]); !strings.Contains(text, fmt.Sprintf("Merge this before %s, and", prs[1]["url"])) || !strings.Contains(text, "- Task: `.trellis/tasks/02-01-bye`") || strings.Contains(text, "greet.sh says bye") {
+		b.Errorf("the submodule's says\n%s", text)
+	}
+	if text := fmt.Sprint(prs[1]["body"]); !strings.Contains(text, fmt.Sprintf("Merge first: %s of the submodule `libs/cli`.", prs[0]["url"])) {
+		b.Errorf("the whole's says\n%s", text)
+	}
+	data, _ := os.ReadFile(filepath.Join(b.Dir, "../received-cli")) // there is none before the first push
+	if got := strings.Count(string(data), "refs/heads/feature/bye"); got != 1 || b.received() != 1 {
+		b.Errorf("the submodule was pushed %d times, the whole %d times", got, b.received())
+	}
+}
+
+func TestModules(t *testing.T) {
+	t.Parallel()
+	b := newModularBench(t)
+	if got, err := b.D.Preview(context.Background(), b.Work); err != nil || len(b.prs()) != 0 || len(got.Modules) != 1 || got.Modules[0].Into != "main" || len(got.Commands) != 4 ||
+		!strings.HasPrefix(got.Commands[1], "(cd libs/cli && gh pr create --draft --base main --head feature/bye --title 'feat: Say bye' ") || !strings.Contains(got.Body, "Merge first: branch `feature/bye` of the submodule `libs/cli`.") {
+		t.Errorf("it is foretold as %+v, %v", got, err)
+	}
+	for range 2 {
+		got := b.deliver()
+		if len(got.Modules) != 1 || got.Modules[0].Number != 1 || got.Number != 2 || len(got.Commands) != 0 {
+			t.Errorf("got %+v", got)
+		}
+		b.linked()
+		if r, err := delivery.ReadRecord(b.D.Record); err != nil || r.Modules["libs/cli"] != b.prs()[0]["url"] {
+			t.Errorf("kept is %+v, %v", r, err)
+		}
+	}
+	b.GH.Change(t, func(s *forgetest.State) { s.PRs[0]["state"] = "MERGED" })
+	b.git("-C libs/cli push -q origin feature/bye:main")
+	if got := b.deliver(); len(b.prs()) != 2 || strings.Contains(fmt.Sprint(b.prs()[1]["body"]), "Merge first") || got.Modules[0].Into != "" {
+		t.Errorf("got %+v, %v", got, b.prs()[1]["body"])
+	}
+}
+
+// Where the submodule's pull request is for: what .gitmodules names, and first of all what the work stands on.
+func TestModuleBase(t *testing.T) {
+	t.Parallel()
+	for want, do := range map[string]func(*bench){
+		"next": func(b *bench) {
+			b.git("-C libs/cli push -q origin main:next")
+			b.git("config -f .gitmodules submodule.libs/cli.branch next")
+			b.git("commit -qam next")
+			b.Work.Commit = b.rev("HEAD")
+		},
+		"feature/hello": func(b *bench) {
+			b.git("-C libs/cli push -q origin main:feature/hello")
+			b.Work.StackedOn, b.Work.StackedBranch = "02-01-hello", "feature/hello"
+		},
+		"": func(b *bench) { // a branch that is not there
+			b.git("config -f .gitmodules submodule.libs/cli.branch gone")
+			b.git("commit -qam gone")
+			b.Work.Commit = b.rev("HEAD")
+		},
+	} {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			b := newModularBench(t)
+			do(b)
+			got := b.deliver()
+			if got.Modules[0].Into != want || want != "" && b.prs()[0]["baseRefName"] != want || want == "" && !has(got.Notes, "its origin has no branch gone") {
+				t.Errorf("got %+v, %v", got, b.prs())
+			}
+		})
+	}
+}
+
+// Without a way to open it the command is shown, and the whole is delivered all the same.
+func TestModuleWithoutForge(t *testing.T) {
+	t.Parallel()
+	b := newModularBench(t)
+	b.GH.Change(t, func(s *forgetest.State) { s.Elsewhere = []string{"cli"} })
+	if got := b.deliver(); got.Number != 1 || !has(got.Notes, "no pull request of libs/cli was opened") || len(got.Commands) != 1 || !has(got.Commands, "(cd libs/cli && gh pr create") {
+		t.Errorf("got %+v", got)
+	}
+	b = newModularBench(t)
+	b.D.Forge.Env = []string{"PATH=" + t.TempDir()}
+	if got := b.deliver(); !got.Pushed || len(got.Commands) != 3 || got.Commands[0] != "gh auth login" || !strings.HasPrefix(got.Commands[1], "(cd libs/cli && ") || !strings.HasPrefix(got.Commands[2], "gh pr create") {
+		t.Errorf("got %+v", got)
+	}
+	b = newModularBench(t)
+	b.GH.Change(t, func(s *forgetest.State) { s.FailFrom, s.FailTo = 2, 2 })
+	b.fails("pr_failed", true, "the submodule libs/cli: gh pr create")
+	b.deliver()
+	b.linked()
+}
+
+// Killed at a call of gh, or at a push: what is there in the end is the same. A few of all calls; with TRELLIS_SOAK all.
+func TestModulesKilled(t *testing.T) {
+	t.Parallel()
+	once := newModularBench(t)
+	once.apart()
+	once.linked()
+	calls := len(once.GH.State(t).Calls) // twice list and create, four times edit of the whole, edit of the part
+	if calls != 9 {
+		t.Fatalf("undisturbed, gh is called %d times", calls)
+	}
+	kills := map[string]func(*bench){
+		"after the push of the part":   func(b *bench) { b.write("../kill", "cli") },
+		"after the push of the whole":  func(b *bench) { b.write("../kill", "after") },
+		"before the push of the part":  func(b *bench) { b.killBefore(".git/modules/libs/cli/hooks/pre-push") },
+		"before the push of the whole": func(b *bench) { b.killBefore(".git/hooks/pre-push") },
+	}
+	for n := 1; n <= calls; n++ {
+		if all := os.Getenv("TRELLIS_SOAK") != ""; !all && (testing.Short() || n != 2 && n != 4 && n != calls) {
+			continue
+		}
+		if os.Getenv("TRELLIS_SOAK") != "" {
+			kills[fmt.Sprint("before call ", n)] = func(b *bench) { b.GH.Change(b.T, func(s *forgetest.State) { s.Before = n }) }
+		}
+		kills[fmt.Sprint("after call ", n)] = func(b *bench) { b.GH.Change(b.T, func(s *forgetest.State) { s.After = n }) }
+	}
+	for name, do := range kills {
+		t.Run(name, func(t *testing.T) {
+			b := newModularBench(t)
+			do(b)
+			if !b.apart() {
+				t.Fatal("it was not killed")
+			}
+			b.write("../kill", "")
+			b.GH.Change(t, func(s *forgetest.State) { s.Before, s.After = 0, 0 })
+			b.apart()
+			b.linked()
+		})
+	}
+}
+
+// killBefore has a pre-push hook kill who delivers.
+func (b *bench) killBefore(hook string) {
+	root := filepath.Dir(b.Dir)
+	b.write(hook, fmt.Sprintf("#!/bin/sh\ntest -s %[1]s/kill || exit 0\nkill -9 $(cat %[1]s/pid)\nexit 1\n", root))
+	b.write("../kill", "before")
+}

@@ -1,0 +1,60 @@
+package delivery
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Record is what the deliveries of a task opened, and gave to pull requests.
+type Record struct {
+	Modules map[string]string   `json:"submodule_prs"` // addresses by the paths of submodules
+	Given   map[string][]string `json:"given"`         // labels and reviewers by address: who takes one off doesn't get it back
+}
+
+// RecordFile is where it stands for the task in dir.
+func RecordFile(dir string) string { return filepath.Join(dir, taskdir.Run, "delivered.json") }
+
+// ReadRecord is what the file says, nothing when there is none.
+func ReadRecord(file string) (Record, error) {
+	r := Record{Modules: map[string]string{}, Given: map[string][]string{}}
+	data, err := os.ReadFile(file)
+	if file == "" || errors.Is(err, fs.ErrNotExist) {
+		return r, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &r)
+	}
+	if err != nil {
+		return r, fmt.Errorf("reading what was delivered: %w", err)
+	}
+	return r, nil
+}
+
+func (r Record) given(url, what string) bool { return slices.Contains(r.Given[url], what) }
+
+// remember changes the record.
+func (d *Deliverer) remember(change func(*Record)) error {
+	if d.Record == "" {
+		return nil
+	}
+	r, err := ReadRecord(d.Record)
+	if err != nil {
+		return err
+	}
+	change(&r)
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err == nil {
+		err = d.Disk.WriteFile(d.Record, append(data, '\n'), 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("remembering what was delivered: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,172 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/forge"
+	"github.com/trellis-tasks/trellis/internal/git"
+)
+
+// request finds the pull request of a branch, or makes one. One of this very commit that was merged or closed is taken, and
+// one that was mended when somebody closed it: whoever did that gets no other one.
+func (d *Deliverer) request(ctx context.Context, f *forge.Forge, n forge.New, commit, mended string, out *Delivered) (*forge.PR, error) {
+	there, err := f.Find(ctx, n.Head)
+	switch {
+	case err != nil:
+		return nil, err
+	case there != nil && (there.State == forge.Open || there.HeadSHA == commit || there.State == forge.Closed && there.URL == mended):
+		return there, nil
+	case there != nil:
+		out.Notes = append(out.Notes, fmt.Sprintf("pull request %d of this branch was %s; this is a new one", there.Number, strings.ToLower(there.State)))
+	}
+	return f.Create(ctx, n)
+}
+
+// open finds or makes the pull request of the work.
+func (d *Deliverer) open(ctx context.Context, w Work, out Delivered) (Delivered, error) {
+	if err := d.into(ctx, w, &out); err != nil {
+		return out, d.prFailure(ctx, err)
+	}
+	if out.Into == "" {
+		return out, nil
+	}
+	out.Body = d.redact(d.body(w))
+	mended := ""
+	if w.Mends {
+		mended = w.PR
+	}
+	pr, err := d.request(ctx, d.Forge, forge.New{Title: out.Title, Body: out.Body, Base: out.Into, Head: w.Branch, Draft: d.Draft}, w.Commit, mended, &out)
+	if err != nil {
+		return d.without(ctx, w, out, err)
+	}
+	out.URL, out.Number = pr.URL, pr.Number
+	if pr.State != forge.Open {
+		out.Notes = append(out.Notes, fmt.Sprintf("pull request %d was %s: no other one is opened", pr.Number, strings.ToLower(pr.State)))
+		if pr.State == forge.Closed {
+			out.Commands = append(out.Commands, fmt.Sprintf("gh pr reopen %d", pr.Number))
+		}
+		return out, nil
+	}
+	out.Body = d.renew(ctx, d.Forge, pr, fmt.Sprintf("pull request %d", pr.Number), func(room int) string { return section(w, room) }, &out)
+	return out, d.prFailure(ctx, d.adorn(ctx, &out))
+}
+
+// into decides which branch the pull request is for: the one that the work stands on if the remote has that, else its
+// base. It is "" when the remote has neither.
+func (d *Deliverer) into(ctx context.Context, w Work, out *Delivered) error {
+	base := strings.TrimPrefix(w.Base, out.Remote+"/")
+	names := []string{base}
+	if w.StackedBranch != "" {
+		names = append(names, w.StackedBranch)
+	}
+	tips, err := d.Repo.RemoteBranches(ctx, out.Remote, names...)
+	if err != nil {
+		return err
+	}
+	if out.Into = base; w.StackedBranch != "" && tips[w.StackedBranch] != "" {
+		out.Into = w.StackedBranch
+	} else if w.StackedBranch != "" {
+		out.Notes = append(out.Notes, fmt.Sprintf("branch %s, which this stands on, is not at %s: the pull request is for %s and shows the work of both", w.StackedBranch, out.Remote, base))
+	}
+	tip := tips[out.Into]
+	if tip == "" {
+		out.Notes = append(out.Notes, fmt.Sprintf("no pull request was opened: %s has no branch %s", out.Remote, base))
+		out.Commands = append(out.Commands, push(out.Remote, base), d.create(w, *out))
+		out.Into = ""
+		return nil
+	}
+	if within, err := has(ctx, d.Repo, tip, w.Commit); err != nil || within {
+		return orEmpty(err, w, out.Remote+"/"+out.Into)
+	}
+	return nil
+}
+
+// has reports whether the tip of a remote's branch has a commit. Of one that others pushed, and that is not here, nobody
+// can tell.
+func has(ctx context.Context, repo *git.Repo, tip, commit string) (bool, error) {
+	if _, err := repo.Resolve(ctx, tip); errors.Is(err, git.ErrNotFound) {
+		return false, nil
+	}
+	return repo.IsAncestor(ctx, commit, tip)
+}
+
+// renew brings our part of an open pull request's text up to date, and returns the text. It is what people wrote as well:
+// without the marks it is left as it is.
+func (d *Deliverer) renew(ctx context.Context, f *forge.Forge, there *forge.PR, name string, section func(room int) string, out *Delivered) string {
+	body, ok := d.renewed(there.Body, section)
+	switch {
+	case !ok:
+		out.Notes = append(out.Notes, fmt.Sprintf("the text of %s was left as it is: the marks that Trellis' part stands between are gone", name))
+	case body != there.Body:
+		if err := f.EditBody(ctx, there.Number, body); err != nil {
+			out.Notes = append(out.Notes, fmt.Sprintf("the text of %s is not up to date: %s", name, d.words(err)))
+		}
+	}
+	return body
+}
+
+// adorn gives the pull request its labels and reviewers, each once: a person may take one off again. What gh refuses is
+// noted: the pull request is there.
+func (d *Deliverer) adorn(ctx context.Context, out *Delivered) error {
+	known, err := ReadRecord(d.Record)
+	if err != nil {
+		return err
+	}
+	give := func(what string, do func() error, refused string) error {
+		if known.given(out.URL, what) || ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := do(); err != nil {
+			out.Notes = append(out.Notes, refused+": "+d.words(err))
+			return nil
+		}
+		return d.remember(func(r *Record) { r.Given[out.URL] = append(r.Given[out.URL], what) })
+	}
+	for _, l := range d.Labels {
+		label := func() error { return d.Forge.Label(ctx, out.Number, l) }
+		if err := give("label "+l, label, fmt.Sprintf("pull request %d has no label %s", out.Number, l)); err != nil {
+			return err
+		}
+	}
+	for _, who := range d.Reviewers {
+		ask := func() error { return d.Forge.AskReview(ctx, out.Number, who) }
+		if err := give("reviewer "+who, ask, fmt.Sprintf("%s was not asked to review pull request %d", who, out.Number)); err != nil {
+			return err
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// away reports whether there is no place, or no way, for pull requests: that is no failure.
+func away(err error) bool {
+	return errors.Is(err, forge.ErrNoProgram) || errors.Is(err, forge.ErrNotSignedIn) || errors.Is(err, forge.ErrNoForge)
+}
+
+// without is the end without a pull request: a failure, or for want of gh what to type.
+func (d *Deliverer) without(ctx context.Context, w Work, out Delivered, err error) (Delivered, error) {
+	if !away(err) {
+		return out, d.prFailure(ctx, err)
+	}
+	next, what := d.create(w, out), "no pull request was opened: "
+	if w.PR != "" {
+		out.URL, next, what = w.PR, "trellis deliver "+w.Task, "the pull request was not brought up to date: "
+	}
+	out.Commands = append(append([]string{"gh auth login"}, out.Commands...), next)
+	out.Notes = append(out.Notes, what+d.words(err))
+	return out, nil
+}
+
+// create is the command that opens the pull request.
+func (d *Deliverer) create(w Work, out Delivered) string {
+	return fmt.Sprintf("gh pr create%s --base %s --head %s --title %s --body-file %s", d.draft(), word(out.Into), word(w.Branch), word(out.Title), word(w.Path+"/report.md"))
+}
+
+func (d *Deliverer) draft() string {
+	if d.Draft {
+		return " --draft"
+	}
+	return ""
+}
