@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,7 +38,7 @@ func (t Task) rows() [][2]string {
 	rows := [][2]string{{"status", t.standing()}, {"since", t.Since}, {"held by", t.holder()}, {"steps", t.Steps.words()}, {"last", t.again}, {"waits for", t.WaitingFor}, {"failure", t.failure()}}
 	if t.task != nil {
 		rows = append(rows, [2]string{"branch", t.branches()}, [2]string{"worktree", t.task.WorktreePath}, [2]string{"commit", t.task.Commit},
-			[2]string{"pr", t.pull()}, [2]string{"parent", t.task.Parent}, [2]string{"subtasks", t.subtasks()},
+			[2]string{"pr", t.pull()}, [2]string{"", t.reaction()}, [2]string{"parent", t.task.Parent}, [2]string{"subtasks", t.subtasks()},
 			[2]string{"rejected", rejection(t)}, [2]string{"judge", judgement(t)}, [2]string{"touches", t.touches()})
 	}
 	return append(append(rows, t.planned()...), [2]string{"usage", Usage(t.Usage)}, [2]string{"updated", t.UpdatedAt})
@@ -96,9 +98,12 @@ func (t Task) branches() string {
 
 // pull is the pull request, and how it stood when somebody last looked.
 func (t Task) pull() string {
-	p := t.PR
+	p, first := t.PR, ""
+	for _, path := range slices.Sorted(maps.Keys(t.Modules)) {
+		first += fmt.Sprintf(", after %s of %s", t.Modules[path], path)
+	}
 	if p == nil || p.URL != t.PRURL {
-		return t.PRURL
+		return t.PRURL + first
 	}
 	words := p.State
 	if p.Checks != "" {
@@ -110,7 +115,21 @@ func (t Task) pull() string {
 	if p.Review != "" {
 		words += ", " + strings.ReplaceAll(p.Review, "_", " ")
 	}
-	return fmt.Sprintf("%s (%s; as of %s)", t.PRURL, words, p.At)
+	return fmt.Sprintf("%s (%s; as of %s)%s", t.PRURL, words, p.At, first)
+}
+
+// reaction is what becomes of what is wrong with the pull request, or became of that.
+func (t Task) reaction() string {
+	p := t.PR
+	switch {
+	case p == nil || p.URL != t.PRURL:
+		return ""
+	case p.Note != "" && p.Note != t.Failure.Detail:
+		return p.Note
+	case p.Note == "" && p.Rounds > 0:
+		return fmt.Sprintf("what was wrong with it took %d rounds", p.Rounds)
+	}
+	return ""
 }
 
 func rejection(t Task) string {

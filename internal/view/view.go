@@ -45,8 +45,9 @@ type Task struct {
 	Subtasks   Subtasks          `json:"subtasks"`
 	Usage      trellis.Usage     `json:"usage"`
 	PRURL      string            `json:"pr_url"`
-	PR         *delivery.Pull    `json:"pr"`         // as it was at the last `trellis status --refresh`; null: nobody looked
-	UpdatedAt  string            `json:"updated_at"` // RFC 3339, UTC
+	PR         *delivery.Pull    `json:"pr"`            // as it was at the last `trellis status --refresh`; null: nobody looked
+	Modules    map[string]string `json:"submodule_prs"` // pull requests of what was done in submodules, by their paths
+	UpdatedAt  string            `json:"updated_at"`    // RFC 3339, UTC
 	Problems   []trellis.Problem `json:"problems"`
 
 	task  *taskdir.Task
@@ -177,7 +178,7 @@ func (t Task) order() string {
 
 // task is where an entry stands, beside others of known statuses.
 func (r Reader) task(e taskdir.Entry, known map[string]trellis.Status) Task {
-	v := Task{Dir: r.Store.Rel(e.Dir), ID: e.ID, Problems: []trellis.Problem{}, UpdatedAt: updated(e.Dir),
+	v := Task{Dir: r.Store.Rel(e.Dir), ID: e.ID, Problems: []trellis.Problem{}, Modules: map[string]string{}, UpdatedAt: updated(e.Dir),
 		Since: stamp(written(filepath.Join(e.Dir, taskdir.TaskJSON))), Watcher: health(r.Watcher)}
 	if e.Planning {
 		v.Status = trellis.Planning
@@ -198,6 +199,9 @@ func (r Reader) task(e taskdir.Entry, known map[string]trellis.Status) Task {
 	v.Failure, v.Subtasks = Failure{p.Failure.Code, p.Failure.Detail}, Subtasks{r.Store.Completed(&t), len(t.Children)}
 	if t.PRURL != "" {
 		v.PR, _ = delivery.ReadPull(e.Dir) // one that can't be read is looked at anew
+		if r, err := delivery.ReadRecord(delivery.RecordFile(e.Dir)); err == nil && r.Modules != nil {
+			v.Modules = r.Modules
+		}
 	}
 	v.Problems = append(v.Problems, t.Problems...)
 	if !e.Planning {

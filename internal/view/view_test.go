@@ -3,6 +3,7 @@ package view_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/delivery"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -95,6 +97,7 @@ func TestTaskJSON(t *testing.T) {
     },
     "pr_url": "https://example.org/1",
     "pr": null,
+    "submodule_prs": {},
     "updated_at": "2026-02-03T12:00:00Z",
     "problems": []
   }
@@ -184,6 +187,25 @@ func TestShowsWhatItIsStackedOn(t *testing.T) {
 	var b bytes.Buffer
 	if err := view.Show(&b, task, view.Style{}); err != nil || !strings.Contains(b.String(), "feature/b (from main, stacked on 02-01-a)") {
 		t.Errorf("got %v\n%s", err, b.String())
+	}
+}
+
+func TestShowsSubmodulesPullRequests(t *testing.T) {
+	r := reader(t, map[string]string{"02-01-auth": `{"status": "review", "pr_url": "https://example.org/2"}`})
+	file := delivery.RecordFile(filepath.Join(r.Store.Tasks(), "02-01-auth"))
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(`{"submodule_prs": {"libs/cli": "https://example.org/1"}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	task, err := r.Task(filepath.Join(r.Store.Tasks(), "02-01-auth"))
+	var out strings.Builder
+	if err := errors.Join(err, view.Show(&out, task, view.Style{})); err != nil {
+		t.Fatal(err)
+	}
+	if want := "pr        https://example.org/2, after https://example.org/1 of libs/cli\n"; !strings.Contains(out.String(), want) || task.Modules["libs/cli"] == "" {
+		t.Errorf("there is no %q in\n%s", want, &out)
 	}
 }
 
