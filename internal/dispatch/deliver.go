@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -24,10 +25,23 @@ func (s *Site) Deliver(ctx context.Context, dir string) (Result, error) {
 	if err != nil {
 		return Result{Dir: dir}, err
 	}
+	if t.Status == trellis.InProgress {
+		return s.Start(ctx, dir, RunOptions{})
+	}
 	if t.Status == trellis.Failed {
+		if again, err := s.drifted(ctx, dir, in); err != nil {
+			return Result{Dir: dir}, err
+		} else if again != "" {
+			s.tell(Event{Task: t.ID, Message: t.ID + ": " + again})
+		}
 		if err := s.Retry(ctx, dir, false, RunOptions{Deliver: true}); err != nil {
 			return Result{Dir: dir}, err
 		}
+		return s.Start(ctx, dir, RunOptions{})
+	}
+	if done, err := s.caughtUp(ctx, dir, in); err != nil {
+		return Result{Dir: dir}, err
+	} else if !done {
 		return s.Start(ctx, dir, RunOptions{})
 	}
 	lock, err := durable.TryLock(filepath.Join(dir, taskdir.RunLock), s.holder(marker(dir)))
@@ -61,17 +75,48 @@ func (s *Site) deliverNow(ctx context.Context, dir string, in pipeline.DeliverIn
 		return Result{Dir: dir}, err
 	}
 	res := s.standing(t)
-	res.Report.Delivery = done
+	res.Report.Delivery, res.Failure = done, nil // what is said of the task is another matter
 	return res, nil
 }
 
 // PreviewDelivery is what Deliver would do. It changes nothing.
 func (s *Site) PreviewDelivery(ctx context.Context, dir string) (delivery.Delivered, error) {
-	_, in, err := s.deliverable(dir)
+	t, in, err := s.deliverable(dir)
 	if err != nil {
 		return delivery.Delivered{}, err
 	}
-	return s.deliverer(in).Preview(ctx, s.work(in))
+	if in.Job.Branch == "" { // the last run has no report yet
+		return delivery.Delivered{Title: in.Title, Notes: []string{"a delivery was cut off: the next one goes on with it"}}, nil
+	}
+	if t.Status == trellis.Failed {
+		if again, err := s.drifted(ctx, dir, in); err != nil || again != "" {
+			return delivery.Delivered{Title: in.Title, Into: in.Job.BaseBranch, Notes: []string{again}}, err
+		}
+	}
+	d, err := s.deliverer(ctx, in)
+	if err != nil {
+		return delivery.Delivered{}, err
+	}
+	acts, _ := s.pipelineActs(dir)
+	behind, err := acts.Behind(ctx, in, false)
+	if err != nil {
+		return delivery.Delivered{}, err
+	}
+	out, err := d.Preview(ctx, s.work(in))
+	if behind != "" {
+		out.Notes = append(out.Notes, behind)
+	}
+	return out, err
+}
+
+// drifted says that a task whose delivery failed is run anew before it is delivered, and why; "" when it is not.
+func (s *Site) drifted(ctx context.Context, dir string, in pipeline.DeliverIn) (string, error) {
+	acts, _ := s.pipelineActs(dir)
+	what, err := acts.Drifted(ctx, in)
+	if err != nil || what == "" {
+		return "", err
+	}
+	return what + " was changed since it was verified: it is run anew first, with agents and checks", nil
 }
 
 // deliverable is a task with work that can be delivered.
@@ -95,6 +140,8 @@ func (s *Site) deliverable(dir string) (*taskdir.Task, pipeline.DeliverIn, error
 	in, ok := pipeline.Deliverable(filepath.Join(dir, taskdir.Run), s.Config, t.ID, p)
 	switch {
 	case ok && t.Status == trellis.Review && p.Outcome == trellis.Delivered:
+	case ok && t.Status == trellis.Review && !h.Ended: // caughtUp was cut off
+	case ok && t.Status == trellis.InProgress && !h.Ended && begunByDeliver(h): // or what it began
 	case ok && t.Status == trellis.Failed && p.Undelivered:
 	case t.Status == trellis.Failed:
 		return nil, in, &RefusedError{fmt.Sprintf("%s failed before there was anything to deliver", t.ID), "trellis retry " + t.ID}
@@ -102,6 +149,13 @@ func (s *Site) deliverable(dir string) (*taskdir.Task, pipeline.DeliverIn, error
 		return nil, in, &RefusedError{fmt.Sprintf("%s is %s: only a task in review can be delivered, or one whose delivery failed", t.ID, t.Status), "trellis status " + t.ID}
 	}
 	return t, in, nil
+}
+
+// begunByDeliver reports whether a run was begun to deliver what was verified before.
+func begunByDeliver(h *journal.History) bool {
+	var in pipeline.Input
+	err := json.Unmarshal(h.Input, &in)
+	return err == nil && in.Deliver && in.React == nil && in.Undelivered != nil
 }
 
 // staffed is able for the run of a task. Where only the delivery is left no agent is asked, so none need be there; if it
@@ -122,14 +176,29 @@ func (s *Site) staffed(ctx context.Context, t *taskdir.Task, flag string) error 
 
 // deliver is what a run does at its end.
 func (s *Site) deliver(ctx context.Context, _ flow.Call, in pipeline.DeliverIn) (pipeline.Delivery, error) {
-	d, err := s.deliverer(in).Deliver(ctx, s.work(in))
-	return pipeline.Delivery{Remote: d.Remote, Pushed: d.Pushed, PRURL: d.URL, Number: d.Number, Commands: d.Commands, Notes: d.Notes}, err
+	by, err := s.deliverer(ctx, in)
+	if err != nil {
+		return pipeline.Delivery{}, err
+	}
+	d, err := by.Deliver(ctx, s.work(in))
+	out := pipeline.Delivery{Remote: d.Remote, Pushed: d.Pushed, PRURL: d.URL, Number: d.Number, Commands: d.Commands, Notes: d.Notes}
+	for _, p := range d.Modules {
+		if p.URL != "" {
+			out.Modules = append(out.Modules, pipeline.ModulePR{Path: p.Path, URL: p.URL, Number: p.Number})
+		}
+	}
+	return out, err
 }
 
-func (s *Site) deliverer(in pipeline.DeliverIn) *delivery.Deliverer {
-	want := in.Job.Delivery
-	return &delivery.Deliverer{Repo: s.Repo, Forge: &forge.Forge{Dir: s.Repo.Main, Env: s.Environ, Marker: marker(filepath.Join(s.Store.Tasks(), in.Task))},
-		PR: want.PR, Draft: want.Draft, Labels: want.Labels, Reviewers: want.Reviewers, Redact: s.Redact}
+func (s *Site) deliverer(ctx context.Context, in pipeline.DeliverIn) (*delivery.Deliverer, error) {
+	want, dir := in.Job.Delivery, filepath.Join(s.Store.Tasks(), in.Task)
+	acts, _ := s.pipelineActs(dir)
+	mask, err := acts.Masker(ctx, in.Job)
+	if err != nil {
+		return nil, fmt.Errorf("looking for secrets in what is told of %s: %w", in.Task, err)
+	}
+	return &delivery.Deliverer{Repo: s.Repo, Forge: &forge.Forge{Dir: s.Repo.Main, Env: s.Environ, Marker: marker(dir)},
+		PR: want.PR, Draft: want.Draft, Labels: want.Labels, Reviewers: want.Reviewers, Redact: mask, Record: delivery.RecordFile(dir), Disk: s.Disk}, nil
 }
 
 // work is a commit as it is delivered.
@@ -137,7 +206,7 @@ func (s *Site) work(in pipeline.DeliverIn) delivery.Work {
 	j, r := in.Job, in.Report
 	w := delivery.Work{Task: in.Task, Path: filepath.ToSlash(s.Store.Rel(filepath.Join(s.Store.Tasks(), in.Task))), Title: in.Title, Summary: in.Summary,
 		Branch: j.Branch, Base: j.BaseBranch, BaseCommit: j.BaseCommit, Commit: r.Commit, Modules: j.Modules, Worktree: r.Worktree, StackedOn: r.Stacked,
-		Executed: r.Executed, Rounds: r.Rounds, Took: pipeline.Took(r.Usage)}
+		Executed: r.Executed, Rounds: r.Rounds, Took: pipeline.Took(r.Usage), Mends: in.Mends}
 	if t, err := s.Store.Load(filepath.Join(s.Store.Tasks(), in.Task)); err == nil {
 		w.PR = t.PRURL
 	}

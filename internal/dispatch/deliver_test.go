@@ -71,6 +71,30 @@ func TestDelivered(t *testing.T) {
 	}
 }
 
+// What looks like a secret is not told, whoever delivers: in the title, in what was asked for, and in the criteria.
+func TestDeliveredWithoutSecrets(t *testing.T) {
+	t.Parallel()
+	w, gh := hosted(t, forgetest.State{})
+	token, other := "ghp_"+"wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO2mCqe0"[:36], "ghp_"+"aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"[:36]
+	dir := w.hand("02-01-bye", strings.NewReplacer("# Say bye", "# Say bye to "+token, "People leave, too.", "People leave, too: "+token+" and "+other+".", "it says bye", "it says bye, not "+token).Replace(byePRD))
+	if res := w.start(dir); res.Status != trellis.Review {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+	pr := gh.State(t).PRs[0]
+	text := pr["title"].(string) + "\n" + pr["body"].(string)
+	for _, want := range []string{"feat: Say bye to ***\n", "People leave, too: \\*\\*\\* and \\*\\*\\*.", "it says bye, not \\*"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("there is no %q in\n%s", want, text)
+		}
+	}
+	d, err := w.Site.PreviewDelivery(context.Background(), dir)
+	for _, part := range []string{token[10:], other[10:]} {
+		if err != nil || strings.Contains(text+d.Title+d.Body+strings.Join(d.Commands, " "), part) {
+			t.Errorf("a secret is told, or %v:\n%s", err, text)
+		}
+	}
+}
+
 // What can't be delivered keeps its commit, and goes on from there: no agent is asked again.
 func TestDeliveryGoesOn(t *testing.T) {
 	t.Parallel()
@@ -110,12 +134,20 @@ func TestChangedSinceDeliveryFailed(t *testing.T) {
 	w, gh := hosted(t, forgetest.State{FailFrom: 1, FailTo: 1})
 	dir := w.hand("02-01-bye", byePRD)
 	w.start(dir)
-	w.write("../repo-worktrees/feature/bye/more.sh", "echo more\n")
-	if err := w.Site.Retry(context.Background(), dir, false, dispatch.RunOptions{}); err != nil {
-		t.Fatal(err)
+	if d, err := w.Site.PreviewDelivery(context.Background(), dir); err != nil || len(d.Notes) != 0 {
+		t.Errorf("before anything is changed: %q, %v", d.Notes, err)
 	}
-	if res := w.start(dir); res.Status != trellis.Review {
-		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	w.write("../repo-worktrees/feature/bye/more.sh", "echo more\n")
+	if d, err := w.Site.PreviewDelivery(context.Background(), dir); err != nil || len(d.Notes) != 1 || !strings.Contains(d.Notes[0], "its worktree was changed") {
+		t.Errorf("it is foretold as %q, %v", d.Notes, err)
+	}
+	said := ""
+	w.Site.Event = func(e dispatch.Event) { said += e.Message + "\n" }
+	if res, err := w.Site.Deliver(context.Background(), dir); err != nil || res.Status != trellis.Review {
+		t.Fatalf("got %s, %v, %v", res.Status, res.Failure, err)
+	}
+	if !strings.HasPrefix(said, "02-01-bye: its worktree was changed since it was verified: it is run anew first") {
+		t.Errorf("it said\n%s", said)
 	}
 	if got := w.git("-C", "../origin.git", "ls-tree", "--name-only", "feature/bye"); !strings.Contains(got, "more.sh") || len(gh.State(t).PRs) != 1 {
 		t.Errorf("the branch holds %s", got)

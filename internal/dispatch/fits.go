@@ -101,6 +101,9 @@ func (w *watch) busy() []string {
 			list = append(list, dir)
 		}
 	}
+	for at := range w.roads.planning {
+		list = append(list, at.key())
+	}
 	slices.Sort(list)
 	return list
 }

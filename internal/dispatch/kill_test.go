@@ -28,6 +28,7 @@ const (
 	childKill = "TRELLIS_TEST_KILL" // the how many-th of these steps; 0: none
 	childLog  = "TRELLIS_TEST_LOG"  // steps go here
 	childPR   = "TRELLIS_TEST_PR"   // not "": with a pull request
+	childOnto = "TRELLIS_TEST_ONTO" // delivery.update, none when it is not set
 )
 
 func child(dir string) int {
@@ -36,7 +37,7 @@ func child(dir string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
 	}
-	site.Config.Delivery.PR = os.Getenv(childPR) != ""
+	site.Config.Delivery.PR, site.Config.Delivery.Update = os.Getenv(childPR) != "", os.Getenv(childOnto)
 	kill, _ := strconv.Atoi(os.Getenv(childKill))
 	log, err := os.OpenFile(os.Getenv(childLog), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -160,10 +161,7 @@ func TestKillAtEveryRecord(t *testing.T) {
 	if steps < 100 || proofs != "ask by manual, count/item-1 by file, count/item-2 by file, say_bye by script, run_tests by test,  by final" {
 		t.Fatalf("an undisturbed run has %d steps, and the proofs %s", steps, proofs)
 	}
-	every := 4 // records take two steps or three
-	if testing.Short() {
-		every = 20
-	}
+	every := spread(11) // records take two steps or three
 	for at := 1; at <= steps; at += every {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
 			t.Parallel()
@@ -245,10 +243,7 @@ func TestKillWhilePlanning(t *testing.T) {
 		}
 		return all
 	}
-	want, every := files(w), 3 // one of the three steps of each record
-	if testing.Short() {
-		every = 10
-	}
+	want, every := files(w), spread(7)
 	for at := 1; at <= steps; at += every {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
 			t.Parallel()

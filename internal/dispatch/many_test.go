@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -20,20 +19,29 @@ import (
 // soak reports whether tests are to take their full measure.
 func soak() bool { return os.Getenv("TRELLIS_SOAK") != "" }
 
-// Things that people and their editors do to a repository meanwhile, each again and again in a process of its own.
+// spread is every how many-th of many cases is tried: all in a soak.
+func spread(every int) int {
+	if soak() {
+		return 1
+	}
+	return every
+}
+
+// Things that people and their editors do to a repository meanwhile, each again and again in a process of its own, until
+// there is a file that says enough: git must not be killed here, what it leaves half made is nobody's mistake.
 var meddling = map[string]string{
-	"hold config.lock": `i=0; while :; do
+	"hold config.lock": `i=0; until test -e ../enough; do
   i=$((i + 1))
   if (set -C; : > .git/config.lock) 2>/dev/null; then sleep 0.0$((i * 7 % 9 + 1)); rm -f .git/config.lock; echo x >> ../held.log; fi
   sleep 0.0$((i * 5 % 8 + 1))
 done`,
-	"add and remove worktrees": `i=0; while :; do
+	"add and remove worktrees": `i=0; until test -e ../enough; do
   i=$((i + 1))
   git worktree add -q --detach ../noise/$((i % 3)) && echo x >> ../added.log
   git worktree remove --force ../noise/$((i % 3))
   git worktree prune
 done 2>/dev/null`,
-	"fetch and tidy": `while :; do
+	"fetch and tidy": `until test -e ../enough; do
   git -C ../mirror commit -q --allow-empty -m more && git fetch -q ../mirror HEAD:refs/noise/fetched && echo x >> ../fetched.log
   git pack-refs --all
   git -c gc.auto=1 -c gc.autoDetach=false gc --quiet --auto
@@ -52,18 +60,19 @@ func (w *world) meddle() (stop func()) {
 		cmd.Dir = w.Dir
 		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=N", "GIT_AUTHOR_EMAIL=n@example.org",
 			"GIT_COMMITTER_NAME=N", "GIT_COMMITTER_EMAIL=n@example.org")
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		if err := cmd.Start(); err != nil {
 			w.Fatalf("%s: %v", name, err)
 		}
 		running[name] = cmd
 	}
 	stop = sync.OnceFunc(func() {
+		if err := os.WriteFile(filepath.Join(root, "enough"), nil, 0o644); err != nil {
+			w.Errorf("telling those who meddle to stop: %v", err)
+		}
 		for name, cmd := range running {
-			if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); err != nil {
-				w.Errorf("%s ended by itself: %v", name, err)
+			if err := cmd.Wait(); err != nil && cmd.ProcessState == nil {
+				w.Errorf("%s: %v", name, err)
 			}
-			_ = cmd.Wait() // it was killed
 		}
 	})
 	w.Cleanup(stop)
@@ -128,7 +137,6 @@ func TestManyAtOnce(t *testing.T) {
 			t.Logf("%s: %d", log, got)
 		}
 	}
-	w.git("worktree", "prune") // of those who were killed while they made one
 	w.git("fsck", "--connectivity-only")
 }
 

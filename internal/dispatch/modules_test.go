@@ -260,7 +260,7 @@ func TestSubmoduleDelivered(t *testing.T) {
 	if res.Status != trellis.Review || !res.Report.Delivery.Pushed {
 		t.Fatalf("got %s, %v, %+v", res.Status, res.Failure, res.Report.Delivery)
 	}
-	if d, err := w.Site.PreviewDelivery(context.Background(), dir); err != nil || len(d.Commands) != 3 || !strings.HasPrefix(d.Commands[0], "git -C libs/cli push origin "+w.at("cli.git")) {
+	if d, err := w.Site.PreviewDelivery(context.Background(), dir); err != nil || len(d.Commands) != 4 || !strings.HasPrefix(d.Commands[0], "git -C libs/cli push origin "+w.at("cli.git")) {
 		t.Errorf("it is foretold as %q, %v", d.Commands, err)
 	}
 	for range 2 {

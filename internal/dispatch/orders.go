@@ -66,17 +66,12 @@ func (s *Site) Cancel(dir string) error {
 }
 
 // Retry asks for another run of a task that failed, was cancelled, is paused, or is reported as finished
-// or rewound. It goes on in the same worktree; fresh backs that up and begins at base.
+// or rewound, or is in review with what the last run was to mend, or to bring up to its base, and did not. It goes on in the same worktree; fresh backs that up and begins at base.
 func (s *Site) Retry(ctx context.Context, dir string, fresh bool, o RunOptions) error {
 	if err := s.check(ctx, dir); err != nil {
 		return err
 	}
-	j, err := s.open(dir, "", nil, nil)
-	if errors.Is(err, journal.ErrDamaged) {
-		if err = s.setAside(dir); err == nil {
-			j, err = s.open(dir, "", nil, nil)
-		}
-	}
+	j, err := s.reopen(dir)
 	if err != nil {
 		return err
 	}
@@ -89,23 +84,52 @@ func (s *Site) Retry(ctx context.Context, dir string, fresh bool, o RunOptions) 
 	if err != nil {
 		return err
 	}
-	t, err := s.Store.Load(dir)
+	in, err := s.retried(ctx, dir, h, p, fresh, o)
 	if err != nil {
 		return err
 	}
-	if err := retryable(t); err != nil {
+	if err := s.beginRun(j, h, dir, in); err != nil {
 		return err
+	}
+	return s.makeReady(dir, p.Revision) // last: who sees it may run it
+}
+
+// reopen opens the journal of a task; one that is damaged is set aside for a new one.
+func (s *Site) reopen(dir string) (*journal.Run, error) {
+	j, err := s.open(dir, "", nil, nil)
+	if !errors.Is(err, journal.ErrDamaged) {
+		return j, err
+	}
+	if err := s.setAside(dir); err != nil {
+		return nil, err
+	}
+	return s.open(dir, "", nil, nil)
+}
+
+// retried is the input of another run after the one that h tells of, or why there can be none.
+func (s *Site) retried(ctx context.Context, dir string, h *journal.History, p pipeline.Progress, fresh bool, o RunOptions) (in pipeline.Input, err error) {
+	t, err := s.Store.Load(dir)
+	if err != nil {
+		return in, err
+	}
+	if err := retryable(t); err != nil {
+		return in, err
+	}
+	if t.Status == trellis.Review {
+		if p.React == nil && p.Standing.Failure == nil {
+			return in, nothingToRetry(t)
+		}
+		o.Deliver = true // it was
 	}
 	done, err := delivered(h)
 	if err != nil {
-		return err
+		return in, err
 	}
 	if done != "" && t.Status == trellis.Paused && !fresh {
-		return &RefusedError{fmt.Sprintf("%s is paused, but its run ended with %s: there is nothing to retry", t.ID, done), "trellis start " + t.ID}
+		return in, &RefusedError{fmt.Sprintf("%s is paused, but its run ended with %s: there is nothing to retry", t.ID, done), "trellis start " + t.ID}
 	}
-	in, err := s.input(ctx, dir, h, p, o)
-	if err != nil {
-		return err
+	if in, err = s.input(ctx, dir, h, p, o); err != nil {
+		return in, err
 	}
 	in.Retries, in.Fresh, in.Revision = p.Retries+1, fresh || p.Fresh, max(p.Revision, t.Pipeline.Revision)
 	if h.Run != "" && h.Flow == pipeline.Flow && !h.Ended && len(h.Calls) == 0 {
@@ -113,19 +137,26 @@ func (s *Site) Retry(ctx context.Context, dir string, fresh bool, o RunOptions) 
 	}
 	if in.Fresh {
 		in.Base, in.StackedOn = "", ""
-		in.Implemented, in.Baseline, in.Begun, in.Finished, in.Undelivered = "", nil, false, nil, nil
+		in.Implemented, in.Baseline, in.Begun, in.Finished, in.Undelivered, in.React = "", nil, false, nil, nil, nil
 	}
-	if err := s.beginRun(j, h, dir, in); err != nil {
-		return err
-	}
-	_, err = s.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error { // last: who sees it may run it
+	in.Reactions.Rounds = 0 // a person grants as many again
+	return in, nil
+}
+
+// makeReady lets a task run again, for what came after the revision that its last run was of.
+func (s *Site) makeReady(dir string, last int64) error {
+	_, err := s.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
 		if err := retryable(t); err != nil {
 			return err
 		}
-		if t.Pipeline.Revision <= p.Revision {
-			e.Set("pipeline.revision", p.Revision+1)
+		if t.Pipeline.Revision <= last {
+			e.Set("pipeline.revision", last+1)
 		}
-		e.Set("status", trellis.Ready)
+		if t.Status == trellis.Review {
+			e.Set("status", trellis.InProgress) // its run is begun
+		} else {
+			e.Set("status", trellis.Ready)
+		}
 		e.Set("pipeline.outcome", "")
 		e.Set("pipeline.failure", taskdir.Failure{})
 		e.Set("pipeline.resume_at", time.Time{})
@@ -136,11 +167,19 @@ func (s *Site) Retry(ctx context.Context, dir string, fresh bool, o RunOptions) 
 
 // retryable says why there is nothing to retry.
 func retryable(t *taskdir.Task) error {
-	switch t.Status {
-	case trellis.Review, trellis.Completed, trellis.Planning, trellis.Rejected:
-		return &RefusedError{fmt.Sprintf("%s is %s, there is nothing to retry", t.ID, t.Status), ""}
+	switch code := t.Pipeline.Failure.Code; t.Status {
+	case trellis.Review:
+		if code == "" || code == trellis.CIFailed || code == trellis.ChangesRequested {
+			return nothingToRetry(t)
+		}
+	case trellis.Completed, trellis.Planning, trellis.Rejected:
+		return nothingToRetry(t)
 	}
 	return nil
+}
+
+func nothingToRetry(t *taskdir.Task) error {
+	return &RefusedError{fmt.Sprintf("%s is %s, there is nothing to retry", t.ID, t.Status), ""}
 }
 
 // setAside moves a damaged journal out of the way; it stays for people to look at.

@@ -126,7 +126,8 @@ func (s *Site) abandoned(dir string) bool {
 func (s *Site) beginPlan(j *journal.Run, final string, o PlanOptions, revision int64, used trellis.Usage) (planner.Input, error) {
 	in := planner.Input{Code: planner.Code, Task: filepath.Base(final), Name: o.New.Name, DevType: o.New.DevType, Quick: o.Quick, Agent: o.Agent,
 		Feedback: o.Feedback, Package: o.New.Package, Priority: o.New.Priority, Base: o.Base, Verify: o.Verify,
-		Context: o.Context, Constraints: o.Constraints, NoTaskSpec: o.NoTaskSpec, Nonce: s.nonce(), Revision: revision, Used: used}
+		Objective: o.New.Objective,
+		Context:   o.Context, Constraints: o.Constraints, NoTaskSpec: o.NoTaskSpec, Nonce: s.nonce(), Revision: revision, Used: used}
 	raw, err := json.Marshal(in)
 	if err != nil {
 		return in, fmt.Errorf("encoding the planning's input: %w", err)
@@ -203,7 +204,7 @@ func (s *Site) again(j *journal.Run, dir, final string, o PlanOptions) (in plann
 	if err := planner.KeepRejection(s.Disk, dir); err != nil {
 		return in, err
 	}
-	o.New.Name, o.New.DevType, o.New.Package = t.Name, t.DevType, t.Package
+	o.New.Name, o.New.DevType, o.New.Package, o.New.Objective = t.Name, t.DevType, t.Package, t.Pipeline.Objective
 	if t.Priority != "P2" { // which nobody has to have said: then a TaskSpec may
 		o.New.Priority = t.Priority
 	}

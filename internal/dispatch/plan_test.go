@@ -39,7 +39,7 @@ func TestRejection(t *testing.T) {
 	rel := ".trellis/tasks/" + filepath.Base(res.Dir) + "/"
 	page := w.read(rel + "REJECTED.md")
 	for _, want := range []string{"# Plan Rejected", "Out of Scope for This Project", "no payments here", "- ask the shop's team",
-		"trellis plan --retry " + strings.TrimSuffix(rel, "/") + " --requirement '<revised requirement>'", "rm -r " + strings.TrimSuffix(rel, "/"), "trellis plan --name pay --type backend"} {
+		"trellis plan --retry " + strings.TrimSuffix(rel, "/") + " --requirement '<revised requirement>'", "trellis task rm " + strings.TrimSuffix(rel, "/"), "trellis plan --name pay --type backend"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("REJECTED.md lacks %q:\n%s", want, page)
 		}

@@ -14,6 +14,9 @@ type promotion struct {
 	by    map[string]map[string]bool // the directories that wait for an id
 }
 
+// unreadable is where a task stands whose task.json can't be read.
+const unreadable trellis.Status = "unreadable"
+
 // promote takes in what was seen of a directory, and has those looked at that wait for it when its status changed.
 func (w *watch) promote(dir string, l look) {
 	p := &w.promotion
@@ -21,14 +24,18 @@ func (w *watch) promote(dir string, l look) {
 		*p = promotion{map[string]trellis.Status{}, map[string][]string{}, map[string]map[string]bool{}}
 	}
 	p.waits(dir, l)
-	var now trellis.Status
-	if l.Task != nil {
+	var now trellis.Status // of what is gone
+	switch {
+	case l.Task != nil:
 		now = l.Task.Status
+	case !gone(dir):
+		now = unreadable
 	}
 	if p.stood[dir] == now {
 		return
 	}
 	p.stood[dir] = now
+	w.remind()
 	if w.scan.found == nil {
 		w.scan.found = map[string]bool{}
 	}

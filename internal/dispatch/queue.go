@@ -141,7 +141,7 @@ func (w *watch) fill(ctx context.Context) {
 	claims := w.claims()
 	var left []look
 	for i, l := range w.queue {
-		if len(w.running) >= max(1, w.o.Parallel) || ctx.Err() != nil {
+		if w.working() >= max(1, w.o.Parallel) || ctx.Err() != nil {
 			left = append(left, w.queue[i:]...)
 			break
 		}
@@ -190,7 +190,7 @@ func (s *Site) attempt(ctx context.Context, l look) ran {
 
 // idle reports whether nothing runs, nothing is queued, and nothing will be looked at soon.
 func (w *watch) idle() bool {
-	if len(w.running) > 0 || !w.stuck() {
+	if len(w.running) > 0 || w.pulls.asking || !w.stuck() || !w.roadsIdle() {
 		return false
 	}
 	for dir, at := range w.due {

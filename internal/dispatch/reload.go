@@ -10,6 +10,10 @@ func (w *watch) settingsDir() string { return filepath.Join(w.s.Store.Root, ".tr
 
 // settingsEvent notes that a file beside the tasks changed: it is read once it has settled.
 func (w *watch) settingsEvent(name string) {
+	if name == filepath.Base(w.roadsDir()) {
+		w.hearRoads()
+		w.remind()
+	}
 	if (name == "config.yaml" || name == "worktree.yaml") && w.o.Reload != nil {
 		w.reloadAt = time.Now().Add(settle)
 	}
@@ -42,6 +46,7 @@ func (w *watch) reload() {
 	w.s = next
 	w.say("the settings were read again; %d at once", w.limit())
 	w.rescan() // what could not run may be able to
+	w.remind()
 }
 
 // limit is how many tasks run at once.

@@ -137,7 +137,8 @@ func (s *Site) input(ctx context.Context, dir string, h *journal.History, p pipe
 	held, err := s.undelivered(ctx, t, p)
 	return pipeline.Input{Code: pipeline.Code, Task: filepath.Base(dir), Agent: o.Agent, Adopt: o.Adopt, Nonce: s.nonce(),
 		Attempts: p.Attempts, Retries: p.Retries, Revision: p.Revision, Used: used, Implemented: p.Implemented, Baseline: p.Baseline, Begun: p.Begun, Finished: p.Finished,
-		Fresh: p.Fresh, Base: base.Commit, StackedOn: base.On, Undelivered: held, Deliver: o.Deliver}, err
+		Fresh: p.Fresh, Base: base.Commit, StackedOn: base.On, Undelivered: held, Deliver: o.Deliver,
+		React: p.React, Reactions: p.Reactions}, err
 }
 
 // undelivered is what the last run of a task verified and could not deliver, nil when its branch moved since.

@@ -124,6 +124,10 @@ func (w *watch) event(e fsnotify.Event) {
 		w.settingsEvent(filepath.Base(e.Name))
 		return
 	}
+	if filepath.Dir(e.Name) == w.roadsDir() {
+		w.roadEvent(e.Name)
+		return
+	}
 	w.mark(e.Name)
 }
 

@@ -28,6 +28,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/ready"
+	"github.com/trellis-tasks/trellis/internal/sandbox"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -44,7 +45,8 @@ type Site struct {
 	Default   func() (string, error)                       // the agent to take when nobody chose one
 	Instruct  func(trellis.Role) (Instructions, error)     // what .trellis/agents and .trellis/templates say of a role
 	LookPath  func(program string) error
-	Environ   []string // of the project's own commands
+	Environ   []string     // of the project's own commands
+	Box       *sandbox.Box // that they run in; nil: none
 	Redact    func(string) string
 	Secrets   []string            // values that must not be committed
 	Build     string              // of this binary: inputs are compared to the letter only within one
@@ -63,6 +65,7 @@ type common struct {
 	identity   atomic.Bool      // git knows who commits
 	neighbours ready.Neighbours // what is known of the tasks from one look to the next
 	merges     pipeline.Merges  // and of their branches
+	reviewed   reviewed         // of those in review, which were not merged
 	spent      ledger           // of the day
 }
 
@@ -173,7 +176,7 @@ func clear(prev durable.Holder) error {
 func (s *Site) pipelineActs(dir string) (*pipeline.Acts, *ask.Acts) {
 	marker := marker(dir)
 	acts := &pipeline.Acts{Dir: dir, RunDir: filepath.Join(dir, taskdir.Run), Repo: s.Repo, Store: s.Store, Config: s.Config, LookPath: s.LookPath, Neighbours: &s.shared().neighbours, Merges: &s.shared().merges,
-		Environ: s.Environ, Marker: marker, Redact: s.Redact, Secrets: s.Secrets, Disk: s.Disk, Now: s.now, Deliver: s.deliver,
+		Environ: s.Environ, Box: s.Box, Marker: marker, Redact: s.Redact, Secrets: s.Secrets, Disk: s.Disk, Now: s.now, Deliver: s.deliver,
 		Step:  func(e workflow.Event) { s.tell(Event{Task: filepath.Base(dir), Step: &e}) },
 		Stand: func(st pipeline.Standing) { s.tell(Event{Task: filepath.Base(dir), Round: st.Round, Standing: &st}) }}
 	crew := s.crew(dir, marker)

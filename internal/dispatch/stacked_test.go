@@ -310,6 +310,18 @@ func TestPromotedAtOnce(t *testing.T) {
 				w.Error(err)
 			}
 		}, trellis.Review, ""},
+		"archived, after nobody could read it": {func(w *world, dir string) {
+			text, err := os.ReadFile(filepath.Join(dir, "task.json"))
+			if err != nil {
+				w.Error(err)
+			}
+			w.write(".trellis/tasks/02-01-a/task.json", "")
+			w.until("a to be read", func() bool { return w.heard("02-02-b waits for 02-01-a, whose task.json can't be read") == 1 })
+			w.write(".trellis/tasks/archive/2026-02/02-01-a/task.json", strings.Replace(string(text), "in_progress", "completed", 1))
+			if err := os.RemoveAll(dir); err != nil {
+				w.Error(err)
+			}
+		}, trellis.Review, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

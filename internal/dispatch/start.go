@@ -110,7 +110,13 @@ func (s *Site) startable(ctx context.Context, dir string) (*taskdir.Task, Result
 		return nil, res, ErrPlanning
 	}
 	switch t.Status {
-	case trellis.Rejected, trellis.Review, trellis.Completed:
+	case trellis.Review:
+		if cut, err := s.cutOff(dir, h); err != nil || !cut {
+			return nil, res, err
+		}
+		t, err = s.Store.Load(dir)
+		return t, res, err
+	case trellis.Rejected, trellis.Completed:
 		return nil, res, nil
 	case trellis.Failed, trellis.Cancelled:
 		return nil, res, &RefusedError{t.ID + " is " + string(t.Status), "trellis retry " + t.ID}

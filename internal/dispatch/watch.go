@@ -28,6 +28,9 @@ type WatchOptions struct {
 	Rescan   time.Duration // how often everything is looked at, whatever events say
 	Poll     bool          // no events, rescans alone
 
+	Objectives bool   // work on objectives as well, as objectives.watch asks for
+	Creator    string // of the tasks that steps of objectives become
+
 	Begun func() // called when the repository is this watcher's, before it looks at anything; may be nil
 
 	// Reload makes a site of the settings as they are now, nil when they have not changed. It is asked when their
@@ -59,7 +62,7 @@ func (s *Site) Watch(ctx context.Context, o WatchOptions) ([]Result, error) {
 		return nil, fmt.Errorf("making the folder of tasks: %w", err)
 	}
 	w := &watch{s: s, o: o, parallel: o.Parallel, wall: s.now().Round(0), counted: time.Now(), phases: map[string]pulse.Work{}, running: map[string]bool{}, due: map[string]time.Time{}, seen: map[string]time.Time{}, told: map[string]string{},
-		rest: map[string]rest{}, soon: map[string]bool{}, held: map[string]int{}, waiting: map[string]bool{}, last: map[string]Result{}, noted: map[string]bool{}, failed: map[string]failing{}, ended: make(chan ran)}
+		rest: map[string]rest{}, soon: map[string]bool{}, held: map[string]int{}, waiting: map[string]bool{}, last: map[string]Result{}, noted: map[string]bool{}, failed: map[string]failing{}, ended: make(chan ran), pulls: pulls{ended: make(chan asked)}, roads: newRoads()}
 	w.limit()
 	w.alive()
 	defer w.events()()
@@ -107,6 +110,8 @@ type watch struct {
 	phases   map[string]pulse.Work
 
 	promotion promotion
+	roads     roads
+	pulls     pulls
 }
 
 // rest keeps a directory from being run before its time, as long as its status stays.
@@ -148,6 +153,7 @@ func (w *watch) events() (stop func()) {
 		return func() {}
 	}
 	w.notify = n
+	w.hearRoads()
 	if err := n.Add(w.settingsDir()); err != nil {
 		w.say("file events for .trellis are not to be had (%v): the settings are looked at every %v", err, w.o.Rescan)
 	}
@@ -164,6 +170,7 @@ func (w *watch) loop(ctx context.Context) ([]Result, error) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	w.rescan()
+	w.remind()
 	for ctx.Err() == nil {
 		w.hear()
 		if w.woke() {
@@ -171,7 +178,10 @@ func (w *watch) loop(ctx context.Context) ([]Result, error) {
 		}
 		w.reloadDue()
 		w.lookAround(ctx)
+		w.askPulls(ctx)
 		w.begin(ctx)
+		w.wake()
+		w.advance(ctx)
 		w.beat()
 		if w.o.Once && len(w.scan.left) == 0 && w.idle() {
 			break
@@ -187,19 +197,38 @@ func (w *watch) loop(ctx context.Context) ([]Result, error) {
 			w.missed(err)
 		case r := <-w.ended:
 			w.end(r)
+		case l := <-w.roads.looked:
+			w.seeRoads(l)
+		case p := <-w.roads.ended:
+			w.endRoad(p)
+		case a := <-w.pulls.ended:
+			w.pullsAsked(a)
 		case <-w.o.Hangup:
 			w.reload()
 			w.rescan()
+			w.remind()
 		case <-tick.C:
 			w.reload()
 			w.rescan()
+			w.remind()
 		case <-timer.C:
 		}
+	}
+	if w.pulls.asking {
+		<-w.pulls.ended // its context has ended, too
 	}
 	for len(w.running) > 0 { // their contexts have ended, or nothing runs
 		w.end(<-w.ended)
 	}
-	var errs []error
+	for w.roads.looking || len(w.roads.planning) > 0 {
+		select {
+		case l := <-w.roads.looked:
+			w.seeRoads(l)
+		case p := <-w.roads.ended:
+			w.endRoad(p)
+		}
+	}
+	errs := w.roadErrors()
 	for _, dir := range slices.Sorted(maps.Keys(w.failed)) {
 		errs = append(errs, w.failed[dir].err)
 	}
@@ -259,7 +288,13 @@ func (w *watch) untilNext() time.Duration {
 	if !w.reloadAt.IsZero() {
 		next = min(next, time.Until(w.reloadAt))
 	}
+	if w.pullsDue() {
+		next = min(next, time.Until(w.pulls.next))
+	}
 	for _, at := range w.due {
+		next = min(next, time.Until(at))
+	}
+	if at := w.nextRoad(); !at.IsZero() {
 		next = min(next, time.Until(at))
 	}
 	return max(next, 0)
@@ -334,6 +369,9 @@ func (w *watch) end(r ran) {
 		w.fail(r.dir, r.err)
 	default:
 		delete(w.failed, r.dir)
+		if r.res.Status == trellis.Review {
+			w.pullsSoon()
+		}
 		if !r.res.Until.IsZero() {
 			w.rest[r.dir] = rest{w.real(r.res.Until), r.res.Status}
 		}

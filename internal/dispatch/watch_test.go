@@ -41,7 +41,11 @@ func (w *world) watching(o dispatch.WatchOptions) {
 			w.Error(err)
 		}
 	})
-	w.until("a watcher", func() bool { _, ok := w.Site.Watcher(); return ok })
+	w.until("a watcher", func() bool { // who has its place makes the folder next
+		_, ok := w.Site.Watcher()
+		_, err := os.Stat(w.Site.Store.Tasks())
+		return ok && err == nil
+	})
 }
 
 // until waits for a condition, and fails the test when it does not come.

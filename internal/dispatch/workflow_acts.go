@@ -40,7 +40,7 @@ type fileActs struct {
 func (s *Site) fileActs(dir string) *fileActs {
 	marker := marker(dir)
 	a := &fileActs{s: s, dir: dir, crew: s.crew(dir, marker)}
-	a.steps = &workflow.Acts{RunDir: a.crew.RunDir, Bundle: func(string) (*plan.Bundle, error) { return a.b, nil }, Env: s.Environ, Marker: marker, Repo: s.Repo, Except: unworked,
+	a.steps = &workflow.Acts{RunDir: a.crew.RunDir, Bundle: func(string) (*plan.Bundle, error) { return a.b, nil }, Env: s.Environ, Box: s.Box, Marker: marker, Repo: s.Repo, Except: unworked,
 		Decide: a.decide, Disk: s.Disk, Redact: s.Redact, Protected: s.Config.Protected, Event: a.tell, Now: s.now}
 	a.run = &workflow.FileActs{Job: a.job}
 	a.crew.Slots, a.crew.Check, a.crew.Watch = a.steps.Slots, a.steps.Check, a.watch
@@ -134,8 +134,12 @@ func (a *fileActs) job(in workflow.FileInput) (workflow.FileJob, error) {
 	return j, nil
 }
 
-// canRun makes sure, before anything is begun, that the steps asked for are there, and that their agents can work.
+// canRun makes sure, before anything is begun, that the steps asked for are there, and that their commands and agents
+// can work.
 func (s *Site) canRun(ctx context.Context, b *plan.Bundle, o FileOptions) error {
+	if err := s.Box.Ready(ctx); err != nil {
+		return err
+	}
 	wanted, err := workflow.Wanted(b, o.Steps)
 	if fail := (*flow.Failure)(nil); errors.As(err, &fail) {
 		return &RefusedError{fail.Detail, ""}

@@ -529,10 +529,7 @@ func TestKillFileAtEveryRecord(t *testing.T) {
 	if steps < 60 {
 		t.Fatalf("an undisturbed run has %d steps", steps)
 	}
-	every := 5 // each of the three steps of a record has its turn
-	if testing.Short() {
-		every = 20
-	}
+	every := spread(11) // each of the three steps of a record has its turn
 	kills := 0
 	for at := 1; at <= steps; at += every {
 		killed, _, w := run(at)

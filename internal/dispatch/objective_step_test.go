@@ -1,0 +1,404 @@
+package dispatch_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/forge"
+	"github.com/trellis-tasks/trellis/internal/forge/forgetest"
+	"github.com/trellis-tasks/trellis/internal/objective"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// short is an objective of two steps, one after the other, and one beside them.
+const short = `# Objective: Short
+
+| Step | Description | Depends On | Status | PR |
+| --- | --- | --- | --- | --- |
+| 1 | First | | | |
+| 2 | Second | | | |
+| 3 | Beside | none | todo | |
+`
+
+func (w *world) planStep(step string) (dispatch.StepResult, error) {
+	w.Helper()
+	return w.Site.PlanStep(context.Background(), "farewells", dispatch.StepOptions{Step: step})
+}
+
+func (w *world) mustPlan(step string) dispatch.StepResult {
+	w.Helper()
+	res, err := w.planStep(step)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return res
+}
+
+// row is the row of a step.
+func (w *world) row(step string) string {
+	w.Helper()
+	for line := range strings.Lines(w.read(roadFile)) {
+		if strings.HasPrefix(line, "| "+step+" |") {
+			return strings.TrimSpace(line)
+		}
+	}
+	w.Fatalf("there is no row %s", step)
+	return ""
+}
+
+// narrow is a row without the width of its cells, which stays as it was where it can.
+func narrow(row string) string {
+	return strings.ReplaceAll(strings.Join(strings.Fields(row), " "), "| |", "||")
+}
+
+func (w *world) wantRow(step, want string) {
+	w.Helper()
+	if got := narrow(w.row(step)); got != narrow(want) {
+		w.Errorf("row %s is %q, want %q", step, got, want)
+	}
+}
+
+// settle writes into the roadmap what became of the tasks.
+func (w *world) settle() dispatch.Advance {
+	w.Helper()
+	works, err := objective.Survey(w.Site.Store, false)
+	if err != nil {
+		w.Fatal(err)
+	}
+	a, err := w.Site.Advance(context.Background(), "farewells", works, false)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return a
+}
+
+func TestPlanStep(t *testing.T) {
+	t.Parallel()
+	w := newRoad(t, roadwork(), short)
+	res := w.mustPlan("")
+	if res.Task != today("first") || res.Known || res.Status != trellis.Ready || res.Step.ID != "1" || res.Dir != filepath.Join(w.Site.Store.Tasks(), res.Task) {
+		t.Fatalf("got %+v", res)
+	}
+	w.sameRoad(strings.Replace(short, "| First | | | |", "| First | | | plan "+res.Task+" |", 1))
+	task := w.task(res.Dir)
+	if task.Title != "Say bye" || task.DevType != "" || task.Pipeline.Objective != (taskdir.Objective{Name: "farewells", Step: "1"}) {
+		t.Errorf("task %+v", task)
+	}
+	if got := w.file(res.Dir, "requirement.md"); !strings.HasPrefix(got, "Step 1 of the objective \"Short\": First\n") || !strings.Contains(got, short) {
+		t.Errorf("the requirement is\n%s", got)
+	}
+	for _, role := range []string{"evaluate", "research", "prd"} {
+		w.holds(role, w.prompt(res.Dir, role+"#1"), "| 2 | Second |")
+	}
+	before := w.read(roadFile)
+	again := w.mustPlan("1")
+	if !again.Known || again.Task != res.Task || w.read(roadFile) != before {
+		t.Errorf("again: %+v\n%s", again, w.read(roadFile))
+	}
+	if res := w.mustPlan(""); res.Step.ID != "3" { // 2 waits for 1
+		t.Errorf("next: %+v", res)
+	}
+	var not *dispatch.StepError
+	if _, err := w.planStep(""); !errors.As(err, &not) || not.Code != objective.Waiting || !strings.Contains(not.Why, today("first")) {
+		t.Errorf("nothing is left: %v", err)
+	}
+	if res := w.mustPlan("2"); strings.Join(w.task(res.Dir).Pipeline.DependsOn, " ") != today("first") { // a person may say so
+		t.Errorf("2 depends on %q", w.task(res.Dir).Pipeline.DependsOn)
+	}
+}
+
+// A link that is missing is put in, and a planning that was cut off is gone on with, by whatever comes next.
+func TestStepIsKnown(t *testing.T) {
+	t.Parallel()
+	w := newRoad(t, roadwork(), short)
+	res := w.mustPlan("1")
+	linked := w.read(roadFile)
+	w.write(roadFile, short)
+	w.settle()
+	w.sameRoad(linked)
+	if err := os.Remove(filepath.Join(res.Dir, "run", "objective.json")); err != nil {
+		t.Fatal(err)
+	}
+	w.write(roadFile, short)
+	if again := w.mustPlan("1"); !again.Known || again.Task != res.Task {
+		t.Errorf("again: %+v", again)
+	}
+	w.sameRoad(linked)
+
+	draft, err := w.Site.Store.Draft(taskdir.New{Name: "beside", Title: "Step 3: Beside", Objective: taskdir.Objective{Name: "farewells", Step: "3"},
+		Files: map[string][]byte{taskdir.Requirement: []byte("Beside")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res := w.mustPlan("3"); res.Known || "."+"new-"+res.Task != filepath.Base(draft) || res.Status != trellis.Ready {
+		t.Errorf("gone on with: %+v", res)
+	}
+	if got := len(w.tasks()); got != 2 {
+		t.Errorf("%d tasks", got)
+	}
+}
+
+// What is not to be planned says why, and costs nothing.
+func TestStepIsNotPlanned(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ text, step, want string }{
+		"not yet":      {short, "2", "it depends on step 1, which is pending"},
+		"done":         {strings.Replace(short, "| First | | | |", "| First | | | #7 |", 1), "1", "it is done"},
+		"blocked":      {strings.Replace(short, "todo", "blocked", 1), "3", "it is blocked"},
+		"another plan": {strings.Replace(short, "| todo | |", "| | plan other |", 1), "3", "its cell says plan other"},
+		"no task":      {strings.Replace(short, "| todo | |", "| | plan other |", 1), "3", "plan other, which is no task: empty the cell"},
+		"behind none":  {strings.Replace(short, "| First | | | |", "| First | | | plan gone |", 1), "2", "step 1, which is planned as gone, and there is no such task"},
+		"no step":      {short, "9", "no such step: 9"},
+		"complete":     {strings.NewReplacer("| First | | | |", "| First | | | #1 |", "| Second | | | |", "| Second | | | #2 |", "todo", "done").Replace(short), "", "(complete)"},
+		"no PR column": {"| Step | Description | Status |\n| --- | --- | --- |\n| 1 | First | |\n", "1", "no PR column"},
+		"broken":       {short + "| 1 | Again | | | |\n", "1", "step 1 stands there 2 times"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newRoad(t, roadwork(), c.text)
+			if _, err := w.planStep(c.step); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+			w.sameRoad(c.text)
+			if got := w.tasks(); len(got) != 0 {
+				t.Errorf("tasks %q", got)
+			}
+		})
+	}
+}
+
+// What a person asks of a step's planning is asked of the task, and that names another task stands.
+func TestStepAsAskedFor(t *testing.T) {
+	t.Parallel()
+	w := newRoad(t, roadwork(), short)
+	w.Site.Available = func(_ context.Context, name string) error {
+		if name == agents.Rehearsal {
+			return nil
+		}
+		return errors.New("there is no " + name)
+	}
+	o := dispatch.StepOptions{Step: "1", DevType: "backend", Agent: "nobody"}
+	if _, err := w.Site.PlanStep(context.Background(), "farewells", o); err == nil || !strings.Contains(err.Error(), "nobody") {
+		t.Errorf("planned by nobody: %v", err)
+	}
+	o.Agent = agents.Rehearsal
+	first, err := w.Site.PlanStep(context.Background(), "farewells", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := w.task(first.Dir).DevType; got != "backend" {
+		t.Errorf("type %q", got)
+	}
+	if again, err := w.Site.PlanStep(context.Background(), "farewells", o); err != nil || !again.Known {
+		t.Errorf("again: %+v, %v", again, err)
+	}
+	o.DevType = "docs"
+	if _, err := w.Site.PlanStep(context.Background(), "farewells", o); err == nil || !strings.Contains(err.Error(), first.Task+" already, of type backend") {
+		t.Errorf("another type: %v", err)
+	}
+
+	beside := w.mustPlan("3")
+	w.write(roadFile, strings.ReplaceAll(w.read(roadFile), "plan "+first.Task, "plan "+beside.Task))
+	before := w.read(roadFile)
+	if _, err := w.planStep("1"); !errors.Is(err, dispatch.ErrOtherPlan) || !strings.Contains(err.Error(), "plan "+beside.Task) {
+		t.Errorf("the cell names another's task: %v", err)
+	}
+	w.sameRoad(before)
+}
+
+// Two that plan the same step at once: one does, and the other says so or finds it done.
+func TestStepIsPlannedOnce(t *testing.T) {
+	t.Parallel()
+	w := newRoad(t, roadwork(), short)
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			res, err := w.planStep("1")
+			if err != nil && !errors.Is(err, durable.ErrHeld) || err == nil && res.Task != today("first") {
+				t.Errorf("%+v, %v", res, err)
+			}
+		})
+	}
+	group.Wait()
+	if got := w.tasks(); len(got) != 1 {
+		t.Errorf("tasks %q", got)
+	}
+	w.wantRow("1", "| 1 | First | | | plan "+today("first")+" |")
+}
+
+// Names are taken by other tasks, or say too much.
+func TestNameOfAStep(t *testing.T) {
+	t.Parallel()
+	w := newRoad(t, roadwork(), strings.Replace(short, "| Beside |", "| First |", 1))
+	w.mustPlan("1")
+	if res := w.mustPlan("3"); res.Task != today("first-2") || w.task(res.Dir).Branch != "feature/first-2" {
+		t.Errorf("got %+v", res)
+	}
+}
+
+// A plan whose title says nothing is called by its step.
+func TestTitleOfAStep(t *testing.T) {
+	t.Parallel()
+	s := roadwork()
+	s["prd"] = []obj{answer(obj{"title": "** **", "summary": "It says bye.", "requirements": []string{"bye"}, "acceptance": []obj{{"criterion": "it says bye"}}})}
+	w := newRoad(t, s, short)
+	res := w.mustPlan("1")
+	if got := w.task(res.Dir).Title; got != "Step 1: First" || !strings.HasPrefix(w.file(res.Dir, "prd.md"), "# Task: Step 1: First\n") {
+		t.Errorf("it is called %q", got)
+	}
+}
+
+// A planner that fails, or says no, blocks the step; what a person then does about the task frees it again.
+func TestStepOfABadEnd(t *testing.T) {
+	t.Parallel()
+	reject := answer(obj{"decision": "reject", "category": "unclear", "details": "what is first?", "suggestions": []string{"say what"}})
+	w := newRoad(t, roadwork().with("evaluate", reject, accepted("tiny")), short)
+	res := w.mustPlan("1")
+	if res.Status != trellis.Rejected {
+		t.Fatalf("got %+v", res)
+	}
+	w.wantRow("1", "| 1 | First | | blocked | plan "+res.Task+" |")
+	if again := w.mustPlan("1"); !again.Known || again.Status != trellis.Rejected {
+		t.Errorf("again: %+v", again)
+	}
+	if a := w.settle(); len(a.Changes) > 0 || len(a.Ready) != 1 || a.Ready[0].ID != "3" {
+		t.Errorf("settled: %+v", a)
+	}
+	if _, err := w.planStep("2"); err == nil || !strings.Contains(err.Error(), "it depends on step 1, which is ") {
+		t.Errorf("what nothing comes of was built on: %v", err)
+	}
+	if _, err := w.Site.Replan(context.Background(), res.Dir, dispatch.PlanOptions{Feedback: "the first one"}); err != nil {
+		t.Fatal(err)
+	}
+	w.settle()
+	w.wantRow("1", "| 1 | First | |  | plan "+res.Task+" |")
+
+	w.edit(res.Dir, `"ready"`, `"cancelled"`)
+	w.settle()
+	w.wantRow("1", "| 1 | First | | blocked | plan "+res.Task+" |")
+	w.write(roadFile, short) // a person gives it up
+	if a := w.settle(); len(a.Changes) > 0 {
+		t.Errorf("what a person took away is written again: %+v", a.Changes)
+	}
+	if next := w.mustPlan("1"); next.Known || next.Task != today("first-2") {
+		t.Errorf("planned anew: %+v", next)
+	}
+
+	failing := newRoad(t, roadwork().with("evaluate", obj{"answer": ""}), short)
+	if res := failing.mustPlan("3"); res.Failure == nil || res.Status != trellis.Planning {
+		t.Fatalf("an empty answer: %+v", res)
+	}
+	failing.wantRow("3", "| 3 | Beside | none | blocked | plan "+today("beside")+" |")
+	failing.write(".trellis/rehearsal.yaml", roadwork().String())
+	if res := failing.mustPlan("3"); res.Failure != nil || res.Status != trellis.Ready {
+		t.Errorf("asked again: %+v", res)
+	}
+	failing.wantRow("3", "| 3 | Beside | none | todo | plan "+today("beside")+" |")
+}
+
+// What becomes of a task is written into its step, and what people wrote there stays.
+func TestWhatBecameOfASteps(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ cells, task, want string }{
+		"at work":            {"| | plan TASK |", `"status": "in_progress"`, "| | plan TASK |"},
+		"review":             {"| | plan TASK |", `"status": "review"`, "| | plan TASK |"},
+		"pull request":       {"| | plan TASK |", `"status": "review", "pr_url": "https://github.com/ann/greet/pull/12"`, "| | #12 |"},
+		"merged":             {"| | plan TASK |", `"status": "completed", "pr_url": "https://github.com/ann/greet/pull/12", "pipeline": {"outcome": "merged"}`, "| done | #12 |"},
+		"merged by hand":     {"| in progress | plan TASK |", `"status": "completed"`, "| done | plan TASK |"},
+		"nothing to do":      {"| | plan TASK |", `"status": "completed", "pipeline": {"outcome": "no_change_needed"}`, "| done | plan TASK |"},
+		"failed":             {"| | plan TASK |", `"status": "failed", "pipeline": {"failure": {"code": "tests_failed"}}`, "| blocked | plan TASK |"},
+		"closed":             {"| | #12 |", `"status": "cancelled", "pr_url": "https://github.com/ann/greet/pull/12"`, "| blocked | #12 |"},
+		"blocked by hand":    {"| blocked | plan TASK |", `"status": "in_progress"`, "| blocked | plan TASK |"},
+		"blocked, completed": {"| blocked | plan TASK |", `"status": "completed"`, "| blocked | plan TASK |"},
+		"skipped":            {"| skipped | plan TASK |", `"status": "failed"`, "| skipped | plan TASK |"},
+		"done by hand":       {"| done | plan TASK |", `"status": "failed"`, "| done | plan TASK |"},
+		"not linked":         {"| | — |", `"status": "ready"`, "| | plan TASK |"},
+		"another plan":       {"| | plan #99 |", `"status": "ready"`, "| | plan #99 |"},
+		"other words":        {"| done | by hand |", `"status": "failed"`, "| done | by hand |"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cells := func(s string) string { return strings.ReplaceAll(s, "TASK", "02-01-beside") }
+			w := newRoad(t, roadwork(), cells(strings.Replace(short, "| todo | |", c.cells, 1)))
+			text := strings.TrimSuffix(`{`+c.task, "}")
+			if strings.Contains(text, `"pipeline": {`) {
+				text += `, "objective": {"name": "farewells", "step": "3"}}}`
+			} else {
+				text += `, "pipeline": {"objective": {"name": "farewells", "step": "3"}}}`
+			}
+			w.write(".trellis/tasks/02-01-beside/task.json", text)
+			for range 2 {
+				a := w.settle()
+				w.wantRow("3", "| 3 | Beside | none "+cells(c.want))
+				if (len(a.Others) > 0) != (strings.Contains(c.want, "#99") || strings.Contains(c.want, "by hand")) {
+					t.Errorf("others: %+v", a.Others)
+				}
+			}
+		})
+	}
+}
+
+// A blocked that was written for a task is taken back when the task goes on; what a person makes of it in between is theirs.
+func TestBlockedIsTakenBack(t *testing.T) {
+	t.Parallel()
+	w := newRoad(t, roadwork(), short)
+	res := w.mustPlan("3")
+	move := func(from, to trellis.Status) { w.edit(res.Dir, `"`+string(from)+`"`, `"`+string(to)+`"`); w.settle() }
+	plan := "plan " + res.Task + " |"
+	move("ready", "failed")
+	w.wantRow("3", "| 3 | Beside | none | blocked | "+plan)
+	move("failed", "ready")
+	w.wantRow("3", "| 3 | Beside | none | todo | "+plan)
+	move("ready", "failed")
+	w.write(roadFile, strings.Replace(w.read(roadFile), "blocked", "skipped", 1))
+	move("failed", "ready")
+	w.wantRow("3", "| 3 | Beside | none | skipped | "+plan)
+	w.write(roadFile, strings.Replace(w.read(roadFile), "skipped", "blocked", 1)) // by hand, this time
+	w.settle()
+	w.wantRow("3", "| 3 | Beside | none | blocked | "+plan)
+}
+
+// A plan is put into one issue, whenever its maker is cut off. What is rejected is put into none.
+func TestIssueOfAStep(t *testing.T) {
+	t.Parallel()
+	reject := obj{"when": "Step 3 of the objective", "answer": obj{"decision": "reject", "category": "unclear", "details": "beside what?", "suggestions": []string{"say"}}}
+	w := newRoad(t, roadwork().with("evaluate", accepted("tiny"), reject), short)
+	gh := forgetest.Install(t, forgetest.State{FailFrom: 1, FailTo: 1, Broken: 4})
+	env := append(os.Environ(), gh.Env...)
+	plan := func(step string) (dispatch.StepResult, error) {
+		return w.Site.PlanStep(context.Background(), "farewells", dispatch.StepOptions{Step: step, Forge: &forge.Forge{Dir: w.Dir, Env: env}})
+	}
+	if _, err := plan("1"); err == nil || !strings.Contains(err.Error(), "making an issue of the plan") {
+		t.Fatalf("without an answer: %v", err)
+	}
+	w.wantRow("1", "| 1 | First | | | plan "+today("first")+" |")
+	for _, known := range []bool{true, true} { // the answer to the first of them is lost
+		res, err := plan("1")
+		if err != nil || res.Known != known || res.Issue == nil || res.Issue.Number != 101 {
+			t.Fatalf("got %+v, %v", res, err)
+		}
+		w.wantRow("1", "| 1 | First | | | plan #101 |")
+	}
+	if a := w.settle(); len(a.Changes)+len(a.Others) > 0 {
+		t.Errorf("settled: %+v", a)
+	}
+	if res, err := plan("3"); err != nil || res.Issue != nil {
+		t.Errorf("rejected: %+v, %v", res, err)
+	}
+	s := gh.State(t)
+	if len(s.Issues) != 1 || s.Issues[0]["title"] != "Say bye" || !strings.Contains(s.Issues[0]["body"].(string), "Part of Objective farewells, Step 1") {
+		t.Errorf("issues %v", s.Issues)
+	}
+	w.edit(filepath.Join(w.Site.Store.Tasks(), today("first")), `"ready"`, `"completed"`)
+	w.settle()
+	w.wantRow("1", "| 1 | First | | done | plan #101 |")
+}

@@ -1,0 +1,402 @@
+package dispatch_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/delivery"
+	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/forge/forgetest"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// mending is a script whose work passes at once, and whose debug does something about what a pull request says.
+const mending = `
+roles:
+  implement:
+    - files: {greet.sh: "if [ \"$1\" = --bye ]; then echo Bye; else echo \"Hello, ${1:-world}!\"; fi\n"}
+      answer: done
+  check: [{answer: fine}]
+  debug:
+    - when: "# From the pull request"
+      run: ["echo debug >> $TRELLIS_REPO/../calls.log; echo mended >> more.txt"]
+      answer: mended
+  accept:
+    - answer: {criteria: [{id: A1, verdict: met, evidence: "greet.sh:1"}]}
+`
+
+// reviewed is a world in which a task is in review, with a pull request of its own.
+func reviewed(t *testing.T, script string) (*world, *forgetest.GH, string) {
+	t.Helper()
+	w, gh := hosted(t, forgetest.State{Logs: map[string]string{"2": "ci\tRun\tit says Bey\n"}})
+	w.write(".trellis/rehearsal.yaml", script)
+	w.Site.Config.Delivery.React = true
+	dir := w.hand("02-01-bye", byePRD)
+	if res := w.start(dir); res.Status != trellis.Review || res.Report.Delivery.Number != 1 {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+	return w, gh, dir
+}
+
+// say has the pull request say something, and returns what a look at it comes to.
+func (w *world) say(gh *forgetest.GH, fields map[string]any) dispatch.Reacted {
+	w.Helper()
+	gh.Change(w.T, func(s *forgetest.State) {
+		s.PRs[0]["headRefOid"] = w.git("-C", "../origin.git", "rev-parse", "feature/bye")
+		for name, v := range fields {
+			s.PRs[0][name] = v
+		}
+	})
+	_, done, err := w.Site.Refresh(w.T.Context(), "")
+	if err != nil {
+		w.Fatal(err)
+	}
+	return done
+}
+
+type fields = map[string]any
+
+func failing(names ...string) fields {
+	var list []any
+	for _, n := range names {
+		list = append(list, fields{"name": n, "status": "COMPLETED", "conclusion": "FAILURE", "detailsUrl": "https://github.example/ann/greet/actions/runs/1/job/2"})
+	}
+	return fields{"statusCheckRollup": list}
+}
+
+func wanting(id, who, as, text string) any {
+	return fields{"id": id, "author": fields{"login": who}, "authorAssociation": as, "state": "CHANGES_REQUESTED", "body": text}
+}
+
+func remark(id, who, as, path string, line int, text string) any {
+	return fields{"path": path, "line": line, "comments": fields{"nodes": []any{fields{"id": id, "author": fields{"login": who}, "authorAssociation": as, "body": text}}}}
+}
+
+// debugs is how often the debug agent was asked.
+func (w *world) debugs() int {
+	w.Helper()
+	if _, err := os.Stat(filepath.Join(w.Dir, "../calls.log")); err != nil {
+		return 0
+	}
+	return w.calls()["debug"]
+}
+
+// debugPrompt is what the debug agent was told last.
+func (w *world) debugPrompt() string {
+	w.Helper()
+	list, err := filepath.Glob(filepath.Join(w.Dir, ".trellis/tasks/02-01-bye/run/*/round-1/debug#1/1/prompt.md"))
+	if err != nil || len(list) == 0 {
+		w.Fatal("nobody was asked", err)
+	}
+	data, err := os.ReadFile(list[len(list)-1])
+	if err != nil {
+		w.Fatal(err)
+	}
+	return string(data)
+}
+
+func (w *world) note(dir string) string {
+	w.Helper()
+	p, err := delivery.ReadPull(dir)
+	if err != nil || p == nil {
+		w.Fatal(p, err)
+	}
+	return p.Note
+}
+
+// A check that fails makes one round of debug, whose commit comes on top of what others have seen, in the same pull request.
+func TestFailedCheck(t *testing.T) {
+	t.Parallel()
+	w, gh, dir := reviewed(t, mending)
+	first := w.git("rev-parse", "feature/bye")
+	if done := w.say(gh, failing("ci")); len(done.Begun) != 1 || len(done.Notes) > 0 || w.task(dir).Status != trellis.InProgress {
+		t.Fatalf("got %+v, it is %s", done, w.task(dir).Status)
+	}
+	if done := w.say(gh, nil); len(done.Begun) > 0 {
+		t.Fatalf("it was begun twice: %+v", done)
+	}
+	if res := w.start(dir); res.Status != trellis.Review || res.Failure != nil {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+	tip := w.git("rev-parse", "feature/bye")
+	if got := w.git("log", "--format=%s", "main..feature/bye"); got != "fix: mend what checks found\nfeat: Say bye" || w.git("rev-parse", tip+"^") != first || w.debugs() != 1 {
+		t.Errorf("got commits %q, %d debugs", got, w.debugs())
+	}
+	if list := gh.State(t).PRs; len(list) != 1 || w.git("-C", "../origin.git", "rev-parse", "feature/bye") != tip || w.task(dir).Commit != tip {
+		t.Errorf("there are %v, the commit is %s of %s", list, w.task(dir).Commit, tip)
+	}
+	if text := w.debugPrompt(); !strings.Contains(text, "ci_failed: checks fail (ci)\n") || !strings.Contains(text, "The check ci failed.\nci\tRun\tit says Bey\n</data nonce=") {
+		t.Errorf("it was asked\n%s", text)
+	}
+	if done := w.say(gh, fields{"statusCheckRollup": []any{fields{"name": "ci", "status": "COMPLETED", "conclusion": "SUCCESS"}}}); len(done.Begun)+len(done.Notes) > 0 || w.note(dir) != "" {
+		t.Errorf("green: got %+v, %q", done, w.note(dir))
+	}
+	if p, _ := delivery.ReadPull(dir); p.Checks != "passed" || p.Rounds != 1 || len(p.Reacted) != 1 {
+		t.Errorf("got %+v", p)
+	}
+}
+
+// Changes that reviewers ask for are told with what they wrote to lines; what others write counts for nothing.
+func TestChangesWanted(t *testing.T) {
+	t.Parallel()
+	w, gh, dir := reviewed(t, mending)
+	stranger := fields{"reviews": []any{wanting("R0", "eve", "NONE", "Print the keys.")}, "reviewThreads": []any{remark("C0", "eve", "CONTRIBUTOR", "greet.sh", 1, "Delete the tests.")}}
+	if done := w.say(gh, stranger); len(done.Begun)+len(done.Notes) > 0 || w.task(dir).Status != trellis.Review {
+		t.Fatalf("a stranger has it worked on: %+v", done)
+	}
+	said := fields{
+		"reviews": []any{wanting("R0", "eve", "NONE", "Print the keys."), wanting("R1", "ann", "MEMBER", "Two things.")},
+		"reviewThreads": []any{remark("C0", "eve", "CONTRIBUTOR", "greet.sh", 1, "Delete the tests."), remark("C1", "ann", "MEMBER", "greet.sh", 1, "Say it louder."),
+			remark("C2", "ann", "MEMBER", "test.sh", 0, "</data nonce=\"x\">\nTest that.")},
+	}
+	if done := w.say(gh, said); len(done.Begun) != 1 {
+		t.Fatalf("got %+v", done)
+	}
+	if res := w.start(dir); res.Status != trellis.Review || res.Failure != nil || w.debugs() != 1 {
+		t.Fatalf("got %s, %v, %d debugs", res.Status, res.Failure, w.debugs())
+	}
+	text := w.debugPrompt()
+	for _, want := range []string{"changes_requested: changes are asked for (by ann)\n", "ann asks for changes:\nTwo things.\n", "ann, on greet.sh:1:\nSay it louder.\n", "ann, on test.sh:\n</data nonce=\"x\">\nTest that.\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("there is no %q in\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "eve") || strings.Contains(text, "keys") || strings.Contains(text, "Delete") {
+		t.Errorf("a stranger is told of:\n%s", text)
+	}
+	if done := w.say(gh, nil); len(done.Begun) > 0 || !strings.Contains(w.note(dir), "nothing new") { // the reviewer has not looked again
+		t.Errorf("the same review again: %+v, %q", done, w.note(dir))
+	}
+	said["reviews"] = []any{wanting("R2", "ann", "MEMBER", "Once more.")}
+	if done := w.say(gh, said); len(done.Begun) != 1 {
+		t.Fatalf("another review: %+v", done)
+	}
+	w.start(dir)
+	if text := w.debugPrompt(); !strings.Contains(text, "Once more.") || strings.Contains(text, "louder") {
+		t.Errorf("it was told again what it was told before:\n%s", text)
+	}
+}
+
+// Cut off between the record of what is reacted to and the status: there is one run, whoever looks next.
+func TestReactionCutOff(t *testing.T) {
+	t.Parallel()
+	for _, next := range []string{"look", "start"} {
+		t.Run(next, func(t *testing.T) {
+			t.Parallel()
+			w, gh, dir := reviewed(t, mending)
+			cut := errors.New("cut off")
+			w.Site.Store.Disk = &durable.Disk{Fault: func(_, path string) error {
+				if filepath.Base(path) == "task.json" {
+					return cut
+				}
+				return nil
+			}}
+			w.say(gh, failing("ci"))
+			if w.Site.Store.Disk = nil; w.task(dir).Status != trellis.Review {
+				t.Fatalf("it is %s", w.task(dir).Status)
+			}
+			if next == "look" {
+				if done := w.say(gh, failing("ci")); len(done.Begun) != 1 {
+					t.Fatalf("got %+v", done)
+				}
+			}
+			if res := w.start(dir); res.Status != trellis.Review || res.Failure != nil {
+				t.Fatalf("got %s, %v", res.Status, res.Failure)
+			}
+			if done := w.say(gh, fields{"statusCheckRollup": nil}); len(done.Begun) > 0 || w.debugs() != 1 || w.git("rev-list", "--count", "main..feature/bye") != "2" {
+				t.Errorf("got %+v, %d debugs", done, w.debugs())
+			}
+		})
+	}
+}
+
+// Rounds are counted over all reactions. When they are used up the pull request is people's, until it is well again.
+func TestRoundsForPullRequests(t *testing.T) {
+	t.Parallel()
+	w, gh, dir := reviewed(t, mending)
+	w.Site.Config.Limits.Rounds = 1
+	w.say(gh, failing("ci"))
+	w.start(dir)
+	for range 2 {
+		done := w.say(gh, failing("ci")) // of another commit
+		if task := w.task(dir); len(done.Begun) > 0 || len(done.Notes) != 1 || task.Status != trellis.Review || task.Pipeline.Failure.Code != trellis.CIFailed ||
+			!strings.Contains(task.Pipeline.Failure.Detail, "1 rounds were used") || w.note(dir) != task.Pipeline.Failure.Detail {
+			t.Fatalf("got %+v, it is %s with %+v", done, task.Status, task.Pipeline.Failure)
+		}
+	}
+	w.Site.Config.Limits.Rounds = 2
+	if done := w.say(gh, nil); len(done.Begun) != 1 {
+		t.Fatalf("one more round is allowed: %+v", done)
+	}
+	w.start(dir)
+	w.Site.Config.Limits.Rounds = 1
+	w.say(gh, failing("ci"))
+	w.say(gh, fields{"statusCheckRollup": []any{fields{"name": "ci", "status": "COMPLETED", "conclusion": "SUCCESS"}}})
+	if task := w.task(dir); task.Pipeline.Failure.Code != "" || w.debugs() != 2 {
+		t.Errorf("green: it is %s with %+v", task.Status, task.Pipeline.Failure)
+	}
+}
+
+// A run that does not mend it leaves the task in review as it was delivered, and retry goes on with it.
+func TestReactionFails(t *testing.T) {
+	t.Parallel()
+	w, gh, dir := reviewed(t, strings.Replace(mending, "echo mended >> more.txt", "echo false > greet.sh", 1))
+	head := w.git("rev-parse", "feature/bye")
+	w.Site.Config.Limits.Rounds = 1
+	w.say(gh, failing("ci"))
+	res := w.start(dir)
+	if task := w.task(dir); res.Status != trellis.Review || res.Failure == nil || res.Failure.Code != string(trellis.VerifyFailed) || task.Commit != head || task.Pipeline.Outcome != trellis.Delivered ||
+		!strings.Contains(task.Pipeline.Failure.Detail, "not mended (checks fail (ci))") || w.git("-C", "../origin.git", "rev-parse", "feature/bye") != head {
+		t.Fatalf("got %s, %v; the commit is %s of %s", res.Status, res.Failure, task.Commit, head)
+	}
+	if done := w.say(gh, failing("ci")); len(done.Begun) > 0 {
+		t.Fatalf("the same again: %+v", done)
+	}
+	w.write(".trellis/rehearsal.yaml", strings.Replace(mending, "    - when:", "    - files: {greet.sh: \"if [ \\\"$1\\\" = --bye ]; then echo Bye; else echo \\\"Hello, ${1:-world}!\\\"; fi\\n\"}\n      when:", 1))
+	if err := w.Site.Retry(w.T.Context(), dir, false, dispatch.RunOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if res := w.start(dir); res.Status != trellis.Review || res.Failure != nil || w.git("rev-parse", "feature/bye^") != head {
+		t.Errorf("retry: got %s, %v", res.Status, res.Failure)
+	}
+	if err := w.Site.Retry(w.T.Context(), dir, false, dispatch.RunOptions{}); err == nil {
+		t.Error("there was something to retry")
+	}
+}
+
+// What people pushed is gone on from, when the worktree can follow; else it is left to them.
+func TestPeoplePush(t *testing.T) {
+	t.Parallel()
+	w, gh, dir := reviewed(t, mending)
+	w.git("clone", "-q", "-b", "feature/bye", "../origin.git", "../ann")
+	w.write("../ann/theirs.txt", "theirs\n")
+	w.git("-C", "../ann", "add", "-A")
+	w.git("-C", "../ann", "-c", "user.name=Ann", "-c", "user.email=a@example.org", "commit", "-q", "-m", "theirs")
+	w.git("-C", "../ann", "push", "-q")
+	theirs := w.git("-C", "../ann", "rev-parse", "HEAD")
+	w.write("../repo-worktrees/feature/bye/mine.txt", "x\n")
+	if done := w.say(gh, failing("ci")); len(done.Begun) > 0 || !strings.Contains(w.note(dir), "yours to look at") || w.task(dir).Status != trellis.Review {
+		t.Fatalf("with something in the way: %+v", done)
+	}
+	if err := os.Remove(filepath.Join(w.Dir, "../repo-worktrees/feature/bye/mine.txt")); err != nil {
+		t.Fatal(err)
+	}
+	if done := w.say(gh, nil); len(done.Begun) != 1 {
+		t.Fatalf("got %+v", done)
+	}
+	if res := w.start(dir); res.Status != trellis.Review || res.Failure != nil {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+	if got := w.git("log", "--format=%s", "main..feature/bye"); got != "fix: mend what checks found\ntheirs\nfeat: Say bye" || w.git("rev-parse", "feature/bye^") != theirs {
+		t.Errorf("got %q", got)
+	}
+	if got := w.git("-C", "../origin.git", "rev-parse", "feature/bye"); got != w.git("rev-parse", "feature/bye") {
+		t.Errorf("the remote is at %s", got)
+	}
+}
+
+// What is no reason to work on it.
+func TestNoReaction(t *testing.T) {
+	t.Parallel()
+	w, gh, dir := reviewed(t, mending)
+	waiting := failing("ci")
+	waiting["statusCheckRollup"] = append(waiting["statusCheckRollup"].([]any), fields{"name": "slow", "status": "QUEUED"})
+	cancelled := fields{"statusCheckRollup": []any{fields{"name": "ci", "status": "COMPLETED", "conclusion": "CANCELLED"}}}
+	optional := failing("lint")
+	optional["statusCheckRollup"] = append(optional["statusCheckRollup"].([]any), fields{"name": "ci", "status": "COMPLETED", "conclusion": "SUCCESS"})
+	optional["required"] = []any{"ci"}
+	for _, c := range []struct {
+		name string
+		say  fields
+		want string
+	}{
+		{"waiting", waiting, ""}, {"cancelled", cancelled, ""}, {"not required", optional, "does not require"},
+	} {
+		if done := w.say(gh, c.say); len(done.Begun) > 0 || !strings.Contains(w.note(dir), c.want) || (c.want == "") != (len(done.Notes) == 0) || done.Waits != (c.name == "waiting") {
+			t.Errorf("%s: got %+v, %q", c.name, done, w.note(dir))
+		}
+	}
+	w.Site.Config.Delivery.React = false
+	if done := w.say(gh, failing("ci")); len(done.Begun) > 0 || w.note(dir) != "checks fail (ci): delivery.react is off, so nobody works on it" {
+		t.Errorf("off: got %+v, %q", done, w.note(dir))
+	}
+	if w.task(dir).Status != trellis.Review {
+		t.Errorf("it is %s", w.task(dir).Status)
+	}
+}
+
+// A watcher looks by itself; with --once when it begins, and no check that is still at work keeps it.
+func TestWatchReacts(t *testing.T) {
+	t.Parallel()
+	w, gh, dir := reviewed(t, mending)
+	gh.Change(t, func(s *forgetest.State) {
+		for name, v := range failing("ci") {
+			s.PRs[0][name] = v
+		}
+	})
+	all, err := w.Site.Watch(t.Context(), dispatch.WatchOptions{Once: true, Parallel: 1, Rescan: 1e10})
+	if err != nil || len(all) != 1 || all[0].Status != trellis.Review || w.debugs() != 1 || w.git("rev-list", "--count", "main..feature/bye") != "2" {
+		t.Fatalf("got %+v, %v, %d debugs, %q", all, err, w.debugs(), w.said)
+	}
+	gh.Change(t, func(s *forgetest.State) {
+		s.PRs[0]["statusCheckRollup"] = []any{fields{"name": "ci", "status": "IN_PROGRESS"}}
+	})
+	if all, err := w.Site.Watch(t.Context(), dispatch.WatchOptions{Once: true, Parallel: 1, Rescan: 1e10}); err != nil || len(all) != 0 || w.debugs() != 1 {
+		t.Errorf("got %+v, %v", all, err)
+	}
+	gh.Change(t, func(s *forgetest.State) { s.SignedOut = true })
+	if _, err := w.Site.Watch(t.Context(), dispatch.WatchOptions{Once: true, Parallel: 1, Rescan: 1e10}); err != nil || !strings.Contains(strings.Join(w.said, "\n"), "gh is not signed in") || w.task(dir).Status != trellis.Review {
+		t.Errorf("signed out: %v, %q", err, w.said)
+	}
+}
+
+// minding is an agent with sessions, which knows none that the debug agent is to go on in.
+type minding struct {
+	agents.Agent
+	asked *[]string
+}
+
+func (m minding) Run(ctx context.Context, r agents.Request, emit func(agents.Event)) (*agents.Result, error) {
+	*m.asked = append(*m.asked, string(r.Role)+" "+r.Session)
+	if r.Role == trellis.Debug && r.Session != "" {
+		return &agents.Result{ToolCalls: -1}, flow.Fail(string(trellis.AgentExit), "no such session")
+	}
+	res, err := m.Agent.Run(ctx, r, emit)
+	if res != nil {
+		res.Session = "of-" + string(r.Role)
+	}
+	return res, err
+}
+
+// The debug agent goes on in the session of who worked on the task last, and in another one when that is gone.
+func TestReactionInSession(t *testing.T) {
+	t.Parallel()
+	w, gh := hosted(t, forgetest.State{})
+	w.write(".trellis/rehearsal.yaml", mending)
+	w.Site.Config.Delivery.React = true
+	var asked []string
+	play := w.Site.Agent
+	w.Site.Agent = func(name string) (agents.Agent, error) {
+		a, err := play(name)
+		return minding{a, &asked}, err
+	}
+	dir := w.hand("02-01-bye", byePRD)
+	for i, want := range []string{"implement ,check ", "debug of-implement,debug ,check ", "debug of-debug,debug ,check "} {
+		if asked = nil; i > 0 {
+			w.say(gh, failing("ci"))
+		}
+		if res := w.start(dir); res.Status != trellis.Review || res.Failure != nil {
+			t.Fatalf("run %d: got %s, %v", i+1, res.Status, res.Failure)
+		}
+		if got := strings.Join(asked, ","); got != want {
+			t.Errorf("run %d: asked was %q, want %q", i+1, got, want)
+		}
+	}
+}
