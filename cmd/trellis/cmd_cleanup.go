@@ -227,7 +227,7 @@ func (a *app) backups(ctx context.Context, p *project, clean *delivery.Cleaner, 
 		return a.showBackups(list, o)
 	}
 	if !o.force && terminal(a.Stdin) && terminal(a.Stderr) {
-		if yes, err := a.yes(fmt.Sprintf("delete %d backups for good?", len(list))); err != nil || !yes {
+		if yes, err := a.yes(fmt.Sprintf("delete %s for good?", count(len(list), "backup"))); err != nil || !yes {
 			return err
 		}
 	}

@@ -31,6 +31,7 @@ type cleanedTask struct {
 	ID         string            `json:"id"`
 	Status     trellis.Status    `json:"status"`
 	Branch     string            `json:"branch"`
+	Remote     string            `json:"remote"` // which has the branch too, as far as is known here; ""
 	BaseBranch string            `json:"base_branch"`
 	Worktrees  []cleanedWorktree `json:"worktrees"`
 	Size       int64             `json:"size"`
@@ -43,6 +44,8 @@ type cleanedTask struct {
 	Removed    bool              `json:"removed"`
 	Backups    []string          `json:"backups"` // that were made
 	Error      string            `json:"error"`
+
+	remotely string // the command that deletes the branch of the remote
 }
 
 type cleanedWorktree struct {
@@ -54,10 +57,12 @@ type cleanedWorktree struct {
 	Locked  string   `json:"locked"`
 	Nested  []string `json:"nested"`
 	Ignored []string `json:"ignored"`
+	Made    []string `json:"made"`  // ignored too, and called as what a build makes anew
+	Loose   bool     `json:"loose"` // it has commits that no branch has
 }
 
 func worktreeRow(t delivery.Tree) cleanedWorktree {
-	return cleanedWorktree{t.Path, t.Branch, t.Size, t.Gone, t.Dirty, t.Locked, append([]string{}, t.Nested...), append([]string{}, t.Ignored...)}
+	return cleanedWorktree{t.Path, t.Branch, t.Size, t.Gone, t.Dirty, t.Locked, append([]string{}, t.Nested...), append([]string{}, t.Ignored...), append([]string{}, t.Made...), t.Loose}
 }
 
 func (r *cleanupReport) add(l delivery.Leftover) {
@@ -67,6 +72,9 @@ func (r *cleanupReport) add(l delivery.Leftover) {
 	}
 	t := cleanedTask{Dir: filepath.ToSlash(rel), ID: l.ID, Status: l.Status, Branch: l.Branch, BaseBranch: l.Base, Size: l.Size(), Merged: l.Proof, Into: l.In,
 		Why: l.Why, Keeps: l.Keeps, Hint: l.Hint, Saves: l.Saves(), Worktrees: []cleanedWorktree{}, Backups: []string{}}
+	if l.Remote != "" {
+		t.Remote, t.remotely = l.Remote, l.RemoteDelete()
+	}
 	for _, tree := range l.Trees {
 		t.Worktrees = append(t.Worktrees, worktreeRow(tree))
 	}
@@ -132,11 +140,19 @@ func (t cleanedTask) print(b *strings.Builder, root string, o cleanupOptions) {
 		if len(tree.Ignored) > 0 {
 			row("ignored", "%s (by git; in no backup)", some(tree.Ignored))
 		}
+		if len(tree.Made) > 0 {
+			row("made", "%s (ignored by git and in no backup; by their names, a build makes them anew)", some(tree.Made))
+		}
 	}
 	if t.Merged != "" {
 		row("merged", "into %s (%s)", t.Into, proofWords(t.Merged))
 	} else {
 		row("merged", "no: %s", t.Why)
+	}
+	if t.Remote != "" && t.Merged != "" {
+		row("remote", "%s has the branch too, and keeps it: %s", t.Remote, t.remotely)
+	} else if t.Remote != "" {
+		row("remote", "%s has the branch too", t.Remote)
 	}
 	row("cleanup", "%s", t.fate(o))
 	for _, ref := range t.Backups {
@@ -165,6 +181,10 @@ func (t cleanedTask) fate(o cleanupOptions) string {
 		return "would be removed" + saved
 	case t.Merged != "":
 		return "trellis cleanup --merged removes it" + saved
+	case o.merged:
+		return "left as it is: it is not merged; trellis cleanup " + t.ID + " removes it all the same" + saved
+	case t.Status == trellis.Review:
+		return "stays until it is merged; trellis cleanup " + t.ID + " removes it all the same" + saved
 	}
 	return "trellis cleanup " + t.ID + " removes it" + saved
 }
@@ -176,6 +196,9 @@ func (t cleanedWorktree) remark() string {
 		words = append(words, "its folder is gone")
 	case t.Dirty:
 		words = append(words, "not all is committed")
+	}
+	if t.Loose {
+		words = append(words, "its commits are on no branch")
 	}
 	if t.Locked != "" {
 		words = append(words, "locked: "+t.Locked)
@@ -257,7 +280,7 @@ func (a *app) showBackups(list []delivery.Backup, o cleanupOptions) error {
 	}
 	var b strings.Builder
 	for _, r := range rows {
-		fmt.Fprintf(&b, "%s  %s  %s  %d commits of its own\n  %s\n  %s\n", r.Task, r.Attempt, r.At, r.Commits, r.Subject, r.Restore)
+		fmt.Fprintf(&b, "%s  %s  %s  %s of its own\n  %s\n  %s\n", r.Task, r.Attempt, r.At, count(r.Commits, "commit"), r.Subject, r.Restore)
 	}
 	_, err := io.WriteString(a.Stdout, view.Safe(b.String()))
 	return err

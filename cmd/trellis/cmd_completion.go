@@ -16,7 +16,7 @@ var completionScripts embed.FS
 func (a *app) completionCommand() *cli.Command {
 	return &cli.Command{
 		Name:        "completion",
-		Usage:       "print a script that completes commands, flags and tasks in a shell",
+		Usage:       "print a script that completes commands, flags, tasks and objectives in a shell",
 		ArgsUsage:   "bash|zsh|fish",
 		Description: manual(`Load it for one session as in the examples, or from your shell's start file.`, []int{exitDone, exitUsage}, "trellis completion bash   # source <(trellis completion bash)", "trellis completion fish   # trellis completion fish | source"),
 		Action: func(c *cli.Context) error {
@@ -59,6 +59,9 @@ func (a *app) completeCommand() *cli.Command {
 
 // candidates are the words that may stand behind the words so far, each with a tab and what it means.
 func (a *app) candidates(before []string, last string) []string {
+	if n := len(before); n > 2 && before[0] == "objective" && before[n-1] == "--step" {
+		return a.objectiveSteps(before[2 : n-1])
+	}
 	line, err := arrange(a.root(), before)
 	if err != nil { // a flag that waits for its value, or a word that nobody knows
 		return nil
@@ -78,8 +81,11 @@ func (a *app) candidates(before []string, last string) []string {
 		return flagCandidates(at)
 	case len(at.Subcommands) > 0:
 		return commandCandidates(at)
-	case strings.HasPrefix(strings.TrimPrefix(at.ArgsUsage, "["), "TASKDIR") && line.args[len(line.args)-1] == line.path[len(line.path)-1]:
+	case line.args[len(line.args)-1] != line.path[len(line.path)-1]: // the first argument is there
+	case strings.HasPrefix(strings.TrimPrefix(at.ArgsUsage, "["), "TASKDIR"):
 		return a.taskCandidates()
+	case strings.HasPrefix(strings.TrimPrefix(at.ArgsUsage, "["), "OBJECTIVE"):
+		return a.objectiveNames()
 	}
 	return nil
 }

@@ -56,10 +56,11 @@ func (a *app) deliver(ctx context.Context, p *project, s *dispatch.Site, dir str
 	if err != nil {
 		return a.runError(p, dir, undelivered(dir, err))
 	}
-	if res.Status != trellis.Review {
+	if res.Status != trellis.Review || res.Failure != nil {
 		a.sayEnd(p, res)
 		return a.endOf(res)
 	}
+	a.sayNotes(res)
 	a.sayDelivery(res)
 	if url := res.Report.Delivery.PRURL; url != "" {
 		fmt.Fprintln(a.Stdout, url)
@@ -86,6 +87,9 @@ func (a *app) sayDelivery(res dispatch.Result) {
 	if d.PRURL != "" {
 		a.say("pr        %s", d.PRURL)
 	}
+	for _, m := range d.Modules {
+		a.say("first     %s of %s", m.URL, view.Safe(m.Path))
+	}
 	for _, n := range d.Notes {
 		a.say("note      %s", view.Safe(n))
 	}
@@ -105,12 +109,24 @@ func (a *app) previewDelivery(ctx context.Context, p *project, s *dispatch.Site,
 		return err
 	}
 	for _, row := range [][2]string{{"task", filepath.Base(dir)}, {"remote", d.Remote}, {"branch", t.BranchName()}, {"base", d.Into}, {"title", d.Title}} {
-		fmt.Fprintf(a.Stdout, "%-7s %s\n", row[0], view.Safe(row[1]))
+		if row[1] != "" {
+			fmt.Fprintf(a.Stdout, "%-7s %s\n", row[0], view.Safe(row[1]))
+		}
 	}
 	for _, c := range d.Commands {
 		fmt.Fprintf(a.Stdout, "$ %s\n", view.Safe(c))
 	}
-	fmt.Fprintf(a.Stdout, "\n%s\n", view.Safe(d.Body))
+	for _, m := range d.Modules {
+		if m.Into != "" {
+			fmt.Fprintf(a.Stdout, "\nfirst, in %s, for its %s:\n\n%s\n", view.Safe(m.Path), view.Safe(m.Into), view.Safe(m.Body))
+		}
+	}
+	if len(d.Modules) > 0 {
+		fmt.Fprint(a.Stdout, "\nthen:\n")
+	}
+	if d.Body != "" {
+		fmt.Fprintf(a.Stdout, "\n%s\n", view.Safe(d.Body))
+	}
 	for _, n := range d.Notes {
 		a.say("note: %s", view.Safe(n))
 	}

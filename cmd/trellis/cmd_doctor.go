@@ -170,6 +170,7 @@ func (d *diagnosis) all(ctx context.Context) {
 	d.verdict("project", ".trellis is set up", err)
 	c := d.config(p)
 	d.agents(ctx, p.Root, c)
+	d.sandbox(ctx, p, c)
 	d.verify(p, c)
 	d.notify(c)
 	d.delivery(ctx, p, c)

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/urfave/cli/v2"
 )
@@ -64,21 +65,9 @@ func (a *app) init(ctx context.Context, agent, user string) error {
 	if err := move.fit(files); err != nil {
 		return err
 	}
-	var made int
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		path := filepath.Join(root, filepath.FromSlash(name))
-		if _, err := os.Lstat(path); err == nil {
-			a.say("%s is there already", p.Store.Rel(path))
-			continue
-		}
-		if err := p.Store.Disk.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return err
-		}
-		if err := p.Store.Disk.WriteFile(path, files[name], 0o644); err != nil {
-			return err
-		}
-		made++
-		fmt.Fprintln(a.Stdout, p.Store.Rel(path))
+	made, err := a.lay(p, root, files)
+	if err != nil {
+		return err
 	}
 	if err := p.Store.Disk.MkdirAll(p.Store.Tasks(), 0o755); err != nil {
 		return err
@@ -87,6 +76,37 @@ func (a *app) init(ctx context.Context, agent, user string) error {
 		return err
 	}
 	return a.afterInit(ctx, p, made)
+}
+
+// lay makes the files that are not there. The guidelines become visible all at once: where there are some, no others are
+// made, and those of an init that was cut off are no choice of the project.
+func (a *app) lay(p *project, root string, files map[string][]byte) (made int, err error) {
+	spec, hidden := filepath.Join(root, "spec"), filepath.Join(root, durable.TempPrefix+"spec")
+	_, err = os.Lstat(spec)
+	whole := errors.Is(err, fs.ErrNotExist)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		path := filepath.Join(root, filepath.FromSlash(name))
+		if _, err := os.Lstat(path); err == nil {
+			a.say("%s is there already", p.Store.Rel(path))
+			continue
+		}
+		at := path
+		if rest, ok := strings.CutPrefix(path, spec+string(filepath.Separator)); ok && whole {
+			at = filepath.Join(hidden, rest)
+		}
+		if err := p.Store.Disk.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+			return made, err
+		}
+		if err := p.Store.Disk.WriteFile(at, files[name], 0o644); err != nil {
+			return made, err
+		}
+		made++
+		fmt.Fprintln(a.Stdout, p.Store.Rel(path))
+	}
+	if _, err := os.Lstat(hidden); err == nil && whole {
+		return made, p.Store.Disk.Rename(hidden, spec)
+	}
+	return made, nil
 }
 
 // developerFile is what .developer is to say. Who stands there already stays.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 
 	"github.com/urfave/cli/v2"
@@ -53,12 +54,34 @@ func (a *app) cancelCommand() *cli.Command {
 			}
 			s.Event = func(e dispatch.Event) { a.say("%s", e.Message) }
 			s.CalledOff(c.Context, dir)
-			a.say("%s is cancelled; its worktree and branch stay", filepath.Base(dir))
+			a.say("%s is cancelled%s", filepath.Base(dir), a.stays(c.Context, p, dir))
 			return nil
 		})
 	cancel := order.Action
 	order.Action = func(c *cli.Context) error { return a.guardedFor(hooks.AfterFinish, func() error { return cancel(c) }) }
 	return order
+}
+
+// stays says what is left of a task that is called off.
+func (a *app) stays(ctx context.Context, p *project, dir string) string {
+	t, err := p.Store.Load(dir)
+	if err != nil {
+		return ""
+	}
+	var list []string
+	if _, err := os.Lstat(t.WorktreePath); err == nil {
+		list = append(list, "worktree")
+	}
+	if tip, err := p.Repo.Branch(ctx, t.BranchName()); err == nil && tip != "" && t.Pipeline.BaseCommit != "" {
+		list = append(list, "branch")
+	}
+	switch len(list) {
+	case 0:
+		return ""
+	case 1:
+		return "; its " + list[0] + " stays"
+	}
+	return "; its worktree and branch stay"
 }
 
 func (a *app) retryCommand() *cli.Command {

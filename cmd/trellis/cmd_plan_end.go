@@ -86,6 +86,12 @@ func (a *app) planned(ctx context.Context, p *project, s *dispatch.Site, end pla
 		}
 		fmt.Fprintln(a.Stdout, rel)
 	}
+	return a.endOfPlan(p, end)
+}
+
+// endOfPlan is what the end of a planning means for the exit code.
+func (a *app) endOfPlan(p *project, end planEnd) error {
+	rel := p.Store.Rel(end.Dir)
 	switch {
 	case end.Interrupted:
 		return hint(context.Canceled, "trellis plan --retry "+rel)
@@ -255,7 +261,7 @@ func (a *app) sayRejected(p *project, res dispatch.PlanResult) {
 
 // sayUncommitted warns of files that a worktree won't have.
 func (a *app) sayUncommitted(ctx context.Context, p *project) {
-	list, err := p.Repo.Status(ctx, p.Root, ".trellis/tasks", ".trellis/.runtime")
+	list, err := p.Repo.Status(ctx, p.Root, ".trellis/tasks", ".trellis/objectives", ".trellis/.runtime")
 	switch {
 	case err != nil:
 		a.say("looking for uncommitted files: %v", err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -100,7 +101,7 @@ func (a *app) endOf(res dispatch.Result) error {
 		return quiet(errWaiting)
 	case res.Failure != nil && res.Status == trellis.Ready: // the watcher can't start it
 		return hint(as(errNoAgent, res.Failure), "trellis doctor")
-	case res.Failure != nil && res.Status == trellis.Failed:
+	case res.Failure != nil && (res.Status == trellis.Failed || res.Status == trellis.Review):
 		info, _ := trellis.Code(res.Failure.Code).Info()
 		return hint(res.Failure, strings.ReplaceAll(info.Todo, "DIR", filepath.Base(res.Dir)))
 	case res.Status == trellis.Failed, res.Status == trellis.Cancelled:
@@ -156,46 +157,26 @@ func (a *app) agentError(err error) error {
 // sayEnd says where a task stands and what to do next.
 func (a *app) sayEnd(p *project, res dispatch.Result) {
 	id := filepath.Base(res.Dir)
-	r := res.Report
 	switch res.Status {
 	case trellis.Review:
-		if r.Branch == "" {
-			a.say("%s is in review: nothing to do", id)
-			return
+		if res.Failure != nil {
+			a.say("%s is in review again, as it was delivered", id)
+			break
 		}
-		a.say("%s is done: commit %.12s on %s", id, r.Commit, r.Branch)
-		a.say("report    %s", p.Store.Rel(filepath.Join(res.Dir, taskdir.Report)))
-		a.say("worktree  %s", r.Worktree)
-		a.say("look      git diff %.12s...%s", r.Base, r.Branch)
-		if r.Stacked != "" {
-			a.say("stacked   on %s: merge that first", r.Stacked)
-		}
-		a.sayDelivery(res)
-		if r.Delivery.PRURL == "" {
-			a.say("merge     git merge %s", r.Branch)
-		}
+		a.sayReview(p, id, res)
 	case trellis.Completed:
 		if res.Outcome == trellis.NoChangeNeeded {
 			a.say("%s needed no change: every criterion holds already", id)
-			return
+		} else {
+			a.say("%s is completed: nothing to do", id)
 		}
-		a.say("%s is completed: nothing to do", id)
+		return
 	case trellis.Waiting, trellis.Ready:
 		for _, w := range res.Waits {
 			a.say("%s waits for %s", id, w)
 		}
 	case trellis.Paused:
-		if res.Until.IsZero() {
-			a.say("%s is paused", id)
-		} else {
-			a.say("%s is paused until %s", id, res.Until.Local().Format(time.RFC3339))
-		}
-		switch f := res.Failure; {
-		case f != nil && f.Code != string(trellis.Interrupted):
-			info, _ := trellis.Code(f.Code).Info()
-			a.report(hint(f, strings.ReplaceAll(info.Todo, "DIR", id)))
-		case res.Until.IsZero(): // a person stopped it: no watcher goes on with it
-			a.say("%s goes on with: trellis start %s", id, id)
+		if a.sayPaused(id, res) {
 			return
 		}
 	case trellis.Rejected:
@@ -211,4 +192,52 @@ func (a *app) sayEnd(p *project, res dispatch.Result) {
 	if res.Interrupted {
 		a.say("%s goes on with: trellis start %s", id, id)
 	}
+}
+
+// sayNotes says what a run noted besides its delivery.
+func (a *app) sayNotes(res dispatch.Result) {
+	for _, n := range res.Report.Notes {
+		if !slices.Contains(res.Report.Delivery.Notes, n) {
+			a.say("note      %s", view.Safe(n))
+		}
+	}
+}
+
+// sayReview says what people are to look at.
+func (a *app) sayReview(p *project, id string, res dispatch.Result) {
+	r := res.Report
+	if r.Branch == "" {
+		a.say("%s is in review: nothing to do", id)
+		return
+	}
+	a.say("%s is done: commit %.12s on %s", id, r.Commit, r.Branch)
+	a.say("report    %s", p.Store.Rel(filepath.Join(res.Dir, taskdir.Report)))
+	a.say("worktree  %s", r.Worktree)
+	a.say("look      git diff %.12s...%s", r.Base, r.Branch)
+	if r.Stacked != "" {
+		a.say("stacked   on %s: merge that first", r.Stacked)
+	}
+	a.sayNotes(res)
+	a.sayDelivery(res)
+	if r.Delivery.PRURL == "" {
+		a.say("merge     git merge %s", r.Branch)
+	}
+}
+
+// sayPaused says until when, or why, a task is paused, and reports whether it said how it goes on, too.
+func (a *app) sayPaused(id string, res dispatch.Result) bool {
+	if res.Until.IsZero() {
+		a.say("%s is paused", id)
+	} else {
+		a.say("%s is paused until %s", id, res.Until.Local().Format(time.RFC3339))
+	}
+	switch f := res.Failure; {
+	case f != nil && f.Code != string(trellis.Interrupted):
+		info, _ := trellis.Code(f.Code).Info()
+		a.report(hint(f, strings.ReplaceAll(info.Todo, "DIR", id)))
+	case res.Until.IsZero(): // a person stopped it: no watcher goes on with it
+		a.say("%s goes on with: trellis start %s", id, id)
+		return true
+	}
+	return false
 }

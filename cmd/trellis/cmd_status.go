@@ -25,8 +25,10 @@ func (a *app) statusCommand() *cli.Command {
 		ArgsUsage: "[TASKDIR]",
 		Flags:     []cli.Flag{&cli.BoolFlag{Name: "refresh", Usage: "ask the remote first what became of the tasks in review"}, jsonFlag()},
 		Description: manual(`Reads what is on disk; nothing has to run for it. --refresh fetches the base branch and asks gh for pull
-requests: a task that was merged is completed, one whose pull request was closed is cancelled. With --json the answer for one task is an object
-as those of trellis list, for all a list of them.`,
+requests: a task that was merged is completed, one whose pull request was closed is cancelled. Where checks failed or
+reviewers ask for changes, a run to mend that is begun with delivery.react, for a watcher or trellis start to go on with;
+without it that is only said. With --json the answer for one task is an object as those of trellis list, for all a list of
+them.`,
 			[]int{exitDone, exitUsage, exitNotFound}, "trellis status", "trellis status --refresh", "trellis status 02-01-auth --json"),
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 1 {
@@ -108,6 +110,12 @@ func nextFor(p *project, t view.Task) string {
 		return "trellis approve " + t.ID + " --step " + t.Steps.At
 	case t.Status == trellis.Waiting && t.WaitingFor == "start":
 		return "trellis start " + t.ID
+	case t.Status == trellis.InProgress && t.HeldBy == nil && t.Watcher == "none":
+		return "trellis start " + t.ID
+	case t.Status == trellis.Review && t.PR != nil && (t.Failure.Code == trellis.CIFailed || t.Failure.Code == trellis.ChangesRequested):
+		return fmt.Sprintf("gh pr view --comments %d", t.PR.Number)
+	case t.Status == trellis.Review && t.Failure.Code != "":
+		return "trellis retry " + t.ID
 	case t.Status != trellis.Planning:
 	case durable.Held(filepath.Join(dir, taskdir.RunLock)):
 		return "trellis logs -f " + t.ID

@@ -2,24 +2,18 @@ package main
 
 import (
 	"context"
-	"time"
-
-	"github.com/trellis-tasks/trellis/internal/delivery"
-	"github.com/trellis-tasks/trellis/internal/forge"
+	"path/filepath"
 )
 
-// fetchWall is the time that a remote has to answer.
-const fetchWall = time.Minute
-
-// refresh brings the tasks in review, or the one in dir, to where their work is. What can't be asked is said.
+// refresh brings the tasks in review, or the one in dir, to where their work is, and begins a run for what is wrong with
+// their pull requests. What can't be asked is said.
 func (a *app) refresh(ctx context.Context, p *project, dir string) error {
-	clean, err := a.cleaner(p)
+	site, err := a.site(ctx, p)
 	if err != nil {
 		return err
 	}
-	remote := &delivery.Remote{Cleaner: clean, Forge: &forge.Forge{Dir: p.Root, Env: a.Env}, Disk: a.Disk, Wall: fetchWall}
-	done, err := remote.Refresh(ctx, dir)
-	for _, note := range done.Notes {
+	done, reacted, err := site.Refresh(ctx, dir)
+	for _, note := range append(done.Notes, reacted.Notes...) {
 		a.say("%s", note)
 	}
 	for _, id := range done.Completed {
@@ -27,6 +21,14 @@ func (a *app) refresh(ctx context.Context, p *project, dir string) error {
 	}
 	for _, id := range done.Cancelled {
 		a.say("%s is cancelled: its pull request was closed without a merge; its worktree and branch stay", id)
+	}
+	_, watched := site.Watcher()
+	for i, dir := range reacted.Begun {
+		id := filepath.Base(dir)
+		a.say("%s goes on, as its pull request is not well: %s", id, reacted.Why[i])
+		if !watched {
+			a.say("hint: trellis start %s", id)
+		}
 	}
 	return err
 }

@@ -95,6 +95,9 @@ func (a *app) makeTask(p *project, n taskdir.New, parent string) (dir string, er
 	t, err := p.Store.Create(n)
 	var taken *taskdir.ExistsError
 	if errors.As(err, &taken) {
+		if old, loadErr := p.Store.Load(taken.Dir); loadErr == nil && parent != "" && old.Parent == n.Parent { // cut off in between?
+			err = errors.Join(err, p.Store.AddSubtask(parent, taken.Dir))
+		}
 		return "", hint(as(errUsage, err), "trellis task show "+filepath.Base(taken.Dir), "choose another with --slug")
 	}
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"runtime/debug"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -33,6 +34,7 @@ func (a *app) watchCommand() *cli.Command {
 			&cli.BoolFlag{Name: "poll", Usage: "use no file events, only the rescan"},
 			&cli.StringFlag{Name: "log-level", Usage: "write records of `LEVEL` debug, info, warn or error and above, on a terminal too"},
 			&cli.BoolFlag{Name: "json", Usage: "write records to stdout as JSON, one a line"},
+			&cli.BoolFlag{Name: "objectives", Usage: "work on objectives as well: plan their steps, and write into them what becomes of the tasks (objectives.watch of config.yaml)"},
 			sharedFlag(),
 			&cli.BoolFlag{Name: "print-unit", Usage: "print a service for systemd or launchd that watches this repository, and end"},
 		},
@@ -41,7 +43,7 @@ cut off. A broken directory is reported once, with file, line and what to do, an
 process watches a repository. Without a terminal it writes records to stderr. The settings are read again when
 they change and on SIGHUP; runs under way keep theirs.`,
 			[]int{exitDone, exitFailed, exitUsage, exitUnmet, exitWaiting, exitLocked, exitNoAgent, exitInterrupted, exitTerminated},
-			"trellis watch", "trellis watch --once --parallel 4", "trellis watch --print-unit"),
+			"trellis watch", "trellis watch --once --parallel 4", "trellis watch --objectives", "trellis watch --print-unit"),
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
 				return wrongArguments(c)
@@ -67,7 +69,14 @@ they change and on SIGHUP; runs under way keep theirs.`,
 	}
 }
 
+// garbage is how much of the heap, in percent, may be garbage while watching: half of what Go allows. A watcher rests most
+// of its life, and what a look through all tasks leaves lies there until the next one.
+const garbage = 50
+
 func (a *app) watch(c *cli.Context) error {
+	if a.getenv("GOGC") == "" {
+		debug.SetGCPercent(garbage)
+	}
 	p, err := a.open(c.Context)
 	if err != nil {
 		return err
@@ -81,7 +90,8 @@ func (a *app) watch(c *cli.Context) error {
 		return err
 	}
 	o := dispatch.WatchOptions{Once: c.Bool("once"), Parallel: c.Int("parallel"), Rescan: c.Duration("rescan"), Poll: c.Bool("poll"),
-		Reload: a.reloader(c.Context, p, files), Hangup: proc.Hangups(c.Context)}
+		Objectives: c.Bool("objectives"), Reload: a.reloader(c.Context, p, files), Hangup: proc.Hangups(c.Context)}
+	o.Creator, _ = developer(p.Root) // nobody has to say who they are
 	at := cmp.Or(o.Parallel, s.Config.Limits.Parallel)
 	if log, ok := a.records(c, s); ok {
 		s.Event = log.take
@@ -171,7 +181,9 @@ func (a *app) endOfAll(results []dispatch.Result) error {
 		switch {
 		case r.Failure != nil && (r.Failure.Code == string(trellis.AgentMissing) || r.Failure.Code == string(trellis.AgentAuth)) && r.Status != trellis.Failed:
 			found[1] = true
-		case r.Status == trellis.Failed, r.Status == trellis.Cancelled:
+		case r.Status == trellis.Review && r.Failure != nil: // its pull request is not mended
+			found[0] = true
+		case r.Status == trellis.Failed, r.Status == trellis.Cancelled, r.Status == trellis.Rejected, r.Status == trellis.Planning: // the last two of steps of objectives
 			found[0] = true
 		case r.Status == trellis.Waiting, r.Status == trellis.Paused, r.Status == trellis.Ready && !r.Until.IsZero():
 			found[3] = true

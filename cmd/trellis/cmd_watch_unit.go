@@ -50,7 +50,7 @@ func watchFlags(c *cli.Context) (args []string) {
 			args = append(args, "--"+name, fmt.Sprint(c.Value(name)))
 		}
 	}
-	for _, name := range []string{"poll", "shared-fs", "json"} {
+	for _, name := range []string{"poll", "objectives", "shared-fs", "json"} {
 		if c.Bool(name) {
 			args = append(args, "--"+name)
 		}

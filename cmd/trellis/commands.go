@@ -24,6 +24,7 @@ func (a *app) commands() []*cli.Command {
 		a.verifyCommand(),
 		a.validateCommand(),
 		a.taskCommand(),
+		a.objectiveCommand(),
 		a.promptCommand(),
 		a.doctorCommand(),
 		a.evalCommand(),

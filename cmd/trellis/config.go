@@ -8,6 +8,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/ready"
+	"github.com/trellis-tasks/trellis/internal/sandbox"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -36,6 +37,9 @@ func (a *app) config(p *project) (*config.Config, error) {
 			a.say("%v", &problem)
 		}
 		return nil, &errs[0]
+	}
+	if c.Sandbox != sandbox.Off {
+		p.Repo.Wary = true
 	}
 	return c, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -127,22 +128,51 @@ func (a *app) planDetached(c *cli.Context) error {
 	if err := a.ownDisk(c, p); err != nil {
 		return err
 	}
-	s, err := a.site(c.Context, p)
+	dir, err := a.planFolder(c, p, o)
 	if err != nil {
 		return err
 	}
-	dir := ""
+	id := strings.TrimPrefix(filepath.Base(dir), taskdir.DraftPrefix)
+	log := filepath.Join(p.Root, ".trellis", ".runtime", "plan-"+id+".log")
+	lock := filepath.Join(dir, taskdir.RunLock)
+	ended, err := a.background(planArgs(c, p, dir, o), log, func() bool { return durable.Held(lock) })
+	if ended {
+		data, rerr := os.ReadFile(log)
+		if rerr == nil {
+			fmt.Fprintf(a.Stderr, "%s", data)
+		}
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	a.say("planning in the background; next: trellis status %s", id)
+	_, err = fmt.Fprintln(a.Stdout, p.Store.Rel(filepath.Join(filepath.Dir(dir), id))) // as it is called in the end
+	return err
+}
+
+// planFolder is where the planning goes on that --retry names, or a new one begins.
+func (a *app) planFolder(c *cli.Context, p *project, o dispatch.PlanOptions) (dir string, err error) {
+	s, err := a.site(c.Context, p)
+	if err != nil {
+		return "", err
+	}
 	if ref := c.String("retry"); ref != "" {
 		if o.Requirement != "" || o.Feedback != "" {
-			return usagef("--detach with --retry takes no requirement and no feedback: leave out --detach")
+			return "", usagef("--detach with --retry takes no requirement and no feedback: leave out --detach")
 		}
 		dir, err = a.replannable(p, ref, o)
 	} else if err = s.CanPlan(c.Context, o.Agent); err == nil {
 		dir, err = s.Draft(o)
 	}
 	if err != nil {
-		return a.planError(p, err)
+		return "", a.planError(p, err)
 	}
+	return dir, nil
+}
+
+// planArgs are those of the process that plans.
+func planArgs(c *cli.Context, p *project, dir string, o dispatch.PlanOptions) []string {
 	args := []string{"plan", "--retry", dir}
 	if o.Agent != "" {
 		args = append(args, "--agent", o.Agent)
@@ -162,21 +192,5 @@ func (a *app) planDetached(c *cli.Context) error {
 	for _, text := range o.Constraints {
 		args = append(args, "--constraint="+text)
 	}
-	id := strings.TrimPrefix(filepath.Base(dir), taskdir.DraftPrefix)
-	log := filepath.Join(p.Root, ".trellis", ".runtime", "plan-"+id+".log")
-	lock := filepath.Join(dir, taskdir.RunLock)
-	ended, err := a.background(args, log, func() bool { return durable.Held(lock) })
-	if ended {
-		data, rerr := os.ReadFile(log)
-		if rerr == nil {
-			fmt.Fprintf(a.Stderr, "%s", data)
-		}
-		return err
-	}
-	if err != nil {
-		return err
-	}
-	a.say("planning in the background; next: trellis status %s", id)
-	_, err = fmt.Fprintln(a.Stdout, p.Store.Rel(filepath.Join(filepath.Dir(dir), id))) // as it is called in the end
-	return err
+	return args
 }

@@ -93,7 +93,7 @@ func (d *diagnosis) leftovers(p *project, live []taskdir.Entry) {
 	for _, folder := range folders {
 		for _, path := range glob(folder, durable.TempPrefix+"*") {
 			if d.old(path) && !durable.Held(path) {
-				d.leftover(p, path, "a file that was half written", os.Remove)
+				d.leftover(p, path, "half written", os.RemoveAll)
 			}
 		}
 	}

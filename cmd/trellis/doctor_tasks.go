@@ -38,9 +38,17 @@ func (d *diagnosis) tasks(ctx context.Context, p *project, c *config.Config) {
 		switch {
 		case e.Planning:
 			d.draft(p, e.Dir)
-		case e.Err == nil:
+		case errors.Is(e.Err, taskdir.ErrNotFound):
+		case e.Err != nil: // what else is damaged is said all the same
+			d.journal(p, e.Dir)
+			d.context(p, e.Dir)
+		default:
+			d.values(p, e.Task)
 			d.rewound(p, e.Task)
-			d.context(p, e.Task)
+			d.journal(p, e.Dir)
+			if !slices.Contains([]trellis.Status{trellis.Completed, trellis.Cancelled, trellis.Rejected, trellis.Review}, e.Task.Status) {
+				d.context(p, e.Dir)
+			}
 		}
 	}
 	d.links(p, live, archived)
@@ -70,6 +78,8 @@ func (d *diagnosis) taskJSON(p *project, e taskdir.Entry) {
 	case m != nil:
 		if e.Err == nil {
 			f.State, f.Detail = stateWarning, f.File+": other programs can't read it"
+		} else if more := len(m.Notes) - 1; more > 0 {
+			f.Detail += fmt.Sprintf(" (and %d more)", more)
 		}
 		f.Diff = view.Diff(f.File, string(m.Before), string(m.After))
 		f.notes = m.Notes
@@ -79,6 +89,24 @@ func (d *diagnosis) taskJSON(p *project, e taskdir.Entry) {
 		}
 	}
 	d.findings = append(d.findings, f)
+}
+
+// values are those in a task.json that mean nothing.
+func (d *diagnosis) values(p *project, t *taskdir.Task) {
+	for _, wrong := range t.Problems {
+		f := finding{Check: "task.json", State: stateError, Detail: wrong.Error(), Hint: wrong.Hint, File: wrong.File, Line: wrong.Line, Column: wrong.Column}
+		if wrong.Warning {
+			f.State = stateWarning
+		}
+		d.findings = append(d.findings, f)
+	}
+}
+
+// journal looks whether that of a task's run can be read.
+func (d *diagnosis) journal(p *project, dir string) {
+	if _, err := journal.Read(filepath.Join(dir, taskdir.Run)); errors.Is(err, journal.ErrDamaged) {
+		d.about(p, dir, "journal", fmt.Sprintf("%s: %v", filepath.Base(dir), err), "trellis retry "+filepath.Base(dir))
+	}
 }
 
 // rewound looks for a task.json that git took back behind what its run wrote.
@@ -102,26 +130,23 @@ func (d *diagnosis) draft(p *project, dir string) {
 	}
 }
 
-// context looks for rows that name nothing, of tasks that are still to be worked on.
-func (d *diagnosis) context(p *project, t *taskdir.Task) {
-	if slices.Contains([]trellis.Status{trellis.Completed, trellis.Cancelled, trellis.Rejected, trellis.Review}, t.Status) {
-		return
-	}
-	names, err := contextfiles.Names(t.Dir)
+// context looks for rows that name nothing, of a task that is still to be worked on.
+func (d *diagnosis) context(p *project, dir string) {
+	names, err := contextfiles.Names(dir)
 	if err != nil {
 		d.verdict("context", "", err)
 		return
 	}
 	for _, name := range names {
-		file := p.Store.Rel(filepath.Join(t.Dir, name))
-		data, err := os.ReadFile(filepath.Join(t.Dir, name))
+		file := p.Store.Rel(filepath.Join(dir, name))
+		data, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			d.verdict("context", "", fmt.Errorf("reading context: %w", err))
 			continue
 		}
 		if _, dropped := contextfiles.Fix(file, data, contextfiles.Checker{Root: p.Root}); len(dropped) > 0 {
 			first := dropped[0]
-			d.findings = append(d.findings, finding{Check: "context", State: stateWarning, Hint: "trellis validate " + t.ID + " --fix", File: file, Line: first.Line, Column: first.Column,
+			d.findings = append(d.findings, finding{Check: "context", State: stateWarning, Hint: "trellis validate " + filepath.Base(dir) + " --fix", File: file, Line: first.Line, Column: first.Column,
 				Detail: fmt.Sprintf("%s can't be used, the first: %v", count(len(dropped), "row"), &first)})
 		}
 	}

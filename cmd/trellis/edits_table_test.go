@@ -88,10 +88,14 @@ func edits() (list []edit) {
 	)
 }
 
+// Orders in a phase are given a few times; with TRELLIS_SOAK in all of them.
 func TestEdits(t *testing.T) {
 	t.Parallel()
 	trellis := realTrellis(t)
-	for _, e := range edits() {
+	for i, e := range edits() {
+		if order := strings.HasPrefix(e.name, "cancel-in-") || strings.HasPrefix(e.name, "stop-in-"); order && i%3 > 0 && os.Getenv("TRELLIS_SOAK") == "" {
+			continue
+		}
 		t.Run(e.name, func(t *testing.T) {
 			t.Parallel()
 			e.run(t, trellis)

@@ -8,6 +8,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/objective"
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -42,9 +43,9 @@ var exits = []struct {
 	{exitRejected, "the requirement was rejected"},
 	{exitPlanner, "the planner failed, its time limits included; that is not a rejection"},
 	{exitWaiting, "waiting or paused: for an approval, a dependency, a rate limit, a budget"},
-	{exitNotFound, "no such task, or no such run"},
+	{exitNotFound, "no such task, run or objective"},
 	{exitLocked, "locked: the process named holds what is needed, or took over the run"},
-	{exitNoAgent, "an agent program is missing or not signed in; no attempt was used up"},
+	{exitNoAgent, "an agent program or the sandbox that is required is missing, or the agent is not signed in; no attempt was used up"},
 	{exitTimeout, "a time limit ended it"},
 	{exitInterrupted, "interrupted; the state is resumable"},
 	{exitTerminated, "terminated; the state is resumable"},
@@ -84,7 +85,7 @@ func exitCode(err error) int {
 		return exitPlanner
 	case errors.Is(err, errWaiting):
 		return exitWaiting
-	case errors.Is(err, taskdir.ErrNotFound), errors.Is(err, dispatch.ErrNoRun):
+	case errors.Is(err, taskdir.ErrNotFound), errors.Is(err, dispatch.ErrNoRun), errors.Is(err, objective.ErrNotFound):
 		return exitNotFound
 	case errors.Is(err, durable.ErrHeld), errors.Is(err, journal.ErrFenced):
 		return exitLocked

@@ -21,7 +21,7 @@ const module = "github.com/trellis-tasks/trellis/"
 var floors = [][]string{
 	0: {"internal/trellis", "internal/flow", "internal/durable", "internal/proc"},
 	1: {"taskdir", "contextfiles", "specs", "templates", "agents", "internal/git", "internal/journal", "internal/config", "internal/evidence", "internal/research", "internal/pulse", "internal/secrets", "internal/forge"},
-	2: {"internal/ask", "internal/plan", "internal/notify", "internal/hooks"},
+	2: {"internal/ask", "internal/plan", "internal/notify", "internal/hooks", "internal/sandbox", "internal/objective"},
 	3: {"internal/ready", "internal/workflow"},
 	4: {"internal/pipeline", "internal/planner", "internal/delivery"},
 	5: {"internal/dispatch", "internal/view", "internal/eval"},
@@ -41,9 +41,9 @@ var owners = map[string][]string{
 	"github.com/go-git/go-billy/v5":    {"internal/git"},
 	"github.com/tidwall/gjson":         {"taskdir"},
 	"github.com/tidwall/sjson":         {"taskdir"},
-	"go.yaml.in/yaml/v3":               {"internal/config", "specs", "agents", "internal/eval", "internal/plan"},
+	"go.yaml.in/yaml/v3":               {"internal/config", "specs", "agents", "internal/eval", "internal/plan", "internal/objective"},
 	"github.com/google/jsonschema-go":  {"templates"},
-	"github.com/yuin/goldmark":         {"internal/research"},
+	"github.com/yuin/goldmark":         {"internal/research", "internal/objective"},
 	"github.com/bmatcuk/doublestar/v4": {"agents", "specs", "internal/config", "internal/eval"},
 	// Every command pays for these two when it starts; newer versions cost it more than a millisecond.
 	"github.com/anthropics/anthropic-sdk-go": {"agents"},

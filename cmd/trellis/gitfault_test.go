@@ -29,6 +29,17 @@ func lives() []life {
 	}
 }
 
+// updates are lives in which the base branch moves while the task is worked on.
+func updates() (list []life) {
+	for _, mode := range []string{"rebase", "merge"} {
+		list = append(list, life{mode, func(w *gitWorld) {
+			w.write(".trellis/config.yaml", gitFaultConfig+"delivery: {update: "+mode+"}\n")
+			w.write(".trellis/rehearsal.yaml", strings.Replace(gitFaultRoles, "run: [", "run: [\"test -e $TRELLIS_REPO/more.txt || (cd $TRELLIS_REPO; echo more >more.txt; git add more.txt; git commit -qm meanwhile)\", ", 1))
+		}, [][]string{{"start", "02-01-bye"}}, []string{"retry", "02-01-bye"}})
+	}
+	return list
+}
+
 // failedBefore leaves work of all kinds: committed, staged and neither.
 func failedBefore(w *gitWorld) {
 	w.write(".trellis/rehearsal.yaml", "roles: {implement: [{run: [\"echo mine >mine.txt; git add -A; git commit -qm mine; echo staged >staged.txt; git add staged.txt; echo left >left.txt\"], fail: {code: agent_auth, detail: signed out}}]}\n")
@@ -194,6 +205,9 @@ func TestGitFaultAtEveryCall(t *testing.T) {
 		every = 1
 	}
 	all := lives()
+	if every == 1 {
+		all = append(all, updates()...)
+	}
 	refs, reckon := make([]reference, len(all)), sync.WaitGroup{}
 	for i, l := range all {
 		reckon.Go(func() { refs[i] = l.undisturbed(t, trellis) })

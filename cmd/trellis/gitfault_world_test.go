@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -62,15 +63,23 @@ type gitWorld struct {
 	said       string // by all commands so far
 }
 
-// realTrellis builds the command.
+// realTrellis builds the command, once for all tests, and without the race detector: it is run very often.
 func realTrellis(t *testing.T) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "trellis")
-	if out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
-		t.Fatalf("building: %v\n%s", err, out)
+	path, err := built()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return path
 }
+
+var built = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(shared, "trellis")
+	if out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building: %w\n%s", err, out)
+	}
+	return path, nil
+})
 
 const gitFaultPRD = "# Say bye\n\n## Acceptance Criteria\n\n- [ ] it says bye\n  verify: `sh greet.sh --bye | grep -q Bye`\n- [ ] it reads well\n"
 
@@ -108,7 +117,7 @@ const gitFaultRoles = `roles:
 const gitFaultConfig = "agents: {default: rehearsal}\nverify: [\"sh test.sh; c=$?; echo x >dirt; echo y >>greet.sh.log; exit $c\"]\n"
 
 // newGitWorld makes a repository with a task that is ready, committed as people do, so that it stands in worktrees too.
-func newGitWorld(t *testing.T, trellis string) *gitWorld {
+func newGitWorld(t *testing.T, trellis string, initArgs ...string) *gitWorld {
 	t.Helper()
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -134,9 +143,9 @@ func newGitWorld(t *testing.T, trellis string) *gitWorld {
 		t.Fatal(err)
 	}
 	w.Env = []string{"PATH=" + filepath.Join(root, "bin") + ":" + os.Getenv("PATH"), "HOME=" + filepath.Join(root, "home"), "TMPDIR=" + filepath.Join(root, "tmp"), "GIT_CONFIG_NOSYSTEM=1"}
-	for _, line := range []string{"init -q -b main", "add -A", "commit -q -m first"} {
-		w.git(strings.Fields(line)...)
-	}
+	w.git(append([]string{"init", "-q", "-b", "main"}, initArgs...)...)
+	w.git("add", "-A")
+	w.git("commit", "-q", "-m", "first")
 	return w
 }
 
@@ -272,7 +281,7 @@ func (w *gitWorld) end() string {
 func (w *gitWorld) locks() (list []string) {
 	w.Helper()
 	err := filepath.WalkDir(w.path(".git"), func(path string, e os.DirEntry, err error) error {
-		if rel, _ := filepath.Rel(w.path(".git"), path); err == nil && rel != "trellis.lock" && (strings.HasSuffix(rel, ".lock") || e.Name() == "locked") {
+		if rel, _ := filepath.Rel(w.path(".git"), path); err == nil && e.Name() != "trellis.lock" && (strings.HasSuffix(rel, ".lock") || e.Name() == "locked") {
 			list = append(list, rel)
 		}
 		return err

@@ -13,9 +13,24 @@ import (
 
 // Every promise names at least one test, and each of them is there.
 func TestGuaranteesAreTested(t *testing.T) {
+	if rows := testedRows(t, "docs/guarantees.md", "| you can rely on | how | shown by |"); rows < 20 {
+		t.Errorf("only %d promises were found", rows)
+	}
+}
+
+// So does every flaw of the multi-agent pipeline of 0.4.
+func TestFlawsAreTested(t *testing.T) {
+	if rows := testedRows(t, "docs/migrating.md", "| in 0.4 | here | shown by |"); rows != 18 {
+		t.Errorf("%d flaws were found, want 18", rows)
+	}
+}
+
+// testedRows counts the rows of a table of three columns, of which the last names tests. Each has to be there.
+func testedRows(t *testing.T, page, head string) (rows int) {
+	t.Helper()
 	named := regexp.MustCompile("`go test (\\./[a-z0-9/]+) -run (Test[A-Za-z0-9]+)`")
-	_, table, _ := strings.Cut(pages(t)["docs/guarantees.md"], "| --- | --- | --- |\n")
-	rows, known := 0, map[string]map[string]bool{}
+	_, table, _ := strings.Cut(pages(t)[page], head+"\n| --- | --- | --- |\n")
+	known := map[string]map[string]bool{}
 	for line := range strings.Lines(table) {
 		if !strings.HasPrefix(line, "| ") {
 			break
@@ -39,9 +54,7 @@ func TestGuaranteesAreTested(t *testing.T) {
 			}
 		}
 	}
-	if rows < 20 {
-		t.Errorf("only %d promises were found", rows)
-	}
+	return rows
 }
 
 // testsOf are the tests of a package, on whatever system they run.

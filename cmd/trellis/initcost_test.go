@@ -2,7 +2,6 @@ package main
 
 import (
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"testing"
@@ -16,11 +15,7 @@ const (
 )
 
 func TestInitCost(t *testing.T) {
-	binary := filepath.Join(t.TempDir(), "trellis")
-	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("building: %v\n%s", err, out)
-	}
-	cmd := exec.Command(binary, "--version")
+	cmd := exec.Command(realTrellis(t), "--version")
 	cmd.Env = append(cmd.Environ(), "GODEBUG=inittrace=1")
 	trace, err := cmd.CombinedOutput()
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"testing"
 
@@ -19,7 +20,24 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"trellis": main, "trellis-faulty": faulty, "gh": gh})
+	testscript.Main(tidy{m}, map[string]func(){"trellis": main, "trellis-faulty": faulty, "gh": gh})
+}
+
+// shared is a folder for what tests make once for all of them.
+var shared string
+
+// tidy runs the tests with a folder that all share.
+type tidy struct{ *testing.M }
+
+func (t tidy) Run() int {
+	dir, err := os.MkdirTemp("", "trellis-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	shared = dir
+	return t.M.Run()
 }
 
 // gh stands in for GitHub's program: it keeps in $GH_KEEP how it was called, and answers with the files and the
@@ -69,6 +87,13 @@ func setup(env *testscript.Env) error {
 	}
 	if err != nil {
 		return fmt.Errorf("linking gh: %w", err)
+	}
+	if path, err := exec.LookPath("bwrap"); err == nil { // for scripts that put .boxes into PATH
+		if err := errors.Join(os.Mkdir(filepath.Join(env.WorkDir, ".boxes"), 0o777), os.Symlink(path, filepath.Join(env.WorkDir, ".boxes", "bwrap"))); err != nil {
+			return err
+		}
+	} else if os.Getenv("CI") != "" && runtime.GOOS == "linux" {
+		return fmt.Errorf("make setup installs it: %w", err)
 	}
 	for _, name := range []string{"bash", "cat", "chmod", "cmp", "cp", "env", "git", "grep", "ln", "ls", "mkdir", "mv", "printf", "rm", "sh", "sleep", "touch", "trellis", "wc"} {
 		path, err := exec.LookPath(name)

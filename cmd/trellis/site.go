@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/sandbox"
 	"github.com/trellis-tasks/trellis/internal/secrets"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/specs"
@@ -36,15 +38,37 @@ func (a *app) wire(ctx context.Context, p *project, cfg *config.Config, home *pr
 	known := a.secrets(p, cfg)
 	crew := a.crew(home, cfg)
 	crew.Secrets = known
+	box := a.box(p, cfg)
+	if cfg.Sandbox != sandbox.Off {
+		crew.Sandbox = cell(box)
+	}
 	return &dispatch.Site{Store: p.Store, Repo: p.Repo, Config: cfg,
-		Agent:     func(name string) (agents.Agent, error) { return agents.New(name, crew) },
-		Available: func(ctx context.Context, name string) error { return agents.Check(ctx, name, crew) },
-		Default:   firstAgent(ctx, crew),
-		Instruct:  func(role trellis.Role) (dispatch.Instructions, error) { return instructions(home.Root, role) },
-		LookPath:  a.lookPath,
-		Environ:   a.commandEnv(),
-		Redact:    proc.NewRedactor(known).String, Secrets: known,
+		Agent: func(name string) (agents.Agent, error) { return agents.New(name, crew) },
+		Available: func(ctx context.Context, name string) error {
+			if err := box.Ready(ctx); err != nil {
+				return err
+			}
+			return agents.Check(ctx, name, crew)
+		},
+		Default:  firstAgent(ctx, crew),
+		Instruct: func(role trellis.Role) (dispatch.Instructions, error) { return instructions(home.Root, role) },
+		LookPath: a.lookPath,
+		Environ:  a.commandEnv(), Box: box,
+		Redact: proc.NewRedactor(known).String, Secrets: known,
 		Build: build(), Disk: p.Store.Disk, Now: a.Now}
+}
+
+// box is the sandbox of a project's programs.
+func (a *app) box(p *project, cfg *config.Config) *sandbox.Box {
+	return &sandbox.Box{Mode: cfg.Sandbox, Environ: a.Env, Repo: p.Repo, Write: cfg.SandboxWrite, Offline: cfg.SandboxOffline}
+}
+
+// cell is a place in the box for an agent.
+func cell(box *sandbox.Box) agents.Sandbox {
+	return func(ctx context.Context, r agents.Request, own agents.Own) ([]string, string, error) {
+		c, err := box.Enter(ctx, sandbox.Need{Kind: string(r.Role), Dir: r.Dir, Edit: r.Writes(), Own: sandbox.Own(own)})
+		return c.Launcher, c.Name, err
+	}
 }
 
 // firstAgent is the agent to take when nobody chose one. It is looked for until there is one: a watcher that began
@@ -62,10 +86,22 @@ func firstAgent(ctx context.Context, crew agents.Options) func() (string, error)
 	}
 }
 
-// secrets are the values that must neither be kept nor committed: those of the environment, and those in files that
-// worktrees get a copy of.
+// secrets are the values that must neither be kept nor committed: those of the environment, also of variables that the
+// settings name as keys, those in the settings, and those in files that worktrees get a copy of.
 func (a *app) secrets(p *project, cfg *config.Config) []string {
-	return append(agents.Secrets(a.Env), secrets.ValuesIn(p.Root, cfg.Worktree.Copy)...)
+	known := slices.Concat(agents.Secrets(a.Env), secrets.InEnv(a.Env), secrets.ValuesIn(p.Root, cfg.Worktree.Copy))
+	for _, api := range cfg.Agents.APIs {
+		if key := a.getenv(api.KeyEnv); key != "" {
+			known = append(known, key)
+		}
+	}
+	for _, c := range cfg.Agents.Commands {
+		for name, value := range c.Env {
+			known = append(known, agents.Secrets([]string{name + "=" + value})...)
+		}
+	}
+	slices.Sort(known)
+	return slices.Compact(known)
 }
 
 // crew says which agents there are.
@@ -84,8 +120,9 @@ func (a *app) crew(p *project, cfg *config.Config) agents.Options {
 // commandEnv is the environment of the project's own commands: the caller's, without what would lead git
 // elsewhere.
 func (a *app) commandEnv() (env []string) {
+	elsewhere := []string{"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_PREFIX"}
 	for _, kv := range a.Env {
-		if !strings.HasPrefix(kv, "GIT_DIR=") && !strings.HasPrefix(kv, "GIT_WORK_TREE=") && !strings.HasPrefix(kv, "GIT_INDEX_FILE=") {
+		if name, _, _ := strings.Cut(kv, "="); !slices.Contains(elsewhere, name) {
 			env = append(env, kv)
 		}
 	}

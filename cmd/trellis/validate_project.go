@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/templates"
 )
 
-// project checks what is not a task: settings, guidelines, and the project's own roles and templates.
+// project checks what is not a task: settings, guidelines, objectives, and the project's own roles and templates.
 func (v *validation) project(p *project) error {
 	_, problems := p.config()
 	v.add(".trellis/config.yaml", problems...)
@@ -28,7 +28,7 @@ func (v *validation) project(p *project) error {
 			v.Problems = append(v.Problems, *page.Problem)
 		}
 	}
-	return errors.Join(v.roles(p), v.templates(p))
+	return errors.Join(v.roles(p), v.templates(p), v.objectives(p))
 }
 
 func (v *validation) add(checked string, problems ...trellis.Problem) {

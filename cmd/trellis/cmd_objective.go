@@ -1,0 +1,130 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/trellis-tasks/trellis/internal/objective"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+	"github.com/urfave/cli/v2"
+)
+
+// objectiveCommand is `trellis objective`: roadmaps whose steps become tasks.
+func (a *app) objectiveCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "objective",
+		Usage: "work on roadmaps, whose steps become tasks",
+		Subcommands: []*cli.Command{
+			a.objectiveListCommand(),
+			a.objectiveShowCommand(),
+			a.objectiveNextCommand(),
+			a.objectiveCheckCommand(),
+			a.objectivePlanCommand(),
+			a.objectiveReconcileCommand(),
+			a.objectiveNewCommand(),
+		},
+	}
+}
+
+// objectiveArgument opens the project and takes the name of an objective, the only argument.
+func (a *app) objectiveArgument(c *cli.Context) (*project, string, error) {
+	if c.NArg() != 1 {
+		return nil, "", wrongArguments(c)
+	}
+	p, err := a.open(c.Context)
+	return p, objectiveName(c.Args().First()), err
+}
+
+// objectiveName is the name that an argument says: itself, or of the file that it is the path of.
+func objectiveName(arg string) string {
+	if name, ok := strings.CutSuffix(filepath.ToSlash(arg), ".md"); ok {
+		return strings.TrimPrefix(strings.TrimPrefix(name, "./"), ".trellis/objectives/")
+	}
+	return arg
+}
+
+// loadObjective reads an objective. When its file can't be relied on, the roadmap is what could be read of it.
+func (p *project) loadObjective(name string) (*objective.Roadmap, error) {
+	r, err := objective.Load(p.Root, name)
+	if errors.Is(err, objective.ErrNotFound) {
+		return nil, hint(err, p.nearObjective(name)...)
+	}
+	return r, err
+}
+
+func (p *project) nearObjective(name string) []string {
+	names, err := objective.Names(p.Root)
+	if err != nil || len(names) == 0 {
+		return []string{"trellis objective new NAME"}
+	}
+	if near := trellis.Nearest(name, names); near != "" {
+		return []string{"did you mean: " + near}
+	}
+	return []string{"trellis objective list"}
+}
+
+// objectivePlans looks up the tasks that steps were planned as. They are read when the first one is asked for.
+type objectivePlans struct {
+	store taskdir.Store
+	works func() (*objective.Works, error)
+}
+
+func (p *project) objectivePlans() *objectivePlans {
+	return &objectivePlans{p.Store, sync.OnceValues(func() (*objective.Works, error) { return objective.Survey(p.Store, false) })}
+}
+
+// task is the task that an objective's plan is; false when there is none that can be read.
+func (l *objectivePlans) task(name, plan string) (objective.Work, bool) {
+	works, err := l.works()
+	if err != nil {
+		return objective.Work{}, false
+	}
+	return works.Planned(name, plan)
+}
+
+// of tells where an objective's tasks stand; see [objective.Tasks].
+func (l *objectivePlans) of(name string) objective.Tasks {
+	return func(plan string) (trellis.Status, bool) {
+		if work, ok := l.task(name, plan); ok {
+			return work.Status, true
+		}
+		_, err := os.Lstat(filepath.Join(l.store.Tasks(), plan))
+		return "", err == nil && taskdir.ValidID(plan)
+	}
+}
+
+// objectiveNames are what the name of an objective may become.
+func (a *app) objectiveNames() (list []string) {
+	p, err := a.openRepository()
+	if err != nil {
+		return nil
+	}
+	names, _ := objective.Names(p.Root) // what can't be listed is not offered
+	for _, n := range names {
+		list = append(list, n+"\tobjective")
+	}
+	return list
+}
+
+// objectiveSteps are what the id of a step may become, of the objective that is among the words.
+func (a *app) objectiveSteps(words []string) (list []string) {
+	p, err := a.openRepository()
+	if err != nil {
+		return nil
+	}
+	for _, w := range words {
+		r, _ := objective.Load(p.Root, objectiveName(w)) // a file with mistakes has steps too
+		if r == nil {
+			continue
+		}
+		for _, s := range r.Steps {
+			list = append(list, s.ID+"\t"+strings.ReplaceAll(s.Description, "\t", " "))
+		}
+		return list
+	}
+	return nil
+}

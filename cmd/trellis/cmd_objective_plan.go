@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/forge"
+	"github.com/trellis-tasks/trellis/internal/objective"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/view"
+)
+
+// objectivePlanCommand is `trellis objective plan`.
+func (a *app) objectivePlanCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "plan",
+		Usage:     "plan a step of an objective, and have the roadmap name the task",
+		ArgsUsage: "OBJECTIVE",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "step", Usage: "plan the step with this `ID`, not the next one"},
+			&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "`TYPE` of work: " + strings.Join(trellis.DevTypes, ", ")},
+			&cli.StringFlag{Name: "agent", Usage: "`NAME` of the agent that plans"},
+			&cli.BoolFlag{Name: "github", Usage: "put the plan into a GitHub issue as well, with gh, and have the roadmap name that"},
+			sharedFlag(),
+			jsonFlag(),
+		},
+		Description: manual(`Plans the next step, as trellis plan would, with the objective's text for context. Then its PR cell says
+plan and the task's directory; no other byte of the file changes. What was planned is not planned again: a
+planning that was cut off is gone on with, and a link that is missing is put in.
+
+The issue is for people to read and talk about: nothing that is written there is ever acted on.`,
+			[]int{exitDone, exitFailed, exitUsage, exitUnmet, exitRejected, exitPlanner, exitWaiting, exitNotFound, exitLocked, exitNoAgent, exitInterrupted},
+			"trellis objective plan gateway", "trellis objective plan gateway --step 1A.3 --github"),
+		Action: func(c *cli.Context) error {
+			if c.NArg() != 1 {
+				return wrongArguments(c)
+			}
+			return a.guarded(func() error { return a.objectivePlan(c) })
+		},
+	}
+}
+
+func (a *app) objectivePlan(c *cli.Context) error {
+	p, err := a.open(c.Context)
+	if err != nil {
+		return err
+	}
+	if err := a.ownDisk(c, p); err != nil {
+		return err
+	}
+	s, err := a.site(c.Context, p)
+	if err != nil {
+		return err
+	}
+	o := dispatch.StepOptions{Step: c.String("step"), Agent: c.String("agent")}
+	if c.IsSet("type") {
+		if o.DevType, err = devType(c.String("type"), "--type"); err != nil {
+			return err
+		}
+	}
+	o.Creator, _ = developer(p.Root) // nobody has to say who they are
+	if c.Bool("github") {
+		o.Forge = &forge.Forge{Dir: p.Root, Env: a.commandEnv()}
+		if err := o.Forge.SignedIn(c.Context); err != nil { // before anything is paid for
+			return forgeError(err)
+		}
+	}
+	show := a.progress(s, c.Bool("json"))
+	show.Ahead(stages(s.Config.Planning, dispatch.PlanOptions{})...)
+	began := a.Now()
+	name := objectiveName(c.Args().First())
+	res, err := s.PlanStep(c.Context, name, o)
+	show.close()
+	var not *dispatch.StepError
+	if errors.As(err, &not) && not.Step == "" && c.Bool("json") {
+		d := stepDocument{Objective: name, Code: not.Code, planDocument: document("", planEnd{})}
+		d.ID, d.Files = "", []string{}
+		if err := view.JSON(a.Stdout, d); err != nil {
+			return err
+		}
+	}
+	if err != nil {
+		return a.stepError(p, name, err)
+	}
+	return a.plannedStep(c.Context, p, s, stepEnd{name, res, a.Now().Sub(began).Seconds()}, c.Bool("json"))
+}
+
+// stepEnd is how the planning of a step ended, and how long it took.
+type stepEnd struct {
+	objective string
+	dispatch.StepResult
+	seconds float64
+}
+
+// stepDocument is what objective plan --json prints: that of plan, and the step.
+type stepDocument struct {
+	Objective string         `json:"objective"`
+	Code      objective.Code `json:"code"` // next; another when no step could be planned
+	Step      string         `json:"step"`
+	Cell      string         `json:"cell"`  // the step's PR cell now
+	Known     bool           `json:"known"` // it was planned before
+	Issue     string         `json:"issue"` // address
+	planDocument
+}
+
+// plannedStep says how the planning of a step ended.
+func (a *app) plannedStep(ctx context.Context, p *project, s *dispatch.Site, end stepEnd, asJSON bool) error {
+	plain := planEnd{end.PlanResult, end.seconds}
+	issue := ""
+	if end.Issue != nil {
+		issue = end.Issue.URL
+	}
+	if asJSON {
+		d := stepDocument{end.objective, objective.Next, end.Step.ID, end.Step.Text(objective.PR), end.Known, issue, document(p.Store.Rel(end.Dir), plain)}
+		if err := view.JSON(a.Stdout, d); err != nil {
+			return err
+		}
+		return a.endOfPlan(p, plain)
+	}
+	if end.Known {
+		a.say("step %s is planned as %s (%s)", end.Step.ID, end.Task, end.Status)
+	} else if !end.Interrupted && len(end.Waits) == 0 {
+		a.sayPlanned(ctx, p, s, plain)
+	}
+	if cell := end.Step.Text(objective.PR); cell != "" {
+		a.say("%s: step %s says %s", objective.File(end.objective), end.Step.ID, cell)
+	}
+	if issue != "" {
+		a.say("issue     %s", issue)
+	}
+	fmt.Fprintln(a.Stdout, p.Store.Rel(end.Dir))
+	if end.Known {
+		a.sayDead(end)
+	}
+	return a.endOfPlan(p, plain)
+}
+
+// sayDead says what can be done for a step whose task came to a bad end.
+func (a *app) sayDead(end stepEnd) {
+	again := "trellis retry " + end.Task
+	switch end.Status {
+	case trellis.Rejected:
+		again = "trellis plan --retry " + end.Task + " --feedback 'your answer'"
+	case trellis.Failed, trellis.Cancelled:
+	default:
+		return
+	}
+	a.say("hint: %s", again)
+	a.say("hint: or empty the Status and PR cells of step %s: then it is planned anew", end.Step.ID)
+}
+
+// stepError gives the errors of planning a step their exit codes and hints.
+func (a *app) stepError(p *project, name string, err error) error {
+	var not *dispatch.StepError
+	var held *durable.HeldError
+	var problem *trellis.Problem
+	switch {
+	case errors.As(err, &not) && not.Step == "" && not.Code == objective.Complete:
+		a.say("objective %s is complete: %s", not.Objective, not.Why)
+		return nil
+	case errors.As(err, &not) && not.Step == "":
+		return hint(as(errWaiting, err), "trellis objective next "+not.Objective)
+	case errors.As(err, &not):
+		return hint(as(errUnmet, err), "trellis objective show "+not.Objective)
+	case errors.Is(err, objective.ErrNotFound):
+		return hint(err, p.nearObjective(name)...)
+	case errors.Is(err, objective.ErrNoStep), errors.Is(err, objective.ErrNoCell), errors.Is(err, dispatch.ErrOtherPlan):
+		return hint(as(errUnmet, err), "trellis objective show "+name)
+	case errors.As(err, &problem) && problem.File == objective.File(name):
+		return hint(err, "trellis objective check "+name)
+	case errors.As(err, &held), errors.As(err, &problem):
+		return err
+	}
+	return forgeError(a.planError(p, err))
+}
+
+// forgeError gives the errors of gh their exit codes and hints.
+func forgeError(err error) error {
+	switch {
+	case errors.Is(err, forge.ErrNoProgram):
+		return hint(as(errUsage, err), "install it from https://cli.github.com, then: gh auth login")
+	case errors.Is(err, forge.ErrNotSignedIn):
+		return hint(as(errUsage, err), "gh auth login")
+	}
+	return err
+}

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/sandbox"
+)
+
+// sandbox looks whether this machine can keep programs to their folders: an error where that is required, and of no
+// weight where it is off.
+func (d *diagnosis) sandbox(ctx context.Context, p *project, c *config.Config) {
+	box := d.app.box(p, c)
+	found := sandbox.Look(ctx, d.app.Env)
+	err := error(nil)
+	if found.OK() {
+		err = box.Try(ctx, p.Root)
+	}
+	state, hint := stateWarning, found.Hint
+	if c.Sandbox == sandbox.Require {
+		state = stateError
+	}
+	switch {
+	case !found.OK() && c.Sandbox == sandbox.Off:
+		d.add(stateOK, "sandbox", "off; "+found.Why, found.Hint)
+	case !found.OK():
+		d.add(state, "sandbox", c.Sandbox+", but "+found.Why, hint)
+	case err != nil && c.Sandbox != sandbox.Off:
+		d.add(state, "sandbox", c.Sandbox+", but "+err.Error(), "see docs/sandbox.md")
+	case c.Sandbox == sandbox.Off:
+		d.add(stateOK, "sandbox", fmt.Sprintf("off; %s works here", found), "")
+	default:
+		d.add(stateOK, "sandbox", fmt.Sprintf("%s: %s", c.Sandbox, found), "")
+	}
+	for _, path := range c.SandboxWrite {
+		if rest, home := strings.CutPrefix(path, "~/"); home {
+			path = filepath.Join(d.app.getenv("HOME"), rest)
+		}
+		if _, err := os.Stat(path); err != nil && c.Sandbox != sandbox.Off {
+			d.add(stateWarning, "sandbox", "sandbox_write: "+path+" is not there", "make it, or take it out of .trellis/config.yaml")
+		}
+	}
+}
