@@ -108,9 +108,9 @@ func TestRunIsKilled(t *testing.T) {
 			s := stepwise(t, lingering)
 			cmd, out := s.background("run", "steps.yaml")
 			s.came("began")
-			pid := cmd.Process.Pid
+			pid, worker := cmd.Process.Pid, child(t, cmd.Process.Pid)
 			if who == "worker" {
-				pid = child(t, pid)
+				pid = worker
 			}
 			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 				t.Fatal(err)
@@ -118,6 +118,7 @@ func TestRunIsKilled(t *testing.T) {
 			if err := cmd.Wait(); err == nil {
 				t.Errorf("it ended well: %s", out)
 			}
+			ended(t, worker)
 			if who == "worker" {
 				s.goneWithin(t, 10*time.Second)
 			}

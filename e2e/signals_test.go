@@ -123,9 +123,9 @@ func TestKilled(t *testing.T) {
 			s := played(t, sleepy)
 			cmd, out := s.background("start", "02-01-bye")
 			s.begun()
-			pid := cmd.Process.Pid
+			pid, worker := cmd.Process.Pid, child(t, cmd.Process.Pid)
 			if who == "worker" {
-				pid = child(t, pid)
+				pid = worker
 			}
 			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 				t.Fatal(err)
@@ -133,6 +133,7 @@ func TestKilled(t *testing.T) {
 			if err := cmd.Wait(); err == nil {
 				t.Errorf("it ended well: %s", out)
 			}
+			ended(t, worker)
 			if who == "worker" { // without a guard, the next start ends what is left
 				s.goneWithin(t, 10*time.Second)
 			}
@@ -161,6 +162,18 @@ func child(t *testing.T, pid int) int {
 	}
 	t.Fatalf("the guard %d has no child", pid)
 	return 0
+}
+
+// ended waits for the end of a worker, which holds its locks a moment longer than its guard lives.
+func ended(t *testing.T, pid int) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+		if err != nil || strings.Contains(string(status), "\nState:\tZ") {
+			return
+		}
+	}
+	t.Errorf("the worker %d is left", pid)
 }
 
 // On a terminal one line a task is drawn again and again: the phase, the clock, what was used last.
