@@ -1,6 +1,6 @@
 // Command bench measures the built trellis as users run it: start-up, lists, the way from a task directory
-// to its agent, a watcher at rest, and a whole run beside the git commands that it needs. It prints one
-// table and exits with 1 when a target is missed by more than 2×.
+// to its agent, a watcher at rest, and a whole run, with and without the cleanup, beside the git commands that it needs.
+// It prints one table and exits with 1 when a target is missed by more than 2×.
 package main
 
 import (
@@ -109,8 +109,10 @@ func (b *bench) measure() error {
 		{"a watcher at rest", func() error { return b.idle(small, "10 tasks", b.rest/6) }},
 		{"the same with many tasks", func() error { return b.idle(crowded, tasks, b.rest) }},
 		{"whole runs", func() error { return b.pipeline(small) }},
+		{"worktree, commit and cleanup", func() error { return b.life(small) }},
 		{"planning", func() error { return b.planning(small) }},
 		{"steps", func() error { return b.steps(small) }},
+		{"an objective", func() error { return b.objective(small) }},
 	} {
 		began := time.Now()
 		if err := m.do(); err != nil {

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// life measures worktree, commit and cleanup of one task, merged in between, beside the bare git commands. Tasks and
+// bare work take turns. The agents are in both; the merges in neither.
+func (b *bench) life(s *site) error {
+	rows := []row{{name: "worktree, commit and cleanup by trellis", unit: "ms"}, {name: "beside it: git and the agents alone", unit: "ms"}, {name: "the one by the other", unit: "×"},
+		{name: "trellis cleanup --merged TASK alone", unit: "ms"}, {name: "beside it: git worktree remove, branch -D", unit: "ms"}}
+	for range b.few {
+		run, cleanup, err := s.taskLife()
+		if err != nil {
+			return err
+		}
+		bareRun, bareCleanup, err := s.bareLife()
+		if err != nil {
+			return err
+		}
+		own, alone := run+cleanup, bareRun+bareCleanup
+		for i, value := range []float64{own, alone, own / alone, cleanup, bareCleanup} {
+			rows[i].samples = append(rows[i].samples, value)
+		}
+	}
+	b.rows = append(b.rows, rows...)
+	return nil
+}
+
+// taskLife runs a fresh task, merges what came of it, and cleans up.
+func (s *site) taskLife() (run, cleanup float64, err error) {
+	id, at, err := s.task()
+	if err != nil {
+		return 0, 0, err
+	}
+	if err := os.Rename(at, filepath.Join(s.tasks(), id)); err != nil {
+		return 0, 0, err
+	}
+	var r row
+	time.Sleep(breath)
+	if err := r.time(s.command(s.b.trellis, "start", id)); err != nil {
+		return 0, 0, err
+	}
+	branch := "feature/" + id[len("02-01-"):]
+	if err := errors.Join(s.ended(id), s.run("git", "merge", "-q", "--no-ff", "-m", "merge", branch)); err != nil {
+		return 0, 0, err
+	}
+	time.Sleep(breath)
+	if err := r.time(s.command(s.b.trellis, "cleanup", "--merged", id)); err != nil {
+		return 0, 0, err
+	}
+	return r.samples[0], r.samples[1], s.gone(branch)
+}
+
+// gone makes sure that a cleanup took the branch away: else its time means nothing.
+func (s *site) gone(branch string) error {
+	if s.run("git", "rev-parse", "-q", "--verify", "refs/heads/"+branch) == nil {
+		return errors.New("trellis cleanup left branch " + branch)
+	}
+	return nil
+}
+
+// bareLife does the same with git and the agents alone.
+func (s *site) bareLife() (run, cleanup float64, err error) {
+	w, err := s.bareRun()
+	if err == nil {
+		err = s.run("git", "merge", "-q", "--no-ff", "-m", "merge", w.id)
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	time.Sleep(breath)
+	began := time.Now()
+	err = s.forget(w)
+	return w.whole, since(began), err
+}
