@@ -49,7 +49,7 @@ func (s *Site) Deliver(ctx context.Context, dir string) (Result, error) {
 		return Result{Dir: dir}, err
 	}
 	defer lock.Unlock()
-	if err := clear(lock.Previous()); err != nil {
+	if err := quiesce(lock.Previous()); err != nil {
 		return Result{Dir: dir}, err
 	}
 	return s.deliverNow(ctx, dir, in)

@@ -328,7 +328,7 @@ func (s *Site) unreadable(ctx context.Context, dir string, cause error) (Result,
 		return Result{Dir: dir}, err
 	}
 	defer lock.Unlock()
-	if err := clear(lock.Previous()); err != nil { // who wrote the journal may still be at work in the worktree
+	if err := quiesce(lock.Previous()); err != nil { // who wrote the journal may still be at work in the worktree
 		return Result{Dir: dir}, err
 	}
 	fail := flow.Fail(string(trellis.JournalDamaged), "%v", cause)

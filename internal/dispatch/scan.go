@@ -49,8 +49,9 @@ func (w *watch) lookAround(ctx context.Context) {
 		dir := w.scan.left[0]
 		w.scan.left = w.scan.left[1:]
 		w.listen(dir)
+		queued := w.inQueue(dir) // for its turn, which it keeps
 		w.lookAt(ctx, dir)
-		w.scan.found[dir] = w.inQueue(dir)
+		w.scan.found[dir] = w.scan.found[dir] || !queued && w.inQueue(dir)
 	}
 	if len(w.scan.left) == 0 && w.scan.again {
 		w.rescan()
@@ -66,6 +67,7 @@ func (w *watch) begin(ctx context.Context) {
 		all = slices.DeleteFunc(all, func(l look) bool { return !found(l) })
 	} else {
 		all = nil
+		clear(w.scan.found)
 	}
 	n := len(w.running)
 	w.fill(ctx)

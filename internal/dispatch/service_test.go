@@ -122,6 +122,8 @@ func TestReload(t *testing.T) {
 	for _, id := range []string{"02-01-a", "02-02-b", "02-03-c"} {
 		w.hand(id, prdText)
 	}
+	// The rescan after the reload takes a turn for the second task alone: the third does not pass it by.
+	w.write(".trellis/tasks/02-02-b/prd.md", prdText+strings.Repeat("\n* A *line* more.\n", 50_000))
 	w.Site.Config.Limits.Parallel = 1
 	var reloads atomic.Int64
 	hangup := make(chan struct{})

@@ -143,7 +143,7 @@ func (s *Site) open(dir, marker string, acts []flow.Activity, mailbox func() []j
 			return raised
 		}
 		return append(mailbox(), raised...)
-	}, Holder: s.holder(marker), Now: s.now, Clear: clear, ParkAfter: parkAfter})
+	}, Holder: s.holder(marker), Now: s.now, Clear: quiesce, ParkAfter: parkAfter})
 	if err == nil {
 		raised = s.raised(j.History())
 	}
@@ -156,8 +156,8 @@ const parkAfter = 6 * time.Minute
 // guardWait is how long the guard of a former claim may take to end what that claim started.
 const guardWait = 10 * time.Second
 
-// clear waits until what a former claim started is gone, and ends the rest.
-func clear(prev durable.Holder) error {
+// quiesce waits until what a former claim started is gone, and ends the rest.
+func quiesce(prev durable.Holder) error {
 	if prev.Marker == "" {
 		return nil
 	}
