@@ -356,11 +356,15 @@ func (s *Site) unreadable(ctx context.Context, dir string, cause error) (Result,
 // mailbox is how people talk to a run: by the files of its task directory, as the commands do and as they
 // may by hand.
 func (s *Site) mailbox(dir string) func() []journal.Message {
-	missing := false
+	var missing time.Time // since when task.json is
 	return func() []journal.Message {
 		t, err := s.Store.Load(dir)
-		was := missing
-		if missing = errors.Is(err, taskdir.ErrNotFound); missing && was { // for longer than an editor takes to save
+		switch {
+		case !errors.Is(err, taskdir.ErrNotFound):
+			missing = time.Time{}
+		case missing.IsZero():
+			missing = time.Now()
+		case time.Since(missing) > pipeline.Saving:
 			return []journal.Message{{Suspend: ErrVanished}}
 		}
 		if err != nil {

@@ -160,12 +160,12 @@ func failure(f *flow.Failure) taskdir.Failure {
 	return taskdir.Failure{Code: trellis.Code(f.Code), Detail: f.Detail, Retryable: f.Retryable, At: f.At}
 }
 
-// saving is how long an editor may take to save a task.json.
-const saving = time.Second
+// Saving is how long an editor, or git, may take to replace a task.json.
+const Saving = time.Second
 
 // steady does something with task.json, again as long as an editor may be saving it. See unusable.
 func (a *Acts) steady(ctx context.Context, do func() (*taskdir.Task, error)) (*taskdir.Task, error) {
-	for end := time.Now().Add(saving); ; {
+	for end := time.Now().Add(Saving); ; {
 		t, err := do()
 		if err = unusable(err); !errors.Is(err, flow.ErrSuspended) || time.Now().After(end) {
 			return t, err
@@ -173,7 +173,7 @@ func (a *Acts) steady(ctx context.Context, do func() (*taskdir.Task, error)) (*t
 		select {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
-		case <-time.After(saving / 20):
+		case <-time.After(Saving / 20):
 		}
 	}
 }
