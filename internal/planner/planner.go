@@ -3,6 +3,7 @@
 package planner
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 
@@ -274,7 +275,7 @@ func (p *planning) document(f flow.Flow, research *ask.Ref) (doc Document, err e
 	if doc, err = ask.Decode[Document](reply); err != nil {
 		return doc, err
 	}
-	p.rep.Title = doc.Title
+	p.rep.Title = cmp.Or(title(doc.Title), doc.Title)
 	return doc, nil
 }
 

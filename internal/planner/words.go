@@ -2,7 +2,9 @@ package planner
 
 import (
 	"encoding/json"
+	"regexp"
 	"strings"
+	"sync"
 	"unicode"
 )
 
@@ -11,8 +13,11 @@ const maxTitle = 100
 
 // title is a title as task.json and commits take it: one line, without the marks and labels that models put on it.
 func title(s string) string {
-	s = printable(oneLine(strings.NewReplacer("`", "", "**", "", "__", "").Replace(s)))
+	s = printable(oneLine(unmarked(s)))
 	s = strings.TrimSpace(strings.TrimLeft(s, "# "))
+	if !strings.ContainsFunc(s, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }) {
+		return "" // marks alone
+	}
 	for _, label := range []string{"title:", "task:", "plan:"} {
 		if len(s) >= len(label) && strings.EqualFold(s[:len(label)], label) {
 			s = strings.TrimSpace(s[len(label):])
@@ -22,6 +27,25 @@ func title(s string) string {
 		s = strings.TrimSpace(string(r[:maxTitle-1])) + "…"
 	}
 	return s
+}
+
+var strong = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("`+[^`]*`+" + `|\*\*[^*\s](?:[^*]*[^*\s])?\*\*|\b__[^_\s](?:.*?[^_\s])?__\b`)
+})
+
+// unmarked is s without the marks of code and of bold text. Names keep what belongs to them: __init__, snake__case, **kwargs
+// and all that stands in code.
+func unmarked(s string) string {
+	s = strong().ReplaceAllStringFunc(s, func(m string) string {
+		switch {
+		case m[0] == '`':
+			return strings.Trim(m, "`")
+		case m[0] == '_' && !strings.ContainsFunc(m, unicode.IsSpace):
+			return m
+		}
+		return m[2 : len(m)-2]
+	})
+	return strings.ReplaceAll(s, "`", "")
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -130,7 +130,7 @@ func spans(n ast.Node, src []byte) (list []string) {
 
 // cite reads "path: P, reason: R" in the ways models write it: with backticks, bold, without either word.
 func cite(it item) (Cited, bool) {
-	s := strings.TrimSpace(strings.NewReplacer("**", "", "`", "", "__", "").Replace(it.text))
+	s := strings.TrimSpace(strings.NewReplacer("**", "", "`", "").Replace(it.text))
 	if i := label(s, "path"); i > 0 {
 		s = strings.TrimSpace(s[i:])
 	} else if i := label(s, "file"); i > 0 {

@@ -12,7 +12,7 @@ import (
 
 const answer = "Intro.\n\n## Codebase Context\n\n```md\n## implement.jsonl\n- path: not/this.go, reason: in a fence\n```\n\n## implement.jsonl\n\n" +
 	"- path: `api/list.go`, reason: the handler, as it is, with commas\n" +
-	"- **path**: api/page.go, **reason**: helper\n* docs/guide.md - how pages work\n- path: api/\n- none\n\n" +
+	"- **path**: api/page.go, **reason**: helper\n* docs/guide.md - how pages work\n- path: `api/__init__.py`, reason: of __all__\n- path: api/\n- none\n\n" +
 	"## `check.jsonl`:\n\n- path: .trellis/spec/backend/index.md, Reason: Style\n\n## Suggested Scope\n\nThe `api` layer\n\n" +
 	"## Verification Plan\n\n- build: `go build ./...`\n- test: `go test ./...` and `go test ./...`\n- Lint: go vet ./...\n\n```sh\n# all\n$ make check\n```\n\n" +
 	"## Risks\n\n- Files not to modify: `go.sum`, api/gen.pb.go.\n- The network may be slow.\n"
@@ -23,7 +23,7 @@ func TestParse(t *testing.T) {
 	for _, c := range got.Context["implement.jsonl"] {
 		paths = append(paths, c.Path+"|"+c.Reason)
 	}
-	if want := []string{"api/list.go|the handler, as it is, with commas", "api/page.go|helper", "docs/guide.md|how pages work", "api/|"}; !slices.Equal(paths, want) {
+	if want := []string{"api/list.go|the handler, as it is, with commas", "api/page.go|helper", "docs/guide.md|how pages work", "api/__init__.py|of __all__", "api/|"}; !slices.Equal(paths, want) {
 		t.Errorf("got %q, want %q", paths, want)
 	}
 	if c := got.Context["check.jsonl"]; len(c) != 1 || c[0].Path != ".trellis/spec/backend/index.md" || c[0].Reason != "Style" {
