@@ -15,7 +15,10 @@ import (
 	"github.com/go-git/go-git/v5/storage/filesystem/dotgit"
 )
 
-const heads = "refs/heads/"
+const (
+	heads = "refs/heads/"
+	own   = "refs/trellis/" // what is kept for the program alone
+)
 
 // settings are what we need to know of a repository's configuration.
 type settings struct {
@@ -119,17 +122,31 @@ func (r *Repo) branchOf(ctx context.Context, gitDir string) (string, error) {
 	return branch, nil
 }
 
-// Resolve is the commit that a name stands for: a branch, else a remote branch (origin/main), else
-// whatever git understands. ErrNotFound when there is none.
+// Resolve is the commit that a name stands for: a commit's own, one of Trellis' refs, a branch, else a remote branch
+// (origin/main), else whatever git understands. ErrNotFound when there is none.
 func (r *Repo) Resolve(ctx context.Context, name string) (string, error) {
-	for _, full := range []string{heads + name, "refs/remotes/" + name} {
+	var refs []string
+	switch {
+	case isHash(name):
+		if _, _, err := r.loose(name); err == nil {
+			return name, nil
+		}
+	case strings.HasPrefix(name, own):
+		refs = []string{name}
+	default:
+		refs = []string{heads + name, "refs/remotes/" + name}
+	}
+	for _, full := range refs {
 		sha, _, err := r.ref(r.Common, full)
-		if err == nil {
-			return sha, nil
+		if errors.Is(err, errAskGit) {
+			sha, err = r.verify(ctx, r.Main, full)
+		}
+		if !errors.Is(err, ErrNotFound) {
+			return sha, err
 		}
 	}
-	sha, err := r.verify(ctx, r.Main, heads+name)
-	if errors.Is(err, ErrNotFound) {
+	sha, err := "", ErrNotFound
+	if !strings.HasPrefix(name, own) {
 		sha, err = r.verify(ctx, r.Main, name)
 	}
 	if errors.Is(err, ErrNotFound) {
