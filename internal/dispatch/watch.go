@@ -61,8 +61,7 @@ func (s *Site) Watch(ctx context.Context, o WatchOptions) ([]Result, error) {
 	if err := os.MkdirAll(s.Store.Tasks(), 0o755); err != nil {
 		return nil, fmt.Errorf("making the folder of tasks: %w", err)
 	}
-	w := &watch{s: s, o: o, parallel: o.Parallel, wall: s.now().Round(0), counted: time.Now(), phases: map[string]pulse.Work{}, running: map[string]bool{}, due: map[string]time.Time{}, seen: map[string]time.Time{}, told: map[string]string{},
-		rest: map[string]rest{}, soon: map[string]bool{}, held: map[string]int{}, waiting: map[string]bool{}, last: map[string]Result{}, noted: map[string]bool{}, failed: map[string]failing{}, ended: make(chan ran), pulls: pulls{ended: make(chan asked)}, roads: newRoads()}
+	w := newWatch(s, o)
 	w.limit()
 	w.alive()
 	defer w.events()()
@@ -112,6 +111,31 @@ type watch struct {
 	promotion promotion
 	roads     roads
 	pulls     pulls
+}
+
+func newWatch(s *Site, o WatchOptions) *watch {
+	return &watch{
+		s:        s,
+		o:        o,
+		running:  map[string]bool{},
+		due:      map[string]time.Time{},
+		seen:     map[string]time.Time{},
+		told:     map[string]string{},
+		waiting:  map[string]bool{},
+		rest:     map[string]rest{},
+		soon:     map[string]bool{},
+		held:     map[string]int{},
+		last:     map[string]Result{},
+		noted:    map[string]bool{},
+		ended:    make(chan ran),
+		failed:   map[string]failing{},
+		parallel: o.Parallel,
+		wall:     s.now().Round(0),
+		counted:  time.Now(),
+		phases:   map[string]pulse.Work{},
+		roads:    newRoads(),
+		pulls:    pulls{ended: make(chan asked)},
+	}
 }
 
 // rest keeps a directory from being run before its time, as long as its status stays.
