@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,15 +37,51 @@ func (a *app) objectiveArgument(c *cli.Context) (*project, string, error) {
 		return nil, "", wrongArguments(c)
 	}
 	p, err := a.open(c.Context)
-	return p, objectiveName(c.Args().First()), err
+	if err != nil {
+		return nil, "", err
+	}
+	name, err := a.objectiveName(p, c.Args().First())
+	return p, name, err
 }
 
-// objectiveName is the name that an argument says: itself, or of the file that it is the path of.
-func objectiveName(arg string) string {
-	if name, ok := strings.CutSuffix(filepath.ToSlash(arg), ".md"); ok {
-		return strings.TrimPrefix(strings.TrimPrefix(name, "./"), ".trellis/objectives/")
+// objectiveName is the name that an argument says: itself, or of the file that it is the path of, from the current folder
+// or from the repository's. The path of a file elsewhere matches objective.ErrNotFound.
+func (a *app) objectiveName(p *project, arg string) (string, error) {
+	path := filepath.ToSlash(filepath.Clean(arg))
+	name, isFile := strings.CutSuffix(path, ".md")
+	if !strings.Contains(path, "/") {
+		if isFile {
+			return name, nil
+		}
+		return arg, nil
 	}
-	return arg
+	if !filepath.IsAbs(arg) {
+		path = filepath.Join(a.Dir, arg)
+	}
+	name = filepath.Base(name)
+	for _, at := range []string{path, filepath.Join(p.Root, arg)} {
+		if isFile && sameFolder(filepath.Dir(at), filepath.Dir(filepath.Join(p.Root, objective.File(name)))) {
+			return name, nil
+		}
+	}
+	err := fmt.Errorf("%w: %s is no file of .trellis/objectives", objective.ErrNotFound, arg)
+	if _, there := os.Stat(path); there == nil && objective.CheckName(name) == nil {
+		return "", hint(err, "move it to "+objective.File(name)+", then: trellis objective check "+name)
+	}
+	return "", hint(err, "trellis objective list")
+}
+
+// sameFolder reports whether two paths lead to one folder, which need not be there.
+func sameFolder(a, b string) bool {
+	if a == b {
+		return true
+	}
+	one, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	two, err := os.Stat(b)
+	return err == nil && os.SameFile(one, two)
 }
 
 // loadObjective reads an objective. When its file can't be relied on, the roadmap is what could be read of it.
@@ -117,7 +154,11 @@ func (a *app) objectiveSteps(words []string) (list []string) {
 		return nil
 	}
 	for _, w := range words {
-		r, _ := objective.Load(p.Root, objectiveName(w)) // a file with mistakes has steps too
+		name, err := a.objectiveName(p, w)
+		if err != nil {
+			continue
+		}
+		r, _ := objective.Load(p.Root, name) // a file with mistakes has steps too
 		if r == nil {
 			continue
 		}

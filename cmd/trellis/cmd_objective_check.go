@@ -37,9 +37,13 @@ func (a *app) objectiveCheck(ctx context.Context, names []string, asJSON bool) e
 		err = v.objectives(p)
 	}
 	plans := p.objectivePlans()
-	for _, name := range names {
+	for _, arg := range names {
+		var name string
 		if err == nil {
-			err = v.objective(p, plans, objectiveName(name))
+			name, err = a.objectiveName(p, arg)
+		}
+		if err == nil {
+			err = v.objective(p, plans, name)
 		}
 	}
 	if err != nil {
@@ -97,7 +101,7 @@ func (v *validation) objectives(p *project) error {
 	}
 	plans := p.objectivePlans()
 	for _, name := range names {
-		if err := v.objective(p, plans, name); err != nil {
+		if err := v.objective(p, plans, name); err != nil && !errors.Is(err, objective.ErrNotFound) { // just removed
 			return err
 		}
 	}

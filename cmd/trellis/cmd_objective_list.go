@@ -111,9 +111,13 @@ func (a *app) objectiveList(ctx context.Context, asJSON bool) error {
 	rows, plans := []objectiveRow{}, p.objectivePlans()
 	for _, name := range names {
 		r, err := objective.Load(p.Root, name)
-		if problem := (*trellis.Problem)(nil); r == nil && !errors.As(err, &problem) {
+		problem := (*trellis.Problem)(nil)
+		switch {
+		case errors.Is(err, objective.ErrNotFound): // just removed
+			continue
+		case r == nil && !errors.As(err, &problem):
 			return err
-		} else if r == nil {
+		case r == nil:
 			rows = append(rows, objectiveRow{Name: name, Title: name, File: problem.File, Problems: []trellis.Problem{*problem}})
 			continue
 		}

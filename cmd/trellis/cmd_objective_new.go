@@ -20,9 +20,16 @@ func (a *app) objectiveNewCommand() *cli.Command {
 		Description: manual(`Prints the path of the file. One that is there already is left as it is.`,
 			[]int{exitDone, exitUsage}, "trellis objective new gateway --title 'Unified gateway testing'"),
 		Action: func(c *cli.Context) error {
-			p, name, err := a.objectiveArgument(c)
+			if c.NArg() != 1 {
+				return wrongArguments(c)
+			}
+			p, err := a.open(c.Context)
 			if err != nil {
 				return err
+			}
+			name, err := a.objectiveName(p, c.Args().First())
+			if err != nil {
+				name = c.Args().First() // which is no name
 			}
 			title := name
 			if c.IsSet("title") {

@@ -58,6 +58,10 @@ func (a *app) objectivePlan(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	name, err := a.objectiveName(p, c.Args().First())
+	if err != nil {
+		return err
+	}
 	o := dispatch.StepOptions{Step: c.String("step"), Agent: c.String("agent")}
 	if c.IsSet("type") {
 		if o.DevType, err = devType(c.String("type"), "--type"); err != nil {
@@ -74,7 +78,6 @@ func (a *app) objectivePlan(c *cli.Context) error {
 	show := a.progress(s, c.Bool("json"))
 	show.Ahead(stages(s.Config.Planning, dispatch.PlanOptions{})...)
 	began := a.Now()
-	name := objectiveName(c.Args().First())
 	res, err := s.PlanStep(c.Context, name, o)
 	show.close()
 	var not *dispatch.StepError

@@ -48,7 +48,11 @@ func (a *app) objectiveReconcile(c *cli.Context) error {
 	}
 	o := dispatch.ReconcileOptions{All: c.Bool("all-unblocked"), Dry: c.Bool("dry-run")}
 	for _, arg := range c.Args().Slice() {
-		o.Names = append(o.Names, objectiveName(arg))
+		name, err := a.objectiveName(p, arg)
+		if err != nil {
+			return err
+		}
+		o.Names = append(o.Names, name)
 	}
 	if !o.Dry {
 		if err := a.ownDisk(c, p); err != nil {

@@ -80,7 +80,7 @@ func inFolder(root string) (names, others []string, err error) {
 	return names, others, nil
 }
 
-// Read is the text of an objective's file. A name that leads elsewhere is refused, and so is a link out of the folder.
+// Read is the text of an objective's file. A name that leads elsewhere is refused, and so is a link out of the folder or to another objective.
 // Errors match ErrNotFound, or are a *trellis.Problem.
 func Read(root, name string) ([]byte, error) {
 	if err := CheckName(name); err != nil {
@@ -98,6 +98,11 @@ func Read(root, name string) ([]byte, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: %s", ErrNotFound, name)
 	}
+	var problem *trellis.Problem
+	if errors.As(err, &problem) {
+		problem.File = File(name)
+		return nil, problem
+	}
 	if err != nil {
 		return nil, &trellis.Problem{File: File(name), Message: "can't be read: " + err.Error()}
 	}
@@ -111,14 +116,53 @@ func Read(root, name string) ([]byte, error) {
 
 // openRegular opens a file that is no pipe and no folder: nothing that never ends.
 func openRegular(dir *os.Root, name string) (*os.File, error) {
-	st, err := dir.Stat(name)
+	st, err := dir.Lstat(name)
 	if err != nil {
 		return nil, err
 	}
+	if st.Mode()&fs.ModeSymlink != 0 {
+		if err := checkLink(dir, name); err != nil {
+			return nil, err
+		}
+		if st, err = dir.Stat(name); err != nil {
+			return nil, err
+		}
+	}
 	if !st.Mode().IsRegular() {
-		return nil, errors.New("it is not a file")
+		return nil, &trellis.Problem{Message: "is not a file"}
 	}
 	return dir.Open(name)
+}
+
+// checkLink says why a link is no objective. It may lead to a file below the folder, but to none that is an objective of
+// its own: that would be planned twice, under two names.
+func checkLink(dir *os.Root, name string) error {
+	to, err := dir.Readlink(name)
+	if err != nil {
+		return err
+	}
+	refuse := func(why, hint string) error {
+		return &trellis.Problem{Message: fmt.Sprintf("is a link to %s, %s", to, why), Hint: hint}
+	}
+	home, err := filepath.EvalSymlinks(dir.Name())
+	if err != nil {
+		return err
+	}
+	path, err := filepath.EvalSymlinks(filepath.Join(dir.Name(), name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return refuse("which is not there", "put the file itself into "+folder)
+	}
+	if err != nil {
+		return refuse("which leads nowhere: "+err.Error(), "put the file itself into "+folder)
+	}
+	in, err := filepath.Rel(home, path)
+	if err != nil || !filepath.IsLocal(in) {
+		return refuse("which is not in "+folder+": objectives are read from there alone", "put the file itself there")
+	}
+	if other, ok := strings.CutSuffix(in, suffix); ok && CheckName(other) == nil {
+		return refuse("which is an objective of its own", "take the link away, and call it "+other)
+	}
+	return nil
 }
 
 // Load reads and parses an objective; see [Read] and [Parse].

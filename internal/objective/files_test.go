@@ -62,6 +62,41 @@ func TestFiles(t *testing.T) {
 	}
 }
 
+// A link that is no objective says where it leads, and hides no other objective.
+func TestLinks(t *testing.T) {
+	root := t.TempDir()
+	dir := filepath.Join(root, ".trellis", "objectives")
+	if err := os.MkdirAll(filepath.Join(dir, "old"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a.md", "old/x.md", "../outside.md"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(whole), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct{ to, want string }{
+		"below":   {"old/x.md", ""},
+		"outside": {"../outside.md", "is a link to ../outside.md, which is not in .trellis/objectives"},
+		"rooted":  {filepath.Join(dir, "a.md"), "which is an objective of its own"},
+		"none":    {"nothing.md", "is a link to nothing.md, which is not there"},
+		"round":   {"round.md", "is a link to round.md, which leads nowhere"},
+		"twice":   {"a.md", "is a link to a.md, which is an objective of its own"},
+		"folder":  {"old", "is not a file"},
+	} {
+		if err := os.Symlink(c.to, filepath.Join(dir, name+".md")); err != nil {
+			t.Fatal(err)
+		}
+		var problem *trellis.Problem
+		switch _, err := objective.Load(root, name); {
+		case c.want == "" && err != nil:
+			t.Errorf("%s: %v", name, err)
+		case c.want == "":
+		case !errors.As(err, &problem) || problem.File != objective.File(name) || !strings.Contains(problem.Message, c.want):
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
+	}
+}
+
 func TestNew(t *testing.T) {
 	src, err := objective.New(" Gateway | `tests` ")
 	if err != nil {
