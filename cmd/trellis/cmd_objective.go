@@ -10,7 +10,6 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/objective"
 	"github.com/trellis-tasks/trellis/internal/trellis"
-	"github.com/trellis-tasks/trellis/taskdir"
 	"github.com/urfave/cli/v2"
 )
 
@@ -105,32 +104,20 @@ func (p *project) nearObjective(name string) []string {
 }
 
 // objectivePlans looks up the tasks that steps were planned as. They are read when the first one is asked for.
-type objectivePlans struct {
-	store taskdir.Store
-	works func() (*objective.Works, error)
-}
+type objectivePlans func() (*objective.Works, error)
 
-func (p *project) objectivePlans() *objectivePlans {
-	return &objectivePlans{p.Store, sync.OnceValues(func() (*objective.Works, error) { return objective.Survey(p.Store, false) })}
-}
-
-// task is the task that an objective's plan is; false when there is none that can be read.
-func (l *objectivePlans) task(name, plan string) (objective.Work, bool) {
-	works, err := l.works()
-	if err != nil {
-		return objective.Work{}, false
-	}
-	return works.Planned(name, plan)
+func (p *project) objectivePlans() objectivePlans {
+	return sync.OnceValues(func() (*objective.Works, error) { return objective.Survey(p.Store, false) })
 }
 
 // of tells where an objective's tasks stand; see [objective.Tasks].
-func (l *objectivePlans) of(name string) objective.Tasks {
+func (l objectivePlans) of(name string) objective.Tasks {
 	return func(plan string) (trellis.Status, bool) {
-		if work, ok := l.task(name, plan); ok {
-			return work.Status, true
+		works, err := l()
+		if err != nil {
+			return "", true // nobody can tell
 		}
-		_, err := os.Lstat(filepath.Join(l.store.Tasks(), plan))
-		return "", err == nil && taskdir.ValidID(plan)
+		return works.Tasks(name)(plan)
 	}
 }
 

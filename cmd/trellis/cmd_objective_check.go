@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 
 	"github.com/trellis-tasks/trellis/internal/objective"
 	"github.com/trellis-tasks/trellis/internal/ready"
@@ -57,7 +57,7 @@ func (a *app) objectiveCheck(ctx context.Context, names []string, asJSON bool) e
 }
 
 // objective checks one objective, and the tasks that its steps were planned as.
-func (v *validation) objective(p *project, plans *objectivePlans, name string) error {
+func (v *validation) objective(p *project, plans objectivePlans, name string) error {
 	r, err := p.loadObjective(name)
 	var problem *trellis.Problem
 	if r == nil && !errors.As(err, &problem) {
@@ -68,29 +68,25 @@ func (v *validation) objective(p *project, plans *objectivePlans, name string) e
 		return nil
 	}
 	v.add(objective.File(r.Name), r.Check()...)
+	if !slices.ContainsFunc(r.Steps, func(s objective.Step) bool { return s.Plan != "" }) {
+		return nil
+	}
+	works, err := plans()
+	if err != nil {
+		return err
+	}
+	v.Problems = append(v.Problems, r.Gone(works)...)
 	for _, s := range r.Steps {
-		if s.Plan != "" {
-			v.plan(plans, r, s)
+		work, ok := works.Planned(r.Name, s.Plan)
+		if !ok {
+			continue
+		}
+		if o := work.Pipeline.Objective; o.Name != "" && (o.Name != r.Name || o.Step != s.ID) {
+			v.Problems = append(v.Problems, trellis.Problem{File: objective.File(r.Name), Line: s.Line, Warning: true,
+				Message: fmt.Sprintf("step %s is planned as %s, which is for step %s of %s", s.ID, work.Name(), o.Step, o.Name)})
 		}
 	}
 	return nil
-}
-
-// plan checks that a task is there and is that of the step.
-func (v *validation) plan(plans *objectivePlans, r *objective.Roadmap, s objective.Step) {
-	warn := func(hint, format string, args ...any) {
-		v.Problems = append(v.Problems, trellis.Problem{File: objective.File(r.Name), Line: s.Line, Message: fmt.Sprintf(format, args...), Hint: hint, Warning: true})
-	}
-	work, ok := plans.task(r.Name, s.Plan)
-	if !ok {
-		if _, there := plans.of(r.Name)(s.Plan); !there && !strings.HasPrefix(s.Plan, "#") { // what can't be read is told by validate
-			warn("take the plan out of its PR cell to plan it anew", "step %s is planned as %s, and there is no such task", s.ID, s.Plan)
-		}
-		return
-	}
-	if o := work.Pipeline.Objective; o.Name != "" && (o.Name != r.Name || o.Step != s.ID) {
-		warn("", "step %s is planned as %s, which is for step %s of %s", s.ID, work.Name(), o.Step, o.Name)
-	}
 }
 
 // objectives checks every objective of the project, and tells of files that are none.

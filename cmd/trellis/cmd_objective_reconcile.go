@@ -91,8 +91,9 @@ type reconciledDocument struct {
 	Changes   []objective.Change `json:"changes"`
 	Code      objective.Code     `json:"code"` // of what comes next; "" when nobody can tell
 	Why       string             `json:"why"`
-	Steps     []string           `json:"steps"`   // that were planned, or would be
-	Planned   []plannedDocument  `json:"planned"` // what came of them
+	Steps     []string           `json:"steps"`    // that were planned, or would be
+	Planned   []plannedDocument  `json:"planned"`  // what came of them
+	Problems  []trellis.Problem  `json:"problems"` // warnings
 	Error     string             `json:"error"`
 }
 
@@ -107,7 +108,7 @@ type plannedDocument struct {
 func reconciledDocuments(p *project, all []dispatch.Reconciled) []reconciledDocument {
 	list := []reconciledDocument{}
 	for _, r := range all {
-		d := reconciledDocument{Objective: r.Name, Changes: r.Changes, Code: r.Decision.Code, Why: r.Decision.Why, Steps: []string{}, Planned: []plannedDocument{}}
+		d := reconciledDocument{Objective: r.Name, Changes: r.Changes, Code: r.Decision.Code, Why: r.Decision.Why, Steps: []string{}, Planned: []plannedDocument{}, Problems: append([]trellis.Problem{}, r.Gone...)}
 		if d.Changes == nil {
 			d.Changes = []objective.Change{}
 		}
@@ -132,6 +133,10 @@ func (a *app) sayReconciled(p *project, r dispatch.Reconciled, dry bool) {
 	}
 	for _, d := range r.Others {
 		a.say("warning: objective %s: step %s is planned as %s, and its cell says %s", r.Name, d.Step, d.Work.Name(), d.Other)
+	}
+	for _, g := range r.Gone {
+		a.say("warning: %s", inLine(g.Error()))
+		a.say("hint: %s", inLine(g.Hint))
 	}
 	if dry {
 		for _, s := range r.Steps {

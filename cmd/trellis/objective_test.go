@@ -62,7 +62,7 @@ func TestObjectiveJSON(t *testing.T) {
 		{"list", under("[].", row)},
 		{"show x", slices.Concat(under("", row+" phases phases[].id phases[].line phases[].steps phases[].title"), under("phases[].steps[].", step))},
 		{"next x", slices.Concat(under("", "code objective on plan ready step why"), under("ready[].", step), under("step.", step))},
-		{"reconcile --dry-run", under("[].", "changes code error objective planned steps why")},
+		{"reconcile --dry-run", under("[].", "changes code error objective planned problems steps why")},
 		{"plan y", under("", "objective code step cell known issue "+
 			"calls category commands contexts decision details dir failure files goals id judge "+
 			"retries seconds size skipped status steps suggestions taskspec title usage usage.cached_tokens usage.cost_usd usage.input_tokens usage.output_tokens usage.seconds warnings why")},

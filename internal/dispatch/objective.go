@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/trellis-tasks/trellis/internal/objective"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // StepError says why a step is not planned.
@@ -36,6 +37,7 @@ type Advance struct {
 	Road     *objective.Roadmap // with the changes
 	Changes  []objective.Change // written into its roadmap, or due in a dry run
 	Others   []objective.Due    // tasks of steps whose cells name another plan
+	Gone     []trellis.Problem  // warnings of steps whose task is gone
 	Decision objective.Decision
 	Ready    []objective.Step // that can be planned now, or whose planning can be gone on with
 }
@@ -65,7 +67,7 @@ func (s *Site) Advance(ctx context.Context, name string, works *objective.Works,
 			a.Others = append(a.Others, d)
 		}
 	}
-	a.Road = road
+	a.Road, a.Gone = road, road.Gone(works)
 	tasks := works.Tasks(name)
 	a.Decision = road.Next(tasks)
 	for _, step := range road.Ready(tasks) {

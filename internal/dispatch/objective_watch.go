@@ -228,6 +228,9 @@ func (w *watch) seeRoad(a Advance) {
 	for _, d := range a.Others {
 		w.warn(road{a.Name, d.Step}.key(), fmt.Sprintf("objective %s: step %s is planned as %s, and its cell says %s", a.Name, d.Step, d.Work.Name(), d.Other))
 	}
+	for _, p := range a.Gone {
+		w.warn(fmt.Sprintf("gone %s:%d", p.File, p.Line), fmt.Sprintf("%v: %s", &p, p.Hint))
+	}
 	if !a.Road.Auto {
 		return
 	}

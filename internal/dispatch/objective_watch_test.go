@@ -251,3 +251,44 @@ func TestMergedStepIsDone(t *testing.T) {
 		t.Errorf("it is %s", got)
 	}
 }
+
+// A step whose task is gone is said with what to do, by whoever looks. Nothing is built on it, and it is planned again
+// only once a person takes it out of the roadmap.
+func TestTaskOfAStepIsGone(t *testing.T) {
+	t.Parallel()
+	w := newRoad(t, roadwork(), auto(short))
+	res := w.mustPlan("1")
+	linked := w.read(roadFile)
+	if err := os.RemoveAll(res.Dir); err != nil {
+		t.Fatal(err)
+	}
+	const where = roadFile + ":8: step 1 is planned as "
+	gone := where + res.Task + ", and there is no such task"
+	const todo = "bring its directory back, or empty the PR cell of step 1, then: trellis objective plan farewells --step 1"
+	for _, dry := range []bool{true, false} {
+		list, err := w.Site.Reconcile(context.Background(), dispatch.ReconcileOptions{Names: []string{"farewells"}, All: true, Dry: dry})
+		if err != nil || len(list) != 1 || list[0].Err != nil {
+			t.Fatalf("got %+v, %v", list, err)
+		}
+		r := list[0]
+		if len(r.Gone) != 1 || r.Gone[0].Error() != gone || r.Gone[0].Hint != todo || len(r.Steps) != 1 || r.Steps[0].ID != "3" {
+			t.Errorf("dry %v: gone %+v, steps %+v", dry, r.Gone, r.Steps)
+		}
+	}
+	w.works()
+	if w.heard(gone+": "+todo) != 1 {
+		t.Errorf("said %q", w.said)
+	}
+	w.wantRow("1", "| 1 | First | | | plan "+res.Task+" |")
+	w.wantRow("2", "| 2 | Second | | | |")
+	w.write(roadFile, strings.Replace(linked, "plan "+res.Task, "", 1))
+	if again := w.mustPlan("1"); again.Known || again.Task != res.Task {
+		t.Errorf("planned anew: %+v", again)
+	}
+
+	w.write(filepath.Join(".trellis/tasks", res.Task, "task.json"), "{") // it is there, whatever is wrong with it
+	list, err := w.Site.Reconcile(context.Background(), dispatch.ReconcileOptions{Names: []string{"farewells"}, Dry: true})
+	if err != nil || len(list[0].Gone) > 0 || !strings.Contains(list[0].Decision.Why, "whose task.json can't be read") {
+		t.Errorf("unreadable: %+v, %v", list, err)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+	"unicode"
 
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -27,6 +28,16 @@ func Requirement(name, title string, s Step, src []byte) string {
 	}
 	b.WriteString(text)
 	return b.String()
+}
+
+// PlanCommand is what to type for a step to be planned, or its planning to be gone on with.
+func PlanCommand(name, step string) string {
+	if strings.ContainsFunc(step, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._-", r)
+	}) || strings.HasPrefix(step, "-") {
+		step = "'" + strings.ReplaceAll(step, "'", `'\''`) + "'"
+	}
+	return fmt.Sprintf("trellis objective plan %s --step %s", name, step)
 }
 
 // Title is what a step's task is called until its plan says better.

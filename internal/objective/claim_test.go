@@ -235,6 +235,10 @@ func TestWorkOfAStep(t *testing.T) {
 	if got, ok := works.Task(alive); !ok || !got.Archived {
 		t.Errorf("the archived one: %+v, %v", got.Task, ok)
 	}
+	late := made("late", trellis.Ready) // after the others were looked through
+	if got, ok := works.Task(late); !ok || got.Archived || got.Name() != late {
+		t.Errorf("the late one: %+v, %v", got.Task, ok)
+	}
 	if got, ok := works.Task("../" + alive); ok {
 		t.Errorf("another path: %+v", got.Task)
 	}
@@ -251,6 +255,11 @@ func TestTaskName(t *testing.T) {
 	} {
 		if got := (objective.Step{ID: "1A.2", Description: text}).TaskName(); got != want || !trellis.ValidName(got) {
 			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+	for step, want := range map[string]string{"1A.2": "1A.2", "it's": `'it'\''s'`, "a b": "'a b'", "-x": "'-x'"} {
+		if got := objective.PlanCommand("x", step); got != "trellis objective plan x --step "+want {
+			t.Errorf("step %s is planned by %s", step, got)
 		}
 	}
 	if got := (objective.Step{ID: "1A.2"}).Title(); got != "Step 1A.2" {

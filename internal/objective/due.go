@@ -179,6 +179,8 @@ func (w Work) why() string {
 		return fmt.Sprintf("%s is rejected: %s", w.Name(), oneLine(w.Pipeline.Rejection.Details))
 	case w.Status == trellis.Planning:
 		return fmt.Sprintf("the planning of %s failed: %s: %s", w.Name(), f.Code, oneLine(f.Detail))
+	case w.Archived && !(w.Status == trellis.Failed || w.Status == trellis.Rejected || w.Status == trellis.Cancelled):
+		return fmt.Sprintf("%s is in the archive, and was %s", w.Name(), w.Status)
 	case f.Code != "":
 		return fmt.Sprintf("%s is %s: %s: %s", w.Name(), w.Status, f.Code, oneLine(f.Detail))
 	}

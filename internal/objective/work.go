@@ -3,6 +3,8 @@ package objective
 import (
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -34,15 +36,16 @@ func (w Work) Dead() bool {
 // Works are the tasks of a repository that belong to objectives.
 type Works struct {
 	byID   map[string]Work
+	broken map[string]bool // whose task.json can't be read
 	byStep map[taskdir.Objective][]Work
 	issues map[string]map[string]Work // that hold plans, by objective and #number
-	find   func(id string) (Work, bool)
+	find   func(id string) (work Work, readable, there bool)
 }
 
 // Survey looks through the tasks of a repository, with the archive only where deep. What can't be read is no work of
 // anybody's.
 func Survey(s taskdir.Store, deep bool) (*Works, error) {
-	w := &Works{byID: map[string]Work{}, byStep: map[taskdir.Objective][]Work{}, issues: map[string]map[string]Work{}}
+	w := &Works{byID: map[string]Work{}, broken: map[string]bool{}, byStep: map[taskdir.Objective][]Work{}, issues: map[string]map[string]Work{}}
 	list, err := s.List()
 	if err != nil {
 		return nil, err
@@ -55,23 +58,32 @@ func Survey(s taskdir.Store, deep bool) (*Works, error) {
 		}
 		w.add(old, true)
 	}
-	w.find = func(id string) (Work, bool) {
-		if old, err := s.Archived(id); err != nil || !old {
-			return Work{}, false
-		}
-		dir, err := s.Find(id)
-		if err != nil {
-			return Work{}, false
-		}
-		t, err := s.Load(dir)
-		return Work{Task: t, Archived: true}, err == nil
-	}
+	w.find = func(id string) (Work, bool, bool) { return find(s, id) }
 	return w, nil
+}
+
+// find looks for a task that was not there when the others were listed: it is in the archive, or has just been made.
+func find(s taskdir.Store, id string) (work Work, readable, there bool) {
+	if !taskdir.ValidID(id) {
+		return Work{}, false, false
+	}
+	dir := filepath.Join(s.Tasks(), id)
+	if st, err := os.Lstat(dir); err != nil || !st.IsDir() {
+		if old, err := s.Archived(id); err != nil || !old {
+			return Work{}, false, err != nil
+		}
+		if dir, err = s.Find(id); err != nil {
+			return Work{}, false, true
+		}
+	}
+	t, err := s.Load(dir)
+	return Work{Task: t, Archived: filepath.Dir(dir) != s.Tasks()}, err == nil, true
 }
 
 func (w *Works) add(list []taskdir.Entry, archived bool) {
 	for _, e := range list {
 		if e.Err != nil {
+			w.broken[e.ID] = true
 			continue
 		}
 		work := Work{Task: e.Task, Draft: e.Planning, Archived: archived}
@@ -88,10 +100,14 @@ func (w *Works) add(list []taskdir.Entry, archived bool) {
 // Task is the task with a directory name, archived ones included.
 func (w *Works) Task(id string) (Work, bool) {
 	work, ok := w.byID[id]
-	if !ok {
-		if work, ok = w.find(id); ok {
-			w.byID[id] = work
-		}
+	if ok || w.broken[id] {
+		return work, ok
+	}
+	work, ok, there := w.find(id)
+	if ok {
+		w.byID[id] = work
+	} else if there {
+		w.broken[id] = true
 	}
 	return work, ok
 }
@@ -133,10 +149,32 @@ func (w *Works) Tasks(name string) Tasks {
 	return func(plan string) (trellis.Status, bool) {
 		work, ok := w.Planned(name, plan)
 		if !ok {
-			return "", false
+			return "", w.broken[plan]
 		}
 		return work.Status, true
 	}
+}
+
+// Gone are warnings of steps that are not over and planned as a task that is neither there nor in the archive. It may be
+// on another machine: only a person can tell that the plan is lost.
+func (r *Roadmap) Gone(w *Works) (list []trellis.Problem) {
+	tasks := w.Tasks(r.Name)
+	for _, s := range r.Steps {
+		if s.Plan == "" || s.State != InProgress && s.State != Blocked || strings.HasPrefix(s.Plan, "#") {
+			continue
+		}
+		if _, there := tasks(s.Plan); there {
+			continue
+		}
+		cells := "PR cell"
+		if s.State == Blocked {
+			cells = "Status and PR cells"
+		}
+		list = append(list, trellis.Problem{File: File(r.Name), Line: s.Line, Warning: true,
+			Message: fmt.Sprintf("step %s is planned as %s, and there is no such task", s.ID, s.Plan),
+			Hint:    fmt.Sprintf("bring its directory back, or empty the %s of step %s, then: %s", cells, s.ID, PlanCommand(r.Name, s.ID))})
+	}
+	return list
 }
 
 // Of is the task that a step was planned as: one from which something can still come before one that is dead, and of
