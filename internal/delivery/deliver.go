@@ -38,6 +38,8 @@ type Work struct {
 	Rounds        int
 	Took          string // what agents used, in words
 
+	Above         string // the commit that people pushed on top of it, "" for none
+
 	parts []Part // what is delivered before it
 }
 
@@ -98,8 +100,8 @@ func (d *Deliverer) Deliver(ctx context.Context, w Work) (out Delivered, err err
 	}
 	w.parts = out.Modules
 	o := git.PushOptions{Dir: d.checkout(ctx, w), Remote: out.Remote, Branch: w.Branch, Commit: w.Commit, Whose: w.Task}
-	if _, err := d.Repo.Push(ctx, o); err != nil {
-		return out, d.pushFailure(ctx, err)
+	if w.Above, err = d.push(ctx, d.Repo, o, &out); err != nil {
+		return out, d.pushFailure(ctx, w, err)
 	}
 	out.Pushed = true
 	if !d.PR {
@@ -113,16 +115,31 @@ func (d *Deliverer) Deliver(ctx context.Context, w Work) (out Delivered, err err
 	return out, err
 }
 
-// Blocked is push_failed when the branch can't be pushed because of what others pushed to it. It pushes nothing.
-func (d *Deliverer) Blocked(ctx context.Context, w Work) error {
-	remote, err := d.Repo.Remote(ctx, w.Base)
-	if err != nil || remote == "" {
-		return err
+// push makes sure that a remote's branch has the commit, and returns the one that people pushed on top of it, "" for none.
+func (d *Deliverer) push(ctx context.Context, repo *git.Repo, o git.PushOptions, out *Delivered) (above string, err error) {
+	_, err = repo.Push(ctx, o)
+	var ahead *git.AheadError
+	if !errors.As(err, &ahead) {
+		return "", err
 	}
-	if err := d.Repo.Pushable(ctx, git.PushOptions{Remote: remote, Branch: w.Branch, Commit: w.Commit, Whose: w.Task}); errors.As(err, new(*git.DivergedError)) {
-		return d.pushFailure(ctx, err)
+	who, n, err := repo.Authors(ctx, o.Commit, ahead.Tip)
+	if err != nil {
+		return "", err
 	}
-	return nil // what else may be wrong with the remote shows when it is pushed to
+	out.Notes = append(out.Notes, fmt.Sprintf("branch %s of %s has %s on top of %.12s, the commit that was verified: nothing is pushed over it", o.Branch, o.Remote, d.redact(Commits(n, who)), o.Commit))
+	return ahead.Tip, nil
+}
+
+// Commits are so many of these authors, in words.
+func Commits(n int, who []string) string {
+	const most = 3
+	if len(who) > most {
+		who = append(who[:most:most], fmt.Sprintf("%d more", len(who)-most))
+	}
+	if n == 1 {
+		return "1 commit of " + strings.Join(who, ", ")
+	}
+	return fmt.Sprintf("%d commits of %s", n, strings.Join(who, ", "))
 }
 
 // Preview is what Deliver would do, without doing it. No pull request is looked for.
@@ -169,7 +186,9 @@ func (d *Deliverer) look(ctx context.Context, w Work) (out Delivered, err error)
 	case tip == "":
 		return out, flow.Fail(string(trellis.PushFailed), "there is no branch %s any more; git branch %s %s brings it back", w.Branch, word(w.Branch), w.Commit)
 	case tip != w.Commit:
-		return out, flow.Fail(string(trellis.PushFailed), "branch %s is not at %.12s any more, the commit that was verified (it is at %.12s): what came after that nobody checked, `git push` it yourself or take it back", w.Branch, w.Commit, tip)
+		if there, err := d.there(ctx, w, tip); err != nil || !there {
+			return out, d.strayed(err, w, tip)
+		}
 	}
 	if base, err := d.Repo.Resolve(ctx, w.Base); err == nil {
 		if within, err := d.Repo.IsAncestor(ctx, w.Commit, base); err != nil || within {
@@ -183,6 +202,40 @@ func (d *Deliverer) look(ctx context.Context, w Work) (out Delivered, err error)
 	out.Notes = []string{"nothing was pushed: no remote is followed by " + w.Base + ", and there is no origin"}
 	out.Commands = []string{"git remote add origin URL", push("origin", w.Branch), d.create(w, out)}
 	return out, nil
+}
+
+// there reports whether the remote has what the branch has here on top of the verified commit.
+func (d *Deliverer) there(ctx context.Context, w Work, tip string) (bool, error) {
+	if within, err := d.Repo.IsAncestor(ctx, w.Commit, tip); err != nil || !within {
+		return false, err
+	}
+	remote, err := d.Repo.Remote(ctx, w.Base)
+	if err != nil || remote == "" {
+		return false, err
+	}
+	tips, err := d.Repo.RemoteBranches(ctx, remote, w.Branch)
+	if err != nil || tips[w.Branch] == "" {
+		return false, nil // what is wrong with the remote shows when it is pushed to
+	}
+	return has(ctx, d.Repo, tips[w.Branch], tip)
+}
+
+// strayed is the failure of a branch that has not what was verified.
+func (d *Deliverer) strayed(err error, w Work, tip string) error {
+	if err != nil {
+		return err
+	}
+	return flow.Fail(string(trellis.PushFailed), "branch %s is not at %.12s any more, the commit that was verified, but at %.12s, which nobody checked; `%s reset --keep %.12s` takes it back there",
+		w.Branch, w.Commit, tip, inTree(w), w.Commit)
+}
+
+// inTree is git for the task's worktree, as it is typed.
+func inTree(w Work) string {
+	git := "git -C " + word(w.Worktree)
+	if !exists(w.Worktree) {
+		git = "git worktree add " + word(w.Worktree) + " " + word(w.Branch) + " && " + git
+	}
+	return git
 }
 
 func orEmpty(err error, w Work, base string) error {
@@ -214,7 +267,8 @@ func word(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-func (d *Deliverer) pushFailure(ctx context.Context, err error) error {
+// pushFailure is what keeps a branch from being pushed, and what to type about commits of others.
+func (d *Deliverer) pushFailure(ctx context.Context, w Work, err error) error {
 	if ctx.Err() != nil {
 		return err
 	}
@@ -222,7 +276,7 @@ func (d *Deliverer) pushFailure(ctx context.Context, err error) error {
 	var theirs *git.DivergedError
 	fail := flow.Fail(string(trellis.PushFailed), "%s", d.words(err))
 	if errors.As(err, &theirs) && theirs.Tip != "" {
-		fail.Detail += fmt.Sprintf("; `git pull --no-rebase %s %s` in the worktree takes it in, and `git push %[1]s %[2]s` from there brings both", word(theirs.Remote), word(theirs.Branch))
+		fail.Detail += fmt.Sprintf("; `%s pull --no-rebase %s %s` takes it in, and then `trellis deliver %s` checks both and pushes", inTree(w), word(theirs.Remote), word(theirs.Branch), w.Task)
 	}
 	fail.Retryable = !errors.As(err, &hook) && theirs == nil
 	return fail

@@ -81,7 +81,7 @@ func (list modules) pushes(w Work) (commands []string) {
 // Before all of it is there the work is not ready to be pushed: nobody else could check it out.
 func (d *Deliverer) pushModules(ctx context.Context, w Work, out *Delivered) (list modules, ready bool, err error) {
 	if list, err = d.modules(ctx, w); err != nil {
-		return nil, false, d.pushFailure(ctx, err)
+		return nil, false, d.pushFailure(ctx, w, err)
 	}
 	if out.Remote == "" {
 		out.Commands = append(list.pushes(w), out.Commands...)
@@ -96,8 +96,9 @@ func (d *Deliverer) pushModules(ctx context.Context, w Work, out *Delivered) (li
 	}
 	for _, m := range list {
 		o := git.PushOptions{Dir: m.checkout(ctx, w), Remote: m.remote, Branch: w.Branch, Commit: m.Base, Whose: w.Task}
-		if _, err := m.Push(ctx, o); err != nil {
-			return list, false, d.pushFailure(ctx, fmt.Errorf("pushing the submodule %s, without which nobody can check the work out: %w", m.Path, err))
+		if _, err := d.push(ctx, m.Repo, o, out); err != nil {
+			w.Worktree = o.Dir // where to type what mends it
+			return list, false, d.pushFailure(ctx, w, fmt.Errorf("pushing the submodule %s, without which nobody can check the work out: %w", m.Path, err))
 		}
 		out.Notes = append(out.Notes, fmt.Sprintf("branch %s of %s is at its %s, with commit %.12s", w.Branch, m.Path, m.remote, m.Base))
 	}
@@ -125,7 +126,7 @@ func (d *Deliverer) openModules(ctx context.Context, w Work, list modules, out *
 
 func (d *Deliverer) openModule(ctx context.Context, m module, p *Part, out *Delivered) error {
 	last := len(out.Commands) - 1 // which opens it by hand
-	pr, err := d.request(ctx, d.forge(m), forge.New{Title: p.Title, Body: p.Body, Base: p.Into, Head: p.Branch, Draft: d.Draft}, p.Commit, "", out)
+	pr, err := d.request(ctx, d.forge(m), forge.New{Title: p.Title, Body: p.Body, Base: p.Into, Head: p.Branch, Draft: d.Draft}, []string{p.Commit}, "", out)
 	if away(err) {
 		out.Notes = append(out.Notes, fmt.Sprintf("no pull request of %s was opened: %s", p.Path, d.words(err)))
 		return nil

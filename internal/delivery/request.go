@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/forge"
@@ -12,12 +13,12 @@ import (
 
 // request finds the pull request of a branch, or makes one. One of this very commit that was merged or closed is taken, and
 // one that was mended when somebody closed it: whoever did that gets no other one.
-func (d *Deliverer) request(ctx context.Context, f *forge.Forge, n forge.New, commit, mended string, out *Delivered) (*forge.PR, error) {
+func (d *Deliverer) request(ctx context.Context, f *forge.Forge, n forge.New, commits []string, mended string, out *Delivered) (*forge.PR, error) {
 	there, err := f.Find(ctx, n.Head)
 	switch {
 	case err != nil:
 		return nil, err
-	case there != nil && (there.State == forge.Open || there.HeadSHA == commit || there.State == forge.Closed && there.URL == mended):
+	case there != nil && (there.State == forge.Open || slices.Contains(commits, there.HeadSHA) || there.State == forge.Closed && there.URL == mended):
 		return there, nil
 	case there != nil:
 		out.Notes = append(out.Notes, fmt.Sprintf("pull request %d of this branch was %s; this is a new one", there.Number, strings.ToLower(there.State)))
@@ -38,7 +39,7 @@ func (d *Deliverer) open(ctx context.Context, w Work, out Delivered) (Delivered,
 	if w.Mends {
 		mended = w.PR
 	}
-	pr, err := d.request(ctx, d.Forge, forge.New{Title: out.Title, Body: out.Body, Base: out.Into, Head: w.Branch, Draft: d.Draft}, w.Commit, mended, &out)
+	pr, err := d.request(ctx, d.Forge, forge.New{Title: out.Title, Body: out.Body, Base: out.Into, Head: w.Branch, Draft: d.Draft}, []string{w.Commit, w.Above}, mended, &out)
 	if err != nil {
 		return d.without(ctx, w, out, err)
 	}

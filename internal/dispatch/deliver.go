@@ -29,10 +29,8 @@ func (s *Site) Deliver(ctx context.Context, dir string) (Result, error) {
 		return s.Start(ctx, dir, RunOptions{})
 	}
 	if t.Status == trellis.Failed {
-		if again, err := s.drifted(ctx, dir, in); err != nil {
+		if err := s.gathered(ctx, dir, in); err != nil {
 			return Result{Dir: dir}, err
-		} else if again != "" {
-			s.tell(Event{Task: t.ID, Message: t.ID + ": " + again})
 		}
 		if err := s.Retry(ctx, dir, false, RunOptions{Deliver: true}); err != nil {
 			return Result{Dir: dir}, err
@@ -98,7 +96,7 @@ func (s *Site) PreviewDelivery(ctx context.Context, dir string) (delivery.Delive
 		return delivery.Delivered{}, err
 	}
 	acts, _ := s.pipelineActs(dir)
-	behind, err := acts.Behind(ctx, in, false)
+	behind, err := acts.Behind(ctx, in, in.Report.Commit, false)
 	if err != nil {
 		return delivery.Delivered{}, err
 	}
@@ -107,6 +105,30 @@ func (s *Site) PreviewDelivery(ctx context.Context, dir string) (delivery.Delive
 		out.Notes = append(out.Notes, behind)
 	}
 	return out, err
+}
+
+// gathered takes into the branch of a task whose delivery failed what people pushed to it, and says when it is run anew.
+func (s *Site) gathered(ctx context.Context, dir string, in pipeline.DeliverIn) error {
+	lock, err := durable.TryLock(filepath.Join(dir, taskdir.RunLock), s.holder(marker(dir)))
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	with, err := s.strangers(ctx, in)
+	if err != nil {
+		return err
+	}
+	said, err := with.takeIn(ctx)
+	if err != nil {
+		return err
+	}
+	again, err := s.drifted(ctx, dir, in)
+	for _, text := range []string{said, again} {
+		if text != "" {
+			s.tell(Event{Task: in.Task, Message: in.Task + ": " + text})
+		}
+	}
+	return err
 }
 
 // drifted says that a task whose delivery failed is run anew before it is delivered, and why; "" when it is not.

@@ -1,13 +1,15 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 )
 
-// caughtUp reports whether work in review stands on its base as that is now, or is to be delivered as it is all the same.
-// Else a run is begun that brings it there and then delivers it; so it is when that was cut off before.
+// caughtUp reports whether work in review stands on its base as that is now, and has nothing that people did and nobody
+// verified; or is to be delivered as it is all the same. Else a run is begun that brings it there, has it checked and then
+// delivers it; so it is when that was cut off before.
 func (s *Site) caughtUp(ctx context.Context, dir string, in pipeline.DeliverIn) (bool, error) {
 	j, err := s.open(dir, "", nil, nil)
 	if err != nil {
@@ -22,29 +24,35 @@ func (s *Site) caughtUp(ctx context.Context, dir string, in pipeline.DeliverIn) 
 	if !h.Ended {
 		return false, s.resume(dir, p)
 	}
+	with, err := s.strangers(ctx, in)
+	if err != nil {
+		return false, err
+	}
 	acts, _ := s.pipelineActs(dir)
-	behind, err := acts.Behind(ctx, in, true)
-	if err != nil || behind == "" {
+	behind, err := acts.Behind(ctx, in, cmp.Or(with.to, in.Report.Commit), true)
+	if err != nil || behind == "" && !with.moved() {
 		return true, err
+	}
+	said, err := with.takeIn(ctx) // before anything is made that could not be pushed
+	if err != nil {
+		return false, err
 	}
 	t, err := s.Store.Load(dir)
 	if err != nil {
 		return false, err
 	}
-	by, err := s.deliverer(ctx, in)
-	if err == nil {
-		err = by.Blocked(ctx, s.work(in)) // before anything is made that could not be pushed
+	for _, text := range []string{said, behind} {
+		if text != "" {
+			s.tell(Event{Task: t.ID, Message: t.ID + ": " + text})
+		}
 	}
-	if err != nil {
-		return false, err
-	}
-	s.tell(Event{Task: t.ID, Message: t.ID + ": " + behind})
 	next, err := s.input(ctx, dir, h, p, RunOptions{Deliver: true})
 	if err != nil {
 		return false, err
 	}
 	held := *p.Report
 	held.Delivery.Pushed = held.Delivery.Pushed || t.PRURL != "" // others have seen it: it is merged, not made anew
+	with.hold(&held)
 	next.Undelivered, next.Revision = &held, max(p.Revision, t.Pipeline.Revision)
 	next.Retries++
 	if err := s.beginRun(j, h, dir, next); err != nil {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/forge/forgetest"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -105,23 +104,6 @@ func TestDeliverThatConflicts(t *testing.T) {
 				t.Errorf("the remote has a commit with parents %s, want %s", got, want)
 			}
 		})
-	}
-}
-
-// What others pushed to the branch keeps work from being brought up to its base, before anything is made of it.
-func TestDeliverOnWhatOthersPushed(t *testing.T) {
-	t.Parallel()
-	w, _, dir := behind(t, map[string]string{"new.txt": "new\n"})
-	first := w.pushed()
-	w.git("-C", "../ann", "checkout", "-q", "feature/bye")
-	w.git("-C", "../ann", "-c", "user.name=Ann", "-c", "user.email=a@example.org", "commit", "-q", "--allow-empty", "-m", "theirs")
-	w.git("-C", "../ann", "push", "-q", "origin", "feature/bye")
-	_, err := w.Site.Deliver(t.Context(), dir)
-	if fail := (*flow.Failure)(nil); !errors.As(err, &fail) || fail.Code != string(trellis.PushFailed) || !strings.Contains(fail.Detail, "somebody else pushed: it is not written over; `git pull --no-rebase origin feature/bye` in") {
-		t.Errorf("got %v", err)
-	}
-	if task := w.task(dir); task.Status != trellis.Review || task.Pipeline.Failure.Code != "" || w.git("rev-parse", "feature/bye") != first {
-		t.Errorf("it is %s with %+v", task.Status, task.Pipeline.Failure)
 	}
 }
 

@@ -10,7 +10,11 @@ import (
 // Forward takes a branch, and the checkout at dir that it is checked out in, from a commit to one that has it in its
 // history, and reports whether they are there. They are left alone when the branch is elsewhere, the checkout is not on
 // it, or something in it is not committed, but for what is below exclude. It may be called again after it was cut off.
+// Without a dir it is the branch alone, unless some checkout is on that.
 func (r *Repo) Forward(ctx context.Context, dir, branch, from, to string, exclude ...string) (bool, error) {
+	if dir == "" {
+		return r.forwardAlone(ctx, branch, from, to)
+	}
 	now, err := r.CurrentBranch(ctx, dir)
 	if err != nil || now != branch {
 		return false, err
@@ -36,6 +40,29 @@ func (r *Repo) Forward(ctx context.Context, dir, branch, from, to string, exclud
 		if _, _, err := r.git(ctx, call{dir: dir, write: true, once: true, args: []string{"read-tree", "-m", "-u", from, to}}); err != nil {
 			return false, fmt.Errorf("taking %s to %.12s: %w", dir, to, err)
 		}
+	}
+	if err := r.move(ctx, heads+branch, to, from); err != nil {
+		return false, fmt.Errorf("moving %s to %.12s: %w", branch, to, err)
+	}
+	return true, nil
+}
+
+// forwardAlone is Forward for a branch that no checkout is on.
+func (r *Repo) forwardAlone(ctx context.Context, branch, from, to string) (bool, error) {
+	tip, err := r.Branch(ctx, branch)
+	if err != nil || tip != from {
+		return err == nil && tip == to, err
+	}
+	if within, err := r.IsAncestor(ctx, from, to); err != nil || !within {
+		return false, err
+	}
+	here, err := r.CurrentBranch(ctx, r.Main)
+	if err != nil || here == branch {
+		return false, err
+	}
+	list, err := r.Worktrees(ctx)
+	if err != nil || slices.ContainsFunc(list, func(w Worktree) bool { return w.Branch == branch && !w.Gone }) {
+		return false, err
 	}
 	if err := r.move(ctx, heads+branch, to, from); err != nil {
 		return false, fmt.Errorf("moving %s to %.12s: %w", branch, to, err)

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Remote is the remote that a branch is followed on (branch.<name>.remote), else origin, else the only one there is;
@@ -73,6 +74,14 @@ func (e *DivergedError) Error() string {
 	return fmt.Sprintf("branch %s of %s is at %.12s, which somebody else pushed: it is not written over", e.Branch, e.Remote, e.Tip)
 }
 
+// AheadError says that a branch of a remote has the commit already, and others on top of it that people pushed. Nothing is
+// missing there.
+type AheadError struct{ Remote, Branch, Tip string }
+
+func (e *AheadError) Error() string {
+	return fmt.Sprintf("branch %s of %s went on to %.12s", e.Branch, e.Remote, e.Tip)
+}
+
 // PushOptions say what is pushed where.
 type PushOptions struct {
 	Dir            string // the checkout in which the user's pre-push hook runs
@@ -84,7 +93,8 @@ type PushOptions struct {
 }
 
 // Push makes a branch of a remote be at a commit, and reports whether it had to be pushed for that. It looks first.
-// Commits of others are never written over: a *DivergedError names them. *HookError is the pre-push hook's no.
+// Commits of others are never written over: a *DivergedError names them, an *AheadError those that have ours in their history
+// already. *HookError is the pre-push hook's no.
 func (r *Repo) Push(ctx context.Context, o PushOptions) (bool, error) {
 	tips, err := r.RemoteBranches(ctx, o.Remote, o.Branch)
 	if err != nil {
@@ -93,6 +103,9 @@ func (r *Repo) Push(ctx context.Context, o PushOptions) (bool, error) {
 	tip, ours := tips[o.Branch], pushedRefs+o.Whose+"/"
 	if tip == o.Commit {
 		return false, r.forget(ctx, ours, o.Commit)
+	}
+	if err := r.within(ctx, o, tip); err != nil {
+		return false, err
 	}
 	if err := r.replaceable(ctx, o, tip); err != nil {
 		return false, err
@@ -111,13 +124,29 @@ func (r *Repo) Push(ctx context.Context, o PushOptions) (bool, error) {
 	return true, r.forget(ctx, ours, o.Commit)
 }
 
-// Pushable is nil when Push may make the branch be at the commit, as the remote is now; a *DivergedError when others pushed to it.
-func (r *Repo) Pushable(ctx context.Context, o PushOptions) error {
-	tips, err := r.RemoteBranches(ctx, o.Remote, o.Branch)
-	if err != nil {
+// fetchWall is the time that a remote has to tell of commits that are not known here.
+const fetchWall = time.Minute
+
+// within is an *AheadError when the tip of the remote's branch has the commit in its history. One that is not known here is
+// asked for.
+func (r *Repo) within(ctx context.Context, o PushOptions, tip string) error {
+	if tip == "" {
+		return nil
+	}
+	known, err := r.has(ctx, tip)
+	if err == nil && !known {
+		if err = r.Fetch(ctx, o.Remote, fetchWall); err == nil {
+			known, err = r.has(ctx, tip)
+		}
+	}
+	if err != nil || !known { // else it was moved once more, or is none of the branches that are followed here
 		return err
 	}
-	return r.replaceable(ctx, o, tips[o.Branch])
+	ahead, err := r.IsAncestor(ctx, o.Commit, tip)
+	if err == nil && ahead {
+		err = &AheadError{o.Remote, o.Branch, tip}
+	}
+	return err
 }
 
 // Shown reports whether tip has a commit that from has not and that was pushed for whose: others may have seen it, or made

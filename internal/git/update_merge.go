@@ -36,13 +36,21 @@ func (m merging) refuse() error {
 		return &ConflictError{m.files, m.said}
 	}
 	if len(m.clashes) > mostClashes {
-		e := &ConflictError{Said: []string{fmt.Sprintf("%d files conflict", len(m.clashes))}}
-		for _, c := range m.clashes {
-			e.Files = append(e.Files, c.path)
-		}
+		e := m.conflict()
+		e.Said = []string{fmt.Sprintf("%d files conflict", len(m.clashes))}
 		return e
 	}
 	return nil
+}
+
+// conflict names all that conflicts.
+func (m merging) conflict() *ConflictError {
+	e := &ConflictError{slices.Clone(m.files), slices.Clone(m.said)}
+	for _, c := range m.clashes {
+		e.Files = append(e.Files, c.path)
+		e.Said = append(e.Said, "both changed the same lines of "+c.path)
+	}
+	return e
 }
 
 // clash is a file of which two commits changed the same lines.

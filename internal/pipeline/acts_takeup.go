@@ -82,12 +82,14 @@ func (a *Acts) onItsWay(ctx context.Context, c flow.Call, in prepareIn, notes []
 	return append(notes, fmt.Sprintf("the branch is on its way to %.12s: an earlier run began that", u.Base)), err
 }
 
-// Behind says that delivered work is to be brought up to its base before it is delivered again, "" when it is not. ask: the
-// remote is asked for what it has now.
-func (a *Acts) Behind(ctx context.Context, in DeliverIn, ask bool) (string, error) {
+// Behind says that delivered work, which ends in tip by now, is to be brought up to its base before it is delivered again, ""
+// when it is not. ask: the remote is asked for what it has now.
+func (a *Acts) Behind(ctx context.Context, in DeliverIn, tip string, ask bool) (string, error) {
 	j := in.Job
-	tip, err := a.Repo.Branch(ctx, j.Branch)
-	if err != nil || j.Delivery.Update == "" || tip != in.Report.Commit {
+	if j.Delivery.Update == "" {
+		return "", nil
+	}
+	if within, err := a.Repo.IsAncestor(ctx, in.Report.Commit, tip); err != nil || !within {
 		return "", err
 	}
 	next, _, err := a.next(ctx, j, ask)

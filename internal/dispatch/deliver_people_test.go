@@ -1,0 +1,193 @@
+package dispatch_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+const tree = "../repo-worktrees/feature/bye"
+
+// ann commits a file in a checkout, as a person does.
+func (w *world) ann(dir, file, text string) string {
+	w.Helper()
+	w.write(dir+"/"+file, text)
+	w.git("-C", dir, "add", file)
+	w.git("-C", dir, "-c", "user.name=Ann", "-c", "user.email=a@example.org", "commit", "-q", "-m", "mine: "+file)
+	return w.git("-C", dir, "rev-parse", "HEAD")
+}
+
+// reviewer has a clone on the task's branch.
+func (w *world) reviewer() string {
+	w.Helper()
+	w.git("clone", "-q", "-b", "feature/bye", "../origin.git", "../eve")
+	return "../eve"
+}
+
+// What people pushed to the branch, or committed on it, is kept, and what nobody verified is checked before it is pushed.
+func TestDeliverWithPeoplesCommits(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		do     func(w *world)
+		want   string // subjects of what the remote has above its first commit
+		checks int    // calls of the check agent by the delivery
+		note   string
+	}{
+		"pushed": {func(w *world) {
+			dir := w.reviewer()
+			w.ann(dir, "eve.txt", "eve\n")
+			w.git("-C", dir, "push", "-q")
+		}, "mine: eve.txt\nfeat: Say bye", 0, "branch feature/bye of origin has 1 commit of Ann on top of "},
+		"pushed and pulled": {func(w *world) {
+			dir := w.reviewer()
+			w.ann(dir, "eve.txt", "eve\n")
+			w.git("-C", dir, "push", "-q")
+			w.git("fetch", "-q", "origin")
+			w.git("-C", tree, "merge", "-q", "--ff-only", "origin/feature/bye")
+		}, "mine: eve.txt\nfeat: Say bye", 0, "branch feature/bye of origin has 1 commit of Ann on top of "},
+		"committed here": {func(w *world) { w.ann(tree, "ann.txt", "ann\n") }, "mine: ann.txt\nfeat: Say bye", 1, ""},
+		"both": {func(w *world) {
+			dir := w.reviewer()
+			w.ann(dir, "eve.txt", "eve\n")
+			w.git("-C", dir, "push", "-q")
+			w.ann(tree, "ann.txt", "ann\n")
+		}, "Merge branch 'feature/bye' of origin\nmine: eve.txt\nmine: ann.txt\nfeat: Say bye", 1, ""},
+		"the worktree is gone": {func(w *world) {
+			dir := w.reviewer()
+			w.ann(dir, "eve.txt", "eve\n")
+			w.git("-C", dir, "push", "-q")
+			w.ann(tree, "ann.txt", "ann\n")
+			w.git("worktree", "remove", "--force", tree)
+		}, "Merge branch 'feature/bye' of origin\nmine: eve.txt\nmine: ann.txt\nfeat: Say bye", 1, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, gh, dir := reviewed(t, strings.Replace(mending, "check: [{answer: fine}]", `check: [{run: ["echo check >> $TRELLIS_REPO/../calls.log"], answer: fine}]`, 1))
+			before := w.calls()["check"]
+			c.do(w)
+			res, err := w.Site.Deliver(t.Context(), dir)
+			if err != nil || res.Status != trellis.Review || res.Failure != nil {
+				t.Fatalf("got %s, %v, %v", res.Status, res.Failure, err)
+			}
+			if got := w.git("-C", "../origin.git", "log", "--topo-order", "--format=%s", "main..feature/bye"); got != c.want {
+				t.Errorf("the remote has\n%s\nwant\n%s", got, c.want)
+			}
+			if got := w.calls()["check"] - before; got != c.checks {
+				t.Errorf("it was checked %d times, want %d", got, c.checks)
+			}
+			if got := strings.Join(res.Report.Delivery.Notes, "\n"); !strings.Contains(got, c.note) {
+				t.Errorf("notes are %q", got)
+			}
+			if c.checks > 0 && w.task(dir).Commit != w.pushed() {
+				t.Errorf("task.json has %s of %s", w.task(dir).Commit, w.pushed())
+			}
+			if list := gh.State(t).PRs; len(list) != 1 {
+				t.Errorf("there are %v", list)
+			}
+			if again, err := w.Site.Deliver(t.Context(), dir); err != nil || again.Failure != nil || w.calls()["check"]-before != c.checks {
+				t.Errorf("again: got %v, %v", again.Failure, err)
+			}
+		})
+	}
+}
+
+// A base that went on and a commit that was pushed meanwhile come together.
+func TestDeliverBehindPeoplesCommits(t *testing.T) {
+	t.Parallel()
+	w, _, dir := behind(t, map[string]string{"new.txt": "new\n"})
+	eve := w.reviewer()
+	theirs := w.ann(eve, "eve.txt", "eve\n")
+	w.git("-C", eve, "push", "-q")
+	res, err := w.Site.Deliver(t.Context(), dir)
+	if err != nil || res.Status != trellis.Review || res.Failure != nil {
+		t.Fatalf("got %s, %v, %v", res.Status, res.Failure, err)
+	}
+	if got, want := w.git("log", "-1", "--format=%P", w.pushed()), theirs+" "+w.git("-C", "../ann", "rev-parse", "main"); got != want {
+		t.Errorf("the remote has a commit with parents %s, want %s", got, want)
+	}
+}
+
+// What can't be brought together by itself is left as it is, with the commands that do it, and these do.
+func TestDeliverAgainstPeoplesCommits(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		do     func(w *world, eve string)
+		want   string
+		byHand func(w *world)
+	}{
+		"the same lines": {func(w *world, eve string) {
+			w.ann(eve, "both.txt", "eve\n")
+			w.git("-C", eve, "push", "-q")
+			w.ann(tree, "both.txt", "ann\n")
+		}, "both changed the same lines of both.txt; `git -C ", func(w *world) {
+			w.write(tree+"/both.txt", "both\n")
+			w.git("-C", tree, "add", "both.txt")
+			w.git("-C", tree, "-c", "user.name=Ann", "-c", "user.email=a@example.org", "commit", "-q", "-m", "together")
+		}},
+		"work that is not committed": {func(w *world, eve string) {
+			w.ann(eve, "eve.txt", "eve\n")
+			w.git("-C", eve, "push", "-q")
+			w.ann(tree, "ann.txt", "ann\n")
+			w.write(tree+"/greet.sh", w.read(tree+"/greet.sh")+"# more\n")
+		}, "the worktree holds what is not committed, or is not on that branch; `git -C ", nil},
+		"a commit that was made anew": {func(w *world, eve string) {
+			w.git("-C", eve, "-c", "user.name=Eve", "-c", "user.email=e@example.org", "commit", "-q", "--amend", "-m", "hers")
+			w.git("-C", eve, "push", "-q", "--force")
+		}, "somebody else pushed: it is not written over; `git -C ", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, _, dir := reviewed(t, mending)
+			eve := w.reviewer()
+			c.do(w, eve)
+			there, here := w.pushed(), w.git("rev-parse", "feature/bye")
+			_, err := w.Site.Deliver(t.Context(), dir)
+			fail := (*flow.Failure)(nil)
+			if !errors.As(err, &fail) || fail.Code != string(trellis.PushFailed) || !strings.Contains(fail.Detail, c.want) {
+				t.Fatalf("got %v", err)
+			}
+			if task := w.task(dir); task.Status != trellis.Review || w.pushed() != there || w.git("rev-parse", "feature/bye") != here {
+				t.Errorf("it is %s with %+v", task.Status, task.Pipeline.Failure)
+			}
+			if c.byHand == nil {
+				return
+			}
+			_, pull, _ := strings.Cut(fail.Detail, "`git ")
+			pull, _, _ = strings.Cut(pull, "`")
+			cmd := exec.Command("sh", "-c", "git "+pull)
+			cmd.Dir = w.Dir
+			if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "Merge conflict in both.txt") {
+				t.Fatalf("`git %s`: %v\n%s", pull, err, out)
+			}
+			c.byHand(w)
+			if res, err := w.Site.Deliver(t.Context(), dir); err != nil || res.Failure != nil || w.pushed() != w.git("rev-parse", "feature/bye") {
+				t.Errorf("by hand: got %v, %v", res.Failure, err)
+			}
+		})
+	}
+}
+
+// What people pushed and what does not pass stays where they put it, and the task says what is wrong.
+func TestPeoplesCommitsThatDoNotPass(t *testing.T) {
+	t.Parallel()
+	w, _, dir := behind(t, map[string]string{"new.txt": "new\n"})
+	eve := w.reviewer()
+	theirs := w.ann(eve, "test.sh", "exit 1\n")
+	w.git("-C", eve, "push", "-q")
+	w.write(".trellis/rehearsal.yaml", strings.Replace(mending, `when: "# From the pull request"`, `when: ""`, 1))
+	res, err := w.Site.Deliver(t.Context(), dir)
+	if err != nil || res.Status != trellis.Review || res.Failure == nil || w.pushed() != theirs {
+		t.Errorf("got %s, %v, %v, the remote has %s", res.Status, res.Failure, err, w.pushed())
+	}
+	if task := w.task(dir); task.Commit != theirs || task.Pipeline.Failure.Code == "" {
+		t.Errorf("task.json has %s, %+v", task.Commit, task.Pipeline.Failure)
+	}
+	if _, err := os.Stat(w.Dir + "/" + tree + "/test.sh"); err != nil {
+		t.Error(err)
+	}
+}

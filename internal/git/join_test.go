@@ -1,0 +1,41 @@
+package git_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/git"
+)
+
+// Two lines of work come together in a commit of both, or not at all; nothing is moved by that.
+func TestJoined(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	ctx, first := context.Background(), b.git("rev-parse", "HEAD")
+	line := func(file, text string) string {
+		b.git("checkout", "-q", first)
+		b.write(file, text)
+		b.git("add", "-A")
+		b.git("commit", "-qm", text)
+		return b.git("rev-parse", "HEAD")
+	}
+	one, two, clash := line("one.txt", "one\n"), line("two.txt", "two\n"), line("one.txt", "other\n")
+	for _, c := range []struct{ ours, theirs, want string }{{first, one, one}, {one, first, one}, {one, one, one}} {
+		if got, err := b.Repo.Joined(ctx, c.ours, c.theirs, "x"); err != nil || got != c.want {
+			t.Errorf("got %s, %v, want %s", got, err, c.want)
+		}
+	}
+	got, err := b.Repo.Joined(ctx, one, two, "both")
+	if err != nil || b.git("log", "-1", "--format=%P %an %s", got) != one+" "+two+" Ann Example both" || b.git("ls-tree", "--name-only", got) != "a.txt\none.txt\ntwo.txt" {
+		t.Errorf("got %s, %v", b.git("log", "-1", "--format=%P %an %s", got), err)
+	}
+	var conflict *git.ConflictError
+	if _, err := b.Repo.Joined(ctx, one, clash, "x"); !errors.As(err, &conflict) || !slices.Equal(conflict.Files, []string{"one.txt"}) {
+		t.Errorf("got %v", err)
+	}
+	if who, n, err := b.Repo.Authors(ctx, one, got); err != nil || n != 1 || !slices.Equal(who, []string{"Ann Example"}) {
+		t.Errorf("got %d of %q, %v", n, who, err)
+	}
+}
