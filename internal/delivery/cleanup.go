@@ -40,6 +40,7 @@ type Leftover struct {
 	Proof   git.Proof
 	In      string // which base has the work: Base, or a remote-tracking branch of it
 	Why     string // there is no proof
+	Named   string // a commit of a base that names the task all the same, "" for none
 	Keeps   string // why nothing can be taken away; "" when it can
 	Hint    string // what to do about it
 

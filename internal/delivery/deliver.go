@@ -38,7 +38,7 @@ type Work struct {
 	Rounds        int
 	Took          string // what agents used, in words
 
-	Above         string // the commit that people pushed on top of it, "" for none
+	Above string // the commit that people pushed on top of it, "" for none
 
 	parts []Part // what is delivered before it
 }

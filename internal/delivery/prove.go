@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // taskTrailer stands in the commits that Trellis makes.
@@ -64,8 +66,30 @@ func (c *Cleaner) proveIn(ctx context.Context, l *Leftover, work []string) error
 			l.Proof, l.In = proof, b.name
 		}
 	}
-	if l.Proof == "" {
-		l.Why = "its changes are not in " + strings.Join(names, " or ")
+	if l.Proof != "" {
+		return nil
+	}
+	l.Why = "its changes are not in " + strings.Join(names, " or ")
+	return c.edited(ctx, l)
+}
+
+// edited looks for a commit of a base that names the task, as one does that a forge makes of a whole pull request. What was
+// changed on that way is proven by nothing: a person has to say it.
+func (c *Cleaner) edited(ctx context.Context, l *Leftover) error {
+	from, err := c.known(ctx, l.task.Pipeline.BaseCommit)
+	if err != nil || from == "" || l.Status != trellis.Review {
+		return err
+	}
+	for _, b := range l.bases {
+		sha, err := c.Repo.Says(ctx, from, b.commit, taskTrailer+l.ID)
+		if err != nil {
+			return err
+		}
+		if sha != "" {
+			l.Named = sha
+			l.Why += fmt.Sprintf(" as they are, but %.12s of %s names the task: if that is its work, edited when it was merged, `trellis task archive %s` completes it", sha, b.name, l.ID)
+			return nil
+		}
 	}
 	return nil
 }

@@ -70,8 +70,27 @@ func (r *Remote) Refresh(ctx context.Context, dir string) (out Refreshed, err er
 	if out.Completed, err = r.Cleaner.Settle(ctx, list); err != nil {
 		return out, err
 	}
-	err = r.pulls(ctx, list, &out)
+	if err = r.pulls(ctx, list, &out); err == nil {
+		err = r.unproven(list, &out)
+	}
 	return out, err
+}
+
+// unproven names the tasks that are in review still, though a base seems to have their work.
+func (r *Remote) unproven(list []Leftover, out *Refreshed) error {
+	for _, l := range list {
+		if l.Named == "" {
+			continue
+		}
+		t, err := r.Cleaner.Store.Load(l.Dir)
+		if err != nil {
+			return err
+		}
+		if t.Status == trellis.Review {
+			out.Notes = append(out.Notes, l.ID+": "+l.Why)
+		}
+	}
+	return nil
 }
 
 func (r *Remote) inReview(dir string) (list []*taskdir.Task, err error) {

@@ -95,3 +95,26 @@ func TestRefreshByGit(t *testing.T) {
 		t.Errorf("a remote that is gone: got %+v", out)
 	}
 }
+
+// Work that was edited when it was merged is not taken for merged, but it is said how to say that it is.
+func TestRefreshOfAnEditedSquash(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	for _, id := range []string{"02-01-edited", "02-01-edited-more", "02-01-open"} {
+		h.done(id)
+	}
+	h.git("merge", "-q", "--squash", "feature/edited")
+	h.write("edited.txt", "otherwise\n")
+	h.git("add", "-A")
+	h.git("commit", "-q", "-m", "feat: edited (#1)\n\n* feat: edited\n\nTrellis-Task: 02-01-edited\nTrellis-Call: x\n\n* by hand")
+	out := h.refresh(nil)
+	if len(out.Completed) > 0 || len(out.Notes) != 1 || !strings.HasPrefix(out.Notes[0], "02-01-edited: its changes are not in main as they are, but ") || !strings.HasSuffix(out.Notes[0], "`trellis task archive 02-01-edited` completes it") {
+		t.Errorf("got %+v", out)
+	}
+	if _, err := h.Cleaner.Store.Archive(h.dir("02-01-edited")); err != nil {
+		t.Fatal(err)
+	}
+	if out := h.refresh(nil); len(out.Notes) > 0 {
+		t.Errorf("archived: got %+v", out)
+	}
+}

@@ -3,6 +3,7 @@ package git
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -32,6 +33,13 @@ func (r *Repo) FindTrailer(ctx context.Context, base, tip, trailer string) (stri
 		}
 	}
 	return "", nil
+}
+
+// Says is the newest commit that tip has and base has not, and whose message has a line that ends in the text; "" when there
+// is none.
+func (r *Repo) Says(ctx context.Context, base, tip, text string) (string, error) {
+	pattern := regexp.QuoteMeta(text) + "[[:space:]]*$"
+	return r.line(ctx, call{dir: r.Main, args: []string{"rev-list", "--max-count=1", "--extended-regexp", "--grep=" + pattern, "--end-of-options", tip, "^" + base, "--"}})
 }
 
 // IsAncestor reports whether commit old is commit tip or in its history.
