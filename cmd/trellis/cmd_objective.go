@@ -121,6 +121,18 @@ func (l objectivePlans) of(name string) objective.Tasks {
 	}
 }
 
+// draft is the directory name of the task that a step is being planned as, or whose planning was cut off; "" without one.
+func (l objectivePlans) draft(name, step string) string {
+	works, err := l()
+	if err != nil {
+		return ""
+	}
+	if work, ok := works.Of(name, step); ok && work.Draft {
+		return work.Name()
+	}
+	return ""
+}
+
 // objectiveNames are what the name of an objective may become.
 func (a *app) objectiveNames() (list []string) {
 	p, err := a.openRepository()

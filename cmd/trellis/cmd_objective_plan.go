@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,15 +84,19 @@ func (a *app) objectivePlan(c *cli.Context) error {
 	var not *dispatch.StepError
 	if errors.As(err, &not) && not.Step == "" && c.Bool("json") {
 		d := stepDocument{Objective: name, Code: not.Code, planDocument: document("", planEnd{})}
-		d.ID, d.Files = "", []string{}
+		d.ID, d.Files, d.Why = "", []string{}, []string{not.Why}
 		if err := view.JSON(a.Stdout, d); err != nil {
 			return err
 		}
 	}
+	end := stepEnd{name, res, a.Now().Sub(began).Seconds(), cmp.Or(res.Step.ID, o.Step), o.Forge != nil}
+	if err != nil && c.Context.Err() != nil {
+		return hint(err, end.again())
+	}
 	if err != nil {
 		return a.stepError(p, name, err)
 	}
-	return a.plannedStep(c.Context, p, s, stepEnd{name, res, a.Now().Sub(began).Seconds()}, c.Bool("json"))
+	return a.plannedStep(c.Context, p, s, end, c.Bool("json"))
 }
 
 // stepEnd is how the planning of a step ended, and how long it took.
@@ -99,6 +104,17 @@ type stepEnd struct {
 	objective string
 	dispatch.StepResult
 	seconds float64
+	step    string // its id; "" when none was chosen
+	github  bool   // the plan is to be put into an issue
+}
+
+// again is the command that goes on with the planning.
+func (e stepEnd) again() string {
+	command := objective.PlanCommand(e.objective, e.step)
+	if e.github {
+		command += " --github"
+	}
+	return command
 }
 
 // stepDocument is what objective plan --json prints: that of plan, and the step.
@@ -114,48 +130,60 @@ type stepDocument struct {
 
 // plannedStep says how the planning of a step ended.
 func (a *app) plannedStep(ctx context.Context, p *project, s *dispatch.Site, end stepEnd, asJSON bool) error {
-	plain := planEnd{end.PlanResult, end.seconds}
-	issue := ""
-	if end.Issue != nil {
-		issue = end.Issue.URL
-	}
 	if asJSON {
-		d := stepDocument{end.objective, objective.Next, end.Step.ID, end.Step.Text(objective.PR), end.Known, issue, document(p.Store.Rel(end.Dir), plain)}
-		if err := view.JSON(a.Stdout, d); err != nil {
+		if err := view.JSON(a.Stdout, end.document(p)); err != nil {
 			return err
 		}
-		return a.endOfPlan(p, plain)
+	} else {
+		a.sayStep(ctx, p, s, end)
 	}
+	if end.Dead != "" {
+		return end.dead()
+	}
+	return a.endOfPlan(planEnd{end.PlanResult, end.seconds}, end.again())
+}
+
+func (e stepEnd) document(p *project) stepDocument {
+	d := stepDocument{e.objective, objective.Next, e.Step.ID, e.Step.Text(objective.PR), e.Known, "", document(p.Store.Rel(e.Dir), planEnd{e.PlanResult, e.seconds})}
+	if e.Issue != nil {
+		d.Issue = e.Issue.URL
+	}
+	if e.Dead != "" {
+		d.Code, d.Why = objective.Stuck, []string{e.Dead}
+	}
+	return d
+}
+
+// sayStep tells people what came of planning a step.
+func (a *app) sayStep(ctx context.Context, p *project, s *dispatch.Site, end stepEnd) {
 	if end.Known {
 		a.say("step %s is planned as %s (%s)", end.Step.ID, end.Task, end.Status)
 	} else if !end.Interrupted && len(end.Waits) == 0 {
-		a.sayPlanned(ctx, p, s, plain)
+		a.sayPlanned(ctx, p, s, planEnd{end.PlanResult, end.seconds})
 	}
 	if cell := end.Step.Text(objective.PR); cell != "" {
 		a.say("%s: step %s says %s", objective.File(end.objective), end.Step.ID, cell)
 	}
-	if issue != "" {
-		a.say("issue     %s", issue)
+	if end.Issue != nil {
+		a.say("issue     %s", end.Issue.URL)
 	}
 	fmt.Fprintln(a.Stdout, p.Store.Rel(end.Dir))
-	if end.Known {
-		a.sayDead(end)
-	}
-	return a.endOfPlan(p, plain)
 }
 
-// sayDead says what can be done for a step whose task came to a bad end.
-func (a *app) sayDead(end stepEnd) {
-	again := "trellis retry " + end.Task
-	switch end.Status {
+// dead is the error of a step whose task came to a bad end: nothing was planned, and nothing comes of it by itself.
+func (e stepEnd) dead() error {
+	kind, again := errFailed, []string{}
+	switch e.Status {
 	case trellis.Rejected:
-		again = "trellis plan --retry " + end.Task + " --feedback 'your answer'"
+		kind, again = errRejected, []string{"trellis plan --retry " + e.Task + " --feedback 'your answer'"}
 	case trellis.Failed, trellis.Cancelled:
-	default:
-		return
+		again = []string{"trellis retry " + e.Task}
 	}
-	a.say("hint: %s", again)
-	a.say("hint: or empty the Status and PR cells of step %s: then it is planned anew", end.Step.ID)
+	anew := "empty the Status and PR cells of step " + e.Step.ID + ", then: " + e.again()
+	if len(again) > 0 {
+		anew = "or " + anew
+	}
+	return hint(as(kind, fmt.Errorf("objective %s: step %s is not planned again: %s", e.objective, e.Step.ID, e.Dead)), append(again, anew)...)
 }
 
 // stepError gives the errors of planning a step their exit codes and hints.

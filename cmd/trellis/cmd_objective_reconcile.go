@@ -144,9 +144,7 @@ func (a *app) sayReconciled(p *project, r dispatch.Reconciled, dry bool) {
 		}
 	}
 	for _, res := range r.Planned {
-		if res.Task != "" {
-			fmt.Fprintf(a.Stdout, "%s: step %s is planned: %s (%s)\n", r.Name, res.Step.ID, p.Store.Rel(res.Dir), plannedAs(res))
-		}
+		fmt.Fprintf(a.Stdout, "%s: step %s is planned: %s (%s)\n", r.Name, res.Step.ID, p.Store.Rel(res.Dir), plannedAs(res))
 	}
 	if r.Err == nil && len(r.Steps) == 0 {
 		a.say("objective %s: %s: %s", r.Name, r.Decision.Code, r.Decision.Why)

@@ -68,7 +68,8 @@ type objectiveStep struct {
 	Stated      bool            `json:"stated"` // depends_on is what the row says
 	Line        int             `json:"line"`
 
-	here bool // there is a task for the plan
+	here  bool   // there is a task for the plan
+	draft string // directory name of the task that it is being planned as; "" when it is not
 }
 
 func newObjectiveStep(s objective.Step, tasks objective.Tasks) objectiveStep {
@@ -90,12 +91,15 @@ func (a *app) objectiveShow(ctx context.Context, p *project, name, graph string,
 		fmt.Fprint(a.Stdout, text)
 		return err
 	}
-	tasks := p.objectivePlans().of(r.Name)
+	plans := p.objectivePlans()
+	tasks := plans.of(r.Name)
 	v := objectiveView{objectiveRow: summary(r, err != nil, tasks), Phases: []objectivePhase{}}
 	for _, ph := range r.Phases {
 		phase := objectivePhase{ph.ID, ph.Title, ph.Line, []objectiveStep{}}
 		for _, i := range ph.Steps {
-			phase.Steps = append(phase.Steps, newObjectiveStep(r.Steps[i], tasks))
+			step := newObjectiveStep(r.Steps[i], tasks)
+			step.draft = plans.draft(r.Name, step.ID)
+			phase.Steps = append(phase.Steps, step)
 		}
 		v.Phases = append(v.Phases, phase)
 	}
@@ -177,6 +181,8 @@ func (s *objectiveStep) line(width int, style view.Style) string {
 func (s *objectiveStep) link() string {
 	links := slices.Clone(s.PRs)
 	switch {
+	case s.Plan == "" && s.draft != "":
+		links = append(links, "being planned as "+s.draft)
 	case s.Plan == "":
 	case s.TaskStatus != "":
 		links = append(links, fmt.Sprintf("plan %s, %s", s.Plan, s.TaskStatus))

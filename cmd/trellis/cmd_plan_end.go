@@ -86,19 +86,18 @@ func (a *app) planned(ctx context.Context, p *project, s *dispatch.Site, end pla
 		}
 		fmt.Fprintln(a.Stdout, rel)
 	}
-	return a.endOfPlan(p, end)
+	return a.endOfPlan(end, "trellis plan --retry "+rel)
 }
 
-// endOfPlan is what the end of a planning means for the exit code.
-func (a *app) endOfPlan(p *project, end planEnd) error {
-	rel := p.Store.Rel(end.Dir)
+// endOfPlan is what the end of a planning means for the exit code; again is the command that goes on with it.
+func (a *app) endOfPlan(end planEnd, again string) error {
 	switch {
 	case end.Interrupted:
-		return hint(context.Canceled, "trellis plan --retry "+rel)
+		return hint(context.Canceled, again)
 	case len(end.Waits) > 0:
-		return hint(as(errWaiting, errors.New(waitsUntil(end))), "trellis plan --retry "+rel)
+		return hint(as(errWaiting, errors.New(waitsUntil(end))), again)
 	case end.Failure != nil:
-		return as(errPlanner, hint(fmt.Errorf("planning failed: %w", end.Failure), "trellis logs "+filepath.Base(rel), "trellis plan --retry "+rel))
+		return as(errPlanner, hint(fmt.Errorf("planning failed: %w", end.Failure), "trellis logs "+filepath.Base(end.Dir), again))
 	case end.Status == trellis.Rejected:
 		return quiet(errRejected)
 	case end.Status == trellis.Waiting:

@@ -32,6 +32,7 @@ type StepResult struct {
 	Step  objective.Step // as the roadmap has it now
 	Task  string         // directory name
 	Known bool           // it was planned already: nothing was planned now
+	Dead  string         // known: why nothing comes of the task unless a person does something; "" when that is not so
 	Issue *forge.Issue   // that holds the plan; nil: it is in none
 }
 
@@ -86,7 +87,7 @@ func (a Advance) pick(works *objective.Works, id string) (string, error) {
 func (s *Site) planStep(ctx context.Context, name string, o StepOptions, asked bool) (res StepResult, err error) {
 	claim, err := s.desk().Claim(name, o.Step)
 	if err != nil {
-		return res, err
+		return res, fmt.Errorf("step %s of %s is being planned: %w", o.Step, name, err)
 	}
 	defer claim.Unlock()
 	works, err := objective.Survey(s.Store, true)
@@ -108,6 +109,9 @@ func (s *Site) planStep(ctx context.Context, name string, o StepOptions, asked b
 	j := stepPlanning{s, road, *step, works, src, o}
 	res.PlanResult, res.Known, err = j.plan(ctx, asked)
 	res.Step, res.Task = *step, filepath.Base(published(res.Dir))
+	if work, _ := works.Of(name, o.Step); res.Known && work.Dead() {
+		res.Dead = work.Why()
+	}
 	if err != nil || !res.published() {
 		return res, err
 	}

@@ -75,7 +75,9 @@ func (s *Site) reconcile(ctx context.Context, name string, o ReconcileOptions) (
 			break
 		}
 		res, err := s.planStep(ctx, name, StepOptions{Step: step.ID, Creator: o.Creator}, false)
-		r.Planned = append(r.Planned, res)
+		if res.Task != "" {
+			r.Planned = append(r.Planned, res)
+		}
 		errs = append(errs, err)
 	}
 	r.Err = errors.Join(errs...)

@@ -30,8 +30,11 @@ func Requirement(name, title string, s Step, src []byte) string {
 	return b.String()
 }
 
-// PlanCommand is what to type for a step to be planned, or its planning to be gone on with.
+// PlanCommand is what to type for a step to be planned, or its planning to be gone on with; without an id the next one.
 func PlanCommand(name, step string) string {
+	if step == "" {
+		return "trellis objective plan " + name
+	}
 	if strings.ContainsFunc(step, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._-", r)
 	}) || strings.HasPrefix(step, "-") {

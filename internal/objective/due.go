@@ -150,7 +150,7 @@ func (d *Due) status(s Step) {
 			return
 		}
 		d.Note.Blocked, d.Note.Before = true, s.Text(Status)
-		d.change(s, Status, string(Blocked), d.Work.why())
+		d.change(s, Status, string(Blocked), d.Work.Why())
 	case d.Note.Blocked:
 		if state == Blocked {
 			d.change(s, Status, d.Note.Before, d.Work.Name()+" is "+string(d.Work.Status)+" again")
@@ -172,8 +172,8 @@ func (w Work) how() string {
 	return string(trellis.Completed)
 }
 
-// why says why nothing comes of a task.
-func (w Work) why() string {
+// Why says why nothing comes of a task that is dead.
+func (w Work) Why() string {
 	switch f := w.Pipeline.Failure; {
 	case w.Status == trellis.Rejected && w.Pipeline.Rejection.Details != "":
 		return fmt.Sprintf("%s is rejected: %s", w.Name(), oneLine(w.Pipeline.Rejection.Details))

@@ -88,6 +88,9 @@ func (s *Step) standing(tasks Tasks) (standing, string) {
 	case Done, Skipped:
 		return over, ""
 	case Blocked:
+		if status, known := s.task(tasks); known && status != "" {
+			return stopped, fmt.Sprintf("is blocked (plan %s, %s)", s.Plan, status)
+		}
 		return stopped, "is blocked"
 	}
 	if s.Plan == "" {
@@ -110,6 +113,14 @@ func (s *Step) standing(tasks Tasks) (standing, string) {
 	default:
 		return underWay, fmt.Sprintf("is in progress (plan %s, %s)", s.Plan, status)
 	}
+}
+
+// task is where the task that a step was planned as stands, when there is one.
+func (s *Step) task(tasks Tasks) (trellis.Status, bool) {
+	if tasks == nil || s.Plan == "" {
+		return "", false
+	}
+	return tasks(s.Plan)
 }
 
 // ready reports whether a step is pending and all that it depends on is over.
