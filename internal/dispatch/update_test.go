@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -226,17 +227,38 @@ func (w *world) put(path, text string) {
 	}
 }
 
-// A conflict of which no file can show both sides changes nothing.
+// A conflict of which no file can show both sides changes nothing. The command that is named brings both together, and
+// retry goes on with what a person made of it.
 func TestConflictWithoutSides(t *testing.T) {
 	t.Parallel()
 	w, dir := moving(t, "rebase", "printf 'a\\0b' > data && git add data", "false")
 	w.write("../binary", "")
 	res := w.start(dir)
-	if res.Status != trellis.Failed || res.Failure.Code != string(trellis.Conflict) || !strings.Contains(res.Failure.Detail, "Cannot merge binary files: data") {
+	if res.Status != trellis.Failed || res.Failure.Code != string(trellis.Conflict) || !strings.Contains(res.Failure.Detail, "both changed the binary file data; nothing was touched: `git -C ") {
 		t.Fatalf("got %s, %v", res.Status, res.Failure)
 	}
 	if got := w.git("show", "feature/bye:greet.sh"); got != saysBye || w.git("for-each-ref", "refs/trellis/update") != "" {
 		t.Errorf("the work is %s", got)
+	}
+	_, merge, _ := strings.Cut(res.Failure.Detail, "`")
+	merge, _, _ = strings.Cut(merge, "`")
+	out, err := exec.Command("sh", "-c", merge).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "Merge conflict in data") {
+		t.Fatalf("`%s`: %v\n%s", merge, err, out)
+	}
+	tree := w.task(dir).WorktreePath
+	w.put(filepath.Join(tree, "data"), "a\x00bc")
+	w.git("-C", tree, "add", "data")
+	w.git("-C", tree, "commit", "-q", "--no-edit")
+	if err := w.Site.Retry(t.Context(), dir, false, dispatch.RunOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if res := w.start(dir); res.Status != trellis.Review {
+		t.Fatalf("again: got %s, %v", res.Status, res.Failure)
+	}
+	w.onTop(dir)
+	if got := w.git("show", "feature/bye:data"); got != "a\x00bc" {
+		t.Errorf("data is %q", got)
 	}
 }
 

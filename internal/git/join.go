@@ -21,7 +21,7 @@ func (r *Repo) Joined(ctx context.Context, ours, theirs, message string) (string
 		return "", err
 	}
 	if m.conflicts() {
-		return "", m.conflict()
+		return "", m.conflict("the branch here", "what was pushed")
 	}
 	signed, err := r.signs(ctx)
 	if err != nil {

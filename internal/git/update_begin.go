@@ -1,6 +1,7 @@
 package git
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -22,7 +23,7 @@ func (r *Repo) begin(ctx context.Context, o UpdateOptions) (*Update, error) {
 		m, err = r.mergingOwn(ctx, o, tip)
 	}
 	if err == nil {
-		err = m.refuse()
+		err = m.refuse(cmp.Or(o.Called, "the base"), "the task")
 	}
 	if err != nil {
 		return nil, err

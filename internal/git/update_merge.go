@@ -22,7 +22,9 @@ type merging struct {
 	tree    string
 	clashes []clash  // files of which both sides can be shown
 	files   []string // that conflict in another way
-	said    []string // what git says of those
+	said    []string // in which, of those; the two commits stand in it as git or we call them
+
+	one, other string // the commits
 }
 
 func (m merging) conflicts() bool { return len(m.clashes)+len(m.files) > 0 }
@@ -30,13 +32,14 @@ func (m merging) conflicts() bool { return len(m.clashes)+len(m.files) > 0 }
 // mostClashes is how many files with both sides anybody can be asked to mend.
 const mostClashes = 100
 
-// refuse is the conflict that nobody can be shown in files, if there is one.
-func (m merging) refuse() error {
+// refuse is the conflict that nobody can be shown in files, if there is one. The names are what people call the two commits.
+func (m merging) refuse(one, other string) error {
 	if len(m.files) > 0 {
-		return &ConflictError{m.files, m.said}
+		m.clashes = nil
+		return m.conflict(one, other)
 	}
 	if len(m.clashes) > mostClashes {
-		e := m.conflict()
+		e := m.conflict(one, other)
 		e.Said = []string{fmt.Sprintf("%d files conflict", len(m.clashes))}
 		return e
 	}
@@ -44,8 +47,12 @@ func (m merging) refuse() error {
 }
 
 // conflict names all that conflicts.
-func (m merging) conflict() *ConflictError {
-	e := &ConflictError{slices.Clone(m.files), slices.Clone(m.said)}
+func (m merging) conflict(one, other string) *ConflictError {
+	e := &ConflictError{Files: slices.Clone(m.files)}
+	names := strings.NewReplacer(m.one, one, m.other, other, oneSide, one, otherSide, other)
+	for _, text := range m.said {
+		e.Said = append(e.Said, names.Replace(text))
+	}
 	for _, c := range m.clashes {
 		e.Files = append(e.Files, c.path)
 		e.Said = append(e.Said, "both changed the same lines of "+c.path)
@@ -82,7 +89,9 @@ func (r *Repo) merging(ctx context.Context, one, other string) (m merging, err e
 		}
 		return m, err
 	}
-	return r.parseMerging(ctx, strings.Split(out, "\x00"), code == 0)
+	m, err = r.parseMerging(ctx, strings.Split(out, "\x00"), code == 0)
+	m.one, m.other = one, other
+	return m, err
 }
 
 // parseMerging reads the tree, the files that conflict by stages, an empty field, and for each message the number of its
@@ -107,17 +116,16 @@ func (r *Repo) parseMerging(ctx context.Context, f []string, clean bool) (m merg
 		stages[path].take(part)
 		f = f[1:]
 	}
-	hard := m.messages(f)
+	hard := m.messages(f, stages)
 	for _, path := range order {
 		c := stages[path]
 		if !slices.Contains(hard, path) && c.shown() && r.isText(ctx, *c) {
 			m.clashes = append(m.clashes, *c)
-		} else {
-			m.files = append(m.files, path)
+			continue
 		}
-	}
-	if len(m.files) > 0 && len(m.said) == 0 {
-		m.said = []string{"these files conflict: " + strings.Join(m.files, ", ")}
+		if m.files = append(m.files, path); !slices.Contains(hard, path) {
+			m.said = append(m.said, "both changed "+path+", which is no text or a link")
+		}
 	}
 	return m, nil
 }
@@ -144,7 +152,7 @@ func (c *clash) shown() bool {
 }
 
 // messages takes in what git says of conflicts of which no file can show both sides, and returns the paths of those.
-func (m *merging) messages(f []string) (paths []string) {
+func (m *merging) messages(f []string, stages map[string]*clash) (paths []string) {
 	for len(f) > 0 && f[0] == "" {
 		f = f[1:]
 	}
@@ -156,11 +164,40 @@ func (m *merging) messages(f []string) (paths []string) {
 		of, kind, text := f[1:1+n], f[1+n], strings.TrimSpace(f[2+n])
 		if strings.HasPrefix(kind, "CONFLICT") && kind != "CONFLICT (contents)" {
 			paths = append(paths, of...)
-			m.said = append(m.said, text)
+			m.said = append(m.said, inWords(kind, of, text, stages))
 		}
 		f = f[n+3:]
 	}
 	return paths
+}
+
+// oneSide and otherSide stand for the names of two commits that are merged.
+const (
+	oneSide   = "\x01"
+	otherSide = "\x02"
+)
+
+// inWords is what git says of a conflict in short, and for people who see no commits of ours.
+func inWords(kind string, of []string, text string, stages map[string]*clash) string {
+	kind = strings.TrimSuffix(strings.TrimPrefix(kind, "CONFLICT ("), ")")
+	if len(of) == 0 {
+		return text
+	}
+	path := of[0]
+	c := stages[path]
+	switch {
+	case kind == "binary":
+		return "both changed the binary file " + path
+	case kind == "modify/delete" && c != nil && c.blobs[1] == "":
+		return oneSide + " deleted " + path + ", which " + otherSide + " changed"
+	case kind == "modify/delete":
+		return otherSide + " deleted " + path + ", which " + oneSide + " changed"
+	case kind == "file/directory" && len(of) > 1:
+		return of[1] + " is a file on one side and a folder on the other"
+	case strings.HasPrefix(kind, "submodule"):
+		return "both moved the submodule " + path + " to another commit"
+	}
+	return text
 }
 
 // isText reports whether git would merge a file line by line.

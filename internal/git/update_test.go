@@ -198,11 +198,12 @@ func TestUpdateRefuses(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		ours, theirs map[string]string
-		file         string
+		file, said   string
 	}{
-		"binary":  {map[string]string{"bin": "a\x00b"}, map[string]string{"bin": "a\x00c"}, "bin"},
-		"deleted": {map[string]string{"gone.txt": ""}, map[string]string{"gone.txt": "other\n"}, "gone.txt"},
-		"folder":  {map[string]string{"thing": "file\n"}, map[string]string{"thing/file": "in a folder\n"}, "thing"},
+		"binary":        {map[string]string{"bin": "a\x00b"}, map[string]string{"bin": "a\x00c"}, "bin", "both changed the binary file bin"},
+		"deleted here":  {map[string]string{"gone.txt": ""}, map[string]string{"gone.txt": "other\n"}, "gone.txt", "the task deleted gone.txt, which main changed"},
+		"deleted there": {map[string]string{"gone.txt": "other\n"}, map[string]string{"gone.txt": ""}, "gone.txt", "main deleted gone.txt, which the task changed"},
+		"folder":        {map[string]string{"thing": "file\n"}, map[string]string{"thing/file": "in a folder\n"}, "thing", "thing is a file on one side and a folder on the other"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -210,7 +211,7 @@ func TestUpdateRefuses(t *testing.T) {
 			tip := f.git("rev-parse", "feature/x")
 			_, err := f.Repo.Update(t.Context(), f.options(false))
 			var conflict *git.ConflictError
-			if !errors.As(err, &conflict) || !strings.Contains(strings.Join(conflict.Files, " "), c.file) || !strings.Contains(conflict.Error(), c.file) {
+			if !errors.As(err, &conflict) || !strings.Contains(strings.Join(conflict.Files, " "), c.file) || conflict.Error() != c.said {
 				t.Fatalf("got %v", err)
 			}
 			if now := f.git("rev-parse", "feature/x"); now != tip || f.clean() != "" || f.git("for-each-ref", "refs/trellis") != "" {

@@ -76,7 +76,7 @@ var Codes = []CodeInfo{
 	{CommitFailed, "git refused the commit", "read the hook's output in report.md, then `trellis retry DIR`", false, false},
 	{PushFailed, "git could not push the branch", "read the message: the remote, your access, the pre-push hook, or commits of others on the branch; then `trellis deliver DIR`, which asks no agent again", true, false},
 	{PRFailed, "the pull request could not be opened", "read the message and check `gh auth status`; then `trellis deliver DIR`, which asks no agent again", true, false},
-	{Conflict, "the branch conflicts with its base", "mend the files named in the worktree, or merge the base branch there, then `trellis retry DIR`", false, false},
+	{Conflict, "the branch conflicts with its base", "mend the files named in the worktree, or merge the base branch there and commit that, then `trellis retry DIR`", false, false},
 	{CIFailed, "checks of the pull request fail, and no round is left to mend them", "look at them (`gh pr checks`) and push to the branch yourself, or raise limits.rounds in .trellis/config.yaml", false, false},
 	{ChangesRequested, "reviewers ask for changes, and no round is left to make them", "look at the pull request and push to the branch yourself, or raise limits.rounds in .trellis/config.yaml", false, false},
 	{InvalidTask, "a file of the task directory is not valid", "`trellis validate DIR` names file and line", false, false},
