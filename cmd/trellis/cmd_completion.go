@@ -3,9 +3,14 @@ package main
 import (
 	"embed"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/objective"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/urfave/cli/v2"
 )
 
@@ -59,35 +64,112 @@ func (a *app) completeCommand() *cli.Command {
 
 // candidates are the words that may stand behind the words so far, each with a tab and what it means.
 func (a *app) candidates(before []string, last string) []string {
-	if n := len(before); n > 2 && before[0] == "objective" && before[n-1] == "--step" {
-		return a.objectiveSteps(before[2 : n-1])
+	if list, ok := a.valueCandidates(before, last); ok {
+		return list
 	}
 	line, err := arrange(a.root(), before)
-	if err != nil { // a flag that waits for its value, or a word that nobody knows
+	if err != nil { // a word that nobody knows
 		return nil
 	}
-	at := a.root()
 	path := line.path
 	if line.command != nil && line.command.Name == "help" {
-		path = line.args[min(2, len(line.args)):]
+		path = line.positional()
 	}
+	at := a.root()
 	for _, name := range path {
 		if at = find(at.Subcommands, name); at == nil {
 			return nil
 		}
 	}
+	usage := strings.TrimPrefix(at.ArgsUsage, "[")
+	given := line.positional()
 	switch {
 	case strings.HasPrefix(last, "-"):
 		return flagCandidates(at)
 	case len(at.Subcommands) > 0:
 		return commandCandidates(at)
-	case line.args[len(line.args)-1] != line.path[len(line.path)-1]: // the first argument is there
-	case strings.HasPrefix(strings.TrimPrefix(at.ArgsUsage, "["), "TASKDIR"):
+	case len(given) > 0 && !strings.Contains(usage, "..."): // the first argument is there
+	case strings.HasPrefix(usage, "TASKDIR"):
 		return a.taskCandidates()
-	case strings.HasPrefix(strings.TrimPrefix(at.ArgsUsage, "["), "OBJECTIVE"):
-		return a.objectiveNames()
+	case strings.HasPrefix(usage, "OBJECTIVE"):
+		return slices.DeleteFunc(a.objectiveNames(), func(line string) bool {
+			name, _, _ := strings.Cut(line, "\t")
+			return slices.Contains(given, name)
+		})
 	}
 	return nil
+}
+
+// positional are the arguments that are no flags.
+func (l *commandLine) positional() []string {
+	rest := l.args[len(l.path):]
+	if l.command != nil && l.command.SkipFlagParsing {
+		return rest
+	}
+	if n := slices.Index(rest, "--"); n >= 0 {
+		return rest[n+1:]
+	}
+	return nil
+}
+
+// valueCandidates are what the value of a flag may become, when it is one that stands last: behind the flag, or in one
+// word with it.
+func (a *app) valueCandidates(before []string, last string) (list []string, ok bool) {
+	flag, prefix := "", ""
+	if name, _, joined := strings.Cut(last, "="); joined && strings.HasPrefix(name, "--") {
+		flag, prefix = name, name+"="
+	} else if n := len(before); n > 0 && !strings.Contains(before[n-1], "=") {
+		flag, before = before[n-1], before[:n-1]
+	}
+	if !strings.HasPrefix(flag, "-") {
+		return nil, false
+	}
+	line, err := arrange(a.root(), before)
+	if err != nil || line.command == nil {
+		return nil, false
+	}
+	known := findFlag(line.command.Flags, strings.TrimLeft(flag, "-"))
+	if known == nil || !takesValue(known) {
+		return nil, false
+	}
+	for _, v := range a.flagValues(known.Names()[0], line) {
+		list = append(list, prefix+v)
+	}
+	return list, true
+}
+
+// flagValues are the values that a flag may take, where they are known.
+func (a *app) flagValues(name string, line *commandLine) []string {
+	switch name {
+	case "type":
+		return trellis.DevTypes
+	case "priority":
+		return trellis.Priorities
+	case "graph":
+		return objective.Graphs
+	case "retry", "depends-on":
+		return a.taskCandidates()
+	case "agent":
+		return a.agentNames()
+	case "step":
+		if slices.Equal(line.path, []string{"objective", "plan"}) {
+			return a.objectiveSteps(line.positional())
+		}
+	}
+	return nil
+}
+
+// agentNames are the agents that there are and those of the project.
+func (a *app) agentNames() []string {
+	list := []string{agents.Claude, agents.Codex, agents.OpenCode, agents.Rehearsal}
+	p, err := a.openRepository()
+	if err != nil {
+		return list
+	}
+	cfg, _ := p.config() // what is wrong with it is said when it is used
+	list = slices.AppendSeq(slices.AppendSeq(list, maps.Keys(cfg.Agents.Commands)), maps.Keys(cfg.Agents.APIs))
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 func flagCandidates(at *cli.Command) []string {
