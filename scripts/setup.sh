@@ -1,7 +1,7 @@
 #!/bin/sh
-# Gets ready what the tests need and can't bring along: checks git, downloads the modules, installs
-# bubblewrap (as root, where there is apt) and the agent programs. Running it again costs next to nothing. What is optional and can't be had is left out
-# with a line that says why, and the tests that need it skip; where CI is set that is a failure.
+# Gets ready what the tests need and can't bring along: checks git, downloads the modules, installs bubblewrap and gh (as
+# root, where there is apt) and the agent programs. Running it again costs next to nothing. What is optional and can't be
+# had is left out with a line that says why, and the tests that need it skip; where CI is set that is a failure.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -13,13 +13,19 @@ missing() {
 command -v git >/dev/null || { echo 'setup: git is missing: install git 2.34 or newer' >&2; exit 1; }
 "${GO:-go}" mod download
 
-if [ "$(uname -s)" != Linux ] || command -v bwrap >/dev/null; then
-	:
-elif [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
-	missing 'no bubblewrap, so the tests of the sandbox skip: sudo apt install bubblewrap, or what your system calls it'
-elif ! { apt-get install -qq -y bubblewrap || { apt-get update -qq && apt-get install -qq -y bubblewrap; }; } </dev/null >/dev/null; then
-	missing 'bubblewrap could not be installed, so the tests of the sandbox skip'
-fi
+# package PROGRAM NAME WHAT installs a package of the system, as root and where there is apt.
+package() {
+	if command -v "$1" >/dev/null; then
+		:
+	elif [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+		missing "no $1, so the tests of $3 skip: sudo apt install $2, or what your system calls it"
+	elif ! { apt-get install -qq -y "$2" || { apt-get update -qq && apt-get install -qq -y "$2"; }; } </dev/null >/dev/null; then
+		missing "$2 could not be installed, so the tests of $3 skip"
+	fi
+}
+
+if [ "$(uname -s)" = Linux ]; then package bwrap bubblewrap 'the sandbox'; fi
+package gh gh 'pull requests with the real gh'
 
 if [ ! -x scripts/agents.sh ]; then
 	:

@@ -102,7 +102,7 @@ func (d *Deliverer) renew(ctx context.Context, f *forge.Forge, there *forge.PR, 
 	case !ok:
 		out.Notes = append(out.Notes, fmt.Sprintf("the text of %s was left as it is: the marks that Trellis' part stands between are gone", name))
 	case body != there.Body:
-		if err := f.EditBody(ctx, there.Number, body); err != nil {
+		if err := f.EditBody(ctx, there.URL, body); err != nil {
 			out.Notes = append(out.Notes, fmt.Sprintf("the text of %s is not up to date: %s", name, d.words(err)))
 		}
 	}
@@ -127,13 +127,13 @@ func (d *Deliverer) adorn(ctx context.Context, out *Delivered) error {
 		return d.remember(func(r *Record) { r.Given[out.URL] = append(r.Given[out.URL], what) })
 	}
 	for _, l := range d.Labels {
-		label := func() error { return d.Forge.Label(ctx, out.Number, l) }
+		label := func() error { return d.Forge.Label(ctx, out.URL, l) }
 		if err := give("label "+l, label, fmt.Sprintf("pull request %d has no label %s", out.Number, l)); err != nil {
 			return err
 		}
 	}
 	for _, who := range d.Reviewers {
-		ask := func() error { return d.Forge.AskReview(ctx, out.Number, who) }
+		ask := func() error { return d.Forge.AskReview(ctx, out.URL, who) }
 		if err := give("reviewer "+who, ask, fmt.Sprintf("%s was not asked to review pull request %d", who, out.Number)); err != nil {
 			return err
 		}

@@ -372,7 +372,7 @@ func TestIssueOfAStep(t *testing.T) {
 	t.Parallel()
 	reject := obj{"when": "Step 3 of the objective", "answer": obj{"decision": "reject", "category": "unclear", "details": "beside what?", "suggestions": []string{"say"}}}
 	w := newRoad(t, roadwork().with("evaluate", accepted("tiny"), reject), short)
-	gh := forgetest.Install(t, forgetest.State{FailFrom: 1, FailTo: 1, Broken: 4})
+	gh := forgetest.Install(t, forgetest.State{FailFrom: 1, FailTo: 1, Lost: "cut"})
 	env := append(os.Environ(), gh.Env...)
 	plan := func(step string) (dispatch.StepResult, error) {
 		return w.Site.PlanStep(context.Background(), "farewells", dispatch.StepOptions{Step: step, Forge: &forge.Forge{Dir: w.Dir, Env: env}})

@@ -169,7 +169,7 @@ func (r *reaction) not(note string) (string, error) {
 
 // run begins the run.
 func (r *reaction) run(ctx context.Context, j *journal.Run, h *journal.History) (note string, err error) {
-	d, err := r.s.remote().Forge.Details(ctx, r.seen.PR.Number)
+	d, err := r.s.remote().Forge.Details(ctx, r.seen.PR.URL)
 	if err != nil {
 		return r.not("what is wrong with it could not be read: " + err.Error())
 	}

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
-	"strconv"
+	"strings"
 	"sync"
 )
 
@@ -42,9 +42,14 @@ type thread struct {
 	}
 }
 
-// Details asks for the remarks and the required checks of a pull request.
-func (f *Forge) Details(ctx context.Context, number int) (d Details, err error) {
-	out, err := f.call(ctx, []string{"api", "graphql", "--field=owner={owner}", "--field=name={repo}", "--field=number=" + strconv.Itoa(number), "--raw-field=query=" + query}, "")
+// Details asks for the remarks and the required checks of the pull request with that address.
+func (f *Forge) Details(ctx context.Context, address string) (d Details, err error) {
+	p, number, err := pull(address)
+	if err != nil {
+		return d, err
+	}
+	owner, name, _ := strings.Cut(p.repo, "/")
+	out, err := f.call(ctx, []string{"api", "graphql", "--hostname=" + p.host, "--raw-field=owner=" + owner, "--raw-field=name=" + name, "--field=number=" + number, "--raw-field=query=" + query}, "")
 	if err != nil {
 		return d, err
 	}
@@ -72,7 +77,7 @@ func (f *Forge) Details(ctx context.Context, number int) (d Details, err error) 
 		}
 	}
 	if err := json.Unmarshal([]byte(out), &answer); err != nil {
-		return d, fmt.Errorf("reading what gh says of pull request %d: %w", number, err)
+		return d, fmt.Errorf("reading what gh says of %s: %w", address, err)
 	}
 	pr := answer.Data.Repository.PullRequest
 	for _, t := range pr.ReviewThreads.Nodes {

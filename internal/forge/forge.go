@@ -11,9 +11,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/proc"
@@ -85,8 +87,11 @@ const (
 	wall      = time.Minute
 	maxAnswer = 8 << 20
 	maxSaid   = 16 << 10
-	notSigned = 4 // gh's exit code
+	notSigned = 4 // gh's exit code, where it knows no account
 )
+
+// unknownToken finds what gh says of an account that the host does not take, with exit code 1.
+var unknownToken = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^HTTP 401: |\(HTTP 401\)$`) })
 
 // fields are what is asked of a pull request.
 const fields = "number,url,state,isDraft,headRefName,headRefOid,baseRefName,title,body,mergedAt,mergeCommit,isCrossRepository"
@@ -176,11 +181,9 @@ func (f *Forge) Create(ctx context.Context, n New) (*PR, error) {
 	return nil, errors.New("gh pr create: it named no pull request, and there is none")
 }
 
-// made is the address and number of a pull request in what gh prints when it made one.
-func made(out string) (url string, number int) { return numbered(out, "/pull/") }
-
-// numbered is the last address in what gh prints that ends in a number behind a part of its path.
-func numbered(out, part string) (url string, number int) {
+// made is the address and number of the pull request in what gh prints when it made one: the last that it names.
+func made(out string) (url string, number int) {
+	const part = "/pull/"
 	for _, word := range strings.Fields(out) {
 		at := strings.LastIndex(word, part)
 		if at < 0 || !address(word) {
@@ -191,43 +194,6 @@ func numbered(out, part string) (url string, number int) {
 		}
 	}
 	return url, number
-}
-
-// EditBody replaces the text of a pull request.
-func (f *Forge) EditBody(ctx context.Context, number int, body string) error {
-	_, err := f.call(ctx, []string{"pr", "edit", strconv.Itoa(number), "--body-file=-"}, body)
-	return err
-}
-
-// Label adds a label that exists. To add one twice does no harm.
-func (f *Forge) Label(ctx context.Context, number int, label string) error {
-	_, err := f.call(ctx, []string{"pr", "edit", strconv.Itoa(number), "--add-label=" + quoted(label)}, "")
-	return err
-}
-
-// AskReview asks somebody, or a team (ORG/TEAM), to review. To ask twice does no harm.
-func (f *Forge) AskReview(ctx context.Context, number int, who string) error {
-	_, err := f.call(ctx, []string{"pr", "edit", strconv.Itoa(number), "--add-reviewer=" + quoted(who)}, "")
-	return err
-}
-
-// SignedIn is nil when gh is there and knows an account to work with, else ErrNoProgram, ErrNotSignedIn, or why nobody
-// can tell.
-func (f *Forge) SignedIn(ctx context.Context) error {
-	_, err := f.call(ctx, []string{"auth", "status"}, "")
-	var failed *Error
-	if errors.As(err, &failed) && failed.Code == 1 {
-		return fmt.Errorf("%w: %s", ErrNotSignedIn, strings.TrimSpace(failed.Said))
-	}
-	return err
-}
-
-// quoted is a value of a flag that takes several, separated by commas.
-func quoted(s string) string {
-	if strings.ContainsAny(s, ",\"\n") {
-		return `"` + strings.ReplaceAll(s, `"`, `""`) + `"`
-	}
-	return s
 }
 
 // call runs gh and returns what it prints.
@@ -246,7 +212,7 @@ func (f *Forge) call(ctx context.Context, args []string, stdin string) (string, 
 		return "", ErrNoProgram
 	case err != nil:
 		return "", fmt.Errorf("running gh: %w", err)
-	case res.Code == notSigned:
+	case res.Code == notSigned, res.Code != 0 && unknownToken().MatchString(said.String()):
 		return "", fmt.Errorf("%w: %s", ErrNotSignedIn, strings.TrimSpace(said.String()))
 	case res.Code != 0 && (strings.Contains(said.String(), "point to a known GitHub host") || strings.HasPrefix(said.String(), "no git remotes found")): // gh has no other sign of it
 		return "", fmt.Errorf("%w: %s", ErrNoForge, strings.TrimSpace(said.String()))

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
+	"net/url"
 	"strings"
 )
 
@@ -18,12 +18,13 @@ type Issue struct {
 // NewIssue is an issue to be made.
 type NewIssue struct {
 	Title, Body string
-	Label       string // made where there is none of that name
+	Label       string // made where there is none of that name; it has no comma
 	Mark        string // a part of Body that no other issue with that label has: by it the issue is found again
 }
 
-// maxIssues is among how many issues with a label one is looked for, the newest first.
-const maxIssues = 1000
+// maxIssues is among how many issues with a label one is looked for, the newest first; so many are asked for at once that
+// their texts stay below maxAnswer.
+const maxIssues, pageSize = 1000, 50
 
 // EnsureIssue is the issue with that mark, open or closed, and makes it when there is none. It may be called again after
 // it was cut off: then it finds what was made. Search is not asked, which learns of an issue some time after it
@@ -32,47 +33,77 @@ func (f *Forge) EnsureIssue(ctx context.Context, n NewIssue) (*Issue, error) {
 	if n.Mark == "" || !strings.Contains(n.Body, n.Mark) {
 		return nil, errors.New("making an issue: its text lacks its mark")
 	}
-	found, err := f.marked(ctx, n)
+	if strings.Contains(n.Label, ",") {
+		return nil, fmt.Errorf("making an issue: there is a comma in its label %q", n.Label)
+	}
+	p, err := f.here(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found, err := f.marked(ctx, p, n)
 	if err != nil || found != nil {
 		return found, err
 	}
-	if _, err := f.call(ctx, []string{"label", "create", n.Label}, ""); err != nil && !errors.As(err, new(*Error)) {
-		return nil, err
-	} // else it is there, or making the issue says what is wrong
-	out, err := f.call(ctx, []string{"issue", "create", "--title=" + n.Title, "--label=" + quoted(n.Label), "--body-file=-"}, n.Body)
-	if errors.Is(err, ErrNoProgram) || errors.Is(err, ErrNotSignedIn) || err != nil && ctx.Err() != nil {
-		return nil, err
+	i, err := f.write(ctx, p, n)
+	if err == nil || errors.Is(err, ErrNoProgram) || errors.Is(err, ErrNotSignedIn) || ctx.Err() != nil {
+		return i, err
 	}
-	if err == nil {
-		if url, number := numbered(out, "/issues/"); number > 0 {
-			return &Issue{Number: number, URL: url, State: Open}, nil
-		}
-		err = errors.New("gh issue create: it named no issue, and there is none")
-	}
-	found, findErr := f.marked(ctx, n) // the answer may have been lost
+	found, findErr := f.marked(ctx, p, n) // the answer may have been lost
 	if findErr != nil || found == nil {
 		return nil, err
 	}
 	return found, nil
 }
 
-// marked is the issue with a mark, the oldest of several.
-func (f *Forge) marked(ctx context.Context, n NewIssue) (*Issue, error) {
-	out, err := f.call(ctx, []string{"issue", "list", "--label=" + quoted(n.Label), "--state=all", "--limit=" + strconv.Itoa(maxIssues), "--json=number,url,state,body"}, "")
+// issue is an issue as GitHub tells it.
+type issue struct {
+	Number      int
+	Address     string `json:"html_url"`
+	State, Body string
+	Pull        any `json:"pull_request"` // GitHub lists pull requests as issues too
+}
+
+func (i issue) checked() (*Issue, error) {
+	if i.Number < 1 || !address(i.Address) {
+		return nil, fmt.Errorf("issue %d at %q: that is none", i.Number, i.Address)
+	}
+	return &Issue{Number: i.Number, URL: i.Address, State: strings.ToUpper(i.State)}, nil
+}
+
+// write makes the issue, and its label where there is none of that name.
+func (f *Forge) write(ctx context.Context, p place, n NewIssue) (*Issue, error) {
+	out, err := f.rest(ctx, p, "POST", "issues", map[string]any{"title": n.Title, "body": n.Body, "labels": []string{n.Label}})
 	if err != nil {
 		return nil, err
 	}
-	var list []struct {
-		Issue
-		Body string
+	var made issue
+	if err := json.Unmarshal([]byte(out), &made); err != nil {
+		return nil, fmt.Errorf("reading what gh says of a new issue: %w", err)
 	}
-	if err := json.Unmarshal([]byte(out), &list); err != nil {
-		return nil, fmt.Errorf("reading what gh says of the issues labelled %s: %w", n.Label, err)
-	}
-	var best *Issue
-	for _, i := range list {
-		if strings.Contains(i.Body, n.Mark) && i.Number > 0 && address(i.URL) && (best == nil || i.Number < best.Number) {
-			best = &i.Issue
+	return made.checked()
+}
+
+// marked is the issue with a mark, the oldest of several. gh issue list would ask the search, for it is told a label.
+func (f *Forge) marked(ctx context.Context, p place, n NewIssue) (best *Issue, err error) {
+	for at := 1; at <= maxIssues/pageSize; at++ {
+		out, err := f.rest(ctx, p, "GET", fmt.Sprintf("issues?state=all&per_page=%d&page=%d&labels=%s", pageSize, at, url.QueryEscape(n.Label)), nil)
+		if err != nil {
+			return nil, err
+		}
+		var list []issue
+		if err := json.Unmarshal([]byte(out), &list); err != nil {
+			return nil, fmt.Errorf("reading what gh says of the issues labelled %s: %w", n.Label, err)
+		}
+		for _, i := range list {
+			if i.Pull != nil || !strings.Contains(i.Body, n.Mark) {
+				continue
+			}
+			if best, err = i.checked(); err != nil { // the newest come first
+				return nil, err
+			}
+		}
+		if len(list) < pageSize {
+			break
 		}
 	}
 	return best, nil

@@ -1,8 +1,8 @@
 package forge_test
 
 import (
-	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/forge"
@@ -13,49 +13,75 @@ var plan = forge.NewIssue{Title: "-n $(x)", Body: "# Plan\n<!-- mark a/1 -->\n",
 
 // The same plan gets one issue, whatever happened to the answer or the caller.
 func TestEnsureIssue(t *testing.T) {
-	gh := forgetest.Install(t, forgetest.State{})
-	f := &forge.Forge{Dir: checkout(t), Env: gh.Env}
-	for range 2 {
-		i, err := f.EnsureIssue(context.Background(), plan)
-		if err != nil || i.Number != 101 || i.URL == "" || i.State != forge.Open {
-			t.Fatalf("got %+v, %v", i, err)
+	t.Parallel()
+	each(t, forgetest.State{}, func(w *world) {
+		for range 2 {
+			i, err := w.EnsureIssue(w.Context(), plan)
+			if err != nil || i.Number != 101 || i.URL != w.Home+"/issues/101" || i.State != forge.Open {
+				w.Fatalf("got %+v, %v", i, err)
+			}
 		}
-	}
-	other := plan
-	other.Body, other.Mark = "<!-- mark a/2 -->", "<!-- mark a/2 -->"
-	if i, err := f.EnsureIssue(context.Background(), other); err != nil || i.Number != 102 {
-		t.Errorf("another: %+v, %v", i, err)
-	}
-	s := gh.State(t)
-	if len(s.Issues) != 2 || s.Issues[0]["body"] != plan.Body || s.Issues[0]["title"] != plan.Title || s.Issues[0]["label"] != plan.Label {
-		t.Errorf("got %v", s.Issues)
-	}
+		other := plan
+		other.Body, other.Mark = "<!-- mark a/2 -->", "<!-- mark a/2 -->"
+		if i, err := w.EnsureIssue(w.Context(), other); err != nil || i.Number != 102 {
+			w.Errorf("another: %+v, %v", i, err)
+		}
+		s := w.State(w.T)
+		if len(s.Issues) != 2 || s.Issues[0]["body"] != plan.Body || s.Issues[0]["title"] != plan.Title || s.Issues[0]["label"] != plan.Label {
+			w.Errorf("got %v", s.Issues)
+		}
+	})
+}
+
+// A closed one is found, behind many others; a pull request with the same text is none.
+func TestIssueAmongMany(t *testing.T) {
+	t.Parallel()
+	each(t, forgetest.State{}, func(w *world) {
+		w.Change(w.T, func(s *forgetest.State) {
+			for n := range 120 {
+				i := m{"number": 101 + n, "url": fmt.Sprintf("%s/issues/%d", w.Home, 101+n), "state": "OPEN", "title": "T", "body": fmt.Sprint("other ", n), "label": plan.Label}
+				switch n {
+				case 1:
+					i["body"], i["pull_request"] = plan.Body, m{}
+				case 2:
+					i["body"], i["state"] = plan.Body, "CLOSED"
+				}
+				s.Issues = append(s.Issues, i)
+			}
+		})
+		if i, err := w.EnsureIssue(w.Context(), plan); err != nil || i.Number != 103 || i.State != forge.Closed || len(w.State(w.T).Issues) != 120 {
+			w.Errorf("got %+v, %v", i, err)
+		}
+	})
 }
 
 func TestEnsureIssueWhoseAnswerIsLost(t *testing.T) {
-	gh := forgetest.Install(t, forgetest.State{Broken: 3})
-	f := &forge.Forge{Dir: checkout(t), Env: gh.Env}
-	if i, err := f.EnsureIssue(context.Background(), plan); err != nil || i.Number != 101 {
-		t.Errorf("got %+v, %v", i, err)
-	}
-	if got := len(gh.State(t).Issues); got != 1 {
-		t.Errorf("%d issues", got)
-	}
+	t.Parallel()
+	each(t, forgetest.State{Lost: "cut"}, func(w *world) {
+		if i, err := w.EnsureIssue(w.Context(), plan); err != nil || i.Number != 101 {
+			w.Errorf("got %+v, %v", i, err)
+		}
+		if got := len(w.State(w.T).Issues); got != 1 {
+			w.Errorf("%d issues", got)
+		}
+	})
 }
 
 func TestEnsureIssueFails(t *testing.T) {
-	gh := forgetest.Install(t, forgetest.State{FailFrom: 2, FailTo: 9})
-	f := &forge.Forge{Dir: checkout(t), Env: gh.Env}
+	t.Parallel()
+	gh := forgetest.Install(t, forgetest.State{FailFrom: 3, FailTo: 9})
+	f := &forge.Forge{Dir: checkout(t, gh), Env: gh.Env}
 	var failed *forge.Error
-	if i, err := f.EnsureIssue(context.Background(), plan); !errors.As(err, &failed) || i != nil {
+	if i, err := f.EnsureIssue(t.Context(), plan); !errors.As(err, &failed) || i != nil {
 		t.Errorf("got %+v, %v", i, err)
 	}
-	gh.Change(t, func(s *forgetest.State) { s.SignedOut = true })
-	if _, err := f.EnsureIssue(context.Background(), plan); !errors.Is(err, forge.ErrNotSignedIn) {
-		t.Errorf("signed out: %v", err)
-	}
 	f.Env = []string{"PATH=" + t.TempDir()}
-	if _, err := f.EnsureIssue(context.Background(), plan); !errors.Is(err, forge.ErrNoProgram) {
+	if _, err := f.EnsureIssue(t.Context(), plan); !errors.Is(err, forge.ErrNoProgram) {
 		t.Errorf("without gh: %v", err)
+	}
+	for name, n := range map[string]forge.NewIssue{"mark": {Body: "x", Mark: "y"}, "comma": {Body: "x", Mark: "x", Label: "a,b"}} {
+		if i, err := f.EnsureIssue(t.Context(), n); err == nil || errors.Is(err, forge.ErrNoProgram) {
+			t.Errorf("%s: got %+v, %v", name, i, err)
+		}
 	}
 }

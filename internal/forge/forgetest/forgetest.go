@@ -1,5 +1,6 @@
 // Package forgetest plays gh for tests: a program that keeps its pull requests in a file, and that can fail, or kill
-// who called it, at any call.
+// who called it, at any call. It plays GitHub too, for the gh of this machine, from a file of the same kind: what is
+// tested with the one can be tested with the other, and the contract of package forge is.
 package forgetest
 
 import (
@@ -10,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -24,7 +24,7 @@ type State struct {
 	// PRs have the fields of gh pr view --json, and what gh api tells: reviewThreads, and required, names of checks. When
 	// the branch of an open one is pushed to, its checks are those of another commit: none yet.
 	PRs       []map[string]any  `json:"prs"`
-	Issues    []map[string]any  `json:"issues"` // with the fields of gh issue list --json, and their label
+	Issues    []map[string]any  `json:"issues"` // number, url, state, title, body, label, and pull_request where it is one
 	Labels    []string          `json:"labels"`
 	Users     []string          `json:"users"`
 	Logs      map[string]string `json:"logs"` // of failed steps, by job
@@ -32,7 +32,10 @@ type State struct {
 	Calls     [][]string        `json:"calls"`
 	FailFrom  int               `json:"fail_from"` // this call and all after it up to FailTo fail, with nothing done
 	FailTo    int               `json:"fail_to"`
-	Broken    int               `json:"broken"`    // at this call the answer is lost: all is done, and it fails
+	Fault     string            `json:"fault"`     // every call fails: 401, 403, 429, 502, cut in the middle of the answer, hang for ever; "": none does
+	Lost      string            `json:"lost"`      // the answer to the next pull request or issue that is made is lost, by cut or hang
+	Unknown   bool              `json:"unknown"`   // nobody knows the repository, or its account may not see it
+	Bare      string            `json:"bare"`      // the repository, where it is not the origin of who calls
 	Before    int               `json:"before"`    // at this call the caller is killed before anything is done
 	After     int               `json:"after"`     // the same once it is done
 	Elsewhere []string          `json:"elsewhere"` // repositories that the program does not know, by name
@@ -40,9 +43,11 @@ type State struct {
 
 // GH is the program for one test.
 type GH struct {
-	Env  []string // what who calls it needs besides its own environment: PATH, and where the state is
-	Dir  string   // holds the program
-	file string
+	Env    []string // what who calls it needs besides its own environment: PATH, and where the state is
+	Dir    string   // holds the program
+	Home   string   // address of the repository
+	file   string
+	config string // of the real one: where its accounts are
 }
 
 // Install makes this test's own gh. The test binary has to call Main first thing in TestMain.
@@ -52,7 +57,7 @@ func Install(t testing.TB, s State) *GH {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &GH{Dir: t.TempDir()}
+	g := &GH{Dir: t.TempDir(), Home: "https://github.example/ann/greet"}
 	g.file = filepath.Join(g.Dir, "state.json")
 	if err := os.Symlink(self, filepath.Join(g.Dir, "gh")); err != nil {
 		t.Fatal(err)
@@ -72,13 +77,17 @@ func (g *GH) State(t testing.TB) (s State) {
 // Change changes what it knows.
 func (g *GH) Change(t testing.TB, do func(*State)) {
 	t.Helper()
-	if err := change(g.file, func(s *State) int { do(s); return 0 }); err != nil {
+	var s State
+	if err := change(g.file, func(now *State) { do(now); s = *now }); err != nil {
 		t.Fatal(err)
+	}
+	if g.config != "" {
+		g.account(t, !s.SignedOut)
 	}
 }
 
 // change reads and writes the state under a lock.
-func change(file string, do func(*State) int) error {
+func change(file string, do func(*State)) error {
 	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
@@ -112,85 +121,27 @@ func Main() {
 	if filepath.Base(os.Args[0]) != "gh" || file == "" {
 		return
 	}
-	var out, said string
-	code, kill := 0, false
-	err := change(file, func(s *State) int {
+	var a answer
+	kill := false
+	err := change(file, func(s *State) {
 		s.Calls = append(s.Calls, os.Args[1:])
 		n := len(s.Calls)
-		switch {
-		case s.Before == n:
+		if s.Before == n {
 			kill = true
-			return 0
-		case s.SignedOut:
-			said, code = "To get started with GitHub CLI, please run:  gh auth login", 4
-			return 0
-		case s.FailFrom > 0 && n >= s.FailFrom && n <= s.FailTo:
-			said, code = "HTTP 502: Bad Gateway (https://api.github.com/graphql)", 1
-			return 0
+			return
 		}
-		out, said, code = s.answer(os.Args[1:])
-		kill = s.After == n
-		if s.Broken == n {
-			out, said, code = "", "error connecting to api.github.com", 1
+		if a = s.outOfOrder(n, os.Args[1:]); a.code == 0 && a.lost == "" {
+			a = s.answer(os.Args[1:])
+			kill = s.After == n
 		}
-		return 0
 	})
 	if err != nil {
-		said, code = err.Error(), 99
+		a = failed(err.Error())
 	}
 	if kill {
 		_ = syscall.Kill(os.Getppid(), syscall.SIGKILL)
 	}
-	fmt.Fprint(os.Stdout, out)
-	fmt.Fprint(os.Stderr, said)
-	os.Exit(code)
-}
-
-// answer does what the arguments say.
-func (s *State) answer(args []string) (out, said string, code int) {
-	if len(args) > 1 && args[0] == "auth" && args[1] == "status" {
-		return "github.example: signed in as ann\n", "", 0
-	}
-	if len(args) < 2 {
-		return "", "unknown command " + strings.Join(args, " "), 1
-	}
-	if slices.Contains(s.Elsewhere, repository()) {
-		return "", "none of the git remotes configured for this repository point to a known GitHub host. To tell gh about a new GitHub host, please use `gh auth login`", 1
-	}
-	s.pushed()
-	f := parse(args[2:])
-	switch args[0] + " " + args[1] {
-	case "api graphql":
-		return s.graphql(f)
-	case "run view":
-		return s.Logs[f.of["--job"]], "", 0
-	case "label create":
-		return s.makeLabel(f)
-	case "issue list":
-		return s.issues(f)
-	case "issue create":
-		return s.createIssue(f)
-	}
-	if args[0] != "pr" {
-		return "", "unknown command " + strings.Join(args, " "), 1
-	}
-	switch args[1] {
-	case "list":
-		return s.list(f)
-	case "create":
-		return s.create(f)
-	}
-	pr := s.find(f)
-	if pr == nil {
-		return "", "no pull requests found", 1
-	}
-	switch args[1] {
-	case "view":
-		return object(pr), "", 0
-	case "edit":
-		return s.edit(pr, f)
-	}
-	return "", "unknown command " + strings.Join(args, " "), 1
+	a.end()
 }
 
 // flags are what was said by flags, and what without.
@@ -215,111 +166,45 @@ func parse(args []string) flags {
 	return f
 }
 
-func (s *State) find(f flags) map[string]any {
+func (s *State) find(which string) m {
 	for _, pr := range s.PRs {
-		if here(pr) && len(f.plain) > 0 && (fmt.Sprint(pr["number"]) == f.plain[0] || pr["url"] == f.plain[0] || pr["headRefName"] == f.plain[0]) {
+		if s.here(pr) && (fmt.Sprint(pr["number"]) == which || pr["url"] == which || pr["headRefName"] == which) {
 			return pr
 		}
 	}
 	return nil
 }
 
-func (s *State) list(f flags) (out, said string, code int) {
-	list := []map[string]any{}
-	for _, pr := range s.PRs {
-		if here(pr) && (f.of["--head"] == "" || pr["headRefName"] == f.of["--head"]) && (f.of["--state"] == "all" || pr["state"] == "OPEN") {
-			list = append(list, pr)
-		}
+// open makes a pull request; said is why there is none.
+func (s *State) open(head, base, title, body string, draft bool) (pr m, said string) {
+	sha := s.tip(head)
+	if sha == "" || s.tip(base) == sha {
+		return nil, "Head sha can't be blank, Base sha can't be blank, No commits between " + base + " and " + head
 	}
-	return object(list), "", 0
-}
-
-func (s *State) create(f flags) (out, said string, code int) {
-	body, err := io.ReadAll(os.Stdin)
-	if err != nil || f.of["--body-file"] != "-" {
-		return "", "no body", 1
-	}
-	head, base := f.of["--head"], f.of["--base"]
-	sha := remote(head)
-	if sha == "" || remote(base) == sha {
-		return "", "pull request create failed: GraphQL: Head sha can't be blank, Base sha can't be blank, No commits between " + base + " and " + head, 1
-	}
-	for _, pr := range s.PRs {
-		if here(pr) && pr["headRefName"] == head && pr["state"] == "OPEN" {
-			return "", fmt.Sprintf("a pull request for branch %q into branch %q already exists:\n%s", head, base, pr["url"]), 1
-		}
-	}
-	_, draft := f.of["--draft"]
-	url := fmt.Sprintf("https://github.example/ann/%s/pull/%d", repository(), len(s.PRs)+1)
-	s.PRs = append(s.PRs, map[string]any{"repository": repository(), "number": len(s.PRs) + 1, "url": url, "state": "OPEN", "isDraft": draft, "headRefName": head, "headRefOid": sha,
-		"baseRefName": base, "title": f.of["--title"], "body": string(body), "mergedAt": nil, "mergeCommit": nil, "isCrossRepository": false})
-	return url + "\n", "", 0
-}
-
-func (s *State) edit(pr map[string]any, f flags) (out, said string, code int) {
-	for _, add := range []struct {
-		flag, field string
-		known       []string
-	}{{"--add-label", "labels", s.Labels}, {"--add-reviewer", "reviewRequests", s.Users}} {
-		name, ok := f.of[add.flag]
-		if !ok {
-			continue
-		}
-		if !slices.Contains(add.known, name) {
-			return "", "'" + name + "' not found", 1
-		}
-		have, _ := pr[add.field].([]any)
-		if !slices.Contains(have, any(name)) {
-			pr[add.field] = append(have, name)
-		}
-	}
-	if f.of["--body-file"] == "-" {
-		body, err := io.ReadAll(os.Stdin)
-		if err != nil {
-			return "", err.Error(), 1
-		}
-		pr["body"] = string(body)
-	}
-	return fmt.Sprint(pr["url"]) + "\n", "", 0
+	pr = m{"repository": s.repository(), "number": len(s.PRs) + 1, "url": fmt.Sprintf("%s/pull/%d", s.home(), len(s.PRs)+1), "state": "OPEN", "isDraft": draft, "headRefName": head, "headRefOid": sha,
+		"baseRefName": base, "title": title, "body": body, "mergedAt": nil, "mergeCommit": nil, "isCrossRepository": false}
+	s.PRs = append(s.PRs, pr)
+	return pr, ""
 }
 
 // pushed has open pull requests end where their branches do.
 func (s *State) pushed() {
 	for _, pr := range s.PRs {
 		head, _ := pr["headRefName"].(string)
-		if pr["state"] != "OPEN" || !here(pr) {
+		if pr["state"] != "OPEN" || !s.here(pr) {
 			continue
 		}
-		if tip := remote(head); tip != "" && tip != pr["headRefOid"] {
+		if tip := s.tip(head); tip != "" && tip != pr["headRefOid"] {
 			pr["headRefOid"], pr["statusCheckRollup"] = tip, nil
 		}
 	}
 }
 
-// graphql tells what is asked of a pull request that gh pr view does not tell.
-func (s *State) graphql(f flags) (out, said string, code int) {
-	pr := s.find(flags{plain: []string{f.of["number"]}})
-	if pr == nil || f.of["owner"] != "{owner}" || f.of["name"] != "{repo}" || !strings.Contains(f.of["query"], "reviewThreads") {
-		return "", "gh: Could not resolve to a PullRequest", 1
-	}
-	var checks []any
-	list, _ := pr["statusCheckRollup"].([]any)
-	required, _ := pr["required"].([]any)
-	for _, c := range list {
-		name := c.(map[string]any)["name"]
-		checks = append(checks, map[string]any{"name": name, "isRequired": slices.Contains(required, name)})
-	}
-	threads := pr["reviewThreads"]
-	if threads == nil {
-		threads = []any{}
-	}
-	type m = map[string]any
-	return object(m{"data": m{"repository": m{"pullRequest": m{"reviewThreads": m{"nodes": threads},
-		"commits": m{"nodes": []any{m{"commit": m{"statusCheckRollup": m{"contexts": m{"nodes": checks}}}}}}}}}}), "", 0
-}
-
 // repository is the name of the one that the caller works in: that of its origin, or greet, which tests have most.
-func repository() string {
+func (s *State) repository() string {
+	if s.Bare != "" {
+		return "greet"
+	}
 	out, err := exec.Command("git", "remote", "get-url", "origin").Output()
 	name := strings.TrimSuffix(filepath.Base(strings.TrimSpace(string(out))), ".git")
 	if err != nil || slices.Contains([]string{"origin", "bare", "remote", "."}, name) {
@@ -328,23 +213,27 @@ func repository() string {
 	return name
 }
 
-// here reports whether a pull request is one of the caller's repository.
-func here(pr map[string]any) bool { return pr["repository"] == nil || pr["repository"] == repository() }
+// home is the address of the repository.
+func (s *State) home() string {
+	if s.Bare != "" {
+		return hubHome
+	}
+	return "https://github.example/ann/" + s.repository()
+}
 
-// remote is the tip of a branch of origin.
-func remote(branch string) string {
-	out, err := exec.Command("git", "ls-remote", "origin", "refs/heads/"+branch).Output()
+// here reports whether a pull request is one of the caller's repository.
+func (s *State) here(pr m) bool { return pr["repository"] == nil || pr["repository"] == s.repository() }
+
+// tip is where a branch of the repository ends.
+func (s *State) tip(branch string) string {
+	from := s.Bare
+	if from == "" {
+		from = "origin"
+	}
+	out, err := exec.Command("git", "ls-remote", from, "refs/heads/"+branch).Output()
 	if err != nil {
 		return ""
 	}
 	sha, _, _ := strings.Cut(string(out), "\t")
 	return sha
-}
-
-func object(v any) string {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return strconv.Quote(err.Error())
-	}
-	return string(data)
 }
