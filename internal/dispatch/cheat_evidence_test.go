@@ -83,6 +83,20 @@ test "$TRELLIS_ROLE" = accept || echo '{"type": "result", "text": "done"}'
 	}
 }
 
+// A pipe in the place of a file that we read holds nobody up.
+func TestPipesHoldNobodyUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, quickly)
+	w.program("events", `cat > /dev/null
+test "$TRELLIS_ROLE" = implement && { echo x > notes.txt; mkfifo package.json; }
+test "$TRELLIS_ROLE" = accept && echo '{"type": "result", "text": "{\"criteria\": [{\"id\": \"A1\", \"verdict\": \"met\", \"evidence\": \"package.json:1\"}]}"}'
+test "$TRELLIS_ROLE" = accept || echo '{"type": "result", "text": "done"}'
+`)
+	if res := w.start(w.hand("02-01-bye", lyingPRD)); res.Status != trellis.Review {
+		t.Errorf("got %s, %v", res.Status, res.Failure)
+	}
+}
+
 // What who judges does to the main checkout is told, and stays: a person may be at work there.
 func TestJudgeInTheMainCheckout(t *testing.T) {
 	t.Parallel()

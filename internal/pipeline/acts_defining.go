@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/git"
 )
 
@@ -32,8 +33,7 @@ const maxRecipe = 256 << 10
 func judgesOf(root string, commands []string) judges {
 	j := judges{root: root, named: words(strings.Join(commands, "\n"))}
 	for _, name := range recipes {
-		data, err := os.ReadFile(filepath.Join(root, name))
-		if err == nil && len(data) <= maxRecipe {
+		if data, err := durable.ReadBelow(root, name, maxRecipe); err == nil {
 			j.called = append(j.called, words(string(data))...)
 		}
 	}

@@ -3,12 +3,12 @@ package pipeline
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
 )
@@ -93,6 +93,9 @@ func (a *Acts) holdAfresh(ctx context.Context, c flow.Call, in proveIn) (held []
 	return held, err
 }
 
+// maxQuoted is how large a file can be that a line of it is named.
+const maxQuoted = 16 << 20
+
 // namesLine reports whether a text names a line, path:number, that is there.
 func namesLine(root, evidence string) bool {
 	for _, w := range strings.Fields(evidence) {
@@ -102,7 +105,7 @@ func namesLine(root, evidence string) bool {
 		if !ok || err != nil || line < 1 || !filepath.IsLocal(filepath.FromSlash(path)) {
 			continue
 		}
-		data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(path)))
+		data, err := durable.ReadBelow(root, path, maxQuoted)
 		if err == nil && line <= strings.Count(string(data), "\n")+1 {
 			return true
 		}

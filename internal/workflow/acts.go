@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -155,14 +153,12 @@ func (a *Acts) sum(dir, name string) (string, error) {
 	return ask.Sum(data), err
 }
 
+// maxFile is how large a file can be that a step is to make.
+const maxFile = 64 << 20
+
 // readFile reads a file below dir through no link that leads out of it.
 func (a *Acts) readFile(dir, name string) ([]byte, error) {
-	root, err := os.OpenRoot(a.at(dir))
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close()
-	return root.ReadFile(filepath.FromSlash(name))
+	return durable.ReadBelow(a.at(dir), name, maxFile)
 }
 
 func (a *Acts) end(_ context.Context, _ flow.Call, in endIn) (ended, error) {

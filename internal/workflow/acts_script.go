@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/proc"
@@ -142,6 +143,9 @@ func (a *Acts) write(dir, name, text string) error {
 	name = filepath.FromSlash(name)
 	if err := root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return fmt.Errorf("writing %s: %w", name, err)
+	}
+	if st, err := root.Stat(name); err == nil && !st.Mode().IsRegular() { // a pipe that nobody reads would hold us
+		return fmt.Errorf("writing %s: %w", name, durable.ErrIrregular)
 	}
 	if err := root.WriteFile(name, []byte(text), 0o644); err != nil {
 		return fmt.Errorf("writing %s: %w", name, err)

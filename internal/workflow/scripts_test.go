@@ -154,6 +154,15 @@ func TestOutputOfAnyKind(t *testing.T) {
 	}
 }
 
+// A command that makes a pipe of the file for its output holds nobody up.
+func TestOutputIntoAPipe(t *testing.T) {
+	b := newBench(t, `{"id": "a", "command": "mkfifo it; echo x", "output": "o"}`, `"vars": {"o": "it"}`)
+	rep := b.do(workflow.Options{})
+	if fail := rep.Failure(); fail == nil || !strings.Contains(fail.Error(), "it is no regular file") {
+		t.Errorf("got %v, want that it is no file", fail)
+	}
+}
+
 // Whatever a value holds reaches a command as it is: in its text literally, in its environment without any quoting.
 func TestValuesReachScripts(t *testing.T) {
 	const nasty = "$& $$5 $1 `id` $(id) \"q\" 'p' \\n {{w}} a{{item}}b;|&<>*?\nsecond line é\n "
