@@ -40,7 +40,7 @@ func (r *Repo) Store(dir string) (Store, error) {
 	if err := r.settle(admin); err != nil {
 		return s, err
 	}
-	for _, name := range []string{"commondir", "gitdir", worktreeSettings, "modules"} {
+	for _, name := range []string{"HEAD", "commondir", "gitdir", worktreeSettings, "modules"} {
 		fixed = append(fixed, filepath.Join(admin, name))
 	}
 	pointers, err := pointersOf(filepath.Join(admin, "modules"))
@@ -51,14 +51,11 @@ func (r *Repo) Store(dir string) (Store, error) {
 // worktreeSettings is the file of a worktree's own settings.
 const worktreeSettings = "config.worktree"
 
-// settle makes empty what git would read if somebody else made it: the folder of submodules, and a file of settings.
+// settle makes empty what git would read if somebody else made it: the folder of submodules, and a file of settings, also
+// where it does not count yet.
 func (r *Repo) settle(admin string) error {
 	if err := os.MkdirAll(filepath.Join(admin, "modules"), 0o755); err != nil {
 		return fmt.Errorf("making sure of a worktree's submodules: %w", err)
-	}
-	c, err := readConfig(r.Common)
-	if err != nil || !c.apart {
-		return err
 	}
 	f, err := os.OpenFile(filepath.Join(admin, worktreeSettings), os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {

@@ -22,7 +22,7 @@ func TestStoreOfAWorktree(t *testing.T) {
 	want := git.Store{
 		Write: []string{objects, filepath.Join(b.Dir, ".git", "lfs"), admin},
 		Fixed: []string{filepath.Join(dir, ".husky"), filepath.Join(dir, ".git"), filepath.Join(objects, "pack"), filepath.Join(objects, "info"),
-			filepath.Join(admin, "commondir"), filepath.Join(admin, "gitdir"), filepath.Join(admin, "config.worktree"), filepath.Join(admin, "modules")},
+			filepath.Join(admin, "HEAD"), filepath.Join(admin, "commondir"), filepath.Join(admin, "gitdir"), filepath.Join(admin, "config.worktree"), filepath.Join(admin, "modules")},
 	}
 	if !slices.Equal(got.Write, want.Write) || !slices.Equal(got.Fixed, want.Fixed) {
 		t.Errorf("got %+v, want %+v", got, want)

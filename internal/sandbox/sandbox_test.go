@@ -54,6 +54,8 @@ func TestRefusesWhatIsOutside(t *testing.T) {
 		`git config core.fsmonitor ./evil`, `echo x >> `+common+`/config`, `echo x > `+common+`/info/attributes`, `echo x > `+common+`/config.worktree`,
 		`git update-ref refs/heads/main HEAD~0 && git branch other`, `echo x >> a.txt; git stash`, `git branch -D main`, `rm `+common+`/HEAD`,
 		`echo x > .git`, `rm .git`, `mv .git x`, `rm `+common+`/worktrees/a/commondir`, `echo / > `+common+`/worktrees/a/gitdir`,
+		`git symbolic-ref HEAD refs/heads/main`, `cd `+common+`/worktrees/a && rm HEAD && mkfifo HEAD`, `truncate -s 1T `+common+`/worktrees/a/HEAD`,
+		`echo x > `+common+`/worktrees/a/config.worktree`,
 		`echo x > tools/hooks/pre-commit`, `mv tools tools2`, `rm -rf tools`,
 		`echo x > `+w.Main+`/a.txt`, `mkdir -p `+w.Main+`/.trellis/tasks/x`,
 		`echo x >> ~/.profile`, `rm ~/.profile`, `touch ~/.bash_login`, `mkdir ~/.config`, `cat ~/.ssh/id`,
