@@ -1,0 +1,94 @@
+package faults
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/forge/forgetest"
+)
+
+// withIssue plans a step and puts its plan into an issue.
+var withIssue = []string{"objective", "plan", "farewells", "--step", "1.1", "--github"}
+
+// issued makes sure that the step was planned once, that one issue holds the plan, and that the row names it alone.
+func (w *world) issued(gh *forgetest.GH) {
+	w.Helper()
+	dirs, err := filepath.Glob(w.path("repo/.trellis/tasks/*"))
+	if err != nil || len(dirs) != 1 {
+		w.Fatalf("the tasks are %q, %v", dirs, err)
+	}
+	for _, role := range []string{"evaluate", "research", "prd"} {
+		if n := w.answers(filepath.Base(dirs[0]), role); n != 1 {
+			w.Errorf("%s was answered %d times", role, n)
+		}
+	}
+	issues := gh.State(w.TB).Issues
+	if len(issues) != 1 {
+		w.Fatalf("there are %d issues: %v", len(issues), issues)
+	}
+	want := strings.Replace(roadmap, "| 1.1 | Say **bye** | | | |", fmt.Sprintf("| 1.1 | Say **bye** | | | plan #%v |", issues[0]["number"]), 1)
+	got := w.read(roadFile)
+	for i, line := range strings.Split(want, "\n") {
+		if now := strings.Split(got, "\n"); i >= len(now) || now[i] != line && !(strings.HasPrefix(line, "| 1.1 |") && strings.Join(strings.Fields(now[i]), " ") == line) {
+			w.Fatalf("the roadmap is\n%s\nwant\n%s", got, want)
+		}
+	}
+	if left := w.left(); left != "" {
+		w.Errorf("left: %s", left)
+	}
+}
+
+// A plan is in one issue and its step is linked once, whichever call of gh who makes it is killed at, before or after it
+// did its work, and at whichever step on the disk.
+func TestObjectiveIssueKilledAtEveryCall(t *testing.T) {
+	t.Parallel()
+	w, gh := newRoad(t), forgetest.Install(t, forgetest.State{})
+	if e := w.trellis(withIssue, append(gh.Env, "FAULTS_LOG="+w.path("steps"))...); e.Code != 0 {
+		t.Fatalf("undisturbed: exit %d\n%s", e.Code, e.Said)
+	}
+	w.issued(gh)
+	calls := len(gh.State(t).Calls)
+	spots := slices.DeleteFunc(roadSpots(w.read("steps")), func(s spot) bool { return !full() && (roadPart(s) == "draft" || roadPart(s) == "publish") })
+	t.Logf("kills at %d calls and %d steps", 2*calls, len(spots))
+	if calls < 3 {
+		t.Fatalf("%d calls of gh", calls)
+	}
+	for n := range 2 * calls {
+		t.Run(fmt.Sprintf("call %d.%d", 1+n/2, n%2), func(t *testing.T) {
+			t.Parallel()
+			state := forgetest.State{Before: 1 + n/2}
+			if n%2 == 1 {
+				state = forgetest.State{After: 1 + n/2}
+			}
+			w, gh := newRoad(t), forgetest.Install(t, state)
+			if e := w.trellis(withIssue, gh.Env...); e.Code != -1 && e.Code != 137 {
+				t.Fatalf("it was not killed: exit %d\n%s", e.Code, e.Said)
+			}
+			gh.Change(t, func(s *forgetest.State) { s.Before, s.After = 0, 0 })
+			w.ends(gh)
+		})
+	}
+	for i, s := range spots {
+		t.Run(fmt.Sprint(s), func(t *testing.T) {
+			t.Parallel()
+			w, gh := newRoad(t), forgetest.Install(t, forgetest.State{})
+			w.trellis(withIssue, append(gh.Env, "FAULTS_AT="+s.String(), "FAULTS_DO="+victims[i%len(victims)])...)
+			w.ends(gh)
+		})
+	}
+}
+
+// ends has the command do its work after a kill, and once more, which changes nothing.
+func (w *world) ends(gh *forgetest.GH) {
+	w.Helper()
+	for range 2 {
+		if e := w.again(withIssue, gh.Env...); e.Code != 0 {
+			w.Fatalf("again: exit %d\n%s", e.Code, e.Said)
+		}
+		w.gone()
+		w.issued(gh)
+	}
+}
