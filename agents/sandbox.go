@@ -12,9 +12,10 @@ import (
 // Own are the paths of an agent's program outside of the folder that it works in, for a sandbox. They are absolute, and
 // need not be there.
 type Own struct {
-	Write []string // its state: sessions, accounts, logs
-	Fixed []string // settings in that, which make it run other programs
-	Read  []string // what a sandbox hides from others
+	Write   []string // its state: sessions, accounts, logs
+	Fixed   []string // settings in that, which make it run other programs, and programs
+	Private []string // folders in that of which each run has an empty one: what other runs would execute, or be reached by
+	Read    []string // what a sandbox hides from others
 }
 
 // Sandbox puts a program into a sandbox: it returns what starts it there, see proc.Command, and the sandbox's name. Both
@@ -33,13 +34,13 @@ func (o Options) enter(ctx context.Context, r Request, argv []string, own Own) (
 	return o.Sandbox(ctx, r, own)
 }
 
-// settle makes what is to be fixed and is not there, empty: else the program could make it. A folder of settings that is
-// not there itself is left: the program is not set up, and can't make it either.
+// settle makes what is to be fixed or private and is not there, empty: else the program could make it. A folder of settings
+// that is not there itself is left: the program is not set up, and can't make it either.
 func (o Options) settle(own Own) Own {
 	if o.Sandbox == nil {
 		return own
 	}
-	for _, path := range own.Fixed {
+	for _, path := range slices.Concat(own.Fixed, own.Private) {
 		if _, err := os.Lstat(path); err == nil || !exists(filepath.Dir(path)) {
 			continue
 		}
@@ -55,19 +56,41 @@ func (o Options) settle(own Own) Own {
 	return own
 }
 
+// scriptsIn is what stands in a folder of state and looks like something that is run: the status line's script, say, or an
+// installation of the program itself.
+func scriptsIn(dir string) (paths []string) {
+	entries, _ := os.ReadDir(dir) // not there: none
+	for _, e := range entries {
+		kind, err := e.Info()
+		script := slices.Contains([]string{".sh", ".bash", ".zsh", ".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl"}, filepath.Ext(e.Name()))
+		if err == nil && (script || kind.Mode().IsRegular() && kind.Mode()&0o111 != 0 || slices.Contains([]string{"bin", "scripts"}, e.Name())) {
+			paths = append(paths, filepath.Join(dir, e.Name()))
+		}
+	}
+	return paths
+}
+
+// in are names in a folder.
+func in(dir string, names ...string) (paths []string) {
+	for _, name := range names {
+		paths = append(paths, filepath.Join(dir, name))
+	}
+	return paths
+}
+
 // Writes reports whether the request lets an agent change its folder.
 func (r Request) Writes() bool {
 	return r.Permission == trellis.PermitEdit || r.Permission == trellis.PermitFull
 }
 
 // claudeOwn are the paths of Claude Code. Its settings can name programs to run, its folders of commands and agents
-// instructions for other sessions.
+// instructions for other sessions; local is where it may be installed. Other sessions run the scripts in shell-snapshots
+// and session-env, take orders from daemon, jobs and teams, and ide has the keys of editors.
 func (o Options) claudeOwn() Own {
 	dir := o.home("CLAUDE_CONFIG_DIR", ".claude")
-	own := Own{Write: []string{dir, o.home("", ".claude.json")}}
-	for _, name := range []string{"settings.json", "settings.local.json", "CLAUDE.md", "commands", "agents", "skills", "plugins", "hooks"} {
-		own.Fixed = append(own.Fixed, filepath.Join(dir, name))
-	}
+	own := Own{Write: []string{dir, o.home("", ".claude.json")}, Fixed: scriptsIn(dir), Private: in(dir, "shell-snapshots", "session-env", "ide", "daemon", "jobs", "teams")}
+	own.Fixed = append(own.Fixed, in(dir, "settings.json", "settings.local.json", "CLAUDE.md", "commands", "agents", "skills", "plugins", "hooks",
+		"local", "rules", "output-styles", "workflows")...)
 	if lookup(o.Environ, "CLAUDE_CODE_USE_BEDROCK") != "" {
 		own.Read = append(own.Read, o.home("", ".aws"))
 	}
@@ -77,23 +100,24 @@ func (o Options) claudeOwn() Own {
 	return o.settle(own)
 }
 
+// codexOwn are the paths of Codex. It may be installed in packages. Other sessions have folders of tmp in their PATH, and
+// run what is in shell_snapshots.
 func (o Options) codexOwn() Own {
 	dir := o.home("CODEX_HOME", ".codex")
-	own := Own{Write: []string{dir}}
-	for _, name := range []string{"config.toml", "AGENTS.md", "prompts", "rules", "skills", "plugins"} {
-		own.Fixed = append(own.Fixed, filepath.Join(dir, name))
-	}
+	own := Own{Write: []string{dir}, Fixed: scriptsIn(dir), Private: in(dir, "tmp", "shell_snapshots")}
+	own.Fixed = append(own.Fixed, in(dir, "config.toml", "hooks.json", "AGENTS.md", "AGENTS.override.md", "prompts", "rules", "skills", "plugins", "packages")...)
 	return o.settle(own)
 }
 
-// openCodeOwn makes the folders of opencode, which it can't make itself.
+// openCodeOwn makes the folders of opencode, which it can't make itself. It fetches the first of its programs, and can't
+// change them.
 func (o Options) openCodeOwn(config string) Own {
 	own := Own{Write: []string{config}}
-	for _, name := range []string{"opencode.json", "opencode.jsonc", "AGENTS.md", "agent", "agents", "command", "commands", "plugin", "plugins", "tool", "tools", "skills"} {
-		own.Fixed = append(own.Fixed, filepath.Join(o.home("XDG_CONFIG_HOME", ".config"), "opencode", name))
-	}
+	own.Fixed = in(filepath.Join(o.home("XDG_CONFIG_HOME", ".config"), "opencode"),
+		"opencode.json", "opencode.jsonc", "AGENTS.md", "agent", "agents", "command", "commands", "plugin", "plugins", "tool", "tools", "skills")
 	for _, dir := range []string{o.home("XDG_CONFIG_HOME", ".config"), o.home("XDG_DATA_HOME", ".local", "share"), o.home("XDG_STATE_HOME", ".local", "state"), o.home("XDG_CACHE_HOME", ".cache")} {
 		own.Write = append(own.Write, filepath.Join(dir, "opencode"))
+		own.Fixed = append(own.Fixed, scriptsIn(filepath.Join(dir, "opencode"))...)
 	}
 	if o.Sandbox != nil {
 		for _, dir := range own.Write {

@@ -27,7 +27,8 @@ func TestRealAgents(t *testing.T) {
 			hook := filepath.Join(w.Main, ".git", "hooks", "pre-commit")
 			server, err := modelserver.New(modelserver.Play(
 				modelserver.Turn{Text: "I begin.", Calls: []modelserver.Call{modelserver.Shell("echo made > made.txt; echo x > " + hook + "; echo x > " + w.Main + "/made.txt; echo x > $HOME/.profile; " +
-					"mkdir -p $HOME/.config/opencode/plugin; echo x > $HOME/.config/opencode/plugin/x; echo evil > $HOME/.claude/settings.json; echo evil > $HOME/.codex/config.toml; echo x > $HOME/.claude/commands/x; echo evil > $HOME/.config/opencode/opencode.json; git add made.txt")}},
+					"mkdir -p $HOME/.config/opencode/plugin; echo x > $HOME/.config/opencode/plugin/x; echo evil > $HOME/.claude/settings.json; echo evil > $HOME/.codex/config.toml; echo x > $HOME/.claude/commands/x; echo evil > $HOME/.config/opencode/opencode.json; " +
+					"for f in .claude/local/claude .claude/statusline.sh .claude/shell-snapshots/x.sh .codex/packages/x/codex .codex/tmp/arg0/x/ls .local/share/opencode/bin/rg; do echo evil > $HOME/$f; done; git add made.txt")}},
 				modelserver.Turn{Text: "It is done."}))
 			if err != nil {
 				t.Fatal(err)
@@ -43,6 +44,10 @@ func TestRealAgents(t *testing.T) {
 			}
 			for _, dir := range []string{".claude", ".codex", ".config/opencode"} { // where a person is at work with it
 				w.write(filepath.Join(home, dir, "note"), "")
+			}
+			theirs := []string{".claude/local/claude", ".claude/statusline.sh", ".claude/shell-snapshots/x.sh", ".codex/packages/x/codex", ".codex/tmp/arg0/x/ls", ".local/share/opencode/bin/rg"}
+			for _, name := range theirs { // what other sessions run
+				w.write(filepath.Join(home, name), "theirs\n")
 			}
 			agent, err := agents.New(c.cli, agents.Options{Environ: env, Sandbox: func(ctx context.Context, r agents.Request, own agents.Own) ([]string, string, error) {
 				cell, err := w.Box.Enter(ctx, sandbox.Need{Kind: string(r.Role), Dir: r.Dir, Edit: r.Writes(), Own: sandbox.Own(own)})
@@ -68,7 +73,7 @@ func TestRealAgents(t *testing.T) {
 					t.Errorf("%s was written", path)
 				}
 			}
-			for _, name := range []string{".claude/settings.json", ".codex/config.toml", ".config/opencode/opencode.json"} {
+			for _, name := range append(theirs, ".claude/settings.json", ".codex/config.toml", ".config/opencode/opencode.json") {
 				if got, _ := os.ReadFile(filepath.Join(home, name)); strings.Contains(string(got), "evil") {
 					t.Errorf("got %q in %s, want nothing of it", got, name)
 				}

@@ -137,6 +137,7 @@ func (b *Box) layout(n Need) *layout {
 	b.cache(l)
 	l.set(write, b.allowed(b.caches())...)
 	l.set(write, b.allowed(n.Own.Write)...)
+	l.set(hide, n.Own.Private...)
 	l.set(show, n.Dir)
 	guard := slices.Clone(n.Own.Fixed)
 	if b.Repo != nil {

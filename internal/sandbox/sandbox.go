@@ -56,9 +56,10 @@ type Need struct {
 
 // Own are paths of a program's own, absolute. Those that are not there don't count.
 type Own struct {
-	Write []string // its state
-	Fixed []string // what in that it may only read: settings that make it run other programs
-	Read  []string // what is hidden from others
+	Write   []string // its state
+	Fixed   []string // what in that it may only read: settings that make it run other programs
+	Private []string // folders in that which are empty for each run, and gone with it
+	Read    []string // what is hidden from others
 }
 
 // Cell is a place in the sandbox for one program. The zero value is none: the program runs as it is.

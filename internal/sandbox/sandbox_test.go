@@ -88,9 +88,17 @@ func TestOwnState(t *testing.T) {
 	w.write(filepath.Join(state, "settings.json"), "{}\n")
 	n := w.need()
 	w.refused(n, `cat ~/.claude/settings.json`)
-	n.Kind, n.Own = "implement", sandbox.Own{Write: []string{state}, Fixed: []string{filepath.Join(state, "settings.json")}, Read: []string{filepath.Join(w.Home, ".ssh")}}
+	w.write(filepath.Join(state, "snapshots", "other.sh"), "true\n")
+	n.Kind, n.Own = "implement", sandbox.Own{Write: []string{state}, Private: []string{filepath.Join(state, "snapshots")}, Fixed: []string{filepath.Join(state, "settings.json")}, Read: []string{filepath.Join(w.Home, ".ssh")}}
 	w.does(n, `cat ~/.claude/settings.json && echo x > ~/.claude/session && cat ~/.ssh/id`)
-	w.refused(n, `echo x > ~/.claude/settings.json`, `mv ~/.claude/settings.json ~/.claude/x`, `mv ~/.claude ~/.c`, `echo x > ~/.ssh/id`)
+	w.refused(n, `echo x > ~/.claude/settings.json`, `mv ~/.claude/settings.json ~/.claude/x`, `mv ~/.claude ~/.c`, `echo x > ~/.ssh/id`, `cat ~/.claude/snapshots/other.sh`, `rm -rf ~/.claude/snapshots`, `mv ~/.claude/snapshots ~/.claude/s`)
+	w.does(n, `echo x > ~/.claude/snapshots/mine && echo x > ~/.claude/snapshots/other.sh`)
+	if got, _ := filepath.Glob(filepath.Join(state, "snapshots", "*")); len(got) != 1 {
+		t.Errorf("got %v in a folder that is private to each run, want other.sh alone", got)
+	}
+	if got, _ := os.ReadFile(filepath.Join(state, "snapshots", "other.sh")); string(got) != "true\n" {
+		t.Errorf("got %q in another run's script", got)
+	}
 }
 
 func TestMorePathsToWrite(t *testing.T) {
