@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/evidence"
 	"github.com/trellis-tasks/trellis/internal/hooks"
 	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
@@ -88,21 +90,47 @@ func (a *app) retryCommand() *cli.Command {
 	return a.order("retry", "ask for another run of a task that failed or was cancelled",
 		`The task becomes ready, with a new budget of attempts, and goes on in the same worktree. A watcher
 picks it up; without one, trellis start runs it. --fresh backs up the work so far under
-refs/trellis/backup and begins at the base.`,
+refs/trellis/backup and begins at the base. Of a task in review it mends what checks and reviewers find
+wrong with the pull request, whatever delivery.react says.`,
 		[]int{exitDone, exitUsage, exitUnmet, exitNotFound, exitLocked}, "trellis retry 02-03-paging --fresh",
 		[]cli.Flag{&cli.BoolFlag{Name: "fresh", Usage: "begin again at the base"}},
 		func(c *cli.Context, p *project, s *dispatch.Site, dir string) error {
+			will := whatRetryDoes(p, dir, c.Bool("fresh"))
 			if err := s.Retry(c.Context, dir, c.Bool("fresh"), dispatch.RunOptions{}); err != nil {
 				return err
 			}
 			id := filepath.Base(dir)
+			a.say("%s is to %s", id, will)
 			if _, ok := s.Watcher(); ok {
-				a.say("%s is ready; the watcher picks it up", id)
+				a.say("the watcher picks it up")
 				return nil
 			}
-			a.say("%s is ready; next: trellis start %s", id, id)
+			a.say("next: trellis start %s", id)
 			return nil
 		})
+}
+
+// whatRetryDoes says what another run of a task will do.
+func whatRetryDoes(p *project, dir string, fresh bool) string {
+	t, err := p.Store.Load(dir)
+	if err != nil {
+		return "run again"
+	}
+	code := t.Pipeline.Failure.Code
+	_, gone := os.Lstat(t.WorktreePath)
+	switch {
+	case fresh:
+		return "begin anew at " + cmp.Or(t.BaseBranch, "its base") + "; the work so far is saved below refs/trellis/backup"
+	case t.Status == trellis.Review && (code == "" || code == trellis.CIFailed || code == trellis.ChangesRequested):
+		return "mend what is wrong with its pull request, in its worktree; what was pushed stays, and the next commit comes on top"
+	case t.Status == trellis.Review:
+		return "take up again what ended with " + string(code) + ", in its worktree; what was pushed stays until the new work is verified"
+	case code == trellis.PushFailed || code == trellis.PRFailed:
+		return "deliver what was verified; agents are asked only if something was changed since"
+	case t.WorktreePath != "" && gone == nil:
+		return "go on in " + short(p.Root, t.WorktreePath) + " with the work that is there"
+	}
+	return "run again"
 }
 
 func (a *app) approveCommand() *cli.Command {

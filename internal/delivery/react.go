@@ -66,9 +66,10 @@ func NotePull(disk *durable.Disk, dir string, n Noted) error {
 	return p.write(disk, dir)
 }
 
-// Pulls is Refresh for the tasks that have a pull request, by what that says alone: nothing is fetched.
-func (r *Remote) Pulls(ctx context.Context) (out Refreshed, err error) {
-	tasks, err := r.inReview("")
+// Pulls is Refresh for the tasks that have a pull request, by what that says alone: nothing is fetched. dir is one task, ""
+// all.
+func (r *Remote) Pulls(ctx context.Context, dir string) (out Refreshed, err error) {
+	tasks, err := r.inReview(dir)
 	if err != nil {
 		return out, err
 	}

@@ -66,10 +66,14 @@ func (s *Site) Cancel(dir string) error {
 }
 
 // Retry asks for another run of a task that failed, was cancelled, is paused, or is reported as finished
-// or rewound, or is in review with what the last run was to mend, or to bring up to its base, and did not. It goes on in the same worktree; fresh backs that up and begins at base.
+// or rewound, or is in review with what the last run was to mend, or to bring up to its base, and did not, or with something
+// wrong with its pull request. It goes on in the same worktree; fresh backs that up and begins at base.
 func (s *Site) Retry(ctx context.Context, dir string, fresh bool, o RunOptions) error {
 	if err := s.check(ctx, dir); err != nil {
 		return err
+	}
+	if t, err := s.Store.Load(dir); err == nil && mends(t) && !fresh {
+		return s.mendPull(ctx, dir)
 	}
 	j, err := s.reopen(dir)
 	if err != nil {

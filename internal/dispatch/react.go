@@ -54,7 +54,7 @@ func (s *Site) react(ctx context.Context, open []delivery.Seen) (out Reacted, er
 		if out.Waits = out.Waits || seen.Standing.Waits; s.quiet(seen) {
 			continue
 		}
-		begun, note, err := s.reactTo(ctx, seen)
+		begun, note, err := s.reactTo(ctx, seen, false)
 		if errors.Is(err, durable.ErrHeld) {
 			continue // somebody is at work on it: another time
 		}
@@ -85,8 +85,8 @@ func (s *Site) quiet(seen delivery.Seen) bool {
 	return errors.Join(err, perr, herr) == nil && t.Pipeline.Failure.Code == "" && pull != nil && pull.Note == "" && h.Ended
 }
 
-// reactTo begins the run for one of them, and says what for, or why there is none to begin.
-func (s *Site) reactTo(ctx context.Context, seen delivery.Seen) (begun bool, note string, err error) {
+// reactTo begins the run for one of them, and says what for, or why there is none to begin. asked: a person wants it.
+func (s *Site) reactTo(ctx context.Context, seen delivery.Seen, asked bool) (begun bool, note string, err error) {
 	j, err := s.open(seen.Dir, "", nil, nil)
 	if err != nil {
 		return false, "", err
@@ -108,7 +108,7 @@ func (s *Site) reactTo(ctx context.Context, seen delivery.Seen) (begun bool, not
 		begun, err := s.cutOff(seen.Dir, h)
 		return begun, p.React.Detail, err
 	}
-	r := reaction{s: s, seen: seen, task: t, past: p}
+	r := reaction{s: s, seen: seen, task: t, past: p, asked: asked}
 	note, err = r.begin(ctx, j, h)
 	begun = err == nil && len(r.names) > 0 && note == ""
 	noted := delivery.Noted{Reacted: p.Reactions.Seen, Rounds: p.Reactions.Rounds, Note: note}
@@ -128,6 +128,8 @@ type reaction struct {
 	seen delivery.Seen
 	task *taskdir.Task
 	past pipeline.Progress
+	// asked: whatever the settings say, also for what there was a run for, and with as many rounds again.
+	asked bool
 
 	checks  []forge.Check
 	reviews []forge.Review
@@ -142,7 +144,7 @@ func (r *reaction) begin(ctx context.Context, j *journal.Run, h *journal.History
 	if len(r.checks)+len(r.reviews) == 0 {
 		return "", r.well(st)
 	}
-	if st.Waits || r.past.Outcome != trellis.Delivered {
+	if st.Waits && !r.asked || r.past.Outcome != trellis.Delivered {
 		return "", nil // until all have said what they have to say
 	}
 	wrong := r.detail()
@@ -150,12 +152,12 @@ func (r *reaction) begin(ctx context.Context, j *journal.Run, h *journal.History
 	switch limit := r.s.Config.Limits.Rounds; {
 	case len(r.names) == 0:
 		return wrong + ": a run was begun for that before, and there is nothing new", nil
-	case !r.s.Config.Delivery.React:
-		return r.not(wrong + ": delivery.react is off, so nobody works on it")
+	case !r.s.Config.Delivery.React && !r.asked:
+		return r.not(wrong + ": delivery.react is off, so nobody works on it unless you say trellis retry " + r.task.ID)
 	case r.unpushed():
 		return r.not(wrong + ": a newer commit was verified and is not pushed: trellis deliver " + r.task.ID)
-	case r.past.Reactions.Rounds >= max(1, limit):
-		note, _ = r.not(wrong + fmt.Sprintf(": %d rounds were used for its pull request (limits.rounds), so it is yours to look at", r.past.Reactions.Rounds))
+	case r.past.Reactions.Rounds >= max(1, limit) && !r.asked:
+		note, _ = r.not(wrong + fmt.Sprintf(": %s used for its pull request (limits.rounds: %d), so it is yours to look at: push to its branch, or trellis retry %s grants as many again", rounds(r.past.Reactions.Rounds), limit, r.task.ID))
 		return note, r.s.leave(r.task, r.code(), note)
 	}
 	return r.run(ctx, j, h)
@@ -181,7 +183,7 @@ func (r *reaction) run(ctx context.Context, j *journal.Run, h *journal.History) 
 		return "", err
 	}
 	if head == "" {
-		return r.not(r.detail() + ": somebody pushed to its branch or committed on it, and the worktree can't simply follow: it is yours to look at")
+		return r.not(r.detail() + ": somebody pushed to its branch or committed on it, and the worktree can't simply follow: commit what it holds, then trellis deliver " + r.task.ID + " brings both together")
 	}
 	in, err := r.s.input(ctx, r.seen.Dir, h, r.past, RunOptions{Deliver: true})
 	if err != nil {
@@ -193,11 +195,33 @@ func (r *reaction) run(ctx context.Context, j *journal.Run, h *journal.History) 
 	}
 	in.Retries, in.Revision, in.Undelivered = in.Retries+1, max(r.past.Revision, r.task.Pipeline.Revision), nil
 	in.React = &pipeline.React{Code: r.code(), Detail: r.detail(), Text: text, Head: head, Base: r.past.Report.Base, Stacked: r.past.Report.Stacked, Agent: r.past.Agent, Session: r.past.Session}
-	in.Reactions = pipeline.Reactions{Seen: append(slices.Clone(r.past.Reactions.Seen), r.names...), Rounds: r.past.Reactions.Rounds}
+	in.Reactions = r.reactions()
 	if err := r.s.beginRun(j, h, r.seen.Dir, in); err != nil {
 		return "", err
 	}
 	return "", r.s.resume(r.seen.Dir, r.past)
+}
+
+// reactions are those that the task had, with this one.
+func (r *reaction) reactions() pipeline.Reactions {
+	all := pipeline.Reactions{Seen: slices.Clone(r.past.Reactions.Seen), Rounds: r.past.Reactions.Rounds}
+	for _, name := range r.names {
+		if !slices.Contains(all.Seen, name) {
+			all.Seen = append(all.Seen, name)
+		}
+	}
+	if r.asked {
+		all.Rounds = 0
+	}
+	return all
+}
+
+// rounds is a number of rounds and what became of them, in words.
+func rounds(n int) string {
+	if n == 1 {
+		return "1 round was"
+	}
+	return fmt.Sprintf("%d rounds were", n)
 }
 
 // follow is the commit on which the run is to go on, "" when people have to decide: that at which the pull request is.

@@ -227,7 +227,7 @@ func TestRoundsForPullRequests(t *testing.T) {
 	for range 2 {
 		done := w.say(gh, failing("ci")) // of another commit
 		if task := w.task(dir); len(done.Begun) > 0 || len(done.Notes) != 1 || task.Status != trellis.Review || task.Pipeline.Failure.Code != trellis.CIFailed ||
-			!strings.Contains(task.Pipeline.Failure.Detail, "1 rounds were used") || w.note(dir) != task.Pipeline.Failure.Detail {
+			!strings.Contains(task.Pipeline.Failure.Detail, "1 round was used") || w.note(dir) != task.Pipeline.Failure.Detail {
 			t.Fatalf("got %+v, it is %s with %+v", done, task.Status, task.Pipeline.Failure)
 		}
 	}
@@ -282,7 +282,7 @@ func TestPeoplePush(t *testing.T) {
 	w.git("-C", "../ann", "push", "-q")
 	theirs := w.git("-C", "../ann", "rev-parse", "HEAD")
 	w.write("../repo-worktrees/feature/bye/mine.txt", "x\n")
-	if done := w.say(gh, failing("ci")); len(done.Begun) > 0 || !strings.Contains(w.note(dir), "yours to look at") || w.task(dir).Status != trellis.Review {
+	if done := w.say(gh, failing("ci")); len(done.Begun) > 0 || !strings.Contains(w.note(dir), "can't simply follow: commit what it holds, then trellis deliver 02-01-bye") || w.task(dir).Status != trellis.Review {
 		t.Fatalf("with something in the way: %+v", done)
 	}
 	if err := os.Remove(filepath.Join(w.Dir, "../repo-worktrees/feature/bye/mine.txt")); err != nil {
@@ -324,7 +324,7 @@ func TestNoReaction(t *testing.T) {
 		}
 	}
 	w.Site.Config.Delivery.React = false
-	if done := w.say(gh, failing("ci")); len(done.Begun) > 0 || w.note(dir) != "checks fail (ci): delivery.react is off, so nobody works on it" {
+	if done := w.say(gh, failing("ci")); len(done.Begun) > 0 || w.note(dir) != "checks fail (ci): delivery.react is off, so nobody works on it unless you say trellis retry 02-01-bye" {
 		t.Errorf("off: got %+v, %q", done, w.note(dir))
 	}
 	if w.task(dir).Status != trellis.Review {

@@ -45,7 +45,12 @@ func (r *reaction) name() {
 
 // new leaves out of the names those that there was a reaction to.
 func (r *reaction) new() {
-	r.names = slices.DeleteFunc(r.names, func(name string) bool { return slices.Contains(r.past.Reactions.Seen, name) })
+	r.names = slices.DeleteFunc(r.names, r.known)
+}
+
+// known reports whether there was a reaction to something that does for now.
+func (r *reaction) known(name string) bool {
+	return !r.asked && slices.Contains(r.past.Reactions.Seen, name)
 }
 
 // choose takes in the details. Where the base branch requires checks, others are no reason for a run. Remarks count of
@@ -56,9 +61,8 @@ func (r *reaction) choose(d forge.Details) {
 	}
 	r.remarks = slices.DeleteFunc(d.Remarks, func(m forge.Remark) bool { return !m.Trusted })
 	r.name()
-	known := func(id string) bool { return slices.Contains(r.past.Reactions.Seen, id) }
-	r.reviews = slices.DeleteFunc(r.reviews, func(v forge.Review) bool { return known("review " + v.ID) })
-	r.remarks = slices.DeleteFunc(r.remarks, func(m forge.Remark) bool { return known("remark " + m.ID) })
+	r.reviews = slices.DeleteFunc(r.reviews, func(v forge.Review) bool { return r.known("review " + v.ID) })
+	r.remarks = slices.DeleteFunc(r.remarks, func(m forge.Remark) bool { return r.known("remark " + m.ID) })
 }
 
 func (r *reaction) code() trellis.Code {

@@ -49,7 +49,7 @@ func (w *watch) askPulls(ctx context.Context) {
 }
 
 func (s *Site) askPulls(ctx context.Context) (a asked) {
-	seen, err := s.remote().Pulls(ctx)
+	seen, err := s.remote().Pulls(ctx, "")
 	a.silent, a.notes, a.err = seen.Silent, seen.Notes, err
 	if err == nil {
 		a.Reacted, a.err = s.react(ctx, seen.Open)

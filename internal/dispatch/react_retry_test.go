@@ -1,0 +1,64 @@
+package dispatch_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/forge/forgetest"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+func (w *world) retry(dir string) error {
+	w.Helper()
+	return w.Site.Retry(w.T.Context(), dir, false, dispatch.RunOptions{})
+}
+
+// What is wrong with a pull request is mended when a person says so, whatever the settings are.
+func TestRetryMendsAPullRequest(t *testing.T) {
+	t.Parallel()
+	w, gh, dir := reviewed(t, mending)
+	w.Site.Config.Delivery.React = false
+	var refused *dispatch.RefusedError
+	if err := w.retry(dir); !errors.As(err, &refused) || !strings.Contains(refused.Why, "no check and no reviewer finds anything wrong with https://") {
+		t.Fatalf("nothing is wrong: got %v", err)
+	}
+	first := w.git("rev-parse", "feature/bye")
+	w.say(gh, failing("ci"))
+	if err := w.retry(dir); err != nil || w.task(dir).Status != trellis.InProgress {
+		t.Fatalf("got %v, it is %s", err, w.task(dir).Status)
+	}
+	if res := w.start(dir); res.Status != trellis.Review || res.Failure != nil || w.git("rev-parse", "feature/bye^") != first || w.pushed() != w.git("rev-parse", "feature/bye") {
+		t.Errorf("got %s, %v", res.Status, res.Failure)
+	}
+	gh.Change(t, func(s *forgetest.State) { s.PRs[0]["state"] = "MERGED" })
+	if err := w.retry(dir); !errors.As(err, &refused) || !strings.Contains(refused.Why, "is completed now") {
+		t.Errorf("merged: got %v", err)
+	}
+}
+
+// When the rounds are used up the task says so, and how to go on; retry grants as many again.
+func TestRoundsAreGranted(t *testing.T) {
+	t.Parallel()
+	w, gh, dir := reviewed(t, mending)
+	w.Site.Config.Limits.Rounds = 1
+	w.say(gh, failing("ci"))
+	w.start(dir)
+	if done := w.say(gh, failing("ci")); len(done.Begun) > 0 {
+		t.Fatalf("got %+v", done)
+	}
+	const want = "checks fail (ci): 1 round was used for its pull request (limits.rounds: 1), so it is yours to look at: push to its branch, or trellis retry 02-01-bye grants as many again"
+	if fail := w.task(dir).Pipeline.Failure; fail.Code != trellis.CIFailed || fail.Detail != want || w.note(dir) != want {
+		t.Fatalf("it says %+v, %q", fail, w.note(dir))
+	}
+	if err := w.retry(dir); err != nil {
+		t.Fatal(err)
+	}
+	if res := w.start(dir); res.Status != trellis.Review || res.Failure != nil || w.debugs() != 2 {
+		t.Errorf("got %s, %v after %d debugs", res.Status, res.Failure, w.debugs())
+	}
+	if done := w.say(gh, failing("ci")); len(done.Begun) > 0 || w.task(dir).Pipeline.Failure.Code != trellis.CIFailed {
+		t.Errorf("got %+v", done)
+	}
+}
