@@ -27,6 +27,7 @@ type settings struct {
 	bare     bool
 	worktree string
 	hooks    string
+	includes []string // as they are written, whatever they depend on
 }
 
 func readConfig(common string) (s settings, err error) {
@@ -46,6 +47,10 @@ func readSettings(file string) (s settings, err error) {
 	core := c.Section("core")
 	s.bare = strings.EqualFold(core.Option("bare"), "true")
 	s.worktree, s.hooks = core.Option("worktree"), core.Option("hookspath")
+	s.includes = c.Section("include").OptionAll("path")
+	for _, on := range c.Section("includeIf").Subsections {
+		s.includes = append(s.includes, on.OptionAll("path")...)
+	}
 	s.extended = c.HasSection("extensions")
 	s.apart = s.extended && strings.EqualFold(c.Section("extensions").Option("worktreeconfig"), "true")
 	return s, nil

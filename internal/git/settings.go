@@ -48,17 +48,7 @@ func Bends(setting string) bool {
 
 // global are the files of the user's own configuration.
 func (r *Repo) global() []string {
-	get := func(name string) (value string) {
-		for _, e := range r.Env {
-			if v, ok := strings.CutPrefix(e, name+"="); ok {
-				value = v
-			}
-		}
-		if r.Env == nil {
-			value = os.Getenv(name)
-		}
-		return value
-	}
+	get := func(name string) string { value, _ := r.getenv(name); return value }
 	if file := get("GIT_CONFIG_GLOBAL"); file != "" {
 		return []string{file}
 	}

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 )
 
 // Store is what git keeps of a checkout outside of its files, for who may write no more than that.
@@ -27,11 +26,11 @@ func (r *Repo) Store(dir string) (Store, error) {
 	}
 	objects := filepath.Join(r.Common, "objects")
 	s := Store{Write: there(objects, filepath.Join(r.Common, "lfs"))}
-	hooks, err := r.hooksIn(dir, admin)
+	led, err := r.leads(dir, admin)
 	if err != nil {
 		return s, err
 	}
-	fixed := append(hooks, filepath.Join(dir, ".git"), filepath.Join(objects, "pack"), filepath.Join(objects, "info"))
+	fixed := append(led, filepath.Join(dir, ".git"), filepath.Join(objects, "pack"), filepath.Join(objects, "info"))
 	if admin == r.Common { // its index stands beside the settings
 		s.Fixed = there(fixed...)
 		return s, nil
@@ -62,29 +61,6 @@ func (r *Repo) settle(admin string) error {
 		return fmt.Errorf("making sure of a worktree's settings: %w", err)
 	}
 	return f.Close()
-}
-
-// hooksIn are the folders of hooks that a checkout has in its files, by the settings of the repository, the worktree, and
-// the user. One that is not there is made, so that nobody else makes it.
-func (r *Repo) hooksIn(dir, admin string) (paths []string, err error) {
-	for _, file := range append([]string{filepath.Join(r.Common, "config"), filepath.Join(admin, worktreeSettings)}, r.global()...) {
-		c, readErr := readSettings(file)
-		if readErr != nil || !filepath.IsLocal(c.hooks) || strings.HasPrefix(c.hooks, "~") { // git then says what is wrong with it
-			continue
-		}
-		if filepath.Base(c.hooks) == "_" { // husky's, which call those beside it
-			c.hooks = filepath.Dir(c.hooks)
-		}
-		path := filepath.Join(dir, c.hooks)
-		if c.hooks != "." {
-			paths = append(paths, path)
-			err = errors.Join(err, os.MkdirAll(path, 0o755))
-		}
-	}
-	if err != nil {
-		err = fmt.Errorf("making sure of a folder of hooks: %w", err)
-	}
-	return paths, err
 }
 
 // pointersOf are the .git files of the submodules whose git directories are below root.

@@ -57,6 +57,21 @@ func TestStoreOfHooksThatAreNotThere(t *testing.T) {
 	}
 }
 
+// Settings that stand among the files of the checkout, and hooks that those name, lead git as well.
+func TestStoreOfIncludedSettings(t *testing.T) {
+	b := newBox(t)
+	b.write(filepath.Join(b.Dir, "team", "config"), "[core]\n\thooksPath = "+filepath.Join(b.Dir, "team", "hooks")+"\n[include]\n\tpath = more\n")
+	b.git("config", "include.path", "../team/config")
+	b.git("config", "includeIf.onbranch:x.path", filepath.Join(b.Dir, "other"))
+	got := must(b.Repo.Store(b.Dir))(t)
+	for _, name := range []string{"team/config", "team/more", "team/hooks", "other"} {
+		if path := filepath.Join(b.Dir, name); !slices.Contains(got.Fixed, path) {
+			t.Errorf("got %v, want %s among them", got.Fixed, path)
+		}
+	}
+	b.git("status")
+}
+
 // What a .git file says is believed only when it is one of ours.
 func TestStoreOfAForeignPointer(t *testing.T) {
 	b, other := newBox(t), newBox(t)
