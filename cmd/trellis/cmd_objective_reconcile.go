@@ -144,7 +144,14 @@ func (a *app) sayReconciled(p *project, r dispatch.Reconciled, dry bool) {
 		}
 	}
 	for _, res := range r.Planned {
-		fmt.Fprintf(a.Stdout, "%s: step %s is planned: %s (%s)\n", r.Name, res.Step.ID, p.Store.Rel(res.Dir), plannedAs(res))
+		did := "is planned"
+		if res.Known { // by another process, meanwhile
+			did = "is planned already"
+		}
+		fmt.Fprintf(a.Stdout, "%s: step %s %s: %s (%s)\n", r.Name, res.Step.ID, did, p.Store.Rel(res.Dir), plannedAs(res))
+	}
+	for _, busy := range r.Busy {
+		a.say("%v", busy)
 	}
 	if r.Err == nil && len(r.Steps) == 0 {
 		a.say("objective %s: %s: %s", r.Name, r.Decision.Code, r.Decision.Why)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/objective"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -23,6 +24,18 @@ func (e *StepError) Error() string {
 	}
 	return fmt.Sprintf("objective %s: step %s is not planned: %s", e.Objective, e.Step, e.Why)
 }
+
+// BusyError says that another process plans a step. It matches durable.ErrHeld.
+type BusyError struct {
+	Objective, Step string
+	Held            *durable.HeldError
+}
+
+func (e *BusyError) Error() string {
+	return fmt.Sprintf("step %s of %s is being planned by %s", e.Step, e.Objective, e.Held.By())
+}
+
+func (e *BusyError) Unwrap() error { return e.Held }
 
 // ErrOtherPlan says that a step's cell names another plan.
 var ErrOtherPlan = errors.New("its cell names another plan")

@@ -38,7 +38,7 @@ type StepResult struct {
 
 // PlanStep plans a step of an objective and has the roadmap name the task. What is there already is not made again: a
 // planning that was cut off is gone on with, a task whose step does not name it is linked. Errors that callers tell
-// apart, besides those of Plan: *StepError, *trellis.Problem, objective.ErrNotFound, objective.ErrNoStep,
+// apart, besides those of Plan: *StepError, *BusyError, *trellis.Problem, objective.ErrNotFound, objective.ErrNoStep,
 // ErrOtherPlan.
 func (s *Site) PlanStep(ctx context.Context, name string, o StepOptions) (StepResult, error) {
 	works, err := objective.Survey(s.Store, true)
@@ -49,10 +49,16 @@ func (s *Site) PlanStep(ctx context.Context, name string, o StepOptions) (StepRe
 	if err != nil {
 		return StepResult{}, err
 	}
-	if o.Step, err = a.pick(works, o.Step); err != nil {
+	steps, err := a.pick(works, o.Step)
+	if err != nil {
 		return StepResult{}, err
 	}
-	res, err := s.planStep(ctx, name, o, true)
+	var res StepResult
+	for _, o.Step = range steps {
+		if res, err = s.planStep(ctx, name, o, true); !errors.As(err, new(*BusyError)) {
+			break
+		}
+	}
 	if err == nil && o.Forge != nil && res.published() {
 		err = s.openIssue(ctx, name, o.Forge, &res)
 	}
@@ -62,32 +68,40 @@ func (s *Site) PlanStep(ctx context.Context, name string, o StepOptions) (StepRe
 // published reports whether the task has its name.
 func (r StepResult) published() bool { return !r.Interrupted && len(r.Waits) == 0 }
 
-// pick is the step that a person names, if it can be planned, or the next one.
-func (a Advance) pick(works *objective.Works, id string) (string, error) {
+// pick is the step that a person names, if it can be planned, or else those that come next: the first of them that
+// nobody plans already is wanted.
+func (a Advance) pick(works *objective.Works, id string) (ids []string, err error) {
 	if id == "" {
-		if len(a.Ready) == 0 {
-			return "", &StepError{Objective: a.Name, Code: a.Decision.Code, Why: a.Decision.Why}
+		for _, step := range a.Ready {
+			ids = append(ids, step.ID)
 		}
-		return a.Ready[0].ID, nil
+		if len(ids) == 0 {
+			return nil, &StepError{Objective: a.Name, Code: a.Decision.Code, Why: a.Decision.Why}
+		}
+		return ids, nil
 	}
 	step := a.Road.Step(id)
 	if step == nil {
-		return "", fmt.Errorf("objective %s: %w: %s", a.Name, objective.ErrNoStep, id)
+		return nil, fmt.Errorf("objective %s: %w: %s", a.Name, objective.ErrNoStep, id)
 	}
 	if _, planned := works.Of(a.Name, id); planned || step.State != objective.Pending {
-		return id, nil // whether it is ours to go on with is decided once it is claimed
+		return []string{id}, nil // whether it is ours to go on with is decided once it is claimed
 	}
 	if on, why := a.Road.Missing(works, *step); on != "" {
-		return "", &StepError{a.Name, id, objective.Waiting, fmt.Sprintf("it depends on step %s, which %s", on, why)}
+		return nil, &StepError{a.Name, id, objective.Waiting, fmt.Sprintf("it depends on step %s, which %s", on, why)}
 	}
-	return id, nil
+	return []string{id}, nil
 }
 
 // planStep plans a step that nobody else plans. asked: by a person, who wants a planning that failed to be tried again.
 func (s *Site) planStep(ctx context.Context, name string, o StepOptions, asked bool) (res StepResult, err error) {
 	claim, err := s.desk().Claim(name, o.Step)
+	var held *durable.HeldError
+	if errors.As(err, &held) {
+		return res, &BusyError{name, o.Step, held}
+	}
 	if err != nil {
-		return res, fmt.Errorf("step %s of %s is being planned: %w", o.Step, name, err)
+		return res, err
 	}
 	defer claim.Unlock()
 	works, err := objective.Survey(s.Store, true)

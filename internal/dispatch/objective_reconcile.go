@@ -20,6 +20,7 @@ type Reconciled struct {
 	Advance
 	Steps   []objective.Step // that are planned, or would be in a dry run
 	Planned []StepResult     // of those
+	Busy    []*BusyError     // of those: another process plans them
 	Err     error
 }
 
@@ -77,6 +78,10 @@ func (s *Site) reconcile(ctx context.Context, name string, o ReconcileOptions) (
 		res, err := s.planStep(ctx, name, StepOptions{Step: step.ID, Creator: o.Creator}, false)
 		if res.Task != "" {
 			r.Planned = append(r.Planned, res)
+		}
+		if busy := (*BusyError)(nil); errors.As(err, &busy) {
+			r.Busy = append(r.Busy, busy)
+			continue
 		}
 		errs = append(errs, err)
 	}

@@ -235,6 +235,34 @@ func TestStepIsPlannedOnce(t *testing.T) {
 	w.wantRow("1", "| 1 | First | | | plan "+today("first")+" |")
 }
 
+// A step that another process plans is left to it: the next one that is free is taken, and to reconcile that is no error.
+func TestStepIsBeingPlanned(t *testing.T) {
+	t.Parallel()
+	w := newRoad(t, roadwork(), short)
+	claim, err := objective.Desk{Root: w.Dir, Disk: w.Site.Disk, Holder: durable.Holder{PID: 7}}.Claim("farewells", "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.planStep("1")
+	if busy := (*dispatch.BusyError)(nil); !errors.As(err, &busy) || !errors.Is(err, durable.ErrHeld) || busy.Error() != "step 1 of farewells is being planned by process 7" {
+		t.Errorf("got %v", err)
+	}
+	list, err := w.Site.Reconcile(context.Background(), dispatch.ReconcileOptions{Names: []string{"farewells"}})
+	if err != nil || list[0].Err != nil || len(list[0].Busy) != 1 || list[0].Busy[0].Step != "1" || len(list[0].Planned) > 0 {
+		t.Errorf("reconciled: %+v, %v", list, err)
+	}
+	if res := w.mustPlan(""); res.Step.ID != "3" {
+		t.Errorf("planned: %+v", res)
+	}
+	if _, err := w.planStep(""); !errors.Is(err, durable.ErrHeld) {
+		t.Errorf("nothing is free: %v", err)
+	}
+	claim.Unlock()
+	if res := w.mustPlan(""); res.Step.ID != "1" {
+		t.Errorf("free again: %+v", res)
+	}
+}
+
 // Names are taken by other tasks, or say too much.
 func TestNameOfAStep(t *testing.T) {
 	t.Parallel()

@@ -39,13 +39,14 @@ type HeldError struct {
 	Holder Holder // zero when the file does not tell
 }
 
-func (e *HeldError) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s is held by ", e.Path)
+func (e *HeldError) Error() string { return e.Path + " is held by " + e.By() }
+
+// By says who has it.
+func (e *HeldError) By() string {
 	if e.Holder.PID == 0 {
-		b.WriteString("another process")
-		return b.String()
+		return "another process"
 	}
+	var b strings.Builder
 	fmt.Fprintf(&b, "process %d", e.Holder.PID)
 	if e.Holder.Host != "" {
 		fmt.Fprintf(&b, " on %s", e.Holder.Host)
