@@ -113,7 +113,7 @@ func nextFor(p *project, t view.Task) string {
 	case t.Status == trellis.InProgress && t.HeldBy == nil && t.Watcher == "none":
 		return "trellis start " + t.ID
 	case t.Status == trellis.Review && t.PR != nil && (t.Failure.Code == trellis.CIFailed || t.Failure.Code == trellis.ChangesRequested):
-		return fmt.Sprintf("gh pr view --comments %d", t.PR.Number)
+		return fmt.Sprintf("gh pr view --web %d", t.PR.Number)
 	case t.Status == trellis.Review && t.Failure.Code != "":
 		return "trellis retry " + t.ID
 	case t.Status != trellis.Planning:

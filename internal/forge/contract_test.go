@@ -125,6 +125,9 @@ func TestCreateFindEdit(t *testing.T) {
 		if pr := w.State(w.T).PRs[0]; pr["body"] != "new\n{owner} @x" || len(pr["labels"].([]any)) != 1 || len(pr["reviewRequests"].([]any)) != 2 {
 			w.Errorf("got %v", pr)
 		}
+		if found, err := w.Find(ctx, "work"); err != nil || found.Body != "new\n{owner} @x" {
+			w.Errorf("got %+v, %v", found, err)
+		}
 	})
 }
 

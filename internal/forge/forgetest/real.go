@@ -5,21 +5,22 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 )
 
 // token is what the real gh shows the hub.
 const token = "gho_dummy"
 
-// Real is the gh of this machine, with a home of its own, that asks a hub on loopback. Env is all of its environment.
-// Calls, FailFrom, FailTo, Before and After of the state mean nothing to it. Where there is no gh the test skips; in CI
-// that is a failure.
+// Real is the gh of this machine, with settings of its own, that asks a hub on loopback. Calls, FailFrom, FailTo, Before
+// and After of the state mean nothing to it. Where there is no gh the test skips; in CI that is a failure.
 func Real(t testing.TB, s State) *GH {
 	t.Helper()
-	program, err := exec.LookPath("gh")
-	if err != nil && os.Getenv("CI") != "" {
+	program := installed()
+	if program == "" && os.Getenv("CI") != "" {
 		t.Fatal("there is no gh, which CI needs: scripts/setup.sh installs it")
-	} else if err != nil {
+	} else if program == "" {
 		t.Skip("there is no gh: scripts/setup.sh installs it")
 	}
 	g := &GH{Dir: t.TempDir(), Home: hubHome, config: t.TempDir()}
@@ -33,11 +34,21 @@ func Real(t testing.TB, s State) *GH {
 	}
 	s.Bare = filepath.Join(root, "ann", "greet.git")
 	proxy := startHub(t, g.file, root)
-	g.Env = []string{"PATH=" + g.Dir + string(os.PathListSeparator) + os.Getenv("PATH"), "HOME=" + t.TempDir(), "GH_CONFIG_DIR=" + g.config, "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1",
-		"http_proxy=" + proxy, "https_proxy=" + proxy, "HTTP_PROXY=" + proxy, "HTTPS_PROXY=" + proxy, "no_proxy=", "NO_PROXY="}
+	g.Env = []string{"PATH=" + g.Dir + string(os.PathListSeparator) + os.Getenv("PATH"), "GH_CONFIG_DIR=" + g.config, "http_proxy=" + proxy, "https_proxy=" + proxy, "HTTP_PROXY=" + proxy, "HTTPS_PROXY=" + proxy, "no_proxy=", "NO_PROXY="}
 	g.Change(t, func(now *State) { *now = s })
 	return g
 }
+
+// installed is the first gh in PATH that says so itself, "" when there is none: tests put others before it.
+var installed = sync.OnceValue(func() string {
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		program := filepath.Join(dir, "gh")
+		if out, err := exec.Command(program, "--version").Output(); err == nil && strings.HasPrefix(string(out), "gh version ") {
+			return program
+		}
+	}
+	return ""
+})
 
 // account signs in or out. gh knows github.com as well, which no request is to reach.
 func (g *GH) account(t testing.TB, in bool) {
