@@ -3,6 +3,7 @@ package forge
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -109,11 +110,20 @@ func (t thread) remarks() (list []Remark) {
 
 var job = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`/actions/runs/[0-9]+/job/([0-9]+)`) })
 
-// Log is what the failed steps of a check printed; "" when it is none whose output gh can tell.
+// Log is what the failed steps of a check printed; "" when it is none whose output gh can tell. GitHub does not always
+// keep steps apart, and then gh before 2.70 prints nothing: it is all of the job's.
 func (f *Forge) Log(ctx context.Context, c Check) (string, error) {
 	m := job().FindStringSubmatch(c.URL)
 	if m == nil {
 		return "", nil
 	}
-	return f.call(ctx, []string{"run", "view", "--job=" + m[1], "--log-failed"}, "")
+	log, err := f.call(ctx, []string{"run", "view", "--job=" + m[1], "--log-failed"}, "")
+	if log != "" || err != nil && !errors.As(err, new(*Error)) {
+		return log, err
+	}
+	p, err := f.here(ctx)
+	if err != nil {
+		return "", err
+	}
+	return f.rest(ctx, p, "GET", "actions/jobs/"+m[1]+"/logs", nil)
 }

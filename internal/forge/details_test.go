@@ -3,6 +3,7 @@ package forge_test
 import (
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/forge"
@@ -71,6 +72,10 @@ func TestLog(t *testing.T) {
 		log, err := w.Log(w.Context(), forge.Check{URL: "https://github.example/o/r/actions/runs/2/job/2"})
 		if want := "test\tRun\t2026-02-01T10:00:01Z go test\ntest\tRun\t2026-02-01T10:00:02Z it is broken\n"; err != nil || log != want {
 			w.Errorf("got %q, %v, want %q", log, err, want)
+		}
+		w.Change(w.T, func(s *forgetest.State) { s.Stepless = true })
+		if log, err := w.Log(w.Context(), forge.Check{URL: "https://github.example/o/r/actions/runs/2/job/2"}); err != nil || !strings.Contains(log, "it is broken\n") {
+			w.Errorf("got %q, %v of a job without steps", log, err)
 		}
 		if log, err := w.Log(w.Context(), forge.Check{URL: "https://ci.example/2"}); err != nil || log != "" {
 			w.Errorf("got %q, %v of a check elsewhere", log, err)

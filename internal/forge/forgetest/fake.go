@@ -117,6 +117,9 @@ func (s *State) log(f flags) answer {
 	if !is {
 		return failed("failed to get job: HTTP 404: Not Found (https://api.github.example/repos/ann/greet/actions/jobs/" + f.of["--job"] + ")")
 	}
+	if s.Stepless {
+		return answer{}
+	}
 	var out string
 	for line := range strings.Lines(log) {
 		out += "test\tRun\t" + line
@@ -183,6 +186,9 @@ func (s *State) request(f flags) answer {
 	r := s.rest(f.of["--method"], path, at.Query(), in)
 	if r.code >= http.StatusBadRequest {
 		return answer{out: object(r.body), said: fmt.Sprintf("gh: %s (HTTP %d)\n", r.body.(m)["message"], r.code), code: 1}
+	}
+	if r.raw != nil {
+		return answer{out: string(r.raw)}
 	}
 	return answer{out: object(r.body), lost: r.lost}
 }

@@ -27,7 +27,8 @@ type State struct {
 	Issues    []map[string]any  `json:"issues"` // number, url, state, title, body, label, and pull_request where it is one
 	Labels    []string          `json:"labels"`
 	Users     []string          `json:"users"`
-	Logs      map[string]string `json:"logs"` // of failed steps, by job
+	Logs      map[string]string `json:"logs"`     // of failed steps, by job
+	Stepless  bool              `json:"stepless"` // the logs are of jobs as a whole only
 	SignedOut bool              `json:"signed_out"`
 	Calls     [][]string        `json:"calls"`
 	FailFrom  int               `json:"fail_from"` // this call and all after it up to FailTo fail, with nothing done

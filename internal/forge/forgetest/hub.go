@@ -58,7 +58,7 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 type reply struct {
 	code int
 	body any
-	zip  []byte // instead of body
+	raw  []byte // instead of body
 	lost string // how it does not reach who asked, see State.Lost
 }
 
@@ -120,7 +120,7 @@ func (s *State) serve(r *http.Request, body []byte) reply {
 func missing() reply { return reply{code: http.StatusNotFound, body: m{"message": "Not Found"}} }
 
 func (a reply) write(w http.ResponseWriter, r *http.Request) {
-	data := a.zip
+	data := a.raw
 	if data == nil {
 		var err error
 		if data, err = json.Marshal(a.body); err != nil {

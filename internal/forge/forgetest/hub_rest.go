@@ -149,18 +149,24 @@ func (s *State) restRun(words []string) reply {
 	case "/actions/runs/jobs":
 		return reply{code: http.StatusOK, body: m{"total_count": 1, "jobs": []any{job}}}
 	case "/actions/runs/logs":
-		return reply{code: http.StatusOK, zip: logs(s.Logs[id])}
+		return reply{code: http.StatusOK, raw: s.packed(id)}
+	case "/actions/jobs/logs":
+		return reply{code: http.StatusOK, raw: []byte("all of it\n" + s.Logs[id])}
 	case "/check-runs/annotations":
 		return reply{code: http.StatusOK, body: []any{}}
 	}
 	return missing()
 }
 
-// logs are what a job printed, packed by step.
-func logs(failed string) []byte {
+// packed is what a job printed, as a whole and by step.
+func (s *State) packed(id string) []byte {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
-	for _, f := range [][2]string{{"0_test.txt", "all of it\n"}, {"test/1_Set up job.txt", "fine\n"}, {"test/2_Run.txt", failed}} {
+	files := [][2]string{{"0_test.txt", "all of it\n" + s.Logs[id]}, {"test/1_Set up job.txt", "fine\n"}, {"test/2_Run.txt", s.Logs[id]}}
+	if s.Stepless {
+		files = files[:1]
+	}
+	for _, f := range files {
 		w, err := z.Create(f[0])
 		if err == nil {
 			_, err = w.Write([]byte(f[1]))
