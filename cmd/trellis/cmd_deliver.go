@@ -22,7 +22,7 @@ func (a *app) deliverCommand() *cli.Command {
 		Name:      "deliver",
 		Usage:     "push the branch of a task and open its pull request",
 		ArgsUsage: "TASKDIR",
-		Flags:     []cli.Flag{&cli.BoolFlag{Name: "dry-run", Usage: "show the remote, the commands and the text, and change nothing"}},
+		Flags:     []cli.Flag{&cli.BoolFlag{Name: "dry-run", Usage: "show what would be pushed, the commands and the text, and change nothing"}},
 		Description: manual(`Of a task in review, whatever delivery.push and delivery.pr say, and of one whose delivery failed: that
 goes on from its commit, without an agent. What is pushed is not pushed again, and a pull request that is
 open is brought up to date. Commits of others are never written over. Without a remote, or without gh or
@@ -98,6 +98,14 @@ func (a *app) sayDelivery(res dispatch.Result) {
 	}
 }
 
+// renewed is what becomes of a pull request that is known, "" of none.
+func renewed(url string) string {
+	if url == "" {
+		return ""
+	}
+	return url + ", which is brought up to date"
+}
+
 // previewDelivery shows what deliver would do.
 func (a *app) previewDelivery(ctx context.Context, p *project, s *dispatch.Site, dir string) error {
 	d, err := s.PreviewDelivery(ctx, dir)
@@ -108,7 +116,7 @@ func (a *app) previewDelivery(ctx context.Context, p *project, s *dispatch.Site,
 	if err != nil {
 		return err
 	}
-	for _, row := range [][2]string{{"task", filepath.Base(dir)}, {"remote", d.Remote}, {"branch", t.BranchName()}, {"base", d.Into}, {"title", d.Title}} {
+	for _, row := range [][2]string{{"task", filepath.Base(dir)}, {"remote", d.Remote}, {"branch", t.BranchName()}, {"base", d.Into}, {"push", d.Push}, {"pr", renewed(d.URL)}, {"title", d.Title}} {
 		if row[1] != "" {
 			fmt.Fprintf(a.Stdout, "%-7s %s\n", row[0], view.Safe(row[1]))
 		}

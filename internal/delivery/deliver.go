@@ -65,6 +65,7 @@ type Delivered struct {
 	Title    string
 	Body     string
 	Modules  []Part // what became of the work in submodules, which is delivered first
+	Push     string // of a preview: what would be pushed, in words
 	Commands []string
 	Notes    []string
 }
@@ -140,40 +141,6 @@ func Commits(n int, who []string) string {
 		return "1 commit of " + strings.Join(who, ", ")
 	}
 	return fmt.Sprintf("%d commits of %s", n, strings.Join(who, ", "))
-}
-
-// Preview is what Deliver would do, without doing it. No pull request is looked for.
-func (d *Deliverer) Preview(ctx context.Context, w Work) (out Delivered, err error) {
-	w = d.masked(w)
-	if out, err = d.look(ctx, w); err != nil {
-		return out, err
-	}
-	first, err := d.modules(ctx, w)
-	if err != nil {
-		return out, err
-	}
-	if out.Remote == "" {
-		out.Commands = slices.Concat(first.pushes(w), out.Commands)
-		return out, nil
-	}
-	out.Commands = first.pushes(w)
-	if d.PR {
-		for _, m := range first {
-			p, err := d.part(ctx, w, m, &out)
-			if err != nil {
-				return out, err
-			}
-			out.Modules = append(out.Modules, p)
-		}
-	}
-	w.parts = out.Modules
-	out.Commands = append(out.Commands, push(out.Remote, w.Branch))
-	if err := d.into(ctx, w, &out); err != nil || out.Into == "" {
-		return out, err
-	}
-	out.Body = d.redact(d.body(w))
-	out.Commands = append(out.Commands, d.create(w, out))
-	return out, nil
 }
 
 // look finds the remote, and makes sure that there is something to deliver.

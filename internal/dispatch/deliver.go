@@ -100,11 +100,34 @@ func (s *Site) PreviewDelivery(ctx context.Context, dir string) (delivery.Delive
 	if err != nil {
 		return delivery.Delivered{}, err
 	}
-	out, err := d.Preview(ctx, s.work(in))
+	w := s.work(in)
+	if first, err := s.unverified(ctx, w); err != nil || first != "" {
+		return delivery.Delivered{Title: in.Title, Into: in.Job.BaseBranch, Notes: []string{first}}, err
+	}
+	out, err := d.Preview(ctx, w)
 	if behind != "" {
 		out.Notes = append(out.Notes, behind)
 	}
 	return out, err
+}
+
+// unverified says what is committed on top of the work and is neither verified nor pushed, "" for nothing.
+func (s *Site) unverified(ctx context.Context, w delivery.Work) (string, error) {
+	tip, err := s.Repo.Branch(ctx, w.Branch)
+	if err != nil || tip == "" || tip == w.Commit {
+		return "", err
+	}
+	if within, err := s.Repo.IsAncestor(ctx, w.Commit, tip); err != nil || !within {
+		return "", err // the preview says so
+	}
+	if remote, err := s.Repo.Remote(ctx, w.Base); err == nil && remote != "" {
+		tips, err := s.Repo.RemoteBranches(ctx, remote, w.Branch)
+		if err != nil || tips[w.Branch] == tip {
+			return "", err
+		}
+	}
+	who, n, err := s.Repo.Authors(ctx, w.Commit, tip)
+	return "its branch has " + delivery.Commits(n, who) + " that nobody verified: a run checks what is there, then it is delivered", err
 }
 
 // gathered takes into the branch of a task whose delivery failed what people pushed to it, and says when it is run anew.

@@ -70,6 +70,9 @@ func TestDeliverWithPeoplesCommits(t *testing.T) {
 			w, gh, dir := reviewed(t, strings.Replace(mending, "check: [{answer: fine}]", `check: [{run: ["echo check >> $TRELLIS_REPO/../calls.log"], answer: fine}]`, 1))
 			before := w.calls()["check"]
 			c.do(w)
+			if d, err := w.Site.PreviewDelivery(t.Context(), dir); err != nil || strings.Contains(strings.Join(d.Notes, ""), "that nobody verified: a run checks what is there") != (c.checks > 0) || (d.Push == "") != (c.checks > 0) {
+				t.Errorf("a preview is %q, %q, %v", d.Push, d.Notes, err)
+			}
 			res, err := w.Site.Deliver(t.Context(), dir)
 			if err != nil || res.Status != trellis.Review || res.Failure != nil {
 				t.Fatalf("got %s, %v, %v", res.Status, res.Failure, err)

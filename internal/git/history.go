@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -40,6 +41,15 @@ func (r *Repo) FindTrailer(ctx context.Context, base, tip, trailer string) (stri
 func (r *Repo) Says(ctx context.Context, base, tip, text string) (string, error) {
 	pattern := regexp.QuoteMeta(text) + "[[:space:]]*$"
 	return r.line(ctx, call{dir: r.Main, args: []string{"rev-list", "--max-count=1", "--extended-regexp", "--grep=" + pattern, "--end-of-options", tip, "^" + base, "--"}})
+}
+
+// Ahead is how many commits tip has that other has not.
+func (r *Repo) Ahead(ctx context.Context, other, tip string) (int, error) {
+	out, err := r.line(ctx, call{dir: r.Main, args: []string{"rev-list", "--count", "--end-of-options", tip, "^" + other, "--"}})
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(out)
 }
 
 // IsAncestor reports whether commit old is commit tip or in its history.

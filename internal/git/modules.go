@@ -48,7 +48,7 @@ func (r *Repo) module(ctx context.Context, commit, path string) (*Module, error)
 		return nil, err
 	}
 	m.Env = r.personally(ctx, m.Repo)
-	if there, err := m.has(ctx, base); err != nil || there {
+	if there, err := m.Has(ctx, base); err != nil || there {
 		return m, err
 	}
 	return m, m.fetch(ctx, base)
@@ -146,8 +146,8 @@ func (r *Repo) fetchModule(ctx context.Context, name, path, common string) error
 	return os.Rename(temp, common)
 }
 
-// has reports whether a commit is there.
-func (r *Repo) has(ctx context.Context, commit string) (bool, error) {
+// Has reports whether a commit is there.
+func (r *Repo) Has(ctx context.Context, commit string) (bool, error) {
 	const gone, broken = 1, 128
 	_, code, err := r.git(ctx, call{dir: r.Main, args: []string{"cat-file", "-e", commit + "^{commit}"}, fine: []int{gone, broken}})
 	return code == 0, err
@@ -161,7 +161,7 @@ func (m *Module) fetch(ctx context.Context, commit string) error {
 		return err
 	}
 	err := get()
-	if there, hasErr := m.has(ctx, commit); err != nil || hasErr != nil || there {
+	if there, hasErr := m.Has(ctx, commit); err != nil || hasErr != nil || there {
 		return errors.Join(err, hasErr)
 	}
 	return get(commit) // which no branch holds any more

@@ -133,10 +133,10 @@ func (r *Repo) within(ctx context.Context, o PushOptions, tip string) error {
 	if tip == "" {
 		return nil
 	}
-	known, err := r.has(ctx, tip)
+	known, err := r.Has(ctx, tip)
 	if err == nil && !known {
 		if err = r.Fetch(ctx, o.Remote, fetchWall); err == nil {
-			known, err = r.has(ctx, tip)
+			known, err = r.Has(ctx, tip)
 		}
 	}
 	if err != nil || !known { // else it was moved once more, or is none of the branches that are followed here
