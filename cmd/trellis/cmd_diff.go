@@ -70,6 +70,7 @@ func worktreeOf(p *project, t *taskdir.Task) string {
 const maxDiff = 64 << 20
 
 func (a *app) diffWorktree(ctx context.Context, p *project, worktree, base string, stat bool) error {
+	p.config() // by which git is wary of what is there
 	s, err := p.Repo.Snapshot(ctx, worktree, ".trellis/tasks", ".trellis/.runtime", ".trellis/.current-task")
 	if err != nil {
 		return err

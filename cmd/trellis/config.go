@@ -12,8 +12,19 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// config reads the settings of the project, and what is wrong with them. What is not there has its default.
-func (p *project) config() (*config.Config, []trellis.Problem) { return config.Load(p.settings()) }
+// config reads the settings of the project, and what is wrong with them. What is not there has its default. Where programs
+// run in a sandbox, git is wary from then on of what they left.
+func (p *project) config() (*config.Config, []trellis.Problem) {
+	c, problems := config.Load(p.settings())
+	p.beWary(c)
+	return c, problems
+}
+
+func (p *project) beWary(c *config.Config) {
+	if c.Sandbox != sandbox.Off && !p.Repo.Wary { // others may read it meanwhile
+		p.Repo.Wary = true
+	}
+}
 
 // settings are the files that say them, as they are now.
 func (p *project) settings() config.Files {
@@ -37,9 +48,6 @@ func (a *app) config(p *project) (*config.Config, error) {
 			a.say("%v", &problem)
 		}
 		return nil, &errs[0]
-	}
-	if c.Sandbox != sandbox.Off {
-		p.Repo.Wary = true
 	}
 	return c, nil
 }

@@ -35,6 +35,7 @@ func (a *app) site(ctx context.Context, p *project) (*dispatch.Site, error) {
 // wire makes the site of a project with these settings. Agents are those of home: its programs and
 // scripts, and what it tells each role.
 func (a *app) wire(ctx context.Context, p *project, cfg *config.Config, home *project) *dispatch.Site {
+	p.beWary(cfg)
 	known := a.secrets(p, cfg)
 	crew := a.crew(home, cfg)
 	crew.Secrets = known

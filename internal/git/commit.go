@@ -40,7 +40,8 @@ func (e *HookError) Error() string {
 type NestedError struct{ Paths []string }
 
 func (e *NestedError) Error() string {
-	return "there is a repository within the work tree: " + strings.Join(e.Paths, ", ") + "; commit in it if it is a submodule, else remove its .git or ignore it"
+	return "there is a repository within the work tree: " + strings.Join(e.Paths, ", ") +
+		"; remove its .git if its files are part of the work (`rm -rf " + e.Paths[0] + "/.git`), remove or ignore it if not, and commit in it if it is a submodule"
 }
 
 // Commit commits all changes in the work tree of dir, untracked files too, and returns the commit. The user's

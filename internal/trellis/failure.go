@@ -71,7 +71,7 @@ var Codes = []CodeInfo{
 	{EmptyDiff, "the run changed nothing although something was asked for", "check that the agent may edit (`trellis logs DIR`); sharpen prd.md, then `trellis retry DIR`", false, false},
 	{ProtectedPath, "a path was changed that the project protects", "read the message for the path; allow it in `protected`, or `trellis retry DIR`", false, false},
 	{SecretFound, "the change holds something that looks like a secret", "remove it in the worktree (file, line and rule are named), then `trellis retry DIR`", false, false},
-	{WorktreeFailed, "git could not make the worktree or the branch", "git's message is shown; mend that, then `trellis retry DIR`", false, false},
+	{WorktreeFailed, "git could not make the worktree or the branch, or can't work in it", "mend what the message says, then `trellis retry DIR`", false, false},
 	{HookFailed, "a setup command failed, or a check can't run at all in a fresh worktree", "set worktree.copy and worktree.setup in .trellis/config.yaml, then `trellis retry DIR`", false, false},
 	{CommitFailed, "git refused the commit", "read the hook's output in report.md, then `trellis retry DIR`", false, false},
 	{PushFailed, "git could not push the branch", "read the message: the remote, your access, the pre-push hook, or commits of others on the branch; then `trellis deliver DIR`, which asks no agent again", true, false},
