@@ -2,6 +2,7 @@ package objective
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -72,6 +73,23 @@ func link(s string) (words, address string, ok bool) {
 	return words, address, true
 }
 
+// stepID is the id that a cell says, without marks, the word step before it and a check mark that says it is done.
+func stepID(cell string) string {
+	id := plain(strings.Trim(plain(cell), checkMarks+" "))
+	for _, word := range []string{"step ", "node "} {
+		if rest := withoutPrefix(id, word); rest != "" {
+			id = rest
+		}
+	}
+	return id
+}
+
+// struck reports whether all of a cell is struck out.
+func struck(cell string) bool {
+	cell = strings.TrimSpace(cell)
+	return len(cell) > 4 && strings.HasPrefix(cell, "~~") && strings.HasSuffix(cell, "~~")
+}
+
 // dash reports whether a cell says that there is nothing in it.
 func dash(s string) bool { return s == "" || s == "-" || s == "–" || s == "—" }
 
@@ -114,8 +132,8 @@ func readReference(cell string) reference {
 		}
 		return m
 	})
-	for _, word := range strings.FieldsFunc(rest, func(r rune) bool { return strings.ContainsRune(" \t,;&*_~`()", r) }) {
-		if !strings.EqualFold(word, "and") && !strings.EqualFold(word, "pr") && !strings.EqualFold(word, "prs") {
+	for _, word := range strings.FieldsFunc(rest, func(r rune) bool { return strings.ContainsRune(" \t,;&*_~`()"+checkMarks, r) }) {
+		if !slices.Contains([]string{"and", "pr", "prs", "merged"}, strings.ToLower(word)) {
 			return reference{odd: true}
 		}
 	}
@@ -143,13 +161,18 @@ func pull(word string) string {
 	return ""
 }
 
+const (
+	checkMarks = "✅✔✓☑\uFE0F" // with what makes a picture of one
+	stateMarks = checkMarks + "🚫⛔⏭🔄⏳🚧"
+)
+
 // readStatus is the state that a Status cell names, "" for one that says nothing, and whether it is one.
 func readStatus(cell string) (State, bool) {
 	word := strings.ToLower(plain(cell))
 	if dash(word) {
 		return "", true
 	}
-	word = strings.TrimSpace(strings.TrimLeft(word, "✅✔✓☑️🚫⛔⏭🔄⏳🚧 "))
+	word = strings.Trim(word, stateMarks+" ")
 	switch strings.NewReplacer("_", " ", "-", " ").Replace(word) {
 	case "": // a mark alone
 		if strings.ContainsAny(cell, "✅✔✓☑") {

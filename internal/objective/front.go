@@ -2,7 +2,9 @@ package objective
 
 import (
 	"bytes"
+	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,10 +29,18 @@ func (rd *reader) frontMatter() int {
 		}
 		at += len(line)
 	}
-	return begin // no second line of dashes: the first one is a rule
+	if autoLine().Match(rest) { // else there is no second line of dashes and the first one is a rule
+		rd.errorf(1, "put a line of three dashes below auto_advance", "the front matter has no end")
+	}
+	return begin
 }
 
+var autoLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\Aauto_advance\s*:`) })
+
 func dashes(line []byte) bool { return string(bytes.TrimRight(line, " \t\r\n")) == "---" }
+
+// autoKey is the key that lets steps be planned without a person's asking.
+const autoKey = "auto_advance"
 
 // settings reads the YAML of the front matter. Keys that are not ours are someone else's.
 func (rd *reader) settings(block []byte) {
@@ -42,6 +52,15 @@ func (rd *reader) settings(block []byte) {
 		rd.errorf(1+min(line, bytes.Count(block, []byte("\n"))), "auto_advance: true", "front matter: %s", message)
 	}
 	rd.Auto = got.Auto
+	var keys map[string]any
+	if yaml.Unmarshal(block, &keys) != nil {
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		if key != autoKey && strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(key)) == "autoadvance" {
+			rd.warnf(1, autoKey+": true", "%s in the front matter is not read: the key is %s", key, autoKey)
+		}
+	}
 }
 
 var yamlLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?s)line (\d+): (.*)`) })

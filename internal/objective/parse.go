@@ -142,6 +142,9 @@ func (rd *reader) block(n ast.Node, entering bool) (ast.WalkStatus, error) {
 			rd.heading(n)
 		}
 		return ast.WalkSkipChildren, nil
+	case *ast.HTMLBlock:
+		rd.html(n)
+		return ast.WalkSkipChildren, nil
 	case *ast.Paragraph, *ast.TextBlock:
 		rd.tables(n.Lines())
 		return ast.WalkSkipChildren, nil
@@ -150,6 +153,28 @@ func (rd *reader) block(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		return ast.WalkSkipChildren, nil
 	}
 	return ast.WalkContinue, nil
+}
+
+// html tells of a roadmap that stands in HTML, where nobody takes it for a table.
+func (rd *reader) html(n *ast.HTMLBlock) {
+	if n.HTMLBlockType != ast.HTMLBlockType6 && n.HTMLBlockType != ast.HTMLBlockType7 || rd.yaml != nil {
+		return // a comment, or text that is shown as it is
+	}
+	src := rd.Roadmap.src
+	for i := 1; i < n.Lines().Len(); i++ {
+		head, dashes := rd.row(n.Lines().At(i-1)), rd.row(n.Lines().At(i))
+		if !head.barred(src) || !dashes.delimiter(src) {
+			continue
+		}
+		if t, _ := newTable(src, head); t != nil {
+			rd.errorf(rd.line(head.start), "put a blank line above it", "this roadmap stands in HTML, and is no table there")
+		}
+	}
+}
+
+// row is a line of a block, cut at its bars.
+func (rd *reader) row(s text.Segment) row {
+	return splitRow(rd.Roadmap.src, rd.base+s.Start, rd.base+s.Stop)
 }
 
 func (rd *reader) heading(n *ast.Heading) {

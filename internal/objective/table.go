@@ -124,8 +124,7 @@ func (t *table) cell(c Cell) int {
 func (rd *reader) tables(lines *text.Segments) (found bool) {
 	rows := make([]row, lines.Len())
 	for i := range rows {
-		s := lines.At(i)
-		rows[i] = splitRow(rd.Roadmap.src, rd.base+s.Start, rd.base+s.Stop)
+		rows[i] = rd.row(lines.At(i))
 	}
 	src := rd.Roadmap.src
 	for i := range rows {
@@ -133,18 +132,20 @@ func (rd *reader) tables(lines *text.Segments) (found bool) {
 			rd.table(rows[i], rows[i+2:])
 			return true
 		}
-		rd.stray(rows[i])
+		rd.stray(rows[i], rows[i+1:])
 	}
 	return false
 }
 
 // stray tells of a row that stands in no table.
-func (rd *reader) stray(r row) {
+func (rd *reader) stray(r row, below []row) {
 	src := rd.Roadmap.src
 	if !r.barred(src) || rd.yaml != nil {
 		return
 	}
-	if t, _ := newTable(src, r); t != nil && t.cell(PR) >= 0 {
+	if t, _ := newTable(src, r); t != nil && t.cell(PR) >= 0 && len(below) > 0 && below[0].barred(src) && below[0].delimiter(src) {
+		rd.errorf(rd.line(r.start), "as many cells of dashes as the row above has: | --- | --- |", "these are %d columns of a roadmap, and the line of dashes below them has %d cells", t.width, len(below[0].cells))
+	} else if t != nil && t.cell(PR) >= 0 {
 		rd.errorf(rd.line(r.start), "as many cells of dashes as the row above has: | --- | --- |", "these columns of a roadmap have no line of dashes below them")
 	} else if rd.after && src[r.start] == '|' {
 		rd.errorf(rd.line(r.start), "take away the blank line, the comment or the text between it and the table", "this row belongs to no table")
@@ -173,8 +174,14 @@ func (rd *reader) table(head row, rows []row) {
 	rd.after = true
 	phase := rd.phase()
 	rd.Steps = slices.Grow(rd.Steps, len(rows))
+	cut := false // the row before ends in the middle
 	for _, r := range rows {
-		rd.step(t, phase, r)
+		if barred := r.start < r.end && src[r.start] == '|'; cut && !barred && src[head.start] == '|' && r.barred(src) {
+			rd.errorf(rd.line(r.start), "put both on one line", "this line goes on with the row above it, and is read as a row of its own")
+		} else {
+			rd.step(t, phase, r)
+		}
+		cut = !r.closed && len(r.cells) < t.width
 	}
 }
 
@@ -198,7 +205,7 @@ func (rd *reader) step(t *table, phase int, r row) {
 		return
 	}
 	cell := func(n int) string { return bare(r.raw(src, n)) }
-	s := Step{ID: plain(cell(t.id)), Description: cell(t.description), Line: line, where: &place{t, r}}
+	s := Step{ID: stepID(cell(t.id)), Description: cell(t.description), Line: line, where: &place{t, r}}
 	if s.ID == "" {
 		for n := range r.cells {
 			if cell(n) != "" {
@@ -215,6 +222,9 @@ func (rd *reader) step(t *table, phase int, r row) {
 		plan = cell(t.plan)
 	}
 	rd.stand(&s, plan)
+	if s.State == Pending && struck(cell(t.id)) {
+		rd.errorf(line, "write skipped into its Status", "step %s is struck out, and still to be done", s.ID)
+	}
 	rd.add(s, phase)
 }
 
