@@ -21,6 +21,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/secrets"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/specs"
+	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 // site is all that running tasks in a project needs.
@@ -56,7 +57,8 @@ func (a *app) wire(ctx context.Context, p *project, cfg *config.Config, home *pr
 		LookPath: a.lookPath,
 		Environ:  a.commandEnv(), Box: box,
 		Redact: proc.NewRedactor(known).String, Secrets: known,
-		Build: build(), Disk: p.Store.Disk, Now: a.Now}
+		Mergeable: func(t *taskdir.Task, commit string) { a.news.teller().Mergeable(t, commit) },
+		Build:     build(), Disk: p.Store.Disk, Now: a.Now}
 }
 
 // box is the sandbox of a project's programs.

@@ -136,8 +136,8 @@ func (d *decoder) notify(c *Config) {
 			d.wrong(key, " says no status to tell of: on: [failed, waiting]")
 		}
 		for j, s := range n.On {
-			if !slices.Contains(trellis.Statuses, trellis.Status(s)) {
-				d.wrong(item(key+".on", j), " is no status%s", meant(s, names(trellis.Statuses)))
+			if known := append(names(trellis.Statuses), Mergeable); !slices.Contains(known, s) {
+				d.wrong(item(key+".on", j), " is no status%s", meant(s, known))
 			}
 		}
 	}

@@ -135,9 +135,12 @@ type Objectives struct {
 	Watch bool `yaml:"watch" doc:"the watcher writes into objectives what becomes of their tasks, and plans the steps of those with auto_advance"`
 }
 
+// Mergeable is what news may be of besides a status: reviewers have approved the pull request of a task, and its checks pass.
+const Mergeable = "mergeable"
+
 // Notify tells somebody when a task gets a status, through a command or a webhook.
 type Notify struct {
-	On      []string `yaml:"on" doc:"statuses that are told of when a task gets them"`
+	On      []string `yaml:"on" doc:"statuses that are told of when a task gets them; mergeable: its pull request is approved and its checks pass"`
 	Command []string `yaml:"command" doc:"a program and its arguments, which gets the news as JSON on stdin; a relative path of the program begins at the main checkout"`
 	Webhook string   `yaml:"webhook" doc:"a URL that the news is posted to, as JSON"`
 }

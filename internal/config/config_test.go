@@ -218,6 +218,7 @@ func TestProblems(t *testing.T) {
 		{"packages: {cli: {path: cli, type: module}}", `1: packages.cli.type is one of submodule, not "module"`},
 		{"packages: {cli: {path: cli}}\ndefault_package: cil", "2: default_package is not one of packages (did you mean cli?)"},
 		{"notify: [{on: [faild], command: [x]}]", "1: notify[1].on[1] is no status (did you mean failed?)"},
+		{"notify: [{on: [mergable], command: [x]}]", "1: notify[1].on[1] is no status (did you mean mergeable?)"},
 		{"notify: [{command: [x]}]", "1: notify[1] says no status to tell of: on: [failed, waiting]"},
 		{"notify: [{on: [failed]}]", "1: notify[1] has either a command or a webhook"},
 		{"notify: [{on: [failed], webhook: 'file:///x'}]", "1: notify[1].webhook is no http or https address"},

@@ -51,6 +51,9 @@ func (s *Site) react(ctx context.Context, open []delivery.Seen) (out Reacted, er
 		if ctx.Err() != nil {
 			return out, context.Cause(ctx)
 		}
+		if err := s.sayMergeable(seen); err != nil {
+			return out, err
+		}
 		if out.Waits = out.Waits || seen.Standing.Waits; s.quiet(seen) {
 			continue
 		}
@@ -72,6 +75,19 @@ func (s *Site) react(ctx context.Context, open []delivery.Seen) (out Reacted, er
 		}
 	}
 	return out, nil
+}
+
+// sayMergeable shows a task whose pull request can be merged as it is.
+func (s *Site) sayMergeable(seen delivery.Seen) error {
+	st := seen.Standing
+	if s.Mergeable == nil || seen.PR.HeadSHA == "" || st.Review != forge.Approved || st.Checks != forge.Passed || st.Waits || len(st.Wanted) > 0 {
+		return nil
+	}
+	t, err := s.Store.Load(seen.Dir)
+	if err == nil && t.Status == trellis.Review {
+		s.Mergeable(t, seen.PR.HeadSHA)
+	}
+	return err
 }
 
 // quiet reports whether there is nothing to do or to say about a pull request, and was not before.

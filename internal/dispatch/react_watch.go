@@ -4,7 +4,10 @@ import (
 	"context"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"time"
+
+	"github.com/trellis-tasks/trellis/internal/config"
 )
 
 // How often pull requests are asked about: soon as long as some check is not at its end, and ever more seldom, up to
@@ -33,9 +36,11 @@ type asked struct {
 	err    error
 }
 
-// pullsDue reports whether pull requests are to be asked about by themselves. A watch --once does so once.
+// pullsDue reports whether pull requests are to be asked about by themselves: somebody works on what is wrong with them, or
+// wants to hear of those that are well. A watch --once does so once.
 func (w *watch) pullsDue() bool {
-	return w.s.Config.Delivery.React && !w.pulls.asking && !(w.o.Once && w.pulls.asked)
+	hears := func(n config.Notify) bool { return slices.Contains(n.On, config.Mergeable) }
+	return (w.s.Config.Delivery.React || slices.ContainsFunc(w.s.Config.Notify, hears)) && !w.pulls.asking && !(w.o.Once && w.pulls.asked)
 }
 
 // askPulls begins a look when its time has come.

@@ -52,6 +52,9 @@ type Site struct {
 	Build     string              // of this binary: inputs are compared to the letter only within one
 	Event     func(Event)         // told what happens, from many goroutines; nil: nobody is
 	Seen      func(*taskdir.Task) // shown each task that is looked at as it is; nil: nobody is
+	// Mergeable is shown each task whose pull request people approved and whose checks pass, with the commit that this is
+	// said of, at every look; nil: nobody is.
+	Mergeable func(t *taskdir.Task, commit string)
 	Disk      *durable.Disk
 	Now       func() time.Time
 

@@ -57,6 +57,8 @@ func (f *Forge) Standing(ctx context.Context, number int) (s Standing, err error
 	s.Review = map[string]string{"APPROVED": Approved, "CHANGES_REQUESTED": ChangesWanted, "REVIEW_REQUIRED": ReviewRequired}[answer.ReviewDecision]
 	if s.Wanted = wanted(answer.Reviews); s.Review == "" && slices.ContainsFunc(s.Wanted, func(r Review) bool { return r.Trusted }) {
 		s.Review = ChangesWanted // where the base asks for no reviews there is no decision
+	} else if s.Review == "" && approved(answer.Reviews) {
+		s.Review = Approved
 	}
 	for _, c := range newest(answer.StatusCheckRollup) {
 		verdict := c.verdict()
@@ -146,6 +148,20 @@ func wanted(list []review) (open []Review) {
 		}
 	}
 	return open
+}
+
+// approved reports whether somebody who belongs to the repository approved, and has not taken that back.
+func approved(list []review) (yes bool) {
+	last := map[string]review{}
+	for _, r := range list { // as they were submitted
+		if r.State == "APPROVED" || r.State == "CHANGES_REQUESTED" || r.State == "DISMISSED" {
+			last[r.Author.Login] = r
+		}
+	}
+	for _, r := range last {
+		yes = yes || r.State == "APPROVED" && trusted(r.AuthorAssociation)
+	}
+	return yes
 }
 
 // trusted reports whether an author belongs to the repository, as the forge says.

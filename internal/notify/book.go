@@ -31,6 +31,7 @@ type kind string
 const (
 	kindBegin   kind = "begin"   // the book was begun
 	kindStatus  kind = "status"  // a task got a status
+	kindEvent   kind = "event"   // something happened to a task that is no status
 	kindSent    kind = "sent"    // a hook was told
 	kindFailed  kind = "failed"  // a hook could not be told, and will be tried again
 	kindDropped kind = "dropped" // a hook is not told any more
@@ -57,6 +58,7 @@ type book struct {
 	begin   time.Time
 	last    map[string]string    // status by task
 	ids     map[string]string    // of the news that told of it
+	events  map[string]string    // the last event by task
 	at      map[string]time.Time // of that
 	away    map[string]time.Time // until when a hook is left alone
 	pending []pending            // oldest first
@@ -81,12 +83,10 @@ func (b *book) take(r record) {
 		b.begin = r.At
 	case kindStatus:
 		b.last[r.Task], b.ids[r.Task], b.at[r.Task] = r.Status, r.ID, r.At
-		for _, key := range r.To {
-			waits := func(p pending) bool { return p.news.ID == r.ID && p.hook == key }
-			if r.News != nil && !slices.ContainsFunc(b.pending, waits) {
-				b.pending = append(b.pending, pending{news: r.News, hook: key, tries: r.Tries, hold: b.away[key]})
-			}
-		}
+		b.owe(r)
+	case kindEvent:
+		b.events[r.Task] = r.ID
+		b.owe(r)
 	default:
 		b.hold(r)
 		for i, p := range b.pending {
@@ -97,6 +97,16 @@ func (b *book) take(r record) {
 				}
 				return
 			}
+		}
+	}
+}
+
+// owe has those told whom a line names.
+func (b *book) owe(r record) {
+	for _, key := range r.To {
+		waits := func(p pending) bool { return p.news.ID == r.ID && p.hook == key }
+		if r.News != nil && !slices.ContainsFunc(b.pending, waits) {
+			b.pending = append(b.pending, pending{news: r.News, hook: key, tries: r.Tries, hold: b.away[key]})
 		}
 	}
 }
@@ -128,7 +138,7 @@ func (n *Teller) path() string { return filepath.Join(n.Root, ".trellis", ".runt
 
 // read is the book as it is. A line that can't be read is passed over: it tells nothing that can be told.
 func (n *Teller) read() *book {
-	b := &book{last: map[string]string{}, ids: map[string]string{}, at: map[string]time.Time{}, away: map[string]time.Time{}}
+	b := &book{last: map[string]string{}, ids: map[string]string{}, events: map[string]string{}, at: map[string]time.Time{}, away: map[string]time.Time{}}
 	data, _ := os.ReadFile(n.path()) // none: an empty one
 	b.size = len(data)
 	lines := bufio.NewScanner(bytes.NewReader(data))
@@ -208,11 +218,18 @@ func (n *Teller) compact(b *book) error {
 	enc.SetEscapeHTML(false)
 	lines := []record{{At: b.begin, Kind: kindBegin}}
 	for _, p := range b.pending {
-		lines = append(lines, record{At: p.news.At, Kind: kindStatus, ID: p.news.ID, Task: p.news.Task, Status: string(p.news.Status), To: []string{p.hook}, News: p.news, Tries: p.tries})
+		kind := kindStatus
+		if p.news.Event != "" {
+			kind = kindEvent
+		}
+		lines = append(lines, record{At: p.news.At, Kind: kind, ID: p.news.ID, Task: p.news.Task, Status: string(p.news.Status), To: []string{p.hook}, News: p.news, Tries: p.tries})
 	}
 	for task, status := range b.last {
 		if _, err := os.Stat(filepath.Join(n.Root, ".trellis", "tasks", task)); !errors.Is(err, fs.ErrNotExist) {
 			lines = append(lines, record{At: n.Now().UTC(), Kind: kindStatus, ID: b.ids[task], Task: task, Status: status})
+			if id := b.events[task]; id != "" {
+				lines = append(lines, record{At: n.Now().UTC(), Kind: kindEvent, ID: id, Task: task})
+			}
 		}
 	}
 	for _, r := range lines {

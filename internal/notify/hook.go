@@ -59,7 +59,7 @@ func (h hook) tell(ctx context.Context, n *Teller, news *News) error {
 
 func (h hook) run(ctx context.Context, n *Teller, news *News, body []byte) error {
 	env := append(append([]string{}, n.Env...), "TRELLIS_NEWS_ID="+news.ID, "TRELLIS_TASK_ID="+news.Task, "TRELLIS_TASK_DIR="+filepath.Join(n.Root, news.Dir),
-		"TRELLIS_REPO="+n.Root, "TRELLIS_STATUS="+string(news.Status), "TRELLIS_FROM="+string(news.From), "TRELLIS_CODE="+string(news.Failure.Code), "TRELLIS_TITLE="+news.Title)
+		"TRELLIS_REPO="+n.Root, "TRELLIS_STATUS="+string(news.Status), "TRELLIS_EVENT="+news.Event, "TRELLIS_FROM="+string(news.From), "TRELLIS_CODE="+string(news.Failure.Code), "TRELLIS_TITLE="+news.Title)
 	var said bytes.Buffer
 	res, err := proc.Run(ctx, proc.Command{Argv: h.command, Dir: n.Root, Env: env, Stdin: bytes.NewReader(append(body, '\n')), Stderr: &firstOf{&said, 500}, Wall: patience, Grace: time.Second})
 	switch {

@@ -29,7 +29,8 @@ type News struct {
 	Task     string          `json:"task"` // directory name
 	Dir      string          `json:"dir"`
 	Title    string          `json:"title"`
-	From     trellis.Status  `json:"from"` // "": it is new
+	Event    string          `json:"event"` // "mergeable"; "": it got the status
+	From     trellis.Status  `json:"from"`  // "": it is new
 	Status   trellis.Status  `json:"status"`
 	Outcome  trellis.Outcome `json:"outcome"`
 	Failure  Failure         `json:"failure"`
@@ -141,27 +142,55 @@ func younger(t *taskdir.Task, begin time.Time) bool {
 	return !begin.IsZero() && written(filepath.Join(t.Dir, taskdir.TaskJSON)).After(begin) && !written(filepath.Join(t.Dir, taskdir.Journal)).IsZero()
 }
 
-// record is what the book says of a status that a task got, and whom to tell.
-func (n *Teller) record(from trellis.Status, t *taskdir.Task) record {
-	at := n.Now().UTC()
-	r := record{Kind: kindStatus, ID: change(t) + at.Format(":20060102T150405.000000"), Task: t.ID, Status: string(t.Status)}
+// Mergeable takes in that the pull request of a task can be merged as it is at a commit: people approved it, and its checks
+// pass. It is told once for each commit.
+func (n *Teller) Mergeable(t *taskdir.Task, commit string) {
+	if len(n.configured()) == 0 {
+		return
+	}
+	n.write(func(b *book) []record {
+		r := record{Kind: kindEvent, ID: t.ID + "@" + config.Mergeable + ":" + commit, Task: t.ID}
+		if b.events[t.ID] == r.ID {
+			return nil
+		}
+		if r.To = n.hearers(config.Mergeable); len(r.To) > 0 {
+			r.News = n.about(r.ID, t)
+			r.News.Event, r.News.From, r.News.Commit = config.Mergeable, t.Status, commit
+		}
+		return []record{r}
+	})
+}
+
+// hearers are the keys of those who are told of something.
+func (n *Teller) hearers(what string) (keys []string) {
 	for _, h := range n.configured() {
-		if slices.Contains(h.on, string(t.Status)) {
-			r.To = append(r.To, h.key)
+		if slices.Contains(h.on, what) {
+			keys = append(keys, h.key)
 		}
 	}
-	if len(r.To) == 0 {
-		return r
+	return keys
+}
+
+// record is what the book says of a status that a task got, and whom to tell.
+func (n *Teller) record(from trellis.Status, t *taskdir.Task) record {
+	r := record{Kind: kindStatus, ID: change(t) + n.Now().UTC().Format(":20060102T150405.000000"), Task: t.ID, Status: string(t.Status)}
+	if r.To = n.hearers(r.Status); len(r.To) > 0 {
+		r.News = n.about(r.ID, t)
+		r.News.From = from
 	}
-	p := t.Pipeline
+	return r
+}
+
+// about is news of a task as it is.
+func (n *Teller) about(id string, t *taskdir.Task) *News {
 	rel, err := filepath.Rel(n.Root, t.Dir)
 	if err != nil {
 		rel = t.Dir
 	}
-	r.News = &News{Version: 1, ID: r.ID, At: at, Repo: n.Root, Task: t.ID, Dir: rel, Title: t.Title, From: from, Status: t.Status,
+	p := t.Pipeline
+	return &News{Version: 1, ID: id, At: n.Now().UTC(), Repo: n.Root, Task: t.ID, Dir: rel, Title: t.Title, Status: t.Status,
 		Outcome: p.Outcome, Failure: Failure{p.Failure.Code, n.Redact(p.Failure.Detail)}, Branch: t.BranchName(), Worktree: t.WorktreePath,
 		Commit: t.Commit, PRURL: t.PRURL, Usage: p.Usage}
-	return r
 }
 
 // change begins the id of each change to the status that a task has. By hand it can get the same one twice at a

@@ -180,7 +180,7 @@ func TestNews(t *testing.T) {
 		fields["id"] = change(id)
 	}
 	got, _ := json.Marshal(fields)
-	want := `{"branch":"feature/auth","commit":"","dir":".trellis/tasks/02-01-auth","failure":{"code":"verify_failed","detail":"***"},"from":"in_progress",` +
+	want := `{"branch":"feature/auth","commit":"","dir":".trellis/tasks/02-01-auth","event":"","failure":{"code":"verify_failed","detail":"***"},"from":"in_progress",` +
 		`"id":"02-01-auth@4:failed","outcome":"","pr_url":"","repo":"` + h.root + `","status":"failed","task":"02-01-auth","title":"Log in",` +
 		`"usage":{"cached_tokens":0,"cost_usd":null,"input_tokens":0,"output_tokens":0,"seconds":0},"version":1,"worktree":""}`
 	if string(got) != want {
