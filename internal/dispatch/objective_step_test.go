@@ -400,6 +400,7 @@ func TestIssueOfAStep(t *testing.T) {
 	t.Parallel()
 	reject := obj{"when": "Step 3 of the objective", "answer": obj{"decision": "reject", "category": "unclear", "details": "beside what?", "suggestions": []string{"say"}}}
 	w := newRoad(t, roadwork().with("evaluate", accepted("tiny"), reject), short)
+	w.git("remote", "add", "origin", "../origin.git")
 	gh := forgetest.Install(t, forgetest.State{FailFrom: 1, FailTo: 1, Lost: "cut"})
 	env := append(os.Environ(), gh.Env...)
 	plan := func(step string) (dispatch.StepResult, error) {

@@ -297,5 +297,9 @@ func TestNoForge(t *testing.T) {
 		if _, err := w.Find(w.Context(), "work"); !errors.Is(err, forge.ErrNoForge) {
 			w.Errorf("got %v", err)
 		}
+		run(t, w.Forge.Dir, "remote remove origin")
+		if err := w.SignedIn(w.Context()); !errors.Is(err, forge.ErrNoForge) {
+			w.Errorf("got %v without a remote", err)
+		}
 	})
 }

@@ -68,13 +68,14 @@ func TestDetails(t *testing.T) {
 // What the failed step of a check printed, and nothing of what is not GitHub's.
 func TestLog(t *testing.T) {
 	t.Parallel()
-	each(t, forgetest.State{Logs: map[string]string{"2": "2026-02-01T10:00:01Z go test\n2026-02-01T10:00:02Z it is broken\n"}}, func(w *world) {
+	const printed = "2026-02-01T10:00:01Z go test\n2026-02-01T10:00:02Z it is broken\n"
+	each(t, forgetest.State{Logs: map[string]string{"2": printed, "4": printed}}, func(w *world) {
 		log, err := w.Log(w.Context(), forge.Check{URL: "https://github.example/o/r/actions/runs/2/job/2"})
 		if want := "test\tRun\t2026-02-01T10:00:01Z go test\ntest\tRun\t2026-02-01T10:00:02Z it is broken\n"; err != nil || log != want {
 			w.Errorf("got %q, %v, want %q", log, err, want)
 		}
 		w.Change(w.T, func(s *forgetest.State) { s.Stepless = true })
-		if log, err := w.Log(w.Context(), forge.Check{URL: "https://github.example/o/r/actions/runs/2/job/2"}); err != nil || !strings.Contains(log, "it is broken\n") {
+		if log, err := w.Log(w.Context(), forge.Check{URL: "https://github.example/o/r/actions/runs/4/job/4"}); err != nil || !strings.Contains(log, "it is broken\n") {
 			w.Errorf("got %q, %v of a job without steps", log, err)
 		}
 		if log, err := w.Log(w.Context(), forge.Check{URL: "https://ci.example/2"}); err != nil || log != "" {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"time"
@@ -54,6 +55,8 @@ func (s *State) outOfOrder(n int, args []string) answer {
 		return answer{said: signedOut, code: 4}
 	case s.FailFrom > 0 && n >= s.FailFrom && n <= s.FailTo:
 		return failed(faults["502"])
+	case alone():
+		return failed("no git remotes found")
 	case slices.Contains(s.Elsewhere, s.repository()):
 		return failed(nowhere)
 	case s.Fault == "cut" || s.Fault == "hang":
@@ -66,6 +69,12 @@ func (s *State) outOfOrder(n int, args []string) answer {
 		return failed("GraphQL: Could not resolve to a Repository with the name 'ann/" + s.repository() + "'. (repository)")
 	}
 	return answer{}
+}
+
+// alone reports whether the repository of who calls has no remote.
+func alone() bool {
+	out, err := exec.Command("git", "remote").Output()
+	return err == nil && len(out) == 0
 }
 
 // answer does what the arguments say.

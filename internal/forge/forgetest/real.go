@@ -33,8 +33,9 @@ func Real(t testing.TB, s State) *GH {
 		t.Fatal(err)
 	}
 	s.Bare = filepath.Join(root, "ann", "greet.git")
-	proxy := startHub(t, g.file, root)
-	g.Env = []string{"PATH=" + g.Dir + string(os.PathListSeparator) + os.Getenv("PATH"), "GH_CONFIG_DIR=" + g.config, "http_proxy=" + proxy, "https_proxy=" + proxy, "HTTP_PROXY=" + proxy, "HTTPS_PROXY=" + proxy, "no_proxy=", "NO_PROXY="}
+	proxy, cache := startHub(t, g.file, root), t.TempDir() // gh keeps logs, by the number of the run
+	g.Env = []string{"PATH=" + g.Dir + string(os.PathListSeparator) + os.Getenv("PATH"), "GH_CONFIG_DIR=" + g.config, "TMPDIR=" + cache, "XDG_CACHE_HOME=" + cache,
+		"http_proxy=" + proxy, "https_proxy=" + proxy, "HTTP_PROXY=" + proxy, "HTTPS_PROXY=" + proxy, "no_proxy=", "NO_PROXY="}
 	g.Change(t, func(now *State) { *now = s })
 	return g
 }
