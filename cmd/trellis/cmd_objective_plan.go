@@ -144,7 +144,7 @@ func (a *app) plannedStep(ctx context.Context, p *project, s *dispatch.Site, end
 }
 
 func (e stepEnd) document(p *project) stepDocument {
-	d := stepDocument{e.objective, objective.Next, e.Step.ID, e.Step.Text(objective.PR), e.Known, "", document(p.Store.Rel(e.Dir), planEnd{e.PlanResult, e.seconds})}
+	d := stepDocument{e.objective, objective.Next, e.Step.ID, e.Step.Link(), e.Known, "", document(p.Store.Rel(e.Dir), planEnd{e.PlanResult, e.seconds})}
 	if e.Issue != nil {
 		d.Issue = e.Issue.URL
 	}
@@ -161,7 +161,7 @@ func (a *app) sayStep(ctx context.Context, p *project, s *dispatch.Site, end ste
 	} else if !end.Interrupted && len(end.Waits) == 0 {
 		a.sayPlanned(ctx, p, s, planEnd{end.PlanResult, end.seconds})
 	}
-	if cell := end.Step.Text(objective.PR); cell != "" {
+	if cell := end.Step.Link(); cell != "" {
 		a.say("%s: step %s says %s", objective.File(end.objective), end.Step.ID, cell)
 	}
 	if end.Issue != nil {
@@ -179,7 +179,7 @@ func (e stepEnd) dead() error {
 	case trellis.Failed, trellis.Cancelled:
 		again = []string{"trellis retry " + e.Task}
 	}
-	anew := "empty the Status and PR cells of step " + e.Step.ID + ", then: " + e.again()
+	anew := fmt.Sprintf("empty the Status and %s cells of step %s, then: %s", e.Step.Linked(), e.Step.ID, e.again())
 	if len(again) > 0 {
 		anew = "or " + anew
 	}

@@ -198,6 +198,49 @@ func TestSettleYAML(t *testing.T) {
 	}
 }
 
+// Where a table has a column for the plan and one for the pull request, each holds its own.
+func TestPlanColumn(t *testing.T) {
+	const rows = "| Step | Status | Plan | PR |\n| --- | --- | --- | --- |\n"
+	d, path := desk(t, rows+"| 1 |  |  | - |\n")
+	root, store := d.Root, taskdir.Store{Root: d.Root}
+	task, err := store.Create(taskdir.New{Name: "one", Status: trellis.Ready, Objective: taskdir.Objective{Name: "x", Step: "1"}, Created: time.Now()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	settle := func(status trellis.Status, url, want string) {
+		t.Helper()
+		put(t, filepath.Join(task.Dir, taskdir.TaskJSON), fmt.Sprintf(`{"status": %q, "pr_url": %q, "pipeline": {"objective": {"name": "x", "step": "1"}}}`, status, url))
+		for range 2 {
+			works, err := objective.Survey(store, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := d.Settle(context.Background(), store, "x", works); err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(strings.Fields(strings.TrimPrefix(get(t, path), rows)), ""); got != strings.ReplaceAll(want, " ", "") {
+				t.Errorf("%s: got %s, want %s", status, got, want)
+			}
+		}
+	}
+	settle(trellis.Ready, "", "| 1 || "+task.ID+" | - |")
+	settle(trellis.Failed, "", "| 1 | blocked | "+task.ID+" | - |")
+	r, err := objective.Load(root, "x")
+	if err != nil || r.Step("1").Link() != "plan "+task.ID || r.Step("1").Linked() != objective.Plan {
+		t.Errorf("it says %q, %v", r.Step("1").Link(), err)
+	}
+	works, err := objective.Survey(store, false)
+	if err != nil || r.Free(works, *r.Step("1")) {
+		t.Errorf("what the Plan cell names is free to be planned, %v", err)
+	}
+	settle(trellis.Review, "https://h/a/b/pull/9", "| 1 || "+task.ID+" | #9 |")
+	settle(trellis.Completed, "https://h/a/b/pull/9", "| 1 | done | "+task.ID+" | #9 |")
+	put(t, path, rows+"| 1 |  |  | #3 |\n") // a person's
+	settle(trellis.Review, "https://h/a/b/pull/9", "| 1 ||| #3 |")
+	put(t, path, rows+"| 1 |  | plan "+task.ID+" |  |\n")
+	settle(trellis.Ready, "", "| 1 || plan"+task.ID+" ||")
+}
+
 // A task of which nothing comes any more is not what a step is known by when there is one that lives.
 func TestWorkOfAStep(t *testing.T) {
 	store := taskdir.Store{Root: t.TempDir()}

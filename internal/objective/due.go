@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -39,7 +40,7 @@ func (r *Roadmap) Due(w *Works) (list []Due) {
 		if !ok || work.Draft {
 			continue
 		}
-		d := Due{Step: s.ID, Work: work, Note: ReadNote(work.Dir), can: map[Cell]bool{Status: r.has(s, Status), PR: r.has(s, PR)}, open: r.yaml != nil}
+		d := Due{Step: s.ID, Work: work, Note: ReadNote(work.Dir), can: map[Cell]bool{Status: r.has(s, Status), PR: r.has(s, PR), Plan: r.has(s, Plan)}, open: r.yaml != nil}
 		before := d.Note
 		d.link(s)
 		if d.Other == "" {
@@ -74,7 +75,7 @@ func (r *Roadmap) work(w *Works, s Step) (Work, bool) {
 
 // given reports whether a person took the link to a task that is dead out of the roadmap: the step is free again.
 func (w Work) given(s Step) bool {
-	return w.Dead() && dash(plain(s.Text(PR))) && ReadNote(w.Dir).Linked
+	return w.Dead() && s.Plan == "" && dash(plain(s.Text(PR))) && ReadNote(w.Dir).Linked
 }
 
 // Free reports whether a step can be planned, or its planning gone on with: it has no task that stands for it.
@@ -91,27 +92,31 @@ func (n Note) Link(task string) string {
 	return "plan " + task
 }
 
-// link has the PR cell name the task, or the pull request that came of it.
+// link has the step name the task, or the pull request that came of it.
 func (d *Due) link(s Step) {
 	task, now := d.Work.Name(), plain(s.Text(PR))
-	want, why := d.Note.Link(task), "it is planned as "+task
+	link, why := d.Note.Link(task), "it is planned as "+task
 	ours := s.Plan == task || d.Note.Issue > 0 && s.Plan == fmt.Sprint("#", d.Note.Issue)
-	says := "plan "+s.Plan == want
-	if pr := d.Work.pull(); pr != "" && (d.Work.Status == trellis.Completed || !d.open) {
-		want, why, says = pr, task+" has a pull request", false
-	}
 	switch {
 	case s.Plan != "" && !ours:
 		d.Other = "plan " + s.Plan
 		return
-	case ours && says:
-	case ours, dash(now):
-		d.change(s, PR, want, why)
-	case len(s.PRs) == 0:
-		d.Other = now
-		return
+	case !ours && !dash(now):
+		if len(s.PRs) == 0 {
+			d.Other = now
+			return
+		}
+	case "plan "+s.Plan == link:
+	case d.can[Plan] && dash(now):
+		d.change(s, Plan, strings.TrimPrefix(link, "plan "), why)
+	default:
+		d.change(s, PR, link, why)
 	}
 	d.Note.Linked = true
+	if pr := d.Work.pull(); pr != "" && (ours || dash(now)) && len(s.PRs) == 0 && (d.Work.Status == trellis.Completed || !d.open) {
+		d.Changes = slices.DeleteFunc(d.Changes, func(c Change) bool { return c.Cell == PR })
+		d.change(s, PR, pr, task+" has a pull request")
+	}
 }
 
 // change has a cell say something else, where there is such a cell.

@@ -71,12 +71,10 @@ func (r *Roadmap) sameBut(now *Roadmap, s *Step, c Cell, value string) error {
 	}
 	for i := range r.Steps {
 		was, is := r.Steps[i], &now.Steps[i]
-		if was.ID == s.ID && c == Status {
-			was.status = value
-		} else if was.ID == s.ID {
-			was.pr = value
+		if was.ID == s.ID {
+			*map[Cell]*string{Status: &was.status, PR: &was.pr, Plan: &was.plan}[c] = value
 		}
-		if is.ID != was.ID || is.Description != was.Description || is.status != was.status || is.pr != was.pr {
+		if is.ID != was.ID || is.Description != was.Description || is.status != was.status || is.pr != was.pr || is.plan != was.plan {
 			return fmt.Errorf("step %s would be read as something else", was.ID)
 		}
 	}

@@ -22,12 +22,13 @@ const (
 // States are all states, in the order a step goes through them.
 var States = []State{Pending, InProgress, Done, Blocked, Skipped}
 
-// Cell names one of the two cells of a step that are written to.
+// Cell names one of the cells of a step that are written to.
 type Cell string
 
 const (
 	Status Cell = "Status"
 	PR     Cell = "PR"
+	Plan   Cell = "Plan" // of a table with a PR column too; else the PR cell says the plan
 )
 
 // Roadmap is an objective's file as it was read.
@@ -64,14 +65,33 @@ type Step struct {
 	Stated      bool     // DependsOn is what the row says
 	Line        int
 
-	status, pr string // what the cells say
-	where      source
+	status, pr, plan string // what the cells say
+	where            source
 }
 
 // Text is what a cell of the step says now, without comments; "" also when the step has no such cell.
 func (s *Step) Text(c Cell) string {
-	if c == Status {
+	switch c {
+	case Status:
 		return s.status
+	case Plan:
+		return s.plan
+	}
+	return s.pr
+}
+
+// Linked is the cell that says what the step was made into.
+func (s *Step) Linked() Cell {
+	if dash(plain(s.pr)) && !dash(plain(s.plan)) {
+		return Plan
+	}
+	return PR
+}
+
+// Link is what the step says of its plan or its pull requests, whichever cell it is in.
+func (s *Step) Link() string {
+	if s.Linked() == Plan {
+		return "plan " + s.Plan
 	}
 	return s.pr
 }

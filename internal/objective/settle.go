@@ -75,9 +75,13 @@ func (r *Roadmap) With(due []Due) (_ *Roadmap, err error) {
 	return r, nil
 }
 
-// Linkable is nil when the PR cell of a step can name a task.
+// Linkable is nil when a step can name its task.
 func (r *Roadmap) Linkable(step string) error {
-	_, err := r.set(step, PR, "plan task")
+	c, value := PR, "plan task"
+	if s := r.Step(step); s != nil && r.has(*s, Plan) {
+		c, value = Plan, "task"
+	}
+	_, err := r.set(step, c, value)
 	return err
 }
 

@@ -18,13 +18,13 @@ const (
 	prHint     = "one of: nothing, #12, plan #12, plan <task>"
 )
 
-// stand works out where a step of a table stands; the plan is that of a column of its own.
-func (rd *reader) stand(s *Step, plan string) {
+// stand works out where a step of a table stands.
+func (rd *reader) stand(s *Step) {
 	status, known := readStatus(s.Text(Status))
 	ref := readReference(s.Text(PR))
 	s.PRs, s.Plan = ref.prs, ref.plan
-	if s.Plan == "" && !dash(plain(plan)) {
-		s.Plan = withoutPrefix(plain(plan), "plan ")
+	if plan := plain(s.plan); s.Plan == "" && !dash(plan) {
+		s.Plan = plain(withoutPrefix(plan, "plan "))
 	}
 	empty := len(s.PRs) == 0 && s.Plan == ""
 	if ref.odd {

@@ -114,7 +114,9 @@ func (t *table) cell(c Cell) int {
 	switch {
 	case c == Status:
 		return t.status
-	case t.pr >= 0:
+	case c == Plan && t.pr < 0:
+		return -1
+	case c == PR && t.pr >= 0:
 		return t.pr
 	}
 	return t.plan
@@ -217,11 +219,8 @@ func (rd *reader) step(t *table, phase int, r row) {
 	}
 	s.status, s.pr = cell(t.status), cell(t.cell(PR))
 	s.DependsOn, s.Stated = dependencies(cell(t.depends))
-	plan := ""
-	if t.pr >= 0 {
-		plan = cell(t.plan)
-	}
-	rd.stand(&s, plan)
+	s.plan = cell(t.cell(Plan))
+	rd.stand(&s)
 	if s.State == Pending && struck(cell(t.id)) {
 		rd.errorf(line, "write skipped into its Status", "step %s is struck out, and still to be done", s.ID)
 	}

@@ -166,9 +166,9 @@ func (r *Roadmap) Gone(w *Works) (list []trellis.Problem) {
 		if _, there := tasks(s.Plan); there {
 			continue
 		}
-		cells := "PR cell"
+		cells := string(s.Linked()) + " cell"
 		if s.State == Blocked {
-			cells = "Status and PR cells"
+			cells = fmt.Sprintf("Status and %ss", cells)
 		}
 		list = append(list, trellis.Problem{File: File(r.Name), Line: s.Line, Warning: true,
 			Message: fmt.Sprintf("step %s is planned as %s, and there is no such task", s.ID, s.Plan),

@@ -236,6 +236,9 @@ func (it *item) spell(c Cell, value string) string {
 var errLayout = errors.New("the YAML is laid out in a way that is not written to; put the value on one line")
 
 func (it *item) set(src []byte, c Cell, value string) (change, error) {
+	if c == Plan {
+		return change{}, ErrNoCell
+	}
 	name := strings.ToLower(string(c))
 	key, old := field(it.node, name)
 	if key == nil {
