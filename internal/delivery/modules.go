@@ -126,7 +126,11 @@ func (d *Deliverer) openModules(ctx context.Context, w Work, list modules, out *
 
 func (d *Deliverer) openModule(ctx context.Context, m module, p *Part, out *Delivered) error {
 	last := len(out.Commands) - 1 // which opens it by hand
-	pr, err := d.request(ctx, d.forge(m), forge.New{Title: p.Title, Body: p.Body, Base: p.Into, Head: p.Branch, Draft: d.Draft}, []string{p.Commit}, "", out)
+	known, err := ReadRecord(d.Record)
+	if err != nil {
+		return err
+	}
+	pr, err := d.request(ctx, d.forge(m), forge.New{Title: p.Title, Body: p.Body, Base: p.Into, Head: p.Branch, Draft: d.Draft}, []string{p.Commit}, known.Modules[p.Path], out)
 	if away(err) {
 		out.Notes = append(out.Notes, fmt.Sprintf("no pull request of %s was opened: %s", p.Path, d.words(err)))
 		return nil
@@ -138,6 +142,9 @@ func (d *Deliverer) openModule(ctx context.Context, m module, p *Part, out *Deli
 	p.URL, p.Number, p.pr = pr.URL, pr.Number, pr
 	if pr.State != forge.Open {
 		out.Notes = append(out.Notes, fmt.Sprintf("pull request %d of %s was %s: no other one is opened", pr.Number, p.Path, strings.ToLower(pr.State)))
+	}
+	if pr.State == forge.Closed {
+		out.Commands = append(out.Commands, fmt.Sprintf("(cd %s && gh pr reopen %d)", word(m.folder), pr.Number))
 	}
 	return d.remember(func(r *Record) { r.Modules[p.Path] = p.URL })
 }

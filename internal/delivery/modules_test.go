@@ -76,6 +76,22 @@ func TestModules(t *testing.T) {
 	}
 }
 
+// Who closes the pull request of a submodule gets no other one, also when there is a newer commit.
+func TestClosedModule(t *testing.T) {
+	t.Parallel()
+	b := newModularBench(t)
+	b.deliver()
+	b.GH.Change(t, func(s *forgetest.State) { s.PRs[0]["state"] = "CLOSED" })
+	b.git("-C libs/cli commit -q --allow-empty -m more")
+	b.git("add -A")
+	b.git("commit -q -m more")
+	b.Work.Commit = b.rev("feature/bye")
+	got := b.deliver()
+	if len(b.prs()) != 2 || !strings.Contains(strings.Join(got.Notes, "\n"), "pull request 1 of libs/cli was closed: no other one is opened") || strings.Join(got.Commands, "\n") != "(cd libs/cli && gh pr reopen 1)" {
+		t.Errorf("got %q, %q, there are %v", got.Notes, got.Commands, b.prs())
+	}
+}
+
 // Where the submodule's pull request is for: what .gitmodules names, and first of all what the work stands on.
 func TestModuleBase(t *testing.T) {
 	t.Parallel()

@@ -42,6 +42,9 @@ func ReadPull(dir string) (*Pull, error) {
 	if p.Reacted == nil {
 		p.Reacted = []string{}
 	}
+	if p.Modules == nil {
+		p.Modules = []ModulePull{}
+	}
 	return &p, nil
 }
 

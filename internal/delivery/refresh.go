@@ -21,7 +21,20 @@ type Pull struct {
 	Failing []string `json:"failing"` // names of the checks that failed
 	Review  string   `json:"review"`
 	At      string   `json:"at"` // when it was looked at; RFC 3339, UTC
+	// Modules are the pull requests of submodules, which are to be merged before.
+	Modules []ModulePull `json:"submodules"`
 	Noted
+}
+
+// ModulePull is the pull request of a submodule as it was then.
+type ModulePull struct {
+	Path    string   `json:"path"`
+	Number  int      `json:"number"`
+	URL     string   `json:"url"`
+	State   string   `json:"state"`
+	Checks  string   `json:"checks"`
+	Failing []string `json:"failing"`
+	Review  string   `json:"review"`
 }
 
 // Refreshed is what a look at the remote came to.
@@ -193,13 +206,9 @@ func (r *Remote) take(ctx context.Context, l Leftover, pr *forge.PR, out *Refres
 }
 
 // keep writes down how a pull request stands.
-func (r *Remote) keep(ctx context.Context, l Leftover, pr *forge.PR, out *Refreshed) error {
-	p := Pull{Number: pr.Number, URL: pr.URL, State: map[string]string{forge.Open: "open", forge.Merged: "merged", forge.Closed: "closed"}[pr.State],
-		Failing: []string{}, At: r.Cleaner.now().UTC().Format(time.RFC3339)}
+func (r *Remote) keep(ctx context.Context, l Leftover, pr *forge.PR, out *Refreshed) (err error) {
+	p := Pull{Number: pr.Number, URL: pr.URL, State: state(pr), Failing: []string{}, At: r.Cleaner.now().UTC().Format(time.RFC3339)}
 	if pr.State == forge.Open {
-		if pr.Draft {
-			p.State = "draft"
-		}
 		s, err := r.Forge.Standing(ctx, pr.Number)
 		if err != nil {
 			out.Notes, out.Silent = append(out.Notes, fmt.Sprintf("%s: %v", l.ID, err)), true
@@ -208,6 +217,9 @@ func (r *Remote) keep(ctx context.Context, l Leftover, pr *forge.PR, out *Refres
 		}
 		p.Checks, p.Review, p.Failing = s.Checks, s.Review, append(p.Failing, s.Failing...)
 	}
+	if p.Modules, err = r.modules(ctx, l, out); err != nil {
+		return err
+	}
 	if old, err := ReadPull(l.Dir); err == nil && old != nil && old.URL == p.URL {
 		p.Noted = old.Noted
 	}
@@ -215,6 +227,14 @@ func (r *Remote) keep(ctx context.Context, l Leftover, pr *forge.PR, out *Refres
 		return err
 	}
 	return p.write(r.Disk, l.Dir)
+}
+
+// state is that of a pull request, as Pull has it.
+func state(pr *forge.PR) string {
+	if pr.State == forge.Open && pr.Draft {
+		return "draft"
+	}
+	return map[string]string{forge.Open: "open", forge.Merged: "merged", forge.Closed: "closed"}[pr.State]
 }
 
 // cancel calls a task off whose pull request was closed. Worktree and branch stay.

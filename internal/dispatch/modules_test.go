@@ -9,7 +9,9 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/delivery"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/forge/forgetest"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -339,5 +341,54 @@ func TestSubmoduleNotPushed(t *testing.T) {
 				t.Errorf("afterwards the remotes have %q and %q", w.at("origin.git"), w.at("cli.git"))
 			}
 		})
+	}
+}
+
+// How the pull request of a submodule stands is asked with that of the whole, and said where something is in its way.
+func TestSubmodulePullRequest(t *testing.T) {
+	t.Parallel()
+	w := delivered(t)
+	gh := forgetest.Install(t, forgetest.State{})
+	w.env = gh.Env
+	w.Site.Environ = append(w.Site.Environ, gh.Env...)
+	w.Site.Config.Delivery.PR = true
+	dir := w.twoInCLI("02-01-two")
+	if res := w.start(dir); res.Status != trellis.Review || len(gh.State(t).PRs) != 2 {
+		t.Fatalf("got %s, %v; there are %v", res.Status, res.Failure, gh.State(t).PRs)
+	}
+	for _, c := range []struct {
+		says fields
+		want string
+		note string
+	}{
+		{fields{"isDraft": false}, "libs/cli open  ", ""},
+		{failing("ci"), "libs/cli open failed [ci] ", "has checks that fail (ci): https://"},
+		{fields{"statusCheckRollup": nil, "reviewDecision": "CHANGES_REQUESTED"}, "libs/cli open  changes_requested", "is to be changed, as its reviewers say: https://"},
+		{fields{"reviewDecision": "", "state": "CLOSED"}, "libs/cli closed  ", "was closed without a merge: https://"},
+	} {
+		gh.Change(t, func(s *forgetest.State) {
+			for name, v := range c.says {
+				s.PRs[0][name] = v
+			}
+		})
+		seen, _, err := w.Site.Refresh(t.Context(), dir)
+		if err != nil || strings.Contains(strings.Join(seen.Notes, "\n"), "the pull request of libs/cli, which comes first, "+c.note) != (c.note != "") {
+			t.Errorf("%v: got %q, %v", c.says, seen.Notes, err)
+		}
+		p, err := delivery.ReadPull(dir)
+		if err != nil || p == nil || len(p.Modules) != 1 {
+			t.Fatalf("kept is %+v, %v", p, err)
+		}
+		m := p.Modules[0]
+		got := m.Path + " " + m.State + " " + m.Checks + " "
+		if len(m.Failing) > 0 {
+			got += fmt.Sprint(m.Failing) + " "
+		}
+		if got += m.Review; got != c.want {
+			t.Errorf("%v: got %q, want %q", c.says, got, c.want)
+		}
+	}
+	if w.task(dir).Status != trellis.Review {
+		t.Errorf("it is %s", w.task(dir).Status)
 	}
 }

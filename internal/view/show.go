@@ -101,21 +101,34 @@ func (t Task) pull() string {
 	p, first := t.PR, ""
 	for _, path := range slices.Sorted(maps.Keys(t.Modules)) {
 		first += fmt.Sprintf(", after %s of %s", t.Modules[path], path)
+		if p == nil {
+			continue
+		}
+		for _, m := range p.Modules {
+			if m.Path == path && m.URL == t.Modules[path] {
+				first += " (" + stands(m.State, m.Checks, m.Failing, m.Review) + ")"
+			}
+		}
 	}
 	if p == nil || p.URL != t.PRURL {
 		return t.PRURL + first
 	}
-	words := p.State
-	if p.Checks != "" {
-		words += ", checks " + p.Checks
+	return fmt.Sprintf("%s (%s; as of %s)%s", t.PRURL, stands(p.State, p.Checks, p.Failing, p.Review), p.At, first)
+}
+
+// stands is how a pull request stands, in words.
+func stands(state, checks string, failing []string, review string) string {
+	words := state
+	if checks != "" {
+		words += ", checks " + checks
 	}
-	if len(p.Failing) > 0 {
-		words += " (" + strings.Join(p.Failing, ", ") + ")"
+	if len(failing) > 0 {
+		words += " (" + strings.Join(failing, ", ") + ")"
 	}
-	if p.Review != "" {
-		words += ", " + strings.ReplaceAll(p.Review, "_", " ")
+	if review != "" {
+		words += ", " + strings.ReplaceAll(review, "_", " ")
 	}
-	return fmt.Sprintf("%s (%s; as of %s)%s", t.PRURL, words, p.At, first)
+	return words
 }
 
 // reaction is what becomes of what is wrong with the pull request, or became of that.
