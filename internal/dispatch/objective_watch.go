@@ -164,7 +164,7 @@ func (w *watch) learnRoad(at road) {
 func (w *watch) planRoad(ctx context.Context, at road) {
 	w.roads.planning[at] = true
 	delete(w.last, at.key())
-	w.say("%v is planned", at)
+	w.say("%v is being planned", at)
 	s, r, creator := w.s, &w.roads, w.o.Creator
 	go func() {
 		res, err := s.planStep(ctx, at.name, StepOptions{Step: at.step, Creator: creator}, false)
@@ -266,6 +266,7 @@ func (w *watch) endRoad(p planned) {
 		w.last[p.key()] = Result{Dir: res.Dir, Status: res.Status}
 		w.warn(p.key(), fmt.Sprintf("%v: %s is rejected: %s", p.road, res.Task, res.Report.Verdict.Details))
 	default:
+		w.say("%v is planned as %s", p.road, res.Task)
 		w.due[res.Dir] = time.Now()
 	}
 }

@@ -34,6 +34,9 @@ func TestObjectiveOfAFailingStep(t *testing.T) {
 	w.wantRow("1", "| 1 | First | | blocked | plan "+today("first")+" |")
 	w.wantRow("2", "| 2 | Second | | | |")
 	w.wantRow("3", "| 3 | Beside | none | todo | plan "+today("beside")+" |")
+	if w.heard("objective farewells: step 3 is being planned") != 1 || w.heard("objective farewells: step 3 is planned as "+today("beside")) != 1 {
+		t.Errorf("said %q", w.said)
+	}
 	if w.heard(`step 1: Status is now "blocked": `+today("first")+" is failed") != 1 || w.heard("objective farewells: blocked: step 1 is blocked") == 0 {
 		t.Errorf("said %q", w.said)
 	}
