@@ -261,11 +261,10 @@ func TestOutOfOrder(t *testing.T) {
 				s.Fault, s.SignedOut, s.Unknown = c.state.Fault, c.state.SignedOut, c.state.Unknown
 			})
 			for call, do := range calls {
-				if c.says != "gh auth login" && c.says != "HTTP 401" && call != "find" && call != "body" {
+				if c.is == nil && call != "find" && call != "body" {
 					continue // one of each kind will do
 				}
-				err := do()
-				var failed *forge.Error
+				err, failed := do(), (*forge.Error)(nil)
 				if c.is != nil && !errors.Is(err, c.is) || c.is == nil && (!errors.As(err, &failed) || failed.Code != 1) || !strings.Contains(err.Error(), c.says) {
 					w.Errorf("%s, %s: got %v", name, call, err)
 				}
@@ -285,6 +284,22 @@ func TestNoAnswer(t *testing.T) {
 		var failed *forge.Error
 		if _, err := w.Find(w.Context(), "work"); !errors.As(err, &failed) || failed.Code != 124 || !strings.Contains(err.Error(), "no answer in time") {
 			w.Errorf("got %v", err)
+		}
+	})
+}
+
+// A host that can't be reached is one that gh failed at, and says nothing of accounts.
+func TestNoHost(t *testing.T) {
+	t.Parallel()
+	each(t, forgetest.State{Fault: "away"}, func(w *world) {
+		for _, name := range []string{"http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"} {
+			w.Forge.Env = append(w.Forge.Env, name+"=http://127.0.0.1:1")
+		}
+		for call, err := range map[string]error{"signed in": w.SignedIn(w.Context()), "find": second(w.Find(w.Context(), "work")), "body": w.EditBody(w.Context(), w.Home+"/pull/1", "x")} {
+			var failed *forge.Error
+			if !errors.As(err, &failed) || failed.Code != 1 || !strings.Contains(err.Error(), "connect") {
+				w.Errorf("%s: got %v", call, err)
+			}
 		}
 	})
 }

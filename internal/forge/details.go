@@ -43,6 +43,30 @@ type thread struct {
 	}
 }
 
+// detailed is the answer to query.
+type detailed struct {
+	Data struct {
+		Repository struct {
+			PullRequest struct {
+				ReviewThreads struct{ Nodes []thread }
+				Commits       struct {
+					Nodes []struct {
+						Commit struct {
+							StatusCheckRollup struct{ Contexts struct{ Nodes []required } }
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// required is a check run or a commit status.
+type required struct {
+	Name, Context string
+	IsRequired    bool
+}
+
 // Details asks for the remarks and the required checks of the pull request with that address.
 func (f *Forge) Details(ctx context.Context, address string) (d Details, err error) {
 	p, number, err := pull(address)
@@ -54,29 +78,7 @@ func (f *Forge) Details(ctx context.Context, address string) (d Details, err err
 	if err != nil {
 		return d, err
 	}
-	var answer struct {
-		Data struct {
-			Repository struct {
-				PullRequest struct {
-					ReviewThreads struct{ Nodes []thread }
-					Commits       struct {
-						Nodes []struct {
-							Commit struct {
-								StatusCheckRollup struct {
-									Contexts struct {
-										Nodes []struct {
-											Name, Context string
-											IsRequired    bool
-										}
-									}
-								}
-							}
-						}
-					}
-				}
-			}
-		}
-	}
+	var answer detailed
 	if err := json.Unmarshal([]byte(out), &answer); err != nil {
 		return d, fmt.Errorf("reading what gh says of %s: %w", address, err)
 	}

@@ -42,10 +42,11 @@ const (
 )
 
 var faults = map[string]string{
-	"401": "HTTP 401: Bad credentials (https://api.github.example/graphql)\nTry authenticating with:  gh auth login",
-	"403": "HTTP 403: API rate limit exceeded for user ID 1. (https://api.github.example/graphql)",
-	"429": "HTTP 429: You have exceeded a secondary rate limit. Please wait a few minutes before you try again. (https://api.github.example/graphql)",
-	"502": "HTTP 502: Server Error (https://api.github.example/graphql)",
+	"401":  "HTTP 401: Bad credentials (https://api.github.example/graphql)\nTry authenticating with:  gh auth login",
+	"403":  "HTTP 403: API rate limit exceeded for user ID 1. (https://api.github.example/graphql)",
+	"429":  "HTTP 429: You have exceeded a secondary rate limit. Please wait a few minutes before you try again. (https://api.github.example/graphql)",
+	"away": "error connecting to api.github.example\ncheck your internet connection or https://githubstatus.com",
+	"502":  "HTTP 502: Server Error (https://api.github.example/graphql)",
 }
 
 // outOfOrder is what keeps a call from being answered; nothing is done then.

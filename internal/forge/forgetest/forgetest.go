@@ -33,7 +33,7 @@ type State struct {
 	Calls     [][]string        `json:"calls"`
 	FailFrom  int               `json:"fail_from"` // this call and all after it up to FailTo fail, with nothing done
 	FailTo    int               `json:"fail_to"`
-	Fault     string            `json:"fault"`     // every call fails: 401, 403, 429, 502, cut in the middle of the answer, hang for ever; "": none does
+	Fault     string            `json:"fault"`     // every call fails: 401, 403, 429, 502, away (the fake only), cut in the middle of the answer, hang for ever; "": none does
 	Lost      string            `json:"lost"`      // the answer to the next pull request or issue that is made is lost, by cut or hang
 	Unknown   bool              `json:"unknown"`   // nobody knows the repository, or its account may not see it
 	Bare      string            `json:"bare"`      // the repository, where it is not the origin of who calls
