@@ -43,3 +43,19 @@ func TestRealPullRequest(t *testing.T) {
 		t.Errorf("after the merge it is %s, %s\n%s", got.Status, got.Pipeline.Outcome, h.said)
 	}
 }
+
+// What doctor says of pull requests is what the real gh meets.
+func TestDoctorAsksTheRealGH(t *testing.T) {
+	t.Parallel()
+	h := &hosted{gitWorld: newGitWorld(t, realTrellis(t)), gh: forgetest.Real(t, forgetest.State{})}
+	h.host(nil, func(*hosted) {})
+	h.gh.Host(t, h.Dir, filepath.Join(h.Dir, "../origin.git"))
+	for fault, want := range map[string]string{"": "pull requests are opened with gh", "401": "no pull request is opened", "502": "no pull request can be opened now"} {
+		h.gh.Change(t, func(s *forgetest.State) { s.Fault = fault })
+		h.said = ""
+		h.trellis("doctor") // what else it finds is another matter
+		if !strings.Contains(h.said, want) {
+			t.Errorf("%s: there is no %q in\n%s", fault, want, h.said)
+		}
+	}
+}

@@ -33,8 +33,10 @@ func (d *diagnosis) delivery(ctx context.Context, p *project, c *config.Config) 
 	switch err := (&forge.Forge{Dir: p.Root, Env: d.app.commandEnv()}).SignedIn(ctx); {
 	case errors.Is(err, forge.ErrNoProgram):
 		d.add(stateWarning, "delivery", err.Error()+": no pull request is opened", "install it, then: gh auth login")
-	case err != nil:
+	case errors.Is(err, forge.ErrNotSignedIn), errors.Is(err, forge.ErrNoForge):
 		d.add(stateWarning, "delivery", err.Error()+": no pull request is opened", "gh auth login")
+	case err != nil:
+		d.add(stateWarning, "delivery", err.Error()+": no pull request can be opened now", "gh repo view")
 	default:
 		d.add(stateOK, "delivery", "branches go to "+remote+", pull requests are opened with gh", "")
 	}
