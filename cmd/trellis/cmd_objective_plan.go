@@ -93,6 +93,10 @@ func (a *app) objectivePlan(c *cli.Context) error {
 	if err != nil && c.Context.Err() != nil {
 		return hint(err, end.again())
 	}
+	if errors.Is(err, dispatch.ErrNoIssue) {
+		err = forgeError(err)
+		return hint(err, append(hintsOf(err), end.again())...)
+	}
 	if err != nil {
 		return a.stepError(p, name, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,6 +17,9 @@ import (
 
 // PlanLabel is the label of issues that hold plans.
 const PlanLabel = "trellis-plan"
+
+// ErrNoIssue says that a step is planned, and its plan in no issue yet.
+var ErrNoIssue = errors.New("its plan could not be put into an issue")
 
 // maxIssue is how much of a plan goes into an issue, in bytes. GitHub takes 65536 characters.
 const maxIssue = 60 << 10
@@ -42,7 +46,7 @@ func (s *Site) openIssue(ctx context.Context, name string, f *forge.Forge, res *
 	}
 	n.Body = body + "\n\n" + n.Mark + "\n"
 	if res.Issue, err = f.EnsureIssue(ctx, n); err != nil {
-		return fmt.Errorf("making an issue of the plan: %w", err)
+		return fmt.Errorf("step %s of %s is planned as %s, but %w: %w", res.Step.ID, name, res.Task, ErrNoIssue, err)
 	}
 	if err := s.desk().NoteIssue(ctx, s.Store, name, res.Dir, res.Issue.Number); err != nil {
 		return err

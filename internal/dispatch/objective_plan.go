@@ -39,7 +39,7 @@ type StepResult struct {
 // PlanStep plans a step of an objective and has the roadmap name the task. What is there already is not made again: a
 // planning that was cut off is gone on with, a task whose step does not name it is linked. Errors that callers tell
 // apart, besides those of Plan: *StepError, *BusyError, *trellis.Problem, objective.ErrNotFound, objective.ErrNoStep,
-// ErrOtherPlan.
+// ErrOtherPlan, ErrNoIssue.
 func (s *Site) PlanStep(ctx context.Context, name string, o StepOptions) (StepResult, error) {
 	works, err := objective.Survey(s.Store, true)
 	if err != nil {
@@ -59,7 +59,7 @@ func (s *Site) PlanStep(ctx context.Context, name string, o StepOptions) (StepRe
 			break
 		}
 	}
-	if err == nil && o.Forge != nil && res.published() {
+	if err == nil && o.Forge != nil && res.published() && res.Dead == "" {
 		err = s.openIssue(ctx, name, o.Forge, &res)
 	}
 	return res, err

@@ -406,7 +406,7 @@ func TestIssueOfAStep(t *testing.T) {
 	plan := func(step string) (dispatch.StepResult, error) {
 		return w.Site.PlanStep(context.Background(), "farewells", dispatch.StepOptions{Step: step, Forge: &forge.Forge{Dir: w.Dir, Env: env}})
 	}
-	if _, err := plan("1"); err == nil || !strings.Contains(err.Error(), "making an issue of the plan") {
+	if _, err := plan("1"); !errors.Is(err, dispatch.ErrNoIssue) || !strings.Contains(err.Error(), "step 1 of farewells is planned as "+today("first")+", but its plan could not be put into an issue: ") {
 		t.Fatalf("without an answer: %v", err)
 	}
 	w.wantRow("1", "| 1 | First | | | plan "+today("first")+" |")
@@ -426,6 +426,11 @@ func TestIssueOfAStep(t *testing.T) {
 	s := gh.State(t)
 	if len(s.Issues) != 1 || s.Issues[0]["title"] != "Say bye" || !strings.Contains(s.Issues[0]["body"].(string), "Part of Objective farewells, Step 1") {
 		t.Errorf("issues %v", s.Issues)
+	}
+	second := w.mustPlan("2")
+	w.edit(second.Dir, `"ready"`, `"cancelled"`)
+	if res, err := plan("2"); err != nil || res.Issue != nil || res.Dead == "" {
+		t.Errorf("an issue of what nothing comes of: %+v, %v", res, err)
 	}
 	w.edit(filepath.Join(w.Site.Store.Tasks(), today("first")), `"ready"`, `"completed"`)
 	w.settle()
