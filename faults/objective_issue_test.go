@@ -13,6 +13,14 @@ import (
 // withIssue plans a step and puts its plan into an issue.
 var withIssue = []string{"objective", "plan", "farewells", "--step", "1.1", "--github"}
 
+// newHosted is a world with an objective in a repository that gh knows.
+func newHosted(t testing.TB, s forgetest.State) (*world, *forgetest.GH) {
+	t.Helper()
+	w := newRoad(t)
+	w.git("remote", "add", "origin", "../origin.git")
+	return w, forgetest.Install(t, s)
+}
+
 // issued makes sure that the step was planned once, that one issue holds the plan, and that the row names it alone.
 func (w *world) issued(gh *forgetest.GH) {
 	w.Helper()
@@ -45,7 +53,7 @@ func (w *world) issued(gh *forgetest.GH) {
 // did its work, and at whichever step on the disk.
 func TestObjectiveIssueKilledAtEveryCall(t *testing.T) {
 	t.Parallel()
-	w, gh := newRoad(t), forgetest.Install(t, forgetest.State{})
+	w, gh := newHosted(t, forgetest.State{})
 	if e := w.trellis(withIssue, append(gh.Env, "FAULTS_LOG="+w.path("steps"))...); e.Code != 0 {
 		t.Fatalf("undisturbed: exit %d\n%s", e.Code, e.Said)
 	}
@@ -63,7 +71,7 @@ func TestObjectiveIssueKilledAtEveryCall(t *testing.T) {
 			if n%2 == 1 {
 				state = forgetest.State{After: 1 + n/2}
 			}
-			w, gh := newRoad(t), forgetest.Install(t, state)
+			w, gh := newHosted(t, state)
 			if e := w.trellis(withIssue, gh.Env...); e.Code != -1 && e.Code != 137 {
 				t.Fatalf("it was not killed: exit %d\n%s", e.Code, e.Said)
 			}
@@ -74,7 +82,7 @@ func TestObjectiveIssueKilledAtEveryCall(t *testing.T) {
 	for i, s := range spots {
 		t.Run(fmt.Sprint(s), func(t *testing.T) {
 			t.Parallel()
-			w, gh := newRoad(t), forgetest.Install(t, forgetest.State{})
+			w, gh := newHosted(t, forgetest.State{})
 			w.trellis(withIssue, append(gh.Env, "FAULTS_AT="+s.String(), "FAULTS_DO="+victims[i%len(victims)])...)
 			w.ends(gh)
 		})
