@@ -280,6 +280,11 @@ func (r *Repo) why(ctx context.Context, dir string, o CommitOptions, failed *Err
 	return failed
 }
 
+// Hooks are the hooks of the main checkout that git runs when Trellis commits and pushes.
+func (r *Repo) Hooks(ctx context.Context) []string {
+	return r.hooks(ctx, r.Main, "pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "pre-push")
+}
+
 // hooks are those of the names that the user has.
 func (r *Repo) hooks(ctx context.Context, dir string, names ...string) (list []string) {
 	folder, err := r.line(ctx, call{dir: dir, args: []string{"rev-parse", "--git-path", "hooks"}})
