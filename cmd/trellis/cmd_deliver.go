@@ -98,14 +98,6 @@ func (a *app) sayDelivery(res dispatch.Result) {
 	}
 }
 
-// renewed is what becomes of a pull request that is known, "" of none.
-func renewed(url string) string {
-	if url == "" {
-		return ""
-	}
-	return url + ", which is brought up to date"
-}
-
 // previewDelivery shows what deliver would do.
 func (a *app) previewDelivery(ctx context.Context, p *project, s *dispatch.Site, dir string) error {
 	d, err := s.PreviewDelivery(ctx, dir)
@@ -116,7 +108,7 @@ func (a *app) previewDelivery(ctx context.Context, p *project, s *dispatch.Site,
 	if err != nil {
 		return err
 	}
-	for _, row := range [][2]string{{"task", filepath.Base(dir)}, {"remote", d.Remote}, {"branch", t.BranchName()}, {"base", d.Into}, {"push", d.Push}, {"pr", renewed(d.URL)}, {"title", d.Title}} {
+	for _, row := range [][2]string{{"task", filepath.Base(dir)}, {"remote", d.Remote}, {"branch", t.BranchName()}, {"base", d.Into}, {"push", d.Push}, {"pr", d.URL}, {"title", d.Title}} {
 		if row[1] != "" {
 			fmt.Fprintf(a.Stdout, "%-7s %s\n", row[0], view.Safe(row[1]))
 		}

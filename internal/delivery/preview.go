@@ -77,7 +77,7 @@ func (d *Deliverer) bring(ctx context.Context, w Work, remote, tip string) (stri
 	}
 	known, err := d.Repo.Has(ctx, tip)
 	if err != nil || !known {
-		return fmt.Sprintf("%s is at %.12s, which somebody pushed and which is not known here: it is taken in first, where that works by itself", there, tip), err
+		return fmt.Sprintf("%s is at %.12s, which somebody pushed and which is not known here: it stays, and is merged where that is needed", there, tip), err
 	}
 	theirs, err := d.Repo.Ahead(ctx, w.Commit, tip)
 	if err != nil {

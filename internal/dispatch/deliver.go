@@ -100,6 +100,9 @@ func (s *Site) PreviewDelivery(ctx context.Context, dir string) (delivery.Delive
 	if err != nil {
 		return delivery.Delivered{}, err
 	}
+	if over := (*RefusedError)(nil); errors.As(s.over(ctx, t), &over) {
+		return delivery.Delivered{Title: in.Title, URL: t.PRURL, Notes: []string{over.Why + ": `" + over.Hint + "` tells the task"}}, nil
+	}
 	w := s.work(in)
 	if first, err := s.unverified(ctx, w); err != nil || first != "" {
 		return delivery.Delivered{Title: in.Title, Into: in.Job.BaseBranch, Notes: []string{first}}, err

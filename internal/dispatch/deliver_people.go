@@ -9,9 +9,11 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/delivery"
 	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/forge"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 // strangers is what people did to the branch of a task since its commit was verified.
@@ -104,6 +106,19 @@ func (o *strangers) refuse(ctx context.Context, err error) error {
 	}
 	return flow.Fail(string(trellis.PushFailed), "somebody pushed to %s of %s, and that can't be merged by itself: %v; `git -C %s merge %.12s`, mend it there and commit, then `trellis deliver %s` checks both and pushes",
 		o.in.Job.Branch, o.remote, err, o.in.Job.Worktree, o.theirs, o.in.Task)
+}
+
+// over says that the pull request of a task in review was merged or closed, and nobody told the task yet: work on it would
+// be for nothing. It is nil when it is open, and when nobody can tell.
+func (s *Site) over(ctx context.Context, t *taskdir.Task) error {
+	if t.Status != trellis.Review || t.PRURL == "" {
+		return nil
+	}
+	pr, err := s.remote().Forge.Find(ctx, t.BranchName())
+	if err != nil || pr == nil || pr.URL != t.PRURL || pr.State == forge.Open {
+		return unlessEnded(ctx)
+	}
+	return &RefusedError{fmt.Sprintf("the pull request of %s was %s: %s", t.ID, strings.ToLower(pr.State), pr.URL), "trellis status --refresh " + t.ID}
 }
 
 // moved reports whether the branch holds, or is to hold, something that was not verified and that the remote has not.

@@ -7,7 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/forge/forgetest"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -172,6 +174,24 @@ func TestDeliverAgainstPeoplesCommits(t *testing.T) {
 				t.Errorf("by hand: got %v, %v", res.Failure, err)
 			}
 		})
+	}
+}
+
+// Work that was merged already is not brought up to a base that has it in other words: no agent is asked, and no round used.
+func TestDeliverOfWhatWasMerged(t *testing.T) {
+	t.Parallel()
+	w, gh, dir := behind(t, map[string]string{"greet.sh": "echo \"Hi, ${1:-world}!\"\n"})
+	gh.Change(t, func(s *forgetest.State) { s.PRs[0]["state"] = "MERGED" })
+	tip := w.git("rev-parse", "feature/bye")
+	if d, err := w.Site.PreviewDelivery(t.Context(), dir); err != nil || len(d.Notes) != 1 || !strings.HasPrefix(d.Notes[0], "the pull request of 02-01-bye was merged: https://") {
+		t.Errorf("a preview is %+v, %v", d, err)
+	}
+	var refused *dispatch.RefusedError
+	if _, err := w.Site.Deliver(t.Context(), dir); !errors.As(err, &refused) || !strings.Contains(refused.Why, "was merged: https://") || refused.Hint != "trellis status --refresh 02-01-bye" {
+		t.Errorf("got %v", err)
+	}
+	if w.task(dir).Status != trellis.Review || w.git("rev-parse", "feature/bye") != tip || w.debugs() != 0 {
+		t.Errorf("it is %s", w.task(dir).Status)
 	}
 }
 

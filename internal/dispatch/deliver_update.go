@@ -33,11 +33,14 @@ func (s *Site) caughtUp(ctx context.Context, dir string, in pipeline.DeliverIn) 
 	if err != nil || behind == "" && !with.moved() {
 		return true, err
 	}
-	said, err := with.takeIn(ctx) // before anything is made that could not be pushed
+	t, err := s.Store.Load(dir)
+	if err == nil {
+		err = s.over(ctx, t)
+	}
 	if err != nil {
 		return false, err
 	}
-	t, err := s.Store.Load(dir)
+	said, err := with.takeIn(ctx) // before anything is made that could not be pushed
 	if err != nil {
 		return false, err
 	}

@@ -123,6 +123,9 @@ func (s *Site) retried(ctx context.Context, dir string, h *journal.History, p pi
 		if p.React == nil && p.Standing.Failure == nil {
 			return in, nothingToRetry(t)
 		}
+		if err := s.over(ctx, t); err != nil {
+			return in, err
+		}
 		o.Deliver = true // it was
 	}
 	done, err := delivered(h)

@@ -140,7 +140,7 @@ func (t Task) reaction() string {
 	case p.Note != "" && p.Note != t.Failure.Detail:
 		return p.Note
 	case p.Note == "" && p.Rounds > 0:
-		return fmt.Sprintf("what was wrong with it took %d rounds", p.Rounds)
+		return fmt.Sprintf("what was wrong with it took %d round%s", p.Rounds, map[bool]string{true: "s"}[p.Rounds > 1])
 	}
 	return ""
 }
