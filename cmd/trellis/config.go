@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -15,9 +17,10 @@ import (
 // config reads the settings of the project, and what is wrong with them. What is not there has its default. Where programs
 // run in a sandbox, git is wary from then on of what they left.
 func (p *project) config() (*config.Config, []trellis.Problem) {
-	c, problems := config.Load(p.settings())
+	files, unread := p.readSettings()
+	c, problems := config.Load(files)
 	p.beWary(c)
-	return c, problems
+	return c, append(unread, problems...)
 }
 
 func (p *project) beWary(c *config.Config) {
@@ -28,11 +31,21 @@ func (p *project) beWary(c *config.Config) {
 
 // settings are the files that say them, as they are now.
 func (p *project) settings() config.Files {
+	files, _ := p.readSettings()
+	return files
+}
+
+// readSettings also tells of a file that is there and can't be read: its settings, a sandbox say, would be taken for unset.
+func (p *project) readSettings() (f config.Files, problems []trellis.Problem) {
 	read := func(name string) config.File {
-		data, _ := os.ReadFile(filepath.Join(p.Root, ".trellis", name)) // none: the defaults
+		data, err := os.ReadFile(filepath.Join(p.Root, ".trellis", name)) // none: the defaults
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			problems = append(problems, trellis.Problem{File: ".trellis/" + name, Message: "can't be read: " + err.Error(), Hint: "make it a file that you may read"})
+		}
 		return config.File{Name: ".trellis/" + name, Data: data}
 	}
-	return config.Files{Root: p.Root, Config: read("config.yaml"), Worktree: read("worktree.yaml")}
+	f = config.Files{Root: p.Root, Config: read("config.yaml"), Worktree: read("worktree.yaml")}
+	return f, problems
 }
 
 // config is the settings of the project for a command that needs them valid. Warnings are said.

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/git"
 )
 
 // The config.yaml that init writes is valid as it is, and also when every setting in it is taken out
@@ -35,5 +38,20 @@ func TestScaffoldConfig(t *testing.T) {
 	}
 	if strings.Count(string(all), "\n#") > strings.Count(string(template), "\n# ") {
 		t.Error("not every setting was taken out of its comment")
+	}
+}
+
+// Settings that are there and can't be read are not taken for none: they may ask for a sandbox.
+func TestConfigThatCannotBeRead(t *testing.T) {
+	p := &project{Repo: &git.Repo{}, Root: t.TempDir()}
+	if _, problems := p.config(); len(problems) > 0 {
+		t.Errorf("without settings: got %v, want none", problems)
+	}
+	if err := os.MkdirAll(filepath.Join(p.Root, ".trellis", "config.yaml"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	_, problems := p.config()
+	if len(problems) != 1 || problems[0].Warning || problems[0].File != ".trellis/config.yaml" || !strings.Contains(problems[0].Message, "can't be read") {
+		t.Errorf("got %v, want that it can't be read", problems)
 	}
 }
