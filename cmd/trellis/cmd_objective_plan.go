@@ -63,44 +63,61 @@ func (a *app) objectivePlan(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	o := dispatch.StepOptions{Step: c.String("step"), Agent: c.String("agent")}
-	if c.IsSet("type") {
-		if o.DevType, err = devType(c.String("type"), "--type"); err != nil {
-			return err
-		}
-	}
-	o.Creator, _ = developer(p.Root) // nobody has to say who they are
-	if c.Bool("github") {
-		o.Forge = &forge.Forge{Dir: p.Root, Env: a.commandEnv()}
-		if err := o.Forge.SignedIn(c.Context); err != nil { // before anything is paid for
-			return forgeError(err)
-		}
+	o, err := a.stepOptions(c, p, name)
+	if err != nil {
+		return err
 	}
 	show := a.progress(s, c.Bool("json"))
 	show.Ahead(stages(s.Config.Planning, dispatch.PlanOptions{})...)
 	began := a.Now()
 	res, err := s.PlanStep(c.Context, name, o)
 	show.close()
+	end := stepEnd{name, res, a.Now().Sub(began).Seconds(), cmp.Or(res.Step.ID, o.Step), o.Forge != nil}
+	if err != nil {
+		return a.notPlanned(c, p, end, err)
+	}
+	return a.plannedStep(c.Context, p, s, end, c.Bool("json"))
+}
+
+// stepOptions reads the flags. What costs nothing is checked first.
+func (a *app) stepOptions(c *cli.Context, p *project, name string) (o dispatch.StepOptions, err error) {
+	if c.IsSet("step") && strings.TrimSpace(c.String("step")) == "" { // a variable that is empty is no wish for the next one
+		return o, hint(usagef("--step names no step"), "trellis objective show "+name)
+	}
+	o = dispatch.StepOptions{Step: c.String("step"), Agent: c.String("agent")}
+	if c.IsSet("type") {
+		if o.DevType, err = devType(c.String("type"), "--type"); err != nil {
+			return o, err
+		}
+	}
+	o.Creator, _ = developer(p.Root) // nobody has to say who they are
+	if c.Bool("github") {
+		o.Forge = &forge.Forge{Dir: p.Root, Env: a.commandEnv()}
+		if err := o.Forge.SignedIn(c.Context); err != nil { // before anything is paid for
+			return o, forgeError(err)
+		}
+	}
+	return o, nil
+}
+
+// notPlanned says why a step is not planned, or not all of it done.
+func (a *app) notPlanned(c *cli.Context, p *project, end stepEnd, err error) error {
 	var not *dispatch.StepError
 	if errors.As(err, &not) && not.Step == "" && c.Bool("json") {
-		d := stepDocument{Objective: name, Code: not.Code, planDocument: document("", planEnd{})}
+		d := stepDocument{Objective: end.objective, Code: not.Code, planDocument: document("", planEnd{})}
 		d.ID, d.Files, d.Why = "", []string{}, []string{not.Why}
 		if err := view.JSON(a.Stdout, d); err != nil {
 			return err
 		}
 	}
-	end := stepEnd{name, res, a.Now().Sub(began).Seconds(), cmp.Or(res.Step.ID, o.Step), o.Forge != nil}
-	if err != nil && c.Context.Err() != nil {
+	switch {
+	case c.Context.Err() != nil:
 		return hint(err, end.again())
-	}
-	if errors.Is(err, dispatch.ErrNoIssue) {
+	case errors.Is(err, dispatch.ErrNoIssue):
 		err = forgeError(err)
 		return hint(err, append(hintsOf(err), end.again())...)
 	}
-	if err != nil {
-		return a.stepError(p, name, err)
-	}
-	return a.plannedStep(c.Context, p, s, end, c.Bool("json"))
+	return a.stepError(p, end.objective, err)
 }
 
 // stepEnd is how the planning of a step ended, and how long it took.
