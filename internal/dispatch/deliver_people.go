@@ -105,7 +105,7 @@ func (o *strangers) refuse(ctx context.Context, err error) error {
 		return context.Cause(ctx)
 	}
 	return flow.Fail(string(trellis.PushFailed), "somebody pushed to %s of %s, and that can't be merged by itself: %v; `git -C %s merge %.12s`, mend it there and commit, then `trellis deliver %s` checks both and pushes",
-		o.in.Job.Branch, o.remote, err, o.in.Job.Worktree, o.theirs, o.in.Task)
+		o.in.Job.Branch, o.remote, err, pipeline.Typed(o.in.Job.Worktree), o.theirs, o.in.Task)
 }
 
 // over says that the pull request of a task in review was merged or closed, and nobody told the task yet: work on it would

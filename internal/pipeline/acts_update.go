@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/flow"
@@ -52,13 +53,21 @@ func (a *Acts) update(ctx context.Context, c flow.Call, in updateIn) (out Update
 	switch conflict := (*git.ConflictError)(nil); {
 	case errors.As(err, &conflict):
 		return out, flow.Fail(string(trellis.Conflict), "%s went on to %.12s, and the work can't be put on that: %s; nothing was touched: `git -C %s merge %.12[2]s`, mend it there and commit, then `trellis retry %[5]s` checks that and goes on",
-			in.Job.BaseBranch, o.Base, tell(conflict.Said), in.Job.Worktree, in.Task)
+			in.Job.BaseBranch, o.Base, tell(conflict.Said), Typed(in.Job.Worktree), in.Task)
 	case errors.Is(err, git.ErrOldGit):
 		return Updated{Notes: append(out.Notes, fmt.Sprintf("%s went on, and the branch was not brought up to it: %v", in.Job.BaseBranch, err))}, nil
 	case err != nil:
 		return out, err
 	}
 	return a.updated(ctx, c, in, o, u, before, out)
+}
+
+// Typed is a path as it is typed in a shell.
+func Typed(path string) string {
+	if strings.ContainsAny(path, " \t\n'\"\\$&;()*?[]{}<>|`!#~") {
+		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+	}
+	return path
 }
 
 // updated is what became of an update: u is what is left to do of it, nil for nothing.
@@ -251,7 +260,7 @@ func (a *Acts) modulesStay(ctx context.Context, j Job, next string) error {
 			return err
 		}
 		if now, err := a.Repo.ModuleCommit(ctx, next, path); err != nil || now != was {
-			return errors.Join(err, flow.Fail(string(trellis.Conflict), "%s went on to %.12s, which has another commit of the submodule %s that this task works in; `git -C %s merge %.12[2]s`, with a commit of the submodule that has both, then `trellis retry %[5]s` checks that and goes on", j.BaseBranch, next, path, j.Worktree, filepath.Base(a.Dir)))
+			return errors.Join(err, flow.Fail(string(trellis.Conflict), "%s went on to %.12s, which has another commit of the submodule %s that this task works in; `git -C %s merge %.12[2]s`, with a commit of the submodule that has both, then `trellis retry %[5]s` checks that and goes on", j.BaseBranch, next, path, Typed(j.Worktree), filepath.Base(a.Dir)))
 		}
 	}
 	return nil
