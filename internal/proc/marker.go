@@ -30,25 +30,27 @@ func carries(pid int, name, value string) bool {
 // moments is a time in which no system starts as many processes as it has pids.
 const moments = 20 * time.Millisecond
 
-// sweep kills what matches, with its descendants. With from these are to come from it, so that what was started
-// earlier is not looked into.
+// sweep kills what matches, with its descendants, and waits until they are dead. With from these are to come from it,
+// so that what was started earlier is not looked into.
 func sweep(from *Process, match func(pid int) bool) []int {
 	var spared []int
+	var dying []ID // a descendant carries no mark, and may take longer to die than what did
 	for end := time.Now().Add(sweepTime); ; time.Sleep(pollGroup) {
+		dying = slices.DeleteFunc(dying, func(id ID) bool { return !id.Alive() })
 		all, first := candidates(from)
 		roots := marked(all, first, match)
-		if len(roots) == 0 {
-			return nil
-		}
-		if spared == nil {
+		if len(roots) > 0 && spared == nil {
 			spared = append(ancestors(os.Getpid()), os.Getpid())
 		}
 		found := living(all, roots, spared)
-		if len(found) == 0 || time.Now().After(end) {
-			return pidsOf(found)
-		}
 		for _, id := range found {
 			id.Kill()
+			if !slices.Contains(dying, id) {
+				dying = append(dying, id)
+			}
+		}
+		if len(dying) == 0 || time.Now().After(end) {
+			return pidsOf(dying)
 		}
 	}
 }
