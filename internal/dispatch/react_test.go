@@ -35,7 +35,7 @@ roles:
 // reviewed is a world in which a task is in review, with a pull request of its own.
 func reviewed(t *testing.T, script string) (*world, *forgetest.GH, string) {
 	t.Helper()
-	w, gh := hosted(t, forgetest.State{Logs: map[string]string{"2": "ci\tRun\tit says Bey\n"}})
+	w, gh := hosted(t, forgetest.State{Logs: map[string]string{"2": "it says Bey\n"}})
 	w.write(".trellis/rehearsal.yaml", script)
 	w.Site.Config.Delivery.React = true
 	dir := w.hand("02-01-bye", byePRD)
@@ -132,7 +132,7 @@ func TestFailedCheck(t *testing.T) {
 	if list := gh.State(t).PRs; len(list) != 1 || w.git("-C", "../origin.git", "rev-parse", "feature/bye") != tip || w.task(dir).Commit != tip {
 		t.Errorf("there are %v, the commit is %s of %s", list, w.task(dir).Commit, tip)
 	}
-	if text := w.debugPrompt(); !strings.Contains(text, "ci_failed: checks fail (ci)\n") || !strings.Contains(text, "The check ci failed.\nci\tRun\tit says Bey\n</data nonce=") {
+	if text := w.debugPrompt(); !strings.Contains(text, "ci_failed: checks fail (ci)\n") || !strings.Contains(text, "The check ci failed.\ntest\tRun\tit says Bey\n</data nonce=") {
 		t.Errorf("it was asked\n%s", text)
 	}
 	if done := w.say(gh, fields{"statusCheckRollup": []any{fields{"name": "ci", "status": "COMPLETED", "conclusion": "SUCCESS"}}}); len(done.Begun)+len(done.Notes) > 0 || w.note(dir) != "" {
