@@ -17,10 +17,10 @@ var (
 	ErrTooLarge = errors.New("it is too large")
 )
 
-// ReadBelow reads a regular file of at most max bytes below a folder in which programs that nobody trusts write. It
-// follows no link that leads out of the folder, waits for nobody at the other end of a pipe, and takes no more memory than
-// that. Errors besides those of the file system are ErrIrregular and ErrTooLarge.
-func ReadBelow(dir, name string, max int64) ([]byte, error) {
+// OpenBelow opens a regular file of at most max bytes below a folder in which programs that nobody trusts write. It follows
+// no link that leads out of the folder, and waits for nobody at the other end of a pipe. Errors besides those of the file
+// system are ErrIrregular and ErrTooLarge. The file may grow: who reads it stops at what they want.
+func OpenBelow(dir, name string, max int64) (*os.File, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
@@ -30,11 +30,29 @@ func ReadBelow(dir, name string, max int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	return readRegular(f, max)
+	if err := regular(f, max); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
-func readRegular(f *os.File, max int64) ([]byte, error) {
+// ReadBelow is OpenBelow and what is in the file: it takes no more memory than max. A file that grows beyond that while it is
+// read is ErrTooLarge.
+func ReadBelow(dir, name string, max int64) ([]byte, error) {
+	f, err := OpenBelow(dir, name, max)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, max+1))
+	if err == nil && int64(len(data)) > max {
+		err = &fs.PathError{Op: "read", Path: f.Name(), Err: ErrTooLarge}
+	}
+	return data, err
+}
+
+func regular(f *os.File, max int64) error {
 	st, err := f.Stat()
 	if err == nil && !st.Mode().IsRegular() {
 		err = ErrIrregular
@@ -43,11 +61,7 @@ func readRegular(f *os.File, max int64) ([]byte, error) {
 		err = fmt.Errorf("%w: %d bytes", ErrTooLarge, st.Size())
 	}
 	if err != nil {
-		return nil, &fs.PathError{Op: "read", Path: f.Name(), Err: err}
+		return &fs.PathError{Op: "read", Path: f.Name(), Err: err}
 	}
-	data, err := io.ReadAll(io.LimitReader(f, max+1))
-	if err == nil && int64(len(data)) > max { // it grew meanwhile
-		err = &fs.PathError{Op: "read", Path: f.Name(), Err: ErrTooLarge}
-	}
-	return data, err
+	return nil
 }

@@ -1,10 +1,14 @@
 package workflow
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
 	"strconv"
@@ -146,19 +150,31 @@ func (a *Acts) at(dir string) string {
 
 // sum is the hash of a file below dir, "" when there is none.
 func (a *Acts) sum(dir, name string) (string, error) {
-	data, err := a.readFile(dir, name)
+	d, err := a.digest(dir, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
-	return ask.Sum(data), err
+	return d.SHA256, err
 }
 
-// maxFile is how large a file can be that a step is to make.
-const maxFile = 64 << 20
+const (
+	maxFile = 4 << 30  // how large a file can be that a step is to make
+	maxText = 64 << 20 // and one in which a text is looked for
+)
 
-// readFile reads a file below dir through no link that leads out of it.
-func (a *Acts) readFile(dir, name string) ([]byte, error) {
-	return durable.ReadBelow(a.at(dir), name, maxFile)
+// digest is the size and the hash of a file below dir, which is reached through no link that leads out of that.
+func (a *Acts) digest(dir, name string) (d evidence.Digest, err error) {
+	f, err := durable.OpenBelow(a.at(dir), name, maxFile)
+	if err != nil {
+		return d, err
+	}
+	defer f.Close()
+	hash := sha256.New()
+	if d.Bytes, err = io.Copy(hash, io.LimitReader(f, maxFile)); err != nil {
+		return d, err
+	}
+	d.Path, d.SHA256 = path.Clean(name), hex.EncodeToString(hash.Sum(nil))
+	return d, nil
 }
 
 func (a *Acts) end(_ context.Context, _ flow.Call, in endIn) (ended, error) {
@@ -267,18 +283,22 @@ func (a *Acts) holds(p plan.Proof, in proveIn, e *Evidence, part bool) (string, 
 
 func (a *Acts) file(p plan.Proof, in proveIn) (d evidence.Digest, not string) {
 	name := plan.Fill(p.Path, in.Values)
-	data, err := a.readFile(in.Dir, name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return d, "there is no " + name
+	var text []byte
+	var err error
+	if p.Contains == "" {
+		d, err = a.digest(in.Dir, name)
+	} else {
+		text, err = durable.ReadBelow(a.at(in.Dir), name, maxText)
+		d = evidence.Digest{Bytes: int64(len(text)), Path: path.Clean(name), SHA256: ask.Sum(text)}
 	}
-	if err != nil {
-		return d, name + " can't be read: " + why(err)
-	}
-	d = evidence.Digest{Bytes: int64(len(data)), Path: path.Clean(name), SHA256: ask.Sum(data)}
 	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		not = "there is no " + name
+	case err != nil:
+		not = name + " can't be read: " + why(err)
 	case p.SHA256 != "" && !strings.EqualFold(p.SHA256, d.SHA256):
 		not = fmt.Sprintf("%s has the SHA-256 %s, not %s", name, d.SHA256, p.SHA256)
-	case p.Contains != "" && !strings.Contains(string(data), plan.Fill(p.Contains, in.Values)):
+	case p.Contains != "" && !bytes.Contains(text, []byte(plan.Fill(p.Contains, in.Values))):
 		not = fmt.Sprintf("%s does not contain %q", name, p.Contains)
 	}
 	return d, not

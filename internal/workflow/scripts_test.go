@@ -163,6 +163,20 @@ func TestOutputIntoAPipe(t *testing.T) {
 	}
 }
 
+// A file that proves a step may be larger than anybody wants to have in memory; one in which a text is looked for may not.
+func TestLargeFileProves(t *testing.T) {
+	for proof, want := range map[string]string{
+		``:                  "",
+		`, "contains": "x"`: "it is too large: 73400320 bytes",
+		`, "sha256": "` + strings.Repeat("0", 64) + `"`: "big has the SHA-256 ",
+	} {
+		rep := newBench(t, `{"id": "a", "command": "truncate -s 70M big", "proof": {"type": "file", "path": "big"`+proof+`}}`, `"vars": {}`).do(workflow.Options{})
+		if fail := rep.Failure(); (fail != nil) != (want != "") || fail != nil && !strings.Contains(fail.Error(), want) {
+			t.Errorf("%s: got %v, want %q", proof, fail, want)
+		}
+	}
+}
+
 // Whatever a value holds reaches a command as it is: in its text literally, in its environment without any quoting.
 func TestValuesReachScripts(t *testing.T) {
 	const nasty = "$& $$5 $1 `id` $(id) \"q\" 'p' \\n {{w}} a{{item}}b;|&<>*?\nsecond line é\n "
