@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -57,13 +58,15 @@ func (o Options) settle(own Own) Own {
 }
 
 // scriptsIn is what stands in a folder of state and looks like something that is run: the status line's script, say, or an
-// installation of the program itself.
+// installation of the program itself. Where files came from another system all may be run, accounts and databases too, which
+// the program has to write.
 func scriptsIn(dir string) (paths []string) {
 	entries, _ := os.ReadDir(dir) // not there: none
 	for _, e := range entries {
 		kind, err := e.Info()
 		script := slices.Contains([]string{".sh", ".bash", ".zsh", ".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl"}, filepath.Ext(e.Name()))
-		if err == nil && (script || kind.Mode().IsRegular() && kind.Mode()&0o111 != 0 || slices.Contains([]string{"bin", "scripts"}, e.Name())) {
+		data := slices.ContainsFunc([]string{".json", ".sqlite", ".db", ".log", ".lock", ".txt"}, func(ext string) bool { return strings.HasPrefix(filepath.Ext(e.Name()), ext) })
+		if err == nil && (script || !data && kind.Mode().IsRegular() && kind.Mode()&0o111 != 0 || slices.Contains([]string{"bin", "scripts"}, e.Name())) {
 			paths = append(paths, filepath.Join(dir, e.Name()))
 		}
 	}

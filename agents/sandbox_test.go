@@ -1,0 +1,47 @@
+package agents_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// Where every file may be run, as on a disk of another system, scripts are held, and what the program has to write is not.
+func TestOwnScripts(t *testing.T) {
+	for cli, dir := range map[string]string{agents.Claude: ".claude", agents.Codex: ".codex", agents.OpenCode: ".local/share/opencode"} {
+		home := t.TempDir()
+		state := filepath.Join(home, dir)
+		held := []string{"status.sh", "line.py", "tool", "bin"}
+		free := []string{"auth.json", ".credentials.json", "history.jsonl", "state_5.sqlite", "state_5.sqlite-wal", "opencode.db", "opencode.db-shm", "x.log", "x.lock"}
+		makes := []error{os.MkdirAll(filepath.Join(state, "bin"), 0o755), os.WriteFile(filepath.Join(home, cli), []byte("#!/bin/sh\nexit 1\n"), 0o755)}
+		for _, name := range slices.Concat(held[:3], free) {
+			makes = append(makes, os.WriteFile(filepath.Join(state, name), nil, 0o755))
+		}
+		if err := errors.Join(makes...); err != nil {
+			t.Fatal(err)
+		}
+		var own agents.Own
+		seen := errors.New("seen")
+		agent, err := agents.New(cli, agents.Options{Environ: []string{"HOME=" + home, "PATH=" + home}, Sandbox: func(_ context.Context, _ agents.Request, o agents.Own) ([]string, string, error) {
+			own = o
+			return nil, "", seen
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := agent.Run(t.Context(), agents.Request{Role: trellis.Implement, Prompt: "x", Dir: t.TempDir(), RunDir: t.TempDir(), Permission: trellis.PermitEdit, Marker: "own"}, nil); !errors.Is(err, seen) {
+			t.Fatalf("%s: got %v", cli, err)
+		}
+		for _, name := range slices.Concat(held, free) {
+			if got, want := slices.Contains(own.Fixed, filepath.Join(state, name)), slices.Contains(held, name); got != want {
+				t.Errorf("%s: %s is held: %v, want %v", cli, name, got, want)
+			}
+		}
+	}
+}
