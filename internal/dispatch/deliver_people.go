@@ -67,7 +67,7 @@ func (o *strangers) ask(ctx context.Context) (err error) {
 		return nil
 	}
 	if _, err := repo.Resolve(ctx, there); errors.Is(err, git.ErrNotFound) {
-		if err := repo.Fetch(ctx, o.remote, fetchWall); err != nil {
+		if err := repo.Fetch(ctx, o.remote, fetchWall, branch); err != nil {
 			return unlessEnded(ctx)
 		}
 	}

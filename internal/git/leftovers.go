@@ -242,13 +242,17 @@ func (r *Repo) OnlyIn(ctx context.Context, commit string) (int, error) {
 	return strconv.Atoi(out)
 }
 
-// Fetch brings the remote-tracking branches of a remote up to date. It is given limit.
-func (r *Repo) Fetch(ctx context.Context, remote string, limit time.Duration) error {
+// Fetch brings the remote-tracking branches of a remote up to date. It is given limit. With names of branches it is these
+// alone, whose commits are then here also where no remote-tracking branch follows them.
+func (r *Repo) Fetch(ctx context.Context, remote string, limit time.Duration, branches ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	args := []string{"fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--end-of-options", remote}
+	for _, name := range branches {
+		args = append(args, heads+name)
+	}
 	fetch := func() error {
-		_, _, err := r.git(ctx, call{dir: r.Main, write: true, once: true, env: r.signIn(),
-			args: []string{"fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--end-of-options", remote}})
+		_, _, err := r.git(ctx, call{dir: r.Main, write: true, once: true, env: r.signIn(), args: args})
 		return err
 	}
 	err := withLocks(ctx, nil, fetch)

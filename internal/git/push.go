@@ -135,11 +135,11 @@ func (r *Repo) within(ctx context.Context, o PushOptions, tip string) error {
 	}
 	known, err := r.Has(ctx, tip)
 	if err == nil && !known {
-		if err = r.Fetch(ctx, o.Remote, fetchWall); err == nil {
+		if err = r.Fetch(ctx, o.Remote, fetchWall, o.Branch); err == nil {
 			known, err = r.Has(ctx, tip)
 		}
 	}
-	if err != nil || !known { // else it was moved once more, or is none of the branches that are followed here
+	if err != nil || !known { // else it was moved once more
 		return err
 	}
 	ahead, err := r.IsAncestor(ctx, o.Commit, tip)

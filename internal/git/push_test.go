@@ -85,6 +85,23 @@ func TestPush(t *testing.T) {
 	}
 }
 
+// What people put on ours is seen in a clone that follows the base alone, too, as one of a single branch does.
+func TestPushIsAhead(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	bare := b.remote()
+	b.git("config", "remote.origin.fetch", "+refs/heads/main:refs/remotes/origin/main")
+	b.pushed(true)
+	other := filepath.Join(t.TempDir(), "other")
+	b.git("clone", "-q", "-b", "work", bare, other)
+	b.gitIn(other, "commit", "-q", "--allow-empty", "-m", "theirs")
+	b.gitIn(other, "push", "-q", "origin", "work")
+	var ahead *git.AheadError
+	if moved, err := b.push(); moved || !errors.As(err, &ahead) || ahead.Tip != b.gitIn(other, "rev-parse", "HEAD") {
+		t.Errorf("got %v, %v, want what people pushed", moved, err)
+	}
+}
+
 // Somebody pushes between the look and the push.
 func TestPushIsOvertaken(t *testing.T) {
 	t.Parallel()
