@@ -147,6 +147,8 @@ func TestReads(t *testing.T) {
 		second := b.git("rev-parse", "HEAD")
 		b.git("tag", "-a", "v1", "-m", "v1", first)
 		b.git("update-ref", "refs/remotes/origin/main", first)
+		b.git("branch", "twin", second)
+		b.git("tag", "twin", first)
 		r := b.Repo
 
 		if got := must(r.Head(ctx, b.Dir))(t); got != second {
@@ -155,7 +157,7 @@ func TestReads(t *testing.T) {
 		if got := must(r.CurrentBranch(ctx, b.Dir))(t); got != "feature/x" {
 			t.Errorf("CurrentBranch: got %s", got)
 		}
-		for name, want := range map[string]string{"main": first, "feature/x": second, "origin/main": first, "v1": first, "HEAD": second, second: second, second[:12]: second, "HEAD~1": first, "refs/heads/main": first} {
+		for name, want := range map[string]string{"main": first, "feature/x": second, "origin/main": first, "v1": first, "HEAD": second, second: second, second[:12]: second, "HEAD~1": first, "refs/heads/main": first, "twin": second, "twin^0": second, "twin~1": first} {
 			if got, err := r.Resolve(ctx, name); got != want && !(name[0] == 'H' && b.Repo.Main != b.Dir) || err != nil {
 				t.Errorf("Resolve(%s): got %s, %v, want %s", name, got, err, want)
 			}

@@ -143,7 +143,7 @@ func (r *Repo) Resolve(ctx context.Context, name string) (string, error) {
 	}
 	for _, full := range refs {
 		sha, _, err := r.ref(r.Common, full)
-		if errors.Is(err, errAskGit) {
+		if errors.Is(err, errAskGit) || err != nil && strings.ContainsAny(name, "~^") { // a commit before the branch's, not a tag's of that name
 			sha, err = r.verify(ctx, r.Main, full)
 		}
 		if !errors.Is(err, ErrNotFound) {
