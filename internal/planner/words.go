@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"regexp"
 	"strings"
-	"sync"
 	"unicode"
 )
 
@@ -29,14 +28,13 @@ func title(s string) string {
 	return s
 }
 
-var strong = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile("`+[^`]*`+" + `|\*\*[^*\s](?:[^*]*[^*\s])?\*\*|\b__[^_\s](?:.*?[^_\s])?__\b`)
-})
+// strong matches code and bold text.
+const strong = "`+[^`]*`+" + `|\*\*[^*\s](?:[^*]*[^*\s])?\*\*|\b__[^_\s](?:.*?[^_\s])?__\b`
 
 // unmarked is s without the marks of code and of bold text. Names keep what belongs to them: __init__, snake__case, **kwargs
 // and all that stands in code.
 func unmarked(s string) string {
-	s = strong().ReplaceAllStringFunc(s, func(m string) string {
+	s = regexp.MustCompile(strong).ReplaceAllStringFunc(s, func(m string) string {
 		switch {
 		case m[0] == '`':
 			return strings.Trim(m, "`")
