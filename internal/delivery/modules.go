@@ -17,6 +17,7 @@ type module struct {
 	remote string // "" when there is none, or nobody can tell which
 	folder string // where git works in it, from the top of the main checkout
 	at     string // what makes git work in it, as typed there
+	above  string // the commit that people pushed on top of the work there, "" for none
 }
 
 // Part is what became of the work in one submodule.
@@ -94,9 +95,9 @@ func (d *Deliverer) pushModules(ctx context.Context, w Work, out *Delivered) (li
 			return list, false, nil
 		}
 	}
-	for _, m := range list {
+	for i, m := range list {
 		o := git.PushOptions{Dir: m.checkout(ctx, w), Remote: m.remote, Branch: w.Branch, Commit: m.Base, Whose: w.Task}
-		if _, err := d.push(ctx, m.Repo, o, out); err != nil {
+		if list[i].above, err = d.push(ctx, m.Repo, o, out); err != nil {
 			w.Worktree = o.Dir // where to type what mends it
 			return list, false, d.pushFailure(ctx, w, fmt.Errorf("pushing the submodule %s, without which nobody can check the work out: %w", m.Path, err))
 		}
@@ -130,7 +131,7 @@ func (d *Deliverer) openModule(ctx context.Context, m module, p *Part, out *Deli
 	if err != nil {
 		return err
 	}
-	pr, err := d.request(ctx, d.forge(m), forge.New{Title: p.Title, Body: p.Body, Base: p.Into, Head: p.Branch, Draft: d.Draft}, []string{p.Commit}, known.Modules[p.Path], out)
+	pr, err := d.request(ctx, d.forge(m), forge.New{Title: p.Title, Body: p.Body, Base: p.Into, Head: p.Branch, Draft: d.Draft}, []string{p.Commit, m.above}, known.Modules[p.Path], out)
 	if away(err) {
 		out.Notes = append(out.Notes, fmt.Sprintf("no pull request of %s was opened: %s", p.Path, d.words(err)))
 		return nil

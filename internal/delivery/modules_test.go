@@ -92,6 +92,22 @@ func TestClosedModule(t *testing.T) {
 	}
 }
 
+// One that was merged with what people pushed on top is of this work: there is no other one.
+func TestMergedModuleOfPeople(t *testing.T) {
+	t.Parallel()
+	b := newModularBench(t)
+	b.deliver()
+	b.git("clone -q -b feature/bye ../cli.git ../eve")
+	b.git("-C ../eve commit -q --allow-empty -m theirs")
+	b.git("-C ../eve push -q")
+	b.GH.Change(t, func(s *forgetest.State) {
+		s.PRs[0]["state"], s.PRs[0]["headRefOid"] = "MERGED", b.git("-C ../eve rev-parse HEAD")
+	})
+	if got := b.deliver(); len(b.prs()) != 2 || !has(got.Notes, "pull request 1 of libs/cli was merged: no other one is opened") {
+		t.Errorf("got %q, there are %v", got.Notes, b.prs())
+	}
+}
+
 // Where the submodule's pull request is for: what .gitmodules names, and first of all what the work stands on.
 func TestModuleBase(t *testing.T) {
 	t.Parallel()
