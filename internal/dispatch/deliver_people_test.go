@@ -214,3 +214,26 @@ func TestPeoplesCommitsThatDoNotPass(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What was merged or closed is not pushed again, nor gets another pull request: the branch may be gone, and have ended in a commit of others.
+func TestDeliverOfADeletedBranch(t *testing.T) {
+	t.Parallel()
+	for _, state := range []string{"MERGED", "CLOSED"} {
+		t.Run(state, func(t *testing.T) {
+			t.Parallel()
+			w, gh, dir := reviewed(t, mending)
+			eve := w.reviewer()
+			theirs := w.ann(eve, "eve.txt", "eve\n")
+			w.git("-C", eve, "push", "-q")
+			gh.Change(t, func(s *forgetest.State) { s.PRs[0]["state"], s.PRs[0]["headRefOid"] = state, theirs })
+			w.git("-C", "../origin.git", "branch", "-q", "-D", "feature/bye")
+			var refused *dispatch.RefusedError
+			if _, err := w.Site.Deliver(t.Context(), dir); !errors.As(err, &refused) || !strings.Contains(refused.Why, "was "+strings.ToLower(state)+": https://") {
+				t.Errorf("got %v", err)
+			}
+			if there := w.git("-C", "../origin.git", "branch", "--list", "feature/bye"); there != "" || len(gh.State(t).PRs) != 1 {
+				t.Errorf("the remote has %q, there are %v", there, gh.State(t).PRs)
+			}
+		})
+	}
+}

@@ -24,6 +24,13 @@ func (s *Site) caughtUp(ctx context.Context, dir string, in pipeline.DeliverIn) 
 	if !h.Ended {
 		return false, s.resume(dir, p)
 	}
+	t, err := s.Store.Load(dir)
+	if err == nil {
+		err = s.over(ctx, t) // else a branch that was deleted with it would be pushed again
+	}
+	if err != nil {
+		return false, err
+	}
 	with, err := s.strangers(ctx, in)
 	if err != nil {
 		return false, err
@@ -32,13 +39,6 @@ func (s *Site) caughtUp(ctx context.Context, dir string, in pipeline.DeliverIn) 
 	behind, err := acts.Behind(ctx, in, cmp.Or(with.to, in.Report.Commit), true)
 	if err != nil || behind == "" && !with.moved() {
 		return true, err
-	}
-	t, err := s.Store.Load(dir)
-	if err == nil {
-		err = s.over(ctx, t)
-	}
-	if err != nil {
-		return false, err
 	}
 	said, err := with.takeIn(ctx) // before anything is made that could not be pushed
 	if err != nil {
