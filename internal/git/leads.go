@@ -43,11 +43,14 @@ func (r *Repo) leads(dir, admin string) (paths []string, err error) {
 	return paths, err
 }
 
-// at is a path as settings write it, seen from a folder.
+// at is a path as settings write it, seen from a folder; "" where it is in another user's home folder, or beside git itself.
 func (r *Repo) at(dir, path string) string {
 	if rest, ok := strings.CutPrefix(path, "~/"); ok {
 		home, _ := r.getenv("HOME")
 		return filepath.Join(home, rest)
+	}
+	if strings.HasPrefix(path, "~") || strings.HasPrefix(path, "%(prefix)/") {
+		return ""
 	}
 	return from(dir, path)
 }

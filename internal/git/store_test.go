@@ -70,6 +70,12 @@ func TestStoreOfIncludedSettings(t *testing.T) {
 		}
 	}
 	b.git("status")
+	b.git("config", "core.hooksPath", "~nobody/hooks")
+	b.git("config", "include.path", "%(prefix)/etc/more")
+	must(b.Repo.Store(b.Dir))(t)
+	if made, err := filepath.Glob(filepath.Join(b.Dir, "[~%]*")); err != nil || len(made) != 0 {
+		t.Errorf("%v was made, %v", made, err)
+	}
 }
 
 // What a .git file says is believed only when it is one of ours.
