@@ -122,7 +122,9 @@ func (s *Site) planStep(ctx context.Context, name string, o StepOptions, asked b
 	}
 	j := stepPlanning{s, road, *step, works, src, o}
 	res.PlanResult, res.Known, err = j.plan(ctx, asked)
-	res.Step, res.Task = *step, filepath.Base(published(res.Dir))
+	if res.Step = *step; res.Dir != "" {
+		res.Task = filepath.Base(published(res.Dir))
+	}
 	if work, _ := works.Of(name, o.Step); res.Known && work.Dead() {
 		res.Dead = work.Why()
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/forge"
 	"github.com/trellis-tasks/trellis/internal/forge/forgetest"
 	"github.com/trellis-tasks/trellis/internal/objective"
@@ -260,6 +261,17 @@ func TestStepIsBeingPlanned(t *testing.T) {
 	claim.Unlock()
 	if res := w.mustPlan(""); res.Step.ID != "1" {
 		t.Errorf("free again: %+v", res)
+	}
+}
+
+// Where nothing was begun there is no task to tell of.
+func TestStepThatNobodyCanPlan(t *testing.T) {
+	t.Parallel()
+	w := newRoad(t, roadwork(), short)
+	w.Site.Available = func(context.Context, string) error { return flow.Fail(string(trellis.AgentMissing), "no such program") }
+	list, err := w.Site.Reconcile(context.Background(), dispatch.ReconcileOptions{Names: []string{"farewells"}})
+	if err != nil || list[0].Err == nil || len(list[0].Planned) > 0 {
+		t.Errorf("reconciled: %+v, %v", list, err)
 	}
 }
 
