@@ -11,7 +11,7 @@ import (
 )
 
 var (
-	// ErrIrregular says that a path is no file with content: a folder, a pipe, a socket, a device.
+	// ErrIrregular says that a path is no file with content: a pipe, a socket, a device. A folder is EISDIR.
 	ErrIrregular = errors.New("it is no regular file")
 	// ErrTooLarge says that a file is larger than whoever reads it wants to have in memory.
 	ErrTooLarge = errors.New("it is too large")
@@ -54,7 +54,10 @@ func ReadBelow(dir, name string, max int64) ([]byte, error) {
 
 func regular(f *os.File, max int64) error {
 	st, err := f.Stat()
-	if err == nil && !st.Mode().IsRegular() {
+	switch {
+	case err == nil && st.IsDir():
+		err = syscall.EISDIR
+	case err == nil && !st.Mode().IsRegular():
 		err = ErrIrregular
 	}
 	if err == nil && st.Size() > max {

@@ -23,7 +23,7 @@ func TestReadBelow(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]error{
-		"a": nil, "near": nil, "pipe": durable.ErrIrregular, ".": durable.ErrIrregular, "sparse": durable.ErrTooLarge, "none": os.ErrNotExist,
+		"a": nil, "near": nil, "pipe": durable.ErrIrregular, ".": syscall.EISDIR, "sparse": durable.ErrTooLarge, "none": os.ErrNotExist,
 	} {
 		got, err := durable.ReadBelow(dir, name, 4)
 		if !errors.Is(err, want) || err == nil && string(got) != "four" {
