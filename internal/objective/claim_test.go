@@ -239,6 +239,11 @@ func TestPlanColumn(t *testing.T) {
 	settle(trellis.Review, "https://h/a/b/pull/9", "| 1 ||| #3 |")
 	put(t, path, rows+"| 1 |  | plan "+task.ID+" |  |\n")
 	settle(trellis.Ready, "", "| 1 || plan"+task.ID+" ||")
+	if err := d.NoteIssue(context.Background(), store, "x", task.Dir, 101); err != nil {
+		t.Fatal(err)
+	}
+	put(t, path, rows+"| 1 |  | "+task.ID+" | #9 |\n")
+	settle(trellis.Review, "https://h/a/b/pull/9", "| 1 || #101 | #9 |")
 }
 
 // A task of which nothing comes any more is not what a step is known by when there is one that lives.

@@ -107,7 +107,7 @@ func (d *Due) link(s Step) {
 			return
 		}
 	case "plan "+s.Plan == link:
-	case d.can[Plan] && dash(now):
+	case d.can[Plan] && readReference(now).plan == "":
 		d.change(s, Plan, strings.TrimPrefix(link, "plan "), why)
 	default:
 		d.change(s, PR, link, why)
