@@ -130,7 +130,8 @@ func (s *Site) reactTo(ctx context.Context, seen delivery.Seen, asked bool) (beg
 	noted := delivery.Noted{Reacted: p.Reactions.Seen, Rounds: p.Reactions.Rounds, Note: note}
 	if begun {
 		note = r.detail()
-		noted.Note, noted.Reacted = "a run was begun for it: "+note, append(noted.Reacted, r.names...)
+		now := r.reactions()
+		noted.Note, noted.Reacted, noted.Rounds = "a run was begun for it: "+note, now.Seen, now.Rounds
 	}
 	if err != nil {
 		noted.Note = err.Error()

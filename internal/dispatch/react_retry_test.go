@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trellis-tasks/trellis/internal/delivery"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/forge/forgetest"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -60,5 +61,30 @@ func TestRoundsAreGranted(t *testing.T) {
 	}
 	if done := w.say(gh, failing("ci")); len(done.Begun) > 0 || w.task(dir).Pipeline.Failure.Code != trellis.CIFailed {
 		t.Errorf("got %+v", done)
+	}
+}
+
+// What a person has mended once more stands once among what there was a run for, and no round of it is used yet.
+func TestRetryOfWhatIsKnown(t *testing.T) {
+	t.Parallel()
+	w, gh, dir := reviewed(t, mending)
+	w.say(gh, failing("ci"))
+	w.start(dir)
+	first := w.task(dir).Commit
+	w.say(gh, failing("ci"))
+	if w.task(dir).Status != trellis.InProgress {
+		t.Fatalf("it is %s", w.task(dir).Status)
+	}
+	w.write(".trellis/rehearsal.yaml", strings.Replace(mending, "echo mended >> more.txt", "echo false > greet.sh", 1))
+	if res := w.start(dir); res.Failure == nil {
+		t.Fatal("it was mended")
+	}
+	w.say(gh, fields{"statusCheckRollup": []any{fields{"name": "ci", "status": "COMPLETED", "conclusion": "SUCCESS"}}})
+	w.say(gh, failing("ci"))
+	if err := w.retry(dir); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := delivery.ReadPull(dir); err != nil || len(p.Reacted) != 2 || !strings.Contains(p.Reacted[1], first) || p.Rounds != 0 {
+		t.Errorf("kept is %+v, %v", p, err)
 	}
 }
