@@ -165,7 +165,7 @@ func (l *look) held() Decision {
 	case len(l.Steps) == 0:
 		return Decision{Code: Complete, Why: "there are no steps"}
 	}
-	return Decision{Code: Complete, Why: fmt.Sprintf("all %d steps are done, delivered or skipped", len(l.Steps))}
+	return Decision{Code: Complete, Why: "every step is done, delivered or skipped"}
 }
 
 // causes are the steps that hold up what is left: those under way and those that are stopped, first the ones that

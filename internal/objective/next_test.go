@@ -63,7 +63,7 @@ func TestNext(t *testing.T) {
 		"rejected":              {rows: []string{"1 _ _ plan rejected", "2"}, code: objective.Stuck, on: "1"},
 		"gone":                  {rows: []string{"1 _ _ plan gone", "2"}, code: objective.Stuck, on: "1", why: "there is no such task"},
 		"blocked and running":   {rows: []string{"1 _ blocked", "2", "3 none _ plan running"}, code: objective.Waiting, on: "3", plan: "running"},
-		"complete":              {rows: []string{"1 _ _ #1", "2 _ skipped", "3 _ done"}, code: objective.Complete, why: "all 3 steps"},
+		"complete":              {rows: []string{"1 _ _ #1", "2 _ skipped", "3 _ done"}, code: objective.Complete, why: "every step"},
 		"complete when merged":  {rows: []string{"1 _ _ #1", "2 _ _ plan over"}, code: objective.Complete},
 		"nothing but a blocked": {rows: []string{"1 _ blocked"}, code: objective.Stuck, on: "1"},
 		"later dependency":      {rows: []string{"1 2", "2 none"}, code: objective.Next, step: "2", ready: "2"},
