@@ -24,8 +24,8 @@ func (p *project) config() (*config.Config, []trellis.Problem) {
 }
 
 func (p *project) beWary(c *config.Config) {
-	if c.Sandbox != sandbox.Off && !p.Repo.Wary { // others may read it meanwhile
-		p.Repo.Wary = true
+	if c.Sandbox != sandbox.Off {
+		p.Repo.BeWary()
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 var (
@@ -42,14 +43,16 @@ type Repo struct {
 	// list get through, and those that Allow names (FOO, or FOO_*). Nil is this process's environment.
 	Env   []string
 	Allow []string
-	// Wary says that programs in a sandbox write in linked worktrees, so that what they left there leads no git command
-	// elsewhere. It is set before the first call.
-	Wary bool
 
+	wary  atomic.Bool // see BeWary
 	files memory
 	diffs diffs
 	swept sync.Once // of what killed processes left in the system's folder of temporary files
 }
+
+// BeWary says that programs in a sandbox write in linked worktrees: from then on, what they left there leads no git
+// command elsewhere.
+func (r *Repo) BeWary() { r.wary.Store(true) }
 
 // Open finds the repository that dir is in, dir being anywhere in the main checkout or a linked worktree.
 // It runs nothing. Errors are ErrNoRepository, ErrBare, and those of the file system. An unborn HEAD is

@@ -18,7 +18,7 @@ import (
 // not: git writes through links that it finds beside the index, and runs what the settings of a repository within the
 // work tree name when it looks into that. Links are removed, git makes none there; such a repository is a *NestedError.
 func (r *Repo) disarm(ctx context.Context, c call) error {
-	if !r.Wary || c.dir == "" {
+	if !r.wary.Load() || c.dir == "" {
 		return nil
 	}
 	gitDir, err := r.gitDir(c.dir)

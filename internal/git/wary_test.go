@@ -13,7 +13,7 @@ import (
 // Links beside the index lead no command of ours to other files.
 func TestWaryOfLinks(t *testing.T) {
 	b := newBox(t)
-	b.Repo.Wary = true
+	b.Repo.BeWary()
 	dir := b.add("task/a")
 	admin := filepath.Join(b.Dir, ".git", "worktrees", filepath.Base(dir))
 	b.write(filepath.Join(b.Home, ".bashrc"), "mine\n")
@@ -34,7 +34,7 @@ func TestWaryOfLinks(t *testing.T) {
 // The settings of a repository within the work tree name programs; git runs none of them.
 func TestWaryOfNestedRepositories(t *testing.T) {
 	b := newBox(t)
-	b.Repo.Wary = true
+	b.Repo.BeWary()
 	dir := b.add("task/a")
 	inner, ran := filepath.Join(dir, "inner"), filepath.Join(b.Home, "ran")
 	b.write(filepath.Join(inner, "x.txt"), "x\n")
@@ -66,7 +66,7 @@ func TestWaryOfNestedRepositories(t *testing.T) {
 // Submodules whose git directories stand in ours are no such thing.
 func TestWaryOfNoSubmodule(t *testing.T) {
 	b, inner := newBox(t), newBox(t)
-	b.Repo.Wary = true
+	b.Repo.BeWary()
 	b.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", inner.Dir, "lib/inner")
 	b.git("commit", "-qm", "with a submodule")
 	dir := b.add("task/a")
