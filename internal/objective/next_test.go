@@ -147,8 +147,8 @@ func TestCheckLarge(t *testing.T) {
 }
 
 func TestDependencies(t *testing.T) {
-	r := roadmap(t, "1", "2", "3 none", "4 1;2", "5 -")
-	for id, want := range map[string][]string{"1": nil, "2": {"1"}, "3": nil, "4": {"1", "2"}, "5": {"4"}} {
+	r := roadmap(t, "1", "2", "3 none", "4 ✅1;✅2✔", "5 -")
+	for id, want := range map[string][]string{"1": nil, "Step 2": {"1"}, "3": nil, "4": {"1", "2"}, "5": {"4"}} {
 		if s := r.Step(id); !slices.Equal(s.DependsOn, want) || s.Stated != (id == "3" || id == "4") {
 			t.Errorf("step %s: got %v, stated %t, want %v", id, s.DependsOn, s.Stated, want)
 		}

@@ -110,10 +110,12 @@ type change struct {
 	text     string
 }
 
-// Step is the step with that id, or nil.
+// Step is the step with that id, which may be spelled as a cell spells it (Step 1.2), or nil.
 func (r *Roadmap) Step(id string) *Step {
-	if i, ok := r.index[id]; ok {
-		return &r.Steps[i]
+	for _, id := range []string{id, stepID(id)} {
+		if i, ok := r.index[id]; ok {
+			return &r.Steps[i]
+		}
 	}
 	return nil
 }

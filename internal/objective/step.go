@@ -93,7 +93,7 @@ func dependencies(cell string) (ids []string, stated bool) {
 		return nil, true
 	}
 	for _, item := range strings.FieldsFunc(cell, func(r rune) bool { return r == ',' || r == ';' || r == ' ' || r == '\t' }) {
-		item = plain(item)
+		item = plain(strings.Trim(plain(item), checkMarks))
 		switch strings.ToLower(item) {
 		case "", "step", "steps", "node", "nodes", "and", "&":
 		default:
