@@ -224,6 +224,11 @@ func (c *codexStream) end(t *tally, e ending) *flow.Failure {
 		t.result.Answer = json.RawMessage(t.result.Text)
 	}
 	c.thread.look()
+	if t.result.ToolCalls <= 0 { // now and then the stream leaves out all that commands did
+		for _, name := range c.thread.calls {
+			t.tool(name, nil) // the record is not masked
+		}
+	}
 	if t.failure != nil && c.message != "" {
 		t.failure = c.failed() // by now the record is complete
 	}

@@ -2,10 +2,12 @@ package agents
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/flow"
@@ -23,6 +25,7 @@ type thread struct {
 	before codexUsage // what the thread had used when this run began
 	now    codexUsage
 	limits codexLimits
+	calls  []string // the tools that this run called
 	// problem is why the last turn failed, in codex's own terms.
 	problem json.RawMessage
 }
@@ -38,7 +41,7 @@ type codexWindow struct {
 func openThread(home, session string) thread {
 	t := thread{home: home, id: session}
 	t.look()
-	t.before, t.problem = t.now, nil
+	t.before, t.problem, t.calls = t.now, nil, nil
 	return t
 }
 
@@ -80,6 +83,7 @@ func (t *thread) look() (trellis.Usage, bool) {
 type record struct {
 	Payload struct {
 		Type string
+		Name string // of a tool
 		Info *struct {
 			Total codexUsage `json:"total_token_usage"`
 		}
@@ -90,8 +94,11 @@ type record struct {
 	}
 }
 
+// marks are what lines hold that say something of interest here.
+var marks = []string{`"token_count"`, `"codex_error_info"`, `"function_call"`, `"custom_tool_call"`, `"local_shell_call"`}
+
 func (t *thread) take(line []byte) {
-	if !bytes.Contains(line, []byte(`"token_count"`)) && !bytes.Contains(line, []byte(`"codex_error_info"`)) {
+	if !slices.ContainsFunc(marks, func(mark string) bool { return bytes.Contains(line, []byte(mark)) }) {
 		return
 	}
 	var r record
@@ -101,7 +108,12 @@ func (t *thread) take(line []byte) {
 	if len(r.Payload.Error.Info) > 0 {
 		t.problem = r.Payload.Error.Info
 	}
-	if r.Payload.Type != "token_count" {
+	switch r.Payload.Type {
+	case "function_call", "custom_tool_call", "local_shell_call":
+		t.calls = append(t.calls, cmp.Or(r.Payload.Name, "shell"))
+		return
+	case "token_count":
+	default:
 		return
 	}
 	if r.Payload.Info != nil {

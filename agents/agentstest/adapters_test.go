@@ -2,6 +2,7 @@ package agentstest_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -189,6 +190,32 @@ func TestCodexCountsOneRunOfAThread(t *testing.T) {
 	g := try(t, agents.Codex, f, session, "CODEX_HOME="+home+"/.codex")
 	if u := g.result.Usage; g.err != nil || u.InputTokens != 240 || u.CachedTokens != 10 || u.OutputTokens != 10 {
 		t.Errorf("a thread that goes on: got %+v, %v, want 240 in, 10 cached, 10 out", g.result, g.err)
+	}
+}
+
+// Codex sometimes leaves all that its commands did out of the stream. Its record has them, those of earlier runs too.
+func TestCodexLeavesOutCommands(t *testing.T) {
+	home := t.TempDir()
+	var stream strings.Builder
+	for line := range strings.Lines(recorded(t, agents.Codex, "answers")) {
+		if !strings.Contains(line, "command_execution") {
+			stream.WriteString(line)
+		}
+	}
+	const call = `{"type":"response_item","payload":{"type":"function_call","name":"exec_command","arguments":"{}"}}` + "\n" +
+		`{"type":"response_item","payload":{"type":"function_call_output","output":"function_call"}}` + "\n"
+	leave := leaveRecord(t, home, call, stream.String())
+	again := fmt.Sprintf("echo '%s' | tee -a '%s'/.codex/sessions/*/*/*/*.jsonl > /dev/null", strings.TrimSpace(call+call), home)
+	session := func(r *agents.Request) { r.Session = strings.Split(stream.String(), `"`)[7] }
+	for _, c := range []struct {
+		before string
+		change func(*agents.Request)
+		calls  int
+	}{{leave, nothing, 1}, {again, session, 2}} {
+		g := try(t, agents.Codex, fake{stream: stream.String(), before: c.before}, c.change, "CODEX_HOME="+home+"/.codex")
+		if g.err != nil || g.result.ToolCalls != c.calls {
+			t.Errorf("got %+v, %v, want %d calls", g.result, g.err, c.calls)
+		}
 	}
 }
 
