@@ -237,6 +237,9 @@ func (c *claudeStream) result(e claudeEvent, t *tally) {
 		t.result.Text = e.Result
 	}
 	u := e.Usage.usage()
+	if told := t.result.Usage; t.failure != nil && u.Tokens() < told.Tokens() {
+		u = told // a turn that was interrupted counts none of what its messages used
+	}
 	u.CostUSD = e.Cost
 	t.finished(strings.TrimSpace(e.Subtype + " " + e.StopReason))
 	t.usage(u)

@@ -150,6 +150,16 @@ func TestClaudeKeepsPromptsFromBeingCommands(t *testing.T) {
 	}
 }
 
+// A claude that is interrupted may say at its end that it used nothing.
+func TestClaudeInterruptedUsedWhatItTold(t *testing.T) {
+	stream := `{"type":"assistant","message":{"id":"msg_1","content":[{"type":"text","text":"I begin."}],"usage":{"input_tokens":5000,"output_tokens":1}}}
+{"type":"result","subtype":"error_during_execution","is_error":true,"total_cost_usd":0,"usage":{"input_tokens":0,"output_tokens":0}}
+`
+	if g := try(t, agents.Claude, fake{stream: stream}, nothing); g.err == nil || g.result.Usage.Tokens() != 5001 {
+		t.Errorf("got %+v, %v, want a failure that used 5001 tokens", g.result, g.err)
+	}
+}
+
 func TestClaudeRetriesAreBounded(t *testing.T) {
 	if g := try(t, agents.Claude, answering(t, agents.Claude), nothing); !strings.Contains(g.env, "CLAUDE_CODE_MAX_RETRIES=2\n") {
 		t.Error("retries have no bound")
