@@ -67,6 +67,7 @@ var (
 func exitCode(err error) int {
 	var signal *proc.SignalError
 	var problem *trellis.Problem
+	var file *durable.FileError
 	var status exitStatus
 	switch {
 	case err == nil:
@@ -93,7 +94,7 @@ func exitCode(err error) int {
 		return exitNoAgent
 	case errors.Is(err, errTimeout):
 		return exitTimeout
-	case errors.As(err, &problem):
+	case errors.As(err, &problem), errors.As(err, &file):
 		return exitUsage
 	}
 	return failureExit(err)
@@ -165,6 +166,10 @@ func hintsOf(err error) []string {
 	var problem *trellis.Problem
 	if errors.As(err, &problem) && problem.Hint != "" {
 		return []string{problem.Hint}
+	}
+	var file *durable.FileError
+	if errors.As(err, &file) {
+		return []string{file.Mend()}
 	}
 	var failure *flow.Failure
 	if errors.As(err, &failure) {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -66,7 +65,7 @@ func (d *Disk) appendLine(f *os.File, path string, line []byte, open bool) error
 // openForAppend opens and locks the file, so that no two appenders see each other's halves.
 func openForAppend(path string, perm os.FileMode) (*os.File, error) {
 	for end := time.Now().Add(appendWait); ; time.Sleep(time.Millisecond) {
-		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, perm)
+		f, err := OpenOwn(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, perm)
 		if err != nil {
 			return nil, err
 		}
@@ -96,18 +95,32 @@ func (d *Disk) mendTail(f *os.File, path string) (size int64, open bool, err err
 	if _, err := f.ReadAt(last, size-1); err != nil || last[0] == '\n' {
 		return size, false, err
 	}
-	data, err := io.ReadAll(io.NewSectionReader(f, 0, size))
+	tail, err := lastLine(f, size)
 	if err != nil {
-		return size, false, err
+		return size, false, unfitFile(path, MaxRecords, err)
 	}
-	begin := bytes.LastIndexByte(data, '\n') + 1
-	if wholeRecord(data[begin:]) {
+	if wholeRecord(tail) {
 		return size, true, nil
 	}
 	if err := d.Step("truncate", path); err != nil {
 		return size, false, err
 	}
-	return int64(begin), false, f.Truncate(int64(begin))
+	begin := size - int64(len(tail))
+	return begin, false, f.Truncate(begin)
+}
+
+// lastLine is what follows the last newline of a file. One that is longer than any record is ErrTooLarge.
+func lastLine(f *os.File, size int64) ([]byte, error) {
+	from := max(0, size-MaxRecords)
+	data := make([]byte, size-from)
+	if _, err := f.ReadAt(data, from); err != nil {
+		return nil, err
+	}
+	begin := bytes.LastIndexByte(data, '\n') + 1
+	if begin == 0 && from > 0 {
+		return nil, ErrTooLarge
+	}
+	return data[begin:], nil
 }
 
 // wholeRecord reports whether line is a JSON object or array; no part of one is one, unlike 12 of 123.

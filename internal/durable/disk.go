@@ -61,8 +61,8 @@ var ErrChanged = errors.New("it was changed meanwhile")
 // writes between that look and the rename, some microseconds, is lost.
 func (d *Disk) Replace(path string, old, data []byte) error {
 	still := func() error {
-		now, err := os.ReadFile(path)
-		if err == nil && !bytes.Equal(now, old) {
+		now, err := Read(path, int64(len(old)))
+		if errors.Is(err, ErrTooLarge) || err == nil && !bytes.Equal(now, old) {
 			err = ErrChanged
 		}
 		return err
@@ -137,7 +137,7 @@ func createTemp(path string, perm os.FileMode) (*os.File, error) {
 // removeAbandoned removes the temporary file of a writer that is gone: one that nobody has locked.
 // While we hold its lock nobody else removes or renames it.
 func removeAbandoned(name string) {
-	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+	f, err := OpenOwn(name, os.O_RDONLY, 0)
 	if err != nil {
 		return
 	}
@@ -178,7 +178,7 @@ func (d *Disk) SyncDir(dir string) error {
 	if err := d.Step("syncdir", dir); err != nil {
 		return fmt.Errorf("syncing folder %s: %w", dir, err)
 	}
-	f, err := os.Open(dir)
+	f, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return fmt.Errorf("syncing folder: %w", err)
 	}

@@ -6,15 +6,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
+
+// maxHolder is the most that a lock file says.
+const maxHolder = 64 << 10
 
 // ErrHeld matches a *HeldError with errors.Is.
 var ErrHeld = errors.New("held by another process")
@@ -74,7 +77,7 @@ type Lock struct {
 // another handle of this process too, is a *HeldError. Children of the process do not inherit it.
 func TryLock(path string, h Holder) (*Lock, error) {
 	for {
-		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		f, err := OpenOwn(path, os.O_RDWR|os.O_CREATE, 0o600)
 		if err != nil {
 			return nil, fmt.Errorf("opening lock: %w", err)
 		}
@@ -118,7 +121,10 @@ func lockError(path string, err error) error {
 }
 
 func newLock(f *os.File, path string, h Holder) (*Lock, error) {
-	old, err := io.ReadAll(f)
+	old, err := readAll(f, maxHolder)
+	if errors.Is(err, ErrTooLarge) { // no holder wrote that
+		old, err = nil, f.Truncate(0)
+	}
 	if err == nil {
 		err = writeHolder(f, h, len(old))
 	}
@@ -194,7 +200,7 @@ func (l *Lock) Unlock() error {
 
 // ReadHolder reads who took the lock at path last. Whether it is held now is what Held tells.
 func ReadHolder(path string) (Holder, error) {
-	data, err := os.ReadFile(path)
+	data, err := Read(path, maxHolder)
 	if err != nil {
 		return Holder{}, fmt.Errorf("reading lock: %w", err)
 	}
@@ -216,11 +222,12 @@ func parseHolder(data []byte) (h Holder, err error) {
 }
 
 // Held reports whether someone holds the lock at path, this process included. It never makes the
-// file, and does not get into the way of TryLock. A lock that can't be looked at counts as held.
+// file, and does not get into the way of TryLock. A lock that can't be looked at counts as held; where no file stands
+// that could be one, as TryLock says, nobody holds it.
 func Held(path string) bool {
-	f, err := os.Open(path)
+	f, err := OpenOwn(path, os.O_RDONLY, 0)
 	if err != nil {
-		return !errors.Is(err, fs.ErrNotExist)
+		return !slices.ContainsFunc(noLock, func(why error) bool { return errors.Is(err, why) })
 	}
 	defer f.Close()
 	if err := flock(f, unix.LOCK_SH|unix.LOCK_NB); err != nil {
@@ -228,6 +235,8 @@ func Held(path string) bool {
 	}
 	return flock(f, unix.LOCK_UN) != nil
 }
+
+var noLock = []error{fs.ErrNotExist, ErrLink, ErrIrregular, unix.EISDIR, unix.ENOTDIR}
 
 func flock(f *os.File, how int) error {
 	for {

@@ -7,34 +7,112 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
+)
+
+// Whoever can write into a checkout can put anything in the place of a file: a pipe that nobody writes to, a device that
+// never ends, a link to a key. Below a checkout, a worktree or a task's directory files are read by this and by nothing else.
+
+// The most that is read of a file, by its kind. docs/formats.md lists them.
+const (
+	MaxDocument = 1 << 20 // settings, and texts that people and agents write
+	MaxRecords  = 8 << 20 // files of JSON lines, plans, task.json
+	MaxJournal  = 64 << 20
 )
 
 var (
 	// ErrIrregular says that a path is no file with content: a pipe, a socket, a device. A folder is EISDIR.
-	ErrIrregular = errors.New("it is no regular file")
+	ErrIrregular = errors.New("is a pipe, a socket or a device, not a file")
 	// ErrTooLarge says that a file is larger than whoever reads it wants to have in memory.
-	ErrTooLarge = errors.New("it is too large")
+	ErrTooLarge = errors.New("is too large")
+	// ErrOutside says that a link on the way leads out of the folder, or into git's own.
+	ErrOutside = errors.New("is a symbolic link that leads where Trellis follows none")
+	// ErrLink says that a link stands where only the thing itself may: what is written follows none.
+	ErrLink = errors.New("is a symbolic link")
 )
 
-// OpenBelow opens a regular file of at most max bytes below a folder in which programs that nobody trusts write. It follows
-// no link that leads out of the folder, and waits for nobody at the other end of a pipe. Errors besides those of the file
-// system are ErrIrregular and ErrTooLarge. The file may grow: who reads it stops at what they want.
+// FileError says why a file is not read or written, and how to mend that. Its causes are ErrIrregular, ErrTooLarge,
+// ErrOutside, ErrLink and those of the file system.
+type FileError struct {
+	Path string
+	Err  error
+	Max  int64 // that is read of such a file; with ErrTooLarge
+}
+
+func (e *FileError) Error() string { return e.Path + ": " + e.Reason() }
+func (e *FileError) Unwrap() error { return e.Err }
+
+// Reason is what is wrong, as what follows the file's name.
+func (e *FileError) Reason() string {
+	var errno syscall.Errno
+	switch {
+	case errors.Is(e.Err, ErrTooLarge):
+		return fmt.Sprintf("is larger than the %s that Trellis reads", size(e.Max))
+	case errors.Is(e.Err, syscall.EISDIR):
+		return "is a folder, not a file"
+	case errors.Is(e.Err, syscall.ENOTDIR):
+		return "is no folder, or in none: a file stands in the place of one"
+	case errors.Is(e.Err, syscall.ELOOP):
+		return "is a symbolic link that leads in a circle"
+	case errors.As(e.Err, &errno):
+		return "can't be opened: " + errno.Error()
+	}
+	return e.Err.Error()
+}
+
+// Mend says what to do about it.
+func (e *FileError) Mend() string {
+	switch {
+	case errors.Is(e.Err, ErrTooLarge):
+		return "shorten it to at most " + size(e.Max)
+	case errors.Is(e.Err, ErrOutside), errors.Is(e.Err, ErrLink), errors.Is(e.Err, syscall.ELOOP):
+		return "put what it is to be in the place of the link"
+	case errors.Is(e.Err, fs.ErrPermission):
+		return "make it yours to read: chmod u+rwX " + e.Path
+	case errors.Is(e.Err, syscall.ENOTDIR):
+		return "put a folder in the place of that file"
+	}
+	return "put a file in its place, or take it away"
+}
+
+func size(n int64) string {
+	if n >= 1<<20 {
+		return fmt.Sprintf("%d MB", n>>20)
+	}
+	return fmt.Sprintf("%d KB", n>>10)
+}
+
+// OpenBelow opens a regular file of at most max bytes below a folder in which others write. It follows no link that leads
+// out of the folder or into a .git, and waits for nobody at the other end of a pipe. What is not there is fs.ErrNotExist,
+// everything else a *FileError. The file may grow: who reads it stops at what they want.
 func OpenBelow(dir, name string, max int64) (*os.File, error) {
-	root, err := os.OpenRoot(dir)
+	name = filepath.FromSlash(name)
+	f, err := openBelow(dir, name, max)
+	if err != nil {
+		return nil, unfitFile(filepath.Join(dir, name), max, err)
+	}
+	return f, nil
+}
+
+func openBelow(dir, name string, max int64) (*os.File, error) {
+	root, err := openRoot(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close()
-	f, err := root.OpenFile(filepath.FromSlash(name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err == nil {
+		err = regular(f, max)
 	}
-	if err := regular(f, max); err != nil {
+	if err == nil && linked(root, name) && throughGit(dir, name) {
+		err = ErrOutside
+	}
+	if err != nil && f != nil {
 		f.Close()
-		return nil, err
 	}
-	return f, nil
+	return f, err
 }
 
 // ReadBelow is OpenBelow and what is in the file: it takes no more memory than max. A file that grows beyond that while it is
@@ -45,26 +123,128 @@ func ReadBelow(dir, name string, max int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, max+1))
-	if err == nil && int64(len(data)) > max {
-		err = &fs.PathError{Op: "read", Path: f.Name(), Err: ErrTooLarge}
+	data, err := readAll(f, max)
+	if err != nil {
+		return nil, unfitFile(filepath.Join(dir, filepath.FromSlash(name)), max, err)
 	}
-	return data, err
+	return data, nil
 }
 
+// Read is ReadBelow of a file in its folder.
+func Read(path string, max int64) ([]byte, error) {
+	return ReadBelow(filepath.Dir(path), filepath.Base(path), max)
+}
+
+// ReadDirBelow lists a folder below another as OpenBelow opens a file there.
+func ReadDirBelow(dir, name string) ([]fs.DirEntry, error) {
+	name = filepath.FromSlash(name)
+	path := filepath.Join(dir, name)
+	root, err := openRoot(dir)
+	if err != nil {
+		return nil, unfitFile(path, 0, err)
+	}
+	defer root.Close()
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, unfitFile(path, 0, err)
+	}
+	defer f.Close()
+	list, err := f.ReadDir(-1)
+	if err != nil {
+		return nil, unfitFile(path, 0, err)
+	}
+	slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return list, nil
+}
+
+// openRoot does not wait for a pipe that stands in the place of the folder.
+func openRoot(dir string) (*os.Root, error) {
+	if st, err := os.Stat(dir); err != nil {
+		return nil, err
+	} else if !st.IsDir() {
+		return nil, syscall.ENOTDIR
+	}
+	return os.OpenRoot(dir)
+}
+
+func readAll(f *os.File, max int64) ([]byte, error) {
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	data := make([]byte, 0, min(st.Size(), max)+1)
+	for {
+		n, err := f.Read(data[len(data):min(int64(cap(data)), max+1)])
+		data = data[:len(data)+n]
+		switch {
+		case int64(len(data)) > max:
+			return nil, ErrTooLarge
+		case errors.Is(err, io.EOF):
+			return data, nil
+		case err != nil:
+			return nil, err
+		case len(data) == cap(data):
+			data = slices.Grow(data, 512)
+		}
+	}
+}
+
+// regular says why an open file is not one to read: it has no content that ends, or more than max bytes of it.
 func regular(f *os.File, max int64) error {
 	st, err := f.Stat()
 	switch {
-	case err == nil && st.IsDir():
-		err = syscall.EISDIR
-	case err == nil && !st.Mode().IsRegular():
-		err = ErrIrregular
-	}
-	if err == nil && st.Size() > max {
-		err = fmt.Errorf("%w: %d bytes", ErrTooLarge, st.Size())
-	}
-	if err != nil {
-		return &fs.PathError{Op: "read", Path: f.Name(), Err: err}
+	case err != nil:
+		return err
+	case st.IsDir():
+		return syscall.EISDIR
+	case !st.Mode().IsRegular():
+		return ErrIrregular
+	case st.Size() > max:
+		return ErrTooLarge
 	}
 	return nil
+}
+
+// linked reports whether a link stands on the way to name.
+func linked(root *os.Root, name string) bool {
+	for at := filepath.Clean(name); at != "."; at = filepath.Dir(at) {
+		if st, err := root.Lstat(at); err != nil || st.Mode()&fs.ModeSymlink != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// throughGit reports whether links lead to what git keeps for itself, its settings and credentials.
+func throughGit(dir, name string) bool {
+	base, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return true
+	}
+	real, err := filepath.EvalSymlinks(filepath.Join(dir, name))
+	if err != nil {
+		return true
+	}
+	rel, err := filepath.Rel(base, real)
+	return err != nil || slices.Contains(strings.Split(strings.ToLower(rel), string(filepath.Separator)), ".git")
+}
+
+// unfitFile is why the file at path is not read. An os.Root says that a link leads out with an error of no number.
+func unfitFile(path string, max int64, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
+	}
+	var errno syscall.Errno
+	for _, known := range []error{ErrIrregular, ErrTooLarge, ErrOutside, ErrLink} {
+		if errors.Is(err, known) {
+			return &FileError{path, known, max}
+		}
+	}
+	switch {
+	case errors.Is(err, syscall.ENXIO), errors.Is(err, syscall.EOPNOTSUPP): // a socket
+		return &FileError{path, ErrIrregular, max}
+	case errors.As(err, &errno):
+		return &FileError{path, errno, max}
+	}
+	return &FileError{path, ErrOutside, max}
 }

@@ -1,41 +1,167 @@
 package durable_test
 
 import (
+	"bytes"
 	"errors"
+	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
-// What a program may leave in the place of a file neither blocks its reader, nor fills memory, nor leads elsewhere.
-func TestReadBelow(t *testing.T) {
+// hostile makes a folder with what others may put in the place of a file, and a file beside it.
+func hostile(t *testing.T) string {
+	t.Helper()
 	root := t.TempDir()
 	dir := filepath.Join(root, "dir")
+	at := func(name string) string { return filepath.Join(dir, name) }
 	makes := []error{
-		os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, "a"), []byte("four"), 0o644), os.WriteFile(filepath.Join(root, "out"), []byte("out"), 0o644),
-		os.Symlink("a", filepath.Join(dir, "near")), os.Symlink("../out", filepath.Join(dir, "far")), os.Symlink("/dev/zero", filepath.Join(dir, "zero")),
-		syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o644), os.WriteFile(filepath.Join(dir, "sparse"), nil, 0o644), os.Truncate(filepath.Join(dir, "sparse"), 1<<40),
+		os.MkdirAll(at("sub/.git"), 0o755), os.WriteFile(at("sub/.git/config"), []byte("four"), 0o644), os.WriteFile(at("a"), []byte("four"), 0o644),
+		os.WriteFile(filepath.Join(root, "out"), []byte("out"), 0o644), os.Symlink("..", at("up")), os.Symlink("sub", at("below")),
+		os.Symlink("a", at("near")), os.Symlink("../out", at("far")), os.Symlink("/dev/zero", at("zero")), os.Symlink(at("a"), at("absolute")),
+		os.Symlink("circle", at("circle")), os.Symlink("nowhere", at("dangling")), os.Symlink("below/.git/config", at("git")),
+		syscall.Mkfifo(at("pipe"), 0o644), os.WriteFile(at("sparse"), nil, 0o644), os.Truncate(at("sparse"), 10<<30),
 	}
 	if err := errors.Join(makes...); err != nil {
 		t.Fatal(err)
 	}
+	t.Chdir(dir) // the path of a socket is short
+	socket, err := net.Listen("unix", "socket")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { socket.Close() })
+	return dir
+}
+
+// Edges F4, S4: what a program may leave in the place of a file neither blocks its reader, nor fills memory, nor leads
+// elsewhere; the error names the file and what to do.
+func TestReadBelow(t *testing.T) {
+	dir := hostile(t)
 	for name, want := range map[string]error{
-		"a": nil, "near": nil, "pipe": durable.ErrIrregular, ".": syscall.EISDIR, "sparse": durable.ErrTooLarge, "none": os.ErrNotExist,
+		"a": nil, "near": nil, "pipe": durable.ErrIrregular, "socket": durable.ErrIrregular, ".": syscall.EISDIR, "sub": syscall.EISDIR,
+		"sparse": durable.ErrTooLarge, "none": fs.ErrNotExist, "dangling": fs.ErrNotExist, "circle": syscall.ELOOP, "a/b": syscall.ENOTDIR,
+		"far": durable.ErrOutside, "up/out": durable.ErrOutside, "zero": durable.ErrOutside, "absolute": durable.ErrOutside,
+		"../out": durable.ErrOutside, "git": durable.ErrOutside, "below/.git/config": durable.ErrOutside,
 	} {
 		got, err := durable.ReadBelow(dir, name, 4)
 		if !errors.Is(err, want) || err == nil && string(got) != "four" {
 			t.Errorf("%s: got %q, %v, want %v", name, got, err, want)
 		}
-	}
-	for _, name := range []string{"far", "zero"} {
-		if got, err := durable.ReadBelow(dir, name, 4); err == nil {
-			t.Errorf("%s: got %q, want an error", name, got)
+		var why *durable.FileError
+		if told := errors.As(err, &why); want != nil && want != fs.ErrNotExist && (!told || why.Reason() == "" || why.Mend() == "" || why.Path != filepath.Join(dir, name)) {
+			t.Errorf("%s: %#v does not say what is wrong and what to do", name, err)
 		}
 	}
 	if _, err := durable.ReadBelow(dir, "a", 3); !errors.Is(err, durable.ErrTooLarge) {
 		t.Errorf("a file of 4 bytes where 3 are the most: got %v", err)
+	}
+	if _, err := durable.ReadBelow("pipe", "a", 4); !errors.Is(err, syscall.ENOTDIR) {
+		t.Errorf("below a pipe: got %v", err)
+	}
+}
+
+// A file that is at its limit, and one that grows beyond it while it is read, as those of /proc do.
+func TestReadBelowGrowing(t *testing.T) {
+	dir := t.TempDir()
+	for _, n := range []int{0, 1, 511, 512, 4096, 100_000} {
+		want := bytes.Repeat([]byte("x"), n)
+		if err := os.WriteFile(filepath.Join(dir, "a"), want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := durable.ReadBelow(dir, "a", int64(n)); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%d bytes: got %d, %v", n, len(got), err)
+		}
+	}
+	if _, err := os.Stat("/proc/self/status"); err != nil {
+		t.Skip("no /proc here, whose files say that they are empty")
+	}
+	if got, err := durable.ReadBelow("/proc/self", "status", 1<<20); err != nil || !strings.HasPrefix(string(got), "Name:") {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if _, err := durable.ReadBelow("/proc/self", "status", 100); !errors.Is(err, durable.ErrTooLarge) {
+		t.Errorf("got %v, want %v", err, durable.ErrTooLarge)
+	}
+}
+
+func TestReadDirBelow(t *testing.T) {
+	dir := hostile(t)
+	list, err := durable.ReadDirBelow(dir, ".")
+	if err != nil || len(list) < 10 || list[0].Name() != "a" {
+		t.Errorf("got %v, %v", list, err)
+	}
+	for name, want := range map[string]error{"pipe": syscall.ENOTDIR, "a": syscall.ENOTDIR, "up": durable.ErrOutside, "zero": durable.ErrOutside, "none": fs.ErrNotExist} {
+		if _, err := durable.ReadDirBelow(dir, name); !errors.Is(err, want) {
+			t.Errorf("%s: got %v, want %v", name, err, want)
+		}
+	}
+}
+
+// Edges S4, S10: what stands in the place of a lock, a log or their folder redirects no byte, and stops nobody.
+func TestOwnFilesFollowNothing(t *testing.T) {
+	dir := hostile(t)
+	before, err := os.ReadFile("../out")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var disk *durable.Disk
+	for name, want := range map[string]error{
+		"pipe": durable.ErrIrregular, "socket": durable.ErrIrregular, "sub": syscall.EISDIR, "far": durable.ErrLink, "near": durable.ErrLink,
+		"zero": durable.ErrLink, "circle": durable.ErrLink, "dangling": durable.ErrLink, "up/lock": durable.ErrLink, "below/lock": durable.ErrLink,
+	} {
+		path := filepath.Join(dir, name)
+		_, lock := durable.TryLock(path, durable.Holder{PID: 1})
+		line := disk.Append(path, []byte("{}"), 0o600)
+		_, holder := durable.ReadHolder(path)
+		if !errors.Is(lock, want) || !errors.Is(line, want) || holder == nil {
+			t.Errorf("%s: locked %v, appended %v, read %v, want %v", name, lock, line, holder, want)
+		}
+		if durable.Held(path) {
+			t.Errorf("%s: is held", name)
+		}
+	}
+	if after, _ := os.ReadFile("../out"); !bytes.Equal(before, after) {
+		t.Errorf("a file elsewhere says %q", after)
+	}
+	if left, _ := filepath.Glob("../lock"); left != nil {
+		t.Errorf("written through a link: %v", left)
+	}
+}
+
+// A lock of 10 GB, and a log without a newline that is as long, are not read whole.
+func TestOwnFilesOfAnySize(t *testing.T) {
+	path := filepath.Join(hostile(t), "sparse")
+	var disk *durable.Disk
+	if err := disk.Append(path, []byte("{}"), 0o600); !errors.Is(err, durable.ErrTooLarge) {
+		t.Errorf("appended: %v", err)
+	}
+	if _, err := durable.ReadHolder(path); !errors.Is(err, durable.ErrTooLarge) {
+		t.Errorf("read the holder: %v", err)
+	}
+	l, err := durable.TryLock(path, durable.Holder{PID: 7, Since: time.Now()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Unlock()
+	if h, err := durable.ReadHolder(path); err != nil || h.PID != 7 {
+		t.Errorf("got %+v, %v", h, err)
+	}
+}
+
+// What an earlier writer may have left as its temporary file is passed over.
+func TestWriteBesidePipe(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mkfifo(filepath.Join(dir, durable.TempPrefix+"a"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var disk *durable.Disk
+	if err := disk.WriteFile(filepath.Join(dir, "a"), []byte("x"), 0o600); err != nil {
+		t.Error(err)
 	}
 }

@@ -3,6 +3,7 @@
 package trellis
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -77,6 +78,19 @@ type Problem struct {
 	Message string `json:"message"`
 	Hint    string `json:"hint,omitempty"` // the next command to type
 	Warning bool   `json:"warning,omitempty"`
+}
+
+// Unread is the problem of a file that can't be read; err says why, and what to do about it where it knows.
+func Unread(file string, err error) Problem {
+	p := Problem{File: file, Message: "can't be read: " + err.Error(), Hint: "make it a file that you may read"}
+	var unfit interface {
+		Reason() string
+		Mend() string
+	}
+	if errors.As(err, &unfit) {
+		p.Message, p.Hint = unfit.Reason(), unfit.Mend()
+	}
+	return p
 }
 
 func (p *Problem) Error() string {
