@@ -5,17 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/evidence"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
-	"github.com/trellis-tasks/trellis/internal/workflow"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -173,53 +170,13 @@ func (s *Site) finished(ctx context.Context, l look, h *journal.History) (look, 
 	return l.because("there is no journal of a run, but "+l.Task.BranchName()+" holds a commit of this task: it is not run twice", retry), true, nil
 }
 
-// asks reports whether a run that is under way asked people about a step, and says about which as long as they have
-// not decided. Whether they agreed to its plan is for the run itself to see.
-func (s *Site) asks(dir string, h *journal.History) (asked bool, why string, err error) {
-	if h == nil || h.Ended || h.Flow != pipeline.Flow {
-		return false, "", nil
-	}
-	open, err := workflow.Open(h)
-	if err != nil {
-		return false, "", err
-	}
-	for _, q := range open {
-		said, err := workflow.Decision(s.Disk, dir, q, s.now())
-		if err != nil || said.State == workflow.Pending {
-			return true, fmt.Sprintf("approval of the step %s: trellis approve %s --step %s", q.Path, filepath.Base(dir), q.Path), err
-		}
-	}
-	return len(open) > 0, "", nil
-}
-
 // waits says what a ready task has to wait for: a person's yes, or another task.
 func (s *Site) waits(ctx context.Context, l look, h *journal.History) (string, error) {
 	t := l.Task
-	if why, err := s.approval(t); err != nil || why != "" {
+	if why, err := s.approval(t, h); err != nil || why != "" {
 		return why, err
 	}
 	return s.dependencies(ctx, t, h)
-}
-
-// approval says what people still have to agree to, "" when there is nothing.
-func (s *Site) approval(t *taskdir.Task) (string, error) {
-	need, err := pipeline.Needs(s.Config, s.Store, t)
-	if err != nil || need.Approvers == 0 {
-		return "", err
-	}
-	hash, err := taskdir.PlanHash(t.Dir, t)
-	if err != nil {
-		return "", err
-	}
-	v, err := pipeline.Decision(s.Disk, t.Dir, hash, need.Approvers, s.now())
-	if err != nil || v.State == evidence.Approved {
-		return "", err
-	}
-	what := "approval of the plan"
-	if len(need.Protected) > 0 {
-		what += ", which changes what is protected (" + strings.Join(need.Protected, ", ") + ")"
-	}
-	return what + ": trellis approve " + t.ID, nil
 }
 
 // dependencies says which tasks a task has to wait for, "" when there is none. h is its journal, nil without one.

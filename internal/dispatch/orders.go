@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -278,26 +277,6 @@ func (s *Site) settleApproval(dir, hash string) (v evidence.Verdict, err error) 
 		return nil
 	})
 	return v, err
-}
-
-// answers are the lines of approvals.jsonl as messages to the run that waits for them.
-func (s *Site) answers(dir string) (list []journal.Message) {
-	lines, _, err := evidence.Read(dir)
-	if err != nil {
-		return nil // looked at again
-	}
-	for i, a := range lines {
-		data, err := json.Marshal(a)
-		if err != nil {
-			continue
-		}
-		m := journal.Message{ID: fmt.Sprintf("approval-%d", i+1), Signal: "approval", Data: data}
-		if a.Step != "" {
-			m.Signal = workflow.Signal(a.Step)
-		}
-		list = append(list, m)
-	}
-	return list
 }
 
 // Held reports whether some process runs the task, and which.

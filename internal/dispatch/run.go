@@ -355,9 +355,9 @@ func (s *Site) unreadable(ctx context.Context, dir string, cause error) (Result,
 
 // mailbox is how people talk to a run: by the files of its task directory, as the commands do and as they
 // may by hand.
-func (s *Site) mailbox(dir string) func() []journal.Message {
+func (s *Site) mailbox(dir string) func(*journal.Run) []journal.Message {
 	var missing time.Time // since when task.json is
-	return func() []journal.Message {
+	return func(j *journal.Run) []journal.Message {
 		t, err := s.Store.Load(dir)
 		switch {
 		case !errors.Is(err, taskdir.ErrNotFound):
@@ -376,7 +376,7 @@ func (s *Site) mailbox(dir string) func() []journal.Message {
 		case pipeline.Stopped(t):
 			return []journal.Message{{Suspend: ErrStopped}}
 		}
-		return s.answers(dir)
+		return s.answers(dir, j)
 	}
 }
 

@@ -139,13 +139,13 @@ func (s *Site) holder(marker string) durable.Holder {
 }
 
 // open takes the lock of a task and reads its journal.
-func (s *Site) open(dir, marker string, acts []flow.Activity, mailbox func() []journal.Message) (*journal.Run, error) {
+func (s *Site) open(dir, marker string, acts []flow.Activity, mailbox func(*journal.Run) []journal.Message) (j *journal.Run, err error) {
 	var raised []journal.Message
-	j, err := journal.Open(journal.Options{Dir: filepath.Join(dir, taskdir.Run), Build: s.Build, Activities: acts, Disk: s.Disk, Mailbox: func() []journal.Message {
+	j, err = journal.Open(journal.Options{Dir: filepath.Join(dir, taskdir.Run), Build: s.Build, Activities: acts, Disk: s.Disk, Mailbox: func() []journal.Message {
 		if mailbox == nil {
 			return raised
 		}
-		return append(mailbox(), raised...)
+		return append(mailbox(j), raised...)
 	}, Holder: s.holder(marker), Now: s.now, Clear: quiesce, ParkAfter: parkAfter})
 	if err == nil {
 		raised = s.raised(j.History())

@@ -95,6 +95,21 @@ func (r *Run) History() *History {
 	return h
 }
 
+// Waits are the sleeps and awaits that have no outcome yet.
+func (r *Run) Waits() (list []Entry) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.file == nil {
+		return nil
+	}
+	for _, c := range r.file.book.calls {
+		if c.done == nil && (c.name == sleepName || strings.HasPrefix(c.name, awaitPrefix)) {
+			list = append(list, c.entry())
+		}
+	}
+	return list
+}
+
 // Poke has the mailbox looked at soon. It never blocks.
 func (r *Run) Poke() {
 	select {

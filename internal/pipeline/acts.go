@@ -128,6 +128,9 @@ func (s Standing) write(t *taskdir.Task, e *taskdir.Edit, now time.Time) {
 	e.Set("pipeline.failure", failure(s.Failure))
 	e.Set("pipeline.usage", s.Usage)
 	e.Set("pipeline.resume_at", s.ResumeAt)
+	if s.Asks && !t.Pipeline.Approval.Required {
+		e.Set("pipeline.approval.required", true)
+	}
 	if s.Commit != "" {
 		e.Set("commit", s.Commit)
 	}

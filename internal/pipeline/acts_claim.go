@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/evidence"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/research"
@@ -21,10 +22,7 @@ func (a *Acts) claim(ctx context.Context, _ flow.Call, in Input) (Job, error) {
 	if err != nil {
 		return Job{}, err
 	}
-	hash, err := taskdir.PlanHash(a.Dir, t)
-	if err != nil {
-		return Job{}, err
-	}
+	asked := *t
 	p, err := ReadPlan(a.Store, a.Dir)
 	if err != nil {
 		return Job{}, err
@@ -43,8 +41,8 @@ func (a *Acts) claim(ctx context.Context, _ flow.Call, in Input) (Job, error) {
 	if err := a.takenUp(ctx, in, &j); err != nil {
 		return j, err
 	}
-	agreed, err := a.approved(j, hash, guarded(p, j.Protected))
-	j.Unapproved = !agreed
+	g, err := a.agreement(&asked, p, j, false)
+	j.Unapproved = g.State != evidence.Approved
 	return j, err
 }
 

@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/trellis-tasks/trellis/contextfiles"
 	"github.com/trellis-tasks/trellis/internal/durable"
@@ -38,21 +37,12 @@ func (a *Acts) observe(ctx context.Context, _ flow.Call, in observeIn) (c Conten
 	if err != nil {
 		return c, err
 	}
-	bases := []string{t.BaseBranch}
-	if in.Job.BaseUnset && t.BaseBranch == in.Job.BaseBranch {
-		bases = append(bases, "") // the claim wrote it; what people agreed to before did not name it
-	}
-	for _, t.BaseBranch = range bases {
-		if c.PlanHash, err = taskdir.PlanHash(a.Dir, t); err != nil {
-			return c, err
-		}
-		if c.Approved, err = a.approved(in.Job, c.PlanHash, guarded(p, in.Job.Protected)); err != nil || c.Approved {
-			break
-		}
-	}
+	g, err := a.agreement(t, p, in.Job, !in.Asked)
 	if err != nil {
 		return c, err
 	}
+	c.PlanHash, c.Approved = g.Hash, g.State == evidence.Approved
+	c.Waived = c.Approved && in.Asked && !t.Pipeline.Approval.Required
 	return c, a.render(a.inputs(c.Hash), in.Job)
 }
 
@@ -179,50 +169,6 @@ func markers(dir string) []string {
 		}
 	}
 	return list
-}
-
-// approved reports whether people agreed to exactly this content, or needn't. They must when its plan changes
-// protected paths.
-func (a *Acts) approved(j Job, hash string, guarded []string) (bool, error) {
-	need := j.Approval
-	if len(guarded) > 0 {
-		need = max(1, need, j.Approvers)
-	}
-	if need == 0 {
-		return true, nil
-	}
-	v, err := Decision(a.Disk, a.Dir, hash, need, a.Now())
-	if err != nil {
-		return false, err
-	}
-	if v.State == evidence.Rejected {
-		return false, flow.Fail(string(trellis.ApprovalRejected), "rejected by %s: %s", strings.Join(v.By, ", "), v.Reason)
-	}
-	return v.State == evidence.Approved, nil
-}
-
-// Decision is what people decided about the plan with this hash. Lines that were written by hand without a
-// hash get it now.
-func Decision(disk *durable.Disk, dir, hash string, approvers int, now time.Time) (v evidence.Verdict, err error) {
-	list, _, err := evidence.Read(dir) // a broken line is no approval; validate names it
-	if err != nil {
-		return v, err
-	}
-	if v = evidence.Decide(list, "", hash, approvers, now); len(v.Unbound) == 0 {
-		return v, nil
-	}
-	if _, err := evidence.Bind(disk, dir, func(step string) (string, error) {
-		if step != "" {
-			return "", nil // of a step: its request binds it
-		}
-		return hash, nil
-	}); err != nil {
-		return v, err
-	}
-	if list, _, err = evidence.Read(dir); err != nil {
-		return v, err
-	}
-	return evidence.Decide(list, "", hash, approvers, now), nil
 }
 
 // render lays the task's documents into the worktree for agents to read. The task itself stays where it is.

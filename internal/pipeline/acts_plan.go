@@ -76,33 +76,6 @@ func loadPlan(s taskdir.Store, dir, name string) (*plan.Bundle, error) {
 	return b, nil
 }
 
-// Agreement is whose yes a task needs before it runs: of how many people (0: nobody's), and which protected paths
-// it is about.
-type Agreement struct {
-	Approvers int
-	Protected []string
-}
-
-// Needs says whose yes a task needs: that of its approvers when the task asks for it, or when its plan changes
-// what the project or the task protects.
-func Needs(cfg *config.Config, s taskdir.Store, t *taskdir.Task) (Agreement, error) {
-	p, err := ReadPlan(s, t.Dir)
-	if err != nil {
-		return Agreement{}, err
-	}
-	a := Agreement{Protected: guarded(p, protected(cfg, t))}
-	if t.Pipeline.Approval.Required || len(a.Protected) > 0 {
-		a.Approvers = Approvers(cfg, t)
-	}
-	return a, nil
-}
-
-// Approvers is how many people have to agree to the plan of a task that needs a yes: as many as the project wants,
-// or the task, when that is more.
-func Approvers(cfg *config.Config, t *taskdir.Task) int {
-	return max(1, cfg.Planning.Approvers, t.Pipeline.Approval.Approvers)
-}
-
 // protected are the globs of what a task may not change.
 func protected(cfg *config.Config, t *taskdir.Task) []string {
 	return append(slices.Clone(cfg.Protected), t.Pipeline.Protected...)

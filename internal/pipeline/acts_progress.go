@@ -74,6 +74,9 @@ func ReadProgress(h *journal.History) (p Progress, err error) {
 	return p, err
 }
 
+// Claimed is what the last claim fixed.
+func (p Progress) Claimed() Job { return p.claimed }
+
 // firstRound begins the ids of what comes after implement.
 const firstRound = "round-1/"
 

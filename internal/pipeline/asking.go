@@ -102,13 +102,16 @@ func (r *run) left(wall time.Duration) (ask.Limits, error) {
 // observe takes in what people wrote since the last phase. When the plan needs a person's yes, it goes on
 // only with one for exactly this content.
 func (r *run) observe(f flow.Flow, phase string) (Content, error) {
-	for {
-		c, err := observe.Do(f, observeIn{r.job, phase})
+	for asked := false; ; asked = true {
+		c, err := observe.Do(f, observeIn{r.job, phase, asked})
 		if err != nil {
 			return c, err
 		}
 		r.note(c.Notes)
 		r.named, r.rep.Content = c.Named, c.Hash
+		if c.Waived {
+			r.job.Approval = 0
+		}
 		if c.Approved {
 			return c, nil
 		}

@@ -164,7 +164,8 @@ type (
 		Usage    trellis.Usage   `json:"usage"`
 		Commit   string          `json:"commit,omitempty"`
 		PRURL    string          `json:"pr_url,omitempty"`
-		Job      *Job            `json:"job,omitempty"` // branch, base, worktree: once, after the claim
+		Asks     bool            `json:"asks,omitempty"` // people's yes to the plan is required
+		Job      *Job            `json:"job,omitempty"`  // branch, base, worktree: once, after the claim
 	}
 	prepareIn struct {
 		Job   Job  `json:"job"`
@@ -217,6 +218,7 @@ type (
 	observeIn struct {
 		Job   Job    `json:"job"`
 		Phase string `json:"phase"`
+		Asked bool   `json:"asked,omitempty"` // the run waited for people since it was asked last: what task.json requires, they do
 	}
 	// Content is what people wrote, frozen: the copy below run/inputs is what phases read.
 	Content struct {
@@ -226,8 +228,9 @@ type (
 		Criteria []Criterion `json:"criteria"`
 		PlanHash string      `json:"plan_hash,omitempty"`
 		Approved bool        `json:"approved"`
-		Markers  []string    `json:"markers"`         // what the check agent ends with, when nothing can be executed
-		Named    []string    `json:"named,omitempty"` // verify commands that the task itself names: they count although they failed at base
+		Waived   bool        `json:"waived,omitempty"` // it needs no yes any more, as people said while the run waited for it
+		Markers  []string    `json:"markers"`          // what the check agent ends with, when nothing can be executed
+		Named    []string    `json:"named,omitempty"`  // verify commands that the task itself names: they count although they failed at base
 		Notes    []string    `json:"notes,omitempty"`
 	}
 	// Criterion is one way to tell that the work is done.

@@ -81,12 +81,18 @@ func (r *run) claim(f flow.Flow) (err error) {
 	}
 }
 
-// agreed waits until somebody has said something about the plan.
+// Approval is the signal that the plan needs nobody's yes any more, or has a no.
+const Approval = "approval"
+
+// agreed waits for people's yes to the plan. That it was required at the claim is written back to task.json, for them
+// alone to take away.
 func (r *run) agreed(f flow.Flow) error {
-	if _, err := project.Do(f, r.standing(trellis.Waiting)); err != nil {
+	s := r.standing(trellis.Waiting)
+	s.Asks = r.job.Approval > 0
+	if _, err := project.Do(f, s); err != nil {
 		return err
 	}
-	_, err := f.Await("approval", flow.Forever, nil)
+	_, err := f.Await(Approval, flow.Forever, nil)
 	return err
 }
 

@@ -1,0 +1,116 @@
+package pipeline
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/evidence"
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Agreement is whose yes a plan needs as everything is on disk now, and what people said to it. A plan that needs
+// nobody's is approved.
+type Agreement struct {
+	evidence.Verdict
+	Approvers int      // 0: nobody is asked
+	Protected []string // what the plan changes although it is protected
+	Hash      string   // of what was decided on, or is to be
+}
+
+// Agreements judge whether people agreed to a plan: for a run, and for who decides whether that is to go on. There is
+// no other judge of it, so that the two can't differ.
+type Agreements struct {
+	Disk   *durable.Disk
+	Config *config.Config
+	Store  taskdir.Store
+	Now    time.Time
+}
+
+// Of judges the plan of a task as it lies in its directory. j is what its run claimed, zero without a run.
+func (a Agreements) Of(t *taskdir.Task, j Job) (Agreement, error) {
+	p, err := ReadPlan(a.Store, t.Dir)
+	if err != nil {
+		return Agreement{}, err
+	}
+	return a.of(t, p, j, false)
+}
+
+// of judges the plan p, nil for none. With claimed, a yes that was required at the claim still is.
+func (a Agreements) of(t *taskdir.Task, p *plan.Plan, j Job, claimed bool) (g Agreement, err error) {
+	g.Protected = guarded(p, append(protected(a.Config, t), j.Protected...))
+	if t.Pipeline.Approval.Required || len(g.Protected) > 0 || claimed && j.Approval > 0 {
+		g.Approvers = Approvers(a.Config, t)
+	}
+	bases := []string{t.BaseBranch}
+	if j.BaseUnset && t.BaseBranch == j.BaseBranch {
+		bases = append(bases, "") // the claim wrote it; what people agreed to before did not name it
+	}
+	for _, base := range bases {
+		named := *t
+		named.BaseBranch = base
+		if g.Hash, err = taskdir.PlanHash(t.Dir, &named); err != nil {
+			return g, err
+		}
+		if g.Verdict, err = a.said(t.Dir, g.Hash, g.Approvers); err != nil || g.State != evidence.Pending {
+			return g, err
+		}
+	}
+	return g, nil
+}
+
+func (a Agreements) said(dir, hash string, approvers int) (evidence.Verdict, error) {
+	if approvers == 0 {
+		return evidence.Verdict{State: evidence.Approved}, nil
+	}
+	return Decision(a.Disk, dir, hash, approvers, a.Now)
+}
+
+// No is why a plan that was rejected is, in words.
+func (g Agreement) No() string {
+	return fmt.Sprintf("rejected by %s: %s", strings.Join(g.By, ", "), g.Reason)
+}
+
+// agreement is what people say to the plan p of this task. A no ends the run.
+func (a *Acts) agreement(t *taskdir.Task, p *plan.Plan, j Job, claimed bool) (Agreement, error) {
+	g, err := Agreements{a.Disk, a.Config, a.Store, a.Now()}.of(t, p, j, claimed)
+	if err == nil && g.State == evidence.Rejected {
+		err = flow.Fail(string(trellis.ApprovalRejected), "%s", g.No())
+	}
+	return g, err
+}
+
+// Approvers is how many people have to agree to the plan of a task that needs a yes: as many as the project wants,
+// or the task, when that is more.
+func Approvers(cfg *config.Config, t *taskdir.Task) int {
+	return max(1, cfg.Planning.Approvers, t.Pipeline.Approval.Approvers)
+}
+
+// Decision is what people decided about the plan with this hash. Lines that were written by hand without a
+// hash get it now.
+func Decision(disk *durable.Disk, dir, hash string, approvers int, now time.Time) (v evidence.Verdict, err error) {
+	list, _, err := evidence.Read(dir) // a broken line is no approval; validate names it
+	if err != nil {
+		return v, err
+	}
+	if v = evidence.Decide(list, "", hash, approvers, now); len(v.Unbound) == 0 {
+		return v, nil
+	}
+	if _, err := evidence.Bind(disk, dir, func(step string) (string, error) {
+		if step != "" {
+			return "", nil // of a step: its request binds it
+		}
+		return hash, nil
+	}); err != nil {
+		return v, err
+	}
+	if list, _, err = evidence.Read(dir); err != nil {
+		return v, err
+	}
+	return evidence.Decide(list, "", hash, approvers, now), nil
+}
