@@ -91,7 +91,7 @@ var blocks = []struct {
 	{"plan", "a check can fail", []string{"fails before the work", "- No vacuous check: `true`, `:`, `echo …`, `exit 0`, `… || true`"}},
 	{"plan", "commands that exist", []string{"Only programs, targets and scripts that the research found"}},
 	{"plan", "when no command can tell", []string{`- When no command can tell: "llm_as_judge": true, and a desired_outcome`}},
-	{"plan", "verification order", []string{"- The last steps are all confirmed commands", "to the letter, in the order lint, test, build, with proof type"}},
+	{"plan", "verification order", []string{"- The last steps are all confirmed commands", "to the letter, in their order, with proof type"}},
 	{"plan", "no command confirmed", []string{"this project has none: invent none; the last step then is a prompt step with llm_as_judge"}},
 	{"plan", "grounded files", []string{"- Ground it. Open the files before you name them", `("edit", "delete") or does not ("new")`}},
 	{"plan", "one atomic outcome", []string{"- One step, one outcome that can be checked by itself"}},

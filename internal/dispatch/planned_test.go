@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -148,5 +149,25 @@ func TestPreconditionsOfARetry(t *testing.T) {
 	}
 	if got := strings.Count(w.read("../repo-worktrees/asked"), "asked"); got != 2 || w.heard("the stage is free") != 2 {
 		t.Errorf("it was asked %d times, said %q; want twice: at first, and with --fresh", got, w.said)
+	}
+}
+
+// Edge C3: verification in a loop is a plan's like any other: left to those who check, decisive, and proven round by
+// round.
+func TestDeliveredByVerificationInALoop(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, byPlan("true"))
+	w.Site.Config.Verify = nil
+	const each = `{"id": "each", "for_each": ["test.sh", "greet.sh"], "steps": [{"id": "run_it", "command": "sh {{item}}", "proof": {"type": "test"}}]}`
+	plan := strings.Replace(planJSON(""), `{"id": "run_tests", "type": "script", "command": "sh test.sh", "proof": {"type": "test"}}`, each, 1)
+	dir := w.handPlan(provenPRD, plan)
+	if res := w.start(dir); res.Status != trellis.Review {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+	w.holds("report.md", w.file(dir, "report.md"), "| `sh test.sh` | 0 |", "| `sh greet.sh` | 0 |")
+	w.holds("proofs.jsonl", w.file(dir, "proofs.jsonl"), `"step":"each/item-1/run_it"`, `"step":"each/item-2/run_it"`)
+	audit, err := w.Site.VerifyTask(context.Background(), dir)
+	if err != nil || !audit.OK() || !slices.Contains(audit.Proven, "each/run_it") {
+		t.Fatalf("got %+v, %v", audit, err)
 	}
 }

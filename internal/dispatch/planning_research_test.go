@@ -7,7 +7,9 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 // looks is a part whose nth answer was given after so many looks at files.
@@ -75,6 +77,7 @@ func TestUselessResearch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, "roles: {}\n")
+			w.Site.Config.Verify = nil
 			plan := with(steps(), "steps", []obj{steps()["steps"].([]obj)[0], {"id": "look_over", "prompt": "Look it over.", "llm_as_judge": true, "desired_outcome": "it says bye"}})
 			p := w.play("small", map[trellis.Role]part{trellis.Research: c.research, trellis.Plan: says(plan)})
 			res := w.planned()
@@ -101,6 +104,7 @@ func TestUselessResearch(t *testing.T) {
 func TestProjectWithoutCommands(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "roles: {}\n")
+	w.Site.Config.Verify = nil
 	judged := steps()
 	judged["steps"] = append(slices.Clone(judged["steps"].([]obj)[:1]), obj{"id": "look_over", "prompt": "Look it over.", "llm_as_judge": true, "desired_outcome": "it says bye"})
 	p := w.play("small", map[trellis.Role]part{trellis.Research: says(strings.Replace(found, "- test: sh test.sh", "none found", 1)), trellis.Plan: says(steps(), judged)})
@@ -110,6 +114,32 @@ func TestProjectWithoutCommands(t *testing.T) {
 		t.Fatalf("got %s, %v after %d plans", res.Status, res.Failure, len(heard))
 	}
 	w.holds("the second prompt", heard[1].Prompt, "this project has no command that checks it", "!# Confirmed commands\n")
+}
+
+// Edge C2: commands that a person named are the project's, also where research confirms none: config.yaml's, and those
+// of --verify in their place.
+func TestPersonsCommandsAreConfirmed(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ config, flag []string }{
+		"config.yaml":    {[]string{"sh test.sh"}, nil},
+		"--verify":       {nil, []string{"sh test.sh"}},
+		"both":           {[]string{"sh greet.sh"}, []string{"sh test.sh"}},
+		"one can't run":  {[]string{"sh test.sh", "no-such-program --all"}, nil},
+		"written around": {[]string{"sh test.sh\n"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, "roles: {}\n")
+			w.Site.Config.Verify = c.config
+			p := w.play("small", map[trellis.Role]part{trellis.Research: says(strings.Replace(found, "- test: sh test.sh", "none found", 1))})
+			res, err := w.Site.Plan(context.Background(), dispatch.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "say bye", Verify: c.flag})
+			heard := p.heard[trellis.Plan]
+			if err != nil || res.Status != trellis.Ready || len(heard) != 1 || !slices.Equal(res.Report.Commands, []string{"sh test.sh"}) {
+				t.Fatalf("got %s, %v, %v after %d plans with %q", res.Status, res.Failure, err, len(heard), res.Report.Commands)
+			}
+			w.holds("the prompt", heard[0].Prompt, "# Confirmed commands")
+		})
+	}
 }
 
 // Where no command decides, the report says so.

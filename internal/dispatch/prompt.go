@@ -31,7 +31,7 @@ func (s *Site) Prompt(ctx context.Context, dir string, role trellis.Role) (p tem
 		if err := o.remembered(dir); err != nil {
 			return p, who, nil, err
 		}
-		p, err = acts.Preview(ctx, role, planner.Input{Task: t.ID, Name: t.Name, DevType: t.DevType, Context: o.Context, Constraints: o.Constraints})
+		p, err = acts.Preview(ctx, role, planner.Input{Task: t.ID, Name: t.Name, DevType: t.DevType, Context: o.Context, Constraints: o.Constraints, Verify: t.Pipeline.Verify})
 	case slices.Contains(pipeline.Roles(), role):
 		acts, _ := s.pipelineActs(dir)
 		acts.Cast = s.cast(s.nonce())

@@ -62,7 +62,7 @@ func (a *Acts) content(j Job) (c Content, p *plan.Plan, err error) {
 	if _, err := a.taskSpec(c.Hash); err != nil {
 		c.Notes = append(c.Notes, err.Error())
 	}
-	c.Steps = p != nil && len(p.Steps) > len(p.Verification())
+	c.Steps = p != nil && p.VerificationAt() > 0
 	var added []string
 	c.Criteria, added = criteriaOf(string(prd), p)
 	c.Notes = append(c.Notes, added...)

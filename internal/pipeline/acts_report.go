@@ -182,7 +182,7 @@ func stepTable(b *strings.Builder, in concludeIn, p *plan.Plan, code int) {
 	if p == nil || code < 2 { // the runs of old gave the whole plan to one agent
 		return
 	}
-	r, verifying := in.Report.Steps, len(p.Verification())
+	r, verifying := in.Report.Steps, len(p.Steps)-p.VerificationAt()
 	switch {
 	case r.Steps == 0 && in.Report.Implemented == "":
 		return

@@ -185,13 +185,14 @@ func (a *Acts) seal(ctx context.Context, c flow.Call, in sealIn) (string, error)
 	last := base
 	last.Activity, last.Kind = activity, evidence.Final
 	var list []evidence.Proof
-	for _, s := range p.Steps[len(p.Steps)-len(p.Verification()):] {
-		i := slices.IndexFunc(in.Results, func(r Check) bool { return r.Command == p.Resolved(s.Command) })
+	for _, v := range p.Verifications() {
+		i := slices.IndexFunc(in.Results, func(r Check) bool { return r.Command == v.Command })
 		if i < 0 || in.Results[i].Code != 0 {
 			continue
 		}
 		one := base
-		one.Activity, one.Step, one.StepHash, one.Kind = activity+"/"+s.ID, s.ID, p.StepHash(s), s.ProofKind()
+		path := workflow.Chained(v.Path)
+		one.Activity, one.Step, one.StepHash, one.Kind = activity+"/"+path, path, p.StepHash(v.Step), v.Step.ProofKind()
 		one.Command, one.Exit, one.Stdout = in.Results[i].Command, in.Results[i].Code, workflow.Digest(in.Results[i].Output)
 		list = append(list, one)
 	}

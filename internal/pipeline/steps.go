@@ -14,7 +14,7 @@ import (
 // steps runs the steps of the plan, one at a time, all but those that verify. One that fails goes to the debug
 // agent, which uses up a round, and is tried again.
 func (r *run) steps(f flow.Flow, c Content, b *plan.Bundle) error {
-	rep, err := workflow.Run(f.In("steps"), b, r.host(c), workflow.Options{Dir: r.job.Worktree, Serial: true, Verified: true, Finished: r.in.Finished})
+	rep, err := workflow.Run(f.In("steps"), b, r.host(c), workflow.Options{Dir: r.job.Worktree, Serial: true, Verified: true, Grouped: r.in.Code > 4, Finished: r.in.Finished})
 	r.rep.Steps = rep
 	if err != nil {
 		return err

@@ -112,6 +112,3 @@ func (s Step) ProofKind() string {
 	}
 	return "script"
 }
-
-// Resolved is a text of a step outside of loops, with the values of the plan's vars.
-func (p *Plan) Resolved(text string) string { return p.fill(text) }

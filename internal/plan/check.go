@@ -13,7 +13,7 @@ type Facts struct {
 	MaxSteps  int
 	Exists    func(path string) (bool, error) // whether the repository has the path
 	Missing   func(command string) string     // why a command can't run here, "" when it can
-	Confirmed *[]string                       // commands that the research confirmed, in their order; an empty list: this project has none
+	Confirmed *[]string                       // commands that a person named or the research confirmed, in their order; an empty list: this project has none
 	Spec      *TaskSpec                       // whose acceptance items must be covered
 }
 
@@ -75,6 +75,7 @@ type placed struct {
 	within []string // ids of the groups around it
 	loops  []string // variables of the loops around it, its own last
 	runs   int      // how often it is done, as far as that is known
+	scope  scope    // what is known of its values
 }
 
 func (c *checker) add(at, format string, args ...any) *Problem {
@@ -105,10 +106,11 @@ const maxRuns = 5000
 
 func (c *checker) collect(steps []Step, at string, outer *placed, runs int) {
 	for i, s := range steps {
-		p := placed{Step: s, at: fmt.Sprintf("%s/%d", at, i), runs: runs}
+		p := placed{Step: s, at: fmt.Sprintf("%s/%d", at, i), runs: runs, scope: scope{}.into("", c.p, nil)}
 		if outer != nil {
-			p.within, p.loops = append(slices.Clone(outer.within), outer.ID), slices.Clone(outer.loops)
+			p.within, p.loops, p.scope = append(slices.Clone(outer.within), outer.ID), slices.Clone(outer.loops), outer.scope
 		}
+		p.scope = p.scope.inside(&steps[i])
 		if v := s.loop(); v != "" {
 			p.loops = append(p.loops, v)
 			p.runs = min(runs*s.rounds(), maxRuns+1)

@@ -217,10 +217,13 @@ func TestCheckConfirmed(t *testing.T) {
 		{"something behind", []string{lint, test, build, `{"id": "more", "command": "go test -race", "proof": {"type": "test"}}`}, "6 /steps/3: " + wanted},
 		{"not to the letter", []string{step, lint, strings.Replace(test, "go test ./...", "go test -v ./...", 1), build}, "6 /steps/3: " + wanted},
 		{"two in one", []string{step, lint, strings.Replace(test, "go test ./...", "go test ./... && go build ./...", 1)}, "5 /steps/2: " + wanted},
-		{"without proof", []string{step, lint, strings.Replace(test, `, "proof": {"type": "test"}`, "", 1), build}, "5 /steps/2: step test: a verification step is a script step without a loop, with proof of type lint, test or build"},
+		{"without proof", []string{step, lint, strings.Replace(test, `, "proof": {"type": "test"}`, "", 1), build}, "5 /steps/2: step test: a verification step is a script step with proof of type lint, test or build"},
 		{"with another proof", []string{step, lint, strings.Replace(test, `"type": "test"`, `"type": "manual"`, 1), build}, "5 /steps/2: step test: a verification step is"},
-		{"in a loop", []string{step, lint, strings.Replace(test, `"proof"`, `"repeat": 2, "proof"`, 1), build}, "5 /steps/2: step test: a verification step is"},
-		{"in a group", []string{step, `{"id": "checks", "steps": [` + lint + "," + test + "," + build + "]}"}, "4 /steps/1: " + wanted},
+		{"in a loop", []string{step, lint, strings.Replace(test, `"proof"`, `"repeat": 2, "proof"`, 1), build}, ""},
+		{"in a loop of a command", []string{step, lint, strings.Replace(test, `"proof"`, `"for_each": "git ls-files", "proof"`, 1), build}, "5 /steps/2: step test: a verification step is"},
+		{"in a group", []string{step, `{"id": "checks", "steps": [` + lint + "," + test + "," + build + "]}"}, ""},
+		{"in a group, and one is missing", []string{step, `{"id": "checks", "steps": [` + lint + "," + test + "]}"}, "4 /steps/1: the last steps leave out these commands, which must be among them to the letter, the items of loops put in: `go build ./...`"},
+		{"in a group that may fail", []string{step, `{"id": "checks", "continue_on_error": true, "steps": [` + lint + "," + test + "," + build + "]}"}, "4 /steps/1: " + wanted},
 	} {
 		check(t, tt.name, doc("", strings.Join(tt.steps, ",\n")), plan.Facts{Confirmed: &all}, tt.want)
 	}

@@ -9,30 +9,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/research"
 )
 
-// proves reports whether a command that is its own proof belongs to the step: test, lint or build.
-func (s Step) proves() bool {
-	return s.Kind() == Script && s.Proof != nil && slices.Contains([]string{"test", "lint", "build"}, s.Proof.Type)
-}
-
-// verification is where the verification steps begin: the script steps at the end that prove tests, lint or
-// a build.
-func (p *Plan) verification() int {
-	i := len(p.Steps)
-	for i > 0 && p.Steps[i-1].proves() {
-		i--
-	}
-	return i
-}
-
-// Verification are the commands of the plan's verification steps, the script steps at its end with proof of
-// test, lint or build. Whoever carries out the plan leaves them to those who check it.
-func (p *Plan) Verification() (commands []string) {
-	for _, s := range p.Steps[p.verification():] {
-		commands = append(commands, p.fill(s.Command))
-	}
-	return commands
-}
-
 // proof looks at whether a proof says enough, and no more than its type takes.
 func (c *checker) proof(s *placed, proof *Proof, at string) {
 	if proof == nil {
@@ -75,13 +51,13 @@ func (c *checker) holds(s *placed) {
 		return
 	}
 	if s.Verify != "" {
-		c.command(s.at+"/verify", "step "+s.ID+": ", s.Verify)
+		c.commands(s, "verify", s.Verify)
 	}
 	if s.Verify == "" && s.Kind() == Script && s.Proof.has("script") {
-		c.command(s.at+"/command", "step "+s.ID+": ", s.Command)
+		c.commands(s, "command", s.Command)
 	}
 	if s.proves() {
-		c.command(s.at+"/command", "step "+s.ID+": ", s.Command)
+		c.commands(s, "command", s.Command)
 		if s.ContinueOnError {
 			c.step(s, "continue_on_error", "a check that may fail is none")
 		}
@@ -93,19 +69,33 @@ func (p *Proof) has(typ string) bool {
 	return p != nil && (p.Type == typ || slices.ContainsFunc(slices.Concat(p.All, p.Any), func(q Proof) bool { return q.has(typ) }))
 }
 
-// command looks at one command that is to prove something.
-func (c *checker) command(at, who, line string) {
-	line = c.p.fill(line)
+// commands looks at all that a step's command becomes in the rounds of the loops around it, up to the first fault.
+func (c *checker) commands(s *placed, field, text string) {
+	lines, unknown := s.scope.all(text)
+	if unknown != "" {
+		lines = []string{c.p.fill(text)}
+	}
+	for _, line := range lines {
+		if c.command(s.at+"/"+field, "step "+s.ID+": ", line) {
+			return
+		}
+	}
+}
+
+// command looks at one command that is to prove something. wrong: it finds fault with it.
+func (c *checker) command(at, who, line string) (wrong bool) {
 	if research.Vacuous(line) {
 		c.add(at, "%s`%s` can't fail, so it proves nothing", who, line)
-		return
+		return true
 	}
 	if c.Missing == nil {
-		return
+		return false
 	}
-	if why := c.Missing(line); why != "" {
+	why := c.Missing(line)
+	if why != "" {
 		c.add(at, "%s`%s`: %s", who, line, why).Warning = c.brings(line)
 	}
+	return why != ""
 }
 
 // brings reports whether the plan changes what a command may lack now: a file that the command names, or the
@@ -123,7 +113,9 @@ func (c *checker) brings(line string) bool {
 	})
 }
 
-// confirmed looks for the commands of the research at the end of the plan.
+const confirmedHint = "the commands that you named or the research confirmed stand at the end"
+
+// confirmed looks for the confirmed commands at the end of the plan.
 func (c *checker) confirmed() {
 	if c.Confirmed == nil {
 		return
@@ -133,20 +125,33 @@ func (c *checker) confirmed() {
 		c.unconfirmed(&placed{Step: c.p.Steps[last], at: fmt.Sprintf("/steps/%d", last)})
 		return
 	}
+	if tail := c.p.Steps[c.p.VerificationAt():]; slices.ContainsFunc(tail, func(s Step) bool { return s.Kind() == Group || s.loop() != "" }) {
+		c.inRounds(want)
+		return
+	}
 	from := last + 1 - len(want)
 	var have []string
 	for i := max(0, from); i <= last; i++ {
 		have = append(have, c.p.Steps[i].Command)
 	}
 	if !slices.Equal(have, want) {
-		c.add(fmt.Sprintf("/steps/%d", last), "the last steps must be these commands, each as a script step, in this order and to the letter: %s", quoted(want)).Hint = "the confirmed commands of the research stand at the end"
+		c.add(fmt.Sprintf("/steps/%d", last), "the last steps must be these commands, each as a script step, in this order and to the letter: %s", quoted(want)).Hint = confirmedHint
 		return
 	}
 	for i := from; i <= last; i++ {
 		s := &placed{Step: c.p.Steps[i], at: fmt.Sprintf("/steps/%d", i)}
-		if !s.proves() || s.Step.loop() != "" {
-			c.step(s, "", "a verification step is a script step without a loop, with proof of type lint, test or build")
+		if !s.verifies() {
+			c.step(s, "", "a verification step is a script step with proof of type lint, test or build")
 		}
+	}
+}
+
+// inRounds looks for the confirmed commands where groups and loops are among the verification steps.
+func (c *checker) inRounds(want []string) {
+	have := c.p.Verification()
+	left := slices.DeleteFunc(slices.Clone(want), func(line string) bool { return slices.Contains(have, line) })
+	if len(left) > 0 {
+		c.add(fmt.Sprintf("/steps/%d", len(c.p.Steps)-1), "the last steps leave out these commands, which must be among them to the letter, the items of loops put in: %s", quoted(left)).Hint = confirmedHint
 	}
 }
 

@@ -17,7 +17,7 @@ func (c *checker) acceptance() {
 		}
 		c.oneOfVars(at+"/verify", a.Verify)
 		if a.Verify != "" {
-			c.command(at+"/verify", "", a.Verify)
+			c.command(at+"/verify", "", c.p.fill(a.Verify))
 		}
 	}
 	for i, p := range c.p.Preconditions {

@@ -108,7 +108,7 @@ func (o *outline) steps(p *Plan) {
 	if p.Parallel {
 		o.line("Steps that wait for nothing may be done in any order.\n")
 	}
-	last := p.verification()
+	last := p.VerificationAt()
 	for i, s := range p.Steps {
 		o.step(s, fmt.Sprintf("%d.", i+1), "")
 		if i >= last {

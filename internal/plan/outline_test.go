@@ -55,7 +55,7 @@ func TestOutlineTellsEveryField(t *testing.T) {
 	s.TimeoutSeconds, s.Concurrency, s.LLMAsJudge, s.MaxJudgeAttempts, s.SelfHealing, s.MaxHealingAttempts, s.ContinueOnError, s.Parallel = 77, 66, true, 55, true, 44, true, true
 	p.Acceptance[0].Level = "should"
 	p.Steps = append(p.Steps, plan.Step{ID: "z", Command: "Vloop", Repeat: 33, Risk: "high", Proof: &plan.Proof{Type: "lint"}},
-		plan.Step{ID: "y", Command: "c", ForEach: &plan.ForEach{Command: "Vls"}, DependsOn: &[]string{}, Proof: &plan.Proof{Type: "test"}})
+		plan.Step{ID: "y", Command: "c", ForEach: &plan.ForEach{Command: "Vls"}, DependsOn: &[]string{}, Proof: &plan.Proof{Type: "test"}}, plan.Step{ID: "z", Command: "c", Proof: &plan.Proof{Type: "test"}})
 	got := p.Outline()
 	for _, part := range []string{"Vsentence", "`Vcommand` succeeds", "77 seconds", "up to 66 at a time", "an agent judges the outcome, at most 55 times", "at most 44 times; else go on", "any order",
 		"Vpath", "Vcontains", "Vsum", "a person says so", "build", "(should)", "from 1 to 33", "`Vls` prints", "after: nothing", "high: people are asked", "it is run when all is done"} {

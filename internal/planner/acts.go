@@ -113,27 +113,44 @@ func (a *Acts) digest(ctx context.Context, _ flow.Call, in digestIn) (f Findings
 	if f.Scope == "" || len(f.Scope) > trellis.MaxName {
 		f.Scope, _, _ = strings.Cut(in.Input.Name, "-")
 	}
-	a.confirm(res, &f)
+	a.confirm(a.decided(in.Input.Verify), res, &f)
 	f.Warnings = ask.Few(f.Warnings, maxNoted)
 	return f, nil
 }
 
-// confirm takes the commands of the research that can run here, and the paths that it says are not to be modified.
-// What is too much is left out with a warning.
-func (a *Acts) confirm(res research.Report, f *Findings) {
-	var left int
-	for _, c := range res.Commands {
-		if why := a.project().Missing(c); why != "" {
-			f.Warnings = append(f.Warnings, fmt.Sprintf("research.md: verification command `%s` is left out: %s", c, why))
-			continue
-		}
-		f.Commands = append(f.Commands, c)
+// decided are the commands that a person says decide: of the task, or else of the configuration.
+func (a *Acts) decided(task []string) []string {
+	if len(task) > 0 {
+		return task
 	}
+	return a.Config.Verify
+}
+
+// confirm takes the commands that can run here, first those of a person, then those of the research, and the paths
+// that the research says are not to be modified. What is too much is left out with a warning.
+func (a *Acts) confirm(verify []string, res research.Report, f *Findings) {
+	var left int
+	a.runnable("verify", verify, f)
+	a.runnable("research.md", res.Commands, f)
 	if f.Commands, left = part(f.Commands, maxFound); left > 0 {
-		f.Warnings = slices.Insert(f.Warnings, 0, fmt.Sprintf("research.md: it confirms so many verification commands that the last %d of them are left out", left))
+		f.Warnings = slices.Insert(f.Warnings, 0, fmt.Sprintf("there are so many verification commands that the last %d of them are left out", left))
 	}
 	if f.Protected, left = part(res.Protected, maxGuards); left > 0 {
 		f.Warnings = slices.Insert(f.Warnings, 0, fmt.Sprintf("research.md: it names so many paths that are not to be modified that the last %d of them are left out", left))
+	}
+}
+
+// runnable adds the commands that can run here; from is where they were said.
+func (a *Acts) runnable(from string, commands []string, f *Findings) {
+	for _, c := range commands {
+		c = strings.TrimSpace(c)
+		if why := a.project().Missing(c); why != "" {
+			f.Warnings = append(f.Warnings, fmt.Sprintf("%s: verification command `%s` is left out: %s", from, c, why))
+			continue
+		}
+		if !slices.Contains(f.Commands, c) {
+			f.Commands = append(f.Commands, c)
+		}
 	}
 }
 

@@ -30,15 +30,17 @@ func (a *Acts) Preview(ctx context.Context, role trellis.Role, in Input) (p temp
 	if g.TaskSpec, err = a.shown(taskdir.TaskSpec); err != nil {
 		return p, err
 	}
+	var found research.Report
 	if d.Research != nil {
 		text, err := a.read(*d.Research)
 		if err != nil {
 			return p, err
 		}
-		var f Findings
-		a.confirm(research.Parse([]byte(text)), &f)
-		g.Commands, g.Protected = f.Commands, f.Protected
+		found = research.Parse([]byte(text))
 	}
+	var f Findings
+	a.confirm(a.decided(in.Verify), found, &f)
+	g.Commands, g.Protected = f.Commands, f.Protected
 	d.Ground = &g
 	if d.Plan, err = a.shown(taskdir.Plan); err != nil {
 		return p, err

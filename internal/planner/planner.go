@@ -56,7 +56,7 @@ type Report struct {
 	Why      []string           `json:"why,omitempty"`      // why it waits for a person
 	Retries  []string           `json:"retries,omitempty"`  // why the plan was asked for again
 	Contexts map[string]int     `json:"contexts,omitempty"` // rows of each context file
-	Commands []string           `json:"commands,omitempty"` // verify commands found by research
+	Commands []string           `json:"commands,omitempty"` // that decide: a person's, then those found by research
 	Warnings []string           `json:"warnings,omitempty"`
 	Skipped  []string           `json:"skipped,omitempty"` // what was not done, and why
 	Problems []*trellis.Problem `json:"problems,omitempty"`

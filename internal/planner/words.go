@@ -63,7 +63,7 @@ func printable(s string) string {
 const (
 	maxSaid   = 3 << 10  // of what is wrong with one plan
 	maxShort  = 16 << 10 // an answer that stands in a record beside what people say: TaskSpec and prd
-	maxFound  = 3 << 10  // commands that research confirmed
+	maxFound  = 3 << 10  // commands of people and of the research
 	maxGuards = 2 << 10  // paths that it says are not to be modified
 	maxWarned = 30       // warnings of a report
 	maxNoted  = 20       // warnings of one act

@@ -43,7 +43,7 @@ func underway(dir string) (u Underway) {
 		return u
 	}
 	u.At = at(past)
-	u.Done, u.Of = workflow.Far(b, workflow.Options{Verified: true, Finished: p.Finished})
+	u.Done, u.Of = workflow.Far(b, workflow.Options{Verified: true, Grouped: true, Finished: p.Finished})
 	return u
 }
 

@@ -129,8 +129,10 @@ func (r *run) scheduled(f flow.Flow, s plan.Step, i int, sc scope, ends []Outcom
 
 // verifies reports whether a step of the main plan is one of its verification steps.
 func (r *run) verifies(i int) bool {
-	p := r.b.Plan("")
-	return i >= len(p.Steps)-len(p.Verification())
+	if r.o.Grouped {
+		return i >= r.b.Plan("").VerificationAt()
+	}
+	return i >= r.b.Plan("").VerifyingScriptsAt()
 }
 
 // because is the chain of causes behind a step that did not end well, without the middle of a long one.

@@ -172,6 +172,9 @@ func (b *bench) ends() string {
 	return strings.Join(list, " ")
 }
 
+// verifyingRounds has its verification in a loop.
+const verifyingRounds = `{"id": "a", "command": "echo a >> log"}, {"id": "l", "repeat": 2, "steps": [{"id": "t", "command": "echo t{{item}} >> log", "proof": {"type": "test"}}]}`
+
 // How steps of each kind end, and what follows from that.
 func TestSteps(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -213,7 +216,9 @@ func TestSteps(t *testing.T) {
 		"output by item":            {`{"id": "a", "command": "echo {{item}}", "output": "o", "repeat": 2}, {"id": "b", "command": "cat o1 o2 > log"}`, `"vars": {"o": "o{{item}}"}`, workflow.Options{}, "a.1=done a.2=done a=done b=done", "1\n2\n", ""},
 		"finished by an earlier run": {`{"id": "a", "command": "echo a >> log"}, {"id": "b", "command": "echo b >> log"}`, "",
 			workflow.Options{Finished: map[string]string{"a": "its hash", "b": "of another time"}}, "b=done", "b\n", ""},
-		"others verify": {`{"id": "a", "command": "echo a >> log"}, {"id": "t", "command": "echo t >> log", "proof": {"type": "test"}}`, "", workflow.Options{Verified: true}, "a=done", "a\n", ""},
+		"others verify":                 {`{"id": "a", "command": "echo a >> log"}, {"id": "t", "command": "echo t >> log", "proof": {"type": "test"}}`, "", workflow.Options{Verified: true}, "a=done", "a\n", ""},
+		"others verify in rounds":       {verifyingRounds, "", workflow.Options{Verified: true, Grouped: true}, "a=done", "a\n", ""},
+		"runs of old verify the rounds": {verifyingRounds, "", workflow.Options{Verified: true}, "a=done l.1.t=done l.1=done l.2.t=done l.2=done l=done", "a\nt1\nt2\n", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -24,8 +24,10 @@ type Options struct {
 	To       string `json:"to,omitempty"`   // the last one
 	FailFast bool   `json:"fail_fast,omitempty"`
 	Serial   bool   `json:"serial,omitempty"` // one step at a time, whatever the plan says; FailFast does that too
-	// Verified says that others run the plan's verification steps: the script steps at its end.
+	// Verified says that others run the plan's verification steps, which stand at its end.
 	Verified bool `json:"verified,omitempty"`
+	// Grouped says that they run those in groups and loops too.
+	Grouped bool `json:"grouped,omitempty"`
 	// Finished are the steps, and rounds of loops, that earlier runs finished, as the function of that name tells.
 	Finished map[string]string `json:"finished,omitempty"`
 }
