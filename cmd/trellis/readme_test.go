@@ -135,21 +135,28 @@ func TestLinksOfDocs(t *testing.T) {
 	}
 }
 
-// Every command line that the pages show has a command and flags that there are.
+// Every command line that the pages show, in a block or within a sentence, has a command and flags that there are.
 func TestCommandLinesOfDocs(t *testing.T) {
-	shown := 0
+	shown, inline := 0, regexp.MustCompile("`(trellis [a-z][^`]*)`")
+	check := func(page, line string) {
+		shown++
+		if _, err := arrange((&app{}).root(), words(line)[1:]); err != nil {
+			t.Errorf("%s: %s: %v", page, line, err)
+		}
+	}
 	for page, text := range pages(t) {
 		block := false
 		for line := range strings.Lines(text) {
 			line = strings.TrimSpace(line)
 			block = block != strings.HasPrefix(line, "```")
 			line = strings.TrimPrefix(line, "$ ")
-			if !block || !strings.HasPrefix(line, "trellis ") {
-				continue
+			if block && strings.HasPrefix(line, "trellis ") {
+				check(page, line)
 			}
-			shown++
-			if _, err := arrange((&app{}).root(), words(line)[1:]); err != nil {
-				t.Errorf("%s: %s: %v", page, line, err)
+			for _, m := range inline.FindAllStringSubmatch(line, -1) {
+				if !block && page == "README.md" {
+					check(page, m[1])
+				}
 			}
 		}
 	}
