@@ -75,8 +75,10 @@ func (a *app) validate(ctx context.Context, ref string, o validateOptions) error
 			return err
 		}
 	}
+	others := new(ready.Neighbours)
+	others.Follow()
 	for _, dir := range dirs {
-		if err := a.validateTask(ctx, p, dir, o, &v); err != nil {
+		if err := a.validateTask(ctx, p, dir, others, o, &v); err != nil {
 			return err
 		}
 	}
@@ -103,7 +105,7 @@ func (a *app) toValidate(p *project, ref string, o validateOptions) ([]string, e
 	return dirs, err
 }
 
-func (a *app) validateTask(ctx context.Context, p *project, dir string, o validateOptions, v *validation) error {
+func (a *app) validateTask(ctx context.Context, p *project, dir string, others *ready.Neighbours, o validateOptions, v *validation) error {
 	v.Checked = append(v.Checked, p.Store.Rel(dir))
 	if o.fix {
 		fixed, err := a.fix(p, dir)
@@ -111,8 +113,11 @@ func (a *app) validateTask(ctx context.Context, p *project, dir string, o valida
 		if v.Fixed = append(v.Fixed, fixed...); err != nil && !errors.As(err, &problem) {
 			return err
 		}
+		others.Changed(dir)
 	}
-	problems, err := ready.Check(ctx, a.whole(p, dir))
+	in := a.whole(p, dir)
+	in.Neighbours = others
+	problems, err := ready.Check(ctx, in)
 	v.Problems = append(v.Problems, problems...)
 	return err
 }

@@ -49,7 +49,7 @@ func BenchmarkAddWorktree(b *testing.B) {
 		for b.Loop() {
 			n++
 			name := fmt.Sprint("feature/", n)
-			if err := x.Repo.AddWorktree(b.Context(), x.tree(name), name, base, false); err != nil {
+			if err := x.Repo.AddWorktree(b.Context(), git.NewWorktree{Path: x.tree(name), Branch: name, Base: base}); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -131,7 +131,7 @@ func (b *box) tree(name string) string { return filepath.Join(filepath.Dir(b.Dir
 func (b *box) add(branch string) string {
 	b.t.Helper()
 	dir := b.tree(branch)
-	if err := b.Repo.AddWorktree(b.t.Context(), dir, branch, b.git("rev-parse", "main"), false); err != nil {
+	if err := b.Repo.AddWorktree(b.t.Context(), git.NewWorktree{Path: dir, Branch: branch, Base: b.git("rev-parse", "main")}); err != nil {
 		b.t.Fatal(err)
 	}
 	return dir

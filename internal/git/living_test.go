@@ -96,7 +96,7 @@ func TestWorktreeWithoutLink(t *testing.T) {
 		t.Errorf("saved is %q", got)
 	}
 	unlink()
-	if err := b.Repo.AddWorktree(t.Context(), dir, "feature/x", b.git("rev-parse", "main"), false); err != nil {
+	if err := b.Repo.AddWorktree(t.Context(), git.NewWorktree{Path: dir, Branch: "feature/x", Base: b.git("rev-parse", "main")}); err != nil {
 		t.Fatal(err)
 	}
 	if got := b.read(filepath.Join(dir, "new.txt")); got != "new\n" {

@@ -29,7 +29,7 @@ func inTree(b *box) (*git.Module, string) {
 	b.t.Helper()
 	dir := b.add("feature/x")
 	m := must(b.Repo.Module(b.t.Context(), b.git("rev-parse", "main"), "libs/cli"))(b.t)
-	if err := m.AddWorktree(b.t.Context(), m.Dir(dir), "feature/x", m.Base, false); err != nil {
+	if err := m.AddWorktree(b.t.Context(), git.NewWorktree{Path: m.Dir(dir), Branch: "feature/x", Base: m.Base}); err != nil {
 		b.t.Fatal(err)
 	}
 	return m, dir

@@ -23,7 +23,7 @@ func TestOrphansAreEnded(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	go func() {
-		done <- b.Repo.AddWorktree(t.Context(), filepath.Join(t.TempDir(), "tree"), "feature/x", b.git("rev-parse", "HEAD"), false)
+		done <- b.Repo.AddWorktree(t.Context(), git.NewWorktree{Path: filepath.Join(t.TempDir(), "tree"), Branch: "feature/x", Base: b.git("rev-parse", "HEAD")})
 	}()
 	marker := ""
 	for end := time.Now().Add(time.Minute); marker == "" && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {

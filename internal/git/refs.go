@@ -250,6 +250,7 @@ type BranchError struct {
 	Taken    string // the branch that is in the way: itself, or one that it would be a folder of
 	Tip      string // of Taken, when it holds commits that are not in the base
 	Worktree string // where Taken is checked out
+	Owner    string // the task that the worktree was made for, "" when that is not known
 
 	gone bool // Worktree's folder is not there
 }
@@ -260,6 +261,8 @@ func (e *BranchError) Error() string {
 		return fmt.Sprintf("branch %s can't be made: there is a branch %s", e.Branch, e.Taken)
 	case e.gone:
 		return fmt.Sprintf("branch %s was checked out in %s, which is gone; git worktree prune forgets it", e.Branch, e.Worktree)
+	case e.Owner != "":
+		return fmt.Sprintf("branch %s is checked out in %s, which is the worktree of task %s", e.Branch, e.Worktree, e.Owner)
 	case e.Worktree != "":
 		return fmt.Sprintf("branch %s is checked out in %s", e.Branch, e.Worktree)
 	case e.Tip != "":

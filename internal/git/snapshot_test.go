@@ -219,7 +219,7 @@ func TestRestore(t *testing.T) {
 func TestWorktreeWithinTheCheckout(t *testing.T) {
 	b := newBox(t)
 	dir := b.path("trees/x")
-	if err := b.Repo.AddWorktree(t.Context(), dir, "feature/x", b.git("rev-parse", "main"), false); err != nil {
+	if err := b.Repo.AddWorktree(t.Context(), git.NewWorktree{Path: dir, Branch: "feature/x", Base: b.git("rev-parse", "main")}); err != nil {
 		t.Fatal(err)
 	}
 	s := must(b.Repo.Snapshot(t.Context(), dir))(t)

@@ -39,7 +39,7 @@ func (r *Repo) Store(dir string) (Store, error) {
 	if err := r.settle(admin); err != nil {
 		return s, err
 	}
-	for _, name := range []string{"HEAD", "commondir", "gitdir", worktreeSettings, "modules"} {
+	for _, name := range []string{"HEAD", "commondir", "gitdir", worktreeSettings, ownerFile, "modules"} {
 		fixed = append(fixed, filepath.Join(admin, name))
 	}
 	pointers, err := pointersOf(filepath.Join(admin, "modules"))

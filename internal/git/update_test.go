@@ -32,7 +32,7 @@ func newFork(t testing.TB, ours, theirs map[string]string) *fork {
 	f.git("commit", "-qm", "begin")
 	f.from = f.git("rev-parse", "HEAD")
 	f.tree = filepath.Join(filepath.Dir(f.Dir), "tree")
-	if err := f.Repo.AddWorktree(t.Context(), f.tree, "feature/x", f.from, false); err != nil {
+	if err := f.Repo.AddWorktree(t.Context(), git.NewWorktree{Path: f.tree, Branch: "feature/x", Base: f.from}); err != nil {
 		t.Fatal(err)
 	}
 	f.change(f.tree, ours, "ours")

@@ -28,24 +28,36 @@ type PathError struct{ Path, Reason string }
 
 func (e *PathError) Error() string { return e.Path + " " + e.Reason }
 
-// AddWorktree makes a worktree at path (absolute) with a new branch that begins at the commit base. Worktrees
-// of one repository are made one after the other. It is done at once where all is as it should be, and
-// what a cut-off call left half-made is put right: a branch without a worktree, a worktree without its folder,
-// a folder that is not filled.
+// NewWorktree is a worktree that is wanted.
+type NewWorktree struct {
+	Path   string // absolute
+	Branch string // that is new, and begins at Base
+	Base   string // a commit
+	Adopt  bool   // the branch is used also when it is there, and holds what Base has not
+	Owner  string // the task that it is for
+	// Takes reports whether one that is there is Owner's although it was made for another, "" when nobody wrote down for
+	// whom. Nil: it never is.
+	Takes func(owner string) bool
+}
+
+// AddWorktree makes a worktree with a new branch. Worktrees of one repository are made one after the other. It is done
+// at once where all is as it should be, and what a cut-off call left half-made is put right: a branch without a worktree,
+// a worktree without its folder, a folder that is not filled.
 //
-// A branch that is there already is used when it holds nothing that base has not, or when adopt is true;
-// else, and when it is checked out elsewhere, the error is a *BranchError. A path where something else
-// stands is a *PathError; nothing there is touched. A failing post-checkout hook is a *HookError; the worktree
-// is there then.
-func (r *Repo) AddWorktree(ctx context.Context, path, branch, base string, adopt bool) error {
-	err := CheckBranchName(branch)
+// A branch that is there already is used when it holds nothing that the base has not, or when that was adopted;
+// else, and when it is checked out elsewhere, the error is a *BranchError. So it is when a worktree is there that was not
+// made for the owner. A path where something else stands is a *PathError; nothing there is touched. A failing
+// post-checkout hook is a *HookError; the worktree is there then.
+func (r *Repo) AddWorktree(ctx context.Context, n NewWorktree) error {
+	err := CheckBranchName(n.Branch)
 	if err == nil {
+		n.Path = clean(n.Path)
 		err = r.exclusively(ctx, func() error {
-			return again(ctx, func() error { return r.addWorktree(ctx, clean(path), branch, base, adopt) })
+			return again(ctx, func() error { return r.addWorktree(ctx, n) })
 		})
 	}
 	if err != nil {
-		return fmt.Errorf("making a worktree for %s: %w", branch, err)
+		return fmt.Errorf("making a worktree for %s: %w", n.Branch, err)
 	}
 	return nil
 }
@@ -73,13 +85,13 @@ func (r *Repo) exclusively(ctx context.Context, do func() error) error {
 	return errors.Join(do(), lock.Unlock())
 }
 
-func (r *Repo) addWorktree(ctx context.Context, path, branch, base string, adopt bool) error {
+func (r *Repo) addWorktree(ctx context.Context, n NewWorktree) error {
 	r.tidy()
 	all, err := r.Worktrees(ctx)
 	if err != nil {
 		return err
 	}
-	done, err := r.clear(ctx, all, path, branch)
+	done, err := r.clear(ctx, all, n)
 	if done || err != nil {
 		return err
 	}
@@ -88,19 +100,19 @@ func (r *Repo) addWorktree(ctx context.Context, path, branch, base string, adopt
 		return err
 	}
 	for _, w := range append(all, Worktree{Path: r.Main, Branch: main}) {
-		if w.Branch == branch && w.Path != path {
-			return &BranchError{Branch: branch, Taken: branch, Worktree: w.Path, gone: w.Gone}
+		if w.Branch == n.Branch && w.Path != n.Path {
+			return &BranchError{Branch: n.Branch, Taken: n.Branch, Worktree: w.Path, Owner: w.Owner(), gone: w.Gone}
 		}
 	}
-	args, err := r.branchArgs(ctx, path, branch, base, adopt)
+	args, err := r.branchArgs(ctx, n)
 	if err != nil {
 		return err
 	}
-	err = withLocks(ctx, []string{r.branchLock(branch)}, func() error {
+	err = withLocks(ctx, []string{r.branchLock(n.Branch)}, func() error {
 		_, _, err := r.git(ctx, call{dir: r.Main, args: append([]string{"worktree", "add", "--quiet"}, args...), write: true, once: true})
 		return err
 	})
-	return r.orHook(ctx, path, branch, err)
+	return r.made(ctx, n, err)
 }
 
 // tidy removes what git left when it was killed before it wrote where a worktree would be. Nothing names
@@ -122,8 +134,9 @@ func (r *Repo) tidy() {
 	}
 }
 
-// clear makes room for a worktree at path. It reports true when the worktree is there.
-func (r *Repo) clear(ctx context.Context, all []Worktree, path, branch string) (done bool, err error) {
+// clear makes room for a worktree. It reports true when it is there already, and its owner's.
+func (r *Repo) clear(ctx context.Context, all []Worktree, n NewWorktree) (done bool, err error) {
+	path := n.Path
 	var here *Worktree
 	for i := range all {
 		if all[i].Path == path {
@@ -144,10 +157,13 @@ func (r *Repo) clear(ctx context.Context, all []Worktree, path, branch string) (
 	if gitDir, err := r.gitDir(path); err != nil || gitDir != here.admin {
 		return false, &PathError{path, "is registered as a worktree, but its .git does not say so (git worktree repair mends that)"}
 	}
-	if here.Branch != branch {
+	if here.Branch != n.Branch {
 		return false, &PathError{path, fmt.Sprintf("is a worktree already, with %q checked out", here.Branch)}
 	}
-	return true, nil
+	if by := here.Owner(); by != n.Owner && (n.Takes == nil || !n.Takes(by)) {
+		return false, &BranchError{Branch: n.Branch, Taken: n.Branch, Worktree: path, Owner: by}
+	}
+	return true, claimFor(n.Owner, here.admin)
 }
 
 // vacant is nil when a worktree can be made at path: nothing or an empty folder is there.
@@ -191,14 +207,15 @@ func isEmpty(file string) bool {
 }
 
 // branchArgs are the arguments of git worktree add: for a new branch, or for one that is there.
-func (r *Repo) branchArgs(ctx context.Context, path, branch, base string, adopt bool) ([]string, error) {
+func (r *Repo) branchArgs(ctx context.Context, n NewWorktree) ([]string, error) {
+	path, branch, base := n.Path, n.Branch, n.Base
 	tip, err := r.Branch(ctx, branch)
 	switch {
 	case err != nil:
 		return nil, err
 	case tip == "":
 		return []string{"--no-track", "-b", branch, "--", path, base}, nil
-	case adopt || tip == base:
+	case n.Adopt || tip == base:
 		return []string{"--", path, branch}, nil
 	}
 	within, err := r.IsAncestor(ctx, tip, base)
@@ -211,8 +228,20 @@ func (r *Repo) branchArgs(ctx context.Context, path, branch, base string, adopt 
 	return []string{"--no-track", "-B", branch, "--", path, base}, nil
 }
 
+// made notes whose worktree it is, once git has made it; also when a hook, which runs then, failed.
+func (r *Repo) made(ctx context.Context, n NewWorktree, err error) error {
+	if err = r.orHook(ctx, n, err); err != nil && !errors.As(err, new(*HookError)) {
+		return err
+	}
+	admin, dirErr := r.gitDir(n.Path)
+	if dirErr == nil {
+		dirErr = claimFor(n.Owner, admin)
+	}
+	return errors.Join(err, dirErr)
+}
+
 // orHook tells the failure of a hook, which runs when the worktree is made, from one to make it.
-func (r *Repo) orHook(ctx context.Context, path, branch string, err error) error {
+func (r *Repo) orHook(ctx context.Context, n NewWorktree, err error) error {
 	var failed *Error
 	if !errors.As(err, &failed) || len(r.hooks(ctx, r.Main, "post-checkout")) == 0 {
 		return err
@@ -222,7 +251,7 @@ func (r *Repo) orHook(ctx context.Context, path, branch string, err error) error
 		return err
 	}
 	for _, w := range all {
-		if w.Path == path && !w.Gone && w.Branch == branch && !halfMade(w.admin) {
+		if w.Path == n.Path && !w.Gone && w.Branch == n.Branch && !halfMade(w.admin) {
 			return &HookError{"post-checkout", failed.Stderr}
 		}
 	}

@@ -72,7 +72,7 @@ func TestAddWorktree(t *testing.T) {
 		before := b.git("status", "--porcelain=v2", "--branch")
 		dir := b.tree("feature/x")
 		for range 2 { // the second time there is nothing to do
-			if err := b.Repo.AddWorktree(ctx, dir, "feature/x", base, false); err != nil {
+			if err := b.Repo.AddWorktree(ctx, git.NewWorktree{Path: dir, Branch: "feature/x", Base: base}); err != nil {
 				t.Fatal(err)
 			}
 			b.isRight(dir)
@@ -153,7 +153,7 @@ func TestAddWorktreeRepairs(t *testing.T) {
 			b := newBox(t)
 			dir := b.tree("feature/x")
 			spoil(b, dir)
-			if err := b.Repo.AddWorktree(t.Context(), dir, "feature/x", b.git("rev-parse", "main"), false); err != nil {
+			if err := b.Repo.AddWorktree(t.Context(), git.NewWorktree{Path: dir, Branch: "feature/x", Base: b.git("rev-parse", "main")}); err != nil {
 				t.Fatal(err)
 			}
 			b.isRight(dir)
@@ -168,7 +168,7 @@ func TestAddWorktreeRefuses(t *testing.T) {
 	b := newBox(t)
 	ctx, base, dir := t.Context(), b.git("rev-parse", "main"), b.tree("feature/x")
 	add := func(path, branch string, adopt bool) error {
-		return b.Repo.AddWorktree(ctx, path, branch, base, adopt)
+		return b.Repo.AddWorktree(ctx, git.NewWorktree{Path: path, Branch: branch, Base: base, Adopt: adopt})
 	}
 	for _, name := range []string{"-x", "a..b", "feature/x.lock", ""} {
 		if add(dir, name, false) == nil {
@@ -232,10 +232,10 @@ func TestFailingPostCheckoutHook(t *testing.T) {
 	b.hook("post-checkout", "echo no lfs >&2; exit 3")
 	base, dir := b.git("rev-parse", "main"), b.tree("feature/x")
 	var hook *git.HookError
-	if err := b.Repo.AddWorktree(t.Context(), dir, "feature/x", base, false); !errors.As(err, &hook) || hook.Hook != "post-checkout" || !strings.Contains(hook.Output, "no lfs") {
+	if err := b.Repo.AddWorktree(t.Context(), git.NewWorktree{Path: dir, Branch: "feature/x", Base: base}); !errors.As(err, &hook) || hook.Hook != "post-checkout" || !strings.Contains(hook.Output, "no lfs") {
 		t.Errorf("got %v", err)
 	}
-	if err := b.Repo.AddWorktree(t.Context(), dir, "feature/x", base, false); err != nil {
+	if err := b.Repo.AddWorktree(t.Context(), git.NewWorktree{Path: dir, Branch: "feature/x", Base: base}); err != nil {
 		t.Errorf("the worktree is there, but: %v", err)
 	}
 	b.isRight(dir)
@@ -268,7 +268,7 @@ func TestManyWorktreesAtOnce(t *testing.T) {
 		}
 		wg.Go(func() {
 			name := fmt.Sprint("feature/", i)
-			if err := r.AddWorktree(t.Context(), b.tree(name), name, base, false); err != nil {
+			if err := r.AddWorktree(t.Context(), git.NewWorktree{Path: b.tree(name), Branch: name, Base: base}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -338,7 +338,7 @@ func TestLocksOfOthersAreWaitedFor(t *testing.T) {
 	b := newBox(t)
 	base := b.git("rev-parse", "main")
 	released := b.hold(".git/refs/heads/feature/x.lock", 300*time.Millisecond)
-	if err := b.Repo.AddWorktree(t.Context(), b.tree("feature/x"), "feature/x", base, false); err != nil {
+	if err := b.Repo.AddWorktree(t.Context(), git.NewWorktree{Path: b.tree("feature/x"), Branch: "feature/x", Base: base}); err != nil {
 		t.Error(err)
 	}
 	<-released
@@ -396,7 +396,7 @@ func TestAddWorktreeKilled(t *testing.T) {
 		timer := time.AfterFunc(delay, func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
 		cmd.Wait()
 		timer.Stop()
-		if err := b.Repo.AddWorktree(t.Context(), dir, "feature/x", base, false); err != nil {
+		if err := b.Repo.AddWorktree(t.Context(), git.NewWorktree{Path: dir, Branch: "feature/x", Base: base}); err != nil {
 			t.Fatalf("after a kill at %v: %v", delay, err)
 		}
 		if got := b.gitIn(dir, "status", "--porcelain"); got != "" {

@@ -52,7 +52,7 @@ func (a *Acts) enterModules(ctx context.Context, in prepareIn) error {
 		if err != nil {
 			return err
 		}
-		if err := m.AddWorktree(ctx, m.Dir(in.Job.Worktree), in.Job.Branch, m.Base, own); err != nil {
+		if err := m.AddWorktree(ctx, git.NewWorktree{Path: m.Dir(in.Job.Worktree), Branch: in.Job.Branch, Base: m.Base, Adopt: own}); err != nil {
 			return flow.Fail(string(trellis.WorktreeFailed), "submodule %s: %v", m.Path, err)
 		}
 	}

@@ -62,7 +62,7 @@ func (a *Acts) mergedByHand(ctx context.Context, j *Job, tip string) error {
 // onItsWay makes the worktree, and goes on there with an update that an earlier run began.
 func (a *Acts) onItsWay(ctx context.Context, c flow.Call, in prepareIn, notes []string) ([]string, error) {
 	_, missing := os.Lstat(in.Job.Worktree)
-	if err := a.branch(ctx, in); err != nil {
+	if err := a.branch(ctx, c, in); err != nil {
 		return notes, err
 	}
 	whose := filepath.Base(a.Dir)

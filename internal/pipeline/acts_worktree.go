@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
@@ -29,6 +30,9 @@ const (
 // sure of what must hold before the work.
 func (a *Acts) prepare(ctx context.Context, c flow.Call, in prepareIn) (p Prepared, err error) {
 	if in.Fresh {
+		if err := a.mayTakeAway(ctx, c, in); err != nil {
+			return p, err
+		}
 		if p.Notes, err = a.afresh(ctx, c, in.Job); err != nil {
 			return p, err
 		}
@@ -116,30 +120,93 @@ func (a *Acts) afresh(ctx context.Context, c flow.Call, j Job) (notes []string, 
 	return notes, nil
 }
 
-func (a *Acts) branch(ctx context.Context, in prepareIn) error {
+// branch makes the worktree on the task's branch, or finds it.
+func (a *Acts) branch(ctx context.Context, c flow.Call, in prepareIn) error {
 	if err := os.MkdirAll(filepath.Dir(in.Job.Worktree), 0o755); err != nil {
 		return flow.Fail(string(trellis.WorktreeFailed), "making the folder of worktrees: %v", err)
 	}
-	own, err := ownBranch(ctx, a.Repo, in, filepath.Base(a.Dir))
+	own, err := ownBranch(ctx, a.Repo, in, a.id())
 	if err != nil {
 		return err
 	}
-	add := func() error {
-		return a.Repo.AddWorktree(ctx, in.Job.Worktree, in.Job.Branch, in.Job.BaseCommit, own)
-	}
-	if err = add(); errors.As(err, new(*git.PathError)) && a.astray(ctx, in) {
+	n := git.NewWorktree{Path: in.Job.Worktree, Branch: in.Job.Branch, Base: in.Job.BaseCommit, Adopt: own, Owner: a.id(),
+		Takes: func(owner string) bool { return a.takes(c, in, owner, own) }}
+	if err = a.Repo.AddWorktree(ctx, n); errors.As(err, new(*git.PathError)) && a.astray(ctx, in) {
 		if _, err = a.Repo.Reattach(ctx, in.Job.Worktree, in.Job.Branch, in.Job.BaseCommit); err == nil {
-			err = add()
+			err = a.Repo.AddWorktree(ctx, n)
 		}
 	}
+	return a.taken(in.Job.Worktree, err)
+}
+
+// taken is the failure of a worktree that can't be made.
+func (a *Acts) taken(worktree string, err error) error {
 	var taken *git.BranchError
-	if errors.As(err, &taken) {
-		return flow.Fail(string(trellis.WorktreeFailed), "%v: use it with `trellis start %s --adopt-branch`, or name another with `trellis task set-branch`", err, filepath.Base(a.Dir))
-	}
-	if err != nil {
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &taken):
 		return flow.Fail(string(trellis.WorktreeFailed), "%v", err)
 	}
-	return nil
+	if taken.Owner == "" {
+		taken.Owner = a.claimant(worktree)
+	}
+	if taken.Owner != "" {
+		return flow.Fail(string(trellis.WorktreeFailed), "making a worktree: %v: name another branch with `trellis task set-branch %s BRANCH`", taken, a.id())
+	}
+	return flow.Fail(string(trellis.WorktreeFailed), "%v: use it with `trellis start %s --adopt-branch`, or name another with `trellis task set-branch`", err, a.id())
+}
+
+// id is the task's directory name.
+func (a *Acts) id() string { return filepath.Base(a.Dir) }
+
+// takes reports whether a worktree that was made for nobody (an older Trellis made it, or one that was cut off before it
+// could write that down), or for a task that is no longer there, is this task's: an earlier run, or an earlier entry of
+// this call, was here, its pointer names the task, its branch has the task's commits, or a person said so. It is not when
+// another task names it.
+func (a *Acts) takes(c flow.Call, in prepareIn, owner string, ownBranch bool) bool {
+	if owner != "" && a.isTask(owner) || a.claimant(in.Job.Worktree) != "" {
+		return false
+	}
+	return ownBranch || in.Begun || c.Attempt > 1 || a.pointsHere(in.Job.Worktree)
+}
+
+// mayTakeAway is a failure when the worktree at the task's place is another's.
+func (a *Acts) mayTakeAway(ctx context.Context, c flow.Call, in prepareIn) error {
+	all, err := a.Repo.Worktrees(ctx)
+	for _, w := range all {
+		if by := w.Owner(); w.At(in.Job.Worktree) && by != a.id() && !a.takes(c, in, by, false) {
+			return a.taken(in.Job.Worktree, &git.BranchError{Branch: in.Job.Branch, Taken: in.Job.Branch, Worktree: w.Path, Owner: by})
+		}
+	}
+	return err
+}
+
+// isTask reports whether there is, or was, a task of that name. One that can't be looked for may be there.
+func (a *Acts) isTask(id string) bool {
+	if _, err := os.Lstat(filepath.Join(a.Store.Tasks(), filepath.Base(id))); err == nil {
+		return true
+	}
+	archived, err := a.Store.Archived(id)
+	return archived || err != nil
+}
+
+// claimant is another task whose task.json names the worktree, "" for none.
+func (a *Acts) claimant(worktree string) string {
+	entries, _ := a.Store.List() // what can't be read names nothing
+	for _, e := range entries {
+		if e.Task != nil && e.Task.ID != a.id() && e.Task.WorktreePath == worktree && e.Task.Status != trellis.Completed {
+			return e.Task.ID
+		}
+	}
+	return ""
+}
+
+// pointsHere reports whether the pointer that mark leaves in a worktree names the task.
+func (a *Acts) pointsHere(worktree string) bool {
+	const long = 1 << 10
+	data, err := durable.ReadBelow(worktree, currentTask, long)
+	return err == nil && strings.TrimSpace(string(data)) == a.Store.Rel(a.Dir)
 }
 
 // astray reports whether the worktree of an earlier run has left its branch, which nobody else has checked out: an agent

@@ -2,9 +2,7 @@ package ready
 
 import (
 	"errors"
-	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,11 +20,6 @@ func (c *check) neighbours() error {
 			c.add(taskdir.TaskJSON, "trellis task "+b.set+" "+c.As+" BRANCH", "%v", err)
 		}
 	}
-	if c.task.Branch == "" && len(c.task.Pipeline.DependsOn) == 0 {
-		if twin, err := c.namesake(); err != nil || !twin {
-			return err
-		}
-	}
 	all := c.Neighbours
 	if all == nil {
 		all = new(Neighbours)
@@ -35,19 +28,6 @@ func (c *check) neighbours() error {
 		c.branch(tasks)
 		return c.dependencies(tasks)
 	})
-}
-
-// namesake reports whether another task has the name that this one's branch is made of.
-func (c *check) namesake() (bool, error) {
-	entries, err := os.ReadDir(c.Store.Tasks())
-	if err != nil {
-		return false, fmt.Errorf("looking for tasks of the same name: %w", err)
-	}
-	_, name := taskdir.SplitID(c.As)
-	return slices.ContainsFunc(entries, func(e os.DirEntry) bool {
-		_, other := taskdir.SplitID(e.Name())
-		return other == name && e.Name() != c.As && e.Name() != filepath.Base(c.Dir)
-	}), nil
 }
 
 // branch checks that no other task has the branch. Of two that name the same one, it is the task's that
