@@ -46,8 +46,8 @@ import (
 // Run returns when the agent's process and everything it started are gone. emit, which may be nil, is
 // called by one goroutine at a time, in order, for every event as it comes. A run that did not do its work is a
 // *flow.Failure with one of the codes agent_missing, agent_auth, agent_exit, agent_signal,
-// agent_protocol, empty_output, timeout_wall, timeout_idle, rate_limited, context_overflow or
-// budget_*; next to it the Result may still be set (session and usage so far). When ctx ends, the
+// agent_protocol, empty_output, timeout_wall, timeout_idle, rate_limited, provider_unavailable, quota_exhausted,
+// context_overflow or budget_*; next to it the Result may still be set (session and usage so far). When ctx ends, the
 // run is stopped and ctx's cause returned.
 type Agent interface {
 	Run(ctx context.Context, r Request, emit func(Event)) (*Result, error)

@@ -2,8 +2,11 @@ package agents
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
+	"io"
+	"net"
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/flow"
@@ -94,11 +97,26 @@ func (c *chat) failure(err error) error {
 		f = known
 	case errors.As(err, &refused):
 		f = refused.failure()
+	case unreachable(err):
+		f = fail(trellis.ProviderDown, "asking the model: %s", lastLines(err.Error()))
 	case errors.As(err, &syntax) || errors.As(err, &value):
 		f = fail(trellis.AgentProtocol, "the answer is not what the protocol says: %s", err)
 	}
 	f.Detail = c.redact(f.Detail)
 	return f
+}
+
+// unreachable reports whether the network failed, or the provider while it answered.
+func unreachable(err error) bool {
+	var certificate *tls.CertificateVerificationError
+	var network net.Error
+	switch {
+	case errors.As(err, &certificate):
+		return false
+	case errors.As(err, &network), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		return true
+	}
+	return strings.Contains(err.Error(), `"overloaded_error"`) || strings.Contains(err.Error(), `"api_error"`)
 }
 
 // flaw is what keeps an answer that came to its end from being one; nil when nothing does.

@@ -99,6 +99,7 @@ func claudePrompt(prompt string) string {
 type claudeStream struct {
 	spent  map[string]trellis.Usage // by message: several events of one message repeat its usage
 	kind   string                   // the program's word for what went wrong
+	down   bool                     // the provider failed, and has said nothing since
 	closed map[string]time.Time     // windows of the provider's that are used up, and when each opens
 }
 
@@ -194,6 +195,9 @@ func (c *claudeStream) retry(e claudeEvent, t *tally) {
 	detail := fmt.Sprintf("the provider answered %d (%s), try %d of %d", e.ErrorStatus, e.Error, e.Attempt, e.MaxRetries)
 	t.notice(detail)
 	t.waiting = byStatus(e.ErrorStatus, time.Now().Add(delay), detail)
+	if c.down = e.ErrorStatus == 0 || e.ErrorStatus >= 500; c.down { // no status: the network failed
+		t.waiting = fail(trellis.ProviderDown, "%s", detail)
+	}
 }
 
 func (c *claudeStream) said(e claudeEvent, t *tally) {
@@ -201,6 +205,7 @@ func (c *claudeStream) said(e claudeEvent, t *tally) {
 		c.kind = e.Error
 		return
 	}
+	c.down = false
 	var blocks []struct {
 		Type, Text, Name string
 		Input            json.RawMessage
@@ -255,6 +260,8 @@ func (c *claudeStream) failed(e claudeEvent) *flow.Failure {
 		return fail(trellis.BudgetCost, "%s", detail)
 	case e.Terminal == "prompt_too_long":
 		return fail(trellis.ContextOverflow, "%s", detail)
+	case c.kind == "billing_error", exhausted(detail):
+		return fail(trellis.QuotaExhausted, "%s", detail)
 	case c.kind == "rate_limit":
 		return limited(c.opens(), detail)
 	case c.kind == "authentication_failed":
@@ -262,6 +269,9 @@ func (c *claudeStream) failed(e claudeEvent) *flow.Failure {
 	}
 	if f := byStatus(e.APIStatus, c.opens(), detail); f != nil {
 		return f
+	}
+	if c.down && c.kind != "" || c.kind == "server_error" || c.kind == "overloaded" || strings.Contains(detail, "Unable to connect to API") {
+		return fail(trellis.ProviderDown, "%s", detail)
 	}
 	return fail(trellis.AgentExit, "%s", detail)
 }

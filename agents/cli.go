@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
+	"sync"
 
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/proc"
@@ -35,6 +37,11 @@ type reader interface {
 	end(t *tally, e ending) *flow.Failure
 }
 
+// complainer is a reader of a program that says on standard error what it does not say on standard output.
+type complainer interface {
+	complaint(line string, t *tally)
+}
+
 func (c *cli) Run(ctx context.Context, r Request, emit func(Event)) (*Result, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
@@ -55,7 +62,10 @@ func (c *cli) Run(ctx context.Context, r Request, emit func(Event)) (*Result, er
 	defer end(nil)
 	t := &tally{emit: emit, watch: newWatch(r, c.o.grace(), end)}
 	t.result.Sandbox = sandbox
+	var one sync.Mutex // of the two streams at a time
 	out := &lines{redact: logs.redact, log: logs.stream, take: func(line string) {
+		one.Lock()
+		defer one.Unlock()
 		said, stopped := t.said, within.Err() != nil
 		if s.reader.line(line, t) {
 			t.watch.alive()
@@ -64,9 +74,19 @@ func (c *cli) Run(ctx context.Context, r Request, emit func(Event)) (*Result, er
 			t.said = said // what it says of its end is our doing
 		}
 	}}
+	complaints := io.Writer(logs.mask)
+	if r, ok := s.reader.(complainer); ok {
+		complaints = io.MultiWriter(logs.mask, &lines{redact: logs.redact, log: io.Discard, take: func(line string) {
+			one.Lock()
+			defer one.Unlock()
+			if within.Err() == nil {
+				r.complaint(line, t)
+			}
+		}})
+	}
 	bound := &output{most: c.o.output(), end: end}
 	exit, err := proc.Run(within, proc.Command{
-		Argv: s.argv, Dir: r.Dir, Env: s.env, Stdin: strings.NewReader(s.stdin), Stdout: bound.writer(out), Stderr: bound.writer(logs.mask),
+		Argv: s.argv, Dir: r.Dir, Env: s.env, Stdin: strings.NewReader(s.stdin), Stdout: bound.writer(out), Stderr: bound.writer(complaints),
 		Marker: r.Marker, Interrupt: true, Grace: c.o.grace(), Launcher: launcher,
 	})
 	t.watch.stop()
@@ -149,6 +169,8 @@ func (t *tally) verdict(r Request, own *flow.Failure, e ending, hung bool) *flow
 		return t.failure
 	case own != nil:
 		return own
+	case t.waiting != nil && !hung && (e.Code != 0 || e.Signal != ""):
+		return t.waiting
 	case e.Signal != "" && !hung:
 		return fail(trellis.AgentSignal, "%s", e)
 	case e.Code != 0 && !hung:

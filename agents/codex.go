@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -155,7 +156,7 @@ func (c *codexStream) line(line string, t *tally) bool {
 		c.item(e, t)
 	case "error":
 		t.notice(e.Message)
-		t.waiting = c.refused(e.Message)
+		c.troubled(e.Message, t)
 	case "turn.failed":
 		c.message = e.Error.Message
 		t.failure = c.failed()
@@ -200,14 +201,42 @@ func (c *codexStream) failed() *flow.Failure {
 	if f := c.refused(c.message); f != nil {
 		return f
 	}
+	if said := (refusal{body: []byte(c.message)}); isObject(c.message) { // the provider's own words: a refusal that has no name here
+		return refusedRequest(said.words())
+	}
 	return fail(trellis.AgentExit, "%s", c.message)
 }
 
-// codexStatus is how codex tells the provider's status, before it tries again too.
-var codexStatus = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(?:Reconnecting\.\.\. \d+/\d+ \()?(?:unexpected status|exceeded retry limit, last status:) (\d{3})\b`)
-})
+// How codex tells of what went wrong with the connection, and that it tries again.
+var (
+	codexStatus = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(?:unexpected status|exceeded retry limit, last status:) (\d{3})\b`)
+	})
+	codexAgain = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?s)^Reconnecting\.\.\. (\d+)/\d+ \((.*)\)$`)
+	})
+	codexDown = []string{"stream disconnected before completion", "Connection failed", "error sending request", "timeout waiting for"}
+)
 
+// maxReconnects is how often codex may connect again in a row, where its config allows more: waiting longer is for its caller.
+const maxReconnects = 2
+
+// troubled takes in what codex says of its connection, and ends a run that tries too often.
+func (c *codexStream) troubled(message string, t *tally) {
+	m := codexAgain().FindStringSubmatch(message)
+	if m == nil {
+		t.waiting = c.refused(message)
+		return
+	}
+	if t.waiting = c.refused(m[2]); t.waiting == nil {
+		t.waiting = fail(trellis.ProviderDown, "%s", m[2])
+	}
+	if n, _ := strconv.Atoi(m[1]); n > maxReconnects {
+		t.watch.end(t.waiting)
+	}
+}
+
+// refused is the failure that a message means, nil when it says nothing special.
 func (c *codexStream) refused(message string) *flow.Failure {
 	if strings.HasPrefix(message, "Missing environment variable") {
 		return fail(trellis.AgentAuth, "%s", message)
@@ -215,6 +244,9 @@ func (c *codexStream) refused(message string) *flow.Failure {
 	if m := codexStatus().FindStringSubmatch(message); m != nil {
 		status, _ := strconv.Atoi(m[1])
 		return byStatus(status, c.thread.resets(), message)
+	}
+	if slices.ContainsFunc(codexDown, func(begins string) bool { return strings.HasPrefix(message, begins) }) {
+		return fail(trellis.ProviderDown, "%s", message)
 	}
 	return nil
 }

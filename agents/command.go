@@ -143,7 +143,11 @@ func commandFailure(code trellis.Code, text string, resume time.Time) *flow.Fail
 	switch code {
 	case trellis.RateLimited:
 		return limited(resume, text)
-	case trellis.AgentAuth, trellis.AgentMissing, trellis.AgentProtocol, trellis.ContextOverflow, trellis.EmptyOutput,
+	case trellis.ProviderDown:
+		f := fail(code, "%s", text)
+		f.ResumeAt = resume // where it says when
+		return f
+	case trellis.AgentAuth, trellis.AgentMissing, trellis.QuotaExhausted, trellis.AgentProtocol, trellis.ContextOverflow, trellis.EmptyOutput,
 		trellis.BudgetTokens, trellis.BudgetCost, trellis.TimeoutIdle, trellis.TimeoutWall:
 		return fail(code, "%s", text)
 	}

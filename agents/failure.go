@@ -2,6 +2,8 @@ package agents
 
 import (
 	"fmt"
+	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,25 +36,62 @@ func limited(until time.Time, detail string) *flow.Failure {
 	return f
 }
 
-// byStatus is the failure that an HTTP status of the provider means; nil when it says nothing special.
+// byStatus is the failure that an HTTP status of the provider means, 0 for none; nil when it says nothing special.
 func byStatus(status int, until time.Time, detail string) *flow.Failure {
-	switch status {
-	case 401, 403:
+	switch {
+	case status == http.StatusPaymentRequired, status < 500 && exhausted(detail):
+		return fail(trellis.QuotaExhausted, "%s", detail)
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		return fail(trellis.AgentAuth, "%s", detail)
-	case 429:
+	case status == http.StatusTooManyRequests:
 		return limited(until, detail)
-	case 413:
+	case status == http.StatusRequestEntityTooLarge:
 		return fail(trellis.ContextOverflow, "%s", detail)
+	case status >= 500:
+		return fail(trellis.ProviderDown, "%s", detail)
+	case status == http.StatusRequestTimeout, status == http.StatusConflict, status == http.StatusTooEarly:
+		return nil
+	case status >= 400:
+		return refusedRequest(detail)
 	}
 	return nil
 }
 
-// lastLines is the end of what a program complained, fit for a message.
+// refusedRequest is the failure of a request that the provider does not take: the same one will not be taken later either.
+func refusedRequest(detail string) *flow.Failure {
+	f := fail(trellis.AgentExit, "%s", detail)
+	f.Retryable = false
+	return f
+}
+
+// exhausted reports whether a provider says that an account has nothing left, which no waiting mends.
+func exhausted(words string) bool {
+	words = strings.ToLower(words)
+	return slices.ContainsFunc([]string{"insufficient_quota", "quota exceeded", "exceeded your current quota", "credit balance is too low",
+		"insufficient credits", "insufficient balance", "billing_error", "billing_hard_limit"},
+		func(said string) bool { return strings.Contains(words, said) })
+}
+
+// maxComplaint is how much of what a program complained stands in a message.
+const maxComplaint = 1000
+
+// lastLines is the end of what a program complained, fit for a message: what was said again is said once, and of lines
+// of a log only what went wrong.
 func lastLines(s string) string {
-	const most = 2000
-	s = strings.TrimSpace(strings.ToValidUTF8(s, "\uFFFD"))
-	if len(s) > most {
-		s = "…" + strings.ToValidUTF8(s[len(s)-most:], "")
+	var list []string
+	for line := range strings.Lines(strings.ToValidUTF8(s, "\uFFFD")) {
+		line = strings.TrimSpace(line)
+		if words, _ := openCodeError(line); words != "" {
+			line = words
+		}
+		list = slices.DeleteFunc(list, func(said string) bool { return said == line })
+		if line != "" {
+			list = append(list, line)
+		}
+	}
+	s = strings.Join(list, "\n")
+	if len(s) > maxComplaint {
+		s = "…" + strings.ToValidUTF8(s[len(s)-maxComplaint:], "")
 	}
 	return s
 }

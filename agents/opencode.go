@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,7 +27,7 @@ import (
 //	      subagents (they would not inherit the denials); the shell is not confined to the directory
 //	full  everything
 //
-// It does not report rate limits: it waits in silence, which ends as timeout_idle.
+// What its provider refuses it tries again in silence; only its log tells of it.
 type openCode struct{ o Options }
 
 func newOpenCode(o Options) *cli { return &cli{o: o, begin: openCode{o}.begin} }
@@ -140,6 +141,7 @@ type openCodeEvent struct {
 		Data struct {
 			Message    string
 			StatusCode int
+			Retryable  bool              `json:"isRetryable"`
 			Headers    map[string]string `json:"responseHeaders"`
 		}
 	}
@@ -151,6 +153,7 @@ func (c *openCodeStream) line(line string, t *tally) bool {
 		return false
 	}
 	t.session(e.Session)
+	t.waiting = nil
 	switch e.Type {
 	case "step_start":
 		t.goesOn()
@@ -204,16 +207,59 @@ func openCodeFailure(e openCodeEvent) *flow.Failure {
 	case "ProviderAuthError":
 		return fail(trellis.AgentAuth, "%s", detail)
 	}
-	var until time.Time
+	header := http.Header{}
 	for name, value := range data.Headers {
-		if seconds, err := strconv.Atoi(value); err == nil && http.CanonicalHeaderKey(name) == "Retry-After" {
-			until = time.Now().Add(time.Duration(seconds) * time.Second)
-		}
+		header.Set(name, value)
 	}
-	if f := byStatus(data.StatusCode, until, detail); f != nil {
+	if f := byStatus(data.StatusCode, resumeAt(header, time.Now()), detail); f != nil {
 		return f
 	}
+	if e.Error.Name == "APIError" && data.StatusCode == 0 && data.Retryable { // no answer came, or half of one
+		return fail(trellis.ProviderDown, "%s", detail)
+	}
 	return fail(trellis.AgentExit, "%s", detail)
+}
+
+// openCodeLog is a line of its log, and what it says of an error.
+var openCodeLog = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^timestamp=\S+ level=ERROR .*?\bmessage=("[^"]*"|\S+).*?\berror(?:\.error)?=("(?:[^"\\]|\\.)*"|\S+)`)
+})
+
+// openCodeError is what a line of its log says went wrong, and whether the provider did it.
+func openCodeError(line string) (words string, provider bool) {
+	m := openCodeLog().FindStringSubmatch(line)
+	if m == nil {
+		return "", false
+	}
+	words = m[2]
+	if plain, err := strconv.Unquote(words); err == nil {
+		words = plain
+	}
+	words, _, _ = strings.Cut(words, " (cause: ")
+	call, provider := strings.CutPrefix(words, "AI_APICallError: ")
+	return call, provider && m[1] == `"stream error"`
+}
+
+// limitWords are the words of providers for too many requests.
+var limitWords = []string{"rate limit", "rate_limit", "ratelimit", "too many requests", "usage limit", "slow down"}
+
+// complaint takes in why it is going to be silent. The log has the provider's words and not its status.
+func (c *openCodeStream) complaint(line string, t *tally) {
+	words, provider := openCodeError(line)
+	if !provider {
+		return
+	}
+	t.notice("the provider refuses: " + words)
+	low := strings.ToLower(words)
+	switch {
+	case exhausted(words):
+		t.waiting = fail(trellis.QuotaExhausted, "%s", words)
+		t.watch.end(t.waiting) // else it tries six times
+	case slices.ContainsFunc(limitWords, func(w string) bool { return strings.Contains(low, w) }):
+		t.waiting = limited(time.Time{}, words)
+	default:
+		t.waiting = fail(trellis.ProviderDown, "%s", words)
+	}
 }
 
 // end finds the ends that exit 0 hides: another agent than ours played, or the work was cut short.

@@ -76,12 +76,21 @@ func (f *refusal) Error() string { return f.said() }
 
 // said is the status and the server's own words.
 func (f *refusal) said() string {
+	words := f.words()
+	if f.status/100 == 3 {
+		words = "it sends elsewhere, to " + f.header.Get("Location")
+	}
+	return strings.TrimSpace(fmt.Sprintf("the server answered %d %s: %s", f.status, http.StatusText(f.status), words))
+}
+
+// words are the message in the body, else all of it.
+func (f *refusal) words() (words string) {
 	var in struct {
 		Error   json.RawMessage
 		Message string
 	}
 	json.Unmarshal(f.body, &in) //nolint:errcheck // what is no JSON has no message
-	words := in.Message
+	words = in.Message
 	if len(in.Error) > 0 {
 		var inner struct{ Message string }
 		if json.Unmarshal(in.Error, &words) != nil && json.Unmarshal(in.Error, &inner) == nil {
@@ -91,10 +100,7 @@ func (f *refusal) said() string {
 	if words == "" {
 		words = lastLines(string(f.body))
 	}
-	if f.status/100 == 3 {
-		words = "it sends elsewhere, to " + f.header.Get("Location")
-	}
-	return strings.TrimSpace(fmt.Sprintf("the server answered %d %s: %s", f.status, http.StatusText(f.status), words))
+	return words
 }
 
 // ofRequest reports whether the server did not understand the request, for another reason than its length.
@@ -120,14 +126,11 @@ func (f *refusal) failure() *flow.Failure {
 	if f.tooLong() {
 		return fail(trellis.ContextOverflow, "%s", f.said())
 	}
-	if f.status == http.StatusPaymentRequired {
-		return fail(trellis.AgentAuth, "%s", f.said())
-	}
 	if known := byStatus(f.status, resumeAt(f.header, time.Now()), f.said()); known != nil {
 		return known
 	}
 	other := fail(trellis.AgentExit, "%s", f.said())
-	other.Retryable = f.status >= 500 || f.status == http.StatusRequestTimeout || f.status == http.StatusConflict
+	other.Retryable = f.status/100 == 4 // what else it may be is no answer of the protocol
 	return other
 }
 

@@ -132,11 +132,21 @@ func (t *thread) failure(detail string) *flow.Failure {
 			Status int `json:"http_status_code"`
 		}
 		json.Unmarshal(t.problem, &sent) //nolint:errcheck // another shape says nothing
-		for _, s := range sent {
+		for _, s := range sent {         // all of them are of the connection
+			if s.Status == 0 {
+				return fail(trellis.ProviderDown, "%s", detail)
+			}
 			return byStatus(s.Status, t.resets(), detail)
 		}
 	}
+	if exhausted(detail) {
+		return fail(trellis.QuotaExhausted, "%s", detail)
+	}
 	switch kind {
+	case "internal_server_error", "server_overloaded":
+		return fail(trellis.ProviderDown, "%s", detail)
+	case "bad_request":
+		return refusedRequest(detail)
 	case "context_window_exceeded":
 		return fail(trellis.ContextOverflow, "%s", detail)
 	case "usage_limit_exceeded":

@@ -183,7 +183,7 @@ func TestAPITalk(t *testing.T) {
 			return direct(t, api, server.URL).Run(t.Context(), r, nil)
 		}
 		res, err := run("1", "", "look around "+agentstest.Secret)
-		if f := failure(t, err); !f.Retryable || res.Session != "1/research/1" {
+		if f := failure(t, err); f.Code != string(trellis.ProviderDown) || res.Session != "1/research/1" {
 			t.Fatalf("%s: got %+v, %v", api, res, err)
 		}
 		res, err = run("2", res.Session, "go on")

@@ -54,13 +54,16 @@ func TestAPIRefusals(t *testing.T) {
 		{400, `{"error":{"message":"temperature is wrong"}}`, trellis.AgentExit, false, "temperature is wrong"},
 		{400, `{"type":"error","error":{"type":"invalid_request_error","message":"input length and max_tokens exceed context limit: 1 + 2 > 2"}}`, trellis.ContextOverflow, false, "exceed context limit"},
 		{400, `{"error":{"code":"context_length_exceeded","message":"too much"}}`, trellis.ContextOverflow, false, "too much"},
-		{402, `{"error":{"message":"no credits","code":402}}`, trellis.AgentAuth, false, "no credits"},
+		{402, `{"error":{"message":"no credits","code":402}}`, trellis.QuotaExhausted, false, "no credits"},
 		{403, `{"error":"forbidden"}`, trellis.AgentAuth, false, "forbidden"},
 		{404, `{"error":{"message":"model mock-1 not found"}}`, trellis.AgentExit, false, "model mock-1 not found"},
+		{408, ``, trellis.AgentExit, true, "408"},
+		{400, `{"type":"error","error":{"type":"invalid_request_error","message":"Your credit balance is too low to access the API."}}`, trellis.QuotaExhausted, false, "credit balance"},
+		{429, `{"error":{"message":"You exceeded your current quota","code":"insufficient_quota"}}`, trellis.QuotaExhausted, false, "current quota"},
 		{413, ``, trellis.ContextOverflow, false, "413"},
 		{429, `{"object":"error","message":"slow down"}`, trellis.RateLimited, false, "slow down"},
-		{500, `<html>oops ` + agentstest.Secret + `</html>`, trellis.AgentExit, true, "oops ***"},
-		{529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, trellis.AgentExit, true, "Overloaded"},
+		{500, `<html>oops ` + agentstest.Secret + `</html>`, trellis.ProviderDown, false, "oops ***"},
+		{529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, trellis.ProviderDown, false, "Overloaded"},
 		{307, ``, trellis.AgentExit, false, "http://elsewhere.example/"},
 	} {
 		for api := range wires {
@@ -124,8 +127,8 @@ func TestAPIConnectionFails(t *testing.T) {
 		cut := serve(t, modelserver.Play(modelserver.Turn{Text: "half of it", Cut: true}))
 		for name, url := range map[string]string{"nobody there": "http://127.0.0.1:1", "no answer": gone, "cut": cut.URL} {
 			_, err := direct(t, api, url).Run(t.Context(), judging(t), nil)
-			if f := failure(t, err); f.Code != string(trellis.AgentExit) || !f.Retryable {
-				t.Errorf("%s, %s: got %+v, want %s", api, name, f, trellis.AgentExit)
+			if f := failure(t, err); f.Code != string(trellis.ProviderDown) {
+				t.Errorf("%s, %s: got %+v, want %s", api, name, f, trellis.ProviderDown)
 			}
 		}
 	}
@@ -177,7 +180,7 @@ func TestAPIEndsThatAreNone(t *testing.T) {
 		"refusal": {agents.Anthropic, said("event: message_delta\ndata: " + `{"type":"message_delta","delta":{"stop_reason":"refusal","stop_details":{"type":"refusal","explanation":"not that"}},"usage":{"output_tokens":3}}`), trellis.AgentProtocol, "not that"},
 		"window":  {agents.Anthropic, said("event: message_delta\ndata: " + `{"type":"message_delta","delta":{"stop_reason":"model_context_window_exceeded"},"usage":{"output_tokens":3}}`), trellis.ContextOverflow, ""},
 		"overloaded on the way": {agents.Anthropic, said("event: message_start\ndata: "+`{"type":"message_start","message":{"usage":{"input_tokens":3}}}`,
-			"event: error\ndata: "+`{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`), trellis.AgentExit, "Overloaded"},
+			"event: error\ndata: "+`{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`), trellis.ProviderDown, "Overloaded"},
 		"broken":      {agents.Anthropic, said("event: message_start\ndata: {7"), trellis.AgentProtocol, ""},
 		"nothing":     {agents.Anthropic, said(), trellis.AgentProtocol, ""},
 		"declined":    {agents.OpenAI, said(`data: {"choices":[{"delta":{"refusal":"not "}}]}`, `data: {"choices":[{"delta":{"refusal":"that"},"finish_reason":"stop"}]}`, "data: [DONE]"), trellis.AgentProtocol, "not that"},

@@ -73,6 +73,18 @@ func failsWith(codes ...trellis.Code) func(*testing.T, Subject, Behaviour) {
 	}
 }
 
+// failsOnce is failsWith for what is not tried again as it is, with words of the provider's own.
+func failsOnce(code trellis.Code) func(*testing.T, Subject, Behaviour) {
+	return func(t *testing.T, s Subject, b Behaviour) {
+		st := s.Stage(t, b)
+		o := run(t, st.Agent, st.request(t, s.role(), "do it"))
+		var f *flow.Failure
+		if got := o.code(t); got != code || !errors.As(o.err, &f) || f.Retryable || !f.ResumeAt.IsZero() || strings.Count(f.Detail, "\n") > 0 || f.Detail == "" {
+			t.Errorf("got %+v, want %s, once, in a sentence", o.err, code)
+		}
+	}
+}
+
 func checkSilent(t *testing.T, s Subject, b Behaviour) {
 	st := s.Stage(t, b)
 	r := st.request(t, s.role(), "do it")

@@ -35,6 +35,9 @@ var models = map[agentstest.Behaviour]modelserver.Script{
 	),
 	agentstest.RateLimited:  modelserver.Play(modelserver.Turn{Fail: &modelserver.Fail{Status: 429, Code: "usage_limit_reached", Message: "slow down", RetryAfter: time.Hour}}),
 	agentstest.Unauthorized: modelserver.Play(modelserver.Turn{Fail: &modelserver.Fail{Status: 401, Message: "bad key"}}),
+	agentstest.Down:         modelserver.Play(modelserver.Turn{Fail: &modelserver.Fail{Status: 500, Message: "boom"}}),
+	agentstest.Exhausted:    modelserver.Play(modelserver.Turn{Fail: &modelserver.Fail{Status: 429, Code: "insufficient_quota", Message: "You exceeded your current quota, please check your plan and billing details."}}),
+	agentstest.Invalid:      modelserver.Play(modelserver.Turn{Fail: &modelserver.Fail{Status: 400, Message: "tools.3: bad schema"}}),
 	agentstest.Refused: modelserver.Play(
 		modelserver.Turn{Calls: []modelserver.Call{modelserver.Shell("echo no > refused.txt")}},
 		modelserver.Turn{Calls: []modelserver.Call{modelserver.Write("refused.txt", "no")}},
@@ -160,8 +163,9 @@ func TestCodex(t *testing.T) {
 
 func TestOpenCode(t *testing.T) {
 	s := real(agents.OpenCode)
-	s.Skip[agentstest.RateLimited] = "opencode waits for the limit to end and says nothing"
-	for _, b := range []agentstest.Behaviour{agentstest.AnswersJSON, agentstest.NotUTF8, agentstest.Empty, agentstest.Overflow, agentstest.Spends, "wall"} {
+	s.Skip[agentstest.RateLimited] = "opencode does not say how long it waits; see TestOpenCodeWaits"
+	s.Skip[agentstest.Down] = "opencode tries for a minute; see TestRecordedOpenCode"
+	for _, b := range []agentstest.Behaviour{agentstest.AnswersJSON, agentstest.NotUTF8, agentstest.Empty, agentstest.Overflow, agentstest.Spends, agentstest.Invalid, "wall"} {
 		s.Skip[b] = "seconds of start-up for what TestRecordedOpenCode shows too"
 	}
 	agentstest.Run(t, s)

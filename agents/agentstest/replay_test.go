@@ -75,7 +75,7 @@ func part(b agentstest.Behaviour, stream func(agentstest.Behaviour) string) fake
 		return fake{before: `echo "no luck with $SUITE_API_KEY" >&2`, exit: 3}
 	case agentstest.Spends:
 		return fake{stream: stream(b), after: wait}
-	case agentstest.RateLimited, agentstest.Unauthorized, agentstest.Overflow:
+	case agentstest.RateLimited, agentstest.Unauthorized, agentstest.Overflow, agentstest.Down, agentstest.Exhausted, agentstest.Invalid:
 		return fake{stream: stream(b), exit: 1}
 	case agentstest.Mute:
 		return fake{}
@@ -115,7 +115,10 @@ func replay(cli string) agentstest.Subject {
 	return agentstest.Subject{Parallel: true, Stage: func(t *testing.T, b agentstest.Behaviour) agentstest.Stage {
 		bin, home, dir := t.TempDir(), t.TempDir(), workplace(t)
 		f := part(b, func(b agentstest.Behaviour) string { return recorded(t, cli, string(b)) })
-		if _, err := os.Stat(filepath.Join("testdata", cli, string(b)+".record.jsonl")); err == nil {
+		if complaints, err := filepath.Abs(filepath.Join("testdata", cli, string(b)+".stderr.log")); err == nil && there(complaints) {
+			f.before = "cat '" + complaints + "' >&2"
+		}
+		if there(filepath.Join("testdata", cli, string(b)+".record.jsonl")) {
 			f.before = leaveRecord(t, home, recorded(t, cli, string(b)+".record"), f.stream)
 		}
 		seen := f.install(t, filepath.Join(bin, cli))
@@ -131,6 +134,11 @@ func replay(cli string) agentstest.Subject {
 			Resumed: func(session string) bool { return strings.Contains(get(t, seen, "argv"), session) },
 		}
 	}}
+}
+
+func there(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // most is what a program may print, where that is put to the test.
@@ -161,7 +169,7 @@ func TestRecordedCodex(t *testing.T) {
 
 func TestRecordedOpenCode(t *testing.T) {
 	s := replay(agents.OpenCode)
-	s.Skip = map[agentstest.Behaviour]string{agentstest.RateLimited: "opencode waits for the limit to end and says nothing"}
+	s.Skip = map[agentstest.Behaviour]string{agentstest.RateLimited: "opencode does not say how long it waits; see TestOpenCodeWaits"}
 	agentstest.Run(t, s)
 }
 
@@ -178,11 +186,13 @@ func TestCommandWithEvents(t *testing.T) {
 		agentstest.Refused:      `{"type": "notice", "text": "may not"}` + "\n" + `{"type": "text", "text": "` + agentstest.Text + `"}` + "\n",
 		agentstest.RateLimited:  `{"type": "error", "code": "rate_limited", "text": "slow down", "resume_at": "` + time.Now().Add(time.Hour).Format(time.RFC3339) + `"}` + "\n",
 		agentstest.Unauthorized: `{"type": "error", "code": "agent_auth", "text": "bad key"}` + "\n",
+		agentstest.Down:         `{"type": "error", "code": "provider_unavailable", "text": "502"}` + "\n",
+		agentstest.Exhausted:    `{"type": "error", "code": "quota_exhausted", "text": "no credit"}` + "\n",
 		agentstest.Overflow:     `{"type": "error", "code": "context_overflow", "text": "too long"}` + "\n",
 		agentstest.Spends:       `{"type": "usage", "usage": {"input_tokens": 5000}}` + "\n",
 	}
 	s := command("events", func(b agentstest.Behaviour) string { return streams[b] })
-	s.Skip = map[agentstest.Behaviour]string{agentstest.Garbage: "lines that are no events mean nothing"}
+	s.Skip = map[agentstest.Behaviour]string{agentstest.Garbage: "lines that are no events mean nothing", agentstest.Invalid: "it has no word for it"}
 	agentstest.Run(t, s)
 }
 
@@ -193,7 +203,8 @@ func TestCommandWithText(t *testing.T) {
 	s := command("text", func(b agentstest.Behaviour) string { return streams[b] })
 	s.Untold = []string{"usage", "session", "cost", "tools"}
 	s.Skip = map[agentstest.Behaviour]string{}
-	for _, b := range []agentstest.Behaviour{agentstest.Garbage, agentstest.Hangs, agentstest.RateLimited, agentstest.Unauthorized, agentstest.Overflow, agentstest.Spends} {
+	for _, b := range []agentstest.Behaviour{agentstest.Garbage, agentstest.Hangs, agentstest.RateLimited, agentstest.Unauthorized, agentstest.Overflow, agentstest.Spends,
+		agentstest.Down, agentstest.Exhausted, agentstest.Invalid} {
 		s.Skip[b] = "a program that prints text has only its exit code to tell that by"
 	}
 	s.Skip[agentstest.LongLine] = "the answer is then longer than anybody reads: agent_protocol"
@@ -229,6 +240,8 @@ func TestRehearsal(t *testing.T) {
 		agentstest.RateLimited:  "{fail: {code: rate_limited, resume_at: " + time.Now().Add(time.Hour).Format(time.RFC3339) + "}}",
 		agentstest.Unauthorized: "{fail: {code: agent_auth}}",
 		agentstest.Overflow:     "{fail: {code: context_overflow}}",
+		agentstest.Down:         "{fail: {code: provider_unavailable, detail: 502}}",
+		agentstest.Exhausted:    "{fail: {code: quota_exhausted, detail: no credit}}",
 		agentstest.Deaf:         `{run: ["trap '' INT TERM; while :; do sleep 0.1; done"]}`,
 		agentstest.Escapes:      "{run: [sh escape.sh], answer: '" + agentstest.Text + "'}",
 		agentstest.Asks:         "{run: ['read word; read word </dev/tty 2>/dev/null; true'], answer: '" + agentstest.Text + "'}",
@@ -237,7 +250,7 @@ func TestRehearsal(t *testing.T) {
 	}
 	s := agentstest.Subject{Parallel: true, Untold: []string{"usage", "session", "cost"}, Skip: map[agentstest.Behaviour]string{}}
 	for _, b := range []agentstest.Behaviour{agentstest.Garbage, agentstest.Hangs, agentstest.Crashes, agentstest.Spends, agentstest.Babbles,
-		agentstest.Plods, agentstest.Floods, agentstest.Complains, agentstest.ManyEvents} {
+		agentstest.Plods, agentstest.Floods, agentstest.Complains, agentstest.ManyEvents, agentstest.Invalid} {
 		s.Skip[b] = "a script has no word for it"
 	}
 	s.Stage = func(t *testing.T, b agentstest.Behaviour) agentstest.Stage {

@@ -24,31 +24,34 @@ import (
 type Behaviour string
 
 const (
-	Answers      Behaviour = "answers"      // uses a tool or two, says Text; repeats Secret where it can
-	AnswersJSON  Behaviour = "answers-json" // says JSON, which was asked for by Schema
-	NotUTF8      Behaviour = "not-utf8"     // says bytes that are no text
-	Empty        Behaviour = "empty"        // ends well and says nothing
-	Refused      Behaviour = "refused"      // wants to use a tool that it may not use, then says Text
-	Garbage      Behaviour = "garbage"      // nothing that it says, or its model, can be understood
-	Silent       Behaviour = "silent"       // says nothing and stays
-	Hangs        Behaviour = "hangs"        // says Text, and stays
-	Works        Behaviour = "works"        // runs a tool that leaves processes in sessions of their own, and waits for ever
-	Crashes      Behaviour = "crashes"      // dies of a signal
-	Exits        Behaviour = "exits"        // complains on standard error and exits 3
-	RateLimited  Behaviour = "rate-limited" // the provider says: not for an hour
-	Unauthorized Behaviour = "unauthorized" // the provider refuses the key
-	Overflow     Behaviour = "overflow"     // the prompt is too long for the model
-	Spends       Behaviour = "spends"       // uses 5000 tokens a turn, for ever
-	Babbles      Behaviour = "babbles"      // prints for ever what is no event, and no whole line
-	Plods        Behaviour = "plods"        // has an event every 300 ms, and says Text after 3 s
-	Deaf         Behaviour = "deaf"         // stays whatever signal it gets
-	Escapes      Behaviour = "escapes"      // runs a tool that leaves a process without environment, session and parent, and says Text
-	Asks         Behaviour = "asks"         // wants a word from a person, on standard input and on the terminal, and says Text
-	Floods       Behaviour = "floods"       // prints without end
-	Complains    Behaviour = "complains"    // prints without end on standard error
-	LongLine     Behaviour = "long-line"    // prints a line of 100 MB, and says Text
-	ManyEvents   Behaviour = "many-events"  // has 50,000 events in a moment, and says Text
-	Mute         Behaviour = "mute"         // exits 0 and prints nothing
+	Answers      Behaviour = "answers"       // uses a tool or two, says Text; repeats Secret where it can
+	AnswersJSON  Behaviour = "answers-json"  // says JSON, which was asked for by Schema
+	NotUTF8      Behaviour = "not-utf8"      // says bytes that are no text
+	Empty        Behaviour = "empty"         // ends well and says nothing
+	Refused      Behaviour = "refused"       // wants to use a tool that it may not use, then says Text
+	Garbage      Behaviour = "garbage"       // nothing that it says, or its model, can be understood
+	Silent       Behaviour = "silent"        // says nothing and stays
+	Hangs        Behaviour = "hangs"         // says Text, and stays
+	Works        Behaviour = "works"         // runs a tool that leaves processes in sessions of their own, and waits for ever
+	Crashes      Behaviour = "crashes"       // dies of a signal
+	Exits        Behaviour = "exits"         // complains on standard error and exits 3
+	RateLimited  Behaviour = "rate-limited"  // the provider says: not for an hour
+	Unauthorized Behaviour = "unauthorized"  // the provider refuses the key
+	Down         Behaviour = "provider-down" // the provider answers with errors of its own
+	Exhausted    Behaviour = "exhausted"     // the account has nothing left
+	Invalid      Behaviour = "invalid"       // the provider does not take the request
+	Overflow     Behaviour = "overflow"      // the prompt is too long for the model
+	Spends       Behaviour = "spends"        // uses 5000 tokens a turn, for ever
+	Babbles      Behaviour = "babbles"       // prints for ever what is no event, and no whole line
+	Plods        Behaviour = "plods"         // has an event every 300 ms, and says Text after 3 s
+	Deaf         Behaviour = "deaf"          // stays whatever signal it gets
+	Escapes      Behaviour = "escapes"       // runs a tool that leaves a process without environment, session and parent, and says Text
+	Asks         Behaviour = "asks"          // wants a word from a person, on standard input and on the terminal, and says Text
+	Floods       Behaviour = "floods"        // prints without end
+	Complains    Behaviour = "complains"     // prints without end on standard error
+	LongLine     Behaviour = "long-line"     // prints a line of 100 MB, and says Text
+	ManyEvents   Behaviour = "many-events"   // has 50,000 events in a moment, and says Text
+	Mute         Behaviour = "mute"          // exits 0 and prints nothing
 )
 
 const (
@@ -128,6 +131,9 @@ func Run(t *testing.T, s Subject) {
 		{Exits, "exits", checkExits},
 		{RateLimited, "rate-limited", checkRateLimited},
 		{Unauthorized, "unauthorized", failsWith(trellis.AgentAuth)},
+		{Down, "provider-down", failsOnce(trellis.ProviderDown)},
+		{Exhausted, "exhausted", failsOnce(trellis.QuotaExhausted)},
+		{Invalid, "invalid", failsOnce(trellis.AgentExit)},
 		{Overflow, "overflow", failsWith(trellis.ContextOverflow)},
 		{Spends, "budget", checkBudget},
 		{Babbles, "babbles", checkBabbles},

@@ -46,7 +46,7 @@ func (p *progress) take(e dispatch.Event) {
 		p.Used(task, e.Standing.Usage)
 	default:
 		p.End(task)
-		p.Say(strings.TrimSuffix(task+": "+string(e.Standing.Status)+": "+e.Standing.Why(), ": "))
+		p.Say(strings.TrimSuffix(task+": "+string(e.Standing.Status)+": "+e.Standing.Why(), ": ") + p.GoesOn(e.Standing.ResumeAt))
 	}
 }
 

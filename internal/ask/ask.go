@@ -95,7 +95,7 @@ type Asker struct {
 	Repairs int // how often an invalid answer is sent back
 	// Again says whether a call that failed for a passing reason may be tried once more, and counts it.
 	Again func(*flow.Failure) bool
-	// Pause is told when a limit is reached that is lifted by itself, Resume when the wait is over. Nil: nobody is told.
+	// Pause is told when a limit is reached that is lifted by itself, or the provider can't be reached, Resume when the wait is over. Nil: nobody is told.
 	Pause  func(flow.Flow, *flow.Failure) error
 	Resume func(flow.Flow) error
 	// Used gets each call's reply, failed ones too.
@@ -111,6 +111,7 @@ const (
 // agent's own, or agent_protocol when the answer stays invalid after its repairs.
 func (a Asker) Ask(f flow.Flow, r Request) (Reply, error) {
 	wait := backoff
+	var out outage
 	for repairs := 0; ; {
 		reply, err := flow.Act[Request, Reply](r.Role).Do(f, r)
 		if err != nil {
@@ -127,10 +128,15 @@ func (a Asker) Ask(f flow.Flow, r Request) (Reply, error) {
 			r.Repair = &Repair{reply.Problems, reply.Text}
 		case fail == nil:
 			return reply, protocol(r, reply)
-		case limited(fail) || !fail.ResumeAt.IsZero():
+		case limited(fail) || !down(fail) && !fail.ResumeAt.IsZero():
 			if err := a.rest(f, fail); err != nil {
 				return reply, err
 			}
+		case down(fail) && out.lasts(reply):
+			if err := a.rest(f, out.until(fail)); err != nil {
+				return reply, err
+			}
+			r.Anew = r.Anew || r.Repair == nil // the session may be one that was never written down
 		case fail.Retryable && a.Again != nil && a.Again(fail):
 			if err := f.Sleep(wait); err != nil {
 				return reply, err
@@ -146,8 +152,8 @@ func (a Asker) Ask(f flow.Flow, r Request) (Reply, error) {
 // Raised is the signal that ends the wait for a budget before its time.
 const Raised = "budget"
 
-// rest waits until the time that a failure says: the provider's limit is lifted, or there is a new budget. No attempt
-// is used up.
+// rest waits until the time that a failure says: the provider's limit is lifted, it is asked again, or there is a new
+// budget. No attempt is used up.
 func (a Asker) rest(f flow.Flow, fail *flow.Failure) error {
 	if a.Pause != nil {
 		if err := a.Pause(f, fail); err != nil {
@@ -168,7 +174,7 @@ func (a Asker) rest(f flow.Flow, fail *flow.Failure) error {
 }
 
 func sitOut(f flow.Flow, fail *flow.Failure, d time.Duration) error {
-	if limited(fail) {
+	if limited(fail) || down(fail) {
 		return f.Sleep(d)
 	}
 	_, err := f.Await(Raised, d, nil)
@@ -176,6 +182,41 @@ func sitOut(f flow.Flow, fail *flow.Failure, d time.Duration) error {
 }
 
 func limited(fail *flow.Failure) bool { return fail.Code == string(trellis.RateLimited) }
+
+func down(fail *flow.Failure) bool { return fail.Code == string(trellis.ProviderDown) }
+
+// How long a provider is waited for that can't be reached, and how many calls it may let begin their work in that time
+// and then fail.
+const (
+	firstOutage = 15 * time.Second
+	maxOutage   = 12 * time.Hour
+	maxBegun    = 5
+)
+
+// outage is the time in which a provider can't be reached. It uses up no attempt.
+type outage struct {
+	wait, waited time.Duration
+	begun        int
+}
+
+// lasts reports whether it is worth to wait for its end.
+func (o *outage) lasts(r Reply) bool {
+	if r.Usage.Tokens() > 0 {
+		o.begun++
+	}
+	return o.waited < maxOutage && o.begun <= maxBegun
+}
+
+// until is the failure with the time at which the call is made again: ever later, and not before the provider wants it.
+func (o *outage) until(fail *flow.Failure) *flow.Failure {
+	o.wait = min(max(2*o.wait, firstOutage), maxBackoff)
+	pause := *fail
+	if next := fail.At.Add(o.wait); next.After(pause.ResumeAt) {
+		pause.ResumeAt = next
+	}
+	o.waited += pause.ResumeAt.Sub(fail.At)
+	return &pause
+}
 
 func protocol(r Request, reply Reply) *flow.Failure {
 	return flow.Fail(string(trellis.AgentProtocol), "the %s agent's answer is invalid: %s; it is kept in run/%s",

@@ -27,6 +27,8 @@ var ways = map[trellis.Code]struct {
 	trellis.TimeoutWall:     {script: `exec sleep 60`, limits: agents.Limits{Wall: 50 * time.Millisecond}},
 	trellis.TimeoutIdle:     {script: `exec sleep 60`, limits: agents.Limits{Idle: 50 * time.Millisecond}},
 	trellis.RateLimited:     {script: `echo '{"type": "error", "code": "rate_limited"}'`},
+	trellis.ProviderDown:    {script: `echo '{"type": "error", "code": "provider_unavailable"}'`},
+	trellis.QuotaExhausted:  {script: `echo '{"type": "error", "code": "quota_exhausted"}'`},
 	trellis.ContextOverflow: {script: `echo '{"type": "error", "code": "context_overflow"}'`},
 	trellis.BudgetTokens:    {script: `echo '{"type": "usage", "usage": {"input_tokens": 9}}'; exec sleep 60`, limits: agents.Limits{Tokens: 8}},
 	trellis.BudgetCost:      {script: `echo '{"type": "usage", "usage": {"cost_usd": 9}}'; exec sleep 60`, limits: agents.Limits{CostUSD: 8}},
@@ -53,15 +55,16 @@ func TestRetriedAsTheTableSays(t *testing.T) {
 			f := &scripted{replies: []Reply{{Failure: fail}, {Failure: fail}, {}}}
 			again := 0
 			a := Asker{Again: func(*flow.Failure) bool { again++; return again < 2 }}
-			if row.Code == trellis.RateLimited {
+			waited := row.Code == trellis.RateLimited || row.Code == trellis.ProviderDown
+			if waited {
 				f.replies[1] = Reply{} // sat out, as often as it takes, without an attempt
 			}
 			_, err := a.Ask(f, Request{Role: trellis.Accept})
 			calls, want := len(f.asked), 1
-			if row.Retried || row.Code == trellis.RateLimited {
+			if row.Retried || waited {
 				want = 2
 			}
-			if calls != want || row.Retried != (again > 0) || (err == nil) != (row.Code == trellis.RateLimited) {
+			if calls != want || row.Retried != (again > 0) || (err == nil) != waited {
 				t.Errorf("%d calls, %d attempts asked for, %v; the table says %+v", calls, again, err, row)
 			}
 		})

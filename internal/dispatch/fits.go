@@ -32,7 +32,7 @@ type needs struct {
 // claim is a glob of what a task changes, which runs or comes first.
 type claim struct{ glob, dir string }
 
-// limit is an agent that its provider wants nobody to ask until a time, as a paused task says.
+// limit is an agent whose provider is not asked until a time, as a paused task says.
 type limit struct {
 	agent string
 	until time.Time
@@ -57,7 +57,7 @@ func (w *watch) learn(dir string, l look) {
 		w.room = room{map[string]needs{}, map[string]limit{}, map[string]string{}}
 	}
 	w.room.needs[dir] = needs{touches: w.s.touches(l.Task), agent: l.Task.Pipeline.Agent}
-	if t := l.Task; t.Status == trellis.Paused && t.Pipeline.Failure.Code == trellis.RateLimited {
+	if t := l.Task; t.Status == trellis.Paused && (t.Pipeline.Failure.Code == trellis.RateLimited || t.Pipeline.Failure.Code == trellis.ProviderDown) {
 		if r, fail := sleeper(dir); fail != nil {
 			w.room.limited[dir] = limit{r.Agent, t.Pipeline.ResumeAt}
 		}
@@ -143,7 +143,7 @@ func (w *watch) keeps(l look, claims []claim) hold {
 }
 
 // exhausted says why a task that has not begun would come to nothing: the day's budget is used up, or all its agents
-// are limited by their providers.
+// wait for their providers.
 func (w *watch) exhausted(l look) hold {
 	if l.Task.Status != trellis.Ready {
 		return hold{}
@@ -161,7 +161,7 @@ func (w *watch) exhausted(l look) hold {
 			return hold{}
 		}
 		if first.until.IsZero() || until.Before(first.until) {
-			first = hold{"the provider's limit of " + agent, until}
+			first = hold{"the provider of " + agent, until}
 		}
 	}
 	return first

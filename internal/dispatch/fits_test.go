@@ -171,7 +171,7 @@ func TestLimitedAgent(t *testing.T) {
 	c := w.with("02-03-c", `"pipeline": {"agent": "other"}`)
 	for range 2 {
 		got := w.watchOnce(1)
-		if r := got[b]; w.task(a).Status != trellis.Paused || w.task(b).Status != trellis.Ready || r.Status != trellis.Waiting || !r.Until.Equal(at) || r.Waits[0] != "the provider's limit of rehearsal" {
+		if r := got[b]; w.task(a).Status != trellis.Paused || w.task(b).Status != trellis.Ready || r.Status != trellis.Waiting || !r.Until.Equal(at) || r.Waits[0] != "the provider of rehearsal" {
 			t.Fatalf("got %+v", got)
 		}
 		if w.task(c).Status != trellis.Review {

@@ -58,6 +58,30 @@ func TestRateLimit(t *testing.T) {
 	})
 }
 
+// An outage of the provider's pauses the task, uses up no attempt, and ends with it: no person stopped the task, and other
+// tasks of the agent wait as well (edge A6).
+func TestOutage(t *testing.T) {
+	t.Parallel()
+	at := time.Now().Add(time.Hour).Truncate(time.Second)
+	down := fmt.Sprintf("{fail: {code: provider_unavailable, detail: the provider answered 529, resume_at: %s}}", at.UTC().Format(time.RFC3339))
+	w := newWorld(t, strings.Replace(quickly, "implement: [{run:", "implement: ["+down+", {run:", 1))
+	dir := filepath.Join(w.Site.Store.Tasks(), "02-01-outage")
+	if err := lay(dir, "ready"); err != nil {
+		t.Fatal(err)
+	}
+	if res := w.start(dir); res.Status != trellis.Paused || !res.Until.Equal(at) || res.Failure == nil {
+		t.Fatalf("got %+v", res)
+	}
+	if p := w.task(dir).Pipeline; p.Failure.Code != trellis.ProviderDown || !p.ResumeAt.Equal(at) || p.Attempt != 1 {
+		t.Errorf("task.json says %+v", p)
+	}
+	w.Site.Now = func() time.Time { return at.Add(time.Second) } // an hour later
+	all, err := w.Site.Watch(context.Background(), dispatch.WatchOptions{Once: true, Parallel: 1, Rescan: time.Hour})
+	if err != nil || len(all) != 1 || all[0].Status != trellis.Review || w.task(dir).Pipeline.Attempt != 1 {
+		t.Errorf("later: %+v, %v", all, err)
+	}
+}
+
 // program makes a command agent of a shell script the agent of all roles.
 func (w *world) program(output, script string) {
 	w.Helper()

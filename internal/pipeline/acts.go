@@ -98,7 +98,7 @@ func ordered(t *taskdir.Task) bool { return t.Status == trellis.Cancelled || Sto
 
 // Stopped reports whether a person paused the task.
 func Stopped(t *taskdir.Task) bool {
-	own := []trellis.Code{trellis.RateLimited, trellis.BudgetTokens, trellis.BudgetCost, trellis.BudgetTime}
+	own := []trellis.Code{trellis.RateLimited, trellis.ProviderDown, trellis.BudgetTokens, trellis.BudgetCost, trellis.BudgetTime}
 	return t.Status == trellis.Paused && !slices.Contains(own, t.Pipeline.Failure.Code)
 }
 

@@ -13,6 +13,8 @@ const (
 	TimeoutWall      Code = "timeout_wall"
 	TimeoutIdle      Code = "timeout_idle"
 	RateLimited      Code = "rate_limited"
+	ProviderDown     Code = "provider_unavailable"
+	QuotaExhausted   Code = "quota_exhausted"
 	ContextOverflow  Code = "context_overflow"
 	BudgetTokens     Code = "budget_tokens"
 	BudgetCost       Code = "budget_cost"
@@ -60,6 +62,8 @@ var Codes = []CodeInfo{
 	{TimeoutWall, "a phase took longer than its limit", "raise limits.<phase> in .trellis/config.yaml or split the task; `trellis retry DIR`", false, false},
 	{TimeoutIdle, "the agent sent no event for limits.idle", "look at the provider's state; `trellis retry DIR`", true, false},
 	{RateLimited, "the provider limits requests until the time shown", "wait: a watcher resumes the task by itself, `trellis start DIR` after that time", false, false},
+	{ProviderDown, "the provider can't be reached, or fails itself", "wait: the call is made again by itself, at least every five minutes for twelve hours, and uses up no attempt; then `trellis retry DIR`", false, false},
+	{QuotaExhausted, "the account has no credit or quota left at the provider", "add credit or choose another agent or model, then `trellis retry DIR`", false, false},
 	{ContextOverflow, "the prompt is larger than the model takes", "shorten the context files (`trellis prompt ROLE --task DIR` shows sizes) or choose a larger model", false, false},
 	{BudgetTokens, "the task used up limits.tokens, or the day's tasks limits.day_tokens", "raise the one named in .trellis/config.yaml, then `trellis start DIR`; a new day goes on by itself", false, false},
 	{BudgetCost, "the task used up limits.cost_usd, or the day's tasks limits.day_cost_usd", "raise the one named in .trellis/config.yaml, then `trellis start DIR`; a new day goes on by itself", false, false},

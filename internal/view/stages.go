@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -65,11 +66,27 @@ func (p *Progress) Replied(task, id string, r ask.Reply) {
 		}
 		switch {
 		case c.failed:
-			p.print(fmt.Sprintf("%s: %s: %v", task, c.role, r.Failure))
+			p.print(fmt.Sprintf("%s: %s: %v", task, c.role, r.Failure) + p.again(r.Failure))
 		case !p.live && len(r.Problems) == 0:
 			p.print(fmt.Sprintf("%s: %s", task, c.told(r)))
 		}
 	})
+}
+
+// again says when a call that failed is made once more by itself, as far as that is known.
+func (p *Progress) again(f *flow.Failure) string {
+	if f.Code == string(trellis.ProviderDown) && f.ResumeAt.IsZero() {
+		return "; it is asked again within five minutes"
+	}
+	return p.GoesOn(f.ResumeAt)
+}
+
+// GoesOn says when what waits goes on, "" when it does not by itself.
+func (p *Progress) GoesOn(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("; goes on at %s (in %s)", at.Local().Format(time.DateTime), at.Sub(p.now()).Round(time.Second))
 }
 
 // call is the call of that id, a new one if need be.

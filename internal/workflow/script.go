@@ -94,7 +94,7 @@ func own(path string, o Outcome, err error) (Outcome, error) {
 // over reports whether a failure of an agent is the end of the run, not of one try.
 func over(fail *flow.Failure) bool {
 	switch trellis.Code(fail.Code) {
-	case trellis.AgentMissing, trellis.AgentAuth, trellis.BudgetTokens, trellis.BudgetCost, trellis.BudgetTime, trellis.ProtectedPath:
+	case trellis.AgentMissing, trellis.AgentAuth, trellis.ProviderDown, trellis.QuotaExhausted, trellis.BudgetTokens, trellis.BudgetCost, trellis.BudgetTime, trellis.ProtectedPath:
 		return true
 	}
 	return false

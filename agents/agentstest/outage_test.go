@@ -1,0 +1,66 @@
+package agentstest_test
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// opencode is silent on standard output while it waits for its provider. Why it waits stands in its log, and is what the
+// run fails with that is ended for its silence; once it has gone on, silence is silence again (edge A6).
+func TestOpenCodeWaits(t *testing.T) {
+	limited := get(t, "testdata", "opencode", "waits.stderr.log")
+	for name, c := range map[string]struct {
+		complaints string
+		goesOn     bool
+		want       trellis.Code
+	}{
+		"a limit":            {limited, false, trellis.RateLimited},
+		"an outage":          {get(t, "testdata", "opencode", "provider-down.stderr.log"), false, trellis.ProviderDown},
+		"a limit that ended": {limited, true, trellis.TimeoutIdle},
+		"another error":      {strings.ReplaceAll(limited, `"stream error"`, `"lsp"`), false, trellis.TimeoutIdle},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "complaints")
+			put(t, file, c.complaints, 0o600)
+			program := fake{before: "cat '" + file + "' >&2", after: "sleep 300"}
+			if c.goesOn {
+				program.before += "; sleep 0.5"
+				program.stream = `{"type":"step_start","timestamp":1,"sessionID":"s","part":{"type":"step-start"}}` + "\n"
+			}
+			g := try(t, agents.OpenCode, program, func(r *agents.Request) { r.Limits.Idle = 2 * time.Second })
+			if f := failure(t, g.err); f.Code != string(c.want) {
+				t.Errorf("got %v, want %s", f, c.want)
+			}
+		})
+	}
+}
+
+// codex would connect five times again, each time with requests of its own that are made again: it is ended before that,
+// with what the provider says (edge A6).
+func TestCodexReconnects(t *testing.T) {
+	began := time.Now()
+	g := try(t, agents.Codex, fake{stream: get(t, "testdata", "codex", "reconnects.jsonl"), after: "sleep 300"}, nothing)
+	f := failure(t, g.err)
+	if f.Code != string(trellis.ProviderDown) || !strings.Contains(f.Detail, "high demand") || time.Since(began) > time.Minute {
+		t.Errorf("got %v after %s", f, time.Since(began))
+	}
+}
+
+// The provider's words about a request that it does not take are the message, and it is not asked again (edge A13).
+func TestRefusedRequests(t *testing.T) {
+	for _, cli := range []string{agents.Claude, agents.Codex, agents.OpenCode} {
+		g := try(t, cli, fake{stream: recorded(t, cli, "invalid"), exit: 1}, nothing)
+		f := (*flow.Failure)(nil)
+		if !errors.As(g.err, &f) || f.Retryable || f.Code != string(trellis.AgentExit) || !strings.Contains(f.Detail, "tools.3: bad schema") || strings.Contains(f.Detail, "{") {
+			t.Errorf("%s: got %+v", cli, f)
+		}
+	}
+}
