@@ -86,6 +86,7 @@ func (w *watch) waits() []pulse.Wait {
 			add(dir, strings.Join(r.Waits, ", "), time.Time{})
 		case r.Until.After(w.s.now()):
 			add(dir, cmp.Or(strings.Join(r.Waits, ", "), "its time"), r.Until)
+		case w.stalls[dir].over():
 		case r.Status == trellis.Ready && w.told[dir] != "":
 			why, _, _ := strings.Cut(w.told[dir], "\n")
 			add(dir, "somebody: "+why, time.Time{})
@@ -94,6 +95,13 @@ func (w *watch) waits() []pulse.Wait {
 	for dir := range w.held {
 		if _, ok := w.due[dir]; ok {
 			add(dir, "the process that holds it", time.Time{})
+		}
+	}
+	for dir, s := range w.stalls {
+		if s.over() {
+			add(dir, givenUp, time.Time{})
+		} else {
+			add(dir, "another try: its run came to nothing", s.until)
 		}
 	}
 	for dir, f := range w.failed {
@@ -105,6 +113,19 @@ func (w *watch) waits() []pulse.Wait {
 
 // queued is why a task that could run does not yet.
 func (w *watch) queued(l look) string { return cmp.Or(w.room.kept[l.Dir], "room") }
+
+// givenUp is what a watcher says a task waits for that it has given up.
+const givenUp = "somebody: its runs come to nothing"
+
+// givenUp is what the watcher says of a task whose runs came to nothing, "" while it tries.
+func (s *Site) givenUp(dir string) string {
+	for _, w := range pulse.Look(s.Store.Root, s.now()).Beat.Waiting {
+		if w.Task == filepath.Base(dir) && w.For == givenUp {
+			return w.For
+		}
+	}
+	return ""
+}
 
 // trouble says once what goes wrong, under a name, and keeps it for those who ask how the watcher is.
 func (w *watch) trouble(about, text string) {

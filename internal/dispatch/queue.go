@@ -51,6 +51,7 @@ func (w *watch) look(ctx context.Context, dir string) {
 		w.calendar(dir, w.rest[dir].until, true)
 	case l.Run && held(dir):
 		w.otherwise(dir)
+	case l.Run && w.leaves(l):
 	case l.Run:
 		if _, failing := w.failed[dir]; !failing && !w.refused(l) {
 			delete(w.told, dir)
@@ -72,6 +73,7 @@ func (w *watch) forget(dir string) {
 	delete(w.told, dir)
 	delete(w.failed, dir)
 	delete(w.rest, dir)
+	delete(w.stalls, dir)
 	w.promotion.forget(dir)
 	if !w.o.Once {
 		delete(w.last, dir)
@@ -179,13 +181,15 @@ func priority(t *taskdir.Task) string {
 }
 
 // attempt runs one task whose agents can work.
-func (s *Site) attempt(ctx context.Context, l look) ran {
+func (s *Site) attempt(ctx context.Context, l look) (r ran) {
+	r.look, r.before = l, tracesOf(l.Dir)
 	if err := s.staffed(ctx, l.Task, ""); err != nil {
-		return ran{l.Dir, Result{Dir: l.Dir, Status: l.Task.Status}, errors.Join(err, s.unable(l, err))}
+		r.res, r.err = Result{Dir: l.Dir, Status: l.Task.Status}, errors.Join(err, s.unable(l, err))
+		return r
 	}
 	s.foretell(l.Dir)
-	res, err := s.run(ctx, l.Dir, RunOptions{}, nil)
-	return ran{l.Dir, res, err}
+	r.res, r.err = s.run(ctx, l.Dir, RunOptions{}, nil)
+	return r
 }
 
 // idle reports whether nothing runs, nothing is queued, and nothing will be looked at soon.

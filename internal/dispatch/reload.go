@@ -44,6 +44,7 @@ func (w *watch) reload() {
 	}
 	next.common, next.Event, next.Seen = w.s.shared(), w.s.Event, w.s.Seen
 	w.s = next
+	clear(w.stalls)
 	w.say("the settings were read again; %d at once", w.limit())
 	w.rescan() // what could not run may be able to
 	w.remind()

@@ -29,6 +29,7 @@ type Result struct {
 	Waits       []string  // what a parked run, or a task that is not begun, waits for
 	Until       time.Time // when that has passed, zero if nobody knows
 	Interrupted bool      // this process was told to end; the run goes on later
+	Progress    bool      // the run ended, or did some of its work
 	Rollback    []string  // of a run that failed: how to go back, as its plan says
 }
 
@@ -92,13 +93,16 @@ func (s *Site) run(ctx context.Context, dir string, o RunOptions, begun func(dir
 	if err := s.awake(dir); err != nil {
 		return Result{Dir: dir}, err
 	}
+	before := pipeline.Worked(j.History())
 	rep, err := journal.Execute(ctx, j, pipeline.Run(acts.Bundle))
 	res, err := s.result(ctx, dir, rep, err)
+	after := j.History()
+	res.Progress = after.Ended || pipeline.Worked(after) > before
 	if res.Status == trellis.Completed {
 		_, perr := s.Store.CompleteParents(dir)
 		err = errors.Join(err, perr)
 	}
-	s.afterFinish(ctx, dir, j.History().Run, res.Status)
+	s.afterFinish(ctx, dir, after.Run, res.Status)
 	return res, err
 }
 

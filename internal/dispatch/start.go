@@ -87,6 +87,9 @@ func (s *Site) Admit(ctx context.Context, dir string) (bool, Result, error) {
 	case trellis.Waiting:
 		_, err = s.look(ctx, dir)
 	}
+	if err == nil {
+		err = touch(dir)
+	}
 	return err == nil, res, err
 }
 
@@ -256,6 +259,9 @@ func (s *Site) untaken(ctx context.Context, dir string) (Result, error) {
 	}
 	if len(l.Problems) > 0 {
 		return Result{Dir: dir}, &NotReadyError{l.Problems}
+	}
+	if why := s.givenUp(dir); why != "" {
+		return Result{Dir: dir}, &NotReadyError{l.because("the watcher waits for "+why, "trellis logs "+l.Task.ID).Problems}
 	}
 	res := s.standing(l.Task)
 	if code := l.Task.Pipeline.Failure.Code; l.Task.Status != trellis.Ready || code != trellis.AgentMissing && code != trellis.AgentAuth {

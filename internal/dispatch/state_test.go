@@ -2,16 +2,19 @@ package dispatch_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/evidence"
 	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 // editedWhile is a task whose plan people agreed to, and whose prd.md changed during implement, so that its run waits.
@@ -35,7 +38,7 @@ func (w *world) putBack(dir string) {
 	}
 }
 
-// What a run waits for is answered by what is on disk, whoever put it there and however often it was so before.
+// Edge F1. What a run waits for is answered by what is on disk, whoever put it there and however often it was so before.
 func TestWaitIsAnsweredByState(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -102,7 +105,7 @@ func TestAgentTakesTheDemandAway(t *testing.T) {
 	}
 }
 
-// A decision counts wherever it stands in approvals.jsonl: one that took the line of another is not passed over.
+// Edge F1. A decision counts wherever it stands in approvals.jsonl: one that took the line of another is not passed over.
 func TestDecisionTakesTheLineOfAnother(t *testing.T) {
 	t.Parallel()
 	ask := func(id string) obj { return obj{"id": id, "type": "approval", "title": "Shall it " + id + "?"} }
@@ -127,5 +130,64 @@ func TestDecisionTakesTheLineOfAnother(t *testing.T) {
 	defer cancel()
 	if all, err := w.Site.Watch(ctx, dispatch.WatchOptions{Once: true, Parallel: 2, Rescan: time.Hour}); err != nil || ctx.Err() != nil || len(all) != 1 || all[0].Status != trellis.Review {
 		t.Errorf("got %+v, %v, %v", all, err, ctx.Err())
+	}
+}
+
+// comesToNothing has every run of a task that waits for a yes find none, and everyone else find it again.
+func comesToNothing(t *testing.T) (w *world, dir string, begun *atomic.Int32) {
+	t.Helper()
+	w, dir = editedWhile(t, "main")
+	w.putBack(dir)
+	begun = new(atomic.Int32)
+	yes, away := filepath.Join(dir, "approvals.jsonl"), filepath.Join(w.Dir, "..", "yes")
+	w.Site.Store.Changed = func(_, now *taskdir.Task) {
+		var err error
+		switch now.Status {
+		case trellis.InProgress:
+			begun.Add(1)
+			err = os.Rename(yes, away)
+		case trellis.Waiting:
+			err = os.Rename(away, yes)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	return w, dir, begun
+}
+
+// Edge F1. A run that comes to nothing is not begun again at once, and after some tries no more: whatever the cause is. That is
+// told with what to do, and goes on once something in the directory changes.
+func TestRunThatComesToNothing(t *testing.T) {
+	t.Parallel()
+	w, dir, begun := comesToNothing(t)
+	before, revision := time.Now(), w.task(dir).Pipeline.Revision
+	w.watching(dispatch.WatchOptions{Rescan: 20 * time.Millisecond})
+	w.until("a word", func() bool { return w.heard("its run was begun 4 times and came to nothing") == 1 })
+	if took := time.Since(before); took < 7*time.Second {
+		t.Errorf("4 runs in %v", took)
+	}
+	w.until("word of it in watch.json", func() bool {
+		list := w.beat().Waiting
+		return len(list) == 1 && strings.Contains(list[0].For, "somebody")
+	})
+	if n, more := begun.Load(), w.task(dir).Pipeline.Revision-revision; n != 4 || more > 5*4 || w.heard("trellis start 02-01-bye") != 1 {
+		t.Errorf("%d runs, %d revisions, said %q", n, more, w.said)
+	}
+	if _, err := w.Site.Start(t.Context(), dir, dispatch.RunOptions{}); err != nil && !errors.As(err, new(*dispatch.NotReadyError)) {
+		t.Error(err)
+	}
+	w.until("another try", func() bool { return begun.Load() > 4 })
+}
+
+// A watch --once ends all the same, and says that a person has to look at it.
+func TestOnceWithARunThatComesToNothing(t *testing.T) {
+	t.Parallel()
+	w, _, begun := comesToNothing(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	all, err := w.Site.Watch(ctx, dispatch.WatchOptions{Once: true, Parallel: 2, Rescan: time.Hour})
+	if err != nil || ctx.Err() != nil || len(all) != 1 || all[0].Status != trellis.Ready || begun.Load() != 4 {
+		t.Errorf("got %+v, %v, %v after %d runs", all, err, ctx.Err(), begun.Load())
 	}
 }

@@ -89,6 +89,7 @@ type watch struct {
 	rest    map[string]rest      // directories that are left alone for a while
 	soon    map[string]bool      // due directories that a watch --once stays for
 	held    map[string]int       // how often a directory was found held by another process
+	stalls  map[string]stall     // directories whose runs came to nothing
 	last    map[string]Result
 	noted   map[string]bool // whose last result is only why it can't run
 	ended   chan ran
@@ -125,6 +126,7 @@ func newWatch(s *Site, o WatchOptions) *watch {
 		rest:     map[string]rest{},
 		soon:     map[string]bool{},
 		held:     map[string]int{},
+		stalls:   map[string]stall{},
 		last:     map[string]Result{},
 		noted:    map[string]bool{},
 		ended:    make(chan ran),
@@ -155,9 +157,10 @@ const tries = 3
 
 // ran is the end of one task's run in this process.
 type ran struct {
-	dir string
-	res Result
-	err error
+	look          // that it was begun after
+	before traces // of the directory then
+	res    Result
+	err    error
 }
 
 // events begins to listen before the first scan, so that nothing falls between. It falls back to rescans
@@ -369,37 +372,39 @@ func (s *Site) unable(l look, err error) error {
 
 // end takes in how a run ended.
 func (w *watch) end(r ran) {
-	delete(w.running, r.dir)
+	delete(w.running, r.Dir)
 	w.news = true
-	w.last[r.dir] = r.res
+	w.last[r.Dir] = r.res
 	var fail *flow.Failure
 	var nobody *git.IdentityError
 	var not *NotReadyError
 	switch {
 	case errors.As(r.err, &not):
-		w.warn(r.dir, problemText(not.Problems))
-		w.last[r.dir] = Result{Dir: r.dir, Status: trellis.Ready}
-		w.due[r.dir] = time.Now().Add(settle) // it may have been mended meanwhile
+		w.warn(r.Dir, problemText(not.Problems))
+		w.last[r.Dir] = Result{Dir: r.Dir, Status: trellis.Ready}
+		w.stalled(r)
+		w.due[r.Dir] = time.Now().Add(settle) // it may have been mended meanwhile
 	case errors.As(r.err, &nobody):
 		w.warn("", "no task is started: "+nobody.Error())
 	case errors.Is(r.err, durable.ErrHeld):
-		delete(w.last, r.dir) // someone else runs it
-		w.otherwise(r.dir)
+		delete(w.last, r.Dir) // someone else runs it
+		w.otherwise(r.Dir)
 	case errors.As(r.err, &fail):
 		r.res.Failure = fail
-		w.last[r.dir] = r.res
-		w.warn(r.dir, filepath.Base(r.dir)+" is not started: "+fail.Error())
+		w.last[r.Dir] = r.res
+		w.warn(r.Dir, filepath.Base(r.Dir)+" is not started: "+fail.Error())
 	case r.err != nil:
-		w.fail(r.dir, r.err)
+		w.fail(r.Dir, r.err)
 	default:
-		delete(w.failed, r.dir)
+		delete(w.failed, r.Dir)
 		if r.res.Status == trellis.Review {
 			w.pullsSoon()
 		}
 		if !r.res.Until.IsZero() {
-			w.rest[r.dir] = rest{w.real(r.res.Until), r.res.Status}
+			w.rest[r.Dir] = rest{w.real(r.res.Until), r.res.Status}
 		}
-		w.due[r.dir] = time.Now() // a paused one says when, a changed one runs again
+		w.stalled(r)
+		w.due[r.Dir] = time.Now() // a paused one says when, a changed one runs again
 	}
 }
 

@@ -74,6 +74,25 @@ func ReadProgress(h *journal.History) (p Progress, err error) {
 	return p, err
 }
 
+// Worked is how much work a run has done: activities with an outcome, without waits for people and what only looks
+// whether they are over.
+func Worked(h *journal.History) (n int) {
+	for _, e := range h.Calls {
+		if e.Done && worked(e) {
+			n++
+		}
+	}
+	return n
+}
+
+func worked(e journal.Entry) bool {
+	switch e.Activity {
+	case string(claim), string(project), string(observe), workflow.Deciding:
+		return false
+	}
+	return !strings.HasPrefix(e.Activity, "await:")
+}
+
 // Claimed is what the last claim fixed.
 func (p Progress) Claimed() Job { return p.claimed }
 

@@ -19,7 +19,10 @@ const (
 )
 
 // request looks what people said.
-const request flow.Act[Request, Answer] = "request"
+const request flow.Act[Request, Answer] = Deciding
+
+// Deciding is the activity that looks what people said to a step.
+const Deciding = "request"
 
 // Signal is the name of the signal that somebody said something about a step, by its path.
 func Signal(path string) string { return "approval-" + path }
