@@ -34,12 +34,14 @@ var blocks = []struct {
 	{"evaluate", "no rejection for taste", []string{"Do not reject because you would have designed it otherwise"}},
 	{"evaluate", "orders in the text are judged", []string{"A requirement that asks you to accept it"}},
 	{"evaluate", "constraints", []string{"# What must hold\n", "cannot hold together with the requirement"}},
+	{"evaluate", "what else a person says", []string{"# What else a person says of it\n", "It asks for nothing itself."}},
 	{"evaluate", "a person's answer to a verdict", []string{"# Feedback\n", "judge afresh"}},
 
 	{"taskspec", "the form of the answer", []string{`{"user_intent": "`, "one JSON object and nothing else", "No null, no blank entry, no other keys."}},
 	{"taskspec", "each key", []string{"- user_intent:", "- goals:", "- constraints:", "- artifacts:", "- contexts:", "- actions:", "- acceptance:", "- priority:"}},
 	{"taskspec", "one thing each", []string{"Split what is bundled"}},
 	{"taskspec", "constraints", []string{"# What must hold\n"}},
+	{"taskspec", "what else a person says", []string{"# What else a person says of it\n", "It asks for nothing itself."}},
 	{"taskspec", "feedback", []string{"# Feedback\n"}},
 	{"taskspec", "limits", []string{"At most 12 entries a list, 16 actions"}},
 	{"taskspec", "no look at the code", []string{"You have no tools and have not seen the code"}},
@@ -56,6 +58,7 @@ var blocks = []struct {
 	{"research", "look before you write", []string{"Look before you write: open files", "Name only what you have seen"}},
 	{"research", "numbered steps", []string{"If the requirement numbers its steps, keep them."}},
 	{"research", "constraints", []string{"# What must hold\n"}},
+	{"research", "what else a person says", []string{"# What else a person says of it\n", "It asks for nothing itself."}},
 	{"research", "files that a person named", []string{"# Files that a person named\n"}},
 
 	{"plan", "what a plan is for", []string{"take it literally; code schedules, checks and proves it"}},
@@ -103,6 +106,7 @@ var blocks = []struct {
 	{"plan", "open points are assumptions", []string{"take the simplest reading and put it into assumptions"}},
 	{"plan", "size limit", []string{"at most [max_steps] steps in all"}},
 	{"plan", "constraints", []string{"# What must hold\n"}},
+	{"plan", "what else a person says", []string{"# What else a person says of it\n", "It asks for nothing itself."}},
 	{"plan", "files that a person named", []string{"# Files that a person named\n"}},
 	{"plan", "protected paths", []string{"# Do not modify\n"}},
 	{"plan", "confirmed commands", []string{"# Confirmed commands\n"}},
@@ -120,6 +124,7 @@ var blocks = []struct {
 	{"prd", "commands that exist", []string{"uses only programs, make targets and scripts that the research found"}},
 	{"prd", "levels", []string{`"should" is for what would be good to have`}},
 	{"prd", "constraints", []string{"# What must hold\n", "each is a requirement too"}},
+	{"prd", "what else a person says", []string{"# What else a person says of it\n", "It asks for nothing itself."}},
 	{"prd", "files that a person named", []string{"# Files that a person named\n"}},
 	{"prd", "feedback", []string{"# Feedback\n"}},
 
@@ -135,6 +140,7 @@ var blocks = []struct {
 	{"judge", "vars", []string{"4. **vars**:", "Fails: items listed in a prompt"}},
 	{"judge", "no fail for taste", []string{"Do not fail a plan for taste", "If you are in doubt"}},
 	{"judge", "constraints", []string{"# What must hold\n"}},
+	{"judge", "what else a person says", []string{"# What else a person says of it\n", "It asks for nothing itself."}},
 	{"judge", "confirmed commands", []string{"# Confirmed commands\n"}},
 
 	{"implement", "no commit", []string{"Do not commit, amend, push, merge"}},

@@ -12,7 +12,7 @@ import (
 )
 
 // rest are placeholders of evaluate that a frame in these tests has to hold as well.
-const rest = "{{if project}}\n{{data project}}\n{{end}}\n{{if constraints}}\n{{data constraints}}\n{{end}}\n{{if feedback}}\n{{data feedback}}\n{{end}}\n"
+const rest = "{{if project}}\n{{data project}}\n{{end}}\n{{if constraints}}\n{{data constraints}}\n{{end}}\n{{if background}}\n{{data background}}\n{{end}}\n{{if feedback}}\n{{data feedback}}\n{{end}}\n"
 
 func TestOverrides(t *testing.T) {
 	const whole = "<!-- ours -->\n=== system ===\nOur form. {{nonce}}\n=== instructions ===\nOur instructions.\n=== prompt ===\nBegin\n{{instructions}}\n{{if dev_type}}\nkind {{dev_type}}\n{{end}}\n{{name}}: {{data requirement}}\n${{ x }} {{.Go}} {{ y }} {{Z}} {{literal item}}\n" + rest

@@ -82,7 +82,11 @@ func TestSchemas(t *testing.T) {
 		{"judge", `{"pass":true,"feedback":"","criteria":{"verification":true,"atomicity":true,"coverage":true}}`, false},
 		{"judge", `{"pass":true,"feedback":"","criteria":{"verification":true,"atomicity":true,"coverage":true,"vars":true,"taste":true}}`, false},
 		{"judge", `{"pass":"yes","feedback":"","criteria":` + criteria("true", "true") + `}`, false},
-		{"judge", `{"pass":true,"feedback":""}`, false},
+		{"judge", `{"pass":true,"feedback":""}`, true}, // edge C11: a verdict as executant has it
+		{"judge", `{"pass":true}`, true},
+		{"judge", `{"pass":false,"feedback":"a: no check"}`, true},
+		{"judge", `{"pass":false,"feedback":" "}`, false},
+		{"judge", `{"pass":false}`, false},
 		{"judge", `{"pass":true,"feedback":"","reasoning":"","criteria":` + criteria("true", "true") + `}`, false},
 		{"accept", `{"criteria":[]}`, true},
 		{"accept", `{"criteria":[{"id":"A1","verdict":"met","evidence":"e"}]}`, true},

@@ -30,7 +30,7 @@ func (a *app) planCommand() *cli.Command {
 			&cli.StringFlag{Name: "from-issue", Usage: "what is wanted, in a GitHub `ISSUE` with its comments: 12, owner/repo#12 or its address; read with gh"},
 			&cli.StringFlag{Name: "agent", Usage: "`NAME` of the agent that plans"},
 			&cli.StringSliceFlag{Name: "verify", Usage: "a `COMMAND` that decides whether the work is done; may be given more than once"},
-			&cli.StringSliceFlag{Name: "context", Usage: "a `FILE` or folder of the repository that planning and all phases are shown; may be given more than once"},
+			&cli.StringSliceFlag{Name: "context", Usage: "a `FILE` or folder of the repository that planning and all phases are shown, or a text of several words that explains the requirement; may be given more than once"},
 			&cli.StringSliceFlag{Name: "constraint", Usage: "what must hold whatever is planned, as `TEXT`; may be given more than once"},
 			&cli.StringFlag{Name: "package", Usage: "`NAME` of the package in a monorepo"},
 			&cli.StringFlag{Name: "priority", Usage: "P0 to P3"},

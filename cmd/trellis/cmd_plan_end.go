@@ -41,6 +41,7 @@ type planDocument struct {
 	Details     string         `json:"details"`
 	Suggestions []string       `json:"suggestions"`
 	Size        trellis.Size   `json:"size"`
+	Confidence  *float64       `json:"confidence"` // of evaluate in its decision, 0 to 1; null: it did not decide
 	Title       string         `json:"title"`
 	Goals       int            `json:"goals"`
 	Steps       int            `json:"steps"`
@@ -131,6 +132,9 @@ func document(rel string, end planEnd) planDocument {
 	if j := r.Judge; j != nil {
 		d.Judge = &planJudge{j.Pass, j.Feedback, j.Rounds}
 	}
+	if r.Verdict.Decision != "" {
+		d.Confidence = &r.Verdict.Confidence
+	}
 	if d.Contexts == nil {
 		d.Contexts = map[string]int{}
 	}
@@ -211,7 +215,7 @@ func (a *app) sayNext(s *dispatch.Site, end planEnd, rel string) {
 
 // measures say how large the work is.
 func measures(r planner.Report) []string {
-	list := []string{"size " + string(r.Verdict.Size)}
+	list := []string{"size " + string(r.Verdict.Size), "confidence " + percent(r.Verdict.Confidence)}
 	if r.Steps > 0 {
 		list = append(list, count(r.Steps, "step"))
 	}
@@ -220,6 +224,8 @@ func measures(r planner.Report) []string {
 	}
 	return list
 }
+
+func percent(part float64) string { return fmt.Sprintf("%.0f%%", 100*part) }
 
 // files are those that were written, the context files with their entries.
 func files(end planEnd) string {
@@ -255,7 +261,7 @@ func (a *app) sayRejected(p *project, res dispatch.PlanResult) {
 	for _, s := range v.Suggestions {
 		fmt.Fprintf(a.Stderr, "  - %s\n", view.Safe(s))
 	}
-	fmt.Fprintf(a.Stderr, "See: %s\n", p.Store.Rel(filepath.Join(res.Dir, taskdir.Rejected)))
+	fmt.Fprintf(a.Stderr, "Confidence: %s\nSee: %s\n", percent(v.Confidence), p.Store.Rel(filepath.Join(res.Dir, taskdir.Rejected)))
 }
 
 // sayUncommitted warns of files that a worktree won't have.

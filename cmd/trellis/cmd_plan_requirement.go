@@ -22,6 +22,7 @@ const (
 	maxRequirement = 4 << 20
 	maxFeedback    = 16 << 10
 	maxConstraint  = 2 << 10
+	maxBackground  = 8 << 10 // of one --context
 	maxRecorded    = 24 << 10
 )
 
@@ -137,14 +138,49 @@ func (a *app) remarks(c *cli.Context, p *project, o *dispatch.PlanOptions) (err 
 	if o.Constraints, err = constraints(c.StringSlice("constraint")); err != nil {
 		return err
 	}
-	if o.Context, err = a.contextPaths(p, c.StringSlice("context")); err != nil {
+	paths, texts := a.contexts(c.StringSlice("context"))
+	if o.Background, err = background(texts); err != nil {
 		return err
 	}
-	recorded, err := json.Marshal([]any{o.Feedback, o.Constraints, o.Context, o.Verify})
+	if o.Context, err = a.contextPaths(p, paths); err != nil {
+		return err
+	}
+	recorded, err := json.Marshal([]any{o.Feedback, o.Constraints, o.Background, o.Context, o.Verify})
 	if err == nil && len(recorded) > maxRecorded {
 		err = usagef("--feedback, --constraint, --context and --verify take %d bytes together as they are recorded, at most %d may be: put what is long into the requirement", len(recorded), maxRecorded)
 	}
 	return err
+}
+
+// contexts tells the paths of --context from the texts: a text has several words, and no file is called so.
+func (a *app) contexts(list []string) (paths, texts []string) {
+	for _, s := range list {
+		path := s
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(a.Dir, path)
+		}
+		_, err := os.Lstat(path)
+		if words := strings.Fields(s); len(words) < 2 || err == nil {
+			paths = append(paths, s)
+			continue
+		}
+		a.say("--context %.40q is taken as a text: no file is called so", s)
+		texts = append(texts, s)
+	}
+	return paths, texts
+}
+
+// background checks what a person says to understand the requirement by.
+func background(list []string) ([]string, error) {
+	for _, text := range list {
+		if len(text) > maxBackground {
+			return nil, usagef("--context %.40q… is %d bytes long, at most %d are taken: put it into a file of the repository", text, len(text), maxBackground)
+		}
+		if err := checkText("--context", text); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
 }
 
 // constraints checks what must hold whatever is planned.

@@ -33,6 +33,7 @@ type PlanOptions struct {
 	Verify      []string
 	Feedback    string
 	Context     []string // files of the repository that a person names, slash-separated, relative to its root
+	Background  []string // what a person says to understand the requirement by
 	Constraints []string // what must hold whatever is planned, one sentence each
 	NoTaskSpec  bool
 }
@@ -127,7 +128,7 @@ func (s *Site) beginPlan(j *journal.Run, final string, o PlanOptions, revision i
 	in := planner.Input{Code: planner.Code, Task: filepath.Base(final), Name: o.New.Name, DevType: o.New.DevType, Quick: o.Quick, Agent: o.Agent,
 		Feedback: o.Feedback, Package: o.New.Package, Priority: o.New.Priority, Base: o.Base, Verify: o.Verify,
 		Objective: o.New.Objective,
-		Context:   o.Context, Constraints: o.Constraints, NoTaskSpec: o.NoTaskSpec, Nonce: s.nonce(), Revision: revision, Used: used}
+		Context:   o.Context, Background: o.Background, Constraints: o.Constraints, NoTaskSpec: o.NoTaskSpec, Nonce: s.nonce(), Revision: revision, Used: used}
 	raw, err := json.Marshal(in)
 	if err != nil {
 		return in, fmt.Errorf("encoding the planning's input: %w", err)
@@ -159,7 +160,7 @@ func (s *Site) Replan(ctx context.Context, dir string, o PlanOptions) (PlanResul
 // asks reports whether something is asked for that an earlier planning was not.
 func (o PlanOptions) asks() bool {
 	return o.Requirement != "" || o.Feedback != "" || o.Agent != "" || o.Quick || o.Base != "" || len(o.Verify) > 0 ||
-		len(o.Context) > 0 || len(o.Constraints) > 0 || o.NoTaskSpec
+		len(o.Context) > 0 || len(o.Background) > 0 || len(o.Constraints) > 0 || o.NoTaskSpec
 }
 
 // replanned has task.json say that the task is planned. It is the last that a planning in place begins with: until
@@ -252,8 +253,8 @@ func (o *PlanOptions) remember(h *journal.History) error {
 	if err := json.Unmarshal(h.Input, &last); err != nil {
 		return fmt.Errorf("reading the input of planning %s: %w", h.Run, err)
 	}
-	if len(o.Context) == 0 {
-		o.Context = last.Context
+	if len(o.Context)+len(o.Background) == 0 { // one flag gives both
+		o.Context, o.Background = last.Context, last.Background
 	}
 	if len(o.Constraints) == 0 {
 		o.Constraints = last.Constraints

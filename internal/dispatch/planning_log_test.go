@@ -124,9 +124,12 @@ func TestPlanLog(t *testing.T) {
 		"all": {careful("small"), nil, "evaluate research|taskspec planner judge", says{
 			"evaluate_finished": {"valid=true", "repaired=false", "attempts=1", "agent=rehearsal", "tokens=0", "!error"},
 			"taskspec_finished": {"valid=true", "repaired=false", "stub=false", "attempts=1", "goals=1", "priority=high", "!error"},
-			"plan_finished":     {"decision=accept", "size=small", "status=ready", "calls=5", "steps=2", "priority=high", "goals=1", "!error"}}},
+			"plan_started":      {"priority=unset"},
+			"planner_started":   {"priority=high", "goals=1", "taskspec=valid"}, // edge C11
+			"planner_finished":  {"priority=high", "goals=1", "taskspec=valid"},
+			"plan_finished":     {"decision=accept", "size=small", "confidence=0.90", "status=ready", "calls=5", "steps=2", "priority=high", "goals=1", "!error"}}},
 		"TaskSpec off": {careful("small"), func(s *dispatch.Site) { s.Config.Planning.TaskSpec = false }, "evaluate research planner judge", says{
-			"plan_finished": {"status=ready", "calls=4", "!goals", "!priority"}}},
+			"planner_started": {"taskspec=none"}, "plan_finished": {"status=ready", "calls=4", "goals=0", "priority=unset"}}},
 		"TaskSpec mended": {careful("small").with("taskspec", answer(mood), answer(spec())), nil, "evaluate research|taskspec|taskspec planner judge", says{
 			"taskspec_finished#0": {"valid=false", "repaired=false", "problems=[\"/mood: is not a known key…", "!stub"},
 			"taskspec_started#1":  {"why=\"/mood: is not a known key…"},
@@ -136,7 +139,7 @@ func TestPlanLog(t *testing.T) {
 			"plan_finished":       {"status=ready", "priority=normal", "goals=0"}}},
 		"TaskSpec agent failed": {loose.with("taskspec", gone), nil, "evaluate research|taskspec planner judge", says{
 			"taskspec_finished": {"valid=false", "stub=true", "error=agent_exit"}, "plan_finished": {"status=ready"}}},
-		"tiny": {careful("tiny"), nil, "evaluate research prd", says{"plan_finished": {"status=ready", "size=tiny", "steps=0", "!goals"}}},
+		"tiny": {careful("tiny"), nil, "evaluate research prd", says{"plan_finished": {"status=ready", "size=tiny", "steps=0", "goals=0"}}},
 		"rejected": {careful("small").with("evaluate", reject), nil, "evaluate", says{
 			"plan_finished": {"decision=reject", "status=rejected", "calls=1", "!error"}}},
 		"evaluate talks": {careful("small").with("evaluate", answer("fine")), nil, "evaluate evaluate", says{

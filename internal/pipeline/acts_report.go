@@ -193,6 +193,9 @@ func stepTable(b *strings.Builder, in concludeIn, p *plan.Plan, code int) {
 			r.Done, r.Failed, r.Blocked, r.Tolerate, max(0, r.Skipped-verifying))
 	}
 	worst(b, r)
+	if len(r.Empty) > 0 {
+		fmt.Fprintf(b, "Loops without items, for which nothing was done: %s.\n\n", strings.Join(r.Empty, ", "))
+	}
 	if in.Report.Proofs != "" {
 		fmt.Fprintf(b, "All that has a check is proven. The head of proofs.jsonl is `%s`; `trellis verify %s` looks at all of it again.\n\n", in.Report.Proofs, in.Task)
 	} else {

@@ -37,10 +37,11 @@ func TestReportOfSteps(t *testing.T) {
 			"| publish | blocked |  | blocked by each, which failed |\n", "`trellis verify 02-01-bye` names what is proven", "!Nothing was executed", "!more |"}},
 		"delivered": {Report{Outcome: trellis.Delivered, Steps: workflow.Report{Steps: 2, Done: 1, Skipped: 1}, Proofs: "sha256:abc"}, 2, []string{
 			"| 1 | 0 | 0 | 0 | 0 |\n\nAll that has a check is proven. The head of proofs.jsonl is `sha256:abc`; `trellis verify 02-01-bye` looks", "!| Step |"}},
-		"many failed":        {Report{Steps: workflow.Report{Steps: 9, Failed: 9, Worst: steps.Worst[1:2]}}, 2, []string{"| and 8 more | | | |\n"}},
-		"none left":          {Report{Implemented: "x"}, 2, []string{"An earlier run did the steps of the plan.", "!| Done |"}},
-		"never reached":      {Report{}, 2, []string{"!## Steps"}},
-		"of an older binary": {Report{Implemented: "x"}, 1, []string{"!## Steps"}},
+		"many failed":         {Report{Steps: workflow.Report{Steps: 9, Failed: 9, Worst: steps.Worst[1:2]}}, 2, []string{"| and 8 more | | | |\n"}},
+		"loops without items": {Report{Steps: workflow.Report{Steps: 2, Done: 2, Empty: []string{"each", "o.1.i"}}}, 2, []string{"Loops without items, for which nothing was done: each, o.1.i.\n"}}, // edge C11
+		"none left":           {Report{Implemented: "x"}, 2, []string{"An earlier run did the steps of the plan.", "!| Done |"}},
+		"never reached":       {Report{}, 2, []string{"!## Steps"}},
+		"of an older binary":  {Report{Implemented: "x"}, 1, []string{"!## Steps"}},
 	} {
 		got := reported(c.report, c.code)
 		for _, want := range c.want {

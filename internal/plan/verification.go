@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -87,6 +88,29 @@ func (p *Plan) Verifications() (list []Verification) {
 		list = append(list, r.step(s)...)
 	}
 	return list
+}
+
+// Phases are the titles of the steps before those of the verification.
+func (p *Plan) Phases() (titles []string) {
+	for _, s := range p.Steps[:p.VerificationAt()] {
+		titles = append(titles, p.fill(cmp.Or(s.Title, s.ID)))
+	}
+	return titles
+}
+
+// Tests are the commands that prove those steps, each once.
+func (p *Plan) Tests() (commands []string) {
+	var of func([]Step)
+	of = func(steps []Step) {
+		for _, s := range steps {
+			if c := p.fill(s.Verify); c != "" && !slices.Contains(commands, c) {
+				commands = append(commands, c)
+			}
+			of(s.Steps)
+		}
+	}
+	of(p.Steps[:p.VerificationAt()])
+	return commands
 }
 
 // round is what is known in one round of the loops around a step.

@@ -80,6 +80,7 @@ type (
 		Document Document   `json:"document"`
 		Waits    bool       `json:"waits"`
 		Plan     *ask.Ref   `json:"plan,omitempty"`
+		Research *ask.Ref   `json:"research,omitempty"` // whose technical notes prd.md has, beside a plan
 		TaskSpec *ask.Ref   `json:"taskspec,omitempty"`
 		Priority string     `json:"priority,omitempty"` // as the TaskSpec says it
 		Judge    *Judgement `json:"judge,omitempty"`

@@ -213,18 +213,20 @@ func (a *Acts) write(ctx context.Context, _ flow.Call, in writeIn) (w written, e
 	if in.Findings.NewArea {
 		notes = append(notes, "This is a new area: no existing patterns were found to follow.")
 	}
+	of := roadmapStep{of: in.Input.Objective, verification: in.Findings.Commands}
 	if in.Plan != nil {
-		if in.Document, err = a.plannedDocument(in); err != nil {
+		if in.Document, err = a.plannedDocument(in, &of); err != nil {
 			return w, err
 		}
+	}
+	t, err := a.Store.Load(a.Dir)
+	if err != nil {
+		return w, err
 	}
 	if title(in.Document.Title) == "" { // marks alone
-		t, err := a.Store.Load(a.Dir)
-		if err != nil {
-			return w, err
-		}
 		in.Document.Title = t.Title
 	}
+	of.dependencies = t.Pipeline.DependsOn
 	in.Document.constrain(in.Input.Constraints)
 	for i, c := range in.Document.Acceptance {
 		if c.Verify == "" {
@@ -236,7 +238,7 @@ func (a *Acts) write(ctx context.Context, _ flow.Call, in writeIn) (w written, e
 		}
 	}
 	w.Warnings = ask.Few(w.Warnings, maxNoted)
-	if err := a.Disk.WriteFile(filepath.Join(a.Dir, taskdir.PRD), []byte(renderPRD(in.Document, in.Input.Objective, notes)), 0o644); err != nil {
+	if err := a.Disk.WriteFile(filepath.Join(a.Dir, taskdir.PRD), []byte(prd{in.Document, notes, in.Input.Background, of}.render()), 0o644); err != nil {
 		return w, err
 	}
 	if err := errors.Join(a.place(taskdir.Plan, in.Plan), a.place(taskdir.TaskSpec, in.TaskSpec)); err != nil {

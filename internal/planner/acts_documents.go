@@ -6,43 +6,7 @@ import (
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/trellis"
-	"github.com/trellis-tasks/trellis/taskdir"
 )
-
-// renderPRD is prd.md. Acceptance criteria are checkboxes with their command and level below, read back
-// when the task runs.
-func renderPRD(d Document, of taskdir.Objective, notes []string) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "# Task: %s\n\n", title(d.Title))
-	if of.Step != "" {
-		fmt.Fprintf(&b, "Part of Objective %s, Step %s\n\n", oneLine(of.Name), oneLine(of.Step))
-	}
-	fmt.Fprintf(&b, "## Overview\n\n%s\n\n## Requirements\n\n", strings.TrimSpace(d.Summary))
-	bullets(&b, d.Requirements)
-	b.WriteString("\n## Acceptance Criteria\n\n")
-	for _, c := range d.Acceptance {
-		fmt.Fprintf(&b, "- [ ] %s\n", oneLine(c.Criterion))
-		if c.Verify != "" {
-			fmt.Fprintf(&b, "  verify: %s\n", codeSpan(c.Verify))
-		}
-		if c.Level == "should" {
-			b.WriteString("  level: should\n")
-		}
-	}
-	if len(d.DesignDecisions) > 0 {
-		b.WriteString("\n## Design Decisions\n\n")
-		bullets(&b, d.DesignDecisions)
-	}
-	if text := strings.TrimSpace(d.TechnicalNotes); text != "" || len(notes) > 0 {
-		fmt.Fprintf(&b, "\n## Technical Notes\n\n%s\n", text)
-		bullets(&b, notes)
-	}
-	if len(d.OutOfScope) > 0 {
-		b.WriteString("\n## Out of Scope\n\n")
-		bullets(&b, d.OutOfScope)
-	}
-	return printable(b.String())
-}
 
 // constrain adds what must hold whatever is planned to the requirements, as far as they don't say it.
 func (d *Document) constrain(constraints []string) {

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -45,16 +46,21 @@ type happening struct {
 // logLines are in the order of time: two calls may be under way at once.
 func logLines(h *journal.History) string {
 	var list []happening
+	in := intended(h)
 	for i, e := range h.Calls {
-		list = append(list, happening{e.Started, event(e) + "_started" + asked(e)})
+		aims := ""
+		if e.Activity == string(trellis.Plan) {
+			aims = in.aims()
+		}
+		list = append(list, happening{e.Started, event(e) + "_started" + aims + asked(e)})
 		if e.Done {
-			list = append(list, happening{e.Finished, event(e) + "_finished " + told(e) + stubbed(h.Calls[i+1:], e)})
+			list = append(list, happening{e.Finished, event(e) + "_finished " + told(e) + aims + stubbed(h.Calls[i+1:], e)})
 		}
 	}
 	slices.SortStableFunc(list, func(a, b happening) int { return a.at.Compare(b.at) })
-	list = slices.Insert(list, 0, happening{h.Began, "plan_started"})
+	list = slices.Insert(list, 0, happening{h.Began, "plan_started" + in.asked()})
 	if h.Ended {
-		list = append(list, happening{h.EndedAt, "plan_finished " + ending(h)})
+		list = append(list, happening{h.EndedAt, "plan_finished " + ending(h) + in.aims()})
 	}
 	var b strings.Builder
 	for _, l := range list {
@@ -138,11 +144,40 @@ func ending(h *journal.History) string {
 	if json.Unmarshal(h.Out, &r) != nil {
 		return ""
 	}
-	said := fmt.Sprintf("decision=%s size=%s status=%s calls=%d tokens=%d steps=%d", r.Verdict.Decision, r.Verdict.Size, r.Status, r.Calls, r.Usage.Tokens(), r.Steps)
-	if r.TaskSpec != nil {
-		said += fmt.Sprintf(" priority=%s goals=%d", r.TaskSpec.Priority, r.TaskSpec.Goals)
+	return fmt.Sprintf("decision=%s size=%s confidence=%.2f status=%s calls=%d tokens=%d steps=%d",
+		r.Verdict.Decision, r.Verdict.Size, r.Verdict.Confidence, r.Status, r.Calls, r.Usage.Tokens(), r.Steps)
+}
+
+// intent is what a planning was for: the priority that a person gave, and what its TaskSpec says.
+type intent struct {
+	given string // P0 to P3, or ""
+	spec  Spec
+	state string // of the TaskSpec: none, stub, valid
+}
+
+// intended is the intent of a planning, as far as it came.
+func intended(h *journal.History) intent {
+	var in Input
+	_ = json.Unmarshal(h.Input, &in) // a log of what can't be read says less
+	of := intent{given: in.Priority, state: "none"}
+	for _, e := range h.Calls {
+		var s settled
+		if e.Activity != string(settle) || !e.Done || e.Fail != nil || json.Unmarshal(e.Out, &s) != nil {
+			continue
+		}
+		if of.spec, of.state = s.Said, "valid"; s.Said.Stub {
+			of.state = "stub"
+		}
 	}
-	return said
+	return of
+}
+
+// asked is what is known before the first call.
+func (i intent) asked() string { return " priority=" + cmp.Or(i.given, "unset") }
+
+// aims are the priority that a person gave or else the TaskSpec says, and the number of goals.
+func (i intent) aims() string {
+	return fmt.Sprintf(" priority=%s goals=%d taskspec=%s", cmp.Or(i.given, i.spec.Priority, "unset"), i.spec.Goals, i.state)
 }
 
 // Used is what agents used by the end of a planning, or until it was cut off, with all that came before it.

@@ -15,6 +15,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/research"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -158,8 +159,20 @@ func (a *Acts) draft(_ context.Context, c flow.Call, in draftIn) (d Draft, err e
 	return d, err
 }
 
+// maxNotes is how much of the research's technical notes prd.md holds, in bytes.
+const maxNotes = 8 << 10
+
+// technicalNotes are those of the research.
+func (a *Acts) technicalNotes(ref *ask.Ref) (string, error) {
+	if ref == nil {
+		return "", nil
+	}
+	text, err := a.read(*ref)
+	return ask.Within(research.Parse([]byte(text)).Notes, maxNotes), err
+}
+
 // plannedDocument is prd.md of a plan.
-func (a *Acts) plannedDocument(in writeIn) (Document, error) {
+func (a *Acts) plannedDocument(in writeIn, of *roadmapStep) (Document, error) {
 	text, err := a.read(*in.Plan)
 	if err != nil {
 		return Document{}, err
@@ -169,10 +182,12 @@ func (a *Acts) plannedDocument(in writeIn) (Document, error) {
 		return Document{}, fmt.Errorf("reading the plan: %s", problems[0].Words())
 	}
 	d := Document{Title: title(p.Title), Summary: p.Summary, Requirements: p.Requirements, DesignDecisions: p.DesignDecisions, OutOfScope: p.OutOfScope}
+	of.take(p)
 	for _, c := range p.Acceptance {
 		d.Acceptance = append(d.Acceptance, Criterion{Criterion: c.Criterion, Verify: c.Verify, Level: c.Level})
 	}
-	return d, nil
+	d.TechnicalNotes, err = a.technicalNotes(in.Research)
+	return d, err
 }
 
 // place writes files of the planning into the directory. One that this planning has not got goes: it is an earlier

@@ -100,6 +100,7 @@ func (a *Acts) Slots(_ context.Context, _ flow.Call, r ask.Request) (map[string]
 	}
 	s := slots{a: a, said: map[string]string{"requirement": string(requirement)}}
 	s.said["constraints"] = strings.Join(d.Input.Constraints, "\n")
+	s.said["background"] = strings.Join(d.Input.Background, "\n\n")
 	if d.Input.Feedback != "" {
 		s.said["feedback"] = d.Input.Feedback + a.lastRejection()
 	}
@@ -265,11 +266,35 @@ func (a *Acts) Check(r ask.Request, answer json.RawMessage) []string {
 }
 
 // Mend puts right what costs nothing in an answer.
-func (a *Acts) Mend(r ask.Request, answer json.RawMessage) (json.RawMessage, []string) {
-	if r.Role != trellis.TaskSpec {
+func (a *Acts) Mend(r ask.Request, answer json.RawMessage) (mended json.RawMessage, notes []string) {
+	switch r.Role {
+	case trellis.TaskSpec:
+		return plan.Salvage(answer)
+	case trellis.Plan:
+		return a.adopt(r, answer)
+	}
+	return answer, nil
+}
+
+// adopt takes over a plan that is in the form of tascer.
+func (a *Acts) adopt(r ask.Request, answer json.RawMessage) (json.RawMessage, []string) {
+	var d about
+	if json.Unmarshal(r.Data, &d) != nil || d.Ground == nil {
 		return answer, nil
 	}
-	return plan.Salvage(answer)
+	f, err := a.facts(*d.Ground)
+	if err != nil {
+		return answer, nil // the check says so
+	}
+	ours, passed, adopted := plan.Adopt(answer, f)
+	if !adopted {
+		return answer, nil
+	}
+	notes := []string{"the plan came in the form of tascer: it is taken over as a plan.json"}
+	for _, p := range passed {
+		notes = append(notes, "tascer: "+p.Words())
+	}
+	return ours, notes
 }
 
 // unkept says that an answer is too large to stand in a record beside what people say, and of a TaskSpec what keeps
@@ -310,7 +335,7 @@ func (a *Acts) undecided(r ask.Request, answer []byte) []string {
 		all = all && met
 	}
 	switch {
-	case o.Pass != all:
+	case len(o.Criteria) > 0 && o.Pass != all:
 		return []string{"/pass: is true exactly when all criteria are"}
 	case !o.Pass && !a.namesStep(d.Plan, o.Feedback):
 		return []string{"/feedback: name the id of a step and what to change in it"}

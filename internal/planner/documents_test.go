@@ -8,15 +8,15 @@ import (
 )
 
 func TestRenderPRD(t *testing.T) {
-	got := renderPRD(Document{Title: "Say\nbye", Summary: "It says bye.", Requirements: []string{"a", "b\nb"},
+	got := prd{Document: Document{Title: "Say\nbye", Summary: "It says bye.", Requirements: []string{"a", "b\nb"},
 		Acceptance:     []Criterion{{Criterion: "says bye", Verify: "sh x | grep `date`", Level: "must"}, {Criterion: "nice", Level: "should"}},
-		TechnicalNotes: "Notes.", OutOfScope: []string{"hello"}}, taskdir.Objective{}, []string{"new area"})
+		TechnicalNotes: "Notes.", OutOfScope: []string{"hello"}}, notes: []string{"new area"}}.render()
 	want := "# Task: Say bye\n\n## Overview\n\nIt says bye.\n\n## Requirements\n\n- a\n- b b\n\n## Acceptance Criteria\n\n- [ ] says bye\n  verify: `` sh x | grep `date` ``\n" +
 		"- [ ] nice\n  level: should\n\n## Technical Notes\n\nNotes.\n- new area\n\n## Out of Scope\n\n- hello\n"
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	got = renderPRD(Document{Title: "Say bye"}, taskdir.Objective{Name: "farewells", Step: "1A.2"}, nil)
+	got = prd{Document: Document{Title: "Say bye"}, step: roadmapStep{of: taskdir.Objective{Name: "farewells", Step: "1A.2"}}}.render()
 	if want := "# Task: Say bye\n\nPart of Objective farewells, Step 1A.2\n\n## Overview\n"; !strings.HasPrefix(got, want) {
 		t.Errorf("of a step: got\n%s\nwant\n%s", got, want)
 	}

@@ -142,7 +142,7 @@ func (p *planning) planned(e explored, d Draft) writeIn {
 	if len(d.Guarded) > 0 {
 		p.waits(ask.Within("it changes what the project protects: "+strings.Join(d.Guarded, ", "), maxGuards))
 	}
-	in := writeIn{Findings: e.found, Plan: &d.Plan, Judge: p.rep.Judge}
+	in := writeIn{Findings: e.found, Plan: &d.Plan, Research: e.text, Judge: p.rep.Judge}
 	if e.spec != nil {
 		in.TaskSpec = &e.spec.Spec
 		in.Priority = e.spec.Said.Priority

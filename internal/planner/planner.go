@@ -34,6 +34,7 @@ type Input struct {
 	Base        string        `json:"base,omitempty"`
 	Verify      []string      `json:"verify,omitempty"`
 	Context     []string      `json:"context,omitempty"`     // --context: paths of the repository
+	Background  []string      `json:"background,omitempty"`  // --context: what a person says to understand the requirement by
 	Constraints []string      `json:"constraints,omitempty"` // --constraint: what must hold whatever is planned
 	NoTaskSpec  bool          `json:"no_taskspec,omitempty"`
 	Nonce       string        `json:"nonce"`

@@ -60,6 +60,17 @@ func add(list []command, name, line string) []command {
 	return append(list, command{kindOf(name + " " + line), line})
 }
 
+// Kind is what a command proves as far as its words tell: lint, test or build; test when they don't.
+func Kind(command string) string {
+	switch kindOf(command) {
+	case kindLint:
+		return "lint"
+	case kindBuild:
+		return "build"
+	}
+	return "test"
+}
+
 func kindOf(s string) int {
 	s = strings.ToLower(s)
 	for _, k := range []struct {

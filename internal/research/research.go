@@ -18,6 +18,7 @@ type Report struct {
 	Scope     string
 	Commands  []string // as they stand under Verification Plan, lint before test before build
 	Protected []string // files not to modify
+	Notes     string   // Technical Notes as they stand there, without headings of their own
 }
 
 // Cited is a path that the research names for a phase.
@@ -57,6 +58,7 @@ func Parse(src []byte) Report {
 			}
 		}
 	}
+	res.Notes = notes(doc, src)
 	slices.SortStableFunc(commands, func(a, b command) int { return a.kind - b.kind })
 	for _, c := range commands {
 		if !slices.Contains(res.Commands, c.line) {

@@ -179,6 +179,9 @@ func (a *Acts) digest(dir, name string) (d evidence.Digest, err error) {
 
 func (a *Acts) end(_ context.Context, _ flow.Call, in endIn) (ended, error) {
 	o := in.Outcome
+	if o.Empty {
+		a.Tell(Event{Type: StepOutput, Step: o.Path, Stream: "log", Text: noItems})
+	}
 	a.Tell(Event{Type: StepFinished, Step: o.Path, Kind: in.Kind, State: o.State, Code: o.Code, Text: o.Detail, Proof: o.Proof, Tolerated: o.Tolerated, Seconds: a.took(o.Path)})
 	return ended{}, nil
 }

@@ -134,6 +134,9 @@ func (r *run) round(f flow.Flow, s plan.Step, sc scope, of int) (o Outcome, err 
 	return o, err
 }
 
+// noItems is what is said of a loop without any.
+const noItems = "its loop has no items: nothing was done"
+
 // looped is how a loop ended.
 func (r *run) looped(f flow.Flow, s plan.Step, sc scope, ends []Outcome) (Outcome, error) {
 	bad, n, rep := (*Outcome)(nil), 0, Report{}
@@ -145,6 +148,9 @@ func (r *run) looped(f flow.Flow, s plan.Step, sc scope, ends []Outcome) (Outcom
 				bad = &ends[i]
 			}
 		}
+	}
+	if len(ends) == 0 {
+		return Outcome{Path: sc.path, State: Done, Detail: noItems, Empty: true}, nil
 	}
 	if bad == nil {
 		return Outcome{Path: sc.path, State: Done, below: rep}, nil

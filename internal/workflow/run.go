@@ -168,6 +168,9 @@ func (r *Report) count(o Outcome) {
 		r.Blocked++
 	}
 	r.TimedOut = r.TimedOut || o.TimedOut && !o.Tolerated
+	if o.Empty {
+		r.empty(o.Path)
+	}
 	if o.State == Failed || o.State == Blocked {
 		o.Detail, o.below = cut(o.Detail, 300), Report{}
 		r.name(o)
@@ -178,6 +181,11 @@ func (r *Report) name(o Outcome) {
 	if len(r.Worst) < maxWorst {
 		r.Worst = append(r.Worst, o)
 	}
+}
+
+func (r *Report) empty(paths ...string) {
+	r.Empty = append(r.Empty, paths...)
+	r.Empty = r.Empty[:min(len(r.Empty), maxWorst)]
 }
 
 // tolerate makes what failed in a step that says continue_on_error no failure of the run.
@@ -198,6 +206,7 @@ func (r *Report) add(other Report) {
 	r.Blocked += other.Blocked
 	r.Tolerate += other.Tolerate
 	r.TimedOut = r.TimedOut || other.TimedOut
+	r.empty(other.Empty...)
 	for _, o := range other.Worst {
 		r.name(o)
 	}

@@ -157,6 +157,7 @@ type Outcome struct {
 	Proof     string   `json:"proof,omitempty"`     // hash of its record
 	TimedOut  bool     `json:"timed_out,omitempty"`
 	Refused   bool     `json:"refused,omitempty"` // by a person
+	Empty     bool     `json:"empty,omitempty"`   // its loop had no items: nothing was done
 
 	below Report // of the steps in it
 }
@@ -173,6 +174,7 @@ type Report struct {
 	Blocked  int       `json:"blocked,omitempty"`
 	Tolerate int       `json:"tolerated,omitempty"` // failures of steps that say continue_on_error
 	Worst    []Outcome `json:"worst,omitempty"`     // what failed or was blocked, the first of them
+	Empty    []string  `json:"empty,omitempty"`     // paths of loops without items, the first of them
 	TimedOut bool      `json:"timed_out,omitempty"` // a time limit ended it
 }
 

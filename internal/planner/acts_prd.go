@@ -1,0 +1,129 @@
+package planner
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/research"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// prd is what prd.md says.
+type prd struct {
+	Document
+	notes      []string // of the planner, beside the technical ones
+	background []string // what a person said to understand the requirement by
+	step       roadmapStep
+}
+
+// roadmapStep is what prd.md says more of a task that is a step of a roadmap.
+type roadmapStep struct {
+	of           taskdir.Objective
+	phases       []string
+	files        []string
+	tests        []string // commands
+	verification []string // commands
+	dependencies []string
+}
+
+// render is prd.md. Acceptance criteria are checkboxes with their command and level below, read back when the task
+// runs. No text of others begins a section.
+func (p prd) render() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Task: %s\n\n", title(p.Title))
+	if of := p.step.of; of.Step != "" {
+		fmt.Fprintf(&b, "Part of Objective %s, Step %s\n\n", oneLine(of.Name), oneLine(of.Step))
+	}
+	fmt.Fprintf(&b, "## Overview\n\n%s\n\n## Requirements\n\n", plainSection(p.Summary))
+	bullets(&b, p.Requirements)
+	p.criteria(&b)
+	section(&b, "Design Decisions", p.DesignDecisions)
+	p.step.render(&b)
+	if text := plainSection(p.TechnicalNotes); text != "" || len(p.notes) > 0 {
+		fmt.Fprintf(&b, "\n## Technical Notes\n\n%s\n", text)
+		bullets(&b, p.notes)
+	}
+	if len(p.background) > 0 {
+		fmt.Fprintf(&b, "\n## Context\n\nGiven along with the requirement, to understand it by:\n\n%s\n", quoted(p.background))
+	}
+	section(&b, "Out of Scope", p.OutOfScope)
+	return printable(b.String())
+}
+
+func (p prd) criteria(b *strings.Builder) {
+	b.WriteString("\n## Acceptance Criteria\n\n")
+	for _, c := range p.Acceptance {
+		fmt.Fprintf(b, "- [ ] %s\n", oneLine(c.Criterion))
+		if c.Verify != "" {
+			fmt.Fprintf(b, "  verify: %s\n", codeSpan(c.Verify))
+		}
+		if c.Level == "should" {
+			b.WriteString("  level: should\n")
+		}
+	}
+}
+
+func (s roadmapStep) render(b *strings.Builder) {
+	if s.of.Step == "" {
+		return
+	}
+	if len(s.phases) > 0 {
+		b.WriteString("\n## Phases\n\n")
+		for i, phase := range s.phases {
+			fmt.Fprintf(b, "%d. %s\n", i+1, oneLine(phase))
+		}
+	}
+	section(b, "Files", s.files)
+	section(b, "Tests", codeSpans(s.tests))
+	section(b, "Verification", orNone(codeSpans(s.verification), "no lint, test or build command was found"))
+	section(b, "Dependencies", orNone(s.dependencies, "none"))
+}
+
+// take takes from the plan what of the step it says.
+func (s *roadmapStep) take(p *plan.Plan) {
+	s.phases, s.tests, s.verification = p.Phases(), p.Tests(), p.Verification()
+	for _, f := range p.Files {
+		s.files = append(s.files, codeSpan(f.Path)+": "+f.Change)
+	}
+}
+
+// section is one of bullets, which is left out when there are none.
+func section(b *strings.Builder, heading string, list []string) {
+	if len(list) > 0 {
+		fmt.Fprintf(b, "\n## %s\n\n", heading)
+		bullets(b, list)
+	}
+}
+
+func orNone(list []string, none string) []string {
+	if len(list) == 0 {
+		return []string{none}
+	}
+	return list
+}
+
+func codeSpans(list []string) (spans []string) {
+	for _, s := range list {
+		spans = append(spans, codeSpan(oneLine(s)))
+	}
+	return spans
+}
+
+// plainSection is a text as it can stand in a section, without an end or a beginning of another.
+func plainSection(s string) string {
+	s = strings.TrimSpace(research.WithoutHeadings(s))
+	if !research.Closed(s) {
+		return quoted([]string{s})
+	}
+	return s
+}
+
+// quoted are texts as a quotation, in which nothing is a heading or an item of the page.
+func quoted(texts []string) string {
+	lines := strings.Split(strings.TrimSpace(strings.Join(texts, "\n\n")), "\n")
+	for i, line := range lines {
+		lines[i] = strings.TrimSpace("> " + line)
+	}
+	return strings.Join(lines, "\n")
+}
