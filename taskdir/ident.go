@@ -24,6 +24,23 @@ func SplitID(id string) (day, name string) {
 	return "", id
 }
 
+// Made is the day on which a task was made: createdAt, or else the month and day in its directory's name, which are of
+// the last twelve months, or else today. now is what time it is.
+func (t *Task) Made(now time.Time) time.Time {
+	if made, err := time.Parse(time.DateOnly, t.CreatedAt); err == nil {
+		return made
+	}
+	today := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, time.UTC)
+	day, _ := SplitID(t.ID)
+	for year := today.Year(); day != "" && year > today.Year()-8; year-- { // the 29th of February is of a leap year
+		made, err := time.Parse(time.DateOnly, fmt.Sprintf("%04d-%s", year, day))
+		if err == nil && !made.After(today.AddDate(0, 0, 1)) { // it is tomorrow already where others work
+			return made
+		}
+	}
+	return today
+}
+
 // ValidID reports whether a directory name can be a task's identity, which stands in environment
 // variables, git refs and messages: letters, digits, dots, dashes and underscores, no leading dot or dash.
 func ValidID(id string) bool {

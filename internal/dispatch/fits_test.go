@@ -71,6 +71,20 @@ func TestTouches(t *testing.T) {
 	w.saidOnce("02-03-c waits for 02-02-b, which changes the same files (web/y)")
 }
 
+// Edge F8. Tasks of one rank run in the order in which they were made: one without createdAt does not overtake those that
+// have it, and the last day of a year is before the first of the next.
+func TestOrderOfAge(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, strings.Replace(quickly, "run: [\"", "run: [\"echo $TRELLIS_TASK_ID >> $TRELLIS_REPO/../log; ", 1))
+	w.Site.Now = func() time.Time { return time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC) }
+	w.with("01-01-new", `"createdAt": "2026-01-01"`)
+	w.with("01-02-bare", `"title": "x"`)
+	w.with("12-30-first", `"title": "x"`)
+	w.with("12-31-old", `"createdAt": "2025-12-31"`)
+	w.watchOnce(1)
+	w.order("12-30-first", "12-31-old", "01-01-new", "01-02-bare")
+}
+
 // What a plan says that a task touches counts where task.json says nothing, and tasks that say nothing are in nobody's
 // way.
 func TestTouchesOfPlans(t *testing.T) {

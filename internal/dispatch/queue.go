@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -136,10 +137,11 @@ func problemText(list []trellis.Problem) string {
 	return b.String()
 }
 
-// fill starts what fits: by priority, then age, then name. A task that does not fit now keeps its place, and what it
+// fill starts what fits: by priority, then by the day it was made, then by name. A task that does not fit now keeps its place, and what it
 // changes: those behind it pass it by only where they are not in its way.
 func (w *watch) fill(ctx context.Context) {
-	slices.SortFunc(w.queue, before)
+	now := w.s.now()
+	slices.SortFunc(w.queue, func(a, b look) int { return before(a.Task, b.Task, now) })
 	claims := w.claims()
 	var left []look
 	for i, l := range w.queue {
@@ -163,14 +165,9 @@ func (w *watch) fill(ctx context.Context) {
 	w.queue = left
 }
 
-func before(a, b look) int {
-	if c := strings.Compare(priority(a.Task), priority(b.Task)); c != 0 {
-		return c
-	}
-	if c := strings.Compare(a.Task.CreatedAt, b.Task.CreatedAt); c != 0 {
-		return c
-	}
-	return strings.Compare(a.Dir, b.Dir)
+// before is negative when task a runs before task b.
+func before(a, b *taskdir.Task, now time.Time) int {
+	return cmp.Or(strings.Compare(priority(a), priority(b)), a.Made(now).Compare(b.Made(now)), strings.Compare(a.Dir, b.Dir))
 }
 
 func priority(t *taskdir.Task) string {

@@ -145,6 +145,36 @@ func TestMergedIsTheBase(t *testing.T) {
 	}
 }
 
+// Edge F10. A dependency that came to no good end is not done by going to the archive: it is told what to do.
+func TestArchivedWithoutWork(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, quickly)
+	a, b := w.depends("02-01-a"), w.depends("02-02-b", "02-01-a")
+	w.edit(a, `"ready"`, `"failed"`)
+	if _, err := w.Site.Store.Archive(a); err != nil {
+		t.Fatal(err)
+	}
+	archived, err := w.Site.Store.Find("02-01-a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := w.task(archived).Status; got != trellis.Failed {
+		t.Fatalf("the archive makes it %s", got)
+	}
+	const why = "02-01-a, which is failed and in the archive: take it out of pipeline.depends_on"
+	if res := w.start(b); res.Status != trellis.Waiting || len(res.Waits) != 1 || res.Waits[0] != why {
+		t.Errorf("got %s, %q", res.Status, res.Waits)
+	}
+	w.once()
+	if w.heard("02-02-b waits for "+why) != 1 {
+		t.Errorf("said %q", w.said)
+	}
+	w.edit(b, `"02-01-a"`, "")
+	if res := w.start(b); res.Status != trellis.Review {
+		t.Errorf("without it: %s, %v, %q", res.Status, res.Failure, res.Waits)
+	}
+}
+
 // held makes agents of the implement role wait until free is called, once they are at work.
 func (w *world) held() (script string, free func()) {
 	return strings.Replace(quickly, "run: [\"", "run: [\"touch $TRELLIS_REPO/../begun; while ! test -f $TRELLIS_REPO/../go; do sleep 0.05; done\", \"", 1),
@@ -204,7 +234,7 @@ func TestDependencyGoesBack(t *testing.T) {
 	if err := w.Site.Retry(context.Background(), b, true, dispatch.RunOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if res := w.start(b); res.Status != trellis.Waiting || len(res.Waits) != 1 || res.Waits[0] != "02-01-a, which is cancelled" {
+	if res := w.start(b); res.Status != trellis.Waiting || len(res.Waits) != 1 || res.Waits[0] != "02-01-a, which is cancelled: trellis retry 02-01-a, or take it out of pipeline.depends_on" {
 		t.Errorf("afresh: %+v", res)
 	}
 	w.edit(a, `"cancelled"`, `"completed"`)

@@ -152,8 +152,8 @@ func (b Bases) dependency(ctx context.Context, id string, base Base) (on open, w
 	case why != "":
 		return on, why, nil
 	case t.Status.Ended() && t.Status != trellis.Completed && t.Status != trellis.Review:
-		return on, fmt.Sprintf("%s, which is %s", t.ID, t.Status), nil
-	case t.Status == trellis.Completed, filepath.Dir(t.Dir) != b.Store.Tasks():
+		return on, b.dead(t), nil
+	case t.Status == trellis.Completed, b.archived(t):
 		return on, "", nil
 	case t.Status != trellis.Review:
 		return on, t.ID, nil
@@ -175,6 +175,20 @@ func (b Bases) dependency(ctx context.Context, id string, base Base) (on open, w
 	}
 	return open{t.ID, tip}, "", nil
 }
+
+// dead says that a dependency won't come to a good end by itself, and what people can do about it.
+func (b Bases) dead(t *taskdir.Task) string {
+	const out = "take it out of pipeline.depends_on"
+	switch {
+	case b.archived(t):
+		return fmt.Sprintf("%s, which is %s and in the archive: %s", t.ID, t.Status, out)
+	case t.Status == trellis.Rejected:
+		return fmt.Sprintf("%s, which is %s: %s", t.ID, t.Status, out)
+	}
+	return fmt.Sprintf("%s, which is %s: trellis retry %s, or %s", t.ID, t.Status, t.ID, out)
+}
+
+func (b Bases) archived(t *taskdir.Task) bool { return filepath.Dir(t.Dir) != b.Store.Tasks() }
 
 // hops is how many tasks without a change may stand on each other.
 const hops = 100
