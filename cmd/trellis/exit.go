@@ -42,7 +42,7 @@ var exits = []struct {
 	{exitUnmet, "a check did not hold; a directory that is not ready was left as it is"},
 	{exitRejected, "the requirement was rejected"},
 	{exitPlanner, "the planner failed, its time limits included; that is not a rejection"},
-	{exitWaiting, "waiting or paused: for an approval, a dependency, a rate limit, a budget"},
+	{exitWaiting, "waiting or paused: for an approval, a dependency, a rate limit, an outage of the provider, a budget"},
 	{exitNotFound, "no such task, run or objective"},
 	{exitLocked, "locked: the process named holds what is needed, or took over the run"},
 	{exitNoAgent, "an agent program or the sandbox that is required is missing, or the agent is not signed in; no attempt was used up"},
