@@ -131,6 +131,7 @@ type claudeEvent struct {
 	Terminal   string          `json:"terminal_reason"`
 	Cost       *float64        `json:"total_cost_usd"`
 	Usage      claudeUsage
+	Models     map[string]claudeModelUsage `json:"modelUsage"`
 	Denials    []struct {
 		Tool  string          `json:"tool_name"`
 		Input json.RawMessage `json:"tool_input"`
@@ -142,6 +143,25 @@ type claudeUsage struct {
 	Output  int64 `json:"output_tokens"`
 	Read    int64 `json:"cache_read_input_tokens"`
 	Created int64 `json:"cache_creation_input_tokens"`
+}
+
+// claudeModelUsage is what a model was used by all, also by subagents and where an answer did not come as a stream.
+type claudeModelUsage struct {
+	Input   int64 `json:"inputTokens"`
+	Output  int64 `json:"outputTokens"`
+	Read    int64 `json:"cacheReadInputTokens"`
+	Created int64 `json:"cacheCreationInputTokens"`
+}
+
+// used is all that a run used, as its result tells.
+func (e claudeEvent) used() (sum trellis.Usage) {
+	for _, m := range e.Models {
+		sum = sum.Add(claudeUsage(m).usage())
+	}
+	if u := e.Usage.usage(); u.Tokens() > sum.Tokens() {
+		return u
+	}
+	return sum
 }
 
 func (u claudeUsage) usage() trellis.Usage {
@@ -241,7 +261,7 @@ func (c *claudeStream) result(e claudeEvent, t *tally) {
 	} else {
 		t.result.Text = e.Result
 	}
-	u := e.Usage.usage()
+	u := e.used()
 	if told := t.result.Usage; t.failure != nil && u.Tokens() < told.Tokens() {
 		u = told // a turn that was interrupted counts none of what its messages used
 	}

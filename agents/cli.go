@@ -37,6 +37,11 @@ type reader interface {
 	end(t *tally, e ending) *flow.Failure
 }
 
+// accountant is a reader that knows more of what was used once the program is gone, most of all of one that was cut off.
+type accountant interface {
+	account(t *tally, cutOff bool)
+}
+
 // complainer is a reader of a program that says on standard error what it does not say on standard output.
 type complainer interface {
 	complaint(line string, t *tally)
@@ -123,6 +128,9 @@ func (c *cli) outcome(r Request, t *tally, s *start, e ending, err error) (*Resu
 	}
 	var stopped *flow.Failure
 	hung := errors.Is(err, errHung)
+	if a, ok := s.reader.(accountant); ok {
+		a.account(t, err != nil && !hung)
+	}
 	switch {
 	case err == nil || hung:
 	case errors.As(err, &stopped) && t.done && !overspending(stopped):

@@ -251,11 +251,17 @@ func (c *codexStream) refused(message string) *flow.Failure {
 	return nil
 }
 
+// account takes the last answers from the record: of a turn that was cut off the stream tells nothing.
+func (c *codexStream) account(t *tally, _ bool) {
+	if u, news := c.thread.look(); news {
+		t.usage(u)
+	}
+}
+
 func (c *codexStream) end(t *tally, e ending) *flow.Failure {
 	if c.schema && json.Valid([]byte(t.result.Text)) {
 		t.result.Answer = json.RawMessage(t.result.Text)
 	}
-	c.thread.look()
 	if t.result.ToolCalls <= 0 { // now and then the stream leaves out all that commands did
 		for _, name := range c.thread.calls {
 			t.tool(name, nil) // the record is not masked

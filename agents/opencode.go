@@ -80,7 +80,7 @@ func (c openCode) begin(r Request) (*start, error) {
 	}
 	return &start{
 		argv: argv, env: c.o.environ(allow, openCodeDefaults, []string{"OPENCODE_CONFIG_DIR=" + config}, r),
-		stdin: strings.ToValidUTF8(r.Prompt, "\uFFFD"), reader: &openCodeStream{}, own: c.o.openCodeOwn(config),
+		stdin: strings.ToValidUTF8(r.Prompt, "\uFFFD"), reader: &openCodeStream{last: int64(len(r.Prompt)+len(r.System)) / 4}, own: c.o.openCodeOwn(config),
 	}, nil
 }
 
@@ -113,6 +113,8 @@ type openCodeStream struct {
 	cost   float64
 	reason string // of the last step
 	idle   int    // steps in a row that came to nothing
+	begun  bool   // a step is under way, of which nothing is told before its end
+	last   int64  // tokens of the last step, or of the prompt
 }
 
 // maxIdleSteps is how often it may ask a model that answers in no known form; it has no limit of its own.
@@ -156,6 +158,7 @@ func (c *openCodeStream) line(line string, t *tally) bool {
 	t.waiting = nil
 	switch e.Type {
 	case "step_start":
+		c.begun = true
 		t.goesOn()
 	case "text":
 		c.idle = 0
@@ -178,6 +181,7 @@ func (c *openCodeStream) line(line string, t *tally) bool {
 
 func (c *openCodeStream) step(e openCodeEvent, t *tally) {
 	tokens := e.Part.Tokens
+	c.begun, c.last = false, tokens.Input+tokens.Cache.Write+tokens.Cache.Read+tokens.Output+tokens.Reasoning
 	c.usage.InputTokens += tokens.Input + tokens.Cache.Write
 	c.usage.CachedTokens += tokens.Cache.Read
 	c.usage.OutputTokens += tokens.Output + tokens.Reasoning
@@ -195,6 +199,15 @@ func (c *openCodeStream) step(e openCodeEvent, t *tally) {
 		if c.idle++; c.idle >= maxIdleSteps {
 			t.watch.end(fail(trellis.AgentProtocol, "the model's answers are in no known form (%s)", c.reason))
 		}
+	}
+}
+
+// account estimates what a step used that was cut off, and that opencode itself does not know: it was asked at least
+// all that the step before was asked and answered.
+func (c *openCodeStream) account(t *tally, cutOff bool) {
+	if cutOff && c.begun {
+		c.usage.InputTokens += c.last
+		t.usage(c.usage)
 	}
 }
 

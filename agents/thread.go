@@ -87,6 +87,7 @@ type record struct {
 		Info *struct {
 			Total codexUsage `json:"total_token_usage"`
 		}
+		Total  *codexUsage  `json:"thread_token_usage"` // as soon as an answer has come
 		Limits *codexLimits `json:"rate_limits"`
 		Error  struct {
 			Info json.RawMessage `json:"codex_error_info"` // a word, or an object named by one
@@ -95,7 +96,7 @@ type record struct {
 }
 
 // marks are what lines hold that say something of interest here.
-var marks = []string{`"token_count"`, `"codex_error_info"`, `"function_call"`, `"custom_tool_call"`, `"local_shell_call"`}
+var marks = []string{`"token_count"`, `"token_usage_record"`, `"codex_error_info"`, `"function_call"`, `"custom_tool_call"`, `"local_shell_call"`}
 
 func (t *thread) take(line []byte) {
 	if !slices.ContainsFunc(marks, func(mark string) bool { return bytes.Contains(line, []byte(mark)) }) {
@@ -107,6 +108,9 @@ func (t *thread) take(line []byte) {
 	}
 	if len(r.Payload.Error.Info) > 0 {
 		t.problem = r.Payload.Error.Info
+	}
+	if r.Payload.Total != nil {
+		t.now = *r.Payload.Total
 	}
 	switch r.Payload.Type {
 	case "function_call", "custom_tool_call", "local_shell_call":
