@@ -20,7 +20,7 @@ const module = "github.com/trellis-tasks/trellis/"
 // A new package, or a package that has to move, is a change to this table with the reason in the commit.
 var floors = [][]string{
 	0: {"internal/trellis", "internal/flow", "internal/durable", "internal/proc"},
-	1: {"taskdir", "contextfiles", "specs", "templates", "agents", "internal/git", "internal/journal", "internal/config", "internal/evidence", "internal/research", "internal/pulse", "internal/secrets", "internal/forge"},
+	1: {"taskdir", "contextfiles", "specs", "templates", "agents", "internal/git", "internal/journal", "internal/config", "internal/evidence", "internal/research", "internal/pulse", "internal/secrets", "internal/forge", "internal/criteria"},
 	2: {"internal/ask", "internal/plan", "internal/notify", "internal/hooks", "internal/sandbox", "internal/objective"},
 	3: {"internal/ready", "internal/workflow"},
 	4: {"internal/pipeline", "internal/planner", "internal/delivery"},

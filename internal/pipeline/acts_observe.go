@@ -30,7 +30,7 @@ func (a *Acts) observe(ctx context.Context, _ flow.Call, in observeIn) (c Conten
 	if err != nil {
 		return c, err
 	}
-	if err := a.valid(ctx); err != nil {
+	if err := a.valid(ctx, in.Known); err != nil {
 		return c, err
 	}
 	c, p, err := a.content(in.Job)
@@ -82,17 +82,27 @@ func (a *Acts) content(j Job) (c Content, p *plan.Plan, err error) {
 // maxCriteria is how long all criteria may be together, as JSON.
 const maxCriteria = 16 << 10
 
-// valid is the failure that says what is wrong with the directory now.
-func (a *Acts) valid(ctx context.Context) error {
+// valid is the failure that says what is wrong with the directory now. The criteria of content that the run knows
+// already were read when it was taken in, by the rules of then.
+func (a *Acts) valid(ctx context.Context, known string) error {
 	problems, err := ready.Check(ctx, ready.Input{Dir: a.Dir, Store: a.Store, Status: trellis.InProgress, Neighbours: a.Neighbours,
 		MaxSteps: a.Config.Planning.MaxSteps, LookPath: a.LookPath})
 	if err != nil {
 		return unusable(err)
 	}
+	prd := a.Store.Rel(filepath.Join(a.Dir, taskdir.PRD))
 	for _, p := range problems {
-		if !p.Warning {
-			return flow.Fail(string(trellis.InvalidTask), "%s", p.Error())
+		if p.Warning {
+			continue
 		}
+		if known != "" && p.File == prd && p.Line > 0 {
+			if hash, err := a.freeze(); err != nil {
+				return err
+			} else if hash == known {
+				continue
+			}
+		}
+		return flow.Fail(string(trellis.InvalidTask), "%s", p.Error())
 	}
 	return nil
 }

@@ -70,7 +70,7 @@ func page(in concludeIn, h *journal.History, p *plan.Plan) string {
 		}
 	}
 	fmt.Fprintf(&b, "- Rounds: %d, attempts: %d\n- %s\n\n", r.Rounds, r.Attempts+1, Took(r.Usage))
-	criteria(&b, r.Criteria)
+	criteriaTable(&b, r.Criteria)
 	stepTable(&b, in, p, h.Code)
 	checks(&b, in)
 	if len(r.Checks.Defining) > 0 {
@@ -162,7 +162,7 @@ func Took(u trellis.Usage) string {
 	return fmt.Sprintf("Agents: %.0f s, %d tokens in (%d cached), %d out, %s", u.Seconds, u.InputTokens+u.CachedTokens, u.CachedTokens, u.OutputTokens, cost)
 }
 
-func criteria(b *strings.Builder, list []Judged) {
+func criteriaTable(b *strings.Builder, list []Judged) {
 	if len(list) == 0 {
 		return
 	}

@@ -103,10 +103,14 @@ func (r *run) left(wall time.Duration) (ask.Limits, error) {
 // only with one for exactly this content.
 func (r *run) observe(f flow.Flow, phase string) (Content, error) {
 	for asked := false; ; asked = true {
-		c, err := observe.Do(f, observeIn{r.job, phase, asked})
+		c, err := observe.Do(f, observeIn{r.job, phase, asked, r.rep.Content})
 		if err != nil {
 			return c, err
 		}
+		if c.Hash == r.rep.Content {
+			c.Criteria = r.criteria // as they were read when the run began
+		}
+		r.criteria = c.Criteria
 		r.note(c.Notes)
 		r.named, r.rep.Content = c.Named, c.Hash
 		if c.Waived {

@@ -220,6 +220,7 @@ type (
 		Job   Job    `json:"job"`
 		Phase string `json:"phase"`
 		Asked bool   `json:"asked,omitempty"` // the run waited for people since it was asked last: what task.json requires, they do
+		Known string `json:"known,omitempty"` // content that the run has taken in before
 	}
 	// Content is what people wrote, frozen: the copy below run/inputs is what phases read.
 	Content struct {

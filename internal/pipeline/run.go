@@ -12,16 +12,17 @@ import (
 
 // run is what a run knows so far. It is rebuilt by replay.
 type run struct {
-	in    Input
-	job   Job
-	phase string
-	told  string // base commit that task.json was told of
-	round int
-	first *trouble          // that the rounds begin with
-	spent int               // rounds that steps used up
-	named []string          // verify commands that the task itself names
-	foot  map[string]string // what verdicts stand on, when the worktree was ready
-	rep   Report
+	in       Input
+	job      Job
+	phase    string
+	told     string // base commit that task.json was told of
+	round    int
+	first    *trouble          // that the rounds begin with
+	spent    int               // rounds that steps used up
+	criteria []Criterion       // of the content that was taken in last
+	named    []string          // verify commands that the task itself names
+	foot     map[string]string // what verdicts stand on, when the worktree was ready
+	rep      Report
 
 	bundle func(hash string) (*plan.Bundle, error)
 }

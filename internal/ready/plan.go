@@ -35,12 +35,13 @@ func (c *check) plan() error {
 		return err
 	}
 	defer root.Close()
-	_, problems := plan.Load(plan.LoadOptions{File: c.file(taskdir.Plan), Task: true, Facts: c.facts(root), Read: func(path string) ([]byte, error) {
+	bundle, problems := plan.Load(plan.LoadOptions{File: c.file(taskdir.Plan), Task: true, Facts: c.facts(root), Read: func(path string) ([]byte, error) {
 		if path == taskdir.Plan {
 			return data, nil
 		}
 		return root.ReadFile(filepath.FromSlash(path))
 	}})
+	c.judged = c.judged || bundle == nil || len(bundle.Plan("").Acceptance) > 0
 	for _, wrong := range problems {
 		if wrong.Hint == "" {
 			wrong.Hint = "trellis validate " + c.As

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/trellis-tasks/trellis/contextfiles"
+	"github.com/trellis-tasks/trellis/internal/criteria"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -63,6 +64,7 @@ func Check(ctx context.Context, in Input) ([]trellis.Problem, error) {
 	if err := c.plan(); err != nil {
 		return nil, err
 	}
+	c.unjudged()
 	if err := c.contexts(ctx); err != nil {
 		return nil, err
 	}
@@ -79,6 +81,8 @@ type check struct {
 	Input
 	task     *taskdir.Task
 	problems []trellis.Problem
+	written  bool // prd.md says something
+	judged   bool // prd.md or plan.json names criteria, or there is a problem with them
 }
 
 // file is a file of the directory as problems name it.
@@ -123,6 +127,17 @@ func (c *check) prd() {
 		c.add(taskdir.PRD, "save it as UTF-8", "is not UTF-8 text")
 	case blank(data):
 		c.missing(taskdir.PRD, hint, "is blank")
+	default:
+		items, problems := criteria.Parse(c.file(taskdir.PRD), data)
+		c.problems, c.judged = append(c.problems, problems...), len(items)+len(problems) > 0
+		c.written = true
+	}
+}
+
+// unjudged warns of a task whose documents name no acceptance criterion.
+func (c *check) unjudged() {
+	if c.written && !c.judged {
+		c.add(taskdir.PRD, "write a heading Acceptance Criteria and a list below it", "names no acceptance criteria: the work is judged by one, that prd.md is met").Warning = true
 	}
 }
 

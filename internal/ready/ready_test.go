@@ -49,7 +49,7 @@ func task(t *testing.T, s taskdir.Store, id string, files map[string]string) str
 	t.Helper()
 	all := map[string]string{
 		"task.json":       `{"status": "ready"}`,
-		"prd.md":          "# Log in\n",
+		"prd.md":          "# Log in\n\n## Acceptance Criteria\n\n- [ ] it does\n",
 		"implement.jsonl": `{"file": "main.go", "reason": "to change"}` + "\n",
 		"check.jsonl":     `{"file": ".trellis/spec/style.md", "reason": "to follow"}` + "\n",
 		"debug.jsonl":     `{"file": "docs/", "type": "directory", "reason": "to know"}` + "\n",
@@ -81,6 +81,11 @@ func TestCheck(t *testing.T) {
 		{"only what must be", map[string]string{"debug.jsonl": ""}, "~debug.jsonl: there is no debug.jsonl"},
 		{"no prd", map[string]string{"prd.md": ""}, "prd.md: there is no prd.md"},
 		{"blank prd", map[string]string{"prd.md": "\ufeff \n\t\n"}, "prd.md: is blank"},
+		{"criteria that can't be read (edge C1)", map[string]string{"prd.md": "# T\n\n### Acceptance (evolving)\n\n- a\n  verify: `x` says 3\n- TBD\n"},
+			"prd.md:6: this verify line names no clear command: it is read as one command, or as several in code with nothing but \"and\" between them\nprd.md:7: an acceptance criterion that says nothing yet: \"TBD\""},
+		{"no criteria (edge C1)", map[string]string{"prd.md": "# T\n\nIt works.\n"}, "~prd.md: names no acceptance criteria: the work is judged by one, that prd.md is met"},
+		{"an empty section (edge C1)", map[string]string{"prd.md": "# T\n\n## Done when\n"}, "~prd.md:3: no acceptance criterion stands under this heading"},
+		{"criteria in plan.json (edge C1)", map[string]string{"prd.md": "# T\n\nIt works.\n", "plan.json": `{"schema_version": 1, "title": "T", "steps": [{"id": "a", "title": "A", "prompt": "Do it."}], "acceptance": [{"criterion": "it works"}]}`}, "~plan.json:1: /steps/0: step a: nothing tells whether it was done"},
 		{"prd in another encoding", map[string]string{"prd.md": "caf\xe9"}, "prd.md: is not UTF-8 text"},
 		{"no context", map[string]string{"implement.jsonl": "", "check.jsonl": ""}, "implement.jsonl: there is no implement.jsonl\ncheck.jsonl: there is no check.jsonl"},
 		{"only the seed", map[string]string{"check.jsonl": `{"_example": "put a file here"}`}, "check.jsonl: names no file yet"},

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -26,6 +27,9 @@ func Show(w io.Writer, t Task, style Style) error {
 		if row[1] != "" {
 			fmt.Fprintf(&b, "  %-9s %s\n", row[0], clip(row[1], 400))
 		}
+	}
+	for _, c := range t.Criteria {
+		fmt.Fprintf(&b, "  %-9s %s\n", "criterion", clip(stated(c), 400))
 	}
 	for i := range t.Problems {
 		fmt.Fprintf(&b, "  %-9s %s\n", "problem", &t.Problems[i])
@@ -191,6 +195,19 @@ func seconds(s float64) string {
 		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
 	}
 	return d.String()
+}
+
+// stated is a criterion in one line: where it stands, whether it blocks, what it says and which command tells.
+func stated(c pipeline.Stated) string {
+	where := "plan.json"
+	if c.Line > 0 {
+		where = fmt.Sprintf("prd.md:%d", c.Line)
+	}
+	said := fmt.Sprintf("%s %s %s: %s", c.ID, where, c.Level, c.Text)
+	if c.Verify != "" {
+		said += " (verify: " + c.Verify + ")"
+	}
+	return said
 }
 
 // Files prints the files of a task directory with their sizes, machine state left out.

@@ -1,0 +1,133 @@
+// Package criteria reads the acceptance criteria of a prd.md, however people write them down. Whatever stands under a
+// heading of criteria is part of an item or has a problem with its line: nothing is dropped in silence.
+// docs/formats.md, "prd.md", is its contract.
+package criteria
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// Item is one criterion.
+type Item struct {
+	Line       int    // that it is said in, from 1
+	First, End int    // lines that belong to it, with what leads to it
+	Text       string // in one line, Markdown kept
+	Verify     string // command that exits with 0 when it is met, "" without one
+	Level      string // must or should, "" where it is not said
+}
+
+// Parse reads all sections of criteria of a prd.md, in order. Problems name file, and are sorted by line.
+func Parse(file string, prd []byte) ([]Item, []trellis.Problem) {
+	d := &document{file: file}
+	d.lines, d.unclosed = scan(string(prd))
+	d.sections()
+	slices.SortStableFunc(d.problems, func(a, b trellis.Problem) int { return a.Line - b.Line })
+	return d.items, d.problems
+}
+
+// document is a prd.md that is being read.
+type document struct {
+	file     string
+	lines    []line
+	unclosed int // line of the code fence that nothing closes, or 0
+	items    []Item
+	problems []trellis.Problem
+}
+
+func (d *document) errorf(at int, hint, format string, args ...any) *trellis.Problem {
+	d.problems = append(d.problems, trellis.Problem{File: d.file, Line: at, Message: fmt.Sprintf(format, args...), Hint: hint})
+	return &d.problems[len(d.problems)-1]
+}
+
+func (d *document) warnf(at int, hint, format string, args ...any) {
+	d.errorf(at, hint, format, args...).Warning = true
+}
+
+// sections walks the headings and reads what stands under those of criteria.
+func (d *document) sections() {
+	first, hidden := true, 0
+	for i := 0; i < len(d.lines); {
+		l := d.lines[i]
+		if hidden == 0 && d.unclosed > 0 && l.number > d.unclosed && hiddenHeading(l) {
+			hidden = l.number
+		}
+		h, ok := d.heading(i)
+		if !ok {
+			i++
+			continue
+		}
+		title := first && h.level == 1
+		first = first && h.level > bottom
+		switch kind := kindOf(h.text, title); {
+		case kind == named && !h.sentence():
+			i = d.section(i, h)
+			continue
+		case kind == mentioned && h.level <= bottom:
+			d.warnf(l.number, "begin the heading with Acceptance Criteria if they stand there", "%q is not read as a heading of acceptance criteria", h.text)
+		}
+		i += h.size
+	}
+	if hidden > 0 {
+		d.errorf(d.unclosed, "close it with the same characters", "this code fence is never closed, it hides the heading of line %d", hidden)
+	}
+}
+
+// hiddenHeading reports whether a line of code would be a heading of criteria.
+func hiddenHeading(l line) bool {
+	text, level := atx(l.bare)
+	return level > 0 && kindOf(text, false) == named
+}
+
+// section reads the section whose heading stands at index i, and returns the index after it.
+func (d *document) section(i int, h heading) int {
+	end, before := d.end(i, h), len(d.items)+len(d.problems)
+	r := &reader{document: d, section: h}
+	if h.rest != "" {
+		r.text(line{number: d.lines[i].number, indent: d.lines[i].indent + 1, bare: h.rest})
+	}
+	for at := i + h.size; at < end; {
+		at = r.read(at, end)
+	}
+	r.finish()
+	if d.unclosed > d.lines[i].number && d.unclosed <= d.lines[end-1].number {
+		d.errorf(d.unclosed, "close it with the same characters", "this code fence is never closed: what follows is not read as acceptance criteria")
+	}
+	if before == len(d.items)+len(d.problems) {
+		d.warnf(d.lines[i].number, "write a list below it", "no acceptance criterion stands under this heading")
+	}
+	return end
+}
+
+// end is the index of the line that ends the section of the heading at index i.
+func (d *document) end(i int, h heading) int {
+	for at := i + h.size; at < len(d.lines); at++ {
+		l := d.lines[at]
+		switch {
+		case l.kind == blank && h.rest != "" && d.lines[at-1].kind != blank && !d.continued(at, h):
+			return at
+		case l.kind == blank || l.kind == comment:
+		case h.bullet:
+			if l.indent <= h.indent {
+				return at
+			}
+		default:
+			if next, ok := d.heading(at); ok && next.level <= h.level && !(h.level > bottom && next.insideBold()) {
+				return at
+			}
+		}
+	}
+	return len(d.lines)
+}
+
+// continued reports whether what follows the blank line at index i is a list, or stands deeper than the heading.
+func (d *document) continued(i int, h heading) bool {
+	for ; i < len(d.lines); i++ {
+		if l := d.lines[i]; l.kind != blank && l.kind != comment {
+			return l.indent > h.indent || !h.bullet && markerOf(l.bare).found()
+		}
+	}
+	return false
+}

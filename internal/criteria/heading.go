@@ -1,0 +1,301 @@
+package criteria
+
+import (
+	"regexp"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+)
+
+// bottom is the lowest level of a heading; a line in bold, or one that ends in a colon, is lower still.
+const bottom = 6
+
+// heading is a line, or two, that name what follows.
+type heading struct {
+	level  int // 1 to bottom, bottom+1 for a line in bold
+	text   string
+	size   int    // lines
+	rest   string // what follows in the same line, after a colon
+	bullet bool   // it is the item of a list
+	indent int
+}
+
+// sentence reports whether a line in bold says something by itself.
+func (h heading) sentence() bool {
+	return h.level > bottom && strings.ContainsAny(lastRune(strings.Trim(h.text, "*_ ")), ".!。！")
+}
+
+func lastRune(s string) string {
+	_, n := utf8.DecodeLastRuneInString(s)
+	return s[len(s)-n:]
+}
+
+// insideBold reports whether a line in bold names a part of the criteria rather than what comes after them.
+func (h heading) insideBold() bool {
+	if h.level <= bottom {
+		return false
+	}
+	name := strings.ToLower(strings.Trim(h.text, "*_ "))
+	if labelled(h.text) || markerOf(name).found() {
+		return true
+	}
+	for _, word := range []string{"scenario", "case", "example", "given", "when", "then", "and", "but", "verify", "level"} {
+		if strings.HasPrefix(name, word) {
+			return true
+		}
+	}
+	return h.sentence()
+}
+
+// heading is the heading that begins at index i.
+func (d *document) heading(i int) (heading, bool) {
+	l := d.lines[i]
+	if l.kind != text {
+		return heading{}, false
+	}
+	if name, level := atx(l.bare); level > 0 {
+		return heading{level: level, text: name, size: 1, indent: l.indent}, true
+	}
+	if level := d.underlined(i); level > 0 {
+		return heading{level: level, text: l.bare, size: 2, indent: l.indent}, true
+	}
+	return d.bold(i)
+}
+
+// atx is the text and the level of a line that begins with number signs.
+func atx(bare string) (string, int) {
+	n := leading(bare, '#')
+	rest := bare[n:]
+	if n == 0 || n > bottom || rest != "" && rest[0] != ' ' && rest[0] != '\t' && kindOf(rest, false) != named {
+		return "", 0
+	}
+	return strings.TrimSpace(strings.TrimRight(strings.TrimSpace(rest), "#")), n
+}
+
+// underlined is the level of a heading of one line with a line of = or - below it. Below a sentence, or below a list,
+// such a line is a break.
+func (d *document) underlined(i int) int {
+	l := d.lines[i]
+	if i+1 == len(d.lines) || l.indent > 3 || markerOf(l.bare).found() || barred(l.bare) || i > 0 && d.lines[i-1].kind == text && d.lines[i-1].bare != "" && !d.isHeadingLine(i-1) {
+		return 0
+	}
+	below := d.lines[i+1]
+	switch {
+	case below.indent > 3 || len(below.bare) < 2 || below.kind != text && below.kind != rule:
+	case strings.Trim(below.bare, "=") == "":
+		return 1
+	case strings.Trim(below.bare, "-") == "" && !strings.ContainsAny(lastRune(l.bare), ".!;。！；"):
+		return 2
+	}
+	return 0
+}
+
+// isHeadingLine reports whether the line at index i begins with number signs or is the line below a heading.
+func (d *document) isHeadingLine(i int) bool {
+	_, level := atx(d.lines[i].bare)
+	return level > 0 || strings.Trim(d.lines[i].bare, "=") == ""
+}
+
+var boldLine = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:\*\*|__)([^*_]+?)(?:\*\*|__)\s*([:：]?)\s*(.*)$`)
+})
+
+func boldParts(bare string) []string {
+	if !strings.HasPrefix(bare, "**") && !strings.HasPrefix(bare, "__") {
+		return nil
+	}
+	return boldLine().FindStringSubmatch(bare)
+}
+
+// bold is a line in bold, or one that names criteria and ends in a colon, which serves as a heading. A list may hold it.
+func (d *document) bold(i int) (h heading, ok bool) {
+	l := d.lines[i]
+	h = heading{level: bottom + 1, size: 1, indent: l.indent}
+	bare := l.bare
+	if m := markerOf(bare); m.found() && !m.box {
+		bare, h.bullet = m.text, true
+	}
+	if len(bare) > maxHeading {
+		return h, false
+	}
+	colon := false
+	if m := boldParts(bare); m != nil {
+		h.text, h.rest = m[1], m[3]
+		colon = m[2] != "" || strings.ContainsAny(lastRune(strings.TrimSpace(m[1])), ":：")
+	} else if name, rest, found := cutColon(bare); found && !d.inParagraph(i) && kindOf(name, true) == named {
+		h.text, h.rest, colon = name, rest, true
+	} else {
+		return h, false
+	}
+	if h.bullet || h.rest != "" {
+		return h, colon && (!h.bullet || kindOf(h.text, false) == named)
+	}
+	return h, true
+}
+
+// maxHeading is the longest line, in bytes, that is taken for a heading without number signs.
+const maxHeading = 300
+
+func (d *document) inParagraph(i int) bool {
+	return i > 0 && d.lines[i-1].kind == text && !d.isHeadingLine(i-1)
+}
+
+// cutColon cuts a line at its first colon.
+func cutColon(s string) (name, rest string, found bool) {
+	i := strings.IndexAny(s, ":：")
+	if i < 0 {
+		return s, "", false
+	}
+	_, n := utf8.DecodeRuneInString(s[i:])
+	return strings.TrimSpace(s[:i]), strings.TrimSpace(s[i+n:]), true
+}
+
+// naming says how a heading has to do with criteria.
+type naming int
+
+const (
+	other     naming = iota
+	mentioned        // it speaks of them
+	named            // they stand below it
+)
+
+// kindOf reads a heading: whether it begins with the name of criteria, whatever follows, or ends with it. exactly: nothing may
+// follow but what stands in brackets, as in the title of a document.
+func kindOf(heading string, exactly bool) naming {
+	if len(heading) > maxHeading {
+		return other
+	}
+	name := fold(heading)
+	name = strings.TrimLeftFunc(name, func(r rune) bool { return !unicode.IsLetter(r) })
+	for _, p := range beginning(first(name)) {
+		rest, ok := strings.CutPrefix(name, p.text)
+		if !ok || !bounded(p.text, rest) {
+			continue
+		}
+		rest = strings.TrimLeft(rest, " *_`:：#.-–—")
+		if !exactly || rest == "" || strings.HasPrefix(rest, "(") || strings.HasPrefix(rest, "（") {
+			return named
+		}
+	}
+	found := other
+	if exactly {
+		return found
+	}
+	for _, p := range names() {
+		i := strings.Index(name, p.text)
+		if i < 1 || p.short || !startsWord(name[:i], p.text) || !bounded(p.text, name[i+len(p.text):]) {
+			continue
+		}
+		found = mentioned
+		if rest := strings.TrimLeft(name[i+len(p.text):], " *_`:："); rest == "" || strings.HasPrefix(rest, "(") || strings.HasPrefix(rest, "（") {
+			return named
+		}
+	}
+	return found
+}
+
+// bounded reports whether a name ends where rest begins. Chinese, Japanese and Korean put no space between words.
+func bounded(name, rest string) bool {
+	last, _ := utf8.DecodeLastRuneInString(name)
+	next, _ := utf8.DecodeRuneInString(rest)
+	return rest == "" || unbounded(last) || !unicode.IsLetter(next)
+}
+
+func startsWord(before, name string) bool {
+	first, _ := utf8.DecodeRuneInString(name)
+	last, _ := utf8.DecodeLastRuneInString(before)
+	return unbounded(first) || !unicode.IsLetter(last)
+}
+
+func unbounded(r rune) bool {
+	return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai)
+}
+
+// fold makes spellings of a name alike: letter case, accents, ligatures, kinds of spaces and apostrophes.
+func fold(s string) string {
+	var b strings.Builder
+	for _, r := range strings.Join(strings.Fields(strings.ToLower(s)), " ") {
+		if r < utf8.RuneSelf && r != '`' {
+			b.WriteRune(r)
+			continue
+		}
+		if unicode.Is(unicode.Mn, r) {
+			continue
+		}
+		if i := strings.IndexRune(accented, r); i >= 0 {
+			b.WriteByte(plain[utf8.RuneCountInString(accented[:i])])
+			continue
+		}
+		switch r {
+		case '’', '‘', '`', '´':
+			r = '\''
+		case 'ё':
+			r = 'е'
+		case 'й':
+			r = 'и'
+		case 'ї':
+			r = 'і'
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// Letters with accents, and what they are without, one by one.
+const (
+	accented = "àáâãäåāăąçćčďèéêëēėęěğìíîïīįıłñńňòóôõöøőřśšşșťţțùúûüūůűųýÿžźż"
+	plain    = "aaaaaaaaacccdeeeeeeeegiiiiiiilnnnooooooorsssstttuuuuuuuuyyzzz"
+)
+
+// name is what criteria are called. A short one counts at the start of a heading alone.
+type name struct {
+	text  string
+	short bool
+}
+
+// names are the names of criteria, folded. Longer ones come first, so that what follows one is told rightly.
+var names = sync.OnceValue(func() (list []name) {
+	for _, s := range strings.Split(strings.TrimSpace(fullNames), "\n") {
+		for _, n := range strings.Split(s, ", ") {
+			list = append(list, name{text: fold(n)})
+		}
+	}
+	for _, n := range strings.Split(shortNames, ", ") {
+		list = append(list, name{fold(n), true})
+	}
+	return list
+})
+
+// initials are the names by their first letter.
+var initials = sync.OnceValue(func() map[rune][]name {
+	m := map[rune][]name{}
+	for _, n := range names() {
+		m[first(n.text)] = append(m[first(n.text)], n)
+	}
+	return m
+})
+
+func beginning(r rune) []name { return initials()[r] }
+
+const fullNames = `
+acceptance criteria, acceptance criterion, acceptance conditions, acceptance checklist, definition of done, done when
+akzeptanzkriterien, akzeptanzkriterium, abnahmekriterien, abnahmekriterium, abnahmebedingungen, akzeptanzbedingungen, definition von fertig
+critères d'acceptation, critère d'acceptation, critères d'acceptance, conditions d'acceptation, critères de validation, définition de terminé, définition du fini, définition de fini, terminé quand
+criterios de aceptación, criterio de aceptación, condiciones de aceptación, definición de hecho, definición de terminado, hecho cuando, terminado cuando
+critérios de aceitação, critério de aceitação, critérios de aceite, critério de aceite, condições de aceitação, definição de pronto, pronto quando
+criteri di accettazione, criterio di accettazione, condizioni di accettazione, definizione di fatto, fatto quando
+criteris d'acceptació, acceptatiecriteria, acceptatiecriterium, klaar wanneer, klaar als
+kryteria akceptacji, kryteria odbioru, warunki akceptacji, definicja ukończenia, gotowe gdy
+acceptanskriterier, acceptkriterier, accepteringskriterier, akseptkriterier, akseptansekriterier, hyväksymiskriteerit, hyväksymisehdot
+akceptační kritéria, kritéria přijetí, akceptačné kritériá, elfogadási kritériumok, elfogadási feltételek, criterii de acceptare, criterii de acceptanță
+критерии приёмки, критерии приёма, критерии принятия, условия приёмки, приёмочные критерии, критерии готовности, определение готовности, готово когда, готово, когда
+критерії приймання, критерії прийняття, критерії готовності, умови приймання, критерии за приемане, κριτήρια αποδοχής
+kabul kriterleri, kabul kriteri, kabul koşulları, kabul ölçütleri, tamamlanma tanımı, bitti tanımı
+tiêu chí chấp nhận, tiêu chí nghiệm thu, điều kiện nghiệm thu, kriteria penerimaan, เกณฑ์การยอมรับ, معايير القبول, קריטריוני קבלה, स्वीकृति मानदंड
+验收标准, 验收条件, 驗收標準, 驗收條件, 接受标准, 接受條件, 完成的定义, 完成定义, 完成標準, 完成标准, 完成的定義, 完成定義
+受け入れ条件, 受け入れ基準, 受入条件, 受入基準, 受入れ条件, 受入れ基準, 検収条件, 検収基準, 完了の定義, 完了条件, 完了基準, 完成の定義
+인수 조건, 인수조건, 인수 기준, 인수기준, 수용 기준, 수용 조건, 수락 기준, 수락 조건, 승인 기준, 완료 조건, 완료 기준, 완료의 정의, 완료 정의
+`
+
+const shortNames = "acceptance, dod, done when, akzeptanz, abnahme, fertig wenn, fertig, wenn, aceptación, aceitação, accettazione, acceptatie, приёмка, 验收, 驗收, 受け入れ, 受入, 検収"

@@ -1,0 +1,205 @@
+package criteria
+
+import (
+	"strings"
+	"unicode"
+)
+
+// kind says what a line of a prd.md is.
+type kind int
+
+const (
+	text    kind = iota
+	blank        // white space
+	comment      // nothing but an HTML comment
+	fence        // opens or closes a code block
+	code         // inside of one
+	rule         // a thematic break, or the fence of a block that is read as text
+)
+
+// line is a line of a prd.md, without the marks of quotes around it and without comments.
+type line struct {
+	number int
+	kind   kind
+	indent int    // columns, a tab fills up to the next fourth
+	bare   string // without white space around it
+}
+
+// scanner cuts a text into lines. Comments and code blocks span several.
+type scanner struct {
+	comment  bool
+	open     string // marks that opened the code block, "" outside of one
+	gherkin  bool   // the code block is a list of scenarios, read as text
+	opened   int    // its line
+	closable int    // offset of the last end of a comment
+}
+
+// scan cuts a text into lines. unclosed is the line of a code fence that nothing closes.
+func scan(src string) (lines []line, unclosed int) {
+	src = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\x00", "\ufffd").Replace(strings.TrimPrefix(src, "\ufeff"))
+	s := scanner{closable: strings.LastIndex(src, "-->")}
+	front, offset := frontMatter(src), 0
+	for raw := range strings.Lines(src) {
+		l := line{number: len(lines) + 1}
+		if l.number <= front {
+			l.kind = rule
+		} else {
+			s.classify(&l, strings.TrimRight(raw, "\n"), offset)
+		}
+		lines, offset = append(lines, l), offset+len(raw)
+	}
+	if s.open != "" {
+		unclosed = s.opened
+	}
+	return lines, unclosed
+}
+
+// frontMatter is the number of lines of a block between two lines of dashes at the top.
+func frontMatter(src string) int {
+	n := 0
+	for raw := range strings.Lines(src) {
+		raw = strings.TrimRight(raw, " \t\n")
+		if n++; n == 1 && raw != "---" {
+			return 0
+		} else if n > 1 && raw == "---" {
+			return n
+		}
+	}
+	return 0
+}
+
+func (s *scanner) classify(l *line, raw string, offset int) {
+	bare := false
+	if s.open == "" {
+		cut := s.uncomment(raw, offset)
+		bare, raw = cut != raw, cut
+	}
+	l.indent, l.bare = measure(raw)
+	switch mark, info := fenceOf(l.bare); {
+	case s.open != "":
+		s.inside(l, mark, info)
+	case l.bare == "" && (bare || s.comment):
+		l.kind = comment
+	case l.bare == "":
+		l.kind = blank
+	case mark != "":
+		l.kind, s.open, s.opened = fence, mark, l.number
+		if s.gherkin = info == "gherkin" || info == "cucumber" || info == "feature"; s.gherkin {
+			l.kind = rule
+		}
+	case isRule(l.bare):
+		l.kind = rule
+	}
+}
+
+// inside classifies a line of a code block.
+func (s *scanner) inside(l *line, mark, info string) {
+	closes := info == "" && mark != "" && strings.HasPrefix(mark, s.open)
+	switch {
+	case closes && s.gherkin:
+		l.kind, s.open = rule, ""
+	case closes:
+		l.kind, s.open = fence, ""
+	case s.gherkin && l.bare == "":
+		l.kind = blank
+	case !s.gherkin:
+		l.kind = code
+	}
+}
+
+// uncomment takes the comments out of a line that begins at offset, but not out of code spans. What is never
+// closed is no comment.
+func (s *scanner) uncomment(raw string, offset int) string {
+	if !s.comment && !strings.Contains(raw, "<!--") {
+		return raw
+	}
+	var b strings.Builder
+	for at := 0; at < len(raw); {
+		if s.comment {
+			n := strings.Index(raw[at:], "-->")
+			if n < 0 {
+				break
+			}
+			s.comment, at = false, at+n+3
+			continue
+		}
+		n := strings.IndexAny(raw[at:], "`<")
+		if n < 0 {
+			b.WriteString(raw[at:])
+			break
+		}
+		b.WriteString(raw[at : at+n])
+		at += n
+		switch span := spanAt(raw[at:]); {
+		case span.size > 0:
+			b.WriteString(raw[at : at+span.size])
+			at += span.size
+		case strings.HasPrefix(raw[at:], "<!--") && offset+at < s.closable:
+			s.comment, at = true, at+4
+		default:
+			ticks := max(1, leading(raw[at:], '`'))
+			b.WriteString(raw[at : at+ticks])
+			at += ticks
+		}
+	}
+	return b.String()
+}
+
+// measure is how far a line is indented, and what it says. The marks of quotes count as nothing.
+func measure(raw string) (indent int, bare string) {
+	for i, r := range raw {
+		switch {
+		case r == '\t':
+			indent += 4 - indent%4
+		case r == '>':
+			indent = 0
+			if strings.HasPrefix(raw[i+1:], " ") {
+				indent = -1
+			}
+		case unicode.IsSpace(r):
+			indent++
+		default:
+			return indent, strings.TrimRightFunc(raw[i:], unicode.IsSpace)
+		}
+	}
+	return 0, ""
+}
+
+// leading is how many times c stands at the start of s.
+func leading(s string, c byte) int {
+	n := 0
+	for n < len(s) && s[n] == c {
+		n++
+	}
+	return n
+}
+
+// fenceOf are the marks that a line opens or closes a code block with, and what follows them.
+func fenceOf(bare string) (mark, info string) {
+	for _, c := range []byte("`~") {
+		n := leading(bare, c)
+		info = strings.ToLower(strings.TrimSpace(bare[n:]))
+		if n >= 3 && (c == '~' || !strings.Contains(info, "`")) {
+			return bare[:n], info
+		}
+	}
+	return "", ""
+}
+
+// isRule reports whether a line is a thematic break.
+func isRule(bare string) bool {
+	if bare[0] != '-' && bare[0] != '*' && bare[0] != '_' {
+		return false
+	}
+	marks := 0
+	for i := range len(bare) {
+		switch bare[i] {
+		case bare[0]:
+			marks++
+		case ' ', '\t':
+		default:
+			return false
+		}
+	}
+	return marks >= 3
+}

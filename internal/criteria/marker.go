@@ -1,0 +1,86 @@
+package criteria
+
+import (
+	"regexp"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+)
+
+// marker is what begins an item of a list.
+type marker struct {
+	mark string
+	box  bool   // it has a box, ticked or not
+	text string // what follows
+}
+
+func (m marker) found() bool { return m.mark != "" }
+
+var markers = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:[-*+•◦‣▪▫●○■□–—·→➤☐☑☒✅✔✓❌⬜](?:\x{fe0f})?(?:\s+|$)|[0-9]{1,9}[.)](?:\s+|$)|[0-9]{1,9}、\s*|[（(](?:[0-9]{1,9}|[a-z]|[ivx]{1,5})[)）]\s*|[a-z][.)](?:\s+|$)|[①-⑳]\s*)`)
+})
+
+// boxes may lack the space on either side of them, and what stands in them is of no account.
+var boxes = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([-*+•]|[0-9]{1,9}[.)])?\s*\[\s*[xX✓✔✅✗✘~/-]?\x{fe0f}?\s*\](?:\s+|$|([^\s(\[:]))`)
+})
+
+// markerOf reads the marker at the start of a line.
+func markerOf(bare string) marker {
+	if !marking(bare) {
+		return marker{}
+	}
+	if m := boxes().FindStringSubmatchIndex(bare); m != nil {
+		end := m[1]
+		if m[4] >= 0 {
+			end = m[4]
+		}
+		return marker{bare[:end], true, strings.TrimSpace(bare[end:])}
+	}
+	mark := markers().FindString(bare)
+	if mark == "" {
+		return marker{}
+	}
+	rest := strings.TrimLeftFunc(bare[len(mark):], unicode.IsSpace)
+	if m := boxes().FindStringSubmatchIndex(rest); m != nil && m[2] < 0 {
+		end := m[1]
+		if m[4] >= 0 {
+			end = m[4]
+		}
+		return marker{mark, true, strings.TrimSpace(rest[end:])}
+	}
+	return marker{mark, false, rest}
+}
+
+// marking reports whether a line can begin with a marker, which spares most lines a closer look.
+func marking(bare string) bool {
+	if bare == "" {
+		return false
+	}
+	c := bare[0]
+	return c >= utf8.RuneSelf || strings.IndexByte("-*+[(0123456789", c) >= 0 || c >= 'a' && c <= 'z' && len(bare) > 1 && (bare[1] == '.' || bare[1] == ')')
+}
+
+var label = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("^[*_`\\[(]{0,3}(?:[A-Z]{1,6}(?:[-_. ]?[A-Z]{1,6})?[-_. ]?)?[0-9]{1,6}(?:[-_.][0-9]{1,6})*[*_`\\])]{0,3}\\s*[:：.)—–-]")
+})
+
+// labelled reports whether a line begins with a number of its own, as in **AC-1**: text.
+func labelled(bare string) bool {
+	r := first(bare)
+	return (unicode.IsUpper(r) || strings.ContainsRune("*_`[(", r)) && label().MatchString(bare)
+}
+
+// dashed reports whether a line begins with a dash that lacks its space.
+func dashed(bare string) bool {
+	return len(bare) > 1 && bare[0] == '-' && unicode.IsLetter(first(bare[1:]))
+}
+
+func first(s string) rune {
+	r, _ := utf8.DecodeRuneInString(s)
+	return r
+}
+
+// unsaid are the words that stand where a criterion is still to be written.
+var unsaid = []string{"", "tbd", "todo", "fixme", "tba", "wip", "n/a", "na", "none", "later", "...", "…", "?", "xxx", "待定", "待补充", "無", "无", "未定", "미정"}

@@ -1,0 +1,433 @@
+package criteria
+
+import (
+	"strings"
+)
+
+// reader reads the lines of one section.
+type reader struct {
+	*document
+	section heading
+	list    []*open // the items of the section so far
+	lead    []lead  // what belongs to the item that follows
+	want    *open   // its verify line names no command yet
+	wantAt  line    // that line
+	gap     bool    // a blank line stands before this one
+}
+
+// lead is a line before an item that belongs to it: a heading, an introduction, the head of a table, an example.
+type lead struct {
+	line, end int
+	text      string // what the item says if none follows; "" for what is none by itself
+	level     int    // of a heading
+	what      string
+}
+
+// open is an item that may grow.
+type open struct {
+	Item
+	indent   int
+	words    []string
+	commands []string
+	prose    bool // a paragraph
+	listed   bool // it has a marker
+	scenario int  // how far a Given, When, Then has come; 0: it is none
+	label    bool
+}
+
+func (o *open) add(s string, at int) {
+	if s != "" {
+		o.words = append(o.words, s)
+	}
+	o.End = max(o.End, at)
+}
+
+func (r *reader) last() *open {
+	if len(r.list) == 0 {
+		return nil
+	}
+	return r.list[len(r.list)-1]
+}
+
+// read reads what begins at index i and returns the index after it.
+func (r *reader) read(i, end int) int {
+	l := r.lines[i]
+	switch {
+	case l.kind == blank:
+		r.gap = true
+		return i + 1
+	case l.kind == comment:
+		return i + 1
+	case l.kind == rule:
+		if mark, _ := fenceOf(l.bare); mark != "" {
+			r.attach(l.number, l.number)
+		}
+		r.gap = true
+		return i + 1
+	case l.kind == fence || l.kind == code:
+		return r.block(i, end)
+	}
+	defer func() { r.gap = false }()
+	if h, ok := r.heading(i); ok && r.opens(h, l) {
+		r.sub(h, l)
+		return i + h.size
+	}
+	if i+1 < end && r.lines[i+1].kind == text && strings.Contains(l.bare, "|") && delimiter(r.lines[i+1].bare) {
+		if n := r.table(i, end); n > i {
+			return n
+		}
+	}
+	if barred(l.bare) && (r.gap || r.last() == nil || !r.last().listed || l.indent <= r.last().indent) {
+		r.errorf(l.number, "a line of dashes below the head: | --- | --- |", "this looks like the row of a table, and no table stands here")
+		return i + 1
+	}
+	r.line(l)
+	return i + 1
+}
+
+// opens reports whether a heading is one here, and not part of an item.
+func (r *reader) opens(h heading, l line) bool {
+	if h.level <= bottom {
+		return true
+	}
+	return !h.bullet && h.rest == "" && !h.sentence() && (r.last() == nil || l.indent == 0 && (r.gap || r.last().listed)) && !scenarioLine(l.bare)
+}
+
+// sub takes in a heading within the section.
+func (r *reader) sub(h heading, l line) {
+	r.closeVerify()
+	r.settle(h.level)
+	name := strings.TrimSpace(strings.Trim(h.text, "*_"))
+	r.lead = append(r.lead, lead{line: l.number, end: l.number + h.size - 1, text: name, level: h.level, what: "heading"})
+	r.gap = true
+}
+
+// settle turns headings that nothing stands under into items of their own; the last one waits on when what follows
+// is a heading of a lower level.
+func (r *reader) settle(level int) {
+	waiting := r.lead
+	r.lead = nil
+	var above []lead
+	var made *open
+	for i, l := range waiting {
+		last := i+1 == len(waiting)
+		switch {
+		case l.level > 0 && last && l.level < level:
+			r.lead = append(above, l)
+		case l.level > 0 && !last && (waiting[i+1].level == 0 || waiting[i+1].level > l.level):
+			above = append(above, l)
+		case l.text != "":
+			made, above = r.standalone(append(above, l)), nil
+		case len(above) > 0:
+			made, above = r.standalone(above), nil
+			made.End = l.end
+		case made != nil:
+			made.End = l.end
+		default:
+			r.errorf(l.line, "say in words what has to hold", "this %s belongs to no acceptance criterion", l.what)
+		}
+	}
+}
+
+// standalone is the item that the last of some headings or introductions is by itself.
+func (r *reader) standalone(list []lead) *open {
+	l := list[len(list)-1]
+	o := &open{Item: Item{Line: l.line, First: list[0].line, End: l.end}, words: []string{l.text}}
+	r.list = append(r.list, o)
+	return o
+}
+
+// start begins an item; what led to it is part of it.
+func (r *reader) start(at line, o *open) {
+	o.Line, o.First, o.End, o.indent = at.number, at.number, at.number, at.indent
+	if len(r.lead) > 0 {
+		o.First = r.lead[0].line
+		r.lead = nil
+	}
+	r.list = append(r.list, o)
+}
+
+// introduces takes the last item off the list when it only leads to what follows at this line.
+func (r *reader) introduces(at line) {
+	o := r.last()
+	if o == nil || len(r.lead) > 0 || len(o.commands) > 0 || o.Level != "" || len(o.words) == 0 || o.listed && at.indent <= o.indent {
+		return
+	}
+	if o.listed || o.prose {
+		if said := strings.Join(o.words, " "); strings.HasSuffix(said, ":") || strings.HasSuffix(said, "：") {
+			r.list = r.list[:len(r.list)-1]
+			r.lead = append(r.lead, lead{line: o.First, end: o.End, text: said, what: "introduction"})
+		}
+	}
+}
+
+// line reads a line of text, with or without a marker.
+func (r *reader) line(l line) {
+	m := markerOf(l.bare)
+	said := l.bare
+	if m.found() {
+		said = m.text
+	}
+	if k, ok := keyOf(said); ok && r.isKey(k, l, m) {
+		r.closeVerify()
+		r.key(k, l)
+		return
+	}
+	if r.want != nil && r.answers(l, m) {
+		return
+	}
+	switch {
+	case m.found() && r.joins(said, l):
+	case m.found():
+		r.introduces(l)
+		r.start(l, &open{listed: true, scenario: scenarioOf(said, 0)})
+		r.last().add(said, l.number)
+	default:
+		r.text(l)
+	}
+}
+
+// text reads a line without a marker: of the item before it, or of a paragraph.
+func (r *reader) text(l line) {
+	o := r.last()
+	switch {
+	case o != nil && len(r.lead) == 0 && r.scenario(l):
+	case o == nil || len(r.lead) > 0 || r.gap && !(o.listed && l.indent > o.indent) || dashed(l.bare) || o.label && labelled(l.bare):
+		r.start(l, &open{prose: true, label: labelled(l.bare), scenario: scenarioOf(l.bare, 0)})
+		r.last().add(l.bare, l.number)
+	default:
+		o.add(l.bare, l.number)
+	}
+}
+
+// isKey reports whether a line of the form of a key is one here. A box, and what stands beside other items rather
+// than below one, is an item unless its value can't be mistaken.
+func (r *reader) isKey(k key, l line, m marker) bool {
+	o := r.last()
+	if o == nil && len(r.lead) == 0 {
+		return k.name == "level" || strings.HasPrefix(k.value, "`")
+	}
+	below := o != nil && len(r.lead) == 0 && (l.indent > o.indent || !m.found() && !r.gap || r.nested(l))
+	list, clear := commandsIn(k)
+	inCode := clear && len(list) > 0 && strings.Contains(k.value, "`")
+	level := k.name == "level" && levelOf(k.value) != ""
+	if m.box {
+		return below && l.indent > o.indent && (inCode || level)
+	}
+	if below {
+		return k.plain || k.value == "" || inCode
+	}
+	return inCode || level || k.name == "verify" && k.plain && k.value == ""
+}
+
+// nested reports whether a line stands below an item further up.
+func (r *reader) nested(l line) bool {
+	return l.indent > 0 && r.owner(l) != nil && r.owner(l).indent < l.indent
+}
+
+// owner is the item that a line below it belongs to: the last one that it is indented deeper than, else the last one.
+func (r *reader) owner(l line) *open {
+	for i := len(r.list) - 1; i >= 0 && i >= len(r.list)-maxDepth; i-- {
+		if r.list[i].indent < l.indent {
+			return r.list[i]
+		}
+	}
+	return r.last()
+}
+
+// maxDepth is how many items up the owner of a line is looked for.
+const maxDepth = 100
+
+// key takes in a verify or a level line.
+func (r *reader) key(k key, l line) {
+	if len(r.lead) > 0 {
+		r.headingAsItem()
+	}
+	o := r.owner(l)
+	if o == nil {
+		r.errorf(l.number, "write it below the criterion that it is about", "this %s line stands below no acceptance criterion", k.name)
+		return
+	}
+	o.End = max(o.End, l.number)
+	if k.name == "level" {
+		if o.Level = levelOf(k.value); o.Level == "" {
+			r.errorf(l.number, "level: must, or level: should", "level %q is neither must nor should", k.value)
+		}
+		return
+	}
+	if k.value == "" {
+		r.want, r.wantAt = o, l
+		return
+	}
+	list, clear := commandsIn(k)
+	if !clear {
+		r.unclear(l.number)
+	}
+	o.commands = append(o.commands, list...)
+}
+
+func (r *reader) unclear(at int) {
+	r.errorf(at, "verify: `command`, with nothing beside it", "this verify line names no clear command: it is read as one command, or as several in code with nothing but \"and\" between them")
+}
+
+// headingAsItem makes the last heading, whose verify line comes next, an item.
+func (r *reader) headingAsItem() {
+	waiting := r.lead
+	for i := len(waiting) - 1; i >= 0; i-- {
+		if waiting[i].text != "" {
+			r.standalone(waiting[:i+1]).End = waiting[len(waiting)-1].end
+			r.lead = nil
+			return
+		}
+	}
+}
+
+func levelOf(value string) string {
+	switch s := strings.ToLower(strings.Trim(value, "*_`. ")); s {
+	case "must", "should":
+		return s
+	}
+	return ""
+}
+
+// answers reports whether a line names the command that a verify line before it left out.
+func (r *reader) answers(l line, m marker) bool {
+	o, value := r.want, l.bare
+	if m.found() {
+		value = m.text
+	}
+	if l.indent <= r.wantAt.indent && (m.found() || l.indent <= o.indent) {
+		r.closeVerify()
+		return false
+	}
+	list, clear := commandsIn(key{"verify", value, true})
+	if !clear || value == "" {
+		r.unclear(l.number)
+	}
+	o.commands, o.End = append(o.commands, list...), max(o.End, l.number)
+	if !m.found() {
+		r.want = nil
+	}
+	return true
+}
+
+// closeVerify ends the wait for a command.
+func (r *reader) closeVerify() {
+	if r.want != nil && len(r.want.commands) == 0 {
+		r.unclear(r.wantAt.number)
+	}
+	r.want = nil
+}
+
+// block reads a code block: the command of a verify line, or an example of an item.
+func (r *reader) block(i, end int) int {
+	at, n := r.lines[i], i+1
+	var body []string
+	for n < end && r.lines[n].kind == code {
+		body = append(body, r.lines[n].bare)
+		n++
+	}
+	if n < end && r.lines[n].kind == fence {
+		n++
+	}
+	last := r.lines[n-1].number
+	switch {
+	case r.want != nil:
+		list, ok := script(body)
+		if !ok {
+			r.errorf(at.number, "put it into a file, and name that", "this block is no list of commands, one a line, that can be run one after the other")
+			list = nil
+		}
+		r.want.commands, r.want.End, r.want = append(r.want.commands, list...), last, nil
+	default:
+		r.attach(at.number, last)
+	}
+	return n
+}
+
+// attach gives lines of a code block to the item before them, or to the one that follows.
+func (r *reader) attach(from, to int) {
+	if o := r.last(); o != nil && len(r.lead) == 0 {
+		o.End = to
+		return
+	}
+	r.lead = append(r.lead, lead{line: from, end: to, what: "code block"})
+}
+
+// table reads the table whose head stands at index i and returns the index after it, or i when it is none.
+func (r *reader) table(i, end int) int {
+	head := cells(r.lines[i].bare)
+	if len(cells(r.lines[i+1].bare)) != len(head) {
+		return i
+	}
+	r.closeVerify()
+	r.introduces(r.lines[i])
+	r.lead = append(r.lead, lead{line: r.lines[i].number, end: r.lines[i+1].number, what: "head of a table"})
+	c, n := columnsOf(head), i+2
+	for ; n < end && r.lines[n].kind == text && strings.Contains(r.lines[n].bare, "|"); n++ {
+		r.row(c, r.lines[n])
+	}
+	r.gap = true
+	return n
+}
+
+func (r *reader) row(c columns, l line) {
+	values := cells(l.bare)
+	if len(values) > len(c.titles) {
+		r.errorf(l.number, `\| for a bar that is text`, "this row has %d cells, the head of the table has %d", len(values), len(c.titles))
+		values = values[:len(c.titles)]
+	}
+	said, verify, level := c.row(values)
+	o := &open{}
+	r.start(l, o)
+	o.add(said, l.number)
+	if level != "" {
+		if o.Level = levelOf(level); o.Level == "" {
+			r.errorf(l.number, "must, or should", "level %q is neither must nor should", level)
+		}
+	}
+	if verify == "" {
+		return
+	}
+	list, clear := commandsIn(key{"verify", verify, c.plain})
+	switch {
+	case clear:
+		o.commands = list
+	case c.plain:
+		r.unclear(l.number)
+	default:
+		o.add("("+c.titles[c.verify]+": "+verify+")", l.number)
+	}
+}
+
+// finish turns what was read into items.
+func (r *reader) finish() {
+	r.closeVerify()
+	r.settle(0)
+	for _, o := range r.list {
+		r.item(o)
+	}
+}
+
+func (r *reader) item(o *open) {
+	said := strings.Join(o.words, " ")
+	if len(o.commands) == 0 {
+		said, o.commands = splitVerify(said)
+	}
+	bare := strings.ToLower(strings.Trim(said, "*_`()[]<>. "))
+	if strings.Trim(said, ".…") == "" {
+		bare = ""
+	}
+	for _, word := range unsaid {
+		if bare == word {
+			r.errorf(o.Line, "say what has to hold, or take the line out", "an acceptance criterion that says nothing yet: %q", said)
+			return
+		}
+	}
+	if strings.HasPrefix(said, "~~") && strings.HasSuffix(said, "~~") && strings.Count(said, "~~") == 2 && len(said) > 4 {
+		r.warnf(o.Line, "take the line out", "this acceptance criterion is struck out and does not count")
+		return
+	}
+	o.Text, o.Verify = said, all(o.commands)
+	r.items = append(r.items, o.Item)
+}

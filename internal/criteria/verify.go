@@ -1,0 +1,180 @@
+package criteria
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// span is a code span at the start of a text; its size is 0 when there is none.
+type span struct {
+	size int
+	code string
+}
+
+func spanAt(s string) span {
+	n := leading(s, '`')
+	if n == 0 {
+		return span{}
+	}
+	for at := n; at < len(s); {
+		i := strings.IndexByte(s[at:], '`')
+		if i < 0 {
+			break
+		}
+		at += i
+		run := leading(s[at:], '`')
+		if run == n {
+			return span{at + n, inner(s[n:at])}
+		}
+		at += run
+	}
+	return span{}
+}
+
+// inner is what a code span holds: a space on both sides belongs to its ticks.
+func inner(s string) string {
+	if strings.HasPrefix(s, " `") || strings.HasSuffix(s, "` ") {
+		return strings.TrimSuffix(strings.TrimPrefix(s, " "), " ")
+	}
+	return strings.TrimSpace(s)
+}
+
+// key is a line such as "verify: x". Plain: its value is a command without being in code.
+type key struct {
+	name  string // verify, level
+	value string
+	plain bool
+}
+
+var (
+	verifyKeys = []string{"verify", "verify with", "verify by", "verify using", "verify command", "verified by", "verified with", "verification command", "验证命令"}
+	// looseKeys are followed by prose as often as by a command, which is in code then.
+	looseKeys = []string{"verification", "how to verify", "verification method", "验证", "验证方式", "验证方法", "驗證", "prüfen mit", "prüfen", "prüfung", "überprüfung",
+		"vérifier", "vérification", "verificar", "verificación", "verificação", "verifica", "проверка", "проверить", "検証", "確認", "검증", "확인"}
+)
+
+// keyOf reads a line that says how an item is verified, or its level.
+func keyOf(s string) (k key, ok bool) {
+	name, value, found := cutColon(s)
+	name = strings.ToLower(strings.Trim(name, "*_` "))
+	value = strings.TrimSpace(strings.TrimLeft(value, "*_"))
+	switch {
+	case found && name == "level":
+		return key{"level", value, true}, true
+	case found && slices.Contains(verifyKeys, name):
+		return key{"verify", value, true}, true
+	case found && slices.Contains(looseKeys, name):
+		return key{"verify", value, false}, true
+	}
+	if !strings.Contains(s, "`") {
+		return key{}, false
+	}
+	if m := verifyWith().FindString(s); m != "" && spanAt(s[len(m):]).size > 0 {
+		return key{"verify", s[len(m):], false}, true
+	}
+	return key{}, false
+}
+
+var verifyWith = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?i:[*_]{0,3}verif(?:y|ied)(?:\s+(?:it|this))?(?:\s+(?:with|by|using|via|by running))?[*_]{0,3}\s+)`)
+})
+
+// between are the words that may stand before, between and after the commands of a verify line.
+var between = []string{"", "run", "running", "by running", "using", "with", "and", "and then", "then", ",", ", and", ";", "&&", ".", "passes", "pass", "passes.", "pass.", "succeeds", "succeeds.", "exits 0", "exits 0.", "exits with 0", "exits with 0.", "is green", "green"}
+
+// commandsIn are the commands of the value of a verify line. Words that are no part of a command make it unclear.
+func commandsIn(k key) (list []string, clear bool) {
+	v := k.value
+	inCode := strings.HasPrefix(v, "`")
+	if word, rest, ok := strings.Cut(v, "`"); ok && !inCode && slices.Contains(between, strings.ToLower(strings.TrimSpace(word))) {
+		inCode, v = true, "`"+rest
+	}
+	if !inCode {
+		return []string{v}, k.plain && !strings.HasPrefix(v, "```")
+	}
+	for v != "" {
+		s := spanAt(v)
+		if s.size == 0 || s.code == "" {
+			return nil, false
+		}
+		list, v = append(list, s.code), v[s.size:]
+		n := strings.IndexByte(v, '`')
+		if n < 0 {
+			n = len(v)
+		}
+		if !slices.Contains(between, strings.ToLower(strings.TrimSpace(v[:n]))) {
+			return nil, false
+		}
+		v = v[n:]
+	}
+	return list, true
+}
+
+var atTheEnd = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("(?i)[\\s(\\[—–;,.-]*[\\s(\\[—–]\\**verif(?:y|ied)(?:\\s+(?:it|this))?(?:\\s+(?:with|by|using|via))?:?\\**\\s*(`+[^`].*`)[)\\].]*$")
+})
+
+// splitVerify takes a command off the end of an item that says it in the same line: text (verify: `x`).
+func splitVerify(s string) (text string, commands []string) {
+	if !strings.Contains(s, "`") {
+		return s, nil
+	}
+	m := atTheEnd().FindStringSubmatchIndex(s)
+	if m == nil {
+		return s, nil
+	}
+	list, clear := commandsIn(key{name: "verify", value: s[m[2]:m[3]]})
+	if !clear || len(list) == 0 {
+		return s, nil
+	}
+	return strings.TrimSpace(s[:m[0]]), list
+}
+
+// script are the commands of a code block, one a line. It is false for what needs a shell to be taken apart.
+func script(lines []string) (list []string, ok bool) {
+	open := ""
+	for _, s := range lines {
+		s = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(s), "$ "))
+		if open == "" && (s == "" || strings.HasPrefix(s, "#")) {
+			continue
+		}
+		if cut, more := strings.CutSuffix(s, `\`); more {
+			open += cut
+			continue
+		}
+		list, open = append(list, open+s), ""
+	}
+	if open != "" {
+		list = append(list, strings.TrimSpace(open))
+	}
+	return list, len(list) > 0 && (len(list) == 1 || !slices.ContainsFunc(list, compound))
+}
+
+// compound reports whether a line is a part of a longer command, or changes what the next ones do.
+func compound(s string) bool {
+	word, _, _ := strings.Cut(s, " ")
+	if slices.Contains([]string{"for", "while", "until", "if", "then", "else", "elif", "fi", "do", "done", "case", "esac", "{", "}", "function", "cd", "export", "set", "source", ".", "trap"}, strings.TrimRight(word, ";")) {
+		return true
+	}
+	name, _, assigns := strings.Cut(word, "=")
+	return assigns && word == s && name != "" || strings.Contains(s, "<<") || strings.Contains(s, " #") || strings.Count(s, `"`)%2 == 1 || strings.Count(s, "'")%2 == 1 ||
+		strings.HasSuffix(s, "&") || strings.HasSuffix(s, "|") || strings.HasSuffix(s, "{") || strings.HasSuffix(s, "(") || strings.HasPrefix(s, ")") || strings.HasSuffix(s, ";;")
+}
+
+// all is one command that ends well when every one of the list does.
+func all(list []string) string {
+	if len(list) < 2 {
+		return strings.Join(list, "")
+	}
+	var parts []string
+	for _, s := range list {
+		s = strings.TrimRight(s, "; ")
+		if strings.ContainsAny(s, ";|&") {
+			s = "( " + s + " )"
+		}
+		parts = append(parts, s)
+	}
+	return strings.Join(parts, " && ")
+}
