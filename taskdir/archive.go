@@ -178,20 +178,14 @@ func (s Store) fixContext(dir, from string) error {
 		return err
 	}
 	for _, name := range names {
-		file := filepath.Join(dir, name)
-		data, err := os.ReadFile(file)
+		err := s.Disk.Edit(filepath.Join(dir, name), func(data []byte) (fixed []byte, _ error) {
+			for line := range bytes.Lines(data) {
+				fixed = append(fixed, fixRow(line, s.Rel(from), s.Rel(dir))...)
+			}
+			return fixed, nil
+		})
 		if err != nil {
-			return fmt.Errorf("reading context: %w", err)
-		}
-		var fixed []byte
-		for line := range bytes.Lines(data) {
-			fixed = append(fixed, fixRow(line, s.Rel(from), s.Rel(dir))...)
-		}
-		if bytes.Equal(fixed, data) {
-			continue
-		}
-		if err := s.Disk.WriteFile(file, fixed, 0o644); err != nil {
-			return err
+			return fmt.Errorf("mapping context: %w", err)
 		}
 	}
 	return nil

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
 // brokenPrefix begins the name of what a mended task.json was, in run/.
@@ -42,7 +44,11 @@ func (s Store) Repair(dir string, m *Mended) (saved string, err error) {
 		if saved, err = s.keepBroken(dir, m.Before); err != nil {
 			return err
 		}
-		return s.Disk.WriteFile(path, m.After, 0o644)
+		err = s.Disk.Replace(path, m.Before, m.After)
+		if errors.Is(err, durable.ErrChanged) {
+			err = fmt.Errorf("mending %s: %w", s.Rel(path), ErrChanged)
+		}
+		return err
 	})
 	return saved, err
 }

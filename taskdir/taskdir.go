@@ -101,7 +101,12 @@ func (s Store) Load(dir string) (*Task, error) {
 	if err != nil {
 		return nil, s.loadError(dir, path, err)
 	}
-	t, err := Parse(s.Rel(path), data)
+	return s.parse(dir, data)
+}
+
+// parse is the task in dir whose task.json has the content data.
+func (s Store) parse(dir string, data []byte) (*Task, error) {
+	t, err := Parse(s.Rel(filepath.Join(dir, TaskJSON)), data)
 	if err != nil {
 		return nil, err
 	}

@@ -16,14 +16,19 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
-// lockWait bounds how long a change waits for others, which need milliseconds each.
-const lockWait = 30 * time.Second
+const (
+	lockWait    = 30 * time.Second       // for others that change the task, which need milliseconds each
+	saveWait    = 500 * time.Millisecond // for an editor between deleting a file and making it anew
+	updateTries = 200                    // times that people may save the file under an update
+)
 
 // Update changes the task.json in dir. It reads the file again under the task's write lock, calls
 // change with what it read, writes what change set, and returns the task as it is now. An update that
 // changes something raises pipeline.revision by one, unless change set it or called KeepRevision; one that changes
 // nothing writes nothing. An error of change is returned and nothing written. A file that Load can't read is
-// never overwritten. Several goroutines and processes may update one task: each sees the others' changes.
+// never overwritten. Several goroutines and processes may update one task: each sees the others' changes. People may
+// save the file at any time: change is then called again with what they saved, so that both are in the file in the end
+// (durable.Replace says how far that goes); it must come to the same when it is called twice.
 func (s Store) Update(dir string, change func(t *Task, e *Edit) error) (*Task, error) {
 	var t *Task
 	err := s.locked(dir, func(owned func() bool) (err error) {
@@ -37,29 +42,76 @@ func (s Store) Update(dir string, change func(t *Task, e *Edit) error) (*Task, e
 }
 
 func (s Store) update(dir string, change func(t *Task, e *Edit) error, owned func() bool) (*Task, error) {
-	t, err := s.Load(dir)
-	if err != nil {
-		return nil, err
+	for range updateTries {
+		before, wrote, err := s.tryUpdate(dir, change, owned)
+		if errors.Is(err, durable.ErrChanged) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		now, err := s.loadSettled(dir)
+		if err == nil && now.Pipeline.Revision < wrote.Pipeline.Revision {
+			continue // saved right after, by somebody who had read it before
+		}
+		if err == nil && now.Status != before.Status && s.Changed != nil && !strings.HasPrefix(now.ID, DraftPrefix) {
+			s.Changed(before, now)
+		}
+		return now, err
 	}
-	data, err := t.edited(change)
+	return nil, fmt.Errorf("updating %s: %w, %d times", s.Rel(filepath.Join(dir, TaskJSON)), durable.ErrChanged, updateTries)
+}
+
+// tryUpdate changes the file as it is now and returns the task before and after. The error is durable.ErrChanged when somebody
+// saved another meanwhile.
+func (s Store) tryUpdate(dir string, change func(t *Task, e *Edit) error, owned func() bool) (before, after *Task, err error) {
+	before, err = s.loadSettled(dir)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if bytes.Equal(data, t.Raw) {
-		return t, nil
+	data, err := before.edited(change)
+	if err != nil || bytes.Equal(data, before.Raw) {
+		return before, before, err
 	}
 	path := filepath.Join(dir, TaskJSON)
 	if !owned() {
-		return nil, fmt.Errorf("updating %s: the write lock was removed meanwhile, nothing is written", s.Rel(path))
+		return nil, nil, fmt.Errorf("updating %s: the write lock was removed meanwhile, nothing is written", s.Rel(path))
 	}
-	if err := s.Disk.WriteFile(path, data, 0o644); err != nil {
-		return nil, fmt.Errorf("updating task: %w", err)
+	if err := s.Disk.Replace(path, before.Raw, data); err != nil {
+		return nil, nil, fmt.Errorf("updating task: %w", err)
 	}
-	now, err := s.Load(dir)
-	if err == nil && now.Status != t.Status && s.Changed != nil && !strings.HasPrefix(now.ID, DraftPrefix) {
-		s.Changed(t, now)
+	after, err = s.parse(dir, data)
+	return before, after, err
+}
+
+// loadSettled is Load that waits until whoever saves task.json has done so: until nobody has it open for writing, and for a
+// moment when it was deleted, to be made anew, or only a part of it is there.
+func (s Store) loadSettled(dir string) (*Task, error) {
+	for end := time.Now().Add(saveWait); ; time.Sleep(5 * time.Millisecond) {
+		data, err := durable.ReadSettled(filepath.Join(dir, TaskJSON))
+		if errors.Is(err, durable.ErrHeld) {
+			return nil, fmt.Errorf("reading task: %w", err)
+		}
+		var t *Task
+		if err == nil && len(data) <= maxSize {
+			t, err = s.parse(dir, data)
+		} else {
+			t, err = s.Load(dir) // says best what is wrong
+		}
+		if err == nil || !recent(dir) || time.Now().After(end) {
+			return t, err
+		}
 	}
-	return now, err
+}
+
+// recent reports whether somebody was at the files of dir a moment ago.
+func recent(dir string) bool {
+	for _, path := range []string{filepath.Join(dir, TaskJSON), dir} {
+		if st, err := os.Stat(path); err == nil && time.Since(st.ModTime()).Abs() < saveWait {
+			return true
+		}
+	}
+	return false
 }
 
 // edited is the task's file after change.

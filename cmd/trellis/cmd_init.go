@@ -97,11 +97,20 @@ func (a *app) lay(p *project, root string, files map[string][]byte) (made int, e
 		if err := p.Store.Disk.MkdirAll(filepath.Dir(at), 0o755); err != nil {
 			return made, err
 		}
-		if err := p.Store.Disk.WriteFile(at, files[name], 0o644); err != nil {
-			return made, err
+		if at == path {
+			err = p.Store.Disk.Replace(at, nil, files[name])
+		} else {
+			err = p.Store.Disk.WriteFile(at, files[name], 0o644)
 		}
-		made++
-		fmt.Fprintln(a.Stdout, p.Store.Rel(path))
+		switch {
+		case errors.Is(err, durable.ErrChanged):
+			a.say("%s is there already", p.Store.Rel(path)) // by now
+		case err != nil:
+			return made, err
+		default:
+			made++
+			fmt.Fprintln(a.Stdout, p.Store.Rel(path))
+		}
 	}
 	if _, err := os.Lstat(hidden); err == nil && whole {
 		return made, p.Store.Disk.Rename(hidden, spec)

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -88,6 +87,7 @@ func (a *app) initContext(p *project, dir, kind string) error {
 	for _, name := range []string{taskdir.ImplementContext, taskdir.CheckContext, taskdir.DebugContext} {
 		added := 0
 		err := a.changeContext(p, dir, name, func(data []byte) ([]byte, error) {
+			added = 0
 			for _, b := range base {
 				next, err := contextfiles.Add(data, contextfiles.Row{Path: b.Path, Reason: b.Reason})
 				if errors.Is(err, contextfiles.ErrDuplicate) {
@@ -108,19 +108,11 @@ func (a *app) initContext(p *project, dir, kind string) error {
 	return nil
 }
 
-// changeContext changes a context file under the task's write lock, so that two changes at once are both kept.
+// changeContext changes a context file under the task's write lock, so that two changes at once are both kept. When a person
+// saves the file meanwhile, change is called again.
 func (a *app) changeContext(p *project, dir, name string, change func([]byte) ([]byte, error)) error {
 	_, err := p.Store.Update(dir, func(*taskdir.Task, *taskdir.Edit) error {
-		path := filepath.Join(dir, name)
-		data, err := os.ReadFile(path)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("reading %s: %w", p.Store.Rel(path), err)
-		}
-		changed, err := change(data)
-		if err != nil || string(changed) == string(data) {
-			return err
-		}
-		return p.Store.Disk.WriteFile(path, changed, 0o644)
+		return p.Store.Disk.Edit(filepath.Join(dir, name), change)
 	})
 	return err
 }

@@ -143,15 +143,16 @@ func (a *app) fix(p *project, dir string) (fixed []string, err error) {
 	}
 	for _, name := range names {
 		file := p.Store.Rel(filepath.Join(dir, name))
-		err := a.changeContext(p, dir, name, func(data []byte) ([]byte, error) {
-			kept, dropped := contextfiles.Fix(file, data, contextfiles.Checker{Root: p.Root})
-			for _, d := range dropped {
-				fixed = append(fixed, fmt.Sprintf("%s:%d: dropped: %s", file, d.Line, d.Message))
-			}
+		var dropped []trellis.Problem
+		err := a.changeContext(p, dir, name, func(data []byte) (kept []byte, _ error) {
+			kept, dropped = contextfiles.Fix(file, data, contextfiles.Checker{Root: p.Root})
 			return kept, nil
 		})
 		if err != nil {
 			return fixed, err
+		}
+		for _, d := range dropped {
+			fixed = append(fixed, fmt.Sprintf("%s:%d: dropped: %s", file, d.Line, d.Message))
 		}
 	}
 	return fixed, nil

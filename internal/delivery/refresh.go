@@ -239,8 +239,9 @@ func state(pr *forge.PR) string {
 
 // cancel calls a task off whose pull request was closed. Worktree and branch stay.
 func (r *Remote) cancel(l Leftover, pr *forge.PR, out *Refreshed) error {
+	cancelled := false
 	_, err := r.Cleaner.Store.Update(l.Dir, func(t *taskdir.Task, e *taskdir.Edit) error {
-		if t.Status != trellis.Review {
+		if cancelled = t.Status == trellis.Review; !cancelled {
 			return nil
 		}
 		e.Set("status", trellis.Cancelled)
@@ -248,8 +249,10 @@ func (r *Remote) cancel(l Leftover, pr *forge.PR, out *Refreshed) error {
 		if t.PRURL == "" {
 			e.Set("pr_url", pr.URL)
 		}
-		out.Cancelled = append(out.Cancelled, l.ID)
 		return nil
 	})
+	if cancelled && err == nil {
+		out.Cancelled = append(out.Cancelled, l.ID)
+	}
 	return err
 }

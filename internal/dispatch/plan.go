@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -195,10 +194,10 @@ func (s *Site) again(j *journal.Run, dir, final string, o PlanOptions) (in plann
 		return in, err
 	}
 	if o.Requirement != "" {
-		if err := s.keepRequirement(dir, o.Requirement); err != nil {
-			return in, err
-		}
-		if err := s.Disk.WriteFile(filepath.Join(dir, taskdir.Requirement), []byte(o.Requirement), 0o644); err != nil {
+		err := s.Disk.Edit(filepath.Join(dir, taskdir.Requirement), func(old []byte) ([]byte, error) {
+			return []byte(o.Requirement), s.keepRequirement(dir, string(old), o.Requirement)
+		})
+		if err != nil {
 			return in, err
 		}
 	}
@@ -225,22 +224,23 @@ func (s *Site) again(j *journal.Run, dir, final string, o PlanOptions) (in plann
 }
 
 // keepRequirement copies a requirement that another one takes the place of to requirement-1.md, -2, …: a person wrote it.
-func (s *Site) keepRequirement(dir, next string) error {
-	old, err := os.ReadFile(filepath.Join(dir, taskdir.Requirement))
-	if errors.Is(err, fs.ErrNotExist) || err == nil && string(old) == next {
+func (s *Site) keepRequirement(dir, old, next string) error {
+	if old == "" || old == next {
 		return nil
 	}
-	for n := 1; err == nil; n++ {
+	for n := 1; ; n++ {
 		path := filepath.Join(dir, fmt.Sprintf("requirement-%d.md", n))
-		var kept []byte
-		switch kept, err = os.ReadFile(path); {
-		case err == nil && bytes.Equal(kept, old): // by one who was cut off then
+		kept, err := durable.ReadSettled(path)
+		switch {
+		case err == nil && string(kept) == old: // by one who was cut off then
 			return nil
 		case errors.Is(err, fs.ErrNotExist):
-			return s.Disk.WriteFile(path, old, 0o644)
+			err = s.Disk.Replace(path, nil, []byte(old))
+		}
+		if err == nil && kept == nil || err != nil && !errors.Is(err, durable.ErrChanged) {
+			return err
 		}
 	}
-	return fmt.Errorf("keeping the requirement: %w", err)
 }
 
 // remember takes the files and constraints of the planning before where no others are given. Of one that did not

@@ -6,7 +6,6 @@
 package durable
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -26,7 +25,7 @@ const TempPrefix = ".tmp-"
 // and processes at once; of several writers of one file the last one wins.
 type Disk struct {
 	// Fault, if set, is asked before every step, and its error becomes the step's. Steps are mkdir,
-	// create, truncate, write, sync, rename and syncdir; path is the file that the caller named, or the
+	// create, truncate, write, sync, rename, look and syncdir; path is the file that the caller named, or the
 	// folder for mkdir and syncdir. Data is then written in two halves with a question before each, so
 	// that a write can be torn.
 	Fault func(step, path string) error
@@ -53,48 +52,44 @@ func (d *Disk) WriteFile(path string, data []byte, perm os.FileMode) error {
 	return nil
 }
 
-// ErrChanged says that a file is not what its writer took it for.
-var ErrChanged = errors.New("it was changed meanwhile")
-
-// Replace is WriteFile for a file that people edit: it is replaced only where it still has the content old, else
-// nothing is written and the error matches ErrChanged. It looks once more right before the rename. What somebody
-// writes between that look and the rename, some microseconds, is lost.
-func (d *Disk) Replace(path string, old, data []byte) error {
-	still := func() error {
-		now, err := Read(path, int64(len(old)))
-		if errors.Is(err, ErrTooLarge) || err == nil && !bytes.Equal(now, old) {
-			err = ErrChanged
-		}
-		return err
-	}
-	if err := d.place(path, data, 0o644, still); err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	return nil
-}
-
 func (d *Disk) writeFile(path string, data []byte, perm os.FileMode) error {
-	return d.place(path, data, perm, func() error { return nil })
-}
-
-// place writes a file whose time comes when may is nil.
-func (d *Disk) place(path string, data []byte, perm os.FileMode, may func() error) error {
-	if err := d.Step("create", path); err != nil {
-		return err
-	}
-	f, err := createTemp(path, perm)
+	err := d.place(path, data, perm, createTemp, func(temp *os.File) error {
+		if err := d.Step("rename", path); err != nil {
+			return err
+		}
+		return os.Rename(temp.Name(), path)
+	})
 	if err != nil {
 		return err
-	}
-	defer f.Close()
-	if err := d.fillTemp(f, path, data, may); err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return d.SyncDir(filepath.Dir(path))
 }
 
-// fillTemp writes and syncs the temporary file f and moves it to path.
-func (d *Disk) fillTemp(f *os.File, path string, data []byte, may func() error) error {
+// place writes and syncs a file beside path, which create makes, and lets move bring it there. What it could not move it removes.
+func (d *Disk) place(path string, data []byte, perm os.FileMode, create func(string, os.FileMode) (*os.File, error), move func(temp *os.File) error) error {
+	if err := d.Step("create", path); err != nil {
+		return err
+	}
+	f, err := create(path, perm)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err = d.fillTemp(f, path, data); err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	made, err := f.Stat()
+	if err == nil {
+		err = move(f)
+	}
+	if now, statErr := os.Lstat(f.Name()); err != nil && statErr == nil && os.SameFile(now, made) {
+		err = errors.Join(err, os.Remove(f.Name()))
+	}
+	return err
+}
+
+// fillTemp writes and syncs the temporary file f that is to become path.
+func (d *Disk) fillTemp(f *os.File, path string, data []byte) error {
 	if st, err := os.Lstat(path); err == nil && st.Mode().IsRegular() {
 		if err := f.Chmod(st.Mode().Perm()); err != nil {
 			return err
@@ -103,16 +98,7 @@ func (d *Disk) fillTemp(f *os.File, path string, data []byte, may func() error) 
 	if err := d.write(f, path, data); err != nil {
 		return err
 	}
-	if err := d.sync(f, path); err != nil {
-		return err
-	}
-	if err := d.Step("rename", path); err != nil {
-		return err
-	}
-	if err := may(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return d.sync(f, path)
 }
 
 // createTemp makes the file that is going to become path, and locks it. It has a fixed name, so that
@@ -130,7 +116,12 @@ func createTemp(path string, perm os.FileMode) (*os.File, error) {
 	} else if !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
-	name = fmt.Sprintf("%s-%d-%x", name, os.Getpid(), rand.Uint64())
+	return createUnique(path, perm)
+}
+
+// createUnique makes a file that is going to become path, under a name that no other writer uses.
+func createUnique(path string, perm os.FileMode) (*os.File, error) {
+	name := fmt.Sprintf("%s-%d-%x", filepath.Join(filepath.Dir(path), TempPrefix+filepath.Base(path)), os.Getpid(), rand.Uint64())
 	return os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 }
 

@@ -24,6 +24,8 @@ var roles = map[string]func(args []string) error{
 	"hold":           hold,
 	"count":          count,
 	"append":         appendMany,
+	"person":         person,
+	"append-lines":   appender,
 }
 
 func TestMain(m *testing.M) {

@@ -159,20 +159,10 @@ func Append(disk *durable.Disk, dir string, a Approval) error {
 // their bytes. An error of hash leaves the file as it was.
 func Bind(disk *durable.Disk, dir string, hash func(step string) (string, error)) (bound int, err error) {
 	err = locked(disk, dir, func() error {
-		path := filepath.Join(dir, ApprovalsFile)
-		data, err := os.ReadFile(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		var out []byte
-		out, bound, err = bind(data, hash)
-		if err != nil || bound == 0 {
-			return err
-		}
-		return disk.WriteFile(path, out, 0o644)
+		return disk.Edit(filepath.Join(dir, ApprovalsFile), func(data []byte) (out []byte, err error) {
+			out, bound, err = bind(data, hash)
+			return out, err
+		})
 	})
 	if err != nil {
 		return 0, fmt.Errorf("binding approvals: %w", err)

@@ -159,6 +159,34 @@ func TestBind(t *testing.T) {
 	}
 }
 
+// Edge F3: a line that a person adds while the others get their hashes is kept, and gets its own.
+func TestBindKeepsASaveWithinEachStep(t *testing.T) {
+	const line = `{"step": "", "decision": "approve", "by": "ann"}` + "\n"
+	for n := 1; ; n++ {
+		dir := t.TempDir()
+		write(t, dir, line)
+		step, saved := 0, false
+		disk := &durable.Disk{Fault: func(_, path string) error {
+			if filepath.Base(path) != evidence.ApprovalsFile { // the folder for the lock
+				return nil
+			}
+			if step++; step == n {
+				saved = true
+				write(t, dir, text(t, dir)+strings.Replace(line, "ann", "bob", 1))
+			}
+			return nil
+		}}
+		_, err := evidence.Bind(disk, dir, func(string) (string, error) { return "h", nil })
+		if !saved {
+			return
+		}
+		list, _, _ := evidence.Read(dir)
+		if err != nil || len(list) != 2 || list[0].Hash != "h" || list[1].By != "bob" {
+			t.Errorf("at step %d: got %v, %v", n, list, err)
+		}
+	}
+}
+
 func TestAppendByManyProcesses(t *testing.T) {
 	dir := t.TempDir()
 	var all sync.WaitGroup

@@ -57,11 +57,9 @@ func Sign(disk *durable.Disk, dir, head string, key ed25519.PrivateKey) error {
 		return fmt.Errorf("signing proofs: %w", err)
 	}
 	err = locked(disk, dir, func() error {
-		others, err := signaturesOfOthers(dir, name)
-		if err != nil {
-			return err
-		}
-		return disk.WriteFile(filepath.Join(dir, SignaturesFile), append(append(others, line...), '\n'), 0o644)
+		return disk.Edit(filepath.Join(dir, SignaturesFile), func(old []byte) ([]byte, error) {
+			return append(append(signaturesOfOthers(old, name), line...), '\n'), nil
+		})
 	})
 	if err != nil {
 		return fmt.Errorf("signing proofs: %w", err)
@@ -70,18 +68,14 @@ func Sign(disk *durable.Disk, dir, head string, key ed25519.PrivateKey) error {
 }
 
 // signaturesOfOthers is the file without the lines of one key, what can't be read included.
-func signaturesOfOthers(dir, name string) (out []byte, err error) {
-	data, err := os.ReadFile(filepath.Join(dir, SignaturesFile))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
+func signaturesOfOthers(data []byte, name string) (out []byte) {
 	for line := range bytes.Lines(data) {
 		var s signature
 		if json.Unmarshal(line, &s) != nil || s.Key != name {
 			out = append(append(out, bytes.TrimSuffix(line, []byte("\n"))...), '\n')
 		}
 	}
-	return out, nil
+	return out
 }
 
 // VerifySignature checks that the owner of key signed head. It says ErrUnsigned, ErrOtherKey, ErrOtherHead

@@ -55,8 +55,8 @@ const (
 
 // Edit changes the file of a roadmap. change is given what is in it and says what is to be; it is called again when the
 // file has changed meanwhile, which people may do at any time: nothing that was there when the file was replaced is
-// lost. Only what an editor writes between the last look and the rename right after it is, some microseconds; and a file
-// that is just being written is left to rest first. One that needs no change is not written.
+// lost, as far as durable.Replace goes; and a file that is just being written is left to rest first. One that needs no
+// change is not written.
 func (d Desk) Edit(ctx context.Context, name string, change func(src []byte) ([]byte, error)) error {
 	return d.alone(ctx, name, func(ctx context.Context) error { return d.edit(ctx, name, change) })
 }

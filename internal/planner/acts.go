@@ -80,14 +80,14 @@ func (a *Acts) survey(_ context.Context, c flow.Call, in Input) (Survey, error) 
 }
 
 // digest turns the research answer into research.md and the three context files.
-func (a *Acts) digest(ctx context.Context, _ flow.Call, in digestIn) (f Findings, err error) {
+func (a *Acts) digest(ctx context.Context, c flow.Call, in digestIn) (f Findings, err error) {
 	var res research.Report
 	if in.Research != nil {
 		text, err := a.read(*in.Research)
 		if err != nil {
 			return f, err
 		}
-		if err := a.Disk.WriteFile(filepath.Join(a.Dir, taskdir.Research), []byte(text), 0o644); err != nil {
+		if err := a.rewrite(c, taskdir.Research, []byte(text)); err != nil {
 			return f, err
 		}
 		res = research.Parse([]byte(text))
@@ -105,7 +105,7 @@ func (a *Acts) digest(ctx context.Context, _ flow.Call, in digestIn) (f Findings
 			return f, err
 		}
 		f.Contexts[name] = len(rows)
-		if err := a.Disk.WriteFile(filepath.Join(a.Dir, name), contextfiles.Render(rows), 0o644); err != nil {
+		if err := a.rewrite(c, name, contextfiles.Render(rows)); err != nil {
 			return f, err
 		}
 	}
@@ -208,7 +208,7 @@ func (a *Acts) withBase(_ context.Context, in Input, rows []contextfiles.Row, fo
 }
 
 // write makes prd.md and the fields of task.json that planning decides.
-func (a *Acts) write(ctx context.Context, _ flow.Call, in writeIn) (w written, err error) {
+func (a *Acts) write(ctx context.Context, c flow.Call, in writeIn) (w written, err error) {
 	var notes []string
 	if in.Findings.NewArea {
 		notes = append(notes, "This is a new area: no existing patterns were found to follow.")
@@ -238,10 +238,10 @@ func (a *Acts) write(ctx context.Context, _ flow.Call, in writeIn) (w written, e
 		}
 	}
 	w.Warnings = ask.Few(w.Warnings, maxNoted)
-	if err := a.Disk.WriteFile(filepath.Join(a.Dir, taskdir.PRD), []byte(prd{in.Document, notes, in.Input.Background, of}.render()), 0o644); err != nil {
+	if err := a.rewrite(c, taskdir.PRD, []byte(prd{in.Document, notes, in.Input.Background, of}.render())); err != nil {
 		return w, err
 	}
-	if err := errors.Join(a.place(taskdir.Plan, in.Plan), a.place(taskdir.TaskSpec, in.TaskSpec)); err != nil {
+	if err := errors.Join(a.place(c, taskdir.Plan, in.Plan), a.place(c, taskdir.TaskSpec, in.TaskSpec)); err != nil {
 		return w, err
 	}
 	if err := a.Repo.BranchFree(ctx, "feature/"+in.Input.Name); err != nil {
@@ -281,18 +281,18 @@ func (a *Acts) check(ctx context.Context, _ flow.Call, _ struct{}) (checked, err
 	var out checked
 	for _, name := range research.ContextFiles {
 		path := filepath.Join(a.Dir, name)
-		data, err := os.ReadFile(path)
+		var dropped []trellis.Problem
+		err := a.Disk.Edit(path, func(data []byte) (fixed []byte, _ error) {
+			if fixed, dropped = contextfiles.Fix(name, data, contextfiles.Checker{Root: a.Repo.Main}); len(dropped) == 0 {
+				return data, nil
+			}
+			return fixed, nil
+		})
 		if err != nil {
-			return out, fmt.Errorf("reading %s: %w", name, err)
+			return out, fmt.Errorf("checking %s: %w", name, err)
 		}
-		fixed, dropped := contextfiles.Fix(name, data, contextfiles.Checker{Root: a.Repo.Main})
 		for _, p := range dropped {
 			out.Dropped = append(out.Dropped, p.Error())
-		}
-		if len(dropped) > 0 {
-			if err := a.Disk.WriteFile(path, fixed, 0o644); err != nil {
-				return out, err
-			}
 		}
 	}
 	problems, err := ready.Check(ctx, ready.Input{Dir: a.Dir, Store: a.Store, Repo: a.Repo, As: filepath.Base(a.Final), Status: trellis.Ready,

@@ -13,6 +13,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/ask"
 	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/research"
@@ -191,20 +192,49 @@ func (a *Acts) plannedDocument(in writeIn, of *roadmapStep) (Document, error) {
 }
 
 // place writes files of the planning into the directory. One that this planning has not got goes: it is an earlier
-// planning's, whose copy survey kept.
-func (a *Acts) place(name string, ref *ask.Ref) error {
-	path := filepath.Join(a.Dir, name)
+// planning's.
+func (a *Acts) place(c flow.Call, name string, ref *ask.Ref) error {
 	if ref == nil {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("removing %s of an earlier planning: %w", name, err)
-		}
-		return nil
+		return a.discard(c, name)
 	}
 	text, err := a.read(*ref)
 	if err != nil {
 		return err
 	}
-	return a.Disk.WriteFile(path, []byte(text), 0o644)
+	return a.rewrite(c, name, []byte(text))
+}
+
+// rewrite gives a file of the planning its content. What it had, which a person may have saved meanwhile, is kept with
+// this call.
+func (a *Acts) rewrite(c flow.Call, name string, text []byte) error {
+	return a.Disk.Edit(filepath.Join(a.Dir, name), func(old []byte) ([]byte, error) {
+		return text, a.keepOther(c, name, old, text)
+	})
+}
+
+// discard removes a file that the planning has not got, and keeps what it had.
+func (a *Acts) discard(c flow.Call, name string) error {
+	path := filepath.Join(a.Dir, name)
+	old, err := durable.ReadSettled(path)
+	if err == nil {
+		err = a.keepOther(c, name, old, nil)
+	}
+	if err == nil {
+		err = os.Remove(path)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("removing %s of an earlier planning: %w", name, err)
+	}
+	return nil
+}
+
+// keepOther keeps what a file had before, when it is to have something else.
+func (a *Acts) keepOther(c flow.Call, name string, old, text []byte) error {
+	if len(old) == 0 || bytes.Equal(old, text) {
+		return nil
+	}
+	_, err := a.keep(c, filepath.Join("before", name), old)
+	return err
 }
 
 // replaced are the files that a planning writes anew.

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// replacesWhole are the functions that write a file with WriteFile, whatever is there: files of Trellis alone, or in a folder
+// that nobody else has yet. One that people edit goes through Disk.Edit or Disk.Replace.
+var replacesWhole = map[string]string{
+	"cmd/trellis/cmd_init.go lay":                "guidelines in a hidden folder; what is visible is made with Replace",
+	"cmd/trellis/cmd_objective_new.go create":    "in a folder of its own, linked to its name after that",
+	"cmd/trellis/cmd_task.go runtimeDir":         ".runtime/.gitignore",
+	"internal/ask/acts.go listen":                "run/",
+	"internal/ask/acts.go keep":                  "run/",
+	"internal/delivery/react.go write":           "run/pull.json",
+	"internal/delivery/record.go remember":       "run/delivered.json",
+	"internal/dispatch/orders.go settleApproval": "REJECTED.md, a page of Trellis; KeepRejection keeps one that is there",
+	"internal/dispatch/react_text.go tell":       "run/",
+	"internal/dispatch/workflow.go keepFinished": "run/inputs",
+	"internal/evidence/append.go load":           "proofs.jsonl, the chain of Trellis alone",
+	"internal/evidence/approvals.go locked":      "run/.gitignore",
+	"internal/git/owner.go claimFor":             "git's folder of a worktree",
+	"internal/journal/lock.go makeFolder":        "run/.gitignore",
+	"internal/journal/run.go begin":              "the journal",
+	"internal/notify/book.go compact":            "the book of news",
+	"internal/objective/note.go keepNote":        "run/",
+	"internal/pipeline/acts_commit.go refused":   "run/",
+	"internal/pipeline/acts_observe.go store":    "run/inputs",
+	"internal/pipeline/acts_report.go conclude":  "report.md, a page of Trellis",
+	"internal/pipeline/acts_steps.go bundled":    "run/inputs",
+	"internal/pipeline/acts_worktree.go command": "run/",
+	"internal/plan/frozen.go Save":               "run/inputs",
+	"internal/planner/acts.go reject":            "REJECTED.md, a page of Trellis",
+	"internal/planner/acts_log.go WriteLog":      ".plan-log, a page of Trellis",
+	"internal/planner/acts_plan.go keep":         "run/",
+	"internal/planner/acts_preview.go stored":    "run/",
+	"internal/dispatch/ledger.go fold":           ".runtime",
+	"agents/talk.go save":                        "run/",
+	"internal/pulse/pulse.go Write":              ".runtime",
+	"taskdir/create.go fill":                     "a directory that has no name yet",
+	"taskdir/repair.go keepBroken":               "run/",
+	"taskdir/update.go RunDir":                   "run/.gitignore",
+}
+
+// Edge F3: nothing replaces a file of people without looking at what they saved meanwhile.
+func TestReadersAndWritersOfPeoplesFiles(t *testing.T) {
+	found := map[string]bool{}
+	root := filepath.Join("..", "..")
+	for _, dir := range []string{"cmd", "internal", "taskdir", "contextfiles", "specs", "templates", "agents"} {
+		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "internal/durable/") {
+				return err
+			}
+			wholeWriters(t, root, path, found)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for where := range found {
+		if replacesWhole[where] == "" {
+			t.Errorf("%s writes a file with WriteFile: is it one that people edit? Then Disk.Edit; else name it in this test", where)
+		}
+	}
+	for where := range replacesWhole {
+		if !found[where] {
+			t.Errorf("%s writes nothing with WriteFile any more", where)
+		}
+	}
+}
+
+// wholeWriters adds the functions of a file that call Disk.WriteFile.
+func wholeWriters(t *testing.T, root, path string, found map[string]bool) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rel, err := filepath.Rel(root, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range file.Decls {
+		f, ok := d.(*ast.FuncDecl)
+		if !ok {
+			continue
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			if s, ok := call.Fun.(*ast.SelectorExpr); ok && s.Sel.Name == "WriteFile" && !isNamed(s.X, "os") && !isNamed(s.X, "root") {
+				found[filepath.ToSlash(rel)+" "+f.Name.Name] = true
+			}
+			return true
+		})
+	}
+}
+
+func isNamed(x ast.Expr, name string) bool {
+	id, ok := x.(*ast.Ident)
+	return ok && id.Name == name
+}

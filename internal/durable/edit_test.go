@@ -1,0 +1,323 @@
+package durable_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+)
+
+// editors are the ways in which programs save a file.
+var editors = map[string]func(path string, data []byte) error{
+	"rename-over": func(path string, data []byte) error { return replaceBy(path+"~", path, data) },
+	"other-folder": func(path string, data []byte) error {
+		return replaceBy(filepath.Join(filepath.Dir(path), "elsewhere", "save"), path, data)
+	},
+	"in-place": func(path string, data []byte) error {
+		return inHalves(path, os.O_WRONLY|os.O_TRUNC, data)
+	},
+	"in-place-truncated-last": func(path string, data []byte) error {
+		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if _, err := f.Write(data); err != nil {
+			return err
+		}
+		return f.Truncate(int64(len(data)))
+	},
+	"delete-create": func(path string, data []byte) error {
+		if err := os.Remove(path); err != nil {
+			return err
+		}
+		return inHalves(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, data)
+	},
+}
+
+func replaceBy(temp, path string, data []byte) error {
+	if err := os.WriteFile(temp, data, 0o644); err != nil {
+		return err
+	}
+	return os.Rename(temp, path)
+}
+
+func inHalves(path string, flags int, data []byte) error {
+	f, err := os.OpenFile(path, flags, 0o644)
+	if err != nil {
+		return err
+	}
+	if _, err := f.Write(data[:len(data)/2]); err != nil {
+		return err
+	}
+	time.Sleep(200 * time.Microsecond) // as long as an editor may take
+	if _, err := f.Write(data[len(data)/2:]); err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+var (
+	byPerson = regexp.MustCompile(`person=(\d+)\n`)
+	byUpdate = regexp.MustCompile(`update=(\d+)\n`)
+)
+
+const document = "person=0\nupdate=0\n"
+
+func number(re *regexp.Regexp, data []byte) int {
+	m := re.FindSubmatch(data)
+	if m == nil {
+		return -1
+	}
+	n, _ := strconv.Atoi(string(m[1]))
+	return n
+}
+
+// whole reads the file as a person sees it who has it open in an editor: whole.
+func whole(path string) ([]byte, error) {
+	for {
+		data, err := os.ReadFile(path)
+		if err != nil || byPerson.Match(data) && byUpdate.Match(data) {
+			return data, err
+		}
+	}
+}
+
+// person saves a file in one manner, again and again, and fails when a save is gone after others have updated the file.
+func person(a []string) error {
+	style, path := a[0], a[1]
+	saves, _ := strconv.Atoi(a[2])
+	for i := 1; i <= saves; i++ {
+		data, err := whole(path)
+		if err != nil {
+			return err
+		}
+		if err := editors[style](path, byPerson.ReplaceAll(data, fmt.Appendf(nil, "person=%d\n", i))); err != nil {
+			return err
+		}
+		for since := number(byUpdate, data); number(byUpdate, data) < since+2; {
+			if data, err = whole(path); err != nil {
+				return err
+			}
+		}
+		if got := number(byPerson, data); got != i {
+			return fmt.Errorf("save %d is lost, there is %d", i, got)
+		}
+	}
+	return nil
+}
+
+// appender adds lines to a file as fast as it can.
+func appender(a []string) error {
+	lines, _ := strconv.Atoi(a[1])
+	for i := range lines {
+		f, err := os.OpenFile(a[0], os.O_WRONLY|os.O_APPEND, 0)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(f, "line %d\n", i)
+		if err := errors.Join(err, f.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// increment is an update by Trellis.
+func increment(n int) func([]byte) ([]byte, error) {
+	return func(old []byte) ([]byte, error) {
+		return byUpdate.ReplaceAll(old, fmt.Appendf(nil, "update=%d\n", n)), nil
+	}
+}
+
+// Edge F3: a person saves a file, as editors of each kind do, while Trellis updates it as fast as it can.
+func TestEditKeepsWhatPersonsSave(t *testing.T) {
+	for style := range editors {
+		t.Run(style, func(t *testing.T) {
+			path := editedFile(t)
+			n := updateWhile(t, path, "person", style, path, "25")
+			if got := number(byPerson, []byte(read(t, path))); got != 25 {
+				t.Errorf("person=%d at last", got)
+			}
+			if got := number(byUpdate, []byte(read(t, path))); got != n {
+				t.Errorf("update=%d at last, want %d", got, n)
+			}
+		})
+	}
+	t.Run("append", func(t *testing.T) {
+		path := editedFile(t)
+		updateWhile(t, path, "append-lines", path, "1000")
+		for i := range 1000 {
+			if !strings.Contains(read(t, path), fmt.Sprintf("line %d\n", i)) {
+				t.Errorf("line %d is lost", i)
+			}
+		}
+	})
+}
+
+func editedFile(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "task.json")
+	write(t, path, document)
+	if err := os.Mkdir(filepath.Join(filepath.Dir(path), "elsewhere"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// updateWhile updates the file until a process in that role has ended, and once more. It returns the number of updates.
+func updateWhile(t *testing.T, path, role string, args ...string) (n int) {
+	t.Helper()
+	cmd := play(t, role, args...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for {
+		n++
+		if err := new(durable.Disk).Edit(path, increment(n)); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+			if err := new(durable.Disk).Edit(path, increment(n)); err != nil {
+				t.Fatal(err)
+			}
+			if got := names(t, filepath.Dir(path)); got != "elsewhere task.json" {
+				t.Errorf("left %q", got)
+			}
+			return n
+		default:
+		}
+	}
+}
+
+// Edge F3: a save within any step of an update, in every manner, is in the file in the end, and the update too.
+func TestEditMergesASaveWithinEachStep(t *testing.T) {
+	for style, save := range editors {
+		for n := 1; ; n++ {
+			path := editedFile(t)
+			step, saved := 0, false
+			disk := &durable.Disk{Fault: func(string, string) error {
+				if step++; step != n {
+					return nil
+				}
+				saved = true
+				return save(path, []byte("person=7\nupdate=0\n"))
+			}}
+			if err := disk.Edit(path, increment(5)); err != nil {
+				t.Fatalf("%s at step %d: %v", style, n, err)
+			}
+			if !saved {
+				break
+			}
+			got := []byte(read(t, path))
+			if number(byPerson, got) != 7 {
+				t.Errorf("%s at step %d: got %q", style, n, got)
+			}
+			// After the swap the person has replaced what was updated already; who updates looks again then.
+			if err := disk.Edit(path, increment(5)); err != nil || read(t, path) != "person=7\nupdate=5\n" {
+				t.Errorf("%s at step %d: then %q, %v", style, n, read(t, path), err)
+			}
+			if got := names(t, filepath.Dir(path)); got != "elsewhere task.json" {
+				t.Errorf("%s at step %d: left %q", style, n, got)
+			}
+		}
+	}
+}
+
+// Edge F3: who opened the file before the swap and writes after it writes into the file that has the name.
+func TestEditWaitsForWhoHasTheFileOpen(t *testing.T) {
+	for _, at := range []string{"create", "sync", "rename"} {
+		path := editedFile(t)
+		var written chan error
+		disk := &durable.Disk{Fault: func(step, _ string) error {
+			if step == at && written == nil {
+				f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+				if err != nil {
+					return err
+				}
+				written = make(chan error)
+				go func() {
+					time.Sleep(20 * time.Millisecond) // the swap comes, and finds it open
+					_, err := f.WriteString("appended\n")
+					f.Close()
+					written <- err
+				}()
+			}
+			return nil
+		}}
+		if err := disk.Edit(path, increment(5)); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-written; err != nil {
+			t.Fatal(err)
+		}
+		if got, want := read(t, path), "person=0\nupdate=5\nappended\n"; got != want {
+			t.Errorf("open since %s: got %q, want %q", at, got, want)
+		}
+	}
+}
+
+func TestReplaceFailsAtEveryStep(t *testing.T) {
+	for n := 1; ; n++ {
+		path := editedFile(t)
+		disk, steps := breakingDisk(n)
+		err := disk.Replace(path, []byte(document), []byte(after))
+		got, last := read(t, path), (*steps)[len(*steps)-1]
+		if want := map[bool]string{true: after, false: document}[err == nil || last == "syncdir"]; got != want {
+			t.Errorf("step %d (%v): got %q, error %v", n, *steps, got, err)
+		}
+		if got := names(t, filepath.Dir(path)); got != "elsewhere task.json" {
+			t.Errorf("step %d (%v): left %q", n, *steps, got)
+		}
+		if err == nil {
+			if got, want := strings.Join(*steps, " "), "create write write sync rename look syncdir"; got != want {
+				t.Errorf("got steps %q, want %q", got, want)
+			}
+			return
+		}
+	}
+}
+
+// A file that nobody had is made only where still nobody has it.
+func TestEditOfAMissingFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "implement.jsonl")
+	disk := &durable.Disk{Fault: func(step, _ string) error {
+		if _, err := os.Lstat(path); step == "rename" && errors.Is(err, fs.ErrNotExist) {
+			write(t, path, "by hand\n")
+		}
+		return nil
+	}}
+	err := disk.Edit(path, func(old []byte) ([]byte, error) { return append(bytes.Clone(old), "added\n"...), nil })
+	if got, want := read(t, path), "by hand\nadded\n"; err != nil || got != want {
+		t.Errorf("got %q, want %q, error %v", got, want, err)
+	}
+}
+
+func TestEditRefusesWhatIsNoFile(t *testing.T) {
+	path := editedFile(t)
+	link := filepath.Join(filepath.Dir(path), "link")
+	if err := os.Symlink(path, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []string{link, filepath.Dir(path)} {
+		if err := new(durable.Disk).Edit(p, increment(1)); err == nil || read(t, path) != document {
+			t.Errorf("edited %s: %q", p, read(t, path))
+		}
+	}
+}
