@@ -29,7 +29,7 @@ func (a *app) cleanupCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "merged", Usage: "take away worktree and branch of every task whose work is in its base"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "only say what would be done"},
-			&cli.BoolFlag{Name: "force", Usage: "ask nothing; what is not in the base is saved all the same"},
+			&cli.BoolFlag{Name: "force", Usage: "ask nothing; what is not in the base is saved all the same, backups are not"},
 			&cli.BoolFlag{Name: "backups", Usage: "show the backups instead"},
 			&cli.StringFlag{Name: "older", Usage: "with --backups, delete those older than `D`, as in 30d or 12h"},
 			jsonFlag(),
@@ -37,7 +37,8 @@ func (a *app) cleanupCommand() *cli.Command {
 		Description: manual(`Without --merged and without a task it removes nothing: it lists worktrees and branches, and completes
 tasks in review whose work is in the base branch. With a task, its worktree and branch go, merged or not.
 What is not in the base then is saved first, under refs/trellis/backup: commits, and what is staged, not staged and
-untracked in the worktree. Files that git ignores are not saved. A task that runs, waits or is paused is left alone.`,
+untracked in the worktree. Files that git ignores are not saved. A task that runs, waits or is paused is left alone.
+Where nobody can be asked, work that is not merged and backups stay unless --force is given.`,
 			[]int{exitDone, exitFailed, exitUsage, exitUnmet, exitNotFound, exitLocked}, "trellis cleanup", "trellis cleanup --merged", "trellis cleanup 02-01-auth --dry-run", "trellis cleanup --backups --older 30d"),
 		Action: func(c *cli.Context) error {
 			o := cleanupOptions{c.Args().First(), c.Bool("merged"), c.Bool("dry-run"), c.Bool("force"), c.Bool("json"), c.String("older")}
@@ -133,8 +134,8 @@ func (a *app) toClean(ctx context.Context, p *project, clean *delivery.Cleaner, 
 
 // takeAway removes what may be removed. With a task that was named, why it is left is a problem; else it is shown.
 func (a *app) takeAway(ctx context.Context, clean *delivery.Cleaner, o cleanupOptions, list []delivery.Leftover, r *cleanupReport) (problem, err error) {
-	if yes, err := a.agreed(o, list); err != nil || !yes {
-		return nil, err
+	if yes, problem := a.agreed(o, list); problem != nil || !yes {
+		return problem, nil
 	}
 	for i, l := range list {
 		if o.task == "" && (l.Proof == "" || l.Keeps != "") || l.Nothing() {
@@ -169,6 +170,7 @@ func (a *app) takeAway(ctx context.Context, clean *delivery.Cleaner, o cleanupOp
 // agreed asks on a terminal whether to take away what is in the list.
 func (a *app) agreed(o cleanupOptions, list []delivery.Leftover) (bool, error) {
 	var names []string
+	unmerged := ""
 	for _, l := range list {
 		if l.Nothing() || l.Keeps != "" || l.Proof == "" && o.merged {
 			continue
@@ -176,19 +178,34 @@ func (a *app) agreed(o cleanupOptions, list []delivery.Leftover) (bool, error) {
 		text := l.ID + " (" + size(l.Size()) + ")"
 		if l.Proof == "" {
 			text += ", which is not merged: " + l.Why + "; a backup is made first"
+			unmerged = l.ID
 		}
 		if lost := ignoredIn(l); lost != "" {
 			text += ", with files that git ignores and no backup has: " + lost
 		}
 		names = append(names, text)
 	}
-	if len(names) == 0 || o.force || !terminal(a.Stdin) || !terminal(a.Stderr) {
+	if len(names) == 0 || o.force {
 		return true, nil
+	}
+	if !a.answers() {
+		return unmerged == "", unasked(unmerged)
 	}
 	for _, name := range names {
 		a.say("worktree and branch of %s", name)
 	}
 	return a.yes("remove them?")
+}
+
+// answers reports whether there is a person who can be asked.
+func (a *app) answers() bool { return terminal(a.Stdin) && terminal(a.Stderr) }
+
+// unasked is why a task whose work is not merged is left when nobody can be asked.
+func unasked(id string) error {
+	if id == "" {
+		return nil
+	}
+	return hint(as(errUnmet, fmt.Errorf("%s is not merged, and nobody is here to be asked: it stays", id)), "trellis cleanup "+id+" --dry-run", "trellis cleanup "+id+" --force")
 }
 
 // yes asks a person.
@@ -226,8 +243,13 @@ func (a *app) backups(ctx context.Context, p *project, clean *delivery.Cleaner, 
 	if o.dryRun || len(list) == 0 {
 		return a.showBackups(list, o)
 	}
-	if !o.force && terminal(a.Stdin) && terminal(a.Stderr) {
-		if yes, err := a.yes(fmt.Sprintf("delete %s for good?", count(len(list), "backup"))); err != nil || !yes {
+	question := fmt.Sprintf("delete %s for good?", count(len(list), "backup"))
+	switch {
+	case o.force:
+	case !a.answers():
+		return hint(as(errUnmet, errors.New("backups are deleted for good, and nobody is here to be asked: they stay")), "trellis cleanup --backups --older "+o.older+" --force")
+	default:
+		if yes, err := a.yes(question); err != nil || !yes {
 			return err
 		}
 	}

@@ -49,6 +49,9 @@ its sign-in, the commands to type are shown. The address of the pull request goe
 }
 
 func (a *app) deliver(ctx context.Context, p *project, s *dispatch.Site, dir string) error {
+	if err := a.sayWhere(ctx, p, dir); err != nil {
+		return err
+	}
 	show := a.progress(s, false)
 	a.news.work(s)
 	res, err := s.Deliver(ctx, dir)
@@ -66,6 +69,32 @@ func (a *app) deliver(ctx context.Context, p *project, s *dispatch.Site, dir str
 		fmt.Fprintln(a.Stdout, url)
 	}
 	return nil
+}
+
+// sayWhere names the branch and the address that it is going to be pushed to.
+func (a *app) sayWhere(ctx context.Context, p *project, dir string) error {
+	t, err := p.Store.Load(dir)
+	if err != nil {
+		return err
+	}
+	remote, err := p.Repo.Remote(ctx, t.BaseBranch)
+	if err != nil || remote == "" {
+		return err
+	}
+	where, err := address(ctx, p, remote)
+	if err == nil {
+		a.say("remote    %s, for branch %s", view.Safe(where), view.Safe(t.BranchName()))
+	}
+	return err
+}
+
+// address is a remote with where it is.
+func address(ctx context.Context, p *project, remote string) (string, error) {
+	list, err := p.Repo.Addresses(ctx, remote)
+	if err != nil || len(list) == 1 && list[0] == remote {
+		return remote, err
+	}
+	return remote + " at " + strings.Join(list, ", "), nil
 }
 
 // undelivered adds to a failure of delivery what to do about it for this task.
@@ -108,7 +137,13 @@ func (a *app) previewDelivery(ctx context.Context, p *project, s *dispatch.Site,
 	if err != nil {
 		return err
 	}
-	for _, row := range [][2]string{{"task", filepath.Base(dir)}, {"remote", d.Remote}, {"branch", t.BranchName()}, {"base", d.Into}, {"push", d.Push}, {"pr", d.URL}, {"title", d.Title}} {
+	where := d.Remote
+	if where != "" {
+		if where, err = address(ctx, p, d.Remote); err != nil {
+			return err
+		}
+	}
+	for _, row := range [][2]string{{"task", filepath.Base(dir)}, {"remote", where}, {"branch", t.BranchName()}, {"base", d.Into}, {"push", d.Push}, {"pr", d.URL}, {"title", d.Title}} {
 		if row[1] != "" {
 			fmt.Fprintf(a.Stdout, "%-7s %s\n", row[0], view.Safe(row[1]))
 		}

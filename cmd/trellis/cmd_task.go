@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/trellis-tasks/trellis/internal/delivery"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/hooks"
 	"github.com/trellis-tasks/trellis/internal/ready"
@@ -111,9 +112,10 @@ func (a *app) taskArchiveCommand() *cli.Command {
 		Name:      "archive",
 		Usage:     "move a task that is over to the archive",
 		ArgsUsage: "TASKDIR",
-		Description: manual(`Moves the directory to .trellis/tasks/archive/YYYY-MM. A task in review is completed by it.
-One that runs, waits or is paused is left where it is.`,
-			[]int{exitDone, exitFailed, exitUsage, exitNotFound, exitLocked}, "trellis task archive 02-01-auth"),
+		Flags:     []cli.Flag{&cli.BoolFlag{Name: "force", Usage: "complete a task in review although nothing shows that its work was merged"}},
+		Description: manual(`Moves the directory to .trellis/tasks/archive/YYYY-MM. A task in review is completed by it, when its work is
+in the base branch, or you say that it is. One that runs, waits or is paused is left where it is.`,
+			[]int{exitDone, exitFailed, exitUsage, exitUnmet, exitNotFound, exitLocked}, "trellis task archive 02-01-auth"),
 		Action: func(c *cli.Context) error {
 			return a.guardedFor(hooks.AfterArchive, func() error { return a.taskArchive(c) })
 		},
@@ -123,6 +125,9 @@ One that runs, waits or is paused is left where it is.`,
 func (a *app) taskArchive(c *cli.Context) error {
 	p, dir, err := a.taskArgument(c, 1)
 	if err != nil {
+		return err
+	}
+	if yes, err := a.archivable(c, p, dir); err != nil || !yes {
 		return err
 	}
 	to, err := p.Store.Archive(dir)
@@ -135,25 +140,48 @@ func (a *app) taskArchive(c *cli.Context) error {
 	return err
 }
 
+// archivable reports whether a task may be put away: one in review becomes completed, which it is not before its work is
+// merged.
+func (a *app) archivable(c *cli.Context, p *project, dir string) (bool, error) {
+	t, err := p.Store.Load(dir)
+	if err != nil || t.Status != trellis.Review || c.Bool("force") {
+		return err == nil, err
+	}
+	clean, err := a.cleaner(p)
+	if err != nil {
+		return false, err
+	}
+	l, err := clean.LookAt(c.Context, dir)
+	if err != nil || l.Proof != "" || l.Branch == "" && t.Commit == "" { // made by hand, without work
+		return err == nil, err
+	}
+	said := fmt.Sprintf("%s is in review, and its work is not merged: %s", t.ID, l.Why)
+	if !a.answers() {
+		return false, hint(as(errUnmet, errors.New(said)), "merge it: git merge "+t.BranchName(), "or, when it was merged elsewhere: trellis status --refresh", "or complete it all the same: trellis task archive "+t.ID+" --force")
+	}
+	a.say("%s", said)
+	return a.yes("complete it all the same?")
+}
+
 func (a *app) taskRemoveCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "rm",
 		Usage:     "remove a task directory that nothing was done for",
 		ArgsUsage: "TASKDIR",
 		Description: manual(`Removes a task that is in planning, rejected, or ready and never ran, and a planner's folder whose
-planner is gone. What has work on a branch is cancelled or archived instead.`,
+planner is gone, after a backup of what it holds. What has work on a branch is cancelled or archived instead.`,
 			[]int{exitDone, exitUsage, exitNotFound, exitLocked}, "trellis task rm 02-01-auth"),
 		Action: func(c *cli.Context) error {
 			p, dir, err := a.taskArgument(c, 1)
 			if err != nil {
 				return err
 			}
-			return a.taskRemove(p, dir)
+			return a.taskRemove(c.Context, p, dir)
 		},
 	}
 }
 
-func (a *app) taskRemove(p *project, dir string) error {
+func (a *app) taskRemove(ctx context.Context, p *project, dir string) error {
 	id := filepath.Base(dir)
 	if filepath.Dir(dir) != p.Store.Tasks() {
 		return usagef("%s is archived, and an archive keeps what it has", id)
@@ -175,12 +203,20 @@ func (a *app) taskRemove(p *project, dir string) error {
 	if lock != nil {
 		defer lock.Unlock()
 	}
+	saved, err := (&delivery.Cleaner{Store: p.Store, Repo: p.Repo}).SaveTask(ctx, dir)
+	if err != nil {
+		return err
+	}
 	if t != nil && t.Parent != "" {
 		if err := p.Store.RemoveSubtask(filepath.Join(p.Store.Tasks(), t.Parent), dir); err != nil && !errors.Is(err, taskdir.ErrNotFound) {
 			return err
 		}
 	}
-	return p.remove(dir)
+	if err := p.remove(dir); err != nil {
+		return err
+	}
+	a.say("%s is removed; it comes back with: %s", id, saved.Restore)
+	return nil
 }
 
 // remove makes a task directory vanish at once and then deletes it, so that nobody meets half of one.

@@ -1,0 +1,48 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+)
+
+// BackupFolder saves a folder of the main checkout as it is, committed or not, ignored or not, as a commit that ref
+// names; without what stands below except, paths within the folder. What ref named before is in its history.
+func (r *Repo) BackupFolder(ctx context.Context, folder, ref, message string, except ...string) (sha string, err error) {
+	s := &Snapshot{r: r, dir: r.Main}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if err = s.prepare(); err == nil {
+		err = os.RemoveAll(s.index()) // of the folder alone
+	}
+	if err == nil {
+		sha, err = s.saveFolder(ctx, folder, ref, message, except)
+	}
+	if err != nil {
+		return "", fmt.Errorf("saving %s as %s: %w", folder, ref, err)
+	}
+	return sha, nil
+}
+
+func (s *Snapshot) saveFolder(ctx context.Context, folder, ref, message string, except []string) (string, error) {
+	args := []string{"add", "--all", "--force", "--", ":(top,literal)" + folder}
+	for _, path := range except {
+		args = append(args, ":(top,exclude,literal)"+folder+"/"+path)
+	}
+	if _, _, err := s.r.git(ctx, call{dir: s.dir, env: s.env, args: args, write: true}); err != nil {
+		return "", err
+	}
+	tree, err := s.treeIn(ctx, s.index(), true)
+	if err != nil {
+		return "", err
+	}
+	old, err := s.r.verify(ctx, s.dir, ref)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return "", err
+	}
+	sha, err := s.commit(ctx, tree, message, old)
+	if err != nil {
+		return "", err
+	}
+	return sha, s.r.move(ctx, ref, sha, old)
+}
