@@ -99,14 +99,14 @@ wrong with the pull request, whatever delivery.react says.`,
 			if err := s.Retry(c.Context, dir, c.Bool("fresh"), dispatch.RunOptions{}); err != nil {
 				return err
 			}
-			id := filepath.Base(dir)
-			a.say("%s is to %s", id, will)
+			a.say("%s is to %s", filepath.Base(dir), will)
 			if _, ok := s.Watcher(); ok {
 				a.say("the watcher picks it up")
 				return nil
 			}
-			a.say("next: trellis start %s", id)
-			return nil
+			command, err := s.Next(c.Context, dir)
+			a.say("next: %s", command)
+			return err
 		})
 }
 
@@ -162,7 +162,7 @@ func stepFlag() cli.Flag {
 }
 
 // decide records what a person says: to a step, or with plan to the plan of a task.
-func (a *app) decide(c *cli.Context, said evidence.Approval, plan func(*project, *dispatch.Site, string, evidence.Approval) error) error {
+func (a *app) decide(c *cli.Context, said evidence.Approval, plan func(context.Context, *dispatch.Site, string, evidence.Approval) error) error {
 	p, s, dir, isFile, err := a.taskOrRun(c)
 	if err != nil {
 		return err
@@ -171,9 +171,9 @@ func (a *app) decide(c *cli.Context, said evidence.Approval, plan func(*project,
 		return err
 	}
 	if isFile || said.Step != "" {
-		err = a.decideStep(s, dir, isFile, said)
+		err = a.decideStep(c.Context, s, dir, isFile, said)
 	} else {
-		err = plan(p, s, dir, said)
+		err = plan(c.Context, s, dir, said)
 	}
 	if err != nil {
 		return a.runError(p, dir, err)
@@ -182,15 +182,17 @@ func (a *app) decide(c *cli.Context, said evidence.Approval, plan func(*project,
 }
 
 // decideStep says to a step that waits what a person says. The first yes or no counts.
-func (a *app) decideStep(s *dispatch.Site, dir string, isFile bool, said evidence.Approval) error {
+func (a *app) decideStep(ctx context.Context, s *dispatch.Site, dir string, isFile bool, said evidence.Approval) error {
 	q, now, err := s.DecideStep(dir, said)
 	if err != nil {
 		return err
 	}
 	id := filepath.Base(dir)
-	next := "trellis start " + id
-	if isFile {
-		next = "trellis run --resume " + id
+	next := "trellis run --resume " + id
+	if !isFile {
+		if next, err = s.Next(ctx, dir); err != nil {
+			return err
+		}
 	}
 	switch {
 	case now.State == workflow.Pending:
@@ -205,25 +207,23 @@ func (a *app) decideStep(s *dispatch.Site, dir string, isFile bool, said evidenc
 	return nil
 }
 
-func (a *app) approvePlan(_ *project, s *dispatch.Site, dir string, said evidence.Approval) error {
+func (a *app) approvePlan(ctx context.Context, s *dispatch.Site, dir string, said evidence.Approval) error {
 	v, err := s.Approve(dir, said.By)
 	if err != nil {
 		return err
 	}
 	if v.State == evidence.Approved {
-		a.say("%s is approved by %s; next: trellis start %s", filepath.Base(dir), said.By, filepath.Base(dir))
-		return nil
+		return a.sayThenNext(ctx, s, dir, filepath.Base(dir)+" is approved by "+said.By)
 	}
 	a.say("%s has the approval of %s and waits for others", filepath.Base(dir), said.By)
 	return quiet(errWaiting)
 }
 
-func (a *app) rejectPlan(p *project, s *dispatch.Site, dir string, said evidence.Approval) error {
+func (a *app) rejectPlan(ctx context.Context, s *dispatch.Site, dir string, said evidence.Approval) error {
 	if err := s.Reject(dir, said.By, said.Reason); err != nil {
 		return err
 	}
-	a.say("%s is rejected; next: trellis plan --retry %s", filepath.Base(dir), p.Store.Rel(dir))
-	return nil
+	return a.sayThenNext(ctx, s, dir, filepath.Base(dir)+" is rejected")
 }
 
 // person is who decides: the name given, the developer of this checkout, or git's user. A process that

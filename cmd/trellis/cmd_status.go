@@ -3,17 +3,15 @@ package main
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/view"
-	"github.com/trellis-tasks/trellis/taskdir"
 	"github.com/urfave/cli/v2"
 )
 
@@ -68,7 +66,7 @@ func (a *app) statusOf(ctx context.Context, p *project, dir string, asJSON bool)
 	if asJSON {
 		return view.JSON(a.Stdout, t)
 	}
-	return a.showTask(p, t)
+	return a.showTask(ctx, p, dir, t)
 }
 
 // unready adds to a task that is to run what keeps it from that, as whoever runs it would say.
@@ -92,37 +90,32 @@ func (a *app) unready(ctx context.Context, p *project, dir string, t *view.Task)
 }
 
 // showTask prints one task and the command that comes next.
-func (a *app) showTask(p *project, t view.Task) error {
+func (a *app) showTask(ctx context.Context, p *project, dir string, t view.Task) error {
 	if err := view.Show(a.Stdout, t, a.style(a.Stdout)); err != nil {
 		return err
 	}
-	if t.Status != "" {
-		fmt.Fprintf(a.Stdout, "  %-9s %s\n", "next", nextFor(p, t))
+	command, err := a.next(ctx, p, dir)
+	if err == nil && command != "" {
+		fmt.Fprintf(a.Stdout, "  %-9s %s\n", "next", command)
 	}
-	return nil
+	return err
 }
 
-// nextFor is nextStep for a task of which more is known: whether somebody plans it, or did.
-func nextFor(p *project, t view.Task) string {
-	dir := filepath.Join(p.Root, filepath.FromSlash(t.Dir))
-	switch {
-	case t.Steps.Waits:
-		return "trellis approve " + t.ID + " --step " + t.Steps.At
-	case t.Status == trellis.Waiting && t.WaitingFor == "start":
-		return "trellis start " + t.ID
-	case t.Status == trellis.InProgress && t.HeldBy == nil && t.Watcher == "none":
-		return "trellis start " + t.ID
-	case t.Status == trellis.Review && t.PR != nil && (t.Failure.Code == trellis.CIFailed || t.Failure.Code == trellis.ChangesRequested):
-		return fmt.Sprintf("gh pr view --web %d", t.PR.Number)
-	case t.Status == trellis.Review && t.Failure.Code != "":
-		return "trellis retry " + t.ID
-	case t.Status != trellis.Planning:
-	case durable.Held(filepath.Join(dir, taskdir.RunLock)):
-		return "trellis logs -f " + t.ID
-	case t.Phase != "", t.Failure.Code != "", strings.HasPrefix(filepath.Base(dir), taskdir.DraftPrefix):
-		return "trellis plan --retry " + t.ID
+// next is the command that a person types next for a task, "" when nothing is left to do. Settings that can't be read
+// hide none.
+func (a *app) next(ctx context.Context, p *project, dir string) (string, error) {
+	cfg, _ := p.config()
+	return a.wire(ctx, p, cfg, p).Next(ctx, dir)
+}
+
+// sayThenNext says what became of a task, and the command that comes next.
+func (a *app) sayThenNext(ctx context.Context, s *dispatch.Site, dir, became string) error {
+	command, err := s.Next(ctx, dir)
+	if command != "" {
+		became += "; next: " + command
 	}
-	return nextStep(t.ID, t.Status)
+	a.say("%s", became)
+	return err
 }
 
 // over reports whether nothing is left to do for a task.

@@ -62,7 +62,8 @@ func (a *app) taskReady(ctx context.Context, p *project, dir string) error {
 		return nil
 	}
 	if t.Status != trellis.Planning {
-		return hint(usagef("%s is %s, and only a task in planning is set ready so", t.ID, t.Status), nextStep(t.ID, t.Status))
+		command, err := a.next(ctx, p, dir)
+		return errors.Join(err, hint(usagef("%s is %s, and only a task in planning is set ready so", t.ID, t.Status), command))
 	}
 	in := a.whole(p, dir)
 	in.Status = trellis.Ready
@@ -84,27 +85,6 @@ func (a *app) taskReady(ctx context.Context, p *project, dir string) error {
 	}
 	a.say("%s is ready: a watcher picks it up, or run it with: trellis start %s", t.ID, t.ID)
 	return nil
-}
-
-// nextStep is the command that a person types next for a task of this status.
-func nextStep(id string, s trellis.Status) string {
-	switch s {
-	case trellis.Planning:
-		return "trellis task ready " + id
-	case trellis.Rejected:
-		return "trellis plan --retry " + id + " --requirement '<revised requirement>'"
-	case trellis.Waiting:
-		return "trellis approve " + id
-	case trellis.Ready, trellis.Paused:
-		return "trellis start " + id
-	case trellis.InProgress:
-		return "trellis logs -f " + id
-	case trellis.Failed, trellis.Cancelled:
-		return "trellis retry " + id
-	case trellis.Review:
-		return "trellis diff " + id
-	}
-	return "trellis task archive " + id
 }
 
 func (a *app) taskArchiveCommand() *cli.Command {
@@ -267,7 +247,7 @@ func (a *app) taskShowCommand() *cli.Command {
 			if c.Bool("json") {
 				return view.JSON(a.Stdout, t)
 			}
-			if err := a.showTask(p, t); err != nil {
+			if err := a.showTask(c.Context, p, dir, t); err != nil {
 				return err
 			}
 			return view.Files(a.Stdout, dir)
