@@ -39,6 +39,7 @@ func (s score) String() string {
 // Tasks of all sorts, two at a time, while the worker, its guard, both, or an agent are killed at any moment, again and
 // again: in the end each was delivered, once.
 func TestSoak(t *testing.T) {
+	t.Parallel()
 	var total score
 	var mu sync.Mutex
 	next, end := *soakOne, time.Now().Add(*soakFor)

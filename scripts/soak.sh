@@ -1,5 +1,6 @@
 #!/bin/sh
-# Kills trellis at random for as long as asked and prints what was lost and what was done twice: soak.sh [FOR [SEED]].
+# Kills trellis at random for as long as asked, and beside that lets people edit, undo, stash, check out, clean, pull and give
+# orders beside a watcher, and prints what was lost and what was done twice: soak.sh [FOR [SEED]].
 # With FULL=1 every kill, fault and torn journal of the harness is tried first, and so are hundreds of tasks at once,
 # every fault of git, a repository of 20,000 files, and kills at each moment of the agents' programs that are installed.
 set -eu
@@ -12,4 +13,4 @@ if [ -n "${FULL:-}" ]; then
 	(cd .. && TRELLIS_SOAK=1 ${GO:-go} test -count=1 -timeout 0 -run '^Test(GitFaultAtEveryCall|CleanupAtEveryCall|RepeatedAfter.*|WholeLife|Edits)$' ./cmd/trellis)
 	(cd .. && TRELLIS_SOAK=1 ${GO:-go} test -count=1 -timeout 0 -run '^TestKilledAgents$' ./e2e)
 fi
-exec ${GO:-go} test -count=1 -timeout 0 -run "^TestSoak$" -args -soak "$for" -seed "$seed"
+exec ${GO:-go} test -count=1 -timeout 0 -run "^Test(Soak|People)$" -args -soak "$for" -seed "$seed"
