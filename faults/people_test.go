@@ -83,7 +83,7 @@ func (p *people) live(n int) {
 	acts := []func(string){p.edit, p.edit, p.edit, p.undo, p.undo, p.undo, p.note, p.note, p.note, p.note, p.breakPlan, p.stash, p.branch, p.clean, p.pull,
 		p.order("approve"), p.order("approve"), p.order("approve"), p.order("retry"), p.order("retry"), p.order("retry"), p.order("cancel"),
 		p.order("task", "archive"), p.order("start"), p.kill, p.kill}
-	p.watcher = p.begin([]string{"watch", "--parallel", "2"})
+	p.watch()
 	for range n {
 		id := p.ids[p.rand.IntN(len(p.ids))]
 		acts[p.rand.IntN(len(acts))](id)
@@ -284,7 +284,36 @@ func (p *people) kill(string) {
 	p.heard(who+" is killed", e)
 	p.kills++
 	p.everywhere()
-	p.watcher = p.begin([]string{"watch", "--parallel", "2"})
+	p.watch()
+}
+
+// watch begins a watcher. One that a kill left may be just dying and hold the lock, which is no fault for a moment.
+func (p *people) watch() {
+	p.Helper()
+	beat := p.path("repo/.trellis/.runtime/watch.json")
+	for watches := false; !watches; {
+		if err := os.Remove(beat); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			p.Error(err)
+		}
+		p.watcher = p.begin([]string{"watch", "--parallel", "2"})
+		p.until(func() bool {
+			_, err := os.Stat(beat)
+			watches = err == nil
+			return watches || p.watcher.over()
+		})
+		if watches {
+			return
+		}
+		if e := p.wait(p.watcher); e.Code != 11 {
+			p.Fatalf("the watcher does not begin: exit %d\n%s", e.Code, e.Said)
+		}
+	}
+}
+
+// over reports whether a process has ended and only waits to be asked how.
+func (p *process) over() bool {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Process.Pid))
+	return err != nil || bytes.Contains(status, []byte(") Z "))
 }
 
 // heard takes in what a watcher said in its life. One that goes round in circles has much to say.
