@@ -3,6 +3,7 @@ package taskdir
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/tidwall/gjson"
 
@@ -24,6 +25,17 @@ func Parse(file string, data []byte) (*Task, error) {
 		return nil, r.fatal
 	}
 	return r.t, nil
+}
+
+// Line is where a value of task.json stands, by its keys with dots between, such as pipeline.depends_on.0; 0 when it
+// has none.
+func (t *Task) Line(keys string) int {
+	doc := strings.TrimPrefix(string(t.Raw), bom)
+	v := gjson.Get(doc, keys)
+	if !v.Exists() {
+		return 0
+	}
+	return problemAt("", doc, v.Index, "").Line
 }
 
 // reader fills a Task from the text of its file.

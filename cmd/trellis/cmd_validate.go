@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/contextfiles"
 	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -77,16 +78,39 @@ func (a *app) validate(ctx context.Context, ref string, o validateOptions) error
 	}
 	others := new(ready.Neighbours)
 	others.Follow()
+	able := a.staffing(ctx, p)
 	for _, dir := range dirs {
 		if err := a.validateTask(ctx, p, dir, others, o, &v); err != nil {
 			return err
 		}
+		v.Problems = append(v.Problems, able(dir)...)
 	}
 	v.OK = len(ready.Errors(v.Problems)) == 0
 	if err := a.printValidation(v, o.json); err != nil || v.OK {
 		return err
 	}
 	return quiet(errUnmet)
+}
+
+// staffing looks for the agents of tasks that are still to begin, each once, as whoever starts one does. One that is
+// missing here is a warning, since another machine may have it.
+func (a *app) staffing(ctx context.Context, p *project) func(dir string) []trellis.Problem {
+	s, err := a.site(ctx, p)
+	seen := map[string]bool{}
+	return func(dir string) []trellis.Problem {
+		t, unread := p.Store.Load(dir)
+		if err != nil || unread != nil || seen[t.Pipeline.Agent] || t.Status != trellis.Planning && t.Status != trellis.Ready && t.Status != trellis.Waiting {
+			return nil // what is wrong with settings and task.json is said elsewhere
+		}
+		seen[t.Pipeline.Agent] = true
+		missing := s.CanRun(ctx, t.Pipeline.Agent)
+		if missing == nil {
+			return nil
+		}
+		found := trellis.Problem{File: p.Store.Rel(filepath.Join(dir, taskdir.TaskJSON)), Line: t.Line("pipeline.agent"), Message: missing.Error(), Hint: "trellis doctor"}
+		found.Warning = !errors.Is(missing, agents.ErrUnknown) && !errors.As(missing, new(*trellis.Problem))
+		return []trellis.Problem{found}
+	}
 }
 
 // toValidate are the directories asked for. Planners at work are none of ours.
@@ -125,7 +149,7 @@ func (a *app) validateTask(ctx context.Context, p *project, dir string, others *
 // whole is the check of a directory with all that a run looks at before it begins.
 func (a *app) whole(p *project, dir string) ready.Input {
 	c, _ := p.config() // what is wrong with it is said by --all, and by whoever runs something
-	return ready.Input{Store: p.Store, Dir: dir, Repo: p.Repo, MaxSteps: c.Planning.MaxSteps, LookPath: a.lookPath}
+	return ready.Input{Store: p.Store, Dir: dir, Repo: p.Repo, Begins: p.Repo, MaxSteps: c.Planning.MaxSteps, LookPath: a.lookPath}
 }
 
 // fix drops invalid rows and adds missing fields, and says what it did.

@@ -33,6 +33,7 @@ func newBench(t *testing.T) *bench {
 	b := &bench{T: t, app: runs(t, "title: none\n", quickAgents)}
 	b.write(".trellis/config.yaml", "agents: {default: rehearsal}\nverify: [test -s notes.txt]\nbaseline: false\nlimits: {attempts: 1}\n")
 	b.write(".trellis/workflow.md", "Work.\n")
+	b.git("branch -M master")
 	return b
 }
 

@@ -20,6 +20,7 @@ import (
 type look struct {
 	Dir      string
 	Task     *taskdir.Task
+	Adopt    bool              // a person gives it the branch that is there
 	Run      bool              // it can run now
 	At       time.Time         // not before
 	Waits    string            // for what else
@@ -55,8 +56,12 @@ func (s *Site) take(l look) error {
 
 // judge reads a task directory and decides whether it can run. It changes nothing.
 func (s *Site) judge(ctx context.Context, dir string) (look, error) {
-	l := look{Dir: dir}
-	t, err := s.Store.Load(dir)
+	return s.assess(ctx, look{Dir: dir})
+}
+
+// assess is judge of a look that is begun.
+func (s *Site) assess(ctx context.Context, l look) (look, error) {
+	t, err := s.Store.Load(l.Dir)
 	if p := (*trellis.Problem)(nil); errors.As(err, &p) {
 		l.Problems = []trellis.Problem{*p}
 		return l, nil
@@ -110,7 +115,7 @@ func (s *Site) lookReady(ctx context.Context, l look) (look, error) {
 	if l, done, err := s.finished(ctx, l, h); done || err != nil {
 		return l, err
 	}
-	if err := s.check(ctx, l.Dir); err != nil {
+	if err := s.check(ctx, l.Dir, l.Adopt); err != nil {
 		if not := (*NotReadyError)(nil); errors.As(err, &not) {
 			l.Problems = not.Problems
 			return l, nil

@@ -93,7 +93,7 @@ func (n next) unready(ctx context.Context) (string, error) {
 	if n.held || n.t.Pipeline.Failure.Code != "" && n.planned() {
 		return n.planning(), nil
 	}
-	err := n.s.check(ctx, n.t.Dir)
+	err := n.s.check(ctx, n.t.Dir, false)
 	if err == nil {
 		return n.say("task ready"), nil
 	}

@@ -68,7 +68,7 @@ func (s *Site) Cancel(dir string) error {
 // or rewound, or is in review with what the last run was to mend, or to bring up to its base, and did not, or with something
 // wrong with its pull request. It goes on in the same worktree; fresh backs that up and begins at base.
 func (s *Site) Retry(ctx context.Context, dir string, fresh bool, o RunOptions) error {
-	if err := s.check(ctx, dir); err != nil {
+	if err := s.check(ctx, dir, o.Adopt); err != nil {
 		return err
 	}
 	if t, err := s.Store.Load(dir); err == nil && mends(t) && !fresh {

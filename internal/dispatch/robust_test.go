@@ -269,7 +269,12 @@ func TestForeignBranch(t *testing.T) {
 	w.git("commit", "-q", "--allow-empty", "-m", "somebody's")
 	w.git("checkout", "-q", "main")
 	dir := w.hand("02-01-x", lyingPRD)
-	for range 2 { // a retry takes it no more than the first run
+	var not *dispatch.NotReadyError
+	if _, err := w.Site.Start(context.Background(), dir, dispatch.RunOptions{}); !errors.As(err, &not) || !strings.Contains(not.Problems[0].Hint, "--adopt-branch") || w.task(dir).Status != trellis.Ready {
+		t.Fatalf("got %v, status %s", err, w.task(dir).Status)
+	}
+	w.write(".trellis/tasks/02-01-x/task.json", `{"status": "ready", "pipeline": {"base_commit": "`+w.git("rev-parse", "main")+`"}}`) // begun: its branch is looked at when it runs
+	for range 2 {                                                                                                                     // a retry takes it no more than the first run
 		res := w.start(dir)
 		if res.Failure == nil || res.Failure.Code != string(trellis.WorktreeFailed) || !strings.Contains(res.Failure.Detail, "--adopt-branch") {
 			t.Fatalf("got %s, %v", res.Status, res.Failure)

@@ -385,8 +385,8 @@ func (s *Site) mailbox(dir string) func(*journal.Run) []journal.Message {
 }
 
 // check is the failure of a task that can't run, as everyone sees it.
-func (s *Site) check(ctx context.Context, dir string) error {
-	problems, err := ready.Check(ctx, ready.Input{Dir: dir, Store: s.Store, Status: trellis.Ready, Neighbours: &s.shared().neighbours,
+func (s *Site) check(ctx context.Context, dir string, adopt bool) error {
+	problems, err := ready.Check(ctx, ready.Input{Dir: dir, Store: s.Store, Status: trellis.Ready, Begins: s.Repo, Adopt: adopt, Neighbours: &s.shared().neighbours,
 		MaxSteps: s.Config.Planning.MaxSteps, LookPath: s.LookPath})
 	if err != nil {
 		return err

@@ -277,6 +277,12 @@ func (s *Site) CanPlan(ctx context.Context, agent string) error {
 	return s.able(ctx, planner.Roles(), "", agent)
 }
 
+// CanRun says what keeps tasks with this agent, "" for the one that is configured, from being run on this machine: a
+// *flow.Failure agent_missing or agent_auth, or agents.ErrUnknown.
+func (s *Site) CanRun(ctx context.Context, agent string) error {
+	return s.available(ctx, pipeline.Roles(), agent, "")
+}
+
 // available makes sure, before anything is claimed, that the agents of these roles can work.
 func (s *Site) available(ctx context.Context, roles []trellis.Role, taskAgent, flag string) error {
 	seen := map[string]bool{}

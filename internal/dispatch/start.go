@@ -19,7 +19,7 @@ import (
 // asked for, it hands the task over and follows it. Errors that callers tell apart: *RefusedError, *NotReadyError, *durable.HeldError,
 // ErrPlanning, *git.IdentityError, and agent_missing or agent_auth as *flow.Failure, found before anything is claimed.
 func (s *Site) Start(ctx context.Context, dir string, o RunOptions) (Result, error) {
-	t, res, err := s.startable(ctx, dir)
+	t, res, err := s.startable(ctx, dir, o.Adopt)
 	if err != nil || t == nil {
 		return res, err
 	}
@@ -75,7 +75,7 @@ func (s *Site) readied(dir string) error {
 // Admit makes a task runnable if its state allows it, as Start does, without running it. It reports whether
 // there is something to run.
 func (s *Site) Admit(ctx context.Context, dir string) (bool, Result, error) {
-	t, res, err := s.startable(ctx, dir)
+	t, res, err := s.startable(ctx, dir, false)
 	if err != nil || t == nil {
 		return false, res, err
 	}
@@ -95,7 +95,7 @@ func (s *Site) Admit(ctx context.Context, dir string) (bool, Result, error) {
 
 // startable is the task when there is something to run, nil when there is not; Result says where it stands.
 // It changes a task only when that has to wait, or when its run has delivered already: then to what the run says.
-func (s *Site) startable(ctx context.Context, dir string) (*taskdir.Task, Result, error) {
+func (s *Site) startable(ctx context.Context, dir string, adopt bool) (*taskdir.Task, Result, error) {
 	res := Result{Dir: dir}
 	if _, draft := drafted(dir); draft {
 		return nil, res, ErrPlanning
@@ -124,7 +124,7 @@ func (s *Site) startable(ctx context.Context, dir string) (*taskdir.Task, Result
 	case trellis.Failed, trellis.Cancelled:
 		return nil, res, &RefusedError{t.ID + " is " + string(t.Status), "trellis retry " + t.ID}
 	case trellis.Planning:
-		return s.written(ctx, t, res)
+		return s.written(ctx, t, res, adopt)
 	case trellis.Paused:
 		if done, err := delivered(h); err != nil || done == "" {
 			return t, res, err
@@ -132,12 +132,12 @@ func (s *Site) startable(ctx context.Context, dir string) (*taskdir.Task, Result
 		res, err = s.restore(dir, h)
 		return nil, res, err
 	}
-	return s.runnable(ctx, t, res)
+	return s.runnable(ctx, t, res, adopt)
 }
 
 // written is startable for a task that a person wrote and nobody set ready. It may have to wait all the same.
-func (s *Site) written(ctx context.Context, t *taskdir.Task, res Result) (_ *taskdir.Task, _ Result, err error) {
-	if err := s.check(ctx, t.Dir); err != nil {
+func (s *Site) written(ctx context.Context, t *taskdir.Task, res Result, adopt bool) (_ *taskdir.Task, _ Result, err error) {
+	if err := s.check(ctx, t.Dir, adopt); err != nil {
 		return nil, res, err
 	}
 	l := look{Dir: t.Dir, Task: t, From: trellis.Planning, To: trellis.Waiting}
@@ -149,8 +149,8 @@ func (s *Site) written(ctx context.Context, t *taskdir.Task, res Result) (_ *tas
 }
 
 // runnable is startable for a task of which a watcher would know what to do.
-func (s *Site) runnable(ctx context.Context, t *taskdir.Task, res Result) (*taskdir.Task, Result, error) {
-	l, err := s.judge(ctx, t.Dir)
+func (s *Site) runnable(ctx context.Context, t *taskdir.Task, res Result, adopt bool) (*taskdir.Task, Result, error) {
+	l, err := s.assess(ctx, look{Dir: t.Dir, Adopt: adopt})
 	retry := "trellis retry " + t.ID
 	switch {
 	case err != nil:

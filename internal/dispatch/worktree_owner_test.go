@@ -58,6 +58,7 @@ func TestWorktreeOfAnotherTask(t *testing.T) {
 				w.unmark(tree)
 			}
 			auth := w.hand("02-02-auth", lyingPRD)
+			w.write(".trellis/tasks/02-02-auth/task.json", `{"status": "ready", "pipeline": {"base_commit": "`+w.git("rev-parse", "main")+`"}}`) // begun: not looked at before it runs
 			for range 2 {
 				got, err := w.Site.Start(context.Background(), auth, c.o)
 				if err != nil {

@@ -15,7 +15,7 @@ import (
 
 // Trailers of every commit that Trellis makes: whose it is, and which call of which run made it.
 const (
-	TaskTrailer = "Trellis-Task"
+	TaskTrailer = trellis.TaskTrailer
 	CallTrailer = "Trellis-Call"
 )
 

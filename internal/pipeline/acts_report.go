@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -52,7 +53,7 @@ func (a *Acts) planOf(r Report) (*plan.Plan, error) {
 func page(in concludeIn, h *journal.History, p *plan.Plan) string {
 	var b strings.Builder
 	r := in.Report
-	fmt.Fprintf(&b, "# Report: %s\n\n", in.Job.Title)
+	fmt.Fprintf(&b, "# Report: %s\n\n", cmp.Or(in.Job.Title, in.Task))
 	fmt.Fprintf(&b, "- Task: %s\n- Outcome: %s\n", in.Task, outcome(r, in.Failure))
 	if in.Failure != nil {
 		fmt.Fprintf(&b, "- Failure: `%s` %s\n", in.Failure.Code, oneLine(in.Failure.Detail))

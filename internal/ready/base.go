@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/trellis-tasks/trellis/contextfiles"
-	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 // inBase tells what the commit that a worktree would begin at has; nil when nobody can tell. All paths are
@@ -23,8 +22,11 @@ func (c *check) inBase(ctx context.Context) func(string) (bool, error) {
 	if err == nil {
 		there, err = c.Repo.FilesAt(ctx, base, paths)
 	}
+	if err != nil && c.baseless {
+		return nil // which is said
+	}
 	if err != nil {
-		c.add(taskdir.TaskJSON, "trellis task set-base-branch "+c.As+" BRANCH", "reading the base of the work: %v", err).Warning = true
+		c.at("base_branch", "trellis task set-base-branch "+c.As+" BRANCH", "reading the base of the work: %v", err).Warning = true
 		return nil
 	}
 	return func(clean string) (bool, error) { return there[clean], nil }

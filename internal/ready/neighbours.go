@@ -2,6 +2,7 @@ package ready
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -14,25 +15,27 @@ import (
 
 // neighbours looks at what a task can only be right or wrong about among others: its branch and what it
 // depends on. Tasks that can't be read are left out: they are reported where they stand.
-func (c *check) neighbours() error {
-	for _, b := range []struct{ name, set string }{{c.task.Branch, "set-branch"}, {c.task.BaseBranch, "set-base-branch"}} {
+// owned: one of them owns the branch.
+func (c *check) neighbours() (owned bool, err error) {
+	for _, b := range []struct{ name, key, set string }{{c.task.Branch, "branch", "set-branch"}, {c.task.BaseBranch, "base_branch", "set-base-branch"}} {
 		if err := git.CheckBranchName(b.name); b.name != "" && err != nil {
-			c.add(taskdir.TaskJSON, "trellis task "+b.set+" "+c.As+" BRANCH", "%v", err)
+			c.at(b.key, "trellis task "+b.set+" "+c.As+" BRANCH", "%v", err)
 		}
 	}
 	all := c.Neighbours
 	if all == nil {
 		all = new(Neighbours)
 	}
-	return all.with(c.Store, func(tasks map[string]known) error {
-		c.branch(tasks)
+	err = all.with(c.Store, func(tasks map[string]known) error {
+		owned = c.branch(tasks)
 		return c.dependencies(tasks)
 	})
+	return owned, err
 }
 
 // branch checks that no other task has the branch. Of two that name the same one, it is the task's that
 // has worked on it, or else the one that was made first.
-func (c *check) branch(tasks map[string]known) {
+func (c *check) branch(tasks map[string]known) (owned bool) {
 	own, owner := c.task.BranchName(), ""
 	for id, o := range tasks {
 		if o.task.branch == own && id != c.As && keeps(o.task.status) &&
@@ -41,8 +44,9 @@ func (c *check) branch(tasks map[string]known) {
 		}
 	}
 	if owner != "" {
-		c.add(taskdir.TaskJSON, "trellis task set-branch "+c.As+" BRANCH", "branch %s belongs to task %s", own, owner)
+		c.at("branch", "trellis task set-branch "+c.As+" BRANCH", "branch %s belongs to task %s", own, owner)
 	}
+	return owner != ""
 }
 
 // keeps reports whether a task of this status holds on to its branch.
@@ -63,7 +67,7 @@ func (c *check) dependencies(tasks map[string]known) error {
 		}
 	}
 	if cycle := c.cycle(tasks, c.As, wants, map[string]bool{}); cycle != nil {
-		c.add(taskdir.TaskJSON, "take one of them out of pipeline.depends_on", "depends on itself: %s", strings.Join(cycle, " → "))
+		c.at(c.wanted(cycle[1]), "take one of them out of pipeline.depends_on", "depends on itself: %s", strings.Join(cycle, " → "))
 	}
 	return nil
 }
@@ -80,9 +84,14 @@ func (c *check) unknown(ids []string, tasks map[string]known) error {
 		if taskdir.ValidID(id) && !errors.Is(err, taskdir.ErrNotFound) {
 			continue
 		}
-		c.add(taskdir.TaskJSON, c.mean(id, tasks), "depends on %q, which is no task's directory name", id)
+		c.at(c.wanted(id), c.mean(id, tasks), "depends on %q, which is no task's directory name", id)
 	}
 	return nil
+}
+
+// wanted is where the task names a dependency.
+func (c *check) wanted(id string) string {
+	return fmt.Sprintf("pipeline.depends_on.%d", slices.Index(c.task.Pipeline.DependsOn, id))
 }
 
 // mean is a hint for a dependency that names a task in another way than by its directory.

@@ -21,9 +21,13 @@ import (
 
 // Input is a task directory and what it is to be judged as.
 type Input struct {
-	Store  taskdir.Store
-	Dir    string         // absolute; a draft too
-	Repo   *git.Repo      // nil: what the base commit holds is not looked at
+	Store taskdir.Store
+	Dir   string    // absolute; a draft too
+	Repo  *git.Repo // nil: what the base commit holds is not looked at
+	// Begins is where the work of a task that is still to begin would: at its base, on its branch. Nil: whether it can is
+	// not looked at. Adopt says that a person gives it the branch that is there.
+	Begins *git.Repo
+	Adopt  bool
 	As     string         // directory name that it is going to have; "" is its own
 	Status trellis.Status // status that it is going to have; "" is the one in its task.json
 	// MaxSteps is the most steps of a plan.json, 0: any number. LookPath looks for a program that its commands
@@ -60,6 +64,9 @@ func Check(ctx context.Context, in Input) ([]trellis.Problem, error) {
 	case trellis.Review, trellis.Completed, trellis.Rejected, trellis.Cancelled:
 		return c.problems, nil
 	}
+	if err := c.beginning(ctx); err != nil {
+		return nil, err
+	}
 	c.prd()
 	if err := c.plan(); err != nil {
 		return nil, err
@@ -68,7 +75,11 @@ func Check(ctx context.Context, in Input) ([]trellis.Problem, error) {
 	if err := c.contexts(ctx); err != nil {
 		return nil, err
 	}
-	return c.problems, c.neighbours()
+	owned, err := c.neighbours()
+	if err == nil && !owned {
+		err = c.free(ctx)
+	}
+	return c.problems, err
 }
 
 // Errors are the problems that are no warnings.
@@ -80,6 +91,8 @@ func Errors(problems []trellis.Problem) []trellis.Problem {
 type check struct {
 	Input
 	task     *taskdir.Task
+	from     string // the commit that its work would begin at, "" when that is not looked at
+	baseless bool   // there is none, and problems says so
 	problems []trellis.Problem
 	written  bool // prd.md says something
 	judged   bool // prd.md or plan.json names criteria, or there is a problem with them
@@ -91,6 +104,13 @@ func (c *check) file(name string) string { return c.Store.Rel(filepath.Join(c.Di
 func (c *check) add(name, hint, format string, args ...any) *trellis.Problem {
 	c.problems = append(c.problems, trellis.Problem{File: c.file(name), Message: fmt.Sprintf(format, args...), Hint: hint})
 	return &c.problems[len(c.problems)-1]
+}
+
+// at is add for a value of task.json, by its keys.
+func (c *check) at(keys, hint, format string, args ...any) *trellis.Problem {
+	p := c.add(taskdir.TaskJSON, hint, format, args...)
+	p.Line = c.task.Line(keys)
+	return p
 }
 
 // missing notes a file that is not there or says nothing, which planning is still to write.

@@ -133,3 +133,6 @@ func (u Usage) Add(v Usage) Usage {
 	}
 	return sum
 }
+
+// TaskTrailer is the trailer of a commit that says for which task it was made.
+const TaskTrailer = "Trellis-Task"

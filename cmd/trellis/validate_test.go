@@ -1,0 +1,85 @@
+package main
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Edge C5: what start refuses at once is no valid task, and nothing is claimed for it: its base is not there, its branch
+// is taken, its agent is unknown. Both say the same.
+func TestValidateFindsWhatStartRefuses(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ prepare, task, says string }{
+		"no such base":            {"", `{"status": "ready", "base_branch": "develop"}`, "task.json:1: there is no base branch develop"},
+		"detached":                {"checkout -q --detach", `{"status": "ready"}`, "no base_branch is set and no branch is checked out"},
+		"branch with commits":     {"branch feature/note other", `{"status": "ready", "base_branch": "master"}`, "branch feature/note is there already and has commits that the base has not"},
+		"branch checked out":      {"", `{"status": "planning", "base_branch": "master", "branch": "master"}`, "branch master is checked out in"},
+		"branch of a worktree":    {"worktree add -q ../elsewhere -b feature/note", `{"status": "ready", "base_branch": "master"}`, "branch feature/note is checked out in"},
+		"a branch for its folder": {"branch feature", `{"status": "ready", "base_branch": "master"}`, "branch feature/note can't be made: there is a branch feature"},
+		"a folder for its branch": {"branch feature/note/deep", `{"status": "waiting", "base_branch": "master"}`, "branch feature/note can't be made: there is a branch feature/note/deep"},
+		"unknown agent":           {"", `{"status": "ready", "base_branch": "master", "pipeline": {"agent": "clod"}}`, "clod"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.hand()
+			b.git("add -A")
+			b.git("commit -q -m second")
+			b.git("branch other")
+			b.write("more.txt", "more\n")
+			b.git("add -A")
+			b.git("commit -q -m third")
+			b.git("branch -M other")
+			b.git("branch master HEAD~1")
+			b.git("checkout -q master")
+			if c.prepare != "" {
+				b.git(c.prepare)
+			}
+			b.write(".trellis/tasks/02-01-note/"+taskdir.TaskJSON, c.task+"\n")
+			code, out, errs := b.app.try("validate", "note")
+			if code != exitUnmet || !strings.Contains(out+errs, c.says) {
+				t.Errorf("validate: exit code %d\n%s%s", code, out, errs)
+			}
+			code, out, errs = b.app.try("start", "note")
+			if code != exitUnmet && code != exitUsage || !strings.Contains(out+errs, c.says) {
+				t.Errorf("start: exit code %d\n%s%s", code, out, errs)
+			}
+			if _, out, _ := b.app.try("status", "note", "--json"); strings.Contains(out, `"status": "failed"`) {
+				t.Errorf("start claimed it:\n%s", out)
+			}
+		})
+	}
+}
+
+// An agent that this machine lacks is told, and no error: another machine may have it. A branch that a person gives the
+// task is none.
+func TestValidateOnAnotherMachine(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.hand()
+	b.write(".trellis/config.yaml", "agents: {default: gone, commands: {gone: {command: [no-such-program-here]}}}\n")
+	code, out, errs := b.app.try("validate", "note")
+	if code != exitDone || !strings.Contains(out, "gone: ") {
+		t.Errorf("exit code %d\n%s%s", code, out, errs)
+	}
+	b.write(".trellis/config.yaml", "agents: {default: rehearsal}\nverify: [test -s notes.txt]\nbaseline: false\n")
+	b.git("checkout -q -b feature/note")
+	b.write("mine.txt", "mine\n")
+	b.git("add mine.txt")
+	b.git("commit -q -m mine")
+	b.git("checkout -q -")
+	b.do("start note", exitUnmet)
+	b.do("start note --adopt-branch")
+}
+
+func (b *bench) git(words string) {
+	b.Helper()
+	cmd := exec.Command("git", strings.Fields(words)...)
+	cmd.Dir, cmd.Env = b.app.Dir, b.app.Env
+	if out, err := cmd.CombinedOutput(); err != nil {
+		b.Fatalf("git %s: %v\n%s", words, err, out)
+	}
+}

@@ -1,0 +1,137 @@
+package ready
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// beginning looks at whether the base of a task is there that is still to begin. One that has begun keeps what it began
+// with.
+func (c *check) beginning(ctx context.Context) (err error) {
+	if c.Begins == nil || begun(c.Status) || c.task.Pipeline.BaseCommit != "" {
+		return nil
+	}
+	c.from, err = c.begins(ctx)
+	c.baseless = err == nil && c.from == ""
+	return err
+}
+
+// free looks at whether the branch of a task that is to begin is free, or its own.
+func (c *check) free(ctx context.Context) error {
+	if c.from == "" || git.CheckBranchName(c.task.BranchName()) != nil {
+		return nil
+	}
+	err := c.usable(ctx, c.from)
+	var taken *git.BranchError
+	if !errors.As(err, &taken) {
+		return err
+	}
+	hint := "trellis task set-branch " + c.As + " BRANCH"
+	if taken.Tip != "" {
+		hint += "; or, if it is this task's: trellis start " + c.As + " --adopt-branch"
+	}
+	c.at("branch", hint, "%v", taken)
+	return nil
+}
+
+// begins is the commit that the work would begin at, "" when there is none, which is a problem then.
+func (c *check) begins(ctx context.Context) (commit string, err error) {
+	name, hint := c.task.BaseBranch, "trellis task set-base-branch "+c.As+" BRANCH"
+	if name == "" {
+		if name, err = c.Begins.CurrentBranch(ctx, c.Begins.Main); err == nil && name == "" {
+			c.at("base_branch", hint, "no base_branch is set and no branch is checked out")
+		}
+		if err != nil || name == "" {
+			return "", err
+		}
+	}
+	commit, err = c.Begins.Resolve(ctx, name)
+	if errors.Is(err, git.ErrNotFound) {
+		c.at("base_branch", hint, "there is no base branch %s", name)
+		return "", nil
+	}
+	return commit, err
+}
+
+// usable is a *git.BranchError when the branch is taken: by commits that are not the task's, by a worktree, or by a
+// branch that it would be a folder of.
+func (c *check) usable(ctx context.Context, base string) error {
+	own := c.task.BranchName()
+	tip, err := c.Begins.Branch(ctx, own)
+	switch {
+	case err != nil:
+		return err
+	case tip == "":
+		return c.unblocked(ctx, own)
+	}
+	if err := c.elsewhere(ctx, own); err != nil || c.Adopt {
+		return err
+	}
+	foreign, err := c.foreign(ctx, base, tip)
+	if foreign {
+		return &git.BranchError{Branch: own, Taken: own, Tip: tip}
+	}
+	return err
+}
+
+// foreign reports whether a branch has commits that neither the base has nor this task made. What a task that depends
+// on others begins at is known when it does.
+func (c *check) foreign(ctx context.Context, base, tip string) (bool, error) {
+	if tip == base || len(c.task.Pipeline.DependsOn) > 0 {
+		return false, nil
+	}
+	if within, err := c.Begins.IsAncestor(ctx, tip, base); err != nil || within {
+		return false, err
+	}
+	made, err := c.Begins.FindTrailer(ctx, base, tip, fmt.Sprintf("%s: %s", trellis.TaskTrailer, c.As))
+	return made == "", err
+}
+
+// unblocked is a *git.BranchError when there is a branch where the new one needs a folder, or the other way round.
+func (c *check) unblocked(ctx context.Context, own string) error {
+	for above := path.Dir(own); above != "."; above = path.Dir(above) {
+		if tip, err := c.Begins.Branch(ctx, above); err != nil {
+			return err
+		} else if tip != "" {
+			return &git.BranchError{Branch: own, Taken: above}
+		}
+	}
+	below, err := os.Stat(filepath.Join(c.Begins.Common, "refs", "heads", filepath.FromSlash(own)))
+	if err != nil || !below.IsDir() {
+		return nil
+	}
+	return c.Begins.BranchFree(ctx, own)
+}
+
+// elsewhere is a *git.BranchError when the branch is checked out in a worktree that is not the task's.
+func (c *check) elsewhere(ctx context.Context, own string) error {
+	if now, err := c.Begins.CurrentBranch(ctx, c.Begins.Main); err != nil || now == own {
+		return errors.Join(err, &git.BranchError{Branch: own, Taken: own, Worktree: c.Begins.Main})
+	}
+	all, err := c.Begins.Worktrees(ctx)
+	for _, w := range all {
+		if w.Branch == own && w.Owner() != c.As && !w.At(c.task.WorktreePath) {
+			return &git.BranchError{Branch: own, Taken: own, Worktree: w.Path, Owner: cmp.Or(w.Owner(), c.claimant(w))}
+		}
+	}
+	return err
+}
+
+// claimant is another task whose task.json names a worktree, "" for none.
+func (c *check) claimant(w git.Worktree) string {
+	entries, _ := c.Store.List() // what can't be read names nothing
+	for _, e := range entries {
+		if e.Task != nil && e.Task.ID != c.As && e.Task.WorktreePath != "" && w.At(e.Task.WorktreePath) {
+			return e.Task.ID
+		}
+	}
+	return ""
+}
