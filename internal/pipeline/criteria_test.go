@@ -46,21 +46,6 @@ func TestCriteriaOfAPlan(t *testing.T) {
 	}
 }
 
-func FuzzParseCriteria(f *testing.F) {
-	f.Add("## Acceptance Criteria\n- [ ] a\n  verify: `x`\n")
-	f.Fuzz(func(t *testing.T, prd string) {
-		list, _ := criteriaOf(prd, nil)
-		if len(list) == 0 {
-			t.Fatal("a run without a criterion")
-		}
-		for i, c := range list {
-			if strings.ContainsAny(c.Text+c.Verify, "\n") || c.ID == "" || i > 0 && list[i-1].ID == c.ID {
-				t.Fatalf("got %+v", list)
-			}
-		}
-	})
-}
-
 func TestMessage(t *testing.T) {
 	in := commitIn{Job: Job{Title: "Add\n  paging ", CommitType: "feat", Scope: "api"}, Task: "02-01-paging"}
 	if got, want := message(in), "feat(api): Add paging\n\nTask: 02-01-paging"; got != want {
