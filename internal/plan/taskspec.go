@@ -3,7 +3,21 @@ package plan
 import (
 	"encoding/json"
 	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
+
+// CheckTaskSpec says what is wrong with a TaskSpec, each with its line.
+func CheckTaskSpec(file string, data []byte) (problems []trellis.Problem) {
+	d, broken := open(data)
+	if broken != nil {
+		return []trellis.Problem{broken.In(file)}
+	}
+	for _, p := range d.wrong("taskspec") {
+		problems = append(problems, p.In(file))
+	}
+	return problems
+}
 
 // ParseTaskSpec reads a TaskSpec, or says what is wrong with it, each as "<JSON pointer>: <reason>". Its lists are
 // never nil and it has a priority, said or not.

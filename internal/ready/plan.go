@@ -6,8 +6,10 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/research"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -49,6 +51,27 @@ func (c *check) plan() error {
 		c.problems = append(c.problems, wrong)
 	}
 	return nil
+}
+
+// taskSpec looks at taskspec.json, if there is one. It is a hint: of a task in progress, which goes on without one that
+// can't be read, its faults are warnings.
+func (c *check) taskSpec() {
+	data, err := durable.ReadBelow(c.Dir, taskdir.TaskSpec, plan.MaxBytes)
+	var unfit *durable.FileError
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return
+	case errors.As(err, &unfit):
+		c.add(taskdir.TaskSpec, unfit.Mend(), "%s", unfit.Reason())
+		return
+	case err != nil:
+		c.add(taskdir.TaskSpec, "", "%v", err)
+		return
+	}
+	for _, wrong := range plan.CheckTaskSpec(c.file(taskdir.TaskSpec), data) {
+		wrong.Warning = wrong.Warning || c.Status == trellis.InProgress
+		c.problems = append(c.problems, wrong)
+	}
 }
 
 // facts are what a plan can be held against here. What other tasks are to bring first can't be looked for yet.

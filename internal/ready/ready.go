@@ -72,6 +72,7 @@ func Check(ctx context.Context, in Input) ([]trellis.Problem, error) {
 		return nil, err
 	}
 	c.unjudged()
+	c.taskSpec()
 	if err := c.contexts(ctx); err != nil {
 		return nil, err
 	}
