@@ -25,7 +25,7 @@ var replacesWhole = map[string]string{
 	"internal/dispatch/workflow.go keepFinished": "run/inputs",
 	"internal/evidence/append.go load":           "proofs.jsonl, the chain of Trellis alone",
 	"internal/evidence/approvals.go locked":      "run/.gitignore",
-	"internal/git/owner.go claimFor":             "git's folder of a worktree",
+	"internal/git/owner.go writeOwner":           "git's folder of a worktree",
 	"internal/journal/lock.go makeFolder":        "run/.gitignore",
 	"internal/journal/run.go begin":              "the journal",
 	"internal/notify/book.go compact":            "the book of news",

@@ -59,7 +59,7 @@ type Acts struct {
 	Env  func(flow.Call, Request) []string
 	// Watch looks at what a request may not change; the function it returns looks again and puts right what it
 	// may. A change is noted, or fails the call. Nil: nothing is watched.
-	Watch func(context.Context, Request) (func(context.Context) (notes []string, fail *flow.Failure, err error), error)
+	Watch func(context.Context, flow.Call, Request) (func(context.Context) (notes []string, fail *flow.Failure, err error), error)
 	// Spend takes in what a call used since it was told of it last, at the beginning nothing, and says what all calls
 	// together may still use. An error keeps a call from being made, and is nothing to one that was begun. Nil:
 	// nobody counts.
@@ -100,7 +100,7 @@ func (a *Acts) perform(ctx context.Context, c flow.Call, r Request) (Reply, erro
 	if session != "" {
 		r.Session = session
 	}
-	again, err := a.watch(ctx, r)
+	again, err := a.watch(ctx, c, r)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -299,11 +299,11 @@ func (w watcher) drop(ctx context.Context, err error) error {
 	return errors.Join(err, werr)
 }
 
-func (a *Acts) watch(ctx context.Context, r Request) (watcher, error) {
-	if a.Watch == nil || r.Permission != trellis.PermitRead { // who has no tools changes nothing
+func (a *Acts) watch(ctx context.Context, c flow.Call, r Request) (watcher, error) {
+	if a.Watch == nil || r.Permission == trellis.PermitNone { // who has no tools changes nothing
 		return func(context.Context) ([]string, *flow.Failure, error) { return nil, nil, nil }, nil
 	}
-	return a.Watch(ctx, r)
+	return a.Watch(ctx, c, r)
 }
 
 func (a *Acts) request(c flow.Call, r Request, p templates.Prompt, dir string) agents.Request {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -211,6 +212,10 @@ func (c *Cleaner) leftover(ctx context.Context, s *survey, t *taskdir.Task) (l L
 		if !c.owns(t, w) {
 			continue
 		}
+		if why := c.swapped(w); why != nil && l.Keeps == "" {
+			l.Keeps, l.Hint = why.Error(), "put the worktree back, or move away what is in its place; then trellis cleanup "+t.ID
+			continue
+		}
 		tree, err := c.inspect(ctx, w, s.trees)
 		if err != nil {
 			return l, err
@@ -231,6 +236,15 @@ func (c *Cleaner) leftover(ctx context.Context, s *survey, t *taskdir.Task) (l L
 	}
 	c.keeps(s, &l)
 	return l, nil
+}
+
+// swapped says that something else is in the place of a worktree: nothing of it is looked into, saved or removed. One that
+// is gone, half made, or half removed is none of that.
+func (c *Cleaner) swapped(w git.Worktree) error {
+	if st, err := os.Lstat(w.Path); w.Gone || w.HalfMade() || err == nil && st.IsDir() && !exists(filepath.Join(w.Path, ".git")) {
+		return nil
+	}
+	return c.Repo.Check(w)
 }
 
 // pushed is the remote that has a branch, by the remote-tracking branch of it, and where it ends there.
@@ -317,6 +331,8 @@ func (c *Cleaner) basesOf(ctx context.Context, s *survey, branch string) ([]base
 func (c *Cleaner) keeps(s *survey, l *Leftover) {
 	t := l.task
 	switch h, held := holder(t.Dir); {
+	case l.Keeps != "":
+		return
 	case held && t.Dir != s.ours:
 		l.Keeps, l.Hint = fmt.Sprintf("process %d on %s is at work on it", h.PID, h.Host), "trellis stop "+t.ID
 	case !t.Status.Ended():

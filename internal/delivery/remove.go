@@ -69,7 +69,7 @@ func (c *Cleaner) lookHeld(ctx context.Context, dir string) (l Leftover, err err
 		return l, err
 	}
 	for _, w := range all {
-		if c.owns(t, w) {
+		if c.owns(t, w) && c.swapped(w) == nil {
 			if _, err := c.Repo.Relink(w); err != nil {
 				return l, err
 			}

@@ -106,7 +106,7 @@ func TestEndings(t *testing.T) {
 			if got := w.task(dir).Pipeline.Failure.Code; got != c.code {
 				t.Errorf("task.json says %q, want %q", got, c.code)
 			}
-			commits := w.git("rev-list", "--count", "--all", "^main")
+			commits := w.git("rev-list", "--count", "--branches", "^main")
 			if want := map[bool]string{true: "1", false: "0"}[c.status == trellis.Review]; commits != want {
 				t.Errorf("got %s commits, want %s", commits, want)
 			}

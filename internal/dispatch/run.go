@@ -88,6 +88,9 @@ func (s *Site) run(ctx context.Context, dir string, o RunOptions, begun func(dir
 		}
 	}
 	s.bind(acts, crew, in)
+	if err := known(acts, j.History()); err != nil {
+		return Result{Dir: dir}, err
+	}
 	acts.Stand = s.afterStart(ctx, dir, j.History().Run, acts.Stand)
 	defer s.listen(dir, j.Poke)()
 	if err := s.awake(dir); err != nil {
@@ -104,6 +107,13 @@ func (s *Site) run(ctx context.Context, dir string, o RunOptions, begun func(dir
 	}
 	s.afterFinish(ctx, dir, after.Run, res.Status)
 	return res, err
+}
+
+// known completes the effects with what the run found out before.
+func known(acts *pipeline.Acts, h *journal.History) error {
+	p, err := pipeline.ReadProgress(h)
+	acts.Made(p.Made)
+	return err
 }
 
 // begin begins a new run when there is none to go on with, and returns the input of the run.

@@ -162,7 +162,10 @@ func (s *Site) canRun(ctx context.Context, b *plan.Bundle, o FileOptions) error 
 }
 
 // watch notes what was changed while an agent was at work that may only read. People, and other steps, may be the cause.
-func (a *fileActs) watch(ctx context.Context, _ ask.Request) (func(context.Context) ([]string, *flow.Failure, error), error) {
+func (a *fileActs) watch(ctx context.Context, _ flow.Call, r ask.Request) (func(context.Context) ([]string, *flow.Failure, error), error) {
+	if r.Permission != trellis.PermitRead {
+		return func(context.Context) ([]string, *flow.Failure, error) { return nil, nil, nil }, nil
+	}
 	root, err := workflow.Checkout(a.in.Options.Dir)
 	if err != nil {
 		return nil, err

@@ -15,9 +15,69 @@ import (
 // A submodule that is a worktree (see [Module]) is saved under the same name in its own repository. Other
 // repositories within the work tree, and submodules that changed, can't be saved and are a *NestedError; ignored files are not saved.
 func (r *Repo) Backup(ctx context.Context, dir, ref, message string) (string, error) {
+	return r.backUp(ctx, dir, ref, message, (*Snapshot).saveable)
+}
+
+// save is Backup before something in a checkout is undone, which other repositories in it are not.
+func (r *Repo) save(ctx context.Context, dir, ref string) error {
+	if ref == "" {
+		return nil
+	}
+	_, err := r.backUp(ctx, dir, ref, "trellis: what was in "+filepath.Base(dir)+" before a part of it was undone", nil)
+	return err
+}
+
+// worktreeOrMain is a *SwappedError when dir is neither the main checkout nor a worktree as it was made.
+func (r *Repo) worktreeOrMain(dir string) error {
+	if dir == r.Main {
+		return nil
+	}
+	_, err := r.Made(dir)
+	return err
+}
+
+// saveCommit makes ref have a commit in its history, unless a branch other than the one given, a remote or a tag has it.
+func (r *Repo) saveCommit(ctx context.Context, sha, except, ref string) error {
+	if sha == "" || ref == "" {
+		return nil
+	}
+	args := []string{"rev-list", "--max-count=1", sha, "--not"}
+	if except != "" {
+		args = append(args, "--exclude="+except)
+	}
+	lost, err := r.line(ctx, call{dir: r.Main, args: append(args, "--branches", "--remotes", "--tags")})
+	if err != nil || lost == "" {
+		return err
+	}
+	old, err := r.verify(ctx, r.Main, ref)
+	if errors.Is(err, ErrNotFound) {
+		return r.move(ctx, ref, sha, "")
+	}
+	if err != nil {
+		return err
+	}
+	if within, err := r.IsAncestor(ctx, sha, old); err != nil || within {
+		return err
+	}
+	both := ""
+	tree, err := r.TreeAt(ctx, sha)
+	if err == nil {
+		both, err = (&Snapshot{r: r, dir: r.Main}).commit(ctx, tree, "trellis: commits that were left", sha, old)
+	}
+	if err != nil {
+		return err
+	}
+	return r.move(ctx, ref, both, old)
+}
+
+// backUp makes a backup, unless may forbids it.
+func (r *Repo) backUp(ctx context.Context, dir, ref, message string, may func(*Snapshot, context.Context, ...string) error) (string, error) {
 	s := &Snapshot{r: r, dir: dir}
 	defer s.Close()
 	err := r.mend(ctx, dir)
+	if err == nil {
+		err = r.worktreeOrMain(dir)
+	}
 	if err == nil {
 		err = s.prepare()
 	}
@@ -25,9 +85,12 @@ func (r *Repo) Backup(ctx context.Context, dir, ref, message string) (string, er
 	if err == nil {
 		kept, err = r.backUpInner(ctx, dir, ref, message)
 	}
+	if err == nil && may != nil {
+		err = may(s, ctx, kept...)
+	}
 	sha := ""
 	if err == nil {
-		sha, err = s.backup(ctx, ref, message, kept)
+		sha, err = s.backup(ctx, ref, message)
 	}
 	if err != nil {
 		return "", fmt.Errorf("saving %s as %s: %w", dir, ref, err)
@@ -43,7 +106,7 @@ func (r *Repo) mend(ctx context.Context, dir string) error {
 	all, err := r.Worktrees(ctx)
 	for _, w := range all {
 		if err == nil && w.Path == clean(dir) && !w.Gone {
-			err = w.relink()
+			err = r.relink(w)
 		}
 	}
 	return err
@@ -57,10 +120,7 @@ type state struct {
 	old        string // what the ref names, ""
 }
 
-func (s *Snapshot) backup(ctx context.Context, ref, message string, kept []string) (string, error) {
-	if err := s.saveable(ctx, kept...); err != nil {
-		return "", err
-	}
+func (s *Snapshot) backup(ctx context.Context, ref, message string) (string, error) {
 	st, err := s.state(ctx, ref)
 	if err != nil {
 		return "", err

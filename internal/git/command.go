@@ -109,6 +109,9 @@ func (r *Repo) patiently(ctx context.Context, c call, do func() error) error {
 }
 
 func (r *Repo) run(ctx context.Context, c call) (string, int, error) {
+	if err := stillMade(ctx, c.dir); err != nil {
+		return "", -1, err
+	}
 	if err := r.disarm(ctx, c); err != nil {
 		return "", -1, err
 	}

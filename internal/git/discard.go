@@ -7,22 +7,31 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
 // Discard takes back all that is not committed at or below the paths of a checkout: staged, unstaged and
-// untracked. Paths are relative to the root. It reports whether there was anything. It can't be undone: save
-// what is worth it first, with [Repo.Backup].
-func (r *Repo) Discard(ctx context.Context, dir string, paths ...string) (bool, error) {
+// untracked. Paths are relative to the root. It reports whether there was anything: all of the checkout is then saved as
+// ref first, unless that is "". A repository within is a *NestedError, and nothing is taken back.
+func (r *Repo) Discard(ctx context.Context, dir, ref string, paths ...string) (bool, error) {
 	entries, err := r.statusOf(ctx, dir, below(paths))
 	if err != nil {
 		return false, err
+	}
+	if slices.ContainsFunc(entries, func(e Entry) bool { return concerns(paths, e.Path) }) {
+		if err := errors.Join(r.repositoriesAt(ctx, dir, paths), r.save(ctx, dir, ref)); err != nil {
+			return false, err
+		}
 	}
 	root, err := os.OpenRoot(dir) // a link that an agent made leads nowhere
 	if err != nil {
 		return false, fmt.Errorf("discarding changes: %w", err)
 	}
 	defer root.Close()
+	if err := stillMade(ctx, dir); err != nil {
+		return false, err
+	}
 	var tracked []string
 	found := false
 	for _, e := range entries {
@@ -87,6 +96,25 @@ func remove(root *os.Root, path string) (bool, error) {
 		return true, fmt.Errorf("discarding %s: %w", path, err)
 	}
 	return true, nil
+}
+
+// repositoriesAt is a *NestedError when there are repositories at or below the paths: nothing saves what is in them.
+func (r *Repo) repositoriesAt(ctx context.Context, dir string, paths []string) error {
+	all, err := r.nested(ctx, dir, nil, nil)
+	if err != nil {
+		return err
+	}
+	within := slices.DeleteFunc(all, func(p string) bool { return !concerns(paths, filepath.ToSlash(p)) })
+	if len(within) > 0 {
+		return &NestedError{within}
+	}
+	return nil
+}
+
+// concerns reports whether path is at or below one of the paths, or a folder that has one.
+func concerns(paths []string, path string) bool {
+	inside, own := overlap(paths, path)
+	return inside || len(own) > 0
 }
 
 // overlap reports whether path is one of the paths or below one, and which of them are below it.

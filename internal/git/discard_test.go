@@ -18,7 +18,7 @@ func TestDiscard(t *testing.T) {
 		}
 		b.git("add", "-A")
 		b.git("commit", "-qm", "tasks")
-		if got := must(b.Repo.Discard(ctx, b.Repo.Main, "tasks"))(t); got {
+		if got := must(b.Repo.Discard(ctx, b.Repo.Main, "", "tasks"))(t); got {
 			t.Error("something was discarded in a clean tree")
 		}
 		dir := b.add("feature/x")
@@ -32,7 +32,7 @@ func TestDiscard(t *testing.T) {
 		b.write(in("tasks/a/task.json"), "changed again")
 		b.write(in("other.txt"), "changed")
 		b.write(in("tasks2/x"), "untracked")
-		if got := must(b.Repo.Discard(ctx, dir, "tasks"))(t); !got {
+		if got := must(b.Repo.Discard(ctx, dir, "", "tasks"))(t); !got {
 			t.Error("nothing was discarded")
 		}
 		if got, want := b.gitIn(dir, "status", "--porcelain"), " M other.txt\n?? tasks2/"; got != want {
@@ -48,7 +48,7 @@ func TestDiscardWithinUntrackedFolder(t *testing.T) {
 	b := newBox(t)
 	b.write(".trellis/tasks/a/task.json", "x")
 	b.write(".trellis/spec/index.md", "x")
-	if got := must(b.Repo.Discard(t.Context(), b.Dir, ".trellis/tasks"))(t); !got {
+	if got := must(b.Repo.Discard(t.Context(), b.Dir, "", ".trellis/tasks"))(t); !got {
 		t.Error("nothing was discarded")
 	}
 	if _, err := os.Stat(b.path(".trellis/tasks")); !errors.Is(err, os.ErrNotExist) || b.read(".trellis/spec/index.md") != "x" {
@@ -63,7 +63,7 @@ func TestDiscardOfThousands(t *testing.T) {
 		paths = append(paths, fmt.Sprintf("%s-%d", strings.Repeat("n", 200), i))
 	}
 	b.write(paths[2999], "x")
-	if got := must(b.Repo.Discard(t.Context(), b.Dir, paths...))(t); !got || b.git("status", "--porcelain") != "" {
+	if got := must(b.Repo.Discard(t.Context(), b.Dir, "", paths...))(t); !got || b.git("status", "--porcelain") != "" {
 		t.Error("it was not discarded")
 	}
 }
@@ -79,7 +79,7 @@ func TestDiscardFollowsNoLinkOut(t *testing.T) {
 	if err := os.Symlink(b.path(".trellis"), filepath.Join(dir, ".trellis")); err != nil {
 		t.Fatal(err)
 	}
-	b.Repo.Discard(t.Context(), dir, ".trellis/tasks") // what it says does not matter here
+	b.Repo.Discard(t.Context(), dir, "", ".trellis/tasks") // what it says does not matter here
 	if got := b.read(".trellis/tasks/a/task.json"); got != "precious" {
 		t.Errorf("got %q", got)
 	}

@@ -15,6 +15,9 @@ func (r *Repo) Forward(ctx context.Context, dir, branch, from, to string, exclud
 	if dir == "" {
 		return r.forwardAlone(ctx, branch, from, to)
 	}
+	if err := r.worktreeOrMain(dir); err != nil {
+		return false, err
+	}
 	now, err := r.CurrentBranch(ctx, dir)
 	if err != nil || now != branch {
 		return false, err

@@ -32,6 +32,9 @@ func (r *Repo) Relink(w Worktree) (bool, error) {
 	if w.Gone || w.HalfMade() || !unlinked(w.Path) {
 		return false, nil
 	}
+	if err := r.unlinkedSame(w); err != nil {
+		return false, err
+	}
 	file, err := os.OpenFile(filepath.Join(w.Path, ".git"), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if errors.Is(err, fs.ErrExist) {
 		return false, nil

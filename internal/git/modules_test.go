@@ -92,7 +92,7 @@ func TestSnapshotOfModule(t *testing.T) {
 	if diff := must(later.Diff(t.Context(), base, 1<<20))(t); !strings.Contains(diff, "+++ b/libs/cli/main.txt") || !strings.Contains(diff, "+two") {
 		t.Errorf("got diff\n%s", diff)
 	}
-	if undone := must(snap.Restore(t.Context()))(t); len(undone) != 3 {
+	if undone := must(snap.Restore(t.Context(), ""))(t); len(undone) != 3 {
 		t.Errorf("undone: %v", undone)
 	}
 	if got := b.read(filepath.Join(dir, "libs/cli/main.txt")); got != "one\n" {

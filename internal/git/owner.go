@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
@@ -20,6 +19,9 @@ const ownerFile = "trellis.json"
 type owner struct {
 	Task string `json:"task"`
 	Mark string `json:"mark"` // made anew with each worktree: what is put in its place has another, or none
+
+	Folder     FileID `json:"folder,omitzero"` // of the worktree
+	Repository FileID `json:"repository,omitzero"`
 }
 
 // Owner is the task that the worktree was made for, "" when nothing says so.
@@ -30,7 +32,8 @@ func (w Worktree) Owner() string {
 
 // readOwner is the zero owner of a worktree that Trellis did not make.
 func readOwner(admin string) (o owner, err error) {
-	data, err := os.ReadFile(filepath.Join(admin, ownerFile))
+	const long = 1 << 10
+	data, err := durable.ReadBelow(admin, ownerFile, long)
 	if errors.Is(err, fs.ErrNotExist) {
 		return o, nil
 	}
@@ -44,18 +47,34 @@ func readOwner(admin string) (o owner, err error) {
 }
 
 // claimFor writes down whose worktree it is, unless that is written already.
-func claimFor(task, admin string) error {
-	if o, err := readOwner(admin); task == "" || err == nil && o.Task == task && o.Mark != "" {
+func (r *Repo) claimFor(task, path, admin string) error {
+	if task == "" {
+		return nil
+	}
+	folder, err := idOf(path)
+	if err == nil {
+		err = r.writeOwner(owner{Task: task, Folder: folder}, admin)
+	}
+	if err != nil {
+		return fmt.Errorf("noting whose worktree %s is: %w", path, err)
+	}
+	return nil
+}
+
+func (r *Repo) writeOwner(o owner, admin string) (err error) {
+	if o.Repository, err = idOf(r.Common); err != nil {
+		return err
+	}
+	old, err := readOwner(admin)
+	if o.Mark = old.Mark; err == nil && o.Mark != "" && o == old {
 		return nil
 	}
 	mark := make([]byte, 8)
 	rand.Read(mark) // never fails
-	data, err := json.Marshal(owner{task, hex.EncodeToString(mark)})
-	if err == nil {
-		err = new(durable.Disk).WriteFile(filepath.Join(admin, ownerFile), data, 0o644)
-	}
+	o.Mark = hex.EncodeToString(mark)
+	data, err := json.Marshal(o)
 	if err != nil {
-		return fmt.Errorf("noting whose worktree it is: %w", err)
+		return err
 	}
-	return nil
+	return new(durable.Disk).WriteFile(filepath.Join(admin, ownerFile), data, 0o644)
 }

@@ -2,13 +2,18 @@ package git
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
 // Reattach puts the HEAD of a checkout back on a branch that holds base, when someone switched to another
 // branch or took commits away from below it. Files and index stay as they are: what they hold against base is
-// still to be committed. It reports whether it had to.
-func (r *Repo) Reattach(ctx context.Context, dir, branch, base string) (bool, error) {
+// still to be committed. Commits that nothing else names then are saved as ref, unless that is "". It reports whether it
+// had to.
+func (r *Repo) Reattach(ctx context.Context, dir, branch, base, ref string) (bool, error) {
+	if err := stillMade(ctx, dir); err != nil {
+		return false, err
+	}
 	now, err := r.CurrentBranch(ctx, dir)
 	if err != nil {
 		return false, err
@@ -26,7 +31,19 @@ func (r *Repo) Reattach(ctx context.Context, dir, branch, base string) (bool, er
 	if now == branch && holds {
 		return false, nil
 	}
+	if now != branch {
+		head, err := r.Head(ctx, dir)
+		if err == nil {
+			err = r.saveCommit(ctx, head, "", ref)
+		}
+		if err != nil && !errors.Is(err, ErrNoCommit) {
+			return false, fmt.Errorf("saving where %s was: %w", dir, err)
+		}
+	}
 	if !holds {
+		if err := r.saveCommit(ctx, tip, branch, ref); err != nil {
+			return false, err
+		}
 		if err := r.move(ctx, "refs/heads/"+branch, base, tip); err != nil {
 			return false, fmt.Errorf("putting %s back on its base: %w", branch, err)
 		}

@@ -21,7 +21,7 @@ func TestReattach(t *testing.T) {
 			dir := b.add("work")
 			stray(b, dir)
 			repo := b.open(b.Dir)
-			did := must(repo.Reattach(t.Context(), dir, "work", base))(t)
+			did := must(repo.Reattach(t.Context(), dir, "work", base, ""))(t)
 			if want := name != "all as it should be" && name != "a commit of the agent"; did != want {
 				t.Errorf("got %v, want %v", did, want)
 			}

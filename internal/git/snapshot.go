@@ -260,11 +260,14 @@ func (s *Snapshot) moved(ctx context.Context) ([]Change, error) {
 	return parseChanges(out)
 }
 
-// Restore puts back what changed in the work tree since the snapshot was taken, and returns what that was.
-// Repositories within the work tree stay as they are.
-func (s *Snapshot) Restore(ctx context.Context) ([]Change, error) {
+// Restore puts back what changed in the work tree since the snapshot was taken, and returns what that was: all of the
+// checkout is then saved as ref first, unless that is "". Repositories within the work tree stay as they are.
+func (s *Snapshot) Restore(ctx context.Context, ref string) ([]Change, error) {
 	drift, err := s.Drift(ctx)
 	if err != nil || len(drift) == 0 {
+		return nil, err
+	}
+	if err := s.r.save(ctx, s.dir, ref); err != nil {
 		return nil, err
 	}
 	var paths strings.Builder
@@ -291,10 +294,10 @@ func (s *Snapshot) Restore(ctx context.Context) ([]Change, error) {
 }
 
 // Back puts the work tree back to what an earlier snapshot in the same folder of objects held, whose Tree is given, and
-// returns what was not so. From then on this snapshot is that one.
+// returns what was not so. From then on this snapshot is that one. Nothing is saved.
 func (s *Snapshot) Back(ctx context.Context, tree string) ([]Change, error) {
 	s.Tree = tree
-	return s.Restore(ctx)
+	return s.Restore(ctx, "")
 }
 
 const gitlink = "160000"

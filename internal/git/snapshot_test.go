@@ -192,7 +192,7 @@ func TestRestore(t *testing.T) {
 		}
 		b.write(filepath.Join(dir, "dir/sub/x"), "x")
 
-		changed := must(s.Restore(ctx))(t)
+		changed := must(s.Restore(ctx, ""))(t)
 		want := map[string]string{"keep.txt": "M", "new/un tracked\n\xff.txt": "M", "agent/made/this": "A", "gone.txt/now/a-folder": "A", "bin": "D", "script": "M", "dir": "D", "dir/sub/x": "A", "way-out": "A"}
 		if got := kinds(changed); !maps.Equal(got, want) {
 			t.Errorf("Restore: got %q, want %q", got, want)
@@ -209,7 +209,7 @@ func TestRestore(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(dir, "agent")); !errors.Is(err, os.ErrNotExist) {
 			t.Error("an empty folder stays")
 		}
-		if got := must(s.Restore(ctx))(t); got != nil {
+		if got := must(s.Restore(ctx, ""))(t); got != nil {
 			t.Errorf("the second time: %v", got)
 		}
 	}, hardFormats...)

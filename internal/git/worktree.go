@@ -151,11 +151,11 @@ func (r *Repo) clear(ctx context.Context, all []Worktree, n NewWorktree) (done b
 	case here.Gone:
 		return false, r.unregister(ctx, path)
 	}
-	if err := here.relink(); err != nil {
+	if err := r.relink(*here); err != nil {
 		return false, err
 	}
-	if gitDir, err := r.gitDir(path); err != nil || gitDir != here.admin {
-		return false, &PathError{path, "is registered as a worktree, but its .git does not say so (git worktree repair mends that)"}
+	if _, err := (Made{Path: path, Admin: here.admin, Common: r.Common}).linked(); err != nil {
+		return false, err
 	}
 	if here.Branch != n.Branch {
 		return false, &PathError{path, fmt.Sprintf("is a worktree already, with %q checked out", here.Branch)}
@@ -163,7 +163,7 @@ func (r *Repo) clear(ctx context.Context, all []Worktree, n NewWorktree) (done b
 	if by := here.Owner(); by != n.Owner && (n.Takes == nil || !n.Takes(by)) {
 		return false, &BranchError{Branch: n.Branch, Taken: n.Branch, Worktree: path, Owner: by}
 	}
-	return true, claimFor(n.Owner, here.admin)
+	return true, r.claimFor(n.Owner, path, here.admin)
 }
 
 // vacant is nil when a worktree can be made at path: nothing or an empty folder is there.
@@ -235,7 +235,7 @@ func (r *Repo) made(ctx context.Context, n NewWorktree, err error) error {
 	}
 	admin, dirErr := r.gitDir(n.Path)
 	if dirErr == nil {
-		dirErr = claimFor(n.Owner, admin)
+		dirErr = r.claimFor(n.Owner, n.Path, admin)
 	}
 	return errors.Join(err, dirErr)
 }
@@ -285,8 +285,16 @@ func (r *Repo) removeWorktree(ctx context.Context, path string) error {
 		case halfMade(w.admin):
 			return discard(&w)
 		case !w.Gone && unlinked(path):
+			if err := r.unlinkedSame(w); err != nil {
+				return err
+			}
 			return errors.Join(os.RemoveAll(path), os.RemoveAll(w.admin))
+		case w.Gone:
+			return r.unregister(ctx, path)
 		default:
+			if err := errors.Join(stillMade(ctx, path), r.Check(w)); err != nil {
+				return err
+			}
 			return r.unregister(ctx, path)
 		}
 	}
@@ -298,9 +306,12 @@ func (r *Repo) removeWorktree(ctx context.Context, path string) error {
 
 // relink writes the file by which git knows a worktree when that is gone: an agent removed it, or a git that was killed
 // while it removed the worktree.
-func (w Worktree) relink() error {
+func (r *Repo) relink(w Worktree) error {
 	if !unlinked(w.Path) {
 		return nil
+	}
+	if err := r.unlinkedSame(w); err != nil {
+		return err
 	}
 	if err := os.WriteFile(filepath.Join(w.Path, ".git"), []byte("gitdir: "+w.admin+"\n"), 0o644); err != nil {
 		return fmt.Errorf("mending worktree %s: %w", w.Path, err)
@@ -308,10 +319,30 @@ func (w Worktree) relink() error {
 	return nil
 }
 
-// unlinked reports whether the file is gone by which git knows a worktree.
+// unlinked reports whether the file is gone by which git knows a worktree. What a link leads to is none.
 func unlinked(path string) bool {
-	_, err := os.Lstat(filepath.Join(path, ".git"))
+	st, err := os.Lstat(path)
+	if err != nil || !st.IsDir() {
+		return false
+	}
+	_, err = os.Lstat(filepath.Join(path, ".git"))
 	return errors.Is(err, fs.ErrNotExist)
+}
+
+// unlinkedSame is a *SwappedError when a worktree without that file is another folder than the one that was made.
+func (r *Repo) unlinkedSame(w Worktree) error {
+	o, err := readOwner(w.admin)
+	if err != nil || o.Folder == (FileID{}) {
+		return err
+	}
+	common, err := idOf(r.Common)
+	if err != nil || common != o.Repository {
+		return err
+	}
+	if now, err := idOf(w.Path); err != nil || now != o.Folder {
+		return &SwappedError{w.Path, "another folder is in its place"}
+	}
+	return nil
 }
 
 func (r *Repo) unregister(ctx context.Context, path string) error {

@@ -49,6 +49,7 @@ type Acts struct {
 	mu       sync.Mutex
 	revision int64         // highest that this run wrote, or knows of
 	snap     *git.Snapshot // of a call that may only read, while it runs
+	made     git.Made      // the worktree, since this run made or found it
 }
 
 // Activities are all that a run does besides its agents' calls.
@@ -56,7 +57,7 @@ func (a *Acts) Activities() []flow.Activity {
 	list := []flow.Activity{claim.With(a.claim), project.With(a.project), prepare.With(a.prepare), baseline.With(a.recheck), observe.With(a.observe),
 		verify.With(a.checks), final.With(a.final), prove.With(a.prove), ground.With(a.ground), changed.With(a.changed), commit.With(a.commit), discard.With(a.discard), seal.With(a.seal), deliver.With(a.deliver), conclude.With(a.conclude),
 		update.With(a.update), unmended.With(a.unmended), probe.With(a.probe)}
-	return append(list, a.steps().Activities()...)
+	return a.guarded(append(list, a.steps().Activities()...))
 }
 
 // Roles are the roles that a run asks.

@@ -26,7 +26,7 @@ var taskState = []string{".trellis/tasks", runtimeDir, currentTask}
 // checks runs the commands that decide, in order, and looks at what was changed. What the commands themselves
 // leave behind is undone: the tree that is committed is the tree that they judged.
 func (a *Acts) checks(ctx context.Context, c flow.Call, in checksIn) (out Checks, err error) {
-	if err := a.stand(ctx, in, &out); err != nil || len(out.Bent) > 0 {
+	if err := a.stand(ctx, c, in, &out); err != nil || len(out.Bent) > 0 {
 		return out, err
 	}
 	snap, notes, end, err := a.before(ctx, c, in.Job)
@@ -41,7 +41,7 @@ func (a *Acts) checks(ctx context.Context, c flow.Call, in checksIn) (out Checks
 	if out.Results, err = a.runAll(ctx, c, in); err != nil || len(out.Results) == 0 {
 		return out, err
 	}
-	undone, err := snap.Restore(ctx)
+	undone, err := snap.Restore(ctx, a.backupRef(c))
 	var paths []string
 	for _, ch := range undone {
 		paths = append(paths, ch.Path)
@@ -52,7 +52,7 @@ func (a *Acts) checks(ctx context.Context, c flow.Call, in checksIn) (out Checks
 // recheck runs the commands in the worktree, which holds nothing but what is committed. What is not committed is
 // named, and nothing is run.
 func (a *Acts) recheck(ctx context.Context, c flow.Call, in checksIn) (out Checks, err error) {
-	if out.Notes, err = a.mend(ctx, in.Job); err != nil {
+	if out.Notes, err = a.mend(ctx, c, in.Job); err != nil {
 		return out, err
 	}
 	m := a.memo(c)
@@ -71,7 +71,7 @@ func (a *Acts) recheck(ctx context.Context, c flow.Call, in checksIn) (out Check
 	if err != nil || len(left) == 0 {
 		return out, err
 	}
-	_, err = a.Repo.Discard(ctx, in.Job.Worktree, left...)
+	_, err = a.Repo.Discard(ctx, in.Job.Worktree, a.backupRef(c), left...)
 	return out.undone(left), err
 }
 
@@ -89,7 +89,7 @@ func (a *Acts) stray(ctx context.Context, c flow.Call, j Job, m memo, out *Check
 	}
 	notes, err := a.keepLeft(ctx, c, j)
 	if err == nil {
-		_, err = a.Repo.Discard(ctx, j.Worktree, left...)
+		_, err = a.Repo.Discard(ctx, j.Worktree, "", left...)
 	}
 	out.Notes = append(out.Notes, notes...)
 	return nil, err
@@ -179,15 +179,15 @@ func few(paths []string) []string {
 }
 
 // mend takes back what no agent may do to git or to task directories.
-func (a *Acts) mend(ctx context.Context, j Job) (notes []string, err error) {
-	strayed, err := a.Repo.Reattach(ctx, j.Worktree, j.Branch, j.anchor())
+func (a *Acts) mend(ctx context.Context, c flow.Call, j Job) (notes []string, err error) {
+	strayed, err := a.Repo.Reattach(ctx, j.Worktree, j.Branch, j.anchor(), a.backupRef(c)+"-strayed")
 	if err != nil {
 		return nil, err
 	}
 	if strayed {
 		notes = append(notes, "the worktree had left its branch, or the branch its base: it was put back, the files as they were")
 	}
-	more, err := a.mendModules(ctx, j)
+	more, err := a.mendModules(ctx, c, j)
 	if notes = append(notes, more...); err != nil {
 		return notes, err
 	}
@@ -201,7 +201,7 @@ func (a *Acts) mend(ctx context.Context, j Job) (notes []string, err error) {
 	if _, err := os.Lstat(filepath.Join(j.Worktree, ".trellis", "tasks")); errors.Is(err, fs.ErrNotExist) {
 		return notes, nil // whether someone removed it is no matter: it is never committed
 	}
-	undone, err := a.Repo.Discard(ctx, j.Worktree, ".trellis/tasks")
+	undone, err := a.Repo.Discard(ctx, j.Worktree, a.backupRef(c), ".trellis/tasks")
 	if undone {
 		notes = append(notes, "changes below .trellis/tasks of the worktree were undone: a task lives in the main checkout")
 	}

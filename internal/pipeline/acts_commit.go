@@ -32,7 +32,7 @@ func (a *Acts) commit(ctx context.Context, c flow.Call, in commitIn) (Committed,
 // record makes the commit. When this very call was cut off before, the commit that it had made is
 // taken, if it holds all there is to commit: the trailer alone can be written by anyone.
 func (a *Acts) record(ctx context.Context, c flow.Call, in commitIn, s *search) (Committed, error) {
-	if _, err := a.Repo.Reattach(ctx, in.Job.Worktree, in.Job.Branch, in.Job.anchor()); err != nil {
+	if _, err := a.Repo.Reattach(ctx, in.Job.Worktree, in.Job.Branch, in.Job.anchor(), a.backupRef(c)+"-strayed"); err != nil {
 		return Committed{}, err
 	}
 	if made, err := a.recorded(ctx, c, in); err != nil || made != "" {

@@ -21,7 +21,7 @@ func (a *Acts) final(ctx context.Context, c flow.Call, in checksIn) (out Checks,
 	if in.Job.InPlace {
 		return a.recheck(ctx, c, in)
 	}
-	if err := a.stand(ctx, in, &out); err != nil || len(out.Bent) > 0 {
+	if err := a.stand(ctx, c, in, &out); err != nil || len(out.Bent) > 0 {
 		return out, err
 	}
 	stray, err := a.leftovers(ctx, in.Job)
@@ -56,11 +56,11 @@ func (a *Acts) final(ctx context.Context, c flow.Call, in checksIn) (out Checks,
 }
 
 // stand makes sure of what a verdict stands on, and takes back what no agent may do.
-func (a *Acts) stand(ctx context.Context, in checksIn, out *Checks) (err error) {
+func (a *Acts) stand(ctx context.Context, c flow.Call, in checksIn, out *Checks) (err error) {
 	if out.Bent, out.Notes, err = a.shaken(in); err != nil || len(out.Bent) > 0 {
 		return err
 	}
-	notes, err := a.mend(ctx, in.Job)
+	notes, err := a.mend(ctx, c, in.Job)
 	out.Notes = append(out.Notes, notes...)
 	return err
 }

@@ -81,10 +81,10 @@ func (a *Acts) keepModules(ctx context.Context, j Job, ref string) (notes []stri
 }
 
 // mendModules takes back in submodules what no agent may do to git.
-func (a *Acts) mendModules(ctx context.Context, j Job) (notes []string, err error) {
+func (a *Acts) mendModules(ctx context.Context, c flow.Call, j Job) (notes []string, err error) {
 	list, err := a.modules(ctx, j, j.BaseCommit)
 	for _, m := range list {
-		strayed, err := m.Reattach(ctx, m.Dir(j.Worktree), j.Branch, m.Base)
+		strayed, err := m.Reattach(ctx, m.Dir(j.Worktree), j.Branch, m.Base, a.backupRef(c)+"-strayed")
 		if err != nil {
 			return notes, err
 		}
@@ -121,7 +121,7 @@ func (a *Acts) recordModules(ctx context.Context, c flow.Call, in commitIn, o gi
 // recordModule commits what was done in one. Commits that hold a secret, by whomever, are taken back and made anew as one.
 func (a *Acts) recordModule(ctx context.Context, c flow.Call, m *git.Module, in commitIn, o git.CommitOptions, s *search) (head string, err error) {
 	dir := m.Dir(in.Job.Worktree)
-	if _, err := m.Reattach(ctx, dir, in.Job.Branch, m.Base); err != nil {
+	if _, err := m.Reattach(ctx, dir, in.Job.Branch, m.Base, a.backupRef(c)+"-strayed"); err != nil {
 		return "", err
 	}
 	if head, err = m.Head(ctx, dir); err != nil {

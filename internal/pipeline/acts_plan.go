@@ -152,7 +152,7 @@ func (a *Acts) hold(ctx context.Context, c flow.Call, j Job) (held []Check, err 
 		if err != nil {
 			return nil, err
 		}
-		if _, err := snap.Restore(ctx); err != nil {
+		if _, err := snap.Restore(ctx, a.backupRef(c)); err != nil {
 			return nil, err
 		}
 		if res.Code != 0 {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/journal"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/workflow"
@@ -33,9 +34,10 @@ type Progress struct {
 	Report      *Report  // of the last run that has one
 	Undelivered bool     // it is of a commit that was verified and could not be delivered
 	Reactions   Reactions
-	React       *React // what the last run began with, nil once it was mended
-	Agent       string // who worked on the task last
-	Session     string // and in which session
+	React       *React    // what the last run began with, nil once it was mended
+	Agent       string    // who worked on the task last
+	Session     string    // and in which session
+	Made        *git.Made // the worktree of this run, nil before it is there
 
 	earlier  int    // rounds of earlier reactions
 	claimed  Job    // by the last claim
@@ -136,6 +138,7 @@ func (p *Progress) take(flow string, e journal.Entry) error {
 		if err := json.Unmarshal(e.Out, &ready); err != nil {
 			return err
 		}
+		p.Made = ready.Made
 		if ready.Lost {
 			p.Implemented, p.Finished = "", nil
 		}

@@ -28,6 +28,11 @@ func (a *Acts) Slots(ctx context.Context, c flow.Call, r ask.Request) (map[strin
 	if err := json.Unmarshal(r.Data, &d); err != nil {
 		return nil, nil, fmt.Errorf("reading the request: %w", err)
 	}
+	m := a.theWorktree()
+	if err := a.swapped(m); err != nil {
+		return nil, nil, err
+	}
+	ctx = git.Only(ctx, m)
 	if err := a.Repo.Unlock(ctx, r.Dir); err != nil { // an agent calls git too
 		return nil, nil, err
 	}
@@ -320,9 +325,35 @@ func (a *Acts) Check(r ask.Request, answer json.RawMessage) (wrong []string) {
 	return wrong
 }
 
-// Watch sees to it that a role that may only read leaves the worktree as it was: what it changed is undone,
+// looker looks again after a call what it left, and puts right what it may. A change is noted, or fails the call.
+type looker = func(context.Context) ([]string, *flow.Failure, error)
+
+// Watch sees to it that what an agent does is done in the worktree that was made for it.
+func (a *Acts) Watch(ctx context.Context, c flow.Call, r ask.Request) (looker, error) {
+	m := a.theWorktree()
+	if err := a.swapped(m); err != nil {
+		return nil, err
+	}
+	ctx = git.Only(ctx, m)
+	again := looker(func(context.Context) ([]string, *flow.Failure, error) { return nil, nil, nil })
+	if r.Permission == trellis.PermitRead {
+		var err error
+		if again, err = a.watchReader(ctx, c, r); err != nil {
+			return nil, err
+		}
+	}
+	return func(ctx context.Context) ([]string, *flow.Failure, error) {
+		notes, fail, err := again(git.Only(ctx, m))
+		if gone := a.swapped(m); gone != nil {
+			return notes, flow.AsFailure(gone), nil
+		}
+		return notes, fail, err
+	}, nil
+}
+
+// watchReader sees to it that a role that may only read leaves the worktree as it was: what it changed is undone,
 // and fails its call.
-func (a *Acts) Watch(ctx context.Context, r ask.Request) (func(context.Context) ([]string, *flow.Failure, error), error) {
+func (a *Acts) watchReader(ctx context.Context, c flow.Call, r ask.Request) (looker, error) {
 	var d about
 	if err := json.Unmarshal(r.Data, &d); err != nil {
 		return nil, fmt.Errorf("reading the request: %w", err)
@@ -339,7 +370,7 @@ func (a *Acts) Watch(ctx context.Context, r ask.Request) (func(context.Context) 
 	return func(ctx context.Context) (notes []string, _ *flow.Failure, err error) {
 		a.watch(nil)
 		defer func() { err = errors.Join(err, before.Close()) }()
-		undone, err := before.Restore(ctx)
+		undone, err := before.Restore(ctx, a.backupRef(c))
 		if err != nil {
 			return nil, nil, err
 		}

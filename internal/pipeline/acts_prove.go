@@ -26,7 +26,7 @@ func (a *Acts) prove(ctx context.Context, c flow.Call, in proveIn) (out []Judged
 	if out, err = a.proveAt(ctx, c, in); err != nil {
 		return nil, err
 	}
-	_, err = snap.Restore(ctx)
+	_, err = snap.Restore(ctx, a.backupRef(c))
 	return out, err
 }
 

@@ -38,7 +38,7 @@ func (a *Acts) update(ctx context.Context, c flow.Call, in updateIn) (out Update
 	}
 	var o git.UpdateOptions
 	if u == nil {
-		if o, out, err = a.plannedUpdate(ctx, in); err != nil || o.Base == "" {
+		if o, out, err = a.plannedUpdate(ctx, c, in); err != nil || o.Base == "" {
 			return out, err
 		}
 	} else {
@@ -125,7 +125,7 @@ func (j *Job) takeUp(u *git.Update, about string) error {
 
 // plannedUpdate finds what the branch is to come up to. Without a Base nothing is to be done with git: out says what
 // holds then.
-func (a *Acts) plannedUpdate(ctx context.Context, in updateIn) (o git.UpdateOptions, out Updated, err error) {
+func (a *Acts) plannedUpdate(ctx context.Context, c flow.Call, in updateIn) (o git.UpdateOptions, out Updated, err error) {
 	j := in.Job
 	next, notes, err := a.next(ctx, j, true)
 	if out.Notes = notes; err != nil || next.Commit == "" || next.Commit == j.BaseCommit && next.On == j.StackedOn {
@@ -134,7 +134,7 @@ func (a *Acts) plannedUpdate(ctx context.Context, in updateIn) (o git.UpdateOpti
 	if old, err := a.Repo.IsAncestor(ctx, next.Commit, j.BaseCommit); err != nil || old && next.Commit != j.BaseCommit {
 		return o, out, err
 	}
-	if _, err := a.Repo.Reattach(ctx, j.Worktree, j.Branch, j.BaseCommit); err != nil {
+	if _, err := a.Repo.Reattach(ctx, j.Worktree, j.Branch, j.BaseCommit, a.backupRef(c)+"-strayed"); err != nil {
 		return o, out, err
 	}
 	if left, err := a.leftovers(ctx, j); err != nil || len(left) > 0 { // what is not committed, final verify names

@@ -40,6 +40,12 @@ func (a *Acts) prepare(ctx context.Context, c flow.Call, in prepareIn) (p Prepar
 	if p.Notes, err = a.onItsWay(ctx, c, in, p.Notes); err != nil {
 		return p, err
 	}
+	made, err := a.Repo.Made(in.Job.Worktree)
+	if err != nil {
+		return p, a.asSwapped(err)
+	}
+	a.Made(&made)
+	p.Made, ctx = &made, git.Only(ctx, made)
 	if err := a.enterModules(ctx, in); err != nil {
 		return p, err
 	}
@@ -132,7 +138,7 @@ func (a *Acts) branch(ctx context.Context, c flow.Call, in prepareIn) error {
 	n := git.NewWorktree{Path: in.Job.Worktree, Branch: in.Job.Branch, Base: in.Job.BaseCommit, Adopt: own, Owner: a.id(),
 		Takes: func(owner string) bool { return a.takes(c, in, owner, own) }}
 	if err = a.Repo.AddWorktree(ctx, n); errors.As(err, new(*git.PathError)) && a.astray(ctx, in) {
-		if _, err = a.Repo.Reattach(ctx, in.Job.Worktree, in.Job.Branch, in.Job.BaseCommit); err == nil {
+		if _, err = a.Repo.Reattach(ctx, in.Job.Worktree, in.Job.Branch, in.Job.BaseCommit, a.backupRef(c)+"-strayed"); err == nil {
 			err = a.Repo.AddWorktree(ctx, n)
 		}
 	}
@@ -145,6 +151,8 @@ func (a *Acts) taken(worktree string, err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, new(*git.SwappedError)):
+		return a.asSwapped(err)
 	case !errors.As(err, &taken):
 		return flow.Fail(string(trellis.WorktreeFailed), "%v", err)
 	}
@@ -175,7 +183,13 @@ func (a *Acts) takes(c flow.Call, in prepareIn, owner string, ownBranch bool) bo
 func (a *Acts) mayTakeAway(ctx context.Context, c flow.Call, in prepareIn) error {
 	all, err := a.Repo.Worktrees(ctx)
 	for _, w := range all {
-		if by := w.Owner(); w.At(in.Job.Worktree) && by != a.id() && !a.takes(c, in, by, false) {
+		if !w.At(in.Job.Worktree) || w.Gone || w.HalfMade() {
+			continue
+		}
+		if err := a.Repo.Check(w); err != nil {
+			return a.asSwapped(err)
+		}
+		if by := w.Owner(); by != a.id() && !a.takes(c, in, by, false) {
 			return a.taken(in.Job.Worktree, &git.BranchError{Branch: in.Job.Branch, Taken: in.Job.Branch, Worktree: w.Path, Owner: by})
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/ask"
 	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/workflow"
@@ -180,6 +181,7 @@ type (
 		Lost    bool              `json:"lost,omitempty"`    // what earlier runs did is gone
 		Footing map[string]string `json:"footing,omitempty"` // what a verdict stands on besides the worktree, hashed
 		Results []Check           `json:"results,omitempty"` // preconditions of the plan
+		Made    *git.Made         `json:"made,omitempty"`    // the worktree, told from what may be put in its place
 	}
 	checksIn struct {
 		Job      Job               `json:"job"`

@@ -364,7 +364,7 @@ func mentions(text, id string) bool {
 
 // Watch looks whether the main checkout was changed while a planning agent, which may only read, was at work. People
 // may be editing there, so a change is reported and stays. What was seen after one call is what the next begins with.
-func (a *Acts) Watch(ctx context.Context, _ ask.Request) (func(context.Context) ([]string, *flow.Failure, error), error) {
+func (a *Acts) Watch(ctx context.Context, _ flow.Call, _ ask.Request) (func(context.Context) ([]string, *flow.Failure, error), error) {
 	before, err := a.lastSeen(ctx)
 	if err != nil {
 		return nil, err

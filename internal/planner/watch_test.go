@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/planner"
 )
@@ -38,7 +39,7 @@ func TestWatchTellsWhatReadersChange(t *testing.T) {
 		{"mkdir -p .trellis/tasks/x; echo x >.trellis/tasks/x/y", ""},
 		{"git add a.txt; git commit -qm theirs", "HEAD a.txt"},
 	} {
-		end, err := acts.Watch(t.Context(), ask.Request{})
+		end, err := acts.Watch(t.Context(), flow.Call{}, ask.Request{})
 		if err != nil {
 			t.Fatal(err)
 		}

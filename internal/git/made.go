@@ -1,0 +1,211 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+)
+
+// Made tells a worktree that Trellis made from all that can be put in its place. The zero one tells nothing.
+type Made struct {
+	Path       string `json:"path"`
+	Admin      string `json:"admin"`  // git's folder of it
+	Common     string `json:"common"` // the repository
+	Mark       string `json:"mark"`   // in that, made anew with each worktree
+	Folder     FileID `json:"folder"`
+	GitDir     FileID `json:"git_dir"`
+	Repository FileID `json:"repository"` // the common directory: while that is the same one, so are the others
+}
+
+// FileID tells a folder from all others that are there at the same time.
+type FileID struct {
+	Device uint64 `json:"device"`
+	Inode  uint64 `json:"inode"`
+}
+
+// SwappedError says that a worktree is no longer the one that was made. Nothing in it is touched.
+type SwappedError struct{ Path, Reason string }
+
+func (e *SwappedError) Error() string {
+	return fmt.Sprintf("%s is no longer the worktree that Trellis made: %s", e.Path, e.Reason)
+}
+
+// Made is the worktree at path as it is now. A *SwappedError when what is there is none of this repository, seems to be one
+// by a link, or is another folder than was written down when it was made.
+func (r *Repo) Made(path string) (Made, error) {
+	m := Made{Path: clean(path), Common: r.Common}
+	admin, err := r.gitDir(m.Path)
+	if err != nil || admin == r.Common {
+		return m, &SwappedError{m.Path, "no worktree of this repository is there"}
+	}
+	m.Admin = admin
+	o, err := readOwner(admin)
+	if err != nil {
+		return m, err
+	}
+	m.Mark = o.Mark
+	if m.Repository, err = idOf(r.Common); err != nil {
+		return m, fmt.Errorf("looking at the repository: %w", err)
+	}
+	if m.Folder, err = m.linked(); err != nil {
+		return m, err
+	}
+	if m.Repository == o.Repository && o.Folder != (FileID{}) && m.Folder != o.Folder {
+		return m, &SwappedError{m.Path, "another folder is in its place"}
+	}
+	m.GitDir, err = idOf(admin)
+	return m, err
+}
+
+// Check is a *SwappedError when something else is in the place of a worktree that is there. See Made.
+func (r *Repo) Check(w Worktree) error {
+	if admin, err := r.gitDir(w.Path); err == nil && admin != w.admin {
+		return &SwappedError{w.Path, "its .git leads to " + admin}
+	}
+	_, err := r.Made(w.Path)
+	return err
+}
+
+// Same is a *SwappedError unless the worktree that was made is still there: the same folder, which no link leads to, whose
+// .git leads to the same folder of git's, and that back to it. All is read through one handle of the folder.
+func (m Made) Same() error {
+	if m.Path == "" {
+		return nil
+	}
+	folder, err := m.linked()
+	if err != nil {
+		return err
+	}
+	o, err := readOwner(m.Admin)
+	if err != nil || o.Mark != m.Mark {
+		return &SwappedError{m.Path, "another worktree was made in its place"}
+	}
+	common, err := idOf(m.Common)
+	if err != nil || common != m.Repository { // it was copied, or the file system counts anew: nothing can be told by that
+		return err
+	}
+	admin, err := idOf(m.Admin)
+	if err != nil || m.GitDir != (FileID{}) && admin != m.GitDir || m.Folder != (FileID{}) && folder != m.Folder {
+		return &SwappedError{m.Path, "another folder is in its place"}
+	}
+	return nil
+}
+
+// linked is the folder of a worktree. It and git's folder of it have to lead to each other, and no link may be on the way
+// from one to the other.
+func (m Made) linked() (id FileID, err error) {
+	swapped := func(format string, args ...any) (FileID, error) {
+		return FileID{}, &SwappedError{m.Path, fmt.Sprintf(format, args...)}
+	}
+	st, err := os.Lstat(m.Path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return swapped("it is gone")
+	case err != nil:
+		return swapped("%v", err)
+	case st.Mode()&fs.ModeSymlink != 0:
+		to, _ := os.Readlink(m.Path) // only for the message
+		return swapped("a link to %s is in its place", to)
+	case !st.IsDir():
+		return swapped("a file is in its place")
+	}
+	root, err := os.OpenRoot(m.Path)
+	if err != nil {
+		return swapped("%v", err)
+	}
+	defer root.Close()
+	if now, err := root.Stat("."); err != nil || !os.SameFile(now, st) {
+		return swapped("it is being changed")
+	}
+	dot, err := root.Lstat(".git")
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return swapped("its .git is gone (`git worktree repair %s` makes it again)", m.Path)
+	case err != nil:
+		return swapped("%v", err)
+	case !dot.Mode().IsRegular():
+		return swapped("its .git is no file: another repository is in its place")
+	}
+	if why := m.lead(root); why != "" {
+		return swapped("%s", why)
+	}
+	return fileID(st), nil
+}
+
+// lead says what is wrong with the ways between an open worktree and git's folder of it, "" for nothing.
+func (m Made) lead(root *os.Root) string {
+	const long = 64 << 10
+	text, err := readShort(root, ".git", long)
+	target, ok := strings.CutPrefix(text, "gitdir: ")
+	if err != nil || !ok {
+		return "its .git does not lead to a repository"
+	}
+	if admin, err := filepath.EvalSymlinks(from(m.Path, target)); err != nil || admin != m.Admin {
+		return fmt.Sprintf("its .git leads to %s", target)
+	}
+	st, err := os.Lstat(m.Admin)
+	if err != nil || !st.IsDir() {
+		return "git's folder of it is gone"
+	}
+	back, err := durable.ReadBelow(m.Admin, "gitdir", long)
+	if to := from(m.Admin, strings.TrimSpace(string(back))); err != nil || clean(filepath.Dir(to)) != m.Path {
+		return fmt.Sprintf("git's folder of it leads to %s", filepath.Dir(to))
+	}
+	if common, err := commonDir(m.Admin); err != nil || common != m.Common {
+		return "git's folder of it leads to another repository"
+	}
+	return ""
+}
+
+// readShort is the first line of a file below root.
+func readShort(root *os.Root, name string, long int64) (string, error) {
+	st, err := root.Lstat(name)
+	if err != nil || !st.Mode().IsRegular() || st.Size() > long {
+		return "", fmt.Errorf("%s is not as git makes it: %w", name, errors.Join(err, ErrNoWorktree))
+	}
+	data, err := root.ReadFile(name)
+	return strings.TrimRight(string(data), "\r\n"), err
+}
+
+func idOf(path string) (FileID, error) {
+	st, err := os.Lstat(path)
+	if err != nil {
+		return FileID{}, err
+	}
+	return fileID(st), nil
+}
+
+func fileID(st fs.FileInfo) FileID {
+	sys, ok := st.Sys().(*syscall.Stat_t)
+	if !ok {
+		return FileID{}
+	}
+	return FileID{uint64(sys.Dev), uint64(sys.Ino)}
+}
+
+type onlyKey struct{}
+
+// Only is a context in which nothing is done in the folder of a worktree, or below it, unless that is still the one that was
+// made.
+func Only(ctx context.Context, m Made) context.Context {
+	if m.Path == "" {
+		return ctx
+	}
+	return context.WithValue(ctx, onlyKey{}, m)
+}
+
+// stillMade is the error of a call in dir that the context forbids.
+func stillMade(ctx context.Context, dir string) error {
+	m, ok := ctx.Value(onlyKey{}).(Made)
+	if !ok || dir == "" || dir != m.Path && !inside(m.Path, dir) {
+		return nil
+	}
+	return m.Same()
+}

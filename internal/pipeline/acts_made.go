@@ -1,0 +1,65 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// Made tells the worktree as this run made it, or found it.
+func (a *Acts) Made(m *git.Made) {
+	if m == nil { // not yet, or by a Trellis that did not write it down
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.made = *m
+}
+
+func (a *Acts) theWorktree() git.Made {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.made
+}
+
+// elsewhere are activities that don't need the worktree to be there: they say how a run stands or ended, deliver the
+// branch, or make the worktree.
+var elsewhere = []string{string(claim), string(project), string(prepare), string(deliver), string(conclude)}
+
+// guarded are activities that do nothing in the worktree once something else is in its place: it is looked at before each,
+// and by each again before what it does there.
+func (a *Acts) guarded(list []flow.Activity) []flow.Activity {
+	for i, act := range list {
+		if act.Name == string(prepare) { // it looks for itself
+			continue
+		}
+		list[i].Run = func(ctx context.Context, c flow.Call, in json.RawMessage) (any, error) {
+			m := a.theWorktree()
+			if !slices.Contains(elsewhere, act.Name) {
+				if err := a.swapped(m); err != nil {
+					return nil, err
+				}
+			}
+			out, err := act.Run(git.Only(ctx, m), c, in)
+			return out, a.asSwapped(err)
+		}
+	}
+	return list
+}
+
+// swapped is the failure of a run whose worktree is no longer the one that it worked in.
+func (a *Acts) swapped(m git.Made) error { return a.asSwapped(m.Same()) }
+
+// asSwapped adds to an error that says so what to do.
+func (a *Acts) asSwapped(err error) error {
+	var e *git.SwappedError
+	if !errors.As(err, &e) {
+		return err
+	}
+	return flow.Fail(string(trellis.WorktreeFailed), "%v; nothing was done there: put the worktree back, or move away what is in its place, then `trellis retry %s`", e, a.id())
+}
