@@ -3,6 +3,8 @@ package taskdir
 import (
 	"time"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -115,3 +117,6 @@ func (t *Task) BranchName() string {
 	}
 	return "feature/" + t.Name
 }
+
+// GivenID is the id that the file has, whoever gave it; "" when it has none. The task is known by [Task.ID].
+func (t *Task) GivenID() string { return gjson.GetBytes(t.Raw, "id").String() }

@@ -62,7 +62,7 @@ func TestCleanupAtEveryCall(t *testing.T) {
 	for _, dirty := range []bool{false, true} {
 		command := []string{"cleanup", "--merged"}
 		if dirty {
-			command = []string{"cleanup", "02-01-bye"}
+			command = []string{"cleanup", "02-01-bye", "--force"}
 		}
 		plain := newGitWorld(t, trellis)
 		plain.leave(dirty)

@@ -183,14 +183,14 @@ func (a *app) taskRemove(ctx context.Context, p *project, dir string) error {
 	if lock != nil {
 		defer lock.Unlock()
 	}
-	saved, err := (&delivery.Cleaner{Store: p.Store, Repo: p.Repo}).SaveTask(ctx, dir)
-	if err != nil {
-		return err
-	}
 	if t != nil && t.Parent != "" {
 		if err := p.Store.RemoveSubtask(filepath.Join(p.Store.Tasks(), t.Parent), dir); err != nil && !errors.Is(err, taskdir.ErrNotFound) {
 			return err
 		}
+	}
+	saved, err := (&delivery.Cleaner{Store: p.Store, Repo: p.Repo}).SaveTask(ctx, dir)
+	if err != nil {
+		return err
 	}
 	if err := p.remove(dir); err != nil {
 		return err

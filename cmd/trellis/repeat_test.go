@@ -27,7 +27,7 @@ func deeds() []deed {
 	return []deed{
 		{"deliver", func(h *hosted) { h.started((*hosted).modular) }, []string{"deliver", "02-01-bye"}, false, "push"},
 		{"refresh", func(h *hosted) { h.started(none); h.does(0, "deliver", "02-01-bye"); h.merge() }, []string{"status", "--refresh"}, false, "fetch"},
-		{"backups", func(h *hosted) { h.host(nil, none); h.leave(true); h.does(0, "cleanup", "02-01-bye") }, []string{"cleanup", "--backups", "--older", "0d"}, false, "update-ref"},
+		{"backups", func(h *hosted) { h.host(nil, none); h.leave(true); h.does(0, "cleanup", "02-01-bye", "--force") }, []string{"cleanup", "--backups", "--older", "0d", "--force"}, false, "update-ref"},
 		{"archive", func(h *hosted) { h.family("completed") }, []string{"task", "archive", "02-01-bye"}, true, ""},
 		{"create", func(h *hosted) { h.family("planning") }, []string{"task", "create", "Third", "--slug", "third", "--parent", "02-00-all"}, true, ""},
 		{"link", func(h *hosted) { h.family("planning") }, []string{"task", "add-subtask", "02-00-all", "02-02-other"}, false, ""},

@@ -17,7 +17,7 @@ import (
 type Check struct {
 	What   string `json:"what"`
 	Held   bool   `json:"held"`
-	Detail string `json:"detail,omitempty"` // when it did not hold
+	Detail string `json:"detail"` // when it did not hold
 }
 
 // Result is how a case went. A plan is only looked through where an acceptance was wanted and given.

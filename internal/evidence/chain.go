@@ -34,7 +34,7 @@ const (
 type Finding struct {
 	trellis.Problem
 	Fault Fault  `json:"fault"`
-	Step  string `json:"step,omitempty"` // path of ids
+	Step  string `json:"step"` // path of ids
 }
 
 // entry is one line of the file.

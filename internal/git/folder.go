@@ -40,6 +40,9 @@ func (s *Snapshot) saveFolder(ctx context.Context, folder, ref, message string, 
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return "", err
 	}
+	if saved, err := s.r.TreeAt(ctx, old); old != "" && err == nil && saved == tree {
+		return old, nil
+	}
 	sha, err := s.commit(ctx, tree, message, old)
 	if err != nil {
 		return "", err

@@ -72,12 +72,12 @@ func Slug(s string) string {
 
 // Problem is one thing that is wrong with a file, and what to do about it.
 type Problem struct {
-	File    string `json:"file"`           // relative to the repository where it lies inside
-	Line    int    `json:"line,omitempty"` // from 1; 0 when there is none
-	Column  int    `json:"column,omitempty"`
+	File    string `json:"file"` // relative to the repository where it lies inside
+	Line    int    `json:"line"` // from 1; 0 when there is none
+	Column  int    `json:"column"`
 	Message string `json:"message"`
-	Hint    string `json:"hint,omitempty"` // the next command to type
-	Warning bool   `json:"warning,omitempty"`
+	Hint    string `json:"hint"` // the next command to type
+	Warning bool   `json:"warning"`
 }
 
 // Unread is the problem of a file that can't be read; err says why, and what to do about it where it knows.

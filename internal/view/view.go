@@ -25,6 +25,7 @@ import (
 type Task struct {
 	Dir        string            `json:"dir"` // relative to the main checkout
 	ID         string            `json:"id"`
+	TaskID     string            `json:"task_id"` // the id in task.json, which other tools may have given it
 	Name       string            `json:"name"`
 	Title      string            `json:"title"`
 	Status     trellis.Status    `json:"status"` // "" when task.json can't be read
@@ -42,6 +43,13 @@ type Task struct {
 	HeldBy     *Holder           `json:"held_by"` // the process at work on it; null: none
 	Watcher    string            `json:"watcher"` // of the repository: none, alive or hangs
 	Steps      Underway          `json:"steps"`   // of a task that is looked at alone
+	Scope      string            `json:"scope"`
+	Package    string            `json:"package"`
+	Creator    string            `json:"creator"`
+	Assignee   string            `json:"assignee"`
+	Parent     string            `json:"parent"`
+	Children   []string          `json:"children"`
+	DependsOn  []string          `json:"depends_on"`
 	Subtasks   Subtasks          `json:"subtasks"`
 	Usage      trellis.Usage     `json:"usage"`
 	PRURL      string            `json:"pr_url"`
@@ -180,7 +188,7 @@ func (t Task) order() string {
 
 // task is where an entry stands, beside others of known statuses.
 func (r Reader) task(e taskdir.Entry, known map[string]trellis.Status) Task {
-	v := Task{Dir: r.Store.Rel(e.Dir), ID: e.ID, Problems: []trellis.Problem{}, Modules: map[string]string{}, UpdatedAt: updated(e.Dir),
+	v := Task{Dir: r.Store.Rel(e.Dir), ID: e.ID, Problems: []trellis.Problem{}, Modules: map[string]string{}, Children: []string{}, DependsOn: []string{}, UpdatedAt: updated(e.Dir),
 		Since: stamp(written(filepath.Join(e.Dir, taskdir.TaskJSON))), Watcher: health(r.Watcher)}
 	if e.Planning {
 		v.Status = trellis.Planning
@@ -195,7 +203,9 @@ func (r Reader) task(e taskdir.Entry, known map[string]trellis.Status) Task {
 	t := *e.Task
 	taskdir.Defaults(&t)
 	p := t.Pipeline
-	v.task = &t
+	v.task, v.TaskID = &t, t.GivenID()
+	v.Scope, v.Package, v.Creator, v.Assignee, v.Parent = t.Scope, t.Package, t.Creator, t.Assignee, t.Parent
+	v.Children, v.DependsOn = append(v.Children, t.Children...), append(v.DependsOn, p.DependsOn...)
 	v.Name, v.Title, v.DevType, v.Priority, v.Branch, v.BaseBranch, v.PRURL = t.Name, t.Title, t.DevType, t.Priority, t.Branch, t.BaseBranch, t.PRURL
 	v.Phase, v.Round, v.Attempt, v.Outcome, v.Usage = p.Phase, p.Round, p.Attempt, p.Outcome, p.Usage
 	v.Failure, v.Subtasks = Failure{p.Failure.Code, p.Failure.Detail}, Subtasks{r.Store.Completed(&t), len(t.Children)}

@@ -41,10 +41,10 @@ func reader(t *testing.T, tasks map[string]string) view.Reader {
 	return r
 }
 
-// Scripts rely on these keys, their order, and on a value of every type also when there is nothing to say.
+// Scripts rely on these keys, their order, and on a value of every type also when there is nothing to say (edge C9).
 func TestTaskJSON(t *testing.T) {
-	r := reader(t, map[string]string{"02-01-auth": `{"title": "Log in", "status": "failed", "priority": "P1", "pr_url": "https://example.org/1",
-		"base_branch": "main", "pipeline": {"phase": "check", "round": 2, "attempt": 1, "outcome": "failed",
+	r := reader(t, map[string]string{"02-01-auth": `{"id": "login", "title": "Log in", "status": "failed", "scope": ["api", "web"], "package": "cli", "creator": "ada", "assignee": "bob", "parent": "02-00-all", "children": ["02-02-x"], "priority": "P1", "pr_url": "https://example.org/1",
+		"base_branch": "main", "pipeline": {"phase": "check", "round": 2, "attempt": 1, "outcome": "failed", "depends_on": ["02-00-first"],
 		"failure": {"code": "verify_failed", "detail": "go test", "retryable": false, "at": ""},
 		"usage": {"input_tokens": 10, "output_tokens": 2, "cached_tokens": 3, "cost_usd": 0.5, "seconds": 4}}}`})
 	tasks, err := r.Tasks(view.Filter{})
@@ -59,6 +59,7 @@ func TestTaskJSON(t *testing.T) {
   {
     "dir": ".trellis/tasks/02-01-auth",
     "id": "02-01-auth",
+    "task_id": "login",
     "name": "auth",
     "title": "Log in",
     "status": "failed",
@@ -84,9 +85,20 @@ func TestTaskJSON(t *testing.T) {
       "done": 0,
       "of": 0
     },
+    "scope": "api,web",
+    "package": "cli",
+    "creator": "ada",
+    "assignee": "bob",
+    "parent": "02-00-all",
+    "children": [
+      "02-02-x"
+    ],
+    "depends_on": [
+      "02-00-first"
+    ],
     "subtasks": {
       "done": 0,
-      "of": 0
+      "of": 1
     },
     "usage": {
       "input_tokens": 10,
