@@ -15,7 +15,7 @@ import (
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
 
-	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/runlock"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -58,7 +58,7 @@ func (s Store) archive(dir string) (to string, err error) {
 	if _, err := s.RunDir(dir); err != nil {
 		return "", err
 	}
-	lock, err := durable.TryLock(filepath.Join(dir, RunLock), durable.Holder{PID: os.Getpid(), Since: s.now()})
+	lock, err := runlock.Take(dir, s.now())
 	if err != nil {
 		return "", err
 	}

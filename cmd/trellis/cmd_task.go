@@ -9,9 +9,9 @@ import (
 	"slices"
 
 	"github.com/trellis-tasks/trellis/internal/delivery"
-	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/hooks"
 	"github.com/trellis-tasks/trellis/internal/ready"
+	"github.com/trellis-tasks/trellis/internal/runlock"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/view"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -173,16 +173,14 @@ func (a *app) taskRemove(ctx context.Context, p *project, dir string) error {
 	if t != nil && (!slices.Contains([]trellis.Status{trellis.Planning, trellis.Rejected, trellis.Ready}, t.Status) || t.Pipeline.BaseCommit != "") {
 		return hint(usagef("%s is %s and has work on its branch", id, t.Status), "trellis cancel "+id, "trellis task archive "+id)
 	}
-	lock, err := durable.TryLock(filepath.Join(dir, taskdir.RunLock), durable.Holder{PID: os.Getpid(), Since: a.Now()})
-	if errors.Is(err, os.ErrNotExist) {
-		lock, err = nil, nil // nothing ever ran in it
+	if _, err := p.Store.RunDir(dir); err != nil { // so that nothing begins in it meanwhile
+		return err
 	}
+	lock, err := runlock.Take(dir, a.Now())
 	if err != nil {
 		return err
 	}
-	if lock != nil {
-		defer lock.Unlock()
-	}
+	defer lock.Unlock()
 	if t != nil && t.Parent != "" {
 		if err := p.Store.RemoveSubtask(filepath.Join(p.Store.Tasks(), t.Parent), dir); err != nil && !errors.Is(err, taskdir.ErrNotFound) {
 			return err

@@ -20,12 +20,14 @@ const module = "github.com/trellis-tasks/trellis/"
 // A new package, or a package that has to move, is a change to this table with the reason in the commit.
 var floors = [][]string{
 	0: {"internal/trellis", "internal/flow", "internal/durable", "internal/proc"},
-	1: {"taskdir", "contextfiles", "specs", "templates", "agents", "internal/git", "internal/journal", "internal/config", "internal/evidence", "internal/research", "internal/pulse", "internal/secrets", "internal/forge", "internal/criteria"},
-	2: {"internal/ask", "internal/plan", "internal/notify", "internal/hooks", "internal/sandbox", "internal/objective"},
-	3: {"internal/ready", "internal/workflow"},
-	4: {"internal/pipeline", "internal/planner", "internal/delivery"},
-	5: {"internal/dispatch", "internal/view", "internal/eval"},
-	6: {"cmd/trellis"},
+	// runlock is what a task directory, its journal and all above take the lock of a run with: durable's lock, proc's sweep.
+	1: {"internal/runlock"},
+	2: {"taskdir", "contextfiles", "specs", "templates", "agents", "internal/git", "internal/journal", "internal/config", "internal/evidence", "internal/research", "internal/pulse", "internal/secrets", "internal/forge", "internal/criteria"},
+	3: {"internal/ask", "internal/plan", "internal/notify", "internal/hooks", "internal/sandbox", "internal/objective"},
+	4: {"internal/ready", "internal/workflow"},
+	5: {"internal/pipeline", "internal/planner", "internal/delivery"},
+	6: {"internal/dispatch", "internal/view", "internal/eval"},
+	7: {"cmd/trellis"},
 }
 
 // testingPackages are for tests: other code does not import them. They may import from the floors up to their parent's.

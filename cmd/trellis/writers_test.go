@@ -5,7 +5,9 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -73,6 +75,25 @@ func TestReadersAndWritersOfPeoplesFiles(t *testing.T) {
 		if !found[where] {
 			t.Errorf("%s writes nothing with WriteFile any more", where)
 		}
+	}
+}
+
+// Edge F2: the lock of a run is taken by runlock and the journal alone, which end what a former holder left at work.
+func TestReadersOfTheRunLockTakeItOneWay(t *testing.T) {
+	taken := regexp.MustCompile(`(TryLock|WaitLock|TakeOver)\(.*(RunLock|"run"|run/lock)`)
+	root := repository(t)
+	err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "internal/runlock/") {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if at := taken.Find(data); at != nil {
+			t.Errorf("%s: %s: runlock.Take takes this lock", path, at)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/runlock"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -32,7 +32,7 @@ func (c *Cleaner) Remove(ctx context.Context, dir string, merged bool) (r Remova
 	if _, err := c.Store.RunDir(dir); err != nil {
 		return r, err
 	}
-	lock, err := durable.TryLock(filepath.Join(dir, taskdir.RunLock), durable.Holder{PID: os.Getpid(), Since: c.now()})
+	lock, err := runlock.Take(dir, c.now())
 	if err != nil {
 		return r, err
 	}

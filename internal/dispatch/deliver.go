@@ -9,11 +9,11 @@ import (
 	"slices"
 
 	"github.com/trellis-tasks/trellis/internal/delivery"
-	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/forge"
 	"github.com/trellis-tasks/trellis/internal/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/runlock"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -42,14 +42,11 @@ func (s *Site) Deliver(ctx context.Context, dir string) (Result, error) {
 	} else if !done {
 		return s.Start(ctx, dir, RunOptions{})
 	}
-	lock, err := durable.TryLock(filepath.Join(dir, taskdir.RunLock), s.holder(marker(dir)))
+	lock, err := runlock.Take(dir, s.now())
 	if err != nil {
 		return Result{Dir: dir}, err
 	}
 	defer lock.Unlock()
-	if err := quiesce(lock.Previous()); err != nil {
-		return Result{Dir: dir}, err
-	}
 	return s.deliverNow(ctx, dir, in)
 }
 
@@ -135,7 +132,7 @@ func (s *Site) unverified(ctx context.Context, w delivery.Work) (string, error) 
 
 // gathered takes into the branch of a task whose delivery failed what people pushed to it, and says when it is run anew.
 func (s *Site) gathered(ctx context.Context, dir string, in pipeline.DeliverIn) error {
-	lock, err := durable.TryLock(filepath.Join(dir, taskdir.RunLock), s.holder(marker(dir)))
+	lock, err := runlock.Take(dir, s.now())
 	if err != nil {
 		return err
 	}
@@ -245,7 +242,7 @@ func (s *Site) deliverer(ctx context.Context, in pipeline.DeliverIn) (*delivery.
 	if err != nil {
 		return nil, fmt.Errorf("looking for secrets in what is told of %s: %w", in.Task, err)
 	}
-	return &delivery.Deliverer{Repo: s.Repo, Forge: &forge.Forge{Dir: s.Repo.Main, Env: s.Environ, Marker: marker(dir)},
+	return &delivery.Deliverer{Repo: s.Repo, Forge: &forge.Forge{Dir: s.Repo.Main, Env: s.Environ, Marker: runlock.Marker(dir)},
 		PR: want.PR, Draft: want.Draft, Labels: want.Labels, Reviewers: want.Reviewers, Redact: mask, Record: delivery.RecordFile(dir), Disk: s.Disk}, nil
 }
 

@@ -11,7 +11,7 @@ import (
 // verified; or is to be delivered as it is all the same. Else a run is begun that brings it there, has it checked and then
 // delivers it; so it is when that was cut off before.
 func (s *Site) caughtUp(ctx context.Context, dir string, in pipeline.DeliverIn) (bool, error) {
-	j, err := s.open(dir, "", nil, nil)
+	j, err := s.open(dir, nil, nil)
 	if err != nil {
 		return false, err
 	}

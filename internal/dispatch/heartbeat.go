@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/pulse"
+	"github.com/trellis-tasks/trellis/internal/runlock"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -44,7 +45,7 @@ func (w *watch) beat() {
 
 // alive is what a watcher says of itself all the time.
 func (w *watch) alive() {
-	h := w.s.holder("")
+	h := runlock.Holder("", w.s.now())
 	w.life = pulse.Beat{Version: w.s.Build, Host: h.Host, PID: h.PID, Start: h.Start, Since: h.Since}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/hooks"
 	"github.com/trellis-tasks/trellis/internal/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/runlock"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -15,7 +16,7 @@ import (
 // hook has the project's own commands run for what has happened to the task in dir. It waits for them, and nothing that
 // they do fails anything.
 func (s *Site) hook(ctx context.Context, e hooks.Event, dir, occasion string) {
-	r := hooks.Runner{Config: s.Config.Hooks, Store: s.Store, Env: s.Environ, Redact: s.Redact, Marker: marker(dir),
+	r := hooks.Runner{Config: s.Config.Hooks, Store: s.Store, Env: s.Environ, Redact: s.Redact, Marker: runlock.Marker(dir),
 		Say: func(text string) { s.tell(Event{Task: filepath.Base(dir), Level: slog.LevelWarn, Message: text}) }}
 	r.Run(ctx, e, dir, occasion)
 }

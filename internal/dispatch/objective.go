@@ -7,6 +7,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/objective"
+	"github.com/trellis-tasks/trellis/internal/runlock"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -41,7 +42,7 @@ func (e *BusyError) Unwrap() error { return e.Held }
 var ErrOtherPlan = errors.New("its cell names another plan")
 
 func (s *Site) desk() objective.Desk {
-	return objective.Desk{Root: s.Store.Root, Disk: s.Disk, Holder: s.holder("")}
+	return objective.Desk{Root: s.Store.Root, Disk: s.Disk, Holder: runlock.Holder("", s.now())}
 }
 
 // Advance is what an objective has come to.

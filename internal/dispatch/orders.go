@@ -14,6 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/planner"
+	"github.com/trellis-tasks/trellis/internal/runlock"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -61,7 +62,25 @@ func (s *Site) Cancel(dir string) error {
 		e.Set("pipeline.outcome", trellis.OutcomeCancel)
 		return nil
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	return s.endLeftovers(dir)
+}
+
+// endLeftovers ends what a run of the task that died left at work. A run that lives ends its own by itself.
+func (s *Site) endLeftovers(dir string) error {
+	if _, err := s.Store.RunDir(dir); err != nil {
+		return err
+	}
+	lock, err := runlock.Take(dir, s.now())
+	if errors.Is(err, durable.ErrHeld) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("ending what its run left: %w", err)
+	}
+	return lock.Unlock()
 }
 
 // Retry asks for another run of a task that failed, was cancelled, is paused, or is reported as finished
@@ -99,14 +118,14 @@ func (s *Site) Retry(ctx context.Context, dir string, fresh bool, o RunOptions) 
 
 // reopen opens the journal of a task; one that is damaged is set aside for a new one.
 func (s *Site) reopen(dir string) (*journal.Run, error) {
-	j, err := s.open(dir, "", nil, nil)
+	j, err := s.open(dir, nil, nil)
 	if !errors.Is(err, journal.ErrDamaged) {
 		return j, err
 	}
 	if err := s.setAside(dir); err != nil {
 		return nil, err
 	}
-	return s.open(dir, "", nil, nil)
+	return s.open(dir, nil, nil)
 }
 
 // retried is the input of another run after the one that h tells of, or why there can be none.

@@ -18,6 +18,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/hooks"
 	"github.com/trellis-tasks/trellis/internal/journal"
 	"github.com/trellis-tasks/trellis/internal/planner"
+	"github.com/trellis-tasks/trellis/internal/runlock"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -287,12 +288,12 @@ func said(before, now string) string {
 // plan runs the planner over a directory and publishes it, whatever the end, unless this process is told
 // to stop: then the folder stays as it is.
 func (s *Site) plan(ctx context.Context, dir, final string, begin func(*journal.Run) (planner.Input, error)) (PlanResult, error) {
-	marker := marker(dir)
+	marker := runlock.Marker(dir)
 	acts := &planner.Acts{Dir: dir, Final: final, Repo: s.Repo, Store: s.Store, Config: s.Config, LookPath: s.LookPath, Disk: s.Disk, Now: s.now}
 	crew := s.crew(dir, marker)
 	crew.Slots, crew.Check, crew.Mend, crew.Watch = acts.Slots, acts.Check, acts.Mend, acts.Watch
 	res := PlanResult{Dir: final}
-	j, err := s.open(dir, marker, append(acts.Activities(), s.telling(dir, crew.Activities(planner.Roles()...))...), nil)
+	j, err := s.open(dir, append(acts.Activities(), s.telling(dir, crew.Activities(planner.Roles()...))...), nil)
 	if err != nil {
 		return res, err
 	}

@@ -103,7 +103,7 @@ func (s *Site) quiet(seen delivery.Seen) bool {
 
 // reactTo begins the run for one of them, and says what for, or why there is none to begin. asked: a person wants it.
 func (s *Site) reactTo(ctx context.Context, seen delivery.Seen, asked bool) (begun bool, note string, err error) {
-	j, err := s.open(seen.Dir, "", nil, nil)
+	j, err := s.open(seen.Dir, nil, nil)
 	if err != nil {
 		return false, "", err
 	}

@@ -9,12 +9,12 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/ready"
+	"github.com/trellis-tasks/trellis/internal/runlock"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -70,7 +70,7 @@ func (e *RefusedError) Error() string { return e.Why }
 // begun, unless that is nil.
 func (s *Site) run(ctx context.Context, dir string, o RunOptions, begun func(dir string) error) (Result, error) {
 	acts, crew := s.pipelineActs(dir)
-	j, err := s.open(dir, acts.Marker, pipeline.Coded(append(acts.Activities(), crew.Activities(pipeline.Roles()...)...)), s.mailbox(dir))
+	j, err := s.open(dir, pipeline.Coded(append(acts.Activities(), crew.Activities(pipeline.Roles()...)...)), s.mailbox(dir))
 	if errors.Is(err, journal.ErrDamaged) {
 		return s.unreadable(ctx, dir, err)
 	}
@@ -337,14 +337,11 @@ func (s *Site) interrupted(dir string) error {
 // unreadable fails a task whose journal is there but can't be read: its work is backed up, and nothing
 // begins afresh by itself.
 func (s *Site) unreadable(ctx context.Context, dir string, cause error) (Result, error) {
-	lock, err := durable.TryLock(filepath.Join(dir, taskdir.RunLock), s.holder(""))
+	lock, err := runlock.Take(dir, s.now()) // who wrote the journal may still be at work in the worktree
 	if err != nil {
 		return Result{Dir: dir}, err
 	}
 	defer lock.Unlock()
-	if err := quiesce(lock.Previous()); err != nil { // who wrote the journal may still be at work in the worktree
-		return Result{Dir: dir}, err
-	}
 	fail := flow.Fail(string(trellis.JournalDamaged), "%v", cause)
 	fail.At = s.now()
 	t, err := s.Store.Load(dir)

@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -26,8 +25,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/planner"
-	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/ready"
+	"github.com/trellis-tasks/trellis/internal/runlock"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/workflow"
@@ -123,30 +122,20 @@ func (s *Site) nonce() string {
 	return hex.EncodeToString(b[:])
 }
 
-// marker is what the processes of a task carry in their environment. It is the same at every claim, so that
-// whoever takes the task over knows it even when the claim before was never written down whole.
-func marker(dir string) string { return "task-" + ask.Sum([]byte(dir))[:24] }
-
-// holder says who holds a lock from now on.
-func (s *Site) holder(marker string) durable.Holder {
-	self := proc.Self()
-	h := durable.Holder{BootID: proc.BootID(), PID: self.PID, Start: self.Start, Marker: marker, Since: s.now()}
-	h.Host, _ = os.Hostname() // only for messages
-	if g, ok := proc.Guarded(); ok {
-		h.Guard, h.GuardStart = g.PID, g.Start
-	}
-	return h
-}
-
 // open takes the lock of a task and reads its journal.
-func (s *Site) open(dir, marker string, acts []flow.Activity, mailbox func(*journal.Run) []journal.Message) (j *journal.Run, err error) {
+func (s *Site) open(dir string, acts []flow.Activity, mailbox func(*journal.Run) []journal.Message) (j *journal.Run, err error) {
 	var raised []journal.Message
-	j, err = journal.Open(journal.Options{Dir: filepath.Join(dir, taskdir.Run), Build: s.Build, Activities: acts, Disk: s.Disk, Mailbox: func() []journal.Message {
+	o := journal.Options{Dir: filepath.Join(dir, taskdir.Run), Build: s.Build, Activities: acts, Disk: s.Disk, Mailbox: func() []journal.Message {
 		if mailbox == nil {
 			return raised
 		}
 		return append(mailbox(j), raised...)
-	}, Holder: s.holder(marker), Now: s.now, Clear: quiesce, ParkAfter: parkAfter})
+	}, Holder: runlock.Holder(dir, s.now()), Now: s.now, ParkAfter: parkAfter,
+		Clear: func(former durable.Holder) error { return runlock.Clear(dir, former) }}
+	err = runlock.Await(func() (err error) {
+		j, err = journal.Open(o)
+		return err
+	})
 	if err == nil {
 		raised = s.raised(j.History())
 	}
@@ -156,28 +145,9 @@ func (s *Site) open(dir, marker string, acts []flow.Activity, mailbox func(*jour
 // parkAfter is the longest wait that a process sits out: longer than any between two tries of a call.
 const parkAfter = 6 * time.Minute
 
-// guardWait is how long the guard of a former claim may take to end what that claim started.
-const guardWait = 10 * time.Second
-
-// quiesce waits until what a former claim started is gone, and ends the rest.
-func quiesce(prev durable.Holder) error {
-	if prev.Marker == "" {
-		return nil
-	}
-	if guard := (proc.ID{PID: prev.Guard, Start: prev.GuardStart}); prev.Guard != 0 && prev.BootID == proc.BootID() {
-		for end := time.Now().Add(guardWait); guard.Alive() && !(proc.ID{PID: prev.PID, Start: prev.Start}).Alive() && time.Now().Before(end); {
-			time.Sleep(10 * time.Millisecond) // another process's end has no event we could wait for
-		}
-	}
-	if left := append(proc.Sweep(prev.Marker), git.EndOrphans(proc.ID{PID: prev.PID, Start: prev.Start})...); len(left) > 0 {
-		return fmt.Errorf("processes %v of an earlier run don't end; end them, then try again", left)
-	}
-	return nil
-}
-
 // pipelineActs are the effects of a task's run. bind completes them once the run's input is known.
 func (s *Site) pipelineActs(dir string) (*pipeline.Acts, *ask.Acts) {
-	marker := marker(dir)
+	marker := runlock.Marker(dir)
 	acts := &pipeline.Acts{Dir: dir, RunDir: filepath.Join(dir, taskdir.Run), Repo: s.Repo, Store: s.Store, Config: s.Config, LookPath: s.LookPath, Neighbours: &s.shared().neighbours, Merges: &s.shared().merges,
 		Environ: s.Environ, Box: s.Box, Marker: marker, Redact: s.Redact, Secrets: s.Secrets, Disk: s.Disk, Now: s.now, Deliver: s.deliver,
 		Step:  func(e workflow.Event) { s.tell(Event{Task: filepath.Base(dir), Step: &e}) },

@@ -17,6 +17,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/pulse"
+	"github.com/trellis-tasks/trellis/internal/runlock"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -50,7 +51,7 @@ func (s *Site) Watch(ctx context.Context, o WatchOptions) ([]Result, error) {
 	if err := os.MkdirAll(filepath.Dir(s.watchLock()), 0o755); err != nil {
 		return nil, fmt.Errorf("making .trellis/.runtime: %w", err)
 	}
-	lock, err := durable.TryLock(s.watchLock(), s.holder(""))
+	lock, err := durable.TryLock(s.watchLock(), runlock.Holder("", s.now()))
 	if err != nil {
 		return nil, err
 	}

@@ -268,7 +268,7 @@ func frozenFile(dir string, h *journal.History) (in workflow.FileInput, b *plan.
 func (s *Site) file(ctx context.Context, dir string, begun func(FileRun, []workflow.Event), begin func(*journal.Run) (workflow.FileInput, error)) (res FileRun, err error) {
 	res = FileRun{ID: filepath.Base(dir), Dir: dir}
 	a := s.fileActs(dir)
-	j, err := s.open(dir, a.steps.Marker, a.activities(), func(j *journal.Run) []journal.Message { return s.answers(dir, j) })
+	j, err := s.open(dir, a.activities(), func(j *journal.Run) []journal.Message { return s.answers(dir, j) })
 	if err != nil {
 		return res, err
 	}

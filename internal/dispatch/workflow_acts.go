@@ -17,6 +17,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/journal"
 	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/runlock"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -38,7 +39,7 @@ type fileActs struct {
 }
 
 func (s *Site) fileActs(dir string) *fileActs {
-	marker := marker(dir)
+	marker := runlock.Marker(dir)
 	a := &fileActs{s: s, dir: dir, crew: s.crew(dir, marker)}
 	a.steps = &workflow.Acts{RunDir: a.crew.RunDir, Bundle: func(string) (*plan.Bundle, error) { return a.b, nil }, Env: s.Environ, Box: s.Box, Marker: marker, Repo: s.Repo, Except: unworked,
 		Decide: a.decide, Disk: s.Disk, Redact: s.Redact, Protected: s.Config.Protected, Event: a.tell, Now: s.now}

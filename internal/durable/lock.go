@@ -76,6 +76,50 @@ type Lock struct {
 // its folder must be there. h is written into it for others to read. A lock that is taken, by
 // another handle of this process too, is a *HeldError. Children of the process do not inherit it.
 func TryLock(path string, h Holder) (*Lock, error) {
+	return tryLock(path, func(Holder) Holder { return h })
+}
+
+// TakeOver is TryLock for a lock whose holders start processes that may outlive them. clear is told of the former holder, and
+// ends what is left of it; its error is returned, and nothing taken.
+//
+// Guard and marker of the former holder stay in the file until clear has been successful. Were they written over
+// at once, then whoever comes after a clear that failed, or after a crash, could not find those processes.
+func TakeOver(path string, h Holder, clear func(former Holder) error) (*Lock, error) {
+	l, err := tryLock(path, func(former Holder) Holder {
+		first := h
+		if former.Guard != 0 || former.Marker != "" {
+			first.Guard, first.GuardStart, first.Marker = former.Guard, former.GuardStart, former.Marker
+		}
+		return first
+	})
+	if err != nil {
+		return nil, err
+	}
+	said := h
+	clearErr := clear(l.previous)
+	if clearErr != nil {
+		said = l.previous
+	}
+	if err := errors.Join(clearErr, l.say(said)); err != nil {
+		return nil, errors.Join(err, l.Unlock())
+	}
+	return l, nil
+}
+
+// say writes h into the file of a lock that is held.
+func (l *Lock) say(h Holder) error {
+	st, err := l.f.Stat()
+	if err == nil {
+		err = writeHolder(l.f, h, int(st.Size()))
+	}
+	if err != nil {
+		return fmt.Errorf("writing lock %s: %w", l.path, err)
+	}
+	return nil
+}
+
+// tryLock takes the lock and writes into its file what first makes of the former holder.
+func tryLock(path string, first func(former Holder) Holder) (*Lock, error) {
 	for {
 		f, err := OpenOwn(path, os.O_RDWR|os.O_CREATE, 0o600)
 		if err != nil {
@@ -86,7 +130,7 @@ func TryLock(path string, h Holder) (*Lock, error) {
 			return nil, lockError(path, err)
 		}
 		if sameFile(f, path) { // else it was removed between open and flock
-			return newLock(f, path, h)
+			return newLock(f, path, first)
 		}
 		f.Close()
 	}
@@ -120,20 +164,20 @@ func lockError(path string, err error) error {
 	return &HeldError{path, h}
 }
 
-func newLock(f *os.File, path string, h Holder) (*Lock, error) {
+func newLock(f *os.File, path string, first func(former Holder) Holder) (*Lock, error) {
 	old, err := readAll(f, maxHolder)
 	if errors.Is(err, ErrTooLarge) { // no holder wrote that
 		old, err = nil, f.Truncate(0)
 	}
+	l := &Lock{path: path, f: f}
 	if err == nil {
-		err = writeHolder(f, h, len(old))
+		l.previous, _ = parseHolder(old) // what can't be read is not worth keeping
+		err = writeHolder(f, first(l.previous), len(old))
 	}
 	if err != nil {
 		f.Close()
 		return nil, fmt.Errorf("writing lock %s: %w", path, err)
 	}
-	l := &Lock{path: path, f: f}
-	l.previous, _ = parseHolder(old)
 	return l, nil
 }
 

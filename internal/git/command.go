@@ -154,7 +154,7 @@ func (r *Repo) environ(c call) []string {
 	if base == nil {
 		base = os.Environ()
 	}
-	extra := []string{"GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_EDITOR=:", "GIT_NO_REPLACE_OBJECTS=1", owned(proc.Self())}
+	extra := []string{"GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_EDITOR=:", "GIT_NO_REPLACE_OBJECTS=1", proc.Owned(proc.Self())}
 	if !c.hooks {
 		extra = append(extra, "LC_ALL=C")
 	}

@@ -33,7 +33,7 @@ func TestOrphansAreEnded(t *testing.T) {
 	if want := "git-" + proc.Self().String(); marker != want {
 		t.Fatalf("it carries %q, want %q", marker, want)
 	}
-	if left := git.EndOrphans(proc.Self()); len(left) > 0 {
+	if left := proc.EndOwned(proc.Self()); len(left) > 0 {
 		t.Errorf("left are %v", left)
 	}
 	select {
@@ -52,7 +52,7 @@ func TestOrphansAreEnded(t *testing.T) {
 	if err := orphan.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if left := git.EndOrphans(dead); len(left) > 0 {
+	if left := proc.EndOwned(dead); len(left) > 0 {
 		t.Errorf("left are %v", left)
 	}
 	if err := orphan.Wait(); err == nil || orphan.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
