@@ -45,6 +45,7 @@ type objectiveRow struct {
 type objectiveCount struct {
 	Total      int `json:"total"`
 	Pending    int `json:"pending"`
+	Planning   int `json:"planning"`
 	InProgress int `json:"in_progress"`
 	Done       int `json:"done"`
 	Blocked    int `json:"blocked"`
@@ -53,7 +54,7 @@ type objectiveCount struct {
 
 func (c *objectiveCount) add(s objective.State) {
 	c.Total++
-	*map[objective.State]*int{objective.Pending: &c.Pending, objective.InProgress: &c.InProgress, objective.Done: &c.Done, objective.Blocked: &c.Blocked, objective.Skipped: &c.Skipped}[s]++
+	*map[objective.State]*int{objective.Pending: &c.Pending, objective.Planning: &c.Planning, objective.InProgress: &c.InProgress, objective.Done: &c.Done, objective.Blocked: &c.Blocked, objective.Skipped: &c.Skipped}[s]++
 }
 
 // over is how many steps need nothing more.

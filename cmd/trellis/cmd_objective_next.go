@@ -49,6 +49,9 @@ func (a *app) objectiveNext(p *project, name string, all, asJSON bool) error {
 	}
 	tasks := p.objectivePlans().of(r.Name)
 	d := r.Next(tasks)
+	if len(r.Steps) == 0 {
+		return hint(usagef("objective %s: %s", r.Name, d.Why), "trellis objective check "+r.Name)
+	}
 	next := newObjectiveNext(d)
 	out := objectiveDecision{Objective: r.Name, Code: d.Code, Why: d.Why, On: next.On, Plan: d.Plan, Ready: []objectiveStep{}}
 	for _, s := range r.Ready(tasks) {

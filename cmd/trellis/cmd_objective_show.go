@@ -133,7 +133,7 @@ func (p *objectivePhase) print(a *app, style view.Style) {
 	width, delivered := 0, 0
 	for _, s := range p.Steps {
 		c.add(s.State)
-		if s.State == objective.InProgress && (s.TaskStatus == trellis.Review || s.TaskStatus == trellis.Completed) {
+		if (s.State == objective.InProgress || s.State == objective.Planning) && (s.TaskStatus == trellis.Review || s.TaskStatus == trellis.Completed) {
 			delivered++
 		}
 		width = max(width, utf8.RuneCountInString(s.ID))
@@ -157,13 +157,13 @@ func bar(c objectiveCount) string {
 	over, begun := 0, 0
 	if c.Total > 0 {
 		over = width * c.over() / c.Total
-		begun = width*(c.over()+c.InProgress)/c.Total - over
+		begun = width*(c.over()+c.Planning+c.InProgress)/c.Total - over
 	}
 	return "[" + strings.Repeat("█", over) + strings.Repeat("▒", begun) + strings.Repeat("·", width-over-begun) + "]"
 }
 
 // stateColour is that of the states that ask for a look.
-var stateColour = map[objective.State]string{objective.InProgress: "36", objective.Done: "32", objective.Blocked: "31"}
+var stateColour = map[objective.State]string{objective.Planning: "36", objective.InProgress: "36", objective.Done: "32", objective.Blocked: "31"}
 
 func (s *objectiveStep) line(width int, style view.Style) string {
 	state := fmt.Sprintf("%-11s", strings.ReplaceAll(string(s.State), "_", " "))

@@ -53,7 +53,7 @@ func TestObjectiveJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	row := "auto_advance file name next next.code next.on next.plan next.step next.why problems problems[].file problems[].line problems[].message problems[].warning " +
-		"steps steps.blocked steps.done steps.in_progress steps.pending steps.skipped steps.total title"
+		"steps steps.blocked steps.done steps.in_progress steps.pending steps.planning steps.skipped steps.total title"
 	step := "depends_on description id line phase plan prs state stated task_status"
 	for _, c := range []struct {
 		args string
@@ -64,7 +64,7 @@ func TestObjectiveJSON(t *testing.T) {
 		{"next x", slices.Concat(under("", "code objective on plan ready step why"), under("ready[].", step), under("step.", step))},
 		{"reconcile --dry-run", under("[].", "changes code error objective planned problems steps why")},
 		{"plan y", under("", "objective code step cell known issue "+
-			"calls category commands contexts decision details dir failure files goals id judge "+
+			"calls category commands confidence contexts decision details dir failure files goals id judge "+
 			"retries seconds size skipped status steps suggestions taskspec title usage usage.cached_tokens usage.cost_usd usage.input_tokens usage.output_tokens usage.seconds warnings why")},
 		{"check x", under("", "checked fixed ok problems problems[].file problems[].line problems[].message problems[].warning")},
 	} {

@@ -160,6 +160,9 @@ func (p stepPlanning) plan(ctx context.Context, asked bool) (res PlanResult, kno
 	case p.step.State != objective.Pending:
 		return res, false, &StepError{p.road.Name, p.step.ID, objective.Stuck, p.taken()}
 	}
+	if p.step.Unwritten() {
+		return res, false, &StepError{p.road.Name, p.step.ID, objective.Stuck, fmt.Sprintf("%s:%d still says what a new objective says there: write what is to be done", objective.File(p.road.Name), p.step.Line)}
+	}
 	if err := p.road.Linkable(p.step.ID); err != nil { // before anything is paid for
 		return res, false, err
 	}

@@ -181,7 +181,9 @@ func readStatus(cell string) (State, bool) {
 		return "", false
 	case "pending", "todo", "to do", "open", "not started":
 		return Pending, true
-	case "in progress", "planning":
+	case "planning":
+		return Planning, true
+	case "in progress":
 		return InProgress, true
 	case "done", "complete", "completed", "merged":
 		return Done, true

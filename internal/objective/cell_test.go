@@ -52,6 +52,8 @@ func TestStates(t *testing.T) {
 		{"", "[#12](u) (merged)", objective.Done, "", "#12", ""},
 		{"✅", "", objective.Done, "", "", "warning: step 1 is done"},
 		{"in-progress", "", objective.InProgress, "", "", "warning: step 1 is in progress, and no plan says where"},
+		{"planning", "-", objective.Planning, "", "", "warning: step 1 is planning"}, // edge C8
+		{"planning", "plan 02-01-a", objective.Planning, "02-01-a", "", ""},
 		{"in_progress", "-", objective.InProgress, "", "", "warning: step 1 is in progress"},
 		{"in progress", "#12", objective.Done, "", "#12", "warning: step 1 is done by its pull request"},
 		{"soon", "#12", objective.Done, "", "#12", `warning: the status "soon" of step 1 is unknown, so its PR cell decides`},
@@ -153,13 +155,13 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// An objective that nobody wants to be planned by itself may be prose alone.
+// An objective that nobody wants to be planned by itself may be prose alone. It is not complete (edge C8).
 func TestProseAlone(t *testing.T) {
 	r, err := objective.Parse("x", []byte("# Be kind\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := r.Check(); len(got) != 1 || !got[0].Warning || got[0].Line != 1 || r.Next(nil).Code != objective.Complete {
+	if got := r.Check(); len(got) != 1 || !got[0].Warning || got[0].Line != 1 || r.Next(nil).Code != objective.Stuck || !strings.Contains(r.Next(nil).Why, "x.md:1: there is no roadmap") {
 		t.Errorf("got %+v, %+v", got, r.Next(nil))
 	}
 }

@@ -106,6 +106,11 @@ func TestNew(t *testing.T) {
 	if err != nil || len(r.Check()) > 0 || r.Title != "Gateway | `tests`" || len(r.Steps) != 3 || r.Auto || r.Next(nil).Step.ID != "1.1" {
 		t.Errorf("got %+v, %v", r, err)
 	}
+	for _, s := range r.Steps { // edge C8
+		if s.Unwritten() == (s.Description == "") {
+			t.Errorf("step %s: %q counts as written", s.ID, s.Description)
+		}
+	}
 	for _, title := range []string{"", "a\nb"} {
 		if _, err := objective.New(title); err == nil {
 			t.Errorf("%q is a title", title)

@@ -9,7 +9,7 @@ import (
 var Graphs = []string{"mermaid", "dot"}
 
 // fills are the colours of the states.
-var fills = map[State]string{Pending: "#ffffff", InProgress: "#cfe8ff", Done: "#d3f2d3", Blocked: "#ffd6d6", Skipped: "#e6e6e6"}
+var fills = map[State]string{Pending: "#ffffff", Planning: "#e7dcff", InProgress: "#cfe8ff", Done: "#d3f2d3", Blocked: "#ffd6d6", Skipped: "#e6e6e6"}
 
 // Graph draws the steps and what depends on what, a box for each phase. A dependency that is stated is a whole line, the
 // step before is a broken one. An unknown format is an error.

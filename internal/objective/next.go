@@ -94,14 +94,14 @@ func (s *Step) standing(tasks Tasks) (standing, string) {
 		return stopped, "is blocked"
 	}
 	if s.Plan == "" {
-		return underWay, "is in progress"
+		return underWay, "is " + s.State.words()
 	}
 	if tasks == nil {
-		return underWay, fmt.Sprintf("is in progress (plan %s)", s.Plan)
+		return underWay, fmt.Sprintf("is %s (plan %s)", s.State.words(), s.Plan)
 	}
 	switch status, known := tasks(s.Plan); {
 	case !known && strings.HasPrefix(s.Plan, "#"): // an issue that is nobody's plan here
-		return underWay, fmt.Sprintf("is in progress (plan %s)", s.Plan)
+		return underWay, fmt.Sprintf("is %s (plan %s)", s.State.words(), s.Plan)
 	case !known:
 		return stopped, fmt.Sprintf("is planned as %s, and there is no such task", s.Plan)
 	case status == "":
@@ -111,7 +111,7 @@ func (s *Step) standing(tasks Tasks) (standing, string) {
 	case status == trellis.Failed || status == trellis.Cancelled || status == trellis.Rejected:
 		return stopped, fmt.Sprintf("is planned as %s, which is %s", s.Plan, status)
 	default:
-		return underWay, fmt.Sprintf("is in progress (plan %s, %s)", s.Plan, status)
+		return underWay, fmt.Sprintf("is %s (plan %s, %s)", s.State.words(), s.Plan, status)
 	}
 }
 
@@ -144,12 +144,20 @@ func (l *look) whyNext(s *Step) string {
 	for _, id := range s.DependsOn {
 		on := l.Step(id)
 		state := string(on.State)
-		if on.State == InProgress {
+		if on.State.begun() {
 			state = "delivered"
 		}
 		over = append(over, fmt.Sprintf("%s (%s)", id, state))
 	}
 	return "it is the first pending step whose dependencies are over: " + strings.Join(over, ", ")
+}
+
+// stepless says why there are no steps, as the check does.
+func (r *Roadmap) stepless() string {
+	for _, p := range r.problems {
+		return "there are no steps: " + p.Error()
+	}
+	return fmt.Sprintf("there are no steps: %s:1: its roadmap has no rows", File(r.Name))
 }
 
 // held is the decision when no step can start.
@@ -163,7 +171,7 @@ func (l *look) held() Decision {
 	case left:
 		return Decision{Code: Stuck, Why: "the steps that are left wait for each other"}
 	case len(l.Steps) == 0:
-		return Decision{Code: Complete, Why: "there are no steps"}
+		return Decision{Code: Stuck, Why: l.stepless()}
 	}
 	return Decision{Code: Complete, Why: "every step is done, delivered or skipped"}
 }

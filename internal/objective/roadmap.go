@@ -13,6 +13,7 @@ type State string
 
 const (
 	Pending    State = "pending"
+	Planning   State = "planning"
 	InProgress State = "in_progress"
 	Done       State = "done"
 	Blocked    State = "blocked"
@@ -20,7 +21,7 @@ const (
 )
 
 // States are all states, in the order a step goes through them.
-var States = []State{Pending, InProgress, Done, Blocked, Skipped}
+var States = []State{Pending, Planning, InProgress, Done, Blocked, Skipped}
 
 // Cell names one of the cells of a step that are written to.
 type Cell string

@@ -39,12 +39,17 @@ func (rd *reader) stand(s *Step) {
 	case ref.odd:
 	case s.State == Done && empty:
 		rd.warnf(s.Line, "", "step %s is done, and no pull request says how", s.ID)
-	case s.State == InProgress && empty:
-		rd.warnf(s.Line, "", "step %s is in progress, and no plan says where", s.ID)
-	case s.State == Done && status == InProgress:
-		rd.warnf(s.Line, "", "step %s is done by its pull request, and its status says in progress", s.ID)
+	case s.State.begun() && empty:
+		rd.warnf(s.Line, "", "step %s is %s, and no plan says where", s.ID, s.State.words())
+	case s.State == Done && status.begun():
+		rd.warnf(s.Line, "", "step %s is done by its pull request, and its status says %s", s.ID, status.words())
 	}
 }
+
+// begun reports whether a step in this state is under way.
+func (s State) begun() bool { return s == Planning || s == InProgress }
+
+func (s State) words() string { return strings.ReplaceAll(string(s), "_", " ") }
 
 // stateOf: blocked and skipped come first, then what stands in the PR cell, then the status. A planned step that is
 // called done is done: not every merge has a pull request.
@@ -56,6 +61,8 @@ func stateOf(status State, s *Step) State {
 		return Done
 	case s.Plan != "" && status == Done:
 		return Done
+	case s.Plan != "" && status == Planning:
+		return Planning
 	case s.Plan != "":
 		return InProgress
 	case status == "":

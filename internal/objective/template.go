@@ -10,6 +10,12 @@ import (
 //go:embed objective.md
 var blank string
 
+// Unwritten reports whether a step still says what a new objective says in its place.
+func (s *Step) Unwritten() bool {
+	description := strings.TrimSpace(s.Description)
+	return description != "" && strings.Contains(blank, "| "+description+" |")
+}
+
 // New is the text of a new objective, for a person to write on. It passes the check.
 func New(title string) ([]byte, error) {
 	title = strings.TrimSpace(title)

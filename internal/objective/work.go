@@ -160,7 +160,7 @@ func (w *Works) Tasks(name string) Tasks {
 func (r *Roadmap) Gone(w *Works) (list []trellis.Problem) {
 	tasks := w.Tasks(r.Name)
 	for _, s := range r.Steps {
-		if s.Plan == "" || s.State != InProgress && s.State != Blocked || strings.HasPrefix(s.Plan, "#") {
+		if s.Plan == "" || !s.State.begun() && s.State != Blocked || strings.HasPrefix(s.Plan, "#") {
 			continue
 		}
 		if _, there := tasks(s.Plan); there {
