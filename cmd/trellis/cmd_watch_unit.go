@@ -15,6 +15,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // service is a watcher that the system starts, and starts again when it fails.
@@ -60,7 +62,7 @@ func watchFlags(c *cli.Context) (args []string) {
 
 // serviceName is trellis-<folder>-<hash of the path>: letters, digits and single dashes.
 func serviceName(root string) string {
-	words := strings.FieldsFunc(strings.ToLower(filepath.Base(root)), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
+	words := trellis.Words(filepath.Base(root))
 	sum := sha256.Sum256([]byte(root))
 	return strings.Join(append(append([]string{"trellis"}, words...), hex.EncodeToString(sum[:3])), "-")
 }

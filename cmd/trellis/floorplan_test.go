@@ -45,6 +45,7 @@ var owners = map[string][]string{
 	"github.com/tidwall/sjson":         {"taskdir"},
 	"go.yaml.in/yaml/v3":               {"internal/config", "specs", "agents", "internal/eval", "internal/plan", "internal/objective"},
 	"github.com/google/jsonschema-go":  {"templates"},
+	"golang.org/x/text":                {"internal/trellis"},
 	"github.com/yuin/goldmark":         {"internal/research", "internal/objective"},
 	"github.com/bmatcuk/doublestar/v4": {"agents", "specs", "internal/config", "internal/eval"},
 	// Every command pays for these two when it starts; newer versions cost it more than a millisecond.

@@ -145,7 +145,7 @@ const maxID = 60
 
 // slug is what a name has in small letters and digits, with _ between.
 func slug(name string) string {
-	return strings.Join(strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') }), "_")
+	return strings.Join(trellis.Words(name), "_")
 }
 
 // object is one that stands where from does.

@@ -47,29 +47,6 @@ var nameRule = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(
 // ValidName reports whether s can be the name of a task.
 func ValidName(s string) bool { return len(s) <= MaxName && nameRule().MatchString(s) }
 
-// Slug turns s into the name nearest to it: "User Auth" is user-auth. Empty when nothing is left.
-func Slug(s string) string {
-	var b strings.Builder
-	dash := false
-	for _, r := range strings.ToLower(s) {
-		switch {
-		case r >= 'a' && r <= 'z' || r >= '0' && r <= '9':
-			if dash && b.Len() > 0 {
-				b.WriteByte('-')
-			}
-			dash = false
-			b.WriteRune(r)
-		default:
-			dash = true
-		}
-		if b.Len() >= MaxName {
-			break
-		}
-	}
-	s = b.String()
-	return strings.Trim(s[:min(len(s), MaxName)], "-")
-}
-
 // Problem is one thing that is wrong with a file, and what to do about it.
 type Problem struct {
 	File    string `json:"file"` // relative to the repository where it lies inside
