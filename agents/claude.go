@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -71,7 +72,7 @@ func (c claude) begin(r Request) (*start, error) {
 	}
 	if r.System != "" {
 		file := filepath.Join(r.RunDir, "system.md")
-		if err := os.WriteFile(file, []byte(r.System), 0o600); err != nil {
+		if err := durable.WriteOwn(file, []byte(r.System), 0o600); err != nil {
 			return nil, fmt.Errorf("writing the system prompt: %w", err)
 		}
 		argv = append(argv, "--append-system-prompt-file", file)

@@ -3,7 +3,6 @@ package agents
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -68,7 +68,7 @@ func (c codex) begin(r Request) (*start, error) {
 	}
 	if r.Schema != nil {
 		file := filepath.Join(r.RunDir, "schema.json")
-		if err := os.WriteFile(file, r.Schema, 0o600); err != nil {
+		if err := durable.WriteOwn(file, r.Schema, 0o600); err != nil {
 			return nil, fmt.Errorf("writing the schema: %w", err)
 		}
 		argv = append(argv, "--output-schema", file)

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -176,7 +177,7 @@ func (f *files) content(path string) ([]byte, error) {
 	case info.Size() > maxFile:
 		return nil, fmt.Errorf("%s has %d bytes, which is too much", filepath.ToSlash(path), info.Size())
 	}
-	file, err := f.root.Open(path)
+	file, err := durable.OpenBelow(f.dir, path, maxFile)
 	if err != nil {
 		return nil, f.missing(path, err)
 	}
@@ -197,8 +198,11 @@ func (f *files) missing(path string, err error) error {
 		return fmt.Errorf("there is no %s", filepath.ToSlash(path))
 	}
 	var at *fs.PathError
+	var why *durable.FileError
 	if errors.As(err, &at) {
 		err = at.Err
+	} else if errors.As(err, &why) {
+		err = why.Err
 	}
 	return fmt.Errorf("%s: %w", filepath.ToSlash(path), err)
 }

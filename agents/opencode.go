@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -104,7 +105,7 @@ func writeOpenCodeAgent(dir string, r Request) error {
 		system = "You work on one task without anybody to ask. Do what the user says, then say briefly what you did."
 	}
 	text := fmt.Sprintf("---\ndescription: works on one task\nmode: primary\npermission: %s\n---\n%s\n", openCodePermission(r.Permission), system)
-	return os.WriteFile(filepath.Join(dir, openCodeAgent+".md"), []byte(text), 0o600)
+	return durable.WriteOwn(filepath.Join(dir, openCodeAgent+".md"), []byte(text), 0o600)
 }
 
 // openCodeStream reads --format json.

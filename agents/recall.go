@@ -2,9 +2,8 @@ package agents
 
 import (
 	"io"
-	"os"
-	"path/filepath"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -17,7 +16,7 @@ func Recall(name string, r Request, dir string) *Result {
 	if read == nil {
 		return nil
 	}
-	f, err := os.Open(filepath.Join(dir, "stream.jsonl"))
+	f, err := durable.OpenBelow(dir, "stream.jsonl", durable.AnySize)
 	if err != nil {
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -128,22 +129,24 @@ func callNumber(r Request) (int, error) {
 	if task == "" || err != nil || !filepath.IsLocal(call) {
 		return 1, nil
 	}
-	file := filepath.Join(task, "run", "rehearsal")
 	entry := string(r.Role) + "\t" + filepath.ToSlash(call)
-	n, there, err := position(file, entry)
+	n, there, err := position(task, entry)
 	if err != nil || there {
 		return n, err
 	}
-	if err := appendLine(file, entry); err != nil {
+	if err := appendLine(filepath.Join(task, callsFile), entry); err != nil {
 		return 0, err
 	}
-	n, _, err = position(file, entry)
+	n, _, err = position(task, entry)
 	return n, err
 }
 
+// callsFile lists the calls of a task.
+const callsFile = "run/rehearsal"
+
 // position counts the different entries of a role up to the one given.
-func position(file, entry string) (n int, there bool, err error) {
-	data, err := os.ReadFile(file)
+func position(task, entry string) (n int, there bool, err error) {
+	data, err := durable.ReadBelow(task, callsFile, durable.MaxRecords)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return 0, false, fmt.Errorf("counting the calls of a role: %w", err)
 	}
@@ -166,7 +169,7 @@ func appendLine(file, line string) (err error) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return fmt.Errorf("counting the calls of a role: %w", err)
 	}
-	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	f, err := durable.OpenOwn(file, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return fmt.Errorf("counting the calls of a role: %w", err)
 	}
@@ -193,15 +196,7 @@ func pause(ctx context.Context, d time.Duration) error {
 
 // writeInside writes a file below dir, through no link that leads out of it.
 func writeInside(dir, path, content string) error {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	defer root.Close()
-	if err := root.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	if err := root.WriteFile(path, []byte(content), 0o644); err != nil {
+	if err := durable.WriteBelow(dir, path, []byte(content), 0o644); err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	return nil

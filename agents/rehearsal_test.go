@@ -157,7 +157,7 @@ func TestRehearsalFails(t *testing.T) {
 		{trellis.Accept, trellis.RateLimited, "slow down"},
 		{trellis.PRD, trellis.EmptyOutput, "said nothing"},
 		{trellis.Grade, trellis.TimeoutWall, "longer than"},
-		{trellis.Heal, "", "escapes"},
+		{trellis.Heal, "", "leads elsewhere"},
 		{trellis.Research, "", "permission"},
 		{trellis.Plan, "", "no call of role plan"},
 	} {

@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -38,7 +38,7 @@ type scriptFailure struct {
 }
 
 func readScript(path string) (*script, error) {
-	data, err := os.ReadFile(path)
+	data, err := durable.Read(path, durable.MaxDocument)
 	if err != nil {
 		return nil, fmt.Errorf("reading the script of the rehearsal: %w", err)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
@@ -74,7 +73,7 @@ func openTalk(r Request) (*talk, error) {
 }
 
 func (t *talk) load() error {
-	data, err := os.ReadFile(t.path)
+	data, err := durable.Read(t.path, durable.MaxJournal)
 	if errors.Is(err, fs.ErrNotExist) || !filepath.IsAbs(t.path) {
 		return fail(trellis.AgentProtocol, "there is no conversation %s to go on with", t.id)
 	}

@@ -5,11 +5,11 @@ import (
 	"cmp"
 	"encoding/json"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -61,12 +61,12 @@ func (t *thread) look() (trellis.Usage, bool) {
 	if !t.found() {
 		return trellis.Usage{}, false
 	}
-	f, err := os.Open(t.path)
+	f, err := durable.OpenBelow(filepath.Dir(t.path), filepath.Base(t.path), durable.AnySize)
 	if err != nil {
 		return trellis.Usage{}, false
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.NewSectionReader(f, t.offset, 1<<40))
+	data, err := io.ReadAll(io.NewSectionReader(f, t.offset, durable.MaxJournal))
 	if err != nil {
 		return trellis.Usage{}, false
 	}

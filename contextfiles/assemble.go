@@ -88,7 +88,7 @@ func (a *assembly) open(dir string) *tree {
 		return nil
 	}
 	a.opened = append(a.opened, root)
-	return &tree{root}
+	return &tree{dir, root}
 }
 
 func (a *assembly) close() {

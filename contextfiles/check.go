@@ -28,7 +28,7 @@ func (c Checker) Check(name string, rows []Row) ([]Row, []trellis.Problem) {
 		return nil, []trellis.Problem{{File: name, Message: "opening the repository: " + err.Error()}}
 	}
 	defer root.Close()
-	k := checking{Checker: c, tree: tree{root}, name: name, seen: map[string]int{}}
+	k := checking{Checker: c, tree: tree{c.Root, root}, name: name, seen: map[string]int{}}
 	var valid []Row
 	for _, r := range rows {
 		if k.row(&r) {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"unicode/utf8"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
 // maxInDirectory is how many files of a directory row are shown.
@@ -29,26 +31,23 @@ const (
 
 // tree is a folder that no path leads out of: [os.Root] refuses .., absolute symlinks, and symlinks
 // that climb out, also when they are put there between a look and a read.
-type tree struct{ root *os.Root }
+type tree struct {
+	dir  string
+	root *os.Root
+}
 
 // open returns an open regular file and its size. It does not wait for the other end of a pipe.
 func (t tree) open(clean string) (*os.File, int, string) {
-	f, err := t.root.OpenFile(filepath.FromSlash(clean), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := durable.OpenBelow(t.dir, clean, durable.AnySize)
 	if err != nil {
 		return nil, 0, explain(err)
 	}
 	info, err := f.Stat()
-	if err == nil && info.Mode().IsRegular() {
-		return f, int(info.Size()), ""
-	}
-	f.Close()
-	switch {
-	case err != nil:
+	if err != nil {
+		f.Close()
 		return nil, 0, explain(err)
-	case info.IsDir():
-		return nil, 0, isDirectory
 	}
-	return nil, 0, isSpecial
+	return f, int(info.Size()), ""
 }
 
 // look is a file's size, or what keeps it from being shown. Of a large file only the beginning is
@@ -100,7 +99,7 @@ func (t tree) markdown(clean string) (files []string, more int, wrong string) {
 	if !info.IsDir() {
 		return nil, 0, isFile
 	}
-	entries, err := fs.ReadDir(t.root.FS(), clean)
+	entries, err := durable.ReadDirBelow(t.dir, clean)
 	if err != nil {
 		return nil, 0, explain(err)
 	}
@@ -121,6 +120,10 @@ func explain(err error) string {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return isMissing
+	case errors.Is(err, syscall.EISDIR):
+		return isDirectory
+	case errors.Is(err, durable.ErrIrregular):
+		return isSpecial
 	case errors.Is(err, fs.ErrPermission):
 		return "can't be read: permission denied"
 	case errors.As(err, &errno):

@@ -1,12 +1,12 @@
 package specs
 
 import (
-	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
 // Entry is a file that a task's agents should read, and why.
@@ -21,12 +21,7 @@ func Base(root, devType, pkg string, paths []string) ([]Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := os.OpenRoot(root)
-	if err != nil {
-		return nil, fmt.Errorf("opening the repository: %w", err)
-	}
-	defer r.Close()
-	b := base{root: r}
+	b := base{root: root}
 	b.add("how work is done in this project", ".trellis/workflow.md")
 	for _, layer := range layers(devType) {
 		candidates := []string{path.Join(Dir, layer, "index.md")}
@@ -60,7 +55,7 @@ func layers(devType string) []string {
 }
 
 type base struct {
-	root    *os.Root
+	root    string
 	entries []Entry
 }
 
@@ -86,7 +81,7 @@ var (
 )
 
 func (b *base) fallback() {
-	entries, err := fs.ReadDir(b.root.FS(), ".")
+	entries, err := durable.ReadDirBelow(b.root, ".")
 	if err != nil {
 		return
 	}

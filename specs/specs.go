@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -42,10 +44,10 @@ func List(root string) ([]Spec, error) {
 	defer r.Close()
 	var list []Spec
 	err = fs.WalkDir(r.FS(), Dir, func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || path.Ext(name) != ".md" || !isFile(r, name) {
+		if err != nil || d.IsDir() || path.Ext(name) != ".md" || !isFile(root, name) {
 			return err
 		}
-		head, err := readHead(r, name)
+		head, err := readHead(root, name)
 		list = append(list, parse(name, head))
 		return err
 	})
@@ -60,13 +62,16 @@ func List(root string) ([]Spec, error) {
 }
 
 // isFile reports whether name is a regular file that no symlink leads out of root to.
-func isFile(r *os.Root, name string) bool {
-	info, err := r.Stat(name)
-	return err == nil && info.Mode().IsRegular()
+func isFile(root, name string) bool {
+	f, err := durable.OpenBelow(root, name, durable.AnySize)
+	if err == nil {
+		f.Close()
+	}
+	return err == nil || errors.Is(err, fs.ErrPermission)
 }
 
-func readHead(r *os.Root, name string) ([]byte, error) {
-	f, err := r.Open(name)
+func readHead(root, name string) ([]byte, error) {
+	f, err := durable.OpenBelow(root, name, durable.AnySize)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -21,8 +22,8 @@ func checkText(file string, data []byte) (string, *trellis.Problem) {
 		p.Hint = hint
 		return "", p
 	}
-	if len(data) > maxSize {
-		return fail(0, fmt.Sprintf("is larger than the %d MB that Trellis reads", maxSize>>20), "")
+	if len(data) > durable.MaxRecords {
+		return fail(0, fmt.Sprintf("is larger than the %d MB that Trellis reads", durable.MaxRecords>>20), "")
 	}
 	if strings.TrimSpace(doc) == "" {
 		return fail(0, "the file is empty", `write {"status": "planning"} into it, or take it back from git`)

@@ -32,17 +32,12 @@ func (s Store) List() ([]Entry, error) {
 	return s.loadAll(dirs), nil
 }
 
-// IDs are the names of the directories that List returns without the drafts, not sorted. Nothing in them is read.
+// IDs are the names of the directories that List returns without the drafts. Nothing in them is read.
 func (s Store) IDs() ([]string, error) {
-	folder, err := os.Open(s.Tasks())
+	list, err := os.ReadDir(s.Tasks())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("listing tasks: %w", err)
-	}
-	defer folder.Close()
-	list, err := folder.ReadDir(-1)
 	if err != nil {
 		return nil, fmt.Errorf("listing tasks: %w", err)
 	}

@@ -8,9 +8,10 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
 // planFiles are the files that say what is to be done, next to the context files.
@@ -44,7 +45,7 @@ func PlanHash(dir string, t *Task) (string, error) {
 	}
 	sum := sha256.New()
 	for _, name := range append(planFiles[:len(planFiles):len(planFiles)], context...) {
-		file, err := hashFile(filepath.Join(dir, name))
+		file, err := hashFile(dir, name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -74,21 +75,14 @@ func PlanHash(dir string, t *Task) (string, error) {
 	return "sha256:" + hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-func hashFile(path string) (string, error) {
-	st, err := os.Stat(path)
-	if err != nil {
-		return "", err
-	}
-	if !st.Mode().IsRegular() {
-		return "", fmt.Errorf("%s is not a file", path)
-	}
-	f, err := os.Open(path)
+func hashFile(dir, name string) (string, error) {
+	f, err := durable.OpenBelow(dir, name, maxOf(name))
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
 	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
+	if _, err := io.Copy(h, io.LimitReader(f, maxOf(name))); err != nil {
 		return "", err
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil

@@ -77,7 +77,7 @@ func TestPlanHashErrors(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "prd.md"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := taskdir.PlanHash(dir, load(t, s, dir)); err == nil || !strings.Contains(err.Error(), "prd.md is not a file") {
+	if _, err := taskdir.PlanHash(dir, load(t, s, dir)); err == nil || !strings.Contains(err.Error(), "prd.md: is a folder, not a file") {
 		t.Errorf("got %v, want an error that names prd.md", err)
 	}
 	if _, err := taskdir.PlanHash(filepath.Join(dir, "gone"), &taskdir.Task{}); err == nil {

@@ -2,8 +2,6 @@ package taskdir
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -74,7 +72,7 @@ func (t *Task) checkID(file string) {
 func Defaults(t *Task) {
 	if strings.TrimSpace(t.Title) == "" {
 		t.Title = t.Name
-		if data, err := os.ReadFile(filepath.Join(t.Dir, PRD)); err == nil {
+		if data, err := ReadFile(t.Dir, PRD); err == nil {
 			if h := heading(string(data)); h != "" {
 				t.Title = h
 			}

@@ -21,7 +21,7 @@ var ErrChanged = errors.New("the file was changed meanwhile, nothing is written"
 // Propose is Mend of the task.json in dir.
 func (s Store) Propose(dir string) (*Mended, error) {
 	path := filepath.Join(dir, TaskJSON)
-	data, err := readRegular(path)
+	data, err := readTask(path)
 	if err != nil {
 		return nil, s.loadError(dir, path, err)
 	}
@@ -34,7 +34,7 @@ func (s Store) Propose(dir string) (*Mended, error) {
 func (s Store) Repair(dir string, m *Mended) (saved string, err error) {
 	err = s.locked(dir, func(owned func() bool) error {
 		path := filepath.Join(dir, TaskJSON)
-		now, err := readRegular(path)
+		now, err := readTask(path)
 		if err != nil {
 			return s.loadError(dir, path, err)
 		}
@@ -65,7 +65,7 @@ func (s Store) keepBroken(dir string, data []byte) (string, error) {
 		if !strings.HasPrefix(e.Name(), brokenPrefix) {
 			continue
 		}
-		if was, err := readRegular(path); err == nil && bytes.Equal(was, data) {
+		if was, err := readTask(path); err == nil && bytes.Equal(was, data) {
 			return path, nil
 		}
 	}

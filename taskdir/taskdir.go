@@ -7,10 +7,8 @@
 package taskdir
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -51,8 +49,6 @@ const (
 	// DraftPrefix begins the name of a directory whose planning has not ended.
 	DraftPrefix = ".new-"
 	archiveName = "archive"
-	// maxSize is the largest task.json that is read. People write a few KB.
-	maxSize = 8 << 20
 )
 
 var (
@@ -97,7 +93,7 @@ func (s Store) now() time.Time {
 // task.json matches ErrNotFound and is a *trellis.Problem too.
 func (s Store) Load(dir string) (*Task, error) {
 	path := filepath.Join(dir, TaskJSON)
-	data, err := readRegular(path)
+	data, err := readTask(path)
 	if err != nil {
 		return nil, s.loadError(dir, path, err)
 	}
@@ -125,14 +121,14 @@ func (s Store) loadError(dir, path string, err error) error {
 			p.File, p.Message, p.Hint = s.Rel(dir), "there is no such directory", "trellis list"
 		}
 		return fmt.Errorf("%w: %w", ErrNotFound, p)
-	case errors.Is(err, errSymlink):
+	case errors.Is(err, durable.ErrLink):
 		p.Message = "is a symbolic link; Trellis reads and replaces only real files here"
 		p.Hint = fmt.Sprintf("put a copy in its place: cp --remove-destination \"$(readlink -f %[1]s)\" %[1]s", p.File)
-	case errors.Is(err, errNotRegular):
+	case errors.Is(err, durable.ErrIrregular), errors.Is(err, syscall.EISDIR):
 		p.Message = "is not a file"
 		p.Hint = "put a file in its place"
-	case errors.Is(err, errTooLarge):
-		p.Message = fmt.Sprintf("is larger than the %d MB that Trellis reads", maxSize>>20)
+	case errors.Is(err, durable.ErrTooLarge):
+		p.Message = fmt.Sprintf("is larger than the %d MB that Trellis reads", durable.MaxRecords>>20)
 		p.Hint = "move long text to prd.md or info.md"
 	default:
 		return fmt.Errorf("reading task: %w", err)
@@ -140,38 +136,5 @@ func (s Store) loadError(dir, path string, err error) error {
 	return p
 }
 
-var (
-	errSymlink    = errors.New("symbolic link")
-	errNotRegular = errors.New("not a regular file")
-	errTooLarge   = errors.New("too large")
-)
-
-// readRegular reads a file without following a link and without waiting on a pipe.
-func readRegular(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if errors.Is(err, syscall.ELOOP) {
-		return nil, errSymlink
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	st, err := f.Stat()
-	switch {
-	case err != nil:
-		return nil, err
-	case !st.Mode().IsRegular():
-		return nil, errNotRegular
-	case st.Size() > maxSize:
-		return nil, errTooLarge
-	}
-	var b bytes.Buffer
-	b.Grow(int(st.Size()) + bytes.MinRead)
-	if _, err := b.ReadFrom(io.LimitReader(f, maxSize+1)); err != nil {
-		return nil, err
-	}
-	if b.Len() > maxSize { // it grew meanwhile
-		return nil, errTooLarge
-	}
-	return b.Bytes(), nil
-}
+// readTask reads a task.json, which is replaced by each change and so may be no link.
+func readTask(path string) ([]byte, error) { return durable.ReadOwn(path, durable.MaxRecords) }

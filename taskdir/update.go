@@ -93,7 +93,7 @@ func (s Store) loadSettled(dir string) (*Task, error) {
 			return nil, fmt.Errorf("reading task: %w", err)
 		}
 		var t *Task
-		if err == nil && len(data) <= maxSize {
+		if err == nil && len(data) <= durable.MaxRecords {
 			t, err = s.parse(dir, data)
 		} else {
 			t, err = s.Load(dir) // says best what is wrong
@@ -168,6 +168,9 @@ func allFields() []string {
 // RunDir makes dir's folder for machine state, if it is not there, and returns it. Git ignores what is in it.
 func (s Store) RunDir(dir string) (string, error) {
 	run := filepath.Join(dir, Run)
+	if err := durable.RealFolder(run); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
 	ignore := filepath.Join(run, ".gitignore")
 	if _, err := os.Stat(ignore); err == nil {
 		return run, nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
@@ -171,7 +172,7 @@ func (d *demo) shell(ctx context.Context, line string) error {
 }
 
 func (d *demo) print(_ context.Context, name string) error {
-	data, err := os.ReadFile(filepath.Join(d.dir, name))
+	data, err := durable.ReadBelow(d.dir, name, durable.MaxDocument)
 	if err != nil {
 		return err
 	}

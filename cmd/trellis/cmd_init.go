@@ -237,7 +237,7 @@ func verifyCommands(root string) []string {
 
 // hasTarget reports whether the Makefile has a rule for target.
 func hasTarget(root, target string) bool {
-	data, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	data, err := durable.ReadBelow(root, "Makefile", durable.MaxRecords)
 	return err == nil && slices.ContainsFunc(strings.Split(string(data), "\n"), func(line string) bool {
 		names, _, rule := strings.Cut(line, ":")
 		return rule && !strings.HasPrefix(line, "\t") && slices.Contains(strings.Fields(names), target)
@@ -246,7 +246,7 @@ func hasTarget(root, target string) bool {
 
 // npmScripts are those of the usual scripts that package.json has.
 func npmScripts(root string) []string {
-	data, err := os.ReadFile(filepath.Join(root, "package.json"))
+	data, err := durable.ReadBelow(root, "package.json", durable.MaxRecords)
 	var manifest struct{ Scripts map[string]string }
 	if err != nil || json.Unmarshal(data, &manifest) != nil {
 		return nil
@@ -261,6 +261,6 @@ func npmScripts(root string) []string {
 }
 
 func hasPytest(root string) bool {
-	data, err := os.ReadFile(filepath.Join(root, "pyproject.toml"))
+	data, err := durable.ReadBelow(root, "pyproject.toml", durable.MaxRecords)
 	return err == nil && strings.Contains(string(data), "pytest")
 }

@@ -7,9 +7,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/view"
 	"github.com/urfave/cli/v2"
@@ -95,7 +95,7 @@ func (a *app) style(w io.Writer) view.Style {
 
 // developer is who works here, as `trellis init -u` wrote it; "" when nobody said.
 func developer(root string) (string, error) {
-	data, err := os.ReadFile(filepath.Join(root, ".trellis", ".developer"))
+	data, err := durable.ReadBelow(root, ".trellis/.developer", durable.MaxDocument)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("reading who works here: %w", err)
 	}

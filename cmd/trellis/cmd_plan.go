@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -114,7 +113,7 @@ func (a *app) replannable(p *project, ref string, o dispatch.PlanOptions) (strin
 		return dir, err
 	}
 	rel := p.Store.Rel(dir)
-	text, err := os.ReadFile(filepath.Join(dir, taskdir.Requirement))
+	text, err := taskdir.ReadFile(dir, taskdir.Requirement)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), err == nil && strings.TrimSpace(string(text)) == "":
 		return "", hint(usagef("%s has no requirement to plan from: it was made without %s", rel, taskdir.Requirement),

@@ -15,11 +15,12 @@ import (
 	"github.com/trellis-tasks/trellis/contextfiles"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 // What a person may say about a planning, in bytes. All but the requirement is part of the planning's record.
 const (
-	maxRequirement = 4 << 20
+	maxRequirement = taskdir.MaxRequirement
 	maxFeedback    = 16 << 10
 	maxConstraint  = 2 << 10
 	maxBackground  = 8 << 10 // of one --context

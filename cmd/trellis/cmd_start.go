@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -180,7 +179,7 @@ func (a *app) sayEnd(p *project, res dispatch.Result) {
 			return
 		}
 	case trellis.Rejected:
-		if data, err := os.ReadFile(filepath.Join(res.Dir, taskdir.Rejected)); err == nil {
+		if data, err := taskdir.ReadFile(res.Dir, taskdir.Rejected); err == nil {
 			fmt.Fprint(a.Stderr, view.Safe(string(data)))
 		}
 	case trellis.Failed:

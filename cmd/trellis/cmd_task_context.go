@@ -187,7 +187,7 @@ func contextEntries(p *project, dir string) ([]contextEntry, error) {
 	}
 	var entries []contextEntry
 	for _, name := range names {
-		data, err := os.ReadFile(filepath.Join(dir, name))
+		data, err := taskdir.ReadFile(dir, name)
 		if err != nil {
 			return nil, fmt.Errorf("reading %s: %w", name, err)
 		}

@@ -4,11 +4,10 @@ import (
 	"errors"
 	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -38,9 +37,9 @@ func (p *project) settings() config.Files {
 // readSettings also tells of a file that is there and can't be read: its settings, a sandbox say, would be taken for unset.
 func (p *project) readSettings() (f config.Files, problems []trellis.Problem) {
 	read := func(name string) config.File {
-		data, err := os.ReadFile(filepath.Join(p.Root, ".trellis", name)) // none: the defaults
+		data, err := durable.ReadBelow(p.Root, ".trellis/"+name, durable.MaxDocument) // none: the defaults
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			problems = append(problems, trellis.Problem{File: ".trellis/" + name, Message: "can't be read: " + err.Error(), Hint: "make it a file that you may read"})
+			problems = append(problems, trellis.Unread(".trellis/"+name, err))
 		}
 		return config.File{Name: ".trellis/" + name, Data: data}
 	}

@@ -51,7 +51,7 @@ func TestConfigThatCannotBeRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, problems := p.config()
-	if len(problems) != 1 || problems[0].Warning || problems[0].File != ".trellis/config.yaml" || !strings.Contains(problems[0].Message, "can't be read") {
-		t.Errorf("got %v, want that it can't be read", problems)
+	if len(problems) != 1 || problems[0].Warning || problems[0].File != ".trellis/config.yaml" || !strings.Contains(problems[0].Message, "is a folder") {
+		t.Errorf("got %v, want that it is a folder", problems)
 	}
 }

@@ -27,7 +27,7 @@ func (a *app) background(args []string, log string, begun func() bool) (ended bo
 	if err := os.MkdirAll(filepath.Dir(log), 0o700); err != nil {
 		return false, fmt.Errorf("making the folder of %s: %w", log, err)
 	}
-	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	out, err := durable.OpenOwn(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return false, fmt.Errorf("opening the log: %w", err)
 	}
@@ -99,7 +99,7 @@ func (a *app) startDetached(c *cli.Context) error {
 	}
 	ended, err := a.background(args, log, func() bool { return durable.Held(filepath.Join(dir, taskdir.RunLock)) })
 	if ended {
-		data, rerr := os.ReadFile(log)
+		data, rerr := durable.Read(log, durable.MaxRecords)
 		if rerr == nil {
 			fmt.Fprintf(a.Stderr, "%s", data)
 		}
@@ -137,7 +137,7 @@ func (a *app) planDetached(c *cli.Context) error {
 	lock := filepath.Join(dir, taskdir.RunLock)
 	ended, err := a.background(planArgs(c, p, dir, o), log, func() bool { return durable.Held(lock) })
 	if ended {
-		data, rerr := os.ReadFile(log)
+		data, rerr := durable.Read(log, durable.MaxRecords)
 		if rerr == nil {
 			fmt.Fprintf(a.Stderr, "%s", data)
 		}

@@ -139,7 +139,7 @@ func (d *diagnosis) context(p *project, dir string) {
 	}
 	for _, name := range names {
 		file := p.Store.Rel(filepath.Join(dir, name))
-		data, err := os.ReadFile(filepath.Join(dir, name))
+		data, err := taskdir.ReadFile(dir, name)
 		if err != nil {
 			d.verdict("context", "", fmt.Errorf("reading context: %w", err))
 			continue

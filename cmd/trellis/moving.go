@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/view"
 	"github.com/trellis-tasks/trellis/specs"
@@ -194,7 +195,7 @@ func (m mover) cards() error {
 			unused = append(unused, m.p.Store.Rel(path))
 			continue
 		}
-		data, err := os.ReadFile(path)
+		data, err := durable.ReadBelow(m.p.Root, m.p.Store.Rel(path), durable.MaxDocument)
 		if err != nil {
 			return fmt.Errorf("reading a role: %w", err)
 		}
@@ -247,14 +248,14 @@ func (m mover) ignored() {
 	if len(there) > 0 {
 		m.say("left as they are, not read: %s in .trellis", strings.Join(there, ", "))
 	}
-	if data, err := os.ReadFile(filepath.Join(m.p.Root, ".trellis", ".current-task")); err == nil && strings.TrimSpace(string(data)) != "" {
+	if data, err := durable.ReadBelow(m.p.Root, ".trellis/.current-task", durable.MaxDocument); err == nil && strings.TrimSpace(string(data)) != "" {
 		m.say(".current-task names %s: no task is the current one here, every command is told which", strings.TrimSpace(string(data)))
 	}
 }
 
 // ignore says which lines a .gitignore lacks that was there before.
 func (m mover) ignore() {
-	have, err := os.ReadFile(filepath.Join(m.p.Root, ".trellis", ".gitignore"))
+	have, err := durable.ReadBelow(m.p.Root, ".trellis/.gitignore", durable.MaxDocument)
 	want, embedErr := scaffold.ReadFile("scaffold/gitignore")
 	if err != nil || embedErr != nil {
 		return

@@ -15,6 +15,7 @@ import (
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
@@ -149,7 +150,7 @@ func (a *app) lookPath(program string) error {
 // instructions are what the project says of a role: .trellis/agents/<role>.md and
 // .trellis/templates/<role>.md.tmpl.
 func instructions(root string, role trellis.Role) (in dispatch.Instructions, err error) {
-	frame, err := os.ReadFile(filepath.Join(root, ".trellis", "templates", string(role)+".md.tmpl"))
+	frame, err := durable.ReadBelow(root, ".trellis/templates/"+string(role)+".md.tmpl", durable.MaxDocument)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return in, fmt.Errorf("reading the project's template: %w", err)
 	}
@@ -158,7 +159,7 @@ func instructions(root string, role trellis.Role) (in dispatch.Instructions, err
 		role = trellis.Implement
 	}
 	name := ".trellis/agents/" + string(role) + ".md"
-	data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+	data, err := durable.ReadBelow(root, name, durable.MaxDocument)
 	if errors.Is(err, fs.ErrNotExist) {
 		return in, nil
 	}

@@ -4,11 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/specs"
 	"github.com/trellis-tasks/trellis/templates"
@@ -55,7 +54,7 @@ func (v *validation) roles(p *project) error {
 // templates checks .trellis/templates.
 func (v *validation) templates(p *project) error {
 	return v.overrides(p, "templates", ".md.tmpl", "template", templates.Names(), func(file, name string) error {
-		frame, err := os.ReadFile(filepath.Join(p.Root, file))
+		frame, err := durable.ReadBelow(p.Root, file, durable.MaxDocument)
 		if err != nil {
 			return fmt.Errorf("reading the project's template: %w", err)
 		}
@@ -65,9 +64,10 @@ func (v *validation) templates(p *project) error {
 
 // overrides checks the files of a folder of .trellis that take the place of something known by its name.
 func (v *validation) overrides(p *project, folder, suffix, kind string, known []string, check func(file, name string) error) error {
-	entries, err := os.ReadDir(filepath.Join(p.Root, ".trellis", folder))
+	entries, err := durable.ReadDirBelow(p.Root, ".trellis/"+folder)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("listing .trellis/%s: %w", folder, err)
+		v.Problems = append(v.Problems, trellis.Unread(".trellis/"+folder, err))
+		return nil
 	}
 	for _, e := range entries {
 		file := ".trellis/" + folder + "/" + e.Name()
@@ -83,6 +83,8 @@ func (v *validation) overrides(p *project, folder, suffix, kind string, known []
 		err := check(file, name)
 		var problem *trellis.Problem
 		switch {
+		case errors.As(err, new(*durable.FileError)):
+			v.Problems = append(v.Problems, trellis.Unread(file, err))
 		case errors.As(err, &problem):
 			found := *problem
 			found.File = file

@@ -133,7 +133,7 @@ func (a *Acts) note(dir, name string, data []byte) error {
 		return err
 	}
 	temp := filepath.Join(dir, durable.TempPrefix+name)
-	if err := os.WriteFile(temp, data, 0o600); err != nil {
+	if err := durable.WriteOwn(temp, data, 0o600); err != nil {
 		return fmt.Errorf("keeping %s: %w", name, err)
 	}
 	if err := os.Rename(temp, filepath.Join(dir, name)); err != nil {
@@ -182,7 +182,7 @@ const sessionFile = "session"
 func (a *Acts) earlier(base string, attempt int) (*Reply, string, error) {
 	for n := attempt - 1; n > 0; n-- {
 		dir := filepath.Join(base, strconv.Itoa(n))
-		raw, err := os.ReadFile(filepath.Join(dir, ResultFile))
+		raw, err := durable.ReadBelow(dir, ResultFile, durable.MaxJournal)
 		if err == nil {
 			var r Reply
 			if err := json.Unmarshal(raw, &r); err != nil {
@@ -193,7 +193,7 @@ func (a *Acts) earlier(base string, attempt int) (*Reply, string, error) {
 		if !errors.Is(err, fs.ErrNotExist) {
 			return nil, "", fmt.Errorf("looking for an earlier result: %w", err)
 		}
-		if id, err := os.ReadFile(filepath.Join(dir, sessionFile)); err == nil && len(id) > 0 {
+		if id, err := durable.ReadBelow(dir, sessionFile, durable.MaxDocument); err == nil && len(id) > 0 {
 			return nil, string(id), nil
 		}
 	}
@@ -228,7 +228,7 @@ func (a *Acts) prompt(ctx context.Context, c flow.Call, r Request, before string
 }
 
 func (a *Acts) repair(r Request) (p templates.Prompt, err error) {
-	previous, err := os.ReadFile(filepath.Join(a.RunDir, filepath.FromSlash(r.Repair.Previous.Path)))
+	previous, err := durable.ReadBelow(a.RunDir, r.Repair.Previous.Path, durable.MaxJournal)
 	if err != nil {
 		return p, fmt.Errorf("reading the previous answer: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -97,7 +98,7 @@ func stepsBefore(base string, attempt int, agent string) (steps []string) {
 
 // tail is the end of a file, from the beginning of a line; nil when there is none to read.
 func tail(path string, most int64) []byte {
-	f, err := os.Open(path)
+	f, err := durable.OpenBelow(filepath.Dir(path), filepath.Base(path), durable.AnySize)
 	if err != nil {
 		return nil
 	}

@@ -2,11 +2,11 @@ package ask
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"strconv"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -17,7 +17,7 @@ const usageFile = "usage.json"
 // lost is what entries that were cut off used, as far as they told.
 func lost(base string, attempt int) (u trellis.Usage) {
 	for n := 1; n < attempt; n++ {
-		raw, err := os.ReadFile(filepath.Join(base, strconv.Itoa(n), usageFile))
+		raw, err := durable.ReadBelow(base, filepath.Join(strconv.Itoa(n), usageFile), durable.MaxDocument)
 		var used trellis.Usage
 		if err == nil && json.Unmarshal(raw, &used) == nil {
 			u = u.Add(used)

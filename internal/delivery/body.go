@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
 // Our part of a pull request's text stands between these marks. What is outside of them is people's.
@@ -203,13 +204,8 @@ func short(s string) string {
 // template is the repository's own for pull requests, as its main checkout has it, "" without one. Links that lead
 // elsewhere are not followed.
 func template(main string) string {
-	root, err := os.OpenRoot(main)
-	if err != nil {
-		return ""
-	}
-	defer root.Close()
 	for _, dir := range []string{".github", ".", "docs"} {
-		entries, err := fs.ReadDir(root.FS(), dir)
+		entries, err := durable.ReadDirBelow(main, dir)
 		if err != nil {
 			continue
 		}
@@ -220,15 +216,15 @@ func template(main string) string {
 		if i < 0 {
 			continue
 		}
-		if text := readTemplate(root, dir+"/"+entries[i].Name()); text != "" {
+		if text := readTemplate(main, dir+"/"+entries[i].Name()); text != "" {
 			return text
 		}
 	}
 	return ""
 }
 
-func readTemplate(root *os.Root, name string) string {
-	f, err := root.Open(name)
+func readTemplate(main, name string) string {
+	f, err := durable.OpenBelow(main, name, durable.AnySize)
 	if err != nil {
 		return ""
 	}

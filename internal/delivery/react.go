@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -28,7 +27,7 @@ const pullFile = "pull.json"
 
 // ReadPull is the pull request of the task in dir, nil when nobody saw one.
 func ReadPull(dir string) (*Pull, error) {
-	data, err := os.ReadFile(filepath.Join(dir, taskdir.Run, pullFile))
+	data, err := durable.ReadBelow(dir, filepath.Join(taskdir.Run, pullFile), durable.MaxRecords)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

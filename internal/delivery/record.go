@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -24,8 +24,11 @@ func RecordFile(dir string) string { return filepath.Join(dir, taskdir.Run, "del
 // ReadRecord is what the file says, nothing when there is none.
 func ReadRecord(file string) (Record, error) {
 	r := Record{Modules: map[string]string{}, Given: map[string][]string{}}
-	data, err := os.ReadFile(file)
-	if file == "" || errors.Is(err, fs.ErrNotExist) {
+	if file == "" {
+		return r, nil
+	}
+	data, err := durable.Read(file, durable.MaxRecords)
+	if errors.Is(err, fs.ErrNotExist) {
 		return r, nil
 	}
 	if err == nil {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/git"
 )
 
@@ -117,7 +118,7 @@ func content(file string) ([]byte, error) {
 	if to, err := os.Readlink(file); err == nil {
 		return []byte("-> " + to), nil
 	}
-	return os.ReadFile(file)
+	return durable.Read(file, durable.MaxJournal)
 }
 
 // ignored are paths that git ignores, but for what runs put there: those that may be missed, and those that are called as

@@ -62,7 +62,7 @@ func appendLine(d *durable.Disk, path string, line []byte) error {
 // replace it: so no line goes into a file that was replaced.
 func openLocked(path string, how int) (*os.File, error) {
 	for {
-		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+		f, err := durable.OpenOwn(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 		if err != nil {
 			return nil, err
 		}

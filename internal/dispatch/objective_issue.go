@@ -6,8 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/forge"
@@ -34,7 +32,7 @@ func (s *Site) openIssue(ctx context.Context, name string, f *forge.Forge, res *
 	if t.Status == trellis.Rejected || t.Status == trellis.Planning {
 		return nil // there is no plan
 	}
-	text, err := os.ReadFile(filepath.Join(res.Dir, taskdir.PRD))
+	text, err := taskdir.ReadFile(res.Dir, taskdir.PRD)
 	if err != nil {
 		return fmt.Errorf("reading the plan: %w", err)
 	}

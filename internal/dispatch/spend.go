@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/journal"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -128,7 +129,7 @@ func (l *ledger) anew() { l.read, l.head, l.used = 0, nil, trellis.Usage{} }
 // total reads what was written since it read last.
 func (l *ledger) total(dir string, now time.Time) (trellis.Usage, error) {
 	l.turn(dir, now)
-	f, err := os.Open(l.path(dir))
+	f, err := durable.OpenBelow(dir, l.day+".jsonl", durable.AnySize)
 	if errors.Is(err, fs.ErrNotExist) {
 		l.anew()
 		return l.lost, nil
@@ -146,7 +147,7 @@ func (l *ledger) total(dir string, now time.Time) (trellis.Usage, error) {
 		l.anew()
 	}
 	l.head = head[:n]
-	data, err := io.ReadAll(io.NewSectionReader(f, l.read, 1<<62-l.read))
+	data, err := io.ReadAll(io.NewSectionReader(f, l.read, durable.MaxJournal))
 	if err != nil {
 		return l.lost, fmt.Errorf("reading what was used today: %w", err)
 	}

@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/evidence"
 	"github.com/trellis-tasks/trellis/internal/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
@@ -28,7 +28,7 @@ func (s *Site) VerifyFile(dir string) (*evidence.Audit, error) {
 		return nil, err
 	}
 	w := fileWorld(dir, h, b)
-	w.Run = os.DirFS(filepath.Join(dir, taskdir.Run))
+	w.Run = durable.Below(filepath.Join(dir, taskdir.Run), durable.MaxJournal)
 	return evidence.Verify(dir, w)
 }
 
@@ -56,7 +56,7 @@ func (s *Site) VerifyTask(ctx context.Context, dir string) (*evidence.Audit, err
 
 // planNow takes in the plan as it is. One that can't be read is another than the one that was proven.
 func (s *Site) planNow(dir string, w *evidence.World) error {
-	data, err := os.ReadFile(filepath.Join(dir, taskdir.Plan))
+	data, err := taskdir.ReadFile(dir, taskdir.Plan)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -80,7 +80,7 @@ func taskRuns(dir string, w *evidence.World) error {
 	case err != nil && !errors.Is(err, journal.ErrDamaged):
 		return err
 	}
-	if w.Run = os.DirFS(run); err != nil {
+	if w.Run = durable.Below(run, durable.MaxJournal); err != nil {
 		return nil
 	}
 	var rep pipeline.Report

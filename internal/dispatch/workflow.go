@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/evidence"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/journal"
@@ -242,7 +243,7 @@ func openFinished(dir, hash string) (map[string]string, error) {
 	if hash == "" {
 		return done, nil
 	}
-	raw, err := os.ReadFile(filepath.Join(inputs(dir, hash), "finished.json"))
+	raw, err := durable.ReadBelow(inputs(dir, hash), "finished.json", durable.MaxJournal)
 	if err != nil {
 		return nil, fmt.Errorf("reading the finished steps: %w", err)
 	}

@@ -23,6 +23,15 @@ func RealFolder(dir string) error {
 	return nil
 }
 
+// CheckOwn says why a file is none that OpenOwn opens.
+func CheckOwn(path string) error {
+	f, err := OpenOwn(path, os.O_RDONLY, 0)
+	if err == nil {
+		err = f.Close()
+	}
+	return err
+}
+
 // OpenOwn opens a file that is written in its place, a lock or a log, in a folder where others can write: the file is no
 // link, nor is its folder, and it is a regular one. Flags are those of os.OpenFile.
 func OpenOwn(path string, flags int, perm os.FileMode) (*os.File, error) {
@@ -34,7 +43,7 @@ func OpenOwn(path string, flags int, perm os.FileMode) (*os.File, error) {
 		err = ErrLink
 	}
 	if err == nil {
-		if err = regular(f, 1<<62); err != nil {
+		if err = regular(f, AnySize); err != nil {
 			f.Close()
 		}
 	}
@@ -42,4 +51,44 @@ func OpenOwn(path string, flags int, perm os.FileMode) (*os.File, error) {
 		return nil, unfitFile(path, 0, err)
 	}
 	return f, nil
+}
+
+// WriteOwn writes a file in its place, for who can do without it after a crash; OpenOwn says which.
+func WriteOwn(path string, data []byte, perm os.FileMode) error {
+	f, err := OpenOwn(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, perm)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Close())
+}
+
+// WriteBelow writes a file below a folder in which others write: through no link that leads out of it, and into nothing that
+// is no file, a pipe that nobody reads.
+func WriteBelow(dir, name string, data []byte, perm os.FileMode) error {
+	name = filepath.FromSlash(name)
+	f, err := createBelow(dir, name, perm)
+	if err != nil {
+		return unfitFile(filepath.Join(dir, name), 0, err)
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Close())
+}
+
+func createBelow(dir, name string, perm os.FileMode) (*os.File, error) {
+	root, err := openRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	if err := root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return nil, err
+	}
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NONBLOCK, perm)
+	if err == nil {
+		if err = regular(f, AnySize); err != nil {
+			f.Close()
+		}
+	}
+	return f, err
 }

@@ -1,10 +1,12 @@
 package durable
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,6 +22,8 @@ const (
 	MaxDocument = 1 << 20 // settings, and texts that people and agents write
 	MaxRecords  = 8 << 20 // files of JSON lines, plans, task.json
 	MaxJournal  = 64 << 20
+	AnySize     = math.MaxInt64 - 1 // for who reads the beginning alone
+	MaxLines    = 20_000            // of a file of JSON lines: each may become a problem that is told
 )
 
 var (
@@ -27,8 +31,10 @@ var (
 	ErrIrregular = errors.New("is a pipe, a socket or a device, not a file")
 	// ErrTooLarge says that a file is larger than whoever reads it wants to have in memory.
 	ErrTooLarge = errors.New("is too large")
+	// ErrTooManyLines says that a file of JSON lines has more of them than MaxLines.
+	ErrTooManyLines = fmt.Errorf("has more than %d lines", MaxLines)
 	// ErrOutside says that a link on the way leads out of the folder, or into git's own.
-	ErrOutside = errors.New("is a symbolic link that leads where Trellis follows none")
+	ErrOutside = errors.New("leads elsewhere: out of the folder that Trellis reads here, or into .git")
 	// ErrLink says that a link stands where only the thing itself may: what is written follows none.
 	ErrLink = errors.New("is a symbolic link")
 )
@@ -67,6 +73,8 @@ func (e *FileError) Mend() string {
 	switch {
 	case errors.Is(e.Err, ErrTooLarge):
 		return "shorten it to at most " + size(e.Max)
+	case errors.Is(e.Err, ErrTooManyLines):
+		return "take lines out of it"
 	case errors.Is(e.Err, ErrOutside), errors.Is(e.Err, ErrLink), errors.Is(e.Err, syscall.ELOOP):
 		return "put what it is to be in the place of the link"
 	case errors.Is(e.Err, fs.ErrPermission):
@@ -102,17 +110,33 @@ func openBelow(dir, name string, max int64) (*os.File, error) {
 		return nil, err
 	}
 	defer root.Close()
-	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err == nil {
-		err = regular(f, max)
-	}
+	f, err := openIn(root, name, max)
 	if err == nil && linked(root, name) && throughGit(dir, name) {
+		f.Close()
 		err = ErrOutside
 	}
-	if err != nil && f != nil {
-		f.Close()
+	return f, err
+}
+
+func openIn(root *os.Root, name string, max int64) (*os.File, error) {
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err == nil {
+		if err = regular(f, max); err != nil {
+			f.Close()
+		}
 	}
 	return f, err
+}
+
+// ReadIn is ReadBelow in a folder that is open, for who has looked that it is the right one.
+func ReadIn(root *os.Root, name string, max int64) ([]byte, error) {
+	path := filepath.Join(root.Name(), name)
+	f, err := openIn(root, name, max)
+	if err != nil {
+		return nil, unfitFile(path, max, err)
+	}
+	defer f.Close()
+	return ReadOpen(f, path, max)
 }
 
 // ReadBelow is OpenBelow and what is in the file: it takes no more memory than max. A file that grows beyond that while it is
@@ -123,9 +147,33 @@ func ReadBelow(dir, name string, max int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
+	return ReadOpen(f, filepath.Join(dir, filepath.FromSlash(name)), max)
+}
+
+// ReadRecords is ReadBelow of a file of JSON lines.
+func ReadRecords(dir, name string) ([]byte, error) {
+	data, err := ReadBelow(dir, name, MaxRecords)
+	if err == nil && bytes.Count(data, []byte("\n")) > MaxLines {
+		return nil, &FileError{filepath.Join(dir, name), ErrTooManyLines, MaxRecords}
+	}
+	return data, err
+}
+
+// ReadOwn is Read of a file that Trellis replaces, and so may be no link at all.
+func ReadOwn(path string, max int64) ([]byte, error) {
+	f, err := OpenOwn(path, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return ReadOpen(f, path, max)
+}
+
+// ReadOpen is what a file has that OpenOwn opened at path, at most max bytes.
+func ReadOpen(f *os.File, path string, max int64) ([]byte, error) {
 	data, err := readAll(f, max)
 	if err != nil {
-		return nil, unfitFile(filepath.Join(dir, filepath.FromSlash(name)), max, err)
+		return nil, unfitFile(path, max, err)
 	}
 	return data, nil
 }
@@ -137,24 +185,50 @@ func Read(path string, max int64) ([]byte, error) {
 
 // ReadDirBelow lists a folder below another as OpenBelow opens a file there.
 func ReadDirBelow(dir, name string) ([]fs.DirEntry, error) {
-	name = filepath.FromSlash(name)
-	path := filepath.Join(dir, name)
-	root, err := openRoot(dir)
+	f, err := openFolder(dir, filepath.FromSlash(name))
 	if err != nil {
-		return nil, unfitFile(path, 0, err)
-	}
-	defer root.Close()
-	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_DIRECTORY, 0)
-	if err != nil {
-		return nil, unfitFile(path, 0, err)
+		return nil, unfitFile(filepath.Join(dir, name), 0, err)
 	}
 	defer f.Close()
 	list, err := f.ReadDir(-1)
 	if err != nil {
-		return nil, unfitFile(path, 0, err)
+		return nil, unfitFile(filepath.Join(dir, name), 0, err)
 	}
 	slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	return list, nil
+}
+
+// Below is a folder of which each file is read as ReadBelow reads it.
+func Below(dir string, max int64) fs.FS { return below{dir, max} }
+
+type below struct {
+	dir string
+	max int64
+}
+
+func (b below) Open(name string) (fs.File, error) {
+	if !fs.ValidPath(name) {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
+	}
+	f, err := OpenBelow(b.dir, name, b.max)
+	if errors.Is(err, syscall.EISDIR) {
+		f, err = openFolder(b.dir, name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func (b below) ReadFile(name string) ([]byte, error) { return ReadBelow(b.dir, name, b.max) }
+
+func openFolder(dir, name string) (*os.File, error) {
+	root, err := openRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_DIRECTORY, 0)
 }
 
 // openRoot does not wait for a pipe that stands in the place of the folder.
@@ -172,7 +246,10 @@ func readAll(f *os.File, max int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	data := make([]byte, 0, min(st.Size(), max)+1)
+	if st.Size() > max {
+		return nil, ErrTooLarge
+	}
+	data := make([]byte, 0, st.Size()+1)
 	for {
 		n, err := f.Read(data[len(data):min(int64(cap(data)), max+1)])
 		data = data[:len(data)+n]

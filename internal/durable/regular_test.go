@@ -165,3 +165,39 @@ func TestWriteBesidePipe(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestBelow(t *testing.T) {
+	dir := hostile(t)
+	if err := os.WriteFile(filepath.Join(dir, "sub", "b"), []byte("b"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	files := durable.Below(dir, 4)
+	if got, err := fs.ReadFile(files, "sub/b"); err != nil || string(got) != "b" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if list, err := fs.ReadDir(files, "sub"); err != nil || len(list) != 2 {
+		t.Errorf("got %v, %v", list, err)
+	}
+	for name, want := range map[string]error{"pipe": durable.ErrIrregular, "zero": durable.ErrOutside, "up": durable.ErrOutside, "sparse": durable.ErrTooLarge, "../out": fs.ErrInvalid} {
+		if f, err := files.Open(name); f != nil || !errors.Is(err, want) {
+			t.Errorf("%s: got %v, %v, want %v", name, f, err, want)
+		}
+	}
+}
+
+// A pipe that nobody reads stops no writer, and a link leads none out.
+func TestWriteBelow(t *testing.T) {
+	dir := hostile(t)
+	for name, want := range map[string]error{"a": nil, "new/deep": nil, "pipe": durable.ErrIrregular, "sub": syscall.EISDIR, "zero": durable.ErrOutside, "far": durable.ErrOutside, "up/x": durable.ErrOutside} {
+		err := durable.WriteBelow(dir, name, []byte("now"), 0o644)
+		if !errors.Is(err, want) {
+			t.Errorf("%s: got %v, want %v", name, err, want)
+		}
+		if got, _ := durable.ReadBelow(dir, name, 4); want == nil && string(got) != "now" {
+			t.Errorf("%s: got %q", name, got)
+		}
+	}
+	if got, _ := os.ReadFile("../out"); string(got) != "out" {
+		t.Errorf("written through a link: %q", got)
+	}
+}

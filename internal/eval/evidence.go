@@ -69,7 +69,7 @@ func (e *evidence) readPlan(file string) error {
 
 // read is the text of a file, "" when there is none.
 func read(file string) (string, error) {
-	data, err := os.ReadFile(file)
+	data, err := taskdir.ReadFile(filepath.Dir(file), filepath.Base(file))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("reading what was planned: %w", err)
 	}

@@ -65,14 +65,14 @@ func (c *Chain) path() string { return filepath.Join(c.Dir, ProofsFile) }
 
 // load reads the file, unless it is as this Chain left it.
 func (c *Chain) load() error {
-	info, err := os.Stat(c.path())
+	info, err := os.Lstat(c.path())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if c.chain != nil && same(info, c.info) {
 		return nil
 	}
-	data, err := os.ReadFile(c.path())
+	data, err := durable.ReadRecords(c.Dir, ProofsFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -92,7 +92,7 @@ func (c *Chain) load() error {
 
 // look remembers what the file is like.
 func (c *Chain) look() (err error) {
-	if c.info, err = os.Stat(c.path()); errors.Is(err, fs.ErrNotExist) {
+	if c.info, err = os.Lstat(c.path()); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	return err
@@ -184,7 +184,7 @@ func (c *Chain) secure() error {
 	if err := c.Disk.Step("sync", c.path()); err != nil {
 		return err
 	}
-	f, err := os.Open(c.path())
+	f, err := durable.OpenOwn(c.path(), os.O_RDONLY, 0)
 	if err != nil {
 		return err
 	}

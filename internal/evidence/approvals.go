@@ -63,7 +63,7 @@ type record struct {
 // Read returns the decisions about the task in dir, in the order in which they were written. A line that
 // is no decision is a problem and does not count. No file is no decision.
 func Read(dir string) ([]Approval, []trellis.Problem, error) {
-	data, err := os.ReadFile(filepath.Join(dir, ApprovalsFile))
+	data, err := durable.ReadRecords(dir, ApprovalsFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
 	}
@@ -221,6 +221,9 @@ func emptyHash(line []byte) (begin, end int) {
 // locked runs do under the task's write lock, which all who change the task's files take.
 func locked(disk *durable.Disk, dir string, do func() error) error {
 	run := filepath.Join(dir, runDir)
+	if err := durable.RealFolder(run); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	// Not MkdirAll: a task directory that is gone must not come back.
 	if err := disk.Mkdir(run, 0o700); err == nil {
 		if err := disk.WriteFile(filepath.Join(run, ".gitignore"), []byte("*\n"), 0o600); err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -206,7 +205,7 @@ func readProofs(dir string) ([]byte, error) {
 	path := filepath.Join(dir, ProofsFile)
 	var before []byte
 	for tries := 0; ; tries++ {
-		data, err := os.ReadFile(path)
+		data, err := durable.ReadRecords(dir, ProofsFile)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, nil
 		}

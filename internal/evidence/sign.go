@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -86,7 +85,7 @@ func VerifySignature(dir, head string, key ed25519.PublicKey) error {
 		return fmt.Errorf("checking signature: %w", err)
 	}
 	path := filepath.Join(dir, SignaturesFile)
-	data, err := os.ReadFile(path)
+	data, err := durable.ReadRecords(dir, SignaturesFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("checking signature: %w", err)
 	}

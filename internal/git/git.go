@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
 var (
@@ -156,9 +158,12 @@ func isGitDir(dir string) bool {
 	return true
 }
 
+// maxPointer is more than a file has that names a git directory.
+const maxPointer = 64 << 10
+
 // readLink is the git directory that a .git file points to.
 func readLink(dot string) (string, error) {
-	data, err := os.ReadFile(dot)
+	data, err := durable.Read(dot, maxPointer)
 	if err != nil {
 		return "", fmt.Errorf("reading %s: %w", dot, err)
 	}

@@ -170,7 +170,7 @@ func readShort(root *os.Root, name string, long int64) (string, error) {
 	if err != nil || !st.Mode().IsRegular() || st.Size() > long {
 		return "", fmt.Errorf("%s is not as git makes it: %w", name, errors.Join(err, ErrNoWorktree))
 	}
-	data, err := root.ReadFile(name)
+	data, err := durable.ReadIn(root, name, long)
 	return strings.TrimRight(string(data), "\r\n"), err
 }
 

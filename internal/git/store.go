@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
 // Store is what git keeps of a checkout outside of its files, for who may write no more than that.
@@ -56,7 +58,7 @@ func (r *Repo) settle(admin string) error {
 	if err := os.MkdirAll(filepath.Join(admin, "modules"), 0o755); err != nil {
 		return fmt.Errorf("making sure of a worktree's submodules: %w", err)
 	}
-	f, err := os.OpenFile(filepath.Join(admin, worktreeSettings), os.O_CREATE|os.O_WRONLY, 0o644)
+	f, err := durable.OpenOwn(filepath.Join(admin, worktreeSettings), os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
 		return fmt.Errorf("making sure of a worktree's settings: %w", err)
 	}

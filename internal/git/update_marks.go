@@ -3,12 +3,13 @@ package git
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
 // Subjects are the newest commits that tip has and other has not, a line each: who made it and what it says.
@@ -19,11 +20,6 @@ func (r *Repo) Subjects(ctx context.Context, other, tip string, most int) (strin
 // Marked are those of the files of a checkout that hold marks of a conflict: lines that look like one, and that no file of
 // that path has in one of the commits.
 func (r *Repo) Marked(ctx context.Context, dir string, files []string, commits ...string) (left []string, err error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, fmt.Errorf("looking for conflicts: %w", err)
-	}
-	defer root.Close()
 	known := map[string]bool{}
 	for _, c := range commits {
 		texts, err := r.Read(ctx, c, files...)
@@ -37,7 +33,7 @@ func (r *Repo) Marked(ctx context.Context, dir string, files []string, commits .
 		}
 	}
 	for _, path := range files {
-		text, err := readIn(root, path)
+		text, err := readIn(dir, path)
 		if err != nil {
 			return nil, err
 		}
@@ -51,21 +47,19 @@ func (r *Repo) Marked(ctx context.Context, dir string, files []string, commits .
 	return left, nil
 }
 
-// readIn is the text of a file below root, "" when it is gone or none.
-func readIn(root *os.Root, path string) (string, error) {
-	st, err := root.Lstat(path)
+// maxMarked is the largest file in which marks are looked for: git itself merges no larger one line by line.
+const maxMarked = 512 << 20
+
+// readIn is the text of a file below dir, "" when it is gone, or no file of its own.
+func readIn(dir, path string) (string, error) {
+	st, err := os.Lstat(filepath.Join(dir, path))
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !st.Mode().IsRegular() {
 		return "", nil
 	}
 	if err != nil {
 		return "", err
 	}
-	f, err := root.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(f)
+	data, err := durable.ReadBelow(dir, path, maxMarked)
 	return string(data), err
 }
 

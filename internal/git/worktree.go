@@ -313,7 +313,7 @@ func (r *Repo) relink(w Worktree) error {
 	if err := r.unlinkedSame(w); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(w.Path, ".git"), []byte("gitdir: "+w.admin+"\n"), 0o644); err != nil {
+	if err := durable.WriteOwn(filepath.Join(w.Path, ".git"), []byte("gitdir: "+w.admin+"\n"), 0o644); err != nil {
 		return fmt.Errorf("mending worktree %s: %w", w.Path, err)
 	}
 	return nil

@@ -181,7 +181,7 @@ func (r *Runner) book(dir string, now record) (fresh bool, err error) {
 	}
 	defer lock.Unlock()
 	path := filepath.Join(dir, filepath.FromSlash(Book))
-	data, err := os.ReadFile(path)
+	data, err := durable.ReadBelow(dir, Book, durable.MaxRecords)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, fmt.Errorf("reading which hooks were run: %w", err)
 	}

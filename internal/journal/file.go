@@ -4,11 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
 )
@@ -27,7 +25,7 @@ type file struct {
 // openFile opens and reads the journal of dir, and cuts a torn last line. ErrNone when there is none.
 func openFile(dir string, disk *durable.Disk, lock *durable.Lock) (*file, error) {
 	path := filepath.Join(dir, journalName)
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|syscall.O_NOFOLLOW, 0)
+	f, err := durable.OpenOwn(path, os.O_RDWR|os.O_APPEND, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: %w", path, ErrNone)
 	}
@@ -43,7 +41,7 @@ func openFile(dir string, disk *durable.Disk, lock *durable.Lock) (*file, error)
 }
 
 func (j *file) load() error {
-	data, err := io.ReadAll(j.f)
+	data, err := durable.ReadOpen(j.f, j.path, durable.MaxJournal)
 	if err != nil {
 		return fmt.Errorf("reading journal: %w", err)
 	}

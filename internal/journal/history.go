@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/flow"
 )
 
@@ -95,7 +96,7 @@ func ReadFile(path string) (*History, error) {
 func readStable(path string) (reading, error) {
 	var last []byte
 	for {
-		data, err := os.ReadFile(path)
+		data, err := durable.ReadOwn(path, durable.MaxJournal)
 		if errors.Is(err, fs.ErrNotExist) {
 			return reading{}, fmt.Errorf("%s: %w", path, ErrNone)
 		}

@@ -29,6 +29,9 @@ func makeFolder(o Options) error {
 	if err := o.Disk.Mkdir(o.Dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
+	if err := durable.RealFolder(o.Dir); err != nil {
+		return err
+	}
 	ignore := filepath.Join(o.Dir, ".gitignore")
 	if _, err := os.Lstat(ignore); !errors.Is(err, fs.ErrNotExist) {
 		return err

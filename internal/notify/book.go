@@ -139,7 +139,7 @@ func (n *Teller) path() string { return filepath.Join(n.Root, ".trellis", ".runt
 // read is the book as it is. A line that can't be read is passed over: it tells nothing that can be told.
 func (n *Teller) read() *book {
 	b := &book{last: map[string]string{}, ids: map[string]string{}, events: map[string]string{}, at: map[string]time.Time{}, away: map[string]time.Time{}}
-	data, _ := os.ReadFile(n.path()) // none: an empty one
+	data, _ := durable.Read(n.path(), durable.MaxJournal) // none: an empty one
 	b.size = len(data)
 	lines := bufio.NewScanner(bytes.NewReader(data))
 	lines.Buffer(nil, len(data)+1)
@@ -209,7 +209,7 @@ func (n *Teller) compact(b *book) error {
 	if b.size < fullAt || b.lines < 2*(len(b.last)+len(b.pending)+1) {
 		return nil
 	}
-	old, err := os.ReadFile(n.path())
+	old, err := durable.Read(n.path(), durable.MaxJournal)
 	if err != nil {
 		return fmt.Errorf("reading notify.jsonl: %w", err)
 	}

@@ -3,7 +3,6 @@ package objective
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,6 +10,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -59,7 +59,7 @@ func Misnamed(root string) (list []trellis.Problem, err error) {
 
 // inFolder are the names of objectives, and the other names of files that could be meant as some.
 func inFolder(root string) (names, others []string, err error) {
-	entries, err := os.ReadDir(filepath.Join(root, folder))
+	entries, err := durable.ReadDirBelow(root, folder)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
 	}
@@ -86,74 +86,41 @@ func Read(root, name string) ([]byte, error) {
 	if err := CheckName(name); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotFound, err)
 	}
-	dir, err := os.OpenRoot(filepath.Join(root, folder))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: %s", ErrNotFound, name)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading objective %s: %w", name, err)
-	}
-	defer dir.Close()
-	f, err := openRegular(dir, name+suffix)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: %s", ErrNotFound, name)
-	}
-	var problem *trellis.Problem
-	if errors.As(err, &problem) {
+	if problem := checkLink(filepath.Join(root, folder), name+suffix); problem != nil {
 		problem.File = File(name)
 		return nil, problem
 	}
-	if err != nil {
-		return nil, &trellis.Problem{File: File(name), Message: "can't be read: " + err.Error()}
+	src, err := durable.ReadBelow(root, File(name), maxBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %s", ErrNotFound, name)
 	}
-	defer f.Close()
-	src, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
 	if err != nil {
-		return nil, fmt.Errorf("reading objective %s: %w", name, err)
+		problem := trellis.Unread(File(name), err)
+		return nil, &problem
 	}
 	return src, nil
 }
 
-// openRegular opens a file that is no pipe and no folder: nothing that never ends.
-func openRegular(dir *os.Root, name string) (*os.File, error) {
-	st, err := dir.Lstat(name)
-	if err != nil {
-		return nil, err
-	}
-	if st.Mode()&fs.ModeSymlink != 0 {
-		if err := checkLink(dir, name); err != nil {
-			return nil, err
-		}
-		if st, err = dir.Stat(name); err != nil {
-			return nil, err
-		}
-	}
-	if !st.Mode().IsRegular() {
-		return nil, &trellis.Problem{Message: "is not a file"}
-	}
-	return dir.Open(name)
-}
-
 // checkLink says why a link is no objective. It may lead to a file below the folder, but to none that is an objective of
 // its own: that would be planned twice, under two names.
-func checkLink(dir *os.Root, name string) error {
-	to, err := dir.Readlink(name)
+func checkLink(dir, name string) *trellis.Problem {
+	to, err := os.Readlink(filepath.Join(dir, name))
 	if err != nil {
-		return err
+		return nil // no link
 	}
-	refuse := func(why, hint string) error {
+	refuse := func(why, hint string) *trellis.Problem {
 		return &trellis.Problem{Message: fmt.Sprintf("is a link to %s, %s", to, why), Hint: hint}
 	}
-	home, err := filepath.EvalSymlinks(dir.Name())
-	if err != nil {
-		return err
-	}
-	path, err := filepath.EvalSymlinks(filepath.Join(dir.Name(), name))
+	path, err := filepath.EvalSymlinks(filepath.Join(dir, name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return refuse("which is not there", "put the file itself into "+folder)
 	}
 	if err != nil {
 		return refuse("which leads nowhere: "+err.Error(), "put the file itself into "+folder)
+	}
+	home, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return refuse("and its folder can't be found: "+err.Error(), "put the file itself into "+folder)
 	}
 	in, err := filepath.Rel(home, path)
 	if err != nil || !filepath.IsLocal(in) {

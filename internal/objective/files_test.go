@@ -81,7 +81,7 @@ func TestLinks(t *testing.T) {
 		"none":    {"nothing.md", "is a link to nothing.md, which is not there"},
 		"round":   {"round.md", "is a link to round.md, which leads nowhere"},
 		"twice":   {"a.md", "is a link to a.md, which is an objective of its own"},
-		"folder":  {"old", "is not a file"},
+		"folder":  {"old", "is a folder"},
 	} {
 		if err := os.Symlink(c.to, filepath.Join(dir, name+".md")); err != nil {
 			t.Fatal(err)

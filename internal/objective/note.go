@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -26,7 +26,7 @@ type Note struct {
 // ReadNote is what is noted in a task's directory. One that can't be read is none: then nothing that is in the roadmap
 // is taken for ours.
 func ReadNote(dir string) (n Note) {
-	data, err := os.ReadFile(filepath.Join(dir, taskdir.Run, noteFile))
+	data, err := durable.ReadBelow(dir, filepath.Join(taskdir.Run, noteFile), durable.MaxDocument)
 	if err != nil || json.Unmarshal(data, &n) != nil {
 		return Note{}
 	}

@@ -77,12 +77,15 @@ func (a *Acts) memo(c flow.Call) memo {
 
 func (m memo) path(name string) string { return filepath.Join(m.dir, name) }
 
+// maxMemo is the most that a memo says: a few hashes.
+const maxMemo = 64 << 10
+
 // read is what an earlier entry of this call noted, "" for nothing.
 func (m memo) read() (string, error) {
 	if m.c.Attempt == 1 {
 		return "", nil
 	}
-	data, err := os.ReadFile(m.path("tree"))
+	data, err := durable.ReadBelow(m.dir, "tree", maxMemo)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
@@ -96,7 +99,7 @@ func (m memo) write(what string) error {
 	err := os.MkdirAll(m.dir, 0o700)
 	temp := m.path(durable.TempPrefix + "tree")
 	if err == nil {
-		err = os.WriteFile(temp, []byte(what), 0o600)
+		err = durable.WriteOwn(temp, []byte(what), 0o600)
 	}
 	if err == nil {
 		err = os.Rename(temp, m.path("tree"))

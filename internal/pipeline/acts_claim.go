@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -125,7 +124,7 @@ func (a *Acts) decisive(t *taskdir.Task, p *plan.Plan) ([]string, string) {
 			return list, fromPlan
 		}
 	}
-	data, err := os.ReadFile(filepath.Join(a.Dir, taskdir.Research))
+	data, err := taskdir.ReadFile(a.Dir, taskdir.Research)
 	if err != nil {
 		return nil, ""
 	}

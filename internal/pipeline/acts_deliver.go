@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -37,7 +36,7 @@ func (a *Acts) deliver(ctx context.Context, c flow.Call, in DeliverIn) (Delivery
 // fill adds what is too long for a record.
 func (in *DeliverIn) fill(runDir string) {
 	in.Title, _, _ = strings.Cut(message(commitIn{Job: in.Job, Task: in.Task}), "\n")
-	if data, err := os.ReadFile(filepath.Join(runDir, "inputs", in.Report.Content, taskdir.PRD)); err == nil { // else it goes without
+	if data, err := taskdir.ReadFile(filepath.Join(runDir, "inputs", in.Report.Content), taskdir.PRD); err == nil { // else it goes without
 		in.Summary = string(data)
 	}
 }

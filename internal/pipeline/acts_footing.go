@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/evidence"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -78,9 +79,12 @@ func (a *Acts) program(word string) (path, sum string) {
 
 // wrote adds a file of the main checkout, if it is there.
 func (a *Acts) wrote(f map[string]string, name string) error {
-	data, err := os.ReadFile(filepath.Join(a.Store.Root, filepath.FromSlash(name)))
+	data, err := durable.ReadBelow(a.Store.Root, name, durable.MaxJournal)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
+	}
+	if why := (*durable.FileError)(nil); errors.As(err, &why) {
+		data, err = []byte(why.Error()), nil // that is what it is like
 	}
 	f[footFile+" "+name] = brief(data)
 	return err

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/trellis-tasks/trellis/contextfiles"
@@ -17,7 +15,7 @@ import (
 // taskSpec is the TaskSpec of a frozen content, nil when there is none. It is a hint and nothing else: one that
 // can't be read is an error that is told and does not stop anybody.
 func (a *Acts) taskSpec(hash string) (*plan.TaskSpec, error) {
-	data, err := os.ReadFile(filepath.Join(a.inputs(hash), taskdir.TaskSpec))
+	data, err := taskdir.ReadFile(a.inputs(hash), taskdir.TaskSpec)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

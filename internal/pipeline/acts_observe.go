@@ -52,7 +52,7 @@ func (a *Acts) content(j Job) (c Content, p *plan.Plan, err error) {
 		return c, nil, err
 	}
 	dir := a.inputs(c.Hash)
-	prd, err := os.ReadFile(filepath.Join(dir, taskdir.PRD))
+	prd, err := taskdir.ReadFile(dir, taskdir.PRD)
 	if err != nil {
 		return c, nil, fmt.Errorf("reading prd.md: %w", err)
 	}
@@ -120,7 +120,7 @@ func (a *Acts) freeze() (string, error) {
 	}
 	texts, sum := map[string][]byte{}, sha256.New()
 	for _, name := range append(slices.Clone(frozen), names...) {
-		data, err := os.ReadFile(filepath.Join(a.Dir, name))
+		data, err := taskdir.ReadFile(a.Dir, name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -165,7 +165,7 @@ const allDone = "ALL_CHECKS_FINISH"
 // check.jsonl.
 func markers(dir string) []string {
 	list := []string{allDone}
-	data, err := os.ReadFile(filepath.Join(dir, "check.jsonl"))
+	data, err := taskdir.ReadFile(dir, taskdir.CheckContext)
 	if err != nil {
 		return list
 	}
@@ -184,8 +184,7 @@ func markers(dir string) []string {
 // render lays the task's documents into the worktree for agents to read. The task itself stays where it is.
 // An agent may have put a link in the way: nothing is written or removed outside of the worktree.
 func (a *Acts) render(dir string, j Job) error {
-	shown := filepath.Join(j.Worktree, filepath.FromSlash(runtimeDir), "task", ".sha256")
-	if data, err := os.ReadFile(shown); err == nil && string(data) == filepath.Base(dir) {
+	if data, err := durable.ReadBelow(j.Worktree, runtimeDir+"/task/.sha256", sha256.BlockSize); err == nil && string(data) == filepath.Base(dir) {
 		return nil // as it is
 	}
 	root, err := ownFolder(j.Worktree)
@@ -205,7 +204,7 @@ func (a *Acts) render(dir string, j Job) error {
 		return fmt.Errorf("laying out the task's documents: %w", err)
 	}
 	for _, e := range entries {
-		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		data, err := taskdir.ReadFile(dir, e.Name())
 		if err == nil {
 			err = root.WriteFile(to+"/"+e.Name(), data, 0o644)
 		}

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
@@ -50,7 +50,7 @@ func (a *Acts) frozenBundle(hash string) (*plan.Bundle, error) {
 
 // loadPlan reads the plan.json in dir, which people know as name. The files that it calls are those of the main checkout.
 func loadPlan(s taskdir.Store, dir, name string) (*plan.Bundle, error) {
-	text, err := os.ReadFile(filepath.Join(dir, taskdir.Plan))
+	text, err := taskdir.ReadFile(dir, taskdir.Plan)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -61,12 +61,7 @@ func loadPlan(s taskdir.Store, dir, name string) (*plan.Bundle, error) {
 		if path == taskdir.Plan {
 			return text, nil
 		}
-		root, err := os.OpenRoot(s.Root)
-		if err != nil {
-			return nil, err
-		}
-		defer root.Close()
-		return root.ReadFile(filepath.FromSlash(path))
+		return durable.ReadBelow(s.Root, path, plan.MaxBytes)
 	}})
 	for _, p := range problems {
 		if !p.Warning {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/contextfiles"
 	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -174,7 +175,7 @@ func has(rows []contextfiles.Row, path string) bool {
 
 // readRows are the rows of a frozen context file, nil when there is none.
 func readRows(dir, name string) ([]contextfiles.Row, error) {
-	data, err := os.ReadFile(filepath.Join(dir, name))
+	data, err := taskdir.ReadFile(dir, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -294,7 +295,7 @@ func (a *Acts) describe(t *trouble) (string, error) {
 }
 
 func (a *Acts) output(ref ask.Ref) (string, error) {
-	data, err := os.ReadFile(filepath.Join(a.RunDir, filepath.FromSlash(ref.Path)))
+	data, err := durable.ReadBelow(a.RunDir, ref.Path, durable.MaxJournal)
 	if err != nil {
 		return "", fmt.Errorf("reading a command's output: %w", err)
 	}

@@ -32,7 +32,7 @@ func (a *Acts) bundled(content string) (*plan.Plan, string, error) {
 	if err != nil || b == nil {
 		return nil, "", err
 	}
-	text, err := os.ReadFile(filepath.Join(a.inputs(content), taskdir.Plan))
+	text, err := taskdir.ReadFile(a.inputs(content), taskdir.Plan)
 	if err != nil {
 		return nil, "", fmt.Errorf("reading plan.json: %w", err)
 	}
@@ -140,7 +140,7 @@ func (a *Acts) proofs() *evidence.Chain {
 
 // planHash names the plan.json of a content or a bundle, "" when there was none.
 func (a *Acts) planHash(content string) (string, error) {
-	data, err := os.ReadFile(filepath.Join(a.inputs(content), taskdir.Plan))
+	data, err := taskdir.ReadFile(a.inputs(content), taskdir.Plan)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}

@@ -304,7 +304,11 @@ func copyTree(from, to string) error {
 }
 
 func copyFile(from, to string, mode fs.FileMode) error {
-	r, err := os.Open(from)
+	real, err := filepath.EvalSymlinks(from) // the caller has looked that it is inside
+	if err != nil {
+		return err
+	}
+	r, err := durable.OpenBelow(filepath.Dir(real), filepath.Base(real), durable.AnySize)
 	if err != nil {
 		return err
 	}
@@ -327,11 +331,13 @@ func (a *Acts) mark(j Job) error {
 		return err
 	}
 	defer root.Close()
+	for _, name := range []string{runtimeDir + "/.gitignore", currentTask} { // an agent may have put a pipe there
+		if err := root.RemoveAll(name); err != nil {
+			return fmt.Errorf("clearing %s: %w", name, err)
+		}
+	}
 	if err := root.WriteFile(runtimeDir+"/.gitignore", []byte("*\n"), 0o644); err != nil {
 		return fmt.Errorf("hiding %s: %w", runtimeDir, err)
-	}
-	if err := root.RemoveAll(currentTask); err != nil {
-		return fmt.Errorf("clearing %s: %w", currentTask, err)
 	}
 	return root.WriteFile(currentTask, []byte(a.Store.Rel(a.Dir)+"\n"), 0o644)
 }

@@ -61,7 +61,7 @@ func (b *Bundle) Save(dir string, disk *durable.Disk) error {
 // OpenBundle reads the copy that Save made of the bundle with this hash. One that was changed since is an error.
 // Nothing is checked again: what the world is like may have changed.
 func OpenBundle(dir, hash string) (*Bundle, error) {
-	data, err := os.ReadFile(filepath.Join(dir, frozenName))
+	data, err := durable.ReadBelow(dir, frozenName, durable.MaxJournal)
 	if err != nil {
 		return nil, fmt.Errorf("opening saved steps: %w", err)
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -28,7 +27,7 @@ func WriteLog(disk *durable.Disk, dir string) error {
 		return err
 	}
 	path := filepath.Join(dir, taskdir.PlanLog)
-	old, err := os.ReadFile(path)
+	old, err := taskdir.ReadFile(dir, taskdir.PlanLog)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("reading .plan-log: %w", err)
 	}

@@ -28,7 +28,7 @@ const maxConstraints = 12
 func (a *Acts) settle(_ context.Context, c flow.Call, in settleIn) (out settled, err error) {
 	var spec plan.TaskSpec
 	if out.Said.Stub = in.Answer == nil; out.Said.Stub {
-		requirement, err := os.ReadFile(filepath.Join(a.Dir, taskdir.Requirement))
+		requirement, err := taskdir.ReadFile(a.Dir, taskdir.Requirement)
 		if err != nil {
 			return out, fmt.Errorf("reading the requirement: %w", err)
 		}
@@ -244,7 +244,7 @@ var replaced = []string{taskdir.PRD, taskdir.Plan, taskdir.TaskSpec, taskdir.Res
 func (a *Acts) keepReplaced(c flow.Call) (kept map[string]ask.Ref, err error) {
 	kept = map[string]ask.Ref{}
 	for _, name := range replaced {
-		data, err := os.ReadFile(filepath.Join(a.Dir, name))
+		data, err := taskdir.ReadFile(a.Dir, name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

@@ -64,7 +64,7 @@ func (a *Acts) Preview(ctx context.Context, role trellis.Role, in Input) (p temp
 
 // shown is a file of the directory, nil when it has none.
 func (a *Acts) shown(name string) (*ask.Ref, error) {
-	data, err := os.ReadFile(filepath.Join(a.Dir, name))
+	data, err := taskdir.ReadFile(a.Dir, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -14,6 +14,7 @@ import (
 	"unicode"
 
 	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/plan"
@@ -36,12 +37,12 @@ func (a *Acts) describe() (text string, files bool) {
 	var b strings.Builder
 	root := a.Repo.Main
 	for _, name := range []string{"README.md", "README", "readme.md", "README.rst"} {
-		if data, err := os.ReadFile(filepath.Join(root, name)); err == nil {
+		if data, err := durable.ReadBelow(root, name, durable.MaxDocument); err == nil {
 			fmt.Fprintf(&b, "# %s\n\n%s\n\n", name, head(data, readmeCap))
 			break
 		}
 	}
-	if data, err := os.ReadFile(filepath.Join(root, ".trellis", "workflow.md")); err == nil {
+	if data, err := durable.ReadBelow(root, ".trellis/workflow.md", durable.MaxDocument); err == nil {
 		fmt.Fprintf(&b, "# .trellis/workflow.md\n\n%s\n\n", head(data, workflowCap))
 	}
 	if index := a.specIndex(); index != "" {
@@ -94,7 +95,7 @@ func (a *Acts) Slots(_ context.Context, _ flow.Call, r ask.Request) (map[string]
 	if err := json.Unmarshal(r.Data, &d); err != nil {
 		return nil, nil, fmt.Errorf("reading the request: %w", err)
 	}
-	requirement, err := os.ReadFile(filepath.Join(a.Dir, taskdir.Requirement))
+	requirement, err := taskdir.ReadFile(a.Dir, taskdir.Requirement)
 	if err != nil {
 		return nil, nil, a.unasked(err)
 	}
@@ -209,7 +210,7 @@ func (s *slots) named(paths []string) {
 			fmt.Fprintf(&b, "# %s\n\nA folder. Look into it.\n\n", path)
 			continue
 		}
-		data, err := os.ReadFile(filepath.Join(s.a.Repo.Main, filepath.FromSlash(path)))
+		data, err := durable.ReadBelow(s.a.Repo.Main, path, durable.MaxRecords)
 		if err != nil {
 			s.notes = append(s.notes, fmt.Sprintf("%s, which was named with --context, is not shown: %v", path, err))
 			continue
@@ -226,7 +227,7 @@ func (s *slots) named(paths []string) {
 func (a *Acts) lastRejection() string {
 	last := ""
 	for n := 1; ; n++ {
-		data, err := os.ReadFile(filepath.Join(a.Dir, fmt.Sprintf("REJECTED-%d.md", n)))
+		data, err := taskdir.ReadFile(a.Dir, fmt.Sprintf("REJECTED-%d.md", n))
 		if err != nil {
 			break
 		}
@@ -236,7 +237,7 @@ func (a *Acts) lastRejection() string {
 }
 
 func (a *Acts) read(ref ask.Ref) (string, error) {
-	data, err := os.ReadFile(filepath.Join(a.Dir, taskdir.Run, filepath.FromSlash(ref.Path)))
+	data, err := durable.ReadBelow(filepath.Join(a.Dir, taskdir.Run), ref.Path, durable.MaxJournal)
 	if err != nil {
 		return "", fmt.Errorf("reading what an earlier call said: %w", err)
 	}
@@ -404,7 +405,7 @@ func (a *Acts) looks(ctx context.Context) (*git.Looks, error) {
 func (a *Acts) Env(in Input) []string {
 	env := []string{"PLAN_TASK_NAME=" + in.Name, "PLAN_DEV_TYPE=" + in.DevType, "PLAN_TASK_DIR=" + a.Dir,
 		"PLAN_REQUIREMENT_FILE=" + filepath.Join(a.Dir, taskdir.Requirement)}
-	if data, err := os.ReadFile(filepath.Join(a.Dir, taskdir.Requirement)); err == nil && len(data) <= 64<<10 && !strings.ContainsRune(string(data), 0) {
+	if data, err := taskdir.ReadFile(a.Dir, taskdir.Requirement); err == nil && len(data) <= 64<<10 && !strings.ContainsRune(string(data), 0) {
 		env = append(env, "PLAN_REQUIREMENT="+string(data))
 	}
 	return env

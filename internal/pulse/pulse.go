@@ -108,7 +108,7 @@ func Look(root string, now time.Time) State {
 	}
 	s := State{Alive: true}
 	s.Holder, _ = durable.ReadHolder(lock) // it is held, by whomever
-	data, err := os.ReadFile(File(root))
+	data, err := durable.Read(File(root), durable.MaxDocument)
 	if err != nil || json.Unmarshal(data, &s.Beat) != nil || s.Beat.PID != s.Holder.PID { // of one before
 		s.Beat = Beat{}
 	}

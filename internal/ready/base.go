@@ -2,12 +2,12 @@ package ready
 
 import (
 	"context"
-	"os"
 	"path"
 	"path/filepath"
 	"strings"
 
 	"github.com/trellis-tasks/trellis/contextfiles"
+	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 // inBase tells what the commit that a worktree would begin at has; nil when nobody can tell. All paths are
@@ -48,7 +48,7 @@ func (c *check) named() []string {
 	names, _ := contextfiles.Names(c.Dir) // contexts reports what can't be read
 	var paths []string
 	for _, name := range names {
-		data, _ := os.ReadFile(filepath.Join(c.Dir, name))
+		data, _ := taskdir.ReadFile(c.Dir, name)
 		rows, _ := contextfiles.Parse(name, data)
 		for _, r := range rows {
 			if p := path.Clean(r.Path); filepath.IsLocal(p) && !strings.HasPrefix(p, ".trellis/") {

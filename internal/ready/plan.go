@@ -15,21 +15,12 @@ import (
 
 // plan looks at plan.json, if there is one: whoever wrote it, an agent is going to work by it.
 func (c *check) plan() error {
-	path := filepath.Join(c.Dir, taskdir.Plan)
-	st, err := os.Lstat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err == nil && !st.Mode().IsRegular():
-		c.add(taskdir.Plan, "put a file in its place", "is not a file")
-		return nil
-	case err == nil && st.Size() > plan.MaxBytes:
-		c.add(taskdir.Plan, "trellis validate "+c.As, "is larger than the %d MB that Trellis reads", plan.MaxBytes>>20)
+	data, err := durable.ReadBelow(c.Dir, taskdir.Plan, plan.MaxBytes)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	data, err := os.ReadFile(path)
 	if err != nil {
-		c.add(taskdir.Plan, "", "%v", err)
+		c.unread(taskdir.Plan, err)
 		return nil
 	}
 	root, err := os.OpenRoot(c.Store.Root)
@@ -41,7 +32,7 @@ func (c *check) plan() error {
 		if path == taskdir.Plan {
 			return data, nil
 		}
-		return root.ReadFile(filepath.FromSlash(path))
+		return durable.ReadBelow(c.Store.Root, path, plan.MaxBytes)
 	}})
 	c.judged = c.judged || bundle == nil || len(bundle.Plan("").Acceptance) > 0
 	for _, wrong := range problems {
@@ -57,15 +48,11 @@ func (c *check) plan() error {
 // can't be read, its faults are warnings.
 func (c *check) taskSpec() {
 	data, err := durable.ReadBelow(c.Dir, taskdir.TaskSpec, plan.MaxBytes)
-	var unfit *durable.FileError
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	if errors.Is(err, fs.ErrNotExist) {
 		return
-	case errors.As(err, &unfit):
-		c.add(taskdir.TaskSpec, unfit.Mend(), "%s", unfit.Reason())
-		return
-	case err != nil:
-		c.add(taskdir.TaskSpec, "", "%v", err)
+	}
+	if err != nil {
+		c.unread(taskdir.TaskSpec, err)
 		return
 	}
 	for _, wrong := range plan.CheckTaskSpec(c.file(taskdir.TaskSpec), data) {

@@ -82,5 +82,5 @@ func TestCheckPlanThatIsNoFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	compare(t, dir, s, problems, "plan.json: is not a file")
+	compare(t, dir, s, problems, "plan.json: is a folder")
 }

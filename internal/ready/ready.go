@@ -14,6 +14,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/contextfiles"
 	"github.com/trellis-tasks/trellis/internal/criteria"
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -67,6 +68,7 @@ func Check(ctx context.Context, in Input) ([]trellis.Problem, error) {
 	if err := c.beginning(ctx); err != nil {
 		return nil, err
 	}
+	c.documents()
 	c.prd()
 	if err := c.plan(); err != nil {
 		return nil, err
@@ -119,31 +121,40 @@ func (c *check) missing(name, hint, format string, args ...any) {
 	c.add(name, hint, format, args...).Warning = c.Status == trellis.Planning
 }
 
-// maxPRD is the largest prd.md: more does not fit into any prompt.
-const maxPRD = 1 << 20
+// unread notes a file that can't be read.
+func (c *check) unread(name string, err error) {
+	c.problems = append(c.problems, trellis.Unread(c.file(name), err))
+}
+
+// documents looks at the other files that a run reads: one that it can't read would end it in the midst.
+func (c *check) documents() {
+	for _, name := range []string{taskdir.Requirement, taskdir.Info, taskdir.Design, taskdir.Research,
+		taskdir.Approvals, taskdir.Proofs, taskdir.Rejected, taskdir.Report, taskdir.PlanLog} {
+		if err := taskdir.CheckFile(c.Dir, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			c.unread(name, err)
+		}
+	}
+	if err := durable.RealFolder(filepath.Join(c.Dir, taskdir.Run)); errors.Is(err, fs.ErrNotExist) {
+		return
+	} else if err != nil {
+		c.unread(taskdir.Run, err)
+		return
+	}
+	for _, name := range []string{taskdir.RunLock, taskdir.WriteLock, taskdir.Journal} {
+		if err := durable.CheckOwn(filepath.Join(c.Dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			c.unread(name, err)
+		}
+	}
+}
 
 func (c *check) prd() {
 	hint := "write what is wanted into " + c.file(taskdir.PRD)
-	path := filepath.Join(c.Dir, taskdir.PRD)
-	st, err := os.Lstat(path)
+	data, err := taskdir.ReadFile(c.Dir, taskdir.PRD)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		c.missing(taskdir.PRD, hint, "there is no prd.md")
-		return
 	case err != nil:
-		c.add(taskdir.PRD, "", "%v", err)
-		return
-	case !st.Mode().IsRegular():
-		c.add(taskdir.PRD, "put a file in its place", "is not a file")
-		return
-	case st.Size() > maxPRD:
-		c.add(taskdir.PRD, "move what is not a requirement to info.md", "is larger than the %d MB that Trellis reads", maxPRD>>20)
-		return
-	}
-	data, err := os.ReadFile(path)
-	switch {
-	case err != nil:
-		c.add(taskdir.PRD, "", "%v", err)
+		c.unread(taskdir.PRD, err)
 	case !utf8.Valid(data):
 		c.add(taskdir.PRD, "save it as UTF-8", "is not UTF-8 text")
 	case blank(data):
@@ -195,9 +206,9 @@ func (c *check) contexts(ctx context.Context) error {
 }
 
 func (c *check) context(checker contextfiles.Checker, name string) error {
-	data, err := os.ReadFile(filepath.Join(c.Dir, name))
+	data, err := taskdir.ReadFile(c.Dir, name)
 	if err != nil {
-		c.add(name, "", "%v", err)
+		c.unread(name, err)
 		return nil
 	}
 	rows, wrong := contextfiles.Parse(c.file(name), data)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/yuin/goldmark/ast"
 )
 
@@ -174,7 +175,7 @@ func (p Project) program(words []string) string {
 func (p Project) makeTargets(args []string) string {
 	text := ""
 	for _, name := range []string{"GNUmakefile", "makefile", "Makefile"} {
-		if data, err := os.ReadFile(filepath.Join(p.Root, name)); err == nil {
+		if data, err := durable.ReadBelow(p.Root, name, durable.MaxRecords); err == nil {
 			text = "\n" + string(data)
 			break
 		}
@@ -198,7 +199,7 @@ func (p Project) makeTargets(args []string) string {
 
 // script says whether package.json lacks the script that `npm run X` or `npm X` asks for.
 func (p Project) script(args []string) string {
-	data, err := os.ReadFile(filepath.Join(p.Root, "package.json"))
+	data, err := durable.ReadBelow(p.Root, "package.json", durable.MaxRecords)
 	if err != nil {
 		return "there is no package.json"
 	}

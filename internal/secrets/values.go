@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
 const (
@@ -81,7 +83,7 @@ func InEnv(env []string) (list []string) {
 }
 
 func valuesOf(path string, settings bool) (list []string) {
-	data, err := os.ReadFile(path)
+	data, err := durable.Read(path, maxRead)
 	if err != nil || slices.Contains(data, 0) {
 		return nil
 	}

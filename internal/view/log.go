@@ -11,6 +11,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/journal"
 	"github.com/trellis-tasks/trellis/internal/plan"
@@ -206,7 +207,7 @@ func (r *runLog) stream(seen *callLog, c journal.Entry, agent string, line Line)
 // newLines are the whole lines of a file from offset on; the last one also when it has no end, if
 // nothing will be added to it. A file that is not there has none.
 func newLines(path string, offset *int64, closed bool) []string {
-	f, err := os.Open(path)
+	f, err := durable.OpenBelow(filepath.Dir(path), filepath.Base(path), durable.AnySize)
 	if err != nil {
 		return nil
 	}

@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -29,16 +28,11 @@ func (t *telling) context() error {
 	if len(t.s.Context) == 0 {
 		return nil
 	}
-	root, err := os.OpenRoot(t.a.at(t.d.Dir))
-	if err != nil {
-		return fmt.Errorf("reading the context of %s: %w", t.d.Path, err)
-	}
-	defer root.Close()
 	var b strings.Builder
 	left := contextCaps
 	for _, name := range t.s.Context {
 		file := t.file(name)
-		data, size, err := begins(root, file, min(contextCap, left))
+		data, size, err := begins(t.a.at(t.d.Dir), file, min(contextCap, left))
 		if err != nil {
 			return flow.Fail(string(trellis.InvalidTask), "step %s: its context %s, which is the file %s, can't be read: %s", t.d.Path, name, file, why(err))
 		}
@@ -56,20 +50,16 @@ func (t *telling) context() error {
 }
 
 // begins is the beginning of a file, one byte more than n where it has more, and its size.
-func begins(root *os.Root, name string, n int) ([]byte, int64, error) {
-	name = filepath.FromSlash(name)
-	st, err := root.Stat(name)
-	if err == nil && !st.Mode().IsRegular() {
-		err = errors.New("it is no file")
-	}
-	if err != nil {
-		return nil, 0, err
-	}
-	f, err := root.Open(name)
+func begins(dir, name string, n int) ([]byte, int64, error) {
+	f, err := durable.OpenBelow(dir, name, durable.AnySize)
 	if err != nil {
 		return nil, 0, err
 	}
 	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, 0, err
+	}
 	data, err := io.ReadAll(io.LimitReader(f, int64(n)+1))
 	return data, max(st.Size(), int64(len(data))), err
 }
@@ -78,6 +68,9 @@ func begins(root *os.Root, name string, n int) ([]byte, int64, error) {
 func why(err error) string {
 	if at := (*fs.PathError)(nil); errors.As(err, &at) {
 		err = at.Err
+	}
+	if unfit := (*durable.FileError)(nil); errors.As(err, &unfit) {
+		return "it " + unfit.Reason()
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return "there is no such file"

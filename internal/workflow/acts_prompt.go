@@ -4,13 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/proc"
@@ -209,7 +208,7 @@ func (t *telling) read(ref ask.Ref) (string, error) {
 	if ref.Path == "" {
 		return "", nil
 	}
-	data, err := os.ReadFile(filepath.Join(t.a.RunDir, filepath.FromSlash(ref.Path)))
+	data, err := durable.ReadBelow(t.a.RunDir, ref.Path, durable.MaxJournal)
 	if err != nil {
 		return "", fmt.Errorf("reading what was said in %s: %w", t.d.Path, err)
 	}

@@ -127,7 +127,7 @@ func (a *Acts) keep(folder, name, text string) (ask.Ref, error) {
 	if err := a.Disk.Step("note", filepath.Join(folder, name)); err != nil {
 		return ref, err
 	}
-	if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+	if err := durable.WriteOwn(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
 		return ref, fmt.Errorf("keeping the output of a step: %w", err)
 	}
 	return ref, nil
@@ -135,19 +135,7 @@ func (a *Acts) keep(folder, name, text string) (ask.Ref, error) {
 
 // write puts the output of a step where the plan says, below the folder that steps work in.
 func (a *Acts) write(dir, name, text string) error {
-	root, err := os.OpenRoot(a.at(dir))
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", name, err)
-	}
-	defer root.Close()
-	name = filepath.FromSlash(name)
-	if err := root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		return fmt.Errorf("writing %s: %w", name, err)
-	}
-	if st, err := root.Stat(name); err == nil && !st.Mode().IsRegular() { // a pipe that nobody reads would hold us
-		return fmt.Errorf("writing %s: %w", name, durable.ErrIrregular)
-	}
-	if err := root.WriteFile(name, []byte(text), 0o644); err != nil {
+	if err := durable.WriteBelow(a.at(dir), name, []byte(text), 0o644); err != nil {
 		return fmt.Errorf("writing %s: %w", name, err)
 	}
 	return nil
