@@ -45,10 +45,11 @@ type hold struct {
 }
 
 // learn takes in what was found of a directory.
-func (w *watch) learn(dir string, l look) {
+func (w *watch) learn(f inspected) {
+	dir := f.Dir
 	delete(w.room.needs, dir)
 	delete(w.room.limited, dir)
-	if !l.Run {
+	if !f.Run {
 		delete(w.room.kept, dir)
 		delete(w.held, dir)
 		return
@@ -56,11 +57,9 @@ func (w *watch) learn(dir string, l look) {
 	if w.room.needs == nil {
 		w.room = room{map[string]needs{}, map[string]limit{}, map[string]string{}}
 	}
-	w.room.needs[dir] = needs{touches: w.s.touches(l.Task), agent: l.Task.Pipeline.Agent}
-	if t := l.Task; t.Status == trellis.Paused && (t.Pipeline.Failure.Code == trellis.RateLimited || t.Pipeline.Failure.Code == trellis.ProviderDown) {
-		if r, fail := sleeper(dir); fail != nil {
-			w.room.limited[dir] = limit{r.Agent, t.Pipeline.ResumeAt}
-		}
+	w.room.needs[dir] = needs{touches: f.touches, agent: f.Task.Pipeline.Agent}
+	if f.limited != (limit{}) {
+		w.room.limited[dir] = f.limited
 	}
 }
 

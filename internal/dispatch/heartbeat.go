@@ -98,6 +98,11 @@ func (w *watch) waits() []pulse.Wait {
 			add(dir, "the process that holds it", time.Time{})
 		}
 	}
+	for dir := range w.looks.under {
+		if w.looks.late(dir) {
+			add(dir, "its directory, which does not answer", time.Time{})
+		}
+	}
 	for dir, s := range w.stalls {
 		if s.over() {
 			add(dir, givenUp, time.Time{})

@@ -40,6 +40,9 @@ func (s *Site) look(ctx context.Context, dir string) (look, error) {
 	if s.Seen != nil && l.Task != nil {
 		s.Seen(l.Task)
 	}
+	if err == nil && errors.Is(ctx.Err(), context.Canceled) {
+		err = context.Cause(ctx) // nobody waits for what was found, and it may be old
+	}
 	if err != nil {
 		return l, err
 	}

@@ -18,8 +18,8 @@ type promotion struct {
 const unreadable trellis.Status = "unreadable"
 
 // promote takes in what was seen of a directory, and has those looked at that wait for it when its status changed.
-func (w *watch) promote(dir string, l look) {
-	p := &w.promotion
+func (w *watch) promote(f inspected) {
+	p, dir, l := &w.promotion, f.Dir, f.look
 	if p.stood == nil {
 		*p = promotion{map[string]trellis.Status{}, map[string][]string{}, map[string]map[string]bool{}}
 	}
@@ -28,7 +28,7 @@ func (w *watch) promote(dir string, l look) {
 	switch {
 	case l.Task != nil:
 		now = l.Task.Status
-	case !gone(dir):
+	case !f.gone:
 		now = unreadable
 	}
 	if p.stood[dir] == now {

@@ -16,8 +16,9 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// look decides about one directory and puts it into the queue, the calendar, or the list of what was said.
-func (w *watch) look(ctx context.Context, dir string) {
+// place puts a directory that was looked at into the queue, the calendar, or the list of what was said.
+func (w *watch) place(f inspected) {
+	dir, l := f.Dir, f.look
 	w.queue = slices.DeleteFunc(w.queue, func(l look) bool { return l.Dir == dir })
 	delete(w.waiting, dir)
 	delete(w.soon, dir)
@@ -25,19 +26,18 @@ func (w *watch) look(ctx context.Context, dir string) {
 		delete(w.noted, dir)
 		delete(w.last, dir)
 	}
-	l, err := w.s.look(ctx, dir)
-	w.promote(dir, l)
-	w.learn(dir, l)
-	if l.Task == nil && gone(dir) {
+	w.promote(f)
+	w.learn(f)
+	if f.gone {
 		w.forget(dir)
 		return
 	}
-	if err == nil && !l.Run {
+	if f.err == nil && !l.Run {
 		delete(w.failed, dir)
 	}
 	switch {
-	case err != nil:
-		w.fail(dir, err)
+	case f.err != nil:
+		w.fail(l, f.err)
 	case len(l.Problems) > 0:
 		w.warn(dir, problemText(l.Problems))
 		w.note(l)
@@ -50,9 +50,9 @@ func (w *watch) look(ctx context.Context, dir string) {
 		w.last[dir] = Result{Dir: dir, Status: l.Task.Status, Until: l.At}
 	case l.Run && !early(l) && w.resting(l):
 		w.calendar(dir, w.rest[dir].until, true)
-	case l.Run && held(dir):
+	case l.Run && f.held:
 		w.otherwise(dir)
-	case l.Run && w.leaves(l):
+	case l.Run && w.leaves(f):
 	case l.Run:
 		if _, failing := w.failed[dir]; !failing && !w.refused(l) {
 			delete(w.told, dir)
@@ -145,7 +145,7 @@ func (w *watch) fill(ctx context.Context) {
 	claims := w.claims()
 	var left []look
 	for i, l := range w.queue {
-		if w.working() >= max(1, w.o.Parallel) || ctx.Err() != nil {
+		if w.working() >= max(1, w.o.Parallel) || ctx.Err() != nil || w.looks.at(l.Dir) { // which keeps its turn
 			left = append(left, w.queue[i:]...)
 			break
 		}
@@ -179,22 +179,32 @@ func priority(t *taskdir.Task) string {
 
 // attempt runs one task whose agents can work.
 func (s *Site) attempt(ctx context.Context, l look) (r ran) {
-	r.look, r.before = l, tracesOf(l.Dir)
+	r.look, r.files = l, tracesOf(l.Dir)
+	defer func() { r.files.add(l.Dir, taskdir.TaskJSON) }() // which the run writes; what people saved meanwhile counts as a change
 	if err := s.staffed(ctx, l.Task, ""); err != nil {
 		r.res, r.err = Result{Dir: l.Dir, Status: l.Task.Status}, errors.Join(err, s.unable(l, err))
 		return r
 	}
 	s.foretell(l.Dir)
 	r.res, r.err = s.run(ctx, l.Dir, RunOptions{}, nil)
+	if r.err != nil {
+		r.Task = nil
+		if t, err := s.Store.Load(l.Dir); err == nil {
+			r.Task = t
+		}
+	}
 	return r
 }
 
 // idle reports whether nothing runs, nothing is queued, and nothing will be looked at soon.
 func (w *watch) idle() bool {
-	if len(w.running) > 0 || w.pulls.asking || !w.stuck() || !w.roadsIdle() {
+	if len(w.running) > 0 || w.pulls.asking || !w.stuck() || !w.roadsIdle() || w.scanning() || w.looks.waited(false) {
 		return false
 	}
 	for dir, at := range w.due {
+		if w.looks.late(dir) {
+			continue
+		}
 		if w.soon[dir] || time.Until(at) <= settle {
 			return false
 		}

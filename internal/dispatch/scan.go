@@ -1,21 +1,21 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"os"
+	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
 )
 
-// turn is how long the watcher looks at directories before it sees what else happened. One is looked at in any case.
-const turn = 5 * time.Millisecond
-
-// scan is a rescan under way: every task directory is looked at, some in each turn of the loop.
+// scan is a rescan under way: every task directory is looked at, as far as there is room beside what is due.
 type scan struct {
+	list  bool            // the folder of tasks is still to be listed
 	left  []string        // directories to look at
 	found map[string]bool // that may run, and wait for the rest, whatever else happens to them: the most urgent may come last
 	again bool            // something was missed meanwhile
@@ -23,45 +23,124 @@ type scan struct {
 
 // rescan has every task directory looked at.
 func (w *watch) rescan() {
-	if len(w.scan.left) > 0 {
+	if w.scanning() {
 		w.scan.again = true
 		return
 	}
 	w.s.shared().neighbours.Changed("")
-	entries, err := os.ReadDir(w.s.Store.Tasks())
-	if err != nil {
-		w.trouble("", "looking through the tasks: "+err.Error())
-		return
-	}
-	w.scan = scan{found: map[string]bool{}}
-	for _, e := range entries {
-		if taskName(e.Name()) && (e.IsDir() || e.Type()&os.ModeSymlink != 0) {
-			w.scan.left = append(w.scan.left, filepath.Join(w.s.Store.Tasks(), e.Name()))
-		}
-	}
+	w.scan = scan{list: true, found: map[string]bool{}}
 }
 
-// lookAround looks at what is due, and with the time that is left at what a rescan still has to see.
-func (w *watch) lookAround(ctx context.Context) {
-	end := time.Now().Add(turn)
-	w.lookAtDue(ctx, end)
-	for len(w.scan.left) > 0 && time.Now().Before(end) && ctx.Err() == nil {
+// scanning reports whether a rescan is not at its end. It does not wait for what does not answer.
+func (w *watch) scanning() bool {
+	return w.scan.list && !w.looks.late(w.s.Store.Tasks()) || len(w.scan.left) > 0 || w.looks.waited(true)
+}
+
+// inspect begins to look at what is due, and with the room that is left at what a rescan still has to see.
+func (w *watch) inspect(ctx context.Context) {
+	w.tellLate()
+	if tasks := w.s.Store.Tasks(); w.scan.list && !w.looks.at(tasks) {
+		w.scan.list = false
+		s := w.s // a reload takes another one
+		w.looks.begin(ctx, tasks, true, func(context.Context) inspected { return s.list() })
+	}
+	for _, dir := range w.dueNow() {
+		w.inspectAt(ctx, dir, false)
+	}
+	for len(w.scan.left) > 0 && w.looks.free() && ctx.Err() == nil {
 		dir := w.scan.left[0]
 		w.scan.left = w.scan.left[1:]
-		w.listen(dir)
-		queued := w.inQueue(dir) // for its turn, which it keeps
-		w.lookAt(ctx, dir)
-		w.scan.found[dir] = w.scan.found[dir] || !queued && w.inQueue(dir)
+		w.inspectAt(ctx, dir, true)
 	}
-	if len(w.scan.left) == 0 && w.scan.again {
+	if w.scan.again && !w.scanning() {
 		w.rescan()
 	}
 }
 
-// begin starts what fits, without what a rescan has found that is not at its end.
+// dueNow are the directories whose time has come and that nobody looks at, those that wait longest first.
+func (w *watch) dueNow() (dirs []string) {
+	now := time.Now()
+	for dir, at := range w.due {
+		if !at.After(now) && !w.looks.at(dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	slices.SortFunc(dirs, func(a, b string) int { return cmp.Or(w.due[a].Compare(w.due[b]), strings.Compare(a, b)) })
+	return dirs
+}
+
+// inspectAt begins to look at a directory, unless it runs. One that there is no room for stays due.
+func (w *watch) inspectAt(ctx context.Context, dir string, scan bool) {
+	if l := w.looks.under[dir]; l != nil {
+		l.scan = l.scan || scan
+		return
+	}
+	if !w.running[dir] && !w.looks.free() {
+		return
+	}
+	delete(w.due, dir)
+	w.seen[dir] = time.Now()
+	w.news = true
+	if w.running[dir] {
+		return
+	}
+	s, notify := w.s, w.notify
+	_, stalled := w.stalls[dir]
+	w.looks.begin(ctx, dir, scan, func(ctx context.Context) inspected { return s.inspect(ctx, dir, notify, stalled) })
+}
+
+// tellLate says of which directories looking takes too long. Nobody waits for them any more.
+func (w *watch) tellLate() {
+	for _, dir := range w.looks.overdue() {
+		w.queue = slices.DeleteFunc(w.queue, func(l look) bool { return l.Dir == dir })
+		w.trouble(dir, fmt.Sprintf("looking at %s takes longer than %v: something in it, or a command of git, does not answer; the other tasks go on", w.s.Store.Rel(dir), lookLimit))
+		w.last[dir], w.noted[dir] = Result{Dir: dir}, true
+	}
+}
+
+// take takes in what was found of a directory.
+func (w *watch) take(ctx context.Context, f inspected) {
+	of := w.looks.end(f.Dir)
+	if ctx.Err() != nil {
+		return
+	}
+	if f.Dir == w.s.Store.Tasks() {
+		w.listed(f)
+		return
+	}
+	if f.deaf != nil {
+		w.warn("events", fmt.Sprintf("file events for some of the tasks are not to be had (%v): those are looked at every %v", f.deaf, w.o.Rescan))
+	}
+	queued := w.inQueue(f.Dir) // for its turn, which it keeps
+	w.place(f)
+	if of.scan && !queued && w.inQueue(f.Dir) {
+		w.scan.found[f.Dir] = true
+	}
+}
+
+// listed takes in which directories there are.
+func (w *watch) listed(f inspected) {
+	if f.err != nil {
+		w.trouble("", "looking through the tasks: "+f.err.Error())
+		return
+	}
+	w.scan.left = append(w.scan.left, f.dirs...)
+}
+
+// begin starts what fits, without what a rescan has found that is not at its end. For looks at what is due it waits a
+// moment: one of them may be more urgent.
 func (w *watch) begin(ctx context.Context) {
+	if len(w.queue) == 0 || !w.looks.waited(false) {
+		w.ripe = time.Time{}
+	} else if w.ripe.IsZero() {
+		w.ripe = time.Now().Add(settle)
+	}
+	if w.ripe.After(time.Now()) {
+		return
+	}
+	w.ripe = time.Time{}
 	all := w.queue
-	if len(w.scan.left) > 0 {
+	if w.scanning() {
 		found := func(l look) bool { return w.scan.found[l.Dir] }
 		w.queue = slices.DeleteFunc(slices.Clone(all), found)
 		all = slices.DeleteFunc(all, func(l look) bool { return !found(l) })
@@ -78,30 +157,6 @@ func (w *watch) begin(ctx context.Context) {
 // inQueue reports whether a directory may run.
 func (w *watch) inQueue(dir string) bool {
 	return slices.ContainsFunc(w.queue, func(l look) bool { return l.Dir == dir })
-}
-
-// lookAtDue looks at directories whose time has come, until end.
-func (w *watch) lookAtDue(ctx context.Context, end time.Time) {
-	now := time.Now()
-	for dir, at := range w.due {
-		if at.After(now) {
-			continue
-		}
-		w.lookAt(ctx, dir)
-		if !time.Now().Before(end) {
-			return
-		}
-	}
-}
-
-// lookAt looks at a directory now, unless it runs.
-func (w *watch) lookAt(ctx context.Context, dir string) {
-	delete(w.due, dir)
-	w.seen[dir] = time.Now()
-	w.news = true
-	if !w.running[dir] {
-		w.look(ctx, dir)
-	}
 }
 
 // hear takes in all that has happened so far.

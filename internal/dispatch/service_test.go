@@ -123,7 +123,7 @@ func TestReload(t *testing.T) {
 		w.hand(id, prdText)
 	}
 	// The rescan after the reload takes a turn for the second task alone: the third does not pass it by.
-	w.write(".trellis/tasks/02-02-b/prd.md", prdText+strings.Repeat("\n* A *line* more.\n", 50_000))
+	w.write(".trellis/tasks/02-02-b/prd.md", strings.Replace(prdText, "# Notes\n", "# Notes\n"+strings.Repeat("\n* A *line* more.\n", 5_000), 1))
 	w.Site.Config.Limits.Parallel = 1
 	var reloads atomic.Int64
 	hangup := make(chan struct{})

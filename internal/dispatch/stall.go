@@ -48,9 +48,6 @@ func (t traces) add(dir, name string) {
 	}
 }
 
-// leave takes in what the run itself wrote: task.json. What people saved while it ran still counts as a change.
-func (t traces) leave(dir string) { t.add(dir, taskdir.TaskJSON) }
-
 // stalled takes in that a run came to nothing, or did not.
 func (w *watch) stalled(r ran) {
 	if r.res.Progress || !r.res.Until.IsZero() && !early(r.look) {
@@ -60,16 +57,16 @@ func (w *watch) stalled(r ran) {
 	s := w.stalls[r.Dir]
 	s.times++
 	s.until = time.Now().Add(time.Second << (s.times - 1))
-	s.left, s.why = r.before, strings.Join(r.res.Waits, ", ")
-	s.left.leave(r.Dir)
+	s.left, s.why = r.files, strings.Join(r.res.Waits, ", ")
 	w.stalls[r.Dir] = s
 }
 
 // leaves reports whether a task that could run is left alone, as its last runs came to nothing and nobody did anything
 // about it since.
-func (w *watch) leaves(l look) bool {
+func (w *watch) leaves(f inspected) bool {
+	l := f.look
 	s, ok := w.stalls[l.Dir]
-	if ok && !maps.Equal(s.left, tracesOf(l.Dir)) {
+	if ok && !maps.Equal(s.left, f.files) {
 		delete(w.stalls, l.Dir)
 		ok = false
 	}

@@ -21,7 +21,7 @@ import (
 // base is the base branch in its task.json, "" for none.
 func editedWhile(t *testing.T, base string) (w *world, dir string) {
 	t.Helper()
-	w = newWorld(t, byPlan("cp $TRELLIS_TASK_DIR/prd.md $TRELLIS_REPO/../prd.md; echo '- it is short' >> $TRELLIS_TASK_DIR/prd.md"))
+	w = newWorld(t, byPlan("cp $TRELLIS_TASK_DIR/prd.md $TRELLIS_REPO/../prd.md; echo >> $TRELLIS_TASK_DIR/prd.md; echo '## Notes' >> $TRELLIS_TASK_DIR/prd.md"))
 	dir = w.hand("02-01-bye", provenPRD)
 	w.write(".trellis/tasks/02-01-bye/task.json", fmt.Sprintf(`{"status": "ready", "base_branch": %q, "pipeline": {"approval": {"required": true}}}`, base))
 	w.approve(dir, "ann")
@@ -92,7 +92,7 @@ func TestRejectedWhileItWaits(t *testing.T) {
 // An agent does not spare its task the yes of people by taking away that it is required.
 func TestAgentTakesTheDemandAway(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, byPlan("sed -i 's/.required.: *true/\\\"required\\\": false/' $TRELLIS_TASK_DIR/task.json; echo '- it is short' >> $TRELLIS_TASK_DIR/prd.md"))
+	w := newWorld(t, byPlan("sed -i 's/.required.: *true/\\\"required\\\": false/' $TRELLIS_TASK_DIR/task.json; echo >> $TRELLIS_TASK_DIR/prd.md; echo '## Notes' >> $TRELLIS_TASK_DIR/prd.md"))
 	dir := w.hand("02-01-bye", provenPRD)
 	w.write(".trellis/tasks/02-01-bye/task.json", `{"status": "ready", "base_branch": "main", "pipeline": {"approval": {"required": true}}}`)
 	w.approve(dir, "ann")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -17,7 +18,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/pulse"
-	"github.com/trellis-tasks/trellis/internal/runlock"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -48,21 +48,18 @@ const settle = 50 * time.Millisecond
 // wrong and stayed so. One process watches a repository: a second gets a
 // *durable.HeldError.
 func (s *Site) Watch(ctx context.Context, o WatchOptions) ([]Result, error) {
-	if err := os.MkdirAll(filepath.Dir(s.watchLock()), 0o755); err != nil {
-		return nil, fmt.Errorf("making .trellis/.runtime: %w", err)
-	}
-	lock, err := durable.TryLock(s.watchLock(), runlock.Holder("", s.now()))
+	lock, err := s.lockWatch()
 	if err != nil {
 		return nil, err
 	}
-	defer lock.Unlock()
 	if o.Begun != nil {
 		o.Begun()
 	}
 	if err := os.MkdirAll(s.Store.Tasks(), 0o755); err != nil {
-		return nil, fmt.Errorf("making the folder of tasks: %w", err)
+		return nil, errors.Join(fmt.Errorf("making the folder of tasks: %w", err), lock.release())
 	}
 	w := newWatch(s, o)
+	w.lock = lock
 	w.limit()
 	w.alive()
 	defer w.events()()
@@ -70,7 +67,7 @@ func (s *Site) Watch(ctx context.Context, o WatchOptions) ([]Result, error) {
 		s.shared().neighbours.Follow()
 	}
 	all, err := w.loop(ctx)
-	if err := pulse.Remove(s.Store.Root); err != nil {
+	if err := lock.release(); err != nil {
 		w.say("%v", err)
 	}
 	return all, err
@@ -79,6 +76,7 @@ func (s *Site) Watch(ctx context.Context, o WatchOptions) ([]Result, error) {
 // watch is the state of a watcher. All of it belongs to the loop's goroutine.
 type watch struct {
 	s       *Site
+	lock    *watchLock
 	o       WatchOptions
 	notify  *fsnotify.Watcher // nil: rescans alone
 	queue   []look
@@ -97,7 +95,9 @@ type watch struct {
 	failed  map[string]failing
 	room    room
 
-	scan scan
+	scan  scan
+	looks inspector
+	ripe  time.Time // when what could begin waits no longer for looks at what is due; zero: it need not
 
 	parallel int // asked for; 0: what the settings say
 	reloadAt time.Time
@@ -110,6 +110,7 @@ type watch struct {
 	beatTook time.Duration
 	phases   map[string]pulse.Work
 
+	lost      error // why this watcher has to end
 	promotion promotion
 	roads     roads
 	pulls     pulls
@@ -131,6 +132,7 @@ func newWatch(s *Site, o WatchOptions) *watch {
 		last:     map[string]Result{},
 		noted:    map[string]bool{},
 		ended:    make(chan ran),
+		looks:    newInspector(),
 		failed:   map[string]failing{},
 		parallel: o.Parallel,
 		wall:     s.now().Round(0),
@@ -158,10 +160,10 @@ const tries = 3
 
 // ran is the end of one task's run in this process.
 type ran struct {
-	look          // that it was begun after
-	before traces // of the directory then
-	res    Result
-	err    error
+	look         // that it was begun after
+	files traces // of the directory then, but for task.json, which is as the run left it
+	res   Result
+	err   error
 }
 
 // events begins to listen before the first scan, so that nothing falls between. It falls back to rescans
@@ -193,25 +195,27 @@ func (w *watch) say(format string, args ...any) {
 }
 
 func (w *watch) loop(ctx context.Context) ([]Result, error) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	tick := time.NewTicker(w.o.Rescan)
 	defer tick.Stop()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	w.rescan()
 	w.remind()
-	for ctx.Err() == nil {
+	for ctx.Err() == nil && w.keepLock(stop) {
 		w.hear()
 		if w.woke() {
 			w.rescan()
 		}
 		w.reloadDue()
-		w.lookAround(ctx)
+		w.inspect(ctx)
 		w.askPulls(ctx)
 		w.begin(ctx)
 		w.wake()
 		w.advance(ctx)
 		w.beat()
-		if w.o.Once && len(w.scan.left) == 0 && w.idle() {
+		if w.o.Once && w.idle() {
 			break
 		}
 		timer.Reset(w.untilNext())
@@ -223,6 +227,8 @@ func (w *watch) loop(ctx context.Context) ([]Result, error) {
 			}
 		case err := <-w.fsErrors():
 			w.missed(err)
+		case f := <-w.looks.found:
+			w.take(ctx, f)
 		case r := <-w.ended:
 			w.end(r)
 		case l := <-w.roads.looked:
@@ -242,10 +248,32 @@ func (w *watch) loop(ctx context.Context) ([]Result, error) {
 		case <-timer.C:
 		}
 	}
-	if w.pulls.asking {
-		<-w.pulls.ended // its context has ended, too
+	return w.leave(w.lost)
+}
+
+// keepLock sees to it that there is no second watcher. When there is one, or can be no lock, this one stops, and the
+// other goes on with what runs here.
+func (w *watch) keepLock(stop context.CancelCauseFunc) bool {
+	anew, err := w.lock.keep()
+	switch {
+	case anew:
+		w.s.tell(Event{Level: slog.LevelWarn, Message: w.s.Store.Rel(w.s.watchLock()) + " was removed: it is made anew"})
+		w.beaten = time.Time{} // watch.json may be gone as well
+	case err != nil:
+		w.lost = fmt.Errorf("%s was removed, and this watcher ends: %w", w.s.Store.Rel(w.s.watchLock()), err)
+		w.s.tell(Event{Level: slog.LevelError, Message: w.lost.Error()})
+		stop(w.lost)
 	}
-	for len(w.running) > 0 { // their contexts have ended, or nothing runs
+	return err == nil
+}
+
+// leave waits for all that is under way, whose contexts have ended, and says how things stand.
+func (w *watch) leave(why error) ([]Result, error) {
+	w.looks.close()
+	if w.pulls.asking {
+		<-w.pulls.ended
+	}
+	for len(w.running) > 0 {
 		w.end(<-w.ended)
 	}
 	for w.roads.looking || len(w.roads.planning) > 0 {
@@ -256,7 +284,7 @@ func (w *watch) loop(ctx context.Context) ([]Result, error) {
 			w.endRoad(p)
 		}
 	}
-	errs := w.roadErrors()
+	errs := append(w.roadErrors(), why)
 	for _, dir := range slices.Sorted(maps.Keys(w.failed)) {
 		errs = append(errs, w.failed[dir].err)
 	}
@@ -288,7 +316,6 @@ func (w *watch) mark(path string) {
 		return
 	}
 	dir := filepath.Join(w.s.Store.Tasks(), name)
-	w.listen(dir)
 	w.s.shared().neighbours.Changed(dir)
 	at := w.seen[dir].Add(settle)
 	if old, ok := w.due[dir]; !ok || old.After(at) {
@@ -296,31 +323,27 @@ func (w *watch) mark(path string) {
 	}
 }
 
-func (w *watch) listen(dir string) {
-	if w.notify == nil {
-		return
-	}
-	if err := w.notify.Add(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
-		w.warn("events", fmt.Sprintf("file events for some of the tasks are not to be had (%v): those are looked at every %v", err, w.o.Rescan))
-	}
-}
-
 // taskName reports whether an entry of the tasks folder is a task: no hidden one (drafts), no archive.
 func taskName(name string) bool { return name != "" && name[0] != '.' && name != "archive" }
 
 func (w *watch) untilNext() time.Duration {
-	if len(w.scan.left) > 0 {
+	if w.scan.list && !w.looks.at(w.s.Store.Tasks()) {
 		return 0
 	}
-	next := time.Until(w.beatAt())
+	next := w.looks.next(time.Until(w.beatAt()))
+	if !w.ripe.IsZero() {
+		next = min(next, time.Until(w.ripe))
+	}
 	if !w.reloadAt.IsZero() {
 		next = min(next, time.Until(w.reloadAt))
 	}
 	if w.pullsDue() {
 		next = min(next, time.Until(w.pulls.next))
 	}
-	for _, at := range w.due {
-		next = min(next, time.Until(at))
+	for dir, at := range w.due {
+		if w.looks.free() && !w.looks.at(dir) { // else what is found has it looked at
+			next = min(next, time.Until(at))
+		}
 	}
 	if at := w.nextRoad(); !at.IsZero() {
 		next = min(next, time.Until(at))
@@ -395,7 +418,7 @@ func (w *watch) end(r ran) {
 		w.last[r.Dir] = r.res
 		w.warn(r.Dir, filepath.Base(r.Dir)+" is not started: "+fail.Error())
 	case r.err != nil:
-		w.fail(r.Dir, r.err)
+		w.fail(r.look, r.err)
 	default:
 		delete(w.failed, r.Dir)
 		if r.res.Status == trellis.Review {
@@ -410,13 +433,13 @@ func (w *watch) end(r ran) {
 }
 
 // fail says what went wrong with a directory and has it tried again: most such things pass.
-func (w *watch) fail(dir string, err error) {
-	w.trouble(dir, filepath.Base(dir)+": "+err.Error())
-	f := failing{err, w.failed[dir].times + 1}
-	w.failed[dir] = f
+func (w *watch) fail(l look, err error) {
+	w.trouble(l.Dir, filepath.Base(l.Dir)+": "+err.Error())
+	f := failing{err, w.failed[l.Dir].times + 1}
+	w.failed[l.Dir] = f
 	at := time.Now().Add(min(time.Second<<min(f.times-1, 5), 30*time.Second))
-	w.calendar(dir, at, f.times <= tries)
-	if t, err := w.s.Store.Load(dir); err == nil {
-		w.rest[dir] = rest{at, t.Status}
+	w.calendar(l.Dir, at, f.times <= tries)
+	if l.Task != nil {
+		w.rest[l.Dir] = rest{at, l.Task.Status}
 	}
 }

@@ -23,7 +23,11 @@ type Neighbours struct {
 	told  bool             // Follow was called
 	all   bool             // with told: anything may have changed
 	stale map[string]bool  // with told: what changed
+	slow  sync.Map         // by directory name: the chan known of one that is being read
 }
+
+// patience is how long one task may take to be read. Whoever looks at another goes on with what was known of it before.
+const patience = time.Second
 
 // Follow is the promise to call Changed for whatever changes from now on. A check then looks at nothing else.
 func (n *Neighbours) Follow() {
@@ -91,6 +95,15 @@ func (n *Neighbours) with(s taskdir.Store, use func(map[string]known) error) err
 }
 
 func (n *Neighbours) update(s taskdir.Store) error {
+	n.slow.Range(func(id, answer any) bool {
+		select {
+		case k := <-answer.(chan known):
+			n.slow.Delete(id)
+			n.put(id.(string), k)
+		default:
+		}
+		return true
+	})
 	if n.told && !n.all {
 		for id := range n.stale {
 			n.put(id, n.read(s, id))
@@ -136,20 +149,34 @@ func (n *Neighbours) readAll(s taskdir.Store, ids []string) []known {
 	return list
 }
 
-// read reads one, unless it is as it was. A link is no task.
+// read reads one, unless it is as it was. A link is no task, and is not followed: where it leads may not answer.
 func (n *Neighbours) read(s taskdir.Store, id string) known {
 	dir := filepath.Join(s.Tasks(), id)
-	k := known{stamp: stampOf(filepath.Join(dir, taskdir.TaskJSON))} // before the content: what comes later is another one
-	if old := n.tasks[id]; k.stamp != (stamp{}) && old.stamp == k.stamp {
-		return old
-	}
 	if st, err := os.Lstat(dir); err != nil || st.Mode()&fs.ModeSymlink != 0 {
 		return known{}
 	}
-	if t, err := s.Load(dir); err == nil {
-		k.task = neighbourOf(t)
+	old := n.tasks[id]
+	k := known{stamp: stampOf(filepath.Join(dir, taskdir.TaskJSON))} // before the content: what comes later is another one
+	if k.stamp != (stamp{}) && old.stamp == k.stamp {
+		return old
 	}
-	return k
+	answer := make(chan known, 1)
+	if _, under := n.slow.LoadOrStore(id, answer); under {
+		return old // update takes it in
+	}
+	go func() {
+		if t, err := s.Load(dir); err == nil {
+			k.task = neighbourOf(t)
+		}
+		answer <- k
+	}()
+	select {
+	case k := <-answer:
+		n.slow.Delete(id)
+		return k
+	case <-time.After(patience):
+		return old
+	}
 }
 
 // neighbourOf copies what it keeps: the text of a field holds on to the whole file it stands in.

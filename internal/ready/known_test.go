@@ -1,9 +1,11 @@
 package ready_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -110,6 +112,32 @@ func TestNeighboursFollow(t *testing.T) {
 	task(t, s, "01-02-new", map[string]string{"task.json": takes})
 	n.Changed("")
 	want("told that anything may have changed", "01-02-new")
+}
+
+// Edge F12. A task.json that does not answer keeps nobody from looking at another task.
+func TestNeighbourThatDoesNotAnswer(t *testing.T) {
+	s := taskdir.Store{Root: t.TempDir()}
+	task(t, s, "02-01-auth", map[string]string{"task.json": `{"status": "ready", "branch": "feature/auth"}`})
+	task(t, s, "01-01-other", map[string]string{"task.json": takes})
+	task(t, s, "01-02-slow", map[string]string{"note": ""})
+	pipe := filepath.Join(s.Tasks(), "01-02-slow", taskdir.TaskJSON)
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Skipf("no pipes to be had here: %v", err)
+	}
+	n := new(ready.Neighbours)
+	for range 3 {
+		if got := asked(t, s, n); got != "01-01-other" {
+			t.Errorf("got %q", got)
+		}
+	}
+	w, err := os.OpenFile(pipe, os.O_RDWR, 0) // frees who reads it
+	if err == nil {
+		_, err = w.WriteString("{}")
+		err = errors.Join(err, w.Close())
+	}
+	if err != nil {
+		t.Error(err)
+	}
 }
 
 func BenchmarkAmong10000(b *testing.B) {

@@ -1,0 +1,111 @@
+package dispatch_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// hung makes tasks whose directories do not answer until free is called: whoever looks at one waits in a call that no
+// context ends, as one of a disk does.
+func (w *world) hung(ids ...string) (dirs []string, free func()) {
+	w.Helper()
+	for _, id := range ids {
+		dirs = append(dirs, w.with(id, `"priority": "P0"`))
+		w.write(".trellis/tasks/"+id+"/plan.json", `{"schema_version": 1, "title": "x", "steps": [{"id": "a", "command": "echo x > x.txt"}], "acceptance": [{"criterion": "it is", "verify": "slow-disk notes.txt"}]}`)
+	}
+	answer := make(chan struct{})
+	free = sync.OnceFunc(func() { close(answer) })
+	w.Cleanup(free)
+	w.Site.LookPath = func(p string) error {
+		if p == "slow-disk" {
+			<-answer
+			return nil
+		}
+		_, err := exec.LookPath(p)
+		return err
+	}
+	return dirs, free
+}
+
+// Edge F12. Directories that do not answer, more of them than are looked at at once, are told by name and keep no other
+// task from running, nor the watcher from ending; once they answer they run.
+func TestDirectoriesThatDoNotAnswer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, quickly)
+	ids := []string{"02-01-a", "02-01-b", "02-01-c", "02-01-d", "02-01-e"}
+	dirs, free := w.hung(ids...)
+	w.ready("02-02-found")
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	watch := func() {
+		_, err := w.Site.Watch(ctx, dispatch.WatchOptions{Parallel: 1, Rescan: 50 * time.Millisecond})
+		done <- err
+	}
+	go watch()
+	w.until("the one that was found to be in review", func() bool { return w.status("02-02-found") == trellis.Review })
+	begun := time.Now()
+	from := filepath.Join(w.Dir, "..", "made")
+	if err := lay(from, "ready"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(from, filepath.Join(filepath.Dir(dirs[0]), "02-03-new")); err != nil {
+		t.Fatal(err)
+	}
+	w.until("the new one in review", func() bool { return w.status("02-03-new") == trellis.Review })
+	t.Logf("the new one took %v", time.Since(begun))
+	for _, id := range ids {
+		w.until("a word about "+id, func() bool { return w.heard(filepath.Join(".trellis/tasks", id)) == 1 })
+	}
+	w.until("word of them in watch.json", func() bool {
+		n := 0
+		for _, wait := range w.beat().Waiting {
+			if strings.Contains(wait.For, "does not answer") {
+				n++
+			}
+		}
+		return n == len(ids)
+	})
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	free()
+	ctx, cancel = context.WithCancel(t.Context())
+	go watch()
+	w.until("all of them at work", func() bool {
+		for _, id := range ids {
+			if s := w.status(id); s == trellis.Ready {
+				return false
+			}
+		}
+		return true
+	})
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// Edge F12. A watch --once ends although a directory does not answer, and says so.
+func TestOnceWithADirectoryThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, quickly)
+	dirs, _ := w.hung("02-01-a")
+	w.ready("02-02-b")
+	found := w.watchOnce(1)
+	if got := found[dirs[0]]; len(found) != 2 || got.Status != "" {
+		t.Errorf("got %+v", found)
+	}
+	if got := w.status("02-02-b"); got != trellis.Review {
+		t.Errorf("the other one is %s", got)
+	}
+}
