@@ -145,6 +145,8 @@ func (a *app) flagValues(name string, line *commandLine) []string {
 		return trellis.DevTypes
 	case "priority":
 		return trellis.Priorities
+	case "phase":
+		return phases()
 	case "graph":
 		return objective.Graphs
 	case "retry", "depends-on":

@@ -16,7 +16,7 @@ func (a *app) logsCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "logs",
 		Usage:     "show what was done for a task, agents' words and tools included",
-		ArgsUsage: "TASKDIR",
+		ArgsUsage: "TASKDIR|RUN",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on until the run ends"},
 			&cli.StringFlag{Name: "phase", Usage: "only this `PHASE`: implement, check, verify, debug, accept, evaluate, research, …"},
@@ -25,7 +25,10 @@ func (a *app) logsCommand() *cli.Command {
 		Description: manual(`All runs of the task from the first on. Times are those of this machine.`,
 			[]int{exitDone, exitUsage, exitNotFound, exitInterrupted}, "trellis logs 02-01-auth", "trellis logs -f 02-01-auth", "trellis logs 02-01-auth --phase implement --json"),
 		Action: func(c *cli.Context) error {
-			_, dir, err := a.taskArgument(c, 1)
+			if err := checkPhase(c.String("phase")); err != nil {
+				return err
+			}
+			dir, err := a.logged(c)
 			if err != nil {
 				return err
 			}
@@ -33,6 +36,21 @@ func (a *app) logsCommand() *cli.Command {
 			return a.logs(c.Context, log, c.Bool("follow"), c.Bool("json"))
 		},
 	}
+}
+
+// logged is the directory whose log is asked for: of a task, or of the run of a file.
+func (a *app) logged(c *cli.Context) (string, error) {
+	if c.NArg() != 1 {
+		return "", wrongArguments(c)
+	}
+	p, err := a.open(c.Context)
+	if err != nil {
+		return "", err
+	}
+	if dir, err := a.runDir(c.Context, p, c.Args().First()); err != nil || dir != "" {
+		return dir, err
+	}
+	return a.find(p, c.Args().First())
 }
 
 // followEvery is how often a log that is followed is looked at.

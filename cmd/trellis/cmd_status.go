@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -20,7 +22,7 @@ func (a *app) statusCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "status",
 		Usage:     "show where things stand, of one task or of all that are not over",
-		ArgsUsage: "[TASKDIR]",
+		ArgsUsage: "[TASKDIR|RUN]",
 		Flags:     []cli.Flag{&cli.BoolFlag{Name: "refresh", Usage: "ask the remote first what became of the tasks in review"}, jsonFlag()},
 		Description: manual(`Reads what is on disk; nothing has to run for it. --refresh fetches the base branch and asks gh for pull
 requests: a task that was merged is completed, one whose pull request was closed is cancelled. Where checks failed or
@@ -38,6 +40,10 @@ them.`,
 			}
 			dir := ""
 			if c.NArg() > 0 {
+				run, err := a.runDir(c.Context, p, c.Args().First())
+				if err != nil || run != "" {
+					return errors.Join(err, a.statusOfRun(c, p, run))
+				}
 				if dir, err = a.find(p, c.Args().First()); err != nil {
 					return err
 				}
@@ -53,6 +59,35 @@ them.`,
 			return a.statusOf(c.Context, p, dir, c.Bool("json"))
 		},
 	}
+}
+
+// runDir is the folder of the run of a file that ref names, "" when it names none.
+func (a *app) runDir(ctx context.Context, p *project, ref string) (string, error) {
+	cfg, _ := p.config() // settings that can't be read hide no run
+	dir, err := a.wire(ctx, p, cfg, p).FileDir(ref)
+	if errors.Is(err, dispatch.ErrNoRun) {
+		return "", nil
+	}
+	return dir, err
+}
+
+// statusOfRun shows where the run of a file stands.
+func (a *app) statusOfRun(c *cli.Context, p *project, dir string) error {
+	if dir == "" {
+		return nil
+	}
+	if c.Bool("refresh") {
+		return usagef("--refresh asks about tasks: %s is a run", filepath.Base(dir))
+	}
+	r, err := view.ReadRun(dir)
+	if err != nil {
+		return err
+	}
+	r.Dir = p.Store.Rel(dir)
+	if c.Bool("json") {
+		return view.JSON(a.Stdout, r)
+	}
+	return r.Show(a.Stdout)
 }
 
 func (a *app) statusOf(ctx context.Context, p *project, dir string, asJSON bool) error {

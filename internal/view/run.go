@@ -1,0 +1,127 @@
+package view
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/workflow"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// How the run of a file stands.
+const (
+	RunRunning = "running"
+	RunPaused  = "paused" // nobody is at work on it
+	RunWaiting = "waiting"
+	RunDone    = "done"
+	RunFailed  = "failed"
+)
+
+// Run is how the run of a file of steps stands. Its JSON is what `trellis status RUN --json` prints.
+type Run struct {
+	ID        string   `json:"id"`
+	Dir       string   `json:"dir"`
+	File      string   `json:"file"`
+	Status    string   `json:"status"`
+	At        string   `json:"at"`   // path of the step at work, or that was when the run was cut off
+	Done      int      `json:"done"` // steps that came to a good end, rounds of loops too
+	Waits     []string `json:"waits"`
+	Failure   Failure  `json:"failure"`
+	HeldBy    *Holder  `json:"held_by"`
+	Began     string   `json:"began"` // RFC 3339, UTC
+	UpdatedAt string   `json:"updated_at"`
+}
+
+// ReadRun reads how the run in a folder stands.
+func ReadRun(dir string) (r Run, err error) {
+	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
+	if err != nil {
+		return r, fmt.Errorf("reading run %s: %w", filepath.Base(dir), err)
+	}
+	var in workflow.FileInput
+	if err := json.Unmarshal(h.Input, &in); err != nil {
+		return r, fmt.Errorf("reading the input of run %s: %w", filepath.Base(dir), err)
+	}
+	r = Run{ID: filepath.Base(dir), Dir: dir, File: in.File, Waits: []string{}, HeldBy: holder(dir), Began: stamp(h.Began), UpdatedAt: stamp(written(filepath.Join(dir, taskdir.Journal)))}
+	past, err := workflow.Past(h)
+	if err != nil {
+		return r, err
+	}
+	for _, e := range past {
+		if e.Type == workflow.StepFinished && e.State == workflow.Done {
+			r.Done++
+		}
+	}
+	if h.Ended {
+		return r, r.ended(h)
+	}
+	return r, r.underway(h, past)
+}
+
+func (r *Run) ended(h *journal.History) error {
+	var rep workflow.FileReport
+	fail := h.End
+	if fail == nil {
+		if err := json.Unmarshal(h.Out, &rep); err != nil {
+			return fmt.Errorf("reading the report of run %s: %w", r.ID, err)
+		}
+		fail = rep.Failure()
+	}
+	if r.Status = RunDone; fail != nil {
+		r.Status, r.Failure = RunFailed, Failure{trellis.Code(fail.Code), fail.Detail}
+	}
+	return nil
+}
+
+func (r *Run) underway(h *journal.History, past []workflow.Event) error {
+	open, err := workflow.Open(h)
+	if err != nil {
+		return err
+	}
+	for _, q := range open {
+		r.Waits = append(r.Waits, q.Path)
+	}
+	r.At = at(past)
+	switch {
+	case len(open) > 0:
+		r.Status = RunWaiting
+	case r.HeldBy != nil:
+		r.Status = RunRunning
+	default:
+		r.Status = RunPaused
+	}
+	return nil
+}
+
+// Next is the command that comes next for the run, "" when nothing is left to do.
+func (r Run) Next() string {
+	switch r.Status {
+	case RunRunning:
+		return "trellis logs -f " + r.ID
+	case RunWaiting:
+		return "trellis approve " + r.ID
+	case RunDone:
+		return ""
+	}
+	return "trellis run --resume " + r.ID
+}
+
+// Show prints the run for people.
+func (r Run) Show(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s  %s\n", r.ID, clip(r.File, 200))
+	task := Task{HeldBy: r.HeldBy, Failure: r.Failure}
+	for _, row := range [][2]string{{"status", r.Status}, {"began", r.Began}, {"held by", task.holder()}, {"at", r.At}, {"done", fmt.Sprintf("%d steps", r.Done)},
+		{"waits for", strings.Join(r.Waits, ", ")}, {"failure", task.failure()}, {"updated", r.UpdatedAt}, {"next", r.Next()}} {
+		if row[1] != "" {
+			fmt.Fprintf(&b, "  %-9s %s\n", row[0], clip(row[1], 400))
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
