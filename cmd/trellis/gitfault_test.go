@@ -34,7 +34,7 @@ func updates() (list []life) {
 	for _, mode := range []string{"rebase", "merge"} {
 		list = append(list, life{mode, func(w *gitWorld) {
 			w.write(".trellis/config.yaml", gitFaultConfig+"delivery: {update: "+mode+"}\n")
-			w.write(".trellis/rehearsal.yaml", strings.Replace(gitFaultRoles, "run: [", "run: [\"test -e $TRELLIS_REPO/more.txt || (cd $TRELLIS_REPO; echo more >more.txt; git add more.txt; git commit -qm meanwhile)\", ", 1))
+			w.write(".trellis/rehearsal.yaml", strings.Replace(gitFaultRoles, "run: [", "run: [\"test -e $TRELLIS_REPO/more.txt || (unset GIT_REFLOG_ACTION; cd $TRELLIS_REPO; echo more >more.txt; git add more.txt; git commit -qm meanwhile)\", ", 1))
 		}, [][]string{{"start", "02-01-bye"}}, []string{"retry", "02-01-bye"}})
 	}
 	return list

@@ -275,7 +275,7 @@ func (a *Acts) work(ctx context.Context, c flow.Call, r Request, p templates.Pro
 	if werr != nil {
 		return reply, werr
 	}
-	if err != nil {
+	if err != nil && undue == nil {
 		reply.Failure = flow.AsFailure(err)
 		if errors.Is(err, proc.ErrNoFolder) { // somebody removed it
 			reply.Failure.Code = string(trellis.WorktreeFailed)

@@ -42,14 +42,14 @@ func (w *world) counting() (calls func() []string) {
 	}
 }
 
-// Much of what Trellis itself costs are the git processes of a run. More of them want a reason. Four are of guards: how
-// the main checkout looks before and after somebody judges, what is staged is looked through for secrets, and whether
+// Much of what Trellis itself costs are the git processes of a run. More of them want a reason. Seven are of guards: how
+// the main checkout looks before the first agent, after each, and before somebody judges, what is staged is looked through for secrets, and whether
 // base says what of that to pass by, which is remembered.
 func TestProcessesOfARun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, quickly)
 	calls := w.counting()
-	for i, most := range []int{21, 19} { // who commits, and what base has, is asked once
+	for i, most := range []int{24, 22} { // who commits, and what base has, is asked once
 		res := w.start(w.hand(fmt.Sprintf("03-01-counted-%d", i), prdText))
 		if res.Status != trellis.Review {
 			t.Fatalf("got %s, %v", res.Status, res.Failure)

@@ -191,7 +191,7 @@ func (s *Site) telling(dir string, calls []flow.Activity) []flow.Activity {
 
 // env is what every agent finds in its environment about its task.
 func (s *Site) env(dir string, c flow.Call, r ask.Request) []string {
-	return []string{"TRELLIS_ROLE=" + string(r.Role), "TRELLIS_TASK_ID=" + filepath.Base(dir), "TRELLIS_TASK_DIR=" + dir, "TRELLIS_REPO=" + s.Repo.Main,
+	return []string{pipeline.ReflogVariable + "=" + pipeline.ReflogAction(filepath.Base(dir)), "TRELLIS_ROLE=" + string(r.Role), "TRELLIS_TASK_ID=" + filepath.Base(dir), "TRELLIS_TASK_DIR=" + dir, "TRELLIS_REPO=" + s.Repo.Main,
 		"TRELLIS_RUN_DIR=" + filepath.Join(dir, taskdir.Run, ask.Folder(c)), "TRELLIS_ATTEMPT=" + strconv.Itoa(max(1, r.Attempt)),
 		"TRELLIS_ROUND=" + strconv.Itoa(max(1, r.Round))}
 }

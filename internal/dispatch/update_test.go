@@ -34,7 +34,7 @@ implement) cat > greet.sh <<'END'
 `+saysBye+`
 END
 	test -e "$TRELLIS_REPO/../binary" && printf 'a\0c' > data
-	test -e "$TRELLIS_REPO/../moved" || (cd "$TRELLIS_REPO" && `+theirs+` && git commit -qam "base went on" && touch ../moved) >&2
+	test -e "$TRELLIS_REPO/../moved" || (unset GIT_REFLOG_ACTION; cd "$TRELLIS_REPO" && `+theirs+` && git commit -qam "base went on" && touch ../moved) >&2
 	echo done;;
 debug) `+debug+`
 	echo mended;;
@@ -287,7 +287,7 @@ func TestSidesThatFailTogether(t *testing.T) {
 func TestBaseMovesAgain(t *testing.T) {
 	t.Parallel()
 	w, dir := moving(t, "merge", "echo '"+greetings+"' > greet.sh && sed -i s/Hello/Hi/ test.sh",
-		`echo '`+both+`' > greet.sh; (cd "$TRELLIS_REPO" && echo more > more.txt && git add more.txt && git commit -qm "went on again") >&2`)
+		`echo '`+both+`' > greet.sh; (unset GIT_REFLOG_ACTION; cd "$TRELLIS_REPO" && echo more > more.txt && git add more.txt && git commit -qm "went on again") >&2`)
 	if res := w.start(dir); res.Status != trellis.Review {
 		t.Fatalf("got %s, %v", res.Status, res.Failure)
 	}
@@ -314,7 +314,7 @@ func TestUpdateOfStackedWork(t *testing.T) {
 			w.program("text", `cat > /dev/null
 case $TRELLIS_ROLE in
 implement) echo $TRELLIS_TASK_ID > all.txt
-	test $TRELLIS_TASK_ID != 02-01-above || (cd "$TRELLIS_REPO" && `+c.below+`) >&2
+	test $TRELLIS_TASK_ID != 02-01-above || (unset GIT_REFLOG_ACTION; cd "$TRELLIS_REPO" && `+c.below+`) >&2
 	echo done;;
 accept) echo '{"criteria": [{"id": "A1", "verdict": "met", "evidence": "greet.sh:1"}]}';;
 *) echo fine;;
@@ -434,7 +434,7 @@ func TestDeliverBringsUpToDate(t *testing.T) {
 func killable(t *testing.T, mode string) (w *world, dir string) {
 	t.Helper()
 	w = newWorld(t, `roles:
-  implement: [{files: {greet.sh: "test \"$1\" = --bye && echo Bye || echo \"Hello, ${1:-world}!\"\n"}, run: ["test -e $TRELLIS_REPO/../moved || (cd $TRELLIS_REPO && echo new > new.txt && git add new.txt && git commit -qm meanwhile && touch ../moved)"], answer: done}]
+  implement: [{files: {greet.sh: "test \"$1\" = --bye && echo Bye || echo \"Hello, ${1:-world}!\"\n"}, run: ["test -e $TRELLIS_REPO/../moved || (unset GIT_REFLOG_ACTION; cd $TRELLIS_REPO && echo new > new.txt && git add new.txt && git commit -qm meanwhile && touch ../moved)"], answer: done}]
   check: [{answer: fine}]
 `)
 	w.env = []string{childOnto + "=" + mode}

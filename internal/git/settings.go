@@ -15,7 +15,7 @@ import (
 )
 
 // Settings are a hash of each setting that git goes by in a checkout, by its name: keys of the repository's and the
-// user's configuration, hooks, and the files below info/. What says who branches and remotes are is left out. They
+// user's configuration, hooks, the files below info/, and where more objects are from. What says who branches and remotes are is left out. They
 // are there to be compared with those of another time; nothing is run.
 func (r *Repo) Settings(dir string) (map[string]string, error) {
 	admin, err := r.gitDir(dir)
@@ -26,7 +26,7 @@ func (r *Repo) Settings(dir string) (map[string]string, error) {
 	for _, file := range append([]string{filepath.Join(r.Common, "config"), filepath.Join(admin, "config.worktree")}, r.global()...) {
 		err = errors.Join(err, keys(s, file))
 	}
-	for _, name := range []string{"info/exclude", "info/attributes"} {
+	for _, name := range []string{"info/exclude", "info/attributes", "info/grafts", "shallow", "objects/info/alternates"} {
 		err = errors.Join(err, digest(s, name, filepath.Join(r.Common, name)))
 	}
 	hooks, _ := os.ReadDir(filepath.Join(r.Common, "hooks")) // not there: none

@@ -47,9 +47,12 @@ type Acts struct {
 	chain    *evidence.Chain         // proofs.jsonl
 	bundles  map[string]*plan.Bundle // by content hash
 	mu       sync.Mutex
-	revision int64         // highest that this run wrote, or knows of
-	snap     *git.Snapshot // of a call that may only read, while it runs
-	made     git.Made      // the worktree, since this run made or found it
+	revision int64             // highest that this run wrote, or knows of
+	snap     *git.Snapshot     // of a call that may only read, while it runs
+	seen     *git.Looks        // how the main checkout looked after a call
+	hooks    map[string]string // before any agent was at work, nil: nobody knows
+	lastBase string
+	made     git.Made // the worktree, since this run made or found it
 }
 
 // Activities are all that a run does besides its agents' calls.

@@ -42,6 +42,13 @@ func (a *Acts) record(ctx context.Context, c flow.Call, in commitIn, s *search) 
 	if err != nil {
 		return Committed{}, err
 	}
+	hooks, err := a.foreignHooks(ctx, a.theWorktree(), in.Job.BaseCommit)
+	if err != nil {
+		return Committed{}, err
+	}
+	if len(hooks) > 0 {
+		s.note("hooks were changed while the run went on, and none was run at the commit: " + strings.Join(few(hooks), ", ") + "; look at them before you commit yourself")
+	}
 	in.Job.Title = s.mask(in.Job.Title)
 	o, err := a.commitOptions(ctx, c, in, s, head)
 	if err != nil {

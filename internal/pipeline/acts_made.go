@@ -21,10 +21,55 @@ func (a *Acts) Made(m *git.Made) {
 	a.made = *m
 }
 
+// Hooks tells the hooks that there were before any agent of the task was at work.
+func (a *Acts) Hooks(before map[string]string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.hooks = before
+}
+
 func (a *Acts) theWorktree() git.Made {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.made
+}
+
+// foreignHooks are those that were changed since: an agent may have written them, and git runs none then.
+func (a *Acts) foreignHooks(ctx context.Context, m git.Made, base string) ([]string, error) {
+	a.mu.Lock()
+	before := a.hooks
+	if base == "" { // of an activity that knows no job
+		base = a.lastBase
+	}
+	a.lastBase = base
+	a.mu.Unlock()
+	if base == "" || before == nil || m.Path == "" || m.Same() != nil {
+		return nil, nil
+	}
+	return a.Repo.ChangedHooks(ctx, m.Path, base, before)
+}
+
+// bounded is a context in which git works in no other folder than the worktree that was made, and runs no hook that an agent
+// may have written.
+func (a *Acts) bounded(ctx context.Context, base string) (context.Context, error) {
+	m := a.theWorktree()
+	ctx = git.Only(ctx, m)
+	changed, err := a.foreignHooks(ctx, m, base)
+	if len(changed) > 0 {
+		ctx = git.Hookless(ctx)
+	}
+	return ctx, err
+}
+
+// baseOf is the base commit of the job in the input of an activity or of a call, "" when there is none.
+func baseOf(in json.RawMessage) string {
+	var d struct {
+		Job struct {
+			Base string `json:"base_commit"`
+		} `json:"job"`
+	}
+	_ = json.Unmarshal(in, &d) // of another kind: it has none
+	return d.Job.Base
 }
 
 // elsewhere are activities that don't need the worktree to be there: they say how a run stands or ended, deliver the
@@ -45,7 +90,11 @@ func (a *Acts) guarded(list []flow.Activity) []flow.Activity {
 					return nil, err
 				}
 			}
-			out, err := act.Run(git.Only(ctx, m), c, in)
+			ctx, err := a.bounded(ctx, baseOf(in))
+			if err != nil {
+				return nil, err
+			}
+			out, err := act.Run(ctx, c, in)
 			return out, a.asSwapped(err)
 		}
 	}

@@ -34,10 +34,11 @@ type Progress struct {
 	Report      *Report  // of the last run that has one
 	Undelivered bool     // it is of a commit that was verified and could not be delivered
 	Reactions   Reactions
-	React       *React    // what the last run began with, nil once it was mended
-	Agent       string    // who worked on the task last
-	Session     string    // and in which session
-	Made        *git.Made // the worktree of this run, nil before it is there
+	React       *React            // what the last run began with, nil once it was mended
+	Agent       string            // who worked on the task last
+	Session     string            // and in which session
+	Hooks       map[string]string // that git would run, before an agent of any run was at work
+	Made        *git.Made         // the worktree of this run, nil before it is there
 
 	earlier  int    // rounds of earlier reactions
 	claimed  Job    // by the last claim
@@ -55,7 +56,7 @@ func ReadProgress(h *journal.History) (p Progress, err error) {
 			return p, fmt.Errorf("reading the input of run %s: %w", h.Run, err)
 		}
 		p = Progress{Revision: in.Revision, Attempts: in.Attempts, Retries: in.Retries, Used: in.Used, Implemented: in.Implemented, Baseline: in.Baseline, Begun: in.Begun, Finished: maps.Clone(in.Finished),
-			Fresh: in.Fresh, Base: in.Base, StackedOn: in.StackedOn, Report: in.Undelivered, Undelivered: in.Undelivered != nil, Reactions: in.Reactions, React: in.React, earlier: in.Reactions.Rounds}
+			Fresh: in.Fresh, Base: in.Base, StackedOn: in.StackedOn, Report: in.Undelivered, Undelivered: in.Undelivered != nil, Reactions: in.Reactions, React: in.React, Hooks: in.Hooks, earlier: in.Reactions.Rounds}
 		if in.React != nil {
 			p.Agent, p.Session = in.React.Agent, in.React.Session
 		}
@@ -138,7 +139,7 @@ func (p *Progress) take(flow string, e journal.Entry) error {
 		if err := json.Unmarshal(e.Out, &ready); err != nil {
 			return err
 		}
-		p.Made = ready.Made
+		p.Made, p.Hooks = ready.Made, ready.Hooks
 		if ready.Lost {
 			p.Implemented, p.Finished = "", nil
 		}

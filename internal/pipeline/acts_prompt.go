@@ -33,7 +33,10 @@ func (a *Acts) Slots(ctx context.Context, c flow.Call, r ask.Request) (map[strin
 	if err := a.swapped(m); err != nil {
 		return nil, nil, err
 	}
-	ctx = git.Only(ctx, m)
+	ctx, err := a.bounded(ctx, baseOf(r.Data))
+	if err != nil {
+		return nil, nil, err
+	}
 	if err := a.Repo.Unlock(ctx, r.Dir); err != nil { // an agent calls git too
 		return nil, nil, err
 	}
@@ -335,20 +338,34 @@ func (a *Acts) Watch(ctx context.Context, c flow.Call, r ask.Request) (looker, e
 	if err := a.swapped(m); err != nil {
 		return nil, err
 	}
-	ctx = git.Only(ctx, m)
-	again := looker(func(context.Context) ([]string, *flow.Failure, error) { return nil, nil, nil })
+	ctx, err := a.bounded(ctx, baseOf(r.Data))
+	if err != nil {
+		return nil, err
+	}
+	main, err := a.watchMain(ctx, c, r)
+	if err != nil {
+		return nil, err
+	}
+	tree := looker(func(context.Context) ([]string, *flow.Failure, error) { return nil, nil, nil })
 	if r.Permission == trellis.PermitRead {
-		var err error
-		if again, err = a.watchReader(ctx, c, r); err != nil {
+		if tree, err = a.watchReader(ctx, c, r); err != nil {
 			return nil, err
 		}
 	}
 	return func(ctx context.Context) ([]string, *flow.Failure, error) {
-		notes, fail, err := again(git.Only(ctx, m))
-		if gone := a.swapped(m); gone != nil {
-			return notes, flow.AsFailure(gone), nil
+		ctx, err := a.bounded(ctx, baseOf(r.Data))
+		if err != nil {
+			return nil, nil, err
 		}
-		return notes, fail, err
+		notes, fail, err := tree(ctx)
+		if gone := a.swapped(m); gone != nil {
+			fail, err = flow.AsFailure(gone), nil
+		}
+		more, moved, mainErr := main(ctx)
+		if fail == nil {
+			fail = moved
+		}
+		return append(notes, more...), fail, errors.Join(err, mainErr)
 	}, nil
 }
 
@@ -363,10 +380,6 @@ func (a *Acts) watchReader(ctx context.Context, c flow.Call, r ask.Request) (loo
 	if err != nil {
 		return nil, err
 	}
-	looked, err := a.mainLooks(ctx)
-	if err != nil {
-		return nil, errors.Join(err, before.Close())
-	}
 	a.watch(before)
 	return func(ctx context.Context) (notes []string, _ *flow.Failure, err error) {
 		a.watch(nil)
@@ -374,13 +387,6 @@ func (a *Acts) watchReader(ctx context.Context, c flow.Call, r ask.Request) (loo
 		undone, err := before.Restore(ctx, a.backupRef(c))
 		if err != nil {
 			return nil, nil, err
-		}
-		looks, err := a.mainLooks(ctx)
-		if err != nil {
-			return nil, nil, err
-		}
-		for _, path := range looks.Since(looked) {
-			notes = append(notes, fmt.Sprintf("%s of the main checkout was changed while the %s agent, which may only read, was at work", path, r.Role))
 		}
 		if len(undone) == 0 {
 			return notes, nil, nil
@@ -395,7 +401,13 @@ func (a *Acts) watchReader(ctx context.Context, c flow.Call, r ask.Request) (loo
 
 // mainLooks is how the main checkout looks, without what is Trellis' own. People may be at work there.
 func (a *Acts) mainLooks(ctx context.Context) (git.Looks, error) {
-	return a.Repo.LooksOf(ctx, a.Repo.Main, ".trellis/tasks", ".trellis/objectives", ".trellis/.runtime")
+	l, err := a.Repo.LooksOf(ctx, a.Repo.Main, ".trellis/tasks", ".trellis/objectives", ".trellis/.runtime")
+	if err == nil {
+		a.mu.Lock()
+		a.seen = &l
+		a.mu.Unlock()
+	}
+	return l, err
 }
 
 // watch keeps the snapshot that a watched call began with, for its prompt to show.

@@ -45,7 +45,16 @@ func (a *Acts) prepare(ctx context.Context, c flow.Call, in prepareIn) (p Prepar
 		return p, a.asSwapped(err)
 	}
 	a.Made(&made)
-	p.Made, ctx = &made, git.Only(ctx, made)
+	p.Made = &made
+	if p.Hooks = in.Hooks; p.Hooks == nil || in.Fresh {
+		if p.Hooks, err = a.Repo.HookState(in.Job.Worktree); err != nil {
+			return p, err
+		}
+	}
+	a.Hooks(p.Hooks)
+	if ctx, err = a.bounded(ctx, in.Job.BaseCommit); err != nil {
+		return p, err
+	}
 	if err := a.enterModules(ctx, in); err != nil {
 		return p, err
 	}

@@ -52,6 +52,8 @@ type Input struct {
 	Deliver bool `json:"deliver,omitempty"`
 	// Begun: an earlier run made the worktree ready. What a plan wants to hold before the work is not asked again.
 	Begun bool `json:"begun,omitempty"`
+	// Hooks are those that git would have run before an agent of the first run was at work.
+	Hooks map[string]string `json:"hooks,omitempty"`
 	// React is what is wrong with what an earlier run delivered, nil for nothing. The run ends in review, whatever comes of it.
 	React *React `json:"react,omitempty"`
 	// Reactions are those of earlier runs, and with React this one's.
@@ -174,6 +176,8 @@ type (
 		Fresh bool `json:"fresh,omitempty"`
 		Adopt bool `json:"adopt,omitempty"`
 		Begun bool `json:"begun,omitempty"`
+		// Hooks are those before the first run.
+		Hooks map[string]string `json:"hooks,omitempty"`
 	}
 	// Prepared is a worktree that agents can work in.
 	Prepared struct {
@@ -182,6 +186,8 @@ type (
 		Footing map[string]string `json:"footing,omitempty"` // what a verdict stands on besides the worktree, hashed
 		Results []Check           `json:"results,omitempty"` // preconditions of the plan
 		Made    *git.Made         `json:"made,omitempty"`    // the worktree, told from what may be put in its place
+		// Hooks are those that git would run, before any agent of the task was at work.
+		Hooks map[string]string `json:"hooks,omitempty"`
 	}
 	checksIn struct {
 		Job      Job               `json:"job"`

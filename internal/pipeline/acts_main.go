@@ -1,0 +1,164 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// ReflogAction is what the git of a task's agents writes into the logs of refs before what it did, by the variable of git's
+// of that name: so what they moved in the main checkout is told from what people did there meanwhile.
+func ReflogAction(task string) string { return "trellis agent of " + task }
+
+// ReflogVariable is that variable.
+const ReflogVariable = "GIT_REFLOG_ACTION"
+
+// watchMain sees to it that an agent moves nothing in the main checkout: that fails its call, and says how to undo it.
+// Where nothing shows that it was the agent, and of files, it is told and stays: people may be at work there.
+func (a *Acts) watchMain(ctx context.Context, c flow.Call, r ask.Request) (looker, error) {
+	heads, err := a.headsBefore(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	looked, err := a.mainBefore(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) (notes []string, _ *flow.Failure, err error) {
+		moves, now, err := a.Repo.Moved(ctx, heads)
+		if err != nil {
+			return nil, nil, err
+		}
+		looks, err := a.mainLooks(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, path := range looks.Since(looked) {
+			if path == "HEAD" && len(moves) > 0 { // which say more
+				continue
+			}
+			notes = append(notes, fmt.Sprintf("%s of the main checkout was changed while %s", path, atWork(r)))
+		}
+		moves, err = a.ofOthers(ctx, moves)
+		told, fail := a.blame(r, moves, now)
+		return append(notes, told...), fail, err
+	}, nil
+}
+
+// atWork says of a time which agent was at work in it.
+func atWork(r ask.Request) string {
+	if r.Permission == trellis.PermitRead {
+		return fmt.Sprintf("the %s agent, which may only read, was at work", r.Role)
+	}
+	return fmt.Sprintf("the %s agent was at work: by that, or by somebody else", r.Role)
+}
+
+// headsFile is where a call keeps what it began with, for its entries that come later.
+const (
+	headsFile = "heads.json"
+	maxHeads  = 64 << 20
+)
+
+// headsBefore is where the branches stood when a call was entered for the first time: a cut-off entry may have moved them.
+func (a *Acts) headsBefore(ctx context.Context, c flow.Call) (h git.Heads, err error) {
+	dir := filepath.Join(a.RunDir, ask.Folder(c))
+	if c.Attempt > 1 {
+		if data, err := durable.ReadBelow(dir, headsFile, maxHeads); err == nil && json.Unmarshal(data, &h) == nil {
+			return h, nil
+		}
+	}
+	if h, err = a.Repo.Heads(ctx); err != nil {
+		return h, err
+	}
+	data, err := json.Marshal(h)
+	if err == nil { // a power cut may take it
+		temp := filepath.Join(dir, durable.TempPrefix+headsFile)
+		if err = durable.WriteOwn(temp, data, 0o600); err == nil {
+			err = os.Rename(temp, filepath.Join(dir, headsFile))
+		}
+	}
+	if err != nil {
+		return h, fmt.Errorf("noting where the branches are before %s: %w", c.ID, err)
+	}
+	return h, nil
+}
+
+// mainBefore is how the main checkout looks before a call. What was seen after one call is what the next begins with, but
+// for who may only read: of that it is said what was changed in its time.
+func (a *Acts) mainBefore(ctx context.Context, r ask.Request) (git.Looks, error) {
+	a.mu.Lock()
+	seen := a.seen
+	a.mu.Unlock()
+	if seen != nil && r.Permission != trellis.PermitRead {
+		return *seen, nil
+	}
+	return a.mainLooks(ctx)
+}
+
+// ofOthers are moves without those of branches that are worked on in worktrees, this task's and others'.
+func (a *Acts) ofOthers(ctx context.Context, moves []git.Move) ([]git.Move, error) {
+	if len(moves) == 0 {
+		return nil, nil
+	}
+	trees, err := a.Repo.Worktrees(ctx)
+	return slices.DeleteFunc(moves, func(m git.Move) bool {
+		return slices.ContainsFunc(trees, func(w git.Worktree) bool { return w.Branch == m.Ref && w.Owner() != "" })
+	}), err
+}
+
+// blame takes moves apart: those that the log shows to be the agent's are a failure, the others notes.
+func (a *Acts) blame(r ask.Request, moves []git.Move, now git.Heads) (notes []string, fail *flow.Failure) {
+	var did, undo []string
+	for _, m := range moves {
+		what := fmt.Sprintf("%s from %.40s to %.40s", m.Ref, m.Was, m.Now)
+		if m.Now == "" {
+			what = fmt.Sprintf("%s, which ended in %.40s, away", m.Ref, m.Was)
+		}
+		if slices.ContainsFunc(m.Said, a.byAgent) {
+			did, undo = append(did, what), append(undo, "`"+a.undo(m, now)+"`")
+			continue
+		}
+		notes = append(notes, fmt.Sprintf("somebody moved %s in the main checkout while the %s agent was at work (its log says: %s); if it was not you: `%s`", what, r.Role, said(m), a.undo(m, now)))
+	}
+	if len(did) > 0 {
+		fail = flow.Fail(string(trellis.ProtectedPath), "the %s agent moved %s in the main checkout, where it has nothing to do; look at `git -C %s reflog`, and undo it with %s; then `trellis retry %s`",
+			r.Role, strings.Join(few(did), ", "), Typed(a.Repo.Main), strings.Join(few(undo), ", "), a.id())
+	}
+	return notes, fail
+}
+
+func (a *Acts) byAgent(message string) bool {
+	return message == ReflogAction(a.id()) || strings.HasPrefix(message, ReflogAction(a.id())+":")
+}
+
+// said is what a log says of a move.
+func said(m git.Move) string {
+	if text := strings.TrimSpace(strings.Join(few(m.Said), "; ")); text != "" {
+		return text
+	}
+	return "nothing"
+}
+
+// undo is the command that takes a move back, and loses nothing that is not committed.
+func (a *Acts) undo(m git.Move, now git.Heads) string {
+	in := "git -C " + Typed(a.Repo.Main)
+	switch {
+	case m.Ref == "HEAD":
+		return fmt.Sprintf("%s checkout %s", in, Typed(m.Was))
+	case m.Ref == now.Branch:
+		return fmt.Sprintf("%s reset --keep %s", in, m.Was)
+	case m.Now == "":
+		return fmt.Sprintf("%s branch %s %s", in, Typed(m.Ref), m.Was)
+	}
+	return fmt.Sprintf("%s branch -f %s %s", in, Typed(m.Ref), m.Was)
+}
