@@ -116,11 +116,23 @@ func TestParseIsLiberal(t *testing.T) {
 	}
 }
 
+// Edge C7: names that task.py of earlier versions made are longer than 60 letters, or have dots.
+func TestNamesOfOtherTools(t *testing.T) {
+	for _, name := range []string{"0.4.0-beta.10", "publish-0.5.0-rc.1", "Fix_Login", strings.Repeat("long-", 20) + "name"} {
+		task, err := taskdir.Parse("task.json", []byte(`{"name": "`+name+`"}`))
+		if err != nil || len(task.Problems) > 0 || task.Name != name {
+			t.Errorf("%s: got %q, %v, %v", name, task.Name, task.Problems, err)
+		}
+	}
+}
+
 func TestParseNamesWhatIsIllegal(t *testing.T) {
 	tests := []struct{ text, want string }{
 		{`{"status": "wip"}`, `task.json:1:12: unknown status "wip"`},
 		{"{\n  \"title\": \"é\", \"name\": \"User Auth\"\n}", `task.json:2:25: the name "User Auth" is not legal`},
 		{`{"name": "../../etc"}`, `the name "../../etc" is not legal`},
+		{`{"name": "` + strings.Repeat("x", 201) + `"}`, `xxx…" is not legal`},
+		{`{"name": "a..b"}`, `the name "a..b" is not legal`},
 		{`{"title": 5}`, `task.json:1:11: "title" is a number, it must be text`},
 		{`{"dev_type": "wizard"}`, `"dev_type" is "wizard", it must be one of backend, frontend`},
 		{`{"priority": "urgent"}`, `"priority" is "urgent"`},

@@ -32,10 +32,14 @@ func (r *reader) text(name string, v gjson.Result) string {
 	return v.Str
 }
 
+// maxKept is the longest name of a task that another tool made, in bytes: a branch is called after it.
+const maxKept = 200
+
+// name reads the names of other tools too, which are longer than those made here and have dots.
 func (r *reader) name(v gjson.Result) string {
 	s := r.text("name", v)
-	if s != "" && !trellis.ValidName(s) {
-		p := r.problem(v, "the name %q is not legal: small letters and digits with single dashes between them, at most %d", s, trellis.MaxName)
+	if s != "" && !trellis.ValidName(s) && (!ValidID(s) || len(s) > maxKept) {
+		p := r.problem(v, "the name %q is not legal: letters, digits, dots, underscores and single dashes, at most %d", clip(s), maxKept)
 		if slug := trellis.Slug(s); slug != "" {
 			p.Hint = fmt.Sprintf("write %q", slug)
 		}

@@ -77,7 +77,9 @@ func (v *validation) overrides(p *project, folder, suffix, kind string, known []
 		}
 		v.add(file)
 		if !slices.Contains(known, name) {
-			v.Problems = append(v.Problems, unknownName(file, kind, name, known))
+			unknown := unknownName(file, kind, name, known)
+			unknown.Warning = kind == "role" // agents of other tools lie there too
+			v.Problems = append(v.Problems, unknown)
 			continue
 		}
 		err := check(file, name)

@@ -83,3 +83,20 @@ func (b *bench) git(words string) {
 		b.Fatalf("git %s: %v\n%s", words, err, out)
 	}
 }
+
+// Edge C7: a task that task.py named with dots and at length is valid and runs, and a file of .trellis/agents that plays
+// no role is a warning.
+func TestTasksOfOtherToolsAreValid(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.hand()
+	name := "publish-0.5.0-rc.1-" + strings.Repeat("with-all-that-belongs-to-it-", 3) + "now"
+	b.write(".trellis/tasks/02-01-note/"+taskdir.TaskJSON, `{"name": "`+name+`", "status": "ready"}`+"\n")
+	b.write(".trellis/agents/dispatch.md", "You dispatch.\n")
+	code, out, errs := b.app.try("validate", "--all")
+	if code != exitDone || !strings.Contains(out, `warning: .trellis/agents/dispatch.md: there is no role "dispatch"`) {
+		t.Errorf("exit code %d\n%s%s", code, out, errs)
+	}
+	b.do("start 02-01-note")
+	b.git("rev-parse --verify feature/" + name)
+}
