@@ -104,6 +104,9 @@ func (a *assembly) row(r Row) {
 		a.note(printable(r.Path), 0, r.Reason, wrong)
 		return
 	}
+	if t, at := a.where(clean); t != nil && t == a.main && !t.has(at) {
+		clean = t.now(clean)
+	}
 	if r.Type != Directory {
 		a.file(clean, r)
 		return

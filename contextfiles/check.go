@@ -44,6 +44,7 @@ type checking struct {
 	name     string
 	seen     map[string]int // clean path → line
 	problems []trellis.Problem
+	guesses  int
 }
 
 func (k *checking) row(r *Row) bool {
@@ -51,6 +52,7 @@ func (k *checking) row(r *Row) bool {
 	if wrong != "" {
 		return k.refuse(r, "%s: %s", printable(r.Path), wrong)
 	}
+	clean = k.tree.now(clean)
 	if first, ok := k.seen[clean]; ok {
 		return k.refuse(r, "%s stands in line %d already", clean, first)
 	}
@@ -75,6 +77,8 @@ func (k *checking) file(r *Row, clean string) bool {
 	switch {
 	case wrong == isDirectory:
 		return k.refuse(r, `%s is a directory: end its path in / and add "type": "directory"`, clean)
+	case wrong == isMissing:
+		return k.missing(r, clean)
 	case wrong != "":
 		return k.refuse(r, "%s %s", clean, wrong)
 	case strings.HasSuffix(r.Path, "/"):
@@ -90,6 +94,8 @@ func (k *checking) directory(r *Row, clean string) bool {
 	switch {
 	case wrong == isFile:
 		return k.refuse(r, `%s is a file, not a directory: take out "type"`, clean)
+	case wrong == isMissing:
+		return k.missing(r, clean)
 	case wrong != "":
 		return k.refuse(r, "%s %s", clean, wrong)
 	case len(files) == 0:
@@ -116,6 +122,24 @@ func (k *checking) inBase(r *Row, clean string) {
 	case !ok:
 		k.warn(r, "git add -- "+shellWord(clean)+" && git commit", "%s is not in the base commit: commit it, the worktree won't have it", clean)
 	}
+}
+
+// maxGuesses is for how many missing paths of a file a nearer one is looked for.
+const maxGuesses = 20
+
+// missing refuses a path that does not exist, with the one that is likely meant.
+func (k *checking) missing(r *Row, clean string) bool {
+	k.refuse(r, "%s %s", clean, isMissing)
+	if k.guesses++; k.guesses > maxGuesses {
+		return false
+	}
+	if near := k.tree.near(clean); near != "" {
+		if r.Type == Directory {
+			near += "/"
+		}
+		k.problems[len(k.problems)-1].Hint = "did you mean: " + near
+	}
+	return false
 }
 
 // refuse always is false.

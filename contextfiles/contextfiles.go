@@ -18,6 +18,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -38,6 +39,19 @@ type Row struct {
 	Reason string
 	Type   string // File (also when empty) or Directory
 	Raw    []byte // the line as read, without its line ending; unknown keys live here
+}
+
+// Misspelled is the context file of a phase that the name of a file is nearly that of, "" for any other. Files that no
+// phase reads may lie beside them.
+func Misspelled(name string) string {
+	phases := []string{"implement.jsonl", "check.jsonl", "debug.jsonl"}
+	if slices.Contains(phases, name) {
+		return ""
+	}
+	if near := trellis.Nearest(strings.TrimSuffix(name, ".jsonl"), []string{"implement", "check", "debug"}); near != "" {
+		return near + ".jsonl"
+	}
+	return ""
 }
 
 // Parse reads a context file called name. Rows come in order, also after a line that is none; blank

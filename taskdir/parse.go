@@ -1,6 +1,7 @@
 package taskdir
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,9 +22,12 @@ func Parse(file string, data []byte) (*Task, error) {
 	r := &reader{file: file, doc: doc, t: &Task{Raw: data}}
 	r.t.Status, r.t.Priority = trellis.Planning, "P2"
 	r.t.Pipeline.SchemaVersion, r.t.Pipeline.Approval.Approvers = schemaVersion, 1
-	if r.object(gjson.Parse(doc), r.field); r.fatal != nil {
+	if r.object("", gjson.Parse(doc), r.field); r.fatal != nil {
 		return nil, r.fatal
 	}
+	slices.SortStableFunc(r.t.Problems, func(a, b trellis.Problem) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
 	return r.t, nil
 }
 
@@ -57,12 +61,15 @@ func (r *reader) warn(v gjson.Result, format string, args ...any) {
 	r.problem(v, format, args...).Warning = true
 }
 
-// object reads the members of v. take reports whether it knows the key; one that it knows may not
-// stand there twice.
-func (r *reader) object(v gjson.Result, take func(key string, v gjson.Result) bool) {
+// object reads the members of v, the object at path. take reports whether it knows the key; one that it knows may not
+// stand there twice. Others are kept and passed over, and told when they look like a slip.
+func (r *reader) object(path string, v gjson.Result, take func(key string, v gjson.Result) bool) {
 	var seen []string
+	var unknown []gjson.Result
+	defer func() { r.misspelled(path, unknown, seen) }()
 	v.ForEach(func(key, v gjson.Result) bool {
 		if !take(key.Str, v) {
+			unknown = append(unknown, key)
 			return true
 		}
 		if slices.Contains(seen, key.Str) && r.fatal == nil {
@@ -72,6 +79,20 @@ func (r *reader) object(v gjson.Result, take func(key string, v gjson.Result) bo
 		seen = append(seen, key.Str)
 		return true
 	})
+}
+
+// misspelled warns of unknown keys that are nearly spelled as a field that is not there.
+func (r *reader) misspelled(path string, unknown []gjson.Result, seen []string) {
+	if len(unknown) == 0 || path == "pipeline.judge" {
+		return
+	}
+	known := slices.DeleteFunc(keysOf(path), func(key string) bool { return slices.Contains(seen, key) })
+	for _, key := range unknown {
+		if near := trellis.Nearest(key.Str, known); near != "" {
+			p := r.problem(key, "%q is no field, and is passed over", clip(key.Str))
+			p.Warning, p.Hint = true, "did you mean: "+near
+		}
+	}
 }
 
 // field reads one of the top-level fields.
@@ -141,7 +162,7 @@ func (r *reader) laterField(key string, v gjson.Result) bool {
 		}
 	case "pipeline":
 		if r.isObject(key, v) {
-			r.object(v, r.pipeline)
+			r.object("pipeline", v, r.pipeline)
 		}
 	default:
 		return false
@@ -214,7 +235,7 @@ func (r *reader) pipelineObject(key, name string, v gjson.Result) bool {
 		return false
 	}
 	if r.isObject(name, v) {
-		r.object(v, take)
+		r.object(name, v, take)
 	}
 	return true
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -95,7 +96,7 @@ func TestParseIsLiberal(t *testing.T) {
 		{`{"current_phase": 2, "next_action": [{"phase": 1}], "submodule_prs": {"a": "b"}, "title": "t"}`, func(t *taskdir.Task) any { return t.Title }, "t", 0},
 		{"\ufeff{\r\n  \"title\": \"t\"\r\n}\r\n", func(t *taskdir.Task) any { return t.Title }, "t", 0},
 		{`{"ti\u0074le": "caf\u00e9 \ud83d\ude00"}`, func(t *taskdir.Task) any { return t.Title }, "café 😀", 0},
-		{`{"Title": "not ours", "STATUS": "x"}`, func(t *taskdir.Task) any { return t.Title }, "", 0},
+		{`{"Title": "not ours", "STATUS": "x"}`, func(t *taskdir.Task) any { return t.Title }, "", 1},
 		{`{"x": 1, "x": 2, "title": "t"}`, func(t *taskdir.Task) any { return t.Title }, "t", 0},
 		{`{"deep": ` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + `, "title": "t"}`, func(t *taskdir.Task) any { return t.Title }, "t", 0},
 	}
@@ -123,6 +124,30 @@ func TestNamesOfOtherTools(t *testing.T) {
 		if err != nil || len(task.Problems) > 0 || task.Name != name {
 			t.Errorf("%s: got %q, %v, %v", name, task.Name, task.Problems, err)
 		}
+	}
+}
+
+// Edge C12: a key that is nearly one of ours is told, with its line; others, and those of fields that are there, are not.
+func TestMisspelledKeysAreTold(t *testing.T) {
+	text := `{
+  "priorty": "P1", "status": "ready", "state": "wip", "current_phase": 0, "labels": [], "commits": [],
+  "pipeline": {"dependsOn": ["02-01-auth"],
+    "usage": {"inputTokens": 3}}, "commit": null}`
+	task, err := taskdir.Parse("task.json", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, p := range task.Problems {
+		if !p.Warning {
+			t.Errorf("%v is no warning", &p)
+		}
+		got = append(got, fmt.Sprintf("%d %s → %s", p.Line, p.Message, p.Hint))
+	}
+	want := []string{`2 "priorty" is no field, and is passed over → did you mean: priority`, `3 "dependsOn" is no field, and is passed over → did you mean: depends_on`,
+		`4 "inputTokens" is no field, and is passed over → did you mean: input_tokens`}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
 	}
 }
 

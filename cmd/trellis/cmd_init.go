@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/trellis-tasks/trellis/agents"
 	"io/fs"
 	"maps"
 	"os"
@@ -168,6 +169,8 @@ func (a *app) scaffolding(p *project, agent string) (map[string][]byte, error) {
 	set, _ := p.config() // what is wrong in it is said later
 	if agent == "" {
 		agent = a.installedAgent()
+	} else if _, err := agents.New(agent, a.crew(p, set)); errors.Is(err, agents.ErrUnknown) {
+		return nil, as(errUsage, err)
 	}
 	if agent == "" && set.Agents.Default == "" {
 		a.say("no agent program found (claude, codex, opencode): install one, then name it in agents.default")

@@ -122,6 +122,9 @@ func (a *app) addContext(p *project, dir, file, path, reason string) error {
 	if name != filepath.Base(name) || strings.HasPrefix(name, ".") || name == taskdir.Approvals || name == taskdir.Proofs {
 		return usagef("%q is no context file (implement, check, debug)", file)
 	}
+	if near := contextfiles.Misspelled(name); near != "" {
+		return hint(usagef("no phase reads %s", name), "did you mean: "+strings.TrimSuffix(near, ".jsonl"))
+	}
 	row := contextfiles.Row{Path: path, Reason: reason, Type: contextfiles.File}
 	if st, err := os.Stat(filepath.Join(p.Root, path)); err == nil && st.IsDir() {
 		row.Type = contextfiles.Directory
@@ -129,6 +132,9 @@ func (a *app) addContext(p *project, dir, file, path, reason string) error {
 	valid, problems := contextfiles.Checker{Root: p.Root}.Check(name, []contextfiles.Row{row})
 	for _, problem := range problems {
 		a.say("%s: %s", path, problem.Message)
+		if !problem.Warning && problem.Hint != "" {
+			a.say("hint: %s", problem.Hint)
+		}
 	}
 	if len(valid) == 0 {
 		return as(errUnmet, fmt.Errorf("nothing was added to %s", name))

@@ -100,3 +100,35 @@ func TestTasksOfOtherToolsAreValid(t *testing.T) {
 	b.do("start 02-01-note")
 	b.git("rev-parse --verify feature/" + name)
 }
+
+// Edge C12: a name that is nearly a known one is refused or told, with the known one.
+func TestMisspelledNamesAreTold(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.hand()
+	b.write("age.go", "package age\n")
+	for words, want := range map[string]string{
+		"task add-context note implmnt age.go":    "did you mean: implement\n",
+		"task add-context note implement agee.go": "did you mean: age.go\n",
+		"init --agent clod":                       `unknown agent "clod": there are claude, codex, opencode`,
+	} {
+		if code, out, errs := b.app.try(strings.Fields(words)...); code == exitDone || !strings.Contains(errs, want) {
+			t.Errorf("%s: exit code %d\n%s%s", words, code, out, errs)
+		}
+	}
+	b.do("task add-context note notes age.go") // which nobody can have meant otherwise
+	b.write(".trellis/tasks/02-01-note/implmnt.jsonl", `{"file": "agee.go", "reason": "x"}`+"\n")
+	b.write(".trellis/tasks/02-01-note/"+taskdir.TaskJSON, "{\n  \"status\": \"ready\", \"base_branch\": \"master\",\n  \"priorty\": \"P1\",\n  \"pipeline\": {\n    \"depends_on\": [\"02-01-note\",\n      \"nobody\"]}}\n")
+	_, out, _ := b.app.try("validate", "note")
+	for _, want := range []string{
+		"warning: .trellis/tasks/02-01-note/task.json:3:3: \"priorty\" is no field, and is passed over\n    → did you mean: priority\n",
+		"warning: .trellis/tasks/02-01-note/implmnt.jsonl: no phase reads this\n    → did you mean: implement.jsonl\n",
+		"implmnt.jsonl:1: agee.go does not exist\n    → did you mean: age.go\n",
+		"error: .trellis/tasks/02-01-note/task.json:6: depends on \"nobody\", which is no task's directory name\n",
+		"error: .trellis/tasks/02-01-note/task.json:5: depends on itself: 02-01-note → 02-01-note\n",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("validate does not say %q:\n%s", want, out)
+		}
+	}
+}

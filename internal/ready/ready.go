@@ -198,6 +198,9 @@ func (c *check) contexts(ctx context.Context) error {
 		}
 	}
 	for _, name := range names {
+		if near := contextfiles.Misspelled(name); near != "" {
+			c.add(name, "did you mean: "+near, "no phase reads this").Warning = true
+		}
 		if err := c.context(checker, name); err != nil {
 			return err
 		}
