@@ -2,7 +2,6 @@ package taskdir
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,7 +16,7 @@ import (
 )
 
 const (
-	lockWait    = 30 * time.Second       // for others that change the task, which need milliseconds each
+	lockWait    = 10 * time.Second       // for others that change the task, which need milliseconds each
 	saveWait    = 500 * time.Millisecond // for an editor between deleting a file and making it anew
 	updateTries = 200                    // times that people may save the file under an update
 )
@@ -205,7 +204,5 @@ func (s Store) writeLock(dir string) (*durable.Lock, error) {
 	if _, err := s.RunDir(dir); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), lockWait)
-	defer cancel()
-	return durable.WaitLock(ctx, filepath.Join(dir, WriteLock), durable.Holder{PID: os.Getpid(), Since: s.now()})
+	return durable.WaitLockFor(filepath.Join(dir, WriteLock), durable.Holder{PID: os.Getpid(), Since: s.now()}, lockWait)
 }

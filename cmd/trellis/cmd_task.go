@@ -166,21 +166,21 @@ func (a *app) taskRemove(ctx context.Context, p *project, dir string) error {
 	if filepath.Dir(dir) != p.Store.Tasks() {
 		return usagef("%s is archived, and an archive keeps what it has", id)
 	}
-	t, err := p.Store.Load(dir)
-	if problem := (*trellis.Problem)(nil); err != nil && !errors.As(err, &problem) {
+	if _, err := p.removable(dir); err != nil {
 		return err
 	}
-	if t != nil && (!slices.Contains([]trellis.Status{trellis.Planning, trellis.Rejected, trellis.Ready}, t.Status) || t.Pipeline.BaseCommit != "") {
-		return hint(usagef("%s is %s and has work on its branch", id, t.Status), "trellis cancel "+id, "trellis task archive "+id)
-	}
-	if _, err := p.Store.RunDir(dir); err != nil { // so that nothing begins in it meanwhile
+	if _, err := p.Store.RunDir(dir); err != nil {
 		return err
 	}
-	lock, err := runlock.Take(dir, a.Now())
+	lock, err := runlock.Take(dir, a.Now()) // so that nothing begins in it meanwhile
 	if err != nil {
 		return err
 	}
 	defer lock.Unlock()
+	t, err := p.removable(dir)
+	if err != nil {
+		return err
+	}
 	if t != nil && t.Parent != "" {
 		if err := p.Store.RemoveSubtask(filepath.Join(p.Store.Tasks(), t.Parent), dir); err != nil && !errors.Is(err, taskdir.ErrNotFound) {
 			return err
@@ -195,6 +195,18 @@ func (a *app) taskRemove(ctx context.Context, p *project, dir string) error {
 	}
 	a.say("%s is removed; it comes back with: %s", id, saved.Restore)
 	return nil
+}
+
+// removable is the task in dir, nil when it can't be read, or why it is not removed.
+func (p *project) removable(dir string) (*taskdir.Task, error) {
+	t, err := p.Store.Load(dir)
+	if problem := (*trellis.Problem)(nil); err != nil && !errors.As(err, &problem) {
+		return nil, err
+	}
+	if t != nil && (!slices.Contains([]trellis.Status{trellis.Planning, trellis.Rejected, trellis.Ready}, t.Status) || t.Pipeline.BaseCommit != "") {
+		return nil, hint(usagef("%s is %s and has work on its branch", t.ID, t.Status), "trellis cancel "+t.ID, "trellis task archive "+t.ID)
+	}
+	return t, nil
 }
 
 // remove makes a task directory vanish at once and then deletes it, so that nobody meets half of one.

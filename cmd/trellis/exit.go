@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
@@ -170,6 +171,10 @@ func hintsOf(err error) []string {
 	var file *durable.FileError
 	if errors.As(err, &file) {
 		return []string{file.Mend()}
+	}
+	var held *durable.HeldError
+	if errors.As(err, &held) && filepath.Base(held.Path) == filepath.Base(taskdir.WriteLock) && held.Holder.PID != 0 {
+		return []string{fmt.Sprintf("it is held for milliseconds: if process %d was stopped, kill -CONT %[1]d lets it go on", held.Holder.PID)}
 	}
 	var failure *flow.Failure
 	if errors.As(err, &failure) {

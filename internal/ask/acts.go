@@ -185,10 +185,10 @@ func (a *Acts) earlier(base string, attempt int) (*Reply, string, error) {
 		raw, err := durable.ReadBelow(dir, ResultFile, durable.MaxJournal)
 		if err == nil {
 			var r Reply
-			if err := json.Unmarshal(raw, &r); err != nil {
-				return nil, "", fmt.Errorf("reading %s: %w", filepath.Join(dir, ResultFile), err)
+			if json.Unmarshal(raw, &r) == nil {
+				return &r, "", nil
 			}
-			return &r, "", nil
+			err = fs.ErrNotExist // a power cut took what was in it, see note: the call is made again
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
 			return nil, "", fmt.Errorf("looking for an earlier result: %w", err)

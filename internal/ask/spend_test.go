@@ -167,3 +167,24 @@ func TestSpendIsToldDifferences(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Edge F11: what a power cut left of a result, which is not synced, is no result: the call is made again.
+func TestResultThatAPowerCutTook(t *testing.T) {
+	for name, left := range map[string]string{"empty": "", "zeros": "\x00\x00\x00\x00", "half": `{"text": "do`} {
+		s := &spender{totals: []int64{1}}
+		a := spending(t.TempDir(), s)
+		if _, err := a.call(t.Context(), 1, Limits{}); err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(a.RunDir, "1", "implement#1", "1", ResultFile)
+		if _, err := os.Stat(file); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(left), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if reply, err := a.call(t.Context(), 2, Limits{}); err != nil || reply.Failure != nil || len(s.asked) != 2 {
+			t.Errorf("%s: got %+v, %v after %d calls, want another call", name, reply, err, len(s.asked))
+		}
+	}
+}

@@ -74,7 +74,7 @@ func (s *Site) endLeftovers(dir string) error {
 		return err
 	}
 	lock, err := runlock.Take(dir, s.now())
-	if errors.Is(err, durable.ErrHeld) {
+	if runlock.Busy(err) {
 		return nil
 	}
 	if err != nil {

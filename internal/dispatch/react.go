@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/delivery"
-	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/forge"
 	"github.com/trellis-tasks/trellis/internal/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/runlock"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -58,7 +58,7 @@ func (s *Site) react(ctx context.Context, open []delivery.Seen) (out Reacted, er
 			continue
 		}
 		begun, note, err := s.reactTo(ctx, seen, false)
-		if errors.Is(err, durable.ErrHeld) {
+		if runlock.Busy(err) {
 			continue // somebody is at work on it: another time
 		}
 		switch {

@@ -8,9 +8,9 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
-	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/runlock"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -41,7 +41,7 @@ func (s *Site) Start(ctx context.Context, dir string, o RunOptions) (Result, err
 	for {
 		if !hand() {
 			res, err = s.run(ctx, dir, o, s.readied)
-			if !errors.Is(err, durable.ErrHeld) || t.Status != trellis.InProgress {
+			if !runlock.Busy(err) || t.Status != trellis.InProgress {
 				return res, err
 			}
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/pulse"
+	"github.com/trellis-tasks/trellis/internal/runlock"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -410,7 +411,7 @@ func (w *watch) end(r ran) {
 		w.due[r.Dir] = time.Now().Add(settle) // it may have been mended meanwhile
 	case errors.As(r.err, &nobody):
 		w.warn("", "no task is started: "+nobody.Error())
-	case errors.Is(r.err, durable.ErrHeld):
+	case runlock.Busy(r.err):
 		delete(w.last, r.Dir) // someone else runs it
 		w.otherwise(r.Dir)
 	case errors.As(r.err, &fail):

@@ -213,6 +213,18 @@ func WaitLock(ctx context.Context, path string, h Holder) (*Lock, error) {
 	}
 }
 
+// WaitLockFor is WaitLock for a time. When that is over the error matches ErrHeld and says who has the lock.
+func WaitLockFor(path string, h Holder, wait time.Duration) (*Lock, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
+	defer cancel()
+	l, err := WaitLock(ctx, path, h)
+	var held *HeldError
+	if errors.As(err, &held) {
+		err = fmt.Errorf("%w, and was waited for %v", held, wait)
+	}
+	return l, err
+}
+
 // Owned reports whether the lock is still what everyone else would find at its path. It is not when
 // the file was removed or replaced, by git clean say: then another process can take a lock there.
 func (l *Lock) Owned() bool {

@@ -5,7 +5,6 @@ package evidence
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,7 +24,7 @@ const (
 	ApprovalsFile = "approvals.jsonl"
 	runDir        = "run"
 	writeLock     = "write.lock"
-	lockWait      = 30 * time.Second
+	lockWait      = 10 * time.Second
 	bom           = "\ufeff"
 )
 
@@ -232,9 +231,7 @@ func locked(disk *durable.Disk, dir string, do func() error) error {
 	} else if !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), lockWait)
-	defer cancel()
-	lock, err := durable.WaitLock(ctx, filepath.Join(run, writeLock), durable.Holder{PID: os.Getpid(), Since: time.Now()})
+	lock, err := durable.WaitLockFor(filepath.Join(run, writeLock), durable.Holder{PID: os.Getpid(), Since: time.Now()}, lockWait)
 	if err != nil {
 		return err
 	}

@@ -255,10 +255,10 @@ func (h *handle) conclude(c *call, out json.RawMessage, err error) error {
 	return e.finish(c, &record{Fail: toFailure(err)})
 }
 
-// blame is why an activity failed. When the disk is at fault that is nothing to record: the run goes on when it is right
-// again, and enters the activity once more.
+// blame is why an activity failed. When the disk is at fault, or somebody holds a lock or a file that it needs, that is nothing to
+// record: the run goes on when it is right again, and enters the activity once more.
 func (e *engine) blame(err error) error {
-	if durable.Unfit(err) {
+	if durable.Unfit(err) || errors.Is(err, durable.ErrHeld) {
 		return suspended(err)
 	}
 	if full := e.o.Disk.Room(e.o.Dir); durable.Unfit(full) {

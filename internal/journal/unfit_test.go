@@ -49,3 +49,29 @@ func TestDiskAtFaultIsNoFailure(t *testing.T) {
 		})
 	}
 }
+
+// Edge F11: that somebody holds a lock which an activity needs is not recorded as its failure: the run stops, says who,
+// and enters the activity again.
+func TestHeldIsNoFailure(t *testing.T) {
+	held, entered := true, 0
+	one := flow.Act[string, string]("one")
+	o := journal.Options{Dir: t.TempDir(), Activities: []flow.Activity{one.With(func(context.Context, flow.Call, string) (string, error) {
+		if entered++; held {
+			return "", fmt.Errorf("changing task x: %w", &durable.HeldError{Path: "run/write.lock", Holder: durable.Holder{PID: 4711}})
+		}
+		return "done", nil
+	})}}
+	begin(t, o, "")
+	do := func() (string, error) {
+		r := open(t, o)
+		defer r.Close()
+		return journal.Execute(t.Context(), r, func(f flow.Flow, _ string) (string, error) { return one.Do(f, "") })
+	}
+	if _, err := do(); !errors.Is(err, flow.ErrSuspended) || !errors.Is(err, durable.ErrHeld) || !strings.Contains(err.Error(), "process 4711") {
+		t.Fatalf("while it is held: %v", err)
+	}
+	held = false
+	if got, err := do(); got != "done" || err != nil || entered != 2 {
+		t.Errorf("got %q, %v, after %d entries", got, err, entered)
+	}
+}

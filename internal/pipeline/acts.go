@@ -69,21 +69,17 @@ func Roles() []trellis.Role {
 }
 
 // project makes task.json say how the run stands. What people own in it stays; a status that an editor's
-// old buffer or git brought back is put right; a person's order (cancel, stop) is left for the mailbox.
+// old buffer or git brought back is put right; a person's order (cancel, stop) is left for the mailbox, and nothing
+// written over it as long as it stands.
 func (a *Acts) project(ctx context.Context, _ flow.Call, s Standing) (int64, error) {
-	t, err := a.steady(ctx, func() (*taskdir.Task, error) {
-		return a.Store.Update(a.Dir, func(t *taskdir.Task, e *taskdir.Edit) error {
-			if ordered(t) && s.Status != trellis.Cancelled {
-				return errOrdered
-			}
-			a.catchUp(t, e)
-			s.write(t, e, a.Now())
-			return nil
-		})
-	})
-	if errors.Is(err, errOrdered) { // the mailbox ends the run, or lets it sleep; nothing is written over an order
-		<-ctx.Done()
-		return 0, context.Cause(ctx)
+	t, err := a.writeStanding(ctx, s)
+	for errors.Is(err, errOrdered) { // the mailbox ends the run, or lets it sleep, unless the order was taken back before
+		select {
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
+		case <-time.After(Saving / 20):
+		}
+		t, err = a.writeStanding(ctx, s)
 	}
 	if err != nil {
 		return 0, err
@@ -93,6 +89,19 @@ func (a *Acts) project(ctx context.Context, _ flow.Call, s Standing) (int64, err
 		a.Stand(s)
 	}
 	return t.Pipeline.Revision, nil
+}
+
+func (a *Acts) writeStanding(ctx context.Context, s Standing) (*taskdir.Task, error) {
+	return a.steady(ctx, func() (*taskdir.Task, error) {
+		return a.Store.Update(a.Dir, func(t *taskdir.Task, e *taskdir.Edit) error {
+			if ordered(t) && s.Status != trellis.Cancelled {
+				return errOrdered
+			}
+			a.catchUp(t, e)
+			s.write(t, e, a.Now())
+			return nil
+		})
+	})
 }
 
 var errOrdered = errors.New("a person gave an order")

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -91,6 +92,9 @@ func (m memo) read() (string, error) {
 	}
 	if err != nil {
 		return "", fmt.Errorf("reading what %s began with: %w", m.c.ID, err)
+	}
+	if bytes.IndexByte(data, 0) >= 0 { // what a power cut left
+		return "", nil
 	}
 	return string(data), nil
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
@@ -49,6 +50,12 @@ func dying(err error) bool {
 	var held *durable.HeldError
 	return errors.As(err, &held) && held.Holder.Start != "" && held.Holder.BootID == proc.BootID() &&
 		!(proc.ID{PID: held.Holder.PID, Start: held.Holder.Start}).Alive()
+}
+
+// Busy reports whether an error says that somebody is at work on a task: has the lock of its run, and not another one.
+func Busy(err error) bool {
+	var held *durable.HeldError
+	return errors.As(err, &held) && strings.HasSuffix(filepath.ToSlash(held.Path), "/run/lock")
 }
 
 // Holder is this process as the holder of the lock of the task in dir; of a lock of another kind when dir is "".
