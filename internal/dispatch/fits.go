@@ -221,6 +221,8 @@ func (w *watch) start(ctx context.Context, l look) {
 		delete(w.last, l.Dir)
 	}
 	w.running[l.Dir] = true
+	w.s.shared().phases.take(l.Dir) // of a run before
+	w.enters(l.Dir, phase{l.Task.Pipeline.Phase, l.Task.Pipeline.Round})
 	s := w.s // a reload takes another one
 	go func() { w.ended <- s.attempt(ctx, l) }()
 }

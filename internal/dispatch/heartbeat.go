@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/pulse"
@@ -49,17 +50,51 @@ func (w *watch) alive() {
 	w.life = pulse.Beat{Version: w.s.Build, Host: h.Host, PID: h.PID, Start: h.Start, Since: h.Since}
 }
 
-// work is what runs, with the phase that task.json tells.
+// phases are those that runs of this process entered, by directory. The zero value knows of none. Its methods may be
+// called by several goroutines at once.
+type phases struct {
+	mu   sync.Mutex
+	last map[string]phase
+}
+
+type phase struct {
+	name  string
+	round int
+}
+
+func (s *phases) put(dir string, now phase) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last == nil {
+		s.last = map[string]phase{}
+	}
+	s.last[dir] = now
+}
+
+// take is the last that a run entered since it was asked before.
+func (s *phases) take(dir string) (now phase, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, ok = s.last[dir]
+	delete(s.last, dir)
+	return now, ok
+}
+
+// enters notes the phase that a task is in.
+func (w *watch) enters(dir string, p phase) {
+	if at := w.phases[dir]; at.Since.IsZero() || at.Phase != p.name || at.Round != p.round {
+		w.phases[dir] = pulse.Work{Task: filepath.Base(dir), Phase: p.name, Round: p.round, Since: w.s.now()}
+	}
+}
+
+// work is what runs, with the phase that its run told.
 func (w *watch) work() []pulse.Work {
 	list := make([]pulse.Work, 0, len(w.running))
 	for _, dir := range slices.Sorted(maps.Keys(w.running)) {
-		at := w.phases[dir]
-		t, err := w.s.Store.Load(dir)
-		if err == nil && (at.Phase != t.Pipeline.Phase || at.Round != t.Pipeline.Round || at.Since.IsZero()) {
-			at = pulse.Work{Task: filepath.Base(dir), Phase: t.Pipeline.Phase, Round: t.Pipeline.Round, Since: w.s.now()}
+		if now, ok := w.s.shared().phases.take(dir); ok {
+			w.enters(dir, now)
 		}
-		w.phases[dir] = at
-		list = append(list, at)
+		list = append(list, w.phases[dir])
 	}
 	maps.DeleteFunc(w.phases, func(dir string, _ pulse.Work) bool { return !w.running[dir] })
 	return list

@@ -69,6 +69,7 @@ type common struct {
 	merges     pipeline.Merges  // and of their branches
 	reviewed   reviewed         // of those in review, which were not merged
 	spent      ledger           // of the day
+	phases     phases           // of runs
 }
 
 func (s *Site) shared() *common {
@@ -150,8 +151,11 @@ func (s *Site) pipelineActs(dir string) (*pipeline.Acts, *ask.Acts) {
 	marker := runlock.Marker(dir)
 	acts := &pipeline.Acts{Dir: dir, RunDir: filepath.Join(dir, taskdir.Run), Repo: s.Repo, Store: s.Store, Config: s.Config, LookPath: s.LookPath, Neighbours: &s.shared().neighbours, Merges: &s.shared().merges,
 		Environ: s.Environ, Box: s.Box, Marker: marker, Redact: s.Redact, Secrets: s.Secrets, Disk: s.Disk, Now: s.now, Deliver: s.deliver,
-		Step:  func(e workflow.Event) { s.tell(Event{Task: filepath.Base(dir), Step: &e}) },
-		Stand: func(st pipeline.Standing) { s.tell(Event{Task: filepath.Base(dir), Round: st.Round, Standing: &st}) }}
+		Step: func(e workflow.Event) { s.tell(Event{Task: filepath.Base(dir), Step: &e}) },
+		Stand: func(st pipeline.Standing) {
+			s.shared().phases.put(dir, phase{st.Phase, st.Round})
+			s.tell(Event{Task: filepath.Base(dir), Round: st.Round, Standing: &st})
+		}}
 	crew := s.crew(dir, marker)
 	crew.Slots, crew.Check, crew.Watch = acts.Slots, acts.Check, acts.Watch
 	return acts, crew
