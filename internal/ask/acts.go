@@ -227,12 +227,19 @@ func (a *Acts) prompt(ctx context.Context, c flow.Call, r Request, before string
 	return p, notes, nil
 }
 
+// maxPrevious is how much of a refused answer goes back with what is wrong with it.
+const maxPrevious = 16 << 10
+
+// repair asks for a better answer. Who remembers the refused one is not shown it again, others as much as fits.
 func (a *Acts) repair(r Request) (p templates.Prompt, err error) {
-	previous, err := durable.ReadBelow(a.RunDir, r.Repair.Previous.Path, durable.MaxJournal)
-	if err != nil {
-		return p, fmt.Errorf("reading the previous answer: %w", err)
+	slots := map[string]string{"problems": strings.Join(r.Repair.Problems, "\n")}
+	if r.Session == "" {
+		previous, err := durable.ReadBelow(a.RunDir, r.Repair.Previous.Path, durable.MaxJournal)
+		if err != nil {
+			return p, fmt.Errorf("reading the previous answer: %w", err)
+		}
+		slots["previous"] = middleOut(string(previous), maxPrevious)
 	}
-	slots := map[string]string{"problems": strings.Join(r.Repair.Problems, "\n"), "previous": string(previous)}
 	if r.Schema != "" {
 		schema, err := templates.Schema(r.Schema)
 		if err != nil {
@@ -279,6 +286,10 @@ func (a *Acts) work(ctx context.Context, c flow.Call, r Request, p templates.Pro
 		reply.Failure = flow.AsFailure(err)
 		if errors.Is(err, proc.ErrNoFolder) { // somebody removed it
 			reply.Failure.Code = string(trellis.WorktreeFailed)
+		}
+		if r.Repair != nil && reply.Failure.Code == string(trellis.ContextOverflow) { // shorter context would not help
+			reply.Failure = protocol(r, Reply{Problems: r.Repair.Problems, Text: r.Repair.Previous})
+			reply.Failure.Detail += "; there is no room left in the session to mend it"
 		}
 		reply.Failure.Detail = Within(reply.Failure.Detail, 4*maxWord)
 		if reply.Failure.At.IsZero() {

@@ -21,6 +21,15 @@ func Within(s string, n int) string {
 	return s
 }
 
+// middleOut is s with so much of its middle left out that about n bytes are left, and a word about it.
+func middleOut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	head, tail := s[:n*3/4], s[len(s)-n/4:]
+	return fmt.Sprintf("%s\n[… %d bytes are left out here …]\n%s", strings.ToValidUTF8(head, ""), len(s)-len(head)-len(tail), strings.ToValidUTF8(tail, ""))
+}
+
 // Few are the first of a list of sentences, at most n, each cut to 400 bytes of a record. The last one says how
 // many are left out.
 func Few(list []string, n int) []string {
