@@ -22,11 +22,16 @@ const guardVar = "TRELLIS_GUARD"
 // (the worker), passes SIGINT, SIGTERM, SIGHUP and SIGQUIT on to it, and returns when it has ended and every
 // process that came from it is killed: worker is false, and code is to be the exit code (128+n
 // after signal n). In the worker it returns at once with worker true. A guard that is killed takes
-// the worker with it; what the worker had started is then found by its marker alone.
+// the worker with it, and a third process, which does nothing else, ends what the worker had started; it does so too
+// when both are killed.
 //
 // From a terminal both get the signal, and so does a worker whose whole group or control group is
 // signalled: it then comes twice. SignalContext takes this into account.
 func Guard() (worker bool, code int, err error) {
+	if g, ok := parseID(os.Getenv(sweeperVar)); ok {
+		outlive(g)
+		return false, 0, nil
+	}
 	if g, ok := Guarded(); ok {
 		return true, 0, followGuard(g)
 	}
@@ -52,6 +57,11 @@ func guard() (code int, err error) {
 	signals := make(chan os.Signal, 16)
 	notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	defer signal.Stop(signals)
+	hold, err := startSweeper()
+	if err != nil {
+		return 0, err
+	}
+	defer hold.Close()
 	p, err := startWorker()
 	if err != nil {
 		return 0, err

@@ -195,37 +195,47 @@ func TestKilledWorkerLeavesNothing(t *testing.T) {
 	wantGone(t, pids)
 }
 
-func TestKilledGuardEndsTheWorker(t *testing.T) {
-	cmd, out := startGuarded(t, "tools")
-	pids := out.pids(t)
-	cmd.Process.Kill()
-	cmd.Wait()
-	eventually(t, "the worker has ended", func() bool { return !alive(pids["worker"]) })
-	if left := proc.Sweep(fmt.Sprintf("guard-%d", pids["worker"])); len(left) > 0 {
-		t.Errorf("the sweep left %v", left)
+// Whoever is killed, the guard, which is the process that people see, the worker, both, or the agent's program too: what
+// the agent started is ended at once, without anybody who comes next (edge A4).
+func TestKilledLeavesNothing(t *testing.T) {
+	for _, killed := range [][]string{{"guard"}, {"worker"}, {"guard", "worker"}, {"worker", "guard"}, {"guard", "worker", "agent"}} {
+		t.Run(strings.Join(killed, " "), func(t *testing.T) {
+			t.Parallel()
+			cmd, out := startGuarded(t, "tools")
+			pids := out.pids(t)
+			for _, who := range killed {
+				syscall.Kill(pids[who], syscall.SIGKILL)
+			}
+			cmd.Wait()
+			for kind, pid := range pids {
+				if kind == "bare" && runtime.GOOS != "linux" { // nothing tells where such a one came from
+					syscall.Kill(pid, syscall.SIGKILL)
+				}
+				eventually(t, kind+" has ended", func() bool { return !alive(pid) })
+			}
+		})
 	}
-	wantGone(t, pids)
 }
 
-// When all but a tool without environment and parents was killed, the next to come finds that too.
-func TestKilledRunLeavesADaemon(t *testing.T) {
-	cmd, out := startGuarded(t, "tools")
+// What even that does not find, since nothing of its call is left but a tool without environment and parents, the next
+// to come finds.
+func TestSweepFindsADaemon(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("nothing tells there where such a process came from")
+	}
+	c := play("tree")
+	out := newLines()
+	c.Stdout, c.Marker = out, marker("daemon")
+	p, err := proc.Start(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
 	pids := out.pids(t)
-	for _, who := range []string{"guard", "worker", "agent"} {
-		syscall.Kill(pids[who], syscall.SIGKILL)
-	}
-	cmd.Wait()
-	eventually(t, "the worker has ended", func() bool { return !alive(pids["worker"]) && !alive(pids["agent"]) })
-	if runtime.GOOS == "linux" && !alive(pids["daemon"]) {
-		t.Error("the tool ended by itself")
-	}
-	if left := proc.Sweep(fmt.Sprintf("guard-%d", pids["worker"])); len(left) > 0 {
+	if left := proc.Sweep(c.Marker); len(left) > 0 {
 		t.Errorf("the sweep left %v", left)
 	}
-	if runtime.GOOS != "linux" {
-		syscall.Kill(pids["bare"], syscall.SIGKILL)
-	}
 	wantGone(t, pids)
+	p.Wait() //nolint:errcheck // it was killed
 }
 
 // Under nohup a hang-up stays ignored.
