@@ -11,7 +11,9 @@ import (
 	"github.com/creack/pty"
 
 	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/ask"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -101,5 +103,32 @@ func TestColour(t *testing.T) {
 	}
 	if (&app{}).colour(&bytes.Buffer{}) {
 		t.Error("a file got colours")
+	}
+}
+
+// A run that waits says until when, and a planning too; also where it is no time that a provider told (edge A11).
+func TestProgressSaysUntilWhen(t *testing.T) {
+	now := time.Date(2026, 2, 3, 10, 0, 0, 0, time.Local)
+	limit := &flow.Failure{Code: string(trellis.RateLimited), Detail: "slow down", ResumeAt: now.Add(5 * time.Minute)}
+	var out bytes.Buffer
+	a := &app{Stderr: &out, Now: func() time.Time { return now }}
+	s := &dispatch.Site{}
+	p := a.progress(s, false)
+	call := func(f *flow.Failure) {
+		s.Event(dispatch.Event{Task: "02-01-auth", Call: "plan#1", Asked: &ask.Request{Role: trellis.Plan, Agent: "mine"}})
+		s.Event(dispatch.Event{Task: "02-01-auth", Call: "plan#1", Reply: &ask.Reply{Failure: f}})
+	}
+	s.Event(dispatch.Event{Task: "02-01-auth", Standing: &pipeline.Standing{Status: trellis.Paused, Failure: limit, ResumeAt: limit.ResumeAt}})
+	call(limit)
+	call(flow.Fail(string(trellis.ProviderDown), "529"))
+	p.close()
+	for _, want := range []string{
+		"02-01-auth: paused: rate_limited: slow down; goes on at 2026-02-03 10:05:00 (in 5m0s)\n",
+		"02-01-auth: plan: rate_limited: slow down; goes on at 2026-02-03 10:05:00 (in 5m0s)\n",
+		"02-01-auth: plan: provider_unavailable: 529; it is asked again within five minutes\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("got %q, want %q in it", out.String(), want)
+		}
 	}
 }
