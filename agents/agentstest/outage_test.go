@@ -64,3 +64,14 @@ func TestRefusedRequests(t *testing.T) {
 		}
 	}
 }
+
+// What a program complained is in the message once, in its own words, whatever its log puts around them (edge A10).
+func TestComplaintsAreShort(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "complaints")
+	log := strings.ReplaceAll(get(t, "testdata", "opencode", "invalid.stderr.log"), `"stream error"`, `"another error"`) // which is no wait
+	put(t, file, log+strings.Repeat("warning: deprecated\n", 200), 0o600)
+	g := try(t, agents.OpenCode, fake{before: "cat '" + file + "' >&2", exit: 1, stream: "{}\n"}, nothing)
+	if f := failure(t, g.err); f.Detail != "exit 1: tools.3: bad schema\nwarning: deprecated" {
+		t.Errorf("got %q", f.Detail)
+	}
+}

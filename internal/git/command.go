@@ -40,12 +40,29 @@ func (e *Error) Error() string {
 	case said == "":
 		said = fmt.Sprintf("exit code %d", e.Code)
 	}
-	const shown = 12 // arguments; a list of paths can be long
-	args := e.Args
-	if len(args) > shown {
-		args = append(slices.Clone(args[:shown]), "…")
+	return "git " + e.command() + ": " + said
+}
+
+// command is the command in short: without settings, and with as many of its arguments as fit beside what git said.
+func (e *Error) command() string {
+	const most = 120 // bytes
+	var b strings.Builder
+	for i := 0; i < len(e.Args); i++ {
+		if e.Args[i] == "-c" {
+			i++
+			continue
+		}
+		arg, _, more := strings.Cut(e.Args[i], "\n")
+		if b.Len()+len(arg) > most {
+			return b.String() + "…"
+		}
+		b.WriteString(arg)
+		if more {
+			b.WriteString("…")
+		}
+		b.WriteByte(' ')
 	}
-	return "git " + strings.Join(args, " ") + ": " + said
+	return strings.TrimSuffix(b.String(), " ")
 }
 
 // allowed are the variables that git, and what it starts, may see: those that programs need, identity and

@@ -1,0 +1,26 @@
+package git_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/git"
+)
+
+// What git said is what a failure is about: the command before it is short, however many settings and paths it has (edge A10).
+func TestErrorIsShort(t *testing.T) {
+	settings := slices.Repeat([]string{"-c", "core.hooksPath=/a/long/path/of/hooks"}, 20)
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"plain":    {[]string{"status", "--short"}, "git status --short: fatal: no"},
+		"settings": {append(settings, "commit", "-m", "Add paging\n\nwith a long body", "--no-edit"), "git commit -m Add paging… --no-edit: fatal: no"},
+		"paths":    {append([]string{"add", "--"}, slices.Repeat([]string{"internal/a/long/path/of/a/file.go"}, 900)...), "git add -- " + strings.Repeat("internal/a/long/path/of/a/file.go ", 3) + "…: fatal: no"},
+	} {
+		if got := (&git.Error{Args: c.args, Code: 128, Stderr: "fatal: no\n"}).Error(); got != c.want {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+	}
+}
