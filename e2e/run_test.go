@@ -119,9 +119,7 @@ func TestRunIsKilled(t *testing.T) {
 				t.Errorf("it ended well: %s", out)
 			}
 			ended(t, worker)
-			if who == "worker" {
-				s.goneWithin(t, 10*time.Second)
-			}
+			s.goneWithin(t, 10*time.Second) // edge A4
 			s.goOn(t)
 			s.goneWithin(t, time.Second)
 		})

@@ -134,9 +134,7 @@ func TestKilled(t *testing.T) {
 				t.Errorf("it ended well: %s", out)
 			}
 			ended(t, worker)
-			if who == "worker" { // without a guard, the next start ends what is left
-				s.goneWithin(t, 10*time.Second)
-			}
+			s.goneWithin(t, 10*time.Second) // edge A4
 			s.finish(t)
 			s.goneWithin(t, time.Second)
 		})
@@ -156,7 +154,8 @@ func child(t *testing.T, pid int) int {
 			continue
 		}
 		status, err := os.ReadFile("/proc/" + e.Name() + "/status")
-		if err == nil && strings.Contains(string(status), "\nPPid:\t"+strconv.Itoa(pid)+"\n") {
+		env, _ := os.ReadFile("/proc/" + e.Name() + "/environ") // of the worker it names the guard
+		if err == nil && strings.Contains(string(status), "\nPPid:\t"+strconv.Itoa(pid)+"\n") && strings.Contains("\x00"+string(env), "\x00TRELLIS_GUARD=") {
 			return n
 		}
 	}

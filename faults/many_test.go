@@ -116,7 +116,7 @@ func (w *world) worker(p *process) (pid int) {
 	return pid
 }
 
-// childOf is a child of the process, 0 when there is none.
+// childOf is the worker that is a child of the process, 0 when there is none; other children are there for its end.
 func childOf(parent int) int {
 	entries, _ := os.ReadDir("/proc") // none: the tests that look are skipped
 	for _, e := range entries {
@@ -125,7 +125,8 @@ func childOf(parent int) int {
 			continue
 		}
 		status, err := os.ReadFile("/proc/" + e.Name() + "/status")
-		if err == nil && strings.Contains(string(status), "\nPPid:\t"+strconv.Itoa(parent)+"\n") {
+		env, _ := os.ReadFile("/proc/" + e.Name() + "/environ")
+		if err == nil && strings.Contains(string(status), "\nPPid:\t"+strconv.Itoa(parent)+"\n") && strings.Contains("\x00"+string(env), "\x00TRELLIS_GUARD=") {
 			return pid
 		}
 	}

@@ -36,7 +36,9 @@ func TestRepairOfALongAnswer(t *testing.T) {
 				}
 				return templates.Render(name, slots, "nonce", templates.Override{})
 			},
-		}, Slots: func(context.Context, flow.Call, ask.Request) (map[string]string, []string, error) { return nil, nil, nil }}
+		}, Slots: func(context.Context, flow.Call, ask.Request) (map[string]string, []string, error) {
+			return nil, nil, nil
+		}}
 		r := ask.Request{Role: trellis.Judge, Schema: "judge", Session: session,
 			Repair: &ask.Repair{Problems: []string{"/pass: is missing"}, Previous: ask.Ref{Path: "answer.md"}}}
 		raw, err := json.Marshal(r)

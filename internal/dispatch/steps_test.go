@@ -80,7 +80,27 @@ func TestStepGoesToDebug(t *testing.T) {
 	w.Site.Config.Limits.Rounds = 3
 	dir = w.stepped("02-01-bye", obj{"id": "check_flag", "command": "sh greet.sh --bye | grep -q Bye"})
 	res = w.start(dir)
-	if res.Status != trellis.Failed || res.Failure.Code != string(trellis.StepFailed) || len(w.prompts(dir, "debug", 1)) != 2 {
+	if res.Status != trellis.Failed || res.Failure.Code != string(trellis.NoProgress) || len(w.prompts(dir, "debug", 1)) != 1 {
+		t.Errorf("got %s, %v, %d debugs", res.Status, res.Failure, len(w.prompts(dir, "debug", 1)))
+	}
+}
+
+// A step that fails on the tree it failed on before is not tried until the rounds are used up; one that changed something
+// in between is (edge A7).
+func TestStepMakesNoProgress(t *testing.T) {
+	step := obj{"id": "work", "title": "Work", "prompt": "Work.", "verify": "test -e never"}
+	w := newWorld(t, stepping(answer("I did it")).with("debug", answer("can't")).String())
+	w.Site.Config.Limits.Rounds = 5
+	dir := w.stepped("02-01-stuck", note, step)
+	res := w.start(dir)
+	asked, mended := len(w.prompts(dir, "implement", 1)), len(w.prompts(dir, "debug", 1))
+	if res.Status != trellis.Failed || res.Failure.Code != string(trellis.NoProgress) || asked != 2 || mended != 1 || !strings.Contains(res.Failure.Detail, "work") {
+		t.Errorf("got %s, %v, %d calls for the step, %d debugs", res.Status, res.Failure, asked, mended)
+	}
+	w = newWorld(t, stepping(answer("I did it")).with("debug", obj{"run": []string{"echo more >> NOTES"}, "answer": "tried"}).String())
+	w.Site.Config.Limits.Rounds = 4
+	dir = w.stepped("02-01-tries", note, step)
+	if res = w.start(dir); res.Failure == nil || res.Failure.Code != string(trellis.StepFailed) || len(w.prompts(dir, "debug", 1)) != 3 {
 		t.Errorf("got %s, %v, %d debugs", res.Status, res.Failure, len(w.prompts(dir, "debug", 1)))
 	}
 }

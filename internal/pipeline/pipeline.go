@@ -17,8 +17,8 @@ import (
 
 // Code is the version of Run in this binary. A run is finished by the code that began it: one of version 1 gives the
 // whole plan to one agent, one of version 2 ends with the commit, one of version 3 stays on the base it began at, one of version 4 does
-// groups of verification steps as it does other steps.
-const Code = 5
+// groups of verification steps as it does other steps, and one of version 5 mends a step as long as there are rounds.
+const Code = 6
 
 // Flow is the name of this flow in a journal.
 const Flow = "pipeline"

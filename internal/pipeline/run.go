@@ -19,6 +19,7 @@ type run struct {
 	round    int
 	first    *trouble          // that the rounds begin with
 	spent    int               // rounds that steps used up
+	stuck    map[string]string // by path, the tree on which a step failed last
 	criteria []Criterion       // of the content that was taken in last
 	named    []string          // verify commands that the task itself names
 	foot     map[string]string // what verdicts stand on, when the worktree was ready

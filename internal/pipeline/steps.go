@@ -74,8 +74,31 @@ func (r *run) wall(q workflow.Question) time.Duration {
 	return limit
 }
 
+// progressed fails when a step fails again on the tree that it failed on before: neither who mends nor who did it again
+// has changed anything.
+func (r *run) progressed(f flow.Flow, t workflow.Trouble) error {
+	if r.in.Code < 6 {
+		return nil
+	}
+	now, err := changed.Do(f, checksIn{Job: r.job})
+	if err != nil {
+		return err
+	}
+	if before, failed := r.stuck[t.Path]; failed && before == now.Tree {
+		return flow.Fail(string(trellis.NoProgress), "step %s failed as before, and nothing was changed in between: %s", t.Path, short(t.Detail))
+	}
+	if r.stuck == nil {
+		r.stuck = map[string]string{}
+	}
+	r.stuck[t.Path] = now.Tree
+	return nil
+}
+
 // mend hands a step that failed to the debug agent, unless there is no round left for that.
 func (r *run) mend(f flow.Flow, t workflow.Trouble) (bool, error) {
+	if err := r.progressed(f, t); err != nil {
+		return false, err
+	}
 	if r.spent+1 >= r.job.Limits.Rounds {
 		return false, nil
 	}
