@@ -73,8 +73,8 @@ func baseOf(in json.RawMessage) string {
 }
 
 // elsewhere are activities that don't need the worktree to be there: they say how a run stands or ended, deliver the
-// branch, or make the worktree.
-var elsewhere = []string{string(claim), string(project), string(prepare), string(deliver), string(conclude)}
+// branch, make the worktree, or take it away, which an entry that was cut off may have done.
+var elsewhere = []string{string(claim), string(project), string(prepare), string(deliver), string(conclude), string(discard)}
 
 // guarded are activities that do nothing in the worktree once something else is in its place: it is looked at before each,
 // and by each again before what it does there.
