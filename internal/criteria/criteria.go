@@ -19,6 +19,9 @@ type Item struct {
 	Level      string // must or should, "" where it is not said
 }
 
+// MaxBytes is how long all criteria of a run may be together, as JSON.
+const MaxBytes = 16 << 10
+
 // Parse reads all sections of criteria of a prd.md, in order. Problems name file, and are sorted by line.
 func Parse(file string, prd []byte) ([]Item, []trellis.Problem) {
 	d := &document{file: file}

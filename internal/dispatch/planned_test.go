@@ -64,12 +64,17 @@ func (w *world) holds(name, text string, want ...string) {
 	}
 }
 
-// A TaskSpec is a hint: one that can't be read is left out, and the report says so. A plan is none.
+// A TaskSpec that can't be read is told before a run begins (edge C6). It is a hint: a run under way leaves it out, and
+// the report says so. A plan is none.
 func TestBrokenPlan(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, byPlan("true"))
+	w := newWorld(t, byPlan(`printf '{\\\"goals\\\": 7}' > $TRELLIS_TASK_DIR/taskspec.json`))
 	dir := w.handPlan(provenPRD, planJSON(""))
 	w.write(".trellis/tasks/02-01-bye/taskspec.json", `{"goals": 7}`)
+	if _, err := w.Site.Start(t.Context(), dir, dispatch.RunOptions{}); err == nil || !strings.Contains(err.Error(), ".trellis/tasks/02-01-bye/taskspec.json:1: ") {
+		t.Errorf("before it begins: got %v", err)
+	}
+	w.write(".trellis/tasks/02-01-bye/taskspec.json", `{"user_intent": "say bye"}`)
 	if res := w.start(dir); res.Status != trellis.Review {
 		t.Fatalf("got %s, %v", res.Status, res.Failure)
 	}

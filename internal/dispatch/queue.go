@@ -39,7 +39,11 @@ func (w *watch) place(f inspected) {
 	case f.err != nil:
 		w.fail(l, f.err)
 	case len(l.Problems) > 0:
-		w.warn(dir, problemText(l.Problems))
+		if at := restedAt(dir); !w.o.Once && time.Now().Before(at) {
+			w.calendar(dir, at, false)
+		} else {
+			w.warn(dir, problemText(l.Problems))
+		}
 		w.note(l)
 	case l.Waits != "":
 		w.waiting[dir] = true
@@ -60,6 +64,29 @@ func (w *watch) place(f inspected) {
 		delete(w.held, dir)
 		w.queue = append(w.queue, l)
 	}
+}
+
+// rested is how long nobody wrote in a directory before the watcher says what is wrong with it: a task that is written one
+// file after the other is not done before.
+const rested = time.Second
+
+// restedAt is when a directory has rested. What was written in the future has.
+func restedAt(dir string) time.Time {
+	var last time.Time
+	now := time.Now()
+	newer := func(info fs.FileInfo, err error) {
+		if err == nil && info.ModTime().After(last) && !info.ModTime().After(now) {
+			last = info.ModTime()
+		}
+	}
+	newer(os.Stat(dir))
+	entries, _ := os.ReadDir(dir) // what can't be listed rests
+	for _, e := range entries {
+		if e.Type().IsRegular() {
+			newer(e.Info())
+		}
+	}
+	return last.Add(rested)
 }
 
 // gone reports whether a directory was moved or removed: archived, or taken away by git. One without a task.json is there.

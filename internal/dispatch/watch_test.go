@@ -89,6 +89,38 @@ func lay(root, status string) error {
 		os.WriteFile(filepath.Join(root, "task.json"), []byte(fmt.Sprintf(`{"status": %q}`, status)), 0o644))
 }
 
+// A task that is written one file after the other is complained of once, when nobody writes in it any more (edge C17).
+func TestHalfWrittenIsToldOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, quickly)
+	w.watching(dispatch.WatchOptions{})
+	id := ""
+	for n := 0; id == "" && n < 20; n++ {
+		dir, begun := filepath.Join(w.Site.Store.Tasks(), fmt.Sprintf("02-01-half-%d", n)), time.Now()
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range [][2]string{{"task.json", `{"status": "ready"}`}, {"prd.md", prdText}, {"implement.jsonl", rowText}} {
+			time.Sleep(60 * time.Millisecond) // a person's pace: each file is an event of its own
+			if err := os.WriteFile(filepath.Join(dir, f[0]), []byte(f[1]), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if time.Since(begun) < 700*time.Millisecond { // else the machine was busy, and the directory rested in between
+			id = filepath.Base(dir)
+		}
+	}
+	if id == "" {
+		t.Skip("the machine is too busy to write four files within a second")
+	}
+	w.until("the complaint", func() bool { return w.heard(id+"/check.jsonl: there is no check.jsonl") == 1 })
+	if n := w.heard(id + "/"); n != w.heard(id+"/check.jsonl")+w.heard(id+"/debug.jsonl") {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		t.Errorf("%s is complained of before it is written: %q", id, w.said)
+	}
+}
+
 // However a directory comes to be there, the watcher sees it by events alone.
 func TestWatcherSeesDirectories(t *testing.T) {
 	t.Parallel()

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/trellis-tasks/trellis/contextfiles"
+	"github.com/trellis-tasks/trellis/internal/criteria"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/evidence"
 	"github.com/trellis-tasks/trellis/internal/flow"
@@ -66,9 +67,9 @@ func (a *Acts) content(j Job) (c Content, p *plan.Plan, err error) {
 	var added []string
 	c.Criteria, added = criteriaOf(string(prd), p)
 	c.Notes = append(c.Notes, added...)
-	if raw, err := json.Marshal(c.Criteria); err != nil || len(raw) > maxCriteria {
+	if raw, err := json.Marshal(c.Criteria); err != nil || len(raw) > criteria.MaxBytes {
 		return c, nil, flow.Fail(string(trellis.InvalidTask), "%s: the %d acceptance criteria are %d bytes long, at most %d are taken: say them shorter, or split the task",
-			a.Store.Rel(filepath.Join(a.Dir, taskdir.PRD)), len(c.Criteria), len(raw), maxCriteria)
+			a.Store.Rel(filepath.Join(a.Dir, taskdir.PRD)), len(c.Criteria), len(raw), criteria.MaxBytes)
 	}
 	c.Markers = markers(dir)
 	for _, line := range j.Verify {
@@ -78,9 +79,6 @@ func (a *Acts) content(j Job) (c Content, p *plan.Plan, err error) {
 	}
 	return c, p, nil
 }
-
-// maxCriteria is how long all criteria may be together, as JSON.
-const maxCriteria = 16 << 10
 
 // valid is the failure that says what is wrong with the directory now. The criteria of content that the run knows
 // already were read when it was taken in, by the rules of then.
@@ -95,7 +93,7 @@ func (a *Acts) valid(ctx context.Context, known string) error {
 		if p.Warning {
 			continue
 		}
-		if known != "" && p.File == prd && p.Line > 0 {
+		if known != "" && p.File == prd {
 			if hash, err := a.freeze(); err != nil {
 				return err
 			} else if hash == known {

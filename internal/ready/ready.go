@@ -163,7 +163,18 @@ func (c *check) prd() {
 		items, problems := criteria.Parse(c.file(taskdir.PRD), data)
 		c.problems, c.judged = append(c.problems, problems...), len(items)+len(problems) > 0
 		c.written = true
+		if size := sizeOf(items); size > criteria.MaxBytes {
+			c.add(taskdir.PRD, "say them shorter, or split the task", "the %d acceptance criteria are %d bytes long, at most %d are taken", len(items), size, criteria.MaxBytes)
+		}
 	}
+}
+
+// sizeOf is how long criteria are at least, as a run keeps them.
+func sizeOf(items []criteria.Item) (n int) {
+	for _, it := range items {
+		n += len(`{"id":"A1","text":""},`) + len(it.Text) + len(it.Verify)
+	}
+	return n
 }
 
 // unjudged warns of a task whose documents name no acceptance criterion.
@@ -231,7 +242,7 @@ func (c *check) context(checker contextfiles.Checker, name string) error {
 func (c *check) initContext() string {
 	kind := c.task.DevType
 	if kind == "" {
-		kind = "TYPE"
+		kind = "fullstack" // names the guidelines of both sides
 	}
 	return fmt.Sprintf("trellis task init-context %s %s", c.As, kind)
 }

@@ -83,6 +83,7 @@ func TestCheck(t *testing.T) {
 		{"blank prd", map[string]string{"prd.md": "\ufeff \n\t\n"}, "prd.md: is blank"},
 		{"criteria that can't be read (edge C1)", map[string]string{"prd.md": "# T\n\n### Acceptance (evolving)\n\n- a\n  verify: `x` says 3\n- TBD\n"},
 			"prd.md:6: this verify line names no clear command: it is read as one command, or as several in code with nothing but \"and\" between them\nprd.md:7: an acceptance criterion that says nothing yet: \"TBD\""},
+		{"too many criteria (edge C1)", map[string]string{"prd.md": "# T\n\n## Acceptance\n" + strings.Repeat("- it is so\n", 1000)}, "prd.md: the 1000 acceptance criteria are 30000 bytes long, at most 16384 are taken"},
 		{"no criteria (edge C1)", map[string]string{"prd.md": "# T\n\nIt works.\n"}, "~prd.md: names no acceptance criteria: the work is judged by one, that prd.md is met"},
 		{"an empty section (edge C1)", map[string]string{"prd.md": "# T\n\n## Done when\n"}, "~prd.md:3: no acceptance criterion stands under this heading"},
 		{"criteria in plan.json (edge C1)", map[string]string{"prd.md": "# T\n\nIt works.\n", "plan.json": `{"schema_version": 1, "title": "T", "steps": [{"id": "a", "title": "A", "prompt": "Do it."}], "acceptance": [{"criterion": "it works"}]}`}, "~plan.json:1: /steps/0: step a: nothing tells whether it was done"},
@@ -176,7 +177,7 @@ func TestCheckDraft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(problems) != 1 || problems[0].Warning || problems[0].Hint != "trellis task init-context 02-01-auth TYPE" {
+	if len(problems) != 1 || problems[0].Warning || problems[0].Hint != "trellis task init-context 02-01-auth fullstack" {
 		t.Errorf("got %+v, want the missing check.jsonl as an error", problems)
 	}
 }
