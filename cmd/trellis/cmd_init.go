@@ -176,6 +176,9 @@ func (a *app) scaffolding(p *project, agent string) (map[string][]byte, error) {
 		a.say("no agent program found (claude, codex, opencode): install one, then name it in agents.default")
 	}
 	verify := verifyCommands(p.Root)
+	for _, line := range packagesBelow(p.Root) {
+		a.say("%s", line)
+	}
 	if len(verify)+len(set.Verify) == 0 {
 		a.say("no check commands found: name them under verify, or nothing is executed to see whether a task is done")
 	}
@@ -215,55 +218,4 @@ func (a *app) installedAgent() string {
 		}
 	}
 	return ""
-}
-
-// verifyCommands are the commands by which the project seems to check itself.
-func verifyCommands(root string) []string {
-	has := func(name string) bool {
-		st, err := os.Stat(filepath.Join(root, name))
-		return err == nil && st.Mode().IsRegular()
-	}
-	switch {
-	case hasTarget(root, "test"):
-		return []string{"make test"}
-	case has("go.mod"):
-		return []string{"go vet ./...", "go test ./..."}
-	case has("Cargo.toml"):
-		return []string{"cargo test"}
-	case has("package.json"):
-		return npmScripts(root)
-	case has("pyproject.toml") && hasPytest(root):
-		return []string{"python -m pytest"}
-	}
-	return nil
-}
-
-// hasTarget reports whether the Makefile has a rule for target.
-func hasTarget(root, target string) bool {
-	data, err := durable.ReadBelow(root, "Makefile", durable.MaxRecords)
-	return err == nil && slices.ContainsFunc(strings.Split(string(data), "\n"), func(line string) bool {
-		names, _, rule := strings.Cut(line, ":")
-		return rule && !strings.HasPrefix(line, "\t") && slices.Contains(strings.Fields(names), target)
-	})
-}
-
-// npmScripts are those of the usual scripts that package.json has.
-func npmScripts(root string) []string {
-	data, err := durable.ReadBelow(root, "package.json", durable.MaxRecords)
-	var manifest struct{ Scripts map[string]string }
-	if err != nil || json.Unmarshal(data, &manifest) != nil {
-		return nil
-	}
-	var list []string
-	for _, name := range []string{"lint", "test", "build"} {
-		if script := manifest.Scripts[name]; script != "" && !strings.Contains(script, "no test specified") {
-			list = append(list, "npm run "+name)
-		}
-	}
-	return list
-}
-
-func hasPytest(root string) bool {
-	data, err := durable.ReadBelow(root, "pyproject.toml", durable.MaxRecords)
-	return err == nil && strings.Contains(string(data), "pytest")
 }

@@ -47,14 +47,10 @@ func (p *project) readSettings() (f config.Files, problems []trellis.Problem) {
 	return f, problems
 }
 
-// config is the settings of the project for a command that needs them valid. Warnings are said.
+// config is the settings of the project for a command that needs them valid. Warnings are for init, validate and doctor
+// to say.
 func (a *app) config(p *project) (*config.Config, error) {
 	c, problems := p.config()
-	for _, problem := range problems {
-		if problem.Warning {
-			a.say("%v", &problem)
-		}
-	}
 	if errs := ready.Errors(problems); len(errs) > 0 {
 		for _, problem := range errs[1:] {
 			a.say("%v", &problem)

@@ -130,6 +130,8 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, key, generic string, tag 
 	switch kind := v.Kind(); {
 	case null && (kind == reflect.Slice || kind == reflect.Map):
 		v.SetZero()
+	case null && tag.Get("oneof") != "" && kind == reflect.String && v.String() != "": // nobody can tell which was meant
+		d.wrong(key, " is left empty: write one of %s, or leave out the line", strings.Join(strings.Fields(tag.Get("oneof")), ", "))
 	case null:
 	case kind == reflect.Struct:
 		d.mapping(n, key, func(name string, value *yaml.Node) { d.field(name, value, v, key, generic) })
