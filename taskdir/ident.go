@@ -39,6 +39,9 @@ func (t *Task) Made(now time.Time) time.Time {
 	return today
 }
 
+// Made is the day on which a task was made, as far as is known today.
+func (s Store) Made(t *Task) time.Time { return t.Made(s.now()) }
+
 // ValidID reports whether a directory name can be a task's identity, which stands in environment
 // variables, git refs and messages: letters, digits, dots, dashes and underscores, no leading dot or dash.
 func ValidID(id string) bool {

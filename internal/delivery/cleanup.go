@@ -184,7 +184,7 @@ func (c *Cleaner) before(a, b *taskdir.Task) bool {
 				text += "0"
 			}
 		}
-		return text + t.CreatedAt + t.ID
+		return text + c.Store.Made(t).Format(time.DateOnly) + t.ID
 	}
 	return rank(a) > rank(b)
 }

@@ -1,12 +1,14 @@
 package objective
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -40,12 +42,13 @@ type Works struct {
 	byStep map[taskdir.Objective][]Work
 	issues map[string]map[string]Work // that hold plans, by objective and #number
 	find   func(id string) (work Work, readable, there bool)
+	made   func(*taskdir.Task) time.Time
 }
 
 // Survey looks through the tasks of a repository, with the archive only where deep. What can't be read is no work of
 // anybody's.
 func Survey(s taskdir.Store, deep bool) (*Works, error) {
-	w := &Works{byID: map[string]Work{}, broken: map[string]bool{}, byStep: map[taskdir.Objective][]Work{}, issues: map[string]map[string]Work{}}
+	w := &Works{byID: map[string]Work{}, broken: map[string]bool{}, byStep: map[taskdir.Objective][]Work{}, issues: map[string]map[string]Work{}, made: s.Made}
 	list, err := s.List()
 	if err != nil {
 		return nil, err
@@ -188,6 +191,6 @@ func (w *Works) Of(name, step string) (Work, bool) {
 		if a.Dead() != b.Dead() {
 			return map[bool]int{true: -1, false: 1}[a.Dead()]
 		}
-		return strings.Compare(a.CreatedAt+a.Name(), b.CreatedAt+b.Name())
+		return cmp.Or(w.made(a.Task).Compare(w.made(b.Task)), strings.Compare(a.Name(), b.Name()))
 	}), true
 }
