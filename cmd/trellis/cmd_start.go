@@ -213,6 +213,9 @@ func (a *app) sayReview(p *project, id string, res dispatch.Result) {
 	a.say("report    %s", p.Store.Rel(filepath.Join(res.Dir, taskdir.Report)))
 	a.say("worktree  %s", r.Worktree)
 	a.say("look      git diff %.12s...%s", r.Base, r.Branch)
+	if len(r.Checks.Defining) > 0 {
+		a.say("checks    these files say what the checks do, and were changed: %s", view.Safe(strings.Join(r.Checks.Defining, ", ")))
+	}
 	if r.Stacked != "" {
 		a.say("stacked   on %s: merge that first", r.Stacked)
 	}

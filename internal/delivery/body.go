@@ -60,7 +60,7 @@ func (d *Deliverer) renewed(text string, section func(room int) string) (string,
 func section(w Work, room int) string {
 	end := facts(w) + endMark
 	top := beginMark + "\n"
-	return top + fit(summary(w.Summary)+warning(w)+criteria(w.Criteria)+checks(w.Checks), room-len(top)-len(end)) + end
+	return top + fit(summary(w.Summary)+warning(w)+gutted(w.Defining)+criteria(w.Criteria)+checks(w.Checks), room-len(top)-len(end)) + end
 }
 
 const shortened = "\n*What is missing here stands in report.md of the task.*\n\n"
@@ -104,6 +104,18 @@ func warning(w Work) string {
 		return ""
 	}
 	return "> **Nothing was executed**: the project names no command that checks it. The verdict is the agents' own.\n\n"
+}
+
+// gutted names the files that say what the checks do, and were changed.
+func gutted(files []string) string {
+	if len(files) == 0 {
+		return ""
+	}
+	list := make([]string, len(files))
+	for i, name := range files {
+		list[i] = code(name)
+	}
+	return "> **Look at the checks**: these files say what they do, and were changed: " + strings.Join(list, ", ") + "\n\n"
 }
 
 func criteria(list []Criterion) string {

@@ -34,7 +34,8 @@ type Work struct {
 	Summary       string // what was asked for, as Markdown
 	Criteria      []Criterion
 	Checks        []Check
-	Executed      bool // some command checked the work
+	Defining      []string // changed files that say what the checks do
+	Executed      bool     // some command checked the work
 	Rounds        int
 	Took          string // what agents used, in words
 
@@ -279,6 +280,10 @@ func (d *Deliverer) masked(w Work) Work {
 	w.Criteria, w.Checks = slices.Clone(w.Criteria), slices.Clone(w.Checks)
 	for i, c := range w.Criteria {
 		w.Criteria[i].Text, w.Criteria[i].Evidence = d.redact(c.Text), d.redact(c.Evidence)
+	}
+	w.Defining = slices.Clone(w.Defining)
+	for i, name := range w.Defining {
+		w.Defining[i] = d.redact(name)
 	}
 	for i, c := range w.Checks {
 		w.Checks[i].Command = d.redact(c.Command)

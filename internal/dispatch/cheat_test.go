@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/forge/forgetest"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -113,6 +114,7 @@ func TestChangesOfWhatChecksRun(t *testing.T) {
 		"the script of a recipe":      {"make -s check", "echo true > tools/check.sh", "were changed: tools/check.sh"},
 		"the recipe":                  {"make -s check", "printf 'check:\\n\\ttrue\\n' > Makefile", "were changed: Makefile"},
 		"a test that is gone":         {"for t in tests/*.sh; do sh $t || exit 1; done", "echo true > tests/one.sh; rm tests/two.sh", "were changed: tests/two.sh (deleted)"},
+		"a test that is emptied":      {"for t in tests/*.sh; do sh $t || exit 1; done", "echo > tests/two.sh", "were changed: tests/two.sh (emptied)"},
 		"a program of the path":       {"judge", "echo true > $JUDGE", "these programs, which decide, are not those of the beginning of the run: judge"},
 		"settings of the test runner": {"sh test.sh && test -f pytest.ini", "echo x > pytest.ini; " + "echo '# more' >> greet.sh", "were changed: pytest.ini"},
 	} {
@@ -209,5 +211,23 @@ func TestCheatsWithTheBase(t *testing.T) {
 				t.Errorf("got %s, %v, %v", res.Status, res.Failure, err)
 			}
 		})
+	}
+}
+
+// Edge A12: who is to merge the work reads in the pull request what was changed of its checks.
+func TestGuttedChecksStandInThePullRequest(t *testing.T) {
+	t.Parallel()
+	w, gh := hosted(t, forgetest.State{})
+	w.write("tests/one.sh", "sh test.sh\n")
+	w.write("tests/two.sh", "sh test.sh\n")
+	w.git("add", "tests")
+	w.git("commit", "-q", "-m", "tests")
+	w.write(".trellis/rehearsal.yaml", roles("implement: [{run: [\"echo > tests/one.sh; rm tests/two.sh; echo x > notes.txt\"], answer: done}]\n"+noteDone))
+	if res := w.start(w.hand("02-01-bye", lyingPRD)); res.Status != trellis.Review {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+	body := gh.State(t).PRs[0]["body"].(string)
+	if want := "these files say what they do, and were changed: `tests/one.sh (emptied)`, `tests/two.sh (deleted)`"; !strings.Contains(body, want) {
+		t.Errorf("there is no %q in\n%s", want, body)
 	}
 }

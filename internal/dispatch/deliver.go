@@ -267,6 +267,7 @@ func (s *Site) work(in pipeline.DeliverIn) delivery.Work {
 		}
 		w.Criteria = append(w.Criteria, delivery.Criterion{ID: c.ID, Text: c.Text, Level: level, Verdict: c.Verdict, Evidence: c.Evidence})
 	}
+	w.Defining = r.Checks.Defining
 	for _, c := range r.Checks.Results {
 		w.Checks = append(w.Checks, delivery.Check{Command: c.Command, Code: c.Code, Seconds: c.Seconds, Known: c.Known})
 	}

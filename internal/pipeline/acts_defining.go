@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"bytes"
 	"os"
 	"path"
 	"path/filepath"
@@ -57,6 +58,8 @@ func (j judges) decides(ch git.Change) string {
 	switch {
 	case ch.Kind == 'D' && isTest(ch.Path):
 		return ch.Path + " (deleted)"
+	case ch.Kind == 'M' && isTest(ch.Path) && j.blank(ch.Path):
+		return ch.Path + " (emptied)"
 	case ch.Mode == modeLink && j.leadsOut(ch.Path):
 		return ch.Path + " (a link out of the repository)"
 	case slices.Contains(recipes, name), slices.ContainsFunc(settled, func(glob string) bool { ok, err := path.Match(glob, name); return ok && err == nil }):
@@ -68,6 +71,12 @@ func (j judges) decides(ch git.Change) string {
 }
 
 const modeLink = "120000"
+
+// blank reports whether nothing but white space is left in a file. One that is too long to look at is not.
+func (j judges) blank(name string) bool {
+	data, err := durable.ReadBelow(j.root, filepath.FromSlash(name), maxRecipe)
+	return err == nil && len(bytes.TrimSpace(data)) == 0
+}
 
 // leadsOut reports whether a link is one that other checkouts can't follow.
 func (j judges) leadsOut(link string) bool {

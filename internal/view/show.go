@@ -28,6 +28,9 @@ func Show(w io.Writer, t Task, style Style) error {
 			fmt.Fprintf(&b, "  %-9s %s\n", row[0], clip(row[1], 400))
 		}
 	}
+	if len(t.Defining) > 0 {
+		fmt.Fprintf(&b, "  %-9s %s\n", "checks", clip("changed: "+strings.Join(t.Defining, ", "), 400))
+	}
 	for _, c := range t.Criteria {
 		fmt.Fprintf(&b, "  %-9s %s\n", "criterion", clip(stated(c), 400))
 	}

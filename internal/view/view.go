@@ -57,7 +57,8 @@ type Task struct {
 	Modules    map[string]string `json:"submodule_prs"` // pull requests of what was done in submodules, by their paths
 	UpdatedAt  string            `json:"updated_at"`    // RFC 3339, UTC
 	Problems   []trellis.Problem `json:"problems"`
-	Criteria   []pipeline.Stated `json:"criteria,omitempty"` // of a task that is looked at alone
+	Criteria   []pipeline.Stated `json:"criteria,omitempty"`       // of a task that is looked at alone
+	Defining   []string          `json:"changed_checks,omitempty"` // so too: what its last run changed of what the checks do
 
 	task  *taskdir.Task
 	plan  *plan.Plan // of a task that is looked at alone; nil: it has none, or none that can be read
@@ -158,6 +159,7 @@ func (r Reader) Task(dir string) (Task, error) {
 	}
 	v.plan, _ = pipeline.ReadPlan(r.Store, dir) // what is wrong with it is for validate to say
 	v.Criteria = pipeline.ReadCriteria(dir, v.plan)
+	v.Defining = defining(dir)
 	return v, nil
 }
 
