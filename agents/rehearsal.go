@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -111,7 +112,8 @@ func (p rehearsal) call(r Request) (*scriptCall, error) {
 	}
 	calls := s.fitting(r.Role, r.Prompt)
 	if len(calls) == 0 {
-		return nil, fmt.Errorf("%s: no call of role %s fits the prompt", p.o.script(), r.Role)
+		return nil, &flow.Failure{Code: string(trellis.AgentExit), // as a program would end, but not one that is worth another try
+			Detail: fmt.Sprintf("%s: no call of role %s fits the prompt: add one below roles", p.o.script(), r.Role)}
 	}
 	n, err := callNumber(r)
 	if err != nil {

@@ -159,7 +159,7 @@ func TestRehearsalFails(t *testing.T) {
 		{trellis.Grade, trellis.TimeoutWall, "longer than"},
 		{trellis.Heal, "", "leads elsewhere"},
 		{trellis.Research, "", "permission"},
-		{trellis.Plan, "", "no call of role plan"},
+		{trellis.Plan, trellis.AgentExit, "no call of role plan fits the prompt: add one below roles"},
 	} {
 		r := s.request(t, c.role, string(c.role)+"#1")
 		r.Limits.Wall = time.Second

@@ -166,7 +166,7 @@ func (a *app) taskRemove(ctx context.Context, p *project, dir string) error {
 	if filepath.Dir(dir) != p.Store.Tasks() {
 		return usagef("%s is archived, and an archive keeps what it has", id)
 	}
-	if _, err := p.removable(dir); err != nil {
+	if _, err := p.removable(ctx, dir); err != nil {
 		return err
 	}
 	if _, err := p.Store.RunDir(dir); err != nil {
@@ -177,7 +177,7 @@ func (a *app) taskRemove(ctx context.Context, p *project, dir string) error {
 		return err
 	}
 	defer lock.Unlock()
-	t, err := p.removable(dir)
+	t, err := p.removable(ctx, dir)
 	if err != nil {
 		return err
 	}
@@ -198,15 +198,32 @@ func (a *app) taskRemove(ctx context.Context, p *project, dir string) error {
 }
 
 // removable is the task in dir, nil when it can't be read, or why it is not removed.
-func (p *project) removable(dir string) (*taskdir.Task, error) {
+func (p *project) removable(ctx context.Context, dir string) (*taskdir.Task, error) {
 	t, err := p.Store.Load(dir)
 	if problem := (*trellis.Problem)(nil); err != nil && !errors.As(err, &problem) {
 		return nil, err
 	}
-	if t != nil && (!slices.Contains([]trellis.Status{trellis.Planning, trellis.Rejected, trellis.Ready}, t.Status) || t.Pipeline.BaseCommit != "") {
-		return nil, hint(usagef("%s is %s and has work on its branch", t.ID, t.Status), "trellis cancel "+t.ID, "trellis task archive "+t.ID)
+	if t == nil {
+		return nil, nil
 	}
-	return t, nil
+	work, err := p.hasWork(ctx, t)
+	if err != nil || !work && slices.Contains([]trellis.Status{trellis.Planning, trellis.Rejected, trellis.Ready}, t.Status) {
+		return t, err
+	}
+	where := ""
+	if work {
+		where = " and has work on its branch"
+	}
+	return nil, hint(usagef("%s is %s%s: what ran is put away, not removed", t.ID, t.Status, where), "trellis cancel "+t.ID, "trellis task archive "+t.ID)
+}
+
+// hasWork reports whether a task that began has a branch or a worktree.
+func (p *project) hasWork(ctx context.Context, t *taskdir.Task) (bool, error) {
+	if t.Pipeline.BaseCommit == "" {
+		return false, nil
+	}
+	tip, err := p.Repo.Branch(ctx, t.BranchName())
+	return tip != "" || worktreeOf(p, t) != "", err
 }
 
 // remove makes a task directory vanish at once and then deletes it, so that nobody meets half of one.

@@ -22,6 +22,9 @@ import (
 
 // Stop pauses a task: its run ends its agents and goes on only when someone says start or retry.
 func (s *Site) Stop(dir string) error {
+	if err := s.live(dir); err != nil {
+		return err
+	}
 	_, err := s.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
 		switch t.Status {
 		case trellis.InProgress, trellis.Paused:
@@ -49,6 +52,9 @@ func (s *Site) notStopped(dir string) error {
 
 // Cancel calls a task off for good. Worktree and branch stay.
 func (s *Site) Cancel(dir string) error {
+	if err := s.live(dir); err != nil {
+		return err
+	}
 	_, err := s.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
 		_, held := s.Held(dir)
 		_, draft := drafted(dir)
@@ -87,6 +93,9 @@ func (s *Site) endLeftovers(dir string) error {
 // or rewound, or is in review with what the last run was to mend, or to bring up to its base, and did not, or with something
 // wrong with its pull request. It goes on in the same worktree; fresh backs that up and begins at base.
 func (s *Site) Retry(ctx context.Context, dir string, fresh bool, o RunOptions) error {
+	if err := s.retries(ctx, dir, fresh); err != nil {
+		return err
+	}
 	if err := s.check(ctx, dir, o.Adopt); err != nil {
 		return err
 	}
@@ -114,6 +123,31 @@ func (s *Site) Retry(ctx context.Context, dir string, fresh bool, o RunOptions) 
 		return err
 	}
 	return s.makeReady(dir, p.Revision) // last: who sees it may run it
+}
+
+// retries says why there is nothing to retry, before anything that a run would need is looked at, and what to do instead.
+func (s *Site) retries(ctx context.Context, dir string, fresh bool) error {
+	if err := s.live(dir); err != nil {
+		return err
+	}
+	t, err := s.Store.Load(dir)
+	if err != nil || mends(t) && !fresh {
+		return nil // what is wrong with it is told by who checks it
+	}
+	err = retryable(t)
+	var refused *RefusedError
+	if errors.As(err, &refused) {
+		refused.Hint, _ = s.Next(ctx, dir) // it is refused with or without
+	}
+	return err
+}
+
+// live refuses a task that is in the archive: nobody runs what is there.
+func (s *Site) live(dir string) error {
+	if dir = filepath.Clean(dir); filepath.Dir(dir) == s.Store.Tasks() {
+		return nil
+	}
+	return &RefusedError{filepath.Base(dir) + " is archived, and nothing runs there", "trellis task show " + filepath.Base(dir)}
 }
 
 // reopen opens the journal of a task; one that is damaged is set aside for a new one.
@@ -234,6 +268,9 @@ func (s *Site) Reject(dir, by, reason string) error {
 }
 
 func (s *Site) decide(dir string, a evidence.Approval) (string, error) {
+	if err := s.live(dir); err != nil {
+		return "", err
+	}
 	t, err := s.Store.Load(dir)
 	if err != nil {
 		return "", err

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"time"
 
@@ -105,6 +106,9 @@ func (s *Site) startable(ctx context.Context, dir string, adopt bool) (*taskdir.
 		return nil, res, err
 	}
 	res.Status, res.Outcome = t.Status, t.Pipeline.Outcome
+	if err := s.live(dir); err != nil && t.Status != trellis.Completed {
+		return nil, res, err
+	}
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if err != nil && !errors.Is(err, journal.ErrNone) && !errors.Is(err, journal.ErrDamaged) {
 		return nil, res, err
@@ -138,7 +142,7 @@ func (s *Site) startable(ctx context.Context, dir string, adopt bool) (*taskdir.
 // written is startable for a task that a person wrote and nobody set ready. It may have to wait all the same.
 func (s *Site) written(ctx context.Context, t *taskdir.Task, res Result, adopt bool) (_ *taskdir.Task, _ Result, err error) {
 	if err := s.check(ctx, t.Dir, adopt); err != nil {
-		return nil, res, err
+		return nil, res, s.unplannedYet(ctx, t, err)
 	}
 	l := look{Dir: t.Dir, Task: t, From: trellis.Planning, To: trellis.Waiting}
 	if l.Waits, err = s.waits(ctx, l, nil); err != nil || l.Waits == "" {
@@ -146,6 +150,18 @@ func (s *Site) written(ctx context.Context, t *taskdir.Task, res Result, adopt b
 	}
 	res.Status, res.Waits = trellis.Waiting, []string{l.Waits}
 	return nil, res, s.take(l)
+}
+
+// unplannedYet is err, or, of a task that a planning was to write and did not, what became of that.
+func (s *Site) unplannedYet(ctx context.Context, t *taskdir.Task, err error) error {
+	again := "trellis plan --retry " + t.ID
+	if command, nerr := s.Next(ctx, t.Dir); nerr != nil || command != again {
+		return err
+	}
+	if f := t.Pipeline.Failure; f.Code != "" {
+		return &RefusedError{fmt.Sprintf("%s is not planned: its planning failed with %s: %s", t.ID, f.Code, f.Detail), again}
+	}
+	return &RefusedError{t.ID + " is not planned yet", again}
 }
 
 // runnable is startable for a task of which a watcher would know what to do.
