@@ -18,10 +18,27 @@ var commonEnv = []string{
 	"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS",
 }
 
-// environ is the environment of an agent: of base what is allowed, defaults where base has no value of
+// ownEnv are variables that are for one program alone, or lead to what only the person may use: agents get them from
+// their adapter or not at all.
+var ownEnv = []string{
+	"ANTHROPIC_", "CLAUDE", "OPENAI_", "CODEX_", "OPENCODE", "TRELLIS_",
+	"SSH_AUTH_SOCK", "SSH_AGENT_", "GPG_", "DBUS_", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY",
+}
+
+// shared is what of the environment of the project's own commands every agent gets, so that it can do what they do.
+func (o Options) shared() (env []string) {
+	for _, e := range o.Shared {
+		if !slices.ContainsFunc(ownEnv, func(begins string) bool { return strings.HasPrefix(e, begins) }) {
+			env = append(env, e)
+		}
+	}
+	return env
+}
+
+// environ is the environment of an agent: what all share, of base what is allowed, defaults where base has no value of
 // its own, what the adapter fixes, and last what the request asks for.
 func (o Options) environ(allow, defaults, fixed []string, r Request) []string {
-	env := proc.Environ(o.Environ, slices.Concat(commonEnv, allow))
+	env := append(o.shared(), proc.Environ(o.Environ, slices.Concat(commonEnv, allow))...)
 	extra := slices.Clone(fixed)
 	for _, d := range defaults {
 		if name, _, _ := strings.Cut(d, "="); lookup(env, name) == "" {

@@ -14,6 +14,7 @@ import (
 // Options is what agents may use. It is read only.
 type Options struct {
 	Environ  []string           // KEY=VALUE: agents get the part of it that they need, and programs are looked up in its PATH
+	Shared   []string           // KEY=VALUE: what the project's own commands get too, without secrets; every agent gets it
 	Root     string             // the main checkout, where relative program paths start
 	Commands map[string]Command // the project's own agents; one with the name of a built-in agent takes its place
 	APIs     map[string]API     // models that are asked directly

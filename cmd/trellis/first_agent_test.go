@@ -4,9 +4,12 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -24,5 +27,36 @@ func TestFirstAgentComesLater(t *testing.T) {
 	}
 	if name, err := first(); name != agents.Codex || err != nil {
 		t.Errorf("got %q, %v", name, err)
+	}
+}
+
+// Agents get what the project's checks get, so that they can reproduce what decides, but no secrets and not what is for
+// another program (edge A8).
+func TestAgentsGetWhatChecksGet(t *testing.T) {
+	root := t.TempDir()
+	given := []string{"PATH=/usr/bin:/bin", "HOME=" + root, "GOFLAGS=-mod=vendor", "JAVA_HOME=/opt/java", "VIRTUAL_ENV=/venv", "APP_MODE=test"}
+	apart := []string{"STRIPE_API_KEY=sk_0123456789", "DATABASE_URL=postgres://ann:s3cretpw@db/x", "ANTHROPIC_BASE_URL=http://x", "OPENAI_ORG=y", "CLAUDECODE=1",
+		"SSH_AUTH_SOCK=/run/agent", "GIT_DIR=/elsewhere", "TRELLIS_GUARD=1:2"}
+	a := &app{Env: append(slices.Clone(given), apart...)}
+	o := a.crew(&project{Root: root}, &config.Config{Agents: config.Agents{Commands: map[string]config.Command{"mine": {Command: []string{"sh", "-c", "cat >/dev/null; env"}}}}})
+	agent, err := agents.New("mine", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := agent.Run(t.Context(), agents.Request{Role: trellis.Implement, Prompt: "go", Dir: root, RunDir: root, Permission: trellis.PermitEdit}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Split(res.Text, "\n")
+	for _, kv := range given {
+		if !slices.Contains(got, kv) {
+			t.Errorf("it lacks %s", kv)
+		}
+	}
+	for _, kv := range apart {
+		name, _, _ := strings.Cut(kv, "=")
+		if slices.ContainsFunc(got, func(e string) bool { return strings.HasPrefix(e, name+"=") }) {
+			t.Errorf("it has %s", name)
+		}
 	}
 }

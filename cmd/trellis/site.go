@@ -110,7 +110,7 @@ func (a *app) secrets(p *project, cfg *config.Config) []string {
 
 // crew says which agents there are.
 func (a *app) crew(p *project, cfg *config.Config) agents.Options {
-	o := agents.Options{Environ: a.Env, Root: p.Root, Commands: map[string]agents.Command{}, APIs: map[string]agents.API{}}
+	o := agents.Options{Environ: a.Env, Shared: a.sharedEnv(), Root: p.Root, Commands: map[string]agents.Command{}, APIs: map[string]agents.API{}}
 	for name, c := range cfg.Agents.Commands {
 		o.Commands[name] = agents.Command{Argv: c.Command, Env: c.Env, Output: c.Output}
 	}
@@ -131,6 +131,15 @@ func (a *app) commandEnv() (env []string) {
 		}
 	}
 	return env
+}
+
+// sharedEnv is what agents get of it too, so that they can do what the checks do: all but what holds a secret.
+func (a *app) sharedEnv() []string {
+	known := append(agents.Secrets(a.Env), secrets.InEnv(a.Env)...)
+	return slices.DeleteFunc(a.commandEnv(), func(kv string) bool {
+		_, value, _ := strings.Cut(kv, "=")
+		return slices.ContainsFunc(known, func(secret string) bool { return secret != "" && strings.Contains(value, secret) })
+	})
 }
 
 // lookPath says whether a program is there, in the PATH of this call.
