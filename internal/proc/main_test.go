@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"runtime"
 	"strconv"
 	"strings"
@@ -37,7 +38,18 @@ func TestMain(m *testing.M) {
 	if role := os.Getenv(roleEnv); role != "" {
 		os.Exit(roles[role](os.Args[1:]))
 	}
-	goleak.VerifyTestMain(m)
+	hear(syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
+	goleak.VerifyTestMain(m, goleak.IgnoreCurrent())
+}
+
+// hear has the programs that tests start hear signals, also where the tests themselves were told to ignore them, as nohup
+// and shells' background jobs are: what is caught here is back to its default there (edge A16).
+func hear(signals ...os.Signal) {
+	for _, s := range signals {
+		if signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
+	}
 }
 
 // play is a Command that runs the test binary in a role.
