@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"embed"
 	"encoding/json"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/sandbox"
 	"github.com/urfave/cli/v2"
 )
 
@@ -53,7 +55,7 @@ func (a *app) init(ctx context.Context, agent, user string) error {
 		return err
 	}
 	root := filepath.Join(p.Root, ".trellis")
-	files, err := a.scaffolding(p, agent)
+	files, err := a.scaffolding(ctx, p, agent)
 	if err != nil {
 		return err
 	}
@@ -150,7 +152,7 @@ func (a *app) afterInit(ctx context.Context, p *project, made int) error {
 }
 
 // scaffolding are the files of a fresh .trellis, by their path below it.
-func (a *app) scaffolding(p *project, agent string) (map[string][]byte, error) {
+func (a *app) scaffolding(ctx context.Context, p *project, agent string) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	err := fs.WalkDir(scaffold, "scaffold", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -183,6 +185,12 @@ func (a *app) scaffolding(p *project, agent string) (map[string][]byte, error) {
 		a.say("no check commands found: name them under verify, or nothing is executed to see whether a task is done")
 	}
 	files["config.yaml"], err = fillConfig(files["config.yaml"], agent, verify)
+	if found := sandbox.Look(ctx, a.Env); found.OK() {
+		files["config.yaml"] = bytes.Replace(files["config.yaml"], []byte("#sandbox: off\n"), []byte("sandbox: auto\n"), 1)
+		if set.Sandbox == sandbox.Off {
+			a.say("%s works here: sandbox: auto in .trellis/config.yaml keeps agents to their folders (docs/sandbox.md)", found)
+		}
+	}
 	return files, err
 }
 
