@@ -52,7 +52,7 @@ func TestObjectiveJSON(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, objective.File("y")), []byte(over), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	row := "auto_advance file name next next.code next.on next.plan next.step next.why problems problems[].file problems[].line problems[].message problems[].warning " +
+	row := "auto_advance file name next next.code next.on next.plan next.step next.why problems problems[].column problems[].file problems[].hint problems[].line problems[].message problems[].warning " +
 		"steps steps.blocked steps.done steps.in_progress steps.pending steps.planning steps.skipped steps.total title"
 	step := "depends_on description id line phase plan prs state stated task_status"
 	for _, c := range []struct {
@@ -66,7 +66,7 @@ func TestObjectiveJSON(t *testing.T) {
 		{"plan y", under("", "objective code step cell known issue "+
 			"calls category commands confidence contexts decision details dir failure files goals id judge "+
 			"retries seconds size skipped status steps suggestions taskspec title usage usage.cached_tokens usage.cost_usd usage.input_tokens usage.output_tokens usage.seconds warnings why")},
-		{"check x", under("", "checked fixed ok problems problems[].file problems[].line problems[].message problems[].warning")},
+		{"check x", under("", "checked fixed ok problems problems[].column problems[].file problems[].hint problems[].line problems[].message problems[].warning")},
 	} {
 		var out bytes.Buffer
 		a := &app{Stdout: &out, Stderr: os.Stderr, Env: os.Environ(), Dir: dir, Now: time.Now}

@@ -260,8 +260,16 @@ func mask(lines []string) []string {
 		}
 		list[i] = strings.TrimRight(line, " ")
 	}
+	for i := range list { // what is asked at once may be answered in any order
+		for at := i; at > 0 && together.MatchString(list[at]) && together.MatchString(list[at-1]) && list[at] < list[at-1]; at-- {
+			list[at], list[at-1] = list[at-1], list[at]
+		}
+	}
 	return list
 }
+
+// together are the lines of planning's two calls that are made at the same time.
+var together = regexp.MustCompile(`: (taskspec|research)( done in TIME)?$`)
 
 // matches reports whether got is what want says, in which a line … stands for any lines.
 func matches(want, got []string) bool {
