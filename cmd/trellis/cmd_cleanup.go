@@ -31,6 +31,7 @@ func (a *app) cleanupCommand() *cli.Command {
 			&cli.BoolFlag{Name: "dry-run", Usage: "only say what would be done"},
 			&cli.BoolFlag{Name: "force", Usage: "ask nothing; what is not in the base is saved all the same, backups are not"},
 			&cli.BoolFlag{Name: "backups", Usage: "show the backups instead"},
+			&cli.BoolFlag{Name: "runs", Usage: "delete what runs of completed and archived tasks left below run/, beyond runs.keep and runs.size"},
 			&cli.StringFlag{Name: "older", Usage: "with --backups, delete those older than `D`, as in 30d or 12h"},
 			jsonFlag(),
 		},
@@ -38,13 +39,16 @@ func (a *app) cleanupCommand() *cli.Command {
 tasks in review whose work is in the base branch. With a task, its worktree and branch go, merged or not.
 What is not in the base then is saved first, under refs/trellis/backup: commits, and what is staged, not staged and
 untracked in the worktree. Files that git ignores are not saved. A task that runs, waits or is paused is left alone.
-Where nobody can be asked, work that is not merged and backups stay unless --force is given.`,
-			[]int{exitDone, exitFailed, exitUsage, exitUnmet, exitNotFound, exitLocked}, "trellis cleanup", "trellis cleanup --merged", "trellis cleanup 02-01-auth --dry-run", "trellis cleanup --backups --older 30d"),
+Where nobody can be asked, work that is not merged and backups stay unless --force is given.
+With --runs, what agents were told and did in old runs is deleted; journals, approvals, proofs and reports stay.`,
+			[]int{exitDone, exitFailed, exitUsage, exitUnmet, exitNotFound, exitLocked}, "trellis cleanup", "trellis cleanup --merged", "trellis cleanup 02-01-auth --dry-run", "trellis cleanup --backups --older 30d", "trellis cleanup --runs --dry-run"),
 		Action: func(c *cli.Context) error {
 			o := cleanupOptions{c.Args().First(), c.Bool("merged"), c.Bool("dry-run"), c.Bool("force"), c.Bool("json"), c.String("older")}
 			switch {
 			case c.NArg() > 1:
 				return wrongArguments(c)
+			case c.Bool("runs") && (o.merged || c.Bool("backups")):
+				return usagef("--runs and --merged or --backups are two things")
 			case c.Bool("backups") && o.merged:
 				return usagef("--backups and --merged are two things")
 			case o.older != "" && !c.Bool("backups"):
@@ -60,6 +64,9 @@ Where nobody can be asked, work that is not merged and backups stay unless --for
 			clean, err := a.cleaner(p)
 			if err != nil {
 				return err
+			}
+			if c.Bool("runs") {
+				return a.cleanRuns(p, clean, o)
 			}
 			if c.Bool("backups") {
 				return a.backups(c.Context, p, clean, o)

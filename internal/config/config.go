@@ -33,6 +33,7 @@ type Config struct {
 	Packages        map[string]Package `yaml:"packages" key:"name"`
 	DefaultPackage  string             `yaml:"default_package" doc:"the package of a task that names none"`
 	Hooks           Hooks              `yaml:"hooks"`
+	Runs            Runs               `yaml:"runs"`
 	Objectives      Objectives         `yaml:"objectives"`
 	Notify          []Notify           `yaml:"notify"`
 }
@@ -83,6 +84,12 @@ type Worktree struct {
 	Copy         []string      `yaml:"copy" doc:"files and folders of the main checkout that git does not have and a worktree needs"`
 	Setup        []string      `yaml:"setup" doc:"commands that make a fresh worktree usable"`
 	SetupTimeout time.Duration `yaml:"setup_timeout" doc:"how long one of them may take; 0: no limit"`
+}
+
+// Runs says how much `trellis cleanup --runs` leaves of the runs of completed and archived tasks.
+type Runs struct {
+	Keep time.Duration `yaml:"keep" doc:"how long cleanup --runs keeps what agents were told and did in runs of completed and archived tasks; 0: for good"`
+	Size int           `yaml:"size" doc:"the most megabytes of it that cleanup --runs keeps, the newest; 0: no limit"`
 }
 
 // Limits bound everything. Zero is no limit where it is allowed.
@@ -158,6 +165,7 @@ func defaults() Config {
 			Tokens: 2_000_000, CostUSD: 20, Seconds: 14_400},
 		Delivery: Delivery{Draft: true, CommitType: "feat", Update: "none"},
 		Sandbox:  "off",
+		Runs:     Runs{Keep: 30 * 24 * time.Hour},
 	}
 }
 

@@ -238,7 +238,7 @@ func (p Proof) check() error {
 			return fmt.Errorf("the kind of a check is %q", c.Kind)
 		}
 	}
-	for _, d := range append(p.outputs(), p.File) {
+	for _, d := range append(p.Outputs(), p.File) {
 		if err := d.check(); err != nil {
 			return err
 		}
@@ -264,8 +264,8 @@ func isSHA256(s string) bool {
 	return len(s) == 2*sha256.Size && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// outputs are the digests of what commands wrote.
-func (p Proof) outputs() []Digest {
+// Outputs are the digests of what commands wrote.
+func (p Proof) Outputs() []Digest {
 	list := []Digest{p.Stdout, p.Stderr}
 	for _, c := range p.Checks {
 		list = append(list, c.Stdout, c.Stderr)

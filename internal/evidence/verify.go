@@ -107,7 +107,7 @@ func (p Proof) concludes() bool { return p.Kind == Final && p.Exit == 0 }
 
 // recheck compares what was kept of a command's output with the record.
 func (a *Audit) recheck(run fs.FS, p Proof) error {
-	for _, d := range p.outputs() {
+	for _, d := range p.Outputs() {
 		if d == (Digest{}) {
 			continue
 		}
