@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
@@ -22,13 +23,22 @@ func Coded(list []flow.Activity) []flow.Activity {
 		case string(deliver):
 			code = trellis.PushFailed
 		}
-		list[i].Run = func(ctx context.Context, c flow.Call, in json.RawMessage) (any, error) {
-			out, err := act.Run(ctx, c, in)
+		list[i].Run = func(ctx context.Context, c flow.Call, input json.RawMessage) (any, error) {
+			out, err := act.Run(ctx, c, input)
 			if err == nil || ctx.Err() != nil || errors.As(err, new(*flow.Failure)) || !git.Failed(err) && !errors.Is(err, proc.ErrNoFolder) {
 				return out, err
 			}
-			return out, flow.Fail(string(code), "%v", err)
+			return out, flow.Fail(string(code), "%v%s", err, where(err))
 		}
 	}
 	return list
+}
+
+// where is the checkout in which a git command failed, which git itself seldom says.
+func where(err error) string {
+	var e *git.Error
+	if !errors.As(err, &e) || e.Dir == "" || strings.Contains(err.Error(), e.Dir) {
+		return ""
+	}
+	return " (in " + e.Dir + ")"
 }
