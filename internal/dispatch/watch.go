@@ -341,8 +341,9 @@ func (w *watch) untilNext() time.Duration {
 	if w.pullsDue() {
 		next = min(next, time.Until(w.pulls.next))
 	}
+	free := w.looks.free()
 	for dir, at := range w.due {
-		if w.looks.free() && !w.looks.at(dir) { // else what is found has it looked at
+		if free && !w.looks.at(dir) { // else what is found has it looked at
 			next = min(next, time.Until(at))
 		}
 	}

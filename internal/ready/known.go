@@ -2,9 +2,11 @@ package ready
 
 import (
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -18,34 +20,51 @@ import (
 // a task.json is kept until the file is another one, so that a check among thousands costs a look at each
 // file's time. The zero value is ready to use, by several goroutines at once.
 type Neighbours struct {
-	mu    sync.Mutex
-	tasks map[string]known // by directory name
-	told  bool             // Follow was called
-	all   bool             // with told: anything may have changed
-	stale map[string]bool  // with told: what changed
-	slow  sync.Map         // by directory name: the chan known of one that is being read
+	changes changes
+	mu      sync.Mutex
+	tasks   map[string]known // by directory name
+	slow    sync.Map         // by directory name: the chan known of one that is being read
 }
 
 // patience is how long one task may take to be read. Whoever looks at another goes on with what was known of it before.
 const patience = time.Second
 
+// changes are what was told of tasks since they were read. Who tells waits for nobody who reads.
+type changes struct {
+	mu    sync.Mutex
+	told  bool            // Follow was called
+	all   bool            // anything may have changed
+	stale map[string]bool // what changed, by directory name
+}
+
+// take takes what changed away: all, or these.
+func (c *changes) take() (all bool, ids []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all, ids = c.all || !c.told, slices.Collect(maps.Keys(c.stale))
+	c.all, c.stale = false, map[string]bool{}
+	return all, ids
+}
+
 // Follow is the promise to call Changed for whatever changes from now on. A check then looks at nothing else.
 func (n *Neighbours) Follow() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.told, n.all, n.stale = true, true, map[string]bool{}
+	c := &n.changes
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.told, c.all, c.stale = true, true, map[string]bool{}
 }
 
 // Changed says that a task directory is new, gone, or has another task.json; "" that any of them may.
 func (n *Neighbours) Changed(dir string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	c := &n.changes
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	switch id := filepath.Base(dir); {
-	case !n.told:
+	case !c.told:
 	case dir == "":
-		n.all = true
+		c.all = true
 	case id[0] != '.': // a draft
-		n.stale[id] = true
+		c.stale[id] = true
 	}
 }
 
@@ -95,24 +114,17 @@ func (n *Neighbours) with(s taskdir.Store, use func(map[string]known) error) err
 }
 
 func (n *Neighbours) update(s taskdir.Store) error {
-	n.slow.Range(func(id, answer any) bool {
-		select {
-		case k := <-answer.(chan known):
-			n.slow.Delete(id)
-			n.put(id.(string), k)
-		default:
-		}
-		return true
-	})
-	if n.told && !n.all {
-		for id := range n.stale {
+	n.answered()
+	all, changed := n.changes.take()
+	if !all {
+		for _, id := range changed {
 			n.put(id, n.read(s, id))
 		}
-		clear(n.stale)
 		return nil
 	}
 	ids, err := s.IDs()
 	if err != nil {
+		n.Changed("")
 		return err
 	}
 	now := n.readAll(s, ids)
@@ -120,9 +132,21 @@ func (n *Neighbours) update(s taskdir.Store) error {
 	for i, id := range ids {
 		n.put(id, now[i])
 	}
-	n.all = false
-	clear(n.stale)
 	return nil
+}
+
+// answered takes in those that were slow to read. They may have changed meanwhile, and are read again.
+func (n *Neighbours) answered() {
+	n.slow.Range(func(id, answer any) bool {
+		select {
+		case k := <-answer.(chan known):
+			n.slow.Delete(id)
+			n.put(id.(string), k)
+			n.Changed(id.(string))
+		default:
+		}
+		return true
+	})
 }
 
 func (n *Neighbours) put(id string, k known) {
