@@ -69,6 +69,8 @@ type Acts struct {
 	// Event is told what happens. Nil: nobody is.
 	Event func(flow.Call, Request, agents.Event)
 	Now   func() time.Time
+
+	together together // what calls at the same time use
 }
 
 // Activities are the calls of all roles given.
@@ -265,11 +267,23 @@ func (a *Acts) work(ctx context.Context, c flow.Call, r Request, p templates.Pro
 		return reply, again.drop(ctx, err)
 	}
 	began := a.now()
-	m := a.meter(c, dir, began)
+	shared, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	share, fail := a.together.begin(r.Limits, end)
+	if fail != nil {
+		fail.At = began.UTC()
+		reply.Failure = fail
+		return reply, again.drop(ctx, nil)
+	}
+	defer share.done()
+	m := a.meter(c, dir, began, share)
 	req.Spent = m.total
-	res, err := before.run(ctx, agent, req, func() func(agents.Event) { return a.listen(c, r, dir) })
+	res, err := before.run(shared, agent, req, func() func(agents.Event) { return a.listen(c, r, dir) })
 	if ctx.Err() != nil && err != nil {
 		return reply, again.drop(ctx, err)
+	}
+	if err != nil && shared.Err() != nil {
+		err = context.Cause(shared) // the calls beside it used up what was left
 	}
 	if res != nil {
 		reply.Session, reply.Usage, reply.ToolCalls, reply.Stop = res.Session, res.Usage, res.ToolCalls, res.Stop

@@ -81,10 +81,11 @@ type meter struct {
 	dir   string
 	began time.Time
 	told  trellis.Usage // of it so far
+	share *share        // in what calls at the same time may use
 }
 
-func (a *Acts) meter(c flow.Call, dir string, began time.Time) *meter {
-	return &meter{acts: a, call: c, dir: dir, began: began}
+func (a *Acts) meter(c flow.Call, dir string, began time.Time, s *share) *meter {
+	return &meter{acts: a, call: c, dir: dir, began: began, share: s}
 }
 
 // total takes in the running total of an entry, and says why it may use no more, nil when it may.
@@ -101,6 +102,10 @@ func (m *meter) total(u trellis.Usage) *flow.Failure {
 	u.Seconds = m.acts.now().Sub(m.began).Seconds()
 	if raw, err := json.Marshal(u); err == nil {
 		_ = m.acts.note(m.dir, usageFile, raw) // a loss costs what one that is cut off used
+	}
+	if fail := m.share.add(more); fail != nil {
+		fail.At = m.acts.now().UTC()
+		return fail
 	}
 	return rest.Over
 }
