@@ -183,6 +183,8 @@ func (c *claudeStream) line(line string, t *tally) bool {
 	switch e.Type {
 	case "assistant":
 		c.said(e, t)
+	case "user":
+		c.tools(e, t)
 	case "rate_limit_event":
 		c.window(e.Limit.Window, e.Limit.Status == "rejected", e.Limit.ResetsAt)
 	case "result":
@@ -247,6 +249,21 @@ func (c *claudeStream) said(e claudeEvent, t *tally) {
 			sum = sum.Add(u)
 		}
 		t.usage(sum)
+	}
+}
+
+// tools takes in how tools ended.
+func (c *claudeStream) tools(e claudeEvent, t *tally) {
+	var blocks []struct {
+		Type    string
+		Failed  bool `json:"is_error"`
+		Content json.RawMessage
+	}
+	json.Unmarshal(e.Message.Content, &blocks) //nolint:errcheck // content that is no list says nothing
+	for _, b := range blocks {
+		if b.Type == "tool_result" {
+			t.toolEnded(!b.Failed, string(b.Content))
+		}
 	}
 }
 

@@ -113,6 +113,8 @@ type codexEvent struct {
 	Thread string `json:"thread_id"`
 	Item   struct {
 		Type, Text, Command, Message, Tool, Query string
+		Output                                    string `json:"aggregated_output"`
+		Exit                                      *int   `json:"exit_code"`
 	}
 	Message string
 	Error   struct{ Message string }
@@ -181,6 +183,8 @@ func (c *codexStream) item(e codexEvent, t *tally) {
 	case "command_execution":
 		if begins {
 			t.tool("shell", quoted(i.Command))
+		} else if i.Exit != nil {
+			t.toolEnded(*i.Exit == 0, i.Output)
 		}
 	case "collab_tool_call", "mcp_tool_call", "web_search":
 		if begins {

@@ -31,6 +31,8 @@ type Found struct {
 	Path    string `json:"path"`              // "" when it is not installed
 	Version string `json:"version,omitempty"` // "" when it did not say within 10 s
 	SignIn  SignIn `json:"sign_in"`
+	// Unboxed says that the sandbox which the program brings can't run here: then all that it runs fails.
+	Unboxed bool `json:"unboxed,omitempty"`
 }
 
 // programs are the built-in agents that need a program, in the order of preference.
@@ -47,7 +49,7 @@ func Detect(ctx context.Context, o Options) []Found {
 			continue
 		}
 		all.Go(func() {
-			list[i] = Found{name, path, o.version(ctx, path), o.signIn(ctx, name, path)}
+			list[i] = Found{name, path, o.version(ctx, path), o.signIn(ctx, name, path), name == Codex && o.unboxed(ctx, path)}
 		})
 	}
 	all.Wait()
@@ -116,6 +118,15 @@ var versionRule = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompi
 func (o Options) version(ctx context.Context, path string) string {
 	_, out := o.askProgram(ctx, path, "--version")
 	return versionRule().FindString(out)
+}
+
+// unboxed tries a harmless command in codex's sandbox. A version that has no command for that is believed.
+func (o Options) unboxed(ctx context.Context, path string) bool {
+	if known, _ := o.askProgram(ctx, path, "sandbox", "--help"); !known {
+		return false
+	}
+	ok, _ := o.askProgram(ctx, path, "sandbox", "--", "true")
+	return !ok
 }
 
 // askProgram runs one of a program's own quick commands; ok is whether it exited 0.

@@ -132,6 +132,9 @@ type openCodeEvent struct {
 			Status string
 			Input  json.RawMessage
 			Error  string
+			Output string
+
+			Metadata struct{ Exit int }
 		}
 		Tokens struct {
 			Input, Output, Reasoning int64
@@ -167,6 +170,7 @@ func (c *openCodeStream) line(line string, t *tally) bool {
 	case "tool_use":
 		c.idle = 0
 		t.tool(e.Part.Tool, e.Part.State.Input)
+		t.toolEnded(e.Part.State.Status != "error" && e.Part.State.Metadata.Exit == 0, e.Part.State.Error+e.Part.State.Output)
 		if e.Part.State.Status == "error" {
 			t.notice(e.Part.Tool + ": " + e.Part.State.Error)
 		}

@@ -16,6 +16,9 @@ type tally struct {
 	emit   func(Event)
 	watch  *watch
 	said
+
+	failing int  // tools that ended, until one ended well
+	worked  bool // one did
 }
 
 // said is what a program said about its own end.
@@ -50,6 +53,22 @@ func (t *tally) text(s string) {
 func (t *tally) tool(name string, input json.RawMessage) {
 	t.result.ToolCalls = max(t.result.ToolCalls, 0) + 1
 	t.event(Event{Kind: EventTool, Tool: name, Input: brief(input)})
+}
+
+// maxFailing is how many tools may fail from the beginning, when none has done what it should: then none will, and each
+// try costs tokens.
+const maxFailing = 20
+
+// toolEnded counts how tools end, and ends a run in which all of them fail.
+func (t *tally) toolEnded(well bool, said string) {
+	if well {
+		t.worked = true
+	}
+	if t.failing++; t.failing == maxFailing && !t.worked {
+		f := fail(trellis.AgentExit, "all of its %d tool calls failed, the last one so: %s", maxFailing, lastLines(said))
+		f.Retryable = false
+		t.watch.end(f)
+	}
 }
 
 // usage takes the running total of the run and ends a run that crossed its limits; one that has given its

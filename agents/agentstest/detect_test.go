@@ -2,9 +2,12 @@ package agentstest_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/agents/agentstest"
@@ -123,6 +126,51 @@ func TestDetectReal(t *testing.T) {
 		bare := agents.Options{Environ: []string{o.Environ[0], "HOME=" + t.TempDir()}}
 		if found = agents.Detect(t.Context(), bare)[i]; found.SignIn == agents.SignedIn {
 			t.Errorf("with an empty home: got %+v", found)
+		}
+	}
+}
+
+// Codex brings a sandbox of its own. Where that can't run, every command would fail: one that is harmless tells (edge A14).
+func TestDetectTriesCodexSandbox(t *testing.T) {
+	for name, c := range map[string]struct {
+		script  string
+		unboxed bool
+	}{
+		"runs":           {`exit 0`, false},
+		"can't run":      {`case "$*" in "sandbox -- true") echo bwrap: no namespaces >&2; exit 1;; esac`, true},
+		"has no command": {`case "$1" in sandbox) exit 2;; esac`, false},
+	} {
+		bin := t.TempDir()
+		put(t, filepath.Join(bin, "codex"), "#!/bin/sh\n"+c.script+"\n", 0o700)
+		for _, f := range agents.Detect(t.Context(), agents.Options{Environ: []string{"PATH=" + bin + ":/usr/bin:/bin", "HOME=" + t.TempDir()}, Root: t.TempDir()}) {
+			if f.Name == agents.Codex && f.Unboxed != c.unboxed {
+				t.Errorf("%s: got %+v", name, f)
+			}
+		}
+	}
+}
+
+// A run whose tools all fail is ended before it has used up what it may; one of whose tools works goes on (edge A14).
+func TestAllToolsFail(t *testing.T) {
+	for cli, ended := range map[string]func(failed bool) string{
+		agents.Codex: func(failed bool) string {
+			return fmt.Sprintf(`{"type":"item.completed","item":{"id":"x","type":"command_execution","command":"ls","aggregated_output":"no namespaces","exit_code":%d,"status":"failed"}}`, map[bool]int{true: 1}[failed])
+		},
+		agents.Claude: func(failed bool) string {
+			return fmt.Sprintf(`{"type":"user","message":{"role":"user","content":[{"type":"tool_result","is_error":%t,"content":"no namespaces"}]}}`, failed)
+		},
+		agents.OpenCode: func(failed bool) string {
+			return fmt.Sprintf(`{"type":"tool_use","sessionID":"s","part":{"type":"tool","tool":"bash","state":{"status":"completed","input":{"command":"ls"},"output":"no namespaces","metadata":{"exit":%d}}}}`, map[bool]int{true: 1}[failed])
+		},
+	} {
+		all := strings.Repeat(ended(true)+"\n", 20)
+		f := failure(t, try(t, cli, fake{stream: all, after: "sleep 300"}, nothing).err)
+		if f.Code != string(trellis.AgentExit) || f.Retryable || !strings.Contains(f.Detail, "no namespaces") {
+			t.Errorf("%s: got %+v", cli, f)
+		}
+		g := try(t, cli, fake{stream: ended(false) + "\n" + all, after: "sleep 300"}, func(r *agents.Request) { r.Limits.Idle = time.Second })
+		if f := failure(t, g.err); f.Code != string(trellis.TimeoutIdle) {
+			t.Errorf("%s, of which one worked: got %+v", cli, f)
 		}
 	}
 }

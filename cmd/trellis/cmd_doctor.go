@@ -221,6 +221,10 @@ func (d *diagnosis) agents(ctx context.Context, root string, c *config.Config) {
 		case f.SignIn == agents.NotSignedIn:
 			d.add(stateWarning, f.Name, strings.TrimSpace(f.Version+" is not signed in"), signInHint(f.Name))
 			continue
+		case f.Unboxed:
+			d.add(stateError, f.Name, f.Version+": its own sandbox can't run here, so that every command of it would fail",
+				"see why: codex sandbox -- true; else sandbox: require and permission: full for the roles that edit, or another agent")
+			continue
 		}
 		usable = true
 		d.add(stateOK, f.Name, strings.TrimSpace(fmt.Sprintf("%s, signed in: %s", f.Version, f.SignIn)), "")
