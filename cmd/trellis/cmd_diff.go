@@ -2,10 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
+	"github.com/trellis-tasks/trellis/internal/view"
 	"github.com/trellis-tasks/trellis/taskdir"
 	"github.com/urfave/cli/v2"
 )
@@ -48,7 +51,7 @@ func (a *app) diff(ctx context.Context, p *project, dir string, stat bool) error
 	if tip == "" {
 		return hint(fmt.Errorf("neither the worktree nor the branch %s of %s is there any more", t.Branch, t.ID), "git for-each-ref refs/trellis/backup")
 	}
-	return p.Repo.Diff(ctx, t.Pipeline.BaseCommit, tip, stat, a.Stdout)
+	return a.shown(func(out io.Writer) error { return p.Repo.Diff(ctx, t.Pipeline.BaseCommit, tip, stat, out) })
 }
 
 // worktreeOf is the folder that a task's work is in, "" when it is gone.
@@ -85,6 +88,17 @@ func (a *app) diffWorktree(ctx context.Context, p *project, worktree, base strin
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprint(a.Stdout, text)
-	return err
+	return a.shown(func(out io.Writer) error {
+		_, err := io.WriteString(out, text)
+		return err
+	})
+}
+
+// shown has something written to standard output: to a terminal as it can show it, else to the byte, as git apply needs it.
+func (a *app) shown(write func(io.Writer) error) error {
+	if !terminal(a.Stdout) {
+		return write(a.Stdout)
+	}
+	safe := &view.SafeWriter{W: a.Stdout}
+	return errors.Join(write(safe), safe.Close())
 }

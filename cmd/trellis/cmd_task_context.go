@@ -181,7 +181,7 @@ func (a *app) listContext(p *project, dir string, asJSON bool) error {
 		if e.Problem != "" {
 			line += "  ✗ " + e.Problem
 		}
-		fmt.Fprintln(a.Stdout, line)
+		fmt.Fprintln(a.Stdout, view.Safe(line))
 	}
 	return nil
 }

@@ -276,17 +276,18 @@ func (d *Deliverer) words(err error) string {
 // masked is the work without known secrets in what is told of it. What is told is masked before it is escaped: that
 // takes a secret apart.
 func (d *Deliverer) masked(w Work) Work {
-	w.Title, w.Summary, w.Took = d.redact(w.Title), d.redact(w.Summary), d.redact(w.Took)
+	shown := func(s string) string { return trellis.Visible(d.redact(s)) }
+	w.Title, w.Summary, w.Took = shown(w.Title), shown(w.Summary), shown(w.Took)
 	w.Criteria, w.Checks = slices.Clone(w.Criteria), slices.Clone(w.Checks)
 	for i, c := range w.Criteria {
-		w.Criteria[i].Text, w.Criteria[i].Evidence = d.redact(c.Text), d.redact(c.Evidence)
+		w.Criteria[i].Text, w.Criteria[i].Evidence = shown(c.Text), shown(c.Evidence)
 	}
 	w.Defining = slices.Clone(w.Defining)
 	for i, name := range w.Defining {
 		w.Defining[i] = d.redact(name)
 	}
 	for i, c := range w.Checks {
-		w.Checks[i].Command = d.redact(c.Command)
+		w.Checks[i].Command = shown(c.Command)
 	}
 	return w
 }

@@ -14,7 +14,7 @@ func checkLikeGit(t *testing.T, name string) {
 	if strings.ContainsRune(name, 0) {
 		return // no argument can hold it
 	}
-	want := exec.Command("git", "check-ref-format", "refs/heads/"+name).Run() == nil && !strings.HasPrefix(name, "-") && name != "HEAD" && name != "@"
+	want := exec.Command("git", "check-ref-format", "refs/heads/"+name).Run() == nil && !strings.HasPrefix(name, "-") && !strings.HasPrefix(name, "refs/") && name != "HEAD" && name != "@"
 	if err := git.CheckBranchName(name); (err == nil) != want {
 		t.Errorf("%q: got %v, git says %v", name, err, want)
 	}
@@ -27,7 +27,7 @@ func TestBranchNames(t *testing.T) {
 	for _, name := range names {
 		checkLikeGit(t, name)
 	}
-	for _, name := range []string{"-x", "a..b", "x\x00y", "HEAD"} {
+	for _, name := range []string{"-x", "a..b", "x\x00y", "HEAD", "refs/heads/main", "refs/x"} {
 		if git.CheckBranchName(name) == nil {
 			t.Errorf("%q is allowed", name)
 		}

@@ -285,6 +285,8 @@ func branchFault(name string) string {
 		return "is empty"
 	case name[0] == '-':
 		return "begins with -"
+	case strings.HasPrefix(name, "refs/"): // git takes it for refs/heads/refs/…
+		return "is that of a ref: write what stands behind refs/heads/"
 	case name == "HEAD" || name == "@":
 		return "is reserved"
 	case strings.Contains(name, ".."):

@@ -139,7 +139,7 @@ func message(in commitIn) string {
 	if in.Job.Scope != "" {
 		scope = "(" + in.Job.Scope + ")"
 	}
-	title := strings.Join(strings.Fields(in.Job.Title), " ")
+	title := trellis.VisibleLine(in.Job.Title)
 	subject := fmt.Sprintf("%s%s: %s", in.Job.CommitType, scope, title)
 	switch in.Why {
 	case trellis.CIFailed:

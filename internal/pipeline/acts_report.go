@@ -30,7 +30,7 @@ func (a *Acts) conclude(_ context.Context, _ flow.Call, in concludeIn) (struct{}
 	if err != nil {
 		return struct{}{}, err
 	}
-	text := a.redact(page(in, h, p))
+	text := trellis.Visible(a.redact(page(in, h, p)))
 	return struct{}{}, a.Disk.WriteFile(filepath.Join(a.Dir, taskdir.Report), []byte(text), 0o644)
 }
 

@@ -75,7 +75,7 @@ func (r Rejection) Render() string {
 	dir, name := shellQuote(r.Dir), shellQuote(r.Name)
 	fmt.Fprintf(&b, "\n## To Retry\n\nPlan again in place, which keeps this page as REJECTED-1.md:\n\n    trellis plan --retry %s --requirement '<revised requirement>'\n", dir)
 	fmt.Fprintf(&b, "\nOr remove the directory and begin afresh:\n\n    trellis task rm %s\n    trellis plan --name %s --type %s --requirement '<revised requirement>'\n", dir, name, shellQuote(orBackend(r.DevType)))
-	return printable(b.String())
+	return trellis.Visible(b.String())
 }
 
 func orBackend(devType string) string {

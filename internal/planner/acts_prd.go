@@ -6,6 +6,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/research"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -48,7 +49,7 @@ func (p prd) render() string {
 		fmt.Fprintf(&b, "\n## Context\n\nGiven along with the requirement, to understand it by:\n\n%s\n", quoted(p.background))
 	}
 	section(&b, "Out of Scope", p.OutOfScope)
-	return printable(b.String())
+	return trellis.Visible(b.String())
 }
 
 func (p prd) criteria(b *strings.Builder) {

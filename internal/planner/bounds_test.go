@@ -42,9 +42,3 @@ func TestPart(t *testing.T) {
 		}
 	}
 }
-
-func TestPrintable(t *testing.T) {
-	if got := printable("a\x00b\x1b[31m\r\n\tc\u0085d\u007f\u2028é"); got != "ab[31m\n\tcd\u2028é" {
-		t.Errorf("got %q", got)
-	}
-}

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"unicode"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // maxTitle is the longest title, in characters.
@@ -12,7 +14,7 @@ const maxTitle = 100
 
 // title is a title as task.json and commits take it: one line, without the marks and labels that models put on it.
 func title(s string) string {
-	s = printable(oneLine(unmarked(s)))
+	s = trellis.Visible(oneLine(unmarked(s)))
 	s = strings.TrimSpace(strings.TrimLeft(s, "# "))
 	if !strings.ContainsFunc(s, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }) {
 		return "" // marks alone
@@ -47,16 +49,6 @@ func unmarked(s string) string {
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
-
-// printable is s without control characters, which a commit message can't hold and a terminal obeys.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' {
-			return -1
-		}
-		return r
-	}, s)
-}
 
 // What a planning's records hold, in bytes. A record takes 64 KB, and what a person says beside the requirement
 // stands in many of them, with 40 KB at most.

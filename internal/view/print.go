@@ -1,12 +1,13 @@
 package view
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"strings"
-	"unicode"
 
 	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // quiet are activities that only keep the books.
@@ -115,12 +116,27 @@ func eventText(e agents.Event) string {
 	return ""
 }
 
-// Safe is s without anything that a terminal would obey, line ends excepted.
-func Safe(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r != '\n' && unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, s)
+// Safe is s as a terminal can show it.
+func Safe(s string) string { return trellis.Visible(s) }
+
+// SafeWriter shows what is written to it as a terminal can, line by line. Close writes a last line without an end.
+type SafeWriter struct {
+	W    io.Writer
+	held []byte // a line that is not at its end
+}
+
+func (s *SafeWriter) Write(p []byte) (int, error) {
+	s.held = append(s.held, p...)
+	end := bytes.LastIndexByte(s.held, '\n') + 1
+	if _, err := io.WriteString(s.W, trellis.Visible(string(s.held[:end]))); err != nil {
+		return 0, err
+	}
+	s.held = append(s.held[:0], s.held[end:]...)
+	return len(p), nil
+}
+
+// Close writes what is held.
+func (s *SafeWriter) Close() error {
+	_, err := io.WriteString(s.W, trellis.Visible(string(s.held)))
+	return err
 }

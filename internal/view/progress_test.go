@@ -62,14 +62,14 @@ func TestProgressOnTerminal(t *testing.T) {
 		s.want(t, "02-01-auth: check, round 2 · 1m1s · 1.5k tokens · $0.25 · → edit mai…")
 		p.Phase("02-02-b", "implement", 0)
 		p.Agent("02-02-b", "implement#1", agents.Event{Kind: agents.EventNotice, Text: "tries \x1b[2Jagain"})
-		s.want(t, "trellis: 02-02-b: tries  [2Jagain", "02-01-auth: check, round 2 · 1m1s · 1.5k tokens · $0.25 · → edit mai…", "02-02-b: implement · 0s")
+		s.want(t, "trellis: 02-02-b: tries ␛[2Jagain", "02-01-auth: check, round 2 · 1m1s · 1.5k tokens · $0.25 · → edit mai…", "02-02-b: implement · 0s")
 		p.End("02-01-auth")
 		p.Say("02-01-auth is done")
-		s.want(t, "trellis: 02-02-b: tries  [2Jagain", "trellis: 02-01-auth is done", "02-02-b: implement · 0s")
+		s.want(t, "trellis: 02-02-b: tries ␛[2Jagain", "trellis: 02-01-auth is done", "02-02-b: implement · 0s")
 		p.Close()
 		p.Close()
 		p.Say("too late")
-		s.want(t, "trellis: 02-02-b: tries  [2Jagain", "trellis: 02-01-auth is done")
+		s.want(t, "trellis: 02-02-b: tries ␛[2Jagain", "trellis: 02-01-auth is done")
 	})
 }
 

@@ -6,7 +6,6 @@ import (
 	"io"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -122,12 +121,7 @@ func (t Task) remark() string {
 
 // clip is s in one line of at most n letters, without anything that a terminal would obey.
 func clip(s string, n int) string {
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, s)
+	s = trellis.Visible(strings.NewReplacer("\n", " ", "\t", " ").Replace(s))
 	if utf8.RuneCountInString(s) <= n {
 		return s
 	}

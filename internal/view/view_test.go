@@ -262,7 +262,7 @@ func TestTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "TASK        STATUS                                  TITLE\n" +
-		"02-01-auth  in_progress  check, round 2         P1  Log in  [31mwith mail\n" +
+		"02-01-auth  in_progress  check, round 2         P1  Log in ␛[31mwith mail\n" +
 		"02-02-bad   broken       task.json:3: no comma\n"
 	if got.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", got.String(), want)

@@ -1,0 +1,47 @@
+package trellis
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+)
+
+// Visible is a text from elsewhere as people are shown it: what a terminal would obey, what turns the direction of
+// writing, and letters that nobody sees stand there as signs or as their number. Line ends and tabs stay.
+func Visible(s string) string {
+	s = strings.ReplaceAll(s, "\r\n", "\n")
+	if !strings.ContainsFunc(s, hides) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case !hides(r):
+			b.WriteRune(r)
+		case r < ' ':
+			b.WriteRune('␀' + r)
+		case r == 0x7f:
+			b.WriteRune('␡')
+		case r > 0xffff:
+			fmt.Fprintf(&b, `\U%08x`, r)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
+}
+
+// VisibleLine is a text in one line, as people are shown it.
+func VisibleLine(s string) string { return Visible(strings.Join(strings.Fields(s), " ")) }
+
+// hides reports whether a letter is a control, a line end that is none everywhere, turns the direction of writing, or
+// can't be seen. The joiners that emoji and some scripts are written with can stay.
+func hides(r rune) bool {
+	switch {
+	case r == '\n' || r == '\t' || r == 0x200c || r == 0x200d:
+		return false
+	case r == 0x2028 || r == 0x2029:
+		return true
+	}
+	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r >= 0x200b && r <= 0x200f || r >= 0x2060 && r <= 0x206f || r == 0xfeff || r >= 0xe0000 && r <= 0xe007f
+}
