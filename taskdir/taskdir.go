@@ -122,8 +122,11 @@ func (s Store) loadError(dir, path string, err error) error {
 		}
 		return fmt.Errorf("%w: %w", ErrNotFound, p)
 	case errors.Is(err, durable.ErrLink):
+		if linked := s.realDir(dir); linked != nil {
+			return linked
+		}
 		p.Message = "is a symbolic link; Trellis reads and replaces only real files here"
-		p.Hint = fmt.Sprintf("put a copy in its place: cp --remove-destination \"$(readlink -f %[1]s)\" %[1]s", p.File)
+		p.Hint = "put the file itself in the place of the link"
 	case errors.Is(err, durable.ErrIrregular), errors.Is(err, syscall.EISDIR):
 		p.Message = "is not a file"
 		p.Hint = "put a file in its place"

@@ -1,0 +1,248 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// memory is what a process under test may have, in KB: whatever it reads whole of what never ends, it dies of.
+const memory = "2000000"
+
+// within is a command that runs under that limit.
+func (s *site) within(args ...string) *exec.Cmd {
+	cmd := exec.Command("sh", append([]string{"-c", "ulimit -v " + memory + `; exec "$@"`, "sh", program}, args...)...)
+	cmd.Dir, cmd.Env = s.Dir, s.Env
+	return cmd
+}
+
+// bounded runs trellis under the limit and returns its exit code and all that it said. One that hangs is a failure.
+func (s *site) bounded(t *testing.T, args ...string) (int, string) {
+	t.Helper()
+	var out bytes.Buffer
+	cmd := s.within(args...)
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	late := time.AfterFunc(4*time.Minute, func() { cmd.Process.Kill() })
+	err := cmd.Wait()
+	if !late.Stop() {
+		t.Fatalf("trellis %v hangs\n%s", args, out.String())
+	}
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	if said := out.String(); strings.Contains(said, "goroutine ") || strings.Contains(said, "out of memory") {
+		t.Fatalf("trellis %v crashed: %.3000s", args, said)
+	}
+	return cmd.ProcessState.ExitCode(), out.String()
+}
+
+// hostiles are what somebody may put in the place of a file.
+var hostiles = map[string]func(path string) error{
+	"endless": func(path string) error { return os.Symlink("/dev/zero", path) },
+	"outside": func(path string) error { return os.Symlink(strings.Repeat("../", 12)+"etc/hostname", path) },
+	"git":     func(path string) error { return os.Symlink("../../../.git/config", path) },
+	"circle":  func(path string) error { return os.Symlink(filepath.Base(path), path) },
+	"pipe":    func(path string) error { return syscall.Mkfifo(path, 0o644) },
+	"socket":  func(path string) error { return syscall.Mknod(path, syscall.S_IFSOCK|0o644, 0) },
+	"folder":  func(path string) error { return os.Mkdir(path, 0o755) },
+	"sparse":  func(path string) error { return errors.Join(os.WriteFile(path, nil, 0o644), os.Truncate(path, 10<<30)) },
+	"one-line": func(path string) error {
+		return errors.Join(os.WriteFile(path, []byte("{"), 0o644), os.Truncate(path, 300<<20))
+	},
+	"secret": func(path string) error {
+		return errors.Join(os.WriteFile(path, []byte("{}"), 0o644), os.Chmod(path, 0))
+	},
+}
+
+// hostileText is what is a file and no content.
+var hostileText = map[string]string{
+	"deep":  strings.Repeat(`[`, 900_000),
+	"lines": strings.Repeat("{}\n", 1_000_000),
+}
+
+// hostileTasks are the kinds by file of a task's directory.
+func hostileTasks() map[string][]string {
+	every := []string{"endless", "outside", "git", "circle", "pipe", "socket", "folder", "sparse", "one-line", "secret"}
+	kinds := map[string][]string{
+		"run": {"endless", "outside", "circle", "pipe", "socket"}, "run/lock": {"endless", "outside", "circle", "pipe", "socket", "folder"},
+		"run/write.lock": {"endless", "pipe", "folder"}, "run/journal.jsonl": {"endless", "outside", "pipe", "folder"},
+	}
+	for _, file := range []string{"requirement.md", "info.md", "design.md", "research.md", "approvals.jsonl", "proofs.jsonl", "report.md", "REJECTED.md", ".plan-log"} {
+		kinds[file] = every
+	}
+	for _, file := range []string{"task.json", "prd.md", "taskspec.json", "plan.json"} {
+		kinds[file] = append([]string{"deep"}, every...)
+	}
+	for _, file := range []string{"implement.jsonl", "check.jsonl", "debug.jsonl", "more.jsonl"} {
+		kinds[file] = append([]string{"deep", "lines"}, every...)
+	}
+	kinds["prd.md"] = every // deep is text, too
+	return kinds
+}
+
+// put puts something hostile in the place of a file.
+func (s *site) put(file, kind string) {
+	s.Helper()
+	path := filepath.Join(s.Dir, filepath.FromSlash(file))
+	if err := errors.Join(os.RemoveAll(path), os.MkdirAll(filepath.Dir(path), 0o755)); err != nil {
+		s.Fatal(err)
+	}
+	if text, ok := hostileText[kind]; ok {
+		s.write(file, text)
+	} else if err := hostiles[kind](path); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// passes reports whether nothing is wrong with a kind for who runs the test.
+func passes(kind string) bool { return kind == "secret" && os.Geteuid() == 0 }
+
+// delivered reports whether a task has its commit.
+func (s *site) delivered(t *testing.T, id string) bool {
+	t.Helper()
+	var task struct{ Status string }
+	data, err := os.ReadFile(filepath.Join(s.Dir, ".trellis/tasks", id, "task.json"))
+	return err == nil && json.Unmarshal(data, &task) == nil && task.Status == "review"
+}
+
+// Edges F4, F6, S4, S5, S10: whatever stands in the place of any file of a task's directory, it is told with file and mend, and
+// the healthy task beside it is delivered. Neither memory nor time runs out, and a signal ends the watcher.
+func TestHostileTaskDirectories(t *testing.T) {
+	s := played(t, atOnce)
+	if os.Geteuid() == 0 {
+		t.Log("root reads what nobody may: files of mode 000 are as others here")
+	}
+	want := map[string]string{} // file by task
+	for file, kinds := range hostileTasks() {
+		for _, kind := range kinds {
+			if passes(kind) || kind == "folder" && (file == "debug.jsonl" || file == "more.jsonl") { // a folder is no context file
+				continue
+			}
+			id := fmt.Sprintf("03-01-h%03d", len(want))
+			s.hand(id)
+			s.put(".trellis/tasks/"+id+"/"+file, kind)
+			want[id] = ".trellis/tasks/" + id + "/" + file
+		}
+	}
+	if err := os.Symlink("../workflow.md", filepath.Join(s.Dir, ".trellis/tasks/03-02-link")); err != nil {
+		t.Fatal(err)
+	}
+	want["03-02-link"] = ".trellis/tasks/03-02-link"
+	code, said := s.bounded(t, "validate", "--all")
+	if code != 3 {
+		t.Errorf("validate: exit %d, want 3", code)
+	}
+	s.told(t, "validate", said, want)
+	if code, said = s.bounded(t, "watch", "--once"); !s.delivered(t, "02-01-bye") {
+		t.Fatalf("watch --once: exit %d, the healthy task is not delivered: %.2000s", code, said)
+	}
+	s.told(t, "watch --once", said, want)
+	s.watched(t)
+}
+
+// atOnce is an agent that does its work at once.
+var atOnce = strings.Replace(sleepy, "    - run: [\"test -f ../go || { setsid sleep 301 & echo $$ > ../begun; sleep 300; }\"]\n      files", "    - files", 1)
+
+// told checks that each file was named.
+func (s *site) told(t *testing.T, by, said string, want map[string]string) {
+	t.Helper()
+	for id, file := range want {
+		if !strings.Contains(said, file+": ") && !strings.Contains(said, file+":1") {
+			st, _ := os.Lstat(filepath.Join(s.Dir, file))
+			t.Errorf("%s does not name %s (%v), of %s", by, file, st.Mode(), id)
+		}
+	}
+}
+
+// watched has a watcher deliver a second healthy task, and ends it by a signal.
+func (s *site) watched(t *testing.T) {
+	t.Helper()
+	s.hand("02-02-again")
+	s.write(".trellis/tasks/02-02-again/task.json", `{"status": "ready", "branch": "feature/again"}`)
+	var out bytes.Buffer
+	cmd := s.within("watch")
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	gone := make(chan error, 1)
+	go func() { gone <- cmd.Wait() }()
+	for end := time.Now().Add(3 * time.Minute); !s.delivered(t, "02-02-again"); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			cmd.Process.Kill()
+			t.Fatalf("the watcher does not deliver: %v\n%.3000s", <-gone, out.String())
+		}
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-gone:
+		if code := cmd.ProcessState.ExitCode(); code != 143 && code != 0 {
+			t.Errorf("the watcher ends with %d\n%.3000s", code, out.String())
+		}
+	case <-time.After(30 * time.Second):
+		cmd.Process.Kill()
+		t.Errorf("SIGTERM does not end the watcher\n%.3000s", out.String())
+	}
+}
+
+// hostileCheckout are files of a checkout besides its tasks, the kinds that are put in their place, and whether the watcher
+// goes on without the file: what settings and an agent's script would say it can't know.
+var hostileCheckout = []struct {
+	file   string
+	kinds  []string
+	goesOn bool
+}{
+	{".trellis/config.yaml", []string{"endless", "outside", "pipe", "sparse", "one-line", "folder", "circle"}, false},
+	{".trellis/worktree.yaml", []string{"endless", "pipe"}, false},
+	{".trellis/rehearsal.yaml", []string{"endless", "pipe", "sparse"}, false},
+	{".trellis/agents/implement.md", []string{"endless", "outside", "pipe", "sparse"}, false},
+	{".trellis/templates/implement.md.tmpl", []string{"endless", "outside", "pipe", "sparse"}, false},
+	{".trellis/templates", []string{"pipe", "outside"}, false},
+	{".trellis/workflow.md", []string{"endless", "outside", "pipe", "sparse"}, true},
+	{".trellis/spec/index.md", []string{"endless", "outside", "pipe", "sparse"}, true},
+	{".trellis/spec", []string{"pipe"}, true},
+	{".trellis/objectives/road.md", []string{"endless", "pipe", "sparse"}, true},
+	{".trellis/objectives", []string{"pipe", "outside"}, true},
+	{".trellis/.developer", []string{"endless", "pipe", "sparse"}, true},
+	{".trellis/.runtime/watch.json", []string{"endless", "pipe", "sparse", "folder"}, true},
+	{".trellis/.runtime/watch.lock", []string{"endless", "pipe"}, false},
+	{".trellis/.runtime/notify.jsonl", []string{"endless", "pipe", "sparse"}, true},
+	{".trellis/.runtime", []string{"outside", "pipe"}, false},
+	{".trellis/tasks/archive", []string{"outside", "pipe"}, true},
+}
+
+// Edges F4, S4: the same of all else that a checkout holds for Trellis.
+func TestHostileCheckouts(t *testing.T) {
+	for _, c := range hostileCheckout {
+		for _, kind := range c.kinds {
+			t.Run(c.file+" "+kind, func(t *testing.T) {
+				s := played(t, atOnce)
+				s.put(c.file, kind)
+				s.bounded(t, "validate", "--all")
+				s.bounded(t, "list")
+				s.bounded(t, "doctor")
+				code, said := s.bounded(t, "watch", "--once")
+				if got := s.delivered(t, "02-01-bye"); got != c.goesOn {
+					t.Errorf("watch --once: exit %d, delivered %v, want %v: %.2000s", code, got, c.goesOn, said)
+				}
+				if !c.goesOn && !strings.Contains(said, filepath.Base(c.file)) {
+					t.Errorf("watch --once does not name the file: %.2000s", said)
+				}
+			})
+		}
+	}
+}
