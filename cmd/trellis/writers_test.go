@@ -28,6 +28,7 @@ var replacesWhole = map[string]string{
 	"internal/evidence/append.go load":           "proofs.jsonl, the chain of Trellis alone",
 	"internal/evidence/approvals.go locked":      "run/.gitignore",
 	"internal/git/owner.go writeOwner":           "git's folder of a worktree",
+	"internal/git/cloneid.go makeCloneID":        "a name that nobody else has, in git's folder",
 	"internal/journal/lock.go makeFolder":        "run/.gitignore",
 	"internal/journal/run.go begin":              "the journal",
 	"internal/notify/book.go compact":            "the book of news",

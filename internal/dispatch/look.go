@@ -33,6 +33,14 @@ func (l look) because(msg, hint string) look {
 	return l
 }
 
+// foreign is a look at a task whose journal is not ours; other errors are returned.
+func (l look) foreign(err error) (look, error) {
+	if not := (*ForeignError)(nil); errors.As(err, &not) {
+		l.Problems, err = []trellis.Problem{not.Problem}, nil
+	}
+	return l, err
+}
+
 // look judges a task directory. It moves ready tasks that wait for something to waiting, and back when that
 // has come.
 func (s *Site) look(ctx context.Context, dir string) (look, error) {
@@ -77,7 +85,7 @@ func (s *Site) assess(ctx context.Context, l look) (look, error) {
 	case trellis.Ready, trellis.Waiting:
 		return s.lookReady(ctx, l)
 	case trellis.InProgress:
-		return s.lookStarted(l)
+		return s.lookStarted(ctx, l)
 	case trellis.Paused:
 		if !pipeline.Stopped(t) && !t.Pipeline.ResumeAt.IsZero() {
 			l.Run, l.At = true, s.resumes(t)
@@ -87,7 +95,7 @@ func (s *Site) assess(ctx context.Context, l look) (look, error) {
 }
 
 // lookStarted decides about a task that is in progress: a run that was cut off goes on.
-func (s *Site) lookStarted(l look) (look, error) {
+func (s *Site) lookStarted(ctx context.Context, l look) (look, error) {
 	h, err := journal.Read(filepath.Join(l.Dir, taskdir.Run))
 	switch {
 	case errors.Is(err, journal.ErrNone), err == nil && h.Flow != pipeline.Flow:
@@ -97,7 +105,11 @@ func (s *Site) lookStarted(l look) (look, error) {
 		return l, nil
 	case err != nil:
 		return l, err
-	case h.Ended:
+	}
+	if err := s.ours(ctx, l.Dir, h); err != nil {
+		return l.foreign(err)
+	}
+	if h.Ended {
 		return l.because("the task is in progress, but its run has ended: git or a person set the status back", "trellis retry "+l.Task.ID), nil
 	}
 	l.Run = true
@@ -112,7 +124,11 @@ func (s *Site) lookReady(ctx context.Context, l look) (look, error) {
 		return l.because(err.Error(), "trellis retry "+l.Task.ID), nil
 	case err != nil && !errors.Is(err, journal.ErrNone):
 		return l, err
-	case unplanned(h):
+	}
+	if err := s.ours(ctx, l.Dir, h); err != nil {
+		return l.foreign(err)
+	}
+	if unplanned(h) {
 		return l.because("its planning is not at its end", "trellis plan --retry "+s.Store.Rel(l.Dir)), nil
 	}
 	if l, done, err := s.finished(ctx, l, h); done || err != nil {

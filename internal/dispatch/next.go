@@ -65,7 +65,7 @@ func (n next) command(ctx context.Context) (string, error) {
 	case trellis.Ready, trellis.Waiting:
 		return n.runnable(ctx)
 	case trellis.InProgress:
-		return n.started()
+		return n.started(ctx)
 	case trellis.Review:
 		return n.review(ctx)
 	case trellis.Completed:
@@ -169,11 +169,11 @@ func (n next) waits() (string, error) {
 }
 
 // started is the command for a task that is in progress: its run goes on, unless there is none here that could.
-func (n next) started() (string, error) {
+func (n next) started(ctx context.Context) (string, error) {
 	if n.held {
 		return n.say("logs -f"), nil
 	}
-	l, err := n.s.lookStarted(look{Dir: n.t.Dir, Task: n.t})
+	l, err := n.s.lookStarted(ctx, look{Dir: n.t.Dir, Task: n.t})
 	if err != nil || !l.Run {
 		return n.say("retry"), err
 	}

@@ -150,10 +150,10 @@ func (s *Site) live(dir string) error {
 	return &RefusedError{filepath.Base(dir) + " is archived, and nothing runs there", "trellis task show " + filepath.Base(dir)}
 }
 
-// reopen opens the journal of a task; one that is damaged is set aside for a new one.
+// reopen opens the journal of a task; one that is damaged, or not ours, is set aside for a new one.
 func (s *Site) reopen(dir string) (*journal.Run, error) {
 	j, err := s.open(dir, nil, nil)
-	if !errors.Is(err, journal.ErrDamaged) {
+	if !errors.Is(err, journal.ErrDamaged) && !errors.As(err, new(*ForeignError)) {
 		return j, err
 	}
 	if err := s.setAside(dir); err != nil {

@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -126,7 +127,11 @@ func (s *Site) nonce() string {
 // open takes the lock of a task and reads its journal.
 func (s *Site) open(dir string, acts []flow.Activity, mailbox func(*journal.Run) []journal.Message) (j *journal.Run, err error) {
 	var raised []journal.Message
-	o := journal.Options{Dir: filepath.Join(dir, taskdir.Run), Build: s.Build, Activities: acts, Disk: s.Disk, Mailbox: func() []journal.Message {
+	clone, err := s.Repo.CloneID()
+	if err != nil {
+		return nil, err
+	}
+	o := journal.Options{Dir: filepath.Join(dir, taskdir.Run), Clone: clone, Build: s.Build, Activities: acts, Disk: s.Disk, Mailbox: func() []journal.Message {
 		if mailbox == nil {
 			return raised
 		}
@@ -137,10 +142,14 @@ func (s *Site) open(dir string, acts []flow.Activity, mailbox func(*journal.Run)
 		j, err = journal.Open(o)
 		return err
 	})
-	if err == nil {
-		raised = s.raised(j.History())
+	if err != nil {
+		return nil, err
 	}
-	return j, err
+	if err := s.ours(context.Background(), dir, j.History()); err != nil {
+		return nil, errors.Join(err, j.Close())
+	}
+	raised = s.raised(j.History())
+	return j, nil
 }
 
 // parkAfter is the longest wait that a process sits out: longer than any between two tries of a call.

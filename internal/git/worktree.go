@@ -78,7 +78,11 @@ func clean(path string) string {
 // exclusively does something that only one process of Trellis may do at a time in a repository.
 func (r *Repo) exclusively(ctx context.Context, do func() error) error {
 	self := proc.Self()
-	lock, err := durable.WaitLock(ctx, filepath.Join(r.Common, "trellis.lock"), durable.Holder{PID: self.PID, Start: self.Start})
+	common, err := filepath.EvalSymlinks(r.Common) // .git may be a link, and locks follow none
+	if err != nil {
+		return err
+	}
+	lock, err := durable.WaitLock(ctx, filepath.Join(common, "trellis.lock"), durable.Holder{PID: self.PID, Start: self.Start})
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,7 @@ type History struct {
 	Flow   string
 	Code   int
 	Build  string // that began it
+	Clone  string // in which it began, "" where nobody noted that
 	Input  json.RawMessage
 	Began  time.Time
 	Number int // of the run in its folder: 1 plus those put aside before it; without a run, those put aside
@@ -175,6 +176,7 @@ func (l *ledger) history() *History {
 		return h
 	}
 	h.Run, h.Flow, h.Code, h.Build = l.spec.Run, l.spec.Flow, l.spec.Code, l.spec.Build
+	h.Clone = l.spec.Clone
 	h.Input, h.Began = l.spec.In, l.spec.At
 	for _, c := range l.calls {
 		h.Calls = append(h.Calls, c.entry())

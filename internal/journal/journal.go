@@ -56,6 +56,7 @@ func (p *Parked) Error() string {
 // Options say where a run is and what it may use. Only Dir is needed to begin a run.
 type Options struct {
 	Dir        string          // run/; made when it is missing, but not what is above it
+	Clone      string          // of the repository, noted by Begin: a journal of another one came here by git, or was copied
 	Build      string          // of this program: inputs are compared with the record only if the same build began the run
 	Activities []flow.Activity // what flow code may call
 	ParkAfter  time.Duration   // waits longer than this park the run; zero is a minute

@@ -35,13 +35,14 @@ type record struct {
 	Flow    string          `json:"flow,omitempty"` // run
 	Code    int             `json:"code,omitempty"` // run
 	Build   string          `json:"build,omitempty"`
-	ID      string          `json:"id,omitempty"`   // of the call (start, done) or message (signal)
-	Name    string          `json:"name,omitempty"` // of the activity (start) or signal
-	Try     int             `json:"try,omitempty"`  // start: nth entry
-	In      json.RawMessage `json:"in,omitempty"`   // run, start, signal
-	Out     json.RawMessage `json:"out,omitempty"`  // done, end
-	Fail    *flow.Failure   `json:"fail,omitempty"` // done, end
-	Signal  int             `json:"sig,omitempty"`  // done: number of the signal record that an Await took
+	Clone   string          `json:"clone,omitempty"` // run: where it began
+	ID      string          `json:"id,omitempty"`    // of the call (start, done) or message (signal)
+	Name    string          `json:"name,omitempty"`  // of the activity (start) or signal
+	Try     int             `json:"try,omitempty"`   // start: nth entry
+	In      json.RawMessage `json:"in,omitempty"`    // run, start, signal
+	Out     json.RawMessage `json:"out,omitempty"`   // done, end
+	Fail    *flow.Failure   `json:"fail,omitempty"`  // done, end
+	Signal  int             `json:"sig,omitempty"`   // done: number of the signal record that an Await took
 	At      time.Time       `json:"at"`
 	Prev    string          `json:"p"` // hash of the line before, "" in the first
 	lazy    bool            // done: of an activity that is

@@ -141,7 +141,7 @@ func (r *Run) begin(s Spec) error {
 		return suspended(fmt.Errorf("%w: the lock was removed or replaced", ErrFenced))
 	}
 	line, err := json.Marshal(record{N: 1, Kind: kindRun, Version: version, Run: s.Run, Flow: s.Flow, Code: s.Code,
-		Build: r.o.Build, In: s.Input, At: r.now()})
+		Build: r.o.Build, Clone: r.o.Clone, In: s.Input, At: r.now()})
 	if err != nil {
 		return err
 	}
