@@ -75,8 +75,12 @@ func Holder(dir string, now time.Time) durable.Holder {
 // guardWait is how long the guard of a former holder may take to end what that holder started.
 const guardWait = 10 * time.Second
 
-// Clear waits until what a former holder of the task in dir started is gone, and ends the rest.
+// Clear waits until what a former holder of the task in dir started is gone, and ends the rest. With it go the temporary files
+// of writers that were killed.
 func Clear(dir string, former durable.Holder) error {
+	for _, folder := range []string{dir, filepath.Join(dir, "run")} {
+		durable.Sweep(folder, time.Now())
+	}
 	if guard := (proc.ID{PID: former.Guard, Start: former.GuardStart}); former.Guard != 0 && former.BootID == proc.BootID() {
 		for end := time.Now().Add(guardWait); guard.Alive() && !(proc.ID{PID: former.PID, Start: former.Start}).Alive() && time.Now().Before(end); {
 			time.Sleep(10 * time.Millisecond) // another process's end has no event we could wait for
