@@ -164,7 +164,7 @@ func TestWithoutTaskSpec(t *testing.T) {
 	for _, role := range []trellis.Role{trellis.Plan, trellis.Judge} {
 		w.holds(string(role), p.heard[role][0].Prompt, "!# TaskSpec\n", "!<data name=\"taskspec\"")
 	}
-	w.holds(".plan-log", w.file(res.Dir, ".plan-log"), "!taskspec", "!settle", "!goals=")
+	w.holds(".plan-log", w.file(res.Dir, ".plan-log"), "!taskspec ", "!settle", "goals=0")
 	if got := w.task(res.Dir).Priority; got != "P2" {
 		t.Errorf("the priority is %s", got)
 	}

@@ -42,7 +42,7 @@ func TestApprovalIsOfThePlanAsItWas(t *testing.T) {
 		{"research.md", more("research.md", "More.\n")},
 		{"research.md taken away", func() { os.Remove(filepath.Join(dir, "research.md")) }},
 		{"requirement.md", more("requirement.md", "twice\n")},
-		{"prd.md", more("prd.md", "\nMore.\n")},
+		{"prd.md", more("prd.md", "\n## Notes\n\nMore.\n")},
 		{"info.md", more("info.md", "More.\n")},
 		{"design.md", more("design.md", "More.\n")},
 		{"implement.jsonl", more("implement.jsonl", row)},

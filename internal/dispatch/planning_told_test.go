@@ -22,8 +22,8 @@ func TestNotesReachTheDocument(t *testing.T) {
 	if err != nil || res.Status != trellis.Ready {
 		t.Fatalf("got %+v, %v", res, err)
 	}
-	w.holds("prd.md", w.file(res.Dir, taskdir.PRD), "## Technical Notes\n\nThe greeting is `echo`, never `printf`.\n\n**Acceptance Criteria**\n",
-		"## Context\n\nGiven along with the requirement, to understand it by:\n\n> Guests leave by the back door.\n> ## Acceptance Criteria\n> - [ ] none\n")
+	w.holds("prd.md", w.file(res.Dir, taskdir.PRD), "## Technical Notes\n\n```text\nThe greeting is `echo`, never `printf`.\n\n**Acceptance Criteria**\n",
+		"## Context\n\nGiven along with the requirement, to understand it by:\n\n```text\n> Guests leave by the back door.\n> ## Acceptance Criteria\n> - [ ] none\n")
 	for _, role := range []string{"evaluate", "taskspec", "research", "plan", "judge"} {
 		w.holds(role, w.prompts(res.Dir, role, 1)[0], "# What else a person says of it", "Guests leave by the back door.")
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/criteria"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/research"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -46,7 +47,7 @@ func (p prd) render() string {
 		bullets(&b, p.notes)
 	}
 	if len(p.background) > 0 {
-		fmt.Fprintf(&b, "\n## Context\n\nGiven along with the requirement, to understand it by:\n\n%s\n", quoted(p.background))
+		fmt.Fprintf(&b, "\n## Context\n\nGiven along with the requirement, to understand it by:\n\n%s\n", apart(quoted(p.background)))
 	}
 	section(&b, "Out of Scope", p.OutOfScope)
 	return trellis.Visible(b.String())
@@ -115,9 +116,22 @@ func codeSpans(list []string) (spans []string) {
 func plainSection(s string) string {
 	s = strings.TrimSpace(research.WithoutHeadings(s))
 	if !research.Closed(s) {
-		return quoted([]string{s})
+		s = quoted([]string{s})
 	}
-	return s
+	return apart(s)
+}
+
+// apart is a text of others that adds nothing to the page's criteria: one that would stands in a block of code, where
+// nobody looks for them.
+func apart(s string) string {
+	if items, problems := criteria.Parse(taskdir.PRD, []byte(s)); len(items)+len(problems) == 0 {
+		return s
+	}
+	fence := "```"
+	for strings.Contains(s, fence) {
+		fence += "`"
+	}
+	return fence + "text\n" + s + "\n" + fence
 }
 
 // quoted are texts as a quotation, in which nothing is a heading or an item of the page.

@@ -99,7 +99,7 @@ func TestChosenRounds(t *testing.T) {
 	}
 }
 
-// A message is told as it is; what says nothing tells nothing; a loop over nothing is fine.
+// A message is told as it is; what says nothing tells nothing; a loop over nothing is fine, and told.
 func TestWhatStepsTell(t *testing.T) {
 	b := newBench(t, `{"id": "m", "message": "It's {{v}}."}, {"id": "quiet", "command": "true"}, {"id": "none", "for_each": [], "command": "exit 1"}, {"id": "both", "command": "echo out; sleep 0.2; echo err >&2; sleep 0.2; printf end", "timeout_seconds": 60}`, `"vars": {"v": "$&"}`)
 	heard := b.hears()
@@ -112,7 +112,7 @@ func TestWhatStepsTell(t *testing.T) {
 			got = append(got, e.Step+" "+e.Stream+" "+e.Text)
 		}
 	}
-	if want := "m log It's $&.,both stdout out,both stderr err,both stdout end"; strings.Join(got, ",") != want {
+	if want := "m log It's $&.,none log its loop has no items: nothing was done,both stdout out,both stderr err,both stdout end"; strings.Join(got, ",") != want {
 		t.Errorf("got %q", got)
 	}
 }
