@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
 // ending is what a task's run came to, without times and numbers that differ from run to run. Two runs that ended
@@ -135,9 +137,15 @@ func (w *world) repeated(want map[string]int) (again int, lost []string) {
 }
 
 // left are files that only a process which is gone could have a use for: halves, and locks of git. In the folder of an
-// activity's entry they may stay, which stays with all that was cut off in it.
+// activity's entry they may stay, which stays with all that was cut off in it. So may temporary files until an hour after
+// the kill: one may hold what a person saved at that moment. Whoever takes the task after that sweeps them.
 func (w *world) left() string {
 	w.Helper()
+	for _, dir := range []string{"repo/.trellis/tasks/*", "repo/.trellis/tasks/*/run"} {
+		for _, found := range w.match(dir) {
+			durable.Sweep(found, time.Now().Add(2*time.Hour))
+		}
+	}
 	folders := w.path("repo/.trellis/tasks/") + "/*/run/[0-9]*/*"
 	var list []string
 	err := filepath.WalkDir(w.Root, func(path string, d fs.DirEntry, err error) error {
@@ -159,6 +167,16 @@ func (w *world) left() string {
 		w.Fatal(err)
 	}
 	return strings.Join(list, "\n")
+}
+
+// match are the paths in the world that a pattern matches.
+func (w *world) match(pattern string) []string {
+	w.Helper()
+	found, err := filepath.Glob(w.path(pattern))
+	if err != nil {
+		w.Fatal(err)
+	}
+	return found
 }
 
 // gone waits until no process of the world is left.
