@@ -36,7 +36,7 @@ func (b *bench) newSite(name string, files, tasks int) (*site, error) {
 	}
 	steps := []func() error{
 		func() error { return s.run("git", "init", "-q", "-b", "main") },
-		func() error { return s.run(b.trellis, "init", "--agent", "instant") },
+		func() error { return s.run(b.trellis, "init") },
 		func() error { return s.write(".trellis/config.yaml", fmt.Sprintf(config, b.instant, s.log)) },
 		func() error { return s.run("git", "add", "-A") },
 		func() error { return s.run("git", "commit", "-q", "-m", "first") },
