@@ -120,7 +120,7 @@ func (k *checking) inBase(r *Row, clean string) {
 	case err != nil:
 		k.warn(r, "", "looking for %s in the base commit: %v", clean, err)
 	case !ok:
-		k.warn(r, "git add -- "+shellWord(clean)+" && git commit", "%s is not in the base commit: commit it, the worktree won't have it", clean)
+		k.warn(r, "git add -- "+trellis.ShellWord(clean)+" && git commit", "%s is not in the base commit: commit it, the worktree won't have it", clean)
 	}
 }
 
@@ -197,16 +197,5 @@ func fixHint(name string) string {
 	if dir == "." {
 		return ""
 	}
-	return "trellis validate " + shellWord(dir) + " --fix"
-}
-
-// shellWord is s as one word of a shell command.
-func shellWord(s string) string {
-	safe := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("./_-+@", r)
-	}
-	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !safe(r) }) < 0 {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	return "trellis validate " + trellis.ShellWord(dir) + " --fix"
 }

@@ -2,6 +2,7 @@ package taskdir
 
 import (
 	"fmt"
+	"path"
 	"strings"
 	"time"
 
@@ -43,23 +44,33 @@ func (t *Task) Made(now time.Time) time.Time {
 func (s Store) Made(t *Task) time.Time { return t.Made(s.now()) }
 
 // ValidID reports whether a directory name can be a task's identity, which stands in environment
-// variables, git refs and messages: letters, digits, dots, dashes and underscores, no leading dot or dash.
+// variables, git refs and messages: letters, digits, dots, dashes and underscores, no leading dot or dash, as long as a
+// name and its day may be, and a folder on every system.
 func ValidID(id string) bool {
 	odd := func(c rune) bool { return !plainChar(c) && c != '.' && c != '-' }
-	return id != "" && !strings.ContainsFunc(id, odd) && id[0] != '.' && id[0] != '-' && id != archiveName &&
-		!strings.Contains(id, "..") && !strings.HasSuffix(id, ".") && !strings.HasSuffix(id, ".lock")
+	return id != "" && len(id) <= maxID && !strings.ContainsFunc(id, odd) && id[0] != '.' && id[0] != '-' && !strings.EqualFold(id, archiveName) &&
+		!strings.Contains(id, "..") && !strings.HasSuffix(id, ".") && !strings.HasSuffix(id, ".lock") && !device(id)
+}
+
+// maxID is the longest name of a task's directory, in bytes.
+const maxID = len("01-02-") + maxKept
+
+// device reports whether a file of that name is a device on Windows, whatever stands behind a dot.
+func device(name string) bool {
+	stem, _, _ := strings.Cut(strings.ToUpper(name), ".")
+	switch stem {
+	case "CON", "PRN", "AUX", "NUL":
+		return true
+	}
+	return len(stem) == 4 && (strings.HasPrefix(stem, "COM") || strings.HasPrefix(stem, "LPT")) && stem[3] >= '1' && stem[3] <= '9'
 }
 
 // checkID notes a directory name that can't be used, and takes the task's name from it when
 // the file has none.
 func (t *Task) checkID(file string) {
 	_, name := SplitID(t.ID)
-	if !ValidID(strings.TrimPrefix(t.ID, DraftPrefix)) {
-		t.Problems = append(t.Problems, trellis.Problem{
-			File:    file,
-			Message: fmt.Sprintf("the directory name %q can't name a task: letters, digits and single dashes, like 02-01-user-auth", t.ID),
-			Hint:    "rename the directory",
-		})
+	if id := strings.TrimPrefix(t.ID, DraftPrefix); !ValidID(id) {
+		t.Problems = append(t.Problems, trellis.Problem{File: file, Message: idFault(id), Hint: renameHint(file, id)})
 	}
 	if t.Name != "" {
 		return
@@ -67,6 +78,33 @@ func (t *Task) checkID(file string) {
 	if t.Name = name; !trellis.ValidName(name) {
 		t.Name = trellis.Slug(name)
 	}
+}
+
+// idFault says why a directory of that name is no task's.
+func idFault(id string) string {
+	switch {
+	case len(id) > maxID:
+		return fmt.Sprintf("the directory name has %d bytes, which is too long to name a task: at most %d", len(id), maxID)
+	case device(id):
+		return fmt.Sprintf("the directory name %q can't name a task: it is a device on Windows, where nobody could check it out", id)
+	}
+	return fmt.Sprintf("the directory name %q can't name a task: letters, digits and single dashes, like 02-01-user-auth", id)
+}
+
+// renameHint is the command that gives a directory the nearest name that a task may have.
+func renameHint(file, id string) string {
+	day, name := SplitID(id)
+	next := trellis.Slug(name)
+	if day != "" {
+		next = day + "-" + next
+	}
+	if !ValidID(next) {
+		next = "task-" + next
+	}
+	if !ValidID(next) {
+		return "rename the directory"
+	}
+	return "mv " + trellis.ShellWord(file) + " " + trellis.ShellWord(path.Join(path.Dir(file), next))
 }
 
 // Defaults fills in what a task.json written by hand left out, in memory only: the title from the

@@ -271,7 +271,12 @@ func (e *BranchError) Error() string {
 	return fmt.Sprintf("branch %s is there already", e.Branch)
 }
 
-// CheckBranchName says what is wrong with the name of a branch, by the rules of git check-ref-format.
+// maxBranchPart is how long a part of a branch's name may be, in bytes: each is the name of a file, which git locks by
+// another one that ends in .lock.
+const maxBranchPart = 255 - len(".lock")
+
+// CheckBranchName says what is wrong with the name of a branch, by the rules of git check-ref-format and of what git can
+// lock.
 func CheckBranchName(name string) error {
 	if why := branchFault(name); why != "" {
 		return fmt.Errorf("branch name %q %s", name, why)
@@ -307,6 +312,8 @@ func branchFault(name string) string {
 			return "begins or ends with a slash, or has two in a row"
 		case part[0] == '.':
 			return "has a part that begins with a dot"
+		case len(part) > maxBranchPart:
+			return fmt.Sprintf("has a part of %d bytes, of which %d are the most that git can keep", len(part), maxBranchPart)
 		case strings.HasSuffix(part, ".lock"):
 			return "has a part that ends with .lock"
 		}
