@@ -3,6 +3,7 @@ package templates_test
 import (
 	"errors"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -21,8 +22,9 @@ func TestOverrides(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "Begin\nOur instructions.\nkind docs\nn: <data name=\"requirement\" nonce=\"" + nonce + "\">\nR\n</data nonce=\"" + nonce + "\">\n${{ x }} {{.Go}} {{ y }} {{Z}} {{item}}\n"
-	if p.Text != want || p.System != "Our form. "+nonce {
+	want := "Begin\nOur instructions.\nkind docs\nn: <data name=\"requirement\" nonce=\"NONCE\">\nR\n</data nonce=\"NONCE\">\n${{ x }} {{.Go}} {{ y }} {{Z}} {{item}}\n"
+	mark := regexp.MustCompile(nonce + `-[a-z2-7]{16}`)
+	if mark.ReplaceAllString(p.Text, "NONCE") != want || p.System != "Our form. "+nonce {
 		t.Errorf("got %q / %q, want %q", p.System, p.Text, want)
 	}
 

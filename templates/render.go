@@ -1,8 +1,10 @@
 package templates
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base32"
 	"fmt"
-	"strconv"
 	"strings"
 )
 
@@ -83,15 +85,21 @@ func (r *renderer) value(b *strings.Builder, name string) {
 	}
 }
 
-// fence writes a slot's value as it is between two lines that it can't contain: where the value knows the
-// nonce, a longer one is used.
+// fence writes a slot's value as it is between two lines that it can't contain: their nonce is made of the value, so
+// that whoever writes a text, and knows every nonce there was, can't know that of the text.
 func (r *renderer) fence(b *strings.Builder, name string) {
 	v := strings.ToValidUTF8(r.data[name], "\uFFFD")
-	nonce := r.nonce
-	for n := 2; strings.Contains(v, nonce); n++ {
-		nonce = r.nonce + "-" + strconv.Itoa(n)
-	}
+	nonce := r.nonce + "-" + seal(r.nonce, name, v)
 	fmt.Fprintf(b, "<data name=%q nonce=%q>\n", name, nonce)
 	b.WriteString(v)
 	fmt.Fprintf(b, "\n</data nonce=%q>", nonce)
+}
+
+// seal is a word made of a slot and its value. The same text has the same one in every call of a run: what calls have in
+// common stays the same to the byte.
+func seal(nonce, name, value string) string {
+	h := hmac.New(sha256.New, []byte(nonce))
+	h.Write([]byte(name + "\x00"))
+	h.Write([]byte(value))
+	return strings.ToLower(base32.StdEncoding.EncodeToString(h.Sum(nil)[:10]))
 }
