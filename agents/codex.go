@@ -220,6 +220,9 @@ var (
 		return regexp.MustCompile(`(?s)^Reconnecting\.\.\. (\d+)/\d+ \((.*)\)$`)
 	})
 	codexDown = []string{"stream disconnected before completion", "Connection failed", "error sending request", "timeout waiting for"}
+
+	// What follows "stream disconnected" when the answer came and was no stream of events: asking again changes nothing.
+	codexNonsense = []string{"UTF8 error", "Parse error"}
 )
 
 // maxReconnects is how often codex may connect again in a row, where its config allows more: waiting longer is for its caller.
@@ -248,6 +251,9 @@ func (c *codexStream) refused(message string) *flow.Failure {
 	if m := codexStatus().FindStringSubmatch(message); m != nil {
 		status, _ := strconv.Atoi(m[1])
 		return byStatus(status, c.thread.resets(), message)
+	}
+	if slices.ContainsFunc(codexNonsense, func(part string) bool { return strings.Contains(message, ": "+part+":") }) {
+		return fail(trellis.AgentProtocol, "%s", message)
 	}
 	if slices.ContainsFunc(codexDown, func(begins string) bool { return strings.HasPrefix(message, begins) }) {
 		return fail(trellis.ProviderDown, "%s", message)
