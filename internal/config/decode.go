@@ -190,15 +190,15 @@ func (d *decoder) field(name string, value *yaml.Node, v reflect.Value, key, gen
 	}
 }
 
-// suggest is the key that may have been meant: one beside it that is spelled almost so, or one of that name elsewhere.
+// suggest is the key that may have been meant: one of that name elsewhere, or one beside it that is spelled almost so.
 func (d *decoder) suggest(name, key string, names []string) string {
-	if near := nearest(name, names); near != "" {
-		return fmt.Sprintf(" (did you mean %s?)", below(key, near))
-	}
 	for _, r := range Table() {
 		if r.Key == name || strings.HasSuffix(r.Key, "."+name) {
 			return fmt.Sprintf(" here (did you mean %s?)", r.Key)
 		}
+	}
+	if near := nearest(name, names); near != "" {
+		return fmt.Sprintf(" (did you mean %s?)", below(key, near))
 	}
 	if len(names) > 8 {
 		return ""
