@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -22,30 +23,75 @@ import (
 // Without a result the last text is the answer. The code of an error is one of those that [Agent] names;
 // without one it is agent_exit. Other lines are kept in stream.jsonl and mean nothing.
 //
-// There is no sandbox and no permission but what the program makes of its role.
+// There is no sandbox and no permission but what the program makes of its role, and of its arguments.
 type Command struct {
-	Argv   []string // a relative program path starts at the main checkout
-	Env    map[string]string
-	Output string // text or events
+	Argv    []string          // a relative program path starts at the main checkout
+	Read    []string          // further arguments of a call that may change nothing
+	Edit    []string          // further arguments of a call that may change files
+	Session []string          // the last arguments of a call that goes on in a session, which {{session}} in them is; none: no call can
+	Env     map[string]string // besides the usual variables
+	EnvPass []string          // names of variables that it gets from Environ besides the usual ones
+	Output  string            // text or events
 }
 
-func newCommand(c Command, o Options) *cli {
-	return &cli{o: o, begin: func(r Request) (*start, error) {
-		path, err := o.find(c.Argv[0])
-		if err != nil {
-			return nil, fail(trellis.AgentMissing, "%s", err)
+// sessionSlot stands for the session in a command's arguments.
+const sessionSlot = "{{session}}"
+
+func newCommand(c Command, o Options) Agent {
+	program := &cli{o: o, begin: func(r Request) (*start, error) { return c.begin(o, r) }}
+	if len(c.Session) == 0 {
+		return sessionless{program}
+	}
+	return program
+}
+
+func (c Command) begin(o Options, r Request) (*start, error) {
+	path, err := o.find(c.Argv[0])
+	if err != nil {
+		return nil, fail(trellis.AgentMissing, "%s", err)
+	}
+	own := Request{Env: slices.Clone(r.Env)}
+	for name, value := range c.Env {
+		own.Env = append(own.Env, name+"="+value)
+	}
+	s := &start{argv: append([]string{path}, c.arguments(r)...), stdin: r.prompt(), reader: &commandEvents{}}
+	s.env = o.environ(c.EnvPass, nil, nil, own)
+	if c.Output != "events" {
+		s.reader = &commandText{}
+	}
+	return s, nil
+}
+
+// arguments are those of one call.
+func (c Command) arguments(r Request) []string {
+	args := slices.Concat(c.Argv[1:], c.Read)
+	if r.Writes() {
+		args = slices.Concat(c.Argv[1:], c.Edit)
+	}
+	if r.Session == "" {
+		return args
+	}
+	for _, arg := range c.Session {
+		args = append(args, strings.ReplaceAll(arg, sessionSlot, r.Session))
+	}
+	return args
+}
+
+// sessionless is a program that can't be told to go on in a session. What it says of one is not passed on: who knows of a
+// session leaves out what was said in it, which this program would never get.
+type sessionless struct{ program *cli }
+
+func (s sessionless) Run(ctx context.Context, r Request, emit func(Event)) (*Result, error) {
+	r.Session = ""
+	res, err := s.program.Run(ctx, r, func(e Event) {
+		if emit != nil && e.Kind != EventSession {
+			emit(e)
 		}
-		own := Request{Env: slices.Clone(r.Env)}
-		for name, value := range c.Env {
-			own.Env = append(own.Env, name+"="+value)
-		}
-		s := &start{argv: slices.Concat([]string{path}, c.Argv[1:]), stdin: r.prompt(), reader: &commandEvents{}}
-		s.env = o.environ(nil, nil, nil, own)
-		if c.Output != "events" {
-			s.reader = &commandText{}
-		}
-		return s, nil
-	}}
+	})
+	if res != nil {
+		res.Session = ""
+	}
+	return res, err
 }
 
 // commandText reads a program whose whole output is the answer.

@@ -60,6 +60,21 @@ func checkEdits(t *testing.T, s Subject, b Behaviour) {
 	}
 }
 
+// checkPermissions: the program is told by its arguments whether it may change files.
+func checkPermissions(t *testing.T, s Subject, b Behaviour) {
+	st := s.Stage(t, b)
+	if st.Edits == nil {
+		t.Skip("its arguments have a test of their own")
+	}
+	for p, want := range map[trellis.Permission]bool{trellis.PermitNone: false, trellis.PermitRead: false, trellis.PermitEdit: true, trellis.PermitFull: true} {
+		r := st.request(t, trellis.Implement, "do it")
+		r.Permission = p
+		if o := run(t, st.Agent, r); o.err != nil || st.Edits() != want {
+			t.Errorf("permission %s: told that it may edit: %v, %v", p, !want, o.err)
+		}
+	}
+}
+
 func failsWith(codes ...trellis.Code) func(*testing.T, Subject, Behaviour) {
 	return func(t *testing.T, s Subject, b Behaviour) {
 		st := s.Stage(t, b)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/agents/agentstest"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // fake is a program that plays a part: shell commands, a stream, shell commands, an exit code.
@@ -211,6 +212,38 @@ func TestCommandWithText(t *testing.T) {
 	agentstest.Run(t, s)
 }
 
+// session are the arguments by which a program goes on in one, where its output can name it.
+var session = map[string][]string{"events": {"--resume", "{{session}}"}}
+
+// told reports which of two the last arguments were.
+func told(t *testing.T, seen, yes, no string) bool {
+	t.Helper()
+	got := get(t, seen, "argv")
+	if got != yes && got != no {
+		t.Errorf("the arguments were %q, want %q or %q", got, yes, no)
+	}
+	return got == yes
+}
+
+// A program that can't be told of a session reports none to go on in: who knows of one asks it for the rest alone (edge A15).
+func TestCommandWithoutSessions(t *testing.T) {
+	root, said := t.TempDir(), false
+	seen := fake{stream: `{"type": "session", "session": "s-1"}` + "\n" + `{"type": "result", "text": "done", "session": "s-1"}` + "\n"}.install(t, filepath.Join(root, "agent.sh"))
+	a, err := agents.New("mine", agents.Options{Environ: []string{"PATH=/usr/bin:/bin"}, Root: root,
+		Commands: map[string]agents.Command{"mine": {Argv: []string{"./agent.sh", "go"}, Output: "events"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := agents.Request{Role: trellis.Implement, Prompt: "p", Dir: root, RunDir: t.TempDir(), Permission: trellis.PermitEdit, Session: "s-1"}
+	res, err := a.Run(t.Context(), r, func(e agents.Event) { said = said || e.Kind == agents.EventSession })
+	if err != nil || res.Session != "" || said || get(t, seen, "argv") != "go\n" {
+		t.Errorf("got %+v, %v, a session was told: %v, arguments %q", res, err, said, get(t, seen, "argv"))
+	}
+	if !strings.Contains(get(t, r.RunDir, "stream.jsonl"), "s-1") {
+		t.Error("what it said is not kept")
+	}
+}
+
 // command is a configured program that prints the streams.
 func command(output string, stream func(agentstest.Behaviour) string) agentstest.Subject {
 	return agentstest.Subject{Parallel: true, Stage: func(t *testing.T, b agentstest.Behaviour) agentstest.Stage {
@@ -218,12 +251,18 @@ func command(output string, stream func(agentstest.Behaviour) string) agentstest
 		seen := part(b, stream).install(t, filepath.Join(root, "agent.sh"))
 		a, err := agents.New("mine", agents.Options{
 			Environ: []string{"PATH=/usr/bin:/bin", "UNRELATED=1"}, Root: root, Grace: 300 * time.Millisecond, Output: most(b),
-			Commands: map[string]agents.Command{"mine": {Argv: []string{"./agent.sh", "a b", "$HOME"}, Env: map[string]string{"MINE": "x y"}, Output: output}},
+			Commands: map[string]agents.Command{"mine": {Argv: []string{"./agent.sh", "a b", "$HOME"}, Env: map[string]string{"MINE": "x y"}, Output: output,
+				Read: []string{"--mode", "plan"}, Edit: []string{"--yolo"}, Session: session[output]}},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return agentstest.Stage{Agent: a, Dir: workplace(t), Heard: func() (string, bool) { return get(t, seen, "stdin"), true }}
+		st := agentstest.Stage{Agent: a, Dir: workplace(t), Heard: func() (string, bool) { return get(t, seen, "stdin"), true }}
+		st.Edits = func() bool { return told(t, seen, "a b\n$HOME\n--yolo\n", "a b\n$HOME\n--mode\nplan\n") }
+		if output == "events" {
+			st.Resumed = func(id string) bool { return strings.HasSuffix(get(t, seen, "argv"), "\n--resume\n"+id+"\n") }
+		}
+		return st
 	}}
 }
 

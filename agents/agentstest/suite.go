@@ -90,6 +90,8 @@ type Stage struct {
 	Heard func() (string, bool) // the prompt of the last run as the program, or its model, got it
 	// Resumed reports whether the last run went on in the session of the one before it. Nil: it has none.
 	Resumed func(session string) bool
+	// Edits reports whether the program was told in the last run that it may change files. Nil: it is not told by its arguments.
+	Edits func() bool
 }
 
 // request is a request with all that a run of a task would give.
@@ -118,6 +120,7 @@ func Run(t *testing.T, s Subject) {
 		{Answers, "resumes", checkResumes},
 		{Answers, "big-prompt", checkBigPrompt},
 		{Answers, "edits", checkEdits},
+		{Answers, "permissions", checkPermissions},
 		{AnswersJSON, "answers-json", checkJSON},
 		{NotUTF8, "not-utf8", checkNotUTF8},
 		{Empty, "empty", checkEmpty},

@@ -237,10 +237,6 @@ func (d *diagnosis) agents(ctx context.Context, root string, c *config.Config) {
 		}
 		err := agents.Check(ctx, name, o)
 		d.verdict("agent", name+" can be used", err)
-		if own, ok := o.Commands[name]; ok && own.Output != "events" {
-			d.add(stateWarning, "agent", name+" prints text and tells no tokens: limits.tokens, cost_usd and the day's bind nothing of it, only time does",
-				"have it print events, and set output: events (docs/agents.md)")
-		}
 		usable = usable || err == nil
 	}
 	if !usable {

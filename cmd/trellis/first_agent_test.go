@@ -30,6 +30,32 @@ func TestFirstAgentComesLater(t *testing.T) {
 	}
 }
 
+// A command gets the variables that env_pass names, keys too, and they are masked in what is kept of it (edge A15).
+func TestCommandGetsWhatItIsPassed(t *testing.T) {
+	root := t.TempDir()
+	a := &app{Env: []string{"PATH=/usr/bin:/bin", "STRIPE_API_KEY=sk_0123456789", "OTHER_API_KEY=ok_0123456789", "SSH_AUTH_SOCK=/run/agent"}}
+	o := a.crew(&project{Root: root}, &config.Config{Agents: config.Agents{Commands: map[string]config.Command{
+		"mine": {Command: []string{"sh", "-c", "cat >/dev/null; env"}, EnvPass: []string{"STRIPE_API_KEY", "SSH_AUTH_SOCK", "NOT_SET"}}}}})
+	agent, err := agents.New("mine", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := agent.Run(t.Context(), agents.Request{Role: trellis.Implement, Prompt: "go", Dir: root, RunDir: root, Permission: trellis.PermitEdit}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := os.ReadFile(filepath.Join(root, "stream.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := "\n" + res.Text; !strings.Contains(got, "\nSTRIPE_API_KEY=") || !strings.Contains(got, "\nSSH_AUTH_SOCK=/run/agent") || strings.Contains(got, "OTHER_API_KEY") || strings.Contains(got, "NOT_SET") {
+		t.Errorf("it has\n%s", got)
+	}
+	if strings.Contains(string(kept), "sk_0123456789") {
+		t.Errorf("the key is kept:\n%s", kept)
+	}
+}
+
 // Agents get what the project's checks get, so that they can reproduce what decides, but no secrets and not what is for
 // another program (edge A8).
 func TestAgentsGetWhatChecksGet(t *testing.T) {

@@ -112,7 +112,7 @@ func (a *app) secrets(p *project, cfg *config.Config) []string {
 func (a *app) crew(p *project, cfg *config.Config) agents.Options {
 	o := agents.Options{Environ: a.Env, Shared: a.sharedEnv(), Root: p.Root, Commands: map[string]agents.Command{}, APIs: map[string]agents.API{}}
 	for name, c := range cfg.Agents.Commands {
-		o.Commands[name] = agents.Command{Argv: c.Command, Env: c.Env, Output: c.Output}
+		o.Commands[name] = agents.Command{Argv: c.Command, Read: c.Read, Edit: c.Edit, Session: c.Session, Env: c.Env, EnvPass: c.EnvPass, Output: c.Output}
 	}
 	for name, c := range cfg.Agents.APIs {
 		o.APIs[name] = agents.API{Kind: c.API, Model: c.Model, BaseURL: c.BaseURL, KeyEnv: c.KeyEnv}

@@ -58,6 +58,58 @@ func TestRepairOfALongAnswer(t *testing.T) {
 	}
 }
 
+// A command that can be told of its session gets the repair in it; any other one the whole prompt again, whatever it said of
+// a session (edge A15).
+func TestRepairOfACommand(t *testing.T) {
+	for name, session := range map[string][]string{"goes on": {"--resume", "{{session}}"}, "begins again": nil} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			script := `{ printf '%s ' "$@"; cat; } > "` + dir + `/told"; echo '{"type": "session", "session": "s-1"}'; echo '{"type": "result", "text": "no JSON"}'` + "\n"
+			if err := os.WriteFile(filepath.Join(dir, "agent.sh"), []byte(script), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			o := agents.Options{Environ: os.Environ(), Root: dir, Commands: map[string]agents.Command{
+				"mine": {Argv: []string{"sh", filepath.Join(dir, "agent.sh")}, Session: session, Output: "events"}}}
+			acts := &ask.Acts{RunDir: filepath.Join(dir, "run"), Cast: ask.Cast{
+				Agent: func(name string) (agents.Agent, error) { return agents.New(name, o) },
+				Render: func(name string, slots map[string]string) (templates.Prompt, error) {
+					return templates.Prompt{Text: "THE " + name}, nil
+				},
+			}, Slots: func(context.Context, flow.Call, ask.Request) (map[string]string, []string, error) {
+				return nil, nil, nil
+			}}
+			r := ask.Request{Role: trellis.Judge, Agent: "mine", Schema: "judge", Dir: dir}
+			first := perform(t, acts, "judge#1", r)
+			r.Session, r.Repair = first.Session, &ask.Repair{Problems: first.Problems, Previous: first.Text}
+			perform(t, acts, "judge#2", r)
+			told, err := os.ReadFile(filepath.Join(dir, "told"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := "THE judge\n\nTHE repair"
+			if session != nil {
+				want = "--resume s-1 THE repair"
+			}
+			if got := strings.TrimSpace(string(told)); got != want {
+				t.Errorf("it was told %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+func perform(t *testing.T, acts *ask.Acts, id string, r ask.Request) ask.Reply {
+	t.Helper()
+	raw, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply, err := acts.Activities(r.Role)[0].Run(t.Context(), flow.Call{Run: "t/1", ID: id, Attempt: 1}, raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply.(ask.Reply)
+}
+
 // listening is an agent that keeps what it is asked.
 type listening struct{ sent *string }
 

@@ -36,6 +36,8 @@ func (d *decoder) check(c *Config) {
 
 var word = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*$`) })
 
+var variable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) })
+
 // sorted are a map's keys in an order, so that problems come in one.
 func sorted[K ~string, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
@@ -75,12 +77,44 @@ func (d *decoder) commands(c *Config) {
 		if len(command.Command) == 0 {
 			d.wrong(key, " names no program: command: [program, argument, …]")
 		}
-		for _, variable := range sorted(command.Env) {
-			if strings.ContainsAny(variable, "=\x00") || strings.Contains(command.Env[variable], "\x00") {
-				d.wrong(key+".env."+variable, " can't be an environment variable")
-			}
+		d.variables(key, command)
+		d.sessions(key, command)
+		d.unbound(key, command, c.Limits)
+	}
+}
+
+func (d *decoder) variables(key string, c Command) {
+	for _, name := range sorted(c.Env) {
+		if strings.ContainsAny(name, "=\x00") || strings.Contains(c.Env[name], "\x00") {
+			d.wrong(key+".env."+name, " can't be an environment variable")
 		}
 	}
+	for i, name := range c.EnvPass {
+		if name != "" && !variable().MatchString(name) { // which may be a key: it is not repeated
+			d.wrong(item(key+".env_pass", i), " is the name of an environment variable; its value does not belong in a file")
+		}
+	}
+}
+
+// sessions checks that a command that goes on in sessions can learn of them, and be told which.
+func (d *decoder) sessions(key string, c Command) {
+	switch {
+	case len(c.Session) == 0:
+	case !slices.ContainsFunc(c.Session, func(arg string) bool { return strings.Contains(arg, "{{session}}") }):
+		d.wrong(key+".session", " does not say where the session stands: session: [--resume, \"{{session}}\"]")
+	case c.Output != "events":
+		d.wrong(key+".session", " needs output: events, since only an event can name a session")
+	}
+}
+
+// unbound warns of a command that tells no tokens while there are limits of them.
+func (d *decoder) unbound(key string, c Command, l Limits) {
+	if len(c.Command) == 0 || c.Output == "events" || l.Tokens == 0 && l.CostUSD == 0 && l.DayTokens == 0 && l.DayCostUSD == 0 {
+		return
+	}
+	d.wrong(key, " prints text and tells no tokens: limits of tokens and cost bind nothing of it, only those of time do")
+	last := &d.problems[len(d.problems)-1]
+	last.Warning, last.Hint = true, "have it print events, and set output: events (docs/agents.md)"
 }
 
 // perAgent looks for agents that a limit names and nobody knows: it would limit nothing.

@@ -56,7 +56,11 @@ type Choice struct {
 // Command is a program of the project's own that plays roles.
 type Command struct {
 	Command []string          `yaml:"command" doc:"the program and its arguments; a relative path of the program begins at the main checkout"`
+	Read    []string          `yaml:"read" doc:"further arguments for roles with permission none or read"`
+	Edit    []string          `yaml:"edit" doc:"further arguments for roles with permission edit or full"`
+	Session []string          `yaml:"session" doc:"the last arguments when it goes on in a session, whose name takes the place of {{session}}; empty: it has no sessions"`
 	Env     map[string]string `yaml:"env" key:"variable" doc:"environment variables that the program gets besides the usual ones"`
+	EnvPass []string          `yaml:"env_pass" doc:"names of variables of your environment that the program gets besides the usual ones, such as that of its key"`
 	Output  string            `yaml:"output" oneof:"text events" doc:"what it prints: its answer, or one JSON event a line"`
 }
 

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"fmt"
 	"os"
 	"reflect"
 	"slices"
@@ -105,6 +106,7 @@ agents:
   roles: {judge: {agent: claude, model: haiku}, implement: {permission: full}, check: {permission: read}}
   commands:
     mine: {command: [./tools/agent.py, --fast], env: {KEY: v, N: 1, ON: true}, output: events}
+    able: {command: [able], read: [--mode, plan], edit: [--yolo], session: [--resume, "{{session}}"], env_pass: [ABLE_API_KEY], output: events}
     path: {command: [python3, agent.py]}
   apis:
     haiku: {api: anthropic, model: claude-haiku-4-5, key_env: ANTHROPIC_API_KEY}
@@ -130,6 +132,8 @@ notify:
 	for _, tt := range []struct{ got, want any }{
 		{got.Agents.Roles, map[trellis.Role]config.Choice{"judge": {Agent: "claude", Model: "haiku"}, "implement": {Permission: "full"}, "check": {Permission: "read"}}},
 		{got.Agents.Commands["mine"], config.Command{Command: []string{"/src/shop/tools/agent.py", "--fast"}, Env: map[string]string{"KEY": "v", "N": "1", "ON": "true"}, Output: "events"}},
+		{got.Agents.Commands["able"], config.Command{Command: []string{"able"}, Read: []string{"--mode", "plan"}, Edit: []string{"--yolo"}, Session: []string{"--resume", "{{session}}"},
+			EnvPass: []string{"ABLE_API_KEY"}, Output: "events"}},
 		{got.Agents.Commands["path"].Command, []string{"python3", "agent.py"}},
 		{got.Agents.APIs, map[string]config.API{"haiku": {API: "anthropic", Model: "claude-haiku-4-5", KeyEnv: "ANTHROPIC_API_KEY"}, "local": {API: "openai", Model: "qwen3", BaseURL: "http://127.0.0.1:11434/v1"}}},
 		{got.Planning, config.Planning{TaskSpec: true, Judge: true, Approval: "plan", Approvers: 2, ApprovalExpires: 48 * time.Hour, MaxSteps: 20}},
@@ -166,6 +170,9 @@ func TestProblems(t *testing.T) {
 		{"agents: {roles: {plan: {permission: all}}}", `1: agents.roles.plan.permission is one of none, read, edit, full, not "all"`},
 		{"agents: {commands: {mine: {output: text}}}", "1: agents.commands.mine names no program: command: [program, argument, …]"},
 		{"agents: {commands: {mine: {command: ./x}}}", `1: agents.commands.mine.command is a list, as in [a, b], not "./x"` + "\n1: agents.commands.mine names no program: command: [program, argument, …]"},
+		{"agents:\n  commands:\n    mine:\n      command: [x]\n      env_pass: [GEMINI_API_KEY, sk-0123]", "5: agents.commands.mine.env_pass[2] is the name of an environment variable; its value does not belong in a file"},
+		{"agents:\n  commands:\n    mine:\n      command: [x]\n      output: events\n      session: [--resume]", `6: agents.commands.mine.session does not say where the session stands: session: [--resume, "{{session}}"]`},
+		{"agents:\n  commands:\n    mine:\n      command: [x]\n      session: ['--resume={{session}}']", "5: agents.commands.mine.session needs output: events, since only an event can name a session"},
 		{"agents: {commands: {mine: {command: [x], env: {A=B: c}}}}", "1: agents.commands.mine.env.A=B can't be an environment variable"},
 		{"agents: {apis: {a: {api: google, model: m}}}", `1: agents.apis.a.api is one of anthropic, openai, not "google"` + "\n1: agents.apis.a does not say how it is asked: api: anthropic, or api: openai"},
 		{"agents: {apis: {a: {api: openai}}}", "1: agents.apis.a names no model: model: …"},
@@ -312,6 +319,20 @@ func TestKeysOfAnotherTrellis(t *testing.T) {
 	want := "warning: config.yaml:2: keys of another Trellis, ignored: session_commit_message, max_journal_lines, channel, update, codex, context_injection, prompt_injection, packages.web.git\n"
 	if got := said(problems); got != want {
 		t.Errorf("got %swant %s", got, want)
+	}
+}
+
+// A command that prints text tells no tokens: that limits of them don't bind it is said, where there are some (edge A15).
+func TestCommandThatNoLimitBinds(t *testing.T) {
+	const agent = "agents:\n  commands:\n    mine: {command: [x]%s}\nlimits: {tokens: %d, cost_usd: 0}\n"
+	for text, want := range map[string]string{
+		fmt.Sprintf(agent, "", 5):                 "warning: config.yaml:3: agents.commands.mine prints text and tells no tokens: limits of tokens and cost bind nothing of it, only those of time do",
+		fmt.Sprintf(agent, "", 0):                 "",
+		fmt.Sprintf(agent, ", output: events", 5): "",
+	} {
+		if _, problems := load(text, ""); strings.TrimSpace(said(problems)) != want {
+			t.Errorf("%s\ngot %q, want %q", text, said(problems), want)
+		}
 	}
 }
 
