@@ -34,7 +34,7 @@ func newEditWorld(t *testing.T, trellis string, e edit) *gitWorld {
 	w.write("../at", `phase=$(sed -n 's/.*"phase": *"\([a-z-]*\)".*/\1/p' `+w.path(".trellis/tasks/02-01-bye/task.json")+`)
 test -e "`+root+`/edits/$phase" || exit 0
 mv "`+root+`/edits/$phase" "`+root+`/done-$phase"
-cd "`+w.Dir+`" && unset GIT_DIR GIT_INDEX_FILE GIT_PREFIX && sh -e "`+root+`/done-$phase"
+cd "`+w.Dir+`" && unset GIT_DIR GIT_INDEX_FILE GIT_PREFIX GIT_REFLOG_ACTION && sh -e "`+root+`/done-$phase"
 `)
 	at := "sh " + root + "/at"
 	w.write(".trellis/config.yaml", "agents: {default: rehearsal}\nverify: [\"sh test.sh; c=$?; "+at+"; exit $c\"]\nworktree: {setup: [\""+at+"\"]}\n")

@@ -32,7 +32,7 @@ var pureFuncs = map[string][]string{
 	module + "internal/flow":     {"*"},
 	module + "internal/ask":      {"*"},
 	module + "internal/workflow": {"*"},
-	module + "internal/plan":     {"Fill", "Bundle.Plan", "Bundle.Called", "Plan.StepHash", "Plan.Verification", "Step.Kind", "Step.Loop", "Step.Provable", "Step.ProofKind", "Proof.Manual", "Place.In"},
+	module + "internal/plan":     {"Fill", "Bundle.Plan", "Bundle.Called", "Plan.StepHash", "Plan.Verification", "Plan.VerificationAt", "Plan.VerifyingScriptsAt", "Step.Kind", "Step.Loop", "Step.Provable", "Step.ProofKind", "Proof.Manual", "Place.In"},
 }
 
 func TestFlowIsPure(t *testing.T) {
