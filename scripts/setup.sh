@@ -1,6 +1,6 @@
 #!/bin/sh
-# Gets ready what the tests need and can't bring along: checks git, downloads the modules, installs bubblewrap and gh (as
-# root, where there is apt) and the agent programs. Running it again costs next to nothing. What is optional and can't be
+# Gets ready what the tests need and can't bring along: checks git, downloads the modules, installs bubblewrap, gh and zsh
+# (as root, where there is apt) and the agent programs. Running it again costs next to nothing. What is optional and can't be
 # had is left out with a line that says why, and the tests that need it skip; where CI is set that is a failure.
 set -eu
 cd "$(dirname "$0")/.."
@@ -26,6 +26,7 @@ package() {
 
 if [ "$(uname -s)" = Linux ]; then package bwrap bubblewrap 'the sandbox'; fi
 package gh gh 'pull requests with the real gh'
+package zsh zsh 'completion in zsh'
 
 if [ ! -x scripts/agents.sh ]; then
 	:

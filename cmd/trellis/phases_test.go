@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -20,8 +21,11 @@ func TestPhases(t *testing.T) {
 // Edge C16: zsh completes also where nothing has called compinit.
 func TestZshCompletion(t *testing.T) {
 	zsh, err := exec.LookPath("zsh")
-	if err != nil {
-		t.Skip("there is no zsh on this machine")
+	switch {
+	case err != nil && os.Getenv("CI") != "":
+		t.Fatal("there is no zsh on this machine: scripts/setup.sh installs it")
+	case err != nil:
+		t.Skip("there is no zsh on this machine: scripts/setup.sh installs it")
 	}
 	script, err := filepath.Abs("completion/zsh")
 	if err != nil {
