@@ -142,6 +142,9 @@ func (s *Site) Replan(ctx context.Context, dir string, o PlanOptions) (PlanResul
 	if err := s.CanPlan(ctx, o.Agent); err != nil {
 		return PlanResult{}, err
 	}
+	if err := s.mendJournal(dir); err != nil {
+		return PlanResult{}, err
+	}
 	final := published(dir)
 	return s.plan(ctx, dir, final, func(j *journal.Run) (planner.Input, error) {
 		h := j.History()
@@ -155,6 +158,23 @@ func (s *Site) Replan(ctx context.Context, dir string, o PlanOptions) (PlanResul
 		}
 		return s.again(j, dir, final, o)
 	})
+}
+
+// mendJournal sets the damaged journal of a task that can be planned again aside. That of one that is ready may tell of
+// work that was begun, and stays.
+func (s *Site) mendJournal(dir string) error {
+	if _, err := journal.Read(filepath.Join(dir, taskdir.Run)); !errors.Is(err, journal.ErrDamaged) {
+		return nil
+	}
+	t, err := s.Store.Load(dir)
+	if err != nil || t.Status == trellis.Ready || trellis.Move(t.Status, trellis.Planning) != nil {
+		return err
+	}
+	j, err := s.reopen(dir)
+	if err != nil {
+		return err
+	}
+	return j.Close()
 }
 
 // asks reports whether something is asked for that an earlier planning was not.
