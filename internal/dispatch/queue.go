@@ -28,6 +28,9 @@ func (w *watch) place(f inspected) {
 	}
 	w.promote(f)
 	w.learn(f)
+	if len(l.Problems) == 0 {
+		w.unrest.end(dir)
+	}
 	if f.gone {
 		w.forget(dir)
 		return
@@ -39,9 +42,10 @@ func (w *watch) place(f inspected) {
 	case f.err != nil:
 		w.fail(l, f.err)
 	case len(l.Problems) > 0:
-		if at := restedAt(dir); !w.o.Once && time.Now().Before(at) {
+		if at := w.unrest.until(dir); !w.o.Once && time.Now().Before(at) {
 			w.calendar(dir, at, false)
 		} else {
+			w.unrest.end(dir)
 			w.warn(dir, problemText(l.Problems))
 		}
 		w.note(l)
@@ -69,6 +73,30 @@ func (w *watch) place(f inspected) {
 // rested is how long nobody wrote in a directory before the watcher says what is wrong with it: a task that is written one
 // file after the other is not done before.
 const rested = time.Second
+
+// longUnrest is how long the watcher waits at most for a directory that is wrong to rest: one that somebody writes to all
+// the time is told of too.
+const longUnrest = 10 * time.Second
+
+// unrest is since when directories that are wrong have been written to, as far as nothing was said of it.
+type unrest map[string]time.Time
+
+// until is when to say what is wrong with a directory.
+func (u unrest) until(dir string) time.Time {
+	since, known := u[dir]
+	if !known {
+		since = time.Now()
+		u[dir] = since
+	}
+	at, latest := restedAt(dir), since.Add(longUnrest)
+	if latest.Before(at) {
+		return latest
+	}
+	return at
+}
+
+// end begins anew with a directory.
+func (u unrest) end(dir string) { delete(u, dir) }
 
 // restedAt is when a directory has rested. What was written in the future has.
 func restedAt(dir string) time.Time {

@@ -88,6 +88,7 @@ type watch struct {
 	waiting map[string]bool      // for another task's end
 	rest    map[string]rest      // directories that are left alone for a while
 	soon    map[string]bool      // due directories that a watch --once stays for
+	unrest  unrest               // directories that are wrong and written to
 	held    map[string]int       // how often a directory was found held by another process
 	stalls  map[string]stall     // directories whose runs came to nothing
 	last    map[string]Result
@@ -128,6 +129,7 @@ func newWatch(s *Site, o WatchOptions) *watch {
 		waiting:  map[string]bool{},
 		rest:     map[string]rest{},
 		soon:     map[string]bool{},
+		unrest:   unrest{},
 		held:     map[string]int{},
 		stalls:   map[string]stall{},
 		last:     map[string]Result{},
