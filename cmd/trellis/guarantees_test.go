@@ -25,10 +25,17 @@ func TestFlawsAreTested(t *testing.T) {
 	}
 }
 
+// And so does every edge.
+func TestEdgesAreTested(t *testing.T) {
+	if rows := testedRows(t, "docs/edges.md", "| edge | what holds now | shown by |"); rows < 50 {
+		t.Errorf("only %d edges were found", rows)
+	}
+}
+
 // testedRows counts the rows of a table of three columns, of which the last names tests. Each has to be there.
 func testedRows(t *testing.T, page, head string) (rows int) {
 	t.Helper()
-	named := regexp.MustCompile("`go test (\\./[a-z0-9/]+) -run (Test[A-Za-z0-9]+)`")
+	named := regexp.MustCompile("`go test (\\./[a-z0-9/]+) -run ((?:Test|Fuzz)[A-Za-z0-9]+)(?:/([a-z_]+))?`")
 	_, table, _ := strings.Cut(pages(t)[page], head+"\n| --- | --- | --- |\n")
 	known := map[string]map[string]bool{}
 	for line := range strings.Lines(table) {
@@ -51,6 +58,11 @@ func testedRows(t *testing.T, page, head string) (rows int) {
 			}
 			if !known[m[1]][m[2]] {
 				t.Errorf("there is no %s in %s", m[2], m[1])
+			}
+			if script := filepath.Join(repository(t), m[1], "testdata", m[3]+".txtar"); m[3] != "" {
+				if _, err := os.Stat(script); err != nil {
+					t.Error(err)
+				}
 			}
 		}
 	}
