@@ -18,6 +18,7 @@ import (
 
 const (
 	maxLine   = 8 << 20  // a longer line is cut: no event is that long
+	maxKept   = 1 << 20  // of the room for a line, for the next one
 	maxLog    = 64 << 20 // of a file in RunDir; what comes after is not kept, and the file ends with a word about it
 	maxOutput = 1 << 30  // that a program may print in one run
 )
@@ -157,12 +158,14 @@ func (l *lines) keep(data []byte) {
 
 // flush hands on the line that is being read.
 func (l *lines) flush() error {
-	line := l.redact.String(strings.ToValidUTF8(string(l.rest), "\uFFFD"))
-	l.rest = l.rest[:0]
-	if _, err := io.WriteString(l.log, line+"\n"); err != nil {
+	line := l.redact.String(strings.ToValidUTF8(string(append(l.rest, '\n')), "\uFFFD"))
+	if l.rest = l.rest[:0]; cap(l.rest) > maxKept {
+		l.rest = nil
+	}
+	if _, err := io.WriteString(l.log, line); err != nil {
 		return err
 	}
-	l.take(strings.TrimSuffix(line, "\r"))
+	l.take(strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r"))
 	return nil
 }
 

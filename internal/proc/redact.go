@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"io"
+	"iter"
 	"net/url"
 	"slices"
 	"strings"
@@ -73,10 +74,27 @@ func (r *Redactor) String(s string) string {
 		return s
 	}
 	var b strings.Builder
+	b.Grow(len(s))
 	w := r.Writer(&b)
-	io.WriteString(w, s) // a Builder can't fail
+	for piece := range pieces(s) { // of a long text there are not several copies at a time
+		io.WriteString(w, piece) // a Builder can't fail
+	}
 	w.Close()
 	return b.String()
+}
+
+// pieces are s from its beginning to its end.
+func pieces(s string) iter.Seq[string] {
+	const most = 64 << 10
+	return func(yield func(string) bool) {
+		for len(s) > 0 {
+			n := min(len(s), most)
+			if !yield(s[:n]) {
+				return
+			}
+			s = s[n:]
+		}
+	}
 }
 
 // Writer passes on to w what is written to it, with secrets masked, also those that come in several

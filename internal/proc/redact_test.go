@@ -148,3 +148,15 @@ func FuzzRedactor(f *testing.F) {
 		}
 	})
 }
+
+// A secret is masked wherever it stands in a text of any length (edge S11).
+func TestRedactLongTexts(t *testing.T) {
+	const secret = "s3cr3t-of-many-letters"
+	r := proc.NewRedactor([]string{secret})
+	for at := 64<<10 - len(secret); at <= 64<<10; at++ {
+		before, after := strings.Repeat("a", at), strings.Repeat("b", 200<<10)
+		if got := r.String(before + secret + after); got != before+"***"+after {
+			t.Fatalf("a secret at byte %d is not masked alone: %d bytes", at, len(got))
+		}
+	}
+}
