@@ -54,10 +54,10 @@ func TestTaskFilesHeldByAStoppedProcess(t *testing.T) {
 	s.waitFor(func() bool { return strings.Contains(s.read(".trellis/tasks/02-01-bye/task.json"), `"review"`) }, "the task is not taken up")
 }
 
-// waitFor fails when something does not become so in two minutes.
+// waitFor fails when something never becomes so.
 func (s *site) waitFor(so func() bool, otherwise string) {
 	s.Helper()
-	for end := time.Now().Add(2 * time.Minute); !so(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(hang); !so(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			s.Fatal(otherwise)
 		}

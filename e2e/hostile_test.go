@@ -33,7 +33,7 @@ func (s *site) bounded(t *testing.T, args ...string) (int, string) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	late := time.AfterFunc(4*time.Minute, func() { cmd.Process.Kill() })
+	late := time.AfterFunc(hang, func() { cmd.Process.Kill() })
 	err := cmd.Wait()
 	if !late.Stop() {
 		t.Fatalf("trellis %v hangs\n%s", args, out.String())
@@ -179,7 +179,7 @@ func (s *site) watched(t *testing.T) {
 	}
 	gone := make(chan error, 1)
 	go func() { gone <- cmd.Wait() }()
-	for end := time.Now().Add(3 * time.Minute); !s.delivered(t, "02-02-again"); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(hang); !s.delivered(t, "02-02-again"); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			cmd.Process.Kill()
 			t.Fatalf("the watcher does not deliver: %v\n%.3000s", <-gone, out.String())
@@ -193,7 +193,7 @@ func (s *site) watched(t *testing.T) {
 		if code := cmd.ProcessState.ExitCode(); code != 143 && code != 0 {
 			t.Errorf("the watcher ends with %d\n%.3000s", code, out.String())
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(hang):
 		cmd.Process.Kill()
 		t.Errorf("SIGTERM does not end the watcher\n%.3000s", out.String())
 	}

@@ -26,7 +26,7 @@ func (s *site) crashed(t *testing.T) proc.ID {
 	if err := cmd.Wait(); err == nil {
 		t.Errorf("it ended well: %s", out)
 	}
-	for end := time.Now().Add(time.Minute); (proc.ID{PID: worker}).Alive() && time.Now().Before(end); {
+	for end := time.Now().Add(hang); (proc.ID{PID: worker}).Alive() && time.Now().Before(end); {
 		time.Sleep(time.Millisecond) // its locks go with it
 	}
 	pid, err := strconv.Atoi(strings.TrimSpace(s.read(begunFile)))
@@ -60,7 +60,7 @@ func TestWhoeverTakesTheTaskEndsWhatIsLeft(t *testing.T) {
 				t.Errorf("%s: exit %d, want %d\n%s%s", c.args, code, c.code, out, errs)
 			}
 			if c.ends {
-				s.goneWithin(t, time.Second)
+				s.gone(t)
 			}
 			if name == "cancel" {
 				s.trellis(0, "retry", "02-01-bye")
@@ -69,7 +69,7 @@ func TestWhoeverTakesTheTaskEndsWhatIsLeft(t *testing.T) {
 			if agent.Alive() {
 				t.Errorf("the agent of the killed run is alive beside the next")
 			}
-			s.goneWithin(t, time.Second)
+			s.gone(t)
 		})
 	}
 }

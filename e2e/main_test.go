@@ -12,10 +12,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/trellis-tasks/trellis/agents/agentstest"
 )
+
+// hang is after how long a test takes something for hung: less than the 300 s for which its processes stay.
+const hang = agentstest.Hang
 
 // program is the built trellis.
 var program string
@@ -108,7 +110,7 @@ func (s *site) trellis(want int, args ...string) (string, string) {
 
 func (s *site) try(name string, args ...string) (int, string, string) {
 	s.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), hang)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Env = s.Dir, s.Env

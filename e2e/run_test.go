@@ -40,7 +40,7 @@ const lingering = `
 // came waits until a file is there.
 func (s *site) came(name string) {
 	s.Helper()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(hang); ; time.Sleep(5 * time.Millisecond) {
 		if _, err := os.Stat(filepath.Join(s.Dir, name)); err == nil {
 			return
 		} else if !errors.Is(err, fs.ErrNotExist) || time.Now().After(end) {
@@ -89,7 +89,7 @@ func TestRunIsInterrupted(t *testing.T) {
 			if got := cmd.ProcessState.ExitCode(); got != code {
 				t.Errorf("exit %d (%v), want %d\n%s", got, err, code, out)
 			}
-			s.goneWithin(t, time.Second)
+			s.gone(t)
 			if got := s.read("log"); got != "a\nl1\nl2\n" {
 				t.Errorf("log %q", got)
 			}
@@ -119,9 +119,9 @@ func TestRunIsKilled(t *testing.T) {
 				t.Errorf("it ended well: %s", out)
 			}
 			ended(t, worker)
-			s.goneWithin(t, 10*time.Second) // edge A4
+			s.gone(t) // edge A4
 			s.goOn(t)
-			s.goneWithin(t, time.Second)
+			s.gone(t)
 		})
 	}
 }
@@ -172,7 +172,7 @@ func TestRunIsKilledAnytime(t *testing.T) {
 		t.Errorf("%d steps were done again after %d kills", again, kills)
 	}
 	t.Logf("%d kills, %d steps cut off", kills, again)
-	s.goneWithin(t, 10*time.Second)
+	s.gone(t)
 }
 
 // On a terminal the tree of steps is drawn again and again, within the window, and is gone at the end.

@@ -42,7 +42,7 @@ roles:
 // begun waits until the agent of the sleepy script is at work. Its files are beside its worktree.
 func (s *site) begun() {
 	s.Helper()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(hang); ; time.Sleep(10 * time.Millisecond) {
 		if _, err := os.Stat(s.beside("begun")); err == nil {
 			return
 		} else if !errors.Is(err, fs.ErrNotExist) || time.Now().After(end) {
@@ -69,11 +69,11 @@ func (s *site) background(args ...string) (*exec.Cmd, *bytes.Buffer) {
 	return cmd, &out
 }
 
-// goneWithin waits until no process of the repository's agents is left.
-func (s *site) goneWithin(t *testing.T, d time.Duration) {
+// gone waits until no process of the repository's agents is left.
+func (s *site) gone(t *testing.T) {
 	t.Helper()
 	var left []string
-	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(hang); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if left = processes(t, s.Dir); len(left) == 0 {
 			return
 		}
@@ -107,7 +107,7 @@ func TestSignals(t *testing.T) {
 			if got := cmd.ProcessState.ExitCode(); got != code {
 				t.Errorf("exit %d (%v), want %d\n%s", got, err, code, out)
 			}
-			s.goneWithin(t, time.Second)
+			s.gone(t)
 			if task := s.read(".trellis/tasks/02-01-bye/task.json"); !strings.Contains(task, `"in_progress"`) || !strings.Contains(task, `"interrupted"`) {
 				t.Errorf("task.json is %s", task)
 			}
@@ -134,9 +134,9 @@ func TestKilled(t *testing.T) {
 				t.Errorf("it ended well: %s", out)
 			}
 			ended(t, worker)
-			s.goneWithin(t, 10*time.Second) // edge A4
+			s.gone(t) // edge A4
 			s.finish(t)
-			s.goneWithin(t, time.Second)
+			s.gone(t)
 		})
 	}
 }
@@ -166,7 +166,7 @@ func child(t *testing.T, pid int) int {
 // ended waits for the end of a worker, which holds its locks a moment longer than its guard lives.
 func ended(t *testing.T, pid int) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(hang); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
 		if err != nil || strings.Contains(string(status), "\nState:\tZ") {
 			return

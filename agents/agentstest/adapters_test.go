@@ -21,6 +21,7 @@ type given struct {
 	argv       []string
 	env, stdin string
 	dir        string // RunDir
+	seen       string // where the program leaves what it was given
 	result     *agents.Result
 	err        error
 }
@@ -38,14 +39,46 @@ func try(t *testing.T, cli string, f fake, change func(*agents.Request), environ
 	r := agents.Request{Role: trellis.Implement, Prompt: "the prompt", System: "the system", Dir: t.TempDir(), Permission: trellis.PermitEdit,
 		RunDir: t.TempDir(), Marker: "adapters-" + filepath.Base(seen), Env: []string{"TRELLIS_ROLE=implement"}}
 	change(&r)
-	g := given{dir: r.RunDir}
-	g.result, g.err = a.Run(t.Context(), r, nil)
+	g := given{dir: r.RunDir, seen: seen}
+	g.result, g.err = a.Run(t.Context(), r, func(e agents.Event) {
+		if e.Kind != agents.EventNotice {
+			return
+		}
+		if err := os.WriteFile(filepath.Join(seen, "noticed"), nil, 0o600); err != nil {
+			t.Error(err)
+		}
+	})
+	if !there(filepath.Join(seen, "stdin")) {
+		return g // a limit struck before it began
+	}
 	g.argv = strings.Split(strings.TrimSuffix(get(t, seen, "argv"), "\n"), "\n")
 	g.env, g.stdin = get(t, seen, "env"), get(t, seen, "stdin")
 	return g
 }
 
 func nothing(*agents.Request) {}
+
+// untilNoticed is the shell command of a program that waits for a notice of what it said.
+const untilNoticed = `while [ ! -e "$seen/noticed" ]; do sleep 0.01; done`
+
+func idle(l *agents.Limits, d time.Duration) { l.Idle = d }
+func wall(l *agents.Limits, d time.Duration) { l.Wall = d }
+
+// struck is a run with a program that says what it has to say and stays until a limit strikes. On a busy machine that may
+// be before it said so: then the limit is raised (edge A16).
+func struck(t *testing.T, cli string, f fake, limit func(*agents.Limits, time.Duration), environ ...string) (g given) {
+	t.Helper()
+	f.after += "\n: >\"$seen/spoke\"; sleep 300 & wait"
+	for d := time.Second; d < agentstest.Hang; d *= 3 {
+		g = try(t, cli, f, func(r *agents.Request) { limit(&r.Limits, d) }, environ...)
+		spoke, err := os.Stat(filepath.Join(g.seen, "spoke"))
+		if err == nil && (f.stream == "" || time.Since(spoke.ModTime()) >= d) { // else what it said may not have been read
+			return g
+		}
+	}
+	t.Fatalf("%s did not come to say what it has to: %v", cli, g.err)
+	return g
+}
 
 func answering(t *testing.T, cli string) fake { return fake{stream: recorded(t, cli, "answers")} }
 
@@ -297,7 +330,7 @@ func TestSilenceAfterALimit(t *testing.T) {
 		agents.Claude: `{"type":"system","subtype":"api_retry","attempt":1,"max_retries":2,"retry_delay_ms":120000,"error_status":429,"error":"rate_limit"}`,
 		agents.Codex:  `{"type":"error","message":"Reconnecting... 1/5 (exceeded retry limit, last status: 429 Too Many Requests)"}`,
 	} {
-		g := try(t, cli, fake{stream: line + "\n", after: "sleep 300"}, func(r *agents.Request) { r.Limits.Idle = time.Second })
+		g := struck(t, cli, fake{stream: line + "\n"}, idle)
 		var f *flow.Failure
 		if !errors.As(g.err, &f) || f.Code != string(trellis.RateLimited) {
 			t.Fatalf("%s: got %v, want %s", cli, g.err, trellis.RateLimited)
@@ -309,7 +342,7 @@ func TestSilenceAfterALimit(t *testing.T) {
 		if cli == agents.Codex {
 			again = `{"type":"item.started","item":{"type":"command_execution","command":"make"}}`
 		}
-		g = try(t, cli, fake{stream: line + "\n" + again + "\n", after: "sleep 300"}, func(r *agents.Request) { r.Limits.Idle = time.Second })
+		g = struck(t, cli, fake{stream: line + "\n" + again + "\n"}, idle)
 		if !errors.As(g.err, &f) || f.Code != string(trellis.TimeoutIdle) {
 			t.Errorf("%s went on after the limit: got %v, want %s", cli, g.err, trellis.TimeoutIdle)
 		}
@@ -317,7 +350,7 @@ func TestSilenceAfterALimit(t *testing.T) {
 }
 
 func TestCostIsBounded(t *testing.T) {
-	cheap := func(r *agents.Request) { r.Limits.CostUSD = 0.001; r.Limits.Idle = 10 * time.Second }
+	cheap := func(r *agents.Request) { r.Limits.CostUSD = 0.001; r.Limits.Idle = agentstest.Hang }
 	g := try(t, agents.OpenCode, fake{stream: recorded(t, agents.OpenCode, "spends"), after: "sleep 300"}, cheap)
 	if !errors.Is(g.err, &flow.Failure{Code: string(trellis.BudgetCost)}) || g.result.Usage.CostUSD == nil {
 		t.Errorf("opencode: got %+v, %v, want %s", g.result, g.err, trellis.BudgetCost)
@@ -356,8 +389,7 @@ func TestLogsAreCapped(t *testing.T) {
 // its usage counts.
 func TestLastWordsAfterAStop(t *testing.T) {
 	words := `{"type":"result","subtype":"error_during_execution","is_error":true,"result":"aborted","total_cost_usd":0.5,"usage":{"input_tokens":7,"output_tokens":8}}`
-	f := fake{before: "trap 'echo '\\''" + words + "'\\''; exit 1' INT; sleep 300 & wait"}
-	g := try(t, agents.Claude, f, func(r *agents.Request) { r.Limits.Wall = time.Second })
+	g := struck(t, agents.Claude, fake{before: "trap 'echo '\\''" + words + "'\\''; exit 1' INT"}, wall)
 	if !errors.Is(g.err, &flow.Failure{Code: string(trellis.TimeoutWall)}) || g.result.Usage.OutputTokens != 8 {
 		t.Errorf("got %+v, %v, want %s and the usage", g.result, g.err, trellis.TimeoutWall)
 	}

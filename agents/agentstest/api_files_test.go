@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/agents/agentstest"
@@ -21,7 +20,7 @@ import (
 func reading(t *testing.T, dir string) agents.Request {
 	t.Helper()
 	return agents.Request{Role: trellis.Research, Prompt: "look around", Dir: dir, Permission: trellis.PermitRead, RunDir: t.TempDir(),
-		Limits: agents.Limits{Wall: time.Minute}}
+		Limits: agents.Limits{Wall: agentstest.Hang}}
 }
 
 // shown is what a model gets to see for its calls, in both protocols the same.

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/agents/agentstest"
@@ -150,7 +149,7 @@ func TestAPIThroughProxy(t *testing.T) {
 		}
 		before := through.Load()
 		r := judging(t)
-		r.Limits.Wall = 5 * time.Second
+		r.Limits.Wall = agentstest.Hang
 		_, err = a.Run(t.Context(), r, nil)
 		if got := through.Load() > before; got != tt.want || (err == nil) != tt.want {
 			t.Errorf("%s with %v: went through the proxy: %v, want %v; %v", tt.host, tt.env, got, tt.want, err)

@@ -23,7 +23,7 @@ import (
 func judging(t *testing.T) agents.Request {
 	t.Helper()
 	return agents.Request{Role: trellis.Judge, Prompt: "judge it", System: "Be brief.", Dir: t.TempDir(), Permission: trellis.PermitNone, RunDir: t.TempDir(),
-		Limits: agents.Limits{Wall: time.Minute}}
+		Limits: agents.Limits{Wall: agentstest.Hang}}
 }
 
 // raw is a server that answers as it is told; it returns its address.

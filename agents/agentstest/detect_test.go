@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/agents/agentstest"
@@ -168,7 +167,7 @@ func TestAllToolsFail(t *testing.T) {
 		if f.Code != string(trellis.AgentExit) || f.Retryable || !strings.Contains(f.Detail, "no namespaces") {
 			t.Errorf("%s: got %+v", cli, f)
 		}
-		g := try(t, cli, fake{stream: ended(false) + "\n" + all, after: "sleep 300"}, func(r *agents.Request) { r.Limits.Idle = time.Second })
+		g := struck(t, cli, fake{stream: ended(false) + "\n" + all}, idle)
 		if f := failure(t, g.err); f.Code != string(trellis.TimeoutIdle) {
 			t.Errorf("%s, of which one worked: got %+v", cli, f)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/agents/agentstest"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -30,12 +31,14 @@ func TestOpenCodeWaits(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(t.TempDir(), "complaints")
 			put(t, file, c.complaints, 0o600)
-			program := fake{before: "cat '" + file + "' >&2", after: "sleep 300"}
+			program := fake{before: "cat '" + file + "' >&2"}
+			if c.complaints == limited || c.want == trellis.ProviderDown {
+				program.before += "\n" + untilNoticed
+			}
 			if c.goesOn {
-				program.before += "; sleep 0.5"
 				program.stream = `{"type":"step_start","timestamp":1,"sessionID":"s","part":{"type":"step-start"}}` + "\n"
 			}
-			g := try(t, agents.OpenCode, program, func(r *agents.Request) { r.Limits.Idle = 2 * time.Second })
+			g := struck(t, agents.OpenCode, program, idle)
 			if f := failure(t, g.err); f.Code != string(c.want) {
 				t.Errorf("got %v, want %s", f, c.want)
 			}
@@ -49,7 +52,7 @@ func TestCodexReconnects(t *testing.T) {
 	began := time.Now()
 	g := try(t, agents.Codex, fake{stream: get(t, "testdata", "codex", "reconnects.jsonl"), after: "sleep 300"}, nothing)
 	f := failure(t, g.err)
-	if f.Code != string(trellis.ProviderDown) || !strings.Contains(f.Detail, "high demand") || time.Since(began) > time.Minute {
+	if f.Code != string(trellis.ProviderDown) || !strings.Contains(f.Detail, "high demand") || time.Since(began) > agentstest.Hang {
 		t.Errorf("got %v after %s", f, time.Since(began))
 	}
 }

@@ -61,6 +61,10 @@ const (
 	Secret = "hunter2-and-more" // the value of SUITE_API_KEY in every request
 )
 
+// Hang is after how long a test takes something for hung. It is less than the 300 s for which the programs of the suite
+// stay, and more than any of them takes on a busy machine.
+const Hang = 4 * time.Minute
+
 // Subject makes agents whose program behaves as wanted.
 type Subject struct {
 	// Stage is called once for every run, or pair of runs, and returns an agent whose program behaves
@@ -100,7 +104,7 @@ func (s Stage) request(t *testing.T, role trellis.Role, prompt string) agents.Re
 	return agents.Request{
 		Role: role, Prompt: prompt, System: "Be brief.", Dir: s.Dir, Permission: role.Permission(),
 		Env: append([]string{"SUITE_API_KEY=" + Secret}, s.Env...), RunDir: t.TempDir(), Marker: marker(t),
-		Limits: agents.Limits{Wall: time.Minute, Idle: time.Minute},
+		Limits: agents.Limits{Wall: Hang, Idle: Hang},
 	}
 }
 
@@ -169,6 +173,7 @@ type outcome struct {
 	*agents.Result
 	err    error
 	events []agents.Event
+	last   time.Time // when the last event came
 }
 
 func run(t *testing.T, a agents.Agent, r agents.Request) outcome {
@@ -179,7 +184,7 @@ func run(t *testing.T, a agents.Agent, r agents.Request) outcome {
 func runIn(ctx context.Context, t *testing.T, a agents.Agent, r agents.Request) outcome {
 	t.Helper()
 	var o outcome
-	o.Result, o.err = a.Run(ctx, r, func(e agents.Event) { o.events = append(o.events, e) })
+	o.Result, o.err = a.Run(ctx, r, func(e agents.Event) { o.events, o.last = append(o.events, e), time.Now() })
 	if left := Carrying(t, r.Marker); len(left) > 0 {
 		t.Errorf("processes of the run are left: %v", left)
 	}

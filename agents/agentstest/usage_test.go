@@ -45,16 +45,16 @@ func TestAllUsageCounts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := fake{stream: recorded(t, c.cli, c.stream)}
-			change := nothing
 			home := t.TempDir()
-			if c.cutOff {
-				f.after = "sleep 300"
-				change = func(r *agents.Request) { r.Limits.Idle = time.Second }
-			}
 			if record := filepath.Join("testdata", c.cli, c.stream+".record.jsonl"); there(record) {
-				f.after = leaveRecord(t, home, get(t, record), f.stream) + "; " + f.after
+				f.after = leaveRecord(t, home, get(t, record), f.stream)
 			}
-			g := try(t, c.cli, f, change, "HOME="+home)
+			var g given
+			if c.cutOff {
+				g = struck(t, c.cli, f, idle, "HOME="+home)
+			} else {
+				g = try(t, c.cli, f, nothing, "HOME="+home)
+			}
 			if g.result == nil || !sameTokens(g.result.Usage, c.want) || (g.err != nil) != c.cutOff {
 				t.Errorf("got %+v, %v, want %+v", g.result, g.err, c.want)
 			}
