@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/trellis-tasks/trellis/contextfiles"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/view"
 	"github.com/trellis-tasks/trellis/specs"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -109,10 +111,15 @@ func (a *app) initContext(p *project, dir, kind string) error {
 }
 
 // changeContext changes a context file under the task's write lock, so that two changes at once are both kept. When a person
-// saves the file meanwhile, change is called again.
+// saves the file meanwhile, change is called again. What a person's command changes counts while an agent is at work too.
 func (a *app) changeContext(p *project, dir, name string, change func([]byte) ([]byte, error)) error {
+	_, inside := proc.InsideRun(a.Env)
 	_, err := p.Store.Update(dir, func(*taskdir.Task, *taskdir.Edit) error {
-		return p.Store.Disk.Edit(filepath.Join(dir, name), change)
+		edit := func() error { return p.Store.Disk.Edit(filepath.Join(dir, name), change) }
+		if inside {
+			return edit()
+		}
+		return pipeline.Edited(p.Store, dir, edit)
 	})
 	return err
 }

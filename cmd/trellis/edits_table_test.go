@@ -14,6 +14,7 @@ const (
 	delivered = "test \"$(git rev-list --count main..feature/bye)\" = 1; git show feature/bye:greet.sh | grep -q Bye"
 	once      = "test \"$(grep -c implement $R/calls.log)\" = 1"
 	settle    = "trellis start 02-01-bye"
+	agree     = "trellis status 02-01-bye | grep 'changed while an agent was at work'; trellis approve 02-01-bye --by ann; " + settle
 	asks      = `echo '{"status": "ready", "pipeline": {"approval": {"required": true}}}' >$T/task.json`
 	again     = "trellis retry 02-01-bye; trellis start 02-01-bye"
 )
@@ -34,9 +35,9 @@ func edits() (list []edit) {
 		list = append(list, edit{doc + "-in-progress", "implement", "echo 'Say it loud.' >$T/" + doc, 0, "review", "", "", once + "; ! test -e $R/seen-implement-1/" + doc + "; grep -q loud $R/seen-check-1/" + doc})
 	}
 	return append(list,
-		edit{"prd-in-progress", "implement", "echo '- [ ] it is short' >>$T/prd.md", 0, "review", "", "", once + "; grep -q 'it is short' $T/report.md; ! grep -q short $R/seen-implement-1/prd.md; grep -q short $R/seen-check-1/prd.md"},
+		edit{"prd-in-progress", "implement", "echo '- [ ] it is short' >>$T/prd.md", 8, "waiting", agree, "review", once + "; grep -q 'it is short' $T/report.md; ! grep -q short $R/seen-implement-1/prd.md; grep -q short $R/seen-check-1/prd.md"},
 		edit{"prd-broken", "implement", "rm $T/prd.md", 1, "failed/invalid_task", "git show HEAD:$T/prd.md >$T/prd.md; " + again, "review", delivered + "; " + once},
-		edit{"context-in-progress", "implement", `echo '{"file": "greet.sh", "reason": "loud"}' >>$T/check.jsonl`, 0, "review", "", "", once + "; grep -q loud $R/seen-check-1/check.jsonl"},
+		edit{"context-in-progress", "implement", `echo '{"file": "greet.sh", "reason": "loud"}' >>$T/check.jsonl`, 8, "waiting", agree, "review", once + "; grep -q loud $R/seen-check-1/check.jsonl"},
 		edit{"context-broken", "implement", `echo '{"file": ' >>$T/check.jsonl`, 1, "failed/invalid_task", "grep -q 'check.jsonl:2' $T/report.md; git show HEAD:$T/check.jsonl >$T/check.jsonl; " + again, "review", delivered + "; " + once},
 		edit{"status-cancelled", "check", set("status", "cancelled"), 1, "cancelled", "", "", "test -d $W"},
 		edit{"status-paused", "check", set("status", "paused"), 8, "paused", settle, "review", delivered + "; " + once},
@@ -44,14 +45,14 @@ func edits() (list []edit) {
 		edit{"status-completed", "check", set("status", "completed"), 0, "review", "", "", delivered + "; " + once},
 		edit{"run-fields", "check", set("phase", "commit"), 0, "review", "", "", delivered + "; " + once},
 		edit{"people-fields", "check", `sed '1s|{|{"title": "Another title", "mine": 1, |' $T/task.json >$R/new.json; cp $R/new.json $T/task.json`, 0, "review", "", "", delivered + "; grep -q 'Another title' $T/task.json; ! git log -1 --format=%s feature/bye | grep -q Another"},
-		edit{"claimed-fields", "check", set("branch", "feature/other") + `; sed -i.bak 's|"pipeline": *{|"pipeline": {"verify": ["false"], |' $T/task.json; grep -q false $T/task.json`, 0, "review", "", "", delivered},
-		edit{"plan-added", "implement", `echo '{"schema_version": 1, "title": "Say bye", "steps": [{"id": "a", "command": "echo a >>a.txt", "verify": "test -e a.txt"}], "acceptance": [{"criterion": "it says bye"}]}' >$T/plan.json`, 0, "review", "", "", delivered + "; ! git show feature/bye:a.txt"},
+		edit{"claimed-fields", "check", set("branch", "feature/other") + `; sed -i.bak 's|"pipeline": *{|"pipeline": {"verify": ["false"], |' $T/task.json; grep -q false $T/task.json`, 8, "waiting", agree, "review", delivered},
+		edit{"plan-added", "implement", `echo '{"schema_version": 1, "title": "Say bye", "steps": [{"id": "a", "command": "echo a >>a.txt", "verify": "test -e a.txt"}], "acceptance": [{"criterion": "it says bye"}]}' >$T/plan.json`, 8, "waiting", agree, "review", delivered + "; ! git show feature/bye:a.txt"},
 		edit{"taskspec-broken", "implement", "echo '{' >$T/taskspec.json", 0, "review", "", "", delivered + "; grep -q taskspec.json $T/report.md"},
 		edit{"old-copy", "check", "git show HEAD:$T/task.json >$T/task.json", 0, "review", "", "", delivered + "; " + once},
 		edit{"task-json-broken", "check", "cp $T/task.json $R/whole.json; echo '{' >$T/task.json", 3, "broken", "cp $R/whole.json $T/task.json; " + settle, "review", delivered + "; " + once},
 		edit{"approvals-broken", "check", "echo '{' >$T/approvals.jsonl", 0, "review", "", "", delivered},
 		edit{"report-in-progress", "check", "echo mine >$T/report.md", 0, "review", "", "", "! grep -q '^mine$' $T/report.md"},
-		edit{"config-in-progress", "check", "echo 'verify: [\"false\"]' >.trellis/config.yaml", 0, "review", "", "", delivered},
+		edit{"config-in-progress", "check", "printf 'agents: {default: rehearsal}\\nverify: [\"false\"]\\n' >.trellis/config.yaml", 8, "waiting", agree, "review", delivered},
 		edit{"config-broken", "check", "echo '{' >.trellis/config.yaml", 0, "review", "! trellis start 02-01-bye 2>$R/said; grep -q config.yaml $R/said", "", delivered},
 		edit{"worktree-file", "check", "echo mine >$W/mine.txt", 0, "review", "", "", delivered + "; git show feature/bye:mine.txt | grep -q mine"},
 		edit{"branch-commit", "check", "cd $W; echo mine >mine.txt; git add mine.txt; git commit -qm mine", 0, "review", "", "", "git show feature/bye:mine.txt | grep -q mine; git log --format=%s feature/bye | grep -q '^mine$'"},
@@ -73,7 +74,8 @@ func edits() (list []edit) {
 		edit{"approval-by-hand", "", asks, 8, "waiting", `echo '{"decision": "approve", "by": "ann"}' >>$T/approvals.jsonl; ` + settle, "review", delivered},
 		edit{"rejection-by-hand", "", asks, 8, "waiting", `echo '{"decision": "reject", "by": "ann", "reason": "no"}' >>$T/approvals.jsonl; ! trellis start 02-01-bye; ! test -e $W`, "", ""},
 		edit{"waiting-edited", "", asks, 8, "waiting", "trellis approve 02-01-bye --by ann; echo 'Say it loud.' >>$T/prd.md; code=0; trellis start 02-01-bye || code=$?; test $code = 8; trellis approve 02-01-bye --by ann; " + settle, "review", delivered},
-		edit{"paused-edited", "check", "echo 'Say it loud.' >>$T/prd.md; trellis stop 02-01-bye", 8, "paused/interrupted", settle, "review", delivered + "; " + once + "; grep -rq loud $T/run/inputs"},
+		edit{"paused-edited", "check", "echo 'Say it loud.' >>$T/prd.md; trellis stop 02-01-bye", 8, "paused/interrupted", "code=0; trellis start 02-01-bye || code=$?; test $code = 8; " + agree, "review", delivered + "; " + once + "; grep -rq loud $T/run/inputs"},
+		edit{"paused-edited-later", "check", "trellis stop 02-01-bye", 8, "paused/interrupted", "echo '- [ ] it is short' >>$T/prd.md; " + settle, "review", delivered + "; " + once + "; grep -q 'it is short' $T/report.md"},
 		edit{"paused-worktree", "check", "echo mine >$W/mine.txt; trellis stop 02-01-bye", 8, "paused/interrupted", settle, "review", delivered + "; git show feature/bye:mine.txt | grep -q mine"},
 		edit{"failed-edited", "implement", "rm $T/prd.md", 1, "failed/invalid_task", "git show HEAD:$T/prd.md >$T/prd.md; echo 'Say it loud.' >>$T/prd.md; " + again, "review", delivered + "; test \"$(grep -c implement $R/calls.log)\" = 2"},
 		edit{"review-edited", "", "true", 0, "review", "echo 'Say it loud.' >>$T/prd.md; echo mine >$T/report.md; trellis start 02-01-bye", "review", delivered + "; " + once + "; grep -q mine $T/report.md"},

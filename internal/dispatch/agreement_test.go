@@ -129,6 +129,8 @@ func TestVerificationOfAnEditedPlan(t *testing.T) {
 		"  check: [{run: [\"sed -i 's/sh test.sh/sh greet.sh/' $TRELLIS_TASK_DIR/plan.json\"], answer: fine}]\n  debug: [{answer: hm}]\n  "+met+"\n")
 	w.Site.Config.Verify = nil
 	dir := w.handPlan(provenPRD, planJSON(""))
+	w.waits(w.start(dir), "(plan.json")
+	w.approve(dir, "ann")
 	if res := w.start(dir); res.Failure == nil || !strings.Contains(res.Failure.Detail, "`sh test.sh`") {
 		t.Fatalf("got %s, %v", res.Status, res.Failure)
 	}

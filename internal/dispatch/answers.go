@@ -57,6 +57,12 @@ func (s *Site) approval(t *taskdir.Task, h *journal.History) (string, error) {
 		return "", err
 	}
 	what := "approval of the plan"
+	if len(g.Changed) > 0 {
+		what = pipeline.AskedAbout(g.Changed)
+	}
+	if len(g.Protected) > 0 && len(g.Changed) > 0 {
+		what += " and of the plan"
+	}
 	if len(g.Protected) > 0 {
 		what += ", which changes what is protected (" + strings.Join(g.Protected, ", ") + ")"
 	}

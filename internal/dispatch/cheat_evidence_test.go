@@ -274,16 +274,17 @@ func TestChecksSeeLittleOfTrellis(t *testing.T) {
 	}
 }
 
-// A criterion that somebody takes out of prd.md while the run goes on is gone, as if a person had done so. The report
-// tells.
+// A criterion that is taken out of prd.md while an agent is at work is gone once a person agrees. The report tells.
 func TestCriteriaThatAreTakenOutAreTold(t *testing.T) {
 	t.Parallel()
 	w := cheat(t, "echo x > notes.txt; printf '# Bye\\n\\n## Acceptance Criteria\\n\\n- [ ] notes\\n  verify: `test -f notes.txt`\\n' > $TRELLIS_REPO/.trellis/tasks/02-01-bye/prd.md")
 	dir := w.hand("02-01-bye", provenBy("test -f never.txt"))
+	w.waits(w.start(dir), "- it is done, proven by `test -f never.txt`")
+	w.approve(dir, "ann")
 	if res := w.start(dir); res.Status != trellis.Review {
 		t.Fatalf("got %s, %v", res.Status, res.Failure)
 	}
-	w.holds("report.md", w.file(dir, "report.md"), "changed by somebody while the run went on: .trellis/tasks/02-01-bye/prd.md")
+	w.holds("report.md", w.file(dir, "report.md"), "what judges the work was changed while the implement agent was at work", "changed by somebody while the run went on: ", ", .trellis/tasks/02-01-bye/prd.md")
 }
 
 // What an agent says about limits, in its answer or in a file, pauses nothing.

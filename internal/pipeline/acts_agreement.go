@@ -20,6 +20,7 @@ type Agreement struct {
 	evidence.Verdict
 	Approvers int      // 0: nobody is asked
 	Protected []string // what the plan changes although it is protected
+	Changed   []string // in words, what was changed of what judges the work while agents were at work
 	Hash      string   // of what was decided on, or is to be
 }
 
@@ -44,7 +45,14 @@ func (a Agreements) Of(t *taskdir.Task, j Job) (Agreement, error) {
 // of judges the plan p, nil for none. With claimed, a yes that was required at the claim still is.
 func (a Agreements) of(t *taskdir.Task, p *plan.Plan, j Job, claimed bool) (g Agreement, err error) {
 	g.Protected = guarded(p, append(protected(a.Config, t), j.Protected...))
-	if t.Pipeline.Approval.Required || len(g.Protected) > 0 || claimed && j.Approval > 0 {
+	u, err := ReadUnconfirmed(t.Dir)
+	if err != nil {
+		return g, err
+	}
+	if g.Changed = u.Changes(a.Store, t.Dir); len(g.Changed) == 0 {
+		u.Said = nil
+	}
+	if t.Pipeline.Approval.Required || len(g.Protected)+len(g.Changed) > 0 || claimed && j.Approval > 0 {
 		g.Approvers = Approvers(a.Config, t)
 	}
 	bases := []string{t.BaseBranch}
@@ -57,18 +65,19 @@ func (a Agreements) of(t *taskdir.Task, p *plan.Plan, j Job, claimed bool) (g Ag
 		if g.Hash, err = taskdir.PlanHash(t.Dir, &named); err != nil {
 			return g, err
 		}
-		if g.Verdict, err = a.said(t.Dir, g.Hash, g.Approvers); err != nil || g.State != evidence.Pending {
+		if g.Verdict, err = a.said(t.Dir, g.Hash, g.Approvers, u.Said); err != nil || g.State != evidence.Pending {
 			return g, err
 		}
 	}
 	return g, nil
 }
 
-func (a Agreements) said(dir, hash string, approvers int) (evidence.Verdict, error) {
+// said is what people decided, besides what they had written down before.
+func (a Agreements) said(dir, hash string, approvers int, before []string) (evidence.Verdict, error) {
 	if approvers == 0 {
 		return evidence.Verdict{State: evidence.Approved}, nil
 	}
-	return Decision(a.Disk, dir, hash, approvers, a.Now)
+	return decision(a.Disk, dir, hash, approvers, before, a.Now)
 }
 
 // No is why a plan that was rejected is, in words.
@@ -94,11 +103,16 @@ func Approvers(cfg *config.Config, t *taskdir.Task) int {
 // Decision is what people decided about the plan with this hash. Lines that were written by hand without a
 // hash get it now.
 func Decision(disk *durable.Disk, dir, hash string, approvers int, now time.Time) (v evidence.Verdict, err error) {
+	return decision(disk, dir, hash, approvers, nil, now)
+}
+
+// decision is that, without what was written down before.
+func decision(disk *durable.Disk, dir, hash string, approvers int, before []string, now time.Time) (v evidence.Verdict, err error) {
 	list, _, err := evidence.Read(dir) // a broken line is no approval; validate names it
 	if err != nil {
 		return v, err
 	}
-	if v = evidence.Decide(list, "", hash, approvers, now); len(v.Unbound) == 0 {
+	if v = evidence.Decide(since(list, before), "", hash, approvers, now); len(v.Unbound) == 0 {
 		return v, nil
 	}
 	if _, err := evidence.Bind(disk, dir, func(step string) (string, error) {
@@ -112,5 +126,5 @@ func Decision(disk *durable.Disk, dir, hash string, approvers int, now time.Time
 	if list, _, err = evidence.Read(dir); err != nil {
 		return v, err
 	}
-	return evidence.Decide(list, "", hash, approvers, now), nil
+	return evidence.Decide(since(list, before), "", hash, approvers, now), nil
 }

@@ -94,7 +94,7 @@ func (a *Acts) guarded(list []flow.Activity) []flow.Activity {
 			if err != nil {
 				return nil, err
 			}
-			out, err := act.Run(ctx, c, in)
+			out, err := a.judged(ctx, c, in, act)
 			return out, a.asSwapped(err)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -80,17 +79,7 @@ func (a *Acts) headsBefore(ctx context.Context, c flow.Call) (h git.Heads, err e
 	if h, err = a.Repo.Heads(ctx); err != nil {
 		return h, err
 	}
-	data, err := json.Marshal(h)
-	if err == nil { // a power cut may take it
-		temp := filepath.Join(dir, durable.TempPrefix+headsFile)
-		if err = durable.WriteOwn(temp, data, 0o600); err == nil {
-			err = os.Rename(temp, filepath.Join(dir, headsFile))
-		}
-	}
-	if err != nil {
-		return h, fmt.Errorf("noting where the branches are before %s: %w", c.ID, err)
-	}
-	return h, nil
+	return h, a.noteOf(c, headsFile, h)
 }
 
 // mainBefore is how the main checkout looks before a call. What was seen after one call is what the next begins with, but

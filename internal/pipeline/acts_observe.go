@@ -43,6 +43,11 @@ func (a *Acts) observe(ctx context.Context, _ flow.Call, in observeIn) (c Conten
 		return c, err
 	}
 	c.PlanHash, c.Approved = g.Hash, g.State == evidence.Approved
+	if c.Approved {
+		if err := a.confirm(); err != nil {
+			return c, err
+		}
+	}
 	c.Waived = c.Approved && in.Asked && !t.Pipeline.Approval.Required
 	return c, a.render(a.inputs(c.Hash), in.Job)
 }

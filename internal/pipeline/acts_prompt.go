@@ -346,6 +346,10 @@ func (a *Acts) Watch(ctx context.Context, c flow.Call, r ask.Request) (looker, e
 	if err != nil {
 		return nil, err
 	}
+	standards, err := a.watchStandards(c)
+	if err != nil {
+		return nil, err
+	}
 	tree := looker(func(context.Context) ([]string, *flow.Failure, error) { return nil, nil, nil })
 	if r.Permission == trellis.PermitRead {
 		if tree, err = a.watchReader(ctx, c, r); err != nil {
@@ -365,7 +369,8 @@ func (a *Acts) Watch(ctx context.Context, c flow.Call, r ask.Request) (looker, e
 		if fail == nil {
 			fail = moved
 		}
-		return append(notes, more...), fail, errors.Join(err, mainErr)
+		told, standardsErr := standards(fmt.Sprintf("the %s agent was at work", r.Role))
+		return slices.Concat(notes, told, more), fail, errors.Join(err, mainErr, standardsErr)
 	}, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -135,6 +136,11 @@ func (r Reader) asks(dir string) (step, what string) {
 		return q.Path, strings.TrimSuffix("approval of step "+q.Path+": "+oneLine(q.Title), ": "+q.Path)
 	case asked:
 		return "", "start"
+	}
+	if u, err := pipeline.ReadUnconfirmed(dir); err == nil { // else it is told by whoever runs it
+		if changes := u.Changes(r.Store, dir); len(changes) > 0 {
+			return "", pipeline.AskedAbout(changes)
+		}
 	}
 	return "", "approval"
 }
