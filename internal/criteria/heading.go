@@ -123,7 +123,7 @@ func (d *document) bold(i int) (h heading, ok bool) {
 	if m := boldParts(bare); m != nil {
 		h.text, h.rest = m[1], m[3]
 		colon = m[2] != "" || strings.ContainsAny(lastRune(strings.TrimSpace(m[1])), ":：")
-	} else if name, rest, found := cutColon(bare); found && !d.inParagraph(i) && kindOf(name, true) == named {
+	} else if name, rest, found := cutColon(bare); found && kindOf(name, true) == named && (!d.inParagraph(i) || rest == "" && d.isItem(i+1)) {
 		h.text, h.rest, colon = name, rest, true
 	} else {
 		return h, false
@@ -139,6 +139,11 @@ const maxHeading = 300
 
 func (d *document) inParagraph(i int) bool {
 	return i > 0 && d.lines[i-1].kind == text && !d.isHeadingLine(i-1)
+}
+
+// isItem reports whether an item of a list stands at index i.
+func (d *document) isItem(i int) bool {
+	return i < len(d.lines) && d.lines[i].kind == text && markerOf(d.lines[i].bare).found()
 }
 
 // cutColon cuts a line at its first colon.
@@ -166,8 +171,7 @@ func kindOf(heading string, exactly bool) naming {
 	if len(heading) > maxHeading {
 		return other
 	}
-	name := fold(heading)
-	name = strings.TrimLeftFunc(name, func(r rune) bool { return !unicode.IsLetter(r) })
+	name := unnumbered(fold(heading))
 	for _, p := range beginning(first(name)) {
 		rest, ok := strings.CutPrefix(name, p.text)
 		if !ok || !bounded(p.text, rest) {
@@ -193,6 +197,18 @@ func kindOf(heading string, exactly bool) naming {
 		}
 	}
 	return found
+}
+
+// ordinals are numbers before a heading that are letters: IV. B) 五、 （三）
+var ordinals = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:[ivx]{1,5}|[a-z]|第?[〇零一二三四五六七八九十百]{1,4}[章节節部分]{0,2})[.)、．）:：\s]`)
+})
+
+// unnumbered is a folded heading without what stands before its first word.
+func unnumbered(name string) string {
+	signs := func(r rune) bool { return !unicode.IsLetter(r) }
+	name = strings.TrimLeftFunc(name, signs)
+	return strings.TrimLeftFunc(name[len(ordinals().FindString(name)):], signs)
 }
 
 // bounded reports whether a name ends where rest begins. Chinese, Japanese and Korean put no space between words.

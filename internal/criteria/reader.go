@@ -267,7 +267,7 @@ func (r *reader) key(k key, l line) {
 }
 
 func (r *reader) unclear(at int) {
-	r.errorf(at, "verify: `command`, with nothing beside it", "this verify line names no clear command: it is read as one command, or as several in code with nothing but \"and\" between them")
+	r.errorf(at, "verify: `command`, with nothing beside it; what no command shows belongs to the text of the criterion", "this verify line names no clear command: it is read as one command, or as several in code with nothing but \"and\" between them")
 }
 
 // headingAsItem makes the last heading, whose verify line comes next, an item.
@@ -393,7 +393,7 @@ func (r *reader) row(c columns, l line) {
 	switch {
 	case clear:
 		o.commands = list
-	case c.plain:
+	case c.plain && !wordy(verify):
 		r.unclear(l.number)
 	default:
 		o.add("("+c.titles[c.verify]+": "+verify+")", l.number)
@@ -413,6 +413,9 @@ func (r *reader) item(o *open) {
 	said := strings.Join(o.words, " ")
 	if len(o.commands) == 0 {
 		said, o.commands = splitVerify(said)
+	}
+	if m := bareAtTheEnd().FindStringSubmatch(said); m != nil && len(o.commands) == 0 && !wordy(m[1]) {
+		r.warnf(o.Line, "put it in code: (verify: `command`)", "what this acceptance criterion is to be verified with is not in code, and is not run")
 	}
 	bare := strings.ToLower(strings.Trim(said, "*_`()[]<>. "))
 	if strings.Trim(said, ".…") == "" {

@@ -92,6 +92,9 @@ func commandsIn(k key) (list []string, clear bool) {
 		inCode, v = true, "`"+rest
 	}
 	if !inCode {
+		if wordy(v) {
+			return nil, false
+		}
 		return []string{v}, k.plain && !strings.HasPrefix(v, "```")
 	}
 	for v != "" {
@@ -111,6 +114,25 @@ func commandsIn(k key) (list []string, clear bool) {
 	}
 	return list, true
 }
+
+// prose are words that begin no command. Where one is called like that, it stands in code.
+var prose = []string{"a", "an", "the", "that", "this", "it", "its", "all", "each", "every", "when", "by", "in", "on", "no", "not", "manually", "manual", "visually", "visual", "looking", "checking", "opening", "reading", "asking",
+	"manuell", "von", "manuellement", "manualmente", "вручную", "-", "–", "—"}
+
+// handy are beginnings of the same, where no space stands between words.
+var handy = []string{"手动", "手工", "人工", "目视", "目測", "目視", "手動", "수동", "육안"}
+
+// wordy reports whether what should be a command is prose, or a place-holder.
+func wordy(value string) bool {
+	s := strings.ToLower(strings.Trim(value, "*_.<>[]() "))
+	word, _, _ := strings.Cut(s, " ")
+	return value != "" && (slices.Contains(unsaid, s) || slices.Contains(prose, strings.TrimRight(word, ",:;"))) ||
+		slices.ContainsFunc(handy, func(p string) bool { return strings.HasPrefix(s, p) })
+}
+
+var bareAtTheEnd = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("(?i)[(\\[—–;,.]\\s*\\**verif(?:y|ied)(?:\\s+(?:with|by))?\\**:\\s*([^`\\s].*)$")
+})
 
 var atTheEnd = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile("(?i)[\\s(\\[—–;,.-]*[\\s(\\[—–]\\**verif(?:y|ied)(?:\\s+(?:it|this))?(?:\\s+(?:with|by|using|via))?:?\\**\\s*(`+[^`].*`)[)\\].]*$")
