@@ -99,7 +99,7 @@ func (s *Site) lookStarted(ctx context.Context, l look) (look, error) {
 	h, err := journal.Read(filepath.Join(l.Dir, taskdir.Run))
 	switch {
 	case errors.Is(err, journal.ErrNone), err == nil && h.Flow != pipeline.Flow:
-		return l.because("the task is in progress, but there is no journal of a run here: it belongs to another machine", "trellis retry "+l.Task.ID), nil
+		return l.because("the task is in progress, but there is no journal of a run here: it belongs to another machine, or its run/ was taken away, as git clean -x does", "trellis retry "+l.Task.ID), nil
 	case errors.Is(err, journal.ErrDamaged):
 		l.Run = true // which fails it, with its work backed up
 		return l, nil
