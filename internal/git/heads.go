@@ -48,15 +48,13 @@ func (r *Repo) Heads(ctx context.Context) (h Heads, err error) {
 
 // eachHead goes through the local branches.
 func (r *Repo) eachHead(ctx context.Context, do func(name, commit string)) error {
-	if c, err := readConfig(r.Common); err == nil && !c.extended {
-		if refs, err := dotgit.New(osfs.New(r.Common)).Refs(); err == nil {
-			for _, ref := range refs {
-				if name, ok := strings.CutPrefix(ref.Name().String(), heads); ok && ref.Type() == plumbing.HashReference {
-					do(name, ref.Hash().String())
-				}
-			}
-			return nil
+	list := func(name string, ref *plumbing.Reference) {
+		if ref.Type() == plumbing.HashReference {
+			do(name, ref.Hash().String())
 		}
+	}
+	if r.readHeads(list) {
+		return nil
 	}
 	out, _, err := r.git(ctx, call{dir: r.Main, args: []string{"for-each-ref", "--format=%(objectname) %(refname)", heads}})
 	for line := range strings.Lines(out) {
@@ -64,6 +62,25 @@ func (r *Repo) eachHead(ctx context.Context, do func(name, commit string)) error
 		do(name, commit)
 	}
 	return err
+}
+
+// readHeads goes through the local branches of a repository that keeps its refs in files. In another it reports false.
+func (r *Repo) readHeads(do func(name string, ref *plumbing.Reference)) bool {
+	c, err := readConfig(r.Common)
+	if err != nil || c.extended {
+		return false
+	}
+	refs, err := dotgit.New(osfs.New(r.Common)).Refs()
+	if err != nil {
+		return false
+	}
+	for _, ref := range refs {
+		name, ok := strings.CutPrefix(ref.Name().String(), heads)
+		if ok && !strings.HasSuffix(name, ".lock") { // what git has beside a branch while it moves it; none is called so
+			do(name, ref)
+		}
+	}
+	return true
 }
 
 // logSize is 0 where there is none.

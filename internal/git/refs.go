@@ -206,15 +206,8 @@ func (r *Repo) Branch(ctx context.Context, name string) (string, error) {
 
 // branches are the names of all local branches.
 func (r *Repo) branches(ctx context.Context) (list []string, err error) {
-	if c, err := readConfig(r.Common); err == nil && !c.extended {
-		if refs, err := dotgit.New(osfs.New(r.Common)).Refs(); err == nil {
-			for _, ref := range refs {
-				if name, ok := strings.CutPrefix(ref.Name().String(), heads); ok {
-					list = append(list, name)
-				}
-			}
-			return list, nil
-		}
+	if r.readHeads(func(name string, _ *plumbing.Reference) { list = append(list, name) }) {
+		return list, nil
 	}
 	out, err := r.line(ctx, call{dir: r.Main, args: []string{"for-each-ref", "--format=%(refname)", heads}})
 	if err != nil || out == "" {
