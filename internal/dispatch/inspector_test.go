@@ -12,6 +12,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 // hung makes tasks whose directories do not answer until free is called: whoever looks at one waits in a call that no
@@ -107,5 +108,35 @@ func TestOnceWithADirectoryThatDoesNotAnswer(t *testing.T) {
 	}
 	if got := w.status("02-02-b"); got != trellis.Review {
 		t.Errorf("the other one is %s", got)
+	}
+}
+
+// Edge F12. What a task waits for may come while the task is being looked at: it is looked at once more, and begun.
+func TestDependencyEndsDuringALook(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, quickly)
+	w.depends("02-01-a")
+	next := w.depends("02-02-next", "02-01-a")
+	came, seen := make(chan struct{}), make(chan struct{})
+	hasCome, hasSeen := sync.OnceFunc(func() { close(came) }), sync.OnceFunc(func() { close(seen) })
+	w.Site.Seen = func(task *taskdir.Task) {
+		switch {
+		case task.ID == "02-01-a" && task.Status == trellis.Review:
+			hasCome()
+		case task.ID == "02-03-later":
+			hasSeen() // what was found before this was looked at has most likely been taken in
+		case task.ID == "02-02-next" && task.Status == trellis.Waiting:
+			select {
+			case <-came:
+			default:
+				<-came // judged as it was before
+				w.ready("02-03-later")
+				<-seen
+			}
+		}
+	}
+	w.once()
+	if got := w.task(next).Status; got != trellis.Review {
+		t.Errorf("it is %s; said %q", got, w.said)
 	}
 }

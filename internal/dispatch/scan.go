@@ -69,10 +69,12 @@ func (w *watch) dueNow() (dirs []string) {
 	return dirs
 }
 
-// inspectAt begins to look at a directory, unless it runs. One that there is no room for stays due.
+// inspectAt begins to look at a directory, unless it runs. One that there is no room for stays due, and one that is being
+// looked at is looked at once more: what it is asked for now may have happened after it was read.
 func (w *watch) inspectAt(ctx context.Context, dir string, scan bool) {
 	if l := w.looks.under[dir]; l != nil {
 		l.scan = l.scan || scan
+		w.due[dir] = time.Now()
 		return
 	}
 	if !w.running[dir] && !w.looks.free() {
