@@ -129,7 +129,10 @@ func (a *app) records(c *cli.Context, s *dispatch.Site) (records, bool) {
 // reloader reads the settings again, where they are others than files.
 func (a *app) reloader(ctx context.Context, p *project, files config.Files) func() (*dispatch.Site, error) {
 	return func() (*dispatch.Site, error) {
-		now := p.settings()
+		now, unread := p.readSettings()
+		if len(unread) > 0 {
+			return nil, &unread[0]
+		}
 		if reflect.DeepEqual(now, files) {
 			return nil, nil
 		}

@@ -55,3 +55,26 @@ func TestConfigThatCannotBeRead(t *testing.T) {
 		t.Errorf("got %v, want that it is a folder", problems)
 	}
 }
+
+// Edge S4: a watcher whose settings are replaced by what it can't read keeps those it has. The defaults in their place would
+// have no check, no sandbox and no approval.
+func TestReloadOfSettingsThatCanNotBeRead(t *testing.T) {
+	p := &project{Repo: &git.Repo{}, Root: t.TempDir()}
+	path := filepath.Join(p.Root, ".trellis", "config.yaml")
+	if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("verify: [make test]\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	reload := (&app{}).reloader(t.Context(), p, p.settings())
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/dev/zero", path); err != nil {
+		t.Fatal(err)
+	}
+	if site, err := reload(); site != nil || err == nil || !strings.Contains(err.Error(), ".trellis/config.yaml") {
+		t.Errorf("the settings became %v, %v", site, err)
+	}
+}
