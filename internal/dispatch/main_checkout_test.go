@@ -59,6 +59,7 @@ func TestMovesOfUnknownHandsAreTold(t *testing.T) {
 		"main by plumbing":   {"git update-ref refs/heads/main $(git commit-tree -p HEAD -m mine HEAD^{tree})", "somebody moved main from"},
 		"a branch is gone":   {"git branch -q -D side", "branch side "},
 		"a file":             {"echo y > $TRELLIS_REPO/README.md", "README.md of the main checkout was changed while the implement agent was at work"},
+		"many files":         {"cd $TRELLIS_REPO; for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22; do echo y > n$i; done", "and 2 more of the main checkout were changed while the implement agent was at work"},
 		"what is staged":     {"cd $TRELLIS_REPO; echo y > new.txt; git add new.txt", "new.txt of the main checkout was changed"},
 		"alternates":         {"echo $PWD > $(git rev-parse --git-path objects/info/alternates)", "settings of git were changed while the run went on: objects/info/alternates"},
 		"a hook":             {"h=$(git rev-parse --git-path hooks); echo exit 1 > $h/pre-push", "hooks/pre-push"},

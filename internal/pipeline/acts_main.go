@@ -42,16 +42,26 @@ func (a *Acts) watchMain(ctx context.Context, c flow.Call, r ask.Request) (looke
 		if err != nil {
 			return nil, nil, err
 		}
-		for _, path := range looks.Since(looked) {
-			if path == "HEAD" && len(moves) > 0 { // which say more
-				continue
-			}
-			notes = append(notes, fmt.Sprintf("%s of the main checkout was changed while %s", path, atWork(r)))
+		changed := looks.Since(looked)
+		if len(moves) > 0 { // they say more than that HEAD moved
+			changed = slices.DeleteFunc(changed, func(path string) bool { return path == "HEAD" })
 		}
+		notes = changedFiles(changed, r)
 		moves, err = a.ofOthers(ctx, moves)
 		told, fail := a.blame(r, moves, now)
 		return append(notes, told...), fail, err
 	}, nil
+}
+
+// changedFiles is one note for all files, so that a person who edits many leaves room for what else there is to note.
+func changedFiles(paths []string, r ask.Request) []string {
+	switch len(paths) {
+	case 0:
+		return nil
+	case 1:
+		return []string{fmt.Sprintf("%s of the main checkout was changed while %s", paths[0], atWork(r))}
+	}
+	return []string{fmt.Sprintf("%s of the main checkout were changed while %s", strings.Join(few(paths), ", "), atWork(r))}
 }
 
 // atWork says of a time which agent was at work in it.
