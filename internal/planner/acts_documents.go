@@ -72,9 +72,9 @@ func (r Rejection) Render() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Plan Rejected\n\n## Reason\n\n%s\n\n## Details\n\n%s\n\n## Suggestions\n\n", r.Reason(), strings.TrimSpace(r.Details))
 	bullets(&b, r.Suggestions)
-	dir, name := shellQuote(r.Dir), shellQuote(r.Name)
+	dir, name := trellis.ShellWord(r.Dir), trellis.ShellWord(r.Name)
 	fmt.Fprintf(&b, "\n## To Retry\n\nPlan again in place, which keeps this page as REJECTED-1.md:\n\n    trellis plan --retry %s --requirement '<revised requirement>'\n", dir)
-	fmt.Fprintf(&b, "\nOr remove the directory and begin afresh:\n\n    trellis task rm %s\n    trellis plan --name %s --type %s --requirement '<revised requirement>'\n", dir, name, shellQuote(orBackend(r.DevType)))
+	fmt.Fprintf(&b, "\nOr remove the directory and begin afresh:\n\n    trellis task rm %s\n    trellis plan --name %s --type %s --requirement '<revised requirement>'\n", dir, name, trellis.ShellWord(orBackend(r.DevType)))
 	return trellis.Visible(b.String())
 }
 
@@ -83,14 +83,4 @@ func orBackend(devType string) string {
 		return trellis.DevTypes[0]
 	}
 	return devType
-}
-
-// shellQuote is s as one word of a shell.
-func shellQuote(s string) string {
-	if s != "" && strings.IndexFunc(s, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@%+=,", r))
-	}) < 0 {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
