@@ -35,7 +35,7 @@ func edits() (list []edit) {
 		list = append(list, edit{doc + "-in-progress", "implement", "echo 'Say it loud.' >$T/" + doc, 0, "review", "", "", once + "; ! test -e $R/seen-implement-1/" + doc + "; grep -q loud $R/seen-check-1/" + doc})
 	}
 	return append(list,
-		edit{"prd-in-progress", "implement", "echo '- [ ] it is short' >>$T/prd.md", 8, "waiting", agree, "review", once + "; grep -q 'it is short' $T/report.md; ! grep -q short $R/seen-implement-1/prd.md; grep -q short $R/seen-check-1/prd.md"},
+		edit{"prd-in-progress", "implement", "echo '- [ ] it is short' >>$T/prd.md", 0, "review", "", "", once + "; grep -q 'it is short' $T/report.md; ! grep -q short $R/seen-implement-1/prd.md; grep -q short $R/seen-check-1/prd.md"},
 		edit{"prd-broken", "implement", "rm $T/prd.md", 1, "failed/invalid_task", "git show HEAD:$T/prd.md >$T/prd.md; " + again, "review", delivered + "; " + once},
 		edit{"context-in-progress", "implement", `echo '{"file": "greet.sh", "reason": "loud"}' >>$T/check.jsonl`, 8, "waiting", agree, "review", once + "; grep -q loud $R/seen-check-1/check.jsonl"},
 		edit{"context-broken", "implement", `echo '{"file": ' >>$T/check.jsonl`, 1, "failed/invalid_task", "grep -q 'check.jsonl:2' $T/report.md; git show HEAD:$T/check.jsonl >$T/check.jsonl; " + again, "review", delivered + "; " + once},

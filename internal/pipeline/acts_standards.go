@@ -1,158 +1,228 @@
 package pipeline
 
 import (
-	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/evidence"
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/research"
+	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// standardsFile is in the folder of a call what its work was judged by when it began, until somebody looked again.
-const standardsFile = "standards.json"
+// Standards are what a task's work is judged by, as it lies in the main checkout: lines by the name of where they stand.
+// What can't be read now has no entry: the run comes to no verdict with it either.
+type Standards map[string][]string
 
-// watchStandards looks what judges the work before something that runs what agents want to be run. The function that it
-// returns looks again, and keeps what was changed meanwhile for people to agree to: who says what happened.
-func (a *Acts) watchStandards(c flow.Call) (again func(who string) (notes []string, err error), err error) {
-	before, err := a.standardsBefore(c)
-	if err != nil {
-		return nil, err
+// byCommands names the commands that decide, wherever they stand.
+const byCommands = "verify"
+
+// StandardsOf reads those of the task in dir.
+func StandardsOf(s taskdir.Store, dir string) Standards {
+	all := Standards{}
+	if prd, err := taskdir.ReadFile(dir, taskdir.PRD); err == nil {
+		all[taskdir.PRD] = stating(prd)
 	}
-	return func(who string) ([]string, error) {
-		now := StandardsOf(a.Store, a.Dir)
-		changed, err := a.byHand(before, now)
-		if err != nil {
-			return nil, err
+	if b, err := LoadPlan(s, dir); err == nil {
+		all[taskdir.Plan] = nil
+		if b != nil {
+			all[taskdir.Plan] = []string{hashPrefix + b.Hash}
 		}
-		if len(changed) > 0 {
-			if err := a.keepUnconfirmed(before, changed); err != nil {
-				return nil, err
-			}
+	}
+	switch data, err := taskdir.ReadFile(dir, taskdir.CheckContext); {
+	case err == nil:
+		all[taskdir.CheckContext] = []string{whole(data)}
+	case errors.Is(err, fs.ErrNotExist):
+		all[taskdir.CheckContext] = nil
+	}
+	if t, err := s.Load(dir); err == nil {
+		if lines, known := commandsOf(s.Root, t); known {
+			all[byCommands] = lines
 		}
-		for i, name := range changed {
-			changed[i] = before.tell(name, now)
-		}
-		path := filepath.Join(a.RunDir, ask.Folder(c), standardsFile)
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("ending the look at what judges: %w", err)
-		}
-		if len(changed) == 0 {
-			return nil, nil
-		}
-		return []string{fmt.Sprintf("what judges the work was changed while %s, and counts only with `trellis approve %s`: %s", who, a.id(), strings.Join(changed, "; "))}, nil
-	}, nil
+	}
+	return all
 }
 
-// standardsBefore are those with which a call was entered. After an entry at whose end nobody looked they are that one's.
-func (a *Acts) standardsBefore(c flow.Call) (s Standards, err error) {
-	dir := filepath.Join(a.RunDir, ask.Folder(c))
-	if c.Attempt > 1 {
-		if data, err := durable.ReadBelow(dir, standardsFile, maxStandards); err == nil && json.Unmarshal(data, &s) == nil {
-			return s, nil
+const hashPrefix = "sha256:"
+
+func whole(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hashPrefix + hex.EncodeToString(sum[:])
+}
+
+// stating are the criteria of a prd.md. One that has none is one as a whole.
+func stating(prd []byte) (lines []string) {
+	for _, c := range statedIn(string(prd)) {
+		line := oneLine(c.Text)
+		if c.Verify != "" {
+			line += ", proven by `" + oneLine(c.Verify) + "`"
+		}
+		if c.Should {
+			line += " (should)"
+		}
+		lines = append(lines, line)
+	}
+	if len(lines) == 0 {
+		return []string{whole(prd)}
+	}
+	return lines
+}
+
+// commandsOf are those that would be claimed now, but for a plan's, which stand for themselves.
+func commandsOf(root string, t *taskdir.Task) (lines []string, known bool) {
+	list, source := t.Pipeline.Verify, fromTask
+	if len(list) == 0 {
+		if list, known = commandsOfProject(root); !known {
+			return nil, false
+		}
+		source = fromConfig
+	}
+	if len(list) == 0 {
+		if data, err := taskdir.ReadFile(t.Dir, taskdir.Research); err == nil {
+			list, source = research.Parse(data).Commands, fromResearch
 		}
 	}
-	s = StandardsOf(a.Store, a.Dir)
-	return s, a.noteOf(c, standardsFile, s)
+	for _, command := range list {
+		lines = append(lines, "`"+oneLine(command)+"` of "+source)
+	}
+	return lines, true
 }
 
-// noteOf keeps in the folder of a call what it began with. A power cut may take it.
-func (a *Acts) noteOf(c flow.Call, name string, v any) error {
-	dir := filepath.Join(a.RunDir, ask.Folder(c))
-	data, err := json.Marshal(v)
-	if err == nil {
-		err = os.MkdirAll(dir, 0o700)
+func commandsOfProject(root string) (list []string, known bool) {
+	files := config.Files{Root: root}
+	for name, to := range map[string]*config.File{"config.yaml": &files.Config, "worktree.yaml": &files.Worktree} {
+		data, err := durable.ReadBelow(root, ".trellis/"+name, durable.MaxDocument)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, false
+		}
+		*to = config.File{Name: name, Data: data}
 	}
-	temp := filepath.Join(dir, durable.TempPrefix+name)
-	if err == nil {
-		err = durable.WriteOwn(temp, data, 0o600)
-	}
-	if err == nil {
-		err = os.Rename(temp, filepath.Join(dir, name))
-	}
-	if err != nil {
-		return fmt.Errorf("noting what %s began with: %w", c.ID, err)
-	}
-	return nil
-}
-
-// byHand are the names of what differs, without what commands of Trellis made of it.
-func (a *Acts) byHand(before, now Standards) ([]string, error) {
-	edits, err := readEdits(a.Dir)
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(before.differ(now), func(name string) bool { return edits.lead(name, before[name], now[name]) }), nil
-}
-
-// keepUnconfirmed keeps that these standards were changed. What counted at first does until people agree, and only what
-// they say from now on is about it.
-func (a *Acts) keepUnconfirmed(before Standards, changed []string) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	u, err := ReadUnconfirmed(a.Dir)
-	if err != nil {
-		return err
-	}
-	if u.Was == nil {
-		u.Was = Standards{}
-	}
-	for _, name := range changed {
-		if _, known := u.Was[name]; !known {
-			u.Was[name] = before[name]
+	c, problems := config.Load(files)
+	for _, p := range problems {
+		if !p.Warning {
+			return nil, false
 		}
 	}
-	said, _, err := evidence.Read(a.Dir)
-	if err != nil {
-		return err
-	}
-	u.Said = writtenDown(said)
-	data, err := json.Marshal(u)
-	if err != nil {
-		return fmt.Errorf("encoding what was changed while agents were at work: %w", err)
-	}
-	return a.Disk.WriteFile(filepath.Join(a.RunDir, unconfirmedFile), data, 0o600)
+	return c.Verify, true
 }
 
-// confirm forgets what was changed: people agreed to how it is now, or put it back.
-func (a *Acts) confirm() error {
-	u, err := ReadUnconfirmed(a.Dir)
-	if err != nil || len(u.Was) == 0 {
-		return err
-	}
-	now := StandardsOf(a.Store, a.Dir)
-	for name := range u.Was {
-		if _, known := now[name]; !known {
-			return nil // it is looked at again when it can be read
+// differ are the names of what is not the same in both, of what both could read.
+func (s Standards) differ(now Standards) (names []string) {
+	for _, name := range slices.Sorted(maps.Keys(s)) {
+		if is, known := now[name]; known && !widened(s[name], is) {
+			names = append(names, name)
 		}
 	}
-	if err := os.Remove(filepath.Join(a.RunDir, unconfirmedFile)); err != nil {
-		return fmt.Errorf("taking in what people agreed to: %w", err)
-	}
-	return nil
+	return names
 }
 
-// deciding are activities that run commands, which may be what agents wrote.
-var deciding = []string{string(baseline), string(verify), string(prove), string(final), "script", "items", "proof"}
+// widened reports whether all that was is still there: a criterion or a command more weakens nothing. What is told by a hash, or
+// stands where nothing did, may say anything.
+func widened(was, is []string) bool {
+	more := without(is, was)
+	return len(without(was, is)) == 0 && (len(more) == 0 || len(was) > 0 && !hashed(is))
+}
 
-// judged does one of those, and sees what it changed of what judges.
-func (a *Acts) judged(ctx context.Context, c flow.Call, in json.RawMessage, act flow.Activity) (any, error) {
-	if !slices.Contains(deciding, act.Name) {
-		return act.Run(ctx, c, in)
+// without are the lines that others do not have.
+func without(lines, others []string) (rest []string) {
+	for _, l := range lines {
+		if !slices.Contains(others, l) {
+			rest = append(rest, l)
+		}
 	}
-	again, err := a.watchStandards(c)
+	return rest
+}
+
+// tell says in words how one differs from what it was.
+func (s Standards) tell(name string, now Standards) string {
+	if hashed(s[name]) || hashed(now[name]) {
+		return name
+	}
+	var said []string
+	for _, l := range few(without(s[name], now[name])) {
+		said = append(said, "- "+l)
+	}
+	for _, l := range few(without(now[name], s[name])) {
+		said = append(said, "+ "+l)
+	}
+	return fmt.Sprintf("%s: %s", name, strings.Join(said, "; "))
+}
+
+// hashed reports whether lines stand for a file as a whole.
+func hashed(lines []string) bool {
+	return len(lines) == 1 && strings.HasPrefix(lines[0], hashPrefix)
+}
+
+// Unconfirmed is what was changed of a task's standards while its agents were at work, until people agree to it.
+type Unconfirmed struct {
+	Was  Standards `json:"was"`  // what counts, of what was changed
+	Said []string  `json:"said"` // decisions that were written down when it was seen: none of them is about it
+}
+
+// writtenDown are decisions as they can be told apart, bound to a plan or not yet.
+func writtenDown(list []evidence.Approval) (keys []string) {
+	for _, a := range list {
+		keys = append(keys, fmt.Sprintf("%q %q %q %q %d", a.Step, a.Decision, a.By, a.Reason, a.At.UnixNano()))
+	}
+	return keys
+}
+
+// since are the decisions of list besides those that were written down before, each as often as it was.
+func since(list []evidence.Approval, before []string) (later []evidence.Approval) {
+	before = slices.Clone(before)
+	for i, key := range writtenDown(list) {
+		if at := slices.Index(before, key); at >= 0 {
+			before = slices.Delete(before, at, at+1)
+			continue
+		}
+		later = append(later, list[i])
+	}
+	return later
+}
+
+// unconfirmedFile keeps it in run/, from one run to the next.
+const (
+	unconfirmedFile = "unconfirmed.json"
+	maxStandards    = 16 << 20
+)
+
+// ReadUnconfirmed is that of the task in dir, with nothing in it when there is none.
+func ReadUnconfirmed(dir string) (u Unconfirmed, err error) {
+	data, err := durable.ReadBelow(filepath.Join(dir, taskdir.Run), unconfirmedFile, maxStandards)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return u, nil
+	case err == nil:
+		err = json.Unmarshal(data, &u)
+	}
 	if err != nil {
-		return nil, err
+		return u, fmt.Errorf("reading what was changed while agents were at work: %w", err)
 	}
-	out, err := act.Run(ctx, c, in)
-	_, lookErr := again("commands ran")
-	return out, errors.Join(err, lookErr)
+	return u, nil
+}
+
+// Changes say in words how what counts differs from what the task's directory says now.
+func (u Unconfirmed) Changes(s taskdir.Store, dir string) (said []string) {
+	if len(u.Was) == 0 {
+		return nil
+	}
+	now := StandardsOf(s, dir)
+	for _, name := range u.Was.differ(now) {
+		said = append(said, u.Was.tell(name, now))
+	}
+	return said
+}
+
+// AskedAbout says what people are asked when that was changed while agents were at work.
+func AskedAbout(changes []string) string {
+	return "approval of what was changed while an agent was at work (" + strings.Join(changes, "; ") + ")"
 }
