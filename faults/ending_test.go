@@ -141,7 +141,7 @@ func (w *world) repeated(want map[string]int) (again int, lost []string) {
 // the kill: one may hold what a person saved at that moment. Whoever takes the task after that sweeps them.
 func (w *world) left() string {
 	w.Helper()
-	for _, dir := range []string{"repo/.trellis/tasks/*", "repo/.trellis/tasks/*/run"} {
+	for _, dir := range []string{"repo/.trellis/tasks/*", "repo/.trellis/tasks/*/run", "repo/.trellis/objectives", "repo/.git"} {
 		for _, found := range w.match(dir) {
 			durable.Sweep(found, time.Now().Add(2*time.Hour))
 		}

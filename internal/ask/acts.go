@@ -296,6 +296,9 @@ func (a *Acts) work(ctx context.Context, c flow.Call, r Request, p templates.Pro
 	if werr != nil {
 		return reply, werr
 	}
+	if durable.Unfit(err) { // the disk's fault, not the agent's: the call is made again when it is right
+		return reply, err
+	}
 	if err != nil && undue == nil {
 		reply.Failure = flow.AsFailure(err)
 		if errors.Is(err, proc.ErrNoFolder) { // somebody removed it

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
 )
@@ -43,6 +44,7 @@ func (r *Repo) makeCloneID() error {
 	_, _ = rand.Read(word[:]) // never fails
 	temp := filepath.Join(r.Common, cloneFile+"-"+hex.EncodeToString(word[:4]))
 	var disk *durable.Disk
+	durable.Sweep(r.Common, time.Now()) // what a process that was killed here left
 	if err := disk.WriteFile(temp, []byte(hex.EncodeToString(word[:])+"\n"), 0o600); err != nil {
 		return err
 	}

@@ -103,6 +103,7 @@ func (d Desk) replace(ctx context.Context, name, path string, change func([]byte
 	if err != nil || bytes.Equal(now, src) {
 		return err
 	}
+	durable.Sweep(filepath.Dir(path), time.Now()) // what a process that was killed here left
 	return d.Disk.Replace(path, src, now)
 }
 
