@@ -421,6 +421,7 @@ func (w *watch) end(r ran) {
 		r.res.Failure = fail
 		w.last[r.Dir] = r.res
 		w.warn(r.Dir, filepath.Base(r.Dir)+" is not started: "+fail.Error())
+	case errors.Is(r.err, context.Canceled): // before it began: this watcher ends, and the next one has it
 	case r.err != nil:
 		w.fail(r.look, r.err)
 	default:

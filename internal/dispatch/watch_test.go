@@ -48,10 +48,13 @@ func (w *world) watching(o dispatch.WatchOptions) {
 	})
 }
 
+// hang is how long a test waits for what comes in a moment on a quiet machine: only what hangs takes longer on any.
+const hang = 4 * time.Minute
+
 // until waits for a condition, and fails the test when it does not come.
 func (w *world) until(what string, holds func() bool) {
 	w.Helper()
-	for end := time.Now().Add(30 * time.Second); !holds(); {
+	for end := time.Now().Add(hang); !holds(); {
 		if time.Now().After(end) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
