@@ -206,7 +206,19 @@ func (d *diagnosis) config(p *project) *config.Config {
 	if len(problems) == 0 {
 		d.add(stateOK, "config", "config.yaml is valid", "")
 	}
+	d.floors(p)
 	return c
+}
+
+// floors says where settings of the person hold, and not those of the project.
+func (d *diagnosis) floors(p *project) {
+	files := p.settings()
+	user, _ := config.LoadUser(files.User) // what is wrong with it is said with the rest
+	files.User = config.File{}
+	c, _ := config.Load(files)
+	for _, raised := range user.Raise(c) {
+		d.add(stateOK, "config", raised+": "+p.UserFile+" says so", "")
+	}
 }
 
 // agents looks for the programs that could play the roles, and checks those that config names.

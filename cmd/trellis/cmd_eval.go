@@ -120,7 +120,7 @@ func (a *app) newEvaluation(c *cli.Context) (*evaluation, error) {
 	e := &evaluation{app: a, agent: c.String("agent"), quick: c.Bool("quick"), keep: c.IsSet("keep")}
 	var err error
 	if e.home, err = a.openRepository(); errors.Is(err, git.ErrNoRepository) || errors.Is(err, git.ErrBare) {
-		e.home, err = &project{Root: a.Dir}, nil
+		e.home, err = &project{Root: a.Dir, UserFile: a.userFile()}, nil
 	}
 	if err != nil {
 		return nil, err

@@ -44,6 +44,10 @@ func (p *project) readSettings() (f config.Files, problems []trellis.Problem) {
 		return config.File{Name: ".trellis/" + name, Data: data}
 	}
 	f = config.Files{Root: p.Root, Config: read("config.yaml"), Worktree: read("worktree.yaml")}
+	var unread *trellis.Problem
+	if f.User, unread = readUser(p.UserFile); unread != nil {
+		problems = append(problems, *unread)
+	}
 	return f, problems
 }
 

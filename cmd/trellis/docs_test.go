@@ -100,7 +100,10 @@ func TestSettingsAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	head, _, found := strings.Cut(string(text), "| key | type | default | meaning |")
-	want := head + settings()
+	above, rest, foundToo := strings.Cut(head, "| your key | type | meaning |")
+	_, between, _ := strings.Cut(rest, "\n\n")
+	found = found && foundToo
+	want := above + userSettings() + "\n" + between + settings()
 	if os.Getenv("TRELLIS_UPDATE_DOCS") != "" {
 		if err := os.WriteFile(path, []byte(want), 0o666); err != nil {
 			t.Fatal(err)
@@ -110,6 +113,18 @@ func TestSettingsAreDocumented(t *testing.T) {
 	if !found || string(text) != want {
 		t.Errorf("docs/config.md has another table than\n%s", settings())
 	}
+}
+
+func userSettings() string {
+	var b strings.Builder
+	b.WriteString("| your key | type | meaning |\n| --- | --- | --- |\n")
+	for _, r := range config.UserTable() {
+		if !strings.HasPrefix(r.Key, "limits.") {
+			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", r.Key, r.Type, r.Meaning)
+		}
+	}
+	b.WriteString("| `limits.…` | as below | the most that a project may allow; where its own limit is lower, that one holds |\n")
+	return b.String()
 }
 
 func settings() string {

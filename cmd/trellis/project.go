@@ -18,9 +18,10 @@ import (
 
 // project is the repository that a command works in. Commands that need one open it; the others don't pay.
 type project struct {
-	Repo  *git.Repo
-	Root  string // the main checkout, also when trellis was called in a linked worktree
-	Store taskdir.Store
+	Repo     *git.Repo
+	Root     string // the main checkout, also when trellis was called in a linked worktree
+	Store    taskdir.Store
+	UserFile string // the person's settings for all projects
 }
 
 // open finds the repository and checks that it can be worked with: there is a commit, and .trellis.
@@ -52,7 +53,7 @@ func (a *app) openRepository() (*project, error) {
 		return nil, err
 	}
 	repo.Env = a.Env
-	p := &project{Repo: repo, Root: repo.Main, Store: taskdir.Store{Root: repo.Main, Disk: a.Disk, Now: a.Now}}
+	p := &project{Repo: repo, Root: repo.Main, Store: taskdir.Store{Root: repo.Main, Disk: a.Disk, Now: a.Now}, UserFile: a.userFile()}
 	a.news = &newsroom{a: a, p: p}
 	p.Store.Changed = a.news.changed
 	return p, nil

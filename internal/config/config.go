@@ -184,18 +184,22 @@ type Files struct {
 	Root     string // main checkout, which relative paths begin at
 	Config   File   // .trellis/config.yaml
 	Worktree File   // .trellis/worktree.yaml
+	User     File   // of the person, for all projects
 }
 
 // Load makes a Config of files. It always returns one: what could not be used has its default, and a
 // problem that is no warning means that nobody should run with it. A key that nothing reads yet is a
 // warning when it is set, and an error when somebody would rely on it. Paths of programs and of the
-// folder for worktrees are absolute in it, given that Root is. Problems come in the order of the lines.
+// folder for worktrees are absolute in it, given that Root is. The floors of User hold in it. Problems come in the order of the lines.
 func Load(f Files) (*Config, []trellis.Problem) {
 	c := defaults()
 	d := decode(f.Config, &c, legacy)
 	d.older(f.Worktree, &c)
 	d.check(&c)
 	c.resolve(f.Root)
+	user, problems := LoadUser(f.User)
+	user.Raise(&c)
+	d.problems = append(d.problems, problems...)
 	slices.SortStableFunc(d.problems, func(a, b trellis.Problem) int {
 		return cmp.Or(strings.Compare(a.File, b.File), a.Line-b.Line)
 	})

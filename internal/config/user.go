@@ -1,0 +1,116 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// User is what a person says for all repositories of a machine, in a file outside of them. Sandbox, Approval and Limits are
+// floors: settings of a project may be stricter than they are, and count no further where they are not.
+type User struct {
+	Trust    Trust  `yaml:"trust"`
+	Sandbox  string `yaml:"sandbox" oneof:"off auto require" doc:"the least sandbox of every project: off, auto (where there is one), require"`
+	Approval string `yaml:"approval" oneof:"none plan" doc:"plan: every plan waits for a person, in every project"`
+	Limits   Limits `yaml:"limits"`
+}
+
+// Trust says what may run here that nobody on this machine wrote.
+type Trust struct {
+	Branch     string   `yaml:"branch" doc:"the branch whose content is trusted, such as origin/main; empty: the default branch of the remote"`
+	Keys       []string `yaml:"keys" doc:"files with public keys (Ed25519, PEM) whose approvals count; absolute or below ~/"`
+	Everything []string `yaml:"everything" doc:"folders in which whatever is checked out may run, absolute or below ~/"`
+}
+
+// LoadUser makes a User of a file. Like Load it always returns one, with what could be used.
+func LoadUser(f File) (*User, []trellis.Problem) {
+	u := User{}
+	d := decode(f, &u, []string{})
+	d.home("trust.keys", u.Trust.Keys)
+	d.home("trust.everything", u.Trust.Everything)
+	slices.SortStableFunc(d.problems, func(a, b trellis.Problem) int { return a.Line - b.Line })
+	return &u, d.problems
+}
+
+// home checks paths that begin at no folder in particular.
+func (d *decoder) home(key string, paths []string) {
+	for i, p := range paths {
+		if !strings.HasPrefix(p, "/") && !strings.HasPrefix(p, "~/") {
+			d.wrong(item(key, i), " is a path that begins with / or ~/, not %q", p)
+		}
+	}
+}
+
+// UserTable is Table of the settings of a User.
+func UserTable() []Row { return rows(reflect.ValueOf(User{}), "", "") }
+
+// Raise makes settings of a project as strict as the floors are, and says what it changed.
+func (u *User) Raise(c *Config) (raised []string) {
+	stricter := func(key string, to *string, floor string, order ...string) {
+		if slices.Index(order, floor) > slices.Index(order, *to) {
+			raised = append(raised, fmt.Sprintf("%s is %s, not %s", key, floor, *to))
+			*to = floor
+		}
+	}
+	stricter("sandbox", &c.Sandbox, u.Sandbox, "off", "auto", "require")
+	stricter("planning.approval", &c.Planning.Approval, u.Approval, "none", "plan")
+	return append(raised, lower(&c.Limits, u.Limits)...)
+}
+
+// lower takes each limit down to that of a floor. Zero is no limit, in either.
+func lower(limits *Limits, floor Limits) (lowered []string) {
+	to, from := reflect.ValueOf(limits).Elem(), reflect.ValueOf(floor)
+	for i := range to.NumField() {
+		name := "limits." + to.Type().Field(i).Tag.Get("yaml")
+		if to.Field(i).Kind() == reflect.Map {
+			lowered = append(lowered, lowerAgents(limits, floor.PerAgent)...)
+		} else if looser(to.Field(i), from.Field(i)) {
+			lowered = append(lowered, fmt.Sprintf("%s is %s, not %s", name, shown(from.Field(i)), shown(to.Field(i))))
+			to.Field(i).Set(from.Field(i))
+		}
+	}
+	return lowered
+}
+
+func lowerAgents(limits *Limits, floor map[string]int) (lowered []string) {
+	for _, agent := range sorted(floor) {
+		is, said := limits.PerAgent[agent]
+		if said && is <= floor[agent] {
+			continue
+		}
+		if limits.PerAgent == nil {
+			limits.PerAgent = map[string]int{}
+		}
+		limits.PerAgent[agent] = floor[agent]
+		lowered = append(lowered, fmt.Sprintf("limits.per_agent.%s is %d", agent, floor[agent]))
+	}
+	return lowered
+}
+
+// looser reports whether a limit allows more than a floor that is set.
+func looser(limit, floor reflect.Value) bool {
+	if floor.IsZero() {
+		return false
+	}
+	if limit.IsZero() {
+		return true
+	}
+	if limit.CanFloat() {
+		return limit.Float() > floor.Float()
+	}
+	return limit.Int() > floor.Int()
+}
+
+func shown(v reflect.Value) string {
+	switch d, isTime := v.Interface().(time.Duration); {
+	case v.IsZero():
+		return "unlimited"
+	case isTime:
+		return duration(d)
+	}
+	return fmt.Sprint(v)
+}
