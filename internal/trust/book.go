@@ -1,0 +1,49 @@
+package trust
+
+// book is what the ledger says of one repository, the latest line of each item.
+type book struct {
+	how      map[string]How    // of items and commits, but for strangers'
+	strange  map[string]Entry  // by subject and id
+	settings map[string]string // the id that was trusted last, by the name of a Protection's setting
+	trunk    string
+
+	lines int // of the ledger that were taken in
+	made  int // see Ledger.since
+}
+
+func newBook() *book {
+	return &book{how: map[string]How{}, strange: map[string]Entry{}, settings: map[string]string{}}
+}
+
+func (b *book) take(e Entry) {
+	switch e.How {
+	case Trunk:
+		b.trunk = e.ID
+	case Stranger:
+		b.strange[e.Subject+"\x00"+e.ID] = e
+	case Made, Agreed, Branch, Approved, Commit:
+		b.how[e.ID] = e.How
+		if e.Setting != "" {
+			b.settings[e.Setting] = e.ID
+		}
+	case Revoked:
+		b.how[e.ID] = Revoked
+	}
+}
+
+// trusts reports whether the ledger alone says that an item is trusted.
+func (b *book) trusts(i Item) bool {
+	id := i.ID()
+	how, known := b.how[id]
+	if !known || how == Revoked {
+		return false
+	}
+	name := i.name()
+	return name == "" || b.settings[name] == id
+}
+
+// stranger is what was found out about an item that is somebody else's.
+func (b *book) stranger(subject string, i Item) (Entry, bool) {
+	e, ok := b.strange[subject+"\x00"+i.ID()]
+	return e, ok
+}

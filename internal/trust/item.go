@@ -1,0 +1,33 @@
+package trust
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+)
+
+// ID is what an item is known by in the ledger: a hash of its kind and its normalised text.
+func (i Item) ID() string {
+	sum := sha256.Sum256([]byte(string(i.Kind) + "\x00" + normalise(i.Text)))
+	return hex.EncodeToString(sum[:])
+}
+
+// normalise takes away what means nothing to whatever runs or reads a text: how its lines end, and space around it.
+func normalise(text string) string {
+	return strings.TrimSpace(strings.ReplaceAll(text, "\r\n", "\n"))
+}
+
+// name is that of the setting which a Protection gives a value, "" for all other items.
+func (i Item) name() string {
+	if i.Kind != Protection {
+		return ""
+	}
+	name, _, _ := strings.Cut(i.Text, ": ")
+	return name
+}
+
+// Digest is a short name for a text that is too long to be an item's.
+func Digest(data []byte) string {
+	sum := sha256.Sum256([]byte(normalise(string(data))))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}

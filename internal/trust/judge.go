@@ -1,0 +1,222 @@
+package trust
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"sync"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// Judge judges what is checked out in the main checkout of one repository. Its methods may be called by several goroutines
+// at once.
+type Judge struct {
+	Repo   *git.Repo
+	Ledger *Ledger
+	// Branch is the trusted one, as the user's settings name it: origin/main. "" is the default branch of the remote as last
+	// fetched; without one, the branch that was checked out when Trellis first looked.
+	Branch string
+	// Everything is trusted, and nothing remembered: TRELLIS_TRUST=checkout, and folders of trust.everything.
+	Everything bool
+
+	mu    sync.Mutex
+	repo  string // CloneID
+	known *book
+}
+
+// Subject judges a subject as it is on the disk. An error is one of reading it, of git or of the ledger: it may not run then
+// either. A file that is not there says nothing.
+func (j *Judge) Subject(ctx context.Context, s Subject) (Verdict, error) {
+	v := Verdict{Subject: s.Name}
+	disk, err := j.read(s)
+	if err != nil {
+		return v, fmt.Errorf("looking at what %s would run: %w", s.Name, err)
+	}
+	for _, f := range disk {
+		v.Items = append(v.Items, f.items...)
+	}
+	if j.Everything {
+		return v, nil
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	b, err := j.book()
+	if err != nil {
+		return v, err
+	}
+	unknown := slices.DeleteFunc(slices.Clone(v.Items), b.trusts)
+	if len(unknown) == 0 {
+		return v, nil
+	}
+	err = j.origins(ctx, &v, s, disk, b, unknown)
+	return v, err
+}
+
+// version is what one file of a subject says.
+type fileVersion struct {
+	path  string
+	data  []byte
+	items []Item
+}
+
+// maxFiles is how many files one subject may have, with those that its files name.
+const maxFiles = 1000
+
+// read are the files of a subject on the disk.
+func (j *Judge) read(s Subject) (list []fileVersion, err error) {
+	queue := slices.Clone(s.Files)
+	for n := 0; n < len(queue); n++ {
+		if n == maxFiles {
+			return nil, fmt.Errorf("%s names more than %d files", s.Name, maxFiles)
+		}
+		path := queue[n]
+		data, err := durable.ReadBelow(j.Repo.Main, path, durable.MaxRecords)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		items, more := s.Read(path, data)
+		list = append(list, fileVersion{path, data, items})
+		for _, m := range more {
+			if !slices.Contains(queue, m) {
+				queue = append(queue, m)
+			}
+		}
+	}
+	return list, nil
+}
+
+// book is the ledger's part about this repository. What was taken in before is not read again.
+func (j *Judge) book() (*book, error) {
+	if j.repo == "" {
+		id, err := j.Repo.CloneID()
+		if err != nil {
+			return nil, err
+		}
+		j.repo = id
+	}
+	if j.known == nil {
+		j.known = newBook()
+	}
+	lines, _, made, err := j.Ledger.since(j.known.lines)
+	if err == nil && made != j.known.made {
+		j.known = newBook()
+		lines, _, j.known.made, err = j.Ledger.since(0)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range lines {
+		if e.Repo == j.repo {
+			j.known.take(e)
+		}
+	}
+	j.known.lines += len(lines)
+	return j.known, nil
+}
+
+// Known reports whether the ledger says that all the items are trusted. No git is asked.
+func (j *Judge) Known(items ...Item) (bool, error) {
+	if j.Everything {
+		return true, nil
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	b, err := j.book()
+	if err != nil {
+		return false, err
+	}
+	return !slices.ContainsFunc(items, func(i Item) bool { return !b.trusts(i) }), nil
+}
+
+// Agree remembers that somebody here has seen all of a verdict and agrees to it.
+func (j *Judge) Agree(v Verdict) error {
+	var entries []Entry
+	for _, f := range v.Foreign {
+		e := entry(Agreed, v.Subject, f.Item)
+		e.Commit, e.Author = f.Commit, f.Author
+		entries = append(entries, e)
+	}
+	return j.add(entries)
+}
+
+// Record remembers items that a command of Trellis made here (Made), or that were approved here (Approved).
+func (j *Judge) Record(how How, subject string, items ...Item) error {
+	var entries []Entry
+	for _, i := range items {
+		entries = append(entries, entry(how, subject, i))
+	}
+	return j.add(entries)
+}
+
+// Committed remembers a commit that Trellis made here on a task's branch.
+func (j *Judge) Committed(subject, commit string) error {
+	return j.add([]Entry{{ID: commit, How: Commit, Subject: subject}})
+}
+
+// Revoke takes trust back: what the ledger has of a subject is trusted again only when somebody agrees. It returns how many
+// items that are.
+func (j *Judge) Revoke(subject string) (int, error) {
+	j.mu.Lock()
+	b, err := j.book()
+	var entries []Entry
+	if err == nil {
+		entries, _, err = j.Ledger.Entries(j.repo)
+	}
+	j.mu.Unlock()
+	if err != nil {
+		return 0, err
+	}
+	taken := map[string]bool{}
+	var revoked []Entry
+	for _, e := range entries {
+		if how, known := b.how[e.ID]; e.Subject == subject && known && how != Revoked && !taken[e.ID] {
+			taken[e.ID] = true
+			e.How = Revoked
+			revoked = append(revoked, e)
+		}
+	}
+	return len(revoked), j.add(revoked)
+}
+
+// List is what the ledger says of this repository, the oldest line first, and which of its lines say nothing.
+func (j *Judge) List() ([]Entry, []trellis.Problem, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if _, err := j.book(); err != nil {
+		return nil, nil, err
+	}
+	return j.Ledger.Entries(j.repo)
+}
+
+func (j *Judge) add(entries []Entry) error {
+	if j.Everything || len(entries) == 0 {
+		return nil
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if _, err := j.book(); err != nil {
+		return err
+	}
+	return j.remember(entries)
+}
+
+func (j *Judge) remember(entries []Entry) error {
+	for n := range entries {
+		entries[n].Repo = j.repo
+	}
+	return j.Ledger.Add(entries...)
+}
+
+func entry(how How, subject string, i Item) Entry {
+	const shown = 120
+	text := normalise(i.Text)
+	if len(text) > shown {
+		text = text[:shown] + "…"
+	}
+	return Entry{ID: i.ID(), How: how, Subject: subject, Kind: i.Kind, Text: text, Setting: i.name()}
+}

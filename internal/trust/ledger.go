@@ -1,0 +1,236 @@
+package trust
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// How an item came to be in the ledger.
+type How string
+
+// All but Stranger and Revoked trust it. Trunk says which branch of a repository without remotes is the trusted one.
+const (
+	Made     How = "made"     // by a command or a person's edit in this clone
+	Agreed   How = "agreed"   // `trellis trust`
+	Branch   How = "branch"   // it stood on the trusted branch
+	Approved How = "approved" // a plan was approved here
+	Commit   How = "commit"   // a commit that Trellis made here
+	Stranger How = "foreign"  // in the subject that it was found in
+	Revoked  How = "revoked"
+	Trunk    How = "trunk"
+)
+
+// Entry is a line of the ledger.
+type Entry struct {
+	V       int       `json:"v"`
+	Repo    string    `json:"repo"` // git.Repo.CloneID
+	ID      string    `json:"id"`   // of an item, a commit, or a branch
+	How     How       `json:"how"`
+	At      time.Time `json:"at"`
+	Subject string    `json:"subject,omitempty"`
+	Setting string    `json:"setting,omitempty"` // that a Protection gives a value
+	Kind    Kind      `json:"kind,omitempty"`
+	Text    string    `json:"text,omitempty"` // the beginning of what was trusted, for people
+	Commit  string    `json:"commit,omitempty"`
+	Author  string    `json:"author,omitempty"`
+}
+
+const version = 1
+
+// ErrNowhere says that there is no ledger to write into.
+var ErrNowhere = errors.New("there is nowhere to remember it: neither XDG_STATE_HOME nor HOME says where your files are")
+
+// Ledger is the user's file of what is trusted: trust.jsonl. Its methods may be called by several goroutines, and several
+// processes, at once. One without a Path remembers nothing.
+type Ledger struct {
+	Path string
+	Disk *durable.Disk
+	Now  func() time.Time
+
+	mu    sync.Mutex
+	seen  stamp
+	whole int64 // bytes that were taken in, to the end of a line
+	count int   // of lines in them
+	made  int   // how often all was read anew
+	lines []Entry
+	wrong []trellis.Problem
+}
+
+// stamp tells whether the file is still the one that was read.
+type stamp struct {
+	size  int64
+	at    time.Time
+	inode uint64
+}
+
+// ledgerMax is how long a ledger may be: some 300,000 items.
+const ledgerMax = 64 << 20
+
+// Entries are the lines about one repository, the oldest first, or about all with repo "". Lines that are none are problems,
+// and stop nothing.
+func (l *Ledger) Entries(repo string) ([]Entry, []trellis.Problem, error) {
+	if l == nil || l.Path == "" {
+		return nil, nil, nil
+	}
+	all, wrong, _, err := l.since(0)
+	var list []Entry
+	for _, e := range all {
+		if repo == "" || e.Repo == repo {
+			list = append(list, e)
+		}
+	}
+	return list, wrong, err
+}
+
+// since are the lines from the nth on, what is wrong with any, and how often the file has been read from its beginning: what
+// was got before another number is no longer so.
+func (l *Ledger) since(n int) ([]Entry, []trellis.Problem, int, error) {
+	if l == nil || l.Path == "" {
+		return nil, nil, 0, nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.read(); err != nil {
+		return nil, nil, 0, fmt.Errorf("reading what is trusted: %w", err)
+	}
+	return l.lines[min(n, len(l.lines)):len(l.lines):len(l.lines)], l.wrong, l.made, nil
+}
+
+// Add appends entries in one write. What they lack of version and time is filled in.
+func (l *Ledger) Add(entries ...Entry) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	if l == nil || l.Path == "" {
+		return ErrNowhere
+	}
+	now := time.Now
+	if l.Now != nil {
+		now = l.Now
+	}
+	var text bytes.Buffer
+	for _, e := range entries {
+		e.V, e.At = version, now().UTC().Truncate(time.Second)
+		line, err := json.Marshal(e)
+		if err != nil {
+			return err
+		}
+		text.Write(append(line, '\n'))
+	}
+	if err := l.append(text.Bytes()); err != nil {
+		return fmt.Errorf("remembering what is trusted: %w", err)
+	}
+	return nil
+}
+
+func (l *Ledger) append(text []byte) error {
+	if err := os.MkdirAll(filepath.Dir(l.Path), 0o700); err != nil {
+		return err
+	}
+	if err := l.private(); err != nil {
+		return err
+	}
+	return l.Disk.Append(l.Path, text, 0o600)
+}
+
+// private is an error when others could have written the ledger, or will.
+func (l *Ledger) private() error {
+	for _, path := range []string{filepath.Dir(l.Path), l.Path} {
+		st, err := os.Lstat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		sys, ok := st.Sys().(*syscall.Stat_t)
+		switch {
+		case st.Mode()&fs.ModeSymlink == 0 && st.Mode().Perm()&0o022 != 0:
+			return fmt.Errorf("%s can be written by others, and so is not believed: chmod go-w %[1]s", path)
+		case ok && int(sys.Uid) != os.Geteuid():
+			return fmt.Errorf("%s belongs to another user (%d), and so is not believed", path, sys.Uid)
+		}
+	}
+	return nil
+}
+
+// read takes in what is new in the file: its end, or all of it when it is another file or shorter.
+func (l *Ledger) read() error {
+	st, err := os.Lstat(l.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		l.forget(stamp{})
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	now := stamp{size: st.Size(), at: st.ModTime()}
+	if sys, ok := st.Sys().(*syscall.Stat_t); ok {
+		now.inode = uint64(sys.Ino)
+	}
+	if now == l.seen {
+		return nil
+	}
+	if err := l.private(); err != nil {
+		return err
+	}
+	return l.load(now)
+}
+
+func (l *Ledger) forget(now stamp) {
+	if l.seen != (stamp{}) || l.whole > 0 {
+		l.made++
+	}
+	l.seen, l.whole, l.count, l.lines, l.wrong = now, 0, 0, nil, nil
+}
+
+func (l *Ledger) load(now stamp) error {
+	f, err := durable.OpenOwn(l.Path, os.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if now.inode != l.seen.inode || now.size <= l.seen.size {
+		l.forget(now)
+	}
+	if _, err := f.Seek(l.whole, io.SeekStart); err != nil {
+		return err
+	}
+	data, err := durable.ReadOpen(f, l.Path, ledgerMax)
+	if err != nil {
+		return err
+	}
+	l.seen = now
+	l.parse(data[:bytes.LastIndexByte(data, '\n')+1])
+	return nil
+}
+
+// parse takes each line for itself. What has no newline at its end is still being written.
+func (l *Ledger) parse(data []byte) {
+	l.whole += int64(len(data))
+	for line := range bytes.Lines(data) {
+		l.count++
+		if len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
+		var e Entry
+		if err := json.Unmarshal(line, &e); err != nil || e.V != version || e.Repo == "" || e.ID == "" || e.How == "" {
+			l.wrong = append(l.wrong, trellis.Problem{File: l.Path, Line: l.count, Warning: true, Message: "is no line of what is trusted, and is passed over",
+				Hint: "delete the line; `trellis trust` asks again for what it said"})
+			continue
+		}
+		l.lines = append(l.lines, e)
+	}
+}
