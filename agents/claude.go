@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -42,7 +43,7 @@ func claudePermission(p trellis.Permission) []string {
 }
 
 var (
-	claudeEnv = []string{"ANTHROPIC_*", "CLAUDE_*", "AWS_*", "GOOGLE_*", "CLOUD_ML_REGION", "VERTEX_*", "XDG_*",
+	claudeEnv = []string{"ANTHROPIC_*", "CLAUDE_*", "AWS_REGION", "AWS_BEARER_TOKEN_BEDROCK", "CLOUD_ML_REGION", "VERTEX_*", "XDG_*",
 		"DISABLE_*", "API_TIMEOUT_MS", "BASH_*", "MAX_THINKING_TOKENS"}
 	// Ten retries, which are its own default, also of a refused key, take three minutes. What it says about git has the
 	// status of the files in it: with that no two calls begin the same, and a provider's cache serves none.
@@ -50,6 +51,18 @@ var (
 		"CLAUDE_CODE_DISABLE_GIT_INSTRUCTIONS=1"}
 	claudeFixed = []string{"CLAUDE_CODE_DISABLE_ATTACHMENTS=1"}
 )
+
+// claudeAllow are the variables for claude: those of a cloud's accounts only where its variables ask for that cloud.
+func (o Options) claudeAllow() []string {
+	allow := slices.Clone(claudeEnv)
+	if lookup(o.Environ, "CLAUDE_CODE_USE_BEDROCK") != "" {
+		allow = append(allow, "AWS_*")
+	}
+	if lookup(o.Environ, "CLAUDE_CODE_USE_VERTEX") != "" {
+		allow = append(allow, "GOOGLE_*", "GCLOUD_*")
+	}
+	return allow
+}
 
 func (c claude) begin(r Request) (*start, error) {
 	path, err := c.o.find(Claude)
@@ -82,7 +95,7 @@ func (c claude) begin(r Request) (*start, error) {
 		fixed = append([]string{"IS_SANDBOX=1"}, fixed...)
 	}
 	return &start{
-		argv: argv, env: c.o.environ(claudeEnv, claudeDefaults, fixed, r),
+		argv: argv, env: c.o.environ(c.o.claudeAllow(), claudeDefaults, fixed, r),
 		stdin: claudePrompt(r.Prompt), reader: &claudeStream{spent: map[string]trellis.Usage{}}, own: c.o.claudeOwn(),
 	}, nil
 }

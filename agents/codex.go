@@ -42,7 +42,7 @@ func codexPermission(p trellis.Permission) []string {
 const codexSandbox = "The sandbox lets nothing through to the network, sockets of the own machine included, and git can't commit."
 
 var (
-	codexEnv   = []string{"OPENAI_*", "CODEX_*", "AZURE_*", "AWS_*", "XDG_*"}
+	codexEnv   = []string{"OPENAI_*", "CODEX_*", "AZURE_OPENAI_*", "AWS_REGION", "XDG_*"}
 	codexNames = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(?m)^\s*env_key\s*=\s*["']([A-Za-z_]\w*)["']`)
 	})
@@ -77,11 +77,20 @@ func (c codex) begin(r Request) (*start, error) {
 		argv = append(argv, "resume", r.Session)
 	}
 	home := c.o.home("CODEX_HOME", ".codex")
-	allow := append(codexEnv[:len(codexEnv):len(codexEnv)], namesIn(filepath.Join(home, "config.toml"), codexNames())...)
+	allow := c.o.codexAllow(filepath.Join(home, "config.toml"))
 	return &start{
 		argv: append(argv, "-"), env: c.o.environ(allow, nil, nil, r),
 		stdin: strings.ToValidUTF8(r.Prompt, "\uFFFD"), reader: newCodexStream(home, r), own: c.o.codexOwn(),
 	}, nil
+}
+
+// codexAllow are the variables for codex: those that its settings name, and those of AWS where its models are there.
+func (o Options) codexAllow(settings string) []string {
+	allow := slices.Concat(codexEnv, namesIn(settings, codexNames()))
+	if mentions("bedrock", settings) {
+		allow = append(allow, "AWS_*")
+	}
+	return allow
 }
 
 // nativeCodex is the program that npm's wrapper starts: it begins sooner, and a signal reaches it.

@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -110,6 +111,14 @@ func (o Options) home(variable string, below ...string) string {
 		return dir
 	}
 	return filepath.Join(append([]string{lookup(o.Environ, "HOME")}, below...)...)
+}
+
+// mentions reports whether a word stands in one of the files.
+func mentions(word string, files ...string) bool {
+	return slices.ContainsFunc(files, func(file string) bool {
+		data, err := os.ReadFile(file)
+		return err == nil && bytes.Contains(data, []byte(word))
+	})
 }
 
 // namesIn are what the first group of rule matches in a file, such as the variables that a config names.

@@ -46,7 +46,7 @@ func openCodePermission(p trellis.Permission) string {
 }
 
 var (
-	openCodeEnv = []string{"OPENCODE_*", "XDG_*", "ANTHROPIC_*", "OPENAI_*", "AZURE_*", "AWS_*", "GOOGLE_*", "GEMINI_*", "VERTEX_*",
+	openCodeEnv = []string{"OPENCODE_*", "XDG_*", "ANTHROPIC_*", "OPENAI_*", "AZURE_OPENAI_*", "AZURE_RESOURCE_NAME", "AZURE_API_KEY", "AWS_REGION", "AWS_BEARER_TOKEN_BEDROCK", "GOOGLE_GENERATIVE_*", "GOOGLE_API_KEY", "GOOGLE_CLOUD_PROJECT", "GEMINI_*", "VERTEX_*",
 		"OPENROUTER_*", "GROQ_*", "MISTRAL_*", "DEEPSEEK_*", "XAI_*", "OLLAMA_*", "LITELLM_*", "npm_config_registry"}
 	// The registry is one that is not there: it would be asked for a plugin to put beside every
 	// config, also into a repository.
@@ -75,14 +75,25 @@ func (c openCode) begin(r Request) (*start, error) {
 	if r.Session != "" {
 		argv = append(argv, "--session", r.Session)
 	}
-	allow := openCodeEnv
-	for _, file := range c.configs() {
-		allow = append(allow[:len(allow):len(allow)], namesIn(file, openCodeNames())...)
-	}
 	return &start{
-		argv: argv, env: c.o.environ(allow, openCodeDefaults, []string{"OPENCODE_CONFIG_DIR=" + config}, r),
+		argv: argv, env: c.o.environ(c.allow(r.Model), openCodeDefaults, []string{"OPENCODE_CONFIG_DIR=" + config}, r),
 		stdin: strings.ToValidUTF8(r.Prompt, "\uFFFD"), reader: &openCodeStream{last: int64(len(r.Prompt)+len(r.System)) / 4}, own: c.o.openCodeOwn(config),
 	}, nil
+}
+
+// allow are the variables for a call: those that its settings name, and a cloud's accounts where the model, or a setting, names
+// that cloud.
+func (c openCode) allow(model string) []string {
+	allow := slices.Clone(openCodeEnv)
+	for _, file := range c.configs() {
+		allow = append(allow, namesIn(file, openCodeNames())...)
+	}
+	for provider, names := range map[string][]string{"amazon-bedrock": {"AWS_*"}, "google-vertex": {"GOOGLE_*"}, "azure": {"AZURE_*"}} {
+		if strings.HasPrefix(model, provider) || mentions(provider, append(c.configs(), filepath.Join(c.o.home("XDG_STATE_HOME", ".local", "state"), "opencode", "model.json"))...) {
+			allow = append(allow, names...)
+		}
+	}
+	return allow
 }
 
 // configs are the config files of the user.

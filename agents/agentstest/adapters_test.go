@@ -103,6 +103,29 @@ func TestEnvironmentIsAList(t *testing.T) {
 	}
 }
 
+// The accounts of a cloud are for the agent whose model is there (edges S7 and A8).
+func TestAccountsOfClouds(t *testing.T) {
+	all := []string{"AWS_SECRET_ACCESS_KEY=aws", "GOOGLE_APPLICATION_CREDENTIALS=google", "AZURE_CLIENT_SECRET=azure"}
+	for _, c := range []struct {
+		cli, model, variable string
+		want                 []string
+	}{
+		{cli: agents.Claude}, {cli: agents.Codex}, {cli: agents.OpenCode},
+		{cli: agents.Claude, variable: "CLAUDE_CODE_USE_BEDROCK=1", want: []string{"aws"}},
+		{cli: agents.Claude, variable: "CLAUDE_CODE_USE_VERTEX=1", want: []string{"google"}},
+		{cli: agents.OpenCode, model: "amazon-bedrock/x", want: []string{"aws"}},
+		{cli: agents.OpenCode, model: "google-vertex-anthropic/x", want: []string{"google"}},
+	} {
+		g := try(t, c.cli, answering(t, c.cli), func(r *agents.Request) { r.Model = c.model }, append(slices.Clone(all), c.variable)...)
+		for _, kv := range all {
+			_, cloud, _ := strings.Cut(kv, "=")
+			if got, want := strings.Contains("\n"+g.env, "\n"+kv+"\n"), slices.Contains(c.want, cloud); got != want {
+				t.Errorf("%s %s %s: gets the account of %s: %v, want %v", c.cli, c.model, c.variable, cloud, got, want)
+			}
+		}
+	}
+}
+
 func TestPromptGoesToStandardInputAlone(t *testing.T) {
 	for _, cli := range clis {
 		g := try(t, cli, answering(t, cli), func(r *agents.Request) { r.Session = "ses-1"; r.Model = "m/1" })

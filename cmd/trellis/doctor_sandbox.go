@@ -39,6 +39,9 @@ func (d *diagnosis) sandbox(ctx context.Context, p *project, c *config.Config) {
 			d.add(stateOK, "sandbox", "outside of it git runs your hooks when Trellis commits and pushes: "+strings.Join(hooks, ", "), "what they call in the worktree an agent may have changed: docs/sandbox.md")
 		}
 	}
+	if names := box.Withheld(d.app.commandEnv()); len(names) > 0 {
+		d.add(stateOK, "sandbox", "commands do not get "+few(names, 8)+" of your environment", "sandbox_env: [NAME] in .trellis/config.yaml hands one on; docs/sandbox.md")
+	}
 	for _, path := range c.SandboxWrite {
 		if rest, home := strings.CutPrefix(path, "~/"); home {
 			path = filepath.Join(d.app.getenv("HOME"), rest)
@@ -47,4 +50,12 @@ func (d *diagnosis) sandbox(ctx context.Context, p *project, c *config.Config) {
 			d.add(stateWarning, "sandbox", "sandbox_write: "+path+" is not there", "make it, or take it out of .trellis/config.yaml")
 		}
 	}
+}
+
+// few are the first of some names, and how many more there are.
+func few(names []string, most int) string {
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }

@@ -90,6 +90,7 @@ var openers = map[string]string{
 	"agents.Options.openCodeSignIn":       homeOpened,
 	"agents.Options.settle":               homeOpened,
 	"agents.namesIn":                      homeOpened,
+	"agents.mentions":                     homeOpened,
 	"cmd/trellis.app.scaffolding":         freshOpened,
 	"cmd/trellis.demo.lay":                freshOpened,
 	"internal/eval.Project.Lay":           freshOpened,

@@ -64,7 +64,14 @@ func (a *app) wire(ctx context.Context, p *project, cfg *config.Config, home *pr
 
 // box is the sandbox of a project's programs.
 func (a *app) box(p *project, cfg *config.Config) *sandbox.Box {
-	return &sandbox.Box{Mode: cfg.Sandbox, Environ: a.Env, Repo: p.Repo, Write: cfg.SandboxWrite, Offline: cfg.SandboxOffline}
+	b := &sandbox.Box{Mode: cfg.Sandbox, Environ: a.Env, Repo: p.Repo, Write: cfg.SandboxWrite, Offline: cfg.SandboxOffline, Env: cfg.SandboxEnv}
+	for _, api := range cfg.Agents.APIs {
+		b.Keys = append(b.Keys, api.KeyEnv)
+	}
+	for _, c := range cfg.Agents.Commands {
+		b.Keys = append(b.Keys, c.EnvPass...)
+	}
+	return b
 }
 
 // cell is a place in the box for an agent.
@@ -110,7 +117,7 @@ func (a *app) secrets(p *project, cfg *config.Config) []string {
 
 // crew says which agents there are.
 func (a *app) crew(p *project, cfg *config.Config) agents.Options {
-	o := agents.Options{Environ: a.Env, Shared: a.sharedEnv(), Root: p.Root, Commands: map[string]agents.Command{}, APIs: map[string]agents.API{}}
+	o := agents.Options{Environ: a.Env, Shared: a.sharedEnv(p, cfg), Root: p.Root, Commands: map[string]agents.Command{}, APIs: map[string]agents.API{}}
 	for name, c := range cfg.Agents.Commands {
 		o.Commands[name] = agents.Command{Argv: c.Command, Read: c.Read, Edit: c.Edit, Session: c.Session, Env: c.Env, EnvPass: c.EnvPass, Output: c.Output}
 	}
@@ -133,12 +140,13 @@ func (a *app) commandEnv() (env []string) {
 	return env
 }
 
-// sharedEnv is what agents get of it too, so that they can do what the checks do: all but what holds a secret.
-func (a *app) sharedEnv() []string {
+// sharedEnv is what agents get of it too, so that they can do what the checks do: all but what holds a secret that the project
+// does not name.
+func (a *app) sharedEnv(p *project, cfg *config.Config) []string {
 	known := append(agents.Secrets(a.Env), secrets.InEnv(a.Env)...)
-	return slices.DeleteFunc(a.commandEnv(), func(kv string) bool {
-		_, value, _ := strings.Cut(kv, "=")
-		return slices.ContainsFunc(known, func(secret string) bool { return secret != "" && strings.Contains(value, secret) })
+	return slices.DeleteFunc(a.box(p, cfg).Environment(a.commandEnv()), func(kv string) bool {
+		name, value, _ := strings.Cut(kv, "=")
+		return !slices.Contains(cfg.SandboxEnv, name) && slices.ContainsFunc(known, func(secret string) bool { return secret != "" && strings.Contains(value, secret) })
 	})
 }
 

@@ -184,6 +184,11 @@ func (d *decoder) sandbox(c *Config) {
 			d.wrong(item("sandbox_write", i), " is a path that begins with / or ~/ and is below it, not %q", p)
 		}
 	}
+	for i, name := range c.SandboxEnv {
+		if !variable().MatchString(name) { // which may be a key: it is not repeated
+			d.wrong(item("sandbox_env", i), " is the name of an environment variable, in full; its value does not belong in a file")
+		}
+	}
 	known := append([]string{"verify", "steps", "setup"}, names(trellis.Roles)...)
 	for i, who := range c.SandboxOffline {
 		if !slices.Contains(known, who) {

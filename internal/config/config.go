@@ -30,6 +30,7 @@ type Config struct {
 	Sandbox         string             `yaml:"sandbox" oneof:"off auto require" doc:"run agents and the project's commands in a sandbox of the operating system: off, auto (where there is one), require"`
 	SandboxWrite    []string           `yaml:"sandbox_write" doc:"more paths that they may write in it, absolute or below ~/; sockets too"`
 	SandboxOffline  []string           `yaml:"sandbox_offline" doc:"who has no network in it: verify (what decides), steps (commands of plans), setup (worktree.setup), and roles"`
+	SandboxEnv      []string           `yaml:"sandbox_env" doc:"names of variables of your environment that commands, and agents, get in it besides the usual ones; with sandbox: off, which accounts of agents commands get"`
 	Packages        map[string]Package `yaml:"packages" key:"name"`
 	DefaultPackage  string             `yaml:"default_package" doc:"the package of a task that names none"`
 	Hooks           Hooks              `yaml:"hooks"`

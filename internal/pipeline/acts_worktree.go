@@ -421,7 +421,7 @@ func (a *Acts) command(ctx context.Context, c flow.Call, kind, name, dir, line s
 		return Check{}, err
 	}
 	out := proc.NewCapped(maxOutput)
-	res, err := proc.Run(ctx, proc.Command{Argv: proc.Shell(line), Launcher: cell.Launcher, Dir: dir, Env: a.Environ, Stdout: out, Stderr: out, Marker: a.Marker, Wall: limit})
+	res, err := proc.Run(ctx, proc.Command{Argv: proc.Shell(line), Launcher: cell.Launcher, Dir: dir, Env: a.Box.Environment(a.Environ), Stdout: out, Stderr: out, Marker: a.Marker, Wall: limit})
 	if err != nil {
 		return Check{}, err
 	}

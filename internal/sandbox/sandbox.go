@@ -40,6 +40,8 @@ type Box struct {
 	Repo    *git.Repo // which checkouts there are; nil: none
 	Write   []string  // more to write: absolute, or below ~/
 	Offline []string  // kinds of programs, and roles, that have no network
+	Env     []string  // names of variables that commands get besides the usual ones
+	Keys    []string  // names of variables that agents of the project's own get
 
 	once  sync.Once
 	found Found
@@ -95,7 +97,7 @@ func (b *Box) Lacking(ctx context.Context) string {
 // machine without a sandbox the place is none with auto, and a *flow.Failure agent_missing with require. On one that has
 // a sandbox nothing runs outside of it, whatever keeps this place from being set up: an earlier program can be the cause.
 func (b *Box) Enter(ctx context.Context, n Need) (Cell, error) {
-	if b == nil || b.Mode == Off || b.Mode == "" {
+	if !b.on() {
 		return Cell{}, nil
 	}
 	if err := b.Ready(ctx); err != nil {
@@ -128,7 +130,7 @@ func (b *Box) place(ctx context.Context, f Found, n Need) (launcher []string, er
 
 // Words are what an agent with this role, that edits in dir, is told of the sandbox, "" when it runs in none.
 func (b *Box) Words(ctx context.Context, role, dir string) string {
-	if b == nil || b.Mode == Off || b.Mode == "" || !b.look(ctx).OK() {
+	if !b.on() || !b.look(ctx).OK() {
 		return ""
 	}
 	text := "Only this folder, caches and the folder for temporary files can be written. "
