@@ -28,6 +28,8 @@ type settings struct {
 	worktree string
 	hooks    string
 	includes []string // as they are written, whatever they depend on
+	tabled   bool     // refs and their logs are not kept in files
+	remotes  []string
 }
 
 func readConfig(common string) (s settings, err error) {
@@ -52,6 +54,10 @@ func readSettings(file string) (s settings, err error) {
 		s.includes = append(s.includes, on.OptionAll("path")...)
 	}
 	s.extended = c.HasSection("extensions")
+	s.tabled = s.extended && strings.EqualFold(c.Section("extensions").Option("refstorage"), "reftable")
+	for _, remote := range c.Section("remote").Subsections {
+		s.remotes = append(s.remotes, remote.Name)
+	}
 	s.apart = s.extended && strings.EqualFold(c.Section("extensions").Option("worktreeconfig"), "true")
 	return s, nil
 }

@@ -5,6 +5,7 @@ type book struct {
 	how      map[string]How    // of items and commits, but for strangers'
 	strange  map[string]Entry  // by subject and id
 	settings map[string]string // the id that was trusted last, by the name of a Protection's setting
+	commits  map[string]bool   // by id, those that are none of an item
 	trunk    string
 
 	lines int // of the ledger that were taken in
@@ -12,7 +13,7 @@ type book struct {
 }
 
 func newBook() *book {
-	return &book{how: map[string]How{}, strange: map[string]Entry{}, settings: map[string]string{}}
+	return &book{how: map[string]How{}, strange: map[string]Entry{}, settings: map[string]string{}, commits: map[string]bool{}}
 }
 
 func (b *book) take(e Entry) {
@@ -23,6 +24,7 @@ func (b *book) take(e Entry) {
 		b.strange[e.Subject+"\x00"+e.ID] = e
 	case Made, Agreed, Branch, Approved, Commit:
 		b.how[e.ID] = e.How
+		b.commits[e.ID] = e.Kind == CommitKind
 		if e.Setting != "" {
 			b.settings[e.Setting] = e.ID
 		}
@@ -46,4 +48,10 @@ func (b *book) trusts(i Item) bool {
 func (b *book) stranger(subject string, i Item) (Entry, bool) {
 	e, ok := b.strange[subject+"\x00"+i.ID()]
 	return e, ok
+}
+
+// foreign reports whether it is known that an item is somebody else's, or that trust in it was taken back.
+func (b *book) foreign(subject string, i Item) bool {
+	_, strange := b.stranger(subject, i)
+	return strange || b.how[i.ID()] == Revoked
 }

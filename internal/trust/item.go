@@ -6,8 +6,12 @@ import (
 	"strings"
 )
 
-// ID is what an item is known by in the ledger: a hash of its kind and its normalised text.
+// ID is what an item is known by in the ledger: a hash of its kind and its normalised text, or that of a commit.
 func (i Item) ID() string {
+	if i.Kind == CommitKind {
+		commit, _, _ := strings.Cut(i.Text, " ")
+		return commit
+	}
 	sum := sha256.Sum256([]byte(string(i.Kind) + "\x00" + normalise(i.Text)))
 	return hex.EncodeToString(sum[:])
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
@@ -24,9 +25,10 @@ type Judge struct {
 	// Everything is trusted, and nothing remembered: TRELLIS_TRUST=checkout, and folders of trust.everything.
 	Everything bool
 
-	mu    sync.Mutex
-	repo  string // CloneID
-	known *book
+	mu     sync.Mutex
+	repo   string // CloneID
+	known  *book
+	judged map[string]judged // by subject
 }
 
 // Subject judges a subject as it is on the disk. An error is one of reading it, of git or of the ledger: it may not run then
@@ -133,13 +135,17 @@ func (j *Judge) Known(items ...Item) (bool, error) {
 	return !slices.ContainsFunc(items, func(i Item) bool { return !b.trusts(i) }), nil
 }
 
-// Agree remembers that somebody here has seen all of a verdict and agrees to it.
+// Agree remembers that somebody here has seen all of a verdict and agrees to it. What a base commit has is agreed to as a
+// whole.
 func (j *Judge) Agree(v Verdict) error {
 	var entries []Entry
 	for _, f := range v.Foreign {
 		e := entry(Agreed, v.Subject, f.Item)
-		e.Commit, e.Author = f.Commit, f.Author
+		e.Commit, e.Author, e.Date = f.Commit, f.Author, f.Date
 		entries = append(entries, e)
+	}
+	if commit, base := strings.CutPrefix(v.Subject, BasePrefix); base && len(entries) > 0 {
+		entries = []Entry{{ID: commit, How: Agreed, Subject: v.Subject, Kind: CommitKind}}
 	}
 	return j.add(entries)
 }
@@ -155,7 +161,7 @@ func (j *Judge) Record(how How, subject string, items ...Item) error {
 
 // Committed remembers a commit that Trellis made here on a task's branch.
 func (j *Judge) Committed(subject, commit string) error {
-	return j.add([]Entry{{ID: commit, How: Commit, Subject: subject}})
+	return j.add([]Entry{{ID: commit, How: Commit, Subject: subject, Kind: CommitKind}})
 }
 
 // Revoke takes trust back: what the ledger has of a subject is trusted again only when somebody agrees. It returns how many

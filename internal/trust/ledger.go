@@ -45,6 +45,7 @@ type Entry struct {
 	Text    string    `json:"text,omitempty"` // the beginning of what was trusted, for people
 	Commit  string    `json:"commit,omitempty"`
 	Author  string    `json:"author,omitempty"`
+	Date    time.Time `json:"date,omitzero"` // of the commit
 }
 
 const version = 1

@@ -2,17 +2,320 @@ package trust
 
 import (
 	"context"
+	"fmt"
+	"path"
+	"slices"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/git"
 )
 
-// origins finds out where the unknown items are from, and remembers it.
-func (j *Judge) origins(_ context.Context, v *Verdict, _ Subject, _ []fileVersion, _ *book, unknown []Item) error {
+// judged is what a subject's foreign items were judged by: nothing is looked for again while that is the same.
+type judged struct{ tip string }
+
+// origins finds out where the unknown items of a subject are from, remembers it, and puts those that are foreign into v.
+func (j *Judge) origins(ctx context.Context, v *Verdict, s Subject, disk []fileVersion, b *book, unknown []Item) error {
+	t, err := j.trunk(ctx, b)
+	if err != nil {
+		return err
+	}
+	h := &history{judge: j, subject: s, disk: disk, trunk: t, says: map[blobAt][]string{}}
+	if before, ok := j.judged[s.Name]; !ok || before.tip != t.tip || slices.ContainsFunc(unknown, func(i Item) bool { return !b.foreign(s.Name, i) }) {
+		found, err := h.search(ctx, b, unknown)
+		if err != nil {
+			return fmt.Errorf("looking where %s is from: %w", s.Name, err)
+		}
+		v.Unsaved = j.learn(b, found)
+		if j.judged == nil {
+			j.judged = map[string]judged{}
+		}
+		j.judged[s.Name] = judged{t.tip}
+	}
 	for _, i := range unknown {
-		v.Foreign = append(v.Foreign, Foreign{Item: i})
+		if !b.trusts(i) {
+			e, _ := b.stranger(s.Name, i)
+			v.Foreign = append(v.Foreign, Foreign{Item: i, Commit: e.Commit, Author: e.Author, Date: e.Date})
+		}
 	}
 	return nil
 }
 
-// Base judges a commit that a worktree is made on: each commit that it has and the trusted branch has not.
-func (j *Judge) Base(_ context.Context, commit string) (Verdict, error) {
-	return Verdict{Subject: BasePrefix + commit}, nil
+// learn takes in what was found, and remembers it.
+func (j *Judge) learn(b *book, found []Entry) error {
+	err := j.remember(found)
+	if err != nil {
+		for _, e := range found {
+			b.take(e)
+		}
+		return err
+	}
+	_, err = j.book()
+	return err
+}
+
+// history is what git knows of the files of a subject.
+type history struct {
+	judge   *Judge
+	subject Subject
+	disk    []fileVersion
+	trunk   trunk
+	says    map[blobAt][]string // ids of the items that a version of a file says
+	made    made
+}
+
+// blobAt is a file as it was: a blob at a path, "" for none.
+type blobAt struct{ path, blob string }
+
+// search judges items that the ledger does not trust. It asks git as little as will do: the trusted branch mostly has them.
+func (h *history) search(ctx context.Context, b *book, unknown []Item) (found []Entry, err error) {
+	rest := slices.DeleteFunc(slices.Clone(unknown), func(i Item) bool { return b.how[i.ID()] == Revoked })
+	if rest, err = h.onTrunk(ctx, rest, &found); err != nil || len(rest) == 0 {
+		return found, err
+	}
+	rest = slices.DeleteFunc(rest, func(i Item) bool { return b.foreign(h.subject.Name, i) })
+	if len(rest) == 0 {
+		return found, nil
+	}
+	return found, h.elsewhere(ctx, rest, &found)
+}
+
+// onTrunk takes out the items that stand in the same file at the tip of the trusted branch.
+func (h *history) onTrunk(ctx context.Context, items []Item, found *[]Entry) (rest []Item, err error) {
+	if h.trunk.tip == "" || len(items) == 0 {
+		return items, nil
+	}
+	paths := pathsOf(items)
+	blobs, err := h.judge.Repo.BlobsAt(ctx, h.trunk.tip, paths...)
+	if err != nil {
+		return nil, err
+	}
+	var versions []blobAt
+	for _, p := range paths {
+		versions = append(versions, blobAt{p, blobs[p]})
+	}
+	if err := h.load(ctx, versions); err != nil {
+		return nil, err
+	}
+	for _, i := range items {
+		if h.has(blobAt{i.File, blobs[i.File]}, i) {
+			*found = append(*found, entry(Branch, h.subject.Name, i))
+		} else {
+			rest = append(rest, i)
+		}
+	}
+	return rest, nil
+}
+
+// elsewhere judges items by the commits that the trusted branch has not: by who brought them.
+func (h *history) elsewhere(ctx context.Context, items []Item, found *[]Entry) (err error) {
+	if h.made, err = h.judge.made(ctx); err != nil {
+		return err
+	}
+	reach := git.Reach{All: true}
+	if reach.Tips, err = h.judge.Repo.Passed(); err != nil {
+		return err
+	}
+	if h.trunk.tip != "" {
+		reach.Not = []string{h.trunk.tip}
+	}
+	touches, err := h.touches(ctx, reach, pathsOf(items))
+	if err != nil {
+		return err
+	}
+	var strange []Entry
+	var guilty []Item
+	for _, i := range items {
+		by, foreign := h.broughtBy(touches, i)
+		if len(by) == 0 {
+			by, foreign, err = h.copied(ctx, reach, i)
+		}
+		switch {
+		case err != nil:
+			return err
+		case !foreign:
+			*found = append(*found, entry(Made, h.subject.Name, i))
+		default:
+			guilty, strange = append(guilty, i), append(strange, h.stranger(i, by))
+		}
+	}
+	return h.onceOnTrunk(ctx, guilty, strange, found)
+}
+
+// broughtBy are the commits that brought an item, and whether it is foreign by them: one of them is from elsewhere, or all were
+// made again from others.
+func (h *history) broughtBy(touches []git.Touch, i Item) (by []git.Touch, foreign bool) {
+	ours := false
+	for _, group := range grouped(touches, i.File) {
+		if !h.brings(group, i) {
+			continue
+		}
+		switch h.made[group[0].Commit] {
+		case here:
+			ours = true
+		case elsewhere:
+			foreign = true
+			by = append(by, group[0])
+			continue
+		}
+		by = append([]git.Touch{group[0]}, by...) // foreign ones last, and the oldest of them last of all
+	}
+	return by, foreign || len(by) > 0 && !ours
+}
+
+// brings reports whether a commit has an item that none of its parents has.
+func (h *history) brings(group []git.Touch, i Item) bool {
+	if len(group) < max(group[0].Parents, 1) { // one of the parents has the same file
+		return false
+	}
+	return h.has(blobAt{i.File, group[0].New}, i) &&
+		!slices.ContainsFunc(group, func(t git.Touch) bool { return h.has(blobAt{i.File, t.Old}, i) })
+}
+
+// grouped are the changes of one path, those of each commit together.
+func grouped(touches []git.Touch, path string) (groups [][]git.Touch) {
+	for _, t := range touches {
+		if t.Path != path {
+			continue
+		}
+		if n := len(groups) - 1; n >= 0 && groups[n][0].Commit == t.Commit {
+			groups[n] = append(groups[n], t)
+		} else {
+			groups = append(groups, []git.Touch{t})
+		}
+	}
+	return groups
+}
+
+// copied looks for the whole file of an item at other paths: a directory that somebody renamed is still whose it was. Lists
+// of files are alike by chance, and are left out.
+func (h *history) copied(ctx context.Context, reach git.Reach, i Item) (by []git.Touch, foreign bool, err error) {
+	n := slices.IndexFunc(h.disk, func(f fileVersion) bool { return f.path == i.File })
+	if n < 0 || len(h.disk[n].data) == 0 || path.Ext(i.File) == ".jsonl" {
+		return nil, false, nil
+	}
+	like, err := h.judge.Repo.Head(ctx, h.judge.Repo.Main)
+	if err != nil {
+		like = ""
+	}
+	blob := git.BlobID(h.disk[n].data, like)
+	stored, err := h.judge.Repo.Blobs(ctx, durable.MaxRecords, blob)
+	if err != nil || stored[blob] == nil {
+		return nil, false, err
+	}
+	touches, err := h.judge.Repo.Touches(ctx, reach, blob)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, t := range touches {
+		if t.New == blob && h.made[t.Commit] == elsewhere {
+			by, foreign = append(by, t), true
+		}
+	}
+	return by, foreign, nil
+}
+
+// onceOnTrunk trusts those of the guilty that the trusted branch itself had at some time, and notes the others as foreign. Of a
+// Protection only the value at the tip counts.
+func (h *history) onceOnTrunk(ctx context.Context, guilty []Item, strange []Entry, found *[]Entry) error {
+	old := slices.DeleteFunc(slices.Clone(guilty), func(i Item) bool { return i.Kind == Protection })
+	var touches []git.Touch
+	if h.trunk.tip != "" && len(old) > 0 {
+		var err error
+		if touches, err = h.touches(ctx, git.Reach{Tips: []string{h.trunk.tip}, FirstParent: true}, pathsOf(old)); err != nil {
+			return err
+		}
+	}
+	for n, i := range guilty {
+		merged := i.Kind != Protection && slices.ContainsFunc(touches, func(t git.Touch) bool { return t.Path == i.File && h.has(blobAt{t.Path, t.New}, i) })
+		if merged {
+			*found = append(*found, entry(Branch, h.subject.Name, i))
+		} else {
+			*found = append(*found, strange[n])
+		}
+	}
+	return nil
+}
+
+func (h *history) stranger(i Item, by []git.Touch) Entry {
+	e := entry(Stranger, h.subject.Name, i)
+	if len(by) > 0 {
+		t := by[len(by)-1]
+		e.Commit, e.Author, e.Date = t.Commit, t.Author, t.Date
+	}
+	return e
+}
+
+// touches are commits that changed paths; what the files said before and after is read with them.
+func (h *history) touches(ctx context.Context, reach git.Reach, paths []string) ([]git.Touch, error) {
+	touches, err := h.judge.Repo.Touches(ctx, reach, "", paths...)
+	if err != nil {
+		return nil, err
+	}
+	var versions []blobAt
+	for _, t := range touches {
+		versions = append(versions, blobAt{t.Path, t.Old}, blobAt{t.Path, t.New})
+	}
+	return touches, h.load(ctx, versions)
+}
+
+// load reads what versions of files say. What is not here, or too large to be read by Trellis, says nothing.
+func (h *history) load(ctx context.Context, versions []blobAt) error {
+	h.unchanged(versions)
+	var missing []string
+	for _, v := range versions {
+		if _, known := h.says[v]; !known && v.blob != "" && !slices.Contains(missing, v.blob) {
+			missing = append(missing, v.blob)
+		}
+	}
+	blobs, err := h.judge.Repo.Blobs(ctx, durable.MaxRecords, missing...)
+	if err != nil {
+		return err
+	}
+	for _, v := range versions {
+		if _, known := h.says[v]; known {
+			continue
+		}
+		var items []Item
+		if data, ok := blobs[v.blob]; ok || v.blob == "" {
+			items, _ = h.subject.Read(v.path, data)
+		}
+		h.keep(v, items)
+	}
+	return nil
+}
+
+// unchanged has what the files on the disk say stand for versions with the same bytes.
+func (h *history) unchanged(versions []blobAt) {
+	ids := map[string]string{}
+	for _, v := range versions {
+		n := slices.IndexFunc(h.disk, func(f fileVersion) bool { return f.path == v.path })
+		if n < 0 || v.blob == "" {
+			continue
+		}
+		if ids[v.path] == "" {
+			ids[v.path] = git.BlobID(h.disk[n].data, v.blob)
+		}
+		if ids[v.path] == v.blob {
+			h.keep(v, h.disk[n].items)
+		}
+	}
+}
+
+func (h *history) keep(v blobAt, items []Item) {
+	ids := make([]string, 0, len(items))
+	for _, i := range items {
+		ids = append(ids, i.ID())
+	}
+	h.says[v] = ids
+}
+
+func (h *history) has(v blobAt, i Item) bool { return slices.Contains(h.says[v], i.ID()) }
+
+func pathsOf(items []Item) (paths []string) {
+	for _, i := range items {
+		if !slices.Contains(paths, i.File) {
+			paths = append(paths, i.File)
+		}
+	}
+	return paths
 }

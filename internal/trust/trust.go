@@ -113,7 +113,7 @@ func (e *UntrustedError) Is(target error) bool { return target == ErrUntrusted }
 
 func (e *UntrustedError) Error() string {
 	f := e.Verdict.Foreign[0]
-	if f.Item.Kind == commitKind {
+	if f.Item.Kind == CommitKind {
 		return fmt.Sprintf("%s has %s that nobody here has agreed to, the newest is %s", e.who(), count(len(e.Verdict.Foreign), "commit"), origin(f))
 	}
 	runs := 0
@@ -126,7 +126,10 @@ func (e *UntrustedError) Error() string {
 	if runs == 0 {
 		what = fmt.Sprintf("says %s to agents or to Trellis", count(len(e.Verdict.Foreign), "thing"))
 	}
-	return fmt.Sprintf("%s %s and %s that nobody here has agreed to", e.who(), came(f), what)
+	if f.Commit != "" {
+		what = "came with commit " + origin(f) + " and " + what
+	}
+	return fmt.Sprintf("%s %s that nobody here has agreed to", e.who(), what)
 }
 
 func (e *UntrustedError) who() string {
@@ -157,15 +160,8 @@ const (
 	BasePrefix      = "base " // a commit
 )
 
-// commitKind is the kind of the items of a base commit: their text is a commit's hash and subject.
-const commitKind Kind = "commit"
-
-func came(f Foreign) string {
-	if f.Commit == "" {
-		return "is from nobody knows whom"
-	}
-	return "came with commit " + origin(f)
-}
+// CommitKind is the kind of the items of a base commit: their text is the commit's hash and its subject.
+const CommitKind Kind = "commit"
 
 func origin(f Foreign) string {
 	const short = 10

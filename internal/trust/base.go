@@ -1,0 +1,165 @@
+package trust
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/git"
+)
+
+// Base judges a commit that a worktree is made on, whose files the project's own commands run: each commit that it has and the
+// trusted branch has not, but for those that somebody here agreed to or made.
+func (j *Judge) Base(ctx context.Context, commit string) (Verdict, error) {
+	v := Verdict{Subject: BasePrefix + commit}
+	if j.Everything {
+		return v, nil
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	b, err := j.book()
+	if err != nil || b.whole(commit) {
+		return v, err
+	}
+	t, err := j.trunk(ctx, b)
+	if err != nil {
+		return v, err
+	}
+	if err := j.baseOn(ctx, &v, b, t, commit); err != nil {
+		return v, fmt.Errorf("looking where commit %s is from: %w", commit, err)
+	}
+	if v.Trusted() && commit != t.tip {
+		v.Unsaved = j.learn(b, []Entry{{ID: commit, How: Made, Subject: v.Subject, Kind: CommitKind}})
+	}
+	return v, nil
+}
+
+func (j *Judge) baseOn(ctx context.Context, v *Verdict, b *book, t trunk, commit string) error {
+	if t.tip != "" {
+		if merged, err := j.Repo.IsAncestor(ctx, commit, t.tip); merged || err != nil {
+			return err
+		}
+	}
+	known := b.agreed()
+	if t.tip != "" {
+		known = append(known, t.tip)
+	}
+	list, err := j.Repo.Abouts(ctx, git.Reach{Tips: []string{commit}, Not: known})
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	made, err := j.made(ctx)
+	if err != nil {
+		return err
+	}
+	twins := &twins{judge: j, made: made, known: known}
+	for _, c := range list {
+		ours, err := twins.ours(ctx, b, c)
+		if err != nil {
+			return err
+		}
+		i := Item{Kind: CommitKind, Text: c.Commit + " " + c.Subject}
+		v.Items = append(v.Items, i)
+		if !ours {
+			v.Foreign = append(v.Foreign, Foreign{Item: i, Commit: c.Commit, Author: c.Author, Date: time.Unix(c.Made, 0)})
+		}
+	}
+	return nil
+}
+
+// whole reports whether all that a commit has is trusted.
+func (b *book) whole(commit string) bool {
+	how := b.how[commit]
+	return how == Agreed || how == Made
+}
+
+// agreed are commits of which all that they have is trusted.
+func (b *book) agreed() (list []string) {
+	for _, id := range slices.Sorted(maps.Keys(b.how)) {
+		if b.whole(id) && b.commits[id] {
+			list = append(list, id)
+		}
+	}
+	return list
+}
+
+// twins tell whose a commit is that git made again of another: that one has the same author and date of theirs, and is
+// still there, as a branch of somebody's or in a reflog.
+type twins struct {
+	judge *Judge
+	made  made
+	known []string
+	new   map[author][]string // commits; nil until somebody asks
+	old   map[author][]string
+}
+
+type author struct {
+	who  string
+	when int64
+}
+
+// ours reports whether a commit was made here, by a person or by Trellis.
+func (t *twins) ours(ctx context.Context, b *book, c git.About) (bool, error) {
+	if b.how[c.Commit] == Commit {
+		return true, nil
+	}
+	switch t.made[c.Commit] {
+	case here, joined:
+		return true, nil
+	case elsewhere:
+		return false, nil
+	}
+	a := author{c.Author, c.Made}
+	others, err := t.others(ctx)
+	if err != nil {
+		return false, err
+	}
+	first := false
+	for _, twin := range others[a] {
+		switch t.made[twin] {
+		case here:
+			first = true
+		case elsewhere:
+			return false, nil
+		}
+	}
+	if first {
+		return true, nil
+	}
+	merged, err := t.merged(ctx) // picked from the trusted branch
+	return len(merged[a]) > 0, err
+}
+
+// others are the commits that are not known to be trusted.
+func (t *twins) others(ctx context.Context) (_ map[author][]string, err error) {
+	if t.new == nil {
+		passed, err := t.judge.Repo.Passed()
+		if err != nil {
+			return nil, err
+		}
+		if t.new, err = t.by(ctx, git.Reach{All: true, Tips: passed, Not: t.known}); err != nil {
+			return nil, err
+		}
+	}
+	return t.new, nil
+}
+
+// merged are those that are.
+func (t *twins) merged(ctx context.Context) (_ map[author][]string, err error) {
+	if t.old == nil && len(t.known) > 0 {
+		t.old, err = t.by(ctx, git.Reach{Tips: t.known})
+	}
+	return t.old, err
+}
+
+func (t *twins) by(ctx context.Context, reach git.Reach) (map[author][]string, error) {
+	list, err := t.judge.Repo.Abouts(ctx, reach)
+	all := map[author][]string{}
+	for _, c := range list {
+		a := author{c.Author, c.Made}
+		all[a] = append(all[a], c.Commit)
+	}
+	return all, err
+}

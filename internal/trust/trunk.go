@@ -1,0 +1,61 @@
+package trust
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/trellis-tasks/trellis/internal/git"
+)
+
+// trunk is the trusted branch as it is now. Its tip is "" where it has no commit, or nothing says which branch it is.
+type trunk struct{ ref, tip string }
+
+// trunk finds the branch: the one of the user's settings, the default branch of the remote, or, where nothing was ever
+// fetched, the one that was checked out when this was first asked.
+func (j *Judge) trunk(ctx context.Context, b *book) (t trunk, err error) {
+	if j.Branch != "" {
+		t.ref, t.tip, err = j.Repo.Tracked(ctx, j.Branch)
+		return t, given(err, j.Branch)
+	}
+	ref, tip, fetched, err := j.Repo.Upstream(ctx)
+	switch {
+	case err != nil:
+		return t, given(err, "of the remote")
+	case tip != "":
+		return trunk{ref, tip}, nil
+	case b.trunk == "" && fetched:
+		return trunk{}, nil
+	case b.trunk == "":
+		branch, err := j.Repo.CurrentBranch(ctx, j.Repo.Main)
+		if err != nil || branch == "" {
+			return t, given(err, "that is checked out")
+		}
+		b.trunk = branch
+		_ = j.remember([]Entry{{ID: branch, How: Trunk}}) // what can't be remembered is found again
+	}
+	t.ref = "refs/heads/" + b.trunk
+	t.tip, err = j.Repo.Branch(ctx, b.trunk)
+	return t, given(err, b.trunk)
+}
+
+// given passes over what is not there.
+func given(err error, name string) error {
+	if err == nil || errors.Is(err, git.ErrNotFound) {
+		return nil
+	}
+	return fmt.Errorf("looking for the trusted branch %s: %w", name, err)
+}
+
+// Trunk is the full name of the trusted branch and its commit, each "" where there is none. In a repository without remotes
+// it is remembered when this is first asked: `trellis init` does.
+func (j *Judge) Trunk(ctx context.Context) (ref, tip string, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	b, err := j.book()
+	if err != nil {
+		return "", "", err
+	}
+	t, err := j.trunk(ctx, b)
+	return t.ref, t.tip, err
+}
