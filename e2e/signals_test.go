@@ -141,7 +141,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// child is the process that trellis runs the command in.
+// child is the process that trellis runs the command in: the child of the guard's child.
 func child(t *testing.T, pid int) int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")
@@ -153,14 +153,23 @@ func child(t *testing.T, pid int) int {
 		if err != nil {
 			continue
 		}
-		status, err := os.ReadFile("/proc/" + e.Name() + "/status")
-		env, _ := os.ReadFile("/proc/" + e.Name() + "/environ") // of the worker it names the guard
-		if err == nil && strings.Contains(string(status), "\nPPid:\t"+strconv.Itoa(pid)+"\n") && strings.Contains("\x00"+string(env), "\x00TRELLIS_GUARD=") {
+		env, _ := os.ReadFile("/proc/" + e.Name() + "/environ") // of the worker it names its parent
+		if up := parent(n); up != 0 && parent(up) == pid && strings.Contains("\x00"+string(env), "\x00TRELLIS_GUARD=") {
 			return n
 		}
 	}
-	t.Fatalf("the guard %d has no child", pid)
+	t.Fatalf("the guard %d has no worker", pid)
 	return 0
+}
+
+// parent is the pid of a process's parent, 0 when it is not there.
+func parent(pid int) (up int) {
+	status, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if _, rest, ok := strings.Cut(string(status), "\nPPid:\t"); ok {
+		line, _, _ := strings.Cut(rest, "\n")
+		up, _ = strconv.Atoi(line)
+	}
+	return up
 }
 
 // ended waits for the end of a worker, which holds its locks a moment longer than its guard lives.

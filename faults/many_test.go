@@ -116,21 +116,30 @@ func (w *world) worker(p *process) (pid int) {
 	return pid
 }
 
-// childOf is the worker that is a child of the process, 0 when there is none; other children are there for its end.
-func childOf(parent int) int {
+// childOf is the worker of a guard, the child of its child, 0 when there is none.
+func childOf(guard int) int {
 	entries, _ := os.ReadDir("/proc") // none: the tests that look are skipped
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil {
 			continue
 		}
-		status, err := os.ReadFile("/proc/" + e.Name() + "/status")
 		env, _ := os.ReadFile("/proc/" + e.Name() + "/environ")
-		if err == nil && strings.Contains(string(status), "\nPPid:\t"+strconv.Itoa(parent)+"\n") && strings.Contains("\x00"+string(env), "\x00TRELLIS_GUARD=") {
+		if up := parentOf(pid); up != 0 && parentOf(up) == guard && strings.Contains("\x00"+string(env), "\x00TRELLIS_GUARD=") {
 			return pid
 		}
 	}
 	return 0
+}
+
+// parentOf is the pid of a process's parent, 0 when it is not there.
+func parentOf(pid int) (up int) {
+	status, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if _, rest, ok := strings.Cut(string(status), "\nPPid:\t"); ok {
+		line, _, _ := strings.Cut(rest, "\n")
+		up, _ = strconv.Atoi(line)
+	}
+	return up
 }
 
 // strike kills the worker, the guard or both. Who is gone already is.

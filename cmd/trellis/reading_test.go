@@ -52,7 +52,6 @@ var openers = map[string]string{
 	"internal/proc.pids":                  kernelOpened,
 	"internal/proc.pipes.openInput":       kernelOpened,
 	"internal/proc.pipes.openOutput":      kernelOpened,
-	"internal/proc.startSweeper":          kernelOpened,
 	"internal/sandbox.sockets":            kernelOpened,
 	"cmd/trellis.diagnosis.system":        kernelOpened,
 	"internal/git.Repo.branchIn":          gitOpened,

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -15,7 +16,7 @@ func adoptOrphans() error { return nil }
 
 func workerAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }
 
-// followGuard kills this process when the guard ends.
+// followGuard kills this process when the reaper ends.
 func followGuard(g ID) error {
 	queue, err := unix.Kqueue()
 	if err != nil {
@@ -39,12 +40,15 @@ func followGuard(g ID) error {
 
 func ownPath() (string, error) { return os.Executable() }
 
-// endDescendants kills what the worker started, by the marker that each Command with one gives.
-func endDescendants() {
-	prefix := Self().String() + "/"
-	sweep(nil, func(pid int) bool {
-		value, _ := lookup(environ(pid), callVar)
-		return strings.HasPrefix(value, prefix)
+// endDescendants kills what comes from a process that was started and has ended, and what that started: a worker by the
+// name of its reaper, and its commands by the markers that it gave them.
+func endDescendants(from ID) {
+	reapers := []ID{from, Self()}
+	sweep(nil, func(i info) bool {
+		env := environ(i.id.PID)
+		call, _ := lookup(env, callVar)
+		guard, _ := lookup(env, guardVar)
+		return slices.ContainsFunc(reapers, func(r ID) bool { return guard == r.String() || strings.HasPrefix(call, r.String()+"/") })
 	})
 	reapDead()
 }

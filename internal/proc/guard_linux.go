@@ -13,7 +13,7 @@ func adoptOrphans() error { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0,
 
 func workerAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
 
-// followGuard has nothing to do: the kernel kills us with the guard.
+// followGuard has nothing to do: the kernel kills us with the reaper.
 func followGuard(ID) error { return nil }
 
 // ownPath is the file of this program. If that was replaced or removed since it was started, it is
@@ -36,7 +36,7 @@ func ownPath() (string, error) {
 
 // endDescendants kills everything that came from this process, until it has no children: the
 // orphans of what is killed become children in turn.
-func endDescendants() {
+func endDescendants(ID) {
 	root := map[int]bool{os.Getpid(): true}
 	for end := time.Now().Add(sweepTime); !reapDead() && time.Now().Before(end); time.Sleep(time.Millisecond) {
 		for _, i := range descendants(processes(), root) {

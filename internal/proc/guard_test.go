@@ -17,7 +17,7 @@ import (
 )
 
 // guarded is a command under guard. What its worker does: exit N; signal: wait for one; die; tools: run
-// tree until a signal comes; guard: print its guard; nested, orphans: see there.
+// tree until a signal comes; guard: print its reaper; nested, orphans, hides: see there.
 func guarded(args []string) int {
 	worker, code, err := proc.Guard()
 	if err != nil {
@@ -44,6 +44,8 @@ func guarded(args []string) int {
 		return nested()
 	case "orphans":
 		return orphans()
+	case "hides":
+		return hides()
 	}
 	return 98
 }
@@ -52,12 +54,12 @@ func work() int {
 	ctx, stop := proc.SignalContext(context.Background())
 	defer stop()
 	g, ok := proc.Guarded()
-	fmt.Println("guard", g.PID)
+	fmt.Println("reaper", g.PID)
 	fmt.Println("worker", os.Getpid())
 	if !ok || g.PID != os.Getppid() {
 		return 97
 	}
-	c := play("tree")
+	c := play("tree", hide...)
 	c.Stdout, c.Marker = os.Stdout, marker("guard")
 	proc.Run(ctx, c)
 	var e *proc.SignalError
@@ -66,6 +68,54 @@ func work() int {
 		return e.Code()
 	}
 	return 96
+}
+
+// hide is what a tool does besides where something can be done about it.
+var hide = map[string][]string{"linux": {"hide"}}[runtime.GOOS]
+
+// hides runs a call that leaves a tool which hides, while another one is at work that left a tool.
+func hides() int {
+	busy := newLines()
+	c := shell(`env -i setsid sh -c 'sleep 300 >/dev/null & echo "stray $!"'; echo ready; sleep 300`)
+	c.Stdout, c.Marker = busy, marker("busy")
+	p, err := proc.Start(context.Background(), c)
+	if err != nil {
+		return 91
+	}
+	other, err := strconv.Atoi(strings.TrimPrefix(<-busy.c, "stray "))
+	if err != nil || <-busy.c != "ready" {
+		return 90
+	}
+	c = play("tree", "leave", "hide")
+	c.Stdout, c.Marker = os.Stdout, marker("hides")
+	if _, err := proc.Run(context.Background(), c); err != nil {
+		return 89
+	}
+	fmt.Println("ended", alive(other))
+	p.Stop(nil)
+	p.Wait() //nolint:errcheck // it was stopped
+	fmt.Println("busy", alive(other))
+	stay() // with us gone it would be ended in any case
+	return 0
+}
+
+// What a call left, and what hides so that no mark of it is left, is gone when the call is; what another call left, which
+// is still at work, is not (edge S8).
+func TestWhatHidesEndsWithItsCall(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("nobody adopts orphans there")
+	}
+	cmd, out := startGuarded(t, "hides")
+	pids := out.pids(t)
+	if got := out.next(t); got != "ended true" {
+		t.Errorf("the tool of a call at work: got %q", got)
+	}
+	if got := out.next(t); got != "busy false" {
+		t.Errorf("the tool of a call that has ended: got %q", got)
+	}
+	wantGone(t, pids)
+	cmd.Process.Kill()
+	cmd.Wait()
 }
 
 // nested starts another command of the kind with the environment as it is: that has a guard of its own.
@@ -195,14 +245,15 @@ func TestKilledWorkerLeavesNothing(t *testing.T) {
 	wantGone(t, pids)
 }
 
-// Whoever is killed, the guard, which is the process that people see, the worker, both, or the agent's program too: what
-// the agent started is ended at once, without anybody who comes next (edge A4).
+// Whoever is killed, the guard, which is the process that people see, the reaper, the worker, two of them, or the agent's
+// program too: what the agent started is ended at once, without anybody who comes next, also what hides (edges A4, S8).
 func TestKilledLeavesNothing(t *testing.T) {
-	for _, killed := range [][]string{{"guard"}, {"worker"}, {"guard", "worker"}, {"worker", "guard"}, {"guard", "worker", "agent"}} {
+	for _, killed := range [][]string{{"guard"}, {"reaper"}, {"worker"}, {"guard", "worker"}, {"worker", "guard"}, {"reaper", "worker"}, {"worker", "reaper"}, {"guard", "worker", "agent"}} {
 		t.Run(strings.Join(killed, " "), func(t *testing.T) {
 			t.Parallel()
 			cmd, out := startGuarded(t, "tools")
 			pids := out.pids(t)
+			pids["guard"] = cmd.Process.Pid
 			for _, who := range killed {
 				syscall.Kill(pids[who], syscall.SIGKILL)
 			}

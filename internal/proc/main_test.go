@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"github.com/trellis-tasks/trellis/internal/proc"
 )
@@ -91,7 +93,8 @@ func flood(args []string) int {
 }
 
 // tree starts the tools that an agent may leave behind, prints a line "<kind> <pid>" for each and then
-// "ready", and stays until it is killed (or leaves at once with the argument "leave").
+// "ready", and stays until it is killed (or leaves at once with the argument "leave"). With "hide" one of them drops all
+// that would tell where it came from.
 func tree(args []string) int {
 	tool("group", nil, nil)
 	tool("session", nil, &syscall.SysProcAttr{Setsid: true})
@@ -99,13 +102,30 @@ func tree(args []string) int {
 	if runtime.GOOS == "linux" { // elsewhere nothing tells where such a one came from
 		tool("daemon", []string{}, &syscall.SysProcAttr{Setsid: true})
 	}
+	if slices.Contains(args, "hide") {
+		if err := dropMark(); err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		tool("hidden", []string{}, &syscall.SysProcAttr{Setsid: true})
+	}
 	fmt.Println("agent", os.Getpid())
 	fmt.Println("ready")
-	if len(args) > 0 && args[0] == "leave" {
+	if slices.Contains(args, "leave") {
 		return 0
 	}
 	stay()
 	return 0
+}
+
+// dropMark takes the mark of the call from this process, and from what it starts from now on.
+func dropMark() error {
+	const rttime = 15 // RLIMIT_RTTIME
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(rttime, &limit); err != nil {
+		return err
+	}
+	return unix.Setrlimit(rttime, &unix.Rlimit{Cur: limit.Max, Max: limit.Max})
 }
 
 // stay never returns. It does not look like a deadlock to the runtime.

@@ -18,7 +18,7 @@ func Sweep(marker string) []int {
 		return nil
 	}
 	run := runTag(marker)
-	return sweep(nil, func(pid int) bool { return tagOf(pid).of(run) || carries(pid, MarkerVar, marker) })
+	return sweep(nil, func(i info) bool { return tagOf(i.id.PID).of(run) || carries(i.id.PID, MarkerVar, marker) })
 }
 
 // carries reports whether a process began with a variable of that value.
@@ -32,7 +32,7 @@ const moments = 20 * time.Millisecond
 
 // sweep kills what matches, with its descendants, and waits until they are dead. With from these are to come from it,
 // so that what was started earlier is not looked into.
-func sweep(from *Process, match func(pid int) bool) []int {
+func sweep(from *Process, match func(info) bool) []int {
 	var spared []int
 	var dying []ID // a descendant carries no mark, and may take longer to die than what did
 	for end := time.Now().Add(sweepTime); ; time.Sleep(pollGroup) {
@@ -76,10 +76,10 @@ func candidates(p *Process) (list []info, first ID) {
 }
 
 // marked are the living processes that match.
-func marked(all []info, first ID, match func(pid int) bool) map[int]bool {
+func marked(all []info, first ID, match func(info) bool) map[int]bool {
 	roots := map[int]bool{}
 	for _, i := range all {
-		if !i.dead && i.id.notBefore(first) && match(i.id.PID) {
+		if !i.dead && i.id.notBefore(first) && match(i) {
 			roots[i.id.PID] = true
 		}
 	}

@@ -145,11 +145,11 @@ func start(c Command) (*Process, error) {
 	p.os, err = startProcess(path, argv, attr)
 	p.pipes.closeChildFiles()
 	if err != nil {
+		atWork.Delete(p.call)
 		p.pipes.abandon()
 		return nil, err
 	}
 	if p.call != "" {
-		p.tag = newTag(c.Marker)
 		setTag(p.os.Pid, p.tag)
 		i, _ := inspect(p.os.Pid) // nobody has waited for it yet, so that it is there even if it has ended
 		p.id = i.id
@@ -177,7 +177,8 @@ func (p *Process) environ() []string {
 		extra = append(extra, "PWD="+p.c.Dir)
 	}
 	if p.c.Marker != "" {
-		p.call = callPrefix() + rand.Text()
+		p.call, p.tag = callPrefix()+rand.Text(), newTag(p.c.Marker)
+		atWork.Store(p.call, p.tag)
 		extra = append(extra, MarkerVar+"="+p.c.Marker, callVar+"="+p.call)
 	}
 	return merge(p.c.Env, extra)

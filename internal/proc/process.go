@@ -161,7 +161,8 @@ func (p *Process) clear() (strays []int) {
 		}
 	}
 	if p.call != "" {
-		strays = append(strays, sweep(p, func(pid int) bool { return tagOf(pid) == p.tag || carries(pid, callVar, p.call) })...)
+		strays = append(strays, sweep(p, p.left())...)
+		atWork.Delete(p.call)
 	}
 	return strays
 }

@@ -1,9 +1,12 @@
 package sandbox_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"io"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
@@ -11,6 +14,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/sandbox"
 )
 
 func pid() string { return strconv.Itoa(os.Getpid()) }
@@ -89,5 +93,43 @@ func TestKilledLauncher(t *testing.T) {
 	}
 	if left := proc.Sweep(c.Marker); len(left) > 0 {
 		t.Errorf("%v are left", left)
+	}
+}
+
+// What a program left in its sandbox, and whatever it did to leave that, the next to come finds by the sandbox's own first
+// process, also where nobody is left of those who started it (edge S8).
+func TestSweepEndsASandbox(t *testing.T) {
+	w := newWorld(t)
+	for _, kind := range []string{sandbox.Verify, "implement"} {
+		n := w.need()
+		n.Kind = kind
+		for name, end := range map[string]string{"at work": "sleep 300", "ended": "true"} {
+			c := w.command(n, `ulimit -R unlimited 2>/dev/null; (setsid sh -c 'env -i setsid sleep 300 &' &); echo ready; `+end)
+			said, all, err := os.Pipe() // ended when nobody holds the other end, which everybody in there does
+			if err != nil {
+				t.Fatal(err)
+			}
+			parent := exec.Command("sh", append([]string{"-c", `"$@" & wait`, "sh"}, append(c.Launcher, c.Argv...)...)...)
+			parent.Dir, parent.Env, parent.Stdout = c.Dir, append(c.Env, proc.MarkerVar+"="+c.Marker), all
+			if err := parent.Start(); err != nil {
+				t.Fatal(err)
+			}
+			all.Close()
+			if got, err := bufio.NewReader(said).ReadString('\n'); got != "ready\n" || err != nil {
+				t.Errorf("%s: got %q, %v", kind, got, err)
+			}
+			parent.Process.Kill()
+			parent.Wait()
+			if left := proc.Sweep(c.Marker); len(left) > 0 {
+				t.Errorf("%s, %s: %v are left", kind, name, left)
+			}
+			if err := said.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := said.Read(make([]byte, 1)); err != io.EOF {
+				t.Errorf("%s, %s: something is left: %v", kind, name, err)
+			}
+			said.Close()
+		}
 	}
 }
