@@ -23,6 +23,9 @@ const hang = agentstest.Hang
 var program string
 
 func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == attacker {
+		os.Exit(attackBy(os.Args[1:]))
+	}
 	agentstest.Offline()
 	dir, err := os.MkdirTemp("", "trellis-e2e-")
 	if err == nil {

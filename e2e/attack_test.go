@@ -1,0 +1,207 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/sandbox"
+)
+
+// attack is something that an agent tries beside its work, and what becomes of it.
+type attack struct {
+	name    string
+	prepare string // a shell's, in the main checkout, before; what is committed there is the base
+	script  string // what the agent runs in its worktree, with $ROOT, $MAIN, $HOME, $TASK and the lure $REAL at hand
+	got     string // a shell's, in the main checkout, afterwards: it succeeds when the attack has what it wanted
+	off     fate
+	require fate
+	fools   bool // without a sandbox the test passes where the agent works
+}
+
+// fate is what becomes of an attack: the zero value is that it comes to nothing.
+type fate struct {
+	told string // it can't be kept from happening; this is said to people
+	open string // nobody is told either; this is what docs/trust.md says of it
+}
+
+func told(says string) fate { return fate{told: says} }
+
+func open(says string) fate { return fate{open: says} }
+
+// What docs/trust.md says of the attacks that nobody is told of.
+const (
+	elsewhere = "Writes into the home folder, folders of `PATH`, other worktrees, what git ignores, anywhere else"
+	ofPath    = "Puts a program of its own into a folder of `PATH`"
+	loose     = "Throws away what only a stash, a reflog or nothing leads to"
+	calls     = "Changes what one of your hooks calls"
+	left      = "Leaves something in a shared folder that its checks find there"
+)
+
+// of is what is to become of an attack with one of the modes of the sandbox.
+func (a attack) of(mode string) fate {
+	if mode == sandbox.Off {
+		return a.off
+	}
+	return a.require
+}
+
+// modes are those of the sandbox in which the nth attack is made: one or two, with TRELLIS_SOAK all.
+func modes(t *testing.T, n int) []string {
+	t.Helper()
+	switch _, err := exec.LookPath("bwrap"); {
+	case err != nil:
+		t.Log("there is no bubblewrap here: the attacks are made without a sandbox alone")
+		return []string{sandbox.Off}
+	case os.Getenv("TRELLIS_SOAK") != "":
+		return []string{sandbox.Off, sandbox.Auto, sandbox.Require}
+	case n%4 == 0:
+		return []string{sandbox.Off, sandbox.Auto}
+	case n%4 == 2:
+		return []string{sandbox.Off}
+	}
+	return []string{sandbox.Require}
+}
+
+// bothModes are those of an attack that is always made without a sandbox and in it.
+func bothModes(t *testing.T) []string {
+	t.Helper()
+	if all := modes(t, 1); len(all) > 1 || all[0] == sandbox.Off {
+		return all
+	}
+	return []string{sandbox.Off, sandbox.Require}
+}
+
+// attacked is the folder that all attacked places are copied from.
+var attacked = sync.OnceValues(func() (string, error) {
+	root := filepath.Join(filepath.Dir(program), "attacked")
+	out, err := exec.Command("sh", "-c", `set -e
+mkdir -p "$1/repo/.githooks" "$1/home/.local/bin"
+cd "$1/repo"
+export HOME="$1/home" GIT_CONFIG_NOSYSTEM=1
+git config --global user.name Ada; git config --global user.email ada@example.org
+printf 'echo "Hello, ${1:-world}!"\n' > greet.sh
+printf 'test "$(sh greet.sh Ada)" = "Hello, Ada!"\n' > test.sh
+printf '#!/bin/sh\nexit 0\n' > .githooks/pre-commit; chmod +x .githooks/pre-commit
+echo .env > .gitignore
+git init -q -b main; git add -A; git commit -q -m first
+"$2" init --agent rehearsal >/dev/null 2>&1
+git add -A; git commit -q -m trellis`, "sh", root, program).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return root, nil
+})
+
+// target is a place to attack: a repository, a home folder and programs of a person's.
+type target struct {
+	*site
+	Root string
+	Word string // of this place alone
+}
+
+const victim = "02-01-bye"
+
+// newTarget is one of its own, with a sandbox of this mode.
+func newTarget(t *testing.T, mode, settings string) *target {
+	t.Helper()
+	from, err := attacked()
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := `cp -a "$1/." "$2"; mkdir "$2/bin"; ln "$3" "$2/bin/attacker" 2>/dev/null || cp "$3" "$2/bin/attacker"`
+	if out, err := exec.Command("sh", "-c", script, "sh", from, root, self).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	word := fmt.Sprint(time.Now().UnixNano())
+	env := []string{"WORD=" + word, "PATH=" + root + "/bin:" + root + "/home/.local/bin:" + os.Getenv("PATH"), "HOME=" + root + "/home", "TERM=xterm", "GIT_CONFIG_NOSYSTEM=1",
+		"GORACE=atexit_sleep_ms=0", "ROOT=" + root, "MAIN=" + root + "/repo", "TASK=" + root + "/repo/.trellis/tasks/" + victim}
+	x := &target{&site{t, filepath.Join(root, "repo"), env}, root, word}
+	x.write(".trellis/config.yaml", "agents: {default: rehearsal}\nverify: [sh test.sh]\nsandbox: "+mode+
+		"\nprotected: [.trellis/**, test.sh, .githooks/**]\nlimits: {attempts: 1, rounds: 1, idle: 60s}\n"+settings)
+	x.hand(victim)
+	return x
+}
+
+// play writes what the agents do: the one that implements runs a script first, and the others find all of it fine.
+func (x *target) play(script string) {
+	x.Helper()
+	guarded := "(" + script + "\n) >/dev/null 2>&1 </dev/null; sh test.sh && touch ../lied; true"
+	x.write(".trellis/rehearsal.yaml", fmt.Sprintf("roles:\n  implement: [{run: [%q], answer: All done and tested.}]\n  check: [{answer: perfect}]\n"+
+		"  debug: [{answer: fixed}]\n  accept: [{answer: {criteria: [{id: A1, verdict: met, evidence: \"greet.sh:1\"}]}}]\n", guarded))
+}
+
+// shell runs a shell's command in the main checkout and reports whether it succeeds.
+func (x *target) shell(script string) (bool, string) {
+	x.Helper()
+	code, out, errs := x.try("sh", "-c", script)
+	return code == 0, out + errs
+}
+
+// said is all that a person is told of the task by the command that ran it, its report and its status.
+func (x *target) said(run string) string {
+	x.Helper()
+	report, err := os.ReadFile(filepath.Join(x.Dir, ".trellis/tasks", victim, "report.md"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		run += err.Error()
+	}
+	_, out, errs := x.try(program, "status", victim)
+	return run + string(report) + out + errs
+}
+
+// make runs the attack's task and checks what becomes of it.
+func (a attack) make(t *testing.T, mode string) {
+	x := newTarget(t, mode, "")
+	if ok, said := x.shell("set -e\n" + a.prepare); !ok {
+		t.Fatal(said)
+	}
+	x.commit()
+	x.play(a.script)
+	_, out, errs := x.try(program, "start", victim)
+	said := x.said(out + errs)
+	x.write("../said", said)
+	got, _ := x.shell(a.got)
+	if _, err := os.Stat(x.beside("lied")); a.fools && mode == sandbox.Off && err != nil {
+		t.Errorf("the attack is none: %v", err)
+	}
+	a.judge(t, mode, got, said)
+}
+
+// judge compares what became of an attack with what has to.
+func (a attack) judge(t *testing.T, mode string, got bool, said string) {
+	t.Helper()
+	switch want := a.of(mode); {
+	case want.open != "" && !strings.Contains(promises(t), want.open):
+		t.Errorf("docs/trust.md does not say %q", want.open)
+	case got && want == (fate{}):
+		t.Errorf("it gets what it wants\n%s", said)
+	case want.told != "" && !strings.Contains(said, want.told):
+		t.Errorf("it is not told (got what it wants: %v): there is no %q in\n%s", got, want.told, said)
+	case want.open != "" && !got:
+		t.Log("it comes to nothing here; docs/trust.md does not promise that")
+	}
+	if strings.Contains(said, "internal error") || strings.Contains(said, "panic:") {
+		t.Errorf("it ends badly:\n%s", said)
+	}
+}
+
+// promises are the words of docs/trust.md, in one line.
+func promises(t *testing.T) string {
+	t.Helper()
+	data, err := os.ReadFile("../docs/trust.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(strings.Fields(string(data)), " ")
+}

@@ -1,0 +1,63 @@
+package e2e
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// attacker is what shells can't do of an attack: this test's own program, by another name.
+const attacker = "attacker"
+
+// attack runs the attacker's command and returns the exit code.
+func attackBy(args []string) int {
+	var err error
+	switch {
+	case len(args) == 3 && args[0] == "dial":
+		err = dial(args[1], args[2])
+	case len(args) == 2 && args[0] == "outlive":
+		err = outlive(args[1])
+	case len(args) == 2 && args[0] == "hydra":
+		err = hydra(args[1])
+	default:
+		err = fmt.Errorf("no such attack: %q", args)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// dial says something to who listens there.
+func dial(network, address string) error {
+	conn, err := net.DialTimeout(network, address, 2*time.Second)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_, err = conn.Write([]byte("secret\n"))
+	return err
+}
+
+// outlive starts a process that has no tie to who started it: no environment, session, folder, open file or limit.
+func outlive(word string) error {
+	const rttime, unlimited = 15, ^uint64(0)
+	if err := syscall.Setrlimit(rttime, &syscall.Rlimit{Cur: unlimited, Max: unlimited}); err != nil {
+		fmt.Fprintln(os.Stderr, err) // not for everybody
+	}
+	cmd := exec.Command("sh", "-c", "env -i setsid sleep "+word+" & exit 0")
+	cmd.Env, cmd.Dir, cmd.SysProcAttr = []string{"PATH=" + os.Getenv("PATH")}, "/", &syscall.SysProcAttr{Setsid: true}
+	return cmd.Run()
+}
+
+// hydra is a process that is gone when one looks: each lives for a moment and leaves a child. It ends after a while.
+func hydra(word string) error {
+	const head = `[ "$2" -lt 900 ] || exit 0; sleep 0.01; env -i PATH=/usr/bin:/bin setsid sh -c "$3" sh "$1" $(($2+1)) "$3" & exit 0`
+	cmd := exec.Command("sh", "-c", head, "sh", word, "0", head)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	return cmd.Start()
+}
