@@ -28,9 +28,9 @@ func (o Options) enter(ctx context.Context, r Request, argv []string, own Own) (
 	if o.Sandbox == nil {
 		return nil, "", nil
 	}
-	own.Read = slices.Concat(own.Read, []string{r.RunDir, filepath.Dir(argv[0])})
+	own.Read = slices.Concat(own.Read, []string{r.RunDir, filepath.Dir(argv[0]), argv[0]})
 	if path, err := filepath.EvalSymlinks(argv[0]); err == nil {
-		own.Read = append(own.Read, filepath.Dir(path))
+		own.Read = append(own.Read, filepath.Dir(path), path)
 	}
 	return o.Sandbox(ctx, r, own)
 }
@@ -95,10 +95,10 @@ func (o Options) claudeOwn() Own {
 	own.Fixed = append(own.Fixed, in(dir, "settings.json", "settings.local.json", "CLAUDE.md", "commands", "agents", "skills", "plugins", "hooks",
 		"local", "rules", "output-styles", "workflows")...)
 	if lookup(o.Environ, "CLAUDE_CODE_USE_BEDROCK") != "" {
-		own.Read = append(own.Read, o.home("", ".aws"))
+		own.Read = append(own.Read, o.home("", ".aws"), lookup(o.Environ, "AWS_SHARED_CREDENTIALS_FILE"), lookup(o.Environ, "AWS_CONFIG_FILE"), lookup(o.Environ, "AWS_WEB_IDENTITY_TOKEN_FILE"))
 	}
 	if lookup(o.Environ, "CLAUDE_CODE_USE_VERTEX") != "" {
-		own.Read = append(own.Read, o.home("", ".config", "gcloud"))
+		own.Read = append(own.Read, o.home("CLOUDSDK_CONFIG", ".config", "gcloud"), lookup(o.Environ, "GOOGLE_APPLICATION_CREDENTIALS"))
 	}
 	return o.settle(own)
 }

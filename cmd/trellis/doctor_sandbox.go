@@ -39,15 +39,33 @@ func (d *diagnosis) sandbox(ctx context.Context, p *project, c *config.Config) {
 			d.add(stateOK, "sandbox", "outside of it git runs your hooks when Trellis commits and pushes: "+strings.Join(hooks, ", "), "what they call in the worktree an agent may have changed: docs/sandbox.md")
 		}
 	}
+	if c.Sandbox == sandbox.Off {
+		return
+	}
+	d.unseen(box)
+	for key, paths := range map[string][]string{"sandbox_write": c.SandboxWrite, "sandbox_home": c.SandboxHome} {
+		d.absent(key, paths)
+	}
+}
+
+// unseen tells what of the person's own programs in the sandbox do not see, and how they would.
+func (d *diagnosis) unseen(box *sandbox.Box) {
 	if names := box.Withheld(d.app.commandEnv()); len(names) > 0 {
 		d.add(stateOK, "sandbox", "commands do not get "+few(names, 8)+" of your environment", "sandbox_env: [NAME] in .trellis/config.yaml hands one on; docs/sandbox.md")
 	}
-	for _, path := range c.SandboxWrite {
+	if paths := box.Undisclosed(); len(paths) > 0 {
+		d.add(stateOK, "sandbox", "not shown in it, since it holds an account: "+few(paths, 8), "keep the account in another file, or sandbox_home: [PATH] in .trellis/config.yaml; docs/sandbox.md")
+	}
+}
+
+// absent warns of paths that the settings name and that are not there.
+func (d *diagnosis) absent(key string, paths []string) {
+	for _, path := range paths {
 		if rest, home := strings.CutPrefix(path, "~/"); home {
 			path = filepath.Join(d.app.getenv("HOME"), rest)
 		}
-		if _, err := os.Stat(path); err != nil && c.Sandbox != sandbox.Off {
-			d.add(stateWarning, "sandbox", "sandbox_write: "+path+" is not there", "make it, or take it out of .trellis/config.yaml")
+		if _, err := os.Stat(path); err != nil {
+			d.add(stateWarning, "sandbox", key+": "+path+" is not there", "make it, or take it out of .trellis/config.yaml")
 		}
 	}
 }

@@ -179,11 +179,8 @@ func (d *decoder) notify(c *Config) {
 
 // sandbox looks at what it is told besides its mode.
 func (d *decoder) sandbox(c *Config) {
-	for i, p := range c.SandboxWrite {
-		if rest, home := strings.CutPrefix(p, "~/"); !home && !filepath.IsAbs(p) || home && !filepath.IsLocal(rest) || filepath.Clean(p) == "/" {
-			d.wrong(item("sandbox_write", i), " is a path that begins with / or ~/ and is below it, not %q", p)
-		}
-	}
+	d.below("sandbox_write", c.SandboxWrite)
+	d.below("sandbox_home", c.SandboxHome)
 	for i, name := range c.SandboxEnv {
 		if !variable().MatchString(name) { // which may be a key: it is not repeated
 			d.wrong(item("sandbox_env", i), " is the name of an environment variable, in full; its value does not belong in a file")
@@ -193,6 +190,15 @@ func (d *decoder) sandbox(c *Config) {
 	for i, who := range c.SandboxOffline {
 		if !slices.Contains(known, who) {
 			d.wrong(item("sandbox_offline", i), " is neither verify, steps or setup nor a role%s", meant(who, known))
+		}
+	}
+}
+
+// below looks at paths that are absolute or below the home folder.
+func (d *decoder) below(key string, paths []string) {
+	for i, p := range paths {
+		if rest, home := strings.CutPrefix(p, "~/"); !home && !filepath.IsAbs(p) || home && !filepath.IsLocal(rest) || filepath.Clean(p) == "/" {
+			d.wrong(item(key, i), " is a path that begins with / or ~/ and is below it, not %q", p)
 		}
 	}
 }

@@ -210,6 +210,7 @@ func TestProblems(t *testing.T) {
 		{"sandbox: ''", `1: sandbox is one of off, auto, require, not ""`},
 		{"sandbox_write: [cache]", `1: sandbox_write[1] is a path that begins with / or ~/ and is below it, not "cache"`},
 		{"sandbox_write: [~/x, ~/, /]", `1: sandbox_write[2] is a path that begins with / or ~/ and is below it, not "~/"` + "\n" + `1: sandbox_write[3] is a path that begins with / or ~/ and is below it, not "/"`},
+		{"sandbox_home: [../x]", "1: sandbox_home[1] is a path that begins with / or ~/ and is below it, not \"../x\""},
 		{"sandbox_env: [AWS_*]", "1: sandbox_env[1] is the name of an environment variable, in full; its value does not belong in a file"},
 		{"sandbox_offline: [verfy]", "1: sandbox_offline[1] is neither verify, steps or setup nor a role (did you mean verify?)"},
 		{"delivery:\n  push: origin", `2: delivery.push is true or false, not "origin"`},

@@ -40,7 +40,7 @@ var (
 		return regexp.MustCompile(`(?i)KEY|TOKEN|SECRET|PASS|_PWD|DSN|JWT|CREDENTIAL|WEBHOOK|AUTH(?:$|[^O]|ORIZ)|COOKIE|(?:^|_)PAT(?:$|_)`)
 	})
 	secretValues = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)://[^/\s@]*[^/\s@]@|-----BEGIN|\beyJ[\w-]{6,}\.|\b(?:gh[a-z]_|github_pat_|glpat-|xox[a-z]-|sk-|AKIA)\w{8,}|(?:password|passwd|token|secret|api_?key)=\S`)
+		return regexp.MustCompile(`(?i)://(?:[^/\s:@]*:[^/\s@]+|[^/\s:@]{12,})@|-----BEGIN|\beyJ[\w-]{6,}\.|\b(?:gh[a-z]_|github_pat_|glpat-|xox[a-z]-|sk-|AKIA)\w{8,}|(?:password|passwd|token|secret|api_?key)=\S`)
 	})
 )
 

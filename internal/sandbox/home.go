@@ -3,50 +3,194 @@ package sandbox
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
 // ofRun are the paths below /run that programs read: where names are looked up, and the programs of NixOS.
 var ofRun = []string{"/run/systemd/resolve", "/run/NetworkManager", "/run/resolvconf", "/run/nscd", "/run/current-system", "/run/booted-system", "/run/opengl-driver"}
 
-// hidden are the keys, accounts and histories of a home folder, those of agents too: each sees its own.
+// tools are the programs of a home folder, and what they are made of: all else in it is not there.
+var tools = strings.Fields(`
+	bin .local/bin .local/lib .local/libexec .local/opt .local/pipx .local/share/pipx .local/share/uv .local/share/mise .local/share/rtx .local/share/fnm .local/share/nvm .local/share/asdf .local/share/virtualenvs
+	.local/share/claude .local/share/pnpm .local/share/coursier .local/share/swiftly .local/share/man .local/share/bash-completion .local/share/zinit .local/state/nix/profiles .nix-profile .nix-defexpr .guix-profile .linuxbrew
+	.cargo/bin .rustup go/bin sdk .g/go .g/bin .gvm .goenv .nvm .fnm .n .nodenv .volta/bin .volta/tools .npm-global .npm-packages .pnpm .yarn/bin .config/yarn/global node_modules .bun/bin .bun/install/global .deno/bin .proto/bin .proto/shims .proto/tools
+	.pyenv .virtualenvs .venvs .venv .poetry/bin .local/share/pypoetry/venv .rye/shims .rye/py .rye/tools .pixi/bin .pixi/envs .hatch miniconda3 anaconda3 miniforge3 mambaforge micromamba .conda/envs .conda/pkgs
+	.rbenv .rvm .rubies .gem/ruby .local/share/gem/ruby .bundle/plugin .sdkman/bin .sdkman/candidates .sdkman/libexec .jenv .jdks .jabba .m2/wrapper .gradle/wrapper .gradle/jdks .sbt/boot .ivy2/cache .konan
+	.dotnet .nuget/packages .phpenv .composer/vendor .config/composer/vendor .ghcup .cabal/bin .cabal/packages .cabal/store .local/state/cabal .stack/programs .stack/snapshots .opam .elan .juliaup .julia/juliaup .julia/packages .julia/artifacts .julia/compiled .julia/registries
+	.mix/archives .mix/elixir .mix/escripts .hex/packages .kerl .kiex .asdf .vfox .mise .tfenv .tenv .terraform.d/plugins .swiftly .zvm .zig .nimble/bin .nimble/pkgs2 .choosenim .pub-cache/bin .pub-cache/hosted .pub-cache/git flutter Android/Sdk .fvm
+	.foundry/bin .solana/bin .wasmtime/bin .wasmer/bin .krew/bin .arkade/bin .jbang/bin .emsdk .fzf .oh-my-zsh .antigen .local/share/fonts .fonts .terminfo R perl5 .luarocks/bin .luarocks/lib .luarocks/share .roswell .quicklisp quicklisp`)
+
+// settings are files of a home folder that tools read. One that holds an account is not there.
+var settings = strings.Fields(`
+	.gitconfig .gitignore .gitignore_global .gitattributes .config/git/config .config/git/ignore .config/git/attributes .config/go/env .cargo/config .cargo/config.toml .cargo/env .config/rustfmt/rustfmt.toml .rustfmt.toml
+	.profile .bash_profile .bash_login .bashrc .bash_aliases .zshenv .zprofile .zshrc .zlogin .config/fish/config.fish .inputrc .editorconfig .clang-format .clang-tidy .tool-versions .asdfrc .config/mise/config.toml .mise.toml
+	.python-version .node-version .nvmrc .ruby-version .java-version .sdkmanrc .condarc .pip/pip.conf .config/pip/pip.conf .pydistutils.cfg .config/uv/uv.toml .config/ruff/ruff.toml .config/pypoetry/config.toml .config/black .pylintrc .flake8
+	.m2/settings.xml .m2/toolchains.xml .mavenrc .gradle/gradle.properties .gradle/init.gradle .gradle/init.gradle.kts .sbt/repositories .config/coursier/mirror.properties .sdkman/etc/config .bunfig.toml .yarnrc .gemrc .bundle/config .rspec .irbrc .config/composer/config.json
+	.cabal/config .config/cabal/config .stack/config.yaml .ghci .Rprofile .latexmkrc .config/nix/nix.conf .config/nixpkgs/config.nix .bazelrc .ccache/ccache.conf .config/ccache/ccache.conf .config/golangci/config.yml .prettierrc .eslintrc.json .config/fontconfig/fonts.conf`)
+
+// roots are variables that name folders of tools, wherever these are.
+var roots = strings.Fields(`GOROOT GOBIN RUSTUP_HOME JAVA_HOME JDK_HOME MAVEN_HOME M2_HOME GRADLE_HOME KOTLIN_HOME SDKMAN_CANDIDATES_DIR ANDROID_HOME ANDROID_SDK_ROOT FLUTTER_ROOT NVM_DIR FNM_DIR FNM_MULTISHELL_PATH VOLTA_HOME PNPM_HOME PYENV_ROOT
+	VIRTUAL_ENV CONDA_PREFIX CONDA_ROOT MAMBA_ROOT_PREFIX RBENV_ROOT GEM_HOME DOTNET_ROOT NUGET_PACKAGES GHCUP_INSTALL_BASE_PREFIX OPAMROOT MISE_DATA_DIR ASDF_DIR ASDF_DATA_DIR CUDA_HOME EMSDK VCPKG_ROOT NIX_PROFILE`)
+
+// hidden are the keys, accounts and histories of a home folder, those of agents too: they are not there in a folder of it that is
+// shown either, unless they are named themselves. Each agent sees its own.
 var hidden = []string{
 	".ssh", ".gnupg", ".aws", ".azure", ".config/gcloud", ".kube", ".docker", ".netrc", ".git-credentials",
-	".config/git/credentials", ".config/gh", ".config/glab-cli", ".config/hub", ".pypirc", ".vault-token", ".terraform.d/credentials.tfrc.json", ".password-store",
+	".config/git/credentials", ".config/gh", ".config/glab-cli", ".config/hub", ".npmrc", ".yarnrc.yml", ".pypirc", ".vault-token", ".terraformrc", ".terraform.d/credentials.tfrc.json", ".password-store",
 	".local/share/keyrings", ".config/op", ".config/rclone", ".mozilla", ".thunderbird", ".config/google-chrome", ".config/chromium", ".config/BraveSoftware",
 	".config/microsoft-edge", ".config/vivaldi", ".config/opera", "snap", ".var/app", ".config/Signal", ".config/Slack", ".config/discord", ".local/share/TelegramDesktop",
-	".Xauthority", ".ICEauthority", ".bash_history", ".zsh_history", ".local/share/fish", ".local/share/atuin", ".python_history", ".node_repl_history",
+	".Xauthority", ".ICEauthority", ".bash_history", ".zsh_history", ".zhistory", ".local/share/fish", ".local/share/atuin", ".python_history", ".node_repl_history",
 	".psql_history", ".mysql_history", ".sqlite_history", ".pgpass", ".my.cnf", ".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials", ".local/share/gem/credentials",
 	".config/pypoetry/auth.toml", ".config/containers", ".config/doctl", ".config/hcloud", ".fly", ".config/sops", ".config/age", ".1password", ".config/1Password",
-	".config/Bitwarden CLI", ".local/share/kwalletd", ".config/keepassxc", ".s3cfg", ".boto", ".oci", ".bitcoin", ".ethereum", ".config/solana",
+	".config/Bitwarden CLI", ".local/share/kwalletd", ".config/keepassxc", ".s3cfg", ".boto", ".oci", ".bitcoin", ".ethereum", ".config/solana", ".solana/id.json",
+	".config/Code", ".config/Cursor", ".config/JetBrains", ".config/huggingface", ".cache/huggingface/token", ".cache/huggingface/stored_tokens", ".kaggle", ".config/stripe", ".config/netlify", ".pulumi/credentials.json", ".cloudflared", ".wasmer/wasmer.toml", ".hex/hex.config", ".mix/hex.config",
 	".claude", ".claude.json", ".codex", ".local/share/opencode", ".local/state/opencode", ".config/opencode", ".gemini", ".config/github-copilot",
 }
 
-// secrets are what nobody sees whose own it is not.
+// machine are what root can read of a machine besides: those who are not root can't, and may not know of it.
+var machine = []string{"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssl/private", "/etc/krb5.keytab", "/etc/NetworkManager/system-connections", "/etc/wireguard", "/etc/openvpn",
+	"/etc/kubernetes", "/etc/rancher", "/etc/gitlab-runner", "/etc/letsencrypt", "/etc/docker", "/var/lib/rancher", "/var/lib/kubelet", "/var/lib/docker", "/var/lib/containers", "/var/lib/jenkins", "/var/backups", "/var/spool/cron", "/var/log"}
+
+// elsewhere are variables that name files with accounts and do not say so.
+var elsewhere = []string{"CLAUDE_CONFIG_DIR", "CODEX_HOME", "GNUPGHOME", "KUBECONFIG", "DOCKER_CONFIG", "NETRC", "AWS_CONFIG_FILE", "AZURE_CONFIG_DIR", "CLOUDSDK_CONFIG", "GH_CONFIG_DIR", "GLAB_CONFIG_DIR", "NPM_CONFIG_USERCONFIG", "npm_config_userconfig",
+	"BOTO_CONFIG", "TF_CLI_CONFIG_FILE", "PULUMI_HOME", "XAUTHORITY", "ICEAUTHORITY", "HISTFILE", "MYSQL_HOME", "OCI_CLI_CONFIG_FILE", "RCLONE_CONFIG", "STRIPE_CONFIG"}
+
+// strange are the folders with what belongs to people, to this one too: homes, and disks that were brought along.
+func (b *Box) strange() []string {
+	paths := []string{"/root", "/home", "/mnt", "/media", b.getenv("HOME")}
+	for _, name := range []string{"XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "CARGO_HOME", "GRADLE_USER_HOME"} {
+		paths = append(paths, b.getenv(name))
+	}
+	if up := filepath.Dir(b.getenv("HOME")); slices.Contains([]string{"home", "homes", "users", "Users"}, filepath.Base(up)) {
+		paths = append(paths, up)
+	}
+	paths = slices.DeleteFunc(paths, func(path string) bool { return resolve(path) == "/" })
+	if os.Geteuid() != 0 {
+		return paths
+	}
+	keys, _ := filepath.Glob("/etc/ssh/ssh_host_*_key") // the pattern is a good one
+	return slices.Concat(paths, machine, keys)
+}
+
+// ofHome are the tools and settings that are shown of what is strange.
+func (b *Box) ofHome() (paths []string) {
+	for _, name := range tools {
+		paths = append(paths, b.home(name))
+	}
+	for _, name := range settings {
+		if path := b.home(name); !holdsAccount(path) {
+			paths = append(paths, path)
+		}
+	}
+	for _, name := range roots {
+		paths = append(paths, b.getenv(name))
+	}
+	return append(paths, "/home/linuxbrew/.linuxbrew")
+}
+
+// accounts are how settings give one away.
+var accounts = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?im)^[^#;\n]*(?:token|passw|passphrase|secret|extraheader|cookie|_auth|(?:api|access|private|auth|_)_?key)[\w.]*["']?\s*[=:>]\s*["']?[^\s"'<]`)
+})
+
+// holdsAccount reports whether a file of settings holds an account, or can't be read.
+func holdsAccount(path string) bool {
+	const most = 1 << 20
+	data, err := durable.Read(path, most)
+	return err != nil || accounts().Match(data) || secretValues().Match(data)
+}
+
+// Undisclosed are the settings of the home folder that are not shown because they hold an account.
+func (b *Box) Undisclosed() (paths []string) {
+	for _, name := range settings {
+		path := b.home(name)
+		if _, err := os.Stat(path); err == nil && holdsAccount(path) && !slices.Contains(b.below(b.Home), path) {
+			paths = append(paths, "~/"+name)
+		}
+	}
+	return paths
+}
+
+// folders are those of PATH that are shown, wherever they are, and of these those that would be hidden, or where people
+// put links to programs that are.
+func (b *Box) folders(l *layout) (all, linking []string) {
+	all = b.allowed(filepath.SplitList(b.getenv("PATH")))
+	for _, dir := range all {
+		if at := resolve(dir); at != "" && (l.kindOf(at) == hide || at == "/usr/local/bin") {
+			linking = append(linking, at)
+		}
+	}
+	return all, linking
+}
+
+// programs are what is hidden and folders lead to by links: of a package of node all of it.
+func (l *layout) programs(dirs []string) (paths []string) {
+	for _, dir := range dirs {
+		entries, _ := os.ReadDir(dir)
+		for _, e := range entries {
+			if e.Type()&os.ModeSymlink == 0 {
+				continue
+			}
+			if path := resolve(filepath.Join(dir, e.Name())); path != "" && l.kindOf(path) == hide {
+				paths = append(paths, packageOf(path))
+			}
+		}
+	}
+	return paths
+}
+
+// packageOf is what a program is made of: the folder of packages of node that it is in, else itself.
+func packageOf(path string) string {
+	const packages = "/node_modules/"
+	if i := strings.Index(path, packages); i >= 0 {
+		return path[:i+len(packages)-1]
+	}
+	return path
+}
+
+// secrets are what nobody sees whose own it is not, wherever it is.
 func (b *Box) secrets() (paths []string) {
 	for _, name := range hidden {
 		paths = append(paths, b.home(name))
 	}
-	return append(paths, b.getenv("CLAUDE_CONFIG_DIR"), b.getenv("CODEX_HOME"))
+	for _, e := range b.Environ {
+		name, value, _ := strings.Cut(e, "=")
+		if slices.Contains(elsewhere, name) || secretNames().MatchString(name) && filepath.IsAbs(value) && !slices.Contains(b.Env, name) {
+			paths = append(paths, b.allowed(filepath.SplitList(value))...)
+		}
+	}
+	return paths
 }
 
+// home is a path below the home folder, or in the folder that a variable names in its place.
 func (b *Box) home(name string) string {
+	for begins, variable := range map[string]string{".cargo/": "CARGO_HOME", ".gradle/": "GRADLE_USER_HOME", ".config/": "XDG_CONFIG_HOME", ".local/share/": "XDG_DATA_HOME", ".local/state/": "XDG_STATE_HOME"} {
+		if rest, ok := strings.CutPrefix(name, begins); ok && b.getenv(variable) != "" {
+			return filepath.Join(b.getenv(variable), filepath.FromSlash(rest))
+		}
+	}
 	return filepath.Join(b.getenv("HOME"), filepath.FromSlash(name))
 }
 
-// startup are the beginnings of names in the folder of caches of what shells, prompts and editors read when they start:
-// whoever writes that has programs run outside.
-var startup = []string{"p10k", "gitstatus", "zsh", "oh-my-zsh", "zinit", "zplug", "antidote", "antibody", "starship", "bash", "fish", "nvim", "vim", "emacs", "wal"}
-
-// browsing are the names there that are nobody's business.
-var browsing = []string{"mozilla", "google-chrome", "chromium", "BraveSoftware", "microsoft-edge", "vivaldi", "opera", "thunderbird", "keyring", "keepassxc", "ibus"}
+// kept are the folders in that of caches where tools keep what they fetched or made: nothing that a shell or an editor reads
+// when it starts, and no account.
+var kept = strings.Fields(`
+	go-build golangci-lint gopls goimports staticcheck gotestsum gofumpt pip pip-tools uv pypoetry pipenv pdm hatch rattler conda pre-commit ruff mypy black pylint pytest ansible-compat nox virtualenv matplotlib huggingface torch numba jedi
+	yarn node node-gyp npm pnpm npx corepack nvm fnm ms-playwright ms-playwright-go playwright Cypress puppeteer electron electron-builder esbuild turbo turborepo prisma prisma-nodejs typescript eslint parcel vite deno bun selenium chrome-for-testing
+	bazel bazelisk ccache sccache clangd cmake vcpkg conan meson zig zls coursier sbt kotlin kotlin-language-server gradle maven ivy2 scalafmt metals bloop buck buck2 pants nix guix dub
+	composer cabal stack ghcup hie-bios hls-log hex rebar3 elixir_make erlang-history dune opam dotnet NuGet nuget swiftpm swift org.swift.swiftpm flutter dart-lang R renv julia crystal shards nim nimble luarocks bundle gem rubocop_cache solargraph
+	fontconfig mesa_shader_cache trivy tfswitch terraform helm kubebuilder-envtest setup-envtest protoc buf act semgrep tree-sitter wasmtime wasm-pack tinygo foundry svm hardhat-nodejs rosetta opencode claude-cli-nodejs`)
 
 // usual are the names there that tools need and can't make, by tool.
 var usual = map[string]string{"go": "go-build", "pip": "pip", "uv": "uv", "yarn": "yarn", "node": "node", "npx": "ms-playwright", "golangci-lint": "golangci-lint"}
 
-// cache lays out the folder of caches. Each folder in it can be written but for those of startup; a file can't. What
-// is made anew in it is gone afterwards, so that nothing can be put where a shell looks for it.
+// cache lays out the folder of caches. Those of tools in it can be written. What is made anew in it is gone afterwards, so that nothing
+// can be put where a shell looks for it.
 func (b *Box) cache(l *layout) {
 	dir := b.getenv("XDG_CACHE_HOME")
 	if dir == "" {
@@ -61,19 +205,16 @@ func (b *Box) cache(l *layout) {
 		}
 	}
 	l.set(hide, dir)
-	entries, _ := os.ReadDir(dir)
-	for _, e := range entries {
-		path := filepath.Join(dir, e.Name())
-		begins := func(name string) bool { return strings.HasPrefix(e.Name(), name) }
-		st, err := os.Stat(path)
-		switch {
-		case err != nil || slices.ContainsFunc(browsing, begins):
-		case st.IsDir() && !slices.ContainsFunc(startup, begins):
+	for _, name := range kept {
+		if path := filepath.Join(dir, name); isFolder(path) {
 			l.set(write, b.allowed([]string{path})...)
-		case st.IsDir() || st.Mode().IsRegular():
-			l.set(show, path)
 		}
 	}
+}
+
+func isFolder(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.IsDir()
 }
 
 // caches are the other folders where tools keep what they fetched or made, for all projects.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/git"
 )
 
@@ -25,6 +26,7 @@ const (
 type layout struct {
 	at    map[string]kind   // by path, of those that are there, without links
 	links map[string]string // links on the way to them, and where they lead
+	empty []string          // folders that are there in what is hidden, without links
 }
 
 func (l *layout) set(k kind, paths ...string) {
@@ -35,6 +37,20 @@ func (l *layout) set(k kind, paths ...string) {
 		}
 		l.at[p] = k
 		if k != hide && p != named {
+			l.follow(named)
+		}
+	}
+}
+
+// keep sees to it that a folder is there, empty, which programs expect to be.
+func (l *layout) keep(dirs ...string) {
+	for _, named := range dirs {
+		dir := resolve(named)
+		if dir == "" || l.kindOf(dir) != hide {
+			continue
+		}
+		l.empty = append(l.empty, dir)
+		if dir != named {
 			l.follow(named)
 		}
 	}
@@ -117,6 +133,9 @@ func (l *layout) mounts() []string {
 			args = append(args, "--ro-bind", path, path)
 		}
 	}
+	for _, dir := range l.empty {
+		args = append(args, "--dir", dir)
+	}
 	for _, link := range slices.Sorted(maps.Keys(l.links)) {
 		if l.kindOf(link) == hide {
 			args = append(args, "--symlink", l.links[link], link)
@@ -130,10 +149,13 @@ func (b *Box) layout(n Need) *layout {
 	l := &layout{at: map[string]kind{}, links: map[string]string{}}
 	l.set(hide, "/tmp", "/var/tmp", "/run", b.getenv("TMPDIR"))
 	l.set(show, ofRun...)
-	l.set(show, b.getenv("HOME"))
-	l.set(hide, b.secrets()...)
-	l.set(show, filepath.SplitList(b.getenv("PATH"))...)
-	l.set(show, n.Own.Read...)
+	l.set(hide, b.strange()...)
+	path, linking := b.folders(l)
+	l.set(show, b.ofHome()...)
+	l.set(show, path...)
+	l.set(show, l.programs(linking)...)
+	b.named(l)
+	l.set(show, b.allowed(n.Own.Read)...)
 	b.cache(l)
 	l.set(write, b.allowed(b.caches())...)
 	l.set(write, b.allowed(n.Own.Write)...)
@@ -142,8 +164,9 @@ func (b *Box) layout(n Need) *layout {
 	guard := slices.Clone(n.Own.Fixed)
 	if b.Repo != nil {
 		l.set(show, b.Repo.Main, b.Repo.Common)
+		l.set(show, b.borrowed()...)
 	}
-	open := slices.Concat(ofRun, n.Own.Write, b.more())
+	open := slices.Concat(ofRun, n.Own.Write, b.below(b.Write))
 	if n.Edit {
 		top := checkout(n.Dir)
 		store := b.store(top)
@@ -152,23 +175,55 @@ func (b *Box) layout(n Need) *layout {
 		guard = append(guard, store.Fixed...)
 		open = append(open, top)
 	}
-	l.set(write, b.allowed(b.more())...)
+	l.set(write, b.allowed(b.below(b.Write))...)
 	if b.Repo != nil {
 		guard = append(guard, b.lead()...)
 	}
 	l.set(fixed, guard...)
 	l.shut(open)
 	l.pin()
+	l.keep(b.getenv("HOME"), b.getenv("TMPDIR"), b.getenv("XDG_RUNTIME_DIR"))
 	return l
 }
 
-// more are the paths that the project lets programs write besides, absolute.
-func (b *Box) more() (paths []string) {
-	for _, path := range b.Write {
+// below are paths that the project names, absolute.
+func (b *Box) below(names []string) (paths []string) {
+	for _, path := range names {
 		if rest, ok := strings.CutPrefix(path, "~/"); ok {
-			path = b.home(rest)
+			path = filepath.Join(b.getenv("HOME"), rest)
 		}
 		paths = append(paths, path)
+	}
+	return paths
+}
+
+// named shows what the project names, and hides what is secret wherever it is, but for what is named itself or lies in what
+// is secret.
+func (b *Box) named(l *layout) {
+	paths := b.allowed(b.below(b.Home))
+	l.set(show, paths...)
+	l.set(hide, b.secrets()...)
+	for _, path := range paths {
+		if at := resolve(path); l.kindOf(at) == hide {
+			l.set(show, path)
+		}
+	}
+}
+
+// borrowed are the folders of objects that the repository takes from others.
+func (b *Box) borrowed() (paths []string) {
+	data, err := durable.Read(filepath.Join(b.Repo.Common, "objects", "info", "alternates"), 1<<20)
+	if err != nil {
+		return nil
+	}
+	for line := range strings.Lines(string(data)) {
+		path := strings.TrimSpace(line)
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(b.Repo.Common, "objects", path)
+		}
+		if filepath.Base(path) == "objects" && isFolder(filepath.Join(path, "pack")) {
+			paths = append(paths, b.allowed([]string{path})...)
+		}
 	}
 	return paths
 }

@@ -49,10 +49,18 @@ func newWorld(t *testing.T) *world {
 	w.git(w.Main, "add", "-A")
 	w.git(w.Main, "commit", "-qm", "first")
 	w.git(w.Main, "worktree", "add", "-q", "-b", "task/a", w.Tree)
-	if w.Box.Repo, err = git.Open(w.Main); err != nil {
-		t.Fatal(err)
-	}
+	w.open(w.Main)
 	return w
+}
+
+// open makes a repository the one of the box.
+func (w *world) open(dir string) {
+	w.t.Helper()
+	repo, err := git.Open(dir)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.Box.Repo = repo
 }
 
 func (w *world) env() []string {

@@ -39,6 +39,7 @@ type Box struct {
 	Environ []string  // in whose PATH bubblewrap is looked for, and whose home folder and caches count
 	Repo    *git.Repo // which checkouts there are; nil: none
 	Write   []string  // more to write: absolute, or below ~/
+	Home    []string  // more to read of what is hidden: absolute, or below ~/
 	Offline []string  // kinds of programs, and roles, that have no network
 	Env     []string  // names of variables that commands get besides the usual ones
 	Keys    []string  // names of variables that agents of the project's own get
@@ -133,7 +134,7 @@ func (b *Box) Words(ctx context.Context, role, dir string) string {
 	if !b.on() || !b.look(ctx).OK() {
 		return ""
 	}
-	text := "Only this folder, caches and the folder for temporary files can be written. "
+	text := "Only this folder, caches and the folder for temporary files can be written; the home folder is another one, with tools and without accounts, and is gone afterwards. "
 	if top := checkout(resolve(dir)); b.Repo == nil || top != b.Repo.Main {
 		text += "git can add, and can't commit, stash, or make or move branches."
 	} else { // whose index is beside the settings
@@ -178,11 +179,7 @@ func (b *Box) arguments(f Found, n Need) []string {
 	if slices.Contains(b.Offline, n.Kind) {
 		args = append(args, "--unshare-net")
 	}
-	l := b.layout(n)
-	args = append(args, l.mounts()...)
-	if dir := b.getenv("XDG_RUNTIME_DIR"); strings.HasPrefix(dir, "/run/") && l.at["/run"] == hide {
-		args = append(args, "--dir", dir)
-	}
+	args = append(args, b.layout(n).mounts()...)
 	return append(args, "--chdir", n.Dir, "--")
 }
 

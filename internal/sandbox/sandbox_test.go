@@ -58,11 +58,13 @@ func TestRefusesWhatIsOutside(t *testing.T) {
 		`echo x > `+common+`/worktrees/a/config.worktree`,
 		`echo x > tools/hooks/pre-commit`, `mv tools tools2`, `rm -rf tools`,
 		`echo x > `+w.Main+`/a.txt`, `mkdir -p `+w.Main+`/.trellis/tasks/x`,
-		`echo x >> ~/.profile`, `rm ~/.profile`, `touch ~/.bash_login`, `mkdir ~/.config`, `cat ~/.ssh/id`,
+		`echo x >> ~/.profile`, `rm ~/.profile`, `cat ~/.ssh/id`,
 		`touch /etc/x`, `touch /usr/x`, `mount -o remount,rw /`, `umount `+w.Tree+`/.git`, `kill -0 `+pid(), `ls /proc/`+pid())
-	w.does(w.need(), `touch `+w.Root+`/gone`) // in a folder for temporary files of its own
-	if _, err := os.Stat(filepath.Join(w.Root, "gone")); err == nil {
-		t.Error("a file came out of the sandbox")
+	w.does(w.need(), `touch `+w.Root+`/gone ~/.bash_login; mkdir ~/.config`) // in folders of its own
+	for _, name := range []string{"gone", "home/.bash_login", "home/.config"} {
+		if _, err := os.Stat(filepath.Join(w.Root, name)); err == nil {
+			t.Errorf("%s came out of the sandbox", name)
+		}
 	}
 	if got, _ := os.ReadFile(filepath.Join(w.Home, ".profile")); string(got) != "umask 022\n" {
 		t.Errorf("got %q in .profile", got)
@@ -98,6 +100,27 @@ func TestOwnState(t *testing.T) {
 	}
 	if got, _ := os.ReadFile(filepath.Join(state, "snapshots", "other.sh")); string(got) != "true\n" {
 		t.Errorf("got %q in another run's script", got)
+	}
+}
+
+// The home folder and that of temporary files are there in what is hidden, under the names that they have.
+func TestFoldersThatAreExpected(t *testing.T) {
+	w := newWorld(t)
+	for _, dir := range []string{"bare", "bare/tmp"} {
+		if err := os.Mkdir(filepath.Join(w.Root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("bare", filepath.Join(w.Root, "link")); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(w.Root, "link")
+	w.Box.Environ = append(w.Box.Environ, "HOME="+dir, "TMPDIR="+dir+"/tmp")
+	w.does(w.need(), `cd `+dir+`/tmp && echo x > x && echo x > `+dir+`/y && TMPDIR=`+dir+`/tmp mktemp`)
+	for _, name := range []string{"tmp/x", "y"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			t.Errorf("%s came out of the sandbox", name)
+		}
 	}
 }
 

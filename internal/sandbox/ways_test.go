@@ -12,21 +12,27 @@ import (
 	"github.com/trellis-tasks/trellis/internal/sandbox"
 )
 
-// What shells and editors read from the folder of caches can be neither changed nor put there; caches can be filled.
+// What shells and editors keep in the folder of caches is not there, and nothing can be put there; caches of tools can be filled.
 func TestCaches(t *testing.T) {
 	w := newWorld(t)
-	for _, name := range []string{"p10k-instant-prompt-ann.zsh", "nvim/luac/init.lua", "mozilla/cookies", "tool/old"} {
+	for _, name := range []string{"p10k-instant-prompt-ann.zsh", "nvim/luac/init.lua", "mozilla/cookies", "mine/old", "pip/old"} {
 		w.write(filepath.Join(w.Home, ".cache", name), "old\n")
 	}
-	w.does(w.need(), `echo new > ~/.cache/tool/new && mkdir ~/.cache/other && echo x > ~/.cache/other/x && echo x > ~/.cache/zshenv`,
-		`cat ~/.cache/p10k-instant-prompt-ann.zsh ~/.cache/nvim/luac/init.lua`)
-	w.refused(w.need(), `echo x >> ~/.cache/p10k-instant-prompt-ann.zsh`, `rm ~/.cache/p10k-instant-prompt-ann.zsh`, `echo x > ~/.cache/nvim/luac/x`,
-		`mv ~/.cache/nvim ~/.cache/n`, `cat ~/.cache/mozilla/cookies`)
-	for name, want := range map[string]bool{"tool/new": true, "other": false, "zshenv": false} {
+	w.does(w.need(), `echo new > ~/.cache/pip/new && mkdir ~/.cache/other && echo x > ~/.cache/other/x && echo x > ~/.cache/zshenv`,
+		`echo evil > ~/.cache/p10k-instant-prompt-ann.zsh && mkdir -p ~/.cache/nvim/luac && echo evil > ~/.cache/nvim/luac/init.lua`)
+	w.refused(w.need(), `cat ~/.cache/p10k-instant-prompt-ann.zsh`, `cat ~/.cache/nvim/luac/init.lua`, `cat ~/.cache/mozilla/cookies`, `cat ~/.cache/mine/old`, `mv ~/.cache/pip ~/.cache/p`)
+	for name, want := range map[string]bool{"pip/new": true, "other": false, "zshenv": false} {
 		if _, err := os.Stat(filepath.Join(w.Home, ".cache", name)); (err == nil) != want {
 			t.Errorf("%s is there afterwards: got %v, want %v", name, err == nil, want)
 		}
 	}
+	for _, name := range []string{"p10k-instant-prompt-ann.zsh", "nvim/luac/init.lua"} {
+		if got, _ := os.ReadFile(filepath.Join(w.Home, ".cache", name)); string(got) != "old\n" {
+			t.Errorf("got %q in %s", got, name)
+		}
+	}
+	w.Box.Write = []string{"~/.cache/mine"}
+	w.does(w.need(), `cat ~/.cache/mine/old && echo x > ~/.cache/mine/new`)
 }
 
 // Who listens on a socket anywhere is not heard, but for those that are named and those of the worktree.
@@ -40,7 +46,7 @@ func TestSockets(t *testing.T) {
 		}
 		defer server.Close()
 	}
-	w.Box.Write = []string{"~/named"}
+	w.Box.Write, w.Box.Home = []string{"~/named"}, []string{"~/agent"}
 	w.does(w.need(), `test -S ~/named && test -S own && test -e ~/agent/x`)
 	w.refused(w.need(), `test -S ~/agent/sock`)
 }
