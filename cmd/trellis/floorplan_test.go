@@ -24,7 +24,7 @@ var floors = [][]string{
 	1: {"internal/runlock"},
 	2: {"taskdir", "contextfiles", "specs", "templates", "agents", "internal/git", "internal/journal", "internal/config", "internal/evidence", "internal/research", "internal/pulse", "internal/secrets", "internal/forge", "internal/criteria"},
 	3: {"internal/ask", "internal/plan", "internal/notify", "internal/hooks", "internal/sandbox", "internal/objective", "internal/trust"},
-	4: {"internal/ready", "internal/workflow"},
+	4: {"internal/ready", "internal/workflow", "internal/trust/subject"},
 	5: {"internal/pipeline", "internal/planner", "internal/delivery"},
 	6: {"internal/dispatch", "internal/view", "internal/eval"},
 	7: {"cmd/trellis"},

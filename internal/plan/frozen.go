@@ -74,7 +74,7 @@ func OpenBundle(dir, hash string) (*Bundle, error) {
 	}
 	b := &Bundle{Hash: hash, Main: f.Main, Plans: map[string]*Plan{}, Given: f.Given, task: f.Task, frozen: data}
 	for _, key := range slices.Sorted(maps.Keys(f.Files)) {
-		p, problems := readPlan(key, []byte(f.Files[key]), f.Task && key == f.Main)
+		p, problems := Read(key, []byte(f.Files[key]), f.Task && key == f.Main)
 		if p == nil {
 			bad := slices.IndexFunc(problems, func(p Problem) bool { return !p.Warning })
 			return nil, fmt.Errorf("opening saved steps: this trellis does not read %s: %s", key, problems[bad].placed())

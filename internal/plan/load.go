@@ -91,7 +91,7 @@ func (l *loader) file(key string) *loaded {
 		return f
 	}
 	f.text = string(data)
-	f.plan, f.problems = readPlan(key, data, l.Task && key == l.b.Main)
+	f.plan, f.problems = Read(key, data, l.Task && key == l.b.Main)
 	return f
 }
 
@@ -141,8 +141,9 @@ func (l *loader) end() (*Bundle, []trellis.Problem) {
 	return l.b, problems
 }
 
-// readPlan is what a file of that name says.
-func readPlan(name string, data []byte, task bool) (*Plan, []Problem) {
+// Read is what a file of that name says, in whichever format; task: that it is the plan.json of a task. The plan is nil when one
+// of the problems is an error. What must hold beyond that is for [Load].
+func Read(name string, data []byte, task bool) (*Plan, []Problem) {
 	text, broken := textOf(data)
 	if broken != nil {
 		return nil, []Problem{*broken}

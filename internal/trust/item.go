@@ -21,6 +21,14 @@ func normalise(text string) string {
 	return strings.TrimSpace(strings.ReplaceAll(text, "\r\n", "\n"))
 }
 
+// Shown is what people are shown of an item: all that would run. Below that a step says its other fields, as JSON.
+func (i Item) Shown() string {
+	if n := strings.LastIndex(i.Text, "\n{"); n > 0 && (i.Kind == Step || i.Kind == Prompt) {
+		return i.Text[:n]
+	}
+	return i.Text
+}
+
 // name is that of the setting which a Protection gives a value, "" for all other items.
 func (i Item) name() string {
 	if i.Kind != Protection {

@@ -63,6 +63,7 @@ func (j *Judge) Subject(ctx context.Context, s Subject) (Verdict, error) {
 type fileVersion struct {
 	path  string
 	data  []byte
+	named bool // by another file: a program of any size
 	items []Item
 }
 
@@ -76,13 +77,13 @@ func (j *Judge) read(s Subject) (list []fileVersion, err error) {
 		if n == maxFiles {
 			return nil, fmt.Errorf("%s names more than %d files", s.Name, maxFiles)
 		}
-		path := queue[n]
-		data, err := durable.ReadBelow(j.Repo.Main, path, durable.MaxRecords)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		path, named := queue[n], n >= len(s.Files)
+		data, err := j.file(path, named)
+		if err != nil {
 			return nil, err
 		}
 		items, more := s.Read(path, data)
-		list = append(list, fileVersion{path, data, items})
+		list = append(list, fileVersion{path, data, named, items})
 		for _, m := range more {
 			if !slices.Contains(queue, m) {
 				queue = append(queue, m)
@@ -90,6 +91,26 @@ func (j *Judge) read(s Subject) (list []fileVersion, err error) {
 		}
 	}
 	return list, nil
+}
+
+// maxProgram is how large a program of the checkout may be that settings name.
+const maxProgram = 64 << 20
+
+// file is what a file has, nothing where none is. A word of a command that names a folder, or what lies outside of the
+// checkout, names no file of it.
+func (j *Judge) file(path string, named bool) ([]byte, error) {
+	if !named {
+		data, err := durable.ReadBelow(j.Repo.Main, path, durable.MaxRecords)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		return data, err
+	}
+	data, err := durable.ReadBelow(j.Repo.Main, path, maxProgram)
+	if err != nil && !errors.Is(err, durable.ErrTooLarge) {
+		return nil, nil
+	}
+	return data, err
 }
 
 // book is the ledger's part about this repository. What was taken in before is not read again.

@@ -3,6 +3,7 @@ package trust
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 
@@ -261,16 +262,26 @@ func (h *history) touches(ctx context.Context, reach git.Reach, paths []string) 
 // load reads what versions of files say. What is not here, or too large to be read by Trellis, says nothing.
 func (h *history) load(ctx context.Context, versions []blobAt) error {
 	h.unchanged(versions)
-	var missing []string
+	var small, large []string
 	for _, v := range versions {
-		if _, known := h.says[v]; !known && v.blob != "" && !slices.Contains(missing, v.blob) {
-			missing = append(missing, v.blob)
+		if _, known := h.says[v]; known || v.blob == "" || slices.Contains(small, v.blob) || slices.Contains(large, v.blob) {
+			continue
+		}
+		if slices.ContainsFunc(h.disk, func(f fileVersion) bool { return f.path == v.path && f.named }) {
+			large = append(large, v.blob)
+		} else {
+			small = append(small, v.blob)
 		}
 	}
-	blobs, err := h.judge.Repo.Blobs(ctx, durable.MaxRecords, missing...)
+	blobs, err := h.judge.Repo.Blobs(ctx, durable.MaxRecords, small...)
 	if err != nil {
 		return err
 	}
+	programs, err := h.judge.Repo.Blobs(ctx, maxProgram, large...)
+	if err != nil {
+		return err
+	}
+	maps.Copy(blobs, programs)
 	for _, v := range versions {
 		if _, known := h.says[v]; known {
 			continue

@@ -1,0 +1,95 @@
+package config
+
+import (
+	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+)
+
+// Value is one setting as it holds.
+type Value struct {
+	Key  string // as problems spell it: verify[1], agents.commands.mine
+	Text string // as YAML may say it
+	Line int    // 0 when the file does not say it
+}
+
+// Values are all settings that the files of a project say or leave at their defaults, without a person's floors. What is made of
+// keys of its own, an agent or who is told news, is one value, as JSON, and so is a list; of a list of texts each entry is one
+// besides.
+func Values(f Files) []Value {
+	c := defaults()
+	d := decode(f.Config, &c, legacy)
+	d.older(f.Worktree, &c)
+	d.check(&c)
+	list := values(reflect.ValueOf(c), "", "")
+	for i, v := range list {
+		if p, ok := d.at[v.Key]; ok {
+			list[i].Line = p.line
+		}
+	}
+	return list
+}
+
+func values(v reflect.Value, key string, tag reflect.StructTag) (list []Value) {
+	switch {
+	case v.Kind() == reflect.Struct && key != "" && tag.Get("doc") == "one":
+		return []Value{{Key: key, Text: asJSON(v)}}
+	case v.Kind() == reflect.Struct:
+		for i := range v.NumField() {
+			f := v.Type().Field(i)
+			list = append(list, values(v.Field(i), below(key, f.Tag.Get("yaml")), f.Tag)...)
+		}
+	case v.Kind() == reflect.Map && tag.Get("doc") == "": // of structs
+		for _, name := range slices.Sorted(maps.Keys(keysOf(v))) {
+			list = append(list, values(v.MapIndex(keysOf(v)[name]), below(key, name), `doc:"one"`)...)
+		}
+	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.String:
+		list = []Value{{Key: key, Text: asJSON(v)}}
+		for i := range v.Len() {
+			list = append(list, Value{Key: item(key, i), Text: v.Index(i).String()})
+		}
+	case v.Kind() == reflect.Slice:
+		for i := range v.Len() {
+			list = append(list, values(v.Index(i), item(key, i), `doc:"one"`)...)
+		}
+	case v.Kind() == reflect.Map:
+		return []Value{{Key: key, Text: asJSON(v)}}
+	default:
+		list = []Value{{Key: key, Text: textOf(v)}}
+	}
+	return list
+}
+
+func keysOf(v reflect.Value) map[string]reflect.Value {
+	keys := map[string]reflect.Value{}
+	for _, k := range v.MapKeys() {
+		keys[k.String()] = k
+	}
+	return keys
+}
+
+func textOf(v reflect.Value) string {
+	switch x := v.Interface().(type) {
+	case time.Duration:
+		return duration(x)
+	case string:
+		return x
+	}
+	if v.Kind() == reflect.String {
+		return v.String()
+	}
+	return asJSON(v)
+}
+
+func asJSON(v reflect.Value) string {
+	if v.Kind() == reflect.Slice && v.Len() == 0 {
+		return "[]" // whether it is said or not
+	}
+	data, err := json.Marshal(v.Interface())
+	if err != nil {
+		return err.Error() // a number that is none: it is not what another says
+	}
+	return string(data)
+}

@@ -1,0 +1,52 @@
+package subject
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/objective"
+	"github.com/trellis-tasks/trellis/internal/trust"
+)
+
+// Objective is what a roadmap would have planned.
+func Objective(name string) trust.Subject {
+	return trust.Subject{Name: trust.ObjectivePrefix + name, Files: []string{objective.File(name)}, Read: func(file string, data []byte) ([]trust.Item, []string) {
+		return fromObjective(name, file, data), nil
+	}}
+}
+
+// fromObjective leaves out the cells that say where a step stands, which Trellis writes. The rest of the file goes into each
+// requirement that is made of it.
+func fromObjective(name, file string, data []byte) (items []trust.Item) {
+	if len(data) == 0 {
+		return nil
+	}
+	r, _ := objective.Parse(name, data) // what can't be relied on is not planned
+	if r.Auto {
+		add(&items, trust.Advance, file, 0, "", "auto_advance: steps are planned without a person's asking")
+	}
+	add(&items, trust.Requirement, file, 0, "title", r.Title)
+	for _, s := range r.Steps {
+		add(&items, trust.Requirement, file, s.Line, "step "+s.ID, strings.TrimSpace(s.Phase+" "+s.Description))
+	}
+	return append(items, whole(trust.Requirement, file, prose(r, data))...)
+}
+
+// prose are the lines that Trellis does not write in: no rows of steps, and none that say where one stands.
+func prose(r *objective.Roadmap, data []byte) []byte {
+	rows := map[int]bool{}
+	for _, s := range r.Steps {
+		rows[s.Line] = true
+	}
+	var b bytes.Buffer
+	n := 0
+	for line := range bytes.Lines(data) {
+		n++
+		key, _, _ := strings.Cut(strings.TrimLeft(string(line), " -"), ":")
+		if !rows[n] && !slices.Contains([]string{"status", "pr", "plan"}, strings.ToLower(key)) {
+			b.Write(line)
+		}
+	}
+	return b.Bytes()
+}

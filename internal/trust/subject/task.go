@@ -1,0 +1,168 @@
+package subject
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/contextfiles"
+	"github.com/trellis-tasks/trellis/internal/criteria"
+	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/trust"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Task is what the directory of a task says, dir being the root of a checkout's way to it: .trellis/tasks/11-22-name.
+func Task(root, dir string) (trust.Subject, error) {
+	dir = filepath.ToSlash(dir)
+	s := trust.Subject{Name: path.Base(dir)}
+	names := []string{taskdir.TaskJSON, taskdir.Requirement, taskdir.PRD, taskdir.Plan, taskdir.Info, taskdir.Design, taskdir.Research}
+	context, err := taskdir.ContextFiles(filepath.Join(root, filepath.FromSlash(dir)))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return s, err
+	}
+	for _, name := range append(names, context...) {
+		s.Files = append(s.Files, path.Join(dir, name))
+	}
+	s.Read = func(file string, data []byte) ([]trust.Item, []string) { return readTask(dir, file, data) }
+	return s, nil
+}
+
+func readTask(dir, file string, data []byte) (items []trust.Item, more []string) {
+	name := path.Base(file)
+	switch {
+	case len(data) == 0:
+		return nil, nil
+	case path.Dir(file) != dir:
+		return fromPlan(file, data, false)
+	case name == taskdir.TaskJSON:
+		return fromTaskJSON(file, data), nil
+	case name == taskdir.PRD:
+		return fromPRD(file, data), nil
+	case name == taskdir.Plan:
+		return fromPlan(file, data, true)
+	case path.Ext(name) == ".jsonl":
+		return fromContext(file, data), nil
+	}
+	return whole(trust.Requirement, file, data), nil
+}
+
+// fromTaskJSON leaves out what Trellis itself writes there of a run.
+func fromTaskJSON(file string, data []byte) (items []trust.Item) {
+	t, err := taskdir.Parse(file, data)
+	if err != nil {
+		return nil // and nobody runs it
+	}
+	for _, command := range t.Pipeline.Verify {
+		add(&items, trust.Verify, file, lineOf(data, command), "", command)
+	}
+	for _, glob := range t.Pipeline.Protected {
+		add(&items, trust.Setting, file, lineOf(data, glob), "may change", glob)
+	}
+	add(&items, trust.Base, file, lineOf(data, t.BaseBranch), "base", t.BaseBranch)
+	add(&items, trust.Agent, file, 0, "agent", t.Pipeline.Agent)
+	add(&items, trust.Requirement, file, 0, "title", t.Title)
+	add(&items, trust.Requirement, file, 0, "description", t.Description)
+	return items
+}
+
+func fromPRD(file string, data []byte) (items []trust.Item) {
+	items = whole(trust.Requirement, file, data)
+	list, _ := criteria.Parse(file, data)
+	for _, c := range list {
+		add(&items, trust.Criterion, file, c.Line, "", c.Verify)
+	}
+	return items
+}
+
+// fromContext has an item for each row, so that one that Trellis adds makes the others nobody else's.
+func fromContext(file string, data []byte) (items []trust.Item) {
+	rows, _ := contextfiles.Parse(file, data)
+	for _, r := range rows {
+		add(&items, trust.Context, file, r.Line, path.Base(file), strings.TrimSpace(r.Path+" "+r.Reason))
+	}
+	return items
+}
+
+// fromPlan reads plan.json, or a file of steps that one of its steps calls.
+func fromPlan(file string, data []byte, main bool) (items []trust.Item, more []string) {
+	p, _ := plan.Read(file, data, main)
+	if p == nil {
+		if !main {
+			items = whole(trust.Step, file, data)
+		}
+		return items, nil
+	}
+	for _, c := range p.Preconditions {
+		if c.Command == "" {
+			add(&items, trust.Prompt, file, 0, "precondition", c.Text)
+		} else {
+			add(&items, trust.Condition, file, lineOf(data, c.Command), "", c.Command)
+		}
+	}
+	for _, c := range p.Acceptance {
+		add(&items, trust.Criterion, file, lineOf(data, c.Verify), "", c.Verify)
+	}
+	for _, command := range p.Rollback {
+		add(&items, trust.Rollback, file, lineOf(data, command), "", command)
+	}
+	items, more = steps(file, data, p.Steps, items)
+	rest := *p
+	rest.Steps, rest.Preconditions, rest.Rollback = nil, nil, nil
+	add(&items, trust.Requirement, file, 0, path.Base(file), trust.Digest(asJSON(rest)))
+	if len(p.Vars) > 0 {
+		add(&items, trust.Step, file, 0, "values that are put into commands", string(asJSON(p.Vars)))
+	}
+	return items, more
+}
+
+// steps are one item each: what it does in its first line, and below it everything that it says.
+func steps(file string, data []byte, list []plan.Step, items []trust.Item) (_ []trust.Item, more []string) {
+	for _, s := range list {
+		inner := s.Steps
+		s.Steps = nil
+		kind, text := headline(s)
+		add(&items, kind, file, lineOf(data, s.ID), "", text+"\n"+string(asJSON(s)))
+		if s.Workflow != "" && filepath.IsLocal(filepath.FromSlash(s.Workflow)) {
+			more = append(more, path.Clean(s.Workflow))
+		}
+		var further []string
+		items, further = steps(file, data, inner, items)
+		more = append(more, further...)
+	}
+	return items, slices.Compact(more)
+}
+
+// headline says what a step does. One that has no command in it is for an agent alone.
+func headline(s plan.Step) (trust.Kind, string) {
+	var commands []string
+	for _, c := range []string{s.Command, s.Verify} {
+		if c != "" {
+			commands = append(commands, c)
+		}
+	}
+	if s.ForEach != nil && s.ForEach.Command != "" {
+		commands = append(commands, s.ForEach.Command)
+	}
+	if s.Workflow != "" {
+		commands = append(commands, "the steps of "+s.Workflow)
+	}
+	if len(commands) > 0 {
+		return trust.Step, "step " + s.ID + ": " + strings.Join(commands, " ; ")
+	}
+	return trust.Prompt, "step " + s.ID + ": " + oneLine(s.Title+" "+s.Prompt+s.Message+s.Description)
+}
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+func asJSON(v any) []byte {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return []byte(err.Error()) // nothing else says so
+	}
+	return data
+}
