@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -40,7 +41,10 @@ var outlivings = []outliving{
 // survives are those that nothing ends without a sandbox.
 var survives = map[string]bool{"a unit": true, "at": true, "cron": true}
 
-// TestOutlives: no process that an agent started is there when its task is done.
+// census is a shell's that writes down which of them are there while a check runs.
+const census = "for f in /proc/[0-9]*/cmdline; do tr '\\0' '\\n' < $f; done 2>/dev/null | grep -x '3[0-9]*\\.%s' | sort -u >> ../alive; true\n"
+
+// TestOutlives: no process that an agent started is there when its call is over, nor when its task is done.
 func TestOutlives(t *testing.T) {
 	t.Parallel()
 	for _, mode := range bothModes(t) {
@@ -56,9 +60,15 @@ func TestOutlives(t *testing.T) {
 				names[word] = o.name
 				script += "W=" + word + "; " + o.script + "\n"
 			}
+			x.write("census.sh", fmt.Sprintf(census, x.Word))
+			x.write(".trellis/config.yaml", strings.Replace(x.read(".trellis/config.yaml"), "sh test.sh", "sh census.sh, sh test.sh", 1))
 			x.commit()
 			x.play(script + "sleep 0.1")
 			_, out, errs := x.try(program, "start", victim)
+			alive, _ := os.ReadFile(x.beside("alive"))
+			for _, word := range strings.Fields(string(alive)) {
+				t.Errorf("%s: it is there while the work is checked", names[word])
+			}
 			x.nobody(names)
 			if said := out + errs; !strings.Contains(said, "02-01-bye is done") {
 				t.Error(said)
@@ -76,6 +86,76 @@ func (x *target) nobody(names map[string]string) {
 			end(word)
 		}
 	}
+}
+
+// above sets the pids of the processes that the agent's call comes from: the worker, the guard, and all of them with who is between.
+const above = `parent() { sed -n 's/^PPid:\t//p' /proc/$1/status; }
+p=$$; WORKER=; ALL=; while [ "$p" -gt 1 ]; do case $(cat /proc/$p/comm) in trellis) [ -n "$WORKER" ] && GUARD=$p || WORKER=$p; ALL="$ALL $p";; esac; p=$(parent $p); done
+test -n "$WORKER" && test ! -e ../once || exit 0; touch ../once || exit 0
+attacker outlive $W; (env -i setsid sleep $W &); sleep 0.1
+`
+
+// TestEndsItsKeepers: an agent that ends those who watch over it leaves nothing behind, and its work is done by the next start.
+func TestEndsItsKeepers(t *testing.T) {
+	t.Parallel()
+	for name, script := range map[string]string{
+		"the worker":           "kill -9 $WORKER; sleep 5",
+		"the guard":            "kill -9 $GUARD; sleep 5",
+		"both":                 "kill -9 $GUARD $WORKER; sleep 5",
+		"both, stopped":        "kill -STOP $GUARD $WORKER; kill -9 $WORKER $GUARD; sleep 5",
+		"all, from the worker": "kill -9 $ALL; sleep 5",
+		"all, stopped":         "kill -STOP $ALL; kill -9 $ALL; sleep 5",
+		"all, and the helpers": "for f in /proc/[0-9]*; do grep -qs '^PPid:.\\('$(echo $ALL | sed 's/ /\\\\|/g')'\\)$' $f/status && test \"$(cat $f/comm)\" = trellis && ALL=\"$ALL ${f#/proc/}\"; done; kill -STOP $ALL; kill -9 $ALL; sleep 5",
+	} {
+		for _, mode := range bothModes(t) {
+			t.Run(name+"/"+mode, func(t *testing.T) {
+				t.Parallel()
+				x := newTarget(t, mode, "")
+				word := "3000." + x.Word
+				x.commit()
+				x.play("echo '# work' >> greet.sh; W=" + word + "\n" + above + script)
+				_, out, errs := x.try(program, "start", victim)
+				if !x.delivered(t, victim) {
+					_, more, evenMore := x.try(program, "start", victim)
+					out, errs = out+more, errs+evenMore
+				}
+				if mode == sandbox.Off && strings.HasPrefix(name, "all") {
+					end(word) // docs/trust.md: what is left then can stay
+				}
+				x.nobody(map[string]string{word: name})
+				if n := x.run("git", "rev-list", "--count", "main..feature/bye"); n != "1" || !x.delivered(t, victim) {
+					t.Errorf("%s commits\n%s", n, x.said(out+errs))
+				}
+			})
+		}
+	}
+}
+
+// TestStopsItsKeepers: an agent that stops those who watch over it holds them up until somebody lets them go on, and no longer.
+func TestStopsItsKeepers(t *testing.T) {
+	t.Parallel()
+	x := newTarget(t, sandbox.Off, "")
+	word := "3000." + x.Word
+	x.commit()
+	x.play("echo '# work' >> greet.sh; W=" + word + "\n" + above + "touch ../stopped; kill -STOP $GUARD $WORKER")
+	cmd, out := x.background("start", victim)
+	x.waitFor(func() bool { return stopped(cmd.Process.Pid) }, "nobody stops the guard")
+	for _, pid := range []int{child(t, cmd.Process.Pid), cmd.Process.Pid} {
+		if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := cmd.Wait(); err != nil || !x.delivered(t, victim) {
+		t.Errorf("%v\n%s", err, out)
+	}
+	x.nobody(map[string]string{word: "without environment"})
+}
+
+// stopped reports whether a process was stopped by a signal.
+func stopped(pid int) bool {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, rest, _ := strings.Cut(string(data), ") ")
+	return err == nil && strings.HasPrefix(rest, "T")
 }
 
 // named are the processes with a word in their command line.

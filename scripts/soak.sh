@@ -11,6 +11,6 @@ if [ -n "${FULL:-}" ]; then
 	FAULTS_FULL=1 ${GO:-go} test -count=1 -timeout 0
 	(cd .. && TRELLIS_SOAK=1 ${GO:-go} test -count=1 -timeout 0 -run '^Test(ManyAtOnce|OverflowOfEvents|Kill.*)$' ./internal/dispatch)
 	(cd .. && TRELLIS_SOAK=1 ${GO:-go} test -count=1 -timeout 0 -run '^Test(GitFaultAtEveryCall|CleanupAtEveryCall|RepeatedAfter.*|WholeLife|Edits)$' ./cmd/trellis)
-	(cd .. && TRELLIS_SOAK=1 ${GO:-go} test -count=1 -timeout 0 -run '^Test(KilledAgents|Lies|ForgedVerdicts|Traps|Harms|WritesOutside|Speaks|Outlives)$' ./e2e)
+	(cd .. && TRELLIS_SOAK=1 ${GO:-go} test -count=1 -timeout 0 -run '^Test(KilledAgents|Lies|ForgedVerdicts|Traps|Harms|WritesOutside|Speaks|Outlives|EndsItsKeepers)$' ./e2e)
 fi
 exec ${GO:-go} test -count=1 -timeout 0 -run "^Test(Soak|People)$" -args -soak "$for" -seed "$seed"
