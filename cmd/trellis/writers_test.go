@@ -27,6 +27,8 @@ var replacesWhole = map[string]string{
 	"internal/dispatch/workflow.go keepFinished":                "run/inputs",
 	"internal/evidence/append.go load":                          "proofs.jsonl, the chain of Trellis alone",
 	"internal/evidence/approvals.go locked":                     "run/.gitignore",
+	"internal/git/ownobjects.go tellAlternates":                 "in a folder of objects",
+	"internal/git/renew.go emptyBlob":                           "an object",
 	"internal/git/owner.go writeOwner":                          "git's folder of a worktree",
 	"internal/git/cloneid.go makeCloneID":                       "a name that nobody else has, in git's folder",
 	"internal/journal/lock.go makeFolder":                       "run/.gitignore",

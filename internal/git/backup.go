@@ -81,6 +81,9 @@ func (r *Repo) backUp(ctx context.Context, dir, ref, message string, may func(*S
 	if err == nil {
 		err = s.prepare()
 	}
+	if err == nil {
+		err = s.begin(ctx)
+	}
 	var kept []string
 	if err == nil {
 		kept, err = r.backUpInner(ctx, dir, ref, message)

@@ -45,9 +45,10 @@ func (r *Repo) Unhide(ctx context.Context, dir string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	shown := r.looked.takeUnhid(gitDir)
 	hidden, err := r.hidden(ctx, dir, filepath.Join(gitDir, "index"))
 	if err != nil || len(hidden) == 0 {
-		return nil, err
+		return shown, err
 	}
 	err = withLocks(ctx, r.ownLocks(gitDir, ""), func() error {
 		for _, option := range []string{"--no-assume-unchanged", "--no-skip-worktree"} { // git takes one at a time
@@ -60,7 +61,7 @@ func (r *Repo) Unhide(ctx context.Context, dir string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making git look at all files of %s: %w", dir, err)
 	}
-	return hidden, nil
+	return append(shown, hidden...), nil
 }
 
 // Ignored are the paths of a checkout that git ignores, folders ending in /, the excluded paths left out.

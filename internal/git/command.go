@@ -76,9 +76,10 @@ var allowed = []string{
 	proc.MarkerVar,
 }
 
-// always are the options of every call: no file-system monitor that an agent could have configured, and
-// no housekeeping that would be killed half-way.
-var always = []string{"-c", "core.fsmonitor=false", "-c", "gc.auto=0", "-c", "maintenance.auto=false"}
+// always are the options of every call: no file-system monitor that an agent could have configured,
+// no housekeeping that would be killed half-way, and all that can be seen of a file counts for whether it was changed.
+var always = []string{"-c", "core.fsmonitor=false", "-c", "gc.auto=0", "-c", "maintenance.auto=false",
+	"-c", "core.trustctime=true", "-c", "core.checkStat=default", "-c", "core.ignoreStat=false"}
 
 // durably are the options of calls whose effect must survive a power cut once they have returned.
 var durably = []string{"-c", "core.fsync=committed,reference", "-c", "core.fsyncMethod=batch"}
@@ -94,6 +95,7 @@ type call struct {
 	write bool      // changes the repository: durable, and takes longer
 	once  bool      // would not find what it needs if it had been done already: callers look first, see again
 	hooks bool      // runs hooks of the user, in the language the user has set
+	raw   bool      // reads the index of a worktree as others left it
 }
 
 // git runs the command and returns its standard output and exit code. One that failed is run again, unless it must not be
@@ -129,9 +131,10 @@ func (r *Repo) run(ctx context.Context, c call) (string, int, error) {
 	if err := stillMade(ctx, c.dir); err != nil {
 		return "", -1, err
 	}
-	if err := r.disarm(ctx, c); err != nil {
+	if err := errors.Join(r.disarm(ctx, c), r.renew(ctx, c)); err != nil {
 		return "", -1, err
 	}
+	defer r.renewed(ctx, c)
 	out := &limited{max: maxOutput}
 	stderr := proc.NewCapped(maxStderr)
 	cmd := proc.Command{

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 )
 
 // BackupFolder saves a folder of the main checkout as it is, committed or not, ignored or not, as a commit that ref
@@ -12,10 +11,7 @@ import (
 func (r *Repo) BackupFolder(ctx context.Context, folder, ref, message string, except ...string) (sha string, err error) {
 	s := &Snapshot{r: r, dir: r.Main}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	if err = s.prepare(); err == nil {
-		err = os.RemoveAll(s.index()) // of the folder alone
-	}
-	if err == nil {
+	if err = s.prepare(); err == nil { // with an index of the folder alone
 		sha, err = s.saveFolder(ctx, folder, ref, message, except)
 	}
 	if err != nil {

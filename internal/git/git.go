@@ -46,10 +46,11 @@ type Repo struct {
 	Env   []string
 	Allow []string
 
-	wary  atomic.Bool // see BeWary
-	files memory
-	diffs diffs
-	swept sync.Once // of what killed processes left in the system's folder of temporary files
+	wary   atomic.Bool // see BeWary
+	files  memory
+	diffs  diffs
+	looked looked
+	swept  sync.Once // of what killed processes left in the system's folder of temporary files
 }
 
 // BeWary says that programs in a sandbox write in linked worktrees: from then on, what they left there leads no git

@@ -20,12 +20,8 @@ func (s *Snapshot) alternates() string {
 func (s *Snapshot) graft(ctx context.Context, i int) error {
 	m := s.inner[i]
 	dir := m.Dir(s.dir)
-	gitDir, err := m.gitDir(dir)
-	if err != nil {
-		return err
-	}
 	index := filepath.Join(s.temp, fmt.Sprintf("inner-%d", i))
-	if err := copyIndex(filepath.Join(gitDir, "index"), index); err != nil {
+	if err := m.privateIndex(ctx, dir, index); err != nil {
 		return err
 	}
 	env := append(s.env[:len(s.env):len(s.env)], "GIT_INDEX_FILE="+index)

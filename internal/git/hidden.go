@@ -2,7 +2,6 @@ package git
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"os"
 	"path/filepath"
@@ -23,35 +22,16 @@ func (r *Repo) hidden(ctx context.Context, dir, index string) (list []string, er
 	return list, err
 }
 
-// marked reads an index of version 2 or 3, as readIndex does, for entries with one of the two marks.
+// marked are those with one of the two marks.
 func (r *Repo) marked(index string) (list []string, err error) {
-	data, err := os.ReadFile(index)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	const header, trailer, flagsAt = 12, 20, 60
-	if err != nil || len(data) < header+trailer || string(data[:4]) != "DIRC" {
-		return nil, errAskGit
-	}
-	c, err := readConfig(r.Common)
-	if v := binary.BigEndian.Uint32(data[4:]); err != nil || c.extended || v != 2 && v != 3 {
-		return nil, errAskGit
-	}
-	count := binary.BigEndian.Uint32(data[8:])
-	data = data[header : len(data)-trailer]
-	for range count {
-		e, size := indexEntry(data)
-		if size == 0 {
-			return nil, errAskGit
-		}
-		const unchanged, extended, skip = 1 << 15, 1 << 14, 1 << 14
-		flags := binary.BigEndian.Uint16(data[flagsAt:])
-		if flags&unchanged != 0 || flags&extended != 0 && binary.BigEndian.Uint16(data[flagsAt+2:])&skip != 0 {
+	_, size := r.hashes()
+	entries, err := entriesOf(index, size)
+	for _, e := range entries {
+		if err == nil && e.hidden() {
 			list = append(list, e.path)
 		}
-		data = data[size:]
 	}
-	return list, nil
+	return list, err
 }
 
 // askMarked asks git, which marks such entries with a small letter, or an S.

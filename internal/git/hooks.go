@@ -6,8 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
-	"hash"
 	"io/fs"
 	"maps"
 	"os"
@@ -83,12 +81,10 @@ func (r *Repo) changedWithin(ctx context.Context, dir, folder, base string) (cha
 
 // blobName is what git calls a file's content, in a repository whose names are that long.
 func blobName(data []byte, long int) string {
-	var h hash.Hash = sha1.New()
 	if long == hex.EncodedLen(sha256.Size) {
-		h = sha256.New()
+		return hex.EncodeToString(nameOf("blob", data, sha256.New))
 	}
-	fmt.Fprintf(h, "blob %d\x00%s", len(data), data)
-	return hex.EncodeToString(h.Sum(nil))
+	return hex.EncodeToString(nameOf("blob", data, sha1.New))
 }
 
 // hookFolders are the folders in which git may look for hooks, by all settings, whatever those depend on.

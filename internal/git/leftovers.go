@@ -148,7 +148,10 @@ func begun(inner string) (bool, error) {
 func (r *Repo) BackedUp(ctx context.Context, backup, dir string) (held bool, err error) {
 	s := &Snapshot{r: r, dir: dir}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	if err = s.prepare(); err != nil {
+	if err = s.prepare(); err == nil {
+		err = s.begin(ctx)
+	}
+	if err != nil {
 		return false, err
 	}
 	changed, err := r.Status(ctx, dir)

@@ -24,6 +24,7 @@ const (
 type settings struct {
 	extended bool // uses extensions, which go-git does not know
 	apart    bool // worktrees have settings of their own
+	sha256   bool // names of objects are that long
 	bare     bool
 	worktree string
 	hooks    string
@@ -58,6 +59,7 @@ func readSettings(file string) (s settings, err error) {
 	for _, remote := range c.Section("remote").Subsections {
 		s.remotes = append(s.remotes, remote.Name)
 	}
+	s.sha256 = strings.EqualFold(c.Section("extensions").Option("objectformat"), "sha256")
 	s.apart = s.extended && strings.EqualFold(c.Section("extensions").Option("worktreeconfig"), "true")
 	return s, nil
 }

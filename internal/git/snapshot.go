@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
 )
@@ -52,6 +53,9 @@ func (r *Repo) SnapshotIn(ctx context.Context, objects, dir string, exclude ...s
 	s := &Snapshot{r: r, dir: dir, exclude: exclude}
 	err := s.prepare()
 	if err == nil {
+		err = s.begin(ctx)
+	}
+	if err == nil {
 		s.inner, err = r.inner(ctx, dir)
 	}
 	if err == nil {
@@ -90,11 +94,25 @@ func (s *Snapshot) prepare() (err error) {
 		return err
 	}
 	s.env = []string{"GIT_INDEX_FILE=" + s.index()}
-	gitDir, err := s.r.gitDir(s.dir)
+	return nil
+}
+
+// begin makes the private index: that of the checkout, without what its writer could lie about.
+func (s *Snapshot) begin(ctx context.Context) error {
+	return s.r.privateIndex(ctx, s.dir, s.index())
+}
+
+// privateIndex writes a fresh index of a checkout to a file.
+func (r *Repo) privateIndex(ctx context.Context, dir, file string) error {
+	gitDir, err := r.gitDir(dir)
 	if err != nil {
 		return err
 	}
-	return copyIndex(filepath.Join(gitDir, "index"), s.index()) // so that git need not read files that it knows
+	data, _, err := r.freshIndex(ctx, dir, gitDir)
+	if err != nil || data == nil {
+		return err
+	}
+	return os.WriteFile(file, data, 0o600)
 }
 
 func (s *Snapshot) index() string { return filepath.Join(s.temp, "index") }
@@ -174,6 +192,7 @@ func (s *Snapshot) add(ctx context.Context, durable bool) error {
 		exclude = append(exclude, m.Path)
 	}
 	add := call{dir: s.dir, env: s.env, write: durable, args: append([]string{"add", "--all", "--"}, pathspec(exclude)...)}
+	started := time.Now()
 	_, _, err := s.r.git(ctx, add)
 	var failed *Error
 	if errors.As(err, &failed) {
@@ -183,12 +202,23 @@ func (s *Snapshot) add(ctx context.Context, durable bool) error {
 			_, _, err = s.r.git(ctx, add)
 		}
 	}
+	if err == nil {
+		s.r.remember(s.dir, s.index(), started)
+	}
 	for i := range s.inner {
 		if err == nil {
 			err = s.graft(ctx, i)
 		}
 	}
 	return err
+}
+
+// remember notes what a private index says of the files of a checkout. What can't be read is not remembered.
+func (r *Repo) remember(dir, index string, started time.Time) {
+	_, size := r.hashes()
+	if list, err := entriesOf(index, size); err == nil {
+		r.looked.learn(dir, list, started)
+	}
 }
 
 // nested are the repositories within a checkout that are no submodules.

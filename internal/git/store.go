@@ -12,32 +12,39 @@ import (
 
 // Store is what git keeps of a checkout outside of its files, for who may write no more than that.
 type Store struct {
-	Write []string // what git add writes: the objects, those of LFS too, and of a worktree the folder of its index
+	Write []string // of a worktree the folder of its index
 	// Fixed are the paths in Write and in the checkout that lead git to other folders and to programs: pointers,
-	// settings, hooks. Whoever writes them has programs run by the next git command. Packs are in it too: git add
-	// makes none, and most of what was ever committed is in them.
+	// settings, hooks. Whoever writes them has programs run by the next git command. The repository's objects are in it, and those
+	// of LFS: git does not hash again what it reads from them.
 	Fixed []string
+	// Mounts are folders that are shown in the place of others, in this order.
+	Mounts []Mount
 }
 
-// Store finds it without running anything, and makes sure that Fixed has all that git would read. All paths are there, and lead through no link. dir is the main checkout or a
-// worktree, else ErrNoWorktree.
+// Mount is a folder that is shown in the place of another.
+type Mount struct {
+	From, To string
+	Write    bool
+}
+
+// Store finds it without running anything, and makes sure that Fixed has all that git would read. All paths are there, and lead
+// through no link, but those at which something is mounted. dir is the main checkout or a worktree, else ErrNoWorktree.
 func (r *Repo) Store(dir string) (Store, error) {
 	admin, err := r.gitDir(dir)
 	if err != nil {
 		return Store{}, err
 	}
-	objects := filepath.Join(r.Common, "objects")
-	s := Store{Write: there(objects, filepath.Join(r.Common, "lfs"))}
+	var s Store
 	led, err := r.leads(dir, admin)
 	if err != nil {
 		return s, err
 	}
-	fixed := append(led, filepath.Join(dir, ".git"), filepath.Join(objects, "pack"), filepath.Join(objects, "info"))
+	fixed := append(led, filepath.Join(dir, ".git"), filepath.Join(r.Common, "objects"), filepath.Join(r.Common, "lfs"))
 	if admin == r.Common { // its index stands beside the settings
 		s.Fixed = there(fixed...)
 		return s, nil
 	}
-	s.Write = append(s.Write, admin)
+	s.Write = there(admin)
 	if err := r.settle(admin); err != nil {
 		return s, err
 	}
@@ -46,6 +53,9 @@ func (r *Repo) Store(dir string) (Store, error) {
 	}
 	pointers, err := pointersOf(filepath.Join(admin, "modules"))
 	s.Fixed = there(append(fixed, pointers...)...)
+	if err == nil {
+		s.Mounts, err = r.ownObjects(admin)
+	}
 	return s, err
 }
 

@@ -19,12 +19,17 @@ func TestStoreOfAWorktree(t *testing.T) {
 	b.mkdir(filepath.Join(b.Dir, ".git", "lfs"))
 	got := must(b.Repo.Store(dir))(t)
 	admin, objects := filepath.Join(b.Dir, ".git", "worktrees", filepath.Base(dir)), filepath.Join(b.Dir, ".git", "objects")
+	lfs, own := filepath.Join(b.Dir, ".git", "lfs"), func(kind string) string {
+		return filepath.Join(b.Dir, ".git", "trellis", kind, filepath.Base(dir))
+	}
 	want := git.Store{
-		Write: []string{objects, filepath.Join(b.Dir, ".git", "lfs"), admin},
-		Fixed: []string{filepath.Join(dir, ".husky"), filepath.Join(dir, ".git"), filepath.Join(objects, "pack"), filepath.Join(objects, "info"),
+		Write: []string{admin},
+		Fixed: []string{filepath.Join(dir, ".husky"), filepath.Join(dir, ".git"), objects, lfs,
 			filepath.Join(admin, "HEAD"), filepath.Join(admin, "commondir"), filepath.Join(admin, "gitdir"), filepath.Join(admin, "config.worktree"), filepath.Join(admin, "modules")},
 	}
-	if !slices.Equal(got.Write, want.Write) || !slices.Equal(got.Fixed, want.Fixed) {
+	want.Mounts = []git.Mount{{From: own("objects"), To: objects, Write: true}, {From: filepath.Join(own("objects"), "info"), To: filepath.Join(objects, "info")},
+		{From: filepath.Join(b.Dir, ".git"), To: filepath.Join(objects, "trellis")}, {From: own("lfs"), To: lfs, Write: true}}
+	if !slices.Equal(got.Write, want.Write) || !slices.Equal(got.Fixed, want.Fixed) || !slices.Equal(got.Mounts, want.Mounts) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	b.gitIn(dir, "status") // the empty file is nothing to git
@@ -35,8 +40,8 @@ func TestStoreOfTheMainCheckout(t *testing.T) {
 	got := must(b.Repo.Store(b.Dir))(t)
 	dot := filepath.Join(b.Dir, ".git")
 	objects := filepath.Join(dot, "objects")
-	if !slices.Equal(got.Write, []string{objects}) || !slices.Equal(got.Fixed, []string{dot, filepath.Join(objects, "pack"), filepath.Join(objects, "info")}) {
-		t.Errorf("got %+v, want the objects alone", got)
+	if len(got.Write)+len(got.Mounts) != 0 || !slices.Equal(got.Fixed, []string{dot, objects}) {
+		t.Errorf("got %+v, want nothing to write", got)
 	}
 }
 
@@ -105,5 +110,23 @@ func TestStoreOfSubmodules(t *testing.T) {
 		if _, err := os.Stat(want); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// Folders of objects go with their worktrees, also where somebody else removed those.
+func TestOwnObjectsAreRemoved(t *testing.T) {
+	b := newBox(t)
+	kept, taken, gone := b.add("task/a"), b.add("task/b"), b.add("task/c")
+	for _, dir := range []string{kept, taken, gone} {
+		must(b.Repo.Store(dir))(t)
+	}
+	if err := b.Repo.RemoveWorktree(t.Context(), taken); err != nil {
+		t.Fatal(err)
+	}
+	b.git("worktree", "remove", "--force", gone)
+	must(b.Repo.Store(kept))(t)
+	left, err := filepath.Glob(filepath.Join(b.Dir, ".git", "trellis", "objects", "*"))
+	if err != nil || len(left) != 1 || filepath.Base(left[0]) != filepath.Base(kept) {
+		t.Errorf("got %v, %v, want the folder of %s alone", left, err, kept)
 	}
 }

@@ -284,28 +284,36 @@ func (r *Repo) removeWorktree(ctx context.Context, path string) error {
 		return err
 	}
 	for _, w := range all {
-		switch {
-		case w.Path != path:
-		case halfMade(w.admin):
-			return discard(&w)
-		case !w.Gone && unlinked(path):
-			if err := r.unlinkedSame(w); err != nil {
-				return err
-			}
-			return errors.Join(os.RemoveAll(path), os.RemoveAll(w.admin))
-		case w.Gone:
-			return r.unregister(ctx, path)
-		default:
-			if err := errors.Join(stillMade(ctx, path), r.Check(w)); err != nil {
-				return err
-			}
-			return r.unregister(ctx, path)
+		if w.Path != path {
+			continue
 		}
+		if err := r.takeAway(ctx, w); err != nil {
+			return err
+		}
+		return r.dropOwn(w.admin)
 	}
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s is %w", path, ErrNoWorktree)
 	}
 	return nil
+}
+
+func (r *Repo) takeAway(ctx context.Context, w Worktree) error {
+	switch {
+	case halfMade(w.admin):
+		return discard(&w)
+	case !w.Gone && unlinked(w.Path):
+		if err := r.unlinkedSame(w); err != nil {
+			return err
+		}
+		return errors.Join(os.RemoveAll(w.Path), os.RemoveAll(w.admin))
+	case w.Gone:
+		return r.unregister(ctx, w.Path)
+	}
+	if err := errors.Join(stillMade(ctx, w.Path), r.Check(w)); err != nil {
+		return err
+	}
+	return r.unregister(ctx, w.Path)
 }
 
 // relink writes the file by which git knows a worktree when that is gone: an agent removed it, or a git that was killed

@@ -27,6 +27,7 @@ type layout struct {
 	at    map[string]kind   // by path, of those that are there, without links
 	links map[string]string // links on the way to them, and where they lead
 	empty []string          // folders that are there in what is hidden, without links
+	over  []git.Mount       // what is laid over them
 }
 
 func (l *layout) set(k kind, paths ...string) {
@@ -136,6 +137,13 @@ func (l *layout) mounts() []string {
 	for _, dir := range l.empty {
 		args = append(args, "--dir", dir)
 	}
+	for _, m := range l.over {
+		bind := "--ro-bind"
+		if m.Write {
+			bind = "--bind"
+		}
+		args = append(args, bind, m.From, m.To)
+	}
 	for _, link := range slices.Sorted(maps.Keys(l.links)) {
 		if l.kindOf(link) == hide {
 			args = append(args, "--symlink", l.links[link], link)
@@ -171,6 +179,7 @@ func (b *Box) layout(n Need) *layout {
 		top := checkout(n.Dir)
 		store := b.store(top)
 		l.set(write, store.Write...)
+		l.over = store.Mounts
 		l.set(write, top)
 		guard = append(guard, store.Fixed...)
 		open = append(open, top)

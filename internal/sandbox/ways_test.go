@@ -2,6 +2,8 @@ package sandbox_test
 
 import (
 	"errors"
+	"io/fs"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -76,11 +78,78 @@ func TestPlaceThatCannotBeSetUp(t *testing.T) {
 	}
 }
 
-// What packs hold stays, and no other folder is given out for one of objects.
-func TestPacks(t *testing.T) {
+// Edges S1 and A1: nothing that the repository has can be changed or removed, by whatever way it is reached, and git works on it as
+// before.
+func TestObjectsOfTheRepository(t *testing.T) {
+	for _, packed := range []bool{false, true} {
+		w := newWorld(t)
+		if packed {
+			w.git(w.Main, "gc", "-q")
+		}
+		objects := filepath.Join(w.Main, ".git", "objects")
+		w.write(filepath.Join(w.Main, ".git", "lfs", "objects", "ab", "cd", "abcd"), "large\n")
+		w.does(w.need(), `echo b > b.txt && git add -A && git diff --cached --stat && git status --porcelain && git log -p -1 && git cat-file -p HEAD:a.txt`,
+			`test "$(git show :b.txt)" = b && git fsck --connectivity-only`, // of the command before
+			`git init -q /tmp/other && cd /tmp/other && echo x > x && git add x && git -c user.name=a -c user.email=b commit -qm x && git clone -q . /tmp/third && cat /tmp/third/x`,
+			`git clone -q . /tmp/copy && cat /tmp/copy/a.txt`,
+			`mkdir -p `+w.Main+`/.git/lfs/objects/ee && echo x > `+w.Main+`/.git/lfs/objects/ee/x`)
+		w.refused(w.need(), `git stash`, `rm `+objects+`/trellis/objects/*/*`, `echo x > `+objects+`/trellis/config`, `mv `+objects+`/trellis `+objects+`/t`,
+			`echo / > `+objects+`/info/alternates`, `mv `+objects+`/info `+objects+`/i`, `echo x > `+w.Main+`/.git/trellis/x`, `rm -r `+w.Main+`/.git/trellis/objects/a`,
+			`mkdir `+w.Main+`/.git/worktrees/a/modules/x`)
+		before := w.files(objects)
+		w.run(w.need(), `o=$(git hash-object a.txt); f=`+objects+`/$(echo $o | cut -c1-2)/$(echo $o | cut -c3-); mkdir -p "$(dirname "$f")"; git cat-file blob HEAD:a.go > "$f"; chmod -R u+w `+objects)
+		w.run(w.need(), `rm -rf "$(git rev-parse --git-common-dir)"; rm -rf `+objects+`; find `+w.Main+` -delete`)
+		if got := w.files(objects); !maps.Equal(got, before) {
+			t.Errorf("packed %v: the repository's objects were changed: got %v, want %v", packed, got, before)
+		}
+		w.git(w.Main, "fsck", "--full", "--strict")
+		w.git(w.Main, "diff", "--exit-code", "HEAD")
+		if got, _ := os.ReadFile(filepath.Join(w.Main, ".git", "lfs", "objects", "ab", "cd", "abcd")); string(got) != "large\n" {
+			t.Errorf("got %q of LFS", got)
+		}
+		w.does(w.need(), `git add -A && git status`) // after all that
+	}
+}
+
+// In the main checkout nobody adds, and there are no objects to write.
+func TestObjectsInTheMainCheckout(t *testing.T) {
 	w := newWorld(t)
-	w.git(w.Main, "gc", "-q")
-	objects := filepath.Join(w.Main, ".git", "objects")
-	w.refused(w.need(), `rm `+objects+`/pack/*.pack`, `mv `+objects+`/pack `+objects+`/p`, `echo / > `+objects+`/info/alternates`, `mkdir `+w.Main+`/.git/worktrees/a/modules/x`)
-	w.does(w.need(), `echo b > b.txt && git add -A && git diff --cached --stat`)
+	n := w.need()
+	n.Dir, n.Kind = w.Main, sandbox.Steps
+	w.Box.Write = []string{filepath.Join(w.Main, ".git", "objects")}
+	w.does(n, `echo x >> a.txt && git diff --stat && git status --porcelain`)
+	w.refused(n, `echo x | git hash-object -w --stdin`, `rm -rf .git/objects/*`, `git add a.txt`)
+}
+
+// Objects that the repository borrows from another are found, by relative paths too.
+func TestObjectsBorrowedByARelativePath(t *testing.T) {
+	w := newWorld(t)
+	w.git(w.Root, "clone", "-q", "--bare", "main", "lender.git")
+	w.write(filepath.Join(w.Main, ".git", "objects", "info", "alternates"), "../../../lender.git/objects\n")
+	w.git(w.Main, "repack", "-adlq")
+	w.git(w.Main, "prune-packed")
+	if w.Box.Environ = append(w.Box.Environ, "TMPDIR="); len(w.files(filepath.Join(w.Main, ".git", "objects", "pack"))) != 0 {
+		t.Fatal("the repository has packs of its own")
+	}
+	n := w.need()
+	n.Own.Read = []string{filepath.Join(w.Root, "lender.git")}
+	w.does(n, `git log -p -1 && echo b > b.txt && git add b.txt && git diff --cached --stat`)
+}
+
+// files are the contents of the files below a folder.
+func (w *world) files(dir string) map[string]string {
+	w.t.Helper()
+	found := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		found[path] = string(data)
+		return err
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return found
 }

@@ -1,0 +1,129 @@
+package git
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+)
+
+const (
+	ownStores = "trellis" // in the common directory: folders of those who may not write its objects, by worktree
+	realStore = "trellis" // in such a folder of objects: where the repository's are shown
+)
+
+// ownObjects are the folders that are shown to who works in a worktree in the place of the repository's objects, and of those
+// of LFS: its own, in which git add can write. The repository's are an alternate of them, not to be written: git, and any
+// other program that reads objects, finds them in the usual way, in this repository alone. Nothing is ever taken out
+// of such a folder: what counts are the files of the worktree.
+func (r *Repo) ownObjects(admin string) ([]Mount, error) {
+	r.sweepOwn()
+	objects, own := filepath.Join(r.Common, "objects"), r.ownStore("objects", admin)
+	for _, dir := range []string{"info", realStore} {
+		if err := os.MkdirAll(filepath.Join(own, dir), 0o700); err != nil {
+			return nil, fmt.Errorf("making a folder of objects: %w", err)
+		}
+	}
+	list := []Mount{
+		{From: own, To: objects, Write: true},
+		{From: filepath.Join(own, "info"), To: filepath.Join(objects, "info")},
+		{From: r.Common, To: filepath.Join(objects, realStore)},
+	}
+	if err := r.tellAlternates(own); err != nil {
+		return nil, err
+	}
+	lfs := filepath.Join(r.Common, "lfs") // which finds what the repository has beside the alternate
+	if _, err := os.Stat(lfs); err != nil {
+		return list, nil
+	}
+	if err := os.MkdirAll(r.ownStore("lfs", admin), 0o700); err != nil {
+		return nil, fmt.Errorf("making a folder of objects: %w", err)
+	}
+	return append(list, Mount{From: r.ownStore("lfs", admin), To: lfs, Write: true}), nil
+}
+
+func (r *Repo) ownStore(kind, admin string) string {
+	return filepath.Join(r.Common, ownStores, kind, filepath.Base(admin))
+}
+
+// tellAlternates says in an own folder of objects where those of the repository are shown, and those that it borrows itself: git
+// follows no relative path from one alternate to the next.
+func (r *Repo) tellAlternates(own string) error {
+	const name = "info/alternates"
+	objects := filepath.Join(r.Common, "objects")
+	lines := quoteAlternate(filepath.Join(objects, realStore, "objects")) + "\n"
+	borrowed, err := durable.ReadBelow(objects, name, maxPointer)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("reading %s: %w", filepath.Join(objects, name), err)
+	}
+	for line := range strings.Lines(string(borrowed)) {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' && line[0] != '"' && !filepath.IsAbs(line) {
+			lines += quoteAlternate(filepath.Join(objects, line)) + "\n"
+		}
+	}
+	if now, err := durable.ReadBelow(own, name, maxPointer); err == nil && string(now) == lines {
+		return nil
+	}
+	var disk *durable.Disk
+	return disk.WriteFile(filepath.Join(own, name), []byte(lines), 0o600)
+}
+
+// dropOwn removes what programs kept in their own folders for a worktree.
+func (r *Repo) dropOwn(admin string) error {
+	err := errors.Join(os.RemoveAll(r.ownStore("objects", admin)), os.RemoveAll(r.ownStore("lfs", admin)))
+	if err != nil {
+		return fmt.Errorf("removing the objects of a worktree: %w", err)
+	}
+	return nil
+}
+
+// sweepOwn removes the folders of worktrees that somebody else removed. One that can't be removed is tried again.
+func (r *Repo) sweepOwn() {
+	list, _ := os.ReadDir(filepath.Join(r.Common, ownStores, "objects")) // not there: none
+	for _, e := range list {
+		admin := filepath.Join(r.Common, "worktrees", e.Name())
+		if _, err := os.Lstat(admin); errors.Is(err, fs.ErrNotExist) {
+			_ = r.dropOwn(admin)
+		}
+	}
+}
+
+// ownLoose are the names of the objects that were added in the sandbox of a worktree.
+func (r *Repo) ownLoose(gitDir string) map[string]bool {
+	names := map[string]bool{}
+	store := r.ownStore("objects", gitDir)
+	for _, folder := range looseFolders(store) {
+		list, _ := os.ReadDir(filepath.Join(store, folder)) // what can't be read was not added by git
+		for _, e := range list {
+			names[folder+e.Name()] = true
+		}
+	}
+	return names
+}
+
+// emptyOwn removes them.
+func (r *Repo) emptyOwn(gitDir string) error {
+	store := r.ownStore("objects", gitDir)
+	for _, folder := range looseFolders(store) {
+		if err := os.RemoveAll(filepath.Join(store, folder)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// looseFolders are the folders of loose objects in a store.
+func looseFolders(store string) (names []string) {
+	list, _ := os.ReadDir(store) // not there: none
+	for _, e := range list {
+		if _, err := hex.DecodeString(e.Name()); err == nil && len(e.Name()) == 2 {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
