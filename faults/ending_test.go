@@ -3,9 +3,11 @@ package faults
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -157,7 +159,7 @@ func (w *world) left() string {
 			return filepath.SkipDir
 		}
 		if strings.HasPrefix(name, ".tmp-") ||
-			git && (strings.HasSuffix(name, ".lock") && name != "trellis.lock" || name == "locked") ||
+			git && (strings.HasSuffix(name, ".lock") && name != "trellis.lock" || name == "locked" && !begun(filepath.Dir(path))) ||
 			strings.HasPrefix(name, "trellis-git-") || strings.HasPrefix(name, ".new-") {
 			list = append(list, strings.TrimPrefix(path, w.Root))
 		}
@@ -167,6 +169,13 @@ func (w *world) left() string {
 		w.Fatal(err)
 	}
 	return strings.Join(list, "\n")
+}
+
+// begun reports whether a git folder of a worktree says nothing yet of where that is: its maker was killed at once. The
+// first worktree that is made a minute later removes it.
+func begun(admin string) bool {
+	link, err := os.ReadFile(filepath.Join(admin, "gitdir"))
+	return errors.Is(err, fs.ErrNotExist) || err == nil && len(link) == 0
 }
 
 // match are the paths in the world that a pattern matches.
