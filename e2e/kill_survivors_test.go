@@ -86,6 +86,7 @@ func TestNoToolSurvives(t *testing.T) {
 // TestOrphansAreKnownByTheirStart: the record of a former claim names processes that ended long ago. Who has their
 // pids now is let alone.
 func TestOrphansAreKnownByTheirStart(t *testing.T) {
+	t.Parallel()
 	s := played(t, sleepy)
 	innocent := exec.Command("sleep", "300")
 	if err := innocent.Start(); err != nil {

@@ -53,6 +53,7 @@ func TestWhoeverTakesTheTaskEndsWhatIsLeft(t *testing.T) {
 		"start":   {"status 02-01-bye", 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := played(t, sleepy)
 			agent := s.crashed(t)
 			code, out, errs := s.try(program, strings.Fields(c.args)...)

@@ -297,6 +297,7 @@ func TestKilledAgents(t *testing.T) {
 	for i, cli := range clis {
 		t.Run(cli, func(t *testing.T) {
 			t.Parallel()
+			seldom(t, cli, "TestKilledInAStep")
 			calm := newCrash(t, cli)
 			calm.until(t, "")
 			t.Logf("%d moments: %q", len(calm.moments), calm.moments)
@@ -314,7 +315,7 @@ func TestKilledAgents(t *testing.T) {
 				}
 				all = append(all, o)
 			}
-			t.Log(result(cli, all))
+			t.Logf("%d of %d moments: %s", len(all), len(calm.moments), result(cli, all))
 		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -27,6 +28,9 @@ func TestMain(m *testing.M) {
 		os.Exit(attackBy(os.Args[1:]))
 	}
 	agentstest.Offline()
+	if err := flag.Set("test.parallel", "4"); err != nil { // the tests wait for processes; -parallel goes before this
+		panic(err)
+	}
 	dir, err := os.MkdirTemp("", "trellis-e2e-")
 	if err == nil {
 		program = filepath.Join(dir, "trellis")

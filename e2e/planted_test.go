@@ -26,6 +26,7 @@ func cutOffRun(t *testing.T) *site {
 // Edge S10: a journal that came by git is not gone on with, whatever it says was done, and the next command makes a run of its
 // own. In the clone where it began a run goes on.
 func TestPlantedJournal(t *testing.T) {
+	t.Parallel()
 	s := cutOffRun(t)
 	s.run("git", "add", "-f", "-A", ".trellis/tasks/02-01-bye", ".trellis/rehearsal.yaml")
 	s.run("git", "commit", "-q", "-m", "a run to go on with")
@@ -56,6 +57,7 @@ func TestPlantedJournal(t *testing.T) {
 
 // A committed link in the place of run leads no journal elsewhere.
 func TestRunThatIsALink(t *testing.T) {
+	t.Parallel()
 	s := played(t, atOnce)
 	elsewhere := t.TempDir()
 	if err := os.Symlink(elsewhere, filepath.Join(s.Dir, ".trellis/tasks/02-01-bye/run")); err != nil {

@@ -72,6 +72,7 @@ func (s *site) goOn(t *testing.T) {
 func TestRunIsInterrupted(t *testing.T) {
 	for sig, code := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
 		t.Run(sig.String(), func(t *testing.T) {
+			t.Parallel()
 			s := stepwise(t, lingering)
 			cmd, out := s.background("run", "steps.yaml")
 			s.came("began")
@@ -105,6 +106,7 @@ func TestRunIsInterrupted(t *testing.T) {
 func TestRunIsKilled(t *testing.T) {
 	for _, who := range []string{"worker", "guard"} {
 		t.Run(who, func(t *testing.T) {
+			t.Parallel()
 			s := stepwise(t, lingering)
 			cmd, out := s.background("run", "steps.yaml")
 			s.came("began")
@@ -129,6 +131,7 @@ func TestRunIsKilled(t *testing.T) {
 // Killed at any moment of many short steps, again and again, a run comes to its end with each step done, and none but
 // the one that was cut off twice.
 func TestRunIsKilledAnytime(t *testing.T) {
+	t.Parallel()
 	s := stepwise(t, "  - {id: each, repeat: 60, command: \"echo {{item}} >>log\"}\n  - {id: pool, repeat: 60, as: n, concurrency: 3, command: \"echo p{{n}} >>log\"}\n")
 	id, kills := "", 0
 	for n := 1; ; n++ {

@@ -97,6 +97,7 @@ func (s *site) finish(t *testing.T) {
 func TestSignals(t *testing.T) {
 	for sig, code := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
 		t.Run(sig.String(), func(t *testing.T) {
+			t.Parallel()
 			s := played(t, sleepy)
 			cmd, out := s.background("start", "02-01-bye")
 			s.begun()
@@ -120,6 +121,7 @@ func TestSignals(t *testing.T) {
 func TestKilled(t *testing.T) {
 	for _, who := range []string{"worker", "guard"} {
 		t.Run(who, func(t *testing.T) {
+			t.Parallel()
 			s := played(t, sleepy)
 			cmd, out := s.background("start", "02-01-bye")
 			s.begun()

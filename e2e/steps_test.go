@@ -102,6 +102,7 @@ func TestSteps(t *testing.T) {
 	for _, cli := range clis {
 		t.Run(cli, func(t *testing.T) {
 			t.Parallel()
+			seldom(t, cli, "TestKilledInAStep")
 			s, list, one := farewells(t, cli, "continue")
 			for _, r := range list[1:] {
 				if raw := string(r.Raw); !strings.Contains(raw, "Let greet.sh wave") || !strings.Contains(raw, "I begin add_flag.") || !strings.Contains(raw, guide) {
@@ -296,6 +297,7 @@ func TestLongPrompt(t *testing.T) {
 	for _, cli := range clis {
 		t.Run(cli, func(t *testing.T) {
 			t.Parallel()
+			seldom(t, cli, "TestOpenCode")
 			s, server := scene(t, cli, farewell)
 			s.handSteps(plan)
 			s.trellis(0, "start", "02-01-bye")
