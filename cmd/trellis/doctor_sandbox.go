@@ -30,7 +30,7 @@ func (d *diagnosis) sandbox(ctx context.Context, p *project, c *config.Config) {
 	case !found.OK():
 		d.add(state, "sandbox", c.Sandbox+", but "+found.Why, hint)
 	case err != nil && c.Sandbox != sandbox.Off:
-		d.add(state, "sandbox", c.Sandbox+", but "+err.Error(), "see docs/sandbox.md")
+		d.add(state, "sandbox", c.Sandbox+", but "+err.Error(), sandbox.Hint(err))
 	case c.Sandbox == sandbox.Off:
 		d.add(stateOK, "sandbox", fmt.Sprintf("off; %s works here", found), "")
 	default:
@@ -41,6 +41,9 @@ func (d *diagnosis) sandbox(ctx context.Context, p *project, c *config.Config) {
 	}
 	if c.Sandbox == sandbox.Off {
 		return
+	}
+	if kinds := box.Unconnected(); len(kinds) > 0 {
+		d.add(stateOK, "sandbox", "no network for "+strings.Join(kinds, ", "), "for commands that need it: "+sandbox.NetworkHint(kinds[0])+"; docs/sandbox.md")
 	}
 	d.unseen(box)
 	for key, paths := range map[string][]string{"sandbox_write": c.SandboxWrite, "sandbox_home": c.SandboxHome} {

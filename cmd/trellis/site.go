@@ -64,7 +64,7 @@ func (a *app) wire(ctx context.Context, p *project, cfg *config.Config, home *pr
 
 // box is the sandbox of a project's programs.
 func (a *app) box(p *project, cfg *config.Config) *sandbox.Box {
-	b := &sandbox.Box{Mode: cfg.Sandbox, Environ: a.Env, Repo: p.Repo, Write: cfg.SandboxWrite, Home: cfg.SandboxHome, Offline: cfg.SandboxOffline, Env: cfg.SandboxEnv}
+	b := &sandbox.Box{Mode: cfg.Sandbox, Environ: a.Env, Repo: p.Repo, Write: cfg.SandboxWrite, Home: cfg.SandboxHome, Network: cfg.SandboxNetwork, Offline: cfg.SandboxOffline, Env: cfg.SandboxEnv}
 	for _, api := range cfg.Agents.APIs {
 		b.Keys = append(b.Keys, api.KeyEnv)
 	}

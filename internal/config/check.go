@@ -186,6 +186,13 @@ func (d *decoder) sandbox(c *Config) {
 			d.wrong(item("sandbox_env", i), " is the name of an environment variable, in full; its value does not belong in a file")
 		}
 	}
+	for i, who := range c.SandboxNetwork {
+		if commands := []string{"verify", "steps", "setup"}; !slices.Contains(commands, who) {
+			d.wrong(item("sandbox_network", i), " is none of verify, steps and setup%s", meant(who, commands))
+		} else if slices.Contains(c.SandboxOffline, who) {
+			d.wrong(item("sandbox_network", i), " says that %s has the network, and sandbox_offline that it has none", who)
+		}
+	}
 	known := append([]string{"verify", "steps", "setup"}, names(trellis.Roles)...)
 	for i, who := range c.SandboxOffline {
 		if !slices.Contains(known, who) {

@@ -30,7 +30,8 @@ type Config struct {
 	Sandbox         string             `yaml:"sandbox" oneof:"off auto require" doc:"run agents and the project's commands in a sandbox of the operating system: off, auto (where there is one), require"`
 	SandboxWrite    []string           `yaml:"sandbox_write" doc:"more paths that they may write in it, absolute or below ~/; sockets too"`
 	SandboxHome     []string           `yaml:"sandbox_home" doc:"more of the home folder, and of what else is hidden, that they may read in it, absolute or below ~/; tools and settings without accounts are there anyway"`
-	SandboxOffline  []string           `yaml:"sandbox_offline" doc:"who has no network in it: verify (what decides), steps (commands of plans), setup (worktree.setup), and roles"`
+	SandboxNetwork  []string           `yaml:"sandbox_network" doc:"which commands have the network in it: verify (what decides), steps (commands of plans); setup and agents have it unless sandbox_offline names them"`
+	SandboxOffline  []string           `yaml:"sandbox_offline" doc:"who else has no network in it: setup (worktree.setup), and roles"`
 	SandboxEnv      []string           `yaml:"sandbox_env" doc:"names of variables of your environment that commands, and agents, get in it besides the usual ones; with sandbox: off, which accounts of agents commands get"`
 	Packages        map[string]Package `yaml:"packages" key:"name"`
 	DefaultPackage  string             `yaml:"default_package" doc:"the package of a task that names none"`

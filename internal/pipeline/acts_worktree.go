@@ -426,10 +426,13 @@ func (a *Acts) command(ctx context.Context, c flow.Call, kind, name, dir, line s
 		return Check{}, err
 	}
 	text := a.redact(out.String())
+	if why := cell.Explain(res.Code, []byte(text)); why != "" {
+		text = strings.TrimRight(text, "\n") + "\ntrellis: " + why + "\n"
+	}
 	file := name + ".log"
 	if err := a.Disk.WriteFile(filepath.Join(folder, file), []byte(text), 0o600); err != nil {
 		return Check{}, err
 	}
 	ref, err := a.ref(filepath.Join(folder, file), text)
-	return Check{Command: line, Code: res.Code, Seconds: res.Seconds, Tail: tail(text, tailBytes), Output: ref, Sandbox: cell.Name}, err
+	return Check{Command: line, Code: res.Code, Seconds: res.Seconds, Tail: tail(text, tailBytes), Output: ref, Sandbox: cell.Name, Offline: cell.Unreached(res.Code, []byte(text))}, err
 }

@@ -221,6 +221,7 @@ type (
 		Seconds float64 `json:"seconds"`
 		Tail    string  `json:"tail,omitempty"`
 		Sandbox string  `json:"sandbox,omitempty"` // that it ran in
+		Offline bool    `json:"offline,omitempty"` // it failed since it has no network there, as it seems
 		Output  ask.Ref `json:"output"`
 		Known   bool    `json:"known,omitempty"` // failed at base already, and was not asked to be mended
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/sandbox"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -133,6 +134,9 @@ func (r *run) baseline(f flow.Flow) (err error) {
 		return err
 	}
 	for _, c := range r.rep.Baseline.Results {
+		if c.Offline { // as known to fail it would decide nothing any more
+			return flow.Fail(string(trellis.HookFailed), "`%s` can't run without a network, which it does not have in the sandbox: %s", c.Command, sandbox.NetworkHint(sandbox.Verify))
+		}
 		if !canRun(c) {
 			return flow.Fail(string(trellis.HookFailed),
 				"`%s` can't run in a fresh worktree (exit %d: %s): say how to set it up in worktree.setup of .trellis/config.yaml", c.Command, c.Code, c.Tail)

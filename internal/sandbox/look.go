@@ -91,11 +91,16 @@ func ask(ctx context.Context, env, argv []string) (string, error) {
 	return "", errors.New("bubblewrap can't be used here: " + strings.ReplaceAll(said, "\n", "; "))
 }
 
+// Hint is what helps against an error of Try.
+func Hint(err error) string { return hint(err.Error()) }
+
 // hint is what helps, by what bubblewrap says.
 func hint(said string) string {
 	switch {
 	case strings.Contains(said, "mount proc"):
 		return "a container hides /proc: start it with --security-opt systempaths=unconfined, or trellis outside of it"
+	case strings.Contains(said, "loopback"), strings.Contains(said, "RTM_"):
+		return "it can't give a program a network of its own here: sandbox_network: [verify, steps] in .trellis/config.yaml lets them have the machine's"
 	case strings.Contains(said, "namespace"), strings.Contains(said, "uid map"), strings.Contains(said, "Permission denied"), strings.Contains(said, "not permitted"):
 		return "let bwrap make user namespaces: an AppArmor profile for it (Ubuntu 24.04 and newer), sysctl kernel.unprivileged_userns_clone=1 (older Debian), or --security-opt seccomp=unconfined for a container"
 	}

@@ -40,7 +40,8 @@ type Box struct {
 	Repo    *git.Repo // which checkouts there are; nil: none
 	Write   []string  // more to write: absolute, or below ~/
 	Home    []string  // more to read of what is hidden: absolute, or below ~/
-	Offline []string  // kinds of programs, and roles, that have no network
+	Network []string  // Verify and Steps, where these have a network
+	Offline []string  // kinds of programs, and roles, that have none
 	Env     []string  // names of variables that commands get besides the usual ones
 	Keys    []string  // names of variables that agents of the project's own get
 
@@ -69,6 +70,7 @@ type Own struct {
 type Cell struct {
 	Launcher []string // see proc.Command
 	Name     string   // of the sandbox and its version
+	Offline  string   // the kind of the program, when it has no network
 }
 
 // Ready says what is missing when a sandbox is required and the machine has none: a *flow.Failure agent_missing.
@@ -115,7 +117,11 @@ func (b *Box) Enter(ctx context.Context, n Need) (Cell, error) {
 	case err != nil:
 		return Cell{}, flow.Fail(string(trellis.AgentMissing), "sandbox: %s, but %v", b.Mode, err)
 	}
-	return Cell{Launcher: launcher, Name: f.String()}, nil
+	c := Cell{Launcher: launcher, Name: f.String()}
+	if b.offline(n.Kind) {
+		c.Offline = n.Kind
+	}
+	return c, nil
 }
 
 // place is a launcher that works. What others remove while it is looked for is not there the second time.
@@ -140,8 +146,11 @@ func (b *Box) Words(ctx context.Context, role, dir string) string {
 	} else { // whose index is beside the settings
 		text += "git can't add, commit, stash, or make or move branches; it can show what changed."
 	}
-	if slices.Contains(b.Offline, role) {
+	switch {
+	case b.offline(role):
 		text += " There is no network."
+	case b.offline(Verify):
+		text += " The commands that decide have no network, but for the loopback of their own."
 	}
 	return text
 }
@@ -176,7 +185,7 @@ func (b *Box) look(ctx context.Context) Found {
 // arguments are the launcher of a program.
 func (b *Box) arguments(f Found, n Need) []string {
 	args := append([]string{f.Path}, apart()...)
-	if slices.Contains(b.Offline, n.Kind) {
+	if b.offline(n.Kind) {
 		args = append(args, "--unshare-net")
 	}
 	args = append(args, b.layout(n).mounts()...)

@@ -31,13 +31,35 @@ func TestWorksInItsWorktree(t *testing.T) {
 	}
 }
 
-// A build with its caches is what most check commands are.
+// A build with its caches is what most check commands are, and tests that listen on the loopback and call it, without a network.
 func TestBuilds(t *testing.T) {
 	w := newWorld(t)
 	cache, err := exec.Command("go", "env", "GOCACHE").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.write(filepath.Join(w.Tree, "loopback_test.go"), `package a
+
+import (
+	"net"
+	"testing"
+)
+
+func TestLoopback(t *testing.T) {
+	for _, address := range []string{"127.0.0.1:0", "localhost:0"} {
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		if c, err := net.Dial("tcp", l.Addr().String()); err != nil {
+			t.Fatal(err)
+		} else {
+			c.Close()
+		}
+	}
+}
+`)
 	set := "GOCACHE=" + strings.TrimSpace(string(cache))
 	w.Box.Environ = append(w.Box.Environ, set)
 	w.does(w.need(), `export GOFLAGS=-mod=mod `+set+`; go build ./... && go vet ./... && go test ./...`)
@@ -141,13 +163,55 @@ func TestNetworkByKind(t *testing.T) {
 	}
 	defer server.Close()
 	_, port, _ := net.SplitHostPort(server.Addr().String())
-	w.Box.Offline = []string{sandbox.Steps, "accept"}
 	call := `exec 3<>/dev/tcp/127.0.0.1/` + port
-	for kind, reached := range map[string]bool{sandbox.Verify: true, sandbox.Setup: true, sandbox.Steps: false, "implement": true, "accept": false} {
-		n := w.need()
-		n.Kind = kind
-		if code, said := w.run(n, call); (code == 0) != reached {
-			t.Errorf("%s: got exit %d, want reached %v: %s", kind, code, reached, said)
+	for _, c := range []struct {
+		offline, network []string
+		reached          map[string]bool
+	}{
+		{reached: map[string]bool{sandbox.Verify: false, sandbox.Setup: true, sandbox.Steps: false, "implement": true}},
+		{network: []string{sandbox.Verify}, offline: []string{"accept"}, reached: map[string]bool{sandbox.Verify: true, sandbox.Steps: false, "implement": true, "accept": false}},
+		{network: []string{sandbox.Steps}, offline: []string{sandbox.Setup}, reached: map[string]bool{sandbox.Steps: true, sandbox.Setup: false}},
+	} {
+		w.Box.Offline, w.Box.Network = c.offline, c.network
+		for kind, reached := range c.reached {
+			n := w.need()
+			n.Kind = kind
+			if code, said := w.run(n, call); (code == 0) != reached {
+				t.Errorf("%+v, %s: got exit %d, want reached %v: %s", c, kind, code, reached, said)
+			}
+		}
+	}
+}
+
+// A program that fails without a network says so in the words of its language; what helps is told. Others are left alone.
+func TestExplain(t *testing.T) {
+	offline := sandbox.Cell{Offline: sandbox.Verify}
+	for said, want := range map[string]string{
+		"bash: connect: Network is unreachable":                                                                           "no network",
+		"dial tcp: lookup proxy.golang.org on 127.0.0.53:53: read udp: connection refused":                                "no network",
+		"dial tcp: lookup proxy.example.org: Temporary failure in name resolution":                                        "no network",
+		"curl: (6) Could not resolve host: example.org":                                                                   "no network",
+		"npm error code EAI_AGAIN":                                                                                        "no network",
+		"Error: getaddrinfo ENOTFOUND registry.example.org":                                                               "no network",
+		"fatal: unable to access 'https://example.org/': Could not resolve host: example.org":                             "no network",
+		"java.net.UnknownHostException: repo.example.org":                                                                 "no network",
+		"failed to lookup address information: Temporary failure":                                                         "no network",
+		"NewConnectionError('<HTTPSConnection>: Failed to establish a new connection: [Errno 101] Network is unreachable": "no network",
+		"psql: error: connection to server at 127.0.0.1 failed: Connection refused":                                       "servers of this machine",
+		"Error: connect ECONNREFUSED 127.0.0.1:6379":                                                                      "servers of this machine",
+		"--- FAIL: TestOne (0.00s)":                                                                                       "",
+	} {
+		got := offline.Explain(1, []byte(said))
+		if !strings.Contains(got, want) || (got == "") != (want == "") {
+			t.Errorf("%q: got %q, want %q", said, got, want)
+		}
+		if want != "" && !strings.Contains(got, "sandbox_network: [verify]") {
+			t.Errorf("%q: got %q, want what to write", said, got)
+		}
+		for _, c := range []string{offline.Explain(0, []byte(said)), sandbox.Cell{}.Explain(1, []byte(said))} {
+			if c != "" {
+				t.Errorf("%q: got %q of one that passed, or has the network", said, c)
+			}
 		}
 	}
 }

@@ -93,6 +93,10 @@ func (a *Acts) run(ctx context.Context, c flow.Call, in shellIn) (ran Ran, stdou
 	res, err := proc.Run(ctx, proc.Command{Argv: proc.Shell(line), Launcher: cell.Launcher, Dir: a.at(in.Dir), Env: slices.Concat(a.Box.Environment(a.Env), in.environ()),
 		Stdout: shown.to("stdout", out), Stderr: shown.to("stderr", errs), Marker: a.Marker, Wall: in.Timeout, Grace: grace})
 	shown.end()
+	if why := cell.Explain(res.Code, []byte(both.String())); why != "" {
+		fmt.Fprintf(errs, "\ntrellis: %s\n", why)
+		fmt.Fprintf(both, "\ntrellis: %s\n", why)
+	}
 	if errors.Is(err, syscall.E2BIG) || errors.Is(err, syscall.EINVAL) { // it is too long, or has a byte that none can have
 		return ran, nil, flow.Fail(string(trellis.StepFailed), "its command can't be run: %v", err)
 	}

@@ -1,0 +1,54 @@
+package sandbox
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"sync"
+)
+
+// offline reports whether a kind of programs has no network: what decides and steps have one only where the project says so,
+// since what agents wrote would send what it finds.
+func (b *Box) offline(kind string) bool {
+	asks := kind == Verify || kind == Steps
+	return slices.Contains(b.Offline, kind) || asks && !slices.Contains(b.Network, kind)
+}
+
+// Unconnected are the kinds of commands that have no network.
+func (b *Box) Unconnected() []string {
+	return slices.DeleteFunc([]string{Verify, Steps, Setup}, func(kind string) bool { return !b.offline(kind) })
+}
+
+// unreached is how programs say that there is no network, and refused how they say that nobody listens on this machine.
+var (
+	unreached = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)network (?:is )?unreachable|ENETUNREACH|EAI_AGAIN|getaddrinfo ENOTFOUND|(?:could not|couldn't|unable to|cannot|failed to|failure) resolv|` +
+			`temporary failure (?:in name resolution|resolving)|name or service not known|no such host|server misbehaving|failed to lookup address|nodename nor servname|UnknownHostException|NameResolutionError|dns error|` +
+			`lookup \S+ on \S+:53|no route to host|EHOSTUNREACH`)
+	})
+	refused = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)connection refused|ECONNREFUSED`) })
+)
+
+// Unreached reports whether a program that failed in this place and said this lacked the network.
+func (c Cell) Unreached(code int, said []byte) bool {
+	return c.Offline != "" && code != 0 && unreached().Match(said)
+}
+
+// Explain is what people are to be told of a program that failed in this place and said this, "" when it is nothing.
+func (c Cell) Explain(code int, said []byte) string {
+	if c.Unreached(code, said) {
+		return "it has no network in the sandbox: " + NetworkHint(c.Offline)
+	}
+	if c.Offline != "" && code != 0 && refused().Match(said) {
+		return "in the sandbox it does not reach the servers of this machine: " + NetworkHint(c.Offline)
+	}
+	return ""
+}
+
+// NetworkHint is what to do where a kind of programs lacks the network.
+func NetworkHint(kind string) string {
+	if kind != Verify && kind != Steps {
+		return fmt.Sprintf("take %s out of sandbox_offline in .trellis/config.yaml", kind)
+	}
+	return fmt.Sprintf("fetch what it needs in worktree.setup, or write sandbox_network: [%s] in .trellis/config.yaml", kind)
+}
