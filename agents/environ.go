@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/secrets"
 )
 
 // commonEnv are the variables that every agent gets. What else one needs its adapter adds.
@@ -59,23 +60,8 @@ func lookup(env []string, name string) string {
 	return ""
 }
 
-// secrets are the values in env that must not be kept in a file.
-func secrets(env []string) []string {
-	var values []string
-	for _, e := range env {
-		name, value, _ := strings.Cut(e, "=")
-		name = strings.ToUpper(name)
-		for _, end := range []string{"_KEY", "_TOKEN", "_SECRET", "PASSWORD"} {
-			if strings.HasSuffix(name, end) && value != "" {
-				values = append(values, value)
-			}
-		}
-	}
-	return values
-}
-
 // secrets are the values that must not be kept of a run with this environment.
-func (o Options) secrets(env []string) []string { return append(secrets(env), o.Secrets...) }
+func (o Options) secrets(env []string) []string { return append(secrets.InEnv(env), o.Secrets...) }
 
 // find is the path of a program, in the PATH of Environ. One with a slash is relative to Root.
 func (o Options) find(program string) (string, error) {

@@ -21,8 +21,9 @@ const module = "github.com/trellis-tasks/trellis/"
 var floors = [][]string{
 	0: {"internal/trellis", "internal/flow", "internal/durable", "internal/proc"},
 	// runlock is what a task directory, its journal and all above take the lock of a run with: durable's lock, proc's sweep.
-	1: {"internal/runlock"},
-	2: {"taskdir", "contextfiles", "specs", "templates", "agents", "internal/git", "internal/journal", "internal/config", "internal/evidence", "internal/research", "internal/pulse", "internal/secrets", "internal/forge", "internal/criteria"},
+	// secrets is what agents and sandboxes know secrets by.
+	1: {"internal/runlock", "internal/secrets"},
+	2: {"taskdir", "contextfiles", "specs", "templates", "agents", "internal/git", "internal/journal", "internal/config", "internal/evidence", "internal/research", "internal/pulse", "internal/forge", "internal/criteria"},
 	3: {"internal/ask", "internal/plan", "internal/notify", "internal/hooks", "internal/sandbox", "internal/objective", "internal/trust"},
 	4: {"internal/ready", "internal/workflow", "internal/trust/subject"},
 	5: {"internal/pipeline", "internal/planner", "internal/delivery"},

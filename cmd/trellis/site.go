@@ -100,7 +100,7 @@ func firstAgent(ctx context.Context, crew agents.Options) func() (string, error)
 // secrets are the values that must neither be kept nor committed: those of the environment, also of variables that the
 // settings name as keys, those in the settings, and those in files that worktrees get a copy of.
 func (a *app) secrets(p *project, cfg *config.Config) []string {
-	known := slices.Concat(agents.Secrets(a.Env), secrets.InEnv(a.Env), secrets.ValuesIn(p.Root, cfg.Worktree.Copy))
+	known := slices.Concat(secrets.InEnv(a.Env), secrets.ValuesIn(p.Root, cfg.Worktree.Copy))
 	for _, api := range cfg.Agents.APIs {
 		if key := a.getenv(api.KeyEnv); key != "" {
 			known = append(known, key)
@@ -108,7 +108,7 @@ func (a *app) secrets(p *project, cfg *config.Config) []string {
 	}
 	for _, c := range cfg.Agents.Commands {
 		for name, value := range c.Env {
-			known = append(known, agents.Secrets([]string{name + "=" + value})...)
+			known = append(known, secrets.InEnv([]string{name + "=" + value})...)
 		}
 	}
 	slices.Sort(known)
@@ -143,7 +143,7 @@ func (a *app) commandEnv() (env []string) {
 // sharedEnv is what agents get of it too, so that they can do what the checks do: all but what holds a secret that the project
 // does not name.
 func (a *app) sharedEnv(p *project, cfg *config.Config) []string {
-	known := append(agents.Secrets(a.Env), secrets.InEnv(a.Env)...)
+	known := secrets.InEnv(a.Env)
 	return slices.DeleteFunc(a.box(p, cfg).Environment(a.commandEnv()), func(kv string) bool {
 		name, value, _ := strings.Cut(kv, "=")
 		return !slices.Contains(cfg.SandboxEnv, name) && slices.ContainsFunc(known, func(secret string) bool { return secret != "" && strings.Contains(value, secret) })

@@ -12,37 +12,56 @@ import (
 
 const (
 	mask      = "***"
-	minSecret = 8 // bytes; shorter values would mask ordinary words
+	minSecret = 8    // bytes; shorter values would mask ordinary words
+	maxSecret = 1024 // bytes; longer values are looked for in pieces, so that nobody has to hold back much
 )
 
 // Redactor masks secrets. It may be used by several goroutines at once; its zero value masks nothing.
 type Redactor struct {
-	byFirst [256][]string // secrets by first byte, longest first
+	begins  *[1 << 16]bool      // the first two bytes of secrets
+	byFour  map[string][]string // secrets by their first four bytes, longest first
+	sorted  []string
 	longest int
 }
 
 // NewRedactor masks the given values, without white space around them, when they are at least 8
 // bytes long, and also as JSON strings, URLs and base64 spell them, in whatever these are part of. Every stretch of text that secrets cover, also several
-// that overlap or touch, becomes one ***.
+// that overlap or touch, becomes one ***. The time it takes does not grow with their number.
 func NewRedactor(secrets []string) *Redactor {
-	r := new(Redactor)
+	r := &Redactor{begins: new([1 << 16]bool), byFour: map[string][]string{}}
 	for _, s := range secrets {
-		s = strings.TrimSpace(s)
-		if len(s) < minSecret {
-			continue
-		}
-		forms := []string{s, inJSON(s, true), inJSON(s, false), strings.ReplaceAll(inJSON(s, false), "/", `\/`), url.QueryEscape(s), url.PathEscape(s)}
-		for _, form := range append(forms, inBase64(s)...) {
-			if list := &r.byFirst[form[0]]; !slices.Contains(*list, form) {
-				*list = append(*list, form)
-				r.longest = max(r.longest, len(form))
+		if s = strings.TrimSpace(s); len(s) >= minSecret {
+			for _, piece := range cut(s) {
+				r.sorted = append(r.sorted, spellings(piece)...)
 			}
 		}
 	}
-	for _, list := range r.byFirst {
+	slices.Sort(r.sorted)
+	r.sorted = slices.Compact(r.sorted)
+	for _, s := range r.sorted {
+		r.begins[int(s[0])<<8|int(s[1])] = true
+		r.byFour[s[:4]] = append(r.byFour[s[:4]], s)
+		r.longest = max(r.longest, len(s))
+	}
+	for _, list := range r.byFour {
 		slices.SortFunc(list, func(a, b string) int { return len(b) - len(a) })
 	}
 	return r
+}
+
+// cut is a secret in pieces of bounded length, none of them short.
+func cut(s string) (pieces []string) {
+	for len(s) > maxSecret {
+		n := min(maxSecret, len(s)-minSecret)
+		pieces, s = append(pieces, s[:n]), s[n:]
+	}
+	return append(pieces, s)
+}
+
+// spellings are the ways in which a secret stands in a text, none of them short.
+func spellings(s string) []string {
+	forms := []string{s, inJSON(s, true), inJSON(s, false), strings.ReplaceAll(inJSON(s, false), "/", `\/`), url.QueryEscape(s), url.PathEscape(s)}
+	return append(forms, inBase64(s)...)
 }
 
 // inJSON is s as it stands between the quotes of a JSON string, with or without <, > and & escaped.
@@ -147,7 +166,10 @@ func (w *redacting) pass(n int) error {
 
 // match is the length of the longest secret that text begins with.
 func (r *Redactor) match(text []byte) int {
-	for _, s := range r.byFirst[text[0]] {
+	if len(text) < minSecret || !r.begins[int(text[0])<<8|int(text[1])] {
+		return 0
+	}
+	for _, s := range r.byFour[string(text[:4])] {
 		if len(s) <= len(text) && string(text[:len(s)]) == s {
 			return len(s)
 		}
@@ -159,11 +181,18 @@ func (r *Redactor) match(text []byte) int {
 // that covers a byte is whole.
 func (r *Redactor) undecided(text []byte) int {
 	for i := max(0, len(text)-r.longest+1); i < len(text); i++ {
-		for _, s := range r.byFirst[text[i]] {
-			if rest := text[i:]; len(rest) < len(s) && s[:len(rest)] == string(rest) {
-				return i
-			}
+		if rest := text[i:]; (len(rest) == 1 || r.begins[int(rest[0])<<8|int(rest[1])]) && r.isBegun(string(rest)) {
+			return i
 		}
 	}
 	return len(text)
+}
+
+// isBegun reports whether a secret begins with text and goes on.
+func (r *Redactor) isBegun(text string) bool {
+	i, whole := slices.BinarySearch(r.sorted, text)
+	if whole {
+		i++
+	}
+	return i < len(r.sorted) && strings.HasPrefix(r.sorted[i], text)
 }

@@ -2,10 +2,12 @@ package proc_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -158,5 +160,24 @@ func TestRedactLongTexts(t *testing.T) {
 		if got := r.String(before + secret + after); got != before+"***"+after {
 			t.Fatalf("a secret at byte %d is not masked alone: %d bytes", at, len(got))
 		}
+	}
+}
+
+// The time it takes grows with the text, not with the number of secrets: settings can hold thousands.
+func BenchmarkRedactor(b *testing.B) {
+	text := strings.Repeat("The quick brown fox jumps over the lazy dog, 0123456789 times: a0b1c2d3e4f5g6h7.\n", 1<<20/80)
+	for _, n := range []int{1, 100, 5000} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			var secrets []string
+			for i := range n {
+				sum := sha256.Sum256([]byte{byte(i), byte(i >> 8)})
+				secrets = append(secrets, base64.RawURLEncoding.EncodeToString(sum[:]))
+			}
+			r := proc.NewRedactor(secrets)
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				r.String(text)
+			}
+		})
 	}
 }

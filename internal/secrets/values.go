@@ -1,6 +1,7 @@
 package secrets
 
 import (
+	"encoding/json"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,32 +14,30 @@ import (
 )
 
 const (
-	maxFiles   = 100
-	maxRead    = 1 << 20 // bytes of all files together
-	minGuessed = 20      // bytes of a value whose name says nothing
-	minEntropy = 3.5     // of such a value, in bits a byte
-	digits     = "0123456789"
-	letters    = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	maxFiles = 100
+	maxRead  = 1 << 20 // bytes of all files together
+	maxDepth = 32      // of values in values
 )
 
-// assignment is NAME=value, name: value and the like, with or without quotes.
-var assignment = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^\s*(?:export\s+|-\s+)?["']?([A-Za-z_][\w.-]*)["']?\s*[:=]\s*(.*?)\s*,?\s*$`)
-})
+// InEnv are the secret values in an environment: those of variables whose names say so, and what looks like a secret wherever
+// it stands. What has several lines is there line by line too. What is short or common is none: masked, it would hide
+// ordinary text.
+func InEnv(env []string) []string {
+	var f finder
+	for _, e := range env {
+		name, value, _ := strings.Cut(e, "=")
+		f.value(name, value)
+	}
+	return f.values()
+}
 
-// telling is a name that says that its value is secret.
-var telling = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)(?:key|token|secret|passwd|password|passphrase|pass|pwd|_pat|credentials?|auth)$`)
-})
-
-// inURL is the password in a URL.
-var inURL = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[a-zA-Z][\w+.-]*://[^\s/:@]*:([^\s/@]+)@`) })
-
-// ValuesIn are the secret values in files below root, .env say: those whose name says so, passwords in URLs, and what
-// looks as nobody would write it. What is ordinary, a port or a host, is not among them. Files that are not there, and
+// ValuesIn are the secret values in files below root, .env say: those whose names say so, what looks like a secret, and what
+// looks as nobody would write it. In a file that is there for secrets, by its name, everything is taken that is no word, number
+// or address. Files that are not there, and
 // those that are no text, have none. Of a folder the first files are read, and what only looks random is left: packages are
 // full of it.
-func ValuesIn(root string, paths []string) (list []string) {
+func ValuesIn(root string, paths []string) []string {
+	var f finder
 	files, bytes := maxFiles, int64(maxRead)
 	for _, p := range paths {
 		if !filepath.IsLocal(filepath.FromSlash(p)) {
@@ -57,71 +56,193 @@ func ValuesIn(root string, paths []string) (list []string) {
 				return fs.SkipAll
 			}
 			bytes -= st.Size()
-			list = append(list, valuesOf(path, path == named)...)
+			f.vault, f.settings, f.folder = isVault(path), path == named, path != named
+			f.file(path)
 			return nil
 		})
 	}
+	return f.values()
+}
+
+// isVault reports whether a file is there for secrets.
+func isVault(path string) bool {
+	name := strings.ToLower(filepath.Base(path))
+	return strings.HasPrefix(name, ".env") || strings.HasSuffix(name, ".env") || slices.ContainsFunc([]string{"secret", "credential", "service-account", "service_account", "serviceaccount"}, func(part string) bool {
+		return strings.Contains(name, part)
+	})
+}
+
+// finder collects secret values.
+type finder struct {
+	vault    bool // what it reads is there for secrets
+	settings bool // it was named as one to read
+	folder   bool // it stands in a folder that was named
+	list     []string
+}
+
+// values are what was found, each once.
+func (f *finder) values() []string {
+	list := slices.DeleteFunc(f.list, ordinary)
 	slices.Sort(list)
 	return slices.Compact(list)
 }
 
-// InEnv are the secret values in an environment: those of variables whose name says so, and passwords in URLs. Paths, and
-// what has no digit, postgres say, are none: they stand everywhere.
-func InEnv(env []string) (list []string) {
-	for _, e := range env {
-		name, value, _ := strings.Cut(e, "=")
-		if telling().MatchString(name) {
-			list = append(list, value)
-		}
-		for _, m := range inURL().FindAllStringSubmatch(value, -1) {
-			list = append(list, m[1])
-		}
+func (f *finder) add(values ...string) { f.list = append(f.list, values...) }
+
+// value looks at the value of a name.
+func (f *finder) value(name, v string) {
+	v = strings.TrimSpace(v)
+	f.add(shaped(v)...)
+	if f.object(name, v) {
+		return
 	}
-	return slices.DeleteFunc(list, func(v string) bool {
-		return len(v) < minKnown || ordinary(v) || filepath.IsAbs(v) || !strings.ContainsAny(v, digits)
-	})
+	if !ordinary(v) && f.secret(name, v) {
+		f.add(partsOf(v)...)
+	}
 }
 
-func valuesOf(path string, settings bool) (list []string) {
+// secret reports whether a value is one, of which its name says something.
+func (f *finder) secret(name, v string) bool {
+	h := hintOf(name)
+	switch {
+	case path().MatchString(v):
+		return false
+	case strings.Contains(v, "://"):
+		return h == surely && (strings.ContainsAny(v, "@?=") || strings.Contains(strings.ToUpper(name), "WEBHOOK"))
+	case h == surely && !f.folder:
+		return true
+	case h != silent:
+		return strings.ContainsAny(v, digits) && (h == surely || random(v) || odd(v))
+	}
+	return f.settings && random(v) || f.vault && odd(v)
+}
+
+// object looks at the values in a JSON object or array, if v is one.
+func (f *finder) object(name, v string) bool {
+	if v == "" || v[0] != '{' && v[0] != '[' {
+		return false
+	}
+	var in any
+	numbers := json.NewDecoder(strings.NewReader(v))
+	numbers.UseNumber()
+	if numbers.Decode(&in) != nil {
+		return false
+	}
+	if hintOf(name) == surely {
+		f.add(v)
+	}
+	f.inside(name, in, maxDepth)
+	return true
+}
+
+// inside looks at what a JSON value holds.
+func (f *finder) inside(name string, in any, depth int) {
+	if depth == 0 {
+		return
+	}
+	switch in := in.(type) {
+	case map[string]any:
+		for key, v := range in {
+			f.inside(name+"."+key, v, depth-1)
+		}
+	case []any:
+		for _, v := range in {
+			f.inside(name, v, depth-1)
+		}
+	case string:
+		f.value(name, in)
+	case json.Number:
+		f.value(name, in.String())
+	}
+}
+
+// file looks at a file's values.
+func (f *finder) file(path string) {
 	data, err := durable.Read(path, maxRead)
 	if err != nil || slices.Contains(data, 0) {
+		return
+	}
+	text := strings.ReplaceAll(string(data), "\r\n", "\n")
+	f.add(shaped(text)...)
+	if !f.object("", strings.TrimSpace(text)) {
+		f.assignments(text)
+	}
+}
+
+// assignment is NAME=value, name: value and the like, with or without quotes.
+var assignment = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([ \t]*)(?:export\s+|set\s+|-\s+)?["']?([A-Za-z_][\w.-]*)["']?\s*[:=]\s*(.*?)\s*,?\s*$`)
+})
+
+// assignments looks at the values of a text that assigns them line by line, .env or YAML say.
+func (f *finder) assignments(text string) {
+	for rest := text; rest != ""; {
+		line, after, _ := strings.Cut(rest, "\n")
+		if m := assignment().FindStringSubmatch(line); m != nil {
+			for _, v := range valuesFrom(m[3], len(m[1]), after) {
+				f.value(m[2], v)
+			}
+		}
+		rest = after
+	}
+}
+
+// valuesFrom are the ways to read a value that begins with v, at the end of a line of this indent, before the text after it.
+func valuesFrom(v string, indent int, after string) []string {
+	switch {
+	case v == "":
 		return nil
+	case strings.ContainsRune("\"'`", rune(v[0])):
+		return unquoted(v, after)
+	case slices.Contains([]string{"|", "|-", "|+", ">", ">-"}, v):
+		return []string{indented(after, indent)}
 	}
-	for line := range strings.Lines(string(data)) {
-		for _, m := range inURL().FindAllStringSubmatch(line, -1) {
-			list = append(list, m[1])
-		}
-		m := assignment().FindStringSubmatch(strings.TrimRight(line, "\r\n"))
-		if m == nil {
-			continue
-		}
-		v := unquoted(m[2])
-		if named := telling().MatchString(m[1]); settings && (named || random(v)) || named && strings.ContainsAny(v, digits) {
-			list = append(list, v)
-		}
-	}
-	return slices.DeleteFunc(list, func(v string) bool { return len(v) < minKnown || ordinary(v) })
+	bare, _, _ := strings.Cut(v, " #")
+	return slices.Compact([]string{v, strings.TrimSpace(bare)})
 }
 
-// unquoted is a value without quotes, and without the comment behind it.
-func unquoted(v string) string {
-	if len(v) > 1 && (v[0] == '"' || v[0] == '\'') {
-		if end := strings.IndexByte(v[1:], v[0]); end >= 0 {
-			return v[1 : 1+end]
+// maxQuoted is how long a value in quotes may be that goes over several lines.
+const maxQuoted = 64 << 10
+
+// unquoted is what stands in the quotes that v begins with, and how it is read when it names line ends and quotes.
+func unquoted(v, after string) []string {
+	quote := v[:1]
+	if triple := strings.Repeat(quote, 3); strings.HasPrefix(v, triple) {
+		quote = triple
+	}
+	text := v[len(quote):] + "\n" + after[:min(len(after), maxQuoted)]
+	end := closing(text, quote)
+	if end < 0 {
+		return []string{strings.Trim(v, quote)}
+	}
+	raw := text[:end]
+	if quote[0] != '"' || !strings.Contains(raw, `\`) {
+		return []string{raw}
+	}
+	return []string{raw, strings.NewReplacer(`\n`, "\n", `\r`, "\r", `\t`, "\t", `\"`, `"`, `\\`, `\`, `\$`, "$").Replace(raw)}
+}
+
+// closing is where a quote ends that text is in, -1 if it does not.
+func closing(text, quote string) int {
+	for i := 0; i+len(quote) <= len(text); i++ {
+		switch {
+		case text[i] == '\\' && quote[0] == '"':
+			i++
+		case text[i:i+len(quote)] == quote:
+			return i
 		}
 	}
-	v, _, _ = strings.Cut(v, " #")
-	return strings.TrimSpace(v)
+	return -1
 }
 
-// random reports whether a value is long, has letters and digits, and repeats itself little.
-func random(v string) bool {
-	return len(v) >= minGuessed && !strings.ContainsAny(v, " /:@") && strings.ContainsAny(v, digits) &&
-		strings.ContainsAny(v, letters) && entropy(v) >= minEntropy
-}
-
-// ordinary reports whether a value only stands for one: a variable, a place to fill in, a single letter again and again.
-func ordinary(v string) bool {
-	return strings.HasPrefix(v, "$") || strings.HasPrefix(v, "<") || strings.HasPrefix(v, "{") ||
-		strings.Trim(v, v[:1]) == "" || strings.Contains(strings.ToLower(v), "changeme")
+// indented are the lines that a text begins with which are indented by more than that.
+func indented(text string, indent int) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		if inner := strings.TrimLeft(line, " \t"); len(line)-len(inner) <= indent && strings.TrimSpace(line) != "" {
+			break
+		}
+		lines = append(lines, strings.TrimSpace(line))
+	}
+	return strings.TrimSpace(strings.Join(lines, "\n"))
 }
