@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -125,6 +126,9 @@ func (j *Judge) book() (*book, error) {
 	if j.known == nil {
 		j.known = newBook()
 	}
+	if j.inside() {
+		return j.known, nil
+	}
 	lines, _, made, err := j.Ledger.since(j.known.lines)
 	if err == nil && made != j.known.made {
 		j.known = newBook()
@@ -140,6 +144,26 @@ func (j *Judge) book() (*book, error) {
 	}
 	j.known.lines += len(lines)
 	return j.known, nil
+}
+
+// ErrInside says that the ledger is in the checkout, where a commit could write it.
+var ErrInside = errors.New("the file of what is trusted is inside of the repository, where commits could write it, and so is not used: set XDG_STATE_HOME to a folder outside")
+
+// inside reports whether the ledger is in the checkout, as of a home folder that is a repository.
+func (j *Judge) inside() bool {
+	if j.Ledger == nil || j.Ledger.Path == "" {
+		return false
+	}
+	path := j.Ledger.Path
+	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) { // the folder may not be there yet
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			rel, err := filepath.Rel(j.Repo.Main, real)
+			return err == nil && filepath.IsLocal(rel)
+		}
+		if dir == filepath.Dir(dir) {
+			return false
+		}
+	}
 }
 
 // Known reports whether the ledger says that all the items are trusted. No git is asked.
@@ -191,6 +215,9 @@ func (j *Judge) Revoke(subject string) (int, error) {
 	j.mu.Lock()
 	b, err := j.book()
 	var entries []Entry
+	if err == nil && j.inside() {
+		err = ErrInside
+	}
 	if err == nil {
 		entries, _, err = j.Ledger.Entries(j.repo)
 	}
@@ -214,7 +241,7 @@ func (j *Judge) Revoke(subject string) (int, error) {
 func (j *Judge) List() ([]Entry, []trellis.Problem, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if _, err := j.book(); err != nil {
+	if _, err := j.book(); err != nil || j.inside() {
 		return nil, nil, err
 	}
 	return j.Ledger.Entries(j.repo)
@@ -233,6 +260,9 @@ func (j *Judge) add(entries []Entry) error {
 }
 
 func (j *Judge) remember(entries []Entry) error {
+	if len(entries) > 0 && j.inside() {
+		return ErrInside
+	}
 	for n := range entries {
 		entries[n].Repo = j.repo
 	}

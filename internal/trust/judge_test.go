@@ -519,6 +519,33 @@ func TestLedgerThatCantBeWritten(t *testing.T) {
 	}
 }
 
+// A home that is a repository could get its ledger by git.
+func TestLedgerInsideOfTheCheckout(t *testing.T) {
+	ada, bob := team(t)
+	bob.commit(file, "theirs\n")
+	bob.push("evil", ada)
+	ada.git("checkout", "-q", "evil")
+	v := ada.look()
+	ada.ledger.Path = filepath.Join(ada.dir, ".local", "state", "trellis", "trust.jsonl")
+	if err := ada.fresh().Agree(v); !errors.Is(err, trust.ErrInside) {
+		t.Errorf("agreeing: %v", err)
+	}
+	repo, err := git.Open(ada.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := repo.CloneID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ada.ledger.Add(trust.Entry{Repo: id, ID: v.Foreign[0].Item.ID(), How: trust.Agreed}); err != nil {
+		t.Fatal(err)
+	}
+	if v := ada.asks("a ledger in the checkout", "theirs"); !errors.Is(v.Unsaved, trust.ErrInside) {
+		t.Errorf("unsaved: %v", v.Unsaved)
+	}
+}
+
 func TestEverything(t *testing.T) {
 	ada, bob := team(t)
 	bob.commit(file, "theirs\n")
@@ -651,6 +678,41 @@ func TestWhatIsKnownCostsNoGit(t *testing.T) {
 		v, err := judge.Subject(context.Background(), subject(fmt.Sprintf("tasks/%d/run.txt", n)))
 		if err != nil || !v.Trusted() {
 			t.Fatalf("task %d: %v, %v", n, v.Err(), err)
+		}
+	}
+}
+
+// BenchmarkKnown is one look at a known subject, beside 10,000 others in the ledger.
+func BenchmarkKnown(b *testing.B) {
+	dir := b.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, ".git", "objects"), 0o755); err != nil {
+		b.Fatal(err)
+	}
+	for _, name := range []string{".git/refs", "tasks/x"} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for name, text := range map[string]string{".git/HEAD": "ref: refs/heads/main\n", ".git/config": "", file: "make 1\nmake 2\nmake 3\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			b.Fatal(err)
+		}
+	}
+	repo, err := git.Open(dir)
+	if err != nil {
+		b.Fatal(err)
+	}
+	judge := &trust.Judge{Repo: repo, Ledger: &trust.Ledger{Path: filepath.Join(b.TempDir(), "state", "trust.jsonl")}}
+	var items []trust.Item
+	for n := range 10_000 {
+		items = append(items, trust.Item{Kind: trust.Command, Text: fmt.Sprintf("make %d", n)})
+	}
+	if err := judge.Record(trust.Made, "x", items...); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if v, err := judge.Subject(b.Context(), subject()); err != nil || !v.Trusted() {
+			b.Fatal(v.Err(), err)
 		}
 	}
 }

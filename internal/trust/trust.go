@@ -133,10 +133,14 @@ func (e *UntrustedError) Error() string {
 }
 
 func (e *UntrustedError) who() string {
-	if name := e.Verdict.Subject; name == Settings || strings.ContainsRune(name, ' ') {
+	name := e.Verdict.Subject
+	if commit, base := strings.CutPrefix(name, BasePrefix); base {
+		return BasePrefix + short(commit)
+	}
+	if name == Settings || strings.ContainsRune(name, ' ') {
 		return name
 	}
-	return "task " + e.Verdict.Subject
+	return "task " + name
 }
 
 // Next is the command that shows it, and asks.
@@ -164,12 +168,16 @@ const (
 const CommitKind Kind = "commit"
 
 func origin(f Foreign) string {
-	const short = 10
-	text := f.Commit[:min(short, len(f.Commit))]
+	text := short(f.Commit)
 	if f.Author != "" {
 		text += " by " + f.Author
 	}
 	return text
+}
+
+func short(commit string) string {
+	const enough = 10
+	return commit[:min(enough, len(commit))]
 }
 
 func count(n int, noun string) string {

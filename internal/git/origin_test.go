@@ -1,0 +1,72 @@
+package git_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/git"
+)
+
+// What others may choose, names of files and of authors, is not taken for what git says.
+func TestTouchesOfOddNames(t *testing.T) {
+	b := newBox(t)
+	r := b.open(b.Dir)
+	odd := "a\tb\n:100644 \"ü\x01\\"
+	b.write(odd, "one\n")
+	b.git("add", "-A")
+	b.git("-c", "user.name=:1 2 3 4 M\x01x", "commit", "-q", "-m", "odd\n\n:000000")
+	first := strings.TrimSpace(b.git("rev-parse", "HEAD"))
+	b.write(odd, "two\n")
+	b.git("commit", "-qam", "two")
+	list, err := r.Touches(t.Context(), git.Reach{All: true, Tips: []string{strings.Repeat("1", 40)}}, "", odd)
+	if err != nil || len(list) != 2 {
+		t.Fatalf("touches are %+v, %v", list, err)
+	}
+	if got := list[1]; got.Commit != first || got.Path != odd || got.Old != "" || got.New != list[0].Old {
+		t.Errorf("the first is %+v", got)
+	}
+	blobs, err := r.BlobsAt(t.Context(), "HEAD", odd, "none")
+	if err != nil || len(blobs) != 1 || blobs[odd] != list[0].New || blobs[odd] != git.BlobID([]byte("two\n"), first) {
+		t.Errorf("blobs at HEAD are %v, %v", blobs, err)
+	}
+	text, err := r.Blobs(t.Context(), 4, list[0].New, list[0].Old, strings.Repeat("2", 40))
+	if err != nil || string(text[list[0].New]) != "two\n" || string(text[list[0].Old]) != "one\n" || len(text) != 2 {
+		t.Errorf("blobs are %q, %v", text, err)
+	}
+	if text, err = r.Blobs(t.Context(), 3, list[0].New); err != nil || len(text) != 0 {
+		t.Errorf("a blob that is too large is %q, %v", text, err)
+	}
+}
+
+// Reflogs of checkouts that Trellis made are not a person's.
+func TestLogged(t *testing.T) {
+	b := newBox(t)
+	r := b.open(b.Dir)
+	owned, plain := filepath.Join(t.TempDir(), "owned"), filepath.Join(t.TempDir(), "plain")
+	head := strings.TrimSpace(b.git("rev-parse", "HEAD"))
+	if err := r.AddWorktree(t.Context(), git.NewWorktree{Path: owned, Branch: "task", Base: head, Owner: "task"}); err != nil {
+		t.Fatal(err)
+	}
+	b.git("worktree", "add", "-q", "-b", "mine", plain)
+	said := map[string]string{}
+	for _, at := range []string{owned, plain} {
+		b.gitIn(at, "commit", "-q", "--allow-empty", "-m", filepath.Base(at))
+		said[at] = strings.TrimSpace(b.gitIn(at, "rev-parse", "HEAD"))
+	}
+	list, err := r.Logged(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{}
+	for _, l := range list {
+		found[l.Commit] = l.Said
+	}
+	if found[said[plain]] != "commit: plain" || found[said[owned]] != "" {
+		t.Errorf("logged: %v; the person's is %s, the task's %s", found, said[plain], said[owned])
+	}
+	passed, err := r.Passed()
+	if err != nil || !strings.Contains(strings.Join(passed, " "), said[owned]) {
+		t.Errorf("passed: %v, %v", passed, err)
+	}
+}
