@@ -227,3 +227,47 @@ func (r *Repo) contents(ctx context.Context, blobs []string, to map[string][]byt
 	}
 	return nil
 }
+
+// Indexed are the files at some paths of the main checkout's index: blobs by path. What is in conflict is not among them.
+func (r *Repo) Indexed(ctx context.Context, paths ...string) (map[string]string, error) {
+	out, _, err := r.git(ctx, call{dir: r.Main, args: append([]string{"--literal-pathspecs", "ls-files", "--stage", "-z", "--"}, paths...)})
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]string{}
+	for entry := range strings.SplitSeq(strings.TrimSuffix(out, "\x00"), "\x00") {
+		about, path, _ := strings.Cut(entry, "\t")
+		if f := strings.Fields(about); len(f) == 3 && f[2] == "0" {
+			found[path] = f[1]
+		}
+	}
+	return found, nil
+}
+
+// Modified are those of some paths of the main checkout that are not as its index has them.
+func (r *Repo) Modified(ctx context.Context, paths ...string) (map[string]bool, error) {
+	args := []string{"-c", "diff.ignoreSubmodules=all", "--literal-pathspecs", "diff", "--name-only", "-z", "--no-ext-diff", "--no-renames", "--no-relative", "--"}
+	out, _, err := r.git(ctx, call{dir: r.Main, args: append(args, paths...)})
+	found := map[string]bool{}
+	for path := range strings.SplitSeq(strings.TrimSuffix(out, "\x00"), "\x00") {
+		found[path] = path != ""
+	}
+	return found, err
+}
+
+// Converted are those of some paths of the main checkout that git makes other bytes of when it checks them out: by a filter, or
+// in another encoding.
+func (r *Repo) Converted(ctx context.Context, paths ...string) (map[string]bool, error) {
+	out, _, err := r.git(ctx, call{dir: r.Main, args: append([]string{"check-attr", "-z", "filter", "working-tree-encoding", "--"}, paths...)})
+	if err != nil || out == "" {
+		return nil, err
+	}
+	found := map[string]bool{}
+	const fields = 3
+	for f := range slices.Chunk(strings.Split(strings.TrimSuffix(out, "\x00"), "\x00"), fields) {
+		if len(f) == fields && f[2] != "unspecified" && f[2] != "unset" {
+			found[f[0]] = true
+		}
+	}
+	return found, nil
+}

@@ -3,7 +3,9 @@ package trust
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"regexp"
 	"strings"
+	"sync"
 )
 
 // ID is what an item is known by in the ledger: a hash of its kind and its normalised text, or that of a commit.
@@ -16,10 +18,17 @@ func (i Item) ID() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// normalise takes away what means nothing to whatever runs or reads a text: how its lines end, and space around it.
+// normalise takes away what means nothing to whatever runs or reads a text, and what git itself writes into files that it
+// checks out: how lines end, space around it, and the value of $Id$.
 func normalise(text string) string {
-	return strings.TrimSpace(strings.ReplaceAll(text, "\r\n", "\n"))
+	text = strings.TrimSpace(strings.ReplaceAll(text, "\r\n", "\n"))
+	if strings.Contains(text, "$Id:") {
+		text = ident().ReplaceAllString(text, "$$Id$$")
+	}
+	return text
 }
+
+var ident = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$Id:[^$\n]*\$`) })
 
 // Shown is what people are shown of an item: all that would run. Below that a step says its other fields, as JSON.
 func (i Item) Shown() string {

@@ -64,7 +64,8 @@ func (j *Judge) Subject(ctx context.Context, s Subject) (Verdict, error) {
 type fileVersion struct {
 	path  string
 	data  []byte
-	named bool // by another file: a program of any size
+	named bool   // by another file: a program of any size
+	real  string // where the file is that is read, when a link leads to it
 	items []Item
 }
 
@@ -84,7 +85,7 @@ func (j *Judge) read(s Subject) (list []fileVersion, err error) {
 			return nil, err
 		}
 		items, more := s.Read(path, data)
-		list = append(list, fileVersion{path, data, named, items})
+		list = append(list, fileVersion{path, data, named, j.linked(path), items})
 		for _, m := range more {
 			if !slices.Contains(queue, m) {
 				queue = append(queue, m)
@@ -92,6 +93,20 @@ func (j *Judge) read(s Subject) (list []fileVersion, err error) {
 		}
 	}
 	return list, nil
+}
+
+// linked is where a link in the way of a path leads to, "" without any.
+func (j *Judge) linked(path string) string {
+	whole := filepath.Join(j.Repo.Main, filepath.FromSlash(path))
+	real, err := filepath.EvalSymlinks(whole)
+	if err != nil || real == whole {
+		return ""
+	}
+	rel, err := filepath.Rel(j.Repo.Main, real)
+	if err != nil {
+		return real
+	}
+	return filepath.ToSlash(rel)
 }
 
 // maxProgram is how large a program of the checkout may be that settings name.

@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trust"
 )
 
-// file is the one file of the subject of these tests: each line is a command, or with a colon a protection.
+// file is the one file of the subject of these tests: each line is a command, or a protection.
 const file = "tasks/x/run.txt"
 
 func subject(files ...string) trust.Subject {
@@ -26,7 +26,7 @@ func subject(files ...string) trust.Subject {
 		for line := range strings.Lines(string(data)) {
 			n++
 			kind := trust.Command
-			if strings.Contains(line, ": ") {
+			if strings.HasPrefix(line, "sandbox: ") {
 				kind = trust.Protection
 			}
 			if line = strings.TrimSpace(line); line != "" {
@@ -343,6 +343,85 @@ func TestMovedFiles(t *testing.T) {
 	ada.commit("tasks/z/run.txt", "mine\n")
 	ada.write(file, "mine\n")
 	ada.trusts("her own")
+}
+
+// What git writes into a file when it checks it out is no edit of the person's.
+func TestWhatGitConverts(t *testing.T) {
+	for attribute, text := range map[string]string{
+		"ident":                            "theirs $Id$\n",
+		"working-tree-encoding=ISO-8859-1": "theirs \u00e9\n",
+		"text eol=crlf":                    "theirs\n",
+	} {
+		t.Run(attribute, func(t *testing.T) {
+			t.Parallel()
+			ada, bob := team(t)
+			bob.write(".gitattributes", "*.txt "+attribute+"\n")
+			bob.commit(".gitattributes", "*.txt "+attribute+"\n")
+			bob.write(file, text)
+			if strings.HasPrefix(attribute, "working") {
+				bob.write(file, "theirs \xe9\n")
+			}
+			bob.git("add", file)
+			bob.git("commit", "-qm", "evil")
+			bob.push("evil", ada)
+			ada.git("checkout", "-q", "evil")
+			if v := ada.look(); v.Trusted() {
+				t.Error("checked out, and taken for her own")
+			}
+			ada.ledger = ledgerIn(t)
+			data, err := os.ReadFile(filepath.Join(ada.dir, file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ada.write(file, string(data)+"more\n")
+			if v := ada.look(); v.Trusted() {
+				t.Error("changed before the first look, and taken for her own")
+			}
+		})
+	}
+}
+
+// A link says what another file says, and that changes without it.
+func TestLinks(t *testing.T) {
+	ada, bob := team(t)
+	bob.write("elsewhere.txt", "theirs\n")
+	link := func(c *clone, target string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(c.dir, file)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(target, filepath.Join(c.dir, file)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link(bob, "../../elsewhere.txt")
+	bob.git("add", "-A")
+	bob.git("commit", "-qm", "evil")
+	bob.push("evil", ada)
+	ada.git("checkout", "-q", "evil")
+	ada.asks("a stranger's link to a file of his", "theirs")
+	ada.git("checkout", "-q", "main")
+	ada.ledger = ledgerIn(t)
+	ada.write("own.txt", "mine\n")
+	link(ada, "../../own.txt")
+	ada.trusts("her own link to a file of hers")
+}
+
+// The files of a submodule are in no commit of the repository.
+func TestSubmodules(t *testing.T) {
+	ada, bob := team(t)
+	module := person(t, "module")
+	module.commit("run.txt", "theirs\n")
+	bob.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", module.dir, "tasks/x")
+	bob.git("commit", "-qm", "evil")
+	bob.push("evil", ada)
+	ada.git("checkout", "-q", "evil")
+	ada.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init")
+	ada.asks("a stranger's submodule", "theirs")
+	if err := ada.judge.Agree(ada.look()); err != nil {
+		t.Fatal(err)
+	}
+	ada.trusts("agreed to")
 }
 
 func TestFetchingIsNothing(t *testing.T) {

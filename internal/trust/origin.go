@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
@@ -70,6 +72,9 @@ type blobAt struct{ path, blob string }
 // search judges items that the ledger does not trust. It asks git as little as will do: the trusted branch mostly has them.
 func (h *history) search(ctx context.Context, b *book, unknown []Item) (found []Entry, err error) {
 	rest := slices.DeleteFunc(slices.Clone(unknown), func(i Item) bool { return b.how[i.ID()] == Revoked })
+	if rest, err = h.behindLinks(ctx, rest, &found); err != nil {
+		return nil, err
+	}
 	if rest, err = h.onTrunk(ctx, rest, &found); err != nil || len(rest) == 0 {
 		return found, err
 	}
@@ -123,6 +128,10 @@ func (h *history) elsewhere(ctx context.Context, items []Item, found *[]Entry) (
 	if err != nil {
 		return err
 	}
+	converted, err := h.checkedOut(ctx, items)
+	if err != nil {
+		return err
+	}
 	var strange []Entry
 	var guilty []Item
 	for _, i := range items {
@@ -133,6 +142,8 @@ func (h *history) elsewhere(ctx context.Context, items []Item, found *[]Entry) (
 		switch {
 		case err != nil:
 			return err
+		case !foreign && len(by) == 0 && converted[i.File]: // what of it git wrote can't be told
+			guilty, strange = append(guilty, i), append(strange, h.stranger(i, nil))
 		case !foreign:
 			*found = append(*found, entry(Made, h.subject.Name, i))
 		default:
@@ -140,6 +151,71 @@ func (h *history) elsewhere(ctx context.Context, items []Item, found *[]Entry) (
 		}
 	}
 	return h.onceOnTrunk(ctx, guilty, strange, found)
+}
+
+// checkedOut has what stands on the disk of a file that nobody changed be what its blob in the index says, since git may write
+// other bytes than those that were committed. It returns the files that git writes so and that somebody did change.
+func (h *history) checkedOut(ctx context.Context, items []Item) (converted map[string]bool, err error) {
+	paths := pathsOf(items)
+	indexed, err := h.judge.Repo.Indexed(ctx, paths...)
+	if err != nil {
+		return nil, err
+	}
+	modified, err := h.judge.Repo.Modified(ctx, paths...)
+	if err != nil {
+		return nil, err
+	}
+	if converted, err = h.judge.Repo.Converted(ctx, paths...); err != nil {
+		return nil, err
+	}
+	for _, i := range items {
+		if blob := indexed[i.File]; blob != "" && !modified[i.File] {
+			delete(converted, i.File)
+			at := blobAt{i.File, blob}
+			h.says[at] = append(h.says[at], i.ID())
+		}
+	}
+	return converted, nil
+}
+
+// behindLinks takes out the items of files that a link leads to, where link or file came by git, and of those in a repository
+// within the checkout, a submodule: whoever changes the one changes what the other says, so only a person can agree to them.
+func (h *history) behindLinks(ctx context.Context, items []Item, found *[]Entry) (rest []Item, err error) {
+	for _, i := range items {
+		n := slices.IndexFunc(h.disk, func(f fileVersion) bool { return f.path == i.File })
+		switch {
+		case n >= 0 && h.nested(i.File):
+			*found = append(*found, h.stranger(i, nil))
+			continue
+		case n < 0 || h.disk[n].real == "":
+			rest = append(rest, i)
+			continue
+		}
+		ways := []string{h.disk[n].real}
+		for at := i.File; at != "."; at = path.Dir(at) {
+			ways = append(ways, at)
+		}
+		indexed, err := h.judge.Repo.Indexed(ctx, ways...)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(ways, func(way string) bool { return indexed[way] != "" }) {
+			*found = append(*found, h.stranger(i, nil))
+		} else {
+			rest = append(rest, i)
+		}
+	}
+	return rest, nil
+}
+
+// nested reports whether a file is in a repository of its own below the main checkout.
+func (h *history) nested(file string) bool {
+	for at := path.Dir(file); at != "."; at = path.Dir(at) {
+		if _, err := os.Lstat(filepath.Join(h.judge.Repo.Main, filepath.FromSlash(at), ".git")); err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // broughtBy are the commits that brought an item, and whether it is foreign by them: one of them is from elsewhere, or all were
