@@ -125,6 +125,11 @@ func (a *app) newEvaluation(c *cli.Context) (*evaluation, error) {
 	if err != nil {
 		return nil, err
 	}
+	if e.home.Repo != nil {
+		if e.home, err = a.inForce(c.Context, e.home); err != nil {
+			return nil, err
+		}
+	}
 	own, err := a.config(e.home)
 	if err != nil {
 		return nil, err

@@ -59,7 +59,7 @@ func (a *app) objectiveReconcile(c *cli.Context) error {
 			return err
 		}
 	}
-	s, err := a.site(c.Context, p)
+	s, err := a.siteForOrders(c.Context, p)
 	if err != nil {
 		return err
 	}

@@ -3,12 +3,15 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/ed25519"
+	"fmt"
 	"os"
 	"path/filepath"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/evidence"
 	"github.com/trellis-tasks/trellis/internal/hooks"
 	"github.com/trellis-tasks/trellis/internal/proc"
@@ -17,14 +20,14 @@ import (
 )
 
 // order is a command that tells a task something and ends.
-func (a *app) order(name, usage, text string, exits []int, example string, flags []cli.Flag, do func(*cli.Context, *project, *dispatch.Site, string) error) *cli.Command {
+func (a *app) order(site func(context.Context, *project) (*dispatch.Site, error), name, usage, text string, exits []int, example string, flags []cli.Flag, do func(*cli.Context, *project, *dispatch.Site, string) error) *cli.Command {
 	return &cli.Command{Name: name, Usage: usage, ArgsUsage: "TASKDIR", Flags: flags, Description: manual(text, exits, example),
 		Action: func(c *cli.Context) error {
 			p, dir, err := a.taskArgument(c, 1)
 			if err != nil {
 				return err
 			}
-			s, err := a.site(c.Context, p)
+			s, err := site(c.Context, p)
 			if err != nil {
 				return err
 			}
@@ -36,7 +39,7 @@ func (a *app) order(name, usage, text string, exits []int, example string, flags
 }
 
 func (a *app) stopCommand() *cli.Command {
-	return a.order("stop", "pause a task that runs", `Its agents are ended and its work stays. It goes on with trellis start, and not by itself.`,
+	return a.order(a.siteForOrders, "stop", "pause a task that runs", `Its agents are ended and its work stays. It goes on with trellis start, and not by itself.`,
 		[]int{exitDone, exitUsage, exitNotFound}, "trellis stop 02-03-paging", nil,
 		func(c *cli.Context, p *project, s *dispatch.Site, dir string) error {
 			if err := s.Stop(dir); err != nil {
@@ -48,7 +51,7 @@ func (a *app) stopCommand() *cli.Command {
 }
 
 func (a *app) cancelCommand() *cli.Command {
-	order := a.order("cancel", "call a task off", `A run ends its agents. Worktree and branch stay; trellis retry takes the task up again.`,
+	order := a.order(a.siteForOrders, "cancel", "call a task off", `A run ends its agents. Worktree and branch stay; trellis retry takes the task up again.`,
 		[]int{exitDone, exitUsage, exitNotFound}, "trellis cancel 02-03-paging", nil,
 		func(c *cli.Context, p *project, s *dispatch.Site, dir string) error {
 			if err := s.Cancel(dir); err != nil {
@@ -60,7 +63,9 @@ func (a *app) cancelCommand() *cli.Command {
 			return nil
 		})
 	cancel := order.Action
-	order.Action = func(c *cli.Context) error { return a.guardedFor(hooks.AfterFinish, func() error { return cancel(c) }) }
+	order.Action = func(c *cli.Context) error {
+		return a.guardedFor(c.Context, hooks.AfterFinish, func() error { return cancel(c) })
+	}
 	return order
 }
 
@@ -87,7 +92,7 @@ func (a *app) stays(ctx context.Context, p *project, dir string) string {
 }
 
 func (a *app) retryCommand() *cli.Command {
-	return a.order("retry", "ask for another run of a task that failed or was cancelled",
+	return a.order(a.site, "retry", "ask for another run of a task that failed or was cancelled",
 		`The task becomes ready, with a new budget of attempts, and goes on in the same worktree. A watcher
 picks it up; without one, trellis start runs it. --fresh backs up the work so far under
 refs/trellis/backup and begins at the base. Of a task in review it mends what checks and reviewers find
@@ -135,7 +140,7 @@ func whatRetryDoes(p *project, dir string, fresh bool) string {
 
 func (a *app) approveCommand() *cli.Command {
 	return &cli.Command{Name: "approve", Usage: "agree to a plan, or to a step that waits for it", ArgsUsage: "TASKDIR | ID",
-		Flags: []cli.Flag{stepFlag(), &cli.StringFlag{Name: "by", Usage: "`NAME` of who agrees; the git user"}},
+		Flags: []cli.Flag{stepFlag(), &cli.StringFlag{Name: "by", Usage: "`NAME` of who agrees; the git user"}, signFlag()},
 		Description: manual(`Without --step it is the plan of a task that is agreed to, or the step alone that a run of a file waits with.
 The yes is bound to what it is about as it is now: an edit voids it. It is a line of approvals.jsonl.`,
 			[]int{exitDone, exitUsage, exitWaiting, exitNotFound}, "trellis approve 02-03-paging --by ann", "trellis approve 260201-090503-k3fq --step publish"),
@@ -146,7 +151,7 @@ The yes is bound to what it is about as it is now: an edit voids it. It is a lin
 
 func (a *app) rejectCommand() *cli.Command {
 	return &cli.Command{Name: "reject", Usage: "say no to a plan, or to a step that waits for approval", ArgsUsage: "TASKDIR | ID",
-		Flags: []cli.Flag{stepFlag(), &cli.StringFlag{Name: "reason", Usage: "why, as `TEXT`"}, &cli.StringFlag{Name: "by", Usage: "`NAME` of who says no; the git user"}},
+		Flags: []cli.Flag{stepFlag(), &cli.StringFlag{Name: "reason", Usage: "why, as `TEXT`"}, &cli.StringFlag{Name: "by", Usage: "`NAME` of who says no; the git user"}, signFlag()},
 		Description: manual(`A task whose plan is rejected is rejected, and REJECTED.md says by whom and why. A step that is rejected fails.`,
 			[]int{exitDone, exitUsage, exitNotFound}, "trellis reject 02-03-paging --reason 'the API is going away'", "trellis reject 260201-090503-k3fq --reason 'not today'"),
 		Action: func(c *cli.Context) error {
@@ -161,10 +166,36 @@ func stepFlag() cli.Flag {
 	return &cli.StringFlag{Name: "step", Usage: "the step with this `PATH`, such as publish or each.2.publish"}
 }
 
+func signFlag() cli.Flag {
+	return &cli.StringFlag{Name: "key", Usage: "a private Ed25519 key in a PEM `FILE` to sign it with, for those who have its public half in trust.keys"}
+}
+
+// signer is the key that a decision is to be signed with, nil for none.
+func (a *app) signer(file string) (ed25519.PrivateKey, error) {
+	if file == "" {
+		return nil, nil
+	}
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(a.Dir, file)
+	}
+	data, err := durable.Read(file, durable.MaxDocument)
+	if err != nil {
+		return nil, as(errUsage, fmt.Errorf("reading the key: %w", err))
+	}
+	key, err := evidence.ParsePrivateKey(data)
+	if err != nil {
+		return nil, as(errUsage, fmt.Errorf("%s: %w", file, err))
+	}
+	return key, nil
+}
+
 // decide records what a person says: to a step, or with plan to the plan of a task.
 func (a *app) decide(c *cli.Context, said evidence.Approval, plan func(context.Context, *dispatch.Site, string, evidence.Approval) error) error {
-	p, s, dir, isFile, err := a.taskOrRun(c)
+	p, s, dir, isFile, err := a.taskOrRun(c, a.site)
 	if err != nil {
+		return err
+	}
+	if s.SignWith, err = a.signer(c.String("key")); err != nil {
 		return err
 	}
 	if said.By, err = a.person(c.Context, p, c.String("by")); err != nil {

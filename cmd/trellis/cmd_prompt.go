@@ -68,7 +68,7 @@ func (a *app) prompt(c *cli.Context, role trellis.Role) error {
 	if err != nil {
 		return err
 	}
-	s, err := a.site(c.Context, p)
+	s, err := a.readingSite(c.Context, p)
 	if err != nil {
 		return err
 	}

@@ -140,6 +140,7 @@ func (a *app) showTask(ctx context.Context, p *project, dir string, t view.Task)
 // hide none.
 func (a *app) next(ctx context.Context, p *project, dir string) (string, error) {
 	cfg, _ := p.config()
+	_, _ = a.judge(p) // nor do those of the person
 	return a.wire(ctx, p, cfg, p).Next(ctx, dir)
 }
 

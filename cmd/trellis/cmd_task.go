@@ -97,7 +97,7 @@ func (a *app) taskArchiveCommand() *cli.Command {
 in the base branch, or you say that it is. One that runs, waits or is paused is left where it is.`,
 			[]int{exitDone, exitFailed, exitUsage, exitUnmet, exitNotFound, exitLocked}, "trellis task archive 02-01-auth"),
 		Action: func(c *cli.Context) error {
-			return a.guardedFor(hooks.AfterArchive, func() error { return a.taskArchive(c) })
+			return a.guardedFor(c.Context, hooks.AfterArchive, func() error { return a.taskArchive(c) })
 		},
 	}
 }
@@ -114,8 +114,7 @@ func (a *app) taskArchive(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	cfg, _ := p.config()
-	a.hook(c.Context, p, cfg, hooks.AfterArchive, to)
+	a.hook(c.Context, p, hooks.AfterArchive, to)
 	_, err = fmt.Fprintln(a.Stdout, p.Store.Rel(to))
 	return err
 }

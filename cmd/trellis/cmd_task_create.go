@@ -33,7 +33,7 @@ it ready. The last line printed is the directory.`,
 			if c.NArg() != 1 || strings.TrimSpace(c.Args().First()) == "" {
 				return wrongArguments(c)
 			}
-			return a.guardedFor(hooks.AfterCreate, func() error { return a.taskCreate(c) })
+			return a.guardedFor(c.Context, hooks.AfterCreate, func() error { return a.taskCreate(c) })
 		},
 	}
 }
@@ -52,7 +52,7 @@ func (a *app) taskCreate(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	a.hook(c.Context, p, cfg, hooks.AfterCreate, dir)
+	a.hook(c.Context, p, hooks.AfterCreate, dir)
 	_, err = fmt.Fprintln(a.Stdout, p.Store.Rel(dir))
 	return err
 }

@@ -95,7 +95,7 @@ func (a *app) validate(ctx context.Context, ref string, o validateOptions) error
 // staffing looks for the agents of tasks that are still to begin, each once, as whoever starts one does. One that is
 // missing here is a warning, since another machine may have it.
 func (a *app) staffing(ctx context.Context, p *project) func(dir string) []trellis.Problem {
-	s, err := a.site(ctx, p)
+	s, err := a.readingSite(ctx, p)
 	seen := map[string]bool{}
 	return func(dir string) []trellis.Problem {
 		t, unread := p.Store.Load(dir)

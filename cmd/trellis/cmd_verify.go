@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/ed25519"
 	"errors"
 	"fmt"
@@ -31,7 +32,7 @@ offline. Each record that was changed, deleted, added, moved or is about somethi
 reason. A task without plan.json has nothing to prove.`,
 			[]int{exitDone, exitUsage, exitUnmet, exitNotFound}, "trellis verify 02-03-paging", "trellis verify 02-03-paging --key team.pub", "trellis verify 260201-090503-k3fq --json"),
 		Action: func(c *cli.Context) error {
-			p, s, dir, isFile, err := a.taskOrRun(c)
+			p, s, dir, isFile, err := a.taskOrRun(c, a.readingSite)
 			if err != nil {
 				return err
 			}
@@ -50,14 +51,14 @@ reason. A task without plan.json has nothing to prove.`,
 }
 
 // taskOrRun opens the project and finds the directory that the argument names: of a task, or of the run of a file.
-func (a *app) taskOrRun(c *cli.Context) (p *project, s *dispatch.Site, dir string, isFile bool, err error) {
+func (a *app) taskOrRun(c *cli.Context, site func(context.Context, *project) (*dispatch.Site, error)) (p *project, s *dispatch.Site, dir string, isFile bool, err error) {
 	if c.NArg() != 1 {
 		return nil, nil, "", false, wrongArguments(c)
 	}
 	if p, err = a.open(c.Context); err != nil {
 		return nil, nil, "", false, err
 	}
-	if s, err = a.site(c.Context, p); err != nil {
+	if s, err = site(c.Context, p); err != nil {
 		return nil, nil, "", false, err
 	}
 	if dir, err = s.FileDir(c.Args().First()); err == nil {

@@ -84,8 +84,15 @@ func (a *app) watch(c *cli.Context) error {
 	if err := a.ownDisk(c, p); err != nil {
 		return err
 	}
-	files := p.settings()
-	s, err := a.site(c.Context, p)
+	begun, err := a.inForce(c.Context, p)
+	if err != nil {
+		return err
+	}
+	if begun != p {
+		a.sayBefore(c.Context, p)
+	}
+	files := begun.settings()
+	s, err := a.siteWith(c.Context, begun)
 	if err != nil {
 		return err
 	}
@@ -139,6 +146,9 @@ func (a *app) reloader(ctx context.Context, p *project, files config.Files) func
 		cfg, problems := config.Load(now)
 		if wrong := ready.Errors(problems); len(wrong) > 0 {
 			return nil, &wrong[0]
+		}
+		if err := a.trustedNow(ctx, p); err != nil {
+			return nil, err
 		}
 		files = now
 		a.news.teller().Configure(cfg.Notify)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"maps"
@@ -37,7 +38,7 @@ func (p *project) settings() config.Files {
 // readSettings also tells of a file that is there and can't be read: its settings, a sandbox say, would be taken for unset.
 func (p *project) readSettings() (f config.Files, problems []trellis.Problem) {
 	read := func(name string) config.File {
-		data, err := durable.ReadBelow(p.Root, ".trellis/"+name, durable.MaxDocument) // none: the defaults
+		data, err := durable.ReadBelow(p.settingsRoot(), ".trellis/"+name, durable.MaxDocument) // none: the defaults
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			problems = append(problems, trellis.Unread(".trellis/"+name, err))
 		}
@@ -50,6 +51,9 @@ func (p *project) readSettings() (f config.Files, problems []trellis.Problem) {
 	}
 	return f, problems
 }
+
+// settingsRoot is the folder that the settings are read below.
+func (p *project) settingsRoot() string { return cmp.Or(p.Settings, p.Root) }
 
 // config is the settings of the project for a command that needs them valid. Warnings are for init, validate and doctor
 // to say.

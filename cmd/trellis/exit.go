@@ -12,6 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/objective"
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/trust"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -43,7 +44,7 @@ var exits = []struct {
 	{exitUnmet, "a check did not hold; a directory that is not ready was left as it is"},
 	{exitRejected, "the requirement was rejected"},
 	{exitPlanner, "the planner failed, its time limits included; that is not a rejection"},
-	{exitWaiting, "waiting or paused: for an approval, a dependency, a rate limit, an outage of the provider, a budget"},
+	{exitWaiting, "waiting or paused: for an approval, for trust in what came by git, a dependency, a rate limit, an outage of the provider, a budget"},
 	{exitNotFound, "no such task, run or objective"},
 	{exitLocked, "locked: the process named holds what is needed, or took over the run"},
 	{exitNoAgent, "an agent program or the sandbox that is required is missing, or the agent is not signed in; no attempt was used up"},
@@ -85,7 +86,7 @@ func exitCode(err error) int {
 		return exitRejected
 	case errors.Is(err, errPlanner):
 		return exitPlanner
-	case errors.Is(err, errWaiting):
+	case errors.Is(err, errWaiting), errors.Is(err, trust.ErrUntrusted):
 		return exitWaiting
 	case errors.Is(err, taskdir.ErrNotFound), errors.Is(err, dispatch.ErrNoRun), errors.Is(err, objective.ErrNotFound):
 		return exitNotFound
@@ -175,6 +176,10 @@ func hintsOf(err error) []string {
 	var held *durable.HeldError
 	if errors.As(err, &held) && filepath.Base(held.Path) == filepath.Base(taskdir.WriteLock) && held.Holder.PID != 0 {
 		return []string{fmt.Sprintf("it is held for milliseconds: if process %d was stopped, kill -CONT %[1]d lets it go on", held.Holder.PID)}
+	}
+	var untrusted *trust.UntrustedError
+	if errors.As(err, &untrusted) {
+		return []string{untrusted.Next()}
 	}
 	var failure *flow.Failure
 	if errors.As(err, &failure) {

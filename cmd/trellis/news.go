@@ -30,12 +30,28 @@ type newsroom struct {
 
 func (r *newsroom) teller() *notify.Teller {
 	r.once.Do(func() {
-		c, _ := config.Load(r.p.settings())
+		c := r.settings()
 		r.n = &notify.Teller{Root: r.p.Root, Env: r.a.commandEnv(), Redact: proc.NewRedactor(r.a.secrets(r.p, c)).String,
 			Say: func(text string) { r.a.say("%s", text) }, Late: true, Disk: r.a.Disk, Now: r.a.Now}
 		r.n.Configure(c.Notify)
 	})
 	return r.n
+}
+
+// settings are those in force. Where none are, nobody is told.
+func (r *newsroom) settings() *config.Config {
+	c, _ := r.p.config()
+	if len(c.Notify) == 0 {
+		return c
+	}
+	p, err := r.a.inForce(context.Background(), r.p)
+	if err != nil {
+		r.a.say("nobody is told what becomes of tasks: %v", err)
+		c.Notify = nil
+		return c
+	}
+	c, _ = p.config()
+	return c
 }
 
 func (r *newsroom) changed(before, after *taskdir.Task) { r.teller().Changed(before, after) }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/trust"
 	"github.com/trellis-tasks/trellis/internal/view"
 	"github.com/trellis-tasks/trellis/taskdir"
 	"github.com/urfave/cli/v2"
@@ -22,6 +24,10 @@ type project struct {
 	Root     string // the main checkout, also when trellis was called in a linked worktree
 	Store    taskdir.Store
 	UserFile string // the person's settings for all projects
+	Settings string // the folder that those of the project are read below; "": Root
+
+	judge *trust.Judge        // see app.judge
+	keys  []ed25519.PublicKey // of trust.keys, once it is there
 }
 
 // open finds the repository and checks that it can be worked with: there is a commit, and .trellis.

@@ -25,8 +25,20 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// site is all that running tasks in a project needs.
+// site is all that running tasks in a project needs, with the settings that are in force.
 func (a *app) site(ctx context.Context, p *project) (*dispatch.Site, error) {
+	q, err := a.inForce(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	if q != p {
+		a.sayBefore(ctx, p)
+	}
+	return a.siteWith(ctx, q)
+}
+
+// siteWith is a site with the settings of p.
+func (a *app) siteWith(ctx context.Context, p *project) (*dispatch.Site, error) {
 	cfg, err := a.config(p)
 	if err != nil {
 		return nil, err
@@ -45,7 +57,7 @@ func (a *app) wire(ctx context.Context, p *project, cfg *config.Config, home *pr
 	if cfg.Sandbox != sandbox.Off {
 		crew.Sandbox = cell(box)
 	}
-	return &dispatch.Site{Store: p.Store, Repo: p.Repo, Config: cfg,
+	s := &dispatch.Site{Store: p.Store, Repo: p.Repo, Config: cfg,
 		Agent: func(name string) (agents.Agent, error) { return agents.New(name, crew) },
 		Available: func(ctx context.Context, name string) error {
 			if err := box.Ready(ctx); err != nil {
@@ -54,12 +66,16 @@ func (a *app) wire(ctx context.Context, p *project, cfg *config.Config, home *pr
 			return agents.Check(ctx, name, crew)
 		},
 		Default:  firstAgent(ctx, crew),
-		Instruct: func(role trellis.Role) (dispatch.Instructions, error) { return instructions(home.Root, role) },
+		Instruct: a.instruct(ctx, home),
 		LookPath: a.lookPath,
-		Environ:  a.commandEnv(), Box: box,
+		Environ:  a.commandEnv(), Box: box, Trust: p.judge,
 		Redact: proc.NewRedactor(known).String, Secrets: known,
 		Mergeable: func(t *taskdir.Task, commit string) { a.news.teller().Mergeable(t, commit) },
 		Build:     build(), Disk: p.Store.Disk, Now: a.Now}
+	if p.judge != nil {
+		s.TrustedPrograms, s.Keys, s.Account = a.trustedPrograms(p), p.keys, thisAccount()
+	}
+	return s
 }
 
 // box is the sandbox of a project's programs.
@@ -117,7 +133,8 @@ func (a *app) secrets(p *project, cfg *config.Config) []string {
 
 // crew says which agents there are.
 func (a *app) crew(p *project, cfg *config.Config) agents.Options {
-	o := agents.Options{Environ: a.Env, Shared: a.sharedEnv(p, cfg), Root: p.Root, Commands: map[string]agents.Command{}, APIs: map[string]agents.API{}}
+	o := agents.Options{Environ: a.Env, Shared: a.sharedEnv(p, cfg), Root: p.Root, Script: filepath.Join(p.settingsRoot(), ".trellis", "rehearsal.yaml"),
+		Commands: map[string]agents.Command{}, APIs: map[string]agents.API{}}
 	for name, c := range cfg.Agents.Commands {
 		o.Commands[name] = agents.Command{Argv: c.Command, Read: c.Read, Edit: c.Edit, Session: c.Session, Env: c.Env, EnvPass: c.EnvPass, Output: c.Output}
 	}

@@ -24,7 +24,7 @@ func (s *Site) asks(dir string, h *journal.History) (asked bool, why string, err
 		return false, "", err
 	}
 	for _, q := range open {
-		said, err := workflow.Decision(s.Disk, dir, q, s.now())
+		said, err := workflow.Decision(s.Disk, dir, q, s.counts(), s.now())
 		if err != nil || said.State == workflow.Pending {
 			return true, fmt.Sprintf("approval of the step %s: trellis approve %s --step %s", q.Path, filepath.Base(dir), q.Path), err
 		}
@@ -47,7 +47,7 @@ func (s *Site) agreement(t *taskdir.Task, h *journal.History) (g pipeline.Agreem
 		}
 		claimed = p.Claimed()
 	}
-	return pipeline.Agreements{Disk: s.Disk, Config: s.Config, Store: s.Store, Now: s.now()}.Of(t, claimed)
+	return pipeline.Agreements{Disk: s.Disk, Config: s.Config, Store: s.Store, Counts: s.counts(), Now: s.now()}.Of(t, claimed)
 }
 
 // approval says what people still have to agree to, "" when there is nothing. A run that they said no to ends itself.
@@ -103,7 +103,7 @@ func (s *Site) answer(dir string, h *journal.History, signal string) (workflow.A
 	}
 	for _, q := range open {
 		if workflow.Signal(q.Path) == signal {
-			return workflow.Decision(s.Disk, dir, q, s.now())
+			return workflow.Decision(s.Disk, dir, q, s.counts(), s.now())
 		}
 	}
 	return workflow.Answer{State: workflow.Pending}, nil

@@ -23,11 +23,26 @@ func (s *Site) DecideStep(dir string, a evidence.Approval) (q workflow.Request, 
 	if d := s.Config.Planning.ApprovalExpires; d > 0 && a.Decision == evidence.Approve {
 		a.ExpiresAt = a.At.Add(d)
 	}
-	if err := evidence.Append(s.Disk, dir, a); err != nil {
+	if err := s.say(dir, a); err != nil {
 		return q, said, err
 	}
-	said, err = workflow.Decision(s.Disk, dir, q, s.now())
+	said, err = workflow.Decision(s.Disk, dir, q, s.counts(), s.now())
 	return q, said, err
+}
+
+// say writes a decision down, signed where there is a key to sign with. The judge of what came by git sees it before git does.
+func (s *Site) say(dir string, a evidence.Approval) (err error) {
+	a.Account = s.Account
+	if s.SignWith != nil {
+		if a, err = a.Sign(s.SignWith); err != nil {
+			return err
+		}
+	}
+	if err := evidence.Append(s.Disk, dir, a); err != nil {
+		return err
+	}
+	_, err = s.counts().Read(dir)
+	return err
 }
 
 // asked is the request for a step of a run.

@@ -22,6 +22,9 @@ import (
 // delivery failed gets another run, which goes on there. Errors that callers tell apart are those of Start.
 func (s *Site) Deliver(ctx context.Context, dir string) (Result, error) {
 	t, in, err := s.deliverable(dir)
+	if err == nil {
+		err = s.trustedRun(ctx, dir)
+	}
 	if err != nil {
 		return Result{Dir: dir}, err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/trust"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -26,6 +27,9 @@ type look struct {
 	Waits    string            // for what else
 	From, To trellis.Status    // how its status is to change for that; both are empty when it is not
 	Problems []trellis.Problem // why it can't; a person has to do something
+
+	Untrusted *trust.UntrustedError // who has to be trusted first; then Waits is pulse.Trust
+	journal   *journal.History      // nil without one
 }
 
 func (l look) because(msg, hint string) look {
@@ -72,6 +76,15 @@ func (s *Site) judge(ctx context.Context, dir string) (look, error) {
 
 // assess is judge of a look that is begun.
 func (s *Site) assess(ctx context.Context, l look) (look, error) {
+	l, err := s.runnableNow(ctx, l)
+	if err != nil {
+		return l, err
+	}
+	return s.awaiting(ctx, l)
+}
+
+// runnableNow decides whether a task could run, whoever it is from.
+func (s *Site) runnableNow(ctx context.Context, l look) (look, error) {
 	t, err := s.Store.Load(l.Dir)
 	if p := (*trellis.Problem)(nil); errors.As(err, &p) {
 		l.Problems = []trellis.Problem{*p}
@@ -97,6 +110,7 @@ func (s *Site) assess(ctx context.Context, l look) (look, error) {
 // lookStarted decides about a task that is in progress: a run that was cut off goes on.
 func (s *Site) lookStarted(ctx context.Context, l look) (look, error) {
 	h, err := journal.Read(filepath.Join(l.Dir, taskdir.Run))
+	l.journal = h
 	switch {
 	case errors.Is(err, journal.ErrNone), err == nil && h.Flow != pipeline.Flow:
 		return l.because("the task is in progress, but there is no journal of a run here: it belongs to another machine, or its run/ was taken away, as git clean -x does", "trellis retry "+l.Task.ID), nil
@@ -119,6 +133,7 @@ func (s *Site) lookStarted(ctx context.Context, l look) (look, error) {
 // lookReady decides about a task that someone wants to run.
 func (s *Site) lookReady(ctx context.Context, l look) (look, error) {
 	h, err := journal.Read(filepath.Join(l.Dir, taskdir.Run))
+	l.journal = h
 	switch {
 	case errors.Is(err, journal.ErrDamaged):
 		return l.because(err.Error(), "trellis retry "+l.Task.ID), nil
@@ -208,16 +223,21 @@ func (s *Site) dependencies(ctx context.Context, t *taskdir.Task, h *journal.His
 	if len(t.Pipeline.DependsOn) == 0 {
 		return "", nil
 	}
-	p, err := pipeline.ReadProgress(h)
-	if err != nil {
-		return "", err
-	}
-	b := pipeline.Bases{Repo: s.Repo, Store: s.Store, Merged: s.Config.DependsOnMerged, Known: &s.shared().merges}
-	_, why, err := b.Of(ctx, t, begunAt(t, h, p), p.Fresh)
+	_, why, err := s.base(ctx, t, h)
 	if errors.As(err, new(*flow.Failure)) {
 		return "", nil // there is no base: the run will say so
 	}
 	return why, err
+}
+
+// base is where the work of a task begins, and which tasks it has to wait for. h is its journal, nil without one.
+func (s *Site) base(ctx context.Context, t *taskdir.Task, h *journal.History) (pipeline.Base, string, error) {
+	p, err := pipeline.ReadProgress(h)
+	if err != nil {
+		return pipeline.Base{}, "", err
+	}
+	b := pipeline.Bases{Repo: s.Repo, Store: s.Store, Merged: s.Config.DependsOnMerged, Known: &s.shared().merges}
+	return b.Of(ctx, t, begunAt(t, h, p), p.Fresh)
 }
 
 // begunAt is where the branch of a task began, by its journal, or without one by task.json; zero when it did not.

@@ -126,6 +126,8 @@ func (n next) runnable(ctx context.Context) (string, error) {
 		return "", err
 	case n.held:
 		return n.say("logs -f"), nil
+	case l.Untrusted != nil:
+		return l.Untrusted.Next(), nil
 	case l.Waits != "":
 		return n.waits()
 	case len(l.Problems) == 0:
@@ -146,7 +148,7 @@ func (n next) asks() (string, error) {
 		return "", err
 	}
 	for _, q := range open {
-		said, err := workflow.Decision(n.s.Disk, n.t.Dir, q, n.s.now())
+		said, err := workflow.Decision(n.s.Disk, n.t.Dir, q, n.s.counts(), n.s.now())
 		if err != nil || said.State == workflow.Pending {
 			return q.Path, err
 		}

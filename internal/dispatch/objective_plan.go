@@ -104,6 +104,9 @@ func (s *Site) planStep(ctx context.Context, name string, o StepOptions, asked b
 		return res, err
 	}
 	defer claim.Unlock()
+	if err := s.trustedObjective(ctx, name); err != nil {
+		return res, err
+	}
 	works, err := objective.Survey(s.Store, true)
 	if err != nil {
 		return res, err

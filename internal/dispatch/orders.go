@@ -96,6 +96,9 @@ func (s *Site) Retry(ctx context.Context, dir string, fresh bool, o RunOptions) 
 	if err := s.retries(ctx, dir, fresh); err != nil {
 		return err
 	}
+	if err := s.trustedRun(ctx, dir); err != nil {
+		return err
+	}
 	if err := s.check(ctx, dir, o.Adopt); err != nil {
 		return err
 	}
@@ -298,7 +301,7 @@ func (s *Site) decide(dir string, a evidence.Approval) (string, error) {
 	if d := s.Config.Planning.ApprovalExpires; d > 0 && a.Decision == evidence.Approve {
 		a.ExpiresAt = a.At.Add(d)
 	}
-	return a.Hash, evidence.Append(s.Disk, dir, a)
+	return a.Hash, s.say(dir, a)
 }
 
 // settleApproval takes the decisions about the plan into the status, when no run holds the task: a run
@@ -308,7 +311,7 @@ func (s *Site) settleApproval(dir, hash string) (v evidence.Verdict, err error) 
 	if err != nil {
 		return v, err
 	}
-	v, err = pipeline.Decision(s.Disk, dir, hash, pipeline.Approvers(s.Config, t), s.now())
+	v, err = pipeline.Decision(s.Disk, dir, hash, pipeline.Approvers(s.Config, t), s.counts(), s.now())
 	if err != nil || t.Status != trellis.Waiting || v.State == evidence.Pending {
 		return v, err
 	}

@@ -145,6 +145,9 @@ func (s *Site) Replan(ctx context.Context, dir string, o PlanOptions) (PlanResul
 	if err := s.mendJournal(dir); err != nil {
 		return PlanResult{}, err
 	}
+	if err := s.trusted(ctx, dir); err != nil {
+		return PlanResult{}, err
+	}
 	final := published(dir)
 	return s.plan(ctx, dir, final, func(j *journal.Run) (planner.Input, error) {
 		h := j.History()

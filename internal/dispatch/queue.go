@@ -49,6 +49,8 @@ func (w *watch) place(f inspected) {
 			w.warn(dir, problemText(l.Problems))
 		}
 		w.note(l)
+	case l.Untrusted != nil:
+		w.awaits(dir, l.Untrusted)
 	case l.Waits != "":
 		w.waiting[dir] = true
 		w.tell(dir, filepath.Base(dir)+" waits for "+l.Waits)

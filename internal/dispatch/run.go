@@ -16,6 +16,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/runlock"
 	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/trust"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -69,6 +70,9 @@ func (e *RefusedError) Error() string { return e.Why }
 // task's lock all the time; *durable.HeldError says that someone else does. Once the run is begun it calls
 // begun, unless that is nil.
 func (s *Site) run(ctx context.Context, dir string, o RunOptions, begun func(dir string) error) (Result, error) {
+	if err := s.trustedRun(ctx, dir); err != nil {
+		return Result{Dir: dir}, err
+	}
 	acts, crew := s.pipelineActs(dir)
 	j, err := s.open(dir, pipeline.Coded(append(acts.Activities(), crew.Activities(pipeline.Roles()...)...)), s.mailbox(dir))
 	if errors.Is(err, journal.ErrDamaged) {
@@ -218,7 +222,10 @@ func (s *Site) result(ctx context.Context, dir string, rep pipeline.Report, err 
 	r := Result{Dir: dir, Report: rep}
 	var parked *journal.Parked
 	var unmet *pipeline.UnmetError
+	var untrusted *trust.UntrustedError
 	switch {
+	case errors.As(err, &untrusted):
+		return r, untrusted
 	case errors.As(err, &r.Failure), errors.Is(err, flow.ErrCancelled), errors.Is(err, ErrStopped):
 		err = nil
 	case errors.As(err, &parked):

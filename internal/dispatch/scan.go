@@ -183,6 +183,10 @@ func (w *watch) event(e fsnotify.Event) {
 		w.settingsEvent(filepath.Base(e.Name))
 		return
 	}
+	if dir := w.ledgerDir(); dir != "" && filepath.Dir(e.Name) == dir {
+		w.ledgerEvent(e.Name)
+		return
+	}
 	if filepath.Dir(e.Name) == w.roadsDir() {
 		w.roadEvent(e.Name)
 		return

@@ -5,6 +5,7 @@ package dispatch
 
 import (
 	"context"
+	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
@@ -30,6 +31,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/runlock"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
 	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/trust"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 	"github.com/trellis-tasks/trellis/taskdir"
 	"github.com/trellis-tasks/trellis/templates"
@@ -45,13 +47,19 @@ type Site struct {
 	Default   func() (string, error)                       // the agent to take when nobody chose one
 	Instruct  func(trellis.Role) (Instructions, error)     // what .trellis/agents and .trellis/templates say of a role
 	LookPath  func(program string) error
-	Environ   []string     // of the project's own commands
-	Box       *sandbox.Box // that they run in; nil: none
-	Redact    func(string) string
-	Secrets   []string            // values that must not be committed
-	Build     string              // of this binary: inputs are compared to the letter only within one
-	Event     func(Event)         // told what happens, from many goroutines; nil: nobody is
-	Seen      func(*taskdir.Task) // shown each task that is looked at as it is; nil: nobody is
+	Environ   []string            // of the project's own commands
+	Box       *sandbox.Box        // that they run in; nil: none
+	Trust     *trust.Judge        // of what came by git; nil: all of it may run
+	Keys      []ed25519.PublicKey // whose decisions count, whoever brings them
+	SignWith  ed25519.PrivateKey  // decisions, when there is one
+	Account   string              // that people decide with here, as USER@HOST
+	// TrustedPrograms says why what the settings name may not be run any more, nil when it may; nil: it always may.
+	TrustedPrograms func(context.Context) error
+	Redact          func(string) string
+	Secrets         []string            // values that must not be committed
+	Build           string              // of this binary: inputs are compared to the letter only within one
+	Event           func(Event)         // told what happens, from many goroutines; nil: nobody is
+	Seen            func(*taskdir.Task) // shown each task that is looked at as it is; nil: nobody is
 	// Mergeable is shown each task whose pull request people approved and whose checks pass, with the commit that this is
 	// said of, at every look; nil: nobody is.
 	Mergeable func(t *taskdir.Task, commit string)
@@ -165,6 +173,7 @@ func (s *Site) pipelineActs(dir string) (*pipeline.Acts, *ask.Acts) {
 			s.shared().phases.put(dir, phase{st.Phase, st.Round})
 			s.tell(Event{Task: filepath.Base(dir), Round: st.Round, Standing: &st})
 		}}
+	s.watchTrust(acts)
 	crew := s.crew(dir, marker)
 	crew.Slots, crew.Check, crew.Watch = acts.Slots, acts.Check, acts.Watch
 	return acts, crew

@@ -116,6 +116,9 @@ func (s *Site) startable(ctx context.Context, dir string, adopt bool) (*taskdir.
 	if unplanned(h) && !t.Status.Ended() {
 		return nil, res, ErrPlanning
 	}
+	if err := s.trustedToStart(ctx, t, h); err != nil {
+		return nil, res, err
+	}
 	switch t.Status {
 	case trellis.Review:
 		if cut, err := s.cutOff(dir, h); err != nil || !cut {
@@ -173,6 +176,8 @@ func (s *Site) runnable(ctx context.Context, t *taskdir.Task, res Result, adopt 
 		return nil, res, err
 	case l.Run:
 		return t, res, nil
+	case l.Untrusted != nil:
+		return nil, res, l.Untrusted
 	case l.Waits != "":
 		res.Status, res.Waits = trellis.Waiting, []string{l.Waits}
 		return nil, res, s.take(l)
@@ -272,6 +277,9 @@ func (s *Site) untaken(ctx context.Context, dir string) (Result, error) {
 	l, err := s.judge(ctx, dir)
 	if err != nil {
 		return Result{Dir: dir}, err
+	}
+	if l.Untrusted != nil {
+		return Result{Dir: dir}, l.Untrusted
 	}
 	if len(l.Problems) > 0 {
 		return Result{Dir: dir}, &NotReadyError{l.Problems}

@@ -20,6 +20,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/runlock"
 	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/trust"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -187,6 +188,7 @@ func (w *watch) events() (stop func()) {
 	}
 	w.notify = n
 	w.hearRoads()
+	w.hearLedger()
 	if err := n.Add(w.settingsDir()); err != nil {
 		w.say("file events for .trellis are not to be had (%v): the settings are looked at every %v", err, w.o.Rescan)
 	}
@@ -406,7 +408,12 @@ func (w *watch) end(r ran) {
 	var fail *flow.Failure
 	var nobody *git.IdentityError
 	var not *NotReadyError
+	var untrusted *trust.UntrustedError
 	switch {
+	case errors.As(r.err, &untrusted):
+		w.awaits(r.Dir, untrusted)
+		w.stalled(r)
+		w.due[r.Dir] = time.Now().Add(settle) // which is looked at for itself
 	case errors.As(r.err, &not):
 		w.warn(r.Dir, problemText(not.Problems))
 		w.last[r.Dir] = Result{Dir: r.Dir, Status: trellis.Ready}

@@ -55,7 +55,7 @@ func (s *Site) fileActs(dir string) *fileActs {
 
 // decide looks what people said to a request, and tells when it is nothing yet.
 func (a *fileActs) decide(q workflow.Request) (workflow.Answer, error) {
-	said, err := workflow.Decision(a.s.Disk, a.dir, q, a.s.now())
+	said, err := workflow.Decision(a.s.Disk, a.dir, q, nil, a.s.now())
 	if err == nil && said.State == workflow.Pending {
 		a.steps.Tell(workflow.Asking(q))
 	}

@@ -45,7 +45,12 @@ type Approval struct {
 	At        time.Time // zero when a line written by hand does not say
 	Hash      string    // of what was decided on; "" on a line by hand until Bind
 	ExpiresAt time.Time // zero: never
-	Line      int       // in the file, from 1
+	Account   string    // that it was said with, as USER@HOST; "" on a line by hand
+	Key       string    // that it is signed with, see Sign; "": none
+	Sig       []byte
+	Line      int    // in the file, from 1
+	Text      string // of that line
+	Voter     string // whose it is for who counts people; "": that of Account or By
 }
 
 // record is an Approval as the file spells it.
@@ -57,6 +62,9 @@ type record struct {
 	At        *time.Time `json:"at"`
 	Hash      string     `json:"hash"`
 	ExpiresAt *time.Time `json:"expires_at"`
+	Account   string     `json:"account,omitempty"`
+	Key       string     `json:"key,omitempty"`
+	Sig       []byte     `json:"sig,omitempty"` // base64
 }
 
 // Read returns the decisions about the task in dir, in the order in which they were written. A line that
@@ -88,7 +96,7 @@ func parse(file string, data []byte) (list []Approval, problems []trellis.Proble
 			})
 			continue
 		}
-		a.Line = n
+		a.Line, a.Text = n, string(bytes.TrimSpace(line))
 		list = append(list, a)
 	}
 	return list, problems
@@ -99,7 +107,8 @@ func parseLine(line []byte) (Approval, error) {
 	if err := json.Unmarshal(bytes.TrimPrefix(line, []byte(bom)), &r); err != nil {
 		return Approval{}, fmt.Errorf("not a decision: %w", err)
 	}
-	a := Approval{Step: r.Step, Decision: r.Decision, By: strings.TrimSpace(r.By), Reason: r.Reason, Hash: r.Hash}
+	a := Approval{Step: r.Step, Decision: r.Decision, By: strings.TrimSpace(r.By), Reason: r.Reason, Hash: r.Hash,
+		Account: r.Account, Key: r.Key, Sig: r.Sig}
 	if r.At != nil {
 		a.At = *r.At
 	}
@@ -121,7 +130,8 @@ func (a Approval) check() error {
 
 // encode is the decision as a line of the file, with its newline.
 func (a Approval) encode() ([]byte, error) {
-	r := record{Step: a.Step, Decision: a.Decision, By: a.By, Reason: a.Reason, Hash: a.Hash, At: stamp(a.At), ExpiresAt: stamp(a.ExpiresAt)}
+	r := record{Step: a.Step, Decision: a.Decision, By: a.By, Reason: a.Reason, Hash: a.Hash, At: stamp(a.At), ExpiresAt: stamp(a.ExpiresAt),
+		Account: a.Account, Key: a.Key, Sig: a.Sig}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -153,10 +163,10 @@ func Append(disk *durable.Disk, dir string, a Approval) error {
 	})
 }
 
-// Bind gives every line that has no hash, as people write them, the one that hash returns for its step, unless
+// Bind gives every line that has no hash, as people write them, the one that hash returns for it, unless
 // that is "", and reports how many lines got one. What else such a line says stays as it is; other lines keep
 // their bytes. An error of hash leaves the file as it was.
-func Bind(disk *durable.Disk, dir string, hash func(step string) (string, error)) (bound int, err error) {
+func Bind(disk *durable.Disk, dir string, hash func(Approval) (string, error)) (bound int, err error) {
 	err = locked(disk, dir, func() error {
 		return disk.Edit(filepath.Join(dir, ApprovalsFile), func(data []byte) (out []byte, err error) {
 			out, bound, err = bind(data, hash)
@@ -169,10 +179,11 @@ func Bind(disk *durable.Disk, dir string, hash func(step string) (string, error)
 	return bound, nil
 }
 
-func bind(data []byte, hash func(step string) (string, error)) (out []byte, bound int, err error) {
+func bind(data []byte, hash func(Approval) (string, error)) (out []byte, bound int, err error) {
 	for line := range bytes.Lines(data) {
 		if a, parseErr := parseLine(line); parseErr == nil && a.Hash == "" {
-			h, err := hash(a.Step)
+			a.Text = string(bytes.TrimSpace(line))
+			h, err := hash(a)
 			if err != nil {
 				return nil, 0, err
 			}

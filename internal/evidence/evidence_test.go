@@ -68,6 +68,9 @@ func TestAppendAndRead(t *testing.T) {
 		}
 	}
 	got, problems, err := evidence.Read(dir)
+	for i, line := range strings.Split(strings.TrimSpace(text(t, dir)), "\n") {
+		want[i].Text = line
+	}
 	if err != nil || len(problems) > 0 || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v %v %v, want %+v", got, problems, err, want)
 	}
@@ -131,7 +134,7 @@ func TestBind(t *testing.T) {
 		"{\"decision\": \"approve\", \"by\": \"bob\", \"hash\": \"sha256:old\"}\n"+
 		"torn {\n"+
 		"{\"step\": \"deploy\", \"hash\": \"\", \"decision\": \"reject\", \"by\": \"eve\"}")
-	hash := func(step string) (string, error) { return "sha256:" + step + "now", nil }
+	hash := func(a evidence.Approval) (string, error) { return "sha256:" + a.Step + "now", nil }
 	n, err := evidence.Bind(nil, dir, hash)
 	if err != nil || n != 2 {
 		t.Errorf("got %d %v, want 2", n, err)
@@ -148,7 +151,7 @@ func TestBind(t *testing.T) {
 	}
 	write(t, dir, `{"decision": "approve", "by": "ann"}`)
 	broken := errors.New("no plan")
-	if _, err := evidence.Bind(nil, dir, func(string) (string, error) { return "", broken }); !errors.Is(err, broken) {
+	if _, err := evidence.Bind(nil, dir, func(evidence.Approval) (string, error) { return "", broken }); !errors.Is(err, broken) {
 		t.Errorf("got %v, want the error of hash", err)
 	}
 	if got := text(t, dir); got != `{"decision": "approve", "by": "ann"}` {
@@ -176,7 +179,7 @@ func TestBindKeepsASaveWithinEachStep(t *testing.T) {
 			}
 			return nil
 		}}
-		_, err := evidence.Bind(disk, dir, func(string) (string, error) { return "h", nil })
+		_, err := evidence.Bind(disk, dir, func(evidence.Approval) (string, error) { return "h", nil })
 		if !saved {
 			return
 		}
@@ -204,7 +207,7 @@ func TestAppendByManyProcesses(t *testing.T) {
 		if err := evidence.Append(nil, dir, evidence.Approval{Decision: evidence.Approve, By: "hand"}); err != nil {
 			t.Error(err)
 		}
-		n, err := evidence.Bind(nil, dir, func(string) (string, error) { return "sha256:1", nil })
+		n, err := evidence.Bind(nil, dir, func(evidence.Approval) (string, error) { return "sha256:1", nil })
 		if err != nil {
 			t.Error(err)
 		}
@@ -224,6 +227,7 @@ func TestAppendSurvivesFaults(t *testing.T) {
 		if err := evidence.Append(nil, dir, old); err != nil {
 			t.Fatal(err)
 		}
+		old.Text = strings.TrimSpace(text(t, dir))
 		broken, step := errors.New("disk on fire"), 0
 		disk := &durable.Disk{Fault: func(string, string) error {
 			if step++; step == fail {
@@ -326,7 +330,7 @@ func FuzzRead(f *testing.F) {
 				wanted++
 			}
 		}
-		n, err := evidence.Bind(nil, dir, func(string) (string, error) { return "sha256:1", nil })
+		n, err := evidence.Bind(nil, dir, func(evidence.Approval) (string, error) { return "sha256:1", nil })
 		if err != nil || n != wanted {
 			t.Errorf("%q: bound %d %v, want %d", in, n, err, wanted)
 		}

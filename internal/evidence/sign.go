@@ -121,6 +121,43 @@ func judgeSignature(line []byte, name, head string, key ed25519.PublicKey) error
 	return nil
 }
 
+// signedApproval goes before a decision that is signed.
+const signedApproval = "trellis approval 1 "
+
+// Sign signs a decision with its hash. Whose trust.keys have the key counts it, however it came to them.
+func (a Approval) Sign(key ed25519.PrivateKey) (Approval, error) {
+	name, err := keyName(key.Public())
+	if err != nil {
+		return a, fmt.Errorf("signing the decision: %w", err)
+	}
+	if a.Hash == "" {
+		return a, errors.New("signing the decision: it says of nothing in particular")
+	}
+	a.By, a.Account, a.Key, a.Sig = strings.TrimSpace(a.By), "", name, nil
+	line, err := a.encode()
+	if err != nil {
+		return a, fmt.Errorf("signing the decision: %w", err)
+	}
+	a.Sig = ed25519.Sign(key, append([]byte(signedApproval), line...))
+	return a, nil
+}
+
+// SignedBy is the name of the key among those given that signed a decision as it is, "" when none did.
+func (a Approval) SignedBy(keys []ed25519.PublicKey) string {
+	said := a
+	said.Sig = nil
+	line, err := said.encode()
+	if err != nil || len(a.Sig) == 0 || a.Hash == "" {
+		return ""
+	}
+	for _, key := range keys {
+		if name, err := keyName(key); err == nil && name == a.Key && ed25519.Verify(key, append([]byte(signedApproval), line...), a.Sig) {
+			return name
+		}
+	}
+	return ""
+}
+
 // keyName is how proofs.sig names a public key.
 func keyName(key crypto.PublicKey) (string, error) {
 	der, err := x509.MarshalPKIXPublicKey(key)

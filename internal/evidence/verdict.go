@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"cmp"
 	"strings"
 	"time"
 )
@@ -22,6 +23,8 @@ type Verdict struct {
 	At      time.Time  // of the line that decided
 	Missing int        // approvals that are still wanted
 	Unbound []Approval // lines of this step without a hash: they count once Bind gave them one
+
+	voters []string
 }
 
 // Decide says where the list of decisions leaves step ("" is the plan), whose content has that hash
@@ -39,7 +42,7 @@ func Decide(list []Approval, step, hash string, approvers int, now time.Time) Ve
 		case a.Hash != hash || v.State != Pending || !a.ExpiresAt.IsZero() && !now.Before(a.ExpiresAt):
 		case a.Decision == Reject:
 			v.State, v.By, v.Reason, v.At = Rejected, []string{a.By}, a.Reason, a.At
-		case a.Decision == Approve && !contains(v.By, a.By):
+		case a.Decision == Approve && !contains(v.voters, a.voter()):
 			v.approve(a)
 		}
 	}
@@ -47,11 +50,17 @@ func Decide(list []Approval, step, hash string, approvers int, now time.Time) Ve
 }
 
 func (v *Verdict) approve(a Approval) {
-	v.By = append(v.By, a.By)
+	v.voters = append(v.voters, a.voter())
+	if !contains(v.By, a.By) {
+		v.By = append(v.By, a.By)
+	}
 	if v.Missing--; v.Missing == 0 {
 		v.State, v.Reason, v.At = Approved, a.Reason, a.At
 	}
 }
+
+// voter is who is counted: the key that signed it, or else the account that it was said with, whatever name was given.
+func (a Approval) voter() string { return cmp.Or(a.Voter, a.Account, a.By) }
 
 // contains compares names as people do: Ann and ann are one person.
 func contains(list []string, name string) bool {

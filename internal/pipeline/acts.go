@@ -39,10 +39,17 @@ type Acts struct {
 	Redact     func(string) string
 	Secrets    []string // values that must not be committed
 	Deliver    func(context.Context, flow.Call, DeliverIn) (Delivery, error)
-	Stand      func(Standing)       // told what task.json says now; nil: nobody is
-	Step       func(workflow.Event) // told what the steps of a plan do; nil: nobody is
-	Disk       *durable.Disk
-	Now        func() time.Time
+	// TrustedClaim says why a task can't begin at base here, and TrustedBase why nothing of base can be brought into its work:
+	// it came from somebody whom nobody here trusts. begun: a run of this clone made its branch. Nil: all is trusted.
+	TrustedClaim func(ctx context.Context, t *taskdir.Task, base Base, begun bool) error
+	TrustedBase  func(ctx context.Context, base Base) error
+	Counts       evidence.Counting   // which decisions count; nil: all
+	Committed    func(commit string) // told what was committed; nil: nobody is
+
+	Stand func(Standing)       // told what task.json says now; nil: nobody is
+	Step  func(workflow.Event) // told what the steps of a plan do; nil: nobody is
+	Disk  *durable.Disk
+	Now   func() time.Time
 
 	chain    *evidence.Chain         // proofs.jsonl
 	bundles  map[string]*plan.Bundle // by content hash

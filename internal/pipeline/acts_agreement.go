@@ -30,6 +30,7 @@ type Agreements struct {
 	Disk   *durable.Disk
 	Config *config.Config
 	Store  taskdir.Store
+	Counts evidence.Counting
 	Now    time.Time
 }
 
@@ -52,7 +53,7 @@ func (a Agreements) of(t *taskdir.Task, p *plan.Plan, j Job, claimed bool) (g Ag
 	if g.Changed = u.Changes(a.Store, t.Dir); len(g.Changed) == 0 {
 		u.Said = nil
 	}
-	if t.Pipeline.Approval.Required || len(g.Protected)+len(g.Changed) > 0 || claimed && j.Approval > 0 {
+	if required(a.Config, t, p) || len(g.Protected)+len(g.Changed) > 0 || claimed && j.Approval > 0 {
 		g.Approvers = Approvers(a.Config, t)
 	}
 	bases := []string{t.BaseBranch}
@@ -72,12 +73,18 @@ func (a Agreements) of(t *taskdir.Task, p *plan.Plan, j Job, claimed bool) (g Ag
 	return g, nil
 }
 
+// required reports whether a plan needs a yes whatever it changes: as the task says, or the settings of every plan, whoever
+// wrote it.
+func required(cfg *config.Config, t *taskdir.Task, p *plan.Plan) bool {
+	return t.Pipeline.Approval.Required || p != nil && cfg.Planning.Approval == "plan"
+}
+
 // said is what people decided, besides what they had written down before.
 func (a Agreements) said(dir, hash string, approvers int, before []string) (evidence.Verdict, error) {
 	if approvers == 0 {
 		return evidence.Verdict{State: evidence.Approved}, nil
 	}
-	return decision(a.Disk, dir, hash, approvers, before, a.Now)
+	return decision(a.Disk, dir, hash, approvers, before, a.Counts, a.Now)
 }
 
 // No is why a plan that was rejected is, in words.
@@ -87,7 +94,7 @@ func (g Agreement) No() string {
 
 // agreement is what people say to the plan p of this task. A no ends the run.
 func (a *Acts) agreement(t *taskdir.Task, p *plan.Plan, j Job, claimed bool) (Agreement, error) {
-	g, err := Agreements{a.Disk, a.Config, a.Store, a.Now()}.of(t, p, j, claimed)
+	g, err := Agreements{a.Disk, a.Config, a.Store, a.Counts, a.Now()}.of(t, p, j, claimed)
 	if err == nil && g.State == evidence.Rejected {
 		err = flow.Fail(string(trellis.ApprovalRejected), "%s", g.No())
 	}
@@ -100,30 +107,30 @@ func Approvers(cfg *config.Config, t *taskdir.Task) int {
 	return max(1, cfg.Planning.Approvers, t.Pipeline.Approval.Approvers)
 }
 
-// Decision is what people decided about the plan with this hash. Lines that were written by hand without a
-// hash get it now.
-func Decision(disk *durable.Disk, dir, hash string, approvers int, now time.Time) (v evidence.Verdict, err error) {
-	return decision(disk, dir, hash, approvers, nil, now)
+// Decision is what people decided about the plan with this hash, by those lines that count. Lines that were written by hand
+// without a hash get it now.
+func Decision(disk *durable.Disk, dir, hash string, approvers int, counts evidence.Counting, now time.Time) (v evidence.Verdict, err error) {
+	return decision(disk, dir, hash, approvers, nil, counts, now)
 }
 
 // decision is that, without what was written down before.
-func decision(disk *durable.Disk, dir, hash string, approvers int, before []string, now time.Time) (v evidence.Verdict, err error) {
-	list, _, err := evidence.Read(dir) // a broken line is no approval; validate names it
+func decision(disk *durable.Disk, dir, hash string, approvers int, before []string, counts evidence.Counting, now time.Time) (v evidence.Verdict, err error) {
+	list, err := counts.Read(dir)
 	if err != nil {
 		return v, err
 	}
 	if v = evidence.Decide(since(list, before), "", hash, approvers, now); len(v.Unbound) == 0 {
 		return v, nil
 	}
-	if _, err := evidence.Bind(disk, dir, func(step string) (string, error) {
+	if _, err := evidence.Bind(disk, dir, evidence.Those(list, func(step string) string {
 		if step != "" {
-			return "", nil // of a step: its request binds it
+			return "" // of a step: its request binds it
 		}
-		return hash, nil
-	}); err != nil {
+		return hash
+	})); err != nil {
 		return v, err
 	}
-	if list, _, err = evidence.Read(dir); err != nil {
+	if list, err = counts.Read(dir); err != nil {
 		return v, err
 	}
 	return evidence.Decide(since(list, before), "", hash, approvers, now), nil

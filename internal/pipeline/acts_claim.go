@@ -33,6 +33,9 @@ func (a *Acts) claim(ctx context.Context, _ flow.Call, in Input) (Job, error) {
 	if waits != "" {
 		return Job{}, &UnmetError{waits}
 	}
+	if err := a.trusted(ctx, t, base, in.Begun); err != nil {
+		return Job{}, err
+	}
 	j, err := a.job(t, p, in, base)
 	if err != nil {
 		return j, err
@@ -54,7 +57,7 @@ func (a *Acts) job(t *taskdir.Task, p *plan.Plan, in Input, base Base) (Job, err
 		Setup: Setup{cfg.Worktree.Copy, cfg.Worktree.Setup, cfg.Worktree.SetupTimeout}, CommitType: cfg.Delivery.CommitType, Delivery: delivering(cfg, in.Deliver),
 		Protected: protected(cfg, t), Choices: map[trellis.Role]ask.Choice{}, Limits: limits(a), Approvers: Approvers(cfg, t),
 		Preconditions: preconditions(p), Assumed: few(Assumed(p))}
-	if t.Pipeline.Approval.Required {
+	if required(cfg, t, p) {
 		j.Approval = j.Approvers
 	}
 	j.Worktree = filepath.Join(cfg.Worktree.Dir, filepath.FromSlash(j.Branch))

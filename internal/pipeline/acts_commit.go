@@ -23,6 +23,9 @@ const (
 // nobody else has seen, is amended; on what others have seen comes another one. What holds a secret is not committed.
 func (a *Acts) commit(ctx context.Context, c flow.Call, in commitIn) (Committed, error) {
 	out, err := a.vetted(ctx, c, in)
+	if out.SHA != "" && a.Committed != nil {
+		a.Committed(out.SHA)
+	}
 	if err == nil && out.SHA != "" && in.Job.Clash != nil {
 		err = a.Repo.EndUpdate(ctx, filepath.Base(a.Dir))
 	}

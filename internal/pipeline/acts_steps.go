@@ -23,7 +23,9 @@ import (
 func (a *Acts) steps() *workflow.Acts {
 	return &workflow.Acts{RunDir: a.RunDir, Bundle: a.Bundle, Env: a.Environ, Box: a.Box, Marker: a.Marker, Repo: a.Repo,
 		Except: a.outside(Job{Setup: Setup{Copy: a.Config.Worktree.Copy}}), Prover: prover{a}, Disk: a.Disk, Redact: a.Redact, Event: a.Step, Now: a.Now,
-		Decide: func(q workflow.Request) (workflow.Answer, error) { return workflow.Decision(a.Disk, a.Dir, q, a.Now()) }}
+		Decide: func(q workflow.Request) (workflow.Answer, error) {
+			return workflow.Decision(a.Disk, a.Dir, q, a.Counts, a.Now())
+		}}
 }
 
 // bundled freezes the plan of a content with the files that it calls, and returns the hash of all that.
@@ -107,7 +109,7 @@ func (p prover) Prove(ctx context.Context, key string, e workflow.Evidence) (str
 	if proof.PlanHash, err = p.a.planHash(e.Bundle.Hash); err != nil {
 		return "", err
 	}
-	if proof.By, err = workflow.ApprovedBy(p.a.Dir, e); err != nil {
+	if proof.By, err = workflow.ApprovedBy(p.a.Dir, e, p.a.Counts); err != nil {
 		return "", err
 	}
 	if proof.Commit, err = p.a.Repo.Head(ctx, e.Dir); err != nil {

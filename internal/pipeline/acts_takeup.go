@@ -99,5 +99,8 @@ func (a *Acts) Behind(ctx context.Context, in DeliverIn, tip string, ask bool) (
 	if held, err := a.Repo.IsAncestor(ctx, next.Commit, tip); err != nil || held {
 		return "", err
 	}
+	if why, err := a.unknown(ctx, next); err != nil || why != "" {
+		return "", err
+	}
 	return fmt.Sprintf("%s went on to %.12s: the branch is brought up to it first (delivery.update: %s), and checked again", next.Branch, next.Commit, j.Delivery.Update), nil
 }

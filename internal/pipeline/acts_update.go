@@ -134,6 +134,10 @@ func (a *Acts) plannedUpdate(ctx context.Context, c flow.Call, in updateIn) (o g
 	if old, err := a.Repo.IsAncestor(ctx, next.Commit, j.BaseCommit); err != nil || old && next.Commit != j.BaseCommit {
 		return o, out, err
 	}
+	if why, err := a.unknown(ctx, next); err != nil || why != "" {
+		out.Notes = append(out.Notes, fmt.Sprintf("%s went on to %.12s, and the branch was not brought up to it: %s", next.Branch, next.Commit, why))
+		return o, out, err
+	}
 	if _, err := a.Repo.Reattach(ctx, j.Worktree, j.Branch, j.BaseCommit, a.backupRef(c)+"-strayed"); err != nil {
 		return o, out, err
 	}

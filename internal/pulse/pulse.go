@@ -43,6 +43,9 @@ type Work struct {
 	Since time.Time `json:"since"` // in this phase
 }
 
+// Trust is what a task waits for that came from somebody whom nobody here trusts yet.
+const Trust = "trust"
+
 // Wait is a task that would run.
 type Wait struct {
 	Task  string     `json:"task"`

@@ -65,7 +65,7 @@ func (s *stepping) run() {
 	work := s.T.TempDir()
 	acts := &workflow.Acts{Dir: work, RunDir: filepath.Join(s.dir, "run"), Env: []string{"PATH=" + os.Getenv("PATH")}, Prover: noProver{},
 		Bundle: func(string) (*files.Bundle, error) { return s.bundle, nil },
-		Decide: func(q workflow.Request) (workflow.Answer, error) { return workflow.Decision(nil, s.dir, q, noon) }}
+		Decide: func(q workflow.Request) (workflow.Answer, error) { return workflow.Decision(nil, s.dir, q, nil, noon) }}
 	agent := func(_ context.Context, c flow.Call, _ ask.Request) (ask.Reply, error) {
 		if s.during != nil {
 			s.during()

@@ -23,23 +23,23 @@ func (a *Acts) decide(_ context.Context, _ flow.Call, q Request) (Answer, error)
 }
 
 // Decision is what the lines of approvals.jsonl in dir say about a request, which as many people have to agree
-// to as it says. A line that was written by hand without a hash gets that of the request.
-func Decision(disk *durable.Disk, dir string, q Request, now time.Time) (Answer, error) {
-	list, _, err := evidence.Read(dir) // a broken line is no answer; validate names it
+// to as it says, by those that count. A line that was written by hand without a hash gets that of the request.
+func Decision(disk *durable.Disk, dir string, q Request, counts evidence.Counting, now time.Time) (Answer, error) {
+	list, err := counts.Read(dir)
 	if err != nil {
 		return Answer{}, err
 	}
 	v := evidence.Decide(list, q.Path, q.Hash, q.Approvers, now)
 	if len(v.Unbound) > 0 {
-		if _, err := evidence.Bind(disk, dir, func(step string) (string, error) {
+		if _, err := evidence.Bind(disk, dir, evidence.Those(list, func(step string) string {
 			if step == q.Path {
-				return q.Hash, nil
+				return q.Hash
 			}
-			return "", nil
-		}); err != nil {
+			return ""
+		})); err != nil {
 			return Answer{}, err
 		}
-		if list, _, err = evidence.Read(dir); err != nil {
+		if list, err = counts.Read(dir); err != nil {
 			return Answer{}, err
 		}
 		v = evidence.Decide(list, q.Path, q.Hash, q.Approvers, now)
@@ -88,11 +88,11 @@ func Open(h *journal.History) (list []Request, err error) {
 }
 
 // ApprovedBy names who agreed to a step that people prove, as approvals.jsonl in dir has it.
-func ApprovedBy(dir string, e Evidence) (names []string, err error) {
+func ApprovedBy(dir string, e Evidence, counts evidence.Counting) (names []string, err error) {
 	if e.Kind != "manual" {
 		return nil, nil
 	}
-	list, _, err := evidence.Read(dir) // a broken line is no answer
+	list, err := counts.Read(dir)
 	for _, a := range list {
 		of := a.Step == e.Path || strings.HasPrefix(e.Path, a.Step+".") // a round of it
 		if of && a.Decision == evidence.Approve && strings.HasPrefix(a.Hash, e.StepHash) && !slices.Contains(names, a.By) {

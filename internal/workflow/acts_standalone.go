@@ -123,7 +123,7 @@ func (p *FileProver) Prove(ctx context.Context, key string, e Evidence) (string,
 	parts := strings.SplitN(key, "/", 3)
 	proof := e.Proof(p.ID, parts[0]+"/"+parts[1], parts[2])
 	var err error
-	if proof.By, err = ApprovedBy(p.Chain.Dir, e); err != nil {
+	if proof.By, err = ApprovedBy(p.Chain.Dir, e, nil); err != nil {
 		return "", err
 	}
 	return p.add(ctx, proof)

@@ -1,0 +1,216 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/pulse"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/trust"
+	"github.com/trellis-tasks/trellis/internal/trust/subject"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// trusted says why nothing of a task may run here, nil when it may: an *trust.UntrustedError.
+func (s *Site) trusted(ctx context.Context, dir string) error {
+	if s.Trust == nil {
+		return nil
+	}
+	of, err := subject.Task(s.Store.Root, s.Store.Rel(dir))
+	if err != nil {
+		return err
+	}
+	return s.judged(ctx, of)
+}
+
+// judged is that of any subject.
+func (s *Site) judged(ctx context.Context, of trust.Subject) error {
+	if s.Trust == nil {
+		return nil
+	}
+	v, err := s.Trust.Subject(ctx, of)
+	if err != nil {
+		return err
+	}
+	return v.Err()
+}
+
+// trustedBase says why no worktree is made on a commit, and nothing of it brought into one; nil when it may be.
+func (s *Site) trustedBase(ctx context.Context, base pipeline.Base) error {
+	if s.Trust == nil || base.Commit == "" {
+		return nil
+	}
+	v, err := s.Trust.Base(ctx, s.below(base))
+	if err != nil {
+		return err
+	}
+	return v.Err()
+}
+
+// awaiting has a task that could run, or waits for something else, wait until somebody here trusts it. Nothing is written
+// into its directory for that.
+func (s *Site) awaiting(ctx context.Context, l look) (look, error) {
+	if !l.Run && l.Waits == "" {
+		return l, nil
+	}
+	err := s.trusted(ctx, l.Dir)
+	if err == nil && l.Run {
+		err = s.trustedStart(ctx, l)
+	}
+	if !errors.As(err, &l.Untrusted) {
+		return l, err
+	}
+	l.Run, l.Waits, l.From, l.To = false, pulse.Trust, "", ""
+	return l, nil
+}
+
+// trustedRun says why nothing may be run for the task in dir: by itself, or as the programs of the settings are not trusted.
+func (s *Site) trustedRun(ctx context.Context, dir string) error {
+	if s.TrustedPrograms != nil {
+		if err := s.TrustedPrograms(ctx); err != nil {
+			return err
+		}
+	}
+	return s.trusted(ctx, dir)
+}
+
+// trustedObjective says why no step of an objective is planned here, nil when one may be.
+func (s *Site) trustedObjective(ctx context.Context, name string) error {
+	if s.TrustedPrograms != nil {
+		if err := s.TrustedPrograms(ctx); err != nil {
+			return err
+		}
+	}
+	return s.judged(ctx, subject.Objective(name))
+}
+
+// trustedToStart says why a task is not started here, nil when it may be, or stands where nothing is started anyway.
+func (s *Site) trustedToStart(ctx context.Context, t *taskdir.Task, h *journal.History) error {
+	switch t.Status {
+	case trellis.Planning, trellis.Ready, trellis.Waiting, trellis.InProgress, trellis.Paused:
+	default:
+		return nil
+	}
+	if err := s.trusted(ctx, t.Dir); err != nil {
+		return err
+	}
+	return s.trustedStart(ctx, look{Dir: t.Dir, Task: t, journal: h})
+}
+
+// trustedStart says why the work of a task can't begin where it would, nil when it can, or has begun.
+func (s *Site) trustedStart(ctx context.Context, l look) error {
+	if s.Trust == nil {
+		return nil
+	}
+	p, err := pipeline.ReadProgress(l.journal)
+	if err != nil || underWay(l.journal) && p.Claimed().Branch != "" {
+		return nil // of a journal that can't be read the run itself tells
+	}
+	base, _, err := s.base(ctx, l.Task, l.journal)
+	if err != nil {
+		return nil // the run will say so
+	}
+	return s.trustedClaim(ctx, l.Task, base, p.Begun)
+}
+
+// trustedClaim is trustedBase of where the work of a task begins, and, where no run of this clone has begun it, of what its
+// branch has already.
+func (s *Site) trustedClaim(ctx context.Context, t *taskdir.Task, base pipeline.Base, begun bool) error {
+	if err := s.trustedBase(ctx, base); err != nil || begun {
+		return err
+	}
+	tip, err := s.Repo.Branch(ctx, t.BranchName())
+	if err != nil {
+		return err
+	}
+	return s.trustedBase(ctx, pipeline.Base{Commit: tip})
+}
+
+// below is the commit that the work of others began at, whose branch a task begins on just as a run of this clone left it;
+// or else where the task begins itself.
+func (s *Site) below(base pipeline.Base) string {
+	for range stackedMost {
+		h, err := journal.Read(filepath.Join(s.Store.Tasks(), base.On, taskdir.Run))
+		if base.On == "" || err != nil || h.Flow != pipeline.Flow || s.ours(context.Background(), filepath.Join(s.Store.Tasks(), base.On), h) != nil {
+			return base.Commit
+		}
+		p, err := pipeline.ReadProgress(h)
+		if err != nil || p.Report == nil || p.Report.Commit != base.Commit || p.Base == "" {
+			return base.Commit
+		}
+		base = pipeline.Base{Commit: p.Base, On: p.StackedOn}
+	}
+	return base.Commit
+}
+
+// stackedMost is how many tasks may stand on each other before nobody looks further down.
+const stackedMost = 100
+
+// watchTrust gives the effects of a run who judges what they take in, and tells the judge what they make.
+func (s *Site) watchTrust(acts *pipeline.Acts) {
+	if s.Trust == nil {
+		return
+	}
+	acts.Counts = s.counts()
+	acts.TrustedClaim, acts.TrustedBase = s.trustedClaim, s.trustedBase
+	acts.Committed = func(commit string) {
+		if err := s.Trust.Committed(filepath.Base(acts.Dir), commit); err != nil {
+			s.tell(Event{Task: filepath.Base(acts.Dir), Level: slog.LevelWarn, Message: err.Error()})
+		}
+	}
+}
+
+// awaits has the watcher say once whom it is to trust before it runs a task.
+func (w *watch) awaits(dir string, err *trust.UntrustedError) {
+	w.waiting[dir] = true
+	next := "\n  next: " + err.Next()
+	if !strings.HasSuffix(w.told[dir], next) { // what is left to agree to may become less
+		w.warn(dir, err.Error()+next)
+	}
+	w.last[dir] = Result{Dir: dir, Status: trellis.Waiting, Waits: []string{pulse.Trust}}
+}
+
+// ledgerDir is the folder of the ledger of what is trusted, "" when there is none.
+func (w *watch) ledgerDir() string {
+	if w.s.Trust == nil || w.s.Trust.Ledger == nil || w.s.Trust.Ledger.Path == "" {
+		return ""
+	}
+	return filepath.Dir(w.s.Trust.Ledger.Path)
+}
+
+// hearLedger listens to the ledger. Without events of it a rescan sees what is trusted by then.
+func (w *watch) hearLedger() {
+	if dir := w.ledgerDir(); dir != "" {
+		_ = w.notify.Add(dir)
+	}
+}
+
+// ledgerPause is how long after a look at a task a change of the ledger has it looked at again: the look may have made it.
+const ledgerPause = time.Second
+
+// ledgerEvent has all looked at again that waits for trust.
+func (w *watch) ledgerEvent(path string) {
+	if path != w.s.Trust.Ledger.Path {
+		return
+	}
+	for dir, r := range w.last {
+		if !slices.Contains(r.Waits, pulse.Trust) {
+			continue
+		}
+		if at := w.seen[dir].Add(ledgerPause); w.due[dir].IsZero() || w.due[dir].After(at) {
+			w.due[dir] = at
+		}
+		delete(w.stalls, dir)
+	}
+	if w.told["settings"] != "" && w.o.Reload != nil {
+		w.reloadAt = time.Now().Add(settle)
+	}
+	w.remind()
+}
