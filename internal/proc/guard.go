@@ -32,7 +32,10 @@ const (
 //
 // From a terminal guard and worker get the signal, and so does a worker whose whole group or control group is
 // signalled: it then comes twice. SignalContext takes this into account.
+//
+// None of them shows other programs of the same person its environment, in which accounts of agents stand, or its memory.
 func Guard() (worker bool, code int, err error) {
+	seclude()
 	if reaper, ok := Guarded(); ok {
 		return true, 0, followGuard(reaper)
 	}
