@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -134,11 +136,19 @@ var journals = map[string]func(*bench){
 var nextLine = regexp.MustCompile(`(?m)^  next +trellis (.*)$`)
 
 // Edge C4: what is printed as the next command is taken, whatever the status and the journal: not refused, and
-// ends well. Both status and task show print it.
+// ends well. Both status and task show print it. A third of all pairs, with TRELLIS_SOAK all.
 func TestNextCommandIsTaken(t *testing.T) {
 	t.Parallel()
-	for _, status := range trellis.Statuses {
-		for name, journal := range journals {
+	names := slices.Sorted(maps.Keys(journals))
+	tried := 0
+	defer func() { t.Logf("%d of %d pairs", tried, len(trellis.Statuses)*len(names)) }()
+	for i, status := range trellis.Statuses {
+		for j, name := range names {
+			if (i+j)%3 != 0 && os.Getenv("TRELLIS_SOAK") == "" {
+				continue
+			}
+			journal := journals[name]
+			tried++
 			t.Run(string(status)+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				b := newBench(t)

@@ -53,7 +53,7 @@ func TestOverflowOfEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	const buffered, each = 8192, 4 // events that wait in the process, events of one save
-	n := 2500
+	n := 500
 	if soak() {
 		n = 10_000
 	}

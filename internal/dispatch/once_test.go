@@ -39,7 +39,7 @@ accept) echo "{\"criteria\": [{\"id\": \"A1\", \"verdict\": \"met\", \"evidence\
 esac
 `)
 	w.Site.Config.Limits.Attempts = 1
-	const each = 10
+	const each = 5
 	for i := range each {
 		w.depends(fmt.Sprintf("02-%02d-works-%d", i+1, i))
 		w.depends(fmt.Sprintf("02-%02d-fails-%d", i+1, i))

@@ -152,7 +152,7 @@ func TestMuchToSay(t *testing.T) {
 	for i := range 70 {
 		fmt.Fprintf(&prd, "- [ ] criterion %d %s\n", i, long[:80])
 	}
-	w := newWorld(t, roles("implement: [{run: [\"for i in $(seq 1500); do mkdir -p many/$i; echo {} > many/$i/package.json; done\"], answer: done}]\ncheck: [{answer: fine}]\ndebug: [{answer: hm}]\naccept: [{answer: nonsense}]"))
+	w := newWorld(t, roles("implement: [{run: [\"mkdir many; cd many; mkdir $(seq 1500); for i in *; do echo {} > $i/package.json; done\"], answer: done}]\ncheck: [{answer: fine}]\ndebug: [{answer: hm}]\naccept: [{answer: nonsense}]"))
 	var verify []string
 	for i := range 20 {
 		verify = append(verify, fmt.Sprintf("seq -f '<very> & long %%g' 1 2000; exit %d", i%2))
