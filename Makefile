@@ -8,6 +8,8 @@ export GOPATH     ?= $(CURDIR)/.tools/go/path
 endif
 # The commit is stamped into the binary wherever git can tell it.
 VCS  = $(shell test -d .git && git rev-parse -q --verify HEAD >/dev/null 2>&1 && echo auto || echo false)
+# Tests wait for processes and the disk as well as compute: one package more at once than there are processors.
+PACKAGES = $(shell expr $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1)
 RACE = $(if $(shell command -v $(firstword $(shell $(GO) env CC))),-race)
 
 .PHONY: build test demo bench lint setup fuzz soak
@@ -17,7 +19,7 @@ build:
 test: setup
 	$(GO) vet ./...
 	$(if $(RACE),,@echo 'make: no C compiler, so the race detector stays off')
-	$(GO) test $(RACE) -timeout 20m ./...
+	$(GO) test $(RACE) -vet=off -p $(PACKAGES) -timeout 20m ./...
 demo: build
 	bin/trellis demo
 bench: build

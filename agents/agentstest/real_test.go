@@ -169,5 +169,10 @@ func TestOpenCode(t *testing.T) {
 	for _, b := range []agentstest.Behaviour{agentstest.AnswersJSON, agentstest.NotUTF8, agentstest.Empty, agentstest.Overflow, agentstest.Spends, agentstest.Invalid, "wall"} {
 		s.Skip[b] = "seconds of start-up for what TestRecordedOpenCode shows too"
 	}
+	for _, b := range []agentstest.Behaviour{agentstest.Refused, agentstest.Garbage, agentstest.Exhausted} {
+		if os.Getenv("TRELLIS_SOAK") == "" {
+			s.Skip[b] = "seconds of start-up, with TRELLIS_SOAK; TestRecordedOpenCode shows what was recorded of it"
+		}
+	}
 	agentstest.Run(t, s)
 }

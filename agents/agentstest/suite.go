@@ -50,7 +50,7 @@ const (
 	Floods       Behaviour = "floods"        // prints without end
 	Complains    Behaviour = "complains"     // prints without end on standard error
 	LongLine     Behaviour = "long-line"     // prints a line of 100 MB, and says Text
-	ManyEvents   Behaviour = "many-events"   // has 50,000 events in a moment, and says Text
+	ManyEvents   Behaviour = "many-events"   // has thousands of events in a moment, and says Text
 	Mute         Behaviour = "mute"          // exits 0 and prints nothing
 )
 
