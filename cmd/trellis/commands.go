@@ -21,6 +21,7 @@ func (a *app) commands() []*cli.Command {
 		a.rejectCommand(),
 		a.deliverCommand(),
 		a.cleanupCommand(),
+		a.trustCommand(),
 		a.verifyCommand(),
 		a.validateCommand(),
 		a.taskCommand(),

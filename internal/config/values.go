@@ -1,10 +1,12 @@
 package config
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -84,12 +86,28 @@ func textOf(v reflect.Value) string {
 }
 
 func asJSON(v reflect.Value) string {
-	if v.Kind() == reflect.Slice && v.Len() == 0 {
-		return "[]" // whether it is said or not
-	}
-	data, err := json.Marshal(v.Interface())
-	if err != nil {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // people read it
+	if err := e.Encode(plain(v)); err != nil {
 		return err.Error() // a number that is none: it is not what another says
 	}
-	return string(data)
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// plain is a value by the keys of the file, without what is not said.
+func plain(v reflect.Value) any {
+	switch {
+	case v.Kind() == reflect.Struct:
+		said := map[string]any{}
+		for i := range v.NumField() {
+			if f := v.Field(i); !f.IsZero() {
+				said[v.Type().Field(i).Tag.Get("yaml")] = plain(f)
+			}
+		}
+		return said
+	case v.Kind() == reflect.Slice && v.Len() == 0:
+		return []string{} // whether it is said or not
+	}
+	return v.Interface()
 }

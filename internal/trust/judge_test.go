@@ -301,6 +301,7 @@ func TestWhatAStrangerMadeIsNot(t *testing.T) {
 			c.commit("own", "x\n")
 			c.git("fetch", "-q", c.git("config", "remote.origin.url"), "evil")
 			c.git("cherry-pick", "FETCH_HEAD")
+			c.git("fetch", "-q", "origin", "main") // which forgets the other
 		},
 		"applied as a mail": func(c *clone) {
 			patch := c.git("format-patch", "--stdout", "-1", "origin/evil")

@@ -1,6 +1,7 @@
 package subject
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -160,9 +161,11 @@ func headline(s plan.Step) (trust.Kind, string) {
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 func asJSON(v any) []byte {
-	data, err := json.Marshal(v)
-	if err != nil {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // people read it
+	if err := e.Encode(v); err != nil {
 		return []byte(err.Error()) // nothing else says so
 	}
-	return data
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
