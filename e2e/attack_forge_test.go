@@ -19,6 +19,7 @@ fresh() { rm -f test.sh; git checkout -- test.sh; touch -d 2037-01-01 $(git rev-
 
 // lying are attacks after which the test passes where the agent works.
 var lying = []attack{
+	{name: "the loose object of the test", script: lies + "overwrite $REAL $FAKE; fresh"},
 	{name: "the loose object of the folder", script: lies + `T=$(git rev-parse HEAD^{tree})
 N=$(git ls-tree HEAD | sed "s/$REAL/$FAKE/" | git mktree); overwrite $T $N; fresh; echo exit 0 > test.sh`},
 	{name: "the loose object of the base commit", script: lies + `N=$(git ls-tree HEAD | sed "s/$REAL/$FAKE/" | git mktree)
@@ -29,6 +30,8 @@ C=$(git cat-file commit HEAD | sed "s/^tree .*/tree $N/" | git hash-object -t co
 	{name: "a replaced commit", script: lies + "git add -A; git rm -q --cached test.sh; N=$(git ls-tree HEAD | sed \"s/$REAL/$FAKE/\" | git mktree); git replace -f HEAD $(git commit-tree -m first $N); echo exit 0 > test.sh"},
 	{name: "a graft", script: lies + "echo exit 0 > test.sh; git add -A; git commit -q -m mine; git rev-parse HEAD > $G/info/grafts"},
 	{name: "a shallow file", script: lies + "echo exit 0 > test.sh; git add -A; git commit -q -m mine; git rev-parse HEAD > $G/shallow"},
+	{name: "objects of another folder", script: lies + `mkdir -p ../alt/$(echo $REAL | cut -c1-2); cp $(object $FAKE) ../alt/$(echo $REAL | cut -c1-2)/$(echo $REAL | cut -c3-)
+echo $(cd ../alt && pwd) > $O/info/alternates; rm -f $(object $REAL); fresh`},
 	{name: "assume-unchanged", script: lies + "git update-index --assume-unchanged test.sh; echo exit 0 > test.sh"},
 	{name: "skip-worktree", script: lies + "git update-index --skip-worktree test.sh; echo exit 0 > test.sh"},
 	{name: "sparse checkout", script: lies + "git sparse-checkout set --no-cone '/*' '!/test.sh'; echo exit 0 > test.sh"},
@@ -78,7 +81,7 @@ touch -d 2037-01-01 $O/pack/pack-$P.*; fresh`
 // TestForgedVerdicts: whatever an agent does to the records of git and Trellis, work that fails its test isn't delivered.
 func TestForgedVerdicts(t *testing.T) { each(t, forgeries) }
 
-// TestLies: the same of what makes the test pass for the agent itself, and for whoever believes its git.
+// TestLies, edge S1: the same of what makes the test pass for the agent itself, and for whoever believes its git.
 func TestLies(t *testing.T) {
 	for i := range lying {
 		lying[i].got, lying[i].fools = forged, true

@@ -47,15 +47,20 @@ var harms = []attack{
 	{name: "main's file is written", prepare: noted, script: work + "git add -A; git commit -q -m mine; git rev-parse HEAD > $G/refs/heads/main", got: moved, off: told("main")},
 	{name: "HEAD is moved", prepare: noted, script: work + "echo ref: refs/heads/else > $G/HEAD", got: moved, off: told("HEAD")},
 	{name: "a commit in the main checkout", prepare: noted, script: work + "cd $MAIN; echo x > README.md; git add README.md; git commit -q -m mine", got: moved, off: told("main")},
+	{name: "all loose objects are removed", script: work + "rm -rf $O/??", got: "! git log main || ! git fsck --connectivity-only", off: told("objects")},
+	{name: "old loose objects are removed", prepare: "for i in 1 2 3; do echo $i > n; git add n; git commit -q -m $i; done", script: work + "f=$(git rev-parse HEAD~2 | sed 's|^..|&/|'); rm -f $O/$f", got: "! git log main || ! git fsck --connectivity-only", off: told("objects")},
 	{name: "packs are removed", prepare: "git gc -q", script: work + "rm -rf $O/pack", got: "! git log main", off: told("worktree_failed")},
-	{name: "the stash is dropped", prepare: "echo mine > README.md; git add README.md; git commit -q -m readme; echo more >> README.md; git stash -q; git rev-parse stash > $ROOT/stash", script: work + "git stash drop -q; git prune --expire=now", got: "! git cat-file -e $(cat $ROOT/stash)^{tree}", off: open(loose)},
+	{name: "git's folder is removed", script: work + "rm -rf $G/refs $G/HEAD $G/config $O", got: "! git log main", off: told("git")},
+	{name: "what nothing leads to is pruned", prepare: "echo precious | git hash-object -w --stdin > $ROOT/precious", script: work + "git reflog expire --expire=now --all; git gc -q --prune=now; git prune --expire=now", got: "! git cat-file -e $(cat $ROOT/precious)", off: told("objects of git were deleted")},
+	{name: "the stash is dropped", prepare: "echo mine > README.md; git add README.md; git commit -q -m readme; echo more >> README.md; git stash push -q -- README.md; git rev-parse stash > $ROOT/stash", script: work + "git stash drop -q; git prune --expire=now", got: "! git cat-file -e $(cat $ROOT/stash)^{tree}", off: told("objects of git were deleted")},
 	{name: "the main index", script: work + "GIT_INDEX_FILE=$MAIN/.git/index GIT_DIR=$MAIN/.git GIT_WORK_TREE=$MAIN git update-index --assume-unchanged test.sh; rm -f $MAIN/.git/index.lock", got: "git ls-files -v | grep -q '^h'", off: open(elsewhere)},
 	{name: "the worktree is another's", prepare: noted, script: work + "W=$PWD; cd ..; mv $W $W-away; ln -s $MAIN $W", got: moved + " || test ! -d $TASK"},
+	{name: "the folder of tasks", script: work + "rm -rf $MAIN/.trellis/tasks/02-02-other", prepare: "mkdir -p .trellis/tasks/02-02-other; echo '# Other' > .trellis/tasks/02-02-other/prd.md; echo '{\"status\": \"planning\"}' > .trellis/tasks/02-02-other/task.json", got: "test ! -e .trellis/tasks/02-02-other/prd.md", off: open(elsewhere)},
 	{name: "escapes", script: work + "f=$(printf 'a\\033]0;owned\\007\\342\\200\\256b.txt'); echo x > \"$f\"; printf '\\033]0;owned\\007\\033[2J' > notes.txt", got: "grep -q $(printf '\\033') $ROOT/said || grep -q $(printf '\\007') $ROOT/said || grep -q $(printf '\\342\\200\\256') $ROOT/said"},
 }
 
 // TestTraps: no program that an agent leaves for git is run when Trellis commits its work, or that of the next task.
 func TestTraps(t *testing.T) { each(t, traps) }
 
-// TestHarms: an agent destroys nothing of a repository in the sandbox, and without it what it did is told.
+// TestHarms, edge A1: an agent destroys nothing of a repository in the sandbox, and without it what it did is told.
 func TestHarms(t *testing.T) { each(t, harms) }

@@ -85,6 +85,74 @@ func (x *target) commit() {
 	}
 }
 
+// secretFiles are where programs keep keys in a home folder.
+var secretFiles = strings.Fields(`.ssh/id_rsa .ssh/id_ed25519 .ssh/config .gnupg/private-keys-v1.d/a.key .aws/credentials .aws/sso/cache/a.json .azure/msal_token_cache.json
+.config/gcloud/application_default_credentials.json .config/gcloud/credentials.db .kube/config .docker/config.json .netrc _netrc .authinfo .authinfo.gpg .git-credentials .config/git/credentials
+.config/gh/hosts.yml .config/glab-cli/config.yml .config/hub .config/tea/config.yml .pypirc .config/pip/pip.conf .pip/pip.conf .npmrc .yarnrc .yarnrc.yml .config/pnpm/auth.ini .bunfig.toml
+.m2/settings.xml .m2/settings-security.xml .gradle/gradle.properties .gradle/init.gradle .cargo/credentials.toml .cargo/config.toml .gem/credentials .bundle/config .composer/auth.json .config/composer/auth.json .nuget/NuGet/NuGet.Config
+.huggingface/token .cache/huggingface/token .kaggle/kaggle.json .config/kaggle/kaggle.json .config/stripe/config.toml .config/vercel/auth.json .local/share/com.vercel.cli/auth.json .config/netlify/config.json .netlify/config.json
+.pulumi/credentials.json .cloudflared/cert.pem .wrangler/config/default.toml .config/.wrangler/config/default.toml .fly/config.yml .config/doctl/config.yaml .config/hcloud/cli.toml .terraform.d/credentials.tfrc.json .terraformrc .vault-token
+.config/sops/age/keys.txt .config/age/keys.txt .password-store/a.gpg .local/share/keyrings/login.keyring .config/op/config .config/1Password/settings .config/rclone/rclone.conf .s3cfg .boto .oci/config .pgpass .my.cnf .mylogin.cnf
+.config/heroku/config .heroku/credentials .config/containers/auth.json .mozilla/firefox/a/key4.db .config/google-chrome/Default/Cookies .config/chromium/Default/Cookies .config/Code/User/globalStorage/state.vscdb
+.config/Cursor/User/globalStorage/state.vscdb .cursor/mcp.json .vscode/argv.json .config/Slack/Cookies .config/discord/Cookies .config/Signal/config.json .thunderbird/a/logins.json
+.bash_history .zsh_history .zhistory .history .local/share/fish/fish_history .python_history .node_repl_history .psql_history .mysql_history .sqlite_history .irb_history .lesshst .viminfo
+.claude/.credentials.json .claude.json .codex/auth.json .local/share/opencode/auth.json .gemini/oauth_creds.json .config/github-copilot/hosts.json .aider.conf.yml .continue/config.json .config/openai/key .anthropic/key
+.env .secrets Documents/passwords.txt .config/weechat/sec.conf .msmtprc .config/sourcegraph/token .sentryclirc .config/linear/token .jira.d/config.yml .config/ngrok/ngrok.yml .ngrok2/ngrok.yml .snyk .config/snowflake/config.toml .dbt/profiles.yml .databrickscfg .bitcoin/wallet.dat .ethereum/keystore/a`)
+
+// secretNames are variables that somebody works with in the shell that trellis is started from.
+var secretNames = strings.Fields(`AWS_SECRET_ACCESS_KEY GITHUB_TOKEN GH_TOKEN NPM_TOKEN DATABASE_URL SENTRY_DSN SLACK_WEBHOOK API_KEY_PROD MY_TOKEN_V2 JWT OPENAI_API_KEY ANTHROPIC_API_KEY
+DB_PASSWORD VAULT_ADDR_TOKEN STRIPE_SECRET TWILIO_AUTH CI_JOB_JWT PGPASSWORD SSH_AUTH_SOCK KUBECONFIG`)
+
+// steal is a shell's that puts all that is secret into a folder: files, the environment, and that of the processes above.
+const steal = `L=%s; mkdir -p $L; cd $HOME
+cat %s > $L/files
+cat $MAIN/.env > $L/main-env; cat $ROOT/repo-worktrees/feature/other/.env > $L/other-env
+env > $L/env; p=$$; i=0; while [ $i -lt 7 ] && [ "$p" -gt 1 ]; do cat /proc/$p/environ > $L/environ$i; p=$(sed -n 's/^PPid:\t//p' /proc/$p/status); i=$((i+1)); done`
+
+// TestSecrets, edge S7: in the sandbox neither an agent, nor a command that runs what the agent wrote, finds a secret.
+func TestSecrets(t *testing.T) {
+	t.Parallel()
+	for _, mode := range bothModes(t) {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			x := newTarget(t, mode, "")
+			x.write("verify.sh", "true\n")
+			x.write(".trellis/config.yaml", strings.Replace(x.read(".trellis/config.yaml"), "sh test.sh", "sh test.sh, sh verify.sh", 1))
+			x.commit()
+			for _, f := range secretFiles {
+				x.write("../home/"+f, fmt.Sprintf("# planted %s\ntoken = \"planted %[1]s\"\n<password>planted</password>\nindex = https://ada:planted@example.org\n", f))
+			}
+			for _, f := range []string{".env", "../repo-worktrees/feature/other/.env"} {
+				x.write(f, "planted "+f+"\n")
+			}
+			for _, n := range secretNames {
+				x.Env = append(x.Env, n+"=planted-"+n)
+			}
+			files := strings.Join(secretFiles, " ")
+			x.play("W=$PWD; echo '# work' >> greet.sh; echo loot >> .gitignore\ncat > verify.sh <<'END'\nW=$PWD; (" + fmt.Sprintf(steal, "$W/loot/verify", files) + ") 2>/dev/null; true\nEND\n" + fmt.Sprintf(steal, "$W/loot/agent", files))
+			_, out, errs := x.try(program, "start", victim)
+			for _, who := range []string{"agent", "verify"} {
+				x.stolen(t, mode, who, out+errs)
+			}
+		})
+	}
+}
+
+// stolen checks what one of them found.
+func (x *target) stolen(t *testing.T, mode, who, said string) {
+	t.Helper()
+	dir := filepath.Join(x.Root, "repo-worktrees/feature/bye/loot", who)
+	if _, err := os.Stat(filepath.Join(dir, "env")); err != nil {
+		t.Fatalf("%s tried nothing: %v\n%s", who, err, said)
+	}
+	_, found := x.shell("grep -rhoE 'planted[- ].*' -a " + dir + " | tr '\\0' '\\n' | grep -oE '^[A-Z_0-9]*=?planted.*' | sort -u")
+	if mode == sandbox.Off {
+		t.Logf("%s without a sandbox: %d secrets", who, strings.Count(found, "\n"))
+	} else if found != "" {
+		t.Errorf("%s reads %d secrets:\n%s", who, strings.Count(found, "\n"), found)
+	}
+}
+
 // ear is somebody who listens, and what was heard by name of the place.
 type ear struct {
 	sync.Mutex
@@ -156,7 +224,7 @@ func (e *ear) places(t *testing.T, x *target, who string) (all [][3]string) {
 // remote are the places that a program with network reaches, in the sandbox too.
 var remote = map[string]bool{"a socket without a file": true, "a server": true, "a name server": true}
 
-// TestSpeaks: in the sandbox nobody speaks to programs of this machine by their files.
+// TestSpeaks, edge S7: in the sandbox nobody speaks to programs of this machine by their files, and the commands that decide have no network.
 func TestSpeaks(t *testing.T) {
 	t.Parallel()
 	for _, mode := range bothModes(t) {
@@ -172,7 +240,7 @@ func TestSpeaks(t *testing.T) {
 				t.Error(said)
 			}
 			agent.judge(t, mode, "the agent", remote)
-			verify.judge(t, mode, "a check", remote)
+			verify.judge(t, mode, "a check", nil)
 		})
 	}
 }

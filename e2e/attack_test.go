@@ -37,9 +37,8 @@ func open(says string) fate { return fate{open: says} }
 
 // What docs/trust.md says of the attacks that nobody is told of.
 const (
-	elsewhere = "Writes into the home folder, folders of `PATH`, other worktrees, what git ignores, anywhere else"
+	elsewhere = "Writes into the home folder, folders of `PATH`, other worktrees and tasks, what git ignores, anywhere else"
 	ofPath    = "Puts a program of its own into a folder of `PATH`"
-	loose     = "Throws away what only a stash, a reflog or nothing leads to"
 	calls     = "Changes what one of your hooks calls"
 	left      = "Leaves something in a shared folder that its checks find there"
 )

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/trellis-tasks/trellis/internal/git"
 )
@@ -105,5 +106,75 @@ func BenchmarkIdentity(b *testing.B) {
 	x := newBox(b)
 	for b.Loop() {
 		must(x.Repo.Identity(b.Context()))(b)
+	}
+}
+
+// What a run asks before it judges and before it commits, beside 20,000 loose objects.
+func BenchmarkObjects(b *testing.B) {
+	x := manyFiles(b, 20_000, false)
+	objects := must(x.Repo.Objects(time.Time{}))(b)
+	for b.Loop() {
+		if notes, err := objects.Check(b.Context()); err != nil || len(notes) > 0 {
+			b.Fatal(notes, err)
+		}
+	}
+}
+
+// The same when the agent has written a hundred of them.
+func BenchmarkObjectsThatAppear(b *testing.B) {
+	x := manyFiles(b, 20_000, false)
+	before := time.Now()
+	for i := range 100 {
+		x.write(fmt.Sprintf("new/%d", i), fmt.Sprintf("new %d\n", i))
+	}
+	x.git("add", "-A")
+	for b.Loop() {
+		if notes, err := must(x.Repo.Objects(before))(b).Check(b.Context()); err != nil || len(notes) > 0 {
+			b.Fatal(notes, err)
+		}
+	}
+}
+
+// A tree of 20,000 files, with nothing known of them, and when they are.
+func BenchmarkTreeOfManyFiles(b *testing.B) {
+	x := manyFiles(b, 20_000, true)
+	b.Run("anew", func(b *testing.B) {
+		for b.Loop() {
+			must(x.open(x.Dir).TreeOf(b.Context(), x.Dir))(b)
+		}
+	})
+	b.Run("known", func(b *testing.B) {
+		must(x.Repo.TreeOf(b.Context(), x.Dir))(b)
+		for b.Loop() {
+			must(x.Repo.TreeOf(b.Context(), x.Dir))(b)
+		}
+	})
+}
+
+func BenchmarkCheckoutOfManyFiles(b *testing.B) {
+	x := manyFiles(b, 20_000, true)
+	head := x.git("rev-parse", "HEAD")
+	for _, c := range []struct {
+		name string
+		make func(dir string) error
+	}{
+		{"verified", func(dir string) error { return x.Repo.Checkout(b.Context(), dir, head) }},
+		{"by git alone", func(dir string) error {
+			_, err := x.try(x.Dir, "worktree", "add", "-q", "--detach", dir, head)
+			return err
+		}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			for b.Loop() {
+				if err := c.make(x.tree("fresh")); err != nil {
+					b.Fatal(err)
+				}
+				b.StopTimer()
+				if err := x.Repo.RemoveWorktree(b.Context(), x.tree("fresh")); err != nil {
+					b.Fatal(err)
+				}
+				b.StartTimer()
+			}
+		})
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 // Checkout makes a fresh checkout of a commit at path (absolute), on no branch: the files of the commit and no
 // others. What is at path already, from a call that was cut off, is replaced when it is a worktree of this
-// repository. No hook runs. The caller removes it with [Repo.RemoveWorktree].
+// repository. No hook runs. Files that are not those of the commit are a *DamagedError. The caller removes it with [Repo.RemoveWorktree].
 func (r *Repo) Checkout(ctx context.Context, path, commit string) error {
 	path = clean(path)
 	err := again(ctx, func() error { return r.checkout(ctx, path, commit) })
@@ -30,11 +30,15 @@ func (r *Repo) checkout(ctx context.Context, path, commit string) error {
 		if err := vacant(path); err != nil {
 			return err
 		}
-		return withLocks(ctx, nil, func() error {
+		err := withLocks(ctx, nil, func() error {
 			_, _, err := r.git(ctx, call{dir: r.Main, write: true, args: []string{"-c", "core.hooksPath=" + os.DevNull, "-c", "core.sparseCheckout=false",
 				"worktree", "add", "--quiet", "--detach", "--", path, commit}, once: true})
 			return err
 		})
+		if err == nil {
+			err = r.verifyHead(ctx, path)
+		}
+		return err
 	})
 }
 

@@ -237,6 +237,9 @@ func (r *Repo) made(ctx context.Context, n NewWorktree, err error) error {
 	if err = r.orHook(ctx, n, err); err != nil && !errors.As(err, new(*HookError)) {
 		return err
 	}
+	if damaged := r.verifyHead(ctx, n.Path); damaged != nil {
+		return damaged
+	}
 	admin, dirErr := r.gitDir(n.Path)
 	if dirErr == nil {
 		dirErr = r.claimFor(n.Owner, n.Path, admin)
@@ -290,6 +293,7 @@ func (r *Repo) removeWorktree(ctx context.Context, path string) error {
 		if err := r.takeAway(ctx, w); err != nil {
 			return err
 		}
+		r.looked.forget(w.Path, w.admin)
 		return r.dropOwn(w.admin)
 	}
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {

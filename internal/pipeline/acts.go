@@ -60,6 +60,7 @@ type Acts struct {
 	hooks    map[string]string // before any agent was at work, nil: nobody knows
 	lastBase string
 	made     git.Made // the worktree, since this run made or found it
+	objects  objects
 }
 
 // Activities are all that a run does besides its agents' calls.

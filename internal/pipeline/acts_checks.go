@@ -180,9 +180,12 @@ func few(paths []string) []string {
 
 // mend takes back what no agent may do to git or to task directories.
 func (a *Acts) mend(ctx context.Context, c flow.Call, j Job) (notes []string, err error) {
+	if notes, err = a.verifyObjects(ctx); err != nil {
+		return notes, err
+	}
 	strayed, err := a.Repo.Reattach(ctx, j.Worktree, j.Branch, j.anchor(), a.backupRef(c)+"-strayed")
 	if err != nil {
-		return nil, err
+		return notes, err
 	}
 	if strayed {
 		notes = append(notes, "the worktree had left its branch, or the branch its base: it was put back, the files as they were")

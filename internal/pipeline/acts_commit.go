@@ -35,6 +35,13 @@ func (a *Acts) commit(ctx context.Context, c flow.Call, in commitIn) (Committed,
 // record makes the commit. When this very call was cut off before, the commit that it had made is
 // taken, if it holds all there is to commit: the trailer alone can be written by anyone.
 func (a *Acts) record(ctx context.Context, c flow.Call, in commitIn, s *search) (Committed, error) {
+	told, err := a.verifyObjects(ctx)
+	for _, n := range told {
+		s.note(n)
+	}
+	if err != nil {
+		return Committed{}, err
+	}
 	if _, err := a.Repo.Reattach(ctx, in.Job.Worktree, in.Job.Branch, in.Job.anchor(), a.backupRef(c)+"-strayed"); err != nil {
 		return Committed{}, err
 	}

@@ -104,8 +104,11 @@ func (a *Acts) guarded(list []flow.Activity) []flow.Activity {
 // swapped is the failure of a run whose worktree is no longer the one that it worked in.
 func (a *Acts) swapped(m git.Made) error { return a.asSwapped(m.Same()) }
 
-// asSwapped adds to an error that says so what to do.
+// asSwapped adds to an error that says so, or that objects of git are not what they are to be, what to do.
 func (a *Acts) asSwapped(err error) error {
+	if damaged := (*git.DamagedError)(nil); errors.As(err, &damaged) {
+		return flow.Fail(string(trellis.ProtectedPath), "%v; then `trellis retry %s`", damaged, a.id())
+	}
 	var e *git.SwappedError
 	if !errors.As(err, &e) {
 		return err

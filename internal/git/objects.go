@@ -1,0 +1,223 @@
+package git
+
+import (
+	"bufio"
+	"compress/zlib"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Objects are the files of a repository's objects as they were at one moment. Git does not hash again what it reads from them, so
+// those that appear or are changed by others are hashed, each once. Not for concurrent use.
+type Objects struct {
+	r    *Repo
+	seen map[string]objectFile // by path below objects
+}
+
+// objectFile tells a file from what others put in its place, or write into it.
+type objectFile struct {
+	inode           uint64
+	size            int64
+	modified, since int64 // since is when anything of it was changed last, by the clock
+}
+
+// Objects notes how those of the repository are now. With since, those that were changed after it count as changed.
+func (r *Repo) Objects(since time.Time) (*Objects, error) {
+	seen, err := r.objectFiles()
+	if err != nil {
+		return nil, fmt.Errorf("looking at the objects of git: %w", err)
+	}
+	if !since.IsZero() {
+		maps.DeleteFunc(seen, func(_ string, f objectFile) bool { return f.since >= since.UnixNano() })
+	}
+	return &Objects{r, seen}, nil
+}
+
+// Check hashes what was changed since the last time. What is wrong is a *DamagedError; what is gone is told.
+func (o *Objects) Check(ctx context.Context) (notes []string, err error) {
+	now, err := o.r.objectFiles()
+	if err != nil {
+		return nil, fmt.Errorf("looking at the objects of git: %w", err)
+	}
+	var gone []string
+	for name := range o.seen {
+		if _, there := now[name]; !there {
+			gone = append(gone, name)
+		}
+	}
+	asked := map[string]bool{} // commands that were run, which look at all there is
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		if now[name] == o.seen[name] {
+			continue
+		}
+		if name == "info/alternates" {
+			notes = append(notes, "git's objects/info/alternates was changed: it takes objects from other folders, look at it")
+		}
+		if err := o.r.verifyObjectFile(ctx, name, asked); err != nil && !errors.Is(err, fs.ErrNotExist) { // packed meanwhile
+			return notes, err
+		}
+	}
+	o.seen = now
+	note, err := o.r.goneObjects(ctx, gone)
+	if note != "" {
+		notes = append(notes, note)
+	}
+	return notes, err
+}
+
+// objectFiles are the files of objects, and those that git reads instead of them.
+func (r *Repo) objectFiles() (map[string]objectFile, error) {
+	store, found := filepath.Join(r.Common, "objects"), map[string]objectFile{}
+	for _, folder := range append(looseFolders(store), "pack", "info", "info/commit-graphs") {
+		list, err := os.ReadDir(filepath.Join(store, folder))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		for _, e := range list {
+			info, err := e.Info()
+			if errors.Is(err, fs.ErrNotExist) || err == nil && info.IsDir() || temporary(e.Name()) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			if sys, ok := info.Sys().(*syscall.Stat_t); ok {
+				found[folder+"/"+e.Name()] = objectFile{sys.Ino, info.Size(), info.ModTime().UnixNano(), changedAt(sys).UnixNano()}
+			}
+		}
+	}
+	return found, nil
+}
+
+// temporary reports whether git has a file while it writes another, or to tell that nobody removes that.
+func temporary(name string) bool {
+	return strings.HasPrefix(name, "tmp_") || strings.HasPrefix(name, ".tmp-") || strings.HasSuffix(name, ".lock") || strings.HasSuffix(name, ".keep")
+}
+
+// verifyObjectFile makes sure of a file that appeared or was changed.
+func (r *Repo) verifyObjectFile(ctx context.Context, name string, asked map[string]bool) error {
+	folder, file := filepath.Split(name)
+	var args []string
+	switch {
+	case len(folder) == len("00/"):
+		return r.verifyLoose(strings.TrimSuffix(folder, "/") + file)
+	case strings.HasSuffix(file, ".pack"), strings.HasSuffix(file, ".idx"):
+		base := strings.TrimSuffix(strings.TrimSuffix(name, ".pack"), ".idx")
+		if _, err := os.Stat(filepath.Join(r.Common, "objects", base+".idx")); err != nil {
+			return nil // git reads no pack without it
+		}
+		args = []string{"verify-pack", "--", filepath.Join(r.Common, "objects", base+".idx")}
+	case strings.HasPrefix(file, "multi-pack-index") && !strings.Contains(file, "."):
+		args = []string{"multi-pack-index", "verify"}
+	case strings.Contains(name, "commit-graph"):
+		args = []string{"commit-graph", "verify"}
+	}
+	if args == nil || asked[strings.Join(args, " ")] {
+		return nil
+	}
+	asked[strings.Join(args, " ")] = true
+	_, _, err := r.git(ctx, call{dir: r.Main, args: args, write: true}) // which may take long
+	if failed := (*Error)(nil); errors.As(err, &failed) {
+		if _, gone := os.Stat(filepath.Join(r.Common, "objects", name)); gone != nil {
+			return gone
+		}
+		return &DamagedError{Object: name + " (" + strings.TrimSpace(failed.Stderr) + ")", File: filepath.Join(r.Common, "objects", name)}
+	}
+	return err
+}
+
+// verifyLoose makes sure that a loose object is what its name says.
+func (r *Repo) verifyLoose(name string) error {
+	newHash, _ := r.hashes()
+	h, path := newHash(), filepath.Join(r.Common, "objects", name[:2], name[2:])
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err == nil {
+		defer f.Close()
+		err = inflate(h, f)
+	}
+	if err != nil || hex.EncodeToString(h.Sum(nil)) != name {
+		return &DamagedError{Object: name, File: path}
+	}
+	return nil
+}
+
+// inflate writes what a loose object holds: its kind, its size, its content.
+func inflate(to io.Writer, f *os.File) error {
+	st, err := f.Stat()
+	if err != nil || !st.Mode().IsRegular() {
+		return errors.Join(err, fs.ErrInvalid)
+	}
+	z, err := zlib.NewReader(f)
+	if err != nil {
+		return err
+	}
+	defer z.Close()
+	in := bufio.NewReader(z)
+	head, err := in.ReadString(0)
+	if err != nil {
+		return err
+	}
+	var kind string
+	var size int64
+	if _, err := fmt.Sscanf(head, "%s %d\x00", &kind, &size); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(to, head); err != nil {
+		return err
+	}
+	if _, err := io.CopyN(to, in, size); err != nil {
+		return err
+	}
+	_, err = in.ReadByte()
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return errors.Join(err, fs.ErrInvalid)
+}
+
+// goneObjects says what was removed and is in no other file.
+func (r *Repo) goneObjects(ctx context.Context, gone []string) (string, error) {
+	var names []string
+	packs := 0
+	for _, name := range gone {
+		switch folder, file := filepath.Split(name); {
+		case len(folder) == len("00/"):
+			names = append(names, strings.TrimSuffix(folder, "/")+file)
+		case strings.HasSuffix(file, ".pack"):
+			packs++
+		}
+	}
+	if left, err := filepath.Glob(filepath.Join(r.Common, "objects", "pack", "*.pack")); packs > 0 && err == nil && len(left) == 0 {
+		return fmt.Sprintf("packs were deleted in git's objects (%d): `git fsck --full` says what is missing", packs), nil
+	}
+	if len(names) == 0 {
+		return "", nil
+	}
+	out, _, err := r.git(ctx, call{dir: r.Main, args: []string{"cat-file", "--batch-check"}, stdin: strings.NewReader(strings.Join(names, "\n") + "\n")})
+	var missing []string
+	for line := range strings.Lines(out) {
+		if name, ok := strings.CutSuffix(strings.TrimSpace(line), " missing"); ok {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) == 0 {
+		return "", err
+	}
+	slices.Sort(missing)
+	const few = 3
+	return fmt.Sprintf("objects of git were deleted (%d: %s): `git fsck --full` says what lacks them; `git fetch --refetch` gets what a remote has", len(missing), strings.Join(missing[:min(few, len(missing))], ", ")), err
+}

@@ -1,0 +1,266 @@
+package git_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/git"
+)
+
+// loose is the file of a loose object.
+func (b *box) loose(name string) string {
+	return filepath.Join(b.Dir, ".git", "objects", name[:2], name[2:])
+}
+
+// overwrite puts the content of one loose object into the file of another, which then looks as before but for its last change.
+func (b *box) overwrite(name, by string) {
+	b.t.Helper()
+	data, st := must(os.ReadFile(b.loose(by)))(b.t), must(os.Stat(b.loose(name)))(b.t)
+	err := os.Chmod(b.loose(name), 0o644)
+	if err = errors.Join(err, os.WriteFile(b.loose(name), data, 0o644), os.Chmod(b.loose(name), 0o444), os.Chtimes(b.loose(name), st.ModTime(), st.ModTime())); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// blob writes one.
+func (b *box) blob(content string) string {
+	b.t.Helper()
+	b.write("../blob", content)
+	return b.git("hash-object", "-w", "../blob")
+}
+
+// poisoned is a repository with a test, in a folder, and ways to have git check out another one.
+func poisoned(t *testing.T, settings ...string) *box {
+	b := newBox(t)
+	b.write("d/test.sh", "exit 1\n")
+	for _, s := range settings {
+		key, value, _ := strings.Cut(s, "=")
+		b.git("config", key, value)
+	}
+	b.git("add", "-A")
+	b.git("commit", "-qm", "test")
+	return b
+}
+
+// poison has git check out a test that always passes.
+var poison = map[string]func(b *box) (object string){
+	"blob": func(b *box) string {
+		name := b.git("rev-parse", "HEAD:d/test.sh")
+		b.overwrite(name, b.blob("exit 0\n"))
+		return name
+	},
+	"tree": func(b *box) string {
+		name := b.git("rev-parse", "HEAD:d")
+		b.write("../tree", strings.ReplaceAll(b.git("ls-tree", "HEAD:d"), b.git("rev-parse", "HEAD:d/test.sh"), b.blob("exit 0\n"))+"\n")
+		b.overwrite(name, b.git("-c", "alias.t=!git mktree < ../tree", "t"))
+		return name
+	},
+	"commit": func(b *box) string {
+		head, tree := b.git("rev-parse", "HEAD"), b.git("rev-parse", "HEAD^^{tree}")
+		b.overwrite(head, b.git("commit-tree", "-m", "x", tree))
+		return head
+	},
+}
+
+// Edge S1: what git checks out is what the commit has, or there is no checkout.
+func TestPoisonedObjects(t *testing.T) {
+	for kind, do := range poison {
+		b := poisoned(t)
+		head := b.git("rev-parse", "HEAD")
+		object := do(b)
+		fresh := b.tree("fresh")
+		for what, err := range map[string]error{
+			"Checkout":    b.Repo.Checkout(t.Context(), fresh, head),
+			"AddWorktree": b.Repo.AddWorktree(t.Context(), git.NewWorktree{Path: b.tree("task/a"), Branch: "task/a", Base: head}),
+		} {
+			damaged := (*git.DamagedError)(nil)
+			if kind == "commit" && err != nil { // git itself hashes those
+				continue
+			}
+			if !errors.As(err, &damaged) || damaged.Object != object || damaged.File != b.loose(object) {
+				t.Errorf("%s of a poisoned %s: got %v, want %s named", what, kind, err, object)
+			}
+		}
+		if list := must(b.Repo.Worktrees(t.Context()))(t); len(list) != 0 {
+			t.Errorf("%s: worktrees are left: %v", kind, list)
+		}
+	}
+}
+
+// Edge S1 in a repository that packed its objects: a pack that names them wrong is no better.
+func TestPoisonedIndexOfAPack(t *testing.T) {
+	b := poisoned(t)
+	name, head := b.git("rev-parse", "HEAD:d/test.sh"), b.git("rev-parse", "HEAD")
+	b.git("gc", "-q", "--prune=now")
+	other := b.blob("exit 0\n")
+	if err := os.MkdirAll(filepath.Dir(b.loose(name)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(b.loose(other), b.loose(name)); err != nil { // packs come first
+		t.Fatal(err)
+	}
+	if err := b.Repo.Checkout(t.Context(), b.tree("fresh"), head); err != nil {
+		t.Error(err)
+	}
+	for _, pack := range must(filepath.Glob(filepath.Join(b.Dir, ".git", "objects", "pack", "*")))(t) {
+		if err := os.Rename(pack, filepath.Join(b.Home, filepath.Base(pack))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.Repo.Checkout(t.Context(), b.tree("fresh"), head); err == nil {
+		t.Error("there is a checkout without objects")
+	}
+}
+
+// What git makes otherwise of files than it keeps them is no damage, and does not hide one.
+func TestFilteredFilesOfACheckout(t *testing.T) {
+	for _, settings := range [][]string{
+		{"core.autocrlf=true"}, {"core.eol=crlf"}, {"index.version=4"}, {"core.symlinks=false"},
+		{"filter.x.smudge=tr a-z A-Z", "filter.x.clean=tr A-Z a-z"},
+	} {
+		b := newBox(t)
+		b.write(".gitattributes", "*.sh filter=x text\n*.id ident\n")
+		b.write("a.sh", "exit 1\n")
+		b.write("b.id", "$Id$\n")
+		b.write("crlf.bin", "a\r\nb\n")
+		if err := os.Symlink("a.sh", b.path("link")); err != nil {
+			t.Fatal(err)
+		}
+		b.git("add", "-A")
+		b.git("commit", "-qm", "files")
+		for _, s := range settings {
+			key, value, _ := strings.Cut(s, "=")
+			b.git("config", key, value)
+		}
+		head := b.git("rev-parse", "HEAD")
+		if err := b.Repo.Checkout(t.Context(), b.tree("fresh"), head); err != nil {
+			t.Errorf("%v: %v", settings, err)
+		}
+		b.overwrite(b.git("rev-parse", "HEAD:a.sh"), b.blob("exit 0\n"))
+		if err := b.Repo.Checkout(t.Context(), b.tree("fresh"), head); !errors.As(err, new(*git.DamagedError)) {
+			t.Errorf("%v: got %v, want damage", settings, err)
+		}
+	}
+}
+
+// Objects that appear, are changed in place or are removed while others are at work are seen, whatever their files' dates say; what people
+// do is no harm.
+func TestObjectsThatChange(t *testing.T) {
+	b := poisoned(t)
+	objects := must(b.Repo.Objects(time.Time{}))(t)
+	fine := func(what string) {
+		t.Helper()
+		if notes, err := objects.Check(t.Context()); err != nil || len(notes) != 0 {
+			t.Errorf("%s: got %q, %v", what, notes, err)
+		}
+	}
+	fine("nothing")
+	b.write("more.txt", "more\n")
+	b.git("add", "-A")
+	b.git("commit", "-qm", "more")
+	fine("a commit")
+	b.git("gc", "-q", "--prune=now")
+	fine("gc")
+	b.git("commit-graph", "write", "--reachable")
+	b.git("multi-pack-index", "write")
+	fine("what speeds git up")
+	for kind, do := range poison {
+		b := poisoned(t)
+		objects, began := must(b.Repo.Objects(time.Time{}))(t), time.Now().Add(-time.Minute)
+		name := do(b)
+		damaged := (*git.DamagedError)(nil)
+		if _, err := objects.Check(t.Context()); !errors.As(err, &damaged) || damaged.Object != name {
+			t.Errorf("%s: got %v, want %s", kind, err, name)
+		}
+		if _, err := must(b.Repo.Objects(began))(t).Check(t.Context()); !errors.As(err, &damaged) || damaged.Object != name {
+			t.Errorf("%s, by another process: got %v, want %s", kind, err, name)
+		}
+	}
+}
+
+// Edge S1: objects that are gone are told, those that are packed now are not.
+func TestObjectsThatAreGone(t *testing.T) {
+	b := poisoned(t)
+	objects := must(b.Repo.Objects(time.Time{}))(t)
+	name := b.git("rev-parse", "HEAD^")
+	if err := os.Remove(b.loose(name)); err != nil {
+		t.Fatal(err)
+	}
+	notes, err := objects.Check(t.Context())
+	if err != nil || len(notes) != 1 || !strings.Contains(notes[0], name) {
+		t.Errorf("got %q, %v, want %s named", notes, err, name)
+	}
+	if notes, err := objects.Check(t.Context()); err != nil || len(notes) != 0 {
+		t.Errorf("got %q, %v, want it told once", notes, err)
+	}
+	b.write(".git/objects/info/alternates", "/srv/objects\n")
+	if notes, err := objects.Check(t.Context()); err != nil || !slices.ContainsFunc(notes, func(n string) bool { return strings.Contains(n, "alternates") }) {
+		t.Errorf("got %q, %v, want the alternates named", notes, err)
+	}
+	for _, packed := range []bool{true, false} {
+		b := poisoned(t)
+		b.git("gc", "-q", "--prune=now")
+		objects := must(b.Repo.Objects(time.Time{}))(t)
+		idx := must(filepath.Glob(filepath.Join(b.Dir, ".git", "objects", "pack", "*.idx")))(t)[0]
+		file := idx
+		if packed {
+			file = strings.TrimSuffix(idx, ".idx") + ".pack"
+		}
+		data := must(os.ReadFile(file))(t)
+		data[len(data)/2]++
+		if err := errors.Join(os.Remove(file), os.WriteFile(file, data, 0o444)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := objects.Check(t.Context()); !errors.As(err, new(*git.DamagedError)) {
+			t.Errorf("%s was changed: got %v", filepath.Ext(file), err)
+		}
+	}
+}
+
+// manyFiles is a repository with n files, quickly made, whose objects are in a pack, or each in a file.
+func manyFiles(t testing.TB, n int, packed bool) *box {
+	b := emptyBox(t)
+	var s strings.Builder
+	s.WriteString("commit refs/heads/main\ncommitter Ann <ann@example.org> 1700000000 +0000\ndata 1\nx\n")
+	for i := range n {
+		text := fmt.Sprintf("file %d\n", i)
+		fmt.Fprintf(&s, "M 100644 inline d%d/f%d.txt\ndata %d\n%s\n", i/100, i, len(text), text)
+	}
+	s.WriteString("M 100644 inline test.sh\ndata 7\nexit 1\n\n")
+	b.write("../import", s.String())
+	limit := "0"
+	if !packed {
+		limit = fmt.Sprint(2 * n)
+	}
+	b.git("-c", "fastimport.unpackLimit="+limit, "-c", "alias.i=!git fast-import --quiet < ../import", "i")
+	b.git("reset", "-q", "--hard")
+	return b
+}
+
+// Edge S1 (a) where git's own look at files that are as young as the index is far from enough: 20,000 of them.
+func TestForgedIndexOfManyFiles(t *testing.T) {
+	b := manyFiles(t, 20_000, true)
+	dir := b.add("task/a")
+	head := b.gitIn(dir, "rev-parse", "HEAD^{tree}")
+	if got := must(b.Repo.TreeOf(t.Context(), dir))(t); got != head {
+		t.Fatalf("got tree %s, want %s", got, head)
+	}
+	st := must(os.Lstat(filepath.Join(dir, "test.sh")))(t)
+	b.write(filepath.Join(dir, "test.sh"), "exit 0\n")
+	if err := os.Chtimes(filepath.Join(dir, "test.sh"), st.ModTime(), st.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+	b.forge(dir, "test.sh")
+	if out, err := b.try(dir, "status", "--porcelain"); err != nil || out != "" {
+		t.Fatalf("git sees through it: %q, %v", out, err)
+	}
+	if got := must(b.Repo.TreeOf(t.Context(), dir))(t); got == head {
+		t.Error("the change was not seen")
+	}
+}
