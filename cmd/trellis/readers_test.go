@@ -22,15 +22,8 @@ var judging = []string{"Parse", "ParseTaskSpec", "Salvage", "Format", "Stub", "P
 // TestFieldsOfPlansAreRead holds every field of plan.json and of a TaskSpec to be looked at by code that does
 // something with it: a prompt, a check, a report. A field without a reader is deleted.
 func TestFieldsOfPlansAreRead(t *testing.T) {
-	loaded, err := packages.Load(&packages.Config{Mode: packages.LoadSyntax, Dir: repository(t)}, "./cmd/trellis", "./internal/...")
-	if err != nil {
-		t.Fatal(err)
-	}
 	r := readers{of: map[string]*use{}}
-	for _, p := range loaded {
-		if len(p.Errors) > 0 {
-			t.Fatalf("loading %s: %v", p.PkgPath, p.Errors)
-		}
+	for _, p := range sourcesOf(t, "cmd/trellis", "internal/...") {
 		if p.PkgPath != module+"internal/eval" {
 			r.take(p)
 		}
