@@ -78,6 +78,7 @@ func (a *app) init(ctx context.Context, agent, user string) error {
 	if err := move.tell(); err != nil {
 		return err
 	}
+	a.own(ctx, p, "")
 	return a.afterInit(ctx, p, made)
 }
 

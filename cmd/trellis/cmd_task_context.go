@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -121,6 +122,9 @@ func (a *app) changeContext(p *project, dir, name string, change func([]byte) ([
 		}
 		return pipeline.Edited(p.Store, dir, edit)
 	})
+	if err == nil {
+		a.own(context.Background(), p, dir)
+	}
 	return err
 }
 

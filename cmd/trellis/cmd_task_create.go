@@ -52,6 +52,7 @@ func (a *app) taskCreate(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	a.own(c.Context, p, dir)
 	a.hook(c.Context, p, hooks.AfterCreate, dir)
 	_, err = fmt.Fprintln(a.Stdout, p.Store.Rel(dir))
 	return err

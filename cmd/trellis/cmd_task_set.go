@@ -55,6 +55,9 @@ func (a *app) setCommand(s setter) *cli.Command {
 				e.Set(s.field, value)
 				return nil
 			})
+			if err == nil {
+				a.own(c.Context, p, dir)
+			}
 			return err
 		},
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/evidence"
+	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/trust"
 	"github.com/trellis-tasks/trellis/internal/trust/subject"
@@ -133,6 +134,25 @@ func (a *app) inForce(ctx context.Context, p *project) (*project, error) {
 	before := *p
 	before.Settings = kept
 	return &before, nil
+}
+
+// own has the judge see what a command has made, before git has it: it is a person's of this clone from then on. Without a
+// task it is the settings. What can't be remembered now is found out later.
+func (a *app) own(ctx context.Context, p *project, task string) {
+	if _, inside := proc.InsideRun(a.Env); inside {
+		return
+	}
+	j, err := a.judge(p)
+	if err != nil {
+		return // which whoever runs something is told
+	}
+	s := subject.Settings()
+	if task != "" {
+		s, err = subject.Task(p.Root, p.Store.Rel(task))
+	}
+	if err == nil {
+		_, _ = j.Subject(ctx, s)
+	}
 }
 
 // program reports whether a file that would be run itself is foreign: settings that were trusted would run it as well.

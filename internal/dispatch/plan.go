@@ -20,6 +20,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/runlock"
 	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/trust"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -358,6 +359,9 @@ func (s *Site) publish(ctx context.Context, dir, final string, res PlanResult) (
 	}
 	t, err := s.Store.Load(final)
 	if err != nil {
+		return res, err
+	}
+	if err := s.trusted(ctx, final); err != nil && !errors.Is(err, trust.ErrUntrusted) { // seen before git has it, it is ours
 		return res, err
 	}
 	res.Status = t.Status

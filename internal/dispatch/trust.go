@@ -153,6 +153,54 @@ func (s *Site) below(base pipeline.Base) string {
 // stackedMost is how many tasks may stand on each other before nobody looks further down.
 const stackedMost = 100
 
+// trustedPush says why what people pushed to the branch of a task, which ends in tip here, is not taken in; nil when it may be.
+func (s *Site) trustedPush(ctx context.Context, tip, theirs string) error {
+	if s.Trust == nil || theirs == "" || theirs == tip {
+		return nil
+	}
+	v, err := s.Trust.Base(ctx, theirs)
+	if err != nil {
+		return err
+	}
+	var pushed []trust.Foreign
+	for _, f := range v.Foreign {
+		here, err := s.Repo.IsAncestor(ctx, f.Commit, tip)
+		if err != nil {
+			return err
+		}
+		if !here { // else a run of this clone made it, or took it in
+			pushed = append(pushed, f)
+		}
+	}
+	v.Foreign = pushed
+	return v.Err()
+}
+
+// trustedHere says why no file of steps is run in a folder, whose scripts may run whatever is checked out there; nil when one
+// may be.
+func (s *Site) trustedHere(ctx context.Context, dir string) error {
+	if s.Trust == nil {
+		return nil
+	}
+	all, err := s.Repo.Worktrees(ctx)
+	if err != nil {
+		return err
+	}
+	for _, w := range all {
+		if rel, err := filepath.Rel(w.Path, dir); w.Gone || err != nil || !filepath.IsLocal(rel) {
+			continue
+		}
+		head, err := s.Repo.Head(ctx, w.Path)
+		if err == nil {
+			err = s.trustedBase(ctx, pipeline.Base{Commit: head})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // watchTrust gives the effects of a run who judges what they take in, and tells the judge what they make.
 func (s *Site) watchTrust(acts *pipeline.Acts) {
 	if s.Trust == nil {

@@ -3,6 +3,8 @@ package dispatch_test
 import (
 	"context"
 	"crypto/ed25519"
+	"errors"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -12,6 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/evidence"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/trust"
+	"github.com/trellis-tasks/trellis/internal/trust/subject"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -136,5 +139,73 @@ func TestEveryPlanWaits(t *testing.T) {
 	}
 	if got := w.start(dir); got.Status != trellis.Review {
 		t.Errorf("approved: %s, %v", got.Status, got.Failure)
+	}
+}
+
+// S2: a watcher leaves the task of a stranger waiting and tells of it once; the others go on; and it begins by itself once
+// somebody here agrees to it.
+func TestWatcherWaitsForTrust(t *testing.T) {
+	t.Parallel()
+	w := newTrustWorld(t, quickly)
+	if _, err := w.Site.Trust.Base(context.Background(), w.git("rev-parse", "HEAD")); err != nil { // main is what is trusted
+		t.Fatal(err)
+	}
+	dir := w.hand("02-02-theirs", "# Theirs\n\n## Acceptance Criteria\n\n- [ ] notes.txt names the task\n")
+	task := w.read(".trellis/tasks/02-02-theirs/task.json")
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	w.brings(".trellis/tasks/02-02-theirs/task.json", strings.Replace(task, "{", `{"base_branch": "main", "title": "Theirs", "pipeline": {"verify": ["sh greet.sh"]}, `, 1))
+	w.write(".trellis/tasks/02-02-theirs/prd.md", "# Theirs\n\n## Acceptance Criteria\n\n- [ ] notes.txt names the task\n")
+	w.write(".trellis/tasks/02-02-theirs/implement.jsonl", `{"file": "greet.sh", "reason": "the program"}`+"\n")
+	w.write(".trellis/tasks/02-02-theirs/check.jsonl", `{"file": "test.sh", "reason": "its test"}`+"\n")
+	mine := w.hand("02-03-mine", "# Mine\n\n## Acceptance Criteria\n\n- [ ] notes.txt names the task\n")
+	w.write(".trellis/tasks/02-03-mine/task.json", `{"status": "ready", "base_branch": "main", "title": "Mine"}`)
+	w.watching(dispatch.WatchOptions{})
+	w.until("the other one is done", func() bool { return w.task(mine).Status == trellis.Review })
+	if got := w.task(dir).Status; got != trellis.Ready {
+		t.Errorf("the stranger's is %s", got)
+	}
+	if n := w.heard("Mallory"); n != 1 {
+		t.Errorf("it was told %d times", n)
+	}
+	of, err := subject.Task(w.Dir, ".trellis/tasks/02-02-theirs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := w.Site.Trust.Subject(context.Background(), of)
+	if err != nil || v.Trusted() {
+		t.Fatalf("the judge says %+v, %v", v, err)
+	}
+	if err := w.Site.Trust.Agree(v); err != nil {
+		t.Fatal(err)
+	}
+	w.until("it begins by itself", func() bool { return w.task(dir).Status == trellis.Review })
+}
+
+// S2: no task begins at a stranger's commit, and no branch is brought up to one.
+func TestBaseOfAStranger(t *testing.T) {
+	t.Parallel()
+	w := newTrustWorld(t, quickly)
+	if _, err := w.Site.Trust.Base(context.Background(), w.git("rev-parse", "HEAD")); err != nil {
+		t.Fatal(err)
+	}
+	w.brings("greet.sh", "echo theirs\n")
+	dir := w.hand("02-03-mine", "# Mine\n\n## Acceptance Criteria\n\n- [ ] notes.txt names the task\n")
+	_, err := w.Site.Start(context.Background(), dir, dispatch.RunOptions{})
+	var untrusted *trust.UntrustedError
+	if !errors.As(err, &untrusted) || !strings.Contains(err.Error(), "Mallory") || untrusted.Next() != "trellis trust --base "+w.git("rev-parse", "HEAD") {
+		t.Fatalf("at the stranger's commit: %v", err)
+	}
+	w.write(".trellis/tasks/02-03-mine/task.json", `{"status": "ready", "base_branch": "ours"}`)
+	w.git("branch", "ours", "main")
+	w.Site.Config.Delivery.Update = "merge"
+	w.write(".trellis/rehearsal.yaml", strings.Replace(quickly, "echo $TRELLIS_TASK_ID >> notes.txt;", "echo $TRELLIS_TASK_ID >> notes.txt; git -C $TRELLIS_REPO update-ref refs/heads/ours looked-at;", 1))
+	res := w.start(dir)
+	if res.Status != trellis.Review || w.git("show", "feature/mine:greet.sh") == "echo theirs" {
+		t.Errorf("got %s, %v", res.Status, res.Failure)
+	}
+	if notes := strings.Join(res.Report.Notes, "\n"); !strings.Contains(notes, "was not brought up to it") {
+		t.Errorf("it notes %q", notes)
 	}
 }

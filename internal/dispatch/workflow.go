@@ -82,6 +82,9 @@ func (s *Site) FileDir(id string) (string, error) {
 // RunFile runs a file of steps, as far as it goes now. Errors that callers tell apart are those of [Site.Start].
 // begun is told which run it is, and what it did before, when nothing else has happened.
 func (s *Site) RunFile(ctx context.Context, o FileOptions, begun func(FileRun, []workflow.Event)) (FileRun, error) {
+	if err := s.trustedHere(ctx, o.Steps.Dir); err != nil {
+		return FileRun{}, err
+	}
 	if err := s.canRun(ctx, o.Bundle, o); err != nil {
 		return FileRun{}, err
 	}
@@ -107,6 +110,9 @@ func (s *Site) ResumeFile(ctx context.Context, id string, o FileOptions, begun f
 	}
 	old, b, err := frozenFile(dir, h)
 	if err != nil {
+		return FileRun{}, err
+	}
+	if err := s.trustedHere(ctx, old.Options.Dir); err != nil {
 		return FileRun{}, err
 	}
 	if o.Bundle != nil && o.Bundle.Hash == old.Bundle {
