@@ -1,8 +1,10 @@
 package agents
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -33,6 +35,8 @@ type Found struct {
 	SignIn  SignIn `json:"sign_in"`
 	// Unboxed says that the sandbox which the program brings can't run here: then all that it runs fails.
 	Unboxed bool `json:"unboxed,omitempty"`
+	// Shut is what keeps it from starting in the sandbox of the project, "" when nothing does or there is none.
+	Shut string `json:"shut,omitempty"`
 }
 
 // programs are the built-in agents that need a program, in the order of preference.
@@ -49,7 +53,7 @@ func Detect(ctx context.Context, o Options) []Found {
 			continue
 		}
 		all.Go(func() {
-			list[i] = Found{name, path, o.version(ctx, path), o.signIn(ctx, name, path), name == Codex && o.unboxed(ctx, path)}
+			list[i] = Found{name, path, o.version(ctx, path), o.signIn(ctx, name, path), name == Codex && o.unboxed(ctx, path), o.shut(ctx, path)}
 		})
 	}
 	all.Wait()
@@ -127,6 +131,22 @@ func (o Options) unboxed(ctx context.Context, path string) bool {
 	}
 	ok, _ := o.askProgram(ctx, path, "sandbox", "--", "true")
 	return !ok
+}
+
+// shut tries to start a program in the sandbox, as one that may only read, and returns what it said when it does not.
+func (o Options) shut(ctx context.Context, path string) string {
+	argv := []string{nativeCodex(path), "--version"}
+	launcher, _, err := o.enter(ctx, Request{Role: trellis.Research, Dir: o.Root}, argv, Own{})
+	if err != nil || launcher == nil {
+		return "" // which is said of the sandbox itself
+	}
+	said := proc.NewCapped(1 << 10)
+	exit, err := proc.Run(ctx, proc.Command{Argv: argv, Launcher: launcher, Env: o.environ(nil, nil, nil, Request{}), Dir: o.Root, Stdout: said, Stderr: said, Wall: 10 * time.Second, Grace: time.Second})
+	if err == nil && exit.Code == 0 {
+		return ""
+	}
+	last, _, _ := strings.Cut(strings.TrimSpace(said.String()), "\n")
+	return cmp.Or(last, fmt.Sprintf("it ended with %d", exit.Code))
 }
 
 // askProgram runs one of a program's own quick commands; ok is whether it exited 0.

@@ -161,7 +161,7 @@ func (d *diagnosis) all(ctx context.Context) {
 	p, err := d.app.openRepository()
 	d.verdict("repository", rootOf(p), err)
 	if err != nil {
-		d.agents(ctx, "", &config.Config{})
+		d.agents(ctx, &project{}, &config.Config{})
 		return
 	}
 	_, err = p.Repo.Identity(ctx)
@@ -169,7 +169,7 @@ func (d *diagnosis) all(ctx context.Context) {
 	_, err = d.app.open(ctx)
 	d.verdict("project", ".trellis is set up", err)
 	c := d.config(p)
-	d.agents(ctx, p.Root, c)
+	d.agents(ctx, p, c)
 	d.sandbox(ctx, p, c)
 	d.verify(p, c)
 	d.notify(c)
@@ -222,8 +222,9 @@ func (d *diagnosis) floors(p *project) {
 }
 
 // agents looks for the programs that could play the roles, and checks those that config names.
-func (d *diagnosis) agents(ctx context.Context, root string, c *config.Config) {
-	o := d.app.crew(&project{Root: root}, c)
+func (d *diagnosis) agents(ctx context.Context, p *project, c *config.Config) {
+	o := d.app.crew(p, c)
+	o.Sandbox = cell(d.app.box(p, c))
 	usable := false
 	for _, f := range agents.Detect(ctx, o) {
 		switch {
@@ -239,6 +240,10 @@ func (d *diagnosis) agents(ctx context.Context, root string, c *config.Config) {
 			continue
 		}
 		usable = true
+		if f.Shut != "" {
+			d.add(stateWarning, f.Name, f.Version+" does not start in the sandbox: "+f.Shut, "name what it is made of: sandbox_home: [FOLDER] in .trellis/config.yaml; docs/sandbox.md")
+			continue
+		}
 		d.add(stateOK, f.Name, strings.TrimSpace(fmt.Sprintf("%s, signed in: %s", f.Version, f.SignIn)), "")
 	}
 	named := namedAgents(c)

@@ -65,12 +65,13 @@ func (b *Box) Environment(env []string) []string {
 	})
 }
 
-// Withheld are the names of the variables of env that commands do not get and that look as if they held an account.
+// Withheld are the names of the variables of env that commands do not get and that look as if they held an account, but for
+// those of agents, which are for no command.
 func (b *Box) Withheld(env []string) (names []string) {
 	given := b.Environment(env)
 	for _, e := range env {
 		name, value, _ := strings.Cut(e, "=")
-		if secret(name, value) && !slices.Contains(given, e) {
+		if value != "" && secret(name, value) && !b.ofAgent(name, value) && !slices.Contains(given, e) {
 			names = append(names, name)
 		}
 	}
