@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
 )
 
@@ -119,7 +120,7 @@ func TestEndsItsKeepers(t *testing.T) {
 					_, more, evenMore := x.try(program, "start", victim)
 					out, errs = out+more, errs+evenMore
 				}
-				if mode == sandbox.Off && strings.HasPrefix(name, "all") {
+				if _, err := proc.CgroupFolder(); err != nil && mode == sandbox.Off && strings.HasPrefix(name, "all") {
 					end(word) // docs/trust.md: what is left then can stay
 				}
 				x.nobody(map[string]string{word: name})

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/config"
@@ -175,7 +176,7 @@ func (d *diagnosis) all(ctx context.Context) {
 	d.notify(c)
 	d.delivery(ctx, p, c)
 	d.files(p)
-	d.system(p)
+	d.system(ctx, p)
 	d.tasks(ctx, p, c)
 }
 
@@ -358,12 +359,30 @@ func (a *app) probeLock(p *project) (err error) {
 	return first.Unlock()
 }
 
+// ends says how what a call leaves is found at its end: the surest of the ways that this machine has, tried out.
+func (d *diagnosis) ends(ctx context.Context) {
+	_, err := proc.CgroupFolder()
+	if err == nil {
+		said := proc.NewCapped(4 << 10)
+		_, err = proc.Run(ctx, proc.Command{Argv: []string{"cat", "/proc/self/cgroup"}, Env: d.app.Env, Stdout: said, Marker: "doctor", Wall: 10 * time.Second})
+		if err == nil && !strings.Contains(said.String(), "/trellis-") {
+			err = errors.New("the system starts no program in one")
+		}
+	}
+	if err == nil {
+		d.add(stateOK, "processes", "each call has a control group, which ends as a whole", "")
+		return
+	}
+	d.add(stateOK, "processes", "what a call leaves is found by its marks, and as an orphan; no control groups (docs/agents.md): "+err.Error(), "")
+}
+
 // system looks at limits of the operating system.
-func (d *diagnosis) system(p *project) {
+func (d *diagnosis) system(ctx context.Context, p *project) {
 	if runtime.GOOS == "darwin" {
 		d.add(stateWarning, "system", "macOS ends no agents by itself when trellis is killed: the next start does", "")
 		return
 	}
+	d.ends(ctx)
 	entries, _ := os.ReadDir(p.Store.Tasks()) // none, if it can't be read
 	for _, limit := range []struct {
 		name string

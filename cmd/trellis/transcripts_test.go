@@ -248,6 +248,7 @@ var masks = []struct {
 	{regexp.MustCompile(`\b(v0\.0\.0-\S+|devel),`), "VERSION,"},
 	{regexp.MustCompile(`(git +)\d+\.\d+\.\d+`), "${1}VERSION"},
 	{regexp.MustCompile(`linux/\w+`), "linux/ARCH"},
+	{regexp.MustCompile(`^(ok +processes) .*`), "$1 THE MACHINE'S WAY"},
 	{regexp.MustCompile(`\S*/bash: line`), "bash: line"},
 	{regexp.MustCompile(` +`), " "},
 }

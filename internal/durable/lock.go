@@ -32,7 +32,8 @@ type Holder struct {
 	Start      string    `json:"start,omitempty"` // the process's start time; tells it from a later one of that pid
 	Guard      int       `json:"guard,omitempty"` // pid of the guard
 	GuardStart string    `json:"guard_start,omitempty"`
-	Marker     string    `json:"marker,omitempty"` // of the processes it started
+	Marker     string    `json:"marker,omitempty"`  // of the processes it started
+	Cgroups    string    `json:"cgroups,omitempty"` // folder of the control groups that these are in
 	Since      time.Time `json:"since,omitzero"`
 }
 

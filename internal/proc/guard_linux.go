@@ -35,8 +35,11 @@ func ownPath() (string, error) {
 }
 
 // endDescendants kills everything that came from this process, until it has no children: the
-// orphans of what is killed become children in turn.
-func endDescendants(ID) {
+// orphans of what is killed become children in turn. Before, it ends the control groups of a worker as one: those that are
+// this process's to end, or those of the reaper that it outlived.
+func endDescendants(from ID) {
+	endCgroupsOf(Self())
+	endCgroupsOf(from)
 	root := map[int]bool{os.Getpid(): true}
 	for end := time.Now().Add(sweepTime); !reapDead() && time.Now().Before(end); time.Sleep(time.Millisecond) {
 		for _, i := range descendants(processes(), root) {

@@ -12,13 +12,15 @@ const sweepTime = 3 * time.Second
 
 // Sweep kills every process that carries the marker of a run, with all that descend from it, and returns those
 // that stay alive. It spares this process and its ancestors. On Linux the marker is more than a variable: a process
-// that was given another environment and left its parents is found too.
-func Sweep(marker string) []int {
+// that was given another environment and left its parents is found too, and one that was in a control group of the run, in this
+// process's folder of those or one of the others, whatever it did.
+func Sweep(marker string, cgroups ...string) []int {
 	if marker == "" {
 		return nil
 	}
+	left := sweepCgroups(marker, cgroups...)
 	run := runTag(marker)
-	return sweep(nil, func(i info) bool { return tagOf(i.id.PID).of(run) || carries(i.id.PID, MarkerVar, marker) })
+	return append(left, sweep(nil, func(i info) bool { return tagOf(i.id.PID).of(run) || carries(i.id.PID, MarkerVar, marker) })...)
 }
 
 // carries reports whether a process began with a variable of that value.

@@ -142,7 +142,11 @@ func start(c Command) (*Process, error) {
 		// A session of its own, not only a group: without a terminal nothing can stop to ask for a password.
 		Sys: &syscall.SysProcAttr{Setsid: true},
 	}
-	p.os, err = startProcess(path, argv, attr)
+	var g *cgroup
+	if p.call != "" {
+		g = newCgroup(c.Marker)
+	}
+	p.os, p.cgroup, err = startIn(g, path, argv, attr)
 	p.pipes.closeChildFiles()
 	if err != nil {
 		atWork.Delete(p.call)

@@ -21,13 +21,14 @@ const (
 
 // Process is a running program. Its methods may be called by several goroutines at once.
 type Process struct {
-	c     Command
-	os    *os.Process
-	id    ID     // of os; without a start time when the system did not tell
-	call  string // value of callVar, "" without a marker
-	tag   tag    // goes with call
-	pipes *pipes
-	began time.Time
+	c      Command
+	os     *os.Process
+	id     ID      // of os; without a start time when the system did not tell
+	call   string  // value of callVar, "" without a marker
+	tag    tag     // goes with call
+	cgroup *cgroup // goes with call, where there is one
+	pipes  *pipes
+	began  time.Time
 
 	once     sync.Once
 	cause    error         // why it was stopped; set before stopping is closed
@@ -161,6 +162,7 @@ func (p *Process) clear() (strays []int) {
 		}
 	}
 	if p.call != "" {
+		strays = append(strays, p.cgroup.end()...)
 		strays = append(strays, sweep(p, p.left())...)
 		atWork.Delete(p.call)
 	}

@@ -64,6 +64,7 @@ func Holder(dir string, now time.Time) durable.Holder {
 	h := durable.Holder{BootID: proc.BootID(), PID: self.PID, Start: self.Start, Since: now}
 	if dir != "" {
 		h.Marker = Marker(dir)
+		h.Cgroups, _ = proc.CgroupFolder() // none: their marks have to do
 	}
 	h.Host, _ = os.Hostname() // only for messages
 	if g, ok := proc.Guarded(); ok {
@@ -86,9 +87,9 @@ func Clear(dir string, former durable.Holder) error {
 			time.Sleep(10 * time.Millisecond) // another process's end has no event we could wait for
 		}
 	}
-	left := proc.Sweep(Marker(dir))
+	left := proc.Sweep(Marker(dir), former.Cgroups)
 	if former.Marker != Marker(dir) { // the directory had another name then
-		left = append(left, proc.Sweep(former.Marker)...)
+		left = append(left, proc.Sweep(former.Marker, former.Cgroups)...)
 	}
 	if left = append(left, proc.EndOwned(proc.ID{PID: former.PID, Start: former.Start})...); len(left) > 0 {
 		return fmt.Errorf("processes %v of an earlier run don't end; end them, then try again", left)

@@ -1,0 +1,186 @@
+package proc_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/proc"
+)
+
+// cgroups is the folder of control groups, on a machine that lets us make some.
+func cgroups(t *testing.T) string {
+	t.Helper()
+	folder, err := proc.CgroupFolder()
+	if err != nil {
+		t.Skipf("calls have no control groups here, and the other tests show the other ways: %v", err)
+	}
+	return folder
+}
+
+// left are the control groups that the processes with these pids were to remove.
+func left(t *testing.T, folder string, pids ...int) (names []string) {
+	t.Helper()
+	for _, pid := range pids {
+		found, err := filepath.Glob(filepath.Join(folder, fmt.Sprintf("trellis-*-%d.*", pid)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, found...)
+	}
+	return names
+}
+
+// Everything of a call is in a control group of its own from the first instant on, and that is gone with it.
+func TestCallHasACgroup(t *testing.T) {
+	folder := cgroups(t)
+	c := shell(`cat /proc/self/cgroup`)
+	c.Marker = marker("own")
+	_, first := run(t, c)
+	_, second := run(t, c)
+	if !strings.Contains(first, "/trellis-") || first == second {
+		t.Errorf("got %q, and then %q", first, second)
+	}
+	if _, out := run(t, shell(`cat /proc/self/cgroup`)); strings.Contains(out, "/trellis-") {
+		t.Errorf("without a marker: got %q", out)
+	}
+	if _, err := proc.Run(t.Context(), proc.Command{Argv: []string{"/nowhere/at/all"}, Marker: marker("own")}); err == nil {
+		t.Error("a program that is not there was started")
+	}
+	if names := left(t, folder, os.Getpid()); len(names) > 0 {
+		t.Errorf("left are %q", names)
+	}
+}
+
+// A process that starts its successor and ends, again and again, is faster than anybody who looks for it; its control group ends as
+// one (edge S8).
+func TestHopperEndsWithItsCall(t *testing.T) {
+	cgroups(t)
+	dir := t.TempDir()
+	hop := filepath.Join(dir, "hop.sh")
+	if err := os.WriteFile(hop, []byte(`echo x >>"$1"; env -i PATH="$PATH" setsid sh "$0" "$1" & `), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	hops := filepath.Join(dir, "hops")
+	c := proc.Command{Argv: []string{"bash", "-c", `ulimit -R unlimited; setsid sh "$0" "$1" & until test "$(wc -l <"$1")" -gt 3; do :; done`, hop, hops}, Env: []string{"PATH=" + os.Getenv("PATH")}, Marker: marker("hop")}
+	run(t, c)
+	size := func() int64 {
+		st, err := os.Stat(hops)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st.Size()
+	}
+	for before, end := size(), time.Now().Add(200*time.Millisecond); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if now := size(); now != before {
+			if err := os.Remove(hop); err != nil { // its end
+				t.Error(err)
+			}
+			t.Fatalf("it hops on: %d, then %d", before, now)
+		}
+	}
+}
+
+// Where guard, reaper and worker are killed at once, the next to come finds the control groups of their calls, in its own folder of
+// those or in the one that it is told of, and ends what hides there (edge S8).
+func TestSweepEndsTheCgroupsOfTheKilled(t *testing.T) {
+	folder := cgroups(t)
+	elsewhere := filepath.Join(folder, marker("elsewhere"))
+	if err := os.Mkdir(elsewhere, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Remove(elsewhere)
+	f, err := os.Open(elsewhere)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, place := range []string{folder, elsewhere} {
+		cmd, out := guardedCommand(t, os.Args[0], "tools")
+		cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: place == elsewhere, CgroupFD: int(f.Fd())}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		pids := out.pids(t)
+		pids["guard"] = cmd.Process.Pid
+		killAll(cmd, pids)
+		mark := fmt.Sprintf("guard-%d", pids["worker"])
+		if place == elsewhere {
+			proc.Sweep(mark)
+		}
+		if !alive(pids["hidden"]) {
+			t.Error("nothing hides")
+		}
+		if left := proc.Sweep(mark, place); len(left) > 0 {
+			t.Errorf("%v stay alive", left)
+		}
+		wantGone(t, pids)
+		if names := left(t, place, pids["reaper"]); len(names) > 0 {
+			t.Errorf("left are %q", names)
+		}
+	}
+}
+
+// killAll kills guard, reaper, worker and agent before one of them can do anything about it. The guard goes last: with it stopped ones
+// of its session go on.
+func killAll(cmd *exec.Cmd, pids map[string]int) {
+	syscall.Kill(pids["guard"], syscall.SIGSTOP)
+	for _, who := range []string{"reaper", "worker", "agent", "guard"} {
+		syscall.Kill(pids[who], syscall.SIGKILL)
+	}
+	cmd.Wait()
+}
+
+// A worker that is killed leaves no control groups either.
+func TestKilledWorkerLeavesNoCgroups(t *testing.T) {
+	folder := cgroups(t)
+	for _, who := range []string{"worker", "reaper", "guard"} {
+		cmd, out := startGuarded(t, "tools")
+		pids := out.pids(t)
+		pids["guard"] = cmd.Process.Pid
+		if len(left(t, folder, pids["reaper"])) != 1 {
+			t.Errorf("got %q, want one", left(t, folder, pids["reaper"]))
+		}
+		syscall.Kill(pids[who], syscall.SIGKILL)
+		cmd.Wait()
+		eventually(t, "no control group is left", func() bool { return len(left(t, folder, pids["reaper"])) == 0 })
+		wantGone(t, pids)
+	}
+}
+
+// A folder that is no control group's is not written to, whatever a record says.
+func TestSweepBelievesNoFolder(t *testing.T) {
+	mark, dir := marker("nowhere"), t.TempDir()
+	for _, name := range cgroupNames(t, mark) {
+		path := filepath.Join(dir, name)
+		if err := os.Mkdir(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for file, text := range map[string]string{"cgroup.events": "populated 1\n", "cgroup.kill": "old"} {
+			if err := os.WriteFile(filepath.Join(path, file), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		proc.Sweep(mark, dir)
+		if got, err := os.ReadFile(filepath.Join(path, "cgroup.kill")); string(got) != "old" || err != nil {
+			t.Errorf("got %q, %v", got, err)
+		}
+	}
+}
+
+// cgroupNames are names that the control groups of a run have.
+func cgroupNames(t *testing.T, mark string) []string {
+	t.Helper()
+	cgroups(t)
+	c := shell(`cat /proc/self/cgroup`)
+	c.Marker = mark
+	_, out := run(t, c)
+	_, name, _ := strings.Cut(out, "/trellis-")
+	name, _, _ = strings.Cut(name, "\n")
+	return []string{"trellis-" + name}
+}
