@@ -259,6 +259,29 @@ func (r *Repo) renew(ctx context.Context, c call) error {
 	return nil
 }
 
+// EndRun takes back what programs kept beside the files of a worktree while a run was at work there: what they only staged
+// becomes what is in the files, and their objects are removed. The context is that of the run.
+func (r *Repo) EndRun(ctx context.Context, m Made) error {
+	if m.Path == "" {
+		return nil
+	}
+	c := call{dir: m.Path, args: []string{"add", "--update"}, write: true}
+	if gitDir, ok := r.renewable(ctx, c); ok {
+		if err := withLocks(ctx, nil, func() error { return r.renew(ctx, c) }); err != nil {
+			return err
+		}
+		_, size := r.hashes()
+		list, err := entriesOf(filepath.Join(gitDir, "index"), size)
+		if err == nil && slices.ContainsFunc(list, entry.meant) {
+			if _, _, err := r.git(ctx, c); err != nil {
+				return err
+			}
+		}
+	}
+	r.looked.forget(m.Path, m.Admin)
+	return r.dropOwn(m.Admin)
+}
+
 // renewable is the git directory of the worktree of a run, in a call that goes by the index there.
 func (r *Repo) renewable(ctx context.Context, c call) (gitDir string, ok bool) {
 	m, run := ctx.Value(onlyKey{}).(Made)

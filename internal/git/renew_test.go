@@ -6,6 +6,8 @@ import (
 	"crypto/sha1"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -135,20 +137,20 @@ func TestAddedInTheSandbox(t *testing.T) {
 	b := newBox(t)
 	dir := b.add("task/a")
 	store := must(b.Repo.Store(dir))(t)
-	add := func() {
+	add := func(text string) {
 		t.Helper()
 		b.write(filepath.Join(dir, "staged"), "staged\n")
 		b.write(filepath.Join(dir, "a.txt"), "staged\n")
 		own := *b
 		own.Env = append(own.Env, "GIT_OBJECT_DIRECTORY="+store.Mounts[0].From, "GIT_ALTERNATE_OBJECT_DIRECTORIES="+store.Mounts[0].To)
 		own.gitIn(dir, "add", "-A")
-		b.write(filepath.Join(dir, "a.txt"), "later\n")
+		b.write(filepath.Join(dir, "a.txt"), text+"\n")
 		if err := os.Remove(filepath.Join(dir, "staged")); err != nil {
 			t.Fatal(err)
 		}
 		b.write(filepath.Join(dir, "other"), "other\n")
 	}
-	add()
+	add("later")
 	if list := must(b.Repo.Status(t.Context(), dir))(t); len(list) != 3 {
 		t.Errorf("got status %v of who looks, want 3 paths", list)
 	}
@@ -170,5 +172,17 @@ func TestAddedInTheSandbox(t *testing.T) {
 	}
 	if list := must(b.Repo.Status(b.run(dir), dir))(t); len(list) != 0 {
 		t.Errorf("got status %v after the commit", list)
+	}
+	add("last")
+	if err := b.Repo.EndRun(b.run(dir), must(b.Repo.Made(dir))(t)); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(store.Mounts[0].From); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v, want the objects of the run removed", err)
+	}
+	b.gitIn(dir, "commit", "-qm", "by a person")
+	b.git("fsck", "--strict")
+	if got := b.gitIn(dir, "show", "HEAD:a.txt"); got != "last" {
+		t.Errorf("got %q in a person's commit", got)
 	}
 }

@@ -21,7 +21,8 @@ import (
 )
 
 // conclude writes report.md.
-func (a *Acts) conclude(_ context.Context, _ flow.Call, in concludeIn) (struct{}, error) {
+func (a *Acts) conclude(ctx context.Context, _ flow.Call, in concludeIn) (struct{}, error) {
+	_ = a.Repo.EndRun(ctx, a.theWorktree()) // what it can't take back is no reason to say nothing: it goes with the worktree
 	h, err := journal.Read(a.RunDir)
 	if err != nil {
 		return struct{}{}, err

@@ -107,7 +107,8 @@ func TestObjectsOfTheRepository(t *testing.T) {
 		if got, _ := os.ReadFile(filepath.Join(w.Main, ".git", "lfs", "objects", "ab", "cd", "abcd")); string(got) != "large\n" {
 			t.Errorf("got %q of LFS", got)
 		}
-		w.does(w.need(), `git add -A && git status`) // after all that
+		w.refused(w.need(), `echo new > new.txt; ulimit -f 0; git add new.txt`)                      // as on a disk that is full
+		w.does(w.need(), `rm -f "$(git rev-parse --git-path index.lock)"; git add -A && git status`) // after all that
 	}
 }
 
