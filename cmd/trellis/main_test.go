@@ -37,6 +37,12 @@ func (t tidy) Run() int {
 	}
 	defer os.RemoveAll(dir)
 	shared = dir
+	for name, folder := range map[string]string{"XDG_STATE_HOME": "state", "XDG_CONFIG_HOME": "config"} { // those of whoever runs the tests stay as they are
+		if err := os.Setenv(name, filepath.Join(dir, folder)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
 	return t.M.Run()
 }
 
