@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -30,6 +31,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "4"); err != nil { // the tests wait for the disk; -parallel goes before this
 		panic(err)
 	}
+	debug.SetGCPercent(400) // little memory, much garbage
 	goleak.VerifyTestMain(m)
 }
 
