@@ -40,7 +40,7 @@ var (
 		return regexp.MustCompile(`(?i)KEY|TOKEN|SECRET|PASS|_PWD|DSN|JWT|CREDENTIAL|WEBHOOK|AUTH(?:$|[^O]|ORIZ)|COOKIE|(?:^|_)PAT(?:$|_)`)
 	})
 	secretValues = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)://(?:[^/\s:@]*:[^/\s@]+|[^/\s:@]{12,})@|-----BEGIN|\beyJ[\w-]{6,}\.|\b(?:gh[a-z]_|github_pat_|glpat-|xox[a-z]-|sk-|AKIA)\w{8,}|(?:password|passwd|token|secret|api_?key)=\S`)
+		return regexp.MustCompile(`(?i)://(?:[^/\s:@]*:[^/\s@]+|[^/\s:@]{12,})@|-----BEGIN|\beyJ[\w-]{6,}\.|\b(?:gh[a-z]_|github_pat_|glpat-|xox[a-z]-|sk-|sk_live_|sk_test_|rk_live_|AKIA|AIza|pypi-|dop_v1_|shpat_)\w{8,}|\b(?:npm|hf)_[a-z0-9]{20,}|(?:password|passwd|token|secret|api_?key)=\S`)
 	})
 )
 

@@ -30,7 +30,7 @@ var settings = strings.Fields(`
 	.gitconfig .gitignore .gitignore_global .gitattributes .config/git/config .config/git/ignore .config/git/attributes .config/go/env .cargo/config .cargo/config.toml .cargo/env .config/rustfmt/rustfmt.toml .rustfmt.toml
 	.profile .bash_profile .bash_login .bashrc .bash_aliases .zshenv .zprofile .zshrc .zlogin .config/fish/config.fish .inputrc .editorconfig .clang-format .clang-tidy .tool-versions .asdfrc .config/mise/config.toml .mise.toml
 	.python-version .node-version .nvmrc .ruby-version .java-version .sdkmanrc .condarc .pip/pip.conf .config/pip/pip.conf .pydistutils.cfg .config/uv/uv.toml .config/ruff/ruff.toml .config/pypoetry/config.toml .config/black .pylintrc .flake8
-	.m2/settings.xml .m2/toolchains.xml .mavenrc .gradle/gradle.properties .gradle/init.gradle .gradle/init.gradle.kts .sbt/repositories .config/coursier/mirror.properties .sdkman/etc/config .bunfig.toml .yarnrc .gemrc .bundle/config .rspec .irbrc .config/composer/config.json
+	.m2/settings.xml .m2/toolchains.xml .mavenrc .gradle/gradle.properties .gradle/init.gradle .gradle/init.gradle.kts .sbt/repositories .config/coursier/mirror.properties .sdkman/etc/config .bunfig.toml .gemrc .rspec .irbrc .config/composer/config.json
 	.cabal/config .config/cabal/config .stack/config.yaml .ghci .Rprofile .latexmkrc .config/nix/nix.conf .config/nixpkgs/config.nix .bazelrc .ccache/ccache.conf .config/ccache/ccache.conf .config/golangci/config.yml .prettierrc .eslintrc.json .config/fontconfig/fonts.conf`)
 
 // roots are variables that name folders of tools, wherever these are.
@@ -95,7 +95,7 @@ func (b *Box) ofHome() (paths []string) {
 
 // accounts are how settings give one away.
 var accounts = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?im)^[^#;\n]*(?:token|passw|passphrase|secret|extraheader|cookie|_auth|(?:api|access|private|auth|_)_?key)[\w.]*["']?\s*[=:>]\s*["']?[^\s"'<]`)
+	return regexp.MustCompile(`(?im)^[^#;\n]*(?:token|pass|secret|extraheader|cookie|_auth|authorization|bearer|_pat|(?:api|access|private|auth|_)[_-]?key)[\w.]*["']?(?:\s*[=:>]\s*["']?|\s+["'])[^\s"'<]|/t/[\w-]{8,}/`)
 })
 
 // holdsAccount reports whether a file of settings holds an account, or can't be read.

@@ -24,11 +24,14 @@ var planted = strings.Fields(`
 	.claude/.credentials.json .claude.json .codex/auth.json .local/share/opencode/auth.json .config/opencode/opencode.json
 	.pgpass .my.cnf .mylogin.cnf .mongorc.js .config/redis/rediscli .snowsql/config .snowflake/connections.toml .dbt/profiles.yml .databrickscfg .config/mycli/myclirc .erlang.cookie .bash_history .zsh_history .zhistory .local/share/fish/fish_history .python_history .psql_history .node_repl_history .local/share/atuin/history.db .lesshst
 	.mozilla/firefox/x/logins.json .config/google-chrome/Default/Cookies .config/chromium/Default/Cookies .thunderbird/x/logins.json .config/Slack/Cookies .config/Signal/config.json .weechat/sec.conf .config/weechat/sec.conf .Xauthority .android/adbkey .bitcoin/wallet.dat .ethereum/keystore/x .config/solana/id.json .solana/id.json
-	.env .envrc .secrets .bashrc .zshrc .profile .gitconfig .config/git/config .curlrc .wgetrc .mbsyncrc .msmtprc .fetchmailrc .muttrc .smbcredentials .wpa_supplicant.conf .config/systemd/user/x.service .config/autostart/x .jira.d/config .config/jira/.config.yml .circleci/cli.yml .config/act/actrc .travis/config.yml .config/sentry .sentryclirc .bugzillarc .config/gist .gist
+	.bazelrc .Rprofile .yarnrc .env .envrc .secrets .bashrc .zshrc .profile .gitconfig .config/git/config .curlrc .wgetrc .mbsyncrc .msmtprc .fetchmailrc .muttrc .smbcredentials .wpa_supplicant.conf .config/systemd/user/x.service .config/autostart/x .jira.d/config .config/jira/.config.yml .circleci/cli.yml .config/act/actrc .travis/config.yml .config/sentry .sentryclirc .bugzillarc .config/gist .gist
 	notes.txt Documents/passwords.txt work/other/.env Downloads/key.pem Dropbox/x go/src/other/.env`)
 
 // accountIn is what such a file says: each in the words of its tool.
 func accountIn(name, word string) string {
+	if name == ".bundle/config" {
+		return "BUNDLE_GEMS__EXAMPLE__ORG: \"ann:" + word + "\"\n"
+	}
 	switch filepath.Base(name) {
 	case ".gitconfig":
 		return "[user]\n\tname = Ann\n[http \"https://example.org/\"]\n\textraheader = Authorization: basic " + word + "\n"
@@ -40,7 +43,15 @@ func accountIn(name, word string) string {
 		return "nexusUser=ann\nnexusPassword=" + word + "\n"
 	case "env":
 		return "GOPROXY=https://ann:" + word + "@proxy.example.org\n"
-	case "pip.conf", ".condarc", ".gemrc":
+	case "init.gradle":
+		return "credentials {\n\tusername 'ann'\n\tpassword '" + word + "'\n}\n"
+	case ".condarc":
+		return "channels:\n  - https://conda.example.org/t/" + word + "/main\n"
+	case ".bazelrc":
+		return "build --remote_header=x-api-key=" + word + "\n"
+	case ".Rprofile":
+		return "Sys.setenv(GITHUB_PAT = \"" + word + "\")\n"
+	case "pip.conf", ".gemrc":
 		return "index-url = https://ann:" + word + "@pip.example.org/simple\n"
 	case ".bashrc", ".zshrc", ".profile":
 		return "umask 022\nexport MINE_API_KEY=" + word + "\n"
