@@ -18,6 +18,13 @@ import (
 func (s *Site) hook(ctx context.Context, e hooks.Event, dir, occasion string) {
 	r := hooks.Runner{Config: s.Config.Hooks, Store: s.Store, Env: s.Environ, Redact: s.Redact, Marker: runlock.Marker(dir),
 		Say: func(text string) { s.tell(Event{Task: filepath.Base(dir), Level: slog.LevelWarn, Message: text}) }}
+	if !r.Any(e) {
+		return
+	}
+	if err := s.trustedPrograms(ctx); err != nil { // a checkout may have brought others since the run began
+		r.Say("hooks." + string(e) + " of " + filepath.Base(dir) + " are not run: " + err.Error())
+		return
+	}
 	r.Run(ctx, e, dir, occasion)
 }
 

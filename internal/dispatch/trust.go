@@ -60,10 +60,18 @@ func (s *Site) awaiting(ctx context.Context, l look) (look, error) {
 	if !l.Run && l.Waits == "" {
 		return l, nil
 	}
-	err := s.trusted(ctx, l.Dir)
-	if err == nil && l.Run {
+	if !l.Run {
+		return kept(l, s.trusted(ctx, l.Dir))
+	}
+	err := s.trustedRun(ctx, l.Dir)
+	if err == nil {
 		err = s.trustedStart(ctx, l)
 	}
+	return kept(l, err)
+}
+
+// kept has a task wait when it, its base, or a program of the settings is not trusted.
+func kept(l look, err error) (look, error) {
 	if !errors.As(err, &l.Untrusted) {
 		return l, err
 	}
@@ -73,20 +81,24 @@ func (s *Site) awaiting(ctx context.Context, l look) (look, error) {
 
 // trustedRun says why nothing may be run for the task in dir: by itself, or as the programs of the settings are not trusted.
 func (s *Site) trustedRun(ctx context.Context, dir string) error {
-	if s.TrustedPrograms != nil {
-		if err := s.TrustedPrograms(ctx); err != nil {
-			return err
-		}
+	if err := s.trustedPrograms(ctx); err != nil {
+		return err
 	}
 	return s.trusted(ctx, dir)
 }
 
+// trustedPrograms says why what the settings name may not be run now, nil when it may be.
+func (s *Site) trustedPrograms(ctx context.Context) error {
+	if s.TrustedPrograms == nil {
+		return nil
+	}
+	return s.TrustedPrograms(ctx)
+}
+
 // trustedObjective says why no step of an objective is planned here, nil when one may be.
 func (s *Site) trustedObjective(ctx context.Context, name string) error {
-	if s.TrustedPrograms != nil {
-		if err := s.TrustedPrograms(ctx); err != nil {
-			return err
-		}
+	if err := s.trustedPrograms(ctx); err != nil {
+		return err
 	}
 	return s.judged(ctx, subject.Objective(name))
 }

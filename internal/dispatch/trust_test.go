@@ -209,3 +209,24 @@ func TestBaseOfAStranger(t *testing.T) {
 		t.Errorf("it notes %q", notes)
 	}
 }
+
+// Edge S2: a hook that is not trusted any more when a run ends, since somebody else's branch was checked out
+// meanwhile, is not run.
+func TestProgramsAreJudgedWhenTheyRun(t *testing.T) {
+	t.Parallel()
+	w := newTrustWorld(t, working)
+	hooked := filepath.Join(w.TempDir(), "hooked")
+	w.Site.Config.Hooks.AfterFinish = []string{"touch " + hooked}
+	w.Site.TrustedPrograms = func(context.Context) error {
+		if w.git("branch", "--list", "feature/bye") == "" {
+			return nil
+		}
+		return errors.New("settings came with a commit of somebody else")
+	}
+	if res := w.start(w.hand("02-01-bye", lyingPRD)); res.Status != trellis.Review {
+		t.Errorf("got %s, %v", res.Status, res.Failure)
+	}
+	if _, err := os.Stat(hooked); err == nil {
+		t.Error("the hook was run")
+	}
+}

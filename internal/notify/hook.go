@@ -58,6 +58,11 @@ func (h hook) tell(ctx context.Context, n *Teller, news *News) error {
 }
 
 func (h hook) run(ctx context.Context, n *Teller, news *News, body []byte) error {
+	if n.May != nil {
+		if err := n.May(ctx); err != nil {
+			return away{err}
+		}
+	}
 	env := append(append([]string{}, n.Env...), "TRELLIS_NEWS_ID="+news.ID, "TRELLIS_TASK_ID="+news.Task, "TRELLIS_TASK_DIR="+filepath.Join(n.Root, news.Dir),
 		"TRELLIS_REPO="+n.Root, "TRELLIS_STATUS="+string(news.Status), "TRELLIS_EVENT="+news.Event, "TRELLIS_FROM="+string(news.From), "TRELLIS_CODE="+string(news.Failure.Code), "TRELLIS_TITLE="+news.Title)
 	var said bytes.Buffer

@@ -54,9 +54,11 @@ type Teller struct {
 	Env    []string // of the commands
 	Redact func(string) string
 	Say    func(string) // what can't be told and why; nil: nobody hears it
-	Late   bool         // nothing is told before Close, as short commands do it
-	Disk   *durable.Disk
-	Now    func() time.Time
+	// May says why no program of the settings may be run now, nil when one may; nil: they always may.
+	May  func(context.Context) error
+	Late bool // nothing is told before Close, as short commands do it
+	Disk *durable.Disk
+	Now  func() time.Time
 
 	mu    sync.Mutex
 	hooks []hook

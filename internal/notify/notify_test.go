@@ -1,6 +1,7 @@
 package notify_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -367,5 +368,25 @@ func TestBookStaysSmall(t *testing.T) {
 	n.Close(10 * time.Second)
 	if len(s.got) != 1 || !strings.HasPrefix(s.got[0], "02-01-auth@4:failed") {
 		t.Errorf("got %q\n%s", s.got, h.book())
+	}
+}
+
+// Edge S2: a program that somebody else's checkout changed since is not run; the news waits until one may be.
+func TestProgramThatMayNotRun(t *testing.T) {
+	h := newHouse(t)
+	file := filepath.Join(h.root, "told")
+	n := h.teller(config.Notify{On: []string{"review"}, Command: []string{"touch", file}})
+	n.May = func(context.Context) error { return errors.New("it came with a commit of Mallory's") }
+	h.becomes(n, trellis.Review)
+	n.Close(5 * time.Second)
+	if _, err := os.Stat(file); err == nil {
+		t.Fatal("it was run")
+	}
+	h.pass(time.Hour)
+	n = h.teller(config.Notify{On: []string{"review"}, Command: []string{"touch", file}})
+	n.Poke()
+	n.Close(5 * time.Second)
+	if _, err := os.Stat(file); err != nil {
+		t.Errorf("the news is lost: %v, %q", err, h.said)
 	}
 }

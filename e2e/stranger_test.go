@@ -1,0 +1,414 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// strange is what a branch of somebody else's has that would run here. In its texts CANARY is a file that only what runs makes,
+// and STRANGER is a word on which the agents of the test make it.
+type strange struct {
+	name  string
+	files map[string]string // by path; "-> x" is a link, and a path of a task's begins at its directory
+	dud   bool              // a yes to it has nothing run by itself
+
+	blocks bool // a program that trusted settings name: no task is begun with it
+}
+
+// ofTasks are directories of tasks, ready where they don't say otherwise.
+var ofTasks = []strange{
+	{name: "verify", files: map[string]string{"task.json": `{"status": "ready", "base_branch": "origin/main", "pipeline": {"verify": ["touch CANARY"]}}`}},
+	{name: "criterion", files: map[string]string{"prd.md": "# X\n\n## Acceptance Criteria\n\n- [ ] it is\n  verify: `touch CANARY`\n"}},
+	{name: "step", files: map[string]string{"plan.json": planOf(`{"id": "a", "command": "sh test.sh && touch CANARY", "proof": {"type": "test"}}`, "")}},
+	{name: "proof", files: map[string]string{"plan.json": planOf(`{"id": "a", "prompt": "Work.", "verify": "touch CANARY"}`, "")}},
+	{name: "acceptance", files: map[string]string{"plan.json": planOf(`{"id": "a", "command": "sh test.sh", "proof": {"type": "test"}}`, `, "acceptance": [{"criterion": "it is", "verify": "touch CANARY"}]`)}},
+	{name: "precondition", files: map[string]string{"plan.json": planOf(`{"id": "a", "command": "sh test.sh", "proof": {"type": "test"}}`, `, "preconditions": [{"command": "touch CANARY"}]`)}, dud: true},
+	{name: "rollback", files: map[string]string{"plan.json": planOf(`{"id": "a", "command": "false", "proof": {"type": "test"}}`, `, "rollback": ["touch CANARY"]`)}, dud: true},
+	{name: "words", files: map[string]string{"prd.md": "# X\n\nSTRANGER\n\n## Acceptance Criteria\n\n- [ ] it is\n"}},
+	{name: "notes", files: map[string]string{"info.md": "STRANGER\n"}},
+	{name: "context", files: map[string]string{"implement.jsonl": `{"file": "greet.sh", "reason": "STRANGER"}` + "\n"}},
+	{name: "under-way", files: map[string]string{"task.json": `{"status": "in_progress", "pipeline": {"verify": ["touch CANARY"]}}`, "run/journal.jsonl": `{"k":"start"}` + "\n"}, dud: true},
+	{name: "waiting", files: map[string]string{"task.json": `{"status": "waiting", "waiting_for": "approval", "pipeline": {"verify": ["touch CANARY"]}}`}, dud: true},
+	{name: "paused", files: map[string]string{"task.json": `{"status": "paused", "resume_at": "2001-01-01T00:00:00Z", "pipeline": {"verify": ["touch CANARY"]}}`}, dud: true},
+	{name: "approved", files: map[string]string{"plan.json": planOf(`{"id": "ask", "type": "approval", "title": "Shall it?"}, {"id": "a", "command": "sh test.sh && touch CANARY", "proof": {"type": "test"}}`, ""), "approvals.jsonl": `{"decision": "approved", "step": "ask", "by": "ada"}` + "\n"}, dud: true},
+	{name: "based", files: map[string]string{"task.json": `{"status": "ready", "base_branch": "origin/code"}`}, dud: true},
+	{name: "draft", files: map[string]string{"task.json": `{"status": "planning"}`, "requirement.md": "STRANGER\n"}, dud: true},
+	{name: "link", files: map[string]string{"prd.md": "-> ../../../STRANGER.md"}, dud: true},
+}
+
+// ofSettings are what settings and all that they name may have run; each stands on a branch of its own. A file config.yaml is
+// added to that of the main branch.
+var ofSettings = []strange{
+	{name: "a hook", files: map[string]string{"config.yaml": "hooks: {after_start: [touch CANARY]}"}},
+	{name: "a program told", files: map[string]string{"config.yaml": "notify: [{on: [in_progress, review], command: [touch, CANARY]}]"}},
+	{name: "a server told", files: map[string]string{"config.yaml": "notify: [{on: [in_progress, review], webhook: \"SERVER\"}]"}},
+	{name: "setup", files: map[string]string{"config.yaml": "worktree: {setup: [touch CANARY]}"}},
+	{name: "checks", files: map[string]string{"config.yaml": "verify: [touch CANARY]"}},
+	{name: "an agent", files: map[string]string{"config.yaml": "agents: {default: x, commands: {x: {command: [touch, CANARY]}}}"}},
+	{name: "an agent's server", files: map[string]string{"config.yaml": "agents: {default: rehearsal, roles: {accept: {agent: x}}, apis: {x: {api: openai, model: m, base_url: \"SERVER\"}}}"}},
+	{name: "an older agent", files: map[string]string{"worktree.yaml": "post_create: [touch CANARY]\n"}},
+	{name: "a script of agents", files: map[string]string{"rehearsal.yaml": "roles:\n  implement: [{run: [touch CANARY], answer: done}]\n  check: [{answer: fine}]\n  accept: [{answer: {criteria: [{id: A1, verdict: met, evidence: \"greet.sh:1\"}]}}]\n"}, blocks: true},
+	{name: "a role", files: map[string]string{"agents/implement.md": "---\nname: implement\n---\nSTRANGER\n"}},
+	{name: "a template", files: map[string]string{"templates/implement.md.tmpl": "STRANGER\n"}},
+	{name: "a workflow", files: map[string]string{"workflow.md": "# STRANGER\n"}},
+	{name: "settings that are a link", files: map[string]string{"config.yaml": "-> other.yaml", "other.yaml": "agents: {default: rehearsal}\nhooks: {after_start: [touch CANARY]}\n"}, dud: true},
+	{name: "a program that is told", files: map[string]string{"../tools/tell.sh": "#!/bin/sh\ntouch CANARY\n"}, blocks: true},
+	{name: "a script of a hook", files: map[string]string{"../tools/hook.sh": "touch CANARY\n"}, blocks: true},
+	{name: "weaker walls", files: map[string]string{"config.yaml": "sandbox: off\nprotected: []\nplanning: {approval: none}"}, dud: true},
+	{name: "a push", files: map[string]string{"config.yaml": "delivery: {push: true}"}, dud: true},
+	{name: "an objective", files: map[string]string{"objectives/road.md": "---\nauto_advance: true\n---\n# STRANGER\n\n## Roadmap\n\n| Node | Description | Status |\n| --- | --- | --- |\n| 1.1 | STRANGER | pending |\n"}, dud: true},
+	{name: "a current task", files: map[string]string{".current-task": ".trellis/tasks/03-01-verify\n"}, dud: true},
+}
+
+// planOf is a plan.json with these steps.
+func planOf(steps, more string) string {
+	if !strings.Contains(more, "acceptance") {
+		more += `, "acceptance": [{"criterion": "it is", "verify": "sh test.sh"}]`
+	}
+	return `{"schema_version": 1, "title": "X", "steps": [` + steps + `]` + more + `}`
+}
+
+// clone is a person's, with a server and a stranger beside it.
+type clone struct {
+	*site
+	Root   string
+	Server string // a URL whose calls make a canary
+}
+
+// newClone is one of a project that was pushed by the person.
+func newClone(t *testing.T) *clone {
+	t.Helper()
+	root := t.TempDir()
+	c := &clone{site: &site{t, filepath.Join(root, "repo"), []string{"PATH=" + os.Getenv("PATH"), "HOME=" + root + "/home", "TERM=xterm", "GIT_CONFIG_NOSYSTEM=1", "TRELLIS_X=" + program}}, Root: root}
+	c.Server = c.serve(t)
+	c.write("greet.sh", "echo \"Hello, ${1:-world}!\"\n")
+	c.write("test.sh", "test \"$(sh greet.sh Ada)\" = 'Hello, Ada!'\n")
+	c.write("tools/tell.sh", "#!/bin/sh\nexit 0\n")
+	c.write("tools/hook.sh", "true\n")
+	c.shell(`mkdir -p ../home ../canary; chmod +x tools/tell.sh; git config --global user.name Ada; git config --global user.email ada@example.org
+git init -q -b main; "$TRELLIS_X" init --agent rehearsal >/dev/null 2>&1`)
+	c.write(".trellis/config.yaml", settings(""))
+	c.write(".trellis/rehearsal.yaml", fmt.Sprintf("roles:\n  implement:\n    - {when: STRANGER, run: [\"touch %s/canary/words; echo x >> greet.sh\"], answer: done}\n    - {run: [\"echo '# work' >> greet.sh\"], answer: done}\n"+
+		"  check: [{answer: fine}]\n  accept: [{answer: {criteria: [{id: A1, verdict: met, evidence: \"greet.sh:1\"}]}}]\n", root))
+	c.shell(`git add -A; git commit -q -m first; git init -q --bare ../origin.git; git remote add origin ../origin.git; git push -q origin main
+git -C ../origin.git symbolic-ref HEAD refs/heads/main; git fetch -q; git remote set-head origin main; git clone -q ../origin.git ../theirs
+cd ../theirs; git config user.name Mallory; git config user.email mallory@example.org`)
+	return c
+}
+
+// base are the settings of the project, by name.
+var base = []string{"agents: {default: rehearsal}", "verify: [sh test.sh]", "limits: {attempts: 1, rounds: 1, parallel: 4}", "objectives: {watch: true}",
+	"notify: [{on: [review], command: [./tools/tell.sh]}]", "hooks: {after_finish: [sh tools/hook.sh]}"}
+
+// settings are those of the project with others in the place of some.
+func settings(others string) string {
+	text := others + "\n"
+	for _, line := range base {
+		if name, _, _ := strings.Cut(line, ":"); !strings.Contains("\n"+others, "\n"+name+":") {
+			text += line + "\n"
+		}
+	}
+	return text
+}
+
+// serve is a server on which a call leaves a canary.
+func (c *clone) serve(t *testing.T) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = os.WriteFile(filepath.Join(c.Root, "canary", strings.Trim(r.URL.Path, "/")), nil, 0o644)
+		w.WriteHeader(http.StatusTeapot)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// shell runs a shell's command in the clone, which has to succeed.
+func (c *clone) shell(script string) string {
+	c.Helper()
+	return c.run("sh", "-ec", script)
+}
+
+// branch has the stranger push a branch with files of theirs.
+func (c *clone) branch(name string, write func(dir string)) {
+	c.Helper()
+	c.shell("cd ../theirs; git checkout -q -B " + name + " origin/main")
+	write(filepath.Join(c.Root, "theirs"))
+	c.shell("cd ../theirs; git add -f -A; git commit -q -m 'Help a bit'; git push -q -f origin " + name)
+}
+
+// lay lays the files of one below a folder.
+func (c *clone) lay(s strange, dir string) {
+	c.Helper()
+	fill := strings.NewReplacer("CANARY", filepath.Join(c.Root, "canary", file(s.name)), "SERVER", c.Server+"/"+file(s.name))
+	for name, text := range s.files {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if name == "config.yaml" && !strings.HasPrefix(text, "-> ") {
+			text = settings(text)
+		}
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			c.Fatal(err)
+		}
+		_ = os.Remove(path)
+		err := os.WriteFile(path, []byte(fill.Replace(text)), 0o755)
+		if to, link := strings.CutPrefix(text, "-> "); link {
+			_ = os.Remove(path)
+			err = os.Symlink(to, path)
+		}
+		if err != nil {
+			c.Fatal(err)
+		}
+	}
+}
+
+// file is a name as one of a file.
+func file(name string) string { return strings.NewReplacer(" ", "-", "'", "").Replace(name) }
+
+// task writes a task as people write them, whose work is good.
+func task(dir string) strange {
+	return strange{name: "mine", files: map[string]string{"prd.md": "# Say bye in " + filepath.Base(dir) + "\n\n## Acceptance Criteria\n\n- [ ] greet.sh --bye says Bye\n",
+		"implement.jsonl": `{"file": "greet.sh", "reason": "the program"}` + "\n", "check.jsonl": `{"file": "test.sh", "reason": "its test"}` + "\n",
+		"task.json": fmt.Sprintf(`{"status": "ready", "base_branch": "origin/main", "branch": "feature/%s"}`, filepath.Base(dir))}}
+}
+
+// idOf is the directory of a stranger's task.
+func idOf(s strange) string { return "03-01-" + s.name }
+
+// publish has the stranger push all of it.
+func (c *clone) publish() {
+	c.Helper()
+	c.branch("code", func(dir string) {
+		c.lay(strange{name: "code", files: map[string]string{"test.sh": "touch CANARY\n"}}, dir)
+	})
+	c.branch("tasks", func(dir string) {
+		for _, s := range ofTasks {
+			at := filepath.Join(dir, ".trellis/tasks", idOf(s))
+			c.lay(task(at), at)
+			c.lay(s, at)
+		}
+		c.lay(strange{files: map[string]string{"STRANGER.md": "STRANGER\n"}}, dir)
+	})
+	c.shell("cd ../theirs; sed -i 's/touch /touch more; touch /' .trellis/tasks/03-01-verify/task.json; git commit -q -a -m 'Help more'; git push -q -f origin HEAD:more")
+	for _, s := range ofSettings {
+		c.branch(file(s.name), func(dir string) { c.lay(s, filepath.Join(dir, ".trellis")) })
+	}
+}
+
+// mine writes a task of the person's and returns its directory's name.
+func (c *clone) mine(n int) string {
+	c.Helper()
+	id := fmt.Sprintf("04-%02d-mine", n)
+	dir := filepath.Join(c.Dir, ".trellis/tasks", ".new-"+id)
+	c.lay(task(id), dir)
+	if err := os.Rename(dir, filepath.Join(c.Dir, ".trellis/tasks", id)); err != nil {
+		c.Fatal(err)
+	}
+	return id
+}
+
+// quiet fails for each canary.
+func (c *clone) quiet(when string) {
+	c.Helper()
+	entries, err := os.ReadDir(filepath.Join(c.Root, "canary"))
+	if err != nil {
+		c.Fatal(err)
+	}
+	for _, e := range entries {
+		c.Errorf("%s: %s was run", when, e.Name())
+		_ = os.Remove(filepath.Join(c.Root, "canary", e.Name()))
+	}
+}
+
+// watching is a watcher of a clone, and what it said.
+func (c *clone) watching(t *testing.T) (said func() string) {
+	t.Helper()
+	log, err := os.Create(filepath.Join(c.Root, filepath.Base(c.Dir)+".log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program, "watch", "--rescan", "1s")
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = c.Dir, c.Env, log, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said = func() string { return c.read("../" + filepath.Base(log.Name())) }
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		_ = cmd.Wait()
+		log.Close()
+		if t.Failed() {
+			t.Log(said())
+		}
+	})
+	return said
+}
+
+// another is a fresh clone of the same project.
+func (c *clone) another(name, branch string) *clone {
+	c.Helper()
+	c.shell("git clone -q -b " + branch + " ../origin.git ../" + name)
+	return &clone{&site{c.TB, filepath.Join(c.Root, name), append(c.Env, "XDG_STATE_HOME="+filepath.Join(c.Root, name+".state"))}, c.Root, c.Server}
+}
+
+// TestStrangersBranch, edge S2: a branch of somebody else's that is checked out or pulled under a watcher, or cloned, has
+// nothing run before somebody agrees. That is told once with commit and author, and a healthy task beside it is delivered.
+func TestStrangersBranch(t *testing.T) {
+	t.Parallel()
+	c := newClone(t)
+	c.publish()
+	for name, bring := range map[string]string{"checkout": "git checkout -q -f -B theirs origin/%s", "pull": "git checkout -q -f main; git reset -q --hard origin/main; git pull -q --no-rebase --no-ff --no-edit origin %s"} {
+		t.Run(name, func(t *testing.T) {
+			c.shell("rm -f ../canary/*")
+			w := c.another(name, "main")
+			w.TB = t
+			w.watched(t, bring)
+		})
+	}
+	t.Run("clone", func(t *testing.T) {
+		c.shell("rm -f ../canary/*")
+		w := c.another("clone", "tasks")
+		w.TB = t
+		w.changed(t)
+		mine := w.mine(1)
+		_, out, errs := w.try(program, "watch", "--once", "--rescan", "1s")
+		w.told(t, out+errs)
+		if w.quiet("watch --once"); !w.delivered(t, mine) {
+			t.Errorf("the healthy task is not delivered\n%s", out+errs)
+		}
+		w.settled(t)
+	})
+}
+
+// changed has the person agree to a task that is then changed by the stranger, which asks again.
+func (c *clone) changed(t *testing.T) {
+	c.trellis(0, "trust", "03-01-verify", "--yes")
+	c.shell("git merge -q --ff-only origin/more")
+	if code, out, errs := c.try(program, "start", "03-01-verify"); code != 8 || !strings.Contains(out+errs, "by Mallory") {
+		t.Errorf("changed again: start: exit %d\n%s", code, out+errs)
+	}
+	c.quiet("changed again")
+}
+
+// watched brings all of it under a watcher.
+func (c *clone) watched(t *testing.T, bring string) {
+	said := c.watching(t)
+	first := c.mine(1)
+	c.waitFor(func() bool { return c.delivered(t, first) }, "the healthy task is not delivered")
+	c.shell("git fetch -q; " + fmt.Sprintf(bring, "tasks"))
+	second := c.mine(2)
+	c.waitFor(func() bool { return c.delivered(t, second) }, "the healthy task beside theirs is not delivered")
+	c.waitFor(func() bool { return !strings.Contains(c.untold(said()), "03-01") }, "not all tasks are told")
+	c.quiet("tasks")
+	blocked := map[string]string{}
+	for i, s := range ofSettings {
+		c.shell(fmt.Sprintf(bring, file(s.name)))
+		from := "settings came with commit " + c.run("git", "rev-parse", "--short=7", "origin/"+file(s.name))
+		mine := ""
+		if !s.heard() || i == 0 { // it would count for what is begun then
+			mine = c.mine(10 + i)
+		}
+		if s.heard() || s.blocks {
+			c.waitFor(func() bool { return strings.Contains(said(), from) }, s.name+" is not told")
+		}
+		if s.blocks {
+			blocked[mine] = from
+		} else if mine != "" {
+			c.waitFor(func() bool { return c.delivered(t, mine) }, "the healthy task beside "+s.name+" is not delivered")
+		}
+		c.quiet(s.name)
+	}
+	c.told(t, said())
+	for id, from := range blocked {
+		if n := count(said(), from, "task="+id); n != 1 {
+			t.Errorf("that %s waits is told %d times", id, n)
+		}
+	}
+	c.agreed(bring)
+}
+
+// agreed has the person agree to the tasks, which run then.
+func (c *clone) agreed(bring string) {
+	c.shell(fmt.Sprintf(bring, "tasks"))
+	c.trellis(0, "trust", "--all", "--yes")
+	for _, s := range ofTasks {
+		c.waitFor(func() bool { return s.dud || s.words() && c.ran("words") || c.ran(s.name) }, s.name+" does not run")
+	}
+}
+
+// words reports whether it is for agents to read.
+func (s strange) words() bool { return strings.Contains(fmt.Sprint(s.files), "STRANGER") }
+
+// ran reports whether there is a canary.
+func (c *clone) ran(name string) bool {
+	_, err := os.Stat(filepath.Join(c.Root, "canary", name))
+	return err == nil
+}
+
+// heard reports whether it stands in a file that a watcher reads when that changes.
+func (s strange) heard() bool {
+	return !s.dud && (s.files["config.yaml"] != "" || s.files["worktree.yaml"] != "")
+}
+
+// count is how many lines have all of these words.
+func count(text string, words ...string) (n int) {
+	for line := range strings.Lines(text) {
+		if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(line, w) }) {
+			n++
+		}
+	}
+	return n
+}
+
+// untold are the tasks that nobody was told of.
+func (c *clone) untold(said string) (ids string) {
+	for _, s := range ofTasks {
+		if !s.dud && !strings.Contains(said, "task "+idOf(s)+" came with commit") {
+			ids += idOf(s) + " "
+		}
+	}
+	return ids
+}
+
+// told checks that each task was told once, with its author.
+func (c *clone) told(t *testing.T, said string) {
+	t.Helper()
+	for _, s := range ofTasks {
+		if n := strings.Count(said, "task "+idOf(s)+" came with commit"); n > 1 || n == 0 && !s.dud {
+			t.Errorf("%s is told %d times\n%s", s.name, n, said)
+		}
+	}
+	if !strings.Contains(said, "by Mallory") {
+		t.Errorf("nobody is told who it is from:\n%s", said)
+	}
+}
+
+// settled has each of the settings in a clone that never trusted any.
+func (c *clone) settled(t *testing.T) {
+	t.Helper()
+	for i, s := range ofSettings {
+		if s.dud {
+			continue
+		}
+		c.Env = append(c.Env, fmt.Sprintf("XDG_STATE_HOME=%s/state%d", c.Root, i))
+		c.shell("git checkout -q -f " + file(s.name))
+		mine := c.mine(10 + i)
+		if code, out, errs := c.try(program, "start", mine); code != 8 || !strings.Contains(out+errs, "by Mallory") {
+			t.Errorf("%s: start: exit %d\n%s", s.name, code, out+errs)
+		}
+		if c.quiet(s.name); i%4 != 0 && os.Getenv("TRELLIS_SOAK") == "" {
+			continue
+		}
+		c.trellis(0, "trust", "--settings", "--yes")
+		_, out, errs := c.try(program, "start", mine)
+		if !c.ran(file(s.name)) && !(s.words() && c.ran("words")) {
+			t.Errorf("%s: agreed to, it does not run\n%s", s.name, out+errs)
+		}
+		c.shell("rm -f ../canary/*")
+	}
+}
