@@ -17,7 +17,10 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
+	"github.com/trellis-tasks/trellis/internal/trust"
+	"github.com/trellis-tasks/trellis/internal/trust/subject"
 	"github.com/urfave/cli/v2"
 )
 
@@ -78,13 +81,32 @@ func (a *app) init(ctx context.Context, agent, user string) error {
 	if err := move.tell(); err != nil {
 		return err
 	}
+	a.madeHere(ctx, p, made)
 	a.own(ctx, p, "")
-	return a.afterInit(ctx, p, made)
+	return a.afterInit(ctx, p, len(made))
+}
+
+// madeHere remembers that this person made the settings, whoever else has the same on a branch, and which branch is trusted.
+// Where nothing can be remembered, git tells when they are used.
+func (a *app) madeHere(ctx context.Context, p *project, files []string) {
+	if _, inside := proc.InsideRun(a.Env); inside {
+		return
+	}
+	j, err := a.judge(p)
+	if err == nil {
+		_, _, err = j.Trunk(ctx)
+	}
+	if err == nil {
+		err = j.RecordFiles(subject.Settings(), files...)
+	}
+	if err != nil && !errors.Is(err, trust.ErrNowhere) {
+		a.say("%v", err)
+	}
 }
 
 // lay makes the files that are not there. The guidelines become visible all at once: where there are some, no others are
 // made, and those of an init that was cut off are no choice of the project.
-func (a *app) lay(p *project, root string, files map[string][]byte) (made int, err error) {
+func (a *app) lay(p *project, root string, files map[string][]byte) (made []string, err error) {
 	spec, hidden := filepath.Join(root, "spec"), filepath.Join(root, durable.TempPrefix+"spec")
 	_, err = os.Lstat(spec)
 	whole := errors.Is(err, fs.ErrNotExist)
@@ -112,7 +134,7 @@ func (a *app) lay(p *project, root string, files map[string][]byte) (made int, e
 		case err != nil:
 			return made, err
 		default:
-			made++
+			made = append(made, p.Store.Rel(path))
 			fmt.Fprintln(a.Stdout, p.Store.Rel(path))
 		}
 	}

@@ -219,6 +219,21 @@ func (j *Judge) Record(how How, subject string, items ...Item) error {
 	return j.add(entries)
 }
 
+// RecordFiles remembers what files of a subject say that a command of Trellis has just made here.
+func (j *Judge) RecordFiles(s Subject, files ...string) error {
+	disk, err := j.read(s)
+	if err != nil {
+		return fmt.Errorf("looking at what was made: %w", err)
+	}
+	var items []Item
+	for _, f := range disk {
+		if slices.Contains(files, f.path) {
+			items = append(items, f.items...)
+		}
+	}
+	return j.Record(Made, s.Name, items...)
+}
+
 // Committed remembers a commit that Trellis made here on a task's branch.
 func (j *Judge) Committed(subject, commit string) error {
 	return j.add([]Entry{{ID: commit, How: Commit, Subject: subject, Kind: CommitKind}})
