@@ -129,11 +129,11 @@ func (s *Site) trustedStart(ctx context.Context, l look) error {
 	if err != nil {
 		return nil // the run will say so
 	}
-	return s.trustedClaim(ctx, l.Task, base, p.Begun)
+	return s.trustedClaim(ctx, l.Task, base, p.Begun || p.Fresh)
 }
 
-// trustedClaim is trustedBase of where the work of a task begins, and, where no run of this clone has begun it, of what its
-// branch has already.
+// trustedClaim is trustedBase of where the work of a task begins, and, where no run of this clone has begun it and none takes
+// it away to begin afresh, of what its branch has already.
 func (s *Site) trustedClaim(ctx context.Context, t *taskdir.Task, base pipeline.Base, begun bool) error {
 	if err := s.trustedBase(ctx, base); err != nil || begun {
 		return err

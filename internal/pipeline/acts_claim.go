@@ -33,7 +33,7 @@ func (a *Acts) claim(ctx context.Context, _ flow.Call, in Input) (Job, error) {
 	if waits != "" {
 		return Job{}, &UnmetError{waits}
 	}
-	if err := a.trusted(ctx, t, base, in.Begun); err != nil {
+	if err := a.trusted(ctx, t, base, in.Begun || in.Fresh); err != nil {
 		return Job{}, err
 	}
 	j, err := a.job(t, p, in, base)
