@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -28,6 +29,9 @@ func faulty() {
 	os.Exit(run(&app{Now: shifted(os.Getenv("FAULTS_CLOCK")), Disk: &durable.Disk{Fault: f.ask}}))
 }
 
+// cloneIDs are the random names of clones: a step below one is the same step in the next world.
+var cloneIDs = regexp.MustCompile(`\b[0-9a-f]{32}\b`)
+
 // faults is what is wrong with a disk.
 type faults struct {
 	mu   sync.Mutex
@@ -39,7 +43,7 @@ func (f *faults) ask(step, path string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if rel, err := filepath.Rel(os.Getenv("FAULTS_ROOT"), path); err == nil {
-		path = rel
+		path = cloneIDs.ReplaceAllString(rel, "CLONE")
 	}
 	line := step + " " + path
 	f.seen[line]++
