@@ -178,7 +178,7 @@ func (t *truster) settle(v trust.Verdict) (agreed bool, err error) {
 	if err := t.judge.Agree(v); err != nil {
 		return false, hint(err, "TRELLIS_TRUST=checkout trellis … trusts all that is checked out, for one process")
 	}
-	t.app.say("%s is trusted", v.Subject)
+	t.app.say("%s may run here now", v.Called())
 	return true, nil
 }
 

@@ -114,7 +114,7 @@ func (e *UntrustedError) Is(target error) bool { return target == ErrUntrusted }
 func (e *UntrustedError) Error() string {
 	f := e.Verdict.Foreign[0]
 	if f.Item.Kind == CommitKind {
-		return fmt.Sprintf("%s has %s that nobody here has agreed to, the newest is %s", e.who(), count(len(e.Verdict.Foreign), "commit"), origin(f))
+		return fmt.Sprintf("%s has %s that nobody here has agreed to, the newest is %s", e.Verdict.Called(), count(len(e.Verdict.Foreign), "commit"), origin(f))
 	}
 	runs := 0
 	for _, f := range e.Verdict.Foreign {
@@ -129,18 +129,21 @@ func (e *UntrustedError) Error() string {
 	if f.Commit != "" {
 		what = "came with commit " + origin(f) + " and " + what
 	}
-	return fmt.Sprintf("%s %s that nobody here has agreed to", e.who(), what)
+	return fmt.Sprintf("%s %s that nobody here has agreed to", e.Verdict.Called(), what)
 }
 
-func (e *UntrustedError) who() string {
-	name := e.Verdict.Subject
-	if commit, base := strings.CutPrefix(name, BasePrefix); base {
+// Called is what people call the subject: the settings, task 11-22-paging, base 3fa2b6c01d.
+func (v Verdict) Called() string {
+	commit, base := strings.CutPrefix(v.Subject, BasePrefix)
+	switch {
+	case base:
 		return BasePrefix + short(commit)
+	case v.Subject == Settings:
+		return "the settings"
+	case strings.ContainsRune(v.Subject, ' '):
+		return v.Subject
 	}
-	if name == Settings || strings.ContainsRune(name, ' ') {
-		return name
-	}
-	return "task " + name
+	return "task " + v.Subject
 }
 
 // Next is the command that shows it, and asks.
