@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -32,7 +33,8 @@ type app struct {
 	// Nil: there is none, as in tests that run in their own process.
 	Guard func() (worker bool, code int, err error)
 
-	news *newsroom // of the project that was opened
+	news   *newsroom // of the project that was opened
+	unkept sync.Once // says that settings can't be kept
 }
 
 // Run does what the arguments (without the program's name) ask for, reports an error on Stderr and

@@ -317,6 +317,9 @@ func (t *truster) revoke(ctx context.Context) error {
 		name = subjects[0].Name
 	}
 	n, err := t.judge.Revoke(name)
+	if err == nil && name == trust.Settings {
+		err = t.app.forgetSettings(t.p)
+	}
 	if err != nil {
 		return err
 	}

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -114,6 +116,7 @@ func (a *app) inForce(ctx context.Context, p *project) (*project, error) {
 	if err != nil {
 		return nil, err
 	}
+	seen, unread := settingFiles(p.Root)
 	v, err := j.Subject(ctx, subject.Settings())
 	if err != nil {
 		return nil, err
@@ -124,16 +127,46 @@ func (a *app) inForce(ctx context.Context, p *project) (*project, error) {
 	}
 	if v.Trusted() {
 		if kept != "" && !j.Everything {
-			return p, a.keepSettings(p, kept)
+			a.keepJudged(p, kept, seen, unread)
 		}
 		return p, nil
 	}
 	if _, err := os.Stat(kept); kept == "" || err != nil || program(v) {
 		return nil, v.Err()
 	}
+	if v, err = a.judgeKept(ctx, j, kept); err == nil {
+		err = v.Err()
+	}
+	if err != nil {
+		return nil, err
+	}
 	before := *p
 	before.Settings = kept
 	return &before, nil
+}
+
+// judgeKept judges the programs of the checkout that settings of before name: they are those that are checked out now.
+func (a *app) judgeKept(ctx context.Context, j *trust.Judge, kept string) (trust.Verdict, error) {
+	data, err := durable.ReadBelow(kept, ".trellis/config.yaml", durable.MaxDocument)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return trust.Verdict{}, err
+	}
+	return j.Subject(ctx, subject.Programs(data))
+}
+
+// keepJudged keeps settings that are trusted, if they are those that were judged. Where nothing can be kept they run all the
+// same: only there are none of before when others are checked out, which is said once.
+func (a *app) keepJudged(p *project, dir string, judged map[string]string, unread error) {
+	now, err := settingFiles(p.Root)
+	if err == nil && unread == nil && !maps.Equal(judged, now) {
+		return // somebody is writing them: the next look keeps them
+	}
+	if err = cmp.Or(unread, err); err == nil {
+		err = a.keepSettings(now, dir)
+	}
+	if err != nil {
+		a.unkept.Do(func() { a.say("%v: when other settings are checked out, these do not stay in force", err) })
+	}
 }
 
 // own has the judge see what a command has made, before git has it: it is a person's of this clone from then on. Without a
@@ -209,12 +242,8 @@ func (a *app) keptSettings(p *project) (string, error) {
 	return filepath.Join(dir, clone), err
 }
 
-// keepSettings keeps the settings as they are, for the time when others are checked out.
-func (a *app) keepSettings(p *project, dir string) error {
-	now, err := settingFiles(p.Root)
-	if err != nil {
-		return err
-	}
+// keepSettings keeps settings for the time when others are checked out.
+func (a *app) keepSettings(now map[string]string, dir string) error {
 	kept, err := settingFiles(dir)
 	if err != nil {
 		return err
@@ -241,6 +270,18 @@ func (a *app) keepSettings(p *project, dir string) error {
 		if err != nil {
 			return fmt.Errorf("keeping the settings: %w", err)
 		}
+	}
+	return nil
+}
+
+// forgetSettings has no settings of before come into force.
+func (a *app) forgetSettings(p *project) error {
+	kept, err := a.keptSettings(p)
+	if err == nil && kept != "" {
+		err = os.RemoveAll(kept)
+	}
+	if err != nil {
+		return fmt.Errorf("forgetting the settings that were in force: %w", err)
 	}
 	return nil
 }

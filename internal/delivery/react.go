@@ -92,8 +92,9 @@ func (r *Remote) Pulls(ctx context.Context, dir string) (out Refreshed, err erro
 
 // Follow takes the worktree and the branch of a task from the commit that was delivered to the one at which its pull
 // request is, which others pushed, and reports whether they are there. They stay where they are when something in the
-// worktree is not committed, or the delivered commit is not in that one's history.
-func (r *Remote) Follow(ctx context.Context, t *taskdir.Task, delivered, head string, outside []string) (bool, error) {
+// worktree is not committed, or the delivered commit is not in that one's history. may says why what was pushed, which is
+// fetched by then, is not taken in; nil when it may be.
+func (r *Remote) Follow(ctx context.Context, t *taskdir.Task, delivered, head string, outside []string, may func(context.Context) error) (bool, error) {
 	repo := r.Cleaner.Repo
 	if _, err := repo.Resolve(ctx, head); errors.Is(err, git.ErrNotFound) {
 		name, err := repo.Remote(ctx, t.BaseBranch)
@@ -104,6 +105,9 @@ func (r *Remote) Follow(ctx context.Context, t *taskdir.Task, delivered, head st
 			return false, err
 		}
 	} else if err != nil {
+		return false, err
+	}
+	if err := may(ctx); err != nil {
 		return false, err
 	}
 	if !exists(t.WorktreePath) {

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"path/filepath"
@@ -21,7 +22,8 @@ func (s *Site) hook(ctx context.Context, e hooks.Event, dir, occasion string) {
 	if !r.Any(e) {
 		return
 	}
-	if err := s.trustedPrograms(ctx); err != nil { // a checkout may have brought others since the run began
+	// A checkout may have brought others since the run began, and what they call.
+	if err := cmp.Or(s.trustedPrograms(ctx), s.trustedHere(ctx, s.Store.Root)); err != nil {
 		r.Say("hooks." + string(e) + " of " + filepath.Base(dir) + " are not run: " + err.Error())
 		return
 	}

@@ -104,7 +104,7 @@ func (s *Site) planStep(ctx context.Context, name string, o StepOptions, asked b
 		return res, err
 	}
 	defer claim.Unlock()
-	if err := s.trustedObjective(ctx, name); err != nil {
+	if err := cmp.Or(s.trustedObjective(ctx, name), s.trustedHere(ctx, s.Store.Root)); err != nil {
 		return res, err
 	}
 	works, err := objective.Survey(s.Store, true)

@@ -62,6 +62,9 @@ func (s *Site) Plan(ctx context.Context, o PlanOptions) (PlanResult, error) {
 	if err := s.CanPlan(ctx, o.Agent); err != nil {
 		return PlanResult{}, err
 	}
+	if err := s.trustedHere(ctx, s.Store.Root); err != nil {
+		return PlanResult{}, err
+	}
 	draft, err := s.Draft(o)
 	if err != nil {
 		return PlanResult{}, err
@@ -146,7 +149,7 @@ func (s *Site) Replan(ctx context.Context, dir string, o PlanOptions) (PlanResul
 	if err := s.mendJournal(dir); err != nil {
 		return PlanResult{}, err
 	}
-	if err := s.trusted(ctx, dir); err != nil {
+	if err := cmp.Or(s.trustedHere(ctx, s.Store.Root), s.trusted(ctx, dir)); err != nil {
 		return PlanResult{}, err
 	}
 	final := published(dir)

@@ -261,7 +261,8 @@ func (r *reaction) follow(ctx context.Context) (string, error) {
 	if len(r.past.Job.Modules) > 0 {
 		return "", nil // what they are at is for people to say
 	}
-	there, err := r.s.remote().Follow(ctx, r.task, ours, head, pipeline.Outside(r.past.Job))
+	may := func(ctx context.Context) error { return r.s.trustedPush(ctx, tip, head) }
+	there, err := r.s.remote().Follow(ctx, r.task, ours, head, pipeline.Outside(r.past.Job), may)
 	if err != nil || !there {
 		return "", err
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/pulse"
@@ -188,21 +189,24 @@ func (s *Site) trustedPush(ctx context.Context, tip, theirs string) error {
 	return v.Err()
 }
 
-// trustedHere says why no file of steps is run in a folder, whose scripts may run whatever is checked out there; nil when one
+// trustedHere says why nothing is run in a folder that may run, or be told by, whatever is checked out there; nil when it
 // may be.
 func (s *Site) trustedHere(ctx context.Context, dir string) error {
 	if s.Trust == nil {
 		return nil
 	}
-	all, err := s.Repo.Worktrees(ctx)
+	linked, err := s.Repo.Worktrees(ctx)
 	if err != nil {
 		return err
 	}
-	for _, w := range all {
+	for _, w := range append(linked, git.Worktree{Path: s.Repo.Main}) {
 		if rel, err := filepath.Rel(w.Path, dir); w.Gone || err != nil || !filepath.IsLocal(rel) {
 			continue
 		}
 		head, err := s.Repo.Head(ctx, w.Path)
+		if errors.Is(err, git.ErrNoCommit) {
+			continue
+		}
 		if err == nil {
 			err = s.trustedBase(ctx, pipeline.Base{Commit: head})
 		}

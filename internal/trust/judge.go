@@ -74,7 +74,7 @@ const maxFiles = 1000
 
 // read are the files of a subject on the disk.
 func (j *Judge) read(s Subject) (list []fileVersion, err error) {
-	queue := slices.Clone(s.Files)
+	queue := slices.Concat(s.Files, s.Named)
 	for n := 0; n < len(queue); n++ {
 		if n == maxFiles {
 			return nil, fmt.Errorf("%s names more than %d files", s.Name, maxFiles)

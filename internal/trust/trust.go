@@ -70,6 +70,7 @@ type Item struct {
 type Subject struct {
 	Name  string   // "settings", the id of a task, "objective NAME"
 	Files []string // that say so, from the root of the checkout
+	Named []string // further files that would run
 	// Read is what a file says, and which further files it names that would run. Data is nil where there is no such file. It
 	// looks at nothing but that, since it reads old versions too.
 	Read func(file string, data []byte) (items []Item, more []string)

@@ -31,6 +31,13 @@ func Settings() trust.Subject {
 	return s
 }
 
+// Programs are the files of the checkout that a config.yaml names which stands elsewhere: as they are checked out, since the
+// settings of before run them too.
+func Programs(config []byte) trust.Subject {
+	_, named := fromConfig(configFile, config)
+	return trust.Subject{Name: trust.Settings, Named: named, Read: readSettings}
+}
+
 func readSettings(file string, data []byte) (items []trust.Item, more []string) {
 	switch {
 	case file == configFile:
