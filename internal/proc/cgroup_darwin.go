@@ -13,8 +13,8 @@ func CgroupFolder() (string, error) { return "", errors.New("macOS has no contro
 
 func newCgroup(string) *cgroup { return nil }
 
-func startIn(_ *cgroup, path string, argv []string, attr *os.ProcAttr, t tag) (*os.Process, *cgroup, error) {
-	p, err := startProcess(path, argv, attr, t)
+func startIn(_ *cgroup, path string, argv []string, attr *os.ProcAttr) (*os.Process, *cgroup, error) {
+	p, err := startProcess(path, argv, attr)
 	return p, nil, err
 }
 

@@ -83,18 +83,18 @@ func makeCgroup(folder, marker string, owner ID) (*cgroup, error) {
 
 // startIn starts a program in a control group, and without one where the system refuses that, which it says in many ways. The
 // group that it is in is returned.
-func startIn(g *cgroup, path string, argv []string, attr *os.ProcAttr, t tag) (*os.Process, *cgroup, error) {
+func startIn(g *cgroup, path string, argv []string, attr *os.ProcAttr) (*os.Process, *cgroup, error) {
 	if g != nil {
 		sys := *attr.Sys
 		sys.UseCgroupFD, sys.CgroupFD = true, int(g.folder.Fd())
 		inside := *attr
 		inside.Sys = &sys
-		if p, err := startProcess(path, argv, &inside, t); err == nil {
+		if p, err := startProcess(path, argv, &inside); err == nil {
 			return p, g, nil
 		}
 		g.remove()
 	}
-	p, err := startProcess(path, argv, attr, t)
+	p, err := startProcess(path, argv, attr)
 	return p, nil, err
 }
 

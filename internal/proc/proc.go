@@ -146,7 +146,7 @@ func start(c Command) (*Process, error) {
 	if p.call != "" {
 		g = newCgroup(c.Marker)
 	}
-	p.os, p.cgroup, err = startIn(g, path, argv, attr, p.tag)
+	p.os, p.cgroup, err = startIn(g, path, argv, attr)
 	p.pipes.closeChildFiles()
 	if err != nil {
 		atWork.Delete(p.call)
@@ -154,6 +154,7 @@ func start(c Command) (*Process, error) {
 		return nil, err
 	}
 	if p.call != "" {
+		setTag(p.os.Pid, p.tag)
 		i, _ := inspect(p.os.Pid) // nobody has waited for it yet, so that it is there even if it has ended
 		p.id = i.id
 	}
@@ -163,9 +164,9 @@ func start(c Command) (*Process, error) {
 
 // startProcess tries again for a moment when the program's file is still open for writing, maybe in a
 // child that another goroutine forks right now.
-func startProcess(path string, argv []string, attr *os.ProcAttr, t tag) (*os.Process, error) {
+func startProcess(path string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
 	for wait := time.Millisecond; ; wait *= 2 {
-		p, err := startTagged(path, argv, attr, t)
+		p, err := os.StartProcess(path, argv, attr)
 		if !errors.Is(err, unix.ETXTBSY) || wait > 200*time.Millisecond {
 			return p, err
 		}

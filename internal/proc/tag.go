@@ -7,7 +7,7 @@ import (
 )
 
 // tag names the run and the call that a process came from, as the markers in its environment do. It is a number
-// that processes inherit, whatever environment they are given, and however they leave their parents: see startTagged. 0
+// that processes inherit, whatever environment they are given, and however they leave their parents: see setTag. 0
 // is none.
 type tag uint64
 
