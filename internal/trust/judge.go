@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/git"
@@ -81,6 +82,10 @@ func (j *Judge) read(s Subject) (list []fileVersion, err error) {
 		}
 		path, named := queue[n], n >= len(s.Files)
 		data, err := j.file(path, named)
+		if errors.As(err, new(*blockedError)) {
+			list, queue = j.instead(list, queue, path)
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -113,7 +118,8 @@ func (j *Judge) linked(path string) string {
 const maxProgram = 64 << 20
 
 // file is what a file has, nothing where none is. A word of a command that names a folder, or what lies outside of the
-// checkout, names no file of it.
+// checkout, names no file of it. One that is there and can't be read here, since a link leads out, is a *blockedError: a
+// shell may be able to.
 func (j *Judge) file(path string, named bool) ([]byte, error) {
 	if !named {
 		data, err := durable.ReadBelow(j.Repo.Main, path, durable.MaxRecords)
@@ -122,12 +128,21 @@ func (j *Judge) file(path string, named bool) ([]byte, error) {
 		}
 		return data, err
 	}
-	data, err := durable.ReadBelow(j.Repo.Main, path, maxProgram)
-	if err != nil && !errors.Is(err, durable.ErrTooLarge) {
+	if !filepath.IsLocal(filepath.FromSlash(path)) {
 		return nil, nil
 	}
-	return data, err
+	data, err := durable.ReadBelow(j.Repo.Main, path, maxProgram)
+	switch {
+	case err == nil, errors.Is(err, durable.ErrTooLarge):
+		return data, err
+	case slices.ContainsFunc(noFile, func(is error) bool { return errors.Is(err, is) }):
+		return nil, nil
+	}
+	return nil, &blockedError{err}
 }
+
+// noFile is what opening says where no file is, or can be.
+var noFile = []error{fs.ErrNotExist, syscall.ENOTDIR, syscall.EISDIR, syscall.ENAMETOOLONG, syscall.EINVAL}
 
 // book is the ledger's part about this repository. What was taken in before is not read again.
 func (j *Judge) book() (*book, error) {

@@ -1,0 +1,78 @@
+package trust
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// blockedError says that a program of the checkout is there and is not read.
+type blockedError struct{ err error }
+
+func (e *blockedError) Error() string { return e.err.Error() }
+func (e *blockedError) Unwrap() error { return e.err }
+
+// instead puts in the place of a program that can't be read the links on the way to it, each judged by where it is from
+// itself, and has the file be read that they lead to where that is in the checkout.
+func (j *Judge) instead(list []fileVersion, queue []string, name string) ([]fileVersion, []string) {
+	links, end := j.links(name)
+	if len(links) == 0 {
+		item := Item{Kind: Program, Text: name + " can't be read", File: name}
+		return append(list, fileVersion{path: name, named: true, real: name, items: []Item{item}}), queue
+	}
+	for _, l := range links {
+		if !slices.ContainsFunc(list, func(f fileVersion) bool { return f.path == l.path && len(f.items) > 0 }) {
+			list = append(list, l)
+		}
+	}
+	if end != "" && !slices.Contains(queue, end) {
+		queue = append(queue, end)
+	}
+	return list, queue
+}
+
+// maxLinks is how many links a system follows at most.
+const maxLinks = 255
+
+// links are the links of the checkout on the way to a path, and the path that they lead to, "" when that is outside.
+func (j *Judge) links(name string) (list []fileVersion, end string) {
+	rest := strings.Split(name, "/")
+	for followed := 0; len(rest) > 0 && followed < maxLinks; {
+		at := path.Join(end, rest[0])
+		if !filepath.IsLocal(at) {
+			return list, ""
+		}
+		rest = rest[1:]
+		target, err := os.Readlink(filepath.Join(j.Repo.Main, filepath.FromSlash(at)))
+		if err != nil {
+			end = at
+			continue
+		}
+		followed++
+		list = append(list, link(at, target))
+		if filepath.IsAbs(target) {
+			if end, target = "", j.below(target); target == "" {
+				return list, ""
+			}
+		}
+		rest = append(strings.Split(filepath.ToSlash(target), "/"), rest...)
+	}
+	return list, end
+}
+
+// below is an absolute path as the checkout's, "" when it is outside.
+func (j *Judge) below(whole string) string {
+	rel, err := filepath.Rel(j.Repo.Main, whole)
+	if err != nil || !filepath.IsLocal(rel) {
+		return ""
+	}
+	return rel
+}
+
+// link is a link as git has it: a file that says where it leads.
+func link(name, target string) fileVersion {
+	item := Item{Kind: Program, Text: name + " is a link to " + target, File: name}
+	return fileVersion{path: name, data: []byte(target), named: true, items: []Item{item}}
+}
