@@ -8,13 +8,18 @@ import (
 	"sync"
 )
 
-// ID is what an item is known by in the ledger: a hash of its kind and its normalised text, or that of a commit.
+// ID is what an item is known by in the ledger: a hash of its kind and its normalised text, or that of a commit. That of a
+// decision has its file too: who said yes to one task has not said so to another.
 func (i Item) ID() string {
 	if i.Kind == CommitKind {
 		commit, _, _ := strings.Cut(i.Text, " ")
 		return commit
 	}
-	sum := sha256.Sum256([]byte(string(i.Kind) + "\x00" + normalise(i.Text)))
+	text := string(i.Kind) + "\x00" + normalise(i.Text)
+	if i.Kind == Approval {
+		text += "\x00" + i.File
+	}
+	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])
 }
 

@@ -735,6 +735,39 @@ func TestForgedAuthorsOfBases(t *testing.T) {
 	}
 }
 
+// The same words say yes to one task alone.
+func TestDecisionsAreOfOneTask(t *testing.T) {
+	ada, bob := team(t)
+	const yes = `{"decision":"approve","by":"ada"}`
+	decisions := func(file string) trust.Verdict {
+		t.Helper()
+		s := trust.Subject{Name: "decisions " + file, Files: []string{file}, Read: func(file string, data []byte) (items []trust.Item, _ []string) {
+			for line := range strings.Lines(string(data)) {
+				items = append(items, trust.Item{Kind: trust.Approval, Text: strings.TrimSpace(line), File: file})
+			}
+			return items, nil
+		}}
+		v, err := ada.fresh().Subject(context.Background(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	ada.write("tasks/a/approvals.jsonl", yes+"\n")
+	if v := decisions("tasks/a/approvals.jsonl"); !v.Trusted() || len(v.Items) != 1 {
+		t.Errorf("her own: %+v", v)
+	}
+	bob.commit("tasks/b/approvals.jsonl", yes+"\n")
+	bob.push("evil", ada)
+	ada.git("checkout", "-q", "evil")
+	if v := decisions("tasks/b/approvals.jsonl"); v.Trusted() {
+		t.Error("a stranger's line says yes to his task in the words of hers to another")
+	}
+	if v := decisions("tasks/a/approvals.jsonl"); !v.Trusted() {
+		t.Errorf("her own, known: %+v", v.Foreign)
+	}
+}
+
 // A known subject costs no git, however many there are.
 func TestWhatIsKnownCostsNoGit(t *testing.T) {
 	c := person(t, "ada")

@@ -58,7 +58,8 @@ func (k Kind) Runs() bool {
 	return false
 }
 
-// Item is one thing that would run or steer. What it is trusted by is its kind and text, not the place where it stands.
+// Item is one thing that would run or steer. What it is trusted by is its kind and text, not the place where it stands; an Approval
+// is one in its file alone.
 type Item struct {
 	Kind Kind   `json:"kind"`
 	Text string `json:"text"` // a Protection is "name: value"
