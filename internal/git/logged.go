@@ -51,8 +51,11 @@ func (r *Repo) loggedTable(ctx context.Context) (list []Logged, err error) {
 	}
 	for e := range slices.Chunk(strings.Split(strings.TrimSuffix(out, "\x00"), "\x00"), 2) {
 		if len(e) == 2 {
-			list = append(list, Logged{e[0], e[1]})
+			list = append(list, Logged{Commit: e[0], Said: e[1]})
 		}
+	}
+	for n := range len(list) - 1 { // the newest is first
+		list[n].Before = list[n+1].Commit
 	}
 	return list, nil
 }
@@ -69,7 +72,7 @@ func readLog(gitDir, ref string) (list []Logged, err error) {
 	for line := range strings.Lines(string(data)) {
 		about, said, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
 		if f := strings.Fields(about); len(f) > 2 && isHash(f[1]) && strings.Trim(f[1], "0") != "" {
-			list = append(list, Logged{f[1], said})
+			list = append(list, Logged{Commit: f[1], Before: f[0], Said: said})
 		}
 	}
 	return list, nil

@@ -114,7 +114,11 @@ func blobOr(hash string) string {
 }
 
 // Logged is a commit that HEAD of a person's checkout was at, and what brought it there.
-type Logged struct{ Commit, Said string }
+type Logged struct {
+	Commit string
+	Before string // where it was until then
+	Said   string
+}
 
 // About is who made a commit, and when.
 type About struct {

@@ -50,7 +50,7 @@ func (j *Judge) baseOn(ctx context.Context, v *Verdict, b *book, t trunk, commit
 	if err != nil || len(list) == 0 {
 		return err
 	}
-	made, err := j.made(ctx)
+	made, err := j.made(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -91,8 +91,10 @@ type twins struct {
 	judge *Judge
 	made  made
 	known []string
-	new   map[author][]string // commits; nil until somebody asks
-	old   map[author][]string
+
+	new    map[author][]string // commits; nil until somebody asks
+	old    map[author][]string
+	abouts map[string]git.About // of both
 }
 
 type author struct {
@@ -118,10 +120,10 @@ func (t *twins) ours(ctx context.Context, b *book, c git.About) (bool, error) {
 	}
 	first := false
 	for _, twin := range others[a] {
-		switch t.made[twin] {
-		case here:
+		switch {
+		case t.made[twin] == here, b.how[twin] == Commit:
 			first = true
-		case elsewhere:
+		case t.made[twin] == elsewhere:
 			return false, nil
 		}
 	}
@@ -157,7 +159,11 @@ func (t *twins) merged(ctx context.Context) (_ map[author][]string, err error) {
 func (t *twins) by(ctx context.Context, reach git.Reach) (map[author][]string, error) {
 	list, err := t.judge.Repo.Abouts(ctx, reach)
 	all := map[author][]string{}
+	if t.abouts == nil {
+		t.abouts = map[string]git.About{}
+	}
 	for _, c := range list {
+		t.abouts[c.Commit] = c
 		a := author{c.Author, c.Made}
 		all[a] = append(all[a], c.Commit)
 	}

@@ -64,6 +64,7 @@ type history struct {
 	trunk   trunk
 	says    map[blobAt][]string // ids of the items that a version of a file says
 	made    made
+	line    *lineage // set with made
 }
 
 // blobAt is a file as it was: a blob at a path, "" for none.
@@ -82,7 +83,7 @@ func (h *history) search(ctx context.Context, b *book, unknown []Item) (found []
 	if len(rest) == 0 {
 		return found, nil
 	}
-	return found, h.elsewhere(ctx, rest, &found)
+	return found, h.elsewhere(ctx, b, rest, &found)
 }
 
 // onTrunk takes out the items that stand in the same file at the tip of the trusted branch.
@@ -113,8 +114,8 @@ func (h *history) onTrunk(ctx context.Context, items []Item, found *[]Entry) (re
 }
 
 // elsewhere judges items by the commits that the trusted branch has not: by who brought them.
-func (h *history) elsewhere(ctx context.Context, items []Item, found *[]Entry) (err error) {
-	if h.made, err = h.judge.made(ctx); err != nil {
+func (h *history) elsewhere(ctx context.Context, b *book, items []Item, found *[]Entry) (err error) {
+	if h.made, err = h.judge.made(ctx, h.trunk); err != nil {
 		return err
 	}
 	reach := git.Reach{All: true}
@@ -128,6 +129,7 @@ func (h *history) elsewhere(ctx context.Context, items []Item, found *[]Entry) (
 	if err != nil {
 		return err
 	}
+	h.line = h.lineage(b, touches)
 	converted, err := h.checkedOut(ctx, items)
 	if err != nil {
 		return err
@@ -135,8 +137,8 @@ func (h *history) elsewhere(ctx context.Context, items []Item, found *[]Entry) (
 	var strange []Entry
 	var guilty []Item
 	for _, i := range items {
-		by, foreign := h.broughtBy(touches, i)
-		if len(by) == 0 {
+		by, foreign, err := h.broughtBy(ctx, i.File, i.ID())
+		if err == nil && len(by) == 0 {
 			by, foreign, err = h.copied(ctx, reach, i)
 		}
 		switch {
@@ -218,12 +220,12 @@ func (h *history) nested(file string) bool {
 	return false
 }
 
-// broughtBy are the commits that brought an item, and whether it is foreign by them: one of them is from elsewhere, or all were
-// made again from others.
-func (h *history) broughtBy(touches []git.Touch, i Item) (by []git.Touch, foreign bool) {
+// broughtBy are the commits that brought an item of a file, and whether it is foreign by them: one of them is from elsewhere,
+// or all were made again or joined from what may be others'.
+func (h *history) broughtBy(ctx context.Context, file, id string) (by []git.Touch, foreign bool, err error) {
 	ours := false
-	for _, group := range grouped(touches, i.File) {
-		if !h.brings(group, i) {
+	for _, group := range grouped(h.line.newer, file) {
+		if !h.brings(group, id) {
 			continue
 		}
 		switch h.made[group[0].Commit] {
@@ -233,19 +235,25 @@ func (h *history) broughtBy(touches []git.Touch, i Item) (by []git.Touch, foreig
 			foreign = true
 			by = append(by, group[0])
 			continue
+		case again, joined:
+			own, err := h.line.from(ctx, group)
+			if err != nil {
+				return nil, false, err
+			}
+			ours = ours || own
 		}
 		by = append([]git.Touch{group[0]}, by...) // foreign ones last, and the oldest of them last of all
 	}
-	return by, foreign || len(by) > 0 && !ours
+	return by, foreign || len(by) > 0 && !ours, nil
 }
 
 // brings reports whether a commit has an item that none of its parents has.
-func (h *history) brings(group []git.Touch, i Item) bool {
+func (h *history) brings(group []git.Touch, id string) bool {
 	if len(group) < max(group[0].Parents, 1) { // one of the parents has the same file
 		return false
 	}
-	return h.has(blobAt{i.File, group[0].New}, i) &&
-		!slices.ContainsFunc(group, func(t git.Touch) bool { return h.has(blobAt{i.File, t.Old}, i) })
+	return h.hasID(blobAt{group[0].Path, group[0].New}, id) &&
+		!slices.ContainsFunc(group, func(t git.Touch) bool { return h.hasID(blobAt{t.Path, t.Old}, id) })
 }
 
 // grouped are the changes of one path, those of each commit together.
@@ -396,7 +404,9 @@ func (h *history) keep(v blobAt, items []Item) {
 	h.says[v] = ids
 }
 
-func (h *history) has(v blobAt, i Item) bool { return slices.Contains(h.says[v], i.ID()) }
+func (h *history) has(v blobAt, i Item) bool { return h.hasID(v, i.ID()) }
+
+func (h *history) hasID(v blobAt, id string) bool { return slices.Contains(h.says[v], id) }
 
 func pathsOf(items []Item) (paths []string) {
 	for _, i := range items {

@@ -1,0 +1,156 @@
+package trust
+
+import (
+	"bytes"
+	"context"
+	"slices"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/git"
+)
+
+// lineage tells whether what git joined or made again of versions of a file is ours: a whole file that two people's edits, or
+// two edits of one person, came together in is a new one, and stands in no commit that anybody typed.
+type lineage struct {
+	*history
+	book   *book
+	newer  []git.Touch // by commits that the trusted branch has not
+	trunks []git.Touch // by the trusted branch itself; nil until somebody asks
+	twins  *twins
+	ours   map[blobAt]bool
+}
+
+func (h *history) lineage(b *book, touches []git.Touch) *lineage {
+	l := &lineage{history: h, book: b, newer: touches, ours: map[blobAt]bool{}}
+	l.twins = &twins{judge: h.judge, made: h.made}
+	if h.trunk.tip != "" {
+		l.twins.known = []string{h.trunk.tip}
+	}
+	return l
+}
+
+// from reports whether a commit that git joined or made again is of ours alone: all that its parents say in the file is, and
+// what was made again is too.
+func (l *lineage) from(ctx context.Context, group []git.Touch) (bool, error) {
+	joins := l.made[group[0].Commit] == joined
+	if !joins {
+		if own, err := l.twin(ctx, group); err != nil || !own {
+			return false, err
+		}
+	}
+	for _, t := range group {
+		if t.Old == "" {
+			if joins { // what it says was in another file
+				return false, nil
+			}
+			continue
+		}
+		if own, err := l.version(ctx, blobAt{t.Path, t.Old}); err != nil || !own {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// twin reports whether a commit was made again of one that was made here, and brought nothing into the file besides. That it
+// has the same author and date is not enough: those are anybody's to write.
+func (l *lineage) twin(ctx context.Context, group []git.Touch) (bool, error) {
+	if _, err := l.twins.others(ctx); err != nil {
+		return false, err
+	}
+	c, known := l.twins.abouts[group[0].Commit]
+	if !known {
+		return false, nil
+	}
+	own, err := l.twins.ours(ctx, newBook(), c) // what an agent wrote is no person's, though Trellis committed it
+	if err != nil || !own {
+		return false, err
+	}
+	if err := l.ofTrunk(ctx); err != nil {
+		return false, err
+	}
+	var from []string
+	for _, t := range slices.Concat(l.newer, l.trunks) {
+		o, known := l.twins.abouts[t.Commit]
+		same := known && t.Path == group[0].Path && o.Author == c.Author && o.Made == c.Made
+		if same && t.Commit != c.Commit && l.made[t.Commit] != again {
+			from = append(from, t.New)
+		}
+	}
+	if len(from) == 0 {
+		return false, nil
+	}
+	for _, t := range group {
+		from = append(from, t.Old)
+	}
+	return l.within(ctx, group[0].New, from)
+}
+
+// within reports whether each line of a blob is in one of the others.
+func (l *lineage) within(ctx context.Context, blob string, others []string) (bool, error) {
+	others = slices.DeleteFunc(others, func(o string) bool { return o == "" })
+	blobs, err := l.judge.Repo.Blobs(ctx, durable.MaxRecords, append(others, blob)...)
+	if err != nil || blobs[blob] == nil {
+		return false, err
+	}
+	lines := map[string]bool{}
+	for _, o := range others {
+		for line := range bytes.Lines(blobs[o]) {
+			lines[string(bytes.TrimSpace(line))] = true
+		}
+	}
+	for line := range bytes.Lines(blobs[blob]) {
+		if !lines[string(bytes.TrimSpace(line))] {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// version reports whether all that a version of a file says is ours. One that says nothing may hide something.
+func (l *lineage) version(ctx context.Context, v blobAt) (bool, error) {
+	if own, known := l.ours[v]; known {
+		return own, nil
+	}
+	l.ours[v] = false // to itself it is no proof
+	for _, id := range l.says[v] {
+		if own, err := l.item(ctx, v.path, id); err != nil || !own {
+			return false, err
+		}
+	}
+	l.ours[v] = len(l.says[v]) > 0
+	return l.ours[v], nil
+}
+
+// item reports whether what a file said at some time is trusted.
+func (l *lineage) item(ctx context.Context, file, id string) (bool, error) {
+	if how, known := l.book.how[id]; known {
+		return how != Revoked, nil
+	}
+	if err := l.ofTrunk(ctx); err != nil {
+		return false, err
+	}
+	if slices.ContainsFunc(l.trunks, func(t git.Touch) bool { return t.Path == file && l.hasID(blobAt{file, t.New}, id) }) {
+		return true, nil
+	}
+	by, foreign, err := l.broughtBy(ctx, file, id)
+	return len(by) > 0 && !foreign, err
+}
+
+// ofTrunk finds out what the trusted branch said.
+func (l *lineage) ofTrunk(ctx context.Context) (err error) {
+	if l.trunks != nil || l.trunk.tip == "" {
+		return nil
+	}
+	var paths []string
+	for _, t := range l.newer {
+		if !slices.Contains(paths, t.Path) {
+			paths = append(paths, t.Path)
+		}
+	}
+	l.trunks, err = l.touches(ctx, git.Reach{Tips: []string{l.trunk.tip}, FirstParent: true}, paths)
+	if l.trunks == nil {
+		l.trunks = []git.Touch{}
+	}
+	return err
+}
