@@ -2,6 +2,7 @@ package git
 
 import (
 	"bufio"
+	"bytes"
 	"compress/zlib"
 	"context"
 	"encoding/hex"
@@ -29,7 +30,14 @@ type Objects struct {
 type objectFile struct {
 	inode           uint64
 	size            int64
-	modified, since int64 // since is when anything of it was changed last, by the clock
+	modified, since int64  // since is when anything of it was changed last, by the clock
+	sum             string // of a pack and its index: the checksum at their end
+}
+
+// freshened reports whether of a pack or its index nothing but the times changed, as git itself does where what is added is in
+// it already.
+func (f objectFile) freshened(was objectFile) bool {
+	return f.sum != "" && f.sum == was.sum && f.inode == was.inode && f.size == was.size
 }
 
 // Objects notes how those of the repository are now. With since, those that were changed after it count as changed.
@@ -58,7 +66,7 @@ func (o *Objects) Check(ctx context.Context) (notes []string, err error) {
 	}
 	asked := map[string]bool{} // commands that were run, which look at all there is
 	for _, name := range slices.Sorted(maps.Keys(now)) {
-		if now[name] == o.seen[name] {
+		if now[name] == o.seen[name] || now[name].freshened(o.seen[name]) && o.r.summed(name) {
 			continue
 		}
 		if name == "info/alternates" {
@@ -79,7 +87,7 @@ func (o *Objects) Check(ctx context.Context) (notes []string, err error) {
 // objectFiles are the files of objects, and those that git reads instead of them.
 func (r *Repo) objectFiles() (map[string]objectFile, error) {
 	store, found := filepath.Join(r.Common, "objects"), map[string]objectFile{}
-	for _, folder := range append(looseFolders(store), "pack", "info", "info/commit-graphs") {
+	for _, folder := range append(looseFolders(store), "pack", "pack/multi-pack-index.d", "info", "info/commit-graphs") {
 		list, err := os.ReadDir(filepath.Join(store, folder))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
@@ -93,15 +101,58 @@ func (r *Repo) objectFiles() (map[string]objectFile, error) {
 				return nil, err
 			}
 			if sys, ok := info.Sys().(*syscall.Stat_t); ok {
-				found[folder+"/"+e.Name()] = objectFile{sys.Ino, info.Size(), info.ModTime().UnixNano(), changedAt(sys).UnixNano()}
+				path := filepath.Join(store, folder, e.Name())
+				found[folder+"/"+e.Name()] = objectFile{sys.Ino, info.Size(), info.ModTime().UnixNano(), changedAt(sys).UnixNano(), r.sumOf(path, info.Size())}
 			}
 		}
 	}
 	return found, nil
 }
 
-// temporary reports whether git has a file while it writes another, or to tell that nobody removes that.
+// sumOf is the checksum at the end of a pack or its index, "" of other files and where it can't be read.
+func (r *Repo) sumOf(path string, size int64) string {
+	_, length := r.hashes()
+	if ext := filepath.Ext(path); ext != ".pack" && ext != ".idx" || size < int64(length) {
+		return ""
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	sum := make([]byte, length)
+	if _, err := f.ReadAt(sum, size-int64(length)); err != nil {
+		return ""
+	}
+	return string(sum)
+}
+
+// summed reports whether a pack or its index still is what the checksum at its end says.
+func (r *Repo) summed(name string) bool {
+	newHash, length := r.hashes()
+	f, err := os.OpenFile(filepath.Join(r.Common, "objects", name), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil || !st.Mode().IsRegular() || st.Size() < int64(length) {
+		return false
+	}
+	h, sum := newHash(), make([]byte, length)
+	if _, err := io.CopyN(h, f, st.Size()-int64(length)); err != nil {
+		return false
+	}
+	_, err = io.ReadFull(f, sum)
+	return err == nil && bytes.Equal(h.Sum(nil), sum)
+}
+
+// temporary reports whether git has a file while it writes another, or to tell that nobody removes that. It reads each index of a
+// pack, whatever that is called.
 func temporary(name string) bool {
+	if strings.HasSuffix(name, ".idx") {
+		return false
+	}
 	return strings.HasPrefix(name, "tmp_") || strings.HasPrefix(name, ".tmp-") || strings.HasSuffix(name, ".lock") || strings.HasSuffix(name, ".keep")
 }
 
@@ -128,11 +179,12 @@ func (r *Repo) verifyObjectFile(ctx context.Context, name string, asked map[stri
 	}
 	asked[strings.Join(args, " ")] = true
 	_, _, err := r.git(ctx, call{dir: r.Main, args: args, write: true}) // which may take long
-	if failed := (*Error)(nil); errors.As(err, &failed) {
+	const wrong, fatal = 1, 128
+	if failed := (*Error)(nil); errors.As(err, &failed) && (failed.Code == wrong || failed.Code == fatal) {
 		if _, gone := os.Stat(filepath.Join(r.Common, "objects", name)); gone != nil {
 			return gone
 		}
-		return &DamagedError{Object: name + " (" + strings.TrimSpace(failed.Stderr) + ")", File: filepath.Join(r.Common, "objects", name)}
+		return &DamagedError{Object: name + " (" + strings.TrimSpace(failed.Stderr) + ")"} // never to be removed: the history is in it
 	}
 	return err
 }

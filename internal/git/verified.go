@@ -35,7 +35,7 @@ func (e *DamagedError) Error() string {
 		what, path = e.Object+", "+e.Path+",", e.Path
 	}
 	if e.File == "" {
-		return fmt.Sprintf("git's object %s is not what its name says: `git fsck --full` says where it is; remove it there and get it again by `git fetch --refetch`, or clone anew", what)
+		return fmt.Sprintf("git's object %s is not what its name says: `git fsck --full` says where it is; put that file aside and get what it had again by `git fetch --refetch`, or clone anew", what)
 	}
 	return fmt.Sprintf("git's object %s is not what its name says: remove it (`rm -f %s`), and get it again by `git fetch --refetch`, or by `git hash-object -w %s` where you still have it", what, e.File, path)
 }

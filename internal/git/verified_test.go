@@ -184,6 +184,57 @@ func TestObjectsThatChange(t *testing.T) {
 	}
 }
 
+// Edge S1: git freshens the times of a pack when what is added is in it already, which says nothing; what else is written in
+// one is found, and so is an index of a pack whatever it is called.
+func TestPacksThatChange(t *testing.T) {
+	b := poisoned(t)
+	b.git("gc", "-q", "--prune=now")
+	packs, err := filepath.Glob(b.path(".git/objects/pack/*.pack"))
+	if err != nil || len(packs) != 1 {
+		t.Fatalf("got packs %q, %v", packs, err)
+	}
+	index := strings.TrimSuffix(packs[0], ".pack") + ".idx"
+	check := func(do func()) error {
+		objects := must(b.Repo.Objects(time.Time{}))(t)
+		do()
+		_, err := objects.Check(t.Context())
+		return err
+	}
+	change := func(path string, at int64) func() {
+		return func() {
+			data := must(os.ReadFile(path))(t)
+			data[at] ^= 1
+			if err := errors.Join(os.Chmod(path, 0o644), os.WriteFile(path, data, 0o644)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	later := time.Now().Add(time.Hour)
+	if err := check(func() { os.Chtimes(packs[0], later, later) }); err != nil {
+		t.Errorf("freshened: %v", err)
+	}
+	for _, path := range []string{packs[0], index} {
+		err := check(change(path, 300))
+		if damaged := (*git.DamagedError)(nil); !errors.As(err, &damaged) || strings.Contains(err.Error(), "rm -f") {
+			t.Errorf("%s: got %v", filepath.Base(path), err)
+		}
+		change(path, 300)()
+	}
+	for _, name := range []string{"tmp_x", ".tmp-7-pack-x"} {
+		err := check(func() {
+			for from, ext := range map[string]string{packs[0]: ".pack", index: ".idx"} {
+				if err := os.WriteFile(b.path(".git/objects/pack/"+name+ext), must(os.ReadFile(from))(t), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			change(b.path(".git/objects/pack/"+name+".idx"), 300)()
+		})
+		if damaged := (*git.DamagedError)(nil); !errors.As(err, &damaged) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
 // Edge S1: objects that are gone are told, those that are packed now are not.
 func TestObjectsThatAreGone(t *testing.T) {
 	b := poisoned(t)

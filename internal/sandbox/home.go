@@ -88,7 +88,7 @@ func (b *Box) ofHome() (paths []string) {
 		}
 	}
 	for _, name := range roots {
-		paths = append(paths, b.getenv(name))
+		paths = append(paths, b.allowed([]string{b.getenv(name)})...)
 	}
 	return append(paths, "/home/linuxbrew/.linuxbrew")
 }

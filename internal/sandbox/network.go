@@ -29,17 +29,15 @@ var (
 	refused = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)connection refused|ECONNREFUSED`) })
 )
 
-// Unreached reports whether a program that failed in this place and said this lacked the network.
-func (c Cell) Unreached(code int, said []byte) bool {
-	return c.Offline != "" && code != 0 && unreached().Match(said)
-}
-
 // Explain is what people are to be told of a program that failed in this place and said this, "" when it is nothing.
 func (c Cell) Explain(code int, said []byte) string {
-	if c.Unreached(code, said) {
+	if c.Offline == "" || code == 0 {
+		return ""
+	}
+	if unreached().Match(said) {
 		return "it has no network in the sandbox: " + NetworkHint(c.Offline)
 	}
-	if c.Offline != "" && code != 0 && refused().Match(said) {
+	if refused().Match(said) {
 		return "in the sandbox it does not reach the servers of this machine: " + NetworkHint(c.Offline)
 	}
 	return ""
