@@ -88,7 +88,7 @@ func (a *app) watch(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if begun != p {
+	if begun.Settings != "" {
 		a.sayBefore(c.Context, p)
 	}
 	files := begun.settings()
@@ -149,6 +149,9 @@ func (a *app) reloader(ctx context.Context, p *project, files config.Files) func
 		}
 		if err := a.trustedNow(ctx, p); err != nil {
 			return nil, err
+		}
+		if judged, _ := p.readSettings(); !reflect.DeepEqual(judged, now) {
+			return nil, nil // others were checked out meanwhile: their event comes
 		}
 		files = now
 		a.news.teller().Configure(cfg.Notify)

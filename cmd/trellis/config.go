@@ -37,6 +37,9 @@ func (p *project) settings() config.Files {
 
 // readSettings also tells of a file that is there and can't be read: its settings, a sandbox say, would be taken for unset.
 func (p *project) readSettings() (f config.Files, problems []trellis.Problem) {
+	if p.judged != nil {
+		return *p.judged, nil
+	}
 	read := func(name string) config.File {
 		data, err := durable.ReadBelow(p.settingsRoot(), ".trellis/"+name, durable.MaxDocument) // none: the defaults
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {

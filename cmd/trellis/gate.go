@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -110,14 +111,17 @@ func (a *app) stateFile(name string) string {
 }
 
 // inForce is the project with the settings that count for what runs: its own when they are trusted, else those that were
-// trusted last. Without any the error is an *trust.UntrustedError.
+// trusted last. Without any the error is an *trust.UntrustedError. It stays with what was judged: another branch may be checked
+// out at any moment.
 func (a *app) inForce(ctx context.Context, p *project) (*project, error) {
 	j, err := a.judge(p)
 	if err != nil {
 		return nil, err
 	}
-	seen, unread := settingFiles(p.Root)
-	v, err := j.Subject(ctx, subject.Settings())
+	files, unread := settingFiles(p.Root)
+	q := *p
+	q.judged = nil
+	v, err := a.settled(ctx, j, &q)
 	if err != nil {
 		return nil, err
 	}
@@ -127,9 +131,9 @@ func (a *app) inForce(ctx context.Context, p *project) (*project, error) {
 	}
 	if v.Trusted() {
 		if kept != "" && !j.Everything {
-			a.keepJudged(p, kept, seen, unread)
+			a.keepJudged(p, kept, files, unread)
 		}
-		return p, nil
+		return &q, nil
 	}
 	if _, err := os.Stat(kept); kept == "" || err != nil || program(v) {
 		return nil, v.Err()
@@ -140,9 +144,28 @@ func (a *app) inForce(ctx context.Context, p *project) (*project, error) {
 	if err != nil {
 		return nil, err
 	}
-	before := *p
-	before.Settings = kept
-	return &before, nil
+	q.Settings, q.judged = kept, nil
+	return &q, nil
+}
+
+// settled judges the settings of a project while they stand still, and has it stay with them.
+func (a *app) settled(ctx context.Context, j *trust.Judge, p *project) (trust.Verdict, error) {
+	const tries = 20
+	for range tries {
+		before, problems := p.readSettings()
+		v, err := j.Subject(ctx, subject.Settings())
+		if err != nil {
+			return v, err
+		}
+		if len(problems) > 0 { // told where they are used
+			return v, nil
+		}
+		if now, _ := p.readSettings(); reflect.DeepEqual(now, before) {
+			p.judged = &before
+			return v, nil
+		}
+	}
+	return trust.Verdict{}, fmt.Errorf("the settings in %s change all the time", filepath.Join(p.Root, ".trellis"))
 }
 
 // judgeKept judges the programs of the checkout that settings of before name: they are those that are checked out now.
@@ -224,7 +247,7 @@ func (a *app) instruct(ctx context.Context, home *project) func(trellis.Role) (d
 		if err != nil {
 			return dispatch.Instructions{}, err
 		}
-		if from != home {
+		if from.Settings != "" {
 			return instructions(from.settingsRoot(), role)
 		}
 		known[text] = true

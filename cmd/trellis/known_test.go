@@ -10,11 +10,11 @@ import (
 // Secret is what a name says, and what the settings use as a key, whatever its name.
 func TestKnownSecrets(t *testing.T) {
 	t.Parallel()
-	a := &app{Env: []string{"DEPLOY_TOKEN=one", "MODELS=two", "EDITOR=vi"}}
+	a := &app{Env: []string{"DEPLOY_TOKEN=one-of-them", "MODELS=two", "EDITOR=vi"}}
 	cfg := &config.Config{}
 	cfg.Agents.APIs = map[string]config.API{"models": {KeyEnv: "MODELS"}, "open": {}}
-	cfg.Agents.Commands = map[string]config.Command{"own": {Env: map[string]string{"OWN_KEY": "three", "MODE": "fast"}}}
-	got, want := a.secrets(&project{Root: t.TempDir()}, cfg), []string{"one", "three", "two"}
+	cfg.Agents.Commands = map[string]config.Command{"own": {Env: map[string]string{"OWN_KEY": "three-of-them", "MODE": "fast"}}}
+	got, want := a.secrets(&project{Root: t.TempDir()}, cfg), []string{"one-of-them", "three-of-them", "two"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -26,8 +27,9 @@ type project struct {
 	UserFile string // the person's settings for all projects
 	Settings string // the folder that those of the project are read below; "": Root
 
-	judge *trust.Judge        // see app.judge
-	keys  []ed25519.PublicKey // of trust.keys, once it is there
+	judged *config.Files       // the settings that were judged, which count whatever stands there by now; nil: those on the disk
+	judge  *trust.Judge        // see app.judge
+	keys   []ed25519.PublicKey // of trust.keys, once it is there
 }
 
 // open finds the repository and checks that it can be worked with: there is a commit, and .trellis.

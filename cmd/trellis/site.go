@@ -31,7 +31,7 @@ func (a *app) site(ctx context.Context, p *project) (*dispatch.Site, error) {
 	if err != nil {
 		return nil, err
 	}
-	if q != p {
+	if q.Settings != "" {
 		a.sayBefore(ctx, p)
 	}
 	return a.siteWith(ctx, q)
