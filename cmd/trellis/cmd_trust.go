@@ -214,10 +214,10 @@ func (t *truster) verdicts(ctx context.Context) (list []trust.Verdict, err error
 		}
 		list = append(list, v)
 	}
-	if t.o.task == "" {
+	if !t.asks() {
 		return list, nil
 	}
-	v, err := t.baseOf(ctx, subjects[0].Name)
+	v, err := t.baseOf(ctx, subjects[0].Name) // hooks and planners have what is checked out before them
 	if err == nil && !v.Trusted() {
 		list = append(list, v)
 	}
@@ -233,10 +233,10 @@ func (t *truster) base(ctx context.Context, name string) (trust.Verdict, error) 
 	return t.judge.Base(ctx, commit)
 }
 
-// baseOf is the verdict on the branch that a task names to begin at, or on what is checked out.
+// baseOf is the verdict on the branch that a task names to begin at, or, of anything else too, on what is checked out.
 func (t *truster) baseOf(ctx context.Context, id string) (trust.Verdict, error) {
 	task, err := t.p.Store.Load(filepath.Join(t.p.Store.Tasks(), id))
-	if err == nil && task.BaseBranch != "" {
+	if t.o.task != "" && err == nil && task.BaseBranch != "" {
 		if commit, err := t.p.Repo.Resolve(ctx, task.BaseBranch); err == nil {
 			return t.judge.Base(ctx, commit)
 		}

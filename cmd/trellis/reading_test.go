@@ -62,6 +62,8 @@ var openers = map[string]string{
 	"internal/git.Repo.isLink":            gitOpened,
 	"internal/git.Repo.loose":             gitOpened,
 	"internal/git.Repo.verifyLoose":       gitOpened,
+	"internal/git.Repo.sumOf":             gitOpened,
+	"internal/git.Repo.summed":            gitOpened,
 	"internal/git.Repo.tidy":              gitOpened,
 	"internal/git.Repo.toMerge":           gitOpened,
 	"internal/git.Repo.worktree":          gitOpened,

@@ -334,7 +334,11 @@ func FuzzRead(f *testing.F) {
 		if err != nil || n != wanted {
 			t.Errorf("%q: bound %d %v, want %d", in, n, err, wanted)
 		}
-		if after, _, _ := evidence.Read(dir); !reflect.DeepEqual(after, before) {
+		after, _, _ := evidence.Read(dir)
+		for i := range min(len(before), len(after)) {
+			before[i].Text, after[i].Text = "", "" // the line has the hash now
+		}
+		if !reflect.DeepEqual(after, before) {
 			t.Errorf("%q: binding gave %+v, want %+v", in, after, before)
 		}
 	})
