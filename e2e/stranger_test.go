@@ -90,7 +90,7 @@ func newClone(t *testing.T) *clone {
 	c.Server = c.serve(t)
 	c.write("greet.sh", "echo \"Hello, ${1:-world}!\"\n")
 	c.write("test.sh", "test \"$(sh greet.sh Ada)\" = 'Hello, Ada!'\n")
-	c.write("tools/tell.sh", "#!/bin/sh\nexit 0\n")
+	c.write("tools/tell.sh", "#!/bin/sh\necho \"$TRELLIS_TASK_ID\" >>../told.${PWD##*/}\n")
 	c.write("tools/hook.sh", "true\n")
 	c.shell(`mkdir -p ../home ../canary; chmod +x tools/tell.sh; git config --global user.name Ada; git config --global user.email ada@example.org
 git init -q -b main; "$TRELLIS_X" init --agent rehearsal >/dev/null 2>&1`)
@@ -299,10 +299,10 @@ func (c *clone) changed(t *testing.T) {
 func (c *clone) watched(t *testing.T, bring string) {
 	said := c.watching(t)
 	first := c.mine(1)
-	c.waitFor(func() bool { return c.delivered(t, first) }, "the healthy task is not delivered")
+	c.waitFor(func() bool { return c.toldOf(t, first) }, "the healthy task is not delivered")
 	c.shell("git fetch -q; " + fmt.Sprintf(bring, "tasks"))
 	second := c.mine(2)
-	c.waitFor(func() bool { return c.delivered(t, second) }, "the healthy task beside theirs is not delivered")
+	c.waitFor(func() bool { return c.toldOf(t, second) }, "the healthy task beside theirs is not delivered")
 	c.waitFor(func() bool { return !strings.Contains(c.untold(said()), "03-01") }, "not all tasks are told")
 	c.quiet("tasks")
 	blocked := map[string]string{}
@@ -319,7 +319,7 @@ func (c *clone) watched(t *testing.T, bring string) {
 		if s.blocks {
 			blocked[mine] = from
 		} else if mine != "" {
-			c.waitFor(func() bool { return c.delivered(t, mine) }, "the healthy task beside "+s.name+" is not delivered")
+			c.waitFor(func() bool { return c.toldOf(t, mine) }, "the healthy task beside "+s.name+" is not delivered")
 		}
 		c.quiet(s.name)
 	}
@@ -330,6 +330,13 @@ func (c *clone) watched(t *testing.T, bring string) {
 		}
 	}
 	c.agreed(bring)
+}
+
+// toldOf reports whether a task is delivered and its news are told: who checks out another branch while a program of the checkout is
+// about to be started starts that branch's, as docs/trust.md says.
+func (c *clone) toldOf(t *testing.T, id string) bool {
+	told, _ := os.ReadFile(filepath.Join(c.Root, "told."+filepath.Base(c.Dir))) // none yet: nothing is told
+	return c.delivered(t, id) && slices.Contains(strings.Fields(string(told)), id)
 }
 
 // agreed has the person agree to the tasks, which run then.
