@@ -300,14 +300,14 @@ func (c *clone) watched(t *testing.T, bring string) {
 	said := c.watching(t)
 	first := c.mine(1)
 	c.waitFor(func() bool { return c.toldOf(t, first) }, "the healthy task is not delivered")
-	c.shell("git fetch -q; " + fmt.Sprintf(bring, "tasks"))
+	c.bring("git fetch -q; "+bring, "tasks")
 	second := c.mine(2)
 	c.waitFor(func() bool { return c.toldOf(t, second) }, "the healthy task beside theirs is not delivered")
 	c.waitFor(func() bool { return !strings.Contains(c.untold(said()), "03-01") }, "not all tasks are told")
 	c.quiet("tasks")
 	blocked := map[string]string{}
 	for i, s := range ofSettings {
-		c.shell(fmt.Sprintf(bring, file(s.name)))
+		c.bring(bring, file(s.name))
 		from := "settings came with commit " + c.run("git", "rev-parse", "--short=7", "origin/"+file(s.name))
 		mine := ""
 		if !s.heard() || i == 0 { // it would count for what is begun then
@@ -332,6 +332,21 @@ func (c *clone) watched(t *testing.T, bring string) {
 	c.agreed(bring)
 }
 
+// bring has git bring a branch. In the milliseconds in which git itself makes a worktree, its HEAD names no commit yet, and
+// another git that looks through all of them may end by that.
+func (c *clone) bring(script, branch string) {
+	c.Helper()
+	for {
+		code, out, errs := c.try("sh", "-ec", fmt.Sprintf(script, branch))
+		if code == 0 {
+			return
+		}
+		if !strings.Contains(errs, "bad object worktrees/") {
+			c.Fatalf("bringing %s: exit %d\n%s%s", branch, code, out, errs)
+		}
+	}
+}
+
 // toldOf reports whether a task is delivered and its news are told: who checks out another branch while a program of the checkout is
 // about to be started starts that branch's, as docs/trust.md says.
 func (c *clone) toldOf(t *testing.T, id string) bool {
@@ -341,7 +356,7 @@ func (c *clone) toldOf(t *testing.T, id string) bool {
 
 // agreed has the person agree to the tasks, which run then.
 func (c *clone) agreed(bring string) {
-	c.shell(fmt.Sprintf(bring, "tasks"))
+	c.bring(bring, "tasks")
 	c.trellis(0, "trust", "--all", "--yes")
 	for _, s := range ofTasks {
 		c.waitFor(func() bool { return s.dud || s.words() && c.ran("words") || c.ran(s.name) }, s.name+" does not run")

@@ -150,22 +150,38 @@ func (a *app) inForce(ctx context.Context, p *project) (*project, error) {
 
 // settled judges the settings of a project while they stand still, and has it stay with them.
 func (a *app) settled(ctx context.Context, j *trust.Judge, p *project) (trust.Verdict, error) {
+	type reading struct {
+		files    config.Files
+		problems []trellis.Problem // told where they are used
+	}
+	read := func() (reading, error) {
+		files, problems := p.readSettings()
+		return reading{files, problems}, nil
+	}
+	r, v, err := whileStill(read, func() (trust.Verdict, error) { return j.Subject(ctx, subject.Settings()) })
+	if err == nil && len(r.problems) == 0 {
+		p.judged = &r.files
+	}
+	return v, err
+}
+
+// whileStill reads something and judges what it stands in, until it reads the same after that as before: else what one branch
+// says could be taken for trusted since the next one is, which is checked out meanwhile.
+func whileStill[T, V any](read func() (T, error), judge func() (V, error)) (before T, v V, err error) {
 	const tries = 20
 	for range tries {
-		before, problems := p.readSettings()
-		v, err := j.Subject(ctx, subject.Settings())
-		if err != nil {
-			return v, err
+		if before, err = read(); err != nil {
+			return before, v, err
 		}
-		if len(problems) > 0 { // told where they are used
-			return v, nil
+		if v, err = judge(); err != nil {
+			return before, v, err
 		}
-		if now, _ := p.readSettings(); reflect.DeepEqual(now, before) {
-			p.judged = &before
-			return v, nil
+		after, err := read()
+		if err != nil || reflect.DeepEqual(before, after) {
+			return before, v, err
 		}
 	}
-	return trust.Verdict{}, fmt.Errorf("the settings in %s change all the time", filepath.Join(p.Root, ".trellis"))
+	return before, v, errors.New("reading the settings: they change all the time")
 }
 
 // judgeKept judges the programs of the checkout that settings of before name: they are those that are checked out now.
@@ -233,24 +249,24 @@ func (a *app) instruct(ctx context.Context, home *project) func(trellis.Role) (d
 	var mu sync.Mutex
 	known := map[string]bool{}
 	return func(role trellis.Role) (dispatch.Instructions, error) {
-		in, err := instructions(home.settingsRoot(), role)
+		read := func() (dispatch.Instructions, error) { return instructions(home.settingsRoot(), role) }
+		in, err := read()
 		if err != nil || home.judge == nil || home.Settings != "" {
 			return in, err
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		text := fmt.Sprintf("%q", in)
-		if known[text] {
+		if known[fmt.Sprintf("%q", in)] {
 			return in, nil
 		}
-		from, err := a.inForce(ctx, home)
+		in, from, err := whileStill(read, func() (*project, error) { return a.inForce(ctx, home) })
 		if err != nil {
 			return dispatch.Instructions{}, err
 		}
 		if from.Settings != "" {
 			return instructions(from.settingsRoot(), role)
 		}
-		known[text] = true
+		known[fmt.Sprintf("%q", in)] = true
 		return in, nil
 	}
 }

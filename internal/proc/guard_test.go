@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"runtime"
@@ -73,15 +74,19 @@ func work() int {
 // hide is what a tool does besides where something can be done about it.
 var hide = map[string][]string{"linux": {"hide"}}[runtime.GOOS]
 
-// hides runs a call that leaves a tool which hides, while another one is at work that left a tool.
+// hides runs a call that leaves a tool which hides, while another one is at work that left a tool. That one begins when its
+// call has its tag (see setTag).
 func hides() int {
 	busy := newLines()
-	c := shell(`env -i setsid sh -c 'sleep 300 >/dev/null & echo "stray $!"'; echo ready; sleep 300`)
-	c.Stdout, c.Marker = busy, marker("busy")
+	tagged, begin := io.Pipe()
+	c := shell(`read -r go; env -i setsid sh -c 'sleep 300 >/dev/null & echo "stray $!"'; echo ready; sleep 300`)
+	c.Stdin, c.Stdout, c.Marker = tagged, busy, marker("busy")
 	p, err := proc.Start(context.Background(), c)
 	if err != nil {
 		return 91
 	}
+	fmt.Fprintln(begin, "go")
+	begin.Close()
 	other, err := strconv.Atoi(strings.TrimPrefix(<-busy.c, "stray "))
 	if err != nil || <-busy.c != "ready" {
 		return 90
