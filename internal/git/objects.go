@@ -259,17 +259,23 @@ func (r *Repo) goneObjects(ctx context.Context, gone []string) (string, error) {
 	if len(names) == 0 {
 		return "", nil
 	}
-	out, _, err := r.git(ctx, call{dir: r.Main, args: []string{"cat-file", "--batch-check"}, stdin: strings.NewReader(strings.Join(names, "\n") + "\n")})
-	var missing []string
-	for line := range strings.Lines(out) {
-		if name, ok := strings.CutSuffix(strings.TrimSpace(line), " missing"); ok {
-			missing = append(missing, name)
-		}
-	}
+	missing, err := r.missing(ctx, names)
 	if len(missing) == 0 {
 		return "", err
 	}
-	slices.Sort(missing)
 	const few = 3
 	return fmt.Sprintf("objects of git were deleted (%d: %s): `git fsck --full` says what lacks them; `git fetch --refetch` gets what a remote has", len(missing), strings.Join(missing[:min(few, len(missing))], ", ")), err
+}
+
+// missing are those of some objects that the repository does not have, in their order. No remote is asked for them.
+func (r *Repo) missing(ctx context.Context, names []string) (list []string, err error) {
+	out, _, err := r.git(ctx, call{dir: r.Main, args: []string{"cat-file", "--batch-check"}, stdin: strings.NewReader(strings.Join(names, "\n") + "\n"),
+		env: []string{"GIT_ALLOW_PROTOCOL=none", "GIT_NO_LAZY_FETCH=1"}})
+	for line := range strings.Lines(out) {
+		if name, ok := strings.CutSuffix(strings.TrimSpace(line), " missing"); ok {
+			list = append(list, name)
+		}
+	}
+	slices.Sort(list)
+	return list, err
 }

@@ -23,6 +23,9 @@ const (
 // of such a folder: what counts are the files of the worktree.
 func (r *Repo) ownObjects(admin string) ([]Mount, error) {
 	r.sweepOwn()
+	if err := r.openOwn(admin); err != nil {
+		return nil, err
+	}
 	objects, own := filepath.Join(r.Common, "objects"), r.ownStore("objects", admin)
 	for _, dir := range []string{"info", realStore} {
 		if err := os.MkdirAll(filepath.Join(own, dir), 0o700); err != nil {
@@ -51,6 +54,30 @@ func (r *Repo) ownStore(kind, admin string) string {
 	return filepath.Join(r.Common, ownStores, kind, filepath.Base(admin))
 }
 
+// openOwn gives back the rights to the own folders of a worktree that a program took away there.
+func (r *Repo) openOwn(admin string) error {
+	for _, kind := range []string{"objects", "lfs"} {
+		own := r.ownStore(kind, admin)
+		if st, err := os.Lstat(own); err != nil || !st.IsDir() || st.Mode().Perm()&0o700 == 0o700 {
+			continue
+		}
+		if err := openFolders(own); err != nil {
+			return fmt.Errorf("opening a folder of objects: %w", err)
+		}
+	}
+	return nil
+}
+
+// openFolders gives the rights to a folder and all below it to its owner.
+func openFolders(dir string) error {
+	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.IsDir() {
+			err = os.Chmod(path, 0o700)
+		}
+		return err
+	})
+}
+
 // tellAlternates says in an own folder of objects where those of the repository are shown, and those that it borrows itself: git
 // follows no relative path from one alternate to the next.
 func (r *Repo) tellAlternates(own string) error {
@@ -75,11 +102,19 @@ func (r *Repo) tellAlternates(own string) error {
 
 // dropOwn removes what programs kept in their own folders for a worktree.
 func (r *Repo) dropOwn(admin string) error {
-	err := errors.Join(os.RemoveAll(r.ownStore("objects", admin)), os.RemoveAll(r.ownStore("lfs", admin)))
-	if err != nil {
+	if err := errors.Join(removeOwn(r.ownStore("objects", admin)), removeOwn(r.ownStore("lfs", admin))); err != nil {
 		return fmt.Errorf("removing the objects of a worktree: %w", err)
 	}
 	return nil
+}
+
+// removeOwn removes a folder, also one to which a program took away the rights.
+func removeOwn(dir string) error {
+	err := os.RemoveAll(dir)
+	if errors.Is(err, fs.ErrPermission) {
+		err = errors.Join(openFolders(dir), os.RemoveAll(dir))
+	}
+	return err
 }
 
 // sweepOwn removes the folders of worktrees that somebody else removed. One that can't be removed is tried again.
@@ -110,7 +145,7 @@ func (r *Repo) ownLoose(gitDir string) map[string]bool {
 func (r *Repo) emptyOwn(gitDir string) error {
 	store := r.ownStore("objects", gitDir)
 	for _, folder := range looseFolders(store) {
-		if err := os.RemoveAll(filepath.Join(store, folder)); err != nil {
+		if err := removeOwn(filepath.Join(store, folder)); err != nil {
 			return err
 		}
 	}

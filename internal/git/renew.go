@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -150,7 +151,7 @@ func (r *Repo) freshIndex(ctx context.Context, dir, gitDir string) (data []byte,
 		return nil, nil, err
 	}
 	r.looked.known(dir, list)
-	if err := r.meantOnly(gitDir, list); err != nil {
+	if err := r.meantOnly(ctx, gitDir, list); err != nil {
 		return nil, nil, err
 	}
 	for i := range list {
@@ -168,18 +169,37 @@ func (r *Repo) freshIndex(ctx context.Context, dir, gitDir string) (data []byte,
 }
 
 // meantOnly turns entries whose content was added in the sandbox, and is not in the repository, into such as git add -N makes.
-func (r *Repo) meantOnly(gitDir string, list []entry) error {
-	own := r.ownLoose(gitDir)
-	if len(own) == 0 {
-		return nil
+func (r *Repo) meantOnly(ctx context.Context, gitDir string, list []entry) error {
+	own, err := r.onlyOwn(ctx, gitDir, list)
+	if err != nil || len(own) == 0 {
+		return err
 	}
 	empty, err := r.emptyBlob()
 	for i, e := range list {
-		if !e.conflict() && own[hex.EncodeToString(e.hash)] && !r.isLoose(e.hash) {
+		if !e.conflict() && own[hex.EncodeToString(e.hash)] {
 			list[i].hash, list[i].stat, list[i].more = empty, nil, e.more|meant
 		}
 	}
 	return err
+}
+
+// onlyOwn are the objects of entries that were added in the sandbox of a worktree and that the repository does not have. Git
+// adds there again what the repository has already where it can't touch the file that it is in.
+func (r *Repo) onlyOwn(ctx context.Context, gitDir string, list []entry) (map[string]bool, error) {
+	own, asked := r.ownLoose(gitDir), map[string]bool{}
+	for _, e := range list {
+		if name := hex.EncodeToString(e.hash); own[name] && !r.isLoose(e.hash) {
+			asked[name] = true
+		}
+	}
+	if len(asked) == 0 {
+		return nil, nil
+	}
+	missing, err := r.missing(ctx, slices.Sorted(maps.Keys(asked)))
+	for name := range asked {
+		asked[name] = slices.Contains(missing, name)
+	}
+	return asked, err
 }
 
 // emptyBlob is the name of the blob that git gives to files of which it knows no content. It is made where it is missing.

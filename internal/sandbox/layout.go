@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -152,8 +153,8 @@ func (l *layout) mounts() []string {
 	return args
 }
 
-// layout is what a program of this project sees.
-func (b *Box) layout(n Need) *layout {
+// layout is what a program of this project sees. It fails where it can't be told what of it nobody may change.
+func (b *Box) layout(n Need) (*layout, error) {
 	l := &layout{at: map[string]kind{}, links: map[string]string{}}
 	l.set(hide, "/tmp", "/var/tmp", "/run", b.getenv("TMPDIR"))
 	l.set(show, ofRun...)
@@ -177,7 +178,10 @@ func (b *Box) layout(n Need) *layout {
 	open := slices.Concat(ofRun, n.Own.Write, b.below(b.Write))
 	if n.Edit {
 		top := checkout(n.Dir)
-		store := b.store(top)
+		store, err := b.store(top)
+		if err != nil {
+			return nil, err
+		}
 		l.set(write, store.Write...)
 		l.over = store.Mounts
 		l.set(write, top)
@@ -192,7 +196,7 @@ func (b *Box) layout(n Need) *layout {
 	l.shut(open)
 	l.pin()
 	l.keep(b.getenv("HOME"), b.getenv("TMPDIR"), b.getenv("XDG_RUNTIME_DIR"))
-	return l
+	return l, nil
 }
 
 // below are paths that the project names, absolute.
@@ -260,14 +264,25 @@ func checkout(dir string) string {
 	}
 }
 
-// store is what git keeps of a checkout; of one that is not of this project's repository nothing can be written.
-func (b *Box) store(top string) git.Store {
-	if b.Repo != nil {
-		if s, err := b.Repo.Store(top); err == nil {
-			return s
+// store is what git keeps of a checkout. Of one that is not of this project's repository nothing can be written, nor what leads
+// git to programs in the worktree of the repository that it lies in: a program may have made it there.
+func (b *Box) store(top string) (s git.Store, err error) {
+	s.Fixed = []string{filepath.Join(top, ".git")}
+	for at := top; b.Repo != nil && at != filepath.Dir(at); at = filepath.Dir(at) {
+		if at == b.Repo.Main && at != top {
+			break
 		}
+		own, err := b.Repo.Store(at)
+		switch {
+		case errors.Is(err, git.ErrNoWorktree):
+			continue
+		case at == top:
+			return own, err
+		}
+		s.Fixed = append(s.Fixed, own.Fixed...)
+		return s, err
 	}
-	return git.Store{Fixed: []string{filepath.Join(top, ".git")}}
+	return s, nil
 }
 
 // pin holds the folders between one to write and what is fixed in it: whoever moves one away could lay another there.

@@ -127,8 +127,10 @@ func (b *Box) Enter(ctx context.Context, n Need) (Cell, error) {
 // place is a launcher that works. What others remove while it is looked for is not there the second time.
 func (b *Box) place(ctx context.Context, f Found, n Need) (launcher []string, err error) {
 	for range 2 {
-		launcher = b.arguments(f, n)
-		if err = b.tryOnce(ctx, f, launcher); err == nil || ctx.Err() != nil {
+		if launcher, err = b.arguments(f, n); err == nil {
+			err = b.tryOnce(ctx, f, launcher)
+		}
+		if err == nil || ctx.Err() != nil {
 			break
 		}
 	}
@@ -161,7 +163,11 @@ func (b *Box) Try(ctx context.Context, dir string) error {
 	if !f.OK() {
 		return fmt.Errorf("%s", f.Why)
 	}
-	return f.try(ctx, b.Environ, b.arguments(f, Need{Kind: Verify, Dir: dir}))
+	launcher, err := b.arguments(f, Need{Kind: Verify, Dir: dir})
+	if err != nil {
+		return err
+	}
+	return f.try(ctx, b.Environ, launcher)
 }
 
 // tryOnce tries a launcher that did not work before.
@@ -183,13 +189,16 @@ func (b *Box) look(ctx context.Context) Found {
 }
 
 // arguments are the launcher of a program.
-func (b *Box) arguments(f Found, n Need) []string {
+func (b *Box) arguments(f Found, n Need) ([]string, error) {
+	l, err := b.layout(n)
+	if err != nil {
+		return nil, fmt.Errorf("what may not be written there can't be told: %w; mend that, or remove what is named, and start again", err)
+	}
 	args := append([]string{f.Path}, apart()...)
 	if b.offline(n.Kind) {
 		args = append(args, "--unshare-net")
 	}
-	args = append(args, b.layout(n).mounts()...)
-	return append(args, "--chdir", n.Dir, "--")
+	return append(append(args, l.mounts()...), "--chdir", n.Dir, "--"), nil
 }
 
 func (b *Box) getenv(name string) string {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
 )
 
@@ -153,4 +154,65 @@ func (w *world) files(dir string) map[string]string {
 		w.t.Fatal(err)
 	}
 	return found
+}
+
+// Edge S1: what leads git to programs stays as it is also when what a program may write of git can't be made ready: an earlier
+// one can be the cause. Its own folder is opened again; with anything else nothing runs.
+func TestPinsAreNotLost(t *testing.T) {
+	w := newWorld(t)
+	w.git(w.Main, "config", "core.hooksPath", "tools/hooks")
+	hook := `echo x > tools/hooks/pre-commit`
+	objects := filepath.Join(w.Main, ".git", "objects")
+	w.does(w.need(), `echo b > b.txt && git add -A && chmod 000 `+objects+`/?? `+objects)
+	w.refused(w.need(), hook)
+	w.does(w.need(), `echo c > b.txt && git add -A && git write-tree`)
+	own := filepath.Join(w.Main, ".git", "trellis", "objects", "a")
+	if err := errors.Join(os.RemoveAll(own), os.WriteFile(own, nil, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	for _, mode := range []string{sandbox.Auto, sandbox.Require} {
+		w.Box.Mode = mode
+		cell, err := w.Box.Enter(t.Context(), w.need())
+		if fail := (*flow.Failure)(nil); !errors.As(err, &fail) || !strings.HasPrefix(fail.Detail, "sandbox: "+mode) || !strings.Contains(fail.Detail, own) || cell.Launcher != nil {
+			t.Errorf("%s: got %v, %v, want a failure that names %s", mode, cell, err, own)
+		}
+	}
+}
+
+// A repository that a program makes in a folder of its worktree does not open what leads git to programs there.
+func TestPinsWithinARepositoryOfItsOwn(t *testing.T) {
+	w := newWorld(t)
+	w.git(w.Main, "config", "core.hooksPath", "tools/hooks")
+	w.does(w.need(), `git init -q tools`)
+	n := w.need()
+	n.Dir = filepath.Join(w.Tree, "tools")
+	w.refused(n, `echo x > hooks/pre-commit`, `mv hooks h`)
+	w.does(n, `echo x > x`)
+}
+
+// What is added in the sandbox of a repository whose objects are packed is in the pack already where a file was moved or touched:
+// git writes it again where it can't freshen the pack. It is not taken for missing.
+func TestAddedAndPacked(t *testing.T) {
+	w := newWorld(t)
+	for _, name := range []string{"moved", "touched", "gone", "edited"} {
+		w.write(filepath.Join(w.Main, name+".txt"), name+"\n")
+	}
+	w.git(w.Main, "add", "-A")
+	w.git(w.Main, "commit", "-qm", "files")
+	w.git(w.Main, "gc", "-q", "--prune=now")
+	w.git(w.Tree, "reset", "-q", "--hard", "main")
+	w.does(w.need(), `git mv moved.txt new.txt && touch -d 2020-01-01 touched.txt && cp a.txt copy.txt && git rm -q gone.txt && echo more >> edited.txt && echo x > added.txt && git add -A`)
+	made, err := w.Box.Repo.Made(w.Tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := w.Box.Repo.Status(git.Only(t.Context(), made), w.Tree)
+	got := map[string]string{}
+	for _, e := range list {
+		got[e.Path] = e.Code
+	}
+	want := map[string]string{"added.txt": ".A", "copy.txt": "A.", "edited.txt": "DA", "gone.txt": "D.", "moved.txt": "D.", "new.txt": "A."}
+	if err != nil || !maps.Equal(got, want) {
+		t.Errorf("got status %v, %v, want %v", got, err, want)
+	}
 }
