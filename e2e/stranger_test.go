@@ -313,12 +313,14 @@ func (c *clone) watched(t *testing.T, bring string) {
 		if !s.heard() || i == 0 { // it would count for what is begun then
 			mine = c.mine(10 + i)
 		}
-		if s.heard() || s.blocks {
+		switch {
+		case s.blocks: // told of the task too, which is looked at before the next branch comes
+			c.waitFor(func() bool { return count(said(), from, "task="+mine) > 0 }, s.name+" is not told")
+			blocked[mine] = from
+		case s.heard():
 			c.waitFor(func() bool { return strings.Contains(said(), from) }, s.name+" is not told")
 		}
-		if s.blocks {
-			blocked[mine] = from
-		} else if mine != "" {
+		if !s.blocks && mine != "" {
 			c.waitFor(func() bool { return c.toldOf(t, mine) }, "the healthy task beside "+s.name+" is not delivered")
 		}
 		c.quiet(s.name)
