@@ -29,7 +29,7 @@ func writes() (attacks []attack) {
 		"repo/.trellis/tasks/02-02-other/task.json", "repo/.trellis/.runtime/watch.json"} {
 		attacks = append(attacks, poisoned(path, open(elsewhere), fate{}))
 	}
-	for _, file := range []string{"repo/greet.sh", "repo/.git/hooks/post-merge", "repo/.git/info/attributes", "repo/.git/objects/info/alternates"} {
+	for _, file := range []string{"repo/greet.sh", "repo/.git/hooks/post-merge", "repo/.git/info/attributes"} {
 		attacks = append(attacks, poisoned(file, told(filepath.Base(file)), fate{}))
 	}
 	return attacks

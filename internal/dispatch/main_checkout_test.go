@@ -61,7 +61,6 @@ func TestMovesOfUnknownHandsAreTold(t *testing.T) {
 		"a file":             {"echo y > $TRELLIS_REPO/README.md", "README.md of the main checkout was changed while the implement agent was at work"},
 		"many files":         {"cd $TRELLIS_REPO; for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22; do echo y > n$i; done", "and 2 more of the main checkout were changed while the implement agent was at work"},
 		"what is staged":     {"cd $TRELLIS_REPO; echo y > new.txt; git add new.txt", "new.txt of the main checkout was changed"},
-		"alternates":         {"echo $PWD > $(git rev-parse --git-path objects/info/alternates)", "settings of git were changed while the run went on: objects/info/alternates"},
 		"a hook":             {"h=$(git rev-parse --git-path hooks); echo exit 1 > $h/pre-push", "hooks/pre-push"},
 		"a folder for hooks": {"git config core.hooksPath /nowhere", "core.hookspath"},
 	} {
@@ -75,6 +74,18 @@ func TestMovesOfUnknownHandsAreTold(t *testing.T) {
 			}
 			w.holds("report.md", w.file(dir, "report.md"), c.says)
 		})
+	}
+}
+
+// Edge S1: an agent that has git take objects from a folder of its own is stopped: what git reads there, it can change at any time,
+// and what is committed would be nowhere else.
+func TestObjectsOfAnotherFolder(t *testing.T) {
+	t.Parallel()
+	w := cheat(t, "echo x > notes.txt; cp -r $(git rev-parse --git-path objects) ../own; GIT_OBJECT_DIRECTORY=$PWD/../own git add -A; (cd ../own && pwd) > $(git rev-parse --git-path objects/info/alternates)")
+	dir := w.hand("02-01-bye", lyingPRD)
+	res := w.start(dir)
+	if res.Failure == nil || res.Failure.Code != string(trellis.ProtectedPath) || !strings.Contains(res.Failure.Detail, "objects/info/alternates`") {
+		t.Errorf("got %s, %v, want it refused", res.Status, res.Failure)
 	}
 }
 

@@ -62,5 +62,6 @@ func Failed(err error) bool {
 		}
 	}
 	return errors.As(err, new(*Error)) || errors.As(err, new(*HookError)) || errors.As(err, new(*NestedError)) ||
-		errors.As(err, new(*IdentityError)) || errors.As(err, new(*BranchError)) || errors.As(err, new(*PathError)) || errors.As(err, new(*SwappedError)) || errors.As(err, new(*DamagedError))
+		errors.As(err, new(*IdentityError)) || errors.As(err, new(*BranchError)) || errors.As(err, new(*PathError)) || errors.As(err, new(*SwappedError)) ||
+		errors.As(err, new(*DamagedError)) || errors.As(err, new(*BorrowedError))
 }

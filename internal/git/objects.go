@@ -22,8 +22,9 @@ import (
 // Objects are the files of a repository's objects as they were at one moment. Git does not hash again what it reads from them, so
 // those that appear or are changed by others are hashed, each once. Not for concurrent use.
 type Objects struct {
-	r    *Repo
-	seen map[string]objectFile // by path below objects
+	r        *Repo
+	seen     map[string]objectFile // by path below objects
+	borrowed []string              // folders that objects are taken from besides
 }
 
 // objectFile tells a file from what others put in its place, or write into it.
@@ -46,17 +47,57 @@ func (r *Repo) Objects(since time.Time) (*Objects, error) {
 	if err != nil {
 		return nil, fmt.Errorf("looking at the objects of git: %w", err)
 	}
+	borrowed, err := r.borrowed()
+	if err != nil {
+		return nil, err
+	}
 	if !since.IsZero() {
 		maps.DeleteFunc(seen, func(_ string, f objectFile) bool { return f.since >= since.UnixNano() })
 	}
-	return &Objects{r, seen}, nil
+	if _, known := seen[alternatesFile]; !known {
+		borrowed = nil
+	}
+	return &Objects{r, seen, borrowed}, nil
 }
 
-// Check hashes what was changed since the last time. What is wrong is a *DamagedError; what is gone is told.
+// BorrowedError says that objects are taken from more folders than before. What stands there can be changed by whoever writes
+// there, and what is committed may be nowhere else.
+type BorrowedError struct {
+	File string
+	From []string // folders that were added
+}
+
+func (e *BorrowedError) Error() string {
+	return fmt.Sprintf("%s has git take objects from %s since the run is at work: take that out of it again (`rm -r %s` where nothing in it is yours); what git misses then was in that folder alone",
+		e.File, strings.Join(e.From, ", "), e.File)
+}
+
+// checkBorrowed is a *BorrowedError when more is borrowed than before. It is told that something no longer is.
+func (o *Objects) checkBorrowed() (notes []string, err error) {
+	now, err := o.r.borrowed()
+	if err != nil {
+		now = []string{"folders that can't be told (" + err.Error() + ")"}
+	}
+	added := slices.DeleteFunc(slices.Clone(now), func(line string) bool { return slices.Contains(o.borrowed, line) })
+	if len(added) > 0 {
+		return nil, &BorrowedError{filepath.Join(o.r.Common, "objects", alternatesFile), added}
+	}
+	if len(now) < len(o.borrowed) {
+		notes = append(notes, "git's objects/info/alternates was changed: `git fsck --full` says what is missing")
+	}
+	o.borrowed = now
+	return notes, nil
+}
+
+// Check hashes what was changed since the last time. What is wrong is a *DamagedError, what is taken from other folders since a
+// *BorrowedError; what is gone is told.
 func (o *Objects) Check(ctx context.Context) (notes []string, err error) {
 	now, err := o.r.objectFiles()
 	if err != nil {
 		return nil, fmt.Errorf("looking at the objects of git: %w", err)
+	}
+	if notes, err = o.checkBorrowed(); err != nil {
+		return nil, err
 	}
 	var gone []string
 	for name := range o.seen {
@@ -68,9 +109,6 @@ func (o *Objects) Check(ctx context.Context) (notes []string, err error) {
 	for _, name := range slices.Sorted(maps.Keys(now)) {
 		if now[name] == o.seen[name] || now[name].freshened(o.seen[name]) && o.r.summed(name) {
 			continue
-		}
-		if name == "info/alternates" {
-			notes = append(notes, "git's objects/info/alternates was changed: it takes objects from other folders, look at it")
 		}
 		if err := o.r.verifyObjectFile(ctx, name, asked); err != nil && !errors.Is(err, fs.ErrNotExist) { // packed meanwhile
 			return notes, err
@@ -93,7 +131,8 @@ func (r *Repo) objectFiles() (map[string]objectFile, error) {
 			return nil, err
 		}
 		for _, e := range list {
-			info, err := e.Info()
+			path := filepath.Join(store, folder, e.Name())
+			info, err := os.Stat(path) // of what a link leads to, as git reads it
 			if errors.Is(err, fs.ErrNotExist) || err == nil && info.IsDir() || temporary(e.Name()) {
 				continue
 			}
@@ -101,7 +140,6 @@ func (r *Repo) objectFiles() (map[string]objectFile, error) {
 				return nil, err
 			}
 			if sys, ok := info.Sys().(*syscall.Stat_t); ok {
-				path := filepath.Join(store, folder, e.Name())
 				found[folder+"/"+e.Name()] = objectFile{sys.Ino, info.Size(), info.ModTime().UnixNano(), changedAt(sys).UnixNano(), r.sumOf(path, info.Size())}
 			}
 		}
@@ -169,7 +207,7 @@ func (r *Repo) verifyObjectFile(ctx context.Context, name string, asked map[stri
 			return nil // git reads no pack without it
 		}
 		args = []string{"verify-pack", "--", filepath.Join(r.Common, "objects", base+".idx")}
-	case strings.HasPrefix(file, "multi-pack-index") && !strings.Contains(file, "."):
+	case strings.HasPrefix(file, "multi-pack-index") && filepath.Ext(file) != ".rev" && filepath.Ext(file) != ".bitmap":
 		args = []string{"multi-pack-index", "verify"}
 	case strings.Contains(name, "commit-graph"):
 		args = []string{"commit-graph", "verify"}

@@ -78,26 +78,42 @@ func openFolders(dir string) error {
 	})
 }
 
+// alternatesFile names, below a folder of objects, others that git looks in as well.
+const alternatesFile = "info/alternates"
+
+// borrowed are the lines in which the repository names folders that it takes objects from.
+func (r *Repo) borrowed() (lines []string, err error) {
+	data, err := durable.Read(filepath.Join(r.Common, "objects", alternatesFile), maxPointer)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("reading which folders git takes objects from: %w", err)
+	}
+	for line := range strings.Lines(string(data)) {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+			lines = append(lines, line)
+		}
+	}
+	return lines, nil
+}
+
 // tellAlternates says in an own folder of objects where those of the repository are shown, and those that it borrows itself: git
 // follows no relative path from one alternate to the next.
 func (r *Repo) tellAlternates(own string) error {
-	const name = "info/alternates"
 	objects := filepath.Join(r.Common, "objects")
 	lines := quoteAlternate(filepath.Join(objects, realStore, "objects")) + "\n"
-	borrowed, err := durable.ReadBelow(objects, name, maxPointer)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("reading %s: %w", filepath.Join(objects, name), err)
+	borrowed, err := r.borrowed()
+	if err != nil {
+		return err
 	}
-	for line := range strings.Lines(string(borrowed)) {
-		if line = strings.TrimSpace(line); line != "" && line[0] != '#' && line[0] != '"' && !filepath.IsAbs(line) {
+	for _, line := range borrowed {
+		if line[0] != '"' && !filepath.IsAbs(line) {
 			lines += quoteAlternate(filepath.Join(objects, line)) + "\n"
 		}
 	}
-	if now, err := durable.ReadBelow(own, name, maxPointer); err == nil && string(now) == lines {
+	if now, err := durable.ReadBelow(own, alternatesFile, maxPointer); err == nil && string(now) == lines {
 		return nil
 	}
 	var disk *durable.Disk
-	return disk.WriteFile(filepath.Join(own, name), []byte(lines), 0o600)
+	return disk.WriteFile(filepath.Join(own, alternatesFile), []byte(lines), 0o600)
 }
 
 // dropOwn removes what programs kept in their own folders for a worktree.

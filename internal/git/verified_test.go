@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -250,10 +251,6 @@ func TestObjectsThatAreGone(t *testing.T) {
 	if notes, err := objects.Check(t.Context()); err != nil || len(notes) != 0 {
 		t.Errorf("got %q, %v, want it told once", notes, err)
 	}
-	b.write(".git/objects/info/alternates", "/srv/objects\n")
-	if notes, err := objects.Check(t.Context()); err != nil || !slices.ContainsFunc(notes, func(n string) bool { return strings.Contains(n, "alternates") }) {
-		t.Errorf("got %q, %v, want the alternates named", notes, err)
-	}
 	for _, packed := range []bool{true, false} {
 		b := poisoned(t)
 		b.git("gc", "-q", "--prune=now")
@@ -271,6 +268,72 @@ func TestObjectsThatAreGone(t *testing.T) {
 		if _, err := objects.Check(t.Context()); !errors.As(err, new(*git.DamagedError)) {
 			t.Errorf("%s was changed: got %v", filepath.Ext(file), err)
 		}
+	}
+}
+
+// Edge S1: what was borrowed when a run began counts as git's own; what somebody borrows meanwhile is refused, also by a process
+// that begins later, and by whatever it is written.
+func TestBorrowedObjects(t *testing.T) {
+	const file = ".git/objects/info/alternates"
+	for name, c := range map[string]struct {
+		before, after string
+		refused       bool
+	}{
+		"none before":  {"", "/srv/objects\n", true},
+		"one more":     {"/srv/a\n", "/srv/a\n../../../b/objects\n", true},
+		"another":      {"/srv/a\n", "/srv/b\n", true},
+		"as it was":    {"/srv/a\n", "# of a\n/srv/a\n", false},
+		"only remarks": {"", "# nothing\n\n", false},
+		"taken away":   {"/srv/a\n/srv/b\n", "/srv/a\n", false},
+	} {
+		b := newBox(t)
+		if c.before != "" {
+			b.write(file, c.before)
+		}
+		objects := must(b.Repo.Objects(time.Time{}))(t)
+		b.write(file, c.after)
+		notes, err := objects.Check(t.Context())
+		if refused := errors.As(err, new(*git.BorrowedError)); refused != c.refused || err != nil && !refused {
+			t.Errorf("%s: got %v, want refused %v", name, err, c.refused)
+		}
+		if told := slices.ContainsFunc(notes, func(n string) bool { return strings.Contains(n, "alternates") }); told != (name == "taken away") {
+			t.Errorf("%s: got %q", name, notes)
+		}
+		_, err = must(b.Repo.Objects(time.Now().Add(-time.Minute)))(t).Check(t.Context())
+		if refused := errors.As(err, new(*git.BorrowedError)); c.refused && !refused {
+			t.Errorf("%s, a process that begins later: got %v, want it refused", name, err)
+		}
+	}
+	b := newBox(t)
+	objects := must(b.Repo.Objects(time.Time{}))(t)
+	if err := syscall.Mkfifo(b.path(file), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := objects.Check(t.Context()); !errors.As(err, new(*git.BorrowedError)) {
+		t.Errorf("a pipe: got %v, want it refused", err)
+	}
+}
+
+// What a link in the place of a pack leads to may be changed as the pack may.
+func TestPackBehindALink(t *testing.T) {
+	b := poisoned(t)
+	b.git("gc", "-q", "--prune=now")
+	pack := must(filepath.Glob(b.path(".git/objects/pack/*.pack")))(t)[0]
+	away := filepath.Join(b.Home, "away")
+	if err := errors.Join(os.Rename(pack, away), os.Symlink(away, pack)); err != nil {
+		t.Fatal(err)
+	}
+	objects := must(b.Repo.Objects(time.Time{}))(t)
+	if notes, err := objects.Check(t.Context()); err != nil || len(notes) > 0 {
+		t.Errorf("got %q, %v before", notes, err)
+	}
+	data := must(os.ReadFile(away))(t)
+	data[len(data)/2]++
+	if err := errors.Join(os.Remove(away), os.WriteFile(away, data, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := objects.Check(t.Context()); !errors.As(err, new(*git.DamagedError)) {
+		t.Errorf("got %v, want damage", err)
 	}
 }
 

@@ -109,6 +109,9 @@ func (a *Acts) asSwapped(err error) error {
 	if damaged := (*git.DamagedError)(nil); errors.As(err, &damaged) {
 		return flow.Fail(string(trellis.ProtectedPath), "%v; then `trellis retry %s`", damaged, a.id())
 	}
+	if borrowed := (*git.BorrowedError)(nil); errors.As(err, &borrowed) {
+		return flow.Fail(string(trellis.ProtectedPath), "%v; then `trellis retry %s`", borrowed, a.id())
+	}
 	var e *git.SwappedError
 	if !errors.As(err, &e) {
 		return err
