@@ -81,7 +81,7 @@ var day = time.Now()
 // works runs a watcher that works on objectives until nothing is left to do.
 func (w *world) works() []dispatch.Result {
 	w.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), hang)
 	defer cancel()
 	list, err := w.Site.Watch(ctx, dispatch.WatchOptions{Once: true, Parallel: 2, Rescan: time.Hour, Objectives: true, Creator: "ann"})
 	if err != nil || ctx.Err() != nil {
@@ -117,14 +117,10 @@ func (w *world) sameRoad(want string) {
 func TestObjectiveIsWorkedOff(t *testing.T) {
 	t.Parallel()
 	w := newRoad(t, roadwork(), farewells)
-	begun := time.Now()
-	for _, r := range w.works() {
+	for _, r := range w.works() { // which would not end if anything waited for a rescan
 		if r.Status != trellis.Review {
 			t.Errorf("%s ended as %s: %v", r.Dir, r.Status, r.Failure)
 		}
-	}
-	if took := time.Since(begun); took > 40*time.Second {
-		t.Errorf("it took %v", took)
 	}
 	w.sameRoad(linked())
 	for _, c := range []struct{ name, step, on, base string }{

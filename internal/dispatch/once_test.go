@@ -57,7 +57,7 @@ esac
 		}
 		return n
 	}
-	for end := time.Now().Add(2 * time.Minute); count(trellis.Review) < each || count(trellis.Failed) < each; {
+	for end := time.Now().Add(hang); count(trellis.Review) < each || count(trellis.Failed) < each; {
 		if time.Now().After(end) {
 			t.Fatalf("%d in review, %d failed", count(trellis.Review), count(trellis.Failed))
 		}

@@ -18,7 +18,7 @@ import (
 func TestRetryBesideAWatcher(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, strings.Replace(quickly, "implement: [{run:", "implement: [{fail: {code: agent_auth, detail: no}}, {run:", 1))
-	w.watching(dispatch.WatchOptions{})
+	w.watching(dispatch.WatchOptions{Rescan: time.Hour})
 	dir := filepath.Join(w.Site.Store.Tasks(), "02-01-again")
 	if err := lay(dir, "ready"); err != nil {
 		t.Fatal(err)
@@ -35,14 +35,10 @@ func TestRetryBesideAWatcher(t *testing.T) {
 		return nil
 	}}
 	orderer.Store.Disk = orderer.Disk
-	begun := time.Now()
 	if err := orderer.Retry(context.Background(), dir, false, dispatch.RunOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.until("the task in review", func() bool { return w.status("02-01-again") == trellis.Review })
-	if took := time.Since(begun); took > 15*time.Second {
-		t.Errorf("it took %v", took)
-	}
 }
 
 // A retry that is cut off between the run it begins and the status can be given again, and counts once.

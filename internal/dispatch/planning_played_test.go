@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
@@ -75,7 +74,7 @@ func (w *world) play(size string, parts map[trellis.Role]part) *played {
 // planned is a planning of the usual requirement.
 func (w *world) planned() dispatch.PlanResult {
 	w.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), hang)
 	defer cancel()
 	res, err := w.Site.Plan(ctx, dispatch.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "say bye"})
 	if err != nil {

@@ -52,11 +52,7 @@ func TestChain(t *testing.T) {
 	c := w.depends("02-01-c", "02-03-b", "02-02-a") // all that a has is on b, too
 	b := w.depends("02-03-b", "02-02-a")
 	a := w.depends("02-02-a")
-	begun := time.Now()
-	w.once()
-	if took := time.Since(begun); took > 25*time.Second {
-		t.Errorf("it took %v: something waited for a rescan", took)
-	}
+	w.once() // which would not end if anything waited for a rescan
 	w.stacked(a, "", w.git("rev-parse", "main"))
 	w.stacked(b, "02-02-a", w.tip("a"))
 	w.stacked(c, "02-03-b", w.tip("b"))

@@ -156,7 +156,7 @@ func TestDamagedJournal(t *testing.T) {
 	}
 	select {
 	case <-gone:
-	case <-time.After(10 * time.Second):
+	case <-time.After(hang):
 		t.Error("what the former process started is still running")
 		left.Process.Kill()
 		<-gone

@@ -126,7 +126,7 @@ func TestDecisionTakesTheLineOfAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	say("end")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), hang)
 	defer cancel()
 	if all, err := w.Site.Watch(ctx, dispatch.WatchOptions{Once: true, Parallel: 2, Rescan: time.Hour}); err != nil || ctx.Err() != nil || len(all) != 1 || all[0].Status != trellis.Review {
 		t.Errorf("got %+v, %v, %v", all, err, ctx.Err())
@@ -184,7 +184,7 @@ func TestRunThatComesToNothing(t *testing.T) {
 func TestOnceWithARunThatComesToNothing(t *testing.T) {
 	t.Parallel()
 	w, _, begun := comesToNothing(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), hang)
 	defer cancel()
 	all, err := w.Site.Watch(ctx, dispatch.WatchOptions{Once: true, Parallel: 2, Rescan: time.Hour})
 	if err != nil || ctx.Err() != nil || len(all) != 1 || all[0].Status != trellis.Ready || begun.Load() != 4 {

@@ -187,7 +187,7 @@ func TestWatchLeavesWaitingSteps(t *testing.T) {
 	dir := w.stepped("02-01-bye", obj{"id": "ask", "type": "approval", "title": "Shall it say bye?"}, addFlag, note)
 	watch := func() dispatch.Result {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), hang)
 		defer cancel()
 		all, err := w.Site.Watch(ctx, dispatch.WatchOptions{Once: true, Parallel: 2, Rescan: time.Hour})
 		if err != nil || ctx.Err() != nil || len(all) != 1 {

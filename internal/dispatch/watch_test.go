@@ -337,7 +337,7 @@ func TestStopAndCancel(t *testing.T) {
 				if res.Status != c.want {
 					t.Errorf("got %s (%v), want %s", res.Status, res.Failure, c.want)
 				}
-			case <-time.After(30 * time.Second):
+			case <-time.After(hang):
 				t.Fatal("the run did not end")
 			}
 			if _, held := w.Site.Held(dir); held {

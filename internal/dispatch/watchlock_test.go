@@ -38,7 +38,7 @@ func TestWatchLockIsTaken(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, quickly)
 	done := make(chan error)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), hang)
 	defer cancel()
 	go func() {
 		_, err := w.Site.Watch(ctx, dispatch.WatchOptions{Rescan: 2 * time.Second})

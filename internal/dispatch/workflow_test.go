@@ -476,7 +476,7 @@ func childRun(site *dispatch.Site) int {
 	var res dispatch.FileRun
 	if err == nil && len(ids) > 0 {
 		err = durable.ErrHeld
-		for end := time.Now().Add(10 * time.Second); errors.Is(err, durable.ErrHeld) && time.Now().Before(end); time.Sleep(5 * time.Millisecond) { // a shell that was just forked when its parent was killed has the lock until it begins
+		for end := time.Now().Add(hang); errors.Is(err, durable.ErrHeld) && time.Now().Before(end); time.Sleep(5 * time.Millisecond) { // a shell that was just forked when its parent was killed has the lock until it begins
 			res, err = site.ResumeFile(context.Background(), filepath.Base(filepath.Dir(filepath.Dir(ids[0]))), dispatch.FileOptions{Steps: workflow.Options{Dir: dir}}, nobody)
 		}
 	} else if err == nil {

@@ -41,7 +41,7 @@ func TestHangingBesideAGoodOne(t *testing.T) {
 	}
 	begin := time.Now()
 	n.Close(0)
-	if took := time.Since(begin); took > 5*time.Second {
+	if took := time.Since(begin); took > 2*time.Minute {
 		t.Errorf("the end took %v", took)
 	}
 }

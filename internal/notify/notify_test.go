@@ -145,7 +145,7 @@ func change(post string) string {
 // until waits for a condition, and fails the test when it does not come.
 func (h *house) until(what string, holds func() bool) {
 	h.Helper()
-	for end := time.Now().Add(20 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			h.Fatalf("waited in vain for %s\n%s", what, h.book())
 		}
@@ -332,7 +332,7 @@ func TestNothingIsStopped(t *testing.T) {
 	n.Disk = &durable.Disk{Fault: func(step, path string) error { return errors.New("the disk is full") }}
 	h.becomes(n, trellis.Ready)
 	n.Close(100 * time.Millisecond)
-	if took := time.Since(begin); took > 10*time.Second {
+	if took := time.Since(begin); took > 2*time.Minute {
 		t.Errorf("it took %v", took)
 	}
 	h.mu.Lock()

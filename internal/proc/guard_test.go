@@ -146,7 +146,7 @@ func orphans() int {
 	if err != nil {
 		return 93
 	}
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if syscall.Kill(pid, 0) == syscall.ESRCH { // not a zombie either
 			return 0
 		}
@@ -177,7 +177,7 @@ func startGuarded(t *testing.T, args ...string) (*exec.Cmd, *lines) {
 // guardedCommand is one that is killed when it hangs.
 func guardedCommand(t *testing.T, name string, args ...string) (*exec.Cmd, *lines) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	out := newLines()
 	cmd := exec.CommandContext(ctx, name, args...)

@@ -176,8 +176,8 @@ func (l *lines) next(t *testing.T) string {
 	select {
 	case line := <-l.c:
 		return line
-	case <-time.After(20 * time.Second):
-		t.Fatal("no line within 20 s")
+	case <-time.After(2 * time.Minute):
+		t.Fatal("no line within 2 min")
 		return ""
 	}
 }
@@ -219,9 +219,9 @@ func wantGone(t *testing.T, pids map[string]int) {
 // eventually waits for a condition that comes by itself.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("not within 20 s: %s", what)
+			t.Fatalf("not within 2 min: %s", what)
 		}
 	}
 }

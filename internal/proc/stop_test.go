@@ -103,7 +103,7 @@ func TestStopWakesTheStopped(t *testing.T) {
 		t.Skip("reads the state of a process from /proc")
 	}
 	c := shell("kill -STOP $$")
-	c.Grace = time.Minute
+	c.Grace = 10 * time.Minute
 	p, err := proc.Start(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
@@ -114,7 +114,7 @@ func TestStopWakesTheStopped(t *testing.T) {
 	})
 	p.Stop(nil)
 	began := time.Now()
-	if _, err := p.Wait(); err != nil || time.Since(began) > 30*time.Second {
+	if _, err := p.Wait(); err != nil || time.Since(began) > 5*time.Minute {
 		t.Errorf("got %v after %v", err, time.Since(began))
 	}
 }
@@ -179,7 +179,7 @@ func TestNothingStays(t *testing.T) {
 		if _, err := p.Wait(); err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 		}
-		if d := time.Since(began); d > 10*time.Second {
+		if d := time.Since(began); d > 2*time.Minute {
 			t.Errorf("%s: took %v", tt.name, d)
 		}
 		for _, kind := range []string{"session", "daemon"} {

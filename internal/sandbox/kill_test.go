@@ -123,7 +123,7 @@ func TestSweepEndsASandbox(t *testing.T) {
 			if left := proc.Sweep(c.Marker); len(left) > 0 {
 				t.Errorf("%s, %s: %v are left", kind, name, left)
 			}
-			if err := said.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+			if err := said.SetReadDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := said.Read(make([]byte, 1)); err != io.EOF {
