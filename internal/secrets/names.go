@@ -52,11 +52,11 @@ func hintOfWord(word string, public bool) hint {
 	case "AUTH", "COOKIE", "TOKENS":
 		return maybe
 	}
-	rest := harmless().ReplaceAllString(word, "")
-	for _, stem := range stems {
-		if strings.Contains(rest, stem) && !(public && stem == "KEY") {
-			return surely
-		}
+	telling := func(word string) bool {
+		return slices.ContainsFunc(stems, func(stem string) bool { return strings.Contains(word, stem) && !(public && stem == "KEY") })
+	}
+	if telling(word) && telling(harmless().ReplaceAllString(word, "")) {
+		return surely
 	}
 	return silent
 }
@@ -73,5 +73,8 @@ var border = sync.OnceValue(func() *regexp.Regexp {
 
 // wordsOf are the words of a name, in capitals.
 func wordsOf(name string) []string {
+	if !strings.ContainsAny(name, small+digits) { // as most in an environment
+		return strings.FieldsFunc(name, func(r rune) bool { return !strings.ContainsRune(capital, r) })
+	}
 	return strings.Fields(strings.ToUpper(border().ReplaceAllString(name, "$1$3 $2$4")))
 }

@@ -3,44 +3,59 @@ package secrets
 import (
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 )
 
-// shapes are what secrets look like whatever their names are. The groups of a shape are the secret parts of what it matches,
-// which is secret as a whole when its first group is empty.
-var shapes = sync.OnceValue(func() (list []*regexp.Regexp) {
-	for _, text := range []string{
+// shape is what some secrets look like whatever their names are. Its groups are the secret parts of what it matches, which is
+// secret as a whole when the first group is empty.
+type shape struct {
+	needs  []string // in lower case, of which one stands in whatever matches: most texts have none, and need no closer look
+	regexp func() *regexp.Regexp
+}
+
+// in are the matches of the shape in a text, which is also given in lower case.
+func (s shape) in(text, lower string) [][]string {
+	if !slices.ContainsFunc(s.needs, func(part string) bool { return strings.Contains(lower, part) }) {
+		return nil
+	}
+	return s.regexp().FindAllStringSubmatch(text, -1)
+}
+
+var shapes = sync.OnceValue(func() (list []shape) {
+	for _, s := range [][2]string{
 		// keys in PEM, also indented, or with their line ends written out
-		`()-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----[\s\S]+?-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----`,
-		`()\beyJ[\w-]{8,}\.[\w-]{8,}\.([\w-]{8,})`, // JWT, and its signature
+		{"private", `()-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----[\s\S]+?-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----`},
+		{"eyj", `()\beyJ[\w-]{8,}\.[\w-]{8,}\.([\w-]{8,})`}, // JWT, and its signature
 		// addresses that let whoever knows them write
-		`()https://hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/(?:[\w-]+/)*([\w-]{8,})`,
-		`()https://(?:\w+\.)?discord(?:app)?\.com/api/(?:v\d+/)?webhooks/\d+/([\w-]{8,})`,
-		`()https://[\w.-]*webhook\.office(?:365)?\.com/webhookb2/[^\s"']{8,}`,
-		`()https://chat\.googleapis\.com/v1/spaces/[^\s"']{8,}`,
-		`[?&;](?:key|token|sig|signature|secret|password|access_token|api_?key|auth)=([^\s&"'#;]+)`,
+		{"slack", `()https://hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/(?:[\w-]+/)*([\w-]{8,})`},
+		{"discord", `()https://(?:\w+\.)?discord(?:app)?\.com/api/(?:v\d+/)?webhooks/\d+/([\w-]{8,})`},
+		{"office", `()https://[\w.-]*webhook\.office(?:365)?\.com/webhookb2/[^\s"']{8,}`},
+		{"googleapis", `()https://chat\.googleapis\.com/v1/spaces/[^\s"']{8,}`},
+		{"=", `[?&;](?:key|token|sig|signature|secret|password|access_token|api_?key|auth)=([^\s&"'#;]+)`},
 		// accounts in addresses: with a password, or a token alone, as of Sentry
-		`[a-zA-Z][\w+.-]*://[^\s/:@"']*:([^\s/@"']+)@`,
-		`[a-zA-Z][\w+.-]*://([^\s/:@"']{16,})@`,
-		`[\w.-]+:([^\s:@/"']+)@(?:tcp|unix|udp)\(`,
-		`(?i)\b(?:password|passwd|pwd|accountkey|sharedaccesskey|sharedaccesssignature)[ \t]*=[ \t]*([^\s;"'&]+)`,
-		`(?i)\blogin\s+\S+\s+password\s+(\S+)`,               // .netrc
-		`(?i)_(?:authtoken|auth|password)[ \t]*=[ \t]*(\S+)`, // .npmrc
+		{"://", `[a-zA-Z][\w+.-]*://[^\s/:@"']*:([^\s/@"']+)@`},
+		{"://", `[a-zA-Z][\w+.-]*://([^\s/:@"']{16,})@`},
+		{"@", `[\w.-]+:([^\s:@/"']+)@(?:tcp|unix|udp)\(`},
+		{"=", `(?i)\b(?:password|passwd|pwd|accountkey|sharedaccesskey|sharedaccesssignature)[ \t]*=[ \t]*([^\s;"'&]+)`},
+		{"login", `(?i)\blogin\s+\S+\s+password\s+(\S+)`},           // .netrc
+		{"=", `(?i)_(?:authtoken|auth|password)[ \t]*=[ \t]*(\S+)`}, // .npmrc
 		// tokens that say whose they are
-		`()\b(?:gh[a-z]_|github_pat_|glpat-|gl[a-z]{2,4}t-|xox[a-z]-|xapp-|sk-|pk_live_|[sr]k_(?:live|test)_|whsec_|npm_|hf_|pypi-|dop_v1_|shpat_|lin_api_|sntr[a-z]+_|AGE-SECRET-KEY-|SG\.)[\w.-]{16,}`,
-		`()\b(?:AKIA|ASIA)[A-Z0-9]{16}\b`,
-		`()\bAIza[\w-]{35}`,
+		{"- _ sg.", `()\b(?:gh[a-z]_|github_pat_|glpat-|gl[a-z]{2,4}t-|xox[a-z]-|xapp-|sk-|pk_live_|[sr]k_(?:live|test)_|whsec_|npm_|hf_|pypi-|dop_v1_|shpat_|lin_api_|sntr[a-z]+_|AGE-SECRET-KEY-|SG\.)[\w.-]{16,}`},
+		{"akia asia", `()\b(?:AKIA|ASIA)[A-Z0-9]{16}\b`},
+		{"aiza", `()\bAIza[\w-]{35}`},
 	} {
-		list = append(list, regexp.MustCompile(text))
+		list = append(list, shape{strings.Fields(s[0]), sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(s[1]) })})
 	}
 	return list
 })
 
 // shaped are the secrets in a text by what they look like. Of an account that is the same as its password, postgres say, nothing is.
 func shaped(text string) (list []string) {
+	lower := strings.ToLower(text)
 	for _, shape := range shapes() {
-		for _, m := range shape.FindAllStringSubmatch(text, -1) {
+		for _, m := range shape.in(text, lower) {
 			if m[1] == "" {
 				list = append(list, partsOf(m[0])...)
 			}
