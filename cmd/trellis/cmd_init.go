@@ -19,7 +19,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
-	"github.com/trellis-tasks/trellis/internal/trust"
 	"github.com/trellis-tasks/trellis/internal/trust/subject"
 	"github.com/urfave/cli/v2"
 )
@@ -82,7 +81,6 @@ func (a *app) init(ctx context.Context, agent, user string) error {
 		return err
 	}
 	a.madeHere(ctx, p, made)
-	a.own(ctx, p, "")
 	return a.afterInit(ctx, p, len(made))
 }
 
@@ -99,9 +97,7 @@ func (a *app) madeHere(ctx context.Context, p *project, files []string) {
 	if err == nil {
 		err = j.RecordFiles(subject.Settings(), files...)
 	}
-	if err != nil && !errors.Is(err, trust.ErrNowhere) {
-		a.say("%v", err)
-	}
+	a.unowned(err)
 }
 
 // lay makes the files that are not there. The guidelines become visible all at once: where there are some, no others are

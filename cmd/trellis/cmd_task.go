@@ -83,7 +83,6 @@ func (a *app) taskReady(ctx context.Context, p *project, dir string) error {
 	if err != nil {
 		return err
 	}
-	a.own(ctx, p, dir)
 	a.say("%s is ready: a watcher picks it up, or run it with: trellis start %s", t.ID, t.ID)
 	return nil
 }

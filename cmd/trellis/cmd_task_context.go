@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -115,17 +114,16 @@ func (a *app) initContext(p *project, dir, kind string) error {
 // saves the file meanwhile, change is called again. What a person's command changes counts while an agent is at work too.
 func (a *app) changeContext(p *project, dir, name string, change func([]byte) ([]byte, error)) error {
 	_, inside := proc.InsideRun(a.Env)
-	_, err := p.Store.Update(dir, func(*taskdir.Task, *taskdir.Edit) error {
-		edit := func() error { return p.Store.Disk.Edit(filepath.Join(dir, name), change) }
-		if inside {
-			return edit()
-		}
-		return pipeline.Edited(p.Store, dir, edit)
+	return a.owning(p, dir, []string{name}, func() error {
+		_, err := p.Store.Update(dir, func(*taskdir.Task, *taskdir.Edit) error {
+			edit := func() error { return p.Store.Disk.Edit(filepath.Join(dir, name), change) }
+			if inside {
+				return edit()
+			}
+			return pipeline.Edited(p.Store, dir, edit)
+		})
+		return err
 	})
-	if err == nil {
-		a.own(context.Background(), p, dir)
-	}
-	return err
 }
 
 func (a *app) addContext(p *project, dir, file, path, reason string) error {

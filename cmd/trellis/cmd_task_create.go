@@ -8,6 +8,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/hooks"
+	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 	"github.com/urfave/cli/v2"
@@ -52,7 +53,9 @@ func (a *app) taskCreate(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	a.own(c.Context, p, dir)
+	if _, inside := proc.InsideRun(a.Env); !inside {
+		a.unowned(a.own(p, dir, []string{taskdir.TaskJSON, taskdir.PRD}, nil))
+	}
 	a.hook(c.Context, p, hooks.AfterCreate, dir)
 	_, err = fmt.Fprintln(a.Stdout, p.Store.Rel(dir))
 	return err

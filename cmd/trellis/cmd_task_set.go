@@ -47,20 +47,21 @@ func (a *app) setCommand(s setter) *cli.Command {
 			if err := s.check(c.Context, p, dir, value); err != nil {
 				return err
 			}
-			_, err = p.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
-				if s.field != "scope" && t.Pipeline.BaseCommit != "" {
-					return usagef("%s has begun on branch %s: its %s can't change any more", t.ID, t.Branch, strings.ReplaceAll(s.field, "_", " "))
-				}
-				e.KeepRevision()
-				e.Set(s.field, value)
-				return nil
-			})
-			if err == nil {
-				a.own(c.Context, p, dir)
-			}
-			return err
+			return a.owning(p, dir, []string{taskdir.TaskJSON}, func() error { return s.set(p, dir, value) })
 		},
 	}
+}
+
+func (s setter) set(p *project, dir, value string) error {
+	_, err := p.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
+		if s.field != "scope" && t.Pipeline.BaseCommit != "" {
+			return usagef("%s has begun on branch %s: its %s can't change any more", t.ID, t.Branch, strings.ReplaceAll(s.field, "_", " "))
+		}
+		e.KeepRevision()
+		e.Set(s.field, value)
+		return nil
+	})
+	return err
 }
 
 func checkBranch(_ context.Context, p *project, dir, branch string) error {

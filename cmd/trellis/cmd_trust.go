@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/objective"
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -242,8 +243,11 @@ func (t *truster) baseOf(ctx context.Context, id string) (trust.Verdict, error) 
 		}
 	}
 	head, err := t.p.Repo.Head(ctx, t.p.Root)
-	if err != nil {
+	if errors.Is(err, git.ErrNoCommit) {
 		return trust.Verdict{}, nil // there is nothing to begin at yet, and the run says so
+	}
+	if err != nil {
+		return trust.Verdict{}, err
 	}
 	return t.judge.Base(ctx, head)
 }

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -208,22 +209,53 @@ func (a *app) keepJudged(p *project, dir string, judged map[string]string, unrea
 	}
 }
 
-// own has the judge see what a command has made, before git has it: it is a person's of this clone from then on. Without a
-// task it is the settings. What can't be remembered now is found out later.
-func (a *app) own(ctx context.Context, p *project, task string) {
+// owning has a command write into files of a task, and remembers what they say since then and did not say before: it is a
+// person's of this clone, whatever git does with it later. What else stands there is judged when something would run.
+func (a *app) owning(p *project, dir string, files []string, write func() error) error {
 	if _, inside := proc.InsideRun(a.Env); inside {
-		return
+		return write()
 	}
+	before, unread := a.said(p, dir, files)
+	err := write()
+	if err == nil {
+		a.unowned(cmp.Or(unread, a.own(p, dir, files, before)))
+	}
+	return err
+}
+
+// own remembers what files of a task say, but for what they said before a command wrote into them.
+func (a *app) own(p *project, dir string, files []string, before []trust.Item) error {
+	now, err := a.said(p, dir, files)
+	if err != nil {
+		return err
+	}
+	written := slices.DeleteFunc(now, func(i trust.Item) bool {
+		return slices.ContainsFunc(before, func(old trust.Item) bool { return old.ID() == i.ID() })
+	})
+	return p.judge.Record(trust.Made, filepath.Base(dir), written...)
+}
+
+// said is what files of a task say.
+func (a *app) said(p *project, dir string, files []string) ([]trust.Item, error) {
 	j, err := a.judge(p)
 	if err != nil {
-		return // which whoever runs something is told
+		return nil, err
 	}
-	s := subject.Settings()
-	if task != "" {
-		s, err = subject.Task(p.Root, p.Store.Rel(task))
+	s, err := subject.Task(p.Root, p.Store.Rel(dir))
+	if err != nil {
+		return nil, err
 	}
-	if err == nil {
-		_, _ = j.Subject(ctx, s)
+	s.Files = nil
+	for _, name := range files {
+		s.Files = append(s.Files, path.Join(filepath.ToSlash(p.Store.Rel(dir)), name))
+	}
+	return j.Says(s)
+}
+
+// unowned tells why what a command wrote is not remembered as made here: git may tell so later.
+func (a *app) unowned(err error) {
+	if err != nil && !errors.Is(err, trust.ErrNowhere) {
+		a.say("%v", err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -352,6 +353,18 @@ func (s *Site) plan(ctx context.Context, dir, final string, begin func(*journal.
 	return s.publish(ctx, dir, final, res)
 }
 
+// seen has the judge see what was planned before git has it, so that it is ours. What of it is not, since somebody took
+// it back or it is another's to the letter, is told: it will not run.
+func (s *Site) seen(ctx context.Context, dir string) error {
+	err := s.trusted(ctx, dir)
+	var untrusted *trust.UntrustedError
+	if !errors.As(err, &untrusted) {
+		return err
+	}
+	s.tell(Event{Task: filepath.Base(dir), Level: slog.LevelWarn, Message: untrusted.Error() + "\n  next: " + untrusted.Next()})
+	return nil
+}
+
 // publish gives a planned directory its name.
 func (s *Site) publish(ctx context.Context, dir, final string, res PlanResult) (PlanResult, error) {
 	if dir != final {
@@ -364,7 +377,7 @@ func (s *Site) publish(ctx context.Context, dir, final string, res PlanResult) (
 	if err != nil {
 		return res, err
 	}
-	if err := s.trusted(ctx, final); err != nil && !errors.Is(err, trust.ErrUntrusted) { // seen before git has it, it is ours
+	if err := s.seen(ctx, final); err != nil {
 		return res, err
 	}
 	res.Status = t.Status

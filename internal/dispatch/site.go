@@ -79,6 +79,7 @@ type common struct {
 	reviewed   reviewed         // of those in review, which were not merged
 	spent      ledger           // of the day
 	phases     phases           // of runs
+	forgetful  sync.Once        // says that what is trusted can't be remembered
 }
 
 func (s *Site) shared() *common {

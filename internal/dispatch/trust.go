@@ -3,12 +3,14 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
@@ -40,7 +42,18 @@ func (s *Site) judged(ctx context.Context, of trust.Subject) error {
 	if err != nil {
 		return err
 	}
+	s.remembered(v)
 	return v.Err()
+}
+
+// remembered tells once that what was found out could not be remembered.
+func (s *Site) remembered(v trust.Verdict) {
+	if v.Unsaved == nil || errors.Is(v.Unsaved, trust.ErrNowhere) {
+		return
+	}
+	s.shared().forgetful.Do(func() {
+		s.tell(Event{Level: slog.LevelWarn, Message: fmt.Sprintf("%v: what is yours is found out again each time, and may be asked about once git has it", v.Unsaved)})
+	})
 }
 
 // trustedBase says why no worktree is made on a commit, and nothing of it brought into one; nil when it may be.
@@ -52,6 +65,7 @@ func (s *Site) trustedBase(ctx context.Context, base pipeline.Base) error {
 	if err != nil {
 		return err
 	}
+	s.remembered(v)
 	return v.Err()
 }
 
@@ -124,11 +138,14 @@ func (s *Site) trustedStart(ctx context.Context, l look) error {
 	}
 	p, err := pipeline.ReadProgress(l.journal)
 	if err != nil || underWay(l.journal) && p.Claimed().Branch != "" {
-		return nil // of a journal that can't be read the run itself tells
+		return err
 	}
 	base, _, err := s.base(ctx, l.Task, l.journal)
+	if errors.As(err, new(*flow.Failure)) {
+		return nil // there is no base, and so no run: its claim says so
+	}
 	if err != nil {
-		return nil // the run will say so
+		return err
 	}
 	return s.trustedClaim(ctx, l.Task, base, p.Begun || p.Fresh)
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/evidence"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/trust"
@@ -228,5 +229,57 @@ func TestProgramsAreJudgedWhenTheyRun(t *testing.T) {
 	}
 	if _, err := os.Stat(hooked); err == nil {
 		t.Error("the hook was run")
+	}
+}
+
+// Edge S2: a plan that says what somebody took back will not run, and whoever planned hears that.
+func TestPlanTellsWhatIsNotTrusted(t *testing.T) {
+	t.Parallel()
+	w := newTrustWorld(t, working)
+	plan := func(name string) string {
+		res, err := w.Site.Plan(context.Background(), dispatch.PlanOptions{New: taskdir.New{Name: name, DevType: "backend"}, Requirement: "bye"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return filepath.Base(res.Dir)
+	}
+	first := plan("bye")
+	if n, err := w.Site.Trust.Revoke(first); err != nil || n == 0 {
+		t.Fatalf("revoked %d things, %v", n, err)
+	}
+	second := plan("bye-again")
+	if said := strings.Join(w.said, "\n"); !strings.Contains(said, "next: trellis trust "+second) {
+		t.Errorf("it was told\n%s", said)
+	}
+}
+
+// Edge S2: what could not be remembered is told, once.
+func TestLedgerThatCannotBeWrittenIsTold(t *testing.T) {
+	t.Parallel()
+	w := newTrustWorld(t, working)
+	w.git("commit", "-q", "--allow-empty", "-m", "mine")
+	full := errors.New("no space left on device")
+	w.Site.Trust.Ledger.Disk = &durable.Disk{Fault: func(step, path string) error {
+		if filepath.Base(path) == "trust.jsonl" {
+			return full
+		}
+		return nil
+	}}
+	if res := w.start(w.hand("02-01-bye", lyingPRD)); res.Status != trellis.Review {
+		t.Errorf("got %s, %v", res.Status, res.Failure)
+	}
+	if said := strings.Join(w.said, "\n"); strings.Count(said, "is found out again each time") != 1 || !strings.Contains(said, full.Error()) {
+		t.Errorf("it was told\n%s", said)
+	}
+}
+
+// Edge S1: what could not be taken back of a worktree stands in report.md.
+func TestReportTellsWhatIsNotTakenBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, working)
+	w.write(".git/trellis/objects", "in the way\n")
+	w.start(w.hand("02-01-bye", lyingPRD))
+	if report := w.read(".trellis/tasks/02-01-bye/report.md"); !strings.Contains(report, "what git add left beside the worktree could not be taken back: ") {
+		t.Errorf("the report is\n%s", report)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
 )
@@ -25,7 +26,7 @@ func (r *Repo) HookState(dir string) (map[string]string, error) {
 		if inside(dir, folder) && !inside(r.Common, folder) {
 			continue
 		}
-		err = errors.Join(err, eachHook(folder, func(path string, data []byte) { state[path] = sum(data) }))
+		eachHook(folder, func(path string, data []byte) { state[path] = sum(data) })
 	}
 	return state, err
 }
@@ -70,13 +71,13 @@ func (r *Repo) changedWithin(ctx context.Context, dir, folder, base string) (cha
 			blobs[path] = f[2]
 		}
 	}
-	err = eachHook(folder, func(path string, data []byte) {
+	eachHook(folder, func(path string, data []byte) {
 		name, relErr := filepath.Rel(dir, path)
 		if name = filepath.ToSlash(name); relErr != nil || blobs[name] != blobName(data, len(base)) {
 			changed = append(changed, name)
 		}
 	})
-	return changed, err
+	return changed, nil
 }
 
 // blobName is what git calls a file's content, in a repository whose names are that long.
@@ -117,12 +118,17 @@ func (r *Repo) hookFolders(dir string, set func(file, value string)) (folders []
 	return folders, nil
 }
 
-// eachHook goes through the files of a folder, links followed. One that can't be read counts with what is wrong.
-func eachHook(folder string, do func(path string, data []byte)) error {
+// eachHook goes through the files of a folder, links followed. One that can't be read counts with what is wrong, and so does
+// a folder.
+func eachHook(folder string, do func(path string, data []byte)) {
 	const long = 8 << 20
 	list, err := os.ReadDir(folder)
-	if errors.Is(err, fs.ErrNotExist) || err != nil && folder == "" {
-		return nil
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), folder == "":
+		return // git finds none there either
+	case err != nil: // git runs a hook whose folder it can't list
+		do(folder, []byte(err.Error()))
+		return
 	}
 	for _, e := range list {
 		path := filepath.Join(folder, e.Name())
@@ -139,7 +145,6 @@ func eachHook(folder string, do func(path string, data []byte)) error {
 		}
 		do(path, data)
 	}
-	return nil
 }
 
 type hooklessKey struct{}

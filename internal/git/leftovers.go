@@ -17,8 +17,11 @@ import (
 // Locked reports whether somebody told git to leave the worktree alone (git worktree lock), and why.
 func (w Worktree) Locked() (reason string, locked bool) {
 	data, err := os.ReadFile(filepath.Join(w.admin, "locked"))
-	if err != nil || halfMade(w.admin) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist), halfMade(w.admin):
 		return "", false
+	case err != nil: // git takes it for locked too
+		return err.Error(), true
 	}
 	return strings.TrimSpace(string(data)), true
 }

@@ -31,6 +31,13 @@ func TestLocked(t *testing.T) {
 	if why, locked := worktreeAt(t, b, dir).Locked(); !locked || why != "on a stick" {
 		t.Errorf("got %q, %v", why, locked)
 	}
+	b.git("worktree", "unlock", dir)
+	if err := os.Mkdir(filepath.Join(b.Dir, ".git", "worktrees", "one", "locked"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if why, locked := worktreeAt(t, b, dir).Locked(); !locked || why == "" {
+		t.Errorf("one whose lock can't be read: got %q, %v", why, locked)
+	}
 }
 
 // A worktree whose removal was cut off after its .git can be looked at, and saved, again.

@@ -96,7 +96,10 @@ func (r *Repo) Passed() (list []string, err error) {
 			return nil, err
 		}
 		for _, name := range passing {
-			data, _ := durable.ReadBelow(admin, name, durable.MaxDocument) // mostly not there
+			data, err := durable.ReadBelow(admin, name, maxLog)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return nil, fmt.Errorf("looking for what was fetched: %w", err)
+			}
 			for line := range strings.Lines(string(data)) {
 				if f := strings.Fields(line); len(f) > 0 && isHash(f[0]) {
 					list = append(list, f[0])

@@ -29,7 +29,10 @@ func (r *Repo) Settings(dir string) (map[string]string, error) {
 	for _, name := range []string{"info/exclude", "info/attributes", "info/grafts", "shallow", "objects/info/alternates"} {
 		err = errors.Join(err, digest(s, name, filepath.Join(r.Common, name)))
 	}
-	hooks, _ := os.ReadDir(filepath.Join(r.Common, "hooks")) // not there: none
+	hooks, hooksErr := os.ReadDir(filepath.Join(r.Common, "hooks"))
+	if !errors.Is(hooksErr, fs.ErrNotExist) {
+		err = errors.Join(err, hooksErr)
+	}
 	for _, h := range hooks {
 		if h.Type().IsRegular() && !strings.HasSuffix(h.Name(), ".sample") {
 			err = errors.Join(err, digest(s, "hooks/"+h.Name(), filepath.Join(r.Common, "hooks", h.Name())))

@@ -130,3 +130,18 @@ func TestOwnObjectsAreRemoved(t *testing.T) {
 		t.Errorf("got %v, %v, want the folder of %s alone", left, err, kept)
 	}
 }
+
+// Edge S1: a folder of hooks that can't be listed counts as a change: git runs a hook there all the same.
+func TestHooksThatCannotBeListed(t *testing.T) {
+	b := newBox(t)
+	dir := b.add("one")
+	b.git("config", "core.hooksPath", b.path("../hooks"))
+	before := must(b.Repo.HookState(dir))(t)
+	if err := os.Symlink("hooks", b.path("../hooks")); err != nil { // to itself
+		t.Fatal(err)
+	}
+	head := b.git("rev-parse", "HEAD")
+	if changed := must(b.Repo.ChangedHooks(t.Context(), dir, head, before))(t); len(changed) != 1 {
+		t.Errorf("changed: %q", changed)
+	}
+}

@@ -2,10 +2,14 @@ package pipeline
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 	"path/filepath"
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/evidence"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/plan"
@@ -68,11 +72,13 @@ func (a *Acts) job(t *taskdir.Task, p *plan.Plan, in Input, base Base) (Job, err
 		}
 		j.Choices[role] = c
 	}
-	j.Verify, j.VerifySource = a.decisive(t, p)
+	var err error
+	if j.Verify, j.VerifySource, err = a.decisive(t, p); err != nil {
+		return j, err
+	}
 	if long(j.Verify) {
 		return j, flow.Fail(string(trellis.InvalidTask), "the %d verify commands of %s are too many or too long to be recorded: put them into a script", len(j.Verify), j.VerifySource)
 	}
-	var err error
 	if j.Modules, err = modulesOf(cfg, t); err != nil {
 		return j, err
 	}
@@ -115,31 +121,41 @@ const (
 
 // decisive are the commands that decide whether work is done, and where they come from: the first source
 // that has any. An agent in a worktree can't reach one of them.
-func (a *Acts) decisive(t *taskdir.Task, p *plan.Plan) ([]string, string) {
+func (a *Acts) decisive(t *taskdir.Task, p *plan.Plan) (list []string, source string, err error) {
 	if len(t.Pipeline.Verify) > 0 {
-		return t.Pipeline.Verify, fromTask
+		return t.Pipeline.Verify, fromTask, nil
 	}
 	if len(a.Config.Verify) > 0 {
-		return a.Config.Verify, fromConfig
+		return a.Config.Verify, fromConfig, nil
 	}
 	if p != nil {
 		if list := p.Verification(); len(list) > 0 {
-			return list, fromPlan
+			return list, fromPlan, nil
 		}
 	}
-	data, err := taskdir.ReadFile(a.Dir, taskdir.Research)
-	if err != nil {
-		return nil, ""
+	found, err := a.researched()
+	if err != nil || len(found) == 0 {
+		return nil, "", err
 	}
-	var found []string
+	return found, fromResearch, nil
+}
+
+// researched are the commands of research.md that can be run here.
+func (a *Acts) researched() (found []string, err error) {
+	data, err := taskdir.ReadFile(a.Dir, taskdir.Research)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case errors.As(err, new(*durable.FileError)):
+		return nil, flow.Fail(string(trellis.InvalidTask), "reading research.md, which says what decides: %v", err)
+	case err != nil:
+		return nil, fmt.Errorf("reading research.md: %w", err)
+	}
 	here := research.Project{Root: a.Repo.Main, LookPath: a.LookPath}
 	for _, c := range research.Parse(data).Commands {
 		if here.Missing(c) == "" {
 			found = append(found, c)
 		}
 	}
-	if len(found) == 0 {
-		return nil, ""
-	}
-	return found, fromResearch
+	return found, nil
 }

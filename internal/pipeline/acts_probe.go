@@ -33,11 +33,14 @@ func (a *Acts) probe(ctx context.Context, _ flow.Call, in probeIn) (notes []stri
 			continue
 		}
 		tip, err := a.Repo.Branch(ctx, t.BranchName())
-		if err != nil || tip == "" {
+		if err == nil && tip == "" {
 			continue
 		}
 		looked++
-		files, err := a.Repo.Conflicts(ctx, own, tip)
+		var files []string
+		if err == nil {
+			files, err = a.Repo.Conflicts(ctx, own, tip)
+		}
 		switch {
 		case errors.Is(err, git.ErrOldGit):
 			return []string{"whether it conflicts with other work in review is not known: " + err.Error()}, nil

@@ -22,7 +22,9 @@ import (
 
 // conclude writes report.md.
 func (a *Acts) conclude(ctx context.Context, _ flow.Call, in concludeIn) (struct{}, error) {
-	_ = a.Repo.EndRun(ctx, a.theWorktree()) // what it can't take back is no reason to say nothing: it goes with the worktree
+	if err := a.Repo.EndRun(ctx, a.theWorktree()); err != nil { // which is no reason to say nothing else
+		in.Report.Notes = append(slices.Clone(in.Report.Notes), "what git add left beside the worktree could not be taken back: "+err.Error())
+	}
 	h, err := journal.Read(a.RunDir)
 	if err != nil {
 		return struct{}{}, err

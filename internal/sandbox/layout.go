@@ -193,7 +193,9 @@ func (b *Box) layout(n Need) (*layout, error) {
 		guard = append(guard, b.lead()...)
 	}
 	l.set(fixed, guard...)
-	l.shut(open)
+	if err := l.shut(open); err != nil {
+		return nil, err
+	}
 	l.pin()
 	l.keep(b.getenv("HOME"), b.getenv("TMPDIR"), b.getenv("XDG_RUNTIME_DIR"))
 	return l, nil

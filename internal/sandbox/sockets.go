@@ -2,6 +2,9 @@ package sandbox
 
 import (
 	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,11 +13,15 @@ import (
 
 // shut hides the sockets that other programs listen on, wherever they are: who may only read a folder can still speak
 // to what listens in it. Those below open are left.
-func (l *layout) shut(open []string) {
+func (l *layout) shut(open []string) error {
 	for i, path := range open {
 		open[i] = resolve(path)
 	}
-	for _, path := range sockets() {
+	paths, err := sockets()
+	if err != nil {
+		return fmt.Errorf("looking for what listens on this machine: %w", err)
+	}
+	for _, path := range paths {
 		path = resolve(path)
 		below := func(dir string) bool { return dir != "" && (path == dir || strings.HasPrefix(path, dir+"/")) }
 		if _, said := l.at[path]; path == "" || said || l.kindOf(path) == hide || slices.ContainsFunc(open, below) {
@@ -22,17 +29,22 @@ func (l *layout) shut(open []string) {
 		}
 		l.at[path] = hide
 	}
+	return nil
 }
 
 // sockets are the files of this machine that somebody listens on. /dev is another one in the sandbox.
-func sockets() (paths []string) {
+func sockets() (paths []string, err error) {
 	f, err := os.Open("/proc/net/unix")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	defer f.Close()
 	const flagsAt, pathAt, listens = 3, 7, "00010000"
-	for lines := bufio.NewScanner(f); lines.Scan(); {
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
 		fields := strings.SplitN(strings.Join(strings.Fields(lines.Text()), " "), " ", pathAt+1)
 		if len(fields) <= pathAt || fields[flagsAt] != listens {
 			continue
@@ -41,5 +53,5 @@ func sockets() (paths []string) {
 			paths = append(paths, path)
 		}
 	}
-	return paths
+	return paths, lines.Err()
 }

@@ -234,6 +234,19 @@ func (j *Judge) Record(how How, subject string, items ...Item) error {
 	return j.add(entries)
 }
 
+// Says are the items that the files of a subject say on the disk, but for what further files say that those name.
+func (j *Judge) Says(s Subject) (items []Item, err error) {
+	for _, file := range s.Files {
+		data, err := j.file(file, false)
+		if err != nil {
+			return nil, fmt.Errorf("looking at what %s says: %w", s.Name, err)
+		}
+		said, _ := s.Read(file, data)
+		items = append(items, said...)
+	}
+	return items, nil
+}
+
 // RecordFiles remembers what files of a subject say that a command of Trellis has just made here.
 func (j *Judge) RecordFiles(s Subject, files ...string) error {
 	disk, err := j.read(s)

@@ -829,3 +829,35 @@ func BenchmarkKnown(b *testing.B) {
 		}
 	}
 }
+
+// Edge S2: where it can't be remembered which branch was there first, none is trusted: what is checked out now may be
+// somebody else's. What was committed here is still one's own.
+func TestTrunkThatCannotBeRemembered(t *testing.T) {
+	ada := person(t, "ada")
+	ada.commit(file, "first\n")
+	bob := person(t, "bob")
+	bob.git("pull", "-q", ada.dir, "main")
+	bob.commit(file, "first\ntheirs\n")
+	ada.git("fetch", "-q", bob.dir, "main:topic")
+	ada.git("checkout", "-q", "topic")
+	ada.ledger = &trust.Ledger{}
+	ada.asks("a branch of somebody else, looked at first", "theirs")
+}
+
+// Edge S2: what was fetched is known however many branches that were.
+func TestManyBranchesFetched(t *testing.T) {
+	ada, bob := team(t)
+	bob.commit(file, "theirs\n")
+	ada.git("fetch", "-q", bob.dir, "main")
+	fetched := filepath.Join(ada.dir, ".git", "FETCH_HEAD")
+	data, err := os.ReadFile(fetched)
+	if err != nil {
+		t.Fatal(err)
+	}
+	others := strings.Repeat(ada.git("rev-parse", "HEAD")+"\tnot-for-merge\tbranch 'x' of elsewhere\n", 20_000)
+	if err := os.WriteFile(fetched, append([]byte(others), data...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	ada.write(file, "theirs\n") // as git archive, or an editor, would take it out
+	ada.asks("a file of what was fetched", "theirs")
+}

@@ -2,6 +2,7 @@ package trust
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -279,8 +280,8 @@ func (h *history) copied(ctx context.Context, reach git.Reach, i Item) (by []git
 		return nil, false, nil
 	}
 	like, err := h.judge.Repo.Head(ctx, h.judge.Repo.Main)
-	if err != nil {
-		like = ""
+	if err != nil && !errors.Is(err, git.ErrNoCommit) {
+		return nil, false, err
 	}
 	blob := git.BlobID(h.disk[n].data, like)
 	stored, err := h.judge.Repo.Blobs(ctx, durable.MaxRecords, blob)

@@ -8,7 +8,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/git"
 )
 
-// trunk is the trusted branch as it is now. Its tip is "" where it has no commit, or nothing says which branch it is.
+// trunk is the trusted branch as it is now. Its tip is "" where it has no commit, or nothing says which branch it is: one
+// that can't be remembered is not trusted either.
 type trunk struct{ ref, tip string }
 
 // trunk finds the branch: the one of the user's settings, the default branch of the remote, or, where nothing was ever
@@ -31,8 +32,10 @@ func (j *Judge) trunk(ctx context.Context, b *book) (t trunk, err error) {
 		if err != nil || branch == "" {
 			return t, given(err, "that is checked out")
 		}
+		if j.remember([]Entry{{ID: branch, How: Trunk}}) != nil { // the next process may find somebody else's checked out
+			return trunk{}, nil
+		}
 		b.trunk = branch
-		_ = j.remember([]Entry{{ID: branch, How: Trunk}}) // what can't be remembered is found again
 	}
 	t.ref = "refs/heads/" + b.trunk
 	t.tip, err = j.Repo.Branch(ctx, b.trunk)
