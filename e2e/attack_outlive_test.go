@@ -179,3 +179,32 @@ func end(word string) {
 		}
 	}
 }
+
+// TestPoisonAndKill, edge S1: the trees of the base are what they are called also for the process that goes on with a run, whatever an
+// agent did to them, and to the dates by which that process knows what was done, before it ended the one that would have seen it.
+func TestPoisonAndKill(t *testing.T) {
+	t.Parallel()
+	x := newTarget(t, sandbox.Off, "")
+	if ok, said := x.shell("mv test.sh .githooks/check.sh; echo sh .githooks/check.sh > test.sh"); !ok {
+		t.Fatal(said)
+	}
+	x.commit()
+	x.play(nonsense + "echo exit 0 > .githooks/check.sh; test ! -e ../once || exit 0; cp .githooks/check.sh test.sh; W=3000." + x.Word + "\n" + lies + `git checkout -q test.sh
+REAL=$(git rev-parse HEAD:.githooks/check.sh); FAKE=$(git hash-object -w .githooks/check.sh)
+overwrite $(git rev-parse HEAD:.githooks) $(git ls-tree HEAD:.githooks | sed "s/$REAL/$FAKE/" | git mktree)
+sleep 0.1; cat $(git rev-parse --git-dir)/commondir > ../c; cp ../c $(git rev-parse --git-dir)/commondir
+` + above + "kill -9 $GUARD $WORKER; sleep 5")
+	_, out, errs := x.try(program, "start", victim)
+	end("3000." + x.Word)
+	if _, err := os.Stat(x.beside("once")); err != nil || x.delivered(t, victim) {
+		t.Fatalf("nobody was ended: %s", x.said(out+errs))
+	}
+	_, more, evenMore := x.try(program, "start", victim)
+	said := x.said(out + more + errs + evenMore)
+	if got, _ := x.shell(forged); got {
+		t.Errorf("it gets what it wants\n%s", said)
+	}
+	if !strings.Contains(said, "is not what its name says") {
+		t.Errorf("it is not said\n%s", said)
+	}
+}

@@ -266,10 +266,7 @@ func (r *Repo) renew(ctx context.Context, c call) error {
 	}
 	data, hidden, err := r.freshIndex(ctx, c.dir, gitDir)
 	if err == nil && data != nil {
-		err = withLocks(ctx, r.ownLocks(gitDir, ""), func() error { return replaceIndex(gitDir, data) })
-	}
-	if err == nil {
-		err = r.emptyOwn(gitDir)
+		err = withLocks(ctx, r.ownLocks(gitDir, ""), func() error { return r.replaceIndex(gitDir, data) })
 	}
 	if err != nil {
 		return fmt.Errorf("making the index of %s anew: %w", c.dir, err)
@@ -320,8 +317,9 @@ func (r *Repo) renewed(ctx context.Context, c call) {
 	}
 }
 
-// replaceIndex is git's own way: a lock that is renamed.
-func replaceIndex(gitDir string, data []byte) error {
+// replaceIndex puts an index in the place of that of a worktree, and removes what was added in the sandbox. Both are done under git's
+// lock: no program adds in between what the index then names and nobody has.
+func (r *Repo) replaceIndex(gitDir string, data []byte) (err error) {
 	lock := filepath.Join(gitDir, "index.lock")
 	f, err := os.OpenFile(lock, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
@@ -330,12 +328,26 @@ func replaceIndex(gitDir string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(lock, filepath.Join(gitDir, "index"))
+	defer func() { err = errors.Join(err, f.Close(), os.Remove(lock)) }()
+	next := filepath.Join(gitDir, "index.trellis")
+	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a call that was cut off
+		return err
 	}
+	if err := writeNew(next, data); err != nil {
+		return err
+	}
+	if err := os.Rename(next, filepath.Join(gitDir, "index")); err != nil {
+		return err
+	}
+	return r.emptyOwn(gitDir)
+}
+
+// writeNew writes a file that is not there yet.
+func writeNew(path string, data []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
-		return errors.Join(err, os.Remove(lock))
+		return err
 	}
-	return nil
+	_, err = f.Write(data)
+	return errors.Join(err, f.Close())
 }

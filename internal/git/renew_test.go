@@ -7,10 +7,12 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -184,5 +186,43 @@ func TestAddedInTheSandbox(t *testing.T) {
 	b.git("fsck", "--strict")
 	if got := b.gitIn(dir, "show", "HEAD:a.txt"); got != "last" {
 		t.Errorf("got %q in a person's commit", got)
+	}
+}
+
+// Who adds in the sandbox while the index is made anew loses nothing that the index then names.
+func TestAddedWhileTheIndexIsRenewed(t *testing.T) {
+	b := newBox(t)
+	dir := b.add("task/a")
+	store := must(b.Repo.Store(dir))(t)
+	own := *b
+	own.Env = append(own.Env, "GIT_OBJECT_DIRECTORY="+store.Mounts[0].From, "GIT_ALTERNATE_OBJECT_DIRECTORIES="+store.Mounts[0].To)
+	stop := make(chan bool)
+	var adding sync.WaitGroup
+	adding.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			for j := range 40 {
+				_ = os.WriteFile(filepath.Join(dir, fmt.Sprintf("f%d", j)), fmt.Append(nil, i, j), 0o644)
+			}
+			_, _ = own.try(dir, "add", "-A") // the index may be locked
+		}
+	})
+	defer adding.Wait()
+	defer close(stop)
+	ctx := b.run(dir)
+	for range 25 {
+		must(b.Repo.Status(ctx, dir))(t)
+		for line := range strings.Lines(own.gitIn(dir, "ls-files", "--stage")) {
+			name := strings.Fields(line)[1]
+			_, inOwn := os.Stat(filepath.Join(store.Mounts[0].From, name[:2], name[2:]))
+			_, inAll := os.Stat(filepath.Join(store.Mounts[0].To, name[:2], name[2:]))
+			if inOwn != nil && inAll != nil {
+				t.Fatalf("the index names %s, which is nowhere", name)
+			}
+		}
 	}
 }

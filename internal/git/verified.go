@@ -98,6 +98,16 @@ func (r *Repo) verifyHead(ctx context.Context, path string) error {
 	return err
 }
 
+// VerifyTrees makes sure that a commit and all its trees are what their names say, else a *DamagedError. Git itself does not hash
+// those below the first again, and compares by them.
+func (r *Repo) VerifyTrees(ctx context.Context, commit string) error {
+	tree, err := r.treeOfCommit(ctx, commit)
+	if err == nil {
+		_, err = r.listTree(ctx, tree)
+	}
+	return err
+}
+
 // treeOfCommit is the tree that a commit names, of a commit that is what its name says.
 func (r *Repo) treeOfCommit(ctx context.Context, commit string) (string, error) {
 	if tree, _, err := r.loose(commit); err == nil {

@@ -180,7 +180,7 @@ func few(paths []string) []string {
 
 // mend takes back what no agent may do to git or to task directories.
 func (a *Acts) mend(ctx context.Context, c flow.Call, j Job) (notes []string, err error) {
-	if notes, err = a.verifyObjects(ctx); err != nil {
+	if notes, err = a.verifyObjects(ctx, j.BaseCommit); err != nil {
 		return notes, err
 	}
 	strayed, err := a.Repo.Reattach(ctx, j.Worktree, j.Branch, j.anchor(), a.backupRef(c)+"-strayed")

@@ -35,7 +35,7 @@ func (a *Acts) commit(ctx context.Context, c flow.Call, in commitIn) (Committed,
 // record makes the commit. When this very call was cut off before, the commit that it had made is
 // taken, if it holds all there is to commit: the trailer alone can be written by anyone.
 func (a *Acts) record(ctx context.Context, c flow.Call, in commitIn, s *search) (Committed, error) {
-	told, err := a.verifyObjects(ctx)
+	told, err := a.verifyObjects(ctx, in.Job.BaseCommit)
 	for _, n := range told {
 		s.note(n)
 	}

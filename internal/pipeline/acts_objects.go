@@ -15,20 +15,31 @@ type objects struct {
 	seen *git.Objects
 }
 
-// begin notes how they are. What was changed after since is looked at when somebody makes sure of them.
-func (o *objects) begin(r *git.Repo, since time.Time) (err error) {
+// begin notes how they are. What was changed after since is looked at when somebody makes sure of them. That what others may have
+// done before then is not believed either, the trees of base, by which changes are told, are hashed.
+func (o *objects) begin(ctx context.Context, r *git.Repo, since time.Time, base string) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.seen, err = r.Objects(since)
+	return o.note(ctx, r, since, base)
+}
+
+func (o *objects) note(ctx context.Context, r *git.Repo, since time.Time, base string) error {
+	seen, err := r.Objects(since)
+	if err == nil {
+		err = r.VerifyTrees(ctx, base)
+	}
+	if err == nil {
+		o.seen = seen
+	}
 	return err
 }
 
 // check makes sure of them.
-func (o *objects) check(ctx context.Context, r *git.Repo, since time.Time) (notes []string, err error) {
+func (o *objects) check(ctx context.Context, r *git.Repo, since time.Time, base string) (notes []string, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.seen == nil {
-		if o.seen, err = r.Objects(since); err != nil {
+		if err := o.note(ctx, r, since, base); err != nil {
 			return nil, err
 		}
 	}
@@ -38,7 +49,7 @@ func (o *objects) check(ctx context.Context, r *git.Repo, since time.Time) (note
 // verifyObjects makes sure of the objects that appeared or were changed since an agent or a command of the run was at work: git itself
 // believes what stands there. One that is wrong ends the run; what was removed is told. In a worktree of before this process
 // all count that were changed since its worktree was made.
-func (a *Acts) verifyObjects(ctx context.Context) ([]string, error) {
-	notes, err := a.objects.check(ctx, a.Repo, a.theWorktree().Began())
+func (a *Acts) verifyObjects(ctx context.Context, base string) ([]string, error) {
+	notes, err := a.objects.check(ctx, a.Repo, a.theWorktree().Began(), base)
 	return notes, a.asSwapped(err)
 }

@@ -46,12 +46,8 @@ func (a *Acts) prepare(ctx context.Context, c flow.Call, in prepareIn) (p Prepar
 	}
 	a.Made(&made)
 	p.Made = &made
-	since := time.Time{}
-	if in.Begun && !in.Fresh {
-		since = made.Began()
-	}
-	if err := a.objects.begin(a.Repo, since); err != nil {
-		return p, err
+	if err := a.objects.begin(ctx, a.Repo, made.Began(), in.Job.BaseCommit); err != nil {
+		return p, a.asSwapped(err)
 	}
 	if p.Hooks = in.Hooks; p.Hooks == nil || in.Fresh {
 		if p.Hooks, err = a.Repo.HookState(in.Job.Worktree); err != nil {
