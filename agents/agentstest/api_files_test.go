@@ -206,7 +206,8 @@ func TestFilesOfGit(t *testing.T) {
 	}
 }
 
-// TestToolsWithoutEnd: a model that reads for ever is stopped, after it was told to answer.
+// TestToolsWithoutEnd: a model that reads for ever is stopped, after it was told to answer. What fills a conversation of megabytes
+// is asked by one protocol each, by both with TRELLIS_SOAK: what counts and stops is the same for all.
 func TestToolsWithoutEnd(t *testing.T) {
 	dir := project(t)
 	for _, tt := range []struct {
@@ -215,12 +216,16 @@ func TestToolsWithoutEnd(t *testing.T) {
 		call modelserver.Call
 		want trellis.Code
 		most int // requests
+		by   string
 	}{
-		{"calls", trellis.Research, read("main.go"), trellis.AgentProtocol, 102},
-		{"bytes", trellis.Research, read("many.txt"), trellis.ContextOverflow, 30},
-		{"no tools", trellis.Judge, read("main.go"), trellis.AgentProtocol, 7},
+		{"calls", trellis.Research, read("main.go"), trellis.AgentProtocol, 102, agents.Anthropic},
+		{"bytes", trellis.Research, read("many.txt"), trellis.ContextOverflow, 30, agents.OpenAI},
+		{"no tools", trellis.Judge, read("main.go"), trellis.AgentProtocol, 7, ""},
 	} {
 		for api := range wires {
+			if tt.by != "" && tt.by != api && !soak() {
+				continue
+			}
 			t.Run(tt.name+" "+api, func(t *testing.T) {
 				t.Parallel()
 				server := serve(t, modelserver.Play(modelserver.Turn{Calls: []modelserver.Call{tt.call}}))

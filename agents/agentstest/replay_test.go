@@ -152,7 +152,7 @@ func most(b agentstest.Behaviour) int64 {
 
 // manyEvents is how many come in a moment: with TRELLIS_SOAK so many that reading them takes seconds.
 func manyEvents() int {
-	if os.Getenv("TRELLIS_SOAK") != "" {
+	if soak() {
 		return 50_000
 	}
 	return 5_000

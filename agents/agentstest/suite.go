@@ -120,7 +120,7 @@ func Run(t *testing.T, s Subject) {
 		name  string
 		check func(*testing.T, Subject, Behaviour)
 	}{
-		{Answers, "answers", checkAnswers},
+		{Answers, "two-at-once", checkAnswers},
 		{Answers, "resumes", checkResumes},
 		{Answers, "big-prompt", checkBigPrompt},
 		{Answers, "edits", checkEdits},
@@ -253,6 +253,7 @@ func checkResumes(t *testing.T, s Subject, b Behaviour) {
 	if first.err != nil {
 		t.Fatal(first.err)
 	}
+	first.checkTold(t, s.Untold)
 	r := st.request(t, s.role(), "and now the rest")
 	r.Session = first.Session
 	second := run(t, st.Agent, r)
