@@ -31,6 +31,8 @@ type Source struct {
 	Task     string                   // a task directory, as rows spell it: .trellis/tasks/<id>
 	Inputs   string                   // frozen copy of the task directory; a file that it has is read from here
 	Name     func(path string) string // what the agent is told to call a file, nil: its path
+	// Shown is told each file below .trellis of the main checkout that a prompt shows, with what it says; nil: nobody is.
+	Shown func(path string, content []byte)
 }
 
 // Note is something that could not be shown in full.
@@ -104,29 +106,52 @@ func (a *assembly) row(r Row) {
 		a.note(printable(r.Path), 0, r.Reason, wrong)
 		return
 	}
-	if t, at := a.where(clean); t != nil && t == a.main && !t.has(at) {
-		clean = t.now(clean)
-	}
-	if r.Type != Directory {
-		a.file(clean, r)
-		return
-	}
-	t, at := a.where(clean)
-	if t == nil {
-		a.note(clean+"/", 0, r.Reason, isMissing)
-		return
-	}
-	files, more, wrong := t.markdown(at)
+	clean, files, more, wrong := a.names(clean, r.Type)
 	if wrong != "" {
 		a.note(clean+"/", 0, r.Reason, wrong)
 		return
 	}
 	for _, f := range files {
-		a.file(path.Join(clean, path.Base(f)), r)
+		a.file(f, r)
 	}
 	if more > 0 {
 		a.note(clean+"/", 0, r.Reason, fmt.Sprintf("%d more *.md files, only the first %d are shown", more, len(files)))
 	}
+}
+
+// names are the files that a path of a row stands for, how many more there are, and where the path leads to by now.
+func (a *assembly) names(clean, kind string) (now string, files []string, more int, wrong string) {
+	if t, at := a.where(clean); t != nil && t == a.main && !t.has(at) {
+		clean = t.now(clean)
+	}
+	if kind != Directory {
+		return clean, []string{clean}, 0, ""
+	}
+	t, at := a.where(clean)
+	if t == nil {
+		return clean, nil, 0, isMissing
+	}
+	files, more, wrong = t.markdown(at)
+	for i, f := range files {
+		files[i] = path.Join(clean, path.Base(f))
+	}
+	return clean, files, more, wrong
+}
+
+// OfProject are the files below .trellis of the main checkout at root that a prompt may show for rows.
+func OfProject(root string, rows []Row) (files []string) {
+	a := assembly{src: Source{Main: root}}
+	a.main = a.open(root)
+	defer a.close()
+	for _, r := range rows {
+		clean, wrong := cleanPath(r.Path)
+		if wrong != "" || !ours(clean) || a.main == nil {
+			continue
+		}
+		_, names, _, _ := a.names(clean, r.Type)
+		files = append(files, names...)
+	}
+	return files
 }
 
 // where is the tree that has path, and its path there.
@@ -171,6 +196,9 @@ func (a *assembly) file(clean string, r Row) {
 		return
 	}
 	a.text.WriteString(shown)
+	if a.src.Shown != nil && t == a.main && ours(at) {
+		a.src.Shown(at, content)
+	}
 }
 
 func (a *assembly) name(clean string) string {

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -121,8 +120,8 @@ func (a *app) inForce(ctx context.Context, p *project) (*project, error) {
 	}
 	files, unread := settingFiles(p.Root)
 	q := *p
-	q.judged = nil
-	v, err := a.settled(ctx, j, &q)
+	q.Settings, q.judged = "", nil // another process may have found that they are trusted since
+	v, err := a.settled(ctx, j, &q, files)
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +130,7 @@ func (a *app) inForce(ctx context.Context, p *project) (*project, error) {
 		return nil, err
 	}
 	if v.Trusted() {
-		if kept != "" && !j.Everything {
+		if kept != "" && !j.Everything && (unread != nil || q.stayWith(files)) {
 			a.keepJudged(p, kept, files, unread)
 		}
 		return &q, nil
@@ -149,40 +148,27 @@ func (a *app) inForce(ctx context.Context, p *project) (*project, error) {
 	return &q, nil
 }
 
-// settled judges the settings of a project while they stand still, and has it stay with them.
-func (a *app) settled(ctx context.Context, j *trust.Judge, p *project) (trust.Verdict, error) {
-	type reading struct {
-		files    config.Files
-		problems []trellis.Problem // told where they are used
+// settled judges the settings of a project as they were read, and has it stay with them.
+func (a *app) settled(ctx context.Context, j *trust.Judge, p *project, read map[string]string) (trust.Verdict, error) {
+	files, problems := p.readSettings()
+	s := subject.Settings()
+	if len(problems) == 0 { // else they are told where they are used
+		s.Texts = map[string][]byte{}
+		for name, text := range read {
+			s.Texts[name] = []byte(text)
+		}
+		s.Texts[files.Config.Name], s.Texts[files.Worktree.Name] = files.Config.Data, files.Worktree.Data
 	}
-	read := func() (reading, error) {
-		files, problems := p.readSettings()
-		return reading{files, problems}, nil
-	}
-	r, v, err := whileStill(read, func() (trust.Verdict, error) { return j.Subject(ctx, subject.Settings()) })
-	if err == nil && len(r.problems) == 0 {
-		p.judged = &r.files
+	v, err := j.Subject(ctx, s)
+	if err == nil && len(problems) == 0 {
+		p.judged = &files
 	}
 	return v, err
 }
 
-// whileStill reads something and judges what it stands in, until it reads the same after that as before: else what one branch
-// says could be taken for trusted since the next one is, which is checked out meanwhile.
-func whileStill[T, V any](read func() (T, error), judge func() (V, error)) (before T, v V, err error) {
-	const tries = 20
-	for range tries {
-		if before, err = read(); err != nil {
-			return before, v, err
-		}
-		if v, err = judge(); err != nil {
-			return before, v, err
-		}
-		after, err := read()
-		if err != nil || reflect.DeepEqual(before, after) {
-			return before, v, err
-		}
-	}
-	return before, v, errors.New("reading the settings: they change all the time")
+// stayWith reports whether the settings that were judged are those of files that were read before.
+func (p *project) stayWith(read map[string]string) bool {
+	return p.judged != nil && string(p.judged.Config.Data) == read[p.judged.Config.Name] && string(p.judged.Worktree.Data) == read[p.judged.Worktree.Name]
 }
 
 // judgeKept judges the programs of the checkout that settings of before name: they are those that are checked out now.
@@ -281,26 +267,36 @@ func (a *app) instruct(ctx context.Context, home *project) func(trellis.Role) (d
 	var mu sync.Mutex
 	known := map[string]bool{}
 	return func(role trellis.Role) (dispatch.Instructions, error) {
-		read := func() (dispatch.Instructions, error) { return instructions(home.settingsRoot(), role) }
-		in, err := read()
+		words, err := wordsFor(home.settingsRoot(), role)
 		if err != nil || home.judge == nil || home.Settings != "" {
-			return in, err
+			return words.instructions(role, err)
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		if known[fmt.Sprintf("%q", in)] {
-			return in, nil
+		if known[fmt.Sprintf("%q", words)] {
+			return words.instructions(role, nil)
 		}
-		in, from, err := whileStill(read, func() (*project, error) { return a.inForce(ctx, home) })
-		if err != nil {
-			return dispatch.Instructions{}, err
+		v, err := home.judge.Subject(ctx, subject.Settings().Of(words))
+		if err != nil || v.Trusted() {
+			known[fmt.Sprintf("%q", words)] = err == nil
+			return words.instructions(role, err)
 		}
-		if from.Settings != "" {
-			return instructions(from.settingsRoot(), role)
-		}
-		known[fmt.Sprintf("%q", in)] = true
-		return in, nil
+		words, err = a.wordsInForce(ctx, home, role, v)
+		return words.instructions(role, err)
 	}
+}
+
+// wordsInForce is what a role was told by the settings that were trusted last. Where those are checked out again by now, so that
+// none of before are in force, who asked has to ask again.
+func (a *app) wordsInForce(ctx context.Context, home *project, role trellis.Role, v trust.Verdict) (roleWords, error) {
+	from, err := a.inForce(ctx, home)
+	if err == nil && from.Settings == "" {
+		err = v.Err()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return wordsFor(from.settingsRoot(), role)
 }
 
 // keptSettings is where the settings of a project that were trusted last are kept, "" when nothing can be.

@@ -181,30 +181,49 @@ func (a *app) lookPath(program string) error {
 	return &exec.Error{Name: program, Err: exec.ErrNotFound}
 }
 
-// instructions are what the project says of a role: .trellis/agents/<role>.md and
-// .trellis/templates/<role>.md.tmpl.
-func instructions(root string, role trellis.Role) (in dispatch.Instructions, err error) {
-	frame, err := durable.ReadBelow(root, ".trellis/templates/"+string(role)+".md.tmpl", durable.MaxDocument)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return in, fmt.Errorf("reading the project's template: %w", err)
-	}
-	in.Override.Frame = frame
+// roleWords are the files in which the project says something to a role, by their paths, nil for one that is not there.
+type roleWords map[string][]byte
+
+func frameFile(role trellis.Role) string { return ".trellis/templates/" + string(role) + ".md.tmpl" }
+
+func roleFile(role trellis.Role) string {
 	if role == "step" { // who does a step implements
 		role = trellis.Implement
 	}
-	name := ".trellis/agents/" + string(role) + ".md"
-	data, err := durable.ReadBelow(root, name, durable.MaxDocument)
-	if errors.Is(err, fs.ErrNotExist) {
+	return ".trellis/agents/" + string(role) + ".md"
+}
+
+// wordsFor are those below root.
+func wordsFor(root string, role trellis.Role) (roleWords, error) {
+	w := roleWords{}
+	for _, name := range []string{frameFile(role), roleFile(role)} {
+		data, err := durable.ReadBelow(root, name, durable.MaxDocument)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("reading what the project tells the role %s: %w", role, err)
+		}
+		w[name] = data
+	}
+	return w, nil
+}
+
+// instructions are what they say, unless reading them failed.
+func (w roleWords) instructions(role trellis.Role, unread error) (in dispatch.Instructions, err error) {
+	if unread != nil {
+		return in, unread
+	}
+	in.Override.Frame = w[frameFile(role)]
+	name := roleFile(role)
+	if w[name] == nil {
 		return in, nil
 	}
-	if err != nil {
-		return in, fmt.Errorf("reading the role: %w", err)
-	}
-	r, problem := specs.ParseRole(name, data)
+	r, problem := specs.ParseRole(name, w[name])
 	if problem != nil {
 		return in, problem
 	}
 	in.Agent, in.Model, in.Override.Instructions = r.Agent, r.Model, r.Body
+	if role == "step" {
+		role = trellis.Implement
+	}
 	in.Permission, err = narrowed(name, role, r.Permission)
 	return in, err
 }

@@ -42,7 +42,8 @@ func (v *validation) roles(p *project) error {
 		known = append(known, string(r))
 	}
 	return v.overrides(p, "agents", ".md", "role", known, func(file, name string) error {
-		in, err := instructions(p.Root, trellis.Role(name))
+		said, err := wordsFor(p.Root, trellis.Role(name))
+		in, err := said.instructions(trellis.Role(name), err)
 		if err != nil || !slices.Contains(templates.Names(), name) {
 			return err
 		}

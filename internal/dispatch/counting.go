@@ -20,7 +20,7 @@ func (s *Site) counts() evidence.Counting {
 		if filepath.Dir(dir) != s.Store.Tasks() {
 			return list, nil // of the run of a file, which git never has
 		}
-		v, err := s.Trust.Subject(context.Background(), decisions(s.Store.Rel(filepath.Join(dir, evidence.ApprovalsFile)), filepath.Base(dir)))
+		v, err := s.Trust.Subject(context.Background(), decisions(s.Store.Rel(filepath.Join(dir, evidence.ApprovalsFile)), filepath.Base(dir), list))
 		if err != nil {
 			return nil, err
 		}
@@ -33,9 +33,13 @@ func (s *Site) counts() evidence.Counting {
 	}
 }
 
-// decisions are the lines of an approvals.jsonl, each for itself.
-func decisions(file, task string) trust.Subject {
-	return trust.Subject{Name: "decisions " + task, Files: []string{filepath.ToSlash(file)}, Read: func(file string, data []byte) (items []trust.Item, _ []string) {
+// decisions are the lines of an approvals.jsonl as they were read, each for itself.
+func decisions(file, task string, list []evidence.Approval) trust.Subject {
+	var text bytes.Buffer
+	for _, a := range list {
+		text.WriteString(a.Text + "\n")
+	}
+	s := trust.Subject{Name: "decisions " + task, Read: func(file string, data []byte) (items []trust.Item, _ []string) {
 		n := 0
 		for line := range bytes.Lines(data) {
 			if n++; len(bytes.TrimSpace(line)) > 0 {
@@ -44,4 +48,5 @@ func decisions(file, task string) trust.Subject {
 		}
 		return items, nil
 	}}
+	return s.Of(map[string][]byte{filepath.ToSlash(file): text.Bytes()})
 }

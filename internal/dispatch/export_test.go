@@ -1,6 +1,13 @@
 package dispatch
 
-import "time"
+import (
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/evidence"
+)
+
+// Counts says which decisions count.
+func (s *Site) Counts() evidence.Counting { return s.counts() }
 
 // Hear is what listens to the events of a task directory while its run goes on.
 var Hear = hear

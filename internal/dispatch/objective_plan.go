@@ -104,15 +104,15 @@ func (s *Site) planStep(ctx context.Context, name string, o StepOptions, asked b
 		return res, err
 	}
 	defer claim.Unlock()
-	if err := cmp.Or(s.trustedObjective(ctx, name), s.trustedHere(ctx, s.Store.Root)); err != nil {
-		return res, err
-	}
 	works, err := objective.Survey(s.Store, true)
 	if err != nil {
 		return res, err
 	}
 	src, err := objective.Read(s.Store.Root, name)
 	if err != nil {
+		return res, err
+	}
+	if err := cmp.Or(s.trustedObjective(ctx, name, src), s.trustedHere(ctx, s.Store.Root)); err != nil {
 		return res, err
 	}
 	road, err := objective.Parse(name, src)

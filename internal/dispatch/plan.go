@@ -318,6 +318,7 @@ func said(before, now string) string {
 func (s *Site) plan(ctx context.Context, dir, final string, begin func(*journal.Run) (planner.Input, error)) (PlanResult, error) {
 	marker := runlock.Marker(dir)
 	acts := &planner.Acts{Dir: dir, Final: final, Repo: s.Repo, Store: s.Store, Config: s.Config, LookPath: s.LookPath, Disk: s.Disk, Now: s.now}
+	acts.Trusted = s.trustedToPlan(dir)
 	crew := s.crew(dir, marker)
 	crew.Slots, crew.Check, crew.Mend, crew.Watch = acts.Slots, acts.Check, acts.Mend, acts.Watch
 	res := PlanResult{Dir: final}
@@ -346,6 +347,9 @@ func (s *Site) plan(ctx context.Context, dir, final string, begin func(*journal.
 		res.Dir, res.Waits, res.Until = dir, parked.For, parked.Until
 		_, res.Failure = sleeper(dir)
 		return res, nil
+	}
+	if untrusted := (*trust.UntrustedError)(nil); errors.As(err, &untrusted) {
+		return res, untrusted
 	}
 	if err != nil && !errors.As(err, &res.Failure) {
 		return res, err

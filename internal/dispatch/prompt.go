@@ -34,7 +34,7 @@ func (s *Site) Prompt(ctx context.Context, dir string, role trellis.Role) (p tem
 		p, err = acts.Preview(ctx, role, planner.Input{Task: t.ID, Name: t.Name, DevType: t.DevType, Context: o.Context, Constraints: o.Constraints, Verify: t.Pipeline.Verify})
 	case slices.Contains(pipeline.Roles(), role):
 		acts, _ := s.pipelineActs(dir)
-		acts.Cast = s.cast(s.nonce())
+		acts.Cast, acts.TrustedTexts = s.cast(s.nonce()), nil // nobody is told it
 		p, notes, err = acts.Preview(ctx, role, pipeline.Input{Task: t.ID})
 	default:
 		err = fmt.Errorf("nobody asks an agent to be %s yet", role)

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/objective"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -31,6 +33,29 @@ func (s *Site) trusted(ctx context.Context, dir string) error {
 		return err
 	}
 	return s.judged(ctx, of)
+}
+
+// trustedTexts says why files of a task, or that agents are shown for it, may not be used as they were read; nil when they may.
+// It is asked of what is used: another branch may have been checked out since the task was looked at.
+func (s *Site) trustedTexts(ctx context.Context, dir string, texts map[string][]byte) error {
+	if s.Trust == nil {
+		return nil
+	}
+	of, err := subject.Task(s.Store.Root, s.Store.Rel(dir))
+	if err != nil {
+		return err
+	}
+	return s.judged(ctx, of.Of(texts))
+}
+
+// trustedToPlan has a planning sleep before a call that would be told, or look around in, what is not trusted.
+func (s *Site) trustedToPlan(dir string) func(context.Context, map[string][]byte) error {
+	return func(ctx context.Context, texts map[string][]byte) error {
+		if err := cmp.Or(s.trustedHere(ctx, s.Store.Root), s.trustedTexts(ctx, dir, texts)); err != nil {
+			return fmt.Errorf("%w: %w", flow.ErrSuspended, err)
+		}
+		return nil
+	}
 }
 
 // judged is that of any subject.
@@ -110,12 +135,12 @@ func (s *Site) trustedPrograms(ctx context.Context) error {
 	return s.TrustedPrograms(ctx)
 }
 
-// trustedObjective says why no step of an objective is planned here, nil when one may be.
-func (s *Site) trustedObjective(ctx context.Context, name string) error {
+// trustedObjective says why no step of an objective with this text is planned here, nil when one may be.
+func (s *Site) trustedObjective(ctx context.Context, name string, text []byte) error {
 	if err := s.trustedPrograms(ctx); err != nil {
 		return err
 	}
-	return s.judged(ctx, subject.Objective(name))
+	return s.judged(ctx, subject.Objective(name).Of(map[string][]byte{objective.File(name): text}))
 }
 
 // trustedToStart says why a task is not started here, nil when it may be, or stands where nothing is started anyway.
@@ -241,6 +266,7 @@ func (s *Site) watchTrust(acts *pipeline.Acts) {
 	}
 	acts.Counts = s.counts()
 	acts.TrustedClaim, acts.TrustedBase = s.trustedClaim, s.trustedBase
+	acts.TrustedTexts = func(ctx context.Context, texts map[string][]byte) error { return s.trustedTexts(ctx, acts.Dir, texts) }
 	acts.Committed = func(commit string) {
 		if err := s.Trust.Committed(filepath.Base(acts.Dir), commit); err != nil {
 			s.tell(Event{Task: filepath.Base(acts.Dir), Level: slog.LevelWarn, Message: err.Error()})

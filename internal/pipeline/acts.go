@@ -43,6 +43,8 @@ type Acts struct {
 	// it came from somebody whom nobody here trusts. begun: a run of this clone made its branch. Nil: all is trusted.
 	TrustedClaim func(ctx context.Context, t *taskdir.Task, base Base, begun bool) error
 	TrustedBase  func(ctx context.Context, base Base) error
+	// TrustedTexts says why files of the checkout, as they were read, count for nothing. Nil: all is trusted.
+	TrustedTexts func(ctx context.Context, texts map[string][]byte) error
 	Counts       evidence.Counting   // which decisions count; nil: all
 	Committed    func(commit string) // told what was committed; nil: nobody is
 

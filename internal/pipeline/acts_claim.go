@@ -2,14 +2,10 @@ package pipeline
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io/fs"
 	"path/filepath"
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/ask"
-	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/evidence"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/plan"
@@ -21,12 +17,12 @@ import (
 // claim fixes what holds for the whole run: branch, base, who plays each role, the commands that decide, and
 // whose yes is needed.
 func (a *Acts) claim(ctx context.Context, _ flow.Call, in Input) (Job, error) {
-	t, err := a.Store.Load(a.Dir)
+	t, k, err := a.takeTrusted(ctx)
 	if err != nil {
 		return Job{}, err
 	}
 	asked := *t
-	p, err := ReadPlan(a.Store, a.Dir)
+	p, err := a.claimedPlan(ctx, k)
 	if err != nil {
 		return Job{}, err
 	}
@@ -40,7 +36,7 @@ func (a *Acts) claim(ctx context.Context, _ flow.Call, in Input) (Job, error) {
 	if err := a.trusted(ctx, t, base, in.Begun || in.Fresh); err != nil {
 		return Job{}, err
 	}
-	j, err := a.job(t, p, in, base)
+	j, err := a.job(t, k, p, in, base)
 	if err != nil {
 		return j, err
 	}
@@ -52,8 +48,17 @@ func (a *Acts) claim(ctx context.Context, _ flow.Call, in Input) (Job, error) {
 	return j, err
 }
 
+// claimedPlan is the plan that was taken, nil when there is none.
+func (a *Acts) claimedPlan(ctx context.Context, k *taken) (*plan.Plan, error) {
+	b, err := a.bundle(k)
+	if err == nil {
+		err = a.trustedTexts(ctx, k.calls)
+	}
+	return main(b), err
+}
+
 // job is what a run of the task that begins at base is to be, with p as its plan, nil when it has none.
-func (a *Acts) job(t *taskdir.Task, p *plan.Plan, in Input, base Base) (Job, error) {
+func (a *Acts) job(t *taskdir.Task, k *taken, p *plan.Plan, in Input, base Base) (Job, error) {
 	taskdir.Defaults(t)
 	cfg := a.Config
 	j := Job{Title: t.Title, Repo: a.Repo.Main, Branch: t.Branch, BaseBranch: base.Branch, BaseUnset: base.Unset, BaseCommit: base.Commit, StackedOn: base.On,
@@ -73,7 +78,7 @@ func (a *Acts) job(t *taskdir.Task, p *plan.Plan, in Input, base Base) (Job, err
 		j.Choices[role] = c
 	}
 	var err error
-	if j.Verify, j.VerifySource, err = a.decisive(t, p); err != nil {
+	if j.Verify, j.VerifySource, err = a.decisive(t, k, p); err != nil {
 		return j, err
 	}
 	if long(j.Verify) {
@@ -121,7 +126,7 @@ const (
 
 // decisive are the commands that decide whether work is done, and where they come from: the first source
 // that has any. An agent in a worktree can't reach one of them.
-func (a *Acts) decisive(t *taskdir.Task, p *plan.Plan) (list []string, source string, err error) {
+func (a *Acts) decisive(t *taskdir.Task, k *taken, p *plan.Plan) (list []string, source string, err error) {
 	if len(t.Pipeline.Verify) > 0 {
 		return t.Pipeline.Verify, fromTask, nil
 	}
@@ -133,29 +138,23 @@ func (a *Acts) decisive(t *taskdir.Task, p *plan.Plan) (list []string, source st
 			return list, fromPlan, nil
 		}
 	}
-	found, err := a.researched()
-	if err != nil || len(found) == 0 {
-		return nil, "", err
+	if err := k.unread[taskdir.Research]; err != nil {
+		return nil, "", flow.Fail(string(trellis.InvalidTask), "reading research.md, which says what decides: %v", err)
+	}
+	found := a.researched(k)
+	if len(found) == 0 {
+		return nil, "", nil
 	}
 	return found, fromResearch, nil
 }
 
 // researched are the commands of research.md that can be run here.
-func (a *Acts) researched() (found []string, err error) {
-	data, err := taskdir.ReadFile(a.Dir, taskdir.Research)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil
-	case errors.As(err, new(*durable.FileError)):
-		return nil, flow.Fail(string(trellis.InvalidTask), "reading research.md, which says what decides: %v", err)
-	case err != nil:
-		return nil, fmt.Errorf("reading research.md: %w", err)
-	}
+func (a *Acts) researched(k *taken) (found []string) {
 	here := research.Project{Root: a.Repo.Main, LookPath: a.LookPath}
-	for _, c := range research.Parse(data).Commands {
+	for _, c := range research.Parse(k.texts[taskdir.Research]).Commands {
 		if here.Missing(c) == "" {
 			found = append(found, c)
 		}
 	}
-	return found, nil
+	return found
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+
+	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 // Drifted says what was changed since a run verified what it could not deliver: then it is not delivered as it is. "" when
@@ -14,8 +16,8 @@ func (a *Acts) Drifted(ctx context.Context, in DeliverIn) (what string, err erro
 	if err != nil || tip != in.Report.Commit {
 		return "its branch " + j.Branch, err
 	}
-	hash, err := a.freeze()
-	if err != nil || hash != in.Report.Content {
+	k, err := a.take(&taskdir.Task{})
+	if err != nil || k.hash != in.Report.Content {
 		return "what is asked for", err
 	}
 	if _, err := os.Stat(filepath.Join(in.Report.Worktree, ".git")); in.Report.Worktree == "" || err != nil {

@@ -3,7 +3,6 @@ package pipeline
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,14 +26,14 @@ import (
 
 // observe takes in what people wrote: it checks the directory and freezes a copy that phases read.
 func (a *Acts) observe(ctx context.Context, _ flow.Call, in observeIn) (c Content, err error) {
-	t, err := a.steady(ctx, func() (*taskdir.Task, error) { return a.Store.Load(a.Dir) })
+	t, k, err := a.takeTrusted(ctx)
 	if err != nil {
 		return c, err
 	}
-	if err := a.valid(ctx, in.Known); err != nil {
+	if err := a.valid(ctx, in.Known == k.hash); err != nil {
 		return c, err
 	}
-	c, p, err := a.content(in.Job)
+	c, p, err := a.content(ctx, k, in.Job)
 	if err != nil {
 		return c, err
 	}
@@ -53,16 +52,16 @@ func (a *Acts) observe(ctx context.Context, _ flow.Call, in observeIn) (c Conten
 }
 
 // content freezes what people wrote and takes out of it what code needs to know.
-func (a *Acts) content(j Job) (c Content, p *plan.Plan, err error) {
-	if c.Hash, err = a.freeze(); err != nil {
+func (a *Acts) content(ctx context.Context, k *taken, j Job) (c Content, p *plan.Plan, err error) {
+	c.Hash = k.hash
+	if err := a.freeze(k); err != nil {
 		return c, nil, err
 	}
-	dir := a.inputs(c.Hash)
-	prd, err := taskdir.ReadFile(dir, taskdir.PRD)
-	if err != nil {
-		return c, nil, fmt.Errorf("reading prd.md: %w", err)
+	prd, there := k.texts[taskdir.PRD]
+	if !there {
+		return c, nil, fmt.Errorf("reading prd.md: %w", fs.ErrNotExist)
 	}
-	if p, c.Bundle, err = a.bundled(c.Hash); err != nil {
+	if p, c.Bundle, err = a.bundled(ctx, k); err != nil {
 		return c, nil, err
 	}
 	if _, err := a.taskSpec(c.Hash); err != nil {
@@ -76,7 +75,7 @@ func (a *Acts) content(j Job) (c Content, p *plan.Plan, err error) {
 		return c, nil, flow.Fail(string(trellis.InvalidTask), "%s: the %d acceptance criteria are %d bytes long, at most %d are taken: say them shorter, or split the task",
 			a.Store.Rel(filepath.Join(a.Dir, taskdir.PRD)), len(c.Criteria), len(raw), criteria.MaxBytes)
 	}
-	c.Markers = markers(dir)
+	c.Markers = markers(k.texts[taskdir.CheckContext])
 	for _, line := range j.Verify {
 		if j.VerifySource == fromTask || strings.Contains(string(prd), line) {
 			c.Named = append(c.Named, line)
@@ -87,7 +86,7 @@ func (a *Acts) content(j Job) (c Content, p *plan.Plan, err error) {
 
 // valid is the failure that says what is wrong with the directory now. The criteria of content that the run knows
 // already were read when it was taken in, by the rules of then.
-func (a *Acts) valid(ctx context.Context, known string) error {
+func (a *Acts) valid(ctx context.Context, known bool) error {
 	problems, err := ready.Check(ctx, ready.Input{Dir: a.Dir, Store: a.Store, Status: trellis.InProgress, Neighbours: a.Neighbours,
 		MaxSteps: a.Config.Planning.MaxSteps, LookPath: a.LookPath})
 	if err != nil {
@@ -98,12 +97,8 @@ func (a *Acts) valid(ctx context.Context, known string) error {
 		if p.Warning {
 			continue
 		}
-		if known != "" && p.File == prd {
-			if hash, err := a.freeze(); err != nil {
-				return err
-			} else if hash == known {
-				continue
-			}
+		if known && p.File == prd {
+			continue
 		}
 		return flow.Fail(string(trellis.InvalidTask), "%s", p.Error())
 	}
@@ -111,34 +106,6 @@ func (a *Acts) valid(ctx context.Context, known string) error {
 }
 
 func (a *Acts) inputs(hash string) string { return filepath.Join(a.RunDir, "inputs", hash) }
-
-// frozen are the files whose content counts, besides context files.
-var frozen = []string{taskdir.Requirement, taskdir.PRD, taskdir.Info, taskdir.Design, taskdir.Research, taskdir.TaskSpec, taskdir.Plan}
-
-// freeze copies what counts of the directory to run/inputs/<sha256 of all of it> and returns the hash.
-func (a *Acts) freeze() (string, error) {
-	names, err := taskdir.ContextFiles(a.Dir)
-	if err != nil {
-		return "", err
-	}
-	texts, sum := map[string][]byte{}, sha256.New()
-	for _, name := range append(slices.Clone(frozen), names...) {
-		data, err := taskdir.ReadFile(a.Dir, name)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return "", fmt.Errorf("taking in %s: %w", name, err)
-		}
-		texts[name] = data
-		fmt.Fprintf(sum, "%s %d\n%s\n", name, len(data), data)
-	}
-	hash := hex.EncodeToString(sum.Sum(nil))
-	if _, err := os.Stat(a.inputs(hash)); err == nil {
-		return hash, nil
-	}
-	return hash, a.store(a.inputs(hash), texts)
-}
 
 // store makes a folder with these files, whole or not at all, also after a power cut. Only the run itself does so, at
 // one place at a time: what it finds half-made was left by one that was killed.
@@ -166,12 +133,8 @@ const allDone = "ALL_CHECKS_FINISH"
 
 // markers are the words that the check agent ends with: one for all, one for each one-word reason in
 // check.jsonl.
-func markers(dir string) []string {
+func markers(data []byte) []string {
 	list := []string{allDone}
-	data, err := taskdir.ReadFile(dir, taskdir.CheckContext)
-	if err != nil {
-		return list
-	}
 	rows, _ := contextfiles.Parse("check.jsonl", data) // its problems were found by the check before
 	for _, r := range rows {
 		if r.Reason == "" || strings.ContainsAny(r.Reason, " \t\n") {

@@ -57,11 +57,16 @@ func loadPlan(s taskdir.Store, dir, name string) (*plan.Bundle, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading plan.json: %w", err)
 	}
+	return bundleOf(text, name, func(path string) ([]byte, error) { return durable.ReadBelow(s.Root, path, plan.MaxBytes) })
+}
+
+// bundleOf is the plan.json with this text, which people know as name, with the files that it calls.
+func bundleOf(text []byte, name string, read func(path string) ([]byte, error)) (*plan.Bundle, error) {
 	b, problems := plan.Load(plan.LoadOptions{File: name, Task: true, Read: func(path string) ([]byte, error) {
 		if path == taskdir.Plan {
 			return text, nil
 		}
-		return durable.ReadBelow(s.Root, path, plan.MaxBytes)
+		return read(path)
 	}})
 	for _, p := range problems {
 		if !p.Warning {

@@ -15,14 +15,14 @@ import (
 // Preview is the prompt that an agent in a role would get for the task as it is now, and what would be left
 // out of it. Nothing is claimed; without a worktree the main checkout is shown in its place.
 func (a *Acts) Preview(ctx context.Context, role trellis.Role, in Input) (p templates.Prompt, notes []string, err error) {
-	job, err := a.look(ctx, in)
+	job, k, err := a.look(ctx, in)
 	if err != nil {
 		return p, nil, err
 	}
 	if _, err := os.Stat(job.Worktree); errors.Is(err, fs.ErrNotExist) {
 		job.Worktree = job.Repo
 	}
-	content, _, err := a.content(job)
+	content, _, err := a.content(ctx, k, job)
 	if err != nil {
 		return p, nil, err
 	}
@@ -43,19 +43,24 @@ func (a *Acts) Preview(ctx context.Context, role trellis.Role, in Input) (p temp
 	return p, notes, err
 }
 
-// look is the job of a run that would be claimed now.
-func (a *Acts) look(ctx context.Context, in Input) (Job, error) {
+// look is the job of a run that would be claimed now, and what it would take in.
+func (a *Acts) look(ctx context.Context, in Input) (Job, *taken, error) {
 	t, err := a.Store.Load(a.Dir)
 	if err != nil {
-		return Job{}, err
+		return Job{}, nil, err
 	}
-	p, err := ReadPlan(a.Store, a.Dir)
+	k, err := a.take(t)
 	if err != nil {
-		return Job{}, err
+		return Job{}, nil, err
+	}
+	b, err := a.bundle(k)
+	if err != nil {
+		return Job{}, nil, err
 	}
 	base, _, err := a.base(ctx, t, in)
 	if err != nil {
-		return Job{}, err
+		return Job{}, nil, err
 	}
-	return a.job(t, p, in, base)
+	j, err := a.job(t, k, main(b), in, base)
+	return j, k, err
 }

@@ -62,10 +62,16 @@ func (a *Acts) phaseSlots(ctx context.Context, r ask.Request) (map[string]string
 	slots := map[string]string{"artifacts": doc.artifacts, "plan": hint}
 	notes := append(doc.notes, more...)
 	doc.caps = doc.caps.After(hint)
+	own, more := "", []string(nil)
+	if r.Role != trellis.Accept {
+		own, more = doc.own(string(r.Role))
+	}
+	if err := a.trustedTexts(ctx, doc.shown); err != nil {
+		return nil, nil, err
+	}
 	if r.Role == trellis.Accept {
 		return slots, notes, a.acceptSlots(ctx, d, slots)
 	}
-	own, more := doc.own(string(r.Role))
 	notes = append(notes, more...)
 	slots["context"], slots["verify"], slots["baseline"] = own, lines(d.Job.Verify), lines(d.Baseline)
 	slots["sandbox"] = a.Box.Words(ctx, string(r.Role), d.Job.Worktree)
@@ -108,6 +114,7 @@ type documents struct {
 	artifacts string
 	source    contextfiles.Source
 	rest      map[string][]contextfiles.Row // by phase
+	shown     map[string][]byte             // files of the checkout, by path, so far
 	caps      contextfiles.Caps
 	notes     []string
 }
@@ -117,8 +124,9 @@ var phases = []string{"implement", "check", "debug"}
 
 func (a *Acts) documents(d about) (documents, error) {
 	dir := a.inputs(d.Content.Hash)
-	doc := documents{rest: map[string][]contextfiles.Row{}, source: contextfiles.Source{
+	doc := documents{rest: map[string][]contextfiles.Row{}, shown: map[string][]byte{}, source: contextfiles.Source{
 		Main: d.Job.Repo, Worktree: d.Job.Worktree, Task: a.Store.Rel(a.Dir), Inputs: dir, Name: a.rendered}}
+	doc.source.Shown = func(path string, content []byte) { doc.shown[path] = content }
 	rows := map[string][]contextfiles.Row{}
 	for _, p := range phases {
 		list, err := readRows(dir, p+".jsonl")

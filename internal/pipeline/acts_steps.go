@@ -28,16 +28,16 @@ func (a *Acts) steps() *workflow.Acts {
 		}}
 }
 
-// bundled freezes the plan of a content with the files that it calls, and returns the hash of all that.
-func (a *Acts) bundled(content string) (*plan.Plan, string, error) {
-	b, err := a.frozenBundle(content)
+// bundled freezes the plan that was taken with the files that it calls, and returns the hash of all that.
+func (a *Acts) bundled(ctx context.Context, k *taken) (*plan.Plan, string, error) {
+	b, err := a.bundle(k)
 	if err != nil || b == nil {
 		return nil, "", err
 	}
-	text, err := taskdir.ReadFile(a.inputs(content), taskdir.Plan)
-	if err != nil {
-		return nil, "", fmt.Errorf("reading plan.json: %w", err)
+	if err := a.trustedTexts(ctx, k.calls); err != nil {
+		return nil, "", err
 	}
+	text := k.texts[taskdir.Plan]
 	dir := a.inputs(b.Hash)
 	if _, err := os.Stat(filepath.Join(dir, taskdir.Plan)); err == nil { // the last that is written
 		return main(b), b.Hash, nil
@@ -73,12 +73,15 @@ func (a *Acts) Bundle(hash string) (*plan.Bundle, error) {
 func (a *Acts) stepSlots(ctx context.Context, c flow.Call, r ask.Request, d about) (map[string]string, []string, error) {
 	s := a.steps()
 	hint := ""
-	s.Documents = func(context.Context) (string, []string, error) {
+	s.Documents = func(ctx context.Context) (string, []string, error) {
 		doc, err := a.documents(d)
 		if err != nil {
 			return "", nil, err
 		}
 		own, more := doc.own(string(trellis.Implement))
+		if err := a.trustedTexts(ctx, doc.shown); err != nil {
+			return "", nil, err
+		}
 		notes := append(doc.notes, more...)
 		if spec, _ := a.taskSpec(d.Content.Hash); spec != nil { // what is wrong with it was told when it was taken in
 			hint = meant(spec)

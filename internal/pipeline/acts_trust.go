@@ -28,6 +28,35 @@ func (a *Acts) trusted(ctx context.Context, t *taskdir.Task, base Base, begun bo
 	return nil
 }
 
+// trustedTexts says why files of the checkout that were read, by their paths, are not taken in, nil when they are.
+func (a *Acts) trustedTexts(ctx context.Context, texts map[string][]byte) error {
+	if a.TrustedTexts == nil || len(texts) == 0 {
+		return nil
+	}
+	if err := a.TrustedTexts(ctx, texts); err != nil {
+		return untrustedError{err}
+	}
+	return nil
+}
+
+// takeTrusted takes what counts of the directory of a task. What is not trusted is read again as long as somebody changes it: of
+// what is gone by then the judge knows less.
+func (a *Acts) takeTrusted(ctx context.Context) (t *taskdir.Task, k *taken, err error) {
+	for {
+		if t, err = a.steady(ctx, func() (*taskdir.Task, error) { return a.Store.Load(a.Dir) }); err != nil {
+			return nil, nil, err
+		}
+		before := k
+		if k, err = a.take(t); err != nil {
+			return nil, nil, err
+		}
+		err = a.trustedTexts(ctx, a.named(k))
+		if !errors.Is(err, trust.ErrUntrusted) || k.same(before) {
+			return t, k, err
+		}
+	}
+}
+
 // unknown says why nothing of base is brought into the work, "" when it may be.
 func (a *Acts) unknown(ctx context.Context, base Base) (string, error) {
 	if a.TrustedBase == nil {

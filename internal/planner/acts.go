@@ -37,6 +37,9 @@ type Acts struct {
 	LookPath func(program string) error
 	Disk     *durable.Disk
 	Now      func() time.Time
+	// Trusted says why no agent is told these files of the checkout, as they were read by their paths, nor is at work in it; nil:
+	// each may be. It is asked before each call.
+	Trusted func(ctx context.Context, texts map[string][]byte) error
 
 	mu   sync.Mutex
 	seen *git.Looks // of the main checkout after the last call

@@ -90,7 +90,7 @@ func (a *Acts) specIndex() string {
 }
 
 // Slots are what a planning role's prompt is made of.
-func (a *Acts) Slots(_ context.Context, _ flow.Call, r ask.Request) (map[string]string, []string, error) {
+func (a *Acts) Slots(ctx context.Context, _ flow.Call, r ask.Request) (map[string]string, []string, error) {
 	var d about
 	if err := json.Unmarshal(r.Data, &d); err != nil {
 		return nil, nil, fmt.Errorf("reading the request: %w", err)
@@ -99,11 +99,23 @@ func (a *Acts) Slots(_ context.Context, _ flow.Call, r ask.Request) (map[string]
 	if err != nil {
 		return nil, nil, a.unasked(err)
 	}
+	at := func(name string) string { return filepath.ToSlash(a.Store.Rel(filepath.Join(a.Dir, name))) }
+	texts := map[string][]byte{at(taskdir.Requirement): requirement}
 	s := slots{a: a, said: map[string]string{"requirement": string(requirement)}}
 	s.said["constraints"] = strings.Join(d.Input.Constraints, "\n")
 	s.said["background"] = strings.Join(d.Input.Background, "\n\n")
 	if d.Input.Feedback != "" {
-		s.said["feedback"] = d.Input.Feedback + a.lastRejection()
+		s.said["feedback"] = d.Input.Feedback
+		name, verdict := a.lastRejection()
+		if name != "" {
+			s.said["feedback"] += "\n\nIt answers this verdict:\n\n" + string(verdict)
+			texts[at(name)] = verdict
+		}
+	}
+	if a.Trusted != nil {
+		if err := a.Trusted(ctx, texts); err != nil {
+			return nil, nil, err
+		}
 	}
 	if r.Role != trellis.Judge {
 		s.said["name"], s.said["dev_type"] = d.Input.Name, d.Input.DevType
@@ -223,17 +235,16 @@ func (s *slots) named(paths []string) {
 	s.said["context"] = b.String()
 }
 
-// lastRejection is the verdict that the feedback is about.
-func (a *Acts) lastRejection() string {
-	last := ""
+// lastRejection is the verdict that the feedback is about, and its file, "" when there is none.
+func (a *Acts) lastRejection() (file string, verdict []byte) {
 	for n := 1; ; n++ {
-		data, err := taskdir.ReadFile(a.Dir, fmt.Sprintf("REJECTED-%d.md", n))
+		next := fmt.Sprintf("REJECTED-%d.md", n)
+		data, err := taskdir.ReadFile(a.Dir, next)
 		if err != nil {
-			break
+			return file, verdict
 		}
-		last = "\n\nIt answers this verdict:\n\n" + string(data)
+		file, verdict = next, data
 	}
-	return last
 }
 
 func (a *Acts) read(ref ask.Ref) (string, error) {

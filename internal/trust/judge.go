@@ -81,7 +81,7 @@ func (j *Judge) read(s Subject) (list []fileVersion, err error) {
 			return nil, fmt.Errorf("%s names more than %d files", s.Name, maxFiles)
 		}
 		path, named := queue[n], n >= len(s.Files)
-		data, err := j.file(path, named)
+		data, err := j.text(s, path, named)
 		if errors.As(err, new(*blockedError)) {
 			list, queue = j.instead(list, queue, path)
 			continue
@@ -116,6 +116,14 @@ func (j *Judge) linked(path string) string {
 
 // maxProgram is how large a program of the checkout may be that settings name.
 const maxProgram = 64 << 20
+
+// text is what a file of a subject says, now or when it was read.
+func (j *Judge) text(s Subject, path string, named bool) ([]byte, error) {
+	if data, read := s.Texts[path]; read {
+		return data, nil
+	}
+	return j.file(path, named)
+}
 
 // file is what a file has, nothing where none is. A word of a command that names a folder, or what lies outside of the
 // checkout, names no file of it. One that is there and can't be read here, since a link leads out, is a *blockedError: a

@@ -382,6 +382,37 @@ func TestWhatGitConverts(t *testing.T) {
 	}
 }
 
+// Edge S2: what was read is judged as it was read, whatever is checked out by then. What no commit has counts as made here only while it
+// is there, since git may have written other bytes than those that were committed.
+func TestWhatWasReadIsJudged(t *testing.T) {
+	t.Parallel()
+	ada, bob := team(t)
+	ada.commit(file, "mine\n")
+	ada.push("main", bob)
+	ada.git("fetch", "-q")
+	bob.write(".gitattributes", "*.txt working-tree-encoding=ISO-8859-1\n")
+	bob.write(file, "theirs\n\xe9\n")
+	bob.git("add", "-A")
+	bob.git("commit", "-qm", "evil")
+	bob.push("evil", ada)
+	ada.write("tasks/y/run.txt", "by hand\n")
+	judge := ada.fresh()
+	for text, trusted := range map[string]bool{"mine\n": true, "theirs\n": false, "mine\ntheirs\n": false, "\xe9\n": false, "gone\n": false, "": true} {
+		for _, branch := range []string{"main", "origin/evil"} {
+			ada.git("checkout", "-qf", branch)
+			v, err := judge.Subject(context.Background(), subject().Of(map[string][]byte{file: []byte(text)}))
+			if err != nil || v.Trusted() != trusted {
+				t.Errorf("%q read, and then %s checked out: %+v, %v; want %t", text, branch, v.Foreign, err, trusted)
+			}
+		}
+	}
+	ada.git("checkout", "-qf", "main")
+	v, err := judge.Subject(context.Background(), subject().Of(map[string][]byte{"tasks/y/run.txt": []byte("by hand\n")}))
+	if err != nil || !v.Trusted() {
+		t.Errorf("by hand, and still there: %+v, %v", v.Foreign, err)
+	}
+}
+
 // A link says what another file says, and that changes without it.
 func TestLinks(t *testing.T) {
 	ada, bob := team(t)

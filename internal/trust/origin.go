@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -147,6 +148,7 @@ func (h *history) elsewhere(ctx context.Context, b *book, items []Item, found *[
 			return err
 		case !foreign && len(by) == 0 && converted[i.File]: // what of it git wrote can't be told
 			guilty, strange = append(guilty, i), append(strange, h.stranger(i, nil))
+		case !foreign && len(by) == 0 && !h.stillSaid(i): // whose it was that nobody committed can't be told any more
 		case !foreign:
 			*found = append(*found, entry(Made, h.subject.Name, i))
 		default:
@@ -171,14 +173,42 @@ func (h *history) checkedOut(ctx context.Context, items []Item) (converted map[s
 	if converted, err = h.judge.Repo.Converted(ctx, paths...); err != nil {
 		return nil, err
 	}
+	stands := map[string]bool{}
+	for _, p := range paths {
+		stands[p] = h.stands(p, converted[p])
+	}
 	for _, i := range items {
-		if blob := indexed[i.File]; blob != "" && !modified[i.File] {
+		if blob := indexed[i.File]; blob != "" && !modified[i.File] && stands[i.File] {
 			delete(converted, i.File)
 			at := blobAt{i.File, blob}
 			h.says[at] = append(h.says[at], i.ID())
 		}
 	}
 	return converted, nil
+}
+
+// stands reports whether what git says of a file on the disk holds for what was read of it. Where git writes the bytes that were
+// committed there is no need to know.
+func (h *history) stands(file string, converted bool) bool {
+	data, before := h.subject.Texts[file]
+	if !before {
+		return true
+	}
+	now, err := h.judge.file(file, false)
+	return err == nil && converted && bytes.Equal(now, data)
+}
+
+// stillSaid reports whether a file that was read before says an item on the disk too.
+func (h *history) stillSaid(i Item) bool {
+	if _, before := h.subject.Texts[i.File]; !before {
+		return true
+	}
+	data, err := h.judge.file(i.File, false)
+	if err != nil {
+		return false
+	}
+	items, _ := h.subject.Read(i.File, data)
+	return slices.ContainsFunc(items, func(now Item) bool { return now.ID() == i.ID() })
 }
 
 // behindLinks takes out the items of files that a link leads to, where link or file came by git, and of those in a repository

@@ -19,6 +19,8 @@ package trust
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 )
@@ -75,6 +77,15 @@ type Subject struct {
 	// Read is what a file says, and which further files it names that would run. Data is nil where there is no such file. It
 	// looks at nothing but that, since it reads old versions too.
 	Read func(file string, data []byte) (items []Item, more []string)
+	// Texts are files that were read already, nil for one that is not there. They are judged as they were read: another branch
+	// may be checked out by now. What is in no commit counts as made here only while it is on the disk.
+	Texts map[string][]byte
+}
+
+// Of is the subject as far as these files say it, which were read already.
+func (s Subject) Of(texts map[string][]byte) Subject {
+	s.Files, s.Named, s.Texts = slices.Sorted(maps.Keys(texts)), nil, texts
+	return s
 }
 
 // Foreign is an item or a commit that nobody here wrote, merged or agreed to.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path"
 	"path/filepath"
@@ -21,16 +22,48 @@ import (
 func Task(root, dir string) (trust.Subject, error) {
 	dir = filepath.ToSlash(dir)
 	s := trust.Subject{Name: path.Base(dir)}
-	names := []string{taskdir.TaskJSON, taskdir.Requirement, taskdir.PRD, taskdir.Plan, taskdir.Info, taskdir.Design, taskdir.Research}
-	context, err := taskdir.ContextFiles(filepath.Join(root, filepath.FromSlash(dir)))
+	whole := filepath.Join(root, filepath.FromSlash(dir))
+	context, err := taskdir.ContextFiles(whole)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return s, err
 	}
-	for _, name := range append(names, context...) {
+	for _, name := range slices.Concat(documents, verdicts(whole), context) {
 		s.Files = append(s.Files, path.Join(dir, name))
+	}
+	for _, file := range shown(root, whole, context) {
+		if !slices.Contains(s.Files, file) {
+			s.Files = append(s.Files, file)
+		}
 	}
 	s.Read = func(file string, data []byte) ([]trust.Item, []string) { return readTask(dir, file, data) }
 	return s, nil
+}
+
+// documents are the files of a task that say what is to be done, besides its context files.
+var documents = []string{taskdir.TaskJSON, taskdir.Requirement, taskdir.PRD, taskdir.Plan, taskdir.TaskSpec, taskdir.Info, taskdir.Design, taskdir.Research}
+
+// verdicts are why requirements of the task were rejected before, which a planning with feedback is told.
+func verdicts(dir string) (names []string) {
+	for n := 1; ; n++ {
+		name := fmt.Sprintf("REJECTED-%d.md", n)
+		if taskdir.CheckFile(dir, name) != nil {
+			return names
+		}
+		names = append(names, name)
+	}
+}
+
+// shown are the files below .trellis of the checkout that the rows of context files have agents be shown.
+func shown(root, dir string, context []string) (files []string) {
+	for _, name := range context {
+		data, err := taskdir.ReadFile(dir, name)
+		if err != nil {
+			continue // who reads it for an agent says so
+		}
+		rows, _ := contextfiles.Parse(name, data)
+		files = append(files, contextfiles.OfProject(root, rows)...)
+	}
+	return files
 }
 
 func readTask(dir, file string, data []byte) (items []trust.Item, more []string) {
@@ -39,7 +72,7 @@ func readTask(dir, file string, data []byte) (items []trust.Item, more []string)
 	case len(data) == 0:
 		return nil, nil
 	case path.Dir(file) != dir:
-		return fromPlan(file, data, false)
+		return fromOutside(file, data)
 	case name == taskdir.TaskJSON:
 		return fromTaskJSON(file, data), nil
 	case name == taskdir.PRD:
@@ -50,6 +83,14 @@ func readTask(dir, file string, data []byte) (items []trust.Item, more []string)
 		return fromContext(file, data), nil
 	}
 	return whole(trust.Requirement, file, data), nil
+}
+
+// fromOutside reads a file that is none of the task's: one of steps that its plan calls, or one that agents are shown.
+func fromOutside(file string, data []byte) (items []trust.Item, more []string) {
+	if slices.Contains([]string{".json", ".yaml", ".yml"}, path.Ext(file)) {
+		items, more = fromPlan(file, data, false)
+	}
+	return append(items, trust.Item{Kind: trust.Context, Text: file + " " + trust.Digest(data), File: file}), more
 }
 
 // fromTaskJSON leaves out what Trellis itself writes there of a run.

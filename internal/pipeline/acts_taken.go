@@ -1,0 +1,101 @@
+package pipeline
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// taken is what was read of a task's directory at one time. All that comes of it is made of these bytes, which are also those
+// that are judged: another branch may be checked out at any moment.
+type taken struct {
+	hash   string            // of what counts
+	texts  map[string][]byte // by name
+	unread map[string]error  // why some can't be read
+	task   []byte            // task.json
+	calls  map[string][]byte // files of the checkout that the plan calls, by path; set by bundle
+}
+
+// frozen are the files whose content counts, besides context files.
+var frozen = []string{taskdir.Requirement, taskdir.PRD, taskdir.Info, taskdir.Design, taskdir.Research, taskdir.TaskSpec, taskdir.Plan}
+
+// take reads what counts of the directory.
+func (a *Acts) take(t *taskdir.Task) (*taken, error) {
+	names, err := taskdir.ContextFiles(a.Dir)
+	if err != nil {
+		return nil, err
+	}
+	k, sum := &taken{texts: map[string][]byte{}, unread: map[string]error{}, calls: map[string][]byte{}, task: t.Raw}, sha256.New()
+	for _, name := range append(slices.Clone(frozen), names...) {
+		data, err := taskdir.ReadFile(a.Dir, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			k.unread[name] = err
+			fmt.Fprintf(sum, "%s unread\n", name)
+			continue
+		}
+		k.texts[name] = data
+		fmt.Fprintf(sum, "%s %d\n%s\n", name, len(data), data)
+	}
+	k.hash = hex.EncodeToString(sum.Sum(nil))
+	return k, nil
+}
+
+// same reports whether the directory said the same at another time.
+func (k *taken) same(other *taken) bool {
+	return other != nil && k.hash == other.hash && bytes.Equal(k.task, other.task)
+}
+
+// freeze keeps what was taken in run/inputs/<hash>, which phases read.
+func (a *Acts) freeze(k *taken) error {
+	for name, err := range k.unread {
+		return fmt.Errorf("taking in %s: %w", name, err)
+	}
+	if _, err := os.Stat(a.inputs(k.hash)); err == nil {
+		return nil
+	}
+	return a.store(a.inputs(k.hash), k.texts)
+}
+
+// bundle is the plan that was taken with the files that it calls, nil when there is none.
+func (a *Acts) bundle(k *taken) (*plan.Bundle, error) {
+	if err := k.unread[taskdir.Plan]; err != nil {
+		return nil, fmt.Errorf("reading plan.json: %w", err)
+	}
+	text, there := k.texts[taskdir.Plan]
+	if !there {
+		return nil, nil
+	}
+	return bundleOf(text, a.Store.Rel(filepath.Join(a.Dir, taskdir.Plan)), func(path string) ([]byte, error) {
+		data, err := durable.ReadBelow(a.Store.Root, path, plan.MaxBytes)
+		if err == nil {
+			k.calls[path] = data
+		}
+		return data, err
+	})
+}
+
+// named are all the files that were read, by their paths from the root of the checkout.
+func (a *Acts) named(k *taken) map[string][]byte {
+	at := func(name string) string { return filepath.ToSlash(a.Store.Rel(filepath.Join(a.Dir, name))) }
+	all := map[string][]byte{at(taskdir.TaskJSON): k.task}
+	for name, data := range k.texts {
+		all[at(name)] = data
+	}
+	for path, data := range k.calls {
+		all[filepath.ToSlash(filepath.Clean(path))] = data
+	}
+	return all
+}
