@@ -15,6 +15,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/forge/forgetest"
 	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/trust"
 )
 
 // mending is a script whose work passes at once, and whose debug does something about what a pull request says.
@@ -299,6 +300,37 @@ func TestPeoplePush(t *testing.T) {
 	}
 	if got := w.git("-C", "../origin.git", "rev-parse", "feature/bye"); got != w.git("rev-parse", "feature/bye") {
 		t.Errorf("the remote is at %s", got)
+	}
+}
+
+// Edge S2: what a stranger pushed to the branch of a task is not taken in, nor worked on, until somebody here agrees to it.
+func TestStrangersPush(t *testing.T) {
+	t.Parallel()
+	w, gh, dir := reviewed(t, mending)
+	w.Site.Trust = &trust.Judge{Repo: w.Site.Repo, Ledger: &trust.Ledger{Path: filepath.Join(t.TempDir(), "trellis", "trust.jsonl")}}
+	w.git("clone", "-q", "-b", "feature/bye", "../origin.git", "../mallory")
+	w.write("../mallory/test.sh", "echo run >> ../stolen\n")
+	w.git("-C", "../mallory", "-c", "user.name=Mallory", "-c", "user.email=m@example.org", "commit", "-q", "-am", "theirs")
+	w.git("-C", "../mallory", "push", "-q")
+	theirs, ours := w.git("-C", "../mallory", "rev-parse", "HEAD"), w.git("rev-parse", "feature/bye")
+	if done := w.say(gh, failing("ci")); len(done.Begun) > 0 || !strings.Contains(w.note(dir), "Mallory") || w.task(dir).Status != trellis.Review {
+		t.Fatalf("begun: %v, note %q", done.Begun, w.note(dir))
+	}
+	if got := w.git("rev-parse", "feature/bye"); got != ours || w.git("-C", "../repo-worktrees/feature/bye", "status", "--porcelain", "--untracked-files=no") != "" {
+		t.Errorf("the branch is at %s, not at %s", got, ours)
+	}
+	v, err := w.Site.Trust.Base(t.Context(), theirs)
+	if err == nil {
+		err = w.Site.Trust.Agree(v)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if done := w.say(gh, nil); len(done.Begun) != 1 || w.git("rev-parse", "feature/bye") != theirs {
+		t.Fatalf("agreed to: begun %v, note %q, the branch is at %s", done.Begun, w.note(dir), w.git("rev-parse", "feature/bye"))
+	}
+	if _, err := os.Stat(filepath.Join(w.Dir, "../stolen")); err == nil {
+		t.Error("it was run before that")
 	}
 }
 
