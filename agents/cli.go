@@ -59,14 +59,14 @@ func (c *cli) Run(ctx context.Context, r Request, emit func(Event)) (*Result, er
 	if err != nil {
 		return nil, err
 	}
-	launcher, sandbox, err := c.o.enter(ctx, r, s.argv, s.own)
+	place, err := c.o.enter(ctx, r, s.argv, s.own)
 	if err != nil {
 		return nil, errors.Join(err, logs.close())
 	}
 	within, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	t := &tally{emit: emit, watch: newWatch(r, c.o.grace(), end)}
-	t.result.Sandbox = sandbox
+	t.result.Sandbox = place.Name
 	var one sync.Mutex // of the two streams at a time
 	out := &lines{redact: logs.redact, log: logs.stream, take: func(line string) {
 		one.Lock()
@@ -92,14 +92,16 @@ func (c *cli) Run(ctx context.Context, r Request, emit func(Event)) (*Result, er
 	bound := &output{most: c.o.output(), end: end}
 	exit, err := proc.Run(within, proc.Command{
 		Argv: s.argv, Dir: r.Dir, Env: s.env, Stdin: strings.NewReader(s.stdin), Stdout: bound.writer(out), Stderr: bound.writer(complaints),
-		Marker: r.Marker, Interrupt: true, Grace: c.o.grace(), Launcher: launcher,
+		Marker: r.Marker, Interrupt: true, Grace: c.o.grace(), Launcher: place.Launcher, Files: place.Files,
 	})
 	t.watch.stop()
+	network := place.leave(s.argv[0], t.notice)
 	if err == nil || errors.Is(err, errHung) {
 		err = errors.Join(err, out.end())
 	}
 	err = errors.Join(err, logs.close())
-	return c.outcome(r, t, s, ending{Result: exit, stderr: logs.tail.String(), mute: !out.any}, err)
+	result, err := c.outcome(r, t, s, ending{Result: exit, stderr: logs.tail.String(), mute: !out.any}, err)
+	return result, network.explain(err)
 }
 
 // ending is how a program ended.

@@ -136,14 +136,18 @@ func (o Options) unboxed(ctx context.Context, path string) bool {
 // shut tries to start a program in the sandbox, as one that may only read, and returns what it said when it does not.
 func (o Options) shut(ctx context.Context, path string) string {
 	argv := []string{nativeCodex(path), "--version"}
-	launcher, _, err := o.enter(ctx, Request{Role: trellis.Research, Dir: o.Root}, argv, Own{})
-	if err != nil || launcher == nil {
+	place, err := o.enter(ctx, Request{Role: trellis.Research, Dir: o.Root}, argv, Own{})
+	if err != nil || place.Launcher == nil {
 		return "" // which is said of the sandbox itself
 	}
 	said := proc.NewCapped(1 << 10)
-	exit, err := proc.Run(ctx, proc.Command{Argv: argv, Launcher: launcher, Env: o.environ(nil, nil, nil, Request{}), Dir: o.Root, Stdout: said, Stderr: said, Wall: 10 * time.Second, Grace: time.Second})
+	exit, err := proc.Run(ctx, proc.Command{Argv: argv, Launcher: place.Launcher, Files: place.Files, Env: o.environ(nil, nil, nil, Request{}), Dir: o.Root, Stdout: said, Stderr: said, Wall: 10 * time.Second, Grace: time.Second})
+	network := place.leave(path, func(string) {})
 	if err == nil && exit.Code == 0 {
 		return ""
+	}
+	if network.err != nil {
+		return network.err.Error()
 	}
 	last, _, _ := strings.Cut(strings.TrimSpace(said.String()), "\n")
 	return cmp.Or(last, fmt.Sprintf("it ended with %d", exit.Code))
@@ -206,9 +210,7 @@ var providerKey = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompi
 
 // openCodeSignIn never says no: it also has models that need no account.
 func (o Options) openCodeSignIn() SignIn {
-	var accounts map[string]json.RawMessage
-	data, _ := os.ReadFile(filepath.Join(o.home("XDG_DATA_HOME", ".local", "share"), "opencode", "auth.json"))
-	if json.Unmarshal(data, &accounts); len(accounts) > 0 { //nolint:errcheck // no file, no accounts
+	if len((openCode{o}).accounts()) > 0 {
 		return SignedIn
 	}
 	if o.anySet("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "GEMINI_API_KEY", "GROQ_API_KEY", "MISTRAL_API_KEY", "DEEPSEEK_API_KEY", "XAI_API_KEY") ||

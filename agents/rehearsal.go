@@ -71,18 +71,19 @@ func (p rehearsal) play(ctx context.Context, r Request, c *scriptCall, env []str
 	for _, script := range c.Run {
 		t.tool("run", json.RawMessage(quoted(script)))
 		argv := proc.Shell(script)
-		launcher, sandbox, err := p.o.enter(ctx, r, argv, Own{})
+		place, err := p.o.enter(ctx, r, argv, Own{})
 		if err != nil {
 			return err
 		}
-		t.result.Sandbox = sandbox
+		t.result.Sandbox = place.Name
 		exit, err := proc.Run(ctx, proc.Command{Argv: argv, Dir: r.Dir, Env: env, Stdout: logs.mask, Stderr: logs.mask,
-			Marker: r.Marker, Interrupt: true, Grace: p.o.grace(), Launcher: launcher})
+			Marker: r.Marker, Interrupt: true, Grace: p.o.grace(), Launcher: place.Launcher, Files: place.Files})
+		network := place.leave("the script", t.notice)
 		if err != nil {
 			return err
 		}
 		if exit.Code != 0 {
-			return fail(trellis.AgentExit, "%q of the script ended with %s", script, ending{Result: exit, stderr: logs.tail.String()})
+			return network.explain(fail(trellis.AgentExit, "%q of the script ended with %s", script, ending{Result: exit, stderr: logs.tail.String()}))
 		}
 	}
 	return p.answer(r, c, t)

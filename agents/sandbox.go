@@ -2,11 +2,13 @@ package agents
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -17,16 +19,62 @@ type Own struct {
 	Fixed   []string // settings in that, which make it run other programs, and programs
 	Private []string // folders in that of which each run has an empty one: what other runs would execute, or be reached by
 	Read    []string // what a sandbox hides from others
+	Hosts   []string // what it reaches where a sandbox narrows its network: its model, and what its sign-in needs
+	Servers []string // host:port of servers that a person set up for it, on this machine or its networks too
 }
 
-// Sandbox puts a program into a sandbox: it returns what starts it there, see proc.Command, and the sandbox's name. Both
-// are empty where there is none. Its error ends the call.
-type Sandbox func(ctx context.Context, r Request, own Own) (launcher []string, name string, err error)
+// Sandbox puts a program into a sandbox. Its error ends the call.
+type Sandbox func(ctx context.Context, r Request, own Own) (Place, error)
+
+// Place is where a program runs. The zero value is none in particular.
+type Place struct {
+	Launcher []string   // starts it there, see proc.Command
+	Files    []*os.File // for the launcher, see proc.Command
+	Name     string     // of the sandbox
+	// Leave is called once, when the program has ended or could not be started. It returns what the program asked for and was
+	// not let through to, each as the end of a sentence, and an error when the program never began. Nil: there is nothing to do.
+	Leave func() (refused []string, err error)
+}
+
+// left is what came of the network of a program in its place.
+type left struct {
+	program string
+	refused []string
+	err     error
+}
+
+// leave ends what a place of a program needed, and tells people what the program was not let through to.
+func (p Place) leave(program string, notice func(string)) (l left) {
+	l.program = filepath.Base(program)
+	if p.Leave != nil {
+		l.refused, l.err = p.Leave()
+	}
+	for _, host := range l.refused {
+		notice(l.program + " asked for " + host)
+	}
+	return l
+}
+
+// explain is the error of a call, with what of it the place may be the cause of.
+func (l left) explain(err error) error {
+	var f *flow.Failure
+	switch {
+	case !errors.As(err, &f):
+		return err
+	case l.err != nil && (f.Code == string(trellis.AgentExit) || f.Code == string(trellis.AgentSignal)):
+		return fail(trellis.AgentMissing, "%v; %s", l.err, f.Detail)
+	case len(l.refused) == 0:
+		return err
+	}
+	told := *f
+	told.Detail += "; " + l.program + " asked for " + strings.Join(l.refused[:min(len(l.refused), 3)], ", and for ")
+	return &told
+}
 
 // enter is the place for a program that works on a request.
-func (o Options) enter(ctx context.Context, r Request, argv []string, own Own) (launcher []string, name string, err error) {
+func (o Options) enter(ctx context.Context, r Request, argv []string, own Own) (Place, error) {
 	if o.Sandbox == nil {
-		return nil, "", nil
+		return Place{}, nil
 	}
 	own.Read = slices.Concat(own.Read, []string{r.RunDir, filepath.Dir(argv[0]), argv[0]})
 	if path, err := filepath.EvalSymlinks(argv[0]); err == nil {
@@ -91,7 +139,7 @@ func (r Request) Writes() bool {
 // and session-env, take orders from daemon, jobs and teams, and ide has the keys of editors.
 func (o Options) claudeOwn() Own {
 	dir := o.home("CLAUDE_CONFIG_DIR", ".claude")
-	own := Own{Write: []string{dir, o.home("", ".claude.json")}, Fixed: scriptsIn(dir), Private: in(dir, "shell-snapshots", "session-env", "ide", "daemon", "jobs", "teams")}
+	own := o.claudeReaches(Own{Write: []string{dir, o.home("", ".claude.json")}, Fixed: scriptsIn(dir), Private: in(dir, "shell-snapshots", "session-env", "ide", "daemon", "jobs", "teams")})
 	own.Fixed = append(own.Fixed, in(dir, "settings.json", "settings.local.json", "CLAUDE.md", "commands", "agents", "skills", "plugins", "hooks",
 		"local", "rules", "output-styles", "workflows")...)
 	if lookup(o.Environ, "CLAUDE_CODE_USE_BEDROCK") != "" {
@@ -107,15 +155,15 @@ func (o Options) claudeOwn() Own {
 // run what is in shell_snapshots.
 func (o Options) codexOwn() Own {
 	dir := o.home("CODEX_HOME", ".codex")
-	own := Own{Write: []string{dir}, Fixed: scriptsIn(dir), Private: in(dir, "tmp", "shell_snapshots")}
+	own := o.codexReaches(Own{Write: []string{dir}, Fixed: scriptsIn(dir), Private: in(dir, "tmp", "shell_snapshots")})
 	own.Fixed = append(own.Fixed, in(dir, "config.toml", "hooks.json", "AGENTS.md", "AGENTS.override.md", "prompts", "rules", "skills", "plugins", "packages")...)
 	return o.settle(own)
 }
 
 // openCodeOwn makes the folders of opencode, which it can't make itself. It fetches the first of its programs, and can't
 // change them.
-func (o Options) openCodeOwn(config string) Own {
-	own := Own{Write: []string{config}}
+func (o Options) openCodeOwn(config, model string) Own {
+	own := openCode{o}.reaches(Own{Write: []string{config}}, model)
 	own.Fixed = in(filepath.Join(o.home("XDG_CONFIG_HOME", ".config"), "opencode"),
 		"opencode.json", "opencode.jsonc", "AGENTS.md", "agent", "agents", "command", "commands", "plugin", "plugins", "tool", "tools", "skills")
 	for _, dir := range []string{o.home("XDG_CONFIG_HOME", ".config"), o.home("XDG_DATA_HOME", ".local", "share"), o.home("XDG_STATE_HOME", ".local", "state"), o.home("XDG_CACHE_HOME", ".cache")} {

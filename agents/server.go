@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/gateway"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -18,7 +19,7 @@ import (
 func (o Options) client() *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
-			Proxy: proxies(o.Environ).of, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 30 * time.Second,
+			Proxy: gateway.Proxies(o.Environ).Of, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 30 * time.Second,
 			DialContext: (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

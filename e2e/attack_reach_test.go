@@ -217,14 +217,42 @@ func (e *ear) places(t *testing.T, x *target, who string) (all [][3]string) {
 	for name, path := range unix {
 		all = append(all, [3]string{name, "unix", e.calls(t, name, "unix", filepath.Join(x.Dir, path)+who)})
 	}
+	_, named, _ := net.SplitHostPort(e.calls(t, "a server by its name", "tcp", "127.0.0.1:0"))
+	all = append(all, [3]string{"a server by its name", "tcp", "localhost:" + named})
+	if own := ownAddress(t); own != "" {
+		all = append(all, [3]string{"a host by its address", "tcp", e.calls(t, "a host by its address", "tcp", net.JoinHostPort(own, "0"))})
+	}
+	if l, err := net.Listen("tcp", "[::1]:0"); err != nil {
+		t.Logf("there is no IPv6 here: %v", err)
+	} else {
+		l.Close()
+		all = append(all, [3]string{"a server over IPv6", "tcp", e.calls(t, "a server over IPv6", "tcp", "[::1]:0")})
+	}
 	return append(all, [3]string{"a socket without a file", "unix", e.calls(t, "a socket without a file", "unix", "@trellis-attack-"+x.Word+who)},
 		[3]string{"a server", "tcp", e.calls(t, "a server", "tcp", "127.0.0.1:0")}, [3]string{"a name server", "udp", e.packets(t, "a name server")})
 }
 
-// remote are the places that a program with network reaches, in the sandbox too.
-var remote = map[string]bool{"a socket without a file": true, "a server": true, "a name server": true}
+// ownAddress is one of this machine that is none of its loopback, "" where it has none.
+func ownAddress(t *testing.T) string {
+	t.Helper()
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range all {
+		if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() && n.IP.To4() != nil {
+			return n.IP.String()
+		}
+	}
+	t.Log("this machine has no address but its loopback")
+	return ""
+}
 
-// TestSpeaks, edge S7: in the sandbox nobody speaks to programs of this machine by their files, and the commands that decide have no network.
+// remote are the places that a program with the whole network reaches, in the sandbox too.
+var remote = map[string]bool{"a socket without a file": true, "a server": true, "a server by its name": true, "a host by its address": true, "a server over IPv6": true, "a name server": true}
+
+// TestSpeaks, edge S7: in the sandbox nobody speaks to programs of this machine by their files, the commands that decide have no
+// network, and where it is required agents reach nothing that is not named, not by the proxy either.
 func TestSpeaks(t *testing.T) {
 	t.Parallel()
 	for _, mode := range bothModes(t) {
@@ -234,12 +262,20 @@ func TestSpeaks(t *testing.T) {
 			x.write("verify.sh", "true\n")
 			x.write(".trellis/config.yaml", strings.Replace(x.read(".trellis/config.yaml"), "sh test.sh", "sh test.sh, sh verify.sh", 1))
 			x.commit()
-			x.play("echo '# work' >> greet.sh\n" + spoken(agent.places(t, x, "1")) + "cat > verify.sh <<'END'\n" + spoken(verify.places(t, x, "2")) + "true\nEND\n")
+			all := agent.places(t, x, "1")
+			x.play("echo '# work' >> greet.sh\n" + spoken(all) + byProxy(all) + "cat > verify.sh <<'END'\n" + spoken(verify.places(t, x, "2")) + "true\nEND\n")
 			_, out, errs := x.try(program, "start", victim)
 			if said := out + errs; !strings.Contains(said, "02-01-bye is done") {
 				t.Error(said)
 			}
-			agent.judge(t, mode, "the agent", remote)
+			may := remote
+			if mode == sandbox.Require {
+				may = nil
+				if said := out + errs; !strings.Contains(said, "asked for localhost:") || !strings.Contains(said, "which is not let through; next: add it to sandbox_hosts in .trellis/config.yaml") {
+					t.Errorf("nobody is told what was asked for: %s", said)
+				}
+			}
+			agent.judge(t, mode, "the agent", may)
 			verify.judge(t, mode, "a check", nil)
 		})
 	}
@@ -249,6 +285,16 @@ func TestSpeaks(t *testing.T) {
 func spoken(places [][3]string) (script string) {
 	for _, p := range places {
 		script += fmt.Sprintf("attacker dial %s %s 2>/dev/null\n", p[1], p[2])
+	}
+	return script
+}
+
+// byProxy is a shell's that asks the proxy for all of them that are servers.
+func byProxy(places [][3]string) (script string) {
+	for _, p := range places {
+		if p[1] == "tcp" {
+			script += fmt.Sprintf("attacker via %s 2>/dev/null\n", p[2])
+		}
 	}
 	return script
 }

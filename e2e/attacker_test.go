@@ -2,9 +2,11 @@ package e2e
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -18,6 +20,8 @@ func attackBy(args []string) int {
 	switch {
 	case len(args) == 3 && args[0] == "dial":
 		err = dial(args[1], args[2])
+	case len(args) == 2 && args[0] == "via":
+		err = via(args[1])
 	case len(args) == 2 && args[0] == "outlive":
 		err = outlive(args[1])
 	case len(args) == 2 && args[0] == "hydra":
@@ -40,6 +44,20 @@ func dial(network, address string) error {
 	}
 	defer conn.Close()
 	_, err = conn.Write([]byte("secret\n"))
+	return err
+}
+
+// via says something to who listens there by the proxy that the environment names.
+func via(address string) error {
+	conn, err := net.DialTimeout("tcp", strings.TrimPrefix(os.Getenv("HTTPS_PROXY"), "http://"), 2*time.Second)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_, err = fmt.Fprintf(conn, "CONNECT %s HTTP/1.1\r\nHost: %[1]s\r\n\r\nsecret\n", address)
+	if err == nil {
+		_, err = io.Copy(io.Discard, conn)
+	}
 	return err
 }
 

@@ -7,8 +7,10 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // sandbox looks whether this machine can keep programs to their folders: an error where that is required, and of no
@@ -45,9 +47,39 @@ func (d *diagnosis) sandbox(ctx context.Context, p *project, c *config.Config) {
 	if kinds := box.Unconnected(); len(kinds) > 0 {
 		d.add(stateOK, "sandbox", "no network for "+strings.Join(kinds, ", "), "for commands that need it: "+sandbox.NetworkHint(kinds[0])+"; docs/sandbox.md")
 	}
+	d.reaches(p, c, box)
 	d.unseen(box)
 	for key, paths := range map[string][]string{"sandbox_write": c.SandboxWrite, "sandbox_home": c.SandboxHome} {
 		d.absent(key, paths)
+	}
+}
+
+// reaches says of each agent that is installed or named which hosts it reaches, where that is not all.
+func (d *diagnosis) reaches(p *project, c *config.Config, box *sandbox.Box) {
+	o := d.app.crew(p, c)
+	var wide []string
+	for _, role := range trellis.Roles {
+		if !box.Narrow(string(role)) {
+			wide = append(wide, string(role))
+		}
+	}
+	if len(wide) == len(trellis.Roles) {
+		return
+	}
+	for _, name := range []string{agents.Claude, agents.Codex, agents.OpenCode} {
+		if d.app.lookPath(name) == nil {
+			d.add(stateOK, "sandbox", name+" reaches "+few(o.Reaches(name), 8), "what else it needs: sandbox_hosts: [HOST] in .trellis/config.yaml; docs/sandbox.md")
+		}
+	}
+	if len(c.SandboxHosts) > 0 || len(c.Agents.Commands) > 0 {
+		hosts := c.SandboxHosts
+		if len(hosts) == 0 {
+			hosts = []string{"nothing"}
+		}
+		d.add(stateOK, "sandbox", "all agents reach "+few(hosts, 8), "what agents of your own need, their models too: sandbox_hosts: [HOST] in .trellis/config.yaml; docs/sandbox.md")
+	}
+	if len(wide) > 0 {
+		d.add(stateOK, "sandbox", "not so narrow is the network of "+strings.Join(wide, ", "), "sandbox_network and sandbox_offline in .trellis/config.yaml say so")
 	}
 }
 

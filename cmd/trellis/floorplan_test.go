@@ -22,7 +22,8 @@ var floors = [][]string{
 	0: {"internal/trellis", "internal/flow", "internal/durable", "internal/proc"},
 	// runlock is what a task directory, its journal and all above take the lock of a run with: durable's lock, proc's sweep.
 	// secrets is what agents and sandboxes know secrets by.
-	1: {"internal/runlock", "internal/secrets"},
+	// gateway is what agents ask models through, and the way out of a sandbox.
+	1: {"internal/runlock", "internal/secrets", "internal/gateway"},
 	2: {"taskdir", "contextfiles", "specs", "templates", "agents", "internal/git", "internal/journal", "internal/config", "internal/evidence", "internal/research", "internal/pulse", "internal/forge", "internal/criteria"},
 	3: {"internal/ask", "internal/plan", "internal/notify", "internal/hooks", "internal/sandbox", "internal/objective", "internal/trust"},
 	4: {"internal/ready", "internal/workflow", "internal/trust/subject"},
@@ -38,6 +39,7 @@ var testingPackages = []string{"agents/agentstest", "agents/modelserver", "inter
 var owners = map[string][]string{
 	"github.com/urfave/cli/v2":         {"cmd/trellis"},
 	"golang.org/x/term":                {"cmd/trellis"},
+	"golang.org/x/net":                 {"internal/gateway"},
 	"golang.org/x/sys":                 {"internal/durable", "internal/proc", "agents/agentstest"},
 	"github.com/fsnotify/fsnotify":     {"internal/dispatch"},
 	"github.com/go-git/go-git/v5":      {"internal/git"},

@@ -11,9 +11,13 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/sandbox"
 )
 
 func main() {
+	if code, entered := sandbox.Entered(os.Args[1:]); entered {
+		os.Exit(code)
+	}
 	os.Exit(run(&app{Now: time.Now}))
 }
 

@@ -19,9 +19,13 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/trellis-tasks/trellis/internal/forge/forgetest"
+	"github.com/trellis-tasks/trellis/internal/sandbox"
 )
 
 func TestMain(m *testing.M) {
+	if code, entered := sandbox.Entered(os.Args[1:]); entered {
+		os.Exit(code)
+	}
 	testscript.Main(tidy{m}, map[string]func(){"trellis": main, "trellis-faulty": faulty, "gh": gh})
 }
 

@@ -80,7 +80,7 @@ func (a *app) wire(ctx context.Context, p *project, cfg *config.Config, home *pr
 
 // box is the sandbox of a project's programs.
 func (a *app) box(p *project, cfg *config.Config) *sandbox.Box {
-	b := &sandbox.Box{Mode: cfg.Sandbox, Environ: a.Env, Repo: p.Repo, Write: cfg.SandboxWrite, Home: cfg.SandboxHome, Network: cfg.SandboxNetwork, Offline: cfg.SandboxOffline, Env: cfg.SandboxEnv}
+	b := &sandbox.Box{Mode: cfg.Sandbox, Environ: a.Env, Repo: p.Repo, Write: cfg.SandboxWrite, Home: cfg.SandboxHome, Network: cfg.SandboxNetwork, Offline: cfg.SandboxOffline, Env: cfg.SandboxEnv, Hosts: cfg.SandboxHosts, Program: "/proc/self/exe"}
 	for _, api := range cfg.Agents.APIs {
 		b.Keys = append(b.Keys, api.KeyEnv)
 	}
@@ -92,9 +92,9 @@ func (a *app) box(p *project, cfg *config.Config) *sandbox.Box {
 
 // cell is a place in the box for an agent.
 func cell(box *sandbox.Box) agents.Sandbox {
-	return func(ctx context.Context, r agents.Request, own agents.Own) ([]string, string, error) {
+	return func(ctx context.Context, r agents.Request, own agents.Own) (agents.Place, error) {
 		c, err := box.Enter(ctx, sandbox.Need{Kind: string(r.Role), Dir: r.Dir, Edit: r.Writes(), Own: sandbox.Own(own)})
-		return c.Launcher, c.Name, err
+		return agents.Place{Launcher: c.Launcher, Files: c.Files, Name: c.Name, Leave: c.Leave}, err
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/bmatcuk/doublestar/v4"
+	"github.com/trellis-tasks/trellis/internal/gateway"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -186,14 +187,19 @@ func (d *decoder) sandbox(c *Config) {
 			d.wrong(item("sandbox_env", i), " is the name of an environment variable, in full; its value does not belong in a file")
 		}
 	}
+	known := append([]string{"verify", "steps", "setup"}, names(trellis.Roles)...)
 	for i, who := range c.SandboxNetwork {
-		if commands := []string{"verify", "steps", "setup"}; !slices.Contains(commands, who) {
-			d.wrong(item("sandbox_network", i), " is none of verify, steps and setup%s", meant(who, commands))
+		if !slices.Contains(known, who) {
+			d.wrong(item("sandbox_network", i), " is neither verify, steps or setup nor a role%s", meant(who, known))
 		} else if slices.Contains(c.SandboxOffline, who) {
 			d.wrong(item("sandbox_network", i), " says that %s has the network, and sandbox_offline that it has none", who)
 		}
 	}
-	known := append([]string{"verify", "steps", "setup"}, names(trellis.Roles)...)
+	for i, entry := range c.SandboxHosts {
+		if _, err := gateway.ParseHost(entry); err != nil {
+			d.wrong(item("sandbox_hosts", i), ": %v", err)
+		}
+	}
 	for i, who := range c.SandboxOffline {
 		if !slices.Contains(known, who) {
 			d.wrong(item("sandbox_offline", i), " is neither verify, steps or setup nor a role%s", meant(who, known))

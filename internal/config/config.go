@@ -30,8 +30,9 @@ type Config struct {
 	Sandbox         string             `yaml:"sandbox" oneof:"off auto require" doc:"run agents and the project's commands in a sandbox of the operating system: off, auto (where there is one), require"`
 	SandboxWrite    []string           `yaml:"sandbox_write" doc:"more paths that they may write in it, absolute or below ~/; sockets too"`
 	SandboxHome     []string           `yaml:"sandbox_home" doc:"more of the home folder, and of what else is hidden, that they may read in it, absolute or below ~/; tools and settings without accounts are there anyway"`
-	SandboxNetwork  []string           `yaml:"sandbox_network" doc:"which commands have the network in it: verify (what decides), steps (commands of plans); setup and agents have it unless sandbox_offline names them"`
+	SandboxNetwork  []string           `yaml:"sandbox_network" doc:"who has the whole network in it: verify (what decides), steps (commands of plans), and roles, where agents reach only what sandbox_hosts says; setup has it unless sandbox_offline names it"`
 	SandboxOffline  []string           `yaml:"sandbox_offline" doc:"who else has no network in it: setup (worktree.setup), and roles"`
+	SandboxHosts    []string           `yaml:"sandbox_hosts" unset:"with sandbox: auto agents have the whole network" doc:"what agents reach of the network in it besides their models: hosts, as api.example.org, *.example.org or 127.0.0.1:8080; with sandbox: auto only where this is said, [] too, with require in any case"`
 	SandboxEnv      []string           `yaml:"sandbox_env" doc:"names of variables of your environment that commands, and agents, get in it besides the usual ones; with sandbox: off, which accounts of agents commands get"`
 	Packages        map[string]Package `yaml:"packages" key:"name"`
 	DefaultPackage  string             `yaml:"default_package" doc:"the package of a task that names none"`

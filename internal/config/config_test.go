@@ -211,7 +211,9 @@ func TestProblems(t *testing.T) {
 		{"sandbox_write: [cache]", `1: sandbox_write[1] is a path that begins with / or ~/ and is below it, not "cache"`},
 		{"sandbox_write: [~/x, ~/, /]", `1: sandbox_write[2] is a path that begins with / or ~/ and is below it, not "~/"` + "\n" + `1: sandbox_write[3] is a path that begins with / or ~/ and is below it, not "/"`},
 		{"sandbox_home: [../x]", "1: sandbox_home[1] is a path that begins with / or ~/ and is below it, not \"../x\""},
-		{"sandbox_network: [verfy]", "1: sandbox_network[1] is none of verify, steps and setup (did you mean verify?)"},
+		{"sandbox_network: [verfy]", "1: sandbox_network[1] is neither verify, steps or setup nor a role (did you mean verify?)"},
+		{"sandbox_hosts: [https://api.example.org, '*.example.org', '*']", "1: sandbox_hosts[1]: a host is written as api.example.org, *.example.org or 127.0.0.1:8080, not \"https://api.example.org\"\n" +
+			"1: sandbox_hosts[3]: a host is written as api.example.org, *.example.org or 127.0.0.1:8080, not \"*\""},
 		{"sandbox_network: [verify]\nsandbox_offline: [verify]", "1: sandbox_network[1] says that verify has the network, and sandbox_offline that it has none"},
 		{"sandbox_env: [AWS_*]", "1: sandbox_env[1] is the name of an environment variable, in full; its value does not belong in a file"},
 		{"sandbox_offline: [verfy]", "1: sandbox_offline[1] is neither verify, steps or setup nor a role (did you mean verify?)"},

@@ -29,6 +29,9 @@ func rows(v reflect.Value, key string, tag reflect.StructTag) (list []Row) {
 	case t.Kind() == reflect.Slice && tag.Get("doc") == "":
 		return rows(reflect.Zero(t.Elem()), key+"[]", tag)
 	}
+	if tag.Get("unset") != "" { // which is something else than empty
+		return []Row{{key, typeOf(v.Type(), tag), "null", tag.Get("doc")}}
+	}
 	return []Row{{key, typeOf(v.Type(), tag), defaultOf(v), tag.Get("doc")}}
 }
 

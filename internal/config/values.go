@@ -47,6 +47,8 @@ func values(v reflect.Value, key string, tag reflect.StructTag) (list []Value) {
 		for _, name := range slices.Sorted(maps.Keys(keysOf(v))) {
 			list = append(list, values(v.MapIndex(keysOf(v)[name]), below(key, name), `doc:"one"`)...)
 		}
+	case v.Kind() == reflect.Slice && v.IsNil() && tag.Get("unset") != "": // which is something else than empty
+		list = []Value{{Key: key, Text: tag.Get("unset")}}
 	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.String:
 		list = []Value{{Key: key, Text: asJSON(v)}}
 		for i := range v.Len() {

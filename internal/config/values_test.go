@@ -19,7 +19,7 @@ func TestValues(t *testing.T) {
 	}
 	for _, want := range []string{
 		"sandbox=auto@1", `verify=["make test"]@2`, "verify[1]=make test@3", "worktree.setup[1]=make@2", "limits.idle=1m30s@9", "limits.cost_usd=20@0",
-		"planning.approval=none@0", `protected=[".trellis/**"]@0`, "delivery.reviewers=[]@0",
+		"planning.approval=none@0", `protected=[".trellis/**"]@0`, "delivery.reviewers=[]@0", "sandbox_hosts=with sandbox: auto agents have the whole network@0",
 		`agents.commands.mine={"command":["bin/mine","-x"]}@6`,
 	} {
 		if !slices.Contains(got, want) {

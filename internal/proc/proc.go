@@ -64,6 +64,9 @@ type Command struct {
 	// program's grandparent or parent, hands on the exit code, and 128+n after signal n, and ends all of it when it is
 	// killed. A stop's first signals go past it. Open files that this process inherited are not handed on to it.
 	Launcher []string
+	// Files are open files that the program, or its launcher, gets as 3, 4, and so on, besides its three streams. They
+	// stay the caller's to close.
+	Files []*os.File
 }
 
 // Result is how a program ended.
@@ -138,7 +141,7 @@ func start(c Command) (*Process, error) {
 	attr := &os.ProcAttr{
 		Dir:   c.Dir,
 		Env:   p.environ(),
-		Files: p.pipes.childFiles(),
+		Files: append(p.pipes.childFiles(), c.Files...),
 		// A session of its own, not only a group: without a terminal nothing can stop to ask for a password.
 		Sys: &syscall.SysProcAttr{Setsid: true},
 	}

@@ -15,7 +15,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// The real programs do their work in the sandbox, keep their sessions, and get no further than the worktree.
+// The real programs do their work in the sandbox, keep their sessions, get no further than the worktree, and ask for no host but
+// that of their model, which is all that they reach.
 func TestRealAgents(t *testing.T) {
 	for _, c := range []struct {
 		cli string
@@ -49,9 +50,9 @@ func TestRealAgents(t *testing.T) {
 			for _, name := range theirs { // what other sessions run
 				w.write(filepath.Join(home, name), "theirs\n")
 			}
-			agent, err := agents.New(c.cli, agents.Options{Environ: env, Sandbox: func(ctx context.Context, r agents.Request, own agents.Own) ([]string, string, error) {
+			agent, err := agents.New(c.cli, agents.Options{Environ: env, Sandbox: func(ctx context.Context, r agents.Request, own agents.Own) (agents.Place, error) {
 				cell, err := w.Box.Enter(ctx, sandbox.Need{Kind: string(r.Role), Dir: r.Dir, Edit: r.Writes(), Own: sandbox.Own(own)})
-				return cell.Launcher, cell.Name, err
+				return agents.Place{Launcher: cell.Launcher, Files: cell.Files, Name: cell.Name, Leave: cell.Leave}, err
 			}})
 			if err != nil {
 				t.Fatal(err)
@@ -59,7 +60,11 @@ func TestRealAgents(t *testing.T) {
 			session := ""
 			for _, prompt := range []string{"Make it.", "And again."} {
 				r, err := agent.Run(t.Context(), agents.Request{Role: trellis.Implement, Prompt: prompt, Dir: w.Tree, Permission: c.p, Session: session,
-					RunDir: t.TempDir(), Marker: "real-" + filepath.Base(w.Root), Limits: agents.Limits{Wall: 5 * time.Minute}}, nil)
+					RunDir: t.TempDir(), Marker: "real-" + filepath.Base(w.Root), Limits: agents.Limits{Wall: 5 * time.Minute}}, func(e agents.Event) {
+					if strings.Contains(e.Text, "which is not let through") {
+						t.Error(e.Text)
+					}
+				})
 				if err != nil || r.Text != "It is done." || !strings.HasPrefix(r.Sandbox, "bubblewrap ") {
 					t.Fatalf("got %+v, %v", r, err)
 				}

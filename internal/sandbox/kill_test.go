@@ -110,7 +110,7 @@ func TestSweepEndsASandbox(t *testing.T) {
 				t.Fatal(err)
 			}
 			parent := exec.Command("sh", append([]string{"-c", `"$@" & wait`, "sh"}, append(c.Launcher, c.Argv...)...)...)
-			parent.Dir, parent.Env, parent.Stdout = c.Dir, append(c.Env, proc.MarkerVar+"="+c.Marker), all
+			parent.Dir, parent.Env, parent.Stdout, parent.ExtraFiles = c.Dir, append(c.Env, proc.MarkerVar+"="+c.Marker), all, c.Files
 			if err := parent.Start(); err != nil {
 				t.Fatal(err)
 			}

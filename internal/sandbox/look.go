@@ -100,7 +100,7 @@ func hint(said string) string {
 	case strings.Contains(said, "mount proc"):
 		return "a container hides /proc: start it with --security-opt systempaths=unconfined, or trellis outside of it"
 	case strings.Contains(said, "loopback"), strings.Contains(said, "RTM_"):
-		return "it can't give a program a network of its own here: sandbox_network: [verify, steps] in .trellis/config.yaml lets them have the machine's"
+		return "it can't give a program a network of its own here: sandbox_network: [verify, steps] in .trellis/config.yaml lets them have the machine's, and so it does with the roles of agents"
 	case strings.Contains(said, "namespace"), strings.Contains(said, "uid map"), strings.Contains(said, "Permission denied"), strings.Contains(said, "not permitted"):
 		return "let bwrap make user namespaces: an AppArmor profile for it (Ubuntu 24.04 and newer), sysctl kernel.unprivileged_userns_clone=1 (older Debian), or --security-opt seccomp=unconfined for a container"
 	}

@@ -8,10 +8,19 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
 )
+
+func TestMain(m *testing.M) {
+	if code, entered := sandbox.Entered(os.Args[1:]); entered {
+		os.Exit(code)
+	}
+	goleak.VerifyTestMain(m, goleak.IgnoreCurrent())
+}
 
 // world is a repository with a worktree of a task, a home folder, and a box around them.
 type world struct {
@@ -31,7 +40,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	w := &world{t: t, Root: root, Main: filepath.Join(root, "main"), Tree: filepath.Join(root, "trees", "a"), Home: filepath.Join(root, "home")}
-	w.Box = &sandbox.Box{Mode: sandbox.Require, Environ: w.env()}
+	w.Box = &sandbox.Box{Mode: sandbox.Require, Environ: w.env(), Program: "/proc/self/exe"}
 	if f := sandbox.Look(t.Context(), w.env()); !f.OK() {
 		if os.Getenv("CI") != "" {
 			t.Fatalf("%s: %s", f.Why, f.Hint)
@@ -98,7 +107,12 @@ func (w *world) command(n sandbox.Need, script string) proc.Command {
 	if err != nil || len(cell.Launcher) == 0 || !strings.HasPrefix(cell.Name, "bubblewrap ") {
 		w.t.Fatalf("entering: got %v, %v", cell, err)
 	}
-	return proc.Command{Argv: proc.Shell(script), Dir: n.Dir, Env: w.env(), Launcher: cell.Launcher, Marker: "sandboxed-" + filepath.Base(w.Root), Grace: time.Second}
+	w.t.Cleanup(func() {
+		if _, err := cell.Leave(); err != nil {
+			w.t.Error(err)
+		}
+	})
+	return proc.Command{Argv: proc.Shell(script), Dir: n.Dir, Env: w.env(), Launcher: cell.Launcher, Files: cell.Files, Marker: "sandboxed-" + filepath.Base(w.Root), Grace: time.Second}
 }
 
 // run runs a shell's command in the sandbox.

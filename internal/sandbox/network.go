@@ -14,6 +14,16 @@ func (b *Box) offline(kind string) bool {
 	return slices.Contains(b.Offline, kind) || asks && !slices.Contains(b.Network, kind)
 }
 
+// narrow reports whether a kind of programs reaches a few hosts alone: agents, where a sandbox is required or hosts are named,
+// unless the project gives their role the machine's network.
+func (b *Box) narrow(kind string) bool {
+	commands := []string{Verify, Steps, Setup}
+	return (b.Mode == Require || b.Mode == Auto && b.Hosts != nil) && !b.offline(kind) && !slices.Contains(commands, kind) && !slices.Contains(b.Network, kind)
+}
+
+// Narrow reports whether a role reaches a few hosts alone.
+func (b *Box) Narrow(role string) bool { return b.narrow(role) }
+
 // Unconnected are the kinds of commands that have no network.
 func (b *Box) Unconnected() []string {
 	return slices.DeleteFunc([]string{Verify, Steps, Setup}, func(kind string) bool { return !b.offline(kind) })

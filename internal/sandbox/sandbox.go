@@ -9,6 +9,9 @@ package sandbox
 import (
 	"context"
 	"fmt"
+	"net"
+	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -40,10 +43,15 @@ type Box struct {
 	Repo    *git.Repo // which checkouts there are; nil: none
 	Write   []string  // more to write: absolute, or below ~/
 	Home    []string  // more to read of what is hidden: absolute, or below ~/
-	Network []string  // Verify and Steps, where these have a network
+	Network []string  // Verify, Steps and roles, where these have a network, the machine's
 	Offline []string  // kinds of programs, and roles, that have none
-	Env     []string  // names of variables that commands get besides the usual ones
-	Keys    []string  // names of variables that agents of the project's own get
+	Hosts   []string  // what agents reach where their network is narrow, see gateway.ParseHost; with Auto it is where this is not nil
+	Program string    // one that calls Entered first thing, without which no network can be narrow
+	// How hosts are found and reached, see gateway.Options. Nil: as this machine does.
+	Lookup func(ctx context.Context, name string) ([]netip.Addr, error)
+	Dial   func(ctx context.Context, to netip.AddrPort) (net.Conn, error)
+	Env    []string // names of variables that commands get besides the usual ones
+	Keys   []string // names of variables that agents of the project's own get
 
 	once  sync.Once
 	found Found
@@ -64,13 +72,18 @@ type Own struct {
 	Fixed   []string // what in that it may only read: settings that make it run other programs
 	Private []string // folders in that which are empty for each run, and gone with it
 	Read    []string // what is hidden from others
+	Hosts   []string // what it reaches where its network is narrow, see gateway.ParseHost
+	Servers []string // host:port of servers that a person set up for it, on this machine or its networks too
 }
 
 // Cell is a place in the sandbox for one program. The zero value is none: the program runs as it is.
 type Cell struct {
-	Launcher []string // see proc.Command
-	Name     string   // of the sandbox and its version
-	Offline  string   // the kind of the program, when it has no network
+	Launcher []string   // see proc.Command
+	Name     string     // of the sandbox and its version
+	Offline  string     // the kind of the program, when it has no network
+	Files    []*os.File // see proc.Command
+
+	way *way // out, where the network is narrow
 }
 
 // Ready says what is missing when a sandbox is required and the machine has none: a *flow.Failure agent_missing.
@@ -118,8 +131,11 @@ func (b *Box) Enter(ctx context.Context, n Need) (Cell, error) {
 		return Cell{}, flow.Fail(string(trellis.AgentMissing), "sandbox: %s, but %v", b.Mode, err)
 	}
 	c := Cell{Launcher: launcher, Name: f.String()}
-	if b.offline(n.Kind) {
+	switch {
+	case b.offline(n.Kind):
 		c.Offline = n.Kind
+	case b.narrow(n.Kind):
+		return b.narrowed(c, n)
 	}
 	return c, nil
 }
@@ -151,6 +167,8 @@ func (b *Box) Words(ctx context.Context, role, dir string) string {
 	switch {
 	case b.offline(role):
 		text += " There is no network."
+	case b.narrow(role):
+		text += " The network reaches your model, and " + strings.Join(append([]string{"nothing else"}, b.Hosts...), ", ") + "."
 	case b.offline(Verify):
 		text += " The commands that decide have no network, but for the loopback of their own."
 	}
@@ -195,7 +213,7 @@ func (b *Box) arguments(f Found, n Need) ([]string, error) {
 		return nil, fmt.Errorf("what may not be written there can't be told: %w; mend that, or remove what is named, and start again", err)
 	}
 	args := append([]string{f.Path}, apart()...)
-	if b.offline(n.Kind) {
+	if b.offline(n.Kind) || b.narrow(n.Kind) {
 		args = append(args, "--unshare-net")
 	}
 	return append(append(args, l.mounts()...), "--chdir", n.Dir, "--"), nil

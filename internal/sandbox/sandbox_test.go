@@ -168,8 +168,8 @@ func TestNetworkByKind(t *testing.T) {
 		offline, network []string
 		reached          map[string]bool
 	}{
-		{reached: map[string]bool{sandbox.Verify: false, sandbox.Setup: true, sandbox.Steps: false, "implement": true}},
-		{network: []string{sandbox.Verify}, offline: []string{"accept"}, reached: map[string]bool{sandbox.Verify: true, sandbox.Steps: false, "implement": true, "accept": false}},
+		{reached: map[string]bool{sandbox.Verify: false, sandbox.Setup: true, sandbox.Steps: false, "implement": false}},
+		{network: []string{sandbox.Verify, "implement"}, offline: []string{"accept"}, reached: map[string]bool{sandbox.Verify: true, sandbox.Steps: false, "implement": true, "accept": false}},
 		{network: []string{sandbox.Steps}, offline: []string{sandbox.Setup}, reached: map[string]bool{sandbox.Steps: true, sandbox.Setup: false}},
 	} {
 		w.Box.Offline, w.Box.Network = c.offline, c.network

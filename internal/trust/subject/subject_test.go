@@ -88,6 +88,10 @@ agents:
 			t.Errorf("there is no %s", want)
 		}
 	}
+	for said, want := range map[string]string{"sandbox_hosts: [a.example.org]": `["a.example.org"]`, "sandbox_hosts: []": "[]", "": "with sandbox: auto agents have the whole network"} {
+		list, _ := says(t, subject.Settings(), file, said) // to take [] away widens
+		has(t, list, "protection sandbox_hosts: "+want)
+	}
 	has(t, more, "scripts/told.sh", "bin/notify", "tools/agent.py")
 	bare, _ := says(t, subject.Settings(), file, "")
 	has(t, bare, "protection sandbox: off", "protection verify: []", `protection protected: [".trellis/**"]`) // a file that is taken away says so

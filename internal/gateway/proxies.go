@@ -1,23 +1,27 @@
-package agents
+package gateway
 
 import (
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 )
 
-// proxies is an environment whose proxy variables say how servers are reached.
-type proxies []string
+// Proxies is an environment whose proxy variables say how servers are reached.
+type Proxies []string
 
-// of is the proxy for a request, nil for none: that of the scheme, else that of all. Nothing goes to this
+// Of is the proxy for a request, nil for none: that of the scheme, else that of all. Nothing goes to this
 // machine, or to what NO_PROXY lists, through one.
-func (p proxies) of(r *http.Request) (*url.URL, error) {
-	if !p.used(r.URL) {
+func (p Proxies) Of(r *http.Request) (*url.URL, error) { return p.to(r.URL) }
+
+// to is the proxy for a server.
+func (p Proxies) to(u *url.URL) (*url.URL, error) {
+	if !p.used(u) {
 		return nil, nil
 	}
-	for _, name := range []string{r.URL.Scheme + "_proxy", "all_proxy"} {
+	for _, name := range []string{u.Scheme + "_proxy", "all_proxy"} {
 		address := p.either(name)
 		if address == "" {
 			continue
@@ -30,14 +34,24 @@ func (p proxies) of(r *http.Request) (*url.URL, error) {
 	return nil, nil
 }
 
-func (p proxies) either(name string) string {
-	if value := lookup(p, name); value != "" {
+func (p Proxies) either(name string) string {
+	if value := p.lookup(name); value != "" {
 		return value
 	}
-	return lookup(p, strings.ToUpper(name))
+	return p.lookup(strings.ToUpper(name))
 }
 
-func (p proxies) used(u *url.URL) bool {
+// lookup is the value of a variable; the last one wins.
+func (p Proxies) lookup(name string) string {
+	for _, e := range slices.Backward(p) {
+		if value, ok := strings.CutPrefix(e, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+func (p Proxies) used(u *url.URL) bool {
 	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
 	ip, err := netip.ParseAddr(host)
 	if host == "localhost" || err == nil && ip.IsLoopback() {

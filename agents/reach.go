@@ -1,0 +1,183 @@
+package agents
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/trellis-tasks/trellis/internal/gateway"
+)
+
+// What the programs reach where a sandbox narrows their network: where their models are and what their sign-in needs, unless a
+// person named another server of the model for them.
+var (
+	claudeHosts = []string{"api.anthropic.com", "platform.claude.com", "console.anthropic.com"}
+	codexHosts  = []string{"api.openai.com", "chatgpt.com", "auth.openai.com"}
+	// openCodeHosts are by provider, as the accounts of opencode and its models name it.
+	openCodeHosts = map[string]openCodeProvider{
+		"opencode":       {hosts: []string{"opencode.ai"}, key: "OPENCODE_API_KEY"},
+		"anthropic":      {claudeHosts, "ANTHROPIC_API_KEY"},
+		"openai":         {codexHosts, "OPENAI_API_KEY"},
+		"openrouter":     {[]string{"openrouter.ai"}, "OPENROUTER_API_KEY"},
+		"google":         {[]string{"generativelanguage.googleapis.com"}, "GEMINI_API_KEY"},
+		"groq":           {[]string{"api.groq.com"}, "GROQ_API_KEY"},
+		"mistral":        {[]string{"api.mistral.ai"}, "MISTRAL_API_KEY"},
+		"deepseek":       {[]string{"api.deepseek.com"}, "DEEPSEEK_API_KEY"},
+		"xai":            {[]string{"api.x.ai"}, "XAI_API_KEY"},
+		"github-copilot": {hosts: []string{"api.githubcopilot.com", "api.github.com"}},
+	}
+)
+
+type openCodeProvider struct {
+	hosts []string
+	key   string // the variable of its key
+}
+
+// Reaches are the hosts that an agent reaches where a sandbox narrows its network, besides those of the project.
+func (o Options) Reaches(name string) []string {
+	own := Own{}
+	if _, custom := o.Commands[name]; !custom {
+		switch name {
+		case Claude:
+			own = o.claudeReaches(own)
+		case Codex:
+			own = o.codexReaches(own)
+		case OpenCode:
+			own = openCode{o}.reaches(own, "")
+		}
+	}
+	return slices.Concat(own.Servers, own.Hosts)
+}
+
+var claudeServers = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"ANTHROPIC_\w*BASE_URL"\s*:\s*"([^"]+)"`) })
+
+// claudeReaches is own with the servers of claude's models: those of a cloud where its variables ask for that.
+func (o Options) claudeReaches(own Own) Own {
+	own.Hosts = claudeHosts
+	own = own.instead(namesIn(filepath.Join(o.home("CLAUDE_CONFIG_DIR", ".claude"), "settings.json"), claudeServers())...)
+	for _, name := range []string{"ANTHROPIC_BASE_URL", "ANTHROPIC_BEDROCK_BASE_URL", "ANTHROPIC_VERTEX_BASE_URL", "ANTHROPIC_FOUNDRY_BASE_URL"} {
+		own = own.instead(lookup(o.Environ, name))
+	}
+	for variable, cloud := range map[string]func() []string{"CLAUDE_CODE_USE_BEDROCK": o.bedrock, "CLAUDE_CODE_USE_VERTEX": o.vertex, "CLAUDE_CODE_USE_FOUNDRY": o.foundry} {
+		if lookup(o.Environ, variable) != "" {
+			own.Hosts = cloud()
+		}
+	}
+	return own
+}
+
+// instead is own with servers that a person named in the place of the program's own.
+func (own Own) instead(addresses ...string) Own {
+	for _, address := range addresses {
+		if server := gateway.Server(address); server != "" {
+			own.Servers = append(own.Servers, server)
+		}
+	}
+	if len(own.Servers) > 0 {
+		own.Hosts = nil
+	}
+	return own
+}
+
+// either is the first of some variables that is set, else a value.
+func (o Options) either(value string, names ...string) string {
+	for _, name := range names {
+		if v := lookup(o.Environ, name); v != "" {
+			return v
+		}
+	}
+	return value
+}
+
+func (o Options) bedrock() (hosts []string) {
+	regions := []string{o.either("us-east-1", "AWS_REGION", "AWS_DEFAULT_REGION"), lookup(o.Environ, "ANTHROPIC_SMALL_FAST_MODEL_AWS_REGION")}
+	for _, region := range slices.DeleteFunc(regions, func(r string) bool { return r == "" }) {
+		for _, service := range []string{"bedrock-runtime", "bedrock", "sts", "oidc", "portal.sso"} {
+			hosts = append(hosts, service+"."+region+".amazonaws.com")
+		}
+	}
+	return append(hosts, "sts.amazonaws.com")
+}
+
+func (o Options) vertex() []string {
+	hosts := []string{"aiplatform.googleapis.com", "oauth2.googleapis.com", "sts.googleapis.com", "iamcredentials.googleapis.com"}
+	for _, e := range o.Environ {
+		name, region, _ := strings.Cut(e, "=")
+		if (name == "CLOUD_ML_REGION" || strings.HasPrefix(name, "VERTEX_REGION_")) && region != "" && region != "global" {
+			hosts = append(hosts, region+"-aiplatform.googleapis.com")
+		}
+	}
+	return hosts
+}
+
+func (o Options) foundry() []string {
+	hosts := []string{"login.microsoftonline.com"}
+	if resource := lookup(o.Environ, "ANTHROPIC_FOUNDRY_RESOURCE"); resource != "" {
+		hosts = append(hosts, resource+".services.ai.azure.com")
+	}
+	return hosts
+}
+
+var codexServers = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^[^#\n]*base_url"?\s*=\s*["']([^"']+)["']`) })
+
+// codexReaches is own with the servers of codex's models: those of its settings where they name some.
+func (o Options) codexReaches(own Own) Own {
+	settings := filepath.Join(o.home("CODEX_HOME", ".codex"), "config.toml")
+	own.Hosts = codexHosts
+	if mentions("bedrock", settings) {
+		own.Hosts = slices.Concat(codexHosts, o.bedrock())
+	}
+	return own.instead(append(namesIn(settings, codexServers()), lookup(o.Environ, "OPENAI_BASE_URL"))...)
+}
+
+var openCodeServers = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"baseURL"\s*:\s*"([^"]+)"`) })
+
+// reaches is own with the servers of opencode's models: those that its settings name, and of the providers that it knows those
+// that it has an account for or that the model names, or its free ones where there are none of all these.
+func (c openCode) reaches(own Own, model string) Own {
+	for _, file := range c.configs() {
+		own = own.instead(c.filled(namesIn(file, openCodeServers()))...)
+	}
+	for _, m := range openCodeServers().FindAllStringSubmatch(lookup(c.o.Environ, "OPENCODE_CONFIG_CONTENT"), -1) {
+		own = own.instead(c.filled(m[1:])...)
+	}
+	for name, p := range openCodeHosts {
+		if lookup(c.o.Environ, p.key) != "" || strings.HasPrefix(model, name+"/") || slices.Contains(c.accounts(), name) {
+			own.Hosts = append(own.Hosts, p.hosts...)
+		}
+	}
+	for provider, cloud := range map[string]func() []string{"amazon-bedrock": c.o.bedrock, "google-vertex": c.o.vertex} {
+		if strings.HasPrefix(model, provider) || mentions(provider, c.configs()...) {
+			own.Hosts = append(own.Hosts, cloud()...)
+		}
+	}
+	if len(own.Hosts)+len(own.Servers) == 0 {
+		own.Hosts = openCodeHosts["opencode"].hosts
+	}
+	slices.Sort(own.Hosts)
+	own.Hosts = slices.Compact(own.Hosts)
+	return own
+}
+
+// filled are addresses with the variables that stand in them.
+func (c openCode) filled(addresses []string) (list []string) {
+	for _, address := range addresses {
+		list = append(list, openCodeNames().ReplaceAllStringFunc(address, func(slot string) string {
+			return lookup(c.o.Environ, openCodeNames().FindStringSubmatch(slot)[1])
+		}))
+	}
+	return list
+}
+
+// accounts are the providers that somebody signed in to.
+func (c openCode) accounts() []string {
+	var accounts map[string]json.RawMessage
+	data, _ := os.ReadFile(filepath.Join(c.o.home("XDG_DATA_HOME", ".local", "share"), "opencode", "auth.json"))
+	json.Unmarshal(data, &accounts) //nolint:errcheck // no file, no accounts
+	return slices.Collect(maps.Keys(accounts))
+}

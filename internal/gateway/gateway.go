@@ -1,0 +1,324 @@
+// Package gateway lets a program that has no network of its own reach a few hosts: on listeners that stand where the program
+// is it serves an HTTP proxy, and servers of this machine that are named.
+package gateway
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/netip"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Options say what can be reached.
+type Options struct {
+	Hosts []string // entries as ParseHost reads them; others count for nothing
+	// Servers are host:port of servers that a person set up for the program. They alone may be on networks of this place by
+	// their name; those on a loopback are also reached without the proxy.
+	Servers []string
+	Environ []string                                                       // whose proxy variables say how hosts are reached from here
+	Lookup  func(ctx context.Context, name string) ([]netip.Addr, error)   // nil: as this machine does
+	Dial    func(ctx context.Context, to netip.AddrPort) (net.Conn, error) // nil: as this machine does
+}
+
+// Gateway is the way out for one program. Its methods may be called by several goroutines at once.
+type Gateway struct {
+	o        Options
+	hosts    []Host
+	forwards []Host // those that are reached without the proxy
+	direct   *http.Transport
+	chained  *http.Transport
+	ctx      context.Context // until Close
+	end      context.CancelFunc
+	slots    chan struct{} // one for each connection
+	running  sync.WaitGroup
+	mu       sync.Mutex
+	refused  []string
+}
+
+const (
+	maxConnections = 256
+	maxRefused     = 20 // of which people are told
+)
+
+// New is a gateway that serves nobody yet.
+func New(o Options) *Gateway {
+	g := &Gateway{o: o, slots: make(chan struct{}, maxConnections)}
+	g.ctx, g.end = context.WithCancel(context.Background())
+	for _, entry := range slices.Concat(o.Hosts, o.Servers) {
+		h, err := ParseHost(entry)
+		if err != nil {
+			continue
+		}
+		g.hosts = append(g.hosts, h)
+		if at := h.inside(); at != "" && !slices.ContainsFunc(g.forwards, func(f Host) bool { return f.inside() == at }) {
+			g.forwards = append(g.forwards, h)
+		}
+	}
+	g.direct = &http.Transport{DisableCompression: true, DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+		name, port, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, err
+		}
+		return g.dial(ctx, plainName(name), port)
+	}}
+	g.chained = &http.Transport{DisableCompression: true, Proxy: Proxies(o.Environ).Of}
+	return g
+}
+
+// Addresses are where to listen, the last one for the proxy.
+func (g *Gateway) Addresses() (list []string) {
+	for _, h := range g.forwards {
+		list = append(list, h.inside())
+	}
+	return append(list, "127.0.0.1:0")
+}
+
+// Serve begins to serve on listeners, in the order of Addresses. They are the gateway's from now on.
+func (g *Gateway) Serve(listeners []net.Listener) {
+	if len(listeners) == 0 {
+		return
+	}
+	for i, l := range listeners[:len(listeners)-1] {
+		g.accept(&bounded{l, g}, g.forwards[i])
+	}
+	server := &http.Server{Handler: http.HandlerFunc(g.handle), ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0), ConnState: follow,
+		BaseContext: func(net.Listener) context.Context { return g.ctx }, ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) }}
+	context.AfterFunc(g.ctx, func() { server.Close() })
+	g.running.Go(func() { server.Serve(&bounded{listeners[len(listeners)-1], g}) }) //nolint:errcheck // it ends with Close
+}
+
+// Close ends all connections, and returns when nothing is left.
+func (g *Gateway) Close() {
+	g.end()
+	g.running.Wait()
+	g.direct.CloseIdleConnections()
+	g.chained.CloseIdleConnections()
+}
+
+// Refused is what was asked for and not let through, each host once, as the end of a sentence.
+func (g *Gateway) Refused() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.refused)
+}
+
+// accept joins the connections of a listener with a server of this machine.
+func (g *Gateway) accept(l net.Listener, to Host) {
+	context.AfterFunc(g.ctx, func() { l.Close() })
+	g.running.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go g.forward(conn.(*counted), to) // which is waited for as a connection
+		}
+	})
+}
+
+func (g *Gateway) forward(conn *counted, to Host) {
+	defer conn.leave()
+	server, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(g.ctx, "tcp", to.String())
+	if err != nil {
+		conn.Close()
+		return
+	}
+	g.join(conn, conn, server)
+}
+
+// handle answers a request to the proxy.
+func (g *Gateway) handle(w http.ResponseWriter, r *http.Request) {
+	conn := r.Context().Value(connKey{}).(*counted)
+	defer func() {
+		if conn.taken {
+			conn.leave()
+		}
+	}()
+	name, port, err := asked(r)
+	if err == nil {
+		err = g.allows(name, port)
+	}
+	switch {
+	case err != nil:
+		g.fail(w, err)
+	case r.Method == http.MethodConnect:
+		g.connect(w, r, name, port)
+	default:
+		g.pass(w, r)
+	}
+}
+
+// asked is the server that a request is for.
+func asked(r *http.Request) (name, port string, err error) {
+	switch {
+	case r.Method == http.MethodConnect:
+		name, port, err = net.SplitHostPort(r.Host)
+	case r.URL.Scheme == "http" && r.URL.Host != "":
+		name, port, err = net.SplitHostPort(Server(r.URL.String()))
+	default:
+		err = errors.New("this is a proxy, which takes CONNECT and http:// requests")
+	}
+	return plainName(name), port, err
+}
+
+// connect gives a client a connection to the server that it asked for.
+func (g *Gateway) connect(w http.ResponseWriter, r *http.Request, name, port string) {
+	server, err := g.reach(r.Context(), name, port)
+	if err != nil {
+		g.fail(w, err)
+		return
+	}
+	conn, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		server.Close()
+		return
+	}
+	if _, err := io.WriteString(conn, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
+		conn.Close()
+		server.Close()
+		return
+	}
+	g.join(conn, early(conn, buffered.Reader), server)
+}
+
+// early is what a client says, with what it said before it was answered.
+func early(conn net.Conn, said *bufio.Reader) io.Reader {
+	return io.MultiReader(io.LimitReader(said, int64(said.Buffered())), conn)
+}
+
+// pass answers a request with what the server says to it.
+func (g *Gateway) pass(w http.ResponseWriter, r *http.Request) {
+	transport := g.direct
+	if via, err := Proxies(g.o.Environ).Of(r); err != nil || via != nil {
+		transport = g.chained
+	}
+	through := &httputil.ReverseProxy{Transport: transport, FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
+		Rewrite:      func(p *httputil.ProxyRequest) { p.Out.Host = p.In.URL.Host },
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { g.fail(w, err) }}
+	through.ServeHTTP(w, r)
+}
+
+// fail says to the program why it does not get what it asked for, and keeps what was not let through.
+func (g *Gateway) fail(w http.ResponseWriter, err error) {
+	code := http.StatusBadGateway
+	if no := (*refusal)(nil); errors.As(err, &no) {
+		code = http.StatusForbidden
+		g.note(no.Error())
+	}
+	http.Error(w, "trellis: "+err.Error(), code)
+}
+
+func (g *Gateway) note(what string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.refused) < maxRefused && !slices.Contains(g.refused, what) {
+		g.refused = append(g.refused, what)
+	}
+}
+
+// join passes on what both sides say, until both are done or the gateway is closed.
+func (g *Gateway) join(conn net.Conn, said io.Reader, server net.Conn) {
+	stop := context.AfterFunc(g.ctx, func() { conn.Close(); server.Close() })
+	defer stop()
+	defer conn.Close()
+	defer server.Close()
+	var up sync.WaitGroup
+	up.Go(func() { carry(server, said, conn) })
+	carry(conn, server, server)
+	up.Wait()
+}
+
+// lateAnswer is how long a side may still speak after the other is done.
+const lateAnswer = time.Minute
+
+// carry passes on what one side says to its end, and tells the other of it.
+func carry(to net.Conn, said io.Reader, from net.Conn) {
+	_, err := io.Copy(to, said)
+	half, ok := to.(interface{ CloseWrite() error })
+	if err != nil || !ok || half.CloseWrite() != nil {
+		to.Close()
+		from.Close()
+		return
+	}
+	_ = to.SetReadDeadline(time.Now().Add(lateAnswer)) // a closed one ends by itself
+}
+
+// bounded is a listener that takes no more connections than a gateway may have.
+type bounded struct {
+	net.Listener
+	g *Gateway
+}
+
+func (b *bounded) Accept() (net.Conn, error) {
+	select {
+	case b.g.slots <- struct{}{}:
+	case <-b.g.ctx.Done():
+		return nil, net.ErrClosed
+	}
+	conn, err := b.Listener.Accept()
+	if err != nil {
+		<-b.g.slots
+		return nil, err
+	}
+	b.g.running.Add(1) // it runs already
+	return &counted{Conn: conn, g: b.g}, nil
+}
+
+// counted is a connection that has one of the gateway's places, and is waited for, until leave is called.
+type counted struct {
+	net.Conn
+	g     *Gateway
+	taken bool // from the HTTP server, by who answers a request
+	once  sync.Once
+}
+
+// connKey is the key of the connection that a request came by.
+type connKey struct{}
+
+// follow gives back the place of what the HTTP server is done with.
+func follow(c net.Conn, state http.ConnState) {
+	switch conn := c.(*counted); state {
+	case http.StateHijacked:
+		conn.taken = true
+	case http.StateClosed:
+		conn.leave()
+	}
+}
+
+func (c *counted) leave() {
+	c.once.Do(func() { <-c.g.slots; c.g.running.Done() })
+}
+
+// CloseWrite ends what is said to the program, which may still speak.
+func (c *counted) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
+// refusal is what is not let through.
+type refusal struct{ name, port, why, next string }
+
+func (r *refusal) Error() string {
+	name := r.name
+	if !hostName().MatchString(name) {
+		if _, err := netip.ParseAddr(name); err != nil {
+			name = strconv.Quote(name[:min(len(name), 100)])
+		}
+	}
+	if r.port != "443" && r.port != "80" {
+		name = net.JoinHostPort(name, r.port)
+	}
+	return fmt.Sprintf("%s, %s; next: add %s to sandbox_hosts in .trellis/config.yaml", name, r.why, r.next)
+}
