@@ -13,7 +13,7 @@ var jumps = []int{3600, -3600}
 // The clock is set by an hour while nothing runs, after a kill: the run goes on all the same.
 func TestClockIsSetBetweenRuns(t *testing.T) {
 	for _, p := range plays {
-		for i, s := range p.spread(t, 2, 0) {
+		for i, s := range p.evenly(t, 2) {
 			t.Run(fmt.Sprint(p.Name, " ", s, " ", jumps[i%2]), func(t *testing.T) {
 				t.Parallel()
 				w := p.world(t)

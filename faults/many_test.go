@@ -57,7 +57,7 @@ func TestTwoWatchers(t *testing.T) {
 	for _, who := range victims {
 		t.Run(who, func(t *testing.T) {
 			t.Parallel()
-			w, ids := crowd(t, 4)
+			w, ids := crowd(t, 3)
 			first := w.begin([]string{"watch", "--parallel", "2"})
 			w.until(func() bool { return w.read("calls.log") != "" })
 			worker := w.worker(first)

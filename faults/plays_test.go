@@ -141,13 +141,26 @@ func spotsOf(log string) (list []spot) {
 	return list
 }
 
-// spread are about n of the play's spots, with each of them so many of each class of paths, and one of every kind, that
-// no play before this one has; all of them where everything is to be tried.
-func (p *play) spread(t *testing.T, n, each int) (list []spot) {
+// evenly are about n of the play's spots, from its begin to its end; all of them where everything is to be tried.
+func (p *play) evenly(t *testing.T, n int) (list []spot) {
 	t.Helper()
 	p.undisturbed(t)
 	if full() {
 		return p.spots
+	}
+	for i := 0; i < len(p.spots); i += max(1, len(p.spots)/n) {
+		list = append(list, p.spots[i])
+	}
+	return list
+}
+
+// spread are about n of the play's spots, with each of them so many of each class of paths, and one of every kind, that
+// no play before this one has; all of them where everything is to be tried.
+func (p *play) spread(t *testing.T, n, each int) (list []spot) {
+	t.Helper()
+	even := p.evenly(t, n)
+	if full() {
+		return even
 	}
 	hit := map[string]bool{}
 	for _, other := range plays[:slices.Index(plays, p)] {
@@ -161,8 +174,8 @@ func (p *play) spread(t *testing.T, n, each int) (list []spot) {
 		classes[s.class()] = append(classes[s.class()], i)
 	}
 	chosen := map[int]bool{}
-	for i := 0; i < len(p.spots); i += max(1, len(p.spots)/n) {
-		chosen[i] = true
+	for i, s := range p.spots {
+		chosen[i] = slices.Contains(even, s)
 	}
 	for g, class := range slices.Sorted(maps.Keys(classes)) {
 		if of := classes[class]; !hit[class] {

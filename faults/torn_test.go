@@ -46,10 +46,13 @@ func (p *play) cuts(i int) (list []int) {
 		}
 		return list
 	}
-	if !full() && p != plays[0] {
-		return []int{2 + i*7}
+	switch {
+	case full():
+		return []int{1, 2, 3 + i*7, 9999}
+	case p != plays[0]:
+		return map[int][]int{1: {2 + i*7}}[i]
 	}
-	return []int{1, 2, 3 + i*7, 9999}
+	return [][]int{{1, 9999}, {2, 17}, {3}}[i]
 }
 
 func (p *play) torn(t *testing.T, s spot, cut int) {

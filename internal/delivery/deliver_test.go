@@ -368,8 +368,10 @@ func TestKilled(t *testing.T) {
 		{"after the push", func(b *bench) { b.write("../kill", "after") }},
 	}
 	for n := 1; n <= calls && (n <= 2 || !testing.Short()); n++ {
-		kills = append(kills, kill{fmt.Sprint("before call ", n), func(b *bench) { b.GH.Change(t, func(s *forgetest.State) { s.Before = n }) }},
-			kill{fmt.Sprint("after call ", n), func(b *bench) { b.GH.Change(t, func(s *forgetest.State) { s.After = n }) }})
+		kills = append(kills, kill{fmt.Sprint("after call ", n), func(b *bench) { b.GH.Change(t, func(s *forgetest.State) { s.After = n }) }})
+		if n == 1 || os.Getenv("TRELLIS_SOAK") != "" { // a kill before another one finds what a kill after the one before it finds
+			kills = append(kills, kill{fmt.Sprint("before call ", n), func(b *bench) { b.GH.Change(t, func(s *forgetest.State) { s.Before = n }) }})
+		}
 	}
 	for _, k := range kills {
 		t.Run(k.name, func(t *testing.T) {

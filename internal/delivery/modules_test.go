@@ -177,7 +177,7 @@ func TestModulesKilled(t *testing.T) {
 		"before the push of the whole": func(b *bench) { b.killBefore(".git/hooks/pre-push") },
 	}
 	for n := 1; n <= calls; n++ {
-		if all := os.Getenv("TRELLIS_SOAK") != ""; !all && (testing.Short() || n != 2 && n != 4 && n != calls) {
+		if all := os.Getenv("TRELLIS_SOAK") != ""; !all && (testing.Short() || n != 4) {
 			continue
 		}
 		if os.Getenv("TRELLIS_SOAK") != "" {

@@ -254,7 +254,7 @@ func (b *box) hold(path string, while time.Duration) (released <-chan struct{}) 
 }
 
 func TestManyWorktreesAtOnce(t *testing.T) {
-	const n = 32
+	const n = 16
 	b := newBox(t)
 	b.git("config", "extensions.worktreeConfig", "true") // so that git writes configuration as well
 	b.git("config", "branch.autoSetupMerge", "always")
