@@ -54,7 +54,7 @@ func (w *gitWorld) cleaned() string {
 // and the same command comes to the same end. A few of all cases; with TRELLIS_SOAK all.
 func TestCleanupAtEveryCall(t *testing.T) {
 	t.Parallel()
-	trellis, every := realTrellis(t), 31
+	trellis, every := realTrellis(t), 47
 	if os.Getenv("TRELLIS_SOAK") != "" {
 		every = 1
 	}

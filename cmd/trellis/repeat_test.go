@@ -142,7 +142,7 @@ func (d deed) world(t *testing.T, trellis string) *hosted {
 // Killed before or after any call of git or gh. A few of all cases; with TRELLIS_SOAK all.
 func TestRepeatedAfterAnyCall(t *testing.T) {
 	t.Parallel()
-	trellis, every, at := realTrellis(t), 29, 0
+	trellis, every, at := realTrellis(t), 43, 0
 	if os.Getenv("TRELLIS_SOAK") != "" {
 		every = 1
 	}
@@ -193,7 +193,7 @@ func TestRepeatedAfterAnyCall(t *testing.T) {
 // Killed before any step on the disk. A few of all cases; with TRELLIS_SOAK all.
 func TestRepeatedAfterAnyStep(t *testing.T) {
 	t.Parallel()
-	trellis, every, at := realTrellis(t), 13, 0
+	trellis, every, at := realTrellis(t), 23, 0
 	if os.Getenv("TRELLIS_SOAK") != "" {
 		every = 1
 	}
