@@ -1,16 +1,15 @@
 package sandbox
 
 import (
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/secrets"
 )
 
 // usualVariables are what shells, compilers and the tools of builds read, by name or by how the name begins (FOO_*). None is here
-// that by its nature holds an account. What secret says is no part of it, whatever it begins with.
+// that by its nature holds an account. What secrets says is no part of it, whatever it begins with.
 var usualVariables = strings.Fields(`
 	PATH HOME USER LOGNAME SHELL PWD OLDPWD SHLVL HOSTNAME HOSTTYPE OSTYPE LANG LANGUAGE LC_* TZ TZDIR LOCALE_ARCHIVE TMPDIR TMP TEMP
 	TERM TERM_PROGRAM TERM_PROGRAM_VERSION TERMINFO TERMINFO_DIRS COLORTERM COLUMNS LINES LS_COLORS NO_COLOR FORCE_COLOR CLICOLOR CLICOLOR_FORCE EDITOR VISUAL PAGER LESS MANPATH INFOPATH
@@ -34,21 +33,6 @@ var usualVariables = strings.Fields(`
 	DOTNET_* NUGET_PACKAGES NUGET_HTTP_CACHE_PATH MSBUILD* ERL_AFLAGS ERL_FLAGS ERL_LIBS ELIXIR_ERL_OPTIONS MIX_ENV MIX_HOME MIX_ARCHIVES MIX_TARGET HEX_HOME REBAR_CACHE_DIR STACK_ROOT STACK_YAML CABAL_DIR CABAL_CONFIG GHC_PACKAGE_PATH GHCUP_* OPAM* OCAML* CAML_LD_LIBRARY_PATH DUNE_*
 	ZIG_* SWIFT* TOOLCHAINS DEVELOPER_DIR SDKROOT MACOSX_DEPLOYMENT_TARGET FLUTTER_ROOT PUB_CACHE DART_SDK NIMBLE_DIR CRYSTAL_PATH CRYSTAL_CACHE_DIR TF_PLUGIN_CACHE_DIR TF_DATA_DIR TF_IN_AUTOMATION HELM_CACHE_HOME MISE_* ASDF_* PROTO_HOME DIRENV_DIR`)
 
-// secretNames and secretValues are how what holds an account looks.
-var (
-	secretNames = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)KEY|TOKEN|SECRET|PASS|_PWD|DSN|JWT|CREDENTIAL|WEBHOOK|AUTH(?:$|[^O]|ORIZ)|COOKIE|(?:^|_)PAT(?:$|_)`)
-	})
-	secretValues = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)://(?:[^/\s:@]*:[^/\s@]+|[^/\s:@]{12,})@|-----BEGIN|\beyJ[\w-]{6,}\.|\b(?:gh[a-z]_|github_pat_|glpat-|xox[a-z]-|sk-|sk_live_|sk_test_|rk_live_|AKIA|AIza|pypi-|dop_v1_|shpat_)\w{8,}|\b(?:npm|hf)_[a-z0-9]{20,}|(?:password|passwd|token|secret|api_?key)=\S`)
-	})
-)
-
-// secret reports whether a variable holds an account, by its name or by what its value looks like.
-func secret(name, value string) bool {
-	return secretNames().MatchString(name) || secretValues().MatchString(value)
-}
-
 // ofAgents are how the names of variables of agents and their providers begin.
 var ofAgents = []string{"ANTHROPIC_", "CLAUDE_", "OPENAI_", "CODEX_", "OPENCODE_"}
 
@@ -71,7 +55,7 @@ func (b *Box) Withheld(env []string) (names []string) {
 	given := b.Environment(env)
 	for _, e := range env {
 		name, value, _ := strings.Cut(e, "=")
-		if value != "" && secret(name, value) && !b.ofAgent(name, value) && !slices.Contains(given, e) {
+		if value != "" && secrets.MayHold(name, value) && !b.ofAgent(name, value) && !slices.Contains(given, e) {
 			names = append(names, name)
 		}
 	}
@@ -84,10 +68,10 @@ func (b *Box) on() bool { return b != nil && b.Mode != Off && b.Mode != "" }
 // ofAgent reports whether a variable holds the account of an agent.
 func (b *Box) ofAgent(name, value string) bool {
 	begins := func(start string) bool { return strings.HasPrefix(name, start) }
-	return secret(name, value) && (slices.Contains(b.Keys, name) || slices.ContainsFunc(ofAgents, begins))
+	return secrets.MayHold(name, value) && (slices.Contains(b.Keys, name) || slices.ContainsFunc(ofAgents, begins))
 }
 
 // forBuilds reports whether builds read a variable, and it holds no secret.
 func forBuilds(name, value string) bool {
-	return len(proc.Environ([]string{name + "=" + value}, usualVariables)) > 0 && !secret(name, value)
+	return len(proc.Environ([]string{name + "=" + value}, usualVariables)) > 0 && !secrets.MayHold(name, value)
 }

@@ -3,12 +3,11 @@ package sandbox
 import (
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/secrets"
 )
 
 // ofRun are the paths below /run that programs read: where names are looked up, and the programs of NixOS.
@@ -93,16 +92,11 @@ func (b *Box) ofHome() (paths []string) {
 	return append(paths, "/home/linuxbrew/.linuxbrew")
 }
 
-// accounts are how settings give one away.
-var accounts = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?im)^[^#;\n]*(?:token|pass|secret|extraheader|cookie|_auth|authorization|bearer|_pat|(?:api|access|private|auth|_)[_-]?key)[\w.]*["']?(?:\s*[=:>]\s*["']?|\s+["'])[^\s"'<]|/t/[\w-]{8,}/`)
-})
-
 // holdsAccount reports whether a file of settings holds an account, or can't be read.
 func holdsAccount(path string) bool {
 	const most = 1 << 20
 	data, err := durable.Read(path, most)
-	return err != nil || accounts().Match(data) || secretValues().Match(data)
+	return err != nil || secrets.InSettings(data)
 }
 
 // Undisclosed are the settings of the home folder that are not shown because they hold an account.
@@ -160,7 +154,7 @@ func (b *Box) secrets() (paths []string) {
 	}
 	for _, e := range b.Environ {
 		name, value, _ := strings.Cut(e, "=")
-		if slices.Contains(elsewhere, name) || secretNames().MatchString(name) && filepath.IsAbs(value) && !slices.Contains(b.Env, name) {
+		if slices.Contains(elsewhere, name) || secrets.MayName(name) && filepath.IsAbs(value) && !slices.Contains(b.Env, name) {
 			paths = append(paths, b.allowed(filepath.SplitList(value))...)
 		}
 	}

@@ -15,6 +15,9 @@ type shape struct {
 	regexp func() *regexp.Regexp
 }
 
+// tokens are how tokens begin that say whose they are, and that hardly any other word begins with.
+const tokens = `gh[a-z]_|github_pat_|glpat-|xox[a-z]-|xapp-|sk-|[sr]k_(?:live|test)_|whsec_|pypi-|dop_v1_|shpat_|lin_api_|AGE-SECRET-KEY-`
+
 // in are the matches of the shape in a text, which is also given in lower case.
 func (s shape) in(text, lower string) [][]string {
 	if !slices.ContainsFunc(s.needs, func(part string) bool { return strings.Contains(lower, part) }) {
@@ -42,7 +45,7 @@ var shapes = sync.OnceValue(func() (list []shape) {
 		{"login", `(?i)\blogin\s+\S+\s+password\s+(\S+)`},           // .netrc
 		{"=", `(?i)_(?:authtoken|auth|password)[ \t]*=[ \t]*(\S+)`}, // .npmrc
 		// tokens that say whose they are
-		{"- _ sg.", `()\b(?:gh[a-z]_|github_pat_|glpat-|gl[a-z]{2,4}t-|xox[a-z]-|xapp-|sk-|pk_live_|[sr]k_(?:live|test)_|whsec_|npm_|hf_|pypi-|dop_v1_|shpat_|lin_api_|sntr[a-z]+_|AGE-SECRET-KEY-|SG\.)[\w.-]{16,}`},
+		{"- _ sg.", `()\b(?:` + tokens + `|gl[a-z]{2,4}t-|pk_live_|npm_|hf_|sntr[a-z]+_|SG\.)[\w.-]{16,}`},
 		{"akia asia", `()\b(?:AKIA|ASIA)[A-Z0-9]{16}\b`},
 		{"aiza", `()\bAIza[\w-]{35}`},
 	} {
