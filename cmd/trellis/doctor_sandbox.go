@@ -44,7 +44,7 @@ func (d *diagnosis) sandbox(ctx context.Context, p *project, c *config.Config) {
 	if c.Sandbox == sandbox.Off {
 		return
 	}
-	if kinds := box.Unconnected(); len(kinds) > 0 {
+	if kinds := box.Unconnected(ctx); len(kinds) > 0 {
 		d.add(stateOK, "sandbox", "no network for "+strings.Join(kinds, ", "), "for commands that need it: "+sandbox.NetworkHint(kinds[0])+"; docs/sandbox.md")
 	}
 	d.reaches(p, c, box)

@@ -57,7 +57,7 @@ func (a *Acts) final(ctx context.Context, c flow.Call, in checksIn) (out Checks,
 
 // stand makes sure of what a verdict stands on, and takes back what no agent may do.
 func (a *Acts) stand(ctx context.Context, c flow.Call, in checksIn, out *Checks) (err error) {
-	if out.Bent, out.Notes, err = a.shaken(in); err != nil || len(out.Bent) > 0 {
+	if out.Bent, out.Notes, err = a.shaken(ctx, in); err != nil || len(out.Bent) > 0 {
 		return err
 	}
 	notes, err := a.mend(ctx, c, in.Job)

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -24,11 +25,12 @@ const (
 	footGit     = "git"     // settings that git goes by
 	footProgram = "program" // programs of the commands that decide
 	footFile    = "file"    // what people wrote in the main checkout
+	footNetwork = "network" // kinds of commands that have none
 )
 
 // footing is a hash of each thing outside of the worktree that a verdict stands on: an agent that may do what
 // its user may can reach them.
-func (a *Acts) footing(j Job) (map[string]string, error) {
+func (a *Acts) footing(ctx context.Context, j Job) (map[string]string, error) {
 	set, err := a.Repo.Settings(j.Worktree)
 	if err != nil {
 		return nil, err
@@ -41,6 +43,9 @@ func (a *Acts) footing(j Job) (map[string]string, error) {
 		if path, sum := a.program(word); path != "" {
 			f[footProgram+" "+word] = sum
 		}
+	}
+	for _, kind := range a.Box.Unconnected(ctx) {
+		f[footNetwork+" "+kind] = "none"
 	}
 	rel := a.Store.Rel(a.Dir) + "/"
 	for _, name := range append(slices.Clone(frozen), "implement.jsonl", "check.jsonl", "debug.jsonl", evidence.ApprovalsFile) {
@@ -97,11 +102,11 @@ func brief(data []byte) string {
 
 // shaken says what of a run's footing is not as it was when its worktree was ready. What makes git commit
 // something else than what is there comes back as bent; the rest are notes for people.
-func (a *Acts) shaken(in checksIn) (bent, notes []string, err error) {
+func (a *Acts) shaken(ctx context.Context, in checksIn) (bent, notes []string, err error) {
 	if len(in.Footing) == 0 {
 		return nil, nil, nil
 	}
-	now, err := a.footing(in.Job)
+	now, err := a.footing(ctx, in.Job)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -122,6 +127,7 @@ func (a *Acts) shaken(in checksIn) (bent, notes []string, err error) {
 	for _, n := range [][2]string{
 		{footFile, "changed by somebody while the run went on: "},
 		{footProgram, "these programs, which decide, are not those of the beginning of the run: "},
+		{footNetwork, "these commands had the network when the run began and have none now, or the other way round: "},
 		{footGit, "settings of git were changed while the run went on: "},
 	} {
 		if list := moved[n[0]]; len(list) > 0 {

@@ -82,7 +82,7 @@ func (a *Acts) prepare(ctx context.Context, c flow.Call, in prepareIn) (p Prepar
 	if err := a.setup(ctx, c, in.Job); err != nil {
 		return p, err
 	}
-	if p.Footing, err = a.footing(in.Job); err != nil || in.Begun {
+	if p.Footing, err = a.footing(ctx, in.Job); err != nil || in.Begun {
 		return p, err
 	}
 	p.Results, err = a.hold(ctx, c, in.Job)
@@ -437,5 +437,5 @@ func (a *Acts) command(ctx context.Context, c flow.Call, kind, name, dir, line s
 		return Check{}, err
 	}
 	ref, err := a.ref(filepath.Join(folder, file), text)
-	return Check{Command: line, Code: res.Code, Seconds: res.Seconds, Tail: tail(text, tailBytes), Output: ref, Sandbox: cell.Name, Offline: cell.Explain(res.Code, []byte(text)) != ""}, err
+	return Check{Command: line, Code: res.Code, Seconds: res.Seconds, Tail: tail(text, tailBytes), Output: ref, Sandbox: cell.Name, Isolated: cell.Offline != "", Offline: cell.Explain(res.Code, []byte(text)) != ""}, err
 }

@@ -216,14 +216,15 @@ type (
 	}
 	// Check is one command's run.
 	Check struct {
-		Command string  `json:"command"`
-		Code    int     `json:"code"`
-		Seconds float64 `json:"seconds"`
-		Tail    string  `json:"tail,omitempty"`
-		Sandbox string  `json:"sandbox,omitempty"` // that it ran in
-		Offline bool    `json:"offline,omitempty"` // it failed since it has no network there, as it seems
-		Output  ask.Ref `json:"output"`
-		Known   bool    `json:"known,omitempty"` // failed at base already, and was not asked to be mended
+		Command  string  `json:"command"`
+		Code     int     `json:"code"`
+		Seconds  float64 `json:"seconds"`
+		Tail     string  `json:"tail,omitempty"`
+		Sandbox  string  `json:"sandbox,omitempty"`  // that it ran in
+		Isolated bool    `json:"isolated,omitempty"` // it had no network there
+		Offline  bool    `json:"offline,omitempty"`  // it failed for that, as it seems
+		Output   ask.Ref `json:"output"`
+		Known    bool    `json:"known,omitempty"` // failed at base already, and was not asked to be mended
 	}
 	observeIn struct {
 		Job   Job    `json:"job"`

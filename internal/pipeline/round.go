@@ -2,10 +2,12 @@ package pipeline
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/ask"
 	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/sandbox"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -158,7 +160,26 @@ func (r *run) verify(f flow.Flow, missing []string) (*trouble, error) {
 	if found := forbidden(res, res.Tree); found != nil {
 		return found, nil
 	}
+	if err := r.cutOff(res.Results); err != nil {
+		return nil, err
+	}
 	return r.judge(res.Results, missing), nil
+}
+
+// cutOff fails where a command that had the network when it was run at base has none now, and fails: a run goes on after
+// settings, or Trellis, were changed. Nobody can tell whether that is the work's doing.
+func (r *run) cutOff(results []Check) error {
+	for _, c := range results {
+		if c.Code == 0 || c.Known || !c.Isolated {
+			continue
+		}
+		had := func(b Check) bool { return b.Command == c.Command && !b.Isolated && (b.Code == 0 || c.Offline) }
+		if slices.ContainsFunc(r.rep.Baseline.Results, had) {
+			return flow.Fail(string(trellis.HookFailed), "`%s` ended with %d without a network, which it had when it was run at base, so it says nothing about the work: %s, then trellis retry %s",
+				c.Command, c.Code, sandbox.NetworkHint(sandbox.Verify), r.in.Task)
+		}
+	}
+	return nil
 }
 
 // forbidden is the trouble that a change makes which no work may bring, whatever the commands say.
@@ -193,6 +214,9 @@ func (r *run) final(f flow.Flow) (*trouble, error) {
 	}
 	if found := forbidden(res, tree); found != nil {
 		return found, nil
+	}
+	if err := r.cutOff(res.Results); err != nil {
+		return nil, err
 	}
 	if found := r.judge(res.Results, nil); found != nil {
 		return found.alone(res), nil

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"context"
 	"fmt"
 	"regexp"
 	"slices"
@@ -24,8 +25,11 @@ func (b *Box) narrow(kind string) bool {
 // Narrow reports whether a role reaches a few hosts alone.
 func (b *Box) Narrow(role string) bool { return b.narrow(role) }
 
-// Unconnected are the kinds of commands that have no network.
-func (b *Box) Unconnected() []string {
+// Unconnected are the kinds of commands that have no network on this machine.
+func (b *Box) Unconnected(ctx context.Context) []string {
+	if !b.on() || !b.look(ctx).OK() {
+		return nil
+	}
 	return slices.DeleteFunc([]string{Verify, Steps, Setup}, func(kind string) bool { return !b.offline(kind) })
 }
 
