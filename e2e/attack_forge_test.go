@@ -94,7 +94,7 @@ func each(t *testing.T, attacks []attack) {
 	t.Helper()
 	t.Parallel()
 	for i, a := range attacks {
-		for _, mode := range modes(t, i) {
+		for _, mode := range a.modes(t, i) {
 			t.Run(a.name+"/"+mode, func(t *testing.T) {
 				t.Parallel()
 				a.make(t, mode)

@@ -99,16 +99,17 @@ attacker outlive $W; (env -i setsid sleep $W &); sleep 0.1
 // TestEndsItsKeepers: an agent that ends those who watch over it leaves nothing behind, and its work is done by the next start.
 func TestEndsItsKeepers(t *testing.T) {
 	t.Parallel()
-	for name, script := range map[string]string{
-		"the worker":           "kill -9 $WORKER; sleep 5",
-		"the guard":            "kill -9 $GUARD; sleep 5",
-		"both":                 "kill -9 $GUARD $WORKER; sleep 5",
-		"both, stopped":        "kill -STOP $GUARD $WORKER; kill -9 $WORKER $GUARD; sleep 5",
-		"all, from the worker": "kill -9 $ALL; sleep 5",
-		"all, stopped":         "kill -STOP $ALL; kill -9 $ALL; sleep 5",
-		"all, and the helpers": "for f in /proc/[0-9]*; do grep -qs '^PPid:.\\('$(echo $ALL | sed 's/ /\\\\|/g')'\\)$' $f/status && test \"$(cat $f/comm)\" = trellis && ALL=\"$ALL ${f#/proc/}\"; done; kill -STOP $ALL; kill -9 $ALL; sleep 5",
+	for i, keeper := range []struct{ name, script string }{
+		{"the worker", "kill -9 $WORKER; sleep 5"},
+		{"the guard", "kill -9 $GUARD; sleep 5"},
+		{"both", "kill -9 $GUARD $WORKER; sleep 5"},
+		{"both, stopped", "kill -STOP $GUARD $WORKER; kill -9 $WORKER $GUARD; sleep 5"},
+		{"all, from the worker", "kill -9 $ALL; sleep 5"},
+		{"all, stopped", "kill -STOP $ALL; kill -9 $ALL; sleep 5"},
+		{"all, and the helpers", "for f in /proc/[0-9]*; do grep -qs '^PPid:.\\('$(echo $ALL | sed 's/ /\\\\|/g')'\\)$' $f/status && test \"$(cat $f/comm)\" = trellis && ALL=\"$ALL ${f#/proc/}\"; done; kill -STOP $ALL; kill -9 $ALL; sleep 5"},
 	} {
-		for _, mode := range bothModes(t) {
+		name, script := keeper.name, keeper.script
+		for _, mode := range modes(t, i) {
 			t.Run(name+"/"+mode, func(t *testing.T) {
 				t.Parallel()
 				x := newTarget(t, mode, "")

@@ -232,7 +232,7 @@ func TestHostileCheckouts(t *testing.T) {
 	all, tried := 0, 0
 	for i, c := range hostileStops {
 		for n, kind := range c.kinds {
-			if all++; os.Getenv("TRELLIS_SOAK") != "" || n == i%len(c.kinds) {
+			if all++; soak() || n == i%len(c.kinds) {
 				tried++
 				t.Run(c.file+" "+kind, func(t *testing.T) { hostileCheckout(t, kind, false, c.file) })
 			}
@@ -243,7 +243,7 @@ func TestHostileCheckouts(t *testing.T) {
 		kind, _, _ := strings.Cut(name, " ")
 		t.Run("passed "+name, func(t *testing.T) { hostileCheckout(t, kind, true, files...) })
 		for _, file := range files {
-			if os.Getenv("TRELLIS_SOAK") != "" {
+			if soak() {
 				t.Run(file+" "+kind, func(t *testing.T) { hostileCheckout(t, kind, true, file) })
 			}
 		}

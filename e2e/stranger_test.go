@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -239,7 +240,7 @@ func (c *clone) watching(t *testing.T) (said func() string) {
 	}
 	said = func() string { return c.read("../" + filepath.Base(log.Name())) }
 	t.Cleanup(func() {
-		_ = cmd.Process.Signal(os.Interrupt)
+		_ = cmd.Process.Signal(syscall.SIGTERM) // SIGINT is ignored by what begins where it is ignored
 		_ = cmd.Wait()
 		log.Close()
 		if t.Failed() {
@@ -262,12 +263,15 @@ func TestStrangersBranch(t *testing.T) {
 	t.Parallel()
 	c := newClone(t)
 	c.publish()
-	for name, bring := range map[string]string{"checkout": "git checkout -q -f -B theirs origin/%s", "pull": "git checkout -q -f main; git reset -q --hard origin/main; git pull -q --no-rebase --no-ff --no-edit origin %s"} {
-		t.Run(name, func(t *testing.T) {
+	for n, way := range []struct{ name, bring string }{
+		{"checkout", "git checkout -q -f -B theirs origin/%s"},
+		{"pull", "git checkout -q -f main; git reset -q --hard origin/main; git pull -q --no-rebase --no-ff --no-edit origin %s"},
+	} {
+		t.Run(way.name, func(t *testing.T) {
 			c.shell("rm -f ../canary/*")
-			w := c.another(name, "main")
+			w := c.another(way.name, "main")
 			w.TB = t
-			w.watched(t, bring)
+			w.watched(t, way.bring, n)
 		})
 	}
 	t.Run("clone", func(t *testing.T) {
@@ -295,8 +299,8 @@ func (c *clone) changed(t *testing.T) {
 	c.quiet("changed again")
 }
 
-// watched brings all of it under a watcher.
-func (c *clone) watched(t *testing.T, bring string) {
+// watched brings all of it under a watcher, in the nth of two ways: every second of the settings, with TRELLIS_SOAK all of them in both.
+func (c *clone) watched(t *testing.T, bring string, n int) {
 	said := c.watching(t)
 	first := c.mine(1)
 	c.waitFor(func() bool { return c.toldOf(t, first) }, "the healthy task is not delivered")
@@ -307,6 +311,9 @@ func (c *clone) watched(t *testing.T, bring string) {
 	c.quiet("tasks")
 	blocked := map[string]string{}
 	for i, s := range ofSettings {
+		if i%2 != n && !soak() {
+			continue
+		}
 		c.bring(bring, file(s.name))
 		from := "settings came with commit " + c.run("git", "rev-parse", "--short=7", "origin/"+file(s.name))
 		mine := ""
@@ -425,7 +432,7 @@ func (c *clone) settled(t *testing.T) {
 		if code, out, errs := c.try(program, "start", mine); code != 8 || !strings.Contains(out+errs, "by Mallory") {
 			t.Errorf("%s: start: exit %d\n%s", s.name, code, out+errs)
 		}
-		if c.quiet(s.name); i%4 != 0 && os.Getenv("TRELLIS_SOAK") == "" {
+		if c.quiet(s.name); i%4 != 0 && !soak() {
 			continue
 		}
 		c.trellis(0, "trust", "--settings", "--yes")
