@@ -16,6 +16,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/trust"
+	"github.com/trellis-tasks/trellis/internal/trust/subject"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -146,5 +147,71 @@ func TestDecisionsAreJudgedAsTheyWereRead(t *testing.T) {
 	w.git("checkout", "-q", "main")
 	if counted, err := w.Site.Counts()(dir, list); err != nil || len(counted) != 0 {
 		t.Errorf("%d count, %v", len(counted), err)
+	}
+}
+
+// Edge S2: a commit of a stranger's that has a person's task begin sooner, again, or with fewer guards is asked about, though each command
+// and word is the person's own.
+func TestWhenATaskMayRun(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"ready":       `{"status": "ready", "base_branch": "main", "pipeline": {"depends_on": ["02-02-other"], "not_before": "2020-01-01T00:00:00Z", "approval": {"required": true}}}`,
+		"depends_on":  `{"status": "planning", "base_branch": "main", "pipeline": {"not_before": "2020-01-01T00:00:00Z", "approval": {"required": true}}}`,
+		"not_before":  `{"status": "planning", "base_branch": "main", "pipeline": {"depends_on": ["02-02-other"], "approval": {"required": true}}}`,
+		"no approval": `{"status": "planning", "base_branch": "main", "pipeline": {"depends_on": ["02-02-other"], "not_before": "2020-01-01T00:00:00Z"}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newTrustWorld(t, working)
+			w.committed(map[string]string{swapped + "task.json": strings.Replace(`{"status": "planning", "base_branch": "main", "pipeline": {"depends_on": ["02-02-other"], "not_before": "2020-01-01T00:00:00Z", "approval": {"required": true}}}`, "{", "{ ", 1)})
+			judged := func() trust.Verdict {
+				t.Helper()
+				of, err := subject.Task(w.Dir, strings.TrimSuffix(swapped, "/"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				v, err := w.Site.Trust.Subject(context.Background(), of)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return v
+			}
+			if v := judged(); !v.Trusted() {
+				t.Fatalf("the person's own: %+v", v.Foreign)
+			}
+			w.brings(swapped+"task.json", text)
+			if v := judged(); len(v.Foreign) != 1 || v.Foreign[0].Item.Kind != trust.Start || v.Foreign[0].Author == "" {
+				t.Errorf("the stranger's: %+v", v.Foreign)
+			}
+			w.write(swapped+"task.json", strings.Replace(text, "2020", "2021", 1))
+			if v := judged(); name == "not_before" && len(v.Foreign) != 1 {
+				t.Errorf("edited elsewhere: %+v", v.Foreign)
+			}
+		})
+	}
+}
+
+// Edge S2: a file that git never had, and that worktrees get a copy of, is not taken from a stranger's commit.
+func TestCopiesOfAStrangers(t *testing.T) {
+	t.Parallel()
+	w := newTrustWorld(t, quickly)
+	w.Site.Config.Worktree.Copy = []string{".env"}
+	dir := w.committed(map[string]string{swapped + "prd.md": "# Bye\n\n## Acceptance Criteria\n\n- [ ] notes.txt names the task\n", swapped + "check.jsonl": `{"file": "test.sh", "reason": "its test"}` + "\n"})
+	if _, err := w.Site.Trust.Base(context.Background(), w.git("rev-parse", "HEAD")); err != nil { // main is what is trusted
+		t.Fatal(err)
+	}
+	w.brings(".env", "export PATH=/theirs\n")
+	_, err := w.Site.Start(context.Background(), dir, dispatch.RunOptions{})
+	var untrusted *trust.UntrustedError
+	if !errors.As(err, &untrusted) || untrusted.Next() != "trellis trust --base "+w.git("rev-parse", "HEAD") {
+		t.Fatalf("from the stranger's commit: %v", err)
+	}
+	if found, _ := filepath.Glob(filepath.Join(w.TempDir(), "*", "*", ".env")); len(found) > 1 {
+		t.Errorf("it was copied: %v", found)
+	}
+	w.git("checkout", "-q", "main")
+	w.write(".env", "export MINE=1\n")
+	if res := w.start(dir); res.Status != trellis.Review {
+		t.Errorf("with the person's own: %s, %v", res.Status, res.Failure)
 	}
 }

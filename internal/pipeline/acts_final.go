@@ -113,7 +113,7 @@ func (a *Acts) afield(ctx context.Context, c flow.Call, j Job, do func(fresh Job
 	if err := a.checkOutModules(ctx, fresh, head); err != nil {
 		return err
 	}
-	if _, err := a.copyIn(fresh); err != nil {
+	if _, err := a.copyIn(ctx, fresh); err != nil {
 		return err
 	}
 	if err := a.mark(fresh); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/trust"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -55,6 +56,29 @@ func (a *Acts) takeTrusted(ctx context.Context) (t *taskdir.Task, k *taken, err 
 			return t, k, err
 		}
 	}
+}
+
+// trustedCopies says why what worktrees get a copy of is not copied, nil when it may be: it came by git with a commit that is not
+// trusted.
+func (a *Acts) trustedCopies(ctx context.Context, j Job) error {
+	if a.TrustedBase == nil || len(j.Setup.Copy) == 0 {
+		return nil
+	}
+	came, err := a.Repo.Indexed(ctx, j.Setup.Copy...)
+	if err != nil || len(came) == 0 {
+		return err
+	}
+	head, err := a.Repo.Head(ctx, a.Repo.Main)
+	if errors.Is(err, git.ErrNoCommit) {
+		return nil
+	}
+	if err == nil {
+		err = a.TrustedBase(ctx, Base{Commit: head})
+	}
+	if err != nil {
+		return untrustedError{err}
+	}
+	return nil
 }
 
 // unknown says why nothing of base is brought into the work, "" when it may be.

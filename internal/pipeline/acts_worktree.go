@@ -68,7 +68,7 @@ func (a *Acts) prepare(ctx context.Context, c flow.Call, in prepareIn) (p Prepar
 	if err != nil {
 		return p, err
 	}
-	notes, err := a.copyIn(in.Job)
+	notes, err := a.copyIn(ctx, in.Job)
 	p.Notes = append(append(p.Notes, settled...), notes...)
 	if why := a.Box.Lacking(ctx); why != "" {
 		p.Notes = append(p.Notes, "agents and commands ran without a sandbox: "+why)
@@ -256,30 +256,55 @@ func ownBranch(ctx context.Context, repo *git.Repo, in prepareIn, task string) (
 	return made != "", err
 }
 
-// copyIn copies files that git does not have, .env say, from the main checkout.
-func (a *Acts) copyIn(j Job) (notes []string, err error) {
+// copyIn copies files that git does not have, .env say, from the main checkout. Where git has them there, the commit that is checked
+// out has to be trusted, as another one may be by the time they were copied.
+func (a *Acts) copyIn(ctx context.Context, j Job) (notes []string, err error) {
+	if err := a.trustedCopies(ctx, j); err != nil {
+		return nil, err
+	}
+	var copied []string
 	for _, name := range j.Setup.Copy {
-		if !filepath.IsLocal(filepath.FromSlash(name)) {
-			return notes, flow.Fail(string(trellis.HookFailed), "worktree.copy: %s leaves the repository", name)
+		to, note, err := copyOne(j, name)
+		if err != nil {
+			return notes, err
 		}
-		from, to := filepath.Join(j.Repo, filepath.FromSlash(name)), filepath.Join(j.Worktree, filepath.FromSlash(name))
-		if _, err := os.Lstat(to); err == nil {
-			continue
+		if note != "" {
+			notes = append(notes, note)
 		}
-		if real, err := filepath.EvalSymlinks(from); err == nil && !inside(j.Repo, real) {
-			return notes, flow.Fail(string(trellis.HookFailed), "worktree.copy: %s leads out of the repository", name)
-		}
-		if real, err := filepath.EvalSymlinks(filepath.Dir(to)); err == nil && !inside(j.Worktree, real) {
-			return notes, flow.Fail(string(trellis.HookFailed), "worktree.copy: the folder of %s leads out of the worktree", name)
-		}
-		switch err := copyTree(from, to); {
-		case errors.Is(err, fs.ErrNotExist):
-			notes = append(notes, "worktree.copy: there is no "+name)
-		case err != nil:
-			return notes, flow.Fail(string(trellis.HookFailed), "copying %s: %v", name, err)
+		if to != "" {
+			copied = append(copied, to)
 		}
 	}
-	return notes, nil
+	if err = a.trustedCopies(ctx, j); err != nil {
+		for _, to := range copied {
+			err = errors.Join(err, os.RemoveAll(to))
+		}
+	}
+	return notes, err
+}
+
+// copyOne copies one of them, and returns where, "" when it is there already.
+func copyOne(j Job, name string) (copied, note string, err error) {
+	if !filepath.IsLocal(filepath.FromSlash(name)) {
+		return "", "", flow.Fail(string(trellis.HookFailed), "worktree.copy: %s leaves the repository", name)
+	}
+	from, to := filepath.Join(j.Repo, filepath.FromSlash(name)), filepath.Join(j.Worktree, filepath.FromSlash(name))
+	if _, err := os.Lstat(to); err == nil {
+		return "", "", nil
+	}
+	if real, err := filepath.EvalSymlinks(from); err == nil && !inside(j.Repo, real) {
+		return "", "", flow.Fail(string(trellis.HookFailed), "worktree.copy: %s leads out of the repository", name)
+	}
+	if real, err := filepath.EvalSymlinks(filepath.Dir(to)); err == nil && !inside(j.Worktree, real) {
+		return "", "", flow.Fail(string(trellis.HookFailed), "worktree.copy: the folder of %s leads out of the worktree", name)
+	}
+	switch err := copyTree(from, to); {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", "worktree.copy: there is no " + name, nil
+	case err != nil:
+		return "", "", flow.Fail(string(trellis.HookFailed), "copying %s: %v", name, err)
+	}
+	return to, "", nil
 }
 
 // inside reports whether a path without links is below root.

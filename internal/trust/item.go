@@ -9,14 +9,14 @@ import (
 )
 
 // ID is what an item is known by in the ledger: a hash of its kind and its normalised text, or that of a commit. That of a
-// decision has its file too: who said yes to one task has not said so to another.
+// decision, and of when a task may run, has its file too: who said yes to one task has not said so to another.
 func (i Item) ID() string {
 	if i.Kind == CommitKind {
 		commit, _, _ := strings.Cut(i.Text, " ")
 		return commit
 	}
 	text := string(i.Kind) + "\x00" + normalise(i.Text)
-	if i.Kind == Approval {
+	if i.Kind == Approval || i.Kind == Start {
 		text += "\x00" + i.File
 	}
 	sum := sha256.Sum256([]byte(text))
@@ -43,13 +43,16 @@ func (i Item) Shown() string {
 	return i.Text
 }
 
-// name is that of the setting which a Protection gives a value, "" for all other items.
+// name is that of the setting which a Protection, or a task's Start, gives a value, "" for all other items.
 func (i Item) name() string {
-	if i.Kind != Protection {
-		return ""
+	name, _, valued := strings.Cut(i.Text, ": ")
+	switch {
+	case i.Kind == Protection:
+		return name
+	case i.Kind == Start && valued:
+		return i.File + " " + name
 	}
-	name, _, _ := strings.Cut(i.Text, ": ")
-	return name
+	return ""
 }
 
 // Digest is a short name for a text that is too long to be an item's.

@@ -330,10 +330,10 @@ func (h *history) copied(ctx context.Context, reach git.Reach, i Item) (by []git
 	return by, foreign, nil
 }
 
-// onceOnTrunk trusts those of the guilty that the trusted branch itself had at some time, and notes the others as foreign. Of a
-// Protection only the value at the tip counts.
+// onceOnTrunk trusts those of the guilty that the trusted branch itself had at some time, and notes the others as foreign. Of what is
+// a setting's value only that at the tip counts.
 func (h *history) onceOnTrunk(ctx context.Context, guilty []Item, strange []Entry, found *[]Entry) error {
-	old := slices.DeleteFunc(slices.Clone(guilty), func(i Item) bool { return i.Kind == Protection })
+	old := slices.DeleteFunc(slices.Clone(guilty), func(i Item) bool { return i.name() != "" })
 	var touches []git.Touch
 	if h.trunk.tip != "" && len(old) > 0 {
 		var err error
@@ -342,7 +342,7 @@ func (h *history) onceOnTrunk(ctx context.Context, guilty []Item, strange []Entr
 		}
 	}
 	for n, i := range guilty {
-		merged := i.Kind != Protection && slices.ContainsFunc(touches, func(t git.Touch) bool { return t.Path == i.File && h.has(blobAt{t.Path, t.New}, i) })
+		merged := i.name() == "" && slices.ContainsFunc(touches, func(t git.Touch) bool { return t.Path == i.File && h.has(blobAt{t.Path, t.New}, i) })
 		if merged {
 			*found = append(*found, entry(Branch, h.subject.Name, i))
 		} else {

@@ -28,8 +28,8 @@ import (
 // Kind is what an item is.
 type Kind string
 
-// The kinds of items. A Protection is a setting that guards this machine: of each one only the value that was trusted last
-// counts, so that no old and weaker one comes back with somebody else's commit.
+// The kinds of items. A Protection is a setting that guards this machine, a Start says when a task may run: of each one only the
+// value that was trusted last counts, so that no old and weaker one comes back with somebody else's commit.
 const (
 	Command     Kind = "command" // of settings: verify, setup
 	Hook        Kind = "hook"
@@ -49,6 +49,7 @@ const (
 	Setting     Kind = "setting"
 	Protection  Kind = "protection"
 	Approval    Kind = "approval"
+	Start       Kind = "start"
 )
 
 // Runs reports whether an item of the kind is run by a shell or as a program, and not read by an agent alone.
@@ -61,10 +62,10 @@ func (k Kind) Runs() bool {
 }
 
 // Item is one thing that would run or steer. What it is trusted by is its kind and text, not the place where it stands; an Approval
-// is one in its file alone.
+// and a Start are such in their file alone.
 type Item struct {
 	Kind Kind   `json:"kind"`
-	Text string `json:"text"` // a Protection is "name: value"
+	Text string `json:"text"` // a Protection is "name: value", and so is a Start of which the last value counts
 	File string `json:"file"` // from the root of the checkout
 	Line int    `json:"line,omitempty"`
 }

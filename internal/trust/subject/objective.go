@@ -28,7 +28,11 @@ func fromObjective(name, file string, data []byte) (items []trust.Item) {
 	}
 	add(&items, trust.Requirement, file, 0, "title", r.Title)
 	for _, s := range r.Steps {
-		add(&items, trust.Requirement, file, s.Line, "step "+s.ID, strings.TrimSpace(s.Phase+" "+s.Description))
+		text := strings.TrimSpace(s.Phase + " " + s.Description)
+		if len(s.DependsOn) > 0 {
+			text += " (after " + strings.Join(s.DependsOn, ", ") + ")"
+		}
+		add(&items, trust.Requirement, file, s.Line, "step "+s.ID, text)
 	}
 	return append(items, whole(trust.Requirement, file, prose(r, data))...)
 }

@@ -107,9 +107,15 @@ func TestTask(t *testing.T) {
 	s := task(t)
 	list, _ := says(t, s, dir+"/task.json", `{"id":"x","name":"x","title":"Do it","status":"ready","base_branch":"evil","pipeline":{"verify":["make it"],"agent":"mine","protected":["Makefile"]}}`)
 	has(t, list, "verify make it", "base base: evil", "agent agent: mine", "setting may change: Makefile", "requirement title: Do it")
-	later, _ := says(t, s, dir+"/task.json", `{"id":"x","name":"x","title":"Do it","status":"running","base_branch":"evil","commit":"abc","pipeline":{"verify":["make it"],"agent":"mine","protected":["Makefile"],"revision":7,"phase":"check"}}`)
+	later, _ := says(t, s, dir+"/task.json", `{"id":"x","name":"x","title":"Do it","status":"in_progress","base_branch":"evil","commit":"abc","pipeline":{"verify":["make it"],"agent":"mine","protected":["Makefile"],"revision":7,"phase":"check"}}`)
 	if !slices.Equal(list, later) {
 		t.Errorf("what Trellis writes of a run changes what the task says:\n%q\n%q", list, later)
+	}
+	has(t, list, "start it is ready to run", "start start: at once")
+	waits, _ := says(t, s, dir+"/task.json", `{"status":"planning","pipeline":{"depends_on":["b","a"],"not_before":"2026-11-22T10:00:00Z","approval":{"required":true,"approvers":2}}}`)
+	has(t, waits, "start start: after a, after b, not before 2026-11-22T10:00:00Z, approved by 2, required true")
+	if slices.Contains(waits, "start it is ready to run") {
+		t.Error("a task that is being planned is ready to run")
 	}
 	list, _ = says(t, s, dir+"/prd.md", "# X\n\n## Acceptance Criteria\n\n- it works (verify: `make check`)\n")
 	has(t, list, "criterion make check")
@@ -144,6 +150,18 @@ func TestPlan(t *testing.T) {
 	b, _ := s.Read(dir+"/plan.json", []byte(`{"title":"T","steps":[{"id":"one","command":"make","continue_on_error":true}]}`))
 	if a[0].ID() == b[0].ID() {
 		t.Error("a step that goes on after errors is the same as one that does not")
+	}
+	whole := `{"title":"T","preconditions":[{"command":"test -f x"}],"steps":[{"id":"one","command":"make"},{"id":"two","command":"rm x"}]}`
+	for _, weaker := range []string{
+		`{"title":"T","preconditions":[{"command":"test -f x"}],"steps":[{"id":"two","command":"rm x"},{"id":"one","command":"make"}]}`,
+		`{"title":"T","preconditions":[{"command":"test -f x"}],"steps":[{"id":"two","command":"rm x"}]}`,
+		`{"title":"T","steps":[{"id":"one","command":"make"},{"id":"two","command":"rm x"}]}`,
+	} {
+		said, _ := says(t, s, dir+"/plan.json", whole)
+		now, _ := says(t, s, dir+"/plan.json", weaker)
+		if !slices.ContainsFunc(now, func(i string) bool { return !slices.Contains(said, i) }) {
+			t.Errorf("%s says nothing new", weaker)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package subject
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,10 +11,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/trellis-tasks/trellis/contextfiles"
 	"github.com/trellis-tasks/trellis/internal/criteria"
 	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/trust"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -109,6 +112,26 @@ func fromTaskJSON(file string, data []byte) (items []trust.Item) {
 	add(&items, trust.Agent, file, 0, "agent", t.Pipeline.Agent)
 	add(&items, trust.Requirement, file, 0, "title", t.Title)
 	add(&items, trust.Requirement, file, 0, "description", t.Description)
+	return append(items, starts(file, t)...)
+}
+
+// starts say whether and when a task may run: of status as much as Trellis does not change in a run, and in one text all that
+// has it wait.
+func starts(file string, t *taskdir.Task) (items []trust.Item) {
+	if slices.Contains([]trellis.Status{trellis.Ready, trellis.InProgress, trellis.Waiting, trellis.Paused}, t.Status) {
+		add(&items, trust.Start, file, t.Line("status"), "", "it is ready to run")
+	}
+	var waits []string
+	for _, on := range slices.Sorted(slices.Values(t.Pipeline.DependsOn)) {
+		waits = append(waits, "after "+on)
+	}
+	if at := t.Pipeline.NotBefore; !at.IsZero() {
+		waits = append(waits, "not before "+at.UTC().Format(time.RFC3339))
+	}
+	if a := t.Pipeline.Approval; a.Required || a.Approvers > 1 {
+		waits = append(waits, fmt.Sprintf("approved by %d, required %t", a.Approvers, a.Required))
+	}
+	add(&items, trust.Start, file, 0, "start", cmp.Or(strings.Join(waits, ", "), "at once"))
 	return items
 }
 
@@ -153,9 +176,7 @@ func fromPlan(file string, data []byte, main bool) (items []trust.Item, more []s
 		add(&items, trust.Rollback, file, lineOf(data, command), "", command)
 	}
 	items, more = steps(file, data, p.Steps, items)
-	rest := *p
-	rest.Steps, rest.Preconditions, rest.Rollback = nil, nil, nil
-	add(&items, trust.Requirement, file, 0, path.Base(file), trust.Digest(asJSON(rest)))
+	add(&items, trust.Requirement, file, 0, path.Base(file), trust.Digest(asJSON(p))) // the order of its steps, and what is left out
 	if len(p.Vars) > 0 {
 		add(&items, trust.Step, file, 0, "values that are put into commands", string(asJSON(p.Vars)))
 	}
