@@ -41,6 +41,9 @@ var ofTasks = []strange{
 	{name: "approved", files: map[string]string{"plan.json": planOf(`{"id": "ask", "type": "approval", "title": "Shall it?"}, {"id": "a", "command": "sh test.sh && touch CANARY", "proof": {"type": "test"}}`, ""), "approvals.jsonl": `{"decision": "approved", "step": "ask", "by": "ada"}` + "\n"}, dud: true},
 	{name: "based", files: map[string]string{"task.json": `{"status": "ready", "base_branch": "origin/code"}`}, dud: true},
 	{name: "draft", files: map[string]string{"task.json": `{"status": "planning"}`, "requirement.md": "STRANGER\n"}, dud: true},
+	{name: "spec", files: map[string]string{"taskspec.json": `{"intent": "STRANGER"}`}, dud: true},
+	{name: "guideline", files: map[string]string{"implement.jsonl": `{"file": ".trellis/spec/theirs.md", "reason": "words"}` + "\n", "../../spec/theirs.md": "STRANGER\n"}, dud: true},
+	{name: "proven", files: map[string]string{"plan.json": planOf(`{"id": "a", "command": "touch CANARY", "proof": {"type": "test"}}`, ""), "proofs.jsonl": `{"v":1,"kind":"final"}` + "\n", "run/journal.jsonl": `{"k":"start"}` + "\n"}, dud: true},
 	{name: "link", files: map[string]string{"prd.md": "-> ../../../STRANGER.md"}, dud: true},
 }
 
@@ -65,8 +68,24 @@ var ofSettings = []strange{
 	{name: "weaker walls", files: map[string]string{"config.yaml": "sandbox: off\nprotected: []\nplanning: {approval: none}"}, dud: true},
 	{name: "a push", files: map[string]string{"config.yaml": "delivery: {push: true}"}, dud: true},
 	{name: "an objective", files: map[string]string{"objectives/road.md": "---\nauto_advance: true\n---\n# STRANGER\n\n## Roadmap\n\n| Node | Description | Status |\n| --- | --- | --- |\n| 1.1 | STRANGER | pending |\n"}, dud: true},
+	{name: "what git and tools run", files: called(), dud: true},
 	{name: "a current task", files: map[string]string{".current-task": ".trellis/tasks/03-01-verify\n"}, dud: true},
 }
+
+// called are files of the checkout that git, whose settings of the person lead its hooks there, and the project's own commands would
+// run: tasks that begin at the main branch have those of that.
+func called() map[string]string {
+	files := map[string]string{"../test.sh": "touch CANARY\n", "../package.json": `{"scripts": {"test": "touch CANARY", "prepare": "touch CANARY"}}`,
+		"../.gitmodules": "[submodule \"x\"]\n\tpath = x\n\turl = ext::touch% CANARY\n\tupdate = checkout\n"}
+	for _, hook := range []string{"applypatch-msg", "commit-msg", "fsmonitor-watchman", "post-checkout", "post-commit", "post-index-change", "post-merge", "post-rewrite", "pre-auto-gc",
+		"pre-commit", "pre-merge-commit", "pre-push", "pre-rebase", "prepare-commit-msg", "reference-transaction"} {
+		files["../"+hooks+"/"+hook] = "#!/bin/sh\ntest -n \"$BY_HAND\" || { echo \"${0##*/} in $PWD\" >>CANARY; }\n"
+	}
+	return files
+}
+
+// hooks is where git of the person looks for its hooks, as managers of hooks have it.
+const hooks = ".husky"
 
 // planOf is a plan.json with these steps.
 func planOf(steps, more string) string {
@@ -221,7 +240,8 @@ func (c *clone) quiet(when string) {
 		c.Fatal(err)
 	}
 	for _, e := range entries {
-		c.Errorf("%s: %s was run", when, e.Name())
+		said, _ := os.ReadFile(filepath.Join(c.Root, "canary", e.Name()))
+		c.Errorf("%s: %s was run: %s", when, e.Name(), said)
 		_ = os.Remove(filepath.Join(c.Root, "canary", e.Name()))
 	}
 }
@@ -253,7 +273,7 @@ func (c *clone) watching(t *testing.T) (said func() string) {
 // another is a fresh clone of the same project.
 func (c *clone) another(name, branch string) *clone {
 	c.Helper()
-	c.shell("git clone -q -b " + branch + " ../origin.git ../" + name)
+	c.shell("git clone -q -b " + branch + " ../origin.git ../" + name + "; git -C ../" + name + " config core.hooksPath " + hooks)
 	return &clone{&site{c.TB, filepath.Join(c.Root, name), append(c.Env, "XDG_STATE_HOME="+filepath.Join(c.Root, name+".state"))}, c.Root, c.Server}
 }
 
@@ -346,7 +366,7 @@ func (c *clone) watched(t *testing.T, bring string, n int) {
 func (c *clone) bring(script, branch string) {
 	c.Helper()
 	for {
-		code, out, errs := c.try("sh", "-ec", fmt.Sprintf(script, branch))
+		code, out, errs := c.try("sh", "-ec", "export BY_HAND=1; "+fmt.Sprintf(script, branch))
 		if code == 0 {
 			return
 		}

@@ -138,11 +138,11 @@ func (r *Repo) run(ctx context.Context, c call) (string, int, error) {
 	out := &limited{max: maxOutput}
 	stderr := proc.NewCapped(maxStderr)
 	cmd := proc.Command{
-		Argv: slices.Concat([]string{"git"}, always, noHooks(ctx), c.args), Dir: c.dir, Env: r.environ(c),
+		Argv: slices.Concat([]string{"git"}, always, r.noHooks(ctx, c), c.args), Dir: c.dir, Env: r.environ(c),
 		Stdin: c.stdin, Stdout: out, Stderr: stderr, Wall: quick,
 	}
 	if c.write {
-		cmd.Argv, cmd.Wall = slices.Concat([]string{"git"}, always, durably, noHooks(ctx), c.args), patient
+		cmd.Argv, cmd.Wall = slices.Concat([]string{"git"}, always, durably, r.noHooks(ctx, c), c.args), patient
 	}
 	if c.out != nil {
 		cmd.Stdout = c.out

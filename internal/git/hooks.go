@@ -154,10 +154,17 @@ func Hookless(ctx context.Context) context.Context {
 	return context.WithValue(ctx, hooklessKey{}, true)
 }
 
-// noHooks are the options of a call in such a context.
-func noHooks(ctx context.Context) []string {
-	if ctx.Value(hooklessKey{}) == nil {
+// noHooks are the options of a call in such a context, and of one in the main checkout whose hooks are among its files: those are
+// of whatever branch is checked out there.
+func (r *Repo) noHooks(ctx context.Context, c call) []string {
+	if ctx.Value(hooklessKey{}) == nil && (c.dir != r.Main || !r.hooksWithin(c.dir)) {
 		return nil
 	}
 	return []string{"-c", "core.hooksPath=" + os.DevNull}
+}
+
+// hooksWithin reports whether git may find hooks among the files of a checkout.
+func (r *Repo) hooksWithin(dir string) bool {
+	folders, err := r.hookFolders(dir, func(string, string) {})
+	return err != nil || slices.ContainsFunc(folders, func(folder string) bool { return inside(dir, folder) && !inside(r.Common, folder) })
 }
