@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"embed"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -46,12 +48,15 @@ look at.`, []int{exitDone, exitFailed, exitInterrupted}, "trellis demo"),
 }
 
 // demo plays the files' script. Each thing that it says happened is checked; one that did not is an error.
-func (a *app) demo(ctx context.Context, files fs.FS) error {
+func (a *app) demo(ctx context.Context, files fs.FS) (err error) {
 	d := &demo{app: a}
-	var err error
 	if d.dir, err = os.MkdirTemp(a.getenv("TMPDIR"), "trellis-demo-"); err != nil {
 		return fmt.Errorf("making a folder for the demo: %w", err)
 	}
+	if d.state, err = os.MkdirTemp(a.getenv("TMPDIR"), "trellis-demo-state-"); err != nil {
+		return fmt.Errorf("making a folder for the demo: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(d.state)) }()
 	fmt.Fprintf(a.Stdout, "A script plays the agent: no model is involved. Repository, worktree, checks and commits are real.\n")
 	for _, step := range []func(context.Context) error{
 		func(ctx context.Context) error { return d.lay(ctx, files) },
@@ -76,9 +81,10 @@ With a real agent, in a repository of yours:
 
 // demo is one showing.
 type demo struct {
-	app  *app
-	dir  string
-	task string // of the accepted requirement, relative to dir
+	app   *app
+	dir   string
+	state string // what Trellis keeps for a person elsewhere: theirs is left as it is
+	task  string // of the accepted requirement, relative to dir
 }
 
 func (d *demo) title(format string, args ...any) {
@@ -151,7 +157,7 @@ func (d *demo) shown(ctx context.Context) error {
 func (d *demo) trellis(ctx context.Context, want int, args ...string) (string, error) {
 	fmt.Fprintf(d.app.Stdout, "$ trellis %s\n", strings.Join(quoteAll(args), " "))
 	var out bytes.Buffer
-	sub := &app{Stdin: strings.NewReader(""), Stdout: io.MultiWriter(d.app.Stdout, &out), Stderr: d.app.Stderr, Env: d.app.Env, Dir: d.dir, Now: d.app.Now}
+	sub := &app{Stdin: strings.NewReader(""), Stdout: io.MultiWriter(d.app.Stdout, &out), Stderr: d.app.Stderr, Env: append(slices.Clone(d.app.Env), "XDG_STATE_HOME="+d.state), Dir: d.dir, Now: d.app.Now}
 	if got := sub.Run(ctx, args); got != want {
 		if err := context.Cause(ctx); err != nil {
 			return "", err

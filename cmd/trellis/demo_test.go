@@ -5,6 +5,7 @@ import (
 	"context"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -34,10 +35,17 @@ func showDemo(t *testing.T, change map[string]string) (int, string) {
 		files[path] = &fstest.MapFile{Data: []byte(text), Mode: 0o644}
 	}
 	var out bytes.Buffer
+	home, state := t.TempDir(), t.TempDir()
 	a := &app{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out, Dir: t.TempDir(), Now: time.Now,
-		Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TMPDIR=" + t.TempDir()}}
+		Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "XDG_STATE_HOME=" + state, "TMPDIR=" + t.TempDir()}}
 	ctx := context.Background()
-	return a.end(ctx, a.demo(ctx, files)), out.String()
+	code := a.end(ctx, a.demo(ctx, files))
+	for _, dir := range []string{filepath.Join(home, ".local"), filepath.Join(state, "trellis")} { // edge S2
+		if _, err := os.Lstat(dir); err == nil {
+			t.Errorf("the demo wrote into %s", dir)
+		}
+	}
+	return code, out.String()
 }
 
 func TestDemo(t *testing.T) {
