@@ -167,18 +167,16 @@ func (j *Judge) book() (*book, error) {
 	if j.inside() {
 		return j.known, nil
 	}
-	lines, _, made, err := j.Ledger.since(j.known.lines)
+	lines, _, made, err := j.Ledger.since(j.repo, j.known.lines)
 	if err == nil && made != j.known.made {
 		j.known = newBook()
-		lines, _, j.known.made, err = j.Ledger.since(0)
+		lines, _, j.known.made, err = j.Ledger.since(j.repo, 0)
 	}
 	if err != nil {
 		return nil, err
 	}
 	for _, e := range lines {
-		if e.Repo == j.repo {
-			j.known.take(e)
-		}
+		j.known.take(e)
 	}
 	j.known.lines += len(lines)
 	return j.known, nil

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -65,8 +66,19 @@ type Ledger struct {
 	whole int64 // bytes that were taken in, to the end of a line
 	count int   // of lines in them
 	made  int   // how often all was read anew
-	lines []Entry
+	lines map[string]*lines
 	wrong []trellis.Problem
+}
+
+// lines are those about one repository. They are read when somebody asks for them: those of all others cost next to nothing.
+type lines struct {
+	raw  []rawLine // not read yet
+	read []Entry
+}
+
+type rawLine struct {
+	number int
+	text   []byte
 }
 
 // stamp tells whether the file is still the one that was read.
@@ -76,28 +88,19 @@ type stamp struct {
 	inode uint64
 }
 
-// ledgerMax is how long a ledger may be: some 300,000 items.
-const ledgerMax = 64 << 20
+// ledgerMax is how long a ledger may be: over a million items. Nothing is ever taken out, since each line may be the only one
+// that says of something what a person said, or whose it is.
+const ledgerMax = 256 << 20
 
-// Entries are the lines about one repository, the oldest first, or about all with repo "". Lines that are none are problems,
-// and stop nothing.
+// Entries are the lines about one repository, the oldest first. Lines that are none are problems, and stop nothing.
 func (l *Ledger) Entries(repo string) ([]Entry, []trellis.Problem, error) {
-	if l == nil || l.Path == "" {
-		return nil, nil, nil
-	}
-	all, wrong, _, err := l.since(0)
-	var list []Entry
-	for _, e := range all {
-		if repo == "" || e.Repo == repo {
-			list = append(list, e)
-		}
-	}
-	return list, wrong, err
+	list, wrong, _, err := l.since(repo, 0)
+	return slices.Clone(list), wrong, err
 }
 
-// since are the lines from the nth on, what is wrong with any, and how often the file has been read from its beginning: what
-// was got before another number is no longer so.
-func (l *Ledger) since(n int) ([]Entry, []trellis.Problem, int, error) {
+// since are the lines of a repository from the nth on, what is wrong with any, and how often the file has been read from its
+// beginning: what was got before another number is no longer so.
+func (l *Ledger) since(repo string, n int) ([]Entry, []trellis.Problem, int, error) {
 	if l == nil || l.Path == "" {
 		return nil, nil, 0, nil
 	}
@@ -106,7 +109,8 @@ func (l *Ledger) since(n int) ([]Entry, []trellis.Problem, int, error) {
 	if err := l.read(); err != nil {
 		return nil, nil, 0, fmt.Errorf("reading what is trusted: %w", err)
 	}
-	return l.lines[min(n, len(l.lines)):len(l.lines):len(l.lines)], l.wrong, l.made, nil
+	list := l.entries(repo)
+	return list[min(n, len(list)):len(list):len(list)], l.wrong, l.made, nil
 }
 
 // Add appends entries in one write. What they lack of version and time is filled in.
@@ -218,7 +222,7 @@ func (l *Ledger) load(now stamp) error {
 	return nil
 }
 
-// parse takes each line for itself. What has no newline at its end is still being written.
+// parse tells lines apart by their repositories. What has no newline at its end is still being written.
 func (l *Ledger) parse(data []byte) {
 	l.whole += int64(len(data))
 	for line := range bytes.Lines(data) {
@@ -226,12 +230,54 @@ func (l *Ledger) parse(data []byte) {
 		if len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
-		var e Entry
-		if err := json.Unmarshal(line, &e); err != nil || e.V != version || e.Repo == "" || e.ID == "" || e.How == "" {
-			l.wrong = append(l.wrong, trellis.Problem{File: l.Path, Line: l.count, Warning: true, Message: "is no line of what is trusted, and is passed over",
-				Hint: "delete the line; `trellis trust` asks again for what it said"})
-			continue
+		raw := rawLine{l.count, line}
+		repo, ok := repoOf(line)
+		if !ok {
+			e, ok := l.entry(raw)
+			if !ok {
+				continue
+			}
+			repo = e.Repo
 		}
-		l.lines = append(l.lines, e)
+		if l.lines == nil {
+			l.lines = map[string]*lines{}
+		}
+		if l.lines[repo] == nil {
+			l.lines[repo] = &lines{}
+		}
+		l.lines[repo].raw = append(l.lines[repo].raw, raw)
 	}
+}
+
+// repoOf is the repository of a line as Add writes it, which others read in full.
+func repoOf(line []byte) (repo string, ok bool) {
+	const begins = `{"v":1,"repo":"`
+	rest, ok := bytes.CutPrefix(line, []byte(begins))
+	id, _, ended := bytes.Cut(rest, []byte(`"`))
+	return string(id), ok && ended && len(id) > 0 && !bytes.ContainsRune(id, '\\')
+}
+
+// entries are all lines of a repository.
+func (l *Ledger) entries(repo string) []Entry {
+	of := l.lines[repo]
+	if of == nil {
+		return nil
+	}
+	for _, raw := range of.raw {
+		if e, ok := l.entry(raw); ok && e.Repo == repo {
+			of.read = append(of.read, e)
+		}
+	}
+	of.raw = nil
+	return of.read
+}
+
+// entry takes a line for itself.
+func (l *Ledger) entry(raw rawLine) (e Entry, ok bool) {
+	if err := json.Unmarshal(raw.text, &e); err == nil && e.V == version && e.Repo != "" && e.ID != "" && e.How != "" {
+		return e, true
+	}
+	l.wrong = append(l.wrong, trellis.Problem{File: l.Path, Line: raw.number, Warning: true, Message: "is no line of what is trusted, and is passed over",
+		Hint: "delete the line; `trellis trust` asks again for what it said"})
+	return e, false
 }

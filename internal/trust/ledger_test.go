@@ -1,8 +1,11 @@
 package trust_test
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -120,6 +123,73 @@ func TestLedgerWithoutAPlace(t *testing.T) {
 		}
 		if err := l.Add(trust.Entry{Repo: "r", ID: "a", How: trust.Made}); err != trust.ErrNowhere {
 			t.Errorf("adding to no ledger: %v", err)
+		}
+	}
+}
+
+// appenders is set in processes of this test that append to the ledger it names.
+const appenders = "TRELLIS_TEST_LEDGER"
+
+// Lines that processes append at the same time are all there, whole, whoever dies in between (edge S2).
+func TestProcessesAppend(t *testing.T) {
+	const processes, each = 4, 50
+	if path := os.Getenv(appenders); path != "" {
+		l := &trust.Ledger{Path: path}
+		for n := range each {
+			e := trust.Entry{Repo: "r", ID: fmt.Sprint(os.Getpid(), "-", n), How: trust.Made, Text: strings.Repeat("x", 100)}
+			if err := l.Add(e, trust.Entry{Repo: "other", ID: e.ID, How: trust.Made}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return
+	}
+	l := ledgerIn(t)
+	var all []*exec.Cmd
+	for range processes {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestProcessesAppend$")
+		cmd.Env = append(os.Environ(), appenders+"="+l.Path, "GORACE=atexit_sleep_ms=0")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, cmd)
+	}
+	killed := all[0]
+	if err := killed.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for _, cmd := range all {
+		if err := cmd.Wait(); err != nil && cmd != killed {
+			t.Error(err)
+		}
+	}
+	got := strings.Fields(ids(t, l, "r"))
+	for _, cmd := range all[1:] {
+		for n := range each {
+			if id := fmt.Sprint(cmd.Process.Pid, "-", n); !slices.Contains(got, id) {
+				t.Errorf("%s is lost", id)
+			}
+		}
+	}
+	if _, wrong, err := l.Entries("other"); err != nil || len(wrong) > 0 {
+		t.Errorf("%d lines are damaged, %v", len(wrong), err)
+	}
+}
+
+// BenchmarkLedger is what a process pays for a ledger of 2,000 tasks in ten repositories: docs/trust.md says so.
+func BenchmarkLedger(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "trust.jsonl")
+	var text strings.Builder
+	for n := range 40_000 {
+		fmt.Fprintf(&text, `{"v":1,"repo":"%032x","id":"%064x","how":"made","at":"2026-11-23T08:00:00Z","subject":"11-23-task-%d","kind":"criterion","text":"%s"}`+"\n", n%10, n, n/20, strings.Repeat("word ", 8))
+	}
+	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(text.Len()))
+	b.ReportAllocs()
+	for b.Loop() {
+		if list, _, err := (&trust.Ledger{Path: path}).Entries(fmt.Sprintf("%032x", 3)); err != nil || len(list) != 4000 {
+			b.Fatal(len(list), err)
 		}
 	}
 }
