@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 
@@ -91,7 +92,7 @@ func (c *cli) Run(ctx context.Context, r Request, emit func(Event)) (*Result, er
 	}
 	bound := &output{most: c.o.output(), end: end}
 	exit, err := proc.Run(within, proc.Command{
-		Argv: s.argv, Dir: r.Dir, Env: s.env, Stdin: strings.NewReader(s.stdin), Stdout: bound.writer(out), Stderr: bound.writer(complaints),
+		Argv: s.argv, Dir: r.Dir, Env: slices.Concat(s.env, place.Env), Stdin: strings.NewReader(s.stdin), Stdout: bound.writer(out), Stderr: bound.writer(complaints),
 		Marker: r.Marker, Interrupt: true, Grace: c.o.grace(), Launcher: place.Launcher, Files: place.Files,
 	})
 	t.watch.stop()

@@ -141,7 +141,7 @@ func (o Options) shut(ctx context.Context, path string) string {
 		return "" // which is said of the sandbox itself
 	}
 	said := proc.NewCapped(1 << 10)
-	exit, err := proc.Run(ctx, proc.Command{Argv: argv, Launcher: place.Launcher, Files: place.Files, Env: o.environ(nil, nil, nil, Request{}), Dir: o.Root, Stdout: said, Stderr: said, Wall: 10 * time.Second, Grace: time.Second})
+	exit, err := proc.Run(ctx, proc.Command{Argv: argv, Launcher: place.Launcher, Files: place.Files, Env: slices.Concat(o.environ(nil, nil, nil, Request{}), place.Env), Dir: o.Root, Stdout: said, Stderr: said, Wall: 10 * time.Second, Grace: time.Second})
 	network := place.leave(path, func(string) {})
 	if err == nil && exit.Code == 0 {
 		return ""

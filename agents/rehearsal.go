@@ -76,7 +76,7 @@ func (p rehearsal) play(ctx context.Context, r Request, c *scriptCall, env []str
 			return err
 		}
 		t.result.Sandbox = place.Name
-		exit, err := proc.Run(ctx, proc.Command{Argv: argv, Dir: r.Dir, Env: env, Stdout: logs.mask, Stderr: logs.mask,
+		exit, err := proc.Run(ctx, proc.Command{Argv: argv, Dir: r.Dir, Env: slices.Concat(env, place.Env), Stdout: logs.mask, Stderr: logs.mask,
 			Marker: r.Marker, Interrupt: true, Grace: p.o.grace(), Launcher: place.Launcher, Files: place.Files})
 		network := place.leave("the script", t.notice)
 		if err != nil {

@@ -30,6 +30,7 @@ type Sandbox func(ctx context.Context, r Request, own Own) (Place, error)
 type Place struct {
 	Launcher []string   // starts it there, see proc.Command
 	Files    []*os.File // for the launcher, see proc.Command
+	Env      []string   // KEY=VALUE for the launcher, in the place of what the program's environment says
 	Name     string     // of the sandbox
 	// Leave is called once, when the program has ended or could not be started. It returns what the program asked for and was
 	// not let through to, each as the end of a sentence, and an error when the program never began. Nil: there is nothing to do.

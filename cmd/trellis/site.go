@@ -94,7 +94,7 @@ func (a *app) box(p *project, cfg *config.Config) *sandbox.Box {
 func cell(box *sandbox.Box) agents.Sandbox {
 	return func(ctx context.Context, r agents.Request, own agents.Own) (agents.Place, error) {
 		c, err := box.Enter(ctx, sandbox.Need{Kind: string(r.Role), Dir: r.Dir, Edit: r.Writes(), Own: sandbox.Own(own)})
-		return agents.Place{Launcher: c.Launcher, Files: c.Files, Name: c.Name, Leave: c.Leave}, err
+		return agents.Place{Launcher: c.Launcher, Files: c.Files, Env: c.Env, Name: c.Name, Leave: c.Leave}, err
 	}
 }
 

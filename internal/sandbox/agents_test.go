@@ -52,7 +52,7 @@ func TestRealAgents(t *testing.T) {
 			}
 			agent, err := agents.New(c.cli, agents.Options{Environ: env, Sandbox: func(ctx context.Context, r agents.Request, own agents.Own) (agents.Place, error) {
 				cell, err := w.Box.Enter(ctx, sandbox.Need{Kind: string(r.Role), Dir: r.Dir, Edit: r.Writes(), Own: sandbox.Own(own)})
-				return agents.Place{Launcher: cell.Launcher, Files: cell.Files, Name: cell.Name, Leave: cell.Leave}, err
+				return agents.Place{Launcher: cell.Launcher, Files: cell.Files, Env: cell.Env, Name: cell.Name, Leave: cell.Leave}, err
 			}})
 			if err != nil {
 				t.Fatal(err)

@@ -64,14 +64,22 @@ func handOver(addresses []string) (proxy string, err error) {
 	return proxy, nil
 }
 
+// proxyVariables are how programs are told of a proxy, in lower case and in upper.
+var proxyVariables = []string{"http_proxy", "https_proxy", "all_proxy", noProxy}
+
+const noProxy = "no_proxy" // what is reached without
+
 // proxied is an environment whose programs ask a proxy for everything but the loopback.
 func proxied(env []string, proxy string) []string {
-	set := map[string]string{"http_proxy": "http://" + proxy, "https_proxy": "http://" + proxy, "all_proxy": "http://" + proxy, "no_proxy": "localhost,127.0.0.1,127.0.0.0/8,::1"}
 	env = slices.DeleteFunc(slices.Clone(env), func(e string) bool {
 		name, _, _ := strings.Cut(e, "=")
-		return set[strings.ToLower(name)] != ""
+		return slices.Contains(proxyVariables, strings.ToLower(name))
 	})
-	for name, value := range set {
+	for _, name := range proxyVariables {
+		value := "http://" + proxy
+		if name == noProxy {
+			value = "localhost,127.0.0.1,127.0.0.0/8,::1"
+		}
 		env = append(env, name+"="+value, strings.ToUpper(name)+"="+value)
 	}
 	return env

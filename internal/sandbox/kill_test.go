@@ -37,27 +37,35 @@ func (r *ready) Write(p []byte) (int, error) {
 // A program hears of its end as it would without the sandbox, and what does not listen is gone with all that left it.
 func TestStopsInTheSandbox(t *testing.T) {
 	w := newWorld(t)
-	enough := errors.New("enough")
 	for script, want := range map[string]proc.Result{
 		`trap 'echo heard; exit 3' INT; echo ready; while :; do sleep 0.02; done`:                                     {Code: 3},
 		`trap '' INT TERM; (setsid sleep 300 &) ; env -i setsid sleep 300 & echo ready; while :; do sleep 0.02; done`: {Code: 137, Signal: "SIGKILL"},
 	} {
-		ctx, cancel := context.WithCancelCause(t.Context())
-		c, out := w.command(w.need(), script), &ready{c: make(chan struct{})}
-		c.Stdout, c.Interrupt, c.Grace = out, true, 200*time.Millisecond
-		p, err := proc.Start(ctx, c)
-		if err != nil {
-			t.Fatal(err)
+		for _, n := range []sandbox.Need{w.need(), w.agent()} {
+			w.stops(n, script, want)
 		}
-		<-out.c
-		cancel(enough)
-		got, err := p.Wait()
-		if got.Seconds = 0; got != want || err != enough {
-			t.Errorf("`%s`: got %+v, %v, want %+v", script, got, err, want)
-		}
-		if left := proc.Sweep(c.Marker); len(left) > 0 {
-			t.Errorf("`%s`: %v are left", script, left)
-		}
+	}
+}
+
+// stops checks how a program ends that is stopped once it says something.
+func (w *world) stops(n sandbox.Need, script string, want proc.Result) {
+	w.t.Helper()
+	t, enough := w.t, errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	c, out := w.command(n, script), &ready{c: make(chan struct{})}
+	c.Stdout, c.Interrupt, c.Grace = out, true, 200*time.Millisecond
+	p, err := proc.Start(ctx, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-out.c
+	cancel(enough)
+	got, err := p.Wait()
+	if got.Seconds = 0; got != want || err != enough {
+		t.Errorf("`%s`: got %+v, %v, want %+v", script, got, err, want)
+	}
+	if left := proc.Sweep(c.Marker); len(left) > 0 {
+		t.Errorf("`%s`: %v are left", script, left)
 	}
 }
 
@@ -68,8 +76,10 @@ func TestExitCodesAndMarkers(t *testing.T) {
 		`test "$` + proc.MarkerVar + `" = ` + w.command(w.need(), "true").Marker: 0,
 		`exec > >(sleep 0.1; cat >&2); echo tail`:                                0,
 	} {
-		if code, said := w.run(w.need(), script); code != want || strings.Contains(script, "tail") && !strings.Contains(said, "tail") {
-			t.Errorf("`%s`: got exit %d, %q, want %d", script, code, said, want)
+		for _, n := range []sandbox.Need{w.need(), w.agent()} {
+			if code, said := w.run(n, script); code != want || strings.Contains(script, "tail") && !strings.Contains(said, "tail") {
+				t.Errorf("%s, `%s`: got exit %d, %q, want %d", n.Kind, script, code, said, want)
+			}
 		}
 	}
 }

@@ -82,6 +82,7 @@ type Cell struct {
 	Name     string     // of the sandbox and its version
 	Offline  string     // the kind of the program, when it has no network
 	Files    []*os.File // see proc.Command
+	Env      []string   // of the launcher, in the place of what the program's says
 
 	way *way // out, where the network is narrow
 }
@@ -168,7 +169,7 @@ func (b *Box) Words(ctx context.Context, role, dir string) string {
 	case b.offline(role):
 		text += " There is no network."
 	case b.narrow(role):
-		text += " The network reaches your model, and " + strings.Join(append([]string{"nothing else"}, b.Hosts...), ", ") + "."
+		text += " The network reaches nothing but your model" + strings.Join(append([]string{""}, b.Hosts...), ", ") + ", by the proxy that the environment names."
 	case b.offline(Verify):
 		text += " The commands that decide have no network, but for the loopback of their own."
 	}

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/trellis-tasks/trellis/internal/flow"
@@ -52,6 +53,9 @@ func (b *Box) narrowCell(c Cell, n Need) (Cell, error) {
 	g := gateway.New(gateway.Options{Hosts: slices.Concat(b.Hosts, n.Own.Hosts), Servers: n.Own.Servers, Environ: b.Environ, Lookup: b.Lookup, Dial: b.Dial})
 	c.Files, c.way = []*os.File{theirs, program}, &way{gateway: g, from: ours, taken: make(chan error, 1)}
 	c.Launcher = slices.Concat(c.Launcher, []string{fmt.Sprintf("/proc/self/fd/%d", programFile), entrance}, g.Addresses(), []string{"--"})
+	for _, name := range proxyVariables { // the person's own may hold an account
+		c.Env = append(c.Env, name+"=", strings.ToUpper(name)+"=")
+	}
 	go c.way.take()
 	return c, nil
 }

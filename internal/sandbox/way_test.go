@@ -61,7 +61,7 @@ func (w *world) within(n sandbox.Need, script string) (res proc.Result, said str
 		return res, said, nil
 	}
 	var out bytes.Buffer
-	res, err = proc.Run(w.t.Context(), proc.Command{Argv: proc.Shell(script), Dir: n.Dir, Env: append(w.env(), "HTTP_PROXY=http://old:1", "NO_PROXY=*"), Launcher: cell.Launcher, Files: cell.Files,
+	res, err = proc.Run(w.t.Context(), proc.Command{Argv: proc.Shell(script), Dir: n.Dir, Env: slices.Concat(w.env(), []string{"HTTP_PROXY=http://me:word@old:1", "NO_PROXY=*"}, cell.Env), Launcher: cell.Launcher, Files: cell.Files,
 		Marker: "narrow-" + filepath.Base(w.Root), Stdout: &out, Stderr: &out, Grace: time.Second})
 	if err != nil {
 		w.t.Error(err)
@@ -82,7 +82,7 @@ func TestNarrowNetwork(t *testing.T) {
 	w, server := narrow(t)
 	_, port, _ := net.SplitHostPort(server.Listener.Addr().String())
 	res, said, refused := w.within(w.agent(), ask+`
-test "$HTTPS_PROXY$ALL_PROXY$https_proxy" = "$HTTP_PROXY$HTTP_PROXY$http_proxy" && test "$NO_PROXY" = "$no_proxy" && echo proxies
+test "$HTTPS_PROXY$ALL_PROXY$https_proxy" = "$HTTP_PROXY$HTTP_PROXY$http_proxy" && test "$NO_PROXY" = "$no_proxy" && echo proxies; grep -c word /proc/*/environ | grep -v :0
 ask "GET http://api.example.org/x"; ask "GET http://rebound.example.org/"; ask "GET http://other.example.org/"; ask "GET http://127.0.0.1:`+port+`/"; ask "CONNECT 203.0.113.1:443"; ask "CONNECT evil.example.org:443"; ask "CONNECT evil.example.org:443"
 (echo x >/dev/tcp/127.0.0.1/`+port+`) 2>/dev/null && echo loopback
 for to in 203.0.113.1/80 192.0.2.1/53 ::1/`+port+` 2001:db8::1/80; do (echo x >/dev/tcp/$to) 2>/dev/null && echo tcp $to; (echo x >/dev/udp/$to) 2>/dev/null && test ${to%%/*} != ::1 && echo udp $to; done
