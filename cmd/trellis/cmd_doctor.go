@@ -170,6 +170,7 @@ func (d *diagnosis) all(ctx context.Context) {
 	_, err = d.app.open(ctx)
 	d.verdict("project", ".trellis is set up", err)
 	c := d.config(p)
+	d.trust(ctx, p)
 	d.agents(ctx, p, c)
 	d.sandbox(ctx, p, c)
 	d.verify(p, c)
@@ -178,6 +179,23 @@ func (d *diagnosis) all(ctx context.Context) {
 	d.files(p)
 	d.system(ctx, p)
 	d.tasks(ctx, p, c)
+}
+
+// trust says which branch is trusted.
+func (d *diagnosis) trust(ctx context.Context, p *project) {
+	j, err := d.app.judge(p)
+	if err != nil {
+		return // of the person's own settings, which was said
+	}
+	branch, err := j.Chosen(ctx)
+	switch {
+	case err != nil:
+		d.add(stateWarning, "trust", err.Error(), "trellis trust")
+	case strings.HasPrefix(branch, "none:"):
+		d.add(stateWarning, "trust", "the trusted branch is "+branch, "git remote set-head origin --auto")
+	default:
+		d.add(stateOK, "trust", "the trusted branch is "+branch, "")
+	}
 }
 
 func rootOf(p *project) string {

@@ -115,7 +115,11 @@ func (t *truster) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	report := trustReport{Trusted: true, Subjects: []trustSubject{}}
+	branch, err := t.judge.Chosen(ctx)
+	if err != nil {
+		return err
+	}
+	report := trustReport{Trusted: true, Branch: branch, Subjects: []trustSubject{}}
 	for _, v := range verdicts {
 		agreed, err := t.settle(v)
 		if err != nil {
@@ -131,6 +135,9 @@ func (t *truster) run(ctx context.Context) error {
 		t.app.say("everything that is checked out here is trusted, and nothing is remembered")
 	} else if report.Trusted && !t.asks() {
 		fmt.Fprintln(t.app.Stdout, "all of it is trusted")
+	}
+	if !t.o.json && !t.asks() {
+		fmt.Fprintln(t.app.Stdout, "the trusted branch is", trellis.VisibleLine(branch))
 	}
 	switch {
 	case report.Trusted:

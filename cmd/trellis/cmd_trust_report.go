@@ -15,6 +15,7 @@ import (
 // trustReport is what `trellis trust --json` prints.
 type trustReport struct {
 	Trusted  bool           `json:"trusted"`
+	Branch   string         `json:"branch"` // that is trusted, and by what it was chosen
 	Subjects []trustSubject `json:"subjects"`
 }
 

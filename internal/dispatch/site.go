@@ -228,7 +228,7 @@ func (s *Site) bind(acts *pipeline.Acts, crew *ask.Acts, in pipeline.Input) {
 
 // cast says who plays which role, and what they are told.
 func (s *Site) cast(nonce string) ask.Cast {
-	return ask.Cast{Choose: s.choose, Agent: s.Agent, Render: func(name string, slots map[string]string) (templates.Prompt, error) {
+	return ask.Cast{Choose: s.choose, Agent: s.trustedAgent, Render: func(name string, slots map[string]string) (templates.Prompt, error) {
 		in, err := s.Instruct(trellis.Role(name))
 		if err != nil {
 			return templates.Prompt{}, err

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/journal"
@@ -133,6 +134,17 @@ func (s *Site) trustedPrograms(ctx context.Context) error {
 		return nil
 	}
 	return s.TrustedPrograms(ctx)
+}
+
+// trustedAgent is an agent for one call. One that may be a program of the checkout, or is told by a file of it what to do, is judged
+// each time: another branch may be checked out since the run began, which then sleeps.
+func (s *Site) trustedAgent(name string) (agents.Agent, error) {
+	if _, command := s.Config.Agents.Commands[name]; command || name == agents.Rehearsal {
+		if err := s.trustedPrograms(context.Background()); err != nil {
+			return nil, fmt.Errorf("%w: %w", flow.ErrSuspended, err)
+		}
+	}
+	return s.Agent(name)
 }
 
 // trustedObjective says why no step of an objective with this text is planned here, nil when one may be.

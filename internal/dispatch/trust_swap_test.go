@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/dispatch"
@@ -213,5 +214,36 @@ func TestCopiesOfAStrangers(t *testing.T) {
 	w.write(".env", "export MINE=1\n")
 	if res := w.start(dir); res.Status != trellis.Review {
 		t.Errorf("with the person's own: %s, %v", res.Status, res.Failure)
+	}
+}
+
+// Edge S2: a program of the checkout that plays an agent is judged at each call: under another one, checked out while the run goes on, the
+// run sleeps, and no agent is called.
+func TestAgentsAreJudgedAtEachCall(t *testing.T) {
+	t.Parallel()
+	w := newTrustWorld(t, quickly)
+	dir := w.committed(map[string]string{swapped + "prd.md": "# Bye\n\n## Acceptance Criteria\n\n- [ ] notes.txt names the task\n"})
+	var theirs atomic.Bool
+	w.Site.TrustedPrograms = func(context.Context) error {
+		if theirs.Load() {
+			return &trust.UntrustedError{Verdict: trust.Verdict{Subject: trust.Settings, Foreign: []trust.Foreign{{Item: trust.Item{Kind: trust.Program, Text: "tools/agent.py"}}}}}
+		}
+		return nil
+	}
+	w.Site.Event = func(e dispatch.Event) {
+		if e.Standing != nil && e.Standing.Phase == "check" {
+			theirs.Store(true)
+		}
+	}
+	if _, err := w.Site.Start(context.Background(), dir, dispatch.RunOptions{}); !errors.Is(err, trust.ErrUntrusted) {
+		t.Errorf("the run ended with %v", err)
+	}
+	if streams, _ := filepath.Glob(filepath.Join(dir, "run", "*", "*check*", "*", "stream.jsonl")); len(streams) > 0 {
+		t.Errorf("the agent was called: %v", streams)
+	}
+	theirs.Store(false)
+	w.Site.Event = nil
+	if res := w.start(dir); res.Status != trellis.Review {
+		t.Errorf("with the person's own again: %s, %v", res.Status, res.Failure)
 	}
 }

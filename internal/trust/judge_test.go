@@ -596,6 +596,33 @@ func TestTheBranchOfTheSettings(t *testing.T) {
 	}
 }
 
+// Who is asked which branch is trusted says by what it was chosen, and remembers nothing.
+func TestTheTrustedBranchIsTold(t *testing.T) {
+	ada, _ := team(t)
+	told := func(branch string, want ...string) {
+		t.Helper()
+		j := ada.fresh()
+		j.Branch = branch
+		got, err := j.Chosen(context.Background())
+		for _, w := range want {
+			if err != nil || !strings.Contains(got, w) {
+				t.Errorf("it says %q, %v; want %q", got, err, w)
+			}
+		}
+	}
+	told("", "origin/main", "default branch of origin")
+	told("origin/main", "origin/main", "trust.branch")
+	told("origin/gone", "none: ")
+	ada.git("remote", "set-head", "origin", "--delete")
+	told("", "origin/main", "by its name", "git remote set-head origin --auto")
+	ada.git("branch", "-rd", "origin/main")
+	told("", "none yet")
+	if ref, _, err := ada.fresh().Trunk(context.Background()); err != nil || ref != "refs/heads/main" {
+		t.Fatalf("the trusted branch is %q (%v)", ref, err)
+	}
+	told("", "main, which was checked out")
+}
+
 // A repository without remotes has the branch that was there first.
 func TestWithoutRemotes(t *testing.T) {
 	ada := person(t, "ada")

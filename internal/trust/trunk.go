@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/git"
 )
@@ -61,4 +62,57 @@ func (j *Judge) Trunk(ctx context.Context) (ref, tip string, err error) {
 	}
 	t, err := j.trunk(ctx, b)
 	return t.ref, t.tip, err
+}
+
+// Chosen says in words which branch is trusted, and by what that was chosen. Nothing is remembered by it.
+func (j *Judge) Chosen(ctx context.Context) (string, error) {
+	if j.Everything {
+		return "none is asked: all that is checked out is trusted", nil
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	b, err := j.book()
+	if err != nil {
+		return "", err
+	}
+	if j.Branch != "" {
+		return j.named(ctx)
+	}
+	ref, tip, fetched, err := j.Repo.Upstream(ctx)
+	switch {
+	case err != nil:
+		return "", given(err, "of the remote")
+	case tip != "":
+		return j.ofRemote(ctx, strings.TrimPrefix(ref, "refs/remotes/"))
+	case b.trunk != "":
+		return b.trunk + ", which was checked out when Trellis first looked", nil
+	case fetched:
+		return "none: no default branch of a remote is known (name one with trust.branch in your settings)", nil
+	}
+	return "none yet: it is the one that is checked out when something is asked about first", nil
+}
+
+// named is the branch that the settings name.
+func (j *Judge) named(ctx context.Context) (string, error) {
+	_, tip, err := j.Repo.Tracked(ctx, j.Branch)
+	if err = given(err, j.Branch); err != nil {
+		return "", err
+	}
+	if tip == "" {
+		return fmt.Sprintf("none: trust.branch of your settings is %s, and there is no such branch", j.Branch), nil
+	}
+	return j.Branch + ", by trust.branch of your settings", nil
+}
+
+// ofRemote is a branch of a remote, which git knows as its default one or which has the name of one.
+func (j *Judge) ofRemote(ctx context.Context, branch string) (string, error) {
+	remote, _, _ := strings.Cut(branch, "/")
+	_, head, err := j.Repo.Tracked(ctx, remote+"/HEAD")
+	if err = given(err, remote+"/HEAD"); err != nil {
+		return "", err
+	}
+	if head == "" {
+		return fmt.Sprintf("%s, by its name: git does not know which branch of %s is the default one (git remote set-head %s --auto)", branch, remote, remote), nil
+	}
+	return fmt.Sprintf("%s, the default branch of %s as last fetched", branch, remote), nil
 }
