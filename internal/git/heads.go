@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-git/go-billy/v5/osfs"
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/storage/filesystem/dotgit"
 
@@ -70,7 +69,7 @@ func (r *Repo) readHeads(do func(name string, ref *plumbing.Reference)) bool {
 	if err != nil || c.extended {
 		return false
 	}
-	refs, err := dotgit.New(osfs.New(r.Common)).Refs()
+	refs, err := dotgit.New(folder{dir: r.Common}).Refs()
 	if err != nil {
 		return false
 	}

@@ -1,7 +1,10 @@
 package git_test
 
 import (
+	"errors"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 )
@@ -17,5 +20,26 @@ func TestLocksOfBranchesAreNoBranches(t *testing.T) {
 	}
 	if err := b.Repo.BranchFree(t.Context(), "feature/d"); err != nil {
 		t.Error(err)
+	}
+}
+
+// Refs are read as git reads them where a link leads out of the repository, as contrib/workdir of git makes it.
+func TestRefsBehindALink(t *testing.T) {
+	b := newBox(t)
+	b.git("checkout", "-q", "-b", "feature/x")
+	away := filepath.Join(t.TempDir(), "refs")
+	if err := errors.Join(os.Rename(b.path(".git/refs"), away), os.Symlink(away, b.path(".git/refs"))); err != nil {
+		t.Fatal(err)
+	}
+	b.git("commit", "-q", "--allow-empty", "-m", "x")
+	if got, want := must(b.Repo.Head(t.Context(), b.Dir))(t), b.git("rev-parse", "HEAD"); got != want {
+		t.Errorf("HEAD: got %s, want %s", got, want)
+	}
+	if got, want := must(b.Repo.Resolve(t.Context(), "main"))(t), b.git("rev-parse", "main"); got != want {
+		t.Errorf("main: got %s, want %s", got, want)
+	}
+	h, err := b.Repo.Heads(t.Context())
+	if got := slices.Sorted(maps.Keys(h.Branches)); err != nil || !slices.Equal(got, []string{"feature/x", "main"}) {
+		t.Errorf("got %q, %v", got, err)
 	}
 }

@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
+	"github.com/go-git/go-billy/v5"
 	"github.com/go-git/go-billy/v5/osfs"
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/format/config"
@@ -67,13 +69,31 @@ func readSettings(file string) (s settings, err error) {
 // errAskGit says that go-git can't tell and the git command has to.
 var errAskGit = errors.New("ask git")
 
+// folder is what go-git reads refs in, as the system shows it: links are followed as git follows them. osfs.New would take each
+// path apart at each look, in case that something leads out of the folder.
+type folder struct {
+	billy.Filesystem // none: there is only reading
+	dir              string
+}
+
+func (f folder) Join(parts ...string) string { return filepath.Join(parts...) }
+func (f folder) Open(name string) (billy.File, error) {
+	return osfs.Default.Open(filepath.Join(f.dir, name))
+}
+func (f folder) Stat(name string) (fs.FileInfo, error) {
+	return osfs.Default.Stat(filepath.Join(f.dir, name))
+}
+func (f folder) ReadDir(name string) ([]fs.FileInfo, error) {
+	return osfs.Default.ReadDir(filepath.Join(f.dir, name))
+}
+
 // ref follows a ref to a commit without running anything. target is the last name on the way. It fails
 // with ErrNotFound or errAskGit.
 func (r *Repo) ref(gitDir, name string) (hash, target string, err error) {
 	if c, err := readConfig(r.Common); err != nil || c.extended {
 		return "", "", errAskGit
 	}
-	store := dotgit.New(dotgit.NewRepositoryFilesystem(osfs.New(gitDir), osfs.New(r.Common)))
+	store := dotgit.New(dotgit.NewRepositoryFilesystem(folder{dir: gitDir}, folder{dir: r.Common}))
 	for range 5 {
 		ref, err := store.Ref(plumbing.ReferenceName(name))
 		switch {

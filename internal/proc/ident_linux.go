@@ -78,7 +78,8 @@ func inspect(pid int) (info, bool) {
 	}
 	var buf [1024]byte // on the stack: a sweep reads hundreds of these, and os.ReadFile costs more than the kernel does
 	n := readOnce("/proc/"+strconv.Itoa(pid)+"/stat", buf[:])
-	fields := bytes.Fields(buf[bytes.LastIndexByte(buf[:n], ')')+1 : n]) // from field 3 on: names may hold anything
+	rest := bytes.TrimSpace(buf[bytes.LastIndexByte(buf[:n], ')')+1 : n]) // from field 3 on: names may hold anything
+	fields := bytes.SplitN(rest, []byte(" "), 20+1)
 	if len(fields) < 20 {
 		return info{}, false
 	}
