@@ -161,7 +161,7 @@ func TestKillAtEveryRecord(t *testing.T) {
 	if steps < 100 || proofs != "ask by manual, count/item-1 by file, count/item-2 by file, say_bye by script, run_tests by test,  by final" {
 		t.Fatalf("an undisturbed run has %d steps, and the proofs %s", steps, proofs)
 	}
-	every := spread(31) // records take two steps or three
+	every := spread(53) // records take two steps or three
 	t.Logf("kills at every %d. of %d steps", every, steps)
 	for at := 1; at <= steps; at += every {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {

@@ -98,7 +98,7 @@ func (w *world) untouched() string {
 // A hundred tasks overnight: all of them become ready at once, while others work in the same repository. Each is
 // run once and ends in one commit on a branch of its own.
 func TestManyAtOnce(t *testing.T) {
-	n := 20
+	n := 10
 	if soak() {
 		n = 200
 	}

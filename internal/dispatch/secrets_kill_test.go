@@ -11,14 +11,18 @@ import (
 )
 
 // Killed before or after any change that taking back a commit makes, the run goes on to one commit without the secret.
+// Each change is killed before or after, in a soak both.
 func TestKilledWhileASecretIsTakenBack(t *testing.T) {
 	t.Parallel()
 	real, err := exec.LookPath("git")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, when := range []string{"before", "after"} {
+	for i, when := range []string{"before", "after"} {
 		for n := 1; ; n++ {
+			if !soak() && (i+n)%2 == 0 {
+				continue
+			}
 			leak := "printf '%s%s\\n' gh " + tokenEnd() + " > conf.txt && git add conf.txt && git commit -q -m one; echo clean > conf.txt; git add conf.txt; git commit -q -m two"
 			w := newWorld(t, "roles:\n  implement: [{run: [\""+strings.ReplaceAll(leak, `\`, `\\`)+"\"], answer: done}]\n  check: [{answer: fine}]\n  "+met+"\n")
 			w.write("../bin/git", fmt.Sprintf(`#!/bin/sh

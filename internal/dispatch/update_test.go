@@ -366,7 +366,7 @@ esac
 	}
 }
 
-// A run that is killed at any step while its base moves ends like one that was not.
+// A run that is killed at any step while its base moves ends like one that was not. A few of all steps; in a soak all.
 func TestKillWhileUpdating(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"rebase", "merge"} {
@@ -374,7 +374,7 @@ func TestKillWhileUpdating(t *testing.T) {
 		_, steps := w.child(dir, 0)
 		want := w.git("rev-parse", "feature/bye^{tree}")
 		from := steps * 2 / 3 // what comes before is shown elsewhere
-		for at := from; at <= steps; at += 5 {
+		for at := from; at <= steps; at += spread(11) {
 			t.Run(fmt.Sprint(mode, " ", at), func(t *testing.T) {
 				t.Parallel()
 				w, dir := killable(t, mode)
