@@ -17,7 +17,7 @@ import (
 func main() {
 	trellis := flag.String("trellis", "bin/trellis", "the built `program`")
 	flag.Parse()
-	b := &bench{log: os.Stderr, many: 100, few: 20, sizes: []int{10, 1000, 10_000}, chain: 1000, rest: 33 * time.Second}
+	b := &bench{log: os.Stderr, many: 100, few: 20, sizes: []int{10, 1000, 10_000}, chain: 1000, crowd: 20_000, rest: 33 * time.Second}
 	failed, err := b.all(*trellis, os.Stdout)
 	switch {
 	case err != nil:
@@ -35,6 +35,7 @@ type bench struct {
 	many, few int           // samples of what is quick, and of what is not
 	sizes     []int         // numbers of tasks to list
 	chain     int           // steps of a file that is run
+	crowd     int           // files of a large repository
 	rest      time.Duration // how long a watcher of many tasks is looked at: more than from one rescan to the next
 
 	trellis, instant string // programs
@@ -110,6 +111,7 @@ func (b *bench) measure() error {
 		{"the same with many tasks", func() error { return b.idle(crowded, tasks, b.rest) }},
 		{"whole runs", func() error { return b.pipeline(small) }},
 		{"worktree, commit and cleanup", func() error { return b.life(small) }},
+		{"the defence of git's objects", b.defence},
 		{"planning", func() error { return b.planning(small) }},
 		{"steps", func() error { return b.steps(small) }},
 		{"an objective", func() error { return b.objective(small) }},

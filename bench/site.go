@@ -36,6 +36,7 @@ func (b *bench) newSite(name string, files, tasks int) (*site, error) {
 	}
 	steps := []func() error{
 		func() error { return s.run("git", "init", "-q", "-b", "main") },
+		func() error { return s.run("git", "config", "gc.auto", "0") }, // which would be at work beside what is measured
 		func() error { return s.run(b.trellis, "init") },
 		func() error { return s.write(".trellis/config.yaml", fmt.Sprintf(config, b.instant, s.log)) },
 		func() error { return s.run("git", "add", "-A") },

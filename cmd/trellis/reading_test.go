@@ -99,6 +99,7 @@ var openers = map[string]string{
 	"cmd/trellis.app.scaffolding":         freshOpened,
 	"cmd/trellis.demo.lay":                freshOpened,
 	"internal/eval.Project.Lay":           freshOpened,
+	"internal/git.Objects.lookIn":         folderOpened,
 	"internal/git.Repo.both":              freshOpened,
 	"internal/git.Repo.Relink":            freshOpened,
 	"internal/git.Repo.privateIndex":      freshOpened,

@@ -17,22 +17,25 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Objects are the files of a repository's objects as they were at one moment. Git does not hash again what it reads from them, so
 // those that appear or are changed by others are hashed, each once. Not for concurrent use.
 type Objects struct {
 	r        *Repo
-	seen     map[string]objectFile // by path below objects
-	borrowed []string              // folders that objects are taken from besides
+	seen     map[string]objectFile   // by path below objects
+	folders  map[string]objectFolder // that were listed
+	borrowed []string                // folders that objects are taken from besides
 }
 
 // objectFile tells a file from what others put in its place, or write into it.
 type objectFile struct {
-	inode           uint64
-	size            int64
-	modified, since int64  // since is when anything of it was changed last, by the clock
-	sum             string // of a pack and its index: the checksum at their end
+	inode uint64
+	size  int64
+	since int64  // when anything of it was changed last, its times too, by the clock
+	sum   string // of a pack and its index: the checksum at their end
 }
 
 // freshened reports whether of a pack or its index nothing but the times changed, as git itself does where what is added is in
@@ -43,11 +46,11 @@ func (f objectFile) freshened(was objectFile) bool {
 
 // Objects notes how those of the repository are now. With since, those that were changed after it count as changed.
 func (r *Repo) Objects(since time.Time) (*Objects, error) {
-	seen, err := r.objectFiles()
-	if err != nil {
-		return nil, fmt.Errorf("looking at the objects of git: %w", err)
+	o := &Objects{r: r, folders: map[string]objectFolder{}}
+	seen, err := o.look()
+	if err == nil {
+		o.borrowed, err = r.borrowed()
 	}
-	borrowed, err := r.borrowed()
 	if err != nil {
 		return nil, err
 	}
@@ -55,9 +58,10 @@ func (r *Repo) Objects(since time.Time) (*Objects, error) {
 		maps.DeleteFunc(seen, func(_ string, f objectFile) bool { return f.since >= since.UnixNano() })
 	}
 	if _, known := seen[alternatesFile]; !known {
-		borrowed = nil
+		o.borrowed = nil
 	}
-	return &Objects{r, seen, borrowed}, nil
+	o.seen = seen
+	return o, nil
 }
 
 // BorrowedError says that objects are taken from more folders than before. What stands there can be changed by whoever writes
@@ -92,22 +96,17 @@ func (o *Objects) checkBorrowed() (notes []string, err error) {
 // Check hashes what was changed since the last time. What is wrong is a *DamagedError, what is taken from other folders since a
 // *BorrowedError; what is gone is told.
 func (o *Objects) Check(ctx context.Context) (notes []string, err error) {
-	now, err := o.r.objectFiles()
+	now, err := o.look()
 	if err != nil {
-		return nil, fmt.Errorf("looking at the objects of git: %w", err)
+		return nil, err
 	}
 	if notes, err = o.checkBorrowed(); err != nil {
 		return nil, err
 	}
-	var gone []string
-	for name := range o.seen {
-		if _, there := now[name]; !there {
-			gone = append(gone, name)
-		}
-	}
+	gone, changed := o.compare(now)
 	asked := map[string]bool{} // commands that were run, which look at all there is
-	for _, name := range slices.Sorted(maps.Keys(now)) {
-		if now[name] == o.seen[name] || now[name].freshened(o.seen[name]) && o.r.summed(name) {
+	for _, name := range changed {
+		if now[name].freshened(o.seen[name]) && o.r.summed(name) {
 			continue
 		}
 		if err := o.r.verifyObjectFile(ctx, name, asked); err != nil && !errors.Is(err, fs.ErrNotExist) { // packed meanwhile
@@ -122,38 +121,103 @@ func (o *Objects) Check(ctx context.Context) (notes []string, err error) {
 	return notes, err
 }
 
-// objectFiles are the files of objects, and those that git reads instead of them.
-func (r *Repo) objectFiles() (map[string]objectFile, error) {
-	store, found := filepath.Join(r.Common, "objects"), map[string]objectFile{}
-	for _, folder := range append(looseFolders(store), "pack", "pack/multi-pack-index.d", "info", "info/commit-graphs") {
-		list, err := os.ReadDir(filepath.Join(store, folder))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
+// compare finds the files that are no longer there, and those that are other ones, sorted.
+func (o *Objects) compare(now map[string]objectFile) (gone, changed []string) {
+	for name := range o.seen {
+		if _, there := now[name]; !there {
+			gone = append(gone, name)
 		}
-		for _, e := range list {
-			path := filepath.Join(store, folder, e.Name())
-			info, err := os.Stat(path) // of what a link leads to, as git reads it
-			if errors.Is(err, fs.ErrNotExist) || err == nil && info.IsDir() || temporary(e.Name()) {
-				continue
-			}
-			if err != nil {
-				return nil, err
-			}
-			if sys, ok := info.Sys().(*syscall.Stat_t); ok {
-				found[folder+"/"+e.Name()] = objectFile{sys.Ino, info.Size(), info.ModTime().UnixNano(), changedAt(sys).UnixNano(), r.sumOf(path, info.Size())}
-			}
+	}
+	for name, f := range now {
+		if f != o.seen[name] {
+			changed = append(changed, name)
+		}
+	}
+	slices.Sort(changed)
+	return gone, changed
+}
+
+// look finds the files of objects, and those that git reads instead of them. There can be many: each costs one call of the system.
+func (o *Objects) look() (map[string]objectFile, error) {
+	store, found := filepath.Join(o.r.Common, "objects"), make(map[string]objectFile, len(o.seen))
+	for _, folder := range append(looseFolders(store), "pack", "pack/multi-pack-index.d", "info", "info/commit-graphs") {
+		if err := o.lookIn(store, folder, found); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("looking at the objects of git: %w", err)
 		}
 	}
 	return found, nil
 }
 
+func (o *Objects) lookIn(store, folder string, found map[string]objectFile) error {
+	dir, err := os.Open(filepath.Join(store, folder))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	fd := int(dir.Fd())
+	names, err := o.namesIn(folder, dir)
+	for _, name := range names {
+		f, isFile, err := fileAt(fd, name[len(folder)+1:])
+		switch {
+		case errors.Is(err, fs.ErrNotExist) || err == nil && !isFile:
+			continue
+		case err != nil:
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		f.sum = o.r.sumOf(name, f.size)
+		found[name] = f
+	}
+	return err
+}
+
+// objectFolder is what was in a folder of objects.
+type objectFolder struct {
+	at     objectFile
+	looked time.Time
+	names  []string // with the folder's
+}
+
+// namesIn are the files in a folder of objects. It is not read again as long as it was not changed; what was changed when it was read
+// may be changed once more in the same moment.
+func (o *Objects) namesIn(folder string, dir *os.File) ([]string, error) {
+	now := objectFolder{looked: time.Now()}
+	var err error
+	if now.at, _, err = fileAt(int(dir.Fd()), "."); err != nil {
+		return nil, err
+	}
+	if was := o.folders[folder]; was.at == now.at && now.at.since < was.looked.Add(-clockTick).UnixNano() {
+		return was.names, nil
+	}
+	all, err := dir.Readdirnames(-1)
+	for _, name := range all {
+		if !temporary(name) {
+			now.names = append(now.names, folder+"/"+name)
+		}
+	}
+	if err == nil {
+		o.folders[folder] = now
+	}
+	return now.names, err
+}
+
+// fileAt is how a file in a folder looks, what a link leads to as git reads it, and whether it is no folder. By the open folder it
+// takes half as long as by its path.
+func fileAt(dir int, name string) (f objectFile, isFile bool, err error) {
+	var st unix.Stat_t
+	err = unix.Fstatat(dir, name, &st, 0)
+	return objectFile{inode: st.Ino, size: st.Size, since: st.Ctim.Nano()}, st.Mode&unix.S_IFMT != unix.S_IFDIR, err
+}
+
 // sumOf is the checksum at the end of a pack or its index, "" of other files and where it can't be read.
-func (r *Repo) sumOf(path string, size int64) string {
-	_, length := r.hashes()
-	if ext := filepath.Ext(path); ext != ".pack" && ext != ".idx" || size < int64(length) {
+func (r *Repo) sumOf(name string, size int64) string {
+	if !strings.HasSuffix(name, ".pack") && !strings.HasSuffix(name, ".idx") {
 		return ""
 	}
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	_, length := r.hashes()
+	if size < int64(length) {
+		return ""
+	}
+	f, err := os.OpenFile(filepath.Join(r.Common, "objects", name), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return ""
 	}

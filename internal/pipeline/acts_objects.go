@@ -15,33 +15,28 @@ type objects struct {
 	seen *git.Objects
 }
 
-// begin notes how they are. What was changed after since is looked at when somebody makes sure of them. That what others may have
-// done before then is not believed either, the trees of base, by which changes are told, are hashed.
-func (o *objects) begin(ctx context.Context, r *git.Repo, since time.Time, base string) error {
+// begin notes how they are. What was changed after since is looked at when somebody makes sure of them.
+func (o *objects) begin(r *git.Repo, since time.Time) (err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.note(ctx, r, since, base)
-}
-
-func (o *objects) note(ctx context.Context, r *git.Repo, since time.Time, base string) error {
-	seen, err := r.Objects(since)
-	if err == nil {
-		err = r.VerifyTrees(ctx, base)
-	}
-	if err == nil {
-		o.seen = seen
-	}
+	o.seen, err = r.Objects(since)
 	return err
 }
 
-// check makes sure of them.
+// check makes sure of them. In a process that goes on with a run the dates of others' doing are not believed alone: the trees of the
+// base, by which changes are told, are hashed.
 func (o *objects) check(ctx context.Context, r *git.Repo, since time.Time, base string) (notes []string, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.seen == nil {
-		if err := o.note(ctx, r, since, base); err != nil {
+		seen, err := r.Objects(since)
+		if err == nil {
+			err = r.VerifyTrees(ctx, base)
+		}
+		if err != nil {
 			return nil, err
 		}
+		o.seen = seen
 	}
 	return o.seen.Check(ctx)
 }

@@ -37,6 +37,7 @@ func (a *Acts) prepare(ctx context.Context, c flow.Call, in prepareIn) (p Prepar
 			return p, err
 		}
 	}
+	_, missing := a.Repo.Made(in.Job.Worktree)
 	if p.Notes, err = a.onItsWay(ctx, c, in, p.Notes); err != nil {
 		return p, err
 	}
@@ -46,8 +47,13 @@ func (a *Acts) prepare(ctx context.Context, c flow.Call, in prepareIn) (p Prepar
 	}
 	a.Made(&made)
 	p.Made = &made
-	if err := a.objects.begin(ctx, a.Repo, made.Began(), in.Job.BaseCommit); err != nil {
-		return p, a.asSwapped(err)
+	if err := a.objects.begin(a.Repo, made.Began()); err != nil {
+		return p, err
+	}
+	if missing == nil { // else its trees were hashed when it was made
+		if err := a.Repo.VerifyTrees(ctx, in.Job.BaseCommit); err != nil {
+			return p, a.asSwapped(err)
+		}
 	}
 	if p.Hooks = in.Hooks; p.Hooks == nil || in.Fresh {
 		if p.Hooks, err = a.Repo.HookState(in.Job.Worktree); err != nil {

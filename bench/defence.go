@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/git"
+)
+
+// defence measures what a run pays for not believing git's objects, in processor time: the part of whole runs in repositories of
+// few and of many files, and what it grows with: the objects that were written meanwhile, and those that lie in files of their own.
+// Git packs these by itself when they are more than 6,700.
+func (b *bench) defence() error {
+	few, err := b.newSite("defended-few", 20, 0)
+	if err == nil {
+		err = few.defended("20 files", under)
+	}
+	if err != nil {
+		return err
+	}
+	many, err := b.newSite("defended-many", b.crowd, 0)
+	if err == nil {
+		err = many.defended(fmt.Sprintf("%d files, none packed", b.crowd), 0)
+	}
+	if err == nil {
+		err = many.run("git", "gc", "-q", "--prune=now")
+	}
+	if err != nil {
+		return err
+	}
+	return many.defended(fmt.Sprintf("%d files", b.crowd), under)
+}
+
+// under is what it may be of a run, in percent.
+const under = 5
+
+// written are the numbers of objects that an agent writes.
+var written = []int{10, 100, 1000}
+
+// defended takes the rows of one repository.
+func (s *site) defended(name string, under float64) error {
+	name += ": "
+	rows := []row{{name: name + "processor time of a whole run", unit: "ms"}, {name: name + "of that git's objects, 100 written", unit: "ms"},
+		{name: name + "the one by the other", unit: "%", p50: under}}
+	for range max(1, s.b.few/7) {
+		whole, err := s.spentRun()
+		if err != nil {
+			return err
+		}
+		looks, err := s.spentLooks(100)
+		if err != nil {
+			return err
+		}
+		for i, value := range []float64{whole, looks, 100 * looks / whole} {
+			rows[i].samples = append(rows[i].samples, value)
+		}
+	}
+	for _, n := range written {
+		looks, err := s.spentLooks(n)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, row{name: fmt.Sprintf("%sgit's objects, %d written", name, n), unit: "ms", samples: []float64{looks}})
+	}
+	s.b.rows = append(s.b.rows, rows...)
+	return nil
+}
+
+// spentRun is the processor time of a whole `trellis start` of a fresh task, with all that it starts, in milliseconds.
+func (s *site) spentRun() (float64, error) {
+	id, at, err := s.task()
+	if err == nil {
+		err = os.Rename(at, filepath.Join(s.tasks(), id))
+	}
+	if err != nil {
+		return 0, err
+	}
+	before, err := spent(syscall.RUSAGE_CHILDREN)
+	if err == nil {
+		err = s.run(s.b.trellis, "start", id)
+	}
+	after, spentErr := spent(syscall.RUSAGE_CHILDREN)
+	return ms(after - before), errors.Join(err, spentErr, s.ended(id))
+}
+
+// spentLooks is the same of what a run does with the objects: it notes how they are, and makes sure of them before it judges, before
+// it commits and before it judges the commit. So many are written before the first time.
+func (s *site) spentLooks(n int) (float64, error) {
+	r, err := git.Open(s.dir)
+	if err != nil {
+		return 0, err
+	}
+	r.Env = s.b.env
+	began, err := spentHere()
+	if err != nil {
+		return 0, err
+	}
+	objects, err := r.Objects(time.Time{})
+	noted, spentErr := spentHere()
+	if err = errors.Join(err, spentErr, s.writeObjects(n)); err != nil {
+		return 0, err
+	}
+	wrote, err := spentHere()
+	if err != nil {
+		return 0, err
+	}
+	for range 3 {
+		if notes, err := objects.Check(context.Background()); err != nil || len(notes) > 0 {
+			return 0, fmt.Errorf("looking at the objects: %q, %w", notes, err)
+		}
+	}
+	end, err := spentHere()
+	return ms(noted - began + end - wrote), err
+}
+
+// writeObjects adds that many blobs of the size of a small file.
+func (s *site) writeObjects(n int) error {
+	s.n++
+	dir := filepath.Join(filepath.Dir(s.dir), fmt.Sprintf("written-%d", s.n))
+	args := []string{"hash-object", "-w", "--"}
+	for i := range n {
+		path := filepath.Join(dir, fmt.Sprint(i))
+		text := fmt.Appendf(nil, "%d of %d\n%01000d\n", i, s.n, i)
+		if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(path, text, 0o644)); err != nil {
+			return err
+		}
+		args = append(args, path)
+	}
+	return s.run("git", args...)
+}
+
+// spentHere is the processor time of this program and what it started.
+func spentHere() (time.Duration, error) {
+	own, err := spent(syscall.RUSAGE_SELF)
+	others, childErr := spent(syscall.RUSAGE_CHILDREN)
+	return own + others, errors.Join(err, childErr)
+}
+
+func spent(who int) (time.Duration, error) {
+	var u syscall.Rusage
+	err := syscall.Getrusage(who, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), err
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
