@@ -167,6 +167,9 @@ func (o Options) openCodeOwn(config, model string) Own {
 	own := openCode{o}.reaches(Own{Write: []string{config}}, model)
 	own.Fixed = in(filepath.Join(o.home("XDG_CONFIG_HOME", ".config"), "opencode"),
 		"opencode.json", "opencode.jsonc", "AGENTS.md", "agent", "agents", "command", "commands", "plugin", "plugins", "tool", "tools", "skills")
+	if file := lookup(o.Environ, "OPENCODE_CONFIG"); filepath.IsAbs(file) { // it says which servers are reached
+		own.Fixed = append(own.Fixed, file)
+	}
 	for _, dir := range []string{o.home("XDG_CONFIG_HOME", ".config"), o.home("XDG_DATA_HOME", ".local", "share"), o.home("XDG_STATE_HOME", ".local", "state"), o.home("XDG_CACHE_HOME", ".cache")} {
 		own.Write = append(own.Write, filepath.Join(dir, "opencode"))
 		own.Fixed = append(own.Fixed, scriptsIn(filepath.Join(dir, "opencode"))...)

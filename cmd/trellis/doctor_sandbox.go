@@ -47,7 +47,9 @@ func (d *diagnosis) sandbox(ctx context.Context, p *project, c *config.Config) {
 	if kinds := box.Unconnected(ctx); len(kinds) > 0 {
 		d.add(stateOK, "sandbox", "no network for "+strings.Join(kinds, ", "), "for commands that need it: "+sandbox.NetworkHint(kinds[0])+"; docs/sandbox.md")
 	}
-	d.reaches(p, c, box)
+	if found.OK() {
+		d.reaches(p, c, box)
+	}
 	d.unseen(box)
 	for key, paths := range map[string][]string{"sandbox_write": c.SandboxWrite, "sandbox_home": c.SandboxHome} {
 		d.absent(key, paths)

@@ -199,7 +199,11 @@ func early(conn net.Conn, said *bufio.Reader) io.Reader {
 // pass answers a request with what the server says to it.
 func (g *Gateway) pass(w http.ResponseWriter, r *http.Request) {
 	transport := g.direct
-	if via, err := Proxies(g.o.Environ).Of(r); err != nil || via != nil {
+	switch via, err := Proxies(g.o.Environ).Of(r); {
+	case err != nil:
+		g.fail(w, errProxy)
+		return
+	case via != nil:
 		transport = g.chained
 	}
 	through := &httputil.ReverseProxy{Transport: transport, FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),

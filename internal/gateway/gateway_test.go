@@ -268,6 +268,21 @@ func TestChains(t *testing.T) {
 	}
 }
 
+// An address of a proxy that can't be read is not told to the program: an account may stand in it.
+func TestProxyWithoutAnAddress(t *testing.T) {
+	_, client := open(t, &world{}, gateway.Options{Hosts: []string{"api.example.org"}, Environ: []string{"http_proxy=http://me:word@[", "https_proxy=http://me:word@["}})
+	res, err := client.Get("http://api.example.org/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, _ := io.ReadAll(res.Body)
+	res.Body.Close()
+	_, err = client.Get("https://api.example.org/")
+	if said := string(body) + fmt.Sprint(err); res.StatusCode != 502 || err == nil || strings.Contains(said, "word") {
+		t.Errorf("got %s, %s", res.Status, said)
+	}
+}
+
 // relay is another proxy, all of whose servers are one.
 func relay(t *testing.T, server string) (address string, asked func() []string) {
 	t.Helper()

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -28,13 +29,16 @@ func (g *Gateway) allows(name, port string) error {
 	return &refusal{name: name, port: port, why: "which is not let through", next: "it"}
 }
 
+// errProxy does not say which address it is: an account may stand in it, and the program hears of this.
+var errProxy = errors.New("the proxy that this machine's environment names has no address")
+
 // reach connects to a host that is allowed, through the proxy that this machine uses for it.
 func (g *Gateway) reach(ctx context.Context, name, port string) (net.Conn, error) {
 	address := net.JoinHostPort(name, port)
 	via, err := Proxies(g.o.Environ).to(&url.URL{Scheme: "https", Host: address})
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("reading the proxy for %s: %w", name, err)
+		return nil, errProxy
 	case via == nil:
 		return g.dial(ctx, name, port)
 	}

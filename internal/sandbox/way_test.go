@@ -135,6 +135,17 @@ func TestWhoseNetworkIsNarrow(t *testing.T) {
 	}
 }
 
+// An agent is told what it reaches.
+func TestWordsOfANarrowNetwork(t *testing.T) {
+	w := newWorld(t)
+	for want, hosts := range map[string][]string{"nothing but your model, by the proxy": nil, "nothing but your model, a.example.org, b.example.org, by the proxy": {"a.example.org", "b.example.org"}} {
+		w.Box.Hosts = hosts
+		if got := w.Box.Words(t.Context(), "implement", w.Tree); !strings.Contains(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
 // What can't be narrowed is never wide.
 func TestNetworkThatCannotBeNarrowed(t *testing.T) {
 	w := newWorld(t)
