@@ -10,6 +10,8 @@ endif
 VCS  = $(shell test -d .git && git rev-parse -q --verify HEAD >/dev/null 2>&1 && echo auto || echo false)
 # Tests wait for processes and the disk as well as compute: one package more at once than there are processors.
 PACKAGES = $(shell expr $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1)
+# Programs that are built with the race detector wait for a second when they end, if nobody says otherwise.
+export GORACE ?= atexit_sleep_ms=0
 RACE = $(if $(shell command -v $(firstword $(shell $(GO) env CC))),-race)
 
 .PHONY: build test demo bench lint setup fuzz soak

@@ -98,7 +98,7 @@ func excesses(stream func(agentstest.Behaviour) string) map[agentstest.Behaviour
 		agentstest.Asks:       "read word; read word </dev/tty 2>/dev/null",
 		agentstest.Floods:     "yes \"$(printf '%1000s' '\377')\"",
 		agentstest.Complains:  "yes \"$(printf '%1000s' '\377')\" >&2",
-		agentstest.LongLine:   "head -c 100000000 /dev/zero | tr '\\0' x; echo",
+		agentstest.LongLine:   longLine(),
 		agentstest.ManyEvents: fmt.Sprintf("yes '%s' | head -n %d", event, manyEvents()),
 	}
 }
@@ -148,6 +148,15 @@ func most(b agentstest.Behaviour) int64 {
 		return 4 << 20
 	}
 	return 0
+}
+
+// longLine is the shell command that prints one: longer than any that is read, with TRELLIS_SOAK longer than what is kept of all lines.
+func longLine() string {
+	bytes := 20_000_000
+	if soak() {
+		bytes = 100_000_000
+	}
+	return fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x; echo", bytes)
 }
 
 // manyEvents is how many come in a moment: with TRELLIS_SOAK so many that reading them takes seconds.
@@ -292,7 +301,7 @@ func TestRehearsal(t *testing.T) {
 		agentstest.Deaf:         `{run: ["trap '' INT TERM; while :; do sleep 0.1; done"]}`,
 		agentstest.Escapes:      "{run: [sh escape.sh], answer: '" + agentstest.Text + "'}",
 		agentstest.Asks:         "{run: ['read word; read word </dev/tty 2>/dev/null; true'], answer: '" + agentstest.Text + "'}",
-		agentstest.LongLine:     `{run: ["head -c 100000000 /dev/zero | tr '\\0' x; echo"], answer: '` + agentstest.Text + "'}",
+		agentstest.LongLine:     fmt.Sprintf("{run: [%q], answer: '%s'}", longLine(), agentstest.Text),
 		agentstest.Mute:         "{}",
 	}
 	s := agentstest.Subject{Parallel: true, Untold: []string{"usage", "session", "cost"}, Skip: map[agentstest.Behaviour]string{}}

@@ -49,7 +49,7 @@ const (
 	Asks         Behaviour = "asks"          // wants a word from a person, on standard input and on the terminal, and says Text
 	Floods       Behaviour = "floods"        // prints without end
 	Complains    Behaviour = "complains"     // prints without end on standard error
-	LongLine     Behaviour = "long-line"     // prints a line of 100 MB, and says Text
+	LongLine     Behaviour = "long-line"     // prints a line that is longer than any that is read, and says Text
 	ManyEvents   Behaviour = "many-events"   // has thousands of events in a moment, and says Text
 	Mute         Behaviour = "mute"          // exits 0 and prints nothing
 )
