@@ -17,6 +17,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/evidence"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/sandbox"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -25,7 +26,7 @@ const (
 	footGit     = "git"     // settings that git goes by
 	footProgram = "program" // programs of the commands that decide
 	footFile    = "file"    // what people wrote in the main checkout
-	footNetwork = "network" // kinds of commands that have none
+	footNetwork = "network" // whether kinds of commands have one
 )
 
 // footing is a hash of each thing outside of the worktree that a verdict stands on: an agent that may do what
@@ -44,8 +45,9 @@ func (a *Acts) footing(ctx context.Context, j Job) (map[string]string, error) {
 			f[footProgram+" "+word] = sum
 		}
 	}
-	for _, kind := range a.Box.Unconnected(ctx) {
-		f[footNetwork+" "+kind] = "none"
+	none := a.Box.Unconnected(ctx)
+	for _, kind := range sandbox.CommandKinds() {
+		f[footNetwork+" "+kind] = map[bool]string{true: "none", false: "yes"}[slices.Contains(none, kind)]
 	}
 	rel := a.Store.Rel(a.Dir) + "/"
 	for _, name := range append(slices.Clone(frozen), "implement.jsonl", "check.jsonl", "debug.jsonl", evidence.ApprovalsFile) {
@@ -110,14 +112,23 @@ func (a *Acts) shaken(ctx context.Context, in checksIn) (bent, notes []string, e
 	if err != nil {
 		return nil, nil, err
 	}
+	bent, notes = drift(in.Footing, now)
+	return bent, notes, nil
+}
+
+// drift is what shaken says of a footing then and now.
+func drift(then, now map[string]string) (bent, notes []string) {
 	moved := map[string][]string{}
 	all := maps.Clone(now)
-	maps.Copy(all, in.Footing)
+	maps.Copy(all, then)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if now[name] == in.Footing[name] {
+		if now[name] == then[name] {
 			continue
 		}
 		kind, what, _ := strings.Cut(name, " ")
+		if _, known := then[name]; kind == footNetwork && !known {
+			continue // the run was begun by an older version of Trellis, which did not record it
+		}
 		if kind == footGit && git.Bends(what) {
 			bent = append(bent, what)
 			continue
@@ -134,5 +145,5 @@ func (a *Acts) shaken(ctx context.Context, in checksIn) (bent, notes []string, e
 			notes = append(notes, n[1]+strings.Join(few(list), ", "))
 		}
 	}
-	return few(bent), notes, nil
+	return few(bent), notes
 }

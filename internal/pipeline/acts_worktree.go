@@ -468,5 +468,5 @@ func (a *Acts) command(ctx context.Context, c flow.Call, kind, name, dir, line s
 		return Check{}, err
 	}
 	ref, err := a.ref(filepath.Join(folder, file), text)
-	return Check{Command: line, Code: res.Code, Seconds: res.Seconds, Tail: tail(text, tailBytes), Output: ref, Sandbox: cell.Name, Isolated: cell.Offline != "", Offline: cell.Explain(res.Code, []byte(text)) != ""}, err
+	return Check{Command: line, Code: res.Code, Seconds: res.Seconds, Tail: tail(text, tailBytes), Output: ref, Sandbox: cell.Name, Isolated: new(cell.Offline != ""), Offline: cell.Explain(res.Code, []byte(text)) != ""}, err
 }

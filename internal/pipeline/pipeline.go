@@ -221,7 +221,7 @@ type (
 		Seconds  float64 `json:"seconds"`
 		Tail     string  `json:"tail,omitempty"`
 		Sandbox  string  `json:"sandbox,omitempty"`  // that it ran in
-		Isolated bool    `json:"isolated,omitempty"` // it had no network there
+		Isolated *bool   `json:"isolated,omitempty"` // whether it had no network; nil in what older versions of Trellis recorded
 		Offline  bool    `json:"offline,omitempty"`  // it failed for that, as it seems
 		Output   ask.Ref `json:"output"`
 		Known    bool    `json:"known,omitempty"` // failed at base already, and was not asked to be mended

@@ -170,10 +170,10 @@ func (r *run) verify(f flow.Flow, missing []string) (*trouble, error) {
 // settings, or Trellis, were changed. Nobody can tell whether that is the work's doing.
 func (r *run) cutOff(results []Check) error {
 	for _, c := range results {
-		if c.Code == 0 || c.Known || !c.Isolated {
+		if c.Code == 0 || c.Known || !c.isolated(true) {
 			continue
 		}
-		had := func(b Check) bool { return b.Command == c.Command && !b.Isolated && (b.Code == 0 || c.Offline) }
+		had := func(b Check) bool { return b.Command == c.Command && b.isolated(false) && (b.Code == 0 || c.Offline) }
 		if slices.ContainsFunc(r.rep.Baseline.Results, had) {
 			return flow.Fail(string(trellis.HookFailed), "`%s` ended with %d without a network, which it had when it was run at base, so it says nothing about the work: %s, then trellis retry %s",
 				c.Command, c.Code, sandbox.NetworkHint(sandbox.Verify), r.in.Task)
@@ -181,6 +181,9 @@ func (r *run) cutOff(results []Check) error {
 	}
 	return nil
 }
+
+// isolated reports whether it is known that a command had no network, or with false that it had one.
+func (c Check) isolated(none bool) bool { return c.Isolated != nil && *c.Isolated == none }
 
 // forbidden is the trouble that a change makes which no work may bring, whatever the commands say.
 func forbidden(c Checks, tree string) *trouble {

@@ -25,7 +25,8 @@ func (c checked) Do(name string, _, out any) error {
 
 // Edge S7: a run that began when checks had the network, which they have no more, is not judged by what it measured then.
 func TestNetworkThatIsTakenAway(t *testing.T) {
-	const former, isolated = `{"command": "make", "code": 0, "sandbox": "bubblewrap 0.9"}`, `{"command": "make", "code": 0, "sandbox": "bubblewrap 0.9", "isolated": true}`
+	const older, former = `{"command": "make", "code": 0, "sandbox": "bubblewrap 0.9"}`, `{"command": "make", "code": 0, "sandbox": "bubblewrap 0.9", "isolated": false}`
+	const isolated = `{"command": "make", "code": 0, "sandbox": "bubblewrap 0.9", "isolated": true}`
 	failed := strings.Replace(isolated, `0,`, `1,`, 1)
 	for name, c := range map[string]struct {
 		base, now string
@@ -39,6 +40,8 @@ func TestNetworkThatIsTakenAway(t *testing.T) {
 		"failed then, and for that now":   {base: strings.Replace(former, `0,`, `1,`, 1), now: strings.Replace(failed, `"isolated"`, `"offline": true, "isolated"`, 1), stops: true},
 		"failed then, and otherwise now":  {base: strings.Replace(former, `0,`, `1,`, 1), now: failed, trouble: true},
 		"was not run at base":             {base: strings.Replace(former, "make", "sh test.sh", 1), now: failed, trouble: true},
+		"nobody wrote down what it had":   {base: older, now: failed, trouble: true},
+		"failed then, and nobody knows":   {base: strings.Replace(older, `0,`, `1,`, 1), now: strings.Replace(failed, `"isolated"`, `"offline": true, "isolated"`, 1), trouble: true},
 		"counts for nothing, known to be": {base: former, now: strings.Replace(failed, `"isolated"`, `"known": true, "isolated"`, 1)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -61,5 +64,27 @@ func TestNetworkThatIsTakenAway(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Edge S7: nobody is told of a network that was taken away where nobody wrote down that there was one.
+func TestNetworkThatMayHaveBeen(t *testing.T) {
+	now := map[string]string{"network verify": "none", "network setup": "yes"}
+	for name, c := range map[string]struct {
+		then string
+		told bool
+	}{
+		"begun by an older version": {then: `{}`},
+		"as it was":                 {then: `{"network verify": "none", "network setup": "yes"}`},
+		"taken away":                {then: `{"network verify": "yes", "network setup": "yes"}`, told: true},
+		"given":                     {then: `{"network verify": "none", "network setup": "none"}`, told: true},
+	} {
+		var then map[string]string
+		if err := json.Unmarshal([]byte(c.then), &then); err != nil {
+			t.Fatal(err)
+		}
+		if _, notes := drift(then, now); (len(notes) > 0) != c.told {
+			t.Errorf("%s: got %q", name, notes)
+		}
 	}
 }

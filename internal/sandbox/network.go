@@ -18,19 +18,21 @@ func (b *Box) offline(kind string) bool {
 // narrow reports whether a kind of programs reaches a few hosts alone: agents, where a sandbox is required or hosts are named,
 // unless the project gives their role the machine's network.
 func (b *Box) narrow(kind string) bool {
-	commands := []string{Verify, Steps, Setup}
-	return (b.Mode == Require || b.Mode == Auto && b.Hosts != nil) && !b.offline(kind) && !slices.Contains(commands, kind) && !slices.Contains(b.Network, kind)
+	return (b.Mode == Require || b.Mode == Auto && b.Hosts != nil) && !b.offline(kind) && !slices.Contains(CommandKinds(), kind) && !slices.Contains(b.Network, kind)
 }
 
 // Narrow reports whether a role reaches a few hosts alone.
 func (b *Box) Narrow(role string) bool { return b.narrow(role) }
+
+// CommandKinds are the kinds of the project's own commands.
+func CommandKinds() []string { return []string{Verify, Steps, Setup} }
 
 // Unconnected are the kinds of commands that have no network on this machine.
 func (b *Box) Unconnected(ctx context.Context) []string {
 	if !b.on() || !b.look(ctx).OK() {
 		return nil
 	}
-	return slices.DeleteFunc([]string{Verify, Steps, Setup}, func(kind string) bool { return !b.offline(kind) })
+	return slices.DeleteFunc(CommandKinds(), func(kind string) bool { return !b.offline(kind) })
 }
 
 // unreached is how programs say that there is no network, and refused how they say that nobody listens on this machine.
