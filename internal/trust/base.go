@@ -27,13 +27,40 @@ func (j *Judge) Base(ctx context.Context, commit string) (Verdict, error) {
 	if err != nil {
 		return v, err
 	}
+	logged, err := j.Repo.Logged(ctx)
+	if err != nil {
+		return v, err
+	}
+	by := basis{t.tip, b.lines, len(logged)}
+	if seen, ok := j.bases[commit]; ok && seen.by == by {
+		return seen.verdict, nil
+	}
 	if err := j.baseOn(ctx, &v, b, t, commit); err != nil {
 		return v, fmt.Errorf("looking where commit %s is from: %w", commit, err)
+	}
+	if !v.Trusted() {
+		if j.bases == nil {
+			j.bases = map[string]foreignBase{}
+		}
+		j.bases[commit] = foreignBase{by, v}
 	}
 	if v.Trusted() && commit != t.tip {
 		v.Unsaved = j.learn(b, []Entry{{ID: commit, How: Made, Subject: v.Subject, Kind: CommitKind}})
 	}
 	return v, nil
+}
+
+// foreignBase is a commit that was found to be somebody else's. It is not looked at again as long as that is founded on the same.
+type foreignBase struct {
+	by      basis
+	verdict Verdict
+}
+
+// basis is what a verdict on a commit is founded on.
+type basis struct {
+	tip    string // of the trusted branch
+	lines  int    // of the ledger
+	logged int    // entries of reflogs
 }
 
 func (j *Judge) baseOn(ctx context.Context, v *Verdict, b *book, t trunk, commit string) error {

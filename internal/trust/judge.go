@@ -31,6 +31,7 @@ type Judge struct {
 	repo   string // CloneID
 	known  *book
 	judged map[string]judged // by subject
+	bases  map[string]foreignBase
 }
 
 // Subject judges a subject as it is on the disk. An error is one of reading it, of git or of the ledger: it may not run then

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -823,6 +824,32 @@ func TestDecisionsAreOfOneTask(t *testing.T) {
 	}
 	if v := decisions("tasks/a/approvals.jsonl"); !v.Trusted() {
 		t.Errorf("her own, known: %+v", v.Foreign)
+	}
+}
+
+// A base that is not trusted is looked for by git once, until something of that changes: a watcher asks at each rescan.
+func TestForeignBaseCostsNoGit(t *testing.T) {
+	ada, bob := team(t)
+	theirs := bob.commit(file, "evil\n")
+	bob.push("evil", ada)
+	judge := ada.fresh()
+	look := func() (trust.Verdict, error) { return judge.Base(context.Background(), theirs) }
+	before, err := look()
+	if err != nil || before.Trusted() {
+		t.Fatalf("a stranger's: %+v, %v", before, err)
+	}
+	env := judge.Repo.Env
+	judge.Repo.Env = append(slices.Clone(env), "GIT_DIR=/nowhere", "PATH="+t.TempDir())
+	t.Setenv("PATH", t.TempDir())
+	if v, err := look(); err != nil || len(v.Foreign) != len(before.Foreign) {
+		t.Errorf("without git: %+v, %v", v.Foreign, err)
+	}
+	judge.Repo.Env = env
+	if err := judge.Agree(before); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := look(); err != nil || !v.Trusted() {
+		t.Errorf("agreed to: %+v, %v", v.Foreign, err)
 	}
 }
 
