@@ -1,0 +1,82 @@
+package e2e
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// floods are scripts of agents that make too much of something. $N is how much, and $W is in the command line of each process.
+var floods = []struct {
+	name   string
+	script string
+	few, n int  // $N, and with TRELLIS_SOAK
+	check  bool // it is in the work, and made when that is checked
+}{
+	{name: "output without an end of line", script: "head -c ${N}000000 /dev/zero | tr '\\0' x", few: 30, n: 1000},
+	{name: "errors without an end of line", script: "head -c ${N}000000 /dev/zero | tr '\\0' x >&2", few: 30, n: 1000},
+	{name: "output of a check", script: "head -c ${N}000000 /dev/zero | tr '\\0' x >&2", few: 30, n: 1000, check: true},
+	{name: "files that git ignores", script: "mkdir .env; cd .env; seq $N | xargs touch", few: 2000, n: 100_000},
+	{name: "folders in folders", script: "mkdir .env; cd .env; i=0; while [ $i -lt $N ]; do mkdir d; cd d; i=$((i+1)); done", few: 100, n: 1000},
+	{name: "links in circles", script: "ln -s b a; ln -s a b; ln -s . c; mkdir d; ln -s .. d/up; ln -s d/up/d/up/d/up e", few: 1, n: 1},
+	{name: "pipes in the place of its results", script: "for f in answer.md result.json session stderr.log stream.jsonl; do rm -f $TRELLIS_RUN_DIR/*/$f $TRELLIS_RUN_DIR/$f; mkfifo $TRELLIS_RUN_DIR/$f; done; mkfifo .env", few: 1, n: 1},
+	{name: "processes of processes", script: "bomb() { if [ $1 -gt 0 ]; then bomb $(($1-1)) & bomb $(($1-1)) & fi; exec sleep $W; }; bomb $N & sleep 0.2", few: 4, n: 9},
+}
+
+// TestFloods: an agent, or what it wrote, that prints, makes or starts far too much holds nobody up: its task ends, little of it is
+// kept, and nothing of it is left. With TRELLIS_SOAK all of them are made in all modes, with much more.
+func TestFloods(t *testing.T) {
+	t.Parallel()
+	for i, f := range floods {
+		for _, mode := range modes(t, i) {
+			t.Run(f.name+"/"+mode, func(t *testing.T) {
+				t.Parallel()
+				n := f.few
+				if soak() {
+					n = f.n
+				}
+				x := newTarget(t, mode, "")
+				word := "3000." + x.Word
+				set := fmt.Sprintf("N=%d; W=%s; ", n, word)
+				script := "echo '# work' >> greet.sh; " + set + "(" + f.script + "); true"
+				if f.check {
+					x.write("flood.sh", set+f.script+"\n")
+					script = "echo '. ./flood.sh' >> greet.sh"
+				}
+				x.commit()
+				x.write(".trellis/rehearsal.yaml", fmt.Sprintf("roles:\n  implement: [{run: [%q], answer: done}]\n  check: [{answer: fine}]\n"+
+					"  accept: [{answer: {criteria: [{id: A1, verdict: met, evidence: \"greet.sh:1\"}]}}]\n", script))
+				_, out, errs := x.try(program, "start", victim)
+				if !x.delivered(t, victim) {
+					t.Errorf("it is not done\n%s", x.said(out+errs))
+				}
+				x.nobody(map[string]string{word: f.name})
+				const most = 72 << 20 // 64 MiB of an agent, 10 MiB of each command
+				if kept := size(t, filepath.Join(x.Dir, ".trellis", "tasks", victim, "run")); kept > most {
+					t.Errorf("%d bytes of it are kept", kept)
+				}
+			})
+		}
+	}
+}
+
+// size is how many bytes the files of a folder have.
+func size(t *testing.T, dir string) (n int64) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		st, err := e.Info()
+		if err == nil {
+			n += st.Size()
+		}
+		return err
+	})
+	if err != nil && !os.IsNotExist(err) {
+		t.Error(err)
+	}
+	return n
+}
