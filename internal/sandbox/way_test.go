@@ -178,6 +178,7 @@ func TestManyNarrowNetworks(t *testing.T) {
 	w, _ := narrow(t)
 	n := w.agent()
 	n.Dir, n.Edit = "/usr", false
+	w.within(n, "true") // the place is tried out once
 	before := open(t)
 	var all sync.WaitGroup
 	for i := range 100 {
