@@ -84,8 +84,8 @@ func (a *app) init(ctx context.Context, agent, user string) error {
 	return a.afterInit(ctx, p, len(made))
 }
 
-// madeHere remembers that this person made the settings, whoever else has the same on a branch, and which branch is trusted.
-// Where nothing can be remembered, git tells when they are used.
+// madeHere remembers that this person made the settings and the guidelines, whoever else has the same on a branch, and which
+// branch is trusted. Where nothing can be remembered, git tells when they are used.
 func (a *app) madeHere(ctx context.Context, p *project, files []string) {
 	if _, inside := proc.InsideRun(a.Env); inside {
 		return
@@ -96,6 +96,9 @@ func (a *app) madeHere(ctx context.Context, p *project, files []string) {
 	}
 	if err == nil {
 		err = j.RecordFiles(subject.Settings(), files...)
+	}
+	if err == nil {
+		err = j.RecordFiles(subject.Shown(files...), files...)
 	}
 	a.unowned(err)
 }

@@ -1,6 +1,7 @@
 package subject_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -132,7 +133,7 @@ func TestTask(t *testing.T) {
 
 func TestPlan(t *testing.T) {
 	s := task(t)
-	list, more := says(t, s, dir+"/plan.json", `{"schema_version":1,"title":"T","vars":{"a":"b"},
+	list, _ := says(t, s, dir+"/plan.json", `{"schema_version":1,"title":"T","vars":{"a":"b"},
 "preconditions":[{"command":"test -f x"},"somebody is there"],
 "rollback":["git stash"],
 "acceptance":[{"criterion":"c","verify":"make ok"}],
@@ -141,7 +142,6 @@ func TestPlan(t *testing.T) {
 	has(t, list, "precondition test -f x", "prompt precondition: somebody is there", "rollback git stash", "criterion make ok",
 		"step step one: curl x\nrm y", "prompt step two: write it", "step step three: make three", "step step four: the steps of flows/a.yaml", "step step in: make in",
 		`step values that are put into commands: {"a":"b"}`)
-	has(t, more, "flows/a.yaml")
 	list, _ = says(t, s, "flows/a.yaml", "title: A\nsteps:\n  - id: q\n    command: make q\n")
 	if len(list) == 0 || !strings.HasPrefix(list[0], "step ") {
 		t.Errorf("a file of steps says %q", list)
@@ -162,6 +162,31 @@ func TestPlan(t *testing.T) {
 		if !slices.ContainsFunc(now, func(i string) bool { return !slices.Contains(said, i) }) {
 			t.Errorf("%s says nothing new", weaker)
 		}
+	}
+}
+
+// A file that is called names others from its own folder, and by values (edge S2).
+func TestCalledFiles(t *testing.T) {
+	root := t.TempDir()
+	for name, text := range map[string]string{
+		dir + "/plan.json": `{"title":"T","vars":{"which":"c"},"steps":[{"id":"all","workflow":"flows/a.yaml","vars":{"which":"{{which}}"}}]}`,
+		"flows/a.yaml":     "title: A\nvars: {which: none}\nsteps:\n  - {id: b, workflow: sub/b.yaml}\n  - {id: c, workflow: \"sub/{{which}}.yaml\"}\n",
+		"flows/sub/b.yaml": "title: B\nsteps: [{id: b, command: echo b}]\n",
+		"flows/sub/c.yaml": "title: C\nsteps: [{id: c, command: echo c, workflow: ../../../out.yaml}]\n",
+		"sub/b.yaml":       "title: another\n",
+	} {
+		path := filepath.Join(root, filepath.FromSlash(name))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := subject.Task(root, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	has(t, s.Files, "flows/a.yaml", "flows/sub/b.yaml", "flows/sub/c.yaml")
+	if slices.Contains(s.Files, "sub/b.yaml") || slices.Contains(s.Files, "../out.yaml") {
+		t.Errorf("it is of %q", s.Files)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/contextfiles"
 	"github.com/trellis-tasks/trellis/internal/criteria"
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/trust"
@@ -33,12 +34,12 @@ func Task(root, dir string) (trust.Subject, error) {
 	for _, name := range slices.Concat(documents, verdicts(whole), context) {
 		s.Files = append(s.Files, path.Join(dir, name))
 	}
-	for _, file := range shown(root, whole, context) {
+	for _, file := range slices.Concat(called(root, whole), shown(root, whole, context)) {
 		if !slices.Contains(s.Files, file) {
 			s.Files = append(s.Files, file)
 		}
 	}
-	s.Read = func(file string, data []byte) ([]trust.Item, []string) { return readTask(dir, file, data) }
+	s.Read = func(file string, data []byte) ([]trust.Item, []string) { return readTask(dir, file, data), nil }
 	return s, nil
 }
 
@@ -56,6 +57,20 @@ func verdicts(dir string) (names []string) {
 	}
 }
 
+// called are the files of the checkout whose steps the plan calls, found as a run finds them.
+func called(root, dir string) (files []string) {
+	plan.Load(plan.LoadOptions{File: taskdir.Plan, Task: true, Read: func(file string) ([]byte, error) {
+		if file == taskdir.Plan {
+			return taskdir.ReadFile(dir, file)
+		}
+		if filepath.IsLocal(filepath.FromSlash(file)) {
+			files = append(files, file)
+		}
+		return durable.ReadBelow(root, file, plan.MaxBytes)
+	}})
+	return files
+}
+
 // shown are the files below .trellis of the checkout that the rows of context files have agents be shown.
 func shown(root, dir string, context []string) (files []string) {
 	for _, name := range context {
@@ -69,31 +84,41 @@ func shown(root, dir string, context []string) (files []string) {
 	return files
 }
 
-func readTask(dir, file string, data []byte) (items []trust.Item, more []string) {
+func readTask(dir, file string, data []byte) []trust.Item {
 	name := path.Base(file)
 	switch {
 	case len(data) == 0:
-		return nil, nil
+		return nil
 	case path.Dir(file) != dir:
 		return fromOutside(file, data)
 	case name == taskdir.TaskJSON:
-		return fromTaskJSON(file, data), nil
+		return fromTaskJSON(file, data)
 	case name == taskdir.PRD:
-		return fromPRD(file, data), nil
+		return fromPRD(file, data)
 	case name == taskdir.Plan:
 		return fromPlan(file, data, true)
 	case path.Ext(name) == ".jsonl":
-		return fromContext(file, data), nil
+		return fromContext(file, data)
 	}
-	return whole(trust.Requirement, file, data), nil
+	return whole(trust.Requirement, file, data)
+}
+
+// Shown is what files say that tasks may have agents be shown, by their paths from the root of the checkout.
+func Shown(files ...string) trust.Subject {
+	return trust.Subject{Name: trust.Settings, Files: files, Read: func(file string, data []byte) ([]trust.Item, []string) {
+		if len(data) == 0 {
+			return nil, nil
+		}
+		return fromOutside(file, data), nil
+	}}
 }
 
 // fromOutside reads a file that is none of the task's: one of steps that its plan calls, or one that agents are shown.
-func fromOutside(file string, data []byte) (items []trust.Item, more []string) {
+func fromOutside(file string, data []byte) (items []trust.Item) {
 	if slices.Contains([]string{".json", ".yaml", ".yml"}, path.Ext(file)) {
-		items, more = fromPlan(file, data, false)
+		items = fromPlan(file, data, false)
 	}
-	return append(items, trust.Item{Kind: trust.Context, Text: file + " " + trust.Digest(data), File: file}), more
+	return append(items, trust.Item{Kind: trust.Context, Text: file + " " + trust.Digest(data), File: file})
 }
 
 // fromTaskJSON leaves out what Trellis itself writes there of a run.
@@ -154,13 +179,13 @@ func fromContext(file string, data []byte) (items []trust.Item) {
 }
 
 // fromPlan reads plan.json, or a file of steps that one of its steps calls.
-func fromPlan(file string, data []byte, main bool) (items []trust.Item, more []string) {
+func fromPlan(file string, data []byte, main bool) (items []trust.Item) {
 	p, _ := plan.Read(file, data, main)
 	if p == nil {
 		if !main {
 			items = whole(trust.Step, file, data)
 		}
-		return items, nil
+		return items
 	}
 	for _, c := range p.Preconditions {
 		if c.Command == "" {
@@ -175,29 +200,24 @@ func fromPlan(file string, data []byte, main bool) (items []trust.Item, more []s
 	for _, command := range p.Rollback {
 		add(&items, trust.Rollback, file, lineOf(data, command), "", command)
 	}
-	items, more = steps(file, data, p.Steps, items)
+	items = steps(file, data, p.Steps, items)
 	add(&items, trust.Requirement, file, 0, path.Base(file), trust.Digest(asJSON(p))) // the order of its steps, and what is left out
 	if len(p.Vars) > 0 {
 		add(&items, trust.Step, file, 0, "values that are put into commands", string(asJSON(p.Vars)))
 	}
-	return items, more
+	return items
 }
 
 // steps are one item each: what it does in its first line, and below it everything that it says.
-func steps(file string, data []byte, list []plan.Step, items []trust.Item) (_ []trust.Item, more []string) {
+func steps(file string, data []byte, list []plan.Step, items []trust.Item) []trust.Item {
 	for _, s := range list {
 		inner := s.Steps
 		s.Steps = nil
 		kind, text := headline(s)
 		add(&items, kind, file, lineOf(data, s.ID), "", text+"\n"+string(asJSON(s)))
-		if s.Workflow != "" && filepath.IsLocal(filepath.FromSlash(s.Workflow)) {
-			more = append(more, path.Clean(s.Workflow))
-		}
-		var further []string
-		items, further = steps(file, data, inner, items)
-		more = append(more, further...)
+		items = steps(file, data, inner, items)
 	}
-	return items, slices.Compact(more)
+	return items
 }
 
 // headline says what a step does. One that has no command in it is for an agent alone.
