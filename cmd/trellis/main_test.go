@@ -87,7 +87,7 @@ func TestScripts(t *testing.T) {
 // raced are the scripts whose commands do most at the same time: they run the tests' own program, with the race detector
 // that the tests have. All others run the command as it is built for people, which starts in a quarter of the time; what
 // it does is run under the race detector by the tests of each package, in their own processes.
-var raced = []string{"gates", "react", "run_people", "watch"}
+var raced = []string{"react", "run_people", "watch"}
 
 // setup gives a script a home and a search path of its own, so that nothing of the machine shows:
 // no agent that happens to be installed, no git configuration of whoever runs the tests.

@@ -136,7 +136,7 @@ var journals = map[string]func(*bench){
 var nextLine = regexp.MustCompile(`(?m)^  next +trellis (.*)$`)
 
 // Edge C4: what is printed as the next command is taken, whatever the status and the journal: not refused, and
-// ends well. Both status and task show print it. A third of all pairs, with TRELLIS_SOAK all.
+// ends well. Both status and task show print it. Each status with one or two of the journals, with TRELLIS_SOAK with all.
 func TestNextCommandIsTaken(t *testing.T) {
 	t.Parallel()
 	names := slices.Sorted(maps.Keys(journals))
@@ -144,7 +144,7 @@ func TestNextCommandIsTaken(t *testing.T) {
 	defer func() { t.Logf("%d of %d pairs", tried, len(trellis.Statuses)*len(names)) }()
 	for i, status := range trellis.Statuses {
 		for j, name := range names {
-			if (i+j)%3 != 0 && os.Getenv("TRELLIS_SOAK") == "" {
+			if (i+j)%6 != 0 && os.Getenv("TRELLIS_SOAK") == "" {
 				continue
 			}
 			journal := journals[name]
