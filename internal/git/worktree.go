@@ -119,23 +119,41 @@ func (r *Repo) addWorktree(ctx context.Context, n NewWorktree) error {
 	return r.made(ctx, n, err)
 }
 
-// tidy removes what git left when it was killed before it wrote where a worktree would be. Nothing names
-// it and git would keep it for ever.
+// tidy removes what git left when it was killed before it wrote where a worktree would be. Nothing names it, and git keeps it until
+// somebody types git worktree prune.
 func (r *Repo) tidy() {
-	const inTheMaking = time.Minute
 	folder := filepath.Join(r.Common, "worktrees")
-	list, err := os.ReadDir(folder)
-	if err != nil {
-		return
-	}
+	list, _ := os.ReadDir(folder) // not there: none
 	for _, e := range list {
-		admin := filepath.Join(folder, e.Name())
-		st, err := os.Stat(filepath.Join(admin, "locked"))
-		link, _ := os.ReadFile(filepath.Join(admin, "gitdir"))
-		if err == nil && len(link) == 0 && halfMade(admin) && time.Since(st.ModTime()) > inTheMaking {
+		if admin := filepath.Join(folder, e.Name()); e.IsDir() && unnamed(admin) {
 			os.RemoveAll(admin)
 		}
 	}
+}
+
+// inTheMaking is longer than git takes to write where a worktree is.
+const inTheMaking = time.Minute
+
+// unnamed reports whether the folder of a worktree says of no place, and nobody is about to write that: it is locked by who made it,
+// or there is nothing in it but the lock of an index that the end of its maker came before.
+func unnamed(admin string) bool {
+	if link, _ := os.ReadFile(filepath.Join(admin, "gitdir")); len(link) > 0 {
+		return false
+	}
+	if halfMade(admin) {
+		return old(filepath.Join(admin, "locked"))
+	}
+	const lock = "index.lock"
+	list, err := os.ReadDir(admin)
+	if err != nil || len(list) > 1 || len(list) == 1 && list[0].Name() != lock || !old(admin) {
+		return false
+	}
+	return len(list) == 0 || old(filepath.Join(admin, lock)) && !opened(filepath.Join(admin, lock))
+}
+
+func old(path string) bool {
+	st, err := os.Lstat(path)
+	return err == nil && time.Since(st.ModTime()) > inTheMaking
 }
 
 // clear makes room for a worktree. It reports true when it is there already, and its owner's.
@@ -282,6 +300,7 @@ func (r *Repo) RemoveWorktree(ctx context.Context, path string) error {
 }
 
 func (r *Repo) removeWorktree(ctx context.Context, path string) error {
+	r.tidy()
 	all, err := r.Worktrees(ctx)
 	if err != nil {
 		return err

@@ -164,6 +164,55 @@ func TestAddWorktreeRepairs(t *testing.T) {
 	}
 }
 
+// A git that was killed as soon as it made a worktree leaves its folder empty, or with the lock of an index in it. It goes when a
+// worktree is made or removed, but for one that somebody may be at work with.
+func TestLeftByAKilledWorktreeAdd(t *testing.T) {
+	b := newBox(t)
+	kept := map[string]bool{}
+	leave := func(name string, keep bool, age time.Duration, files ...string) string {
+		dir := b.path(".git/worktrees/" + name)
+		b.mkdir(dir)
+		at := time.Now().Add(-age)
+		for _, file := range files {
+			b.write(filepath.Join(dir, file), "")
+			if err := os.Chtimes(filepath.Join(dir, file), at, at); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Chtimes(dir, at, at); err != nil {
+			t.Fatal(err)
+		}
+		kept[name] = keep
+		return dir
+	}
+	again := func() {
+		leave("empty", false, time.Hour)
+		leave("locked-index", false, time.Hour, "index.lock")
+	}
+	again()
+	leave("young", true, time.Second, "index.lock")
+	leave("young-and-empty", true, time.Second)
+	leave("more", true, time.Hour, "index.lock", "ORIG_HEAD")
+	held, err := os.Open(filepath.Join(leave("held", true, time.Hour, "index.lock"), "index.lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	dir := b.add("feature/x")
+	for _, after := range []string{"made", "removed"} {
+		for name, keep := range kept {
+			if _, err := os.Stat(b.path(".git/worktrees/" + name)); (err == nil) != keep {
+				t.Errorf("%s, after a worktree was %s: got %v, want it kept: %v", name, after, err, keep)
+			}
+		}
+		if again(); after == "made" {
+			if err := b.Repo.RemoveWorktree(t.Context(), dir); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 func TestAddWorktreeRefuses(t *testing.T) {
 	b := newBox(t)
 	ctx, base, dir := t.Context(), b.git("rev-parse", "main"), b.tree("feature/x")
