@@ -65,7 +65,7 @@ var openers = map[string]string{
 	"internal/git.Repo.verifyLoose":       gitOpened,
 	"internal/git.Repo.sumOf":             gitOpened,
 	"internal/git.Repo.summed":            gitOpened,
-	"internal/git.Repo.tidy":              gitOpened,
+	"internal/git.unnamed":                gitOpened,
 	"internal/git.Repo.toMerge":           gitOpened,
 	"internal/git.Repo.worktree":          gitOpened,
 	"internal/git.Worktree.Locked":        gitOpened,
