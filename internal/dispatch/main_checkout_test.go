@@ -1,8 +1,10 @@
 package dispatch_test
 
 import (
+	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -160,5 +162,19 @@ func (w *world) hookThatRan() {
 	w.write(".git/hooks/pre-commit", "#!/bin/sh\ntouch "+w.Dir+"/../ran\n")
 	if err := os.Chmod(w.Dir+"/.git/hooks/pre-commit", 0o755); err != nil {
 		w.Fatal(err)
+	}
+}
+
+// Edge S1: a repository whose hooks are switched off by a link to /dev/null is worked in like any other.
+func TestHooksThatAreNoFolder(t *testing.T) {
+	t.Parallel()
+	w := cheat(t, "echo x > notes.txt")
+	hooks := filepath.Join(w.Dir, ".git", "hooks")
+	if err := errors.Join(os.RemoveAll(hooks), os.Symlink(os.DevNull, hooks)); err != nil {
+		t.Fatal(err)
+	}
+	dir := w.hand("02-01-bye", lyingPRD)
+	if res := w.start(dir); res.Status != trellis.Review {
+		t.Errorf("got %s, %v", res.Status, res.Failure)
 	}
 }

@@ -1,9 +1,11 @@
 package git_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/git"
@@ -95,5 +97,21 @@ func TestSettings(t *testing.T) {
 	slices.Sort(bent)
 	if !slices.Equal(bent, []string{"filter.x.clean", "info/attributes"}) || !slices.Equal(other, []string{"core.hookspath"}) {
 		t.Errorf("got %q and %q", bent, other)
+	}
+}
+
+// Edge S1: a file, or a link to /dev/null, in the place of a folder switches off what git would look for there, and fails nothing.
+func TestSettingsWithoutFolders(t *testing.T) {
+	for _, name := range []string{"hooks", "info"} {
+		b := newBox(t)
+		folder := filepath.Join(b.Repo.Common, name)
+		if err := errors.Join(os.RemoveAll(folder), os.Symlink(os.DevNull, folder)); err != nil {
+			t.Fatal(err)
+		}
+		for setting := range must(b.Repo.Settings(b.Repo.Main))(t) {
+			if strings.HasPrefix(setting, name) {
+				t.Errorf("%s is no folder: got %s", name, setting)
+			}
+		}
 	}
 }

@@ -6,13 +6,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
 )
@@ -124,7 +122,7 @@ func eachHook(folder string, do func(path string, data []byte)) {
 	const long = 8 << 20
 	list, err := os.ReadDir(folder)
 	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), folder == "":
+	case absent(err), folder == "":
 		return // git finds none there either
 	case err != nil: // git runs a hook whose folder it can't list
 		do(folder, []byte(err.Error()))

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/go-git/go-git/v5/plumbing/format/config"
 )
@@ -30,7 +31,7 @@ func (r *Repo) Settings(dir string) (map[string]string, error) {
 		err = errors.Join(err, digest(s, name, filepath.Join(r.Common, name)))
 	}
 	hooks, hooksErr := os.ReadDir(filepath.Join(r.Common, "hooks"))
-	if !errors.Is(hooksErr, fs.ErrNotExist) {
+	if !absent(hooksErr) {
 		err = errors.Join(err, hooksErr)
 	}
 	for _, h := range hooks {
@@ -65,7 +66,7 @@ func (r *Repo) global() []string {
 // keys adds the settings of a configuration file. One that can't be read counts as a whole.
 func keys(to map[string]string, file string) error {
 	data, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) || len(data) == 0 {
+	if absent(err) || len(data) == 0 {
 		return nil
 	}
 	c := config.New()
@@ -95,12 +96,16 @@ func keys(to map[string]string, file string) error {
 
 func digest(to map[string]string, name, file string) error {
 	data, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
+	if absent(err) {
 		return nil
 	}
 	to[name] = sum(data)
 	return err
 }
+
+// absent reports whether an error says that nothing is at a path, also where something else than a folder is on the way to it, as
+// with hooks that are a link to /dev/null. Git takes both for the same.
+func absent(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) }
 
 // sum is enough of a hash to tell that something was changed.
 func sum(data []byte) string {

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/trellis-tasks/trellis/internal/proc"
 )
@@ -94,7 +93,7 @@ func (r *Repo) gitlinks(ctx context.Context, c call) (paths []string, err error)
 
 // ours reports whether a .git within a work tree is nothing, or leads to the git directory of a submodule of ours.
 func (r *Repo) ours(gitDir, dot string) bool {
-	if _, err := os.Lstat(dot); errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+	if _, err := os.Lstat(dot); absent(err) {
 		return true
 	}
 	target, err := readLink(dot)
