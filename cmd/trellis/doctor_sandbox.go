@@ -90,6 +90,9 @@ func (d *diagnosis) unseen(box *sandbox.Box) {
 	if names := box.Withheld(d.app.commandEnv()); len(names) > 0 {
 		d.add(stateOK, "sandbox", "commands do not get "+few(names, 8)+" of your environment", "sandbox_env: [NAME] in .trellis/config.yaml hands one on; docs/sandbox.md")
 	}
+	if box.HidesAccount() {
+		d.add(stateOK, "sandbox", "an account in .git/config is not shown in it: git reaches no server there with that", "")
+	}
 	if paths := box.Undisclosed(); len(paths) > 0 {
 		d.add(stateOK, "sandbox", "not shown in it, since it holds an account: "+few(paths, 8), "keep the account in another file, or sandbox_home: [PATH] in .trellis/config.yaml; docs/sandbox.md")
 	}

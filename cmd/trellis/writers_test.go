@@ -32,6 +32,7 @@ var replacesWhole = map[string]string{
 	"internal/git/renew.go emptyBlob":                           "an object",
 	"internal/git/owner.go writeOwner":                          "git's folder of a worktree",
 	"internal/git/cloneid.go makeCloneID":                       "a name that nobody else has, in git's folder",
+	"internal/sandbox/gitconfig.go keepCopy":                    "in git's folder, a copy of Trellis alone",
 	"internal/journal/lock.go makeFolder":                       "run/.gitignore",
 	"internal/journal/run.go begin":                             "the journal",
 	"internal/notify/book.go compact":                           "the book of news",

@@ -21,7 +21,7 @@ var tools = strings.Fields(`
 	.pyenv .virtualenvs .venvs .venv .poetry/bin .local/share/pypoetry/venv .rye/shims .rye/py .rye/tools .pixi/bin .pixi/envs .hatch miniconda3 anaconda3 miniforge3 mambaforge micromamba .conda/envs .conda/pkgs
 	.rbenv .rvm .rubies .gem/ruby .local/share/gem/ruby .bundle/plugin .sdkman/bin .sdkman/candidates .sdkman/libexec .jenv .jdks .jabba .m2/wrapper .gradle/wrapper .gradle/jdks .sbt/boot .ivy2/cache .konan
 	.dotnet .nuget/packages .phpenv .composer/vendor .config/composer/vendor .ghcup .cabal/bin .cabal/packages .cabal/store .local/state/cabal .stack/programs .stack/snapshots .opam .elan .juliaup .julia/juliaup .julia/packages .julia/artifacts .julia/compiled .julia/registries
-	.mix/archives .mix/elixir .mix/escripts .hex/packages .kerl .kiex .asdf .vfox .mise .tfenv .tenv .terraform.d/plugins .swiftly .zvm .zig .nimble/bin .nimble/pkgs2 .choosenim .pub-cache/bin .pub-cache/hosted .pub-cache/git flutter Android/Sdk .fvm
+	.mix/archives .mix/elixir .mix/escripts .mix/rebar .mix/rebar3 .local/share/mix .platformio/packages .platformio/platforms .platformio/lib .platformio/boards .platformio/penv .conan2/extensions .stack/global-project .hex/packages .kerl .kiex .asdf .vfox .mise .tfenv .tenv .terraform.d/plugins .swiftly .zvm .zig .nimble/bin .nimble/pkgs2 .choosenim .pub-cache/bin .pub-cache/hosted .pub-cache/git flutter Android/Sdk .fvm
 	.foundry/bin .solana/bin .wasmtime/bin .wasmer/bin .krew/bin .arkade/bin .jbang/bin .emsdk .fzf .oh-my-zsh .antigen .local/share/fonts .fonts .terminfo R perl5 .luarocks/bin .luarocks/lib .luarocks/share .roswell .quicklisp quicklisp`)
 
 // settings are files of a home folder that tools read. One that holds an account is not there.
@@ -30,7 +30,11 @@ var settings = strings.Fields(`
 	.profile .bash_profile .bash_login .bashrc .bash_aliases .zshenv .zprofile .zshrc .zlogin .config/fish/config.fish .inputrc .editorconfig .clang-format .clang-tidy .tool-versions .asdfrc .config/mise/config.toml .mise.toml
 	.python-version .node-version .nvmrc .ruby-version .java-version .sdkmanrc .condarc .pip/pip.conf .config/pip/pip.conf .pydistutils.cfg .config/uv/uv.toml .config/ruff/ruff.toml .config/pypoetry/config.toml .config/black .pylintrc .flake8
 	.m2/settings.xml .m2/toolchains.xml .mavenrc .gradle/gradle.properties .gradle/init.gradle .gradle/init.gradle.kts .sbt/repositories .config/coursier/mirror.properties .sdkman/etc/config .bunfig.toml .gemrc .rspec .irbrc .config/composer/config.json
+	.conan2/global.conf .conan2/settings.yml .conan2/settings_user.yml .conan2/remotes.json .conan/conan.conf .conan/settings.yml .conan/remotes.json .config/rebar3/rebar.config
 	.cabal/config .config/cabal/config .stack/config.yaml .ghci .Rprofile .latexmkrc .config/nix/nix.conf .config/nixpkgs/config.nix .bazelrc .ccache/ccache.conf .config/ccache/ccache.conf .config/golangci/config.yml .prettierrc .eslintrc.json .config/fontconfig/fonts.conf`)
+
+// settingFolders are folders of such files.
+var settingFolders = strings.Fields(`.gradle/init.d .conan2/profiles .conan/profiles .sbt/1.0 .sbt/1.0/plugins`)
 
 // roots are variables that name folders of tools, wherever these are.
 var roots = strings.Fields(`GOROOT GOBIN RUSTUP_HOME JAVA_HOME JDK_HOME MAVEN_HOME M2_HOME GRADLE_HOME KOTLIN_HOME SDKMAN_CANDIDATES_DIR ANDROID_HOME ANDROID_SDK_ROOT FLUTTER_ROOT NVM_DIR FNM_DIR FNM_MULTISHELL_PATH VOLTA_HOME PNPM_HOME PYENV_ROOT
@@ -81,7 +85,7 @@ func (b *Box) ofHome() (paths []string) {
 	for _, name := range tools {
 		paths = append(paths, b.home(name))
 	}
-	for _, name := range settings {
+	for _, name := range b.settings() {
 		if path := b.home(name); !holdsAccount(path) {
 			paths = append(paths, path)
 		}
@@ -89,7 +93,49 @@ func (b *Box) ofHome() (paths []string) {
 	for _, name := range roots {
 		paths = append(paths, b.allowed([]string{b.getenv(name)})...)
 	}
+	for variable, below := range map[string]string{"GOROOT": "", "GOBIN": "", "GOPATH": "bin"} {
+		if dir := b.goenv(variable); dir != "" {
+			paths = append(paths, b.allowed([]string{filepath.Join(dir, below)})...)
+		}
+	}
 	return append(paths, "/home/linuxbrew/.linuxbrew")
+}
+
+// settings are the names of the files of settings that may be shown, those in folders too.
+func (b *Box) settings() []string {
+	names := slices.Clone(settings)
+	for _, folder := range settingFolders {
+		entries, _ := os.ReadDir(b.home(folder)) // not there: none
+		for _, e := range entries {
+			if e.Type().IsRegular() {
+				names = append(names, folder+"/"+e.Name())
+			}
+		}
+	}
+	return names
+}
+
+// goenv is what go takes a variable for, which `go env -w` may have said.
+func (b *Box) goenv(name string) string {
+	if value := b.getenv(name); value != "" {
+		return value
+	}
+	file := b.getenv("GOENV")
+	if file == "" {
+		file = b.home(".config/go/env")
+	}
+	const most = 1 << 20
+	data, err := durable.Read(file, most)
+	if err != nil { // off, or none
+		return ""
+	}
+	value := ""
+	for line := range strings.Lines(string(data)) {
+		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), name+"="); ok {
+			value = rest
+		}
+	}
+	return value
 }
 
 // holdsAccount reports whether a file of settings holds an account, or can't be read.
@@ -101,7 +147,7 @@ func holdsAccount(path string) bool {
 
 // Undisclosed are the settings of the home folder that are not shown because they hold an account.
 func (b *Box) Undisclosed() (paths []string) {
-	for _, name := range settings {
+	for _, name := range b.settings() {
 		path := b.home(name)
 		if _, err := os.Stat(path); err == nil && holdsAccount(path) && !slices.Contains(b.below(b.Home), path) {
 			paths = append(paths, "~/"+name)
@@ -226,12 +272,22 @@ func (b *Box) caches() (paths []string) {
 		{"PIP_CACHE_DIR", "", "", "pip"},
 		{"UV_CACHE_DIR", "", "", "uv"},
 		{"YARN_CACHE_FOLDER", "", "", "yarn"},
+		{"YARN_GLOBAL_FOLDER", "", "", "yarn"},
+		{"CONAN_HOME", "p", "", "conan"},
+		{"PLATFORMIO_CACHE_DIR", "", "", "pio"},
+		{"STACK_ROOT", "pantry", "", "stack"},
+		{"CABAL_DIR", "store", "", "cabal"},
+		{"COMPOSER_CACHE_DIR", "", "", "composer"},
+		{"NUGET_PACKAGES", "", "", "dotnet"},
+		{"NUGET_HTTP_CACHE_PATH", "", "", "dotnet"},
+		{"COURSIER_CACHE", "", "", ""},
+		{"DENO_DIR", "", "", "deno"},
 		{"PLAYWRIGHT_BROWSERS_PATH", "", "", ""},
 		{"", "", ".local/share/pnpm/store", "pnpm"},
 		{"", "", ".bun/install/cache", "bun"},
 	} {
 		path := b.home(c.usual)
-		if dir := b.getenv(c.variable); c.variable != "" && dir != "" {
+		if dir := b.goenv(c.variable); c.variable != "" && dir != "" {
 			path = filepath.Join(dir, c.below)
 		} else if c.usual == "" {
 			continue
@@ -243,8 +299,19 @@ func (b *Box) caches() (paths []string) {
 		}
 		paths = append(paths, path)
 	}
+	for _, name := range stores {
+		if path := b.home(name); isFolder(path) {
+			paths = append(paths, path)
+		}
+	}
 	return paths
 }
+
+// stores are folders of the same kind that are never made for a tool: some go by whether theirs is there. None holds an account.
+var stores = strings.Fields(`
+	.yarn/berry .conan2/p .conan/data .platformio/.cache .cabal/store .cabal/packages .local/state/cabal/store .stack/pantry .stack/snapshots .stack/setup-exe-cache .gradle/native .gradle/notifications
+	.ivy2/cache .ivy2/local .sbt/boot .coursier/cache .composer/cache .hex/packages .nuget/packages .local/share/NuGet/http-cache .local/share/NuGet/v3-cache .local/share/NuGet/plugins-cache .pub-cache/hosted .pub-cache/hosted-hashes .pub-cache/git
+	.julia/compiled .julia/scratchspaces .konan .opam/download-cache`)
 
 // has reports whether a tool is in PATH.
 func (b *Box) has(tool string) bool {

@@ -193,6 +193,11 @@ func (b *Box) layout(n Need) (*layout, error) {
 		guard = append(guard, b.lead()...)
 	}
 	l.set(fixed, guard...)
+	if b.Repo != nil {
+		if err := b.withoutAccounts(l); err != nil {
+			return nil, err
+		}
+	}
 	if err := l.shut(open); err != nil {
 		return nil, err
 	}

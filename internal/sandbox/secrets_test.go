@@ -165,3 +165,53 @@ func TestUndisclosed(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// Folders in which tools keep what they fetched can be written wherever the tool has them, go's where `go env -w` says;
+// accounts beside them are not there (edge S7).
+func TestStoresOfTools(t *testing.T) {
+	w := newWorld(t)
+	for _, name := range []string{".yarn/berry/cache/x.zip", ".conan2/p/cache.sqlite3", ".cabal/store/x", ".nuget/packages/x", ".stack/pantry/x", ".platformio/packages/x", ".mix/rebar3", ".conan2/settings.yml", ".conan2/profiles/default", ".gradle/init.d/mirror.gradle", ".sbt/1.0/global.sbt"} {
+		w.write(filepath.Join(w.Home, name), "x\n")
+	}
+	for _, name := range []string{".conan2/credentials.json", ".conan2/.conan.db", ".platformio/appstate.json", ".yarnrc.yml", ".hex/hex.config", ".ivy2/.credentials"} {
+		w.write(filepath.Join(w.Home, name), "x\n")
+	}
+	w.write(filepath.Join(w.Home, ".gradle", "init.d", "nexus.gradle"), "credentials {\n\tpassword 'geheim'\n}\n")
+	w.write(filepath.Join(w.Home, ".config", "go", "env"), "GOMODCACHE="+filepath.Join(w.Home, "big", "mod")+"\nGOCACHE="+filepath.Join(w.Home, "big", "build")+"\n")
+	w.does(w.need(), `for d in ~/.yarn/berry/cache ~/.conan2/p ~/.cabal/store ~/.nuget/packages ~/.stack/pantry; do echo y > $d/y || exit 1; done`,
+		`cat ~/.platformio/packages/x ~/.mix/rebar3 ~/.conan2/settings.yml ~/.conan2/profiles/default ~/.gradle/init.d/mirror.gradle ~/.sbt/1.0/global.sbt`,
+		`echo y > ~/big/mod/y && echo y > ~/big/build/y`)
+	w.refused(w.need(), `cat ~/.conan2/credentials.json`, `cat ~/.conan2/.conan.db`, `cat ~/.platformio/appstate.json`, `cat ~/.yarnrc.yml`, `cat ~/.hex/hex.config`, `cat ~/.ivy2/.credentials`, `cat ~/.gradle/init.d/nexus.gradle`,
+		`echo y > ~/.platformio/packages/y`, `echo y > ~/.gradle/init.d/mirror.gradle`)
+	for _, name := range []string{".yarn/berry/cache/y", ".cabal/store/y", "big/mod/y"} {
+		if _, err := os.Stat(filepath.Join(w.Home, name)); err != nil {
+			t.Errorf("%s did not stay", name)
+		}
+	}
+	if got := strings.Join(w.Box.Undisclosed(), " "); got != "~/.gradle/init.d/nexus.gradle" {
+		t.Errorf("not shown: %s", got)
+	}
+}
+
+// An account in the settings of the repository is not shown, and git works all the same (edge S7).
+func TestAccountOfTheRepository(t *testing.T) {
+	w := newWorld(t)
+	const word = "geheim0123456789"
+	if w.Box.HidesAccount() {
+		t.Error("a new repository holds an account")
+	}
+	w.git(w.Main, "config", "http.https://example.org/.extraheader", "AUTHORIZATION: basic "+word)
+	w.git(w.Main, "remote", "add", "origin", "https://ann:"+word+"@example.org/x.git")
+	w.git(w.Main, "config", "url.https://"+word+"@example.com/.insteadOf", "https://example.com/")
+	w.git(w.Main, "config", "user.name", "Berta")
+	if !w.Box.HidesAccount() {
+		t.Error("doctor would not tell")
+	}
+	read := `! grep -rsaF "$(printf 'geheim%s' 0123456789)" ` + filepath.Join(w.Main, ".git") + ` . && test "$(git remote get-url origin)" = https://example.org/x.git && test "$(git config user.name)" = Berta && git status --porcelain && git log -1`
+	w.does(w.need(), read, `echo x > x && git add x && git diff --cached --stat && git cat-file -p HEAD:a.txt`, read)
+	n := w.need()
+	n.Edit = false
+	w.does(n, read)
+	w.refused(w.need(), `git config user.name Mallory`, `echo x >> `+filepath.Join(w.Main, ".git", "config"))
+	w.does(sandbox.Need{Kind: sandbox.Steps, Dir: w.Main, Edit: true}, read)
+}

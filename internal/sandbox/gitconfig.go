@@ -1,0 +1,94 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/secrets"
+)
+
+// maxSettings is how long the settings of a repository may be.
+const maxSettings = 1 << 20
+
+// HidesAccount reports whether the repository's settings hold an account, which is not shown.
+func (b *Box) HidesAccount() bool {
+	data, err := durable.Read(b.gitSettings(), maxSettings)
+	return err == nil && secrets.InSettings(data)
+}
+
+func (b *Box) gitSettings() string { return filepath.Join(b.Repo.Common, "config") }
+
+// withoutAccounts lays a copy over the settings of the repository when they hold an account, wherever they are shown. What git
+// needs of them is in it.
+func (b *Box) withoutAccounts(l *layout) error {
+	data, err := durable.Read(b.gitSettings(), maxSettings)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("looking for accounts in git's settings: %w", err)
+	}
+	if !secrets.InSettings(data) {
+		return nil
+	}
+	shown := filepath.Join(b.Repo.Common, "trellis", "config")
+	if err := keepCopy(shown, disclosed(data)); err != nil {
+		return fmt.Errorf("making git's settings without accounts: %w", err)
+	}
+	over := []git.Mount{{From: shown, To: b.gitSettings()}}
+	for _, m := range l.over {
+		if m.From == b.Repo.Common {
+			over = append(over, git.Mount{From: shown, To: filepath.Join(m.To, "config")})
+		}
+	}
+	l.over = append(slices.Clone(l.over), over...)
+	return nil
+}
+
+func keepCopy(path string, data []byte) error {
+	if old, err := durable.Read(path, maxSettings); err == nil && string(old) == string(data) {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	return new(durable.Disk).WriteFile(path, data, 0o600)
+}
+
+// inAddress is an account in an address.
+var inAddress = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`://(?:[^/\s:@"]*:[^/\s@"]+|[^/\s:@"]{12,})@`)
+})
+
+// disclosed are settings of git without accounts: addresses lose theirs, and any other line that holds one is left out, with
+// those that go on with it.
+func disclosed(data []byte) []byte {
+	var kept strings.Builder
+	leaving := false
+	for line := range strings.Lines(string(data)) {
+		goesOn := strings.HasSuffix(strings.TrimRight(line, "\r\n"), `\`)
+		if leaving {
+			leaving = goesOn
+			continue
+		}
+		line = inAddress().ReplaceAllString(line, "://")
+		switch holds := secrets.InSettings([]byte(line)); {
+		case !holds:
+			kept.WriteString(line)
+		case strings.HasPrefix(strings.TrimSpace(line), "["): // what follows is not to be said of what stands before
+			kept.WriteString("[hidden]\n")
+		default:
+			leaving = goesOn
+		}
+	}
+	return []byte(kept.String())
+}
