@@ -59,7 +59,7 @@ var claudeServers = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCom
 // claudeReaches is own with the servers of claude's models: those of a cloud where its variables ask for that.
 func (o Options) claudeReaches(own Own) Own {
 	own.Hosts = claudeHosts
-	own = own.instead(namesIn(filepath.Join(o.home("CLAUDE_CONFIG_DIR", ".claude"), "settings.json"), claudeServers())...)
+	own = own.instead(serversIn(filepath.Join(o.home("CLAUDE_CONFIG_DIR", ".claude"), "settings.json"), claudeServers())...)
 	for _, name := range []string{"ANTHROPIC_BASE_URL", "ANTHROPIC_BEDROCK_BASE_URL", "ANTHROPIC_VERTEX_BASE_URL", "ANTHROPIC_FOUNDRY_BASE_URL"} {
 		own = own.instead(lookup(o.Environ, name))
 	}
@@ -82,6 +82,15 @@ func (own Own) instead(addresses ...string) Own {
 		own.Hosts = nil
 	}
 	return own
+}
+
+// serversIn are those that settings name. What is a link counts for nothing: it stands in a folder that the program writes, and
+// could lead to settings of its own by now.
+func serversIn(file string, rule *regexp.Regexp) []string {
+	if info, err := os.Lstat(file); err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	return namesIn(file, rule)
 }
 
 // either is the first of some variables that is set, else a value.
@@ -132,22 +141,35 @@ func (o Options) codexReaches(own Own) Own {
 	if mentions("bedrock", settings) {
 		own.Hosts = slices.Concat(codexHosts, o.bedrock())
 	}
-	return own.instead(append(namesIn(settings, codexServers()), lookup(o.Environ, "OPENAI_BASE_URL"))...)
+	chosen := lookup(o.Environ, "OPENAI_BASE_URL")
+	hosts := own.Hosts
+	own = own.instead(append(serversIn(settings, codexServers()), chosen)...)
+	if chosen == "" && len(serversIn(settings, codexProvider())) == 0 {
+		own.Hosts = hosts // the servers are there to be chosen, and none is
+	}
+	return own
 }
 
 var openCodeServers = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"baseURL"\s*:\s*"([^"]+)"`) })
 
+var openCodeModels = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"(?:small_)?model"\s*:\s*"([^"/]+)/`) })
+
 // reaches is own with the servers of opencode's models: those that its settings name, and of the providers that it knows those
-// that it has an account for or that the model names, or its free ones where there are none of all these.
+// that a key in the environment is for, or that the model or its settings name, or its free ones where there are none of all these. Its
+// accounts are no settings: it writes them itself.
 func (c openCode) reaches(own Own, model string) Own {
+	models := []string{model}
 	for _, file := range c.configs() {
-		own = own.instead(c.filled(namesIn(file, openCodeServers()))...)
+		own = own.instead(c.filled(serversIn(file, openCodeServers()))...)
+		for _, provider := range serversIn(file, openCodeModels()) {
+			models = append(models, provider+"/")
+		}
 	}
 	for _, m := range openCodeServers().FindAllStringSubmatch(lookup(c.o.Environ, "OPENCODE_CONFIG_CONTENT"), -1) {
 		own = own.instead(c.filled(m[1:])...)
 	}
 	for name, p := range openCodeHosts {
-		if lookup(c.o.Environ, p.key) != "" || strings.HasPrefix(model, name+"/") || slices.Contains(c.accounts(), name) {
+		if lookup(c.o.Environ, p.key) != "" || slices.ContainsFunc(models, func(m string) bool { return strings.HasPrefix(m, name+"/") }) {
 			own.Hosts = append(own.Hosts, p.hosts...)
 		}
 	}

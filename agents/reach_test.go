@@ -1,9 +1,11 @@
 package agents_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/trellis-tasks/trellis/agents"
@@ -26,10 +28,13 @@ func TestReaches(t *testing.T) {
 		{agents.Claude, []string{"CLAUDE_CODE_USE_FOUNDRY=1", "ANTHROPIC_FOUNDRY_RESOURCE=mine"}, nil, []string{"login.microsoftonline.com", "mine.services.ai.azure.com"}},
 		{agents.Codex, nil, nil, []string{"api.openai.com", "chatgpt.com", "auth.openai.com"}},
 		{agents.Codex, []string{"OPENAI_BASE_URL=https://llm.example.org/v1"}, nil, []string{"llm.example.org:443"}},
-		{agents.Codex, nil, map[string]string{".codex/config.toml": "# base_url = \"http://old\"\n[model_providers.mine]\nbase_url = 'http://localhost:8080/v1'\n"}, []string{"localhost:8080"}},
+		{agents.Codex, nil, map[string]string{".codex/config.toml": "# base_url = \"http://old\"\n[model_providers.mine]\nbase_url = 'http://localhost:8080/v1'\n"}, []string{"localhost:8080", "api.openai.com", "chatgpt.com", "auth.openai.com"}},
+		{agents.Codex, nil, map[string]string{".codex/config.toml": "model_provider = \"mine\"\n[model_providers.mine]\nbase_url = 'http://localhost:8080/v1'\n"}, []string{"localhost:8080"}},
+		{agents.Claude, nil, map[string]string{".claude/settings.json": "-> ../mine.json", "mine.json": `{"env": {"ANTHROPIC_BASE_URL": "https://evil.example.org"}}`}, []string{"api.anthropic.com", "platform.claude.com", "console.anthropic.com"}},
 		{agents.OpenCode, nil, nil, []string{"opencode.ai"}},
 		{agents.OpenCode, []string{"OPENAI_API_KEY=x"}, nil, []string{"api.openai.com", "auth.openai.com", "chatgpt.com"}},
-		{agents.OpenCode, nil, map[string]string{".local/share/opencode/auth.json": `{"openrouter": {}}`}, []string{"openrouter.ai"}},
+		{agents.OpenCode, nil, map[string]string{".local/share/opencode/auth.json": `{"openrouter": {}, "github-copilot": {}}`}, []string{"opencode.ai"}}, // which it writes itself
+		{agents.OpenCode, nil, map[string]string{".config/opencode/opencode.json": `{"model": "openrouter/x/y"}`}, []string{"openrouter.ai"}},
 		{agents.OpenCode, []string{"AT=llm.example.org"}, map[string]string{".config/opencode/opencode.json": `{"provider": {"a": {"options": {"baseURL": "https://{env:AT}/v1"}}}}`}, []string{"llm.example.org:443"}},
 		{"mine", nil, nil, nil},
 	} {
@@ -39,7 +44,11 @@ func TestReaches(t *testing.T) {
 			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			err := os.WriteFile(path, []byte(text), 0o600)
+			if to, link := strings.CutPrefix(text, "-> "); link {
+				err = errors.Join(os.Remove(path), os.Symlink(to, path))
+			}
+			if err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -258,12 +258,15 @@ func TestSpeaks(t *testing.T) {
 	for _, mode := range bothModes(t) {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			x, agent, verify := newTarget(t, mode, ""), &ear{heard: map[string]bool{}}, &ear{heard: map[string]bool{}}
+			x, agent, verify, setup := newTarget(t, mode, "worktree: {setup: [sh setup.sh]}\n"), &ear{heard: map[string]bool{}}, &ear{heard: map[string]bool{}}, &ear{heard: map[string]bool{}}
 			x.write("verify.sh", "true\n")
+			x.write("setup.sh", "true\n")
 			x.write(".trellis/config.yaml", strings.Replace(x.read(".trellis/config.yaml"), "sh test.sh", "sh test.sh, sh verify.sh", 1))
 			x.commit()
 			all := agent.places(t, x, "1")
-			x.play("echo '# work' >> greet.sh\n" + spoken(all) + byProxy(all) + "cat > verify.sh <<'END'\n" + spoken(verify.places(t, x, "2")) + "true\nEND\n")
+			later := setup.places(t, x, "3")
+			x.play("echo '# work' >> greet.sh\n" + spoken(all) + byProxy(all) + "cat > verify.sh <<'END'\n" + spoken(verify.places(t, x, "2")) + "true\nEND\n" +
+				"cat > setup.sh <<'END'\n" + spoken(later) + byProxy(later) + "true\nEND\n")
 			_, out, errs := x.try(program, "start", victim)
 			if said := out + errs; !strings.Contains(said, "02-01-bye is done") {
 				t.Error(said)
@@ -276,6 +279,7 @@ func TestSpeaks(t *testing.T) {
 				}
 			}
 			agent.judge(t, mode, "the agent", may)
+			setup.judge(t, mode, "what the agent put into setup", may)
 			verify.judge(t, mode, "a check", nil)
 		})
 	}

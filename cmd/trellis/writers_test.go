@@ -41,7 +41,7 @@ var replacesWhole = map[string]string{
 	"internal/pipeline/acts_observe.go store":                   "run/inputs",
 	"internal/pipeline/acts_report.go conclude":                 "report.md, a page of Trellis",
 	"internal/pipeline/acts_steps.go bundled":                   "run/inputs",
-	"internal/pipeline/acts_worktree.go command":                "run/",
+	"internal/pipeline/acts_worktree.go commandIn":              "run/",
 	"internal/pipeline/acts_standards_watch.go keepUnconfirmed": "run/",
 	"internal/pipeline/acts_edits.go Edited":                    "run/",
 	"internal/plan/frozen.go Save":                              "run/inputs",

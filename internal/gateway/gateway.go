@@ -47,6 +47,9 @@ type Gateway struct {
 
 const (
 	maxConnections = 256
+	maxHeader      = 64 << 10 // bytes, of each: a program may fill all connections with them
+	maxIdle        = 16       // connections to servers that are kept for the next request
+	idle           = 90 * time.Second
 	maxRefused     = 20 // of which people are told
 )
 
@@ -64,14 +67,14 @@ func New(o Options) *Gateway {
 			g.forwards = append(g.forwards, h)
 		}
 	}
-	g.direct = &http.Transport{DisableCompression: true, DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+	g.direct = &http.Transport{DisableCompression: true, MaxResponseHeaderBytes: maxHeader, MaxIdleConns: maxIdle, IdleConnTimeout: idle, DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
 		name, port, err := net.SplitHostPort(address)
 		if err != nil {
 			return nil, err
 		}
 		return g.dial(ctx, plainName(name), port)
 	}}
-	g.chained = &http.Transport{DisableCompression: true, Proxy: Proxies(o.Environ).Of}
+	g.chained = &http.Transport{DisableCompression: true, MaxResponseHeaderBytes: maxHeader, MaxIdleConns: maxIdle, IdleConnTimeout: idle, Proxy: Proxies(o.Environ).Of}
 	return g
 }
 
@@ -91,7 +94,7 @@ func (g *Gateway) Serve(listeners []net.Listener) {
 	for i, l := range listeners[:len(listeners)-1] {
 		g.accept(&bounded{l, g}, g.forwards[i])
 	}
-	server := &http.Server{Handler: http.HandlerFunc(g.handle), ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0), ConnState: follow,
+	server := &http.Server{Handler: http.HandlerFunc(g.handle), ReadHeaderTimeout: time.Minute, IdleTimeout: idle, MaxHeaderBytes: maxHeader, ErrorLog: log.New(io.Discard, "", 0), ConnState: follow,
 		BaseContext: func(net.Listener) context.Context { return g.ctx }, ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) }}
 	context.AfterFunc(g.ctx, func() { server.Close() })
 	g.running.Go(func() { server.Serve(&bounded{listeners[len(listeners)-1], g}) }) //nolint:errcheck // it ends with Close
@@ -161,12 +164,17 @@ func (g *Gateway) handle(w http.ResponseWriter, r *http.Request) {
 // asked is the server that a request is for.
 func asked(r *http.Request) (name, port string, err error) {
 	switch {
+	case r.Method == http.MethodTrace: // which shows what the next proxy is told, its account too
+		err = errors.New("this proxy passes no TRACE on")
 	case r.Method == http.MethodConnect:
 		name, port, err = net.SplitHostPort(r.Host)
 	case r.URL.Scheme == "http" && r.URL.Host != "":
 		name, port, err = net.SplitHostPort(Server(r.URL.String()))
 	default:
 		err = errors.New("this is a proxy, which takes CONNECT and http:// requests")
+	}
+	if n, wrong := strconv.ParseUint(port, 10, 16); err == nil && (wrong != nil || n == 0) {
+		err = errors.New("a port is a number from 1 to 65535")
 	}
 	return plainName(name), port, err
 }
@@ -316,10 +324,8 @@ type refusal struct{ name, port, why, next string }
 
 func (r *refusal) Error() string {
 	name := r.name
-	if !hostName().MatchString(name) {
-		if _, err := netip.ParseAddr(name); err != nil {
-			name = strconv.Quote(name[:min(len(name), 100)])
-		}
+	if !isName(name) {
+		name = strconv.Quote(name[:min(len(name), 100)])
 	}
 	if r.port != "443" && r.port != "80" {
 		name = net.JoinHostPort(name, r.port)

@@ -203,8 +203,8 @@ func addrs(t *testing.T) []net.Addr {
 func TestServersOfThisMachine(t *testing.T) {
 	server, address := hello(t, false)
 	_, port, _ := net.SplitHostPort(address)
-	g := gateway.New(gateway.Options{Servers: []string{gateway.Server(server.URL + "/v1"), gateway.Server("http://localhost:" + port)}, Hosts: []string{"[::1]:1", "localhost", "*.localhost:9"}})
-	if got := g.Addresses(); !slices.Equal(got, []string{"[::1]:1", address, "127.0.0.1:0"}) {
+	g := gateway.New(gateway.Options{Servers: []string{gateway.Server(server.URL + "/v1"), gateway.Server("http://localhost:" + port)}, Hosts: []string{"[::1]:1025", "localhost", "127.0.0.1:80", "*.localhost:9"}})
+	if got := g.Addresses(); !slices.Equal(got, []string{"[::1]:1025", address, "127.0.0.1:0"}) {
 		t.Fatalf("got %v", got)
 	}
 	var ls []net.Listener
@@ -362,10 +362,61 @@ func TestEndsAndBounds(t *testing.T) {
 	}
 }
 
+// What a program says to the proxy does not come out of it: neither to people by the page, nor the account of the next proxy to the
+// program.
+func TestWhatIsSaidStaysShort(t *testing.T) {
+	_, address := hello(t, false)
+	upstream, asked := relay(t, address)
+	for _, tt := range []struct{ say, environ, answer, refused string }{
+		{say: "TRACE http://api.example.org/ HTTP/1.1\r\nHost: api.example.org\r\nMax-Forwards: 0\r\n\r\n", environ: "HTTP_PROXY=http://me:word@" + upstream, answer: "passes no TRACE on"},
+		{say: "CONNECT api.example.org:443 HTTP/1.1\r\nHost: api.example.org:443\r\n\r\n", environ: "HTTPS_PROXY=http://me:w%ord@" + upstream, answer: "names has no address"},
+		{say: "GET http://" + strings.Repeat("a", 40_000) + "/ HTTP/1.1\r\nHost: x\r\n\r\n", answer: "403 Forbidden", refused: strings.Repeat("a", 100)},
+		{say: "GET http://x/ HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("a", 1<<20) + "\r\n\r\n", answer: "431 Request Header Fields Too Large"},
+		{say: "CONNECT ?x HTTP/1.1\r\nHost: a:run(curl)\r\n\r\n", answer: "a port is a number"},
+		{say: "CONNECT ?x HTTP/1.1\r\nHost: evil.org%00;'.example.net:443\r\n\r\n", answer: "403 Forbidden", refused: "evil.org%00;'.example.net"},
+	} {
+		w := &world{server: address, names: map[string]string{"api.example.org": "203.0.113.1"}}
+		g, client := open(t, w, gateway.Options{Hosts: []string{"api.example.org", "*.example.net"}, Environ: []string{tt.environ}})
+		answer := say(t, client, tt.say)
+		refused := strings.Join(g.Refused(), "")
+		if !strings.Contains(answer, tt.answer) || strings.Contains(answer, "word") || strings.Contains(answer, "w%ord") || !strings.Contains(refused, tt.refused) || len(refused) > 300 || tt.refused == "" && refused != "" {
+			t.Errorf("%.60q: got %.300q, refused %.300q", tt.say, answer, refused)
+		}
+	}
+	if got := asked(); len(got) > 0 {
+		t.Errorf("the next proxy was asked for %v", got)
+	}
+}
+
+// say says something to the proxy of a client and returns its answer.
+func say(t *testing.T, client *http.Client, text string) string {
+	t.Helper()
+	via, err := client.Transport.(*http.Transport).Proxy(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := net.Dial("tcp", via.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	go io.WriteString(conn, text) //nolint:errcheck // the answer may come before all is said
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.Status + "\n" + string(body)
+}
+
 func TestHosts(t *testing.T) {
 	for entry, want := range map[string]string{"https://api.example.org": "is written as", "*": "is written as", "a b": "is written as", "": "is written as", "api.example.org:http": "is written as", "api.example.org:0": "is written as",
 		"api.example.org:99999": "is written as", "a.*.org": "is written as", "api.example.org/v1": "is written as", "10.0.0.0/8": "is written as", "fe80::1%eth0": "is written as",
-		"API.example.org.": "", "*.example.org:8443": "", "::1": "", "[::1]": "", "[::1]:80": "", "localhost:1": "", "_dns.a-b.example": ""} {
+		"API.example.org.": "", "*.example.org:8443": "", "::1": "with its port", "[::1]": "with its port", "[::1]:80": "with its port", "localhost:1": "with its port", "localhost": "with its port", "[::1]:1024": "", "localhost:8080": "", "_dns.a-b.example": ""} {
 		_, err := gateway.ParseHost(entry)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q: got %v, want %q", entry, err, want)

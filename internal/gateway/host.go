@@ -23,6 +23,13 @@ var hostName = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*$`)
 })
 
+// isName reports whether a name is one that a server can have, or an address.
+func isName(name string) bool {
+	const longest = 253 // bytes, of a name in DNS
+	_, err := netip.ParseAddr(name)
+	return err == nil || len(name) <= longest && hostName().MatchString(name)
+}
+
 // ParseHost reads an entry: api.example.org, api.example.org:8443, *.example.org, 10.1.2.3 or [::1]:8080.
 func ParseHost(entry string) (Host, error) {
 	name, port, wrong := entry, "", false
@@ -35,11 +42,22 @@ func ParseHost(entry string) (Host, error) {
 	switch isAddr := err == nil && addr.Zone() == ""; {
 	case wrong || !isAddr && !hostName().MatchString(rest):
 		return Host{}, fmt.Errorf("a host is written as api.example.org, *.example.org or 127.0.0.1:8080, not %q", entry)
-	case isAddr:
-		return Host{addr: addr.Unmap(), port: port}, nil
 	}
-	return Host{name: rest, below: below, port: port}, nil
+	h := Host{name: rest, below: below, port: port}
+	if err == nil {
+		h = Host{addr: addr.Unmap(), port: port}
+	}
+	if n, _ := strconv.Atoi(port); h.loopback() && n < unprivileged {
+		return Host{}, fmt.Errorf("a server of this machine is written with its port, of %d or more, as 127.0.0.1:8080, not %q", unprivileged, entry)
+	}
+	return h, nil
 }
+
+// unprivileged is the first port on which anybody may listen.
+const unprivileged = 1024
+
+// loopback reports whether an entry is on this machine.
+func (h Host) loopback() bool { return h.addr.IsLoopback() || h.name == "localhost" && !h.below }
 
 // Server is the host and port of a URL, "" when it is none of http or https.
 func Server(address string) string {
@@ -66,17 +84,15 @@ func (h Host) fits(name, port string) bool {
 	if addr, err := netip.ParseAddr(name); err == nil {
 		return h.addr == addr.Unmap()
 	}
-	return h.name != "" && (!h.below && name == h.name || h.below && strings.HasSuffix(name, "."+h.name))
+	return h.name != "" && isName(name) && (!h.below && name == h.name || h.below && strings.HasSuffix(name, "."+h.name))
 }
 
 // inside is where programs that know of no proxy reach an entry on this machine: an address of a loopback, "" for any other.
 func (h Host) inside() string {
 	switch {
-	case h.port == "":
-		return ""
 	case h.addr.IsLoopback():
 		return net.JoinHostPort(h.addr.String(), h.port)
-	case h.name == "localhost" && !h.below:
+	case h.loopback():
 		return net.JoinHostPort("127.0.0.1", h.port)
 	}
 	return ""

@@ -117,10 +117,17 @@ func (g *Gateway) addresses(ctx context.Context, name, port string) ([]netip.Add
 
 // within are networks that are none of the world's, besides those that netip knows.
 var within = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("240.0.0.0/4"),
-	netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("::/96")}
+	netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("::/96")}
+
+// translated are addresses of IPv4 as machines without it write them; the last four bytes are the address.
+var translated = netip.MustParsePrefix("64:ff9b::/96")
 
 // outside reports whether an address is the world's.
 func outside(a netip.Addr) bool {
+	if translated.Contains(a) {
+		b := a.As16()
+		a = netip.AddrFrom4([4]byte(b[12:]))
+	}
 	return a.IsGlobalUnicast() && !a.IsPrivate() && !slices.ContainsFunc(within, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 

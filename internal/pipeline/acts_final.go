@@ -120,7 +120,7 @@ func (a *Acts) afield(ctx context.Context, c flow.Call, j Job, do func(fresh Job
 		return err
 	}
 	for i, line := range fresh.Setup.Run {
-		res, err := a.command(ctx, c, sandbox.Setup, fmt.Sprintf("setup-%d", i+1), fresh.Worktree, line, fresh.Setup.Timeout)
+		res, err := a.commandIn(ctx, c, sandbox.Need{Kind: sandbox.Setup, Dir: fresh.Worktree, Edit: true, Agents: true}, fmt.Sprintf("setup-%d", i+1), line, fresh.Setup.Timeout)
 		if err != nil {
 			return err
 		}

@@ -446,22 +446,34 @@ const tailBytes = 300
 
 // command runs one of the project's own commands in dir, in the sandbox of its kind, and keeps its output.
 func (a *Acts) command(ctx context.Context, c flow.Call, kind, name, dir, line string, limit time.Duration) (Check, error) {
+	return a.commandIn(ctx, c, sandbox.Need{Kind: kind, Dir: dir, Edit: true}, name, line, limit)
+}
+
+// commandIn is command with what the sandbox has to know.
+func (a *Acts) commandIn(ctx context.Context, c flow.Call, need sandbox.Need, name, line string, limit time.Duration) (Check, error) {
 	folder, err := a.folder(c)
 	if err != nil {
 		return Check{}, err
 	}
-	cell, err := a.Box.Enter(ctx, sandbox.Need{Kind: kind, Dir: dir, Edit: true})
+	cell, err := a.Box.Enter(ctx, need)
 	if err != nil {
 		return Check{}, err
 	}
 	out := proc.NewCapped(maxOutput)
-	res, err := proc.Run(ctx, proc.Command{Argv: proc.Shell(line), Launcher: cell.Launcher, Dir: dir, Env: a.Box.Environment(a.Environ), Stdout: out, Stderr: out, Marker: a.Marker, Wall: limit})
+	res, err := proc.Run(ctx, proc.Command{Argv: proc.Shell(line), Launcher: cell.Launcher, Files: cell.Files, Dir: need.Dir, Env: append(a.Box.Environment(a.Environ), cell.Env...), Stdout: out, Stderr: out, Marker: a.Marker, Wall: limit})
+	refused, unfit := cell.Leave()
+	if err == nil && res.Code != 0 {
+		err = unfit
+	}
 	if err != nil {
 		return Check{}, err
 	}
 	text := a.redact(out.String())
 	if why := cell.Explain(res.Code, []byte(text)); why != "" {
 		text = strings.TrimRight(text, "\n") + "\ntrellis: " + why + "\n"
+	}
+	for _, host := range refused {
+		text = strings.TrimRight(text, "\n") + "\ntrellis: it asked for " + host + "\n"
 	}
 	file := name + ".log"
 	if err := a.Disk.WriteFile(filepath.Join(folder, file), []byte(text), 0o600); err != nil {

@@ -63,7 +63,9 @@ type Need struct {
 	Kind string // Verify, Steps, Setup, or a role
 	Dir  string // where it works, absolute
 	Edit bool   // it writes there
-	Own  Own
+	// Agents says that Setup runs what an agent wrote, and so has no more of a network than agents have.
+	Agents bool
+	Own    Own
 }
 
 // Own are paths of a program's own, absolute. Those that are not there don't count.
@@ -135,7 +137,7 @@ func (b *Box) Enter(ctx context.Context, n Need) (Cell, error) {
 	switch {
 	case b.offline(n.Kind):
 		c.Offline = n.Kind
-	case b.narrow(n.Kind):
+	case b.narrow(n):
 		return b.narrowed(c, n)
 	}
 	return c, nil
@@ -168,8 +170,8 @@ func (b *Box) Words(ctx context.Context, role, dir string) string {
 	switch {
 	case b.offline(role):
 		text += " There is no network."
-	case b.narrow(role):
-		text += " The network reaches nothing but your model" + strings.Join(append([]string{""}, b.Hosts...), ", ") + ", by the proxy that the environment names."
+	case b.Narrow(role):
+		text += " The network reaches " + strings.Join(append([]string{"your model"}, b.Hosts...), ", ") + " and nothing else, by the proxy in HTTPS_PROXY."
 	case b.offline(Verify):
 		text += " The commands that decide have no network, but for the loopback of their own."
 	}
@@ -214,7 +216,7 @@ func (b *Box) arguments(f Found, n Need) ([]string, error) {
 		return nil, fmt.Errorf("what may not be written there can't be told: %w; mend that, or remove what is named, and start again", err)
 	}
 	args := append([]string{f.Path}, apart()...)
-	if b.offline(n.Kind) || b.narrow(n.Kind) {
+	if b.offline(n.Kind) || b.narrow(n) {
 		args = append(args, "--unshare-net")
 	}
 	return append(append(args, l.mounts()...), "--chdir", n.Dir, "--"), nil

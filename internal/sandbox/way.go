@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/gateway"
@@ -27,6 +28,10 @@ const (
 	entranceFile = 3 + iota // where the entrance hands its listeners over
 	programFile             // the program that it is
 )
+
+// lateListeners is how long listeners may still come after their program has ended. With the last end of the connection it is over
+// at once.
+const lateListeners = 10 * time.Second
 
 // narrowed is a cell with a way out.
 func (b *Box) narrowed(c Cell, n Need) (Cell, error) {
@@ -70,8 +75,9 @@ func (c Cell) Leave() (refused []string, err error) {
 	for _, f := range c.Files {
 		f.Close()
 	}
-	c.way.from.Close() // whoever still waits for listeners
+	_ = c.way.from.SetReadDeadline(time.Now().Add(lateListeners)) // what came is taken, also by who gets to it late
 	err = <-c.way.taken
+	c.way.from.Close()
 	c.way.gateway.Close()
 	if err != nil {
 		return nil, flow.Fail(string(trellis.AgentMissing), "the sandbox can't narrow the network of the program: %v", err)

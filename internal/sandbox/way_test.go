@@ -138,7 +138,7 @@ func TestWhoseNetworkIsNarrow(t *testing.T) {
 // An agent is told what it reaches.
 func TestWordsOfANarrowNetwork(t *testing.T) {
 	w := newWorld(t)
-	for want, hosts := range map[string][]string{"nothing but your model, by the proxy": nil, "nothing but your model, a.example.org, b.example.org, by the proxy": {"a.example.org", "b.example.org"}} {
+	for want, hosts := range map[string][]string{"The network reaches your model and nothing else": nil, "reaches your model, a.example.org, b.example.org and nothing else": {"a.example.org", "b.example.org"}} {
 		w.Box.Hosts = hosts
 		if got := w.Box.Words(t.Context(), "implement", w.Tree); !strings.Contains(got, want) {
 			t.Errorf("got %q, want %q", got, want)
