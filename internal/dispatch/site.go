@@ -226,15 +226,21 @@ func (s *Site) bind(acts *pipeline.Acts, crew *ask.Acts, in pipeline.Input) {
 	acts.Seen(in.Revision)
 }
 
-// cast says who plays which role, and what they are told.
+// cast says who plays which role, and what they are told. A run sleeps where that is not trusted.
 func (s *Site) cast(nonce string) ask.Cast {
-	return ask.Cast{Choose: s.choose, Agent: s.trustedAgent, Render: func(name string, slots map[string]string) (templates.Prompt, error) {
+	return ask.Cast{Choose: s.chooseTrusted, Agent: s.trustedAgent, Render: func(name string, slots map[string]string) (templates.Prompt, error) {
 		in, err := s.Instruct(trellis.Role(name))
 		if err != nil {
-			return templates.Prompt{}, err
+			return templates.Prompt{}, suspended(err)
 		}
 		return templates.Render(name, slots, nonce, in.Override)
 	}}
+}
+
+// chooseTrusted is choose for a run.
+func (s *Site) chooseTrusted(role trellis.Role, taskAgent, flag string) (ask.Choice, error) {
+	c, err := s.choose(role, taskAgent, flag)
+	return c, suspended(err)
 }
 
 func (s *Site) choose(role trellis.Role, taskAgent, flag string) (ask.Choice, error) {

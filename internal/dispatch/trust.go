@@ -52,11 +52,16 @@ func (s *Site) trustedTexts(ctx context.Context, dir string, texts map[string][]
 // trustedToPlan has a planning sleep before a call that would be told, or look around in, what is not trusted.
 func (s *Site) trustedToPlan(dir string) func(context.Context, map[string][]byte) error {
 	return func(ctx context.Context, texts map[string][]byte) error {
-		if err := cmp.Or(s.trustedHere(ctx, s.Store.Root), s.trustedTexts(ctx, dir, texts)); err != nil {
-			return fmt.Errorf("%w: %w", flow.ErrSuspended, err)
-		}
-		return nil
+		return suspended(cmp.Or(s.trustedHere(ctx, s.Store.Root), s.trustedTexts(ctx, dir, texts)))
 	}
+}
+
+// suspended has a run sleep for what is not trusted. Any other error stays what it is.
+func suspended(err error) error {
+	if errors.Is(err, trust.ErrUntrusted) {
+		return fmt.Errorf("%w: %w", flow.ErrSuspended, err)
+	}
+	return err
 }
 
 // judged is that of any subject.
@@ -141,7 +146,7 @@ func (s *Site) trustedPrograms(ctx context.Context) error {
 func (s *Site) trustedAgent(name string) (agents.Agent, error) {
 	if _, command := s.Config.Agents.Commands[name]; command || name == agents.Rehearsal {
 		if err := s.trustedPrograms(context.Background()); err != nil {
-			return nil, fmt.Errorf("%w: %w", flow.ErrSuspended, err)
+			return nil, suspended(err)
 		}
 	}
 	return s.Agent(name)

@@ -33,6 +33,8 @@ var swaps = []struct{ name, when, file, text string }{
 	{"what it was taken to mean", "implement", swapped + "taskspec.json", `{"intent": "STRANGER"}`},
 	{"rows of its context", "implement", swapped + "check.jsonl", `{"file": "greet.sh", "reason": "STRANGER"}` + "\n"},
 	{"a guideline that it names", "implement", ".trellis/spec/x.md", "STRANGER\n"},
+	{"a file of steps that its plan calls", "implement", "flows/a.yaml", "schema_version: 1\ntitle: x\nsteps:\n  - {id: write, command: 'touch CANARY'}\n"},
+	{"one that can't be read", "implement", "flows/a.yaml", "STRANGER\n"},
 	{"a guideline in a folder that it names", "implement", ".trellis/spec/all/y.md", "STRANGER\n"},
 }
 
@@ -46,7 +48,11 @@ func TestStrangersVersionUnderARun(t *testing.T) {
 			canary := filepath.Join(t.TempDir(), "canary")
 			w := newTrustWorld(t, fmt.Sprintf("roles:\n  implement:\n    - {when: STRANGER, run: ['touch %s'], answer: done}\n    - {run: ['echo x >> notes.txt'], answer: done}\n"+
 				"  check:\n    - {when: STRANGER, run: ['touch %s'], answer: fine}\n    - {answer: fine}\n  accept: [{answer: {criteria: [{id: A1, verdict: met, evidence: 'notes.txt:1'}]}}]\n", canary, canary))
-			dir := w.committed(map[string]string{})
+			more := map[string]string{}
+			if s.file == "flows/a.yaml" {
+				more = map[string]string{s.file: calledSteps, swapped + "plan.json": callingPlan}
+			}
+			dir := w.committed(more)
 			w.brings(s.file, strings.ReplaceAll(s.text, "CANARY", canary))
 			w.git("checkout", "-q", "main")
 			once := sync.OnceFunc(func() { w.git("checkout", "-q", "looked-at") }) // what Trellis wrote into task.json stays
@@ -77,6 +83,41 @@ func TestStrangersVersionUnderARun(t *testing.T) {
 			}
 			if _, err := os.Stat(canary); err == nil {
 				t.Error("the stranger's was used")
+			}
+		})
+	}
+}
+
+// callingPlan is a plan that calls the file flows/a.yaml of the checkout, and calledSteps what that says.
+const (
+	callingPlan = `{"schema_version": 1, "title": "X", "steps": [{"id": "a", "prompt": "Do it."}, {"id": "b", "workflow": "flows/a.yaml"}], "acceptance": [{"criterion": "it is", "verify": "sh test.sh"}]}`
+	calledSteps = "schema_version: 1\ntitle: x\nsteps:\n  - {id: write, command: 'echo more >> notes.txt'}\n"
+)
+
+// Edge S2: a run whose plan calls a file that is not on a branch which is checked out under it sleeps until it is back.
+func TestCalledFileThatIsGone(t *testing.T) {
+	t.Parallel()
+	for _, phase := range []string{"implement", "check", "verify"} {
+		t.Run(phase, func(t *testing.T) {
+			t.Parallel()
+			w := newTrustWorld(t, working)
+			dir := w.committed(map[string]string{"flows/a.yaml": calledSteps, swapped + "plan.json": callingPlan})
+			w.git("checkout", "-q", "-b", "without")
+			w.git("rm", "-q", "flows/a.yaml")
+			w.git("commit", "-q", "-m", "without it")
+			w.git("checkout", "-q", "main")
+			once := sync.OnceFunc(func() { w.git("checkout", "-q", "without") })
+			w.Site.Event = func(e dispatch.Event) {
+				if e.Standing != nil && e.Standing.Phase == phase {
+					once()
+				}
+			}
+			if res, err := w.Site.Start(context.Background(), dir, dispatch.RunOptions{}); res.Status == trellis.Failed || err == nil || !strings.Contains(err.Error(), "flows/a.yaml") {
+				t.Errorf("the run ended with %s, %v, %v", res.Status, res.Failure, err)
+			}
+			w.git("checkout", "-q", "main")
+			if res := w.start(dir); res.Status != trellis.Review {
+				t.Errorf("with the file again: %s, %v", res.Status, res.Failure)
 			}
 		})
 	}
@@ -224,12 +265,7 @@ func TestAgentsAreJudgedAtEachCall(t *testing.T) {
 	w := newTrustWorld(t, quickly)
 	dir := w.committed(map[string]string{swapped + "prd.md": "# Bye\n\n## Acceptance Criteria\n\n- [ ] notes.txt names the task\n"})
 	var theirs atomic.Bool
-	w.Site.TrustedPrograms = func(context.Context) error {
-		if theirs.Load() {
-			return &trust.UntrustedError{Verdict: trust.Verdict{Subject: trust.Settings, Foreign: []trust.Foreign{{Item: trust.Item{Kind: trust.Program, Text: "tools/agent.py"}}}}}
-		}
-		return nil
-	}
+	w.Site.TrustedPrograms = func(context.Context) error { return strangersSettings(&theirs) }
 	w.Site.Event = func(e dispatch.Event) {
 		if e.Standing != nil && e.Standing.Phase == "check" {
 			theirs.Store(true)
@@ -245,5 +281,48 @@ func TestAgentsAreJudgedAtEachCall(t *testing.T) {
 	w.Site.Event = nil
 	if res := w.start(dir); res.Status != trellis.Review {
 		t.Errorf("with the person's own again: %s, %v", res.Status, res.Failure)
+	}
+}
+
+// strangersSettings is why they may not be run by, nil when they are not a stranger's.
+func strangersSettings(theirs *atomic.Bool) error {
+	if !theirs.Load() {
+		return nil
+	}
+	return &trust.UntrustedError{Verdict: trust.Verdict{Subject: trust.Settings, Foreign: []trust.Foreign{{Item: trust.Item{Kind: trust.Program, Text: "tools/agent.py"}}}}}
+}
+
+// Edge S2: under a stranger's words for a role, where those of before are not in force, a run sleeps: while it is claimed, and at a call.
+func TestWordsAreJudgedAtEachCall(t *testing.T) {
+	t.Parallel()
+	for _, when := range []string{"claim", "check"} {
+		t.Run(when, func(t *testing.T) {
+			t.Parallel()
+			w := newTrustWorld(t, quickly)
+			dir := w.committed(map[string]string{swapped + "prd.md": "# Bye\n\n## Acceptance Criteria\n\n- [ ] notes.txt names the task\n"})
+			var theirs atomic.Bool
+			w.Site.Instruct = func(trellis.Role) (dispatch.Instructions, error) {
+				return dispatch.Instructions{}, strangersSettings(&theirs)
+			}
+			w.Site.Disk = &durable.Disk{Fault: func(_, path string) error {
+				if when == "claim" && strings.Contains(path, "/02-01-bye/run") {
+					theirs.Store(true)
+				}
+				return nil
+			}}
+			w.Site.Event = func(e dispatch.Event) {
+				if e.Standing != nil && e.Standing.Phase == when {
+					theirs.Store(true)
+				}
+			}
+			if _, err := w.Site.Start(context.Background(), dir, dispatch.RunOptions{}); !errors.Is(err, trust.ErrUntrusted) {
+				t.Errorf("the run ended with %v", err)
+			}
+			theirs.Store(false)
+			w.Site.Event, w.Site.Disk = nil, nil
+			if res := w.start(dir); res.Status != trellis.Review {
+				t.Errorf("with the person's own again: %s, %v", res.Status, res.Failure)
+			}
+		})
 	}
 }

@@ -128,7 +128,7 @@ func (a *fileActs) job(in workflow.FileInput) (workflow.FileJob, error) {
 		if _, known := j.Choices[q.Role]; known {
 			continue
 		}
-		if j.Choices[q.Role], err = a.s.choose(q.Role, "", in.Agent); err != nil {
+		if j.Choices[q.Role], err = a.s.chooseTrusted(q.Role, "", in.Agent); err != nil {
 			return j, err
 		}
 	}

@@ -22,10 +22,10 @@ func (a *Acts) claim(ctx context.Context, _ flow.Call, in Input) (Job, error) {
 		return Job{}, err
 	}
 	asked := *t
-	p, err := a.claimedPlan(ctx, k)
-	if err != nil {
-		return Job{}, err
+	if k.wrong != nil {
+		return Job{}, k.wrong
 	}
+	p := main(k.plan)
 	base, waits, err := a.base(ctx, t, in)
 	if err != nil {
 		return Job{}, err
@@ -46,15 +46,6 @@ func (a *Acts) claim(ctx context.Context, _ flow.Call, in Input) (Job, error) {
 	g, err := a.agreement(&asked, p, j, false)
 	j.Unapproved = g.State != evidence.Approved
 	return j, err
-}
-
-// claimedPlan is the plan that was taken, nil when there is none.
-func (a *Acts) claimedPlan(ctx context.Context, k *taken) (*plan.Plan, error) {
-	b, err := a.bundle(k)
-	if err == nil {
-		err = a.trustedTexts(ctx, k.calls)
-	}
-	return main(b), err
 }
 
 // job is what a run of the task that begins at base is to be, with p as its plan, nil when it has none.

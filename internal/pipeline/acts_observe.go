@@ -30,10 +30,13 @@ func (a *Acts) observe(ctx context.Context, _ flow.Call, in observeIn) (c Conten
 	if err != nil {
 		return c, err
 	}
+	if errors.Is(k.wrong, flow.ErrSuspended) {
+		return c, k.wrong
+	}
 	if err := a.valid(ctx, in.Known == k.hash); err != nil {
 		return c, err
 	}
-	c, p, err := a.content(ctx, k, in.Job)
+	c, p, err := a.content(k, in.Job)
 	if err != nil {
 		return c, err
 	}
@@ -52,7 +55,7 @@ func (a *Acts) observe(ctx context.Context, _ flow.Call, in observeIn) (c Conten
 }
 
 // content freezes what people wrote and takes out of it what code needs to know.
-func (a *Acts) content(ctx context.Context, k *taken, j Job) (c Content, p *plan.Plan, err error) {
+func (a *Acts) content(k *taken, j Job) (c Content, p *plan.Plan, err error) {
 	c.Hash = k.hash
 	if err := a.freeze(k); err != nil {
 		return c, nil, err
@@ -61,7 +64,7 @@ func (a *Acts) content(ctx context.Context, k *taken, j Job) (c Content, p *plan
 	if !there {
 		return c, nil, fmt.Errorf("reading prd.md: %w", fs.ErrNotExist)
 	}
-	if p, c.Bundle, err = a.bundled(ctx, k); err != nil {
+	if p, c.Bundle, err = a.bundled(k); err != nil {
 		return c, nil, err
 	}
 	if _, err := a.taskSpec(c.Hash); err != nil {

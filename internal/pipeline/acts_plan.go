@@ -1,10 +1,12 @@
 package pipeline
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,9 +21,16 @@ import (
 )
 
 // LoadPlan is the plan.json of a task directory with the files that it calls, nil when there is none. One that can't
-// be read is a failure of code invalid_task that names file and line.
+// be read is a failure of code invalid_task that names file and line. The files that it calls are those of the main checkout.
 func LoadPlan(s taskdir.Store, dir string) (*plan.Bundle, error) {
-	return loadPlan(s, dir, s.Rel(filepath.Join(dir, taskdir.Plan)))
+	text, err := taskdir.ReadFile(dir, taskdir.Plan)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading plan.json: %w", err)
+	}
+	return bundleOf(text, s.Rel(filepath.Join(dir, taskdir.Plan)), func(path string) ([]byte, error) { return durable.ReadBelow(s.Root, path, plan.MaxBytes) })
 }
 
 // ReadPlan is LoadPlan without the files that it calls.
@@ -38,26 +47,38 @@ func main(b *plan.Bundle) *plan.Plan {
 	return b.Plan("")
 }
 
-// frozenPlan is the plan that a run took in with this content.
+// frozenPlan is the plan that a run took in with this content, nil when there was none.
 func (a *Acts) frozenPlan(hash string) (*plan.Plan, error) {
-	b, err := a.frozenBundle(hash)
-	return main(b), err
-}
-
-func (a *Acts) frozenBundle(hash string) (*plan.Bundle, error) {
-	return loadPlan(a.Store, a.inputs(hash), a.Store.Rel(filepath.Join(a.Dir, taskdir.Plan)))
-}
-
-// loadPlan reads the plan.json in dir, which people know as name. The files that it calls are those of the main checkout.
-func loadPlan(s taskdir.Store, dir, name string) (*plan.Bundle, error) {
-	text, err := taskdir.ReadFile(dir, taskdir.Plan)
+	text, err := taskdir.ReadFile(a.inputs(hash), taskdir.Plan)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading plan.json: %w", err)
 	}
-	return bundleOf(text, name, func(path string) ([]byte, error) { return durable.ReadBelow(s.Root, path, plan.MaxBytes) })
+	if b := a.frozenAs(text); b != nil {
+		return main(b), nil
+	}
+	b, err := bundleOf(text, a.Store.Rel(filepath.Join(a.Dir, taskdir.Plan)), func(string) ([]byte, error) { return nil, fs.ErrNotExist })
+	return main(b), err // of an older version, or changed since: it is to call nothing
+}
+
+// frozenAs is the plan with this text as a run took it in, with the files that it called then; nil when it has not.
+func (a *Acts) frozenAs(text []byte) *plan.Bundle {
+	entries, err := os.ReadDir(filepath.Join(a.RunDir, "inputs"))
+	if err != nil {
+		return nil
+	}
+	for _, e := range entries {
+		own, err := taskdir.ReadFile(a.inputs(e.Name()), taskdir.Plan)
+		if err != nil || !bytes.Equal(own, text) {
+			continue
+		}
+		if b, err := a.Bundle(e.Name()); err == nil { // else it is a content
+			return b
+		}
+	}
+	return nil
 }
 
 // bundleOf is the plan.json with this text, which people know as name, with the files that it calls.

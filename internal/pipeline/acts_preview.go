@@ -22,7 +22,7 @@ func (a *Acts) Preview(ctx context.Context, role trellis.Role, in Input) (p temp
 	if _, err := os.Stat(job.Worktree); errors.Is(err, fs.ErrNotExist) {
 		job.Worktree = job.Repo
 	}
-	content, _, err := a.content(ctx, k, job)
+	content, _, err := a.content(k, job)
 	if err != nil {
 		return p, nil, err
 	}
@@ -53,14 +53,13 @@ func (a *Acts) look(ctx context.Context, in Input) (Job, *taken, error) {
 	if err != nil {
 		return Job{}, nil, err
 	}
-	b, err := a.bundle(k)
-	if err != nil {
-		return Job{}, nil, err
+	if k.wrong != nil {
+		return Job{}, nil, k.wrong
 	}
 	base, _, err := a.base(ctx, t, in)
 	if err != nil {
 		return Job{}, nil, err
 	}
-	j, err := a.job(t, k, main(b), in, base)
+	j, err := a.job(t, k, main(k.plan), in, base)
 	return j, k, err
 }

@@ -51,28 +51,14 @@ func (a *Acts) phaseSlots(ctx context.Context, r ask.Request) (map[string]string
 	if err := json.Unmarshal(r.Data, &d); err != nil {
 		return nil, nil, fmt.Errorf("reading the request: %w", err)
 	}
-	doc, err := a.documents(d)
+	doc, own, err := a.told(ctx, d, r.Role, true)
 	if err != nil {
 		return nil, nil, err
 	}
-	hint, more, err := a.hint(r.Role, d.Content.Hash, doc.caps)
-	if err != nil {
-		return nil, nil, err
-	}
-	slots := map[string]string{"artifacts": doc.artifacts, "plan": hint}
-	notes := append(doc.notes, more...)
-	doc.caps = doc.caps.After(hint)
-	own, more := "", []string(nil)
-	if r.Role != trellis.Accept {
-		own, more = doc.own(string(r.Role))
-	}
-	if err := a.trustedTexts(ctx, doc.shown); err != nil {
-		return nil, nil, err
-	}
+	slots, notes := map[string]string{"artifacts": doc.artifacts, "plan": doc.hint}, doc.notes
 	if r.Role == trellis.Accept {
 		return slots, notes, a.acceptSlots(ctx, d, slots)
 	}
-	notes = append(notes, more...)
 	slots["context"], slots["verify"], slots["baseline"] = own, lines(d.Job.Verify), lines(d.Baseline)
 	slots["sandbox"] = a.Box.Words(ctx, string(r.Role), d.Job.Worktree)
 	if slots["protected"], err = a.shielded(d); err != nil {
@@ -116,6 +102,7 @@ type documents struct {
 	rest      map[string][]contextfiles.Row // by phase
 	shown     map[string][]byte             // files of the checkout, by path, so far
 	caps      contextfiles.Caps
+	hint      string // of TaskSpec and plan
 	notes     []string
 }
 
@@ -154,6 +141,26 @@ func (a *Acts) documents(d about) (documents, error) {
 	text, notes := contextfiles.Assemble(doc.source, append(own, common...), doc.caps)
 	doc.artifacts, doc.caps, doc.notes = text, doc.caps.After(text), say(notes)
 	return doc, nil
+}
+
+// told are the documents with what a role alone is shown of the checkout, and before that, when it is wanted, the hint.
+func (a *Acts) told(ctx context.Context, d about, role trellis.Role, hinted bool) (doc documents, own string, err error) {
+	err = a.readTrusted(ctx, func() (map[string][]byte, error) {
+		if doc, err = a.documents(d); err != nil {
+			return nil, err
+		}
+		var more []string
+		if hinted {
+			doc.hint, more, err = a.hint(role, d.Content.Hash, doc.caps)
+			doc.notes, doc.caps = append(doc.notes, more...), doc.caps.After(doc.hint)
+		}
+		if role != trellis.Accept {
+			own, more = doc.own(string(role))
+			doc.notes = append(doc.notes, more...)
+		}
+		return doc.shown, err
+	})
+	return doc, own, err
 }
 
 // rendered is where an agent finds a file: those of the task are laid out in the worktree.

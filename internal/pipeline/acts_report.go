@@ -40,15 +40,15 @@ func (a *Acts) conclude(ctx context.Context, _ flow.Call, in concludeIn) (struct
 // planOf is the plan that a run went by; when it took none in, the one that is there. One that can't be read is
 // why the run failed, or none.
 func (a *Acts) planOf(r Report) (*plan.Plan, error) {
-	dir := a.Dir
+	read := func() (*plan.Plan, error) { return ReadPlan(a.Store, a.Dir) }
 	if r.Content != "" {
-		dir = a.inputs(r.Content)
+		read = func() (*plan.Plan, error) { return a.frozenPlan(r.Content) }
 	}
-	b, err := loadPlan(a.Store, dir, taskdir.Plan)
+	p, err := read()
 	if errors.As(err, new(*flow.Failure)) {
 		return nil, nil
 	}
-	return main(b), err
+	return p, err
 }
 
 // page is report.md: how the run ended, what was checked with which result, what the plan left to people, what

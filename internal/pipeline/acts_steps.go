@@ -29,13 +29,10 @@ func (a *Acts) steps() *workflow.Acts {
 }
 
 // bundled freezes the plan that was taken with the files that it calls, and returns the hash of all that.
-func (a *Acts) bundled(ctx context.Context, k *taken) (*plan.Plan, string, error) {
-	b, err := a.bundle(k)
-	if err != nil || b == nil {
-		return nil, "", err
-	}
-	if err := a.trustedTexts(ctx, k.calls); err != nil {
-		return nil, "", err
+func (a *Acts) bundled(k *taken) (*plan.Plan, string, error) {
+	b := k.plan
+	if b == nil {
+		return nil, "", k.wrong
 	}
 	text := k.texts[taskdir.Plan]
 	dir := a.inputs(b.Hash)
@@ -74,19 +71,14 @@ func (a *Acts) stepSlots(ctx context.Context, c flow.Call, r ask.Request, d abou
 	s := a.steps()
 	hint := ""
 	s.Documents = func(ctx context.Context) (string, []string, error) {
-		doc, err := a.documents(d)
+		doc, own, err := a.told(ctx, d, trellis.Implement, false)
 		if err != nil {
 			return "", nil, err
 		}
-		own, more := doc.own(string(trellis.Implement))
-		if err := a.trustedTexts(ctx, doc.shown); err != nil {
-			return "", nil, err
-		}
-		notes := append(doc.notes, more...)
 		if spec, _ := a.taskSpec(d.Content.Hash); spec != nil { // what is wrong with it was told when it was taken in
 			hint = meant(spec)
 		}
-		return strings.TrimRight(doc.artifacts+"\n"+own, "\n"), notes, nil
+		return strings.TrimRight(doc.artifacts+"\n"+own, "\n"), doc.notes, nil
 	}
 	protected, err := a.shielded(d)
 	if err != nil {

@@ -1,7 +1,7 @@
 package pipeline
 
 import (
-	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -23,7 +24,9 @@ type taken struct {
 	texts  map[string][]byte // by name
 	unread map[string]error  // why some can't be read
 	task   []byte            // task.json
-	calls  map[string][]byte // files of the checkout that the plan calls, by path; set by bundle
+	calls  map[string][]byte // files of the checkout that the plan calls, by path
+	plan   *plan.Bundle      // with those files; nil when there is none, or it can't be read
+	wrong  error             // why not
 }
 
 // frozen are the files whose content counts, besides context files.
@@ -50,12 +53,8 @@ func (a *Acts) take(t *taskdir.Task) (*taken, error) {
 		fmt.Fprintf(sum, "%s %d\n%s\n", name, len(data), data)
 	}
 	k.hash = hex.EncodeToString(sum.Sum(nil))
+	k.plan, k.wrong = a.bundle(k)
 	return k, nil
-}
-
-// same reports whether the directory said the same at another time.
-func (k *taken) same(other *taken) bool {
-	return other != nil && k.hash == other.hash && bytes.Equal(k.task, other.task)
 }
 
 // freeze keeps what was taken in run/inputs/<hash>, which phases read.
@@ -69,7 +68,8 @@ func (a *Acts) freeze(k *taken) error {
 	return a.store(a.inputs(k.hash), k.texts)
 }
 
-// bundle is the plan that was taken with the files that it calls, nil when there is none.
+// bundle is the plan that was taken with the files that it calls, nil when there is none. Where one of those is gone that the run
+// has of this plan, another branch is checked out: the run sleeps until it is back.
 func (a *Acts) bundle(k *taken) (*plan.Bundle, error) {
 	if err := k.unread[taskdir.Plan]; err != nil {
 		return nil, fmt.Errorf("reading plan.json: %w", err)
@@ -78,13 +78,24 @@ func (a *Acts) bundle(k *taken) (*plan.Bundle, error) {
 	if !there {
 		return nil, nil
 	}
-	return bundleOf(text, a.Store.Rel(filepath.Join(a.Dir, taskdir.Plan)), func(path string) ([]byte, error) {
+	var gone error
+	b, err := bundleOf(text, a.Store.Rel(filepath.Join(a.Dir, taskdir.Plan)), func(path string) ([]byte, error) {
 		data, err := durable.ReadBelow(a.Store.Root, path, plan.MaxBytes)
 		if err == nil {
 			k.calls[path] = data
 		}
+		if errors.Is(err, fs.ErrNotExist) && a.called(text, path) {
+			gone = fmt.Errorf("%w: %s, which plan.json calls, was taken in and is gone: check out the branch that has it", flow.ErrSuspended, path)
+		}
 		return data, err
 	})
+	return b, cmp.Or(gone, err)
+}
+
+// called reports whether the run has a file that the plan with this text calls.
+func (a *Acts) called(text []byte, path string) bool {
+	b := a.frozenAs(text)
+	return b != nil && b.Plan(path) != nil
 }
 
 // named are all the files that were read, by their paths from the root of the checkout.

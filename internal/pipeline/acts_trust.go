@@ -1,8 +1,11 @@
 package pipeline
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"maps"
+	"time"
 
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
@@ -18,15 +21,20 @@ func (e untrustedError) Unwrap() error { return e.error }
 // Is makes the run go on later.
 func (e untrustedError) Is(target error) bool { return target == flow.ErrSuspended }
 
+// untilTrusted has the run sleep for what is not trusted. What else keeps the judge from a verdict stays what it is.
+func untilTrusted(err error) error {
+	if errors.Is(err, trust.ErrUntrusted) {
+		return untrustedError{err}
+	}
+	return err
+}
+
 // trusted says why a task does not begin at base, nil when it may.
 func (a *Acts) trusted(ctx context.Context, t *taskdir.Task, base Base, begun bool) error {
 	if a.TrustedClaim == nil {
 		return nil
 	}
-	if err := a.TrustedClaim(ctx, t, base, begun); err != nil {
-		return untrustedError{err}
-	}
-	return nil
+	return untilTrusted(a.TrustedClaim(ctx, t, base, begun))
 }
 
 // trustedTexts says why files of the checkout that were read, by their paths, are not taken in, nil when they are.
@@ -34,28 +42,44 @@ func (a *Acts) trustedTexts(ctx context.Context, texts map[string][]byte) error 
 	if a.TrustedTexts == nil || len(texts) == 0 {
 		return nil
 	}
-	if err := a.TrustedTexts(ctx, texts); err != nil {
-		return untrustedError{err}
-	}
-	return nil
+	return untilTrusted(a.TrustedTexts(ctx, texts))
 }
 
-// takeTrusted takes what counts of the directory of a task. What is not trusted is read again as long as somebody changes it: of
-// what is gone by then the judge knows less.
-func (a *Acts) takeTrusted(ctx context.Context) (t *taskdir.Task, k *taken, err error) {
-	for {
-		if t, err = a.steady(ctx, func() (*taskdir.Task, error) { return a.Store.Load(a.Dir) }); err != nil {
-			return nil, nil, err
+// readTrusted reads files of the checkout, which read returns by their paths. What is not trusted is read again as long as somebody
+// changes it, for a second at most: of what is gone by then the judge knows less.
+func (a *Acts) readTrusted(ctx context.Context, read func() (map[string][]byte, error)) error {
+	var before map[string][]byte
+	for end := time.Now().Add(Saving); ; {
+		texts, err := read()
+		if err != nil {
+			return err
 		}
-		before := k
-		if k, err = a.take(t); err != nil {
-			return nil, nil, err
+		err = a.trustedTexts(ctx, texts)
+		same := before != nil && maps.EqualFunc(texts, before, bytes.Equal)
+		if !errors.Is(err, trust.ErrUntrusted) || same || time.Now().After(end) {
+			return err
 		}
-		err = a.trustedTexts(ctx, a.named(k))
-		if !errors.Is(err, trust.ErrUntrusted) || k.same(before) {
-			return t, k, err
+		before = texts
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(Saving / 20):
 		}
 	}
+}
+
+// takeTrusted takes what counts of the directory of a task.
+func (a *Acts) takeTrusted(ctx context.Context) (t *taskdir.Task, k *taken, err error) {
+	err = a.readTrusted(ctx, func() (map[string][]byte, error) {
+		if t, err = a.steady(ctx, func() (*taskdir.Task, error) { return a.Store.Load(a.Dir) }); err != nil {
+			return nil, err
+		}
+		if k, err = a.take(t); err != nil {
+			return nil, err
+		}
+		return a.named(k), nil
+	})
+	return t, k, err
 }
 
 // trustedCopies says why what worktrees get a copy of is not copied, nil when it may be: it came by git with a commit that is not
@@ -75,10 +99,7 @@ func (a *Acts) trustedCopies(ctx context.Context, j Job) error {
 	if err == nil {
 		err = a.TrustedBase(ctx, Base{Commit: head})
 	}
-	if err != nil {
-		return untrustedError{err}
-	}
-	return nil
+	return untilTrusted(err)
 }
 
 // unknown says why nothing of base is brought into the work, "" when it may be.

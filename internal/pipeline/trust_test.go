@@ -1,0 +1,99 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/sandbox"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/trust"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+var stranger = &trust.UntrustedError{Verdict: trust.Verdict{Subject: "02-01-a", Foreign: []trust.Foreign{{}}}}
+
+// judged are effects on a task with a guideline, and how to write a file below .trellis.
+func judged(t *testing.T) (a *Acts, write func(name, text string)) {
+	root := t.TempDir()
+	dir := filepath.Join(root, ".trellis", "tasks", "02-01-a")
+	a = &Acts{Store: taskdir.Store{Root: root}, Dir: dir, RunDir: filepath.Join(dir, "run"), Repo: &git.Repo{Main: root}, Box: &sandbox.Box{Mode: sandbox.Off}}
+	write = func(name, text string) {
+		path := filepath.Join(root, ".trellis", name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("tasks/02-01-a/task.json", `{"status": "in_progress"}`)
+	return a, write
+}
+
+// Edge S2: a run sleeps for what is not trusted alone. That the judge can't work is no reason to wait for anybody.
+func TestJudgeThatCannotWork(t *testing.T) {
+	for _, c := range []struct {
+		err    error
+		sleeps bool
+	}{{stranger, true}, {errors.New("git is not there"), false}} {
+		a := &Acts{TrustedClaim: func(context.Context, *taskdir.Task, Base, bool) error { return c.err },
+			TrustedTexts: func(context.Context, map[string][]byte) error { return c.err }}
+		for _, err := range []error{a.trusted(t.Context(), nil, Base{}, false), a.trustedTexts(t.Context(), map[string][]byte{"a": nil})} {
+			if !errors.Is(err, c.err) || errors.Is(err, flow.ErrSuspended) != c.sleeps {
+				t.Errorf("%v became %v", c.err, err)
+			}
+		}
+	}
+}
+
+// Edge S2: what is not trusted and never stays as it was read is not read for ever.
+func TestFilesThatNeverStay(t *testing.T) {
+	a, write := judged(t)
+	asked, cancel, cause := 0, context.CancelCauseFunc(nil), errors.New("asked to end")
+	a.TrustedTexts = func(context.Context, map[string][]byte) error {
+		asked++
+		write("tasks/02-01-a/info.md", string(make([]byte, asked)))
+		if cancel != nil {
+			cancel(cause)
+		}
+		return stranger
+	}
+	if _, _, err := a.takeTrusted(t.Context()); !errors.Is(err, trust.ErrUntrusted) || asked < 2 {
+		t.Errorf("after %d times: %v", asked, err)
+	}
+	ctx, stop := context.WithCancelCause(t.Context())
+	cancel = stop
+	if _, _, err := a.takeTrusted(ctx); !errors.Is(err, cause) {
+		t.Errorf("got %v, want %v", err, cause)
+	}
+}
+
+// Edge S2: a guideline that a person saves again while a prompt is made of it is read again.
+func TestGuidelineSavedAroundAPrompt(t *testing.T) {
+	a, write := judged(t)
+	write("spec/x.md", "first")
+	write("tasks/02-01-a/run/inputs/h/prd.md", "# A\n")
+	write("tasks/02-01-a/run/inputs/h/implement.jsonl", `{"file": ".trellis/spec/x.md", "reason": "words"}`+"\n")
+	a.TrustedTexts = func(_ context.Context, texts map[string][]byte) error {
+		if string(texts[".trellis/spec/x.md"]) == "first" {
+			write("spec/x.md", "second")
+			return stranger
+		}
+		return nil
+	}
+	var d about
+	d.Job.Repo, d.Job.Worktree, d.Content.Hash = a.Store.Root, a.Store.Root, "h"
+	data, err := json.Marshal(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slots, _, err := a.phaseSlots(t.Context(), ask.Request{Role: trellis.Implement, Data: data})
+	if err != nil || !strings.Contains(slots["context"], "second") {
+		t.Errorf("the prompt is made of %q, %v", slots, err)
+	}
+}
