@@ -84,10 +84,8 @@ func Roles() []trellis.Role {
 func (a *Acts) project(ctx context.Context, _ flow.Call, s Standing) (int64, error) {
 	t, err := a.writeStanding(ctx, s)
 	for errors.Is(err, errOrdered) { // the mailbox ends the run, or lets it sleep, unless the order was taken back before
-		select {
-		case <-ctx.Done():
-			return 0, context.Cause(ctx)
-		case <-time.After(Saving / 20):
+		if err := breathe(ctx); err != nil {
+			return 0, err
 		}
 		t, err = a.writeStanding(ctx, s)
 	}
@@ -196,10 +194,8 @@ func (a *Acts) steady(ctx context.Context, do func() (*taskdir.Task, error)) (*t
 		if err = unusable(err); !errors.Is(err, flow.ErrSuspended) || time.Now().After(end) {
 			return t, err
 		}
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-time.After(Saving / 20):
+		if err := breathe(ctx); err != nil {
+			return nil, err
 		}
 	}
 }

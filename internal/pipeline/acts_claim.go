@@ -17,10 +17,16 @@ import (
 // claim fixes what holds for the whole run: branch, base, who plays each role, the commands that decide, and
 // whose yes is needed.
 func (a *Acts) claim(ctx context.Context, _ flow.Call, in Input) (Job, error) {
-	t, k, err := a.takeTrusted(ctx)
-	if err != nil {
-		return Job{}, err
-	}
+	var j Job
+	_, err := a.judgeTaken(ctx, func(t *taskdir.Task, k *taken) (err error) {
+		j, err = a.claimTaken(ctx, in, t, k)
+		return err
+	})
+	return j, err
+}
+
+// claimTaken is the claim by what was taken.
+func (a *Acts) claimTaken(ctx context.Context, in Input, t *taskdir.Task, k *taken) (Job, error) {
 	asked := *t
 	if k.wrong != nil {
 		return Job{}, k.wrong

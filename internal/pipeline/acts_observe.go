@@ -26,21 +26,21 @@ import (
 
 // observe takes in what people wrote: it checks the directory and freezes a copy that phases read.
 func (a *Acts) observe(ctx context.Context, _ flow.Call, in observeIn) (c Content, err error) {
-	t, k, err := a.takeTrusted(ctx)
-	if err != nil {
-		return c, err
-	}
-	if errors.Is(k.wrong, flow.ErrSuspended) {
-		return c, k.wrong
-	}
-	if err := a.valid(ctx, in.Known == k.hash); err != nil {
-		return c, err
-	}
-	c, p, err := a.content(k, in.Job)
-	if err != nil {
-		return c, err
-	}
-	g, err := a.agreement(t, p, in.Job, !in.Asked)
+	var g Agreement
+	t, err := a.judgeTaken(ctx, func(t *taskdir.Task, k *taken) error {
+		if errors.Is(k.wrong, flow.ErrSuspended) {
+			return k.wrong
+		}
+		if err := a.valid(ctx, in.Known == k.hash); err != nil {
+			return err
+		}
+		var p *plan.Plan
+		if c, p, err = a.content(k, in.Job); err != nil {
+			return err
+		}
+		g, err = a.agreement(t, p, in.Job, !in.Asked)
+		return err
+	})
 	if err != nil {
 		return c, err
 	}

@@ -2,9 +2,12 @@ package pipeline
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
+	"path/filepath"
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/flow"
@@ -60,11 +63,19 @@ func (a *Acts) readTrusted(ctx context.Context, read func() (map[string][]byte, 
 			return err
 		}
 		before = texts
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(Saving / 20):
+		if err := breathe(ctx); err != nil {
+			return err
 		}
+	}
+}
+
+// breathe waits for whoever is saving a file.
+func breathe(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(Saving / 20):
+		return nil
 	}
 }
 
@@ -80,6 +91,37 @@ func (a *Acts) takeTrusted(ctx context.Context) (t *taskdir.Task, k *taken, err 
 		return a.named(k), nil
 	})
 	return t, k, err
+}
+
+// judgeTaken has what was taken be judged by what reads the directory again. Where that says something else by then, it is taken and
+// judged anew: no yes to what lies there now counts for what was taken. A run sleeps while it is never the same.
+func (a *Acts) judgeTaken(ctx context.Context, judge func(*taskdir.Task, *taken) error) (*taskdir.Task, error) {
+	for end := time.Now().Add(Saving); ; {
+		t, k, err := a.takeTrusted(ctx)
+		if err != nil {
+			return nil, err
+		}
+		verdict := judge(t, k)
+		if same, err := a.stays(ctx, k); same || err != nil {
+			return t, cmp.Or(err, verdict)
+		}
+		if time.Now().After(end) {
+			return nil, fmt.Errorf("%w: the files of %s are being changed", flow.ErrSuspended, filepath.Base(a.Dir))
+		}
+		if err := breathe(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// stays reports whether the directory says what was taken of it.
+func (a *Acts) stays(ctx context.Context, k *taken) (bool, error) {
+	t, err := a.steady(ctx, func() (*taskdir.Task, error) { return a.Store.Load(a.Dir) })
+	if err != nil {
+		return false, err
+	}
+	now, err := a.take(t)
+	return err == nil && now.hash == k.hash && maps.EqualFunc(a.named(now), a.named(k), bytes.Equal), err
 }
 
 // trustedCopies says why what worktrees get a copy of is not copied, nil when it may be: it came by git with a commit that is not

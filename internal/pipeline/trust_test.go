@@ -8,8 +8,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/evidence"
 	"github.com/trellis-tasks/trellis/internal/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
@@ -95,5 +98,45 @@ func TestGuidelineSavedAroundAPrompt(t *testing.T) {
 	slots, _, err := a.phaseSlots(t.Context(), ask.Request{Role: trellis.Implement, Data: data})
 	if err != nil || !strings.Contains(slots["context"], "second") {
 		t.Errorf("the prompt is made of %q, %v", slots, err)
+	}
+}
+
+// Edge S3: a yes, and that all is well, hold for what was read when they were found out. Here a person's saving comes between.
+func TestYesToWhatLiesThereNow(t *testing.T) {
+	a, write := judged(t)
+	a.Config = &config.Config{}
+	write("tasks/02-01-a/task.json", `{"status": "in_progress", "pipeline": {"approval": {"required": true}}}`)
+	write("spec/x.md", "words")
+	for _, name := range []string{"implement", "check"} {
+		write("tasks/02-01-a/"+name+".jsonl", `{"file": ".trellis/spec/x.md", "reason": "words"}`+"\n")
+	}
+	prd := func(text string) {
+		write("tasks/02-01-a/prd.md", "# A\n\n"+text+"\n\n## Acceptance Criteria\n\n- [ ] it is\n")
+	}
+	prd("agreed")
+	task, err := a.Store.Load(a.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash, err := taskdir.PlanHash(a.Dir, task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := evidence.Append(nil, a.Dir, evidence.Approval{Decision: evidence.Approve, By: "ann", Hash: hash, At: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	prd("never agreed to")
+	saved := 0
+	a.Now = func() time.Time { // asked for the agreement, when the rest was taken
+		saved++
+		prd("agreed")
+		return time.Now()
+	}
+	c, err := a.observe(t.Context(), flow.Call{}, observeIn{Job: Job{Worktree: t.TempDir()}})
+	if err != nil || saved == 0 || !c.Approved {
+		t.Fatalf("got %+v, %v", c, err)
+	}
+	if text, err := taskdir.ReadFile(a.inputs(c.Hash), taskdir.PRD); err != nil || !strings.Contains(string(text), "\nagreed") {
+		t.Errorf("the yes counts for %q, %v", text, err)
 	}
 }
