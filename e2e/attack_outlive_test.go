@@ -209,3 +209,39 @@ sleep 0.1; cat $(git rev-parse --git-dir)/commondir > ../c; cp ../c $(git rev-pa
 		t.Errorf("it is not said\n%s", said)
 	}
 }
+
+// TestBorrowAndKill, edge S1: the process that goes on with a run knows by the journal where git took objects from when the run began,
+// whatever dates an agent set before it ended the one that would have seen it. What was there before counts, also touched.
+func TestBorrowAndKill(t *testing.T) {
+	t.Parallel()
+	const borrow = `O=$(git rev-parse --git-path objects); mkdir ../own; (cd ../own && pwd) > $O/info/alternates; GIT_OBJECT_DIRECTORY=$PWD/../own git add -A
+sleep 0.1; cat $(git rev-parse --git-dir)/commondir > ../c; cp ../c $(git rev-parse --git-dir)/commondir
+`
+	for name, c := range map[string]struct {
+		before, script string
+		delivered      bool
+	}{
+		"an agent's": {"", borrow, false},
+		"a person's": {"git init -q --bare ../lender && (cd ../lender/objects && pwd) > .git/objects/info/alternates", "chmod g+w $(git rev-parse --git-path objects/info/alternates)\n", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := newTarget(t, sandbox.Off, "")
+			if ok, said := x.shell(c.before); !ok {
+				t.Fatal(said)
+			}
+			x.commit()
+			x.play("echo '# work' >> greet.sh; test ! -e ../once || exit 0; W=3000." + x.Word + "\n" + c.script + above + "kill -9 $GUARD $WORKER; sleep 5")
+			_, out, errs := x.try(program, "start", victim)
+			end("3000." + x.Word)
+			if _, err := os.Stat(x.beside("once")); err != nil || x.delivered(t, victim) {
+				t.Fatalf("nobody was ended: %s", x.said(out+errs))
+			}
+			_, more, evenMore := x.try(program, "start", victim)
+			said := x.said(out + more + errs + evenMore)
+			if x.delivered(t, victim) != c.delivered || c.delivered == strings.Contains(said, "has git take objects from") {
+				t.Errorf("delivered %v\n%s", !c.delivered, said)
+			}
+		})
+	}
+}

@@ -118,6 +118,7 @@ func known(acts *pipeline.Acts, h *journal.History) error {
 	p, err := pipeline.ReadProgress(h)
 	acts.Made(p.Made)
 	acts.Hooks(p.Hooks)
+	acts.Objects(p.Since, p.Borrowed)
 	return err
 }
 
@@ -157,7 +158,7 @@ func (s *Site) input(ctx context.Context, dir string, h *journal.History, p pipe
 	return pipeline.Input{Code: pipeline.Code, Task: filepath.Base(dir), Agent: o.Agent, Adopt: o.Adopt, Nonce: s.nonce(),
 		Attempts: p.Attempts, Retries: p.Retries, Revision: p.Revision, Used: used, Implemented: p.Implemented, Baseline: p.Baseline, Begun: p.Begun, Finished: p.Finished,
 		Fresh: p.Fresh, Base: base.Commit, StackedOn: base.On, Undelivered: held, Deliver: o.Deliver,
-		React: p.React, Reactions: p.Reactions, Hooks: p.Hooks}, err
+		React: p.React, Reactions: p.Reactions, Hooks: p.Hooks, Since: p.Since, Borrowed: p.Borrowed}, err
 }
 
 // undelivered is what the last run of a task verified and could not deliver, nil when its branch moved since.

@@ -112,7 +112,7 @@ func BenchmarkIdentity(b *testing.B) {
 // What a run asks before it judges and before it commits, beside 20,000 loose objects.
 func BenchmarkObjects(b *testing.B) {
 	x := manyFiles(b, 20_000, false)
-	objects := must(x.Repo.Objects(time.Time{}))(b)
+	objects := must(x.Repo.Objects(time.Time{}, nil))(b)
 	for b.Loop() {
 		if notes, err := objects.Check(b.Context()); err != nil || len(notes) > 0 {
 			b.Fatal(notes, err)
@@ -129,7 +129,7 @@ func BenchmarkObjectsThatAppear(b *testing.B) {
 	}
 	x.git("add", "-A")
 	for b.Loop() {
-		if notes, err := must(x.Repo.Objects(before))(b).Check(b.Context()); err != nil || len(notes) > 0 {
+		if notes, err := must(x.Repo.Objects(before, nil))(b).Check(b.Context()); err != nil || len(notes) > 0 {
 			b.Fatal(notes, err)
 		}
 	}

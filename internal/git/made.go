@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
 )
@@ -209,17 +208,4 @@ func stillMade(ctx context.Context, dir string) error {
 		return nil
 	}
 	return m.Same()
-}
-
-// Began is when the worktree was made, by a file of git's that nobody writes later; the zero time when that is not known.
-func (m Made) Began() time.Time {
-	st, err := os.Lstat(filepath.Join(m.Admin, "commondir"))
-	if err != nil {
-		return time.Time{}
-	}
-	sys, ok := st.Sys().(*syscall.Stat_t)
-	if !ok {
-		return time.Time{}
-	}
-	return changedAt(sys)
 }

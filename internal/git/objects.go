@@ -44,11 +44,12 @@ func (f objectFile) freshened(was objectFile) bool {
 	return f.sum != "" && f.sum == was.sum && f.inode == was.inode && f.size == was.size
 }
 
-// Objects notes how those of the repository are now. With since, those that were changed after it count as changed.
-func (r *Repo) Objects(since time.Time) (*Objects, error) {
-	o := &Objects{r: r, folders: map[string]objectFolder{}}
+// Objects notes how those of the repository are now. With since, those that were changed after it count as changed. With borrowed,
+// what it Borrowed at another time counts, and not what it does now.
+func (r *Repo) Objects(since time.Time, borrowed []string) (*Objects, error) {
+	o := &Objects{r: r, folders: map[string]objectFolder{}, borrowed: borrowed}
 	seen, err := o.look()
-	if err == nil {
+	if err == nil && borrowed == nil {
 		o.borrowed, err = r.borrowed()
 	}
 	if err != nil {
@@ -57,12 +58,12 @@ func (r *Repo) Objects(since time.Time) (*Objects, error) {
 	if !since.IsZero() {
 		maps.DeleteFunc(seen, func(_ string, f objectFile) bool { return f.since >= since.UnixNano() })
 	}
-	if _, known := seen[alternatesFile]; !known {
-		o.borrowed = nil
-	}
 	o.seen = seen
 	return o, nil
 }
+
+// Borrowed are the lines in which folders are named that objects may be taken from, never nil.
+func (o *Objects) Borrowed() []string { return append([]string{}, o.borrowed...) }
 
 // BorrowedError says that objects are taken from more folders than before. What stands there can be changed by whoever writes
 // there, and what is committed may be nowhere else.

@@ -154,7 +154,7 @@ func TestFilteredFilesOfACheckout(t *testing.T) {
 // do is no harm.
 func TestObjectsThatChange(t *testing.T) {
 	b := poisoned(t)
-	objects := must(b.Repo.Objects(time.Time{}))(t)
+	objects := must(b.Repo.Objects(time.Time{}, nil))(t)
 	fine := func(what string) {
 		t.Helper()
 		if notes, err := objects.Check(t.Context()); err != nil || len(notes) != 0 {
@@ -173,13 +173,13 @@ func TestObjectsThatChange(t *testing.T) {
 	fine("what speeds git up")
 	for kind, do := range poison {
 		b := poisoned(t)
-		objects, began := must(b.Repo.Objects(time.Time{}))(t), time.Now().Add(-time.Minute)
+		objects, began := must(b.Repo.Objects(time.Time{}, nil))(t), time.Now().Add(-time.Minute)
 		name := do(b)
 		damaged := (*git.DamagedError)(nil)
 		if _, err := objects.Check(t.Context()); !errors.As(err, &damaged) || damaged.Object != name {
 			t.Errorf("%s: got %v, want %s", kind, err, name)
 		}
-		if _, err := must(b.Repo.Objects(began))(t).Check(t.Context()); !errors.As(err, &damaged) || damaged.Object != name {
+		if _, err := must(b.Repo.Objects(began, nil))(t).Check(t.Context()); !errors.As(err, &damaged) || damaged.Object != name {
 			t.Errorf("%s, by another process: got %v, want %s", kind, err, name)
 		}
 	}
@@ -196,7 +196,7 @@ func TestPacksThatChange(t *testing.T) {
 	}
 	index := strings.TrimSuffix(packs[0], ".pack") + ".idx"
 	check := func(do func()) error {
-		objects := must(b.Repo.Objects(time.Time{}))(t)
+		objects := must(b.Repo.Objects(time.Time{}, nil))(t)
 		do()
 		_, err := objects.Check(t.Context())
 		return err
@@ -239,7 +239,7 @@ func TestPacksThatChange(t *testing.T) {
 // Edge S1: objects that are gone are told, those that are packed now are not.
 func TestObjectsThatAreGone(t *testing.T) {
 	b := poisoned(t)
-	objects := must(b.Repo.Objects(time.Time{}))(t)
+	objects := must(b.Repo.Objects(time.Time{}, nil))(t)
 	name := b.git("rev-parse", "HEAD^")
 	if err := os.Remove(b.loose(name)); err != nil {
 		t.Fatal(err)
@@ -254,7 +254,7 @@ func TestObjectsThatAreGone(t *testing.T) {
 	for _, packed := range []bool{true, false} {
 		b := poisoned(t)
 		b.git("gc", "-q", "--prune=now")
-		objects := must(b.Repo.Objects(time.Time{}))(t)
+		objects := must(b.Repo.Objects(time.Time{}, nil))(t)
 		idx := must(filepath.Glob(filepath.Join(b.Dir, ".git", "objects", "pack", "*.idx")))(t)[0]
 		file := idx
 		if packed {
@@ -290,7 +290,8 @@ func TestBorrowedObjects(t *testing.T) {
 		if c.before != "" {
 			b.write(file, c.before)
 		}
-		objects := must(b.Repo.Objects(time.Time{}))(t)
+		objects := must(b.Repo.Objects(time.Time{}, nil))(t)
+		borrowed := objects.Borrowed()
 		b.write(file, c.after)
 		notes, err := objects.Check(t.Context())
 		if refused := errors.As(err, new(*git.BorrowedError)); refused != c.refused || err != nil && !refused {
@@ -299,13 +300,13 @@ func TestBorrowedObjects(t *testing.T) {
 		if told := slices.ContainsFunc(notes, func(n string) bool { return strings.Contains(n, "alternates") }); told != (name == "taken away") {
 			t.Errorf("%s: got %q", name, notes)
 		}
-		_, err = must(b.Repo.Objects(time.Now().Add(-time.Minute)))(t).Check(t.Context())
-		if refused := errors.As(err, new(*git.BorrowedError)); c.refused && !refused {
+		_, err = must(b.Repo.Objects(time.Now().Add(time.Minute), borrowed))(t).Check(t.Context())
+		if refused := errors.As(err, new(*git.BorrowedError)); refused != c.refused {
 			t.Errorf("%s, a process that begins later: got %v, want it refused", name, err)
 		}
 	}
 	b := newBox(t)
-	objects := must(b.Repo.Objects(time.Time{}))(t)
+	objects := must(b.Repo.Objects(time.Time{}, nil))(t)
 	if err := syscall.Mkfifo(b.path(file), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -323,7 +324,7 @@ func TestPackBehindALink(t *testing.T) {
 	if err := errors.Join(os.Rename(pack, away), os.Symlink(away, pack)); err != nil {
 		t.Fatal(err)
 	}
-	objects := must(b.Repo.Objects(time.Time{}))(t)
+	objects := must(b.Repo.Objects(time.Time{}, nil))(t)
 	if notes, err := objects.Check(t.Context()); err != nil || len(notes) > 0 {
 		t.Errorf("got %q, %v before", notes, err)
 	}

@@ -11,25 +11,38 @@ import (
 // objects are git's, as they were when nobody of the run was at work, or when they were looked at last. The zero value has not
 // begun.
 type objects struct {
-	mu   sync.Mutex
-	seen *git.Objects
+	mu       sync.Mutex
+	seen     *git.Objects
+	since    time.Time // when the first run began, by its journal: what was changed later is looked at
+	borrowed []string  // what was borrowed then, nil: nobody knows
 }
 
-// begin notes how they are. What was changed after since is looked at when somebody makes sure of them.
-func (o *objects) begin(r *git.Repo, since time.Time) (err error) {
+// Objects tells what the journal says of git's objects: when the first run of the task began, and where they were borrowed before
+// any agent was at work, nil when that is not known.
+func (a *Acts) Objects(since time.Time, borrowed []string) {
+	a.objects.mu.Lock()
+	defer a.objects.mu.Unlock()
+	a.objects.since, a.objects.borrowed = since, borrowed
+}
+
+// begin notes how they are, and returns where they are borrowed: as before, or as now when that is nil.
+func (o *objects) begin(r *git.Repo, before []string) (borrowed []string, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.seen, err = r.Objects(since)
-	return err
+	if o.seen, err = r.Objects(o.since, before); err != nil {
+		return nil, err
+	}
+	o.borrowed = o.seen.Borrowed()
+	return o.borrowed, nil
 }
 
 // check makes sure of them. In a process that goes on with a run the dates of others' doing are not believed alone: the trees of the
 // base, by which changes are told, are hashed.
-func (o *objects) check(ctx context.Context, r *git.Repo, since time.Time, base string) (notes []string, err error) {
+func (o *objects) check(ctx context.Context, r *git.Repo, base string) (notes []string, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.seen == nil {
-		seen, err := r.Objects(since)
+		seen, err := r.Objects(o.since, o.borrowed)
 		if err == nil {
 			err = r.VerifyTrees(ctx, base)
 		}
@@ -42,9 +55,9 @@ func (o *objects) check(ctx context.Context, r *git.Repo, since time.Time, base 
 }
 
 // verifyObjects makes sure of the objects that appeared or were changed since an agent or a command of the run was at work: git itself
-// believes what stands there. One that is wrong ends the run; what was removed is told. In a worktree of before this process
-// all count that were changed since its worktree was made.
+// believes what stands there. One that is wrong ends the run; what was removed is told. In a process that goes on
+// with a run all count that were changed since the first run began.
 func (a *Acts) verifyObjects(ctx context.Context, base string) ([]string, error) {
-	notes, err := a.objects.check(ctx, a.Repo, a.theWorktree().Began(), base)
+	notes, err := a.objects.check(ctx, a.Repo, base)
 	return notes, a.asSwapped(err)
 }

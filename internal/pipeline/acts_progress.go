@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/trellis-tasks/trellis/internal/ask"
 	"github.com/trellis-tasks/trellis/internal/git"
@@ -38,6 +39,8 @@ type Progress struct {
 	Agent       string            // who worked on the task last
 	Session     string            // and in which session
 	Hooks       map[string]string // that git would run, before an agent of any run was at work
+	Borrowed    []string          // where git took objects from then, nil when nobody wrote that down
+	Since       time.Time         // when the first run began
 	Made        *git.Made         // the worktree of this run, nil before it is there
 
 	earlier  int    // rounds of earlier reactions
@@ -56,7 +59,10 @@ func ReadProgress(h *journal.History) (p Progress, err error) {
 			return p, fmt.Errorf("reading the input of run %s: %w", h.Run, err)
 		}
 		p = Progress{Revision: in.Revision, Attempts: in.Attempts, Retries: in.Retries, Used: in.Used, Implemented: in.Implemented, Baseline: in.Baseline, Begun: in.Begun, Finished: maps.Clone(in.Finished),
-			Fresh: in.Fresh, Base: in.Base, StackedOn: in.StackedOn, Report: in.Undelivered, Undelivered: in.Undelivered != nil, Reactions: in.Reactions, React: in.React, Hooks: in.Hooks, earlier: in.Reactions.Rounds}
+			Fresh: in.Fresh, Base: in.Base, StackedOn: in.StackedOn, Report: in.Undelivered, Undelivered: in.Undelivered != nil, Reactions: in.Reactions, React: in.React, Hooks: in.Hooks, Borrowed: in.Borrowed, Since: in.Since, earlier: in.Reactions.Rounds}
+		if p.Since.IsZero() || in.Fresh {
+			p.Since = h.Began
+		}
 		if in.React != nil {
 			p.Agent, p.Session = in.React.Agent, in.React.Session
 		}
@@ -139,7 +145,7 @@ func (p *Progress) take(flow string, e journal.Entry) error {
 		if err := json.Unmarshal(e.Out, &ready); err != nil {
 			return err
 		}
-		p.Made, p.Hooks = ready.Made, ready.Hooks
+		p.Made, p.Hooks, p.Borrowed = ready.Made, ready.Hooks, ready.Borrowed
 		if ready.Lost {
 			p.Implemented, p.Finished = "", nil
 		}

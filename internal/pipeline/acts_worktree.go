@@ -47,7 +47,11 @@ func (a *Acts) prepare(ctx context.Context, c flow.Call, in prepareIn) (p Prepar
 	}
 	a.Made(&made)
 	p.Made = &made
-	if err := a.objects.begin(a.Repo, made.Began()); err != nil {
+	before := in.Borrowed
+	if in.Fresh {
+		before = nil
+	}
+	if p.Borrowed, err = a.objects.begin(a.Repo, before); err != nil {
 		return p, err
 	}
 	if missing == nil { // else its trees were hashed when it was made

@@ -54,6 +54,9 @@ type Input struct {
 	Begun bool `json:"begun,omitempty"`
 	// Hooks are those that git would have run before an agent of the first run was at work.
 	Hooks map[string]string `json:"hooks,omitempty"`
+	// Since is when the first run began, and Borrowed what was then where git takes objects from: nil when it was not written down.
+	Since    time.Time `json:"since,omitzero"`
+	Borrowed []string  `json:"borrowed,omitzero"`
 	// React is what is wrong with what an earlier run delivered, nil for nothing. The run ends in review, whatever comes of it.
 	React *React `json:"react,omitempty"`
 	// Reactions are those of earlier runs, and with React this one's.
@@ -176,8 +179,9 @@ type (
 		Fresh bool `json:"fresh,omitempty"`
 		Adopt bool `json:"adopt,omitempty"`
 		Begun bool `json:"begun,omitempty"`
-		// Hooks are those before the first run.
-		Hooks map[string]string `json:"hooks,omitempty"`
+		// Hooks are those before the first run, and Borrowed is what was where git takes objects from.
+		Hooks    map[string]string `json:"hooks,omitempty"`
+		Borrowed []string          `json:"borrowed,omitzero"`
 	}
 	// Prepared is a worktree that agents can work in.
 	Prepared struct {
@@ -186,8 +190,10 @@ type (
 		Footing map[string]string `json:"footing,omitempty"` // what a verdict stands on besides the worktree, hashed
 		Results []Check           `json:"results,omitempty"` // preconditions of the plan
 		Made    *git.Made         `json:"made,omitempty"`    // the worktree, told from what may be put in its place
-		// Hooks are those that git would run, before any agent of the task was at work.
-		Hooks map[string]string `json:"hooks,omitempty"`
+		// Hooks are those that git would run, before any agent of the task was at work, and Borrowed names the folders that it took
+		// objects from: nil in a journal of before that was written down.
+		Hooks    map[string]string `json:"hooks,omitempty"`
+		Borrowed []string          `json:"borrowed,omitzero"`
 	}
 	checksIn struct {
 		Job      Job               `json:"job"`

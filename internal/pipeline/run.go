@@ -38,7 +38,7 @@ func (r *run) work(f flow.Flow) (err error) {
 	if err := r.enter(f, "prepare"); err != nil {
 		return err
 	}
-	ready, err := prepare.Do(f, prepareIn{r.job, r.in.Fresh, r.in.Adopt, r.in.Begun, r.in.Hooks})
+	ready, err := prepare.Do(f, prepareIn{r.job, r.in.Fresh, r.in.Adopt, r.in.Begun, r.in.Hooks, r.in.Borrowed})
 	if err != nil {
 		return err
 	}
