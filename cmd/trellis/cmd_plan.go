@@ -12,6 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/trust"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -207,6 +208,12 @@ func (a *app) planError(p *project, err error) error {
 	var draft *dispatch.DraftError
 	var held *durable.HeldError
 	var move *trellis.MoveError
+	var untrusted *trust.UntrustedError
+	if errors.As(err, &untrusted) {
+		if dir, found := p.Store.Find(untrusted.Verdict.Subject); found == nil && strings.HasPrefix(filepath.Base(dir), taskdir.DraftPrefix) {
+			return hint(err, untrusted.Next(), "trellis plan --retry "+untrusted.Verdict.Subject)
+		}
+	}
 	switch {
 	case errors.As(err, &draft):
 		return hint(as(errUsage, err), "trellis plan --retry "+draft.Dir, "trellis task rm "+draft.Dir)

@@ -70,6 +70,7 @@ func (s *Site) Plan(ctx context.Context, o PlanOptions) (PlanResult, error) {
 	if err != nil {
 		return PlanResult{}, err
 	}
+	s.wanted(published(draft), o.Requirement)
 	return s.plan(ctx, draft, published(draft), func(j *journal.Run) (planner.Input, error) {
 		return s.beginPlan(j, published(draft), o, 0, trellis.Usage{})
 	})
@@ -229,6 +230,7 @@ func (s *Site) again(j *journal.Run, dir, final string, o PlanOptions) (in plann
 		if err != nil {
 			return in, err
 		}
+		s.wanted(final, o.Requirement)
 	}
 	if err := planner.KeepRejection(s.Disk, dir); err != nil {
 		return in, err
@@ -372,6 +374,7 @@ func (s *Site) seen(ctx context.Context, dir string) error {
 // publish gives a planned directory its name.
 func (s *Site) publish(ctx context.Context, dir, final string, res PlanResult) (PlanResult, error) {
 	if dir != final {
+		s.planned(dir, final)
 		if _, err := s.Store.Publish(dir); err != nil {
 			return res, fmt.Errorf("publishing %s: %w", s.Store.Rel(final), err)
 		}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,6 +19,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/journal"
 	"github.com/trellis-tasks/trellis/internal/objective"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/trust"
@@ -62,6 +65,54 @@ func suspended(err error) error {
 		return fmt.Errorf("%w: %w", flow.ErrSuspended, err)
 	}
 	return err
+}
+
+// wanted remembers that a requirement was given here, whoever else asks for the same to the letter.
+func (s *Site) wanted(final, requirement string) {
+	file := filepath.ToSlash(s.Store.Rel(filepath.Join(final, taskdir.Requirement)))
+	s.madeHere(final, map[string][]byte{file: []byte(requirement)}, func(items []trust.Item) ([]trust.Item, error) { return items, nil })
+}
+
+// planned remembers that what a planning wrote into a draft was made here. What trust was taken back in stays so.
+func (s *Site) planned(draft, final string) {
+	if s.Trust == nil {
+		return
+	}
+	texts := map[string][]byte{}
+	of, err := subject.Task(s.Store.Root, s.Store.Rel(draft))
+	for _, file := range of.Files {
+		if path.Dir(file) != filepath.ToSlash(s.Store.Rel(draft)) {
+			continue // it was there before
+		}
+		if data, unread := taskdir.ReadFile(draft, path.Base(file)); unread == nil { // else it is judged, if it can be read then
+			texts[filepath.ToSlash(s.Store.Rel(filepath.Join(final, path.Base(file))))] = data
+		}
+	}
+	s.remembered(trust.Verdict{Unsaved: err})
+	s.madeHere(final, texts, s.Trust.Standing)
+}
+
+// madeHere remembers what files of a task say, as far as pick has it so. What an agent asks for is judged as all else is.
+func (s *Site) madeHere(dir string, texts map[string][]byte, pick func([]trust.Item) ([]trust.Item, error)) {
+	if _, inside := proc.InsideRun(s.Environ); inside || s.Trust == nil {
+		return
+	}
+	err := func() error {
+		of, err := subject.Task(s.Store.Root, s.Store.Rel(dir))
+		if err != nil {
+			return err
+		}
+		var items []trust.Item
+		for _, file := range slices.Sorted(maps.Keys(texts)) {
+			said, _ := of.Read(file, texts[file])
+			items = append(items, said...)
+		}
+		if items, err = pick(items); err != nil {
+			return err
+		}
+		return s.Trust.Record(trust.Made, of.Name, items...)
+	}()
+	s.remembered(trust.Verdict{Unsaved: err})
 }
 
 // judged is that of any subject.

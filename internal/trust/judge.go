@@ -241,6 +241,17 @@ func (j *Judge) Record(how How, subject string, items ...Item) error {
 	return j.add(entries)
 }
 
+// Standing are those of the items that trust was not taken back in.
+func (j *Judge) Standing(items []Item) ([]Item, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	b, err := j.book()
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Clone(items), func(i Item) bool { return b.how[i.ID()] == Revoked }), nil
+}
+
 // Says are the items that the files of a subject say on the disk, but for what further files say that those name.
 func (j *Judge) Says(s Subject) (items []Item, err error) {
 	for _, file := range s.Files {

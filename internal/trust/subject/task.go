@@ -25,7 +25,7 @@ import (
 // Task is what the directory of a task says, dir being the root of a checkout's way to it: .trellis/tasks/11-22-name.
 func Task(root, dir string) (trust.Subject, error) {
 	dir = filepath.ToSlash(dir)
-	s := trust.Subject{Name: path.Base(dir)}
+	s := trust.Subject{Name: strings.TrimPrefix(path.Base(dir), taskdir.DraftPrefix)}
 	whole := filepath.Join(root, filepath.FromSlash(dir))
 	context, err := taskdir.ContextFiles(whole)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
