@@ -27,6 +27,7 @@ type DamagedError struct {
 	Object string
 	Path   string // of which file it is the content, "" for others
 	File   string // that it stands in, "" when that is not known
+	LFS    bool   // it is one of Git LFS, whose name is its SHA-256
 }
 
 func (e *DamagedError) Error() string {
@@ -34,7 +35,10 @@ func (e *DamagedError) Error() string {
 	if e.Path != "" {
 		what, path = e.Object+", "+e.Path+",", e.Path
 	}
-	if e.File == "" {
+	switch {
+	case e.LFS:
+		return fmt.Sprintf("the object %s of Git LFS is not what its name says: remove it (`rm -f %s`), and get it again by `git lfs fetch`, or by `git add` where you still have the file", what, e.File)
+	case e.File == "":
 		return fmt.Sprintf("git's object %s is not what its name says: `git fsck --full` says where it is; put that file aside and get what it had again by `git fetch --refetch`, or clone anew", what)
 	}
 	return fmt.Sprintf("git's object %s is not what its name says: remove it (`rm -f %s`), and get it again by `git fetch --refetch`, or by `git hash-object -w %s` where you still have it", what, e.File, path)
@@ -77,7 +81,7 @@ func (r *Repo) verifyCheckout(ctx context.Context, dir, commit string) error {
 	started := time.Now()
 	other, err := hashAll(ctx, dir, list, newHash)
 	if err == nil {
-		err = r.verifyBlobs(ctx, other)
+		err = r.verifyBlobs(ctx, dir, other)
 	}
 	if err != nil {
 		return err
@@ -260,7 +264,7 @@ func statOf(st fs.FileInfo, mode uint32) []byte {
 }
 
 // verifyBlobs makes sure that the blobs of entries are what their names say.
-func (r *Repo) verifyBlobs(ctx context.Context, list []entry) error {
+func (r *Repo) verifyBlobs(ctx context.Context, dir string, list []entry) error {
 	if len(list) == 0 {
 		return nil
 	}
@@ -271,7 +275,7 @@ func (r *Repo) verifyBlobs(ctx context.Context, list []entry) error {
 	in, out := io.Pipe()
 	found := make(chan error, 1)
 	go func() {
-		err := r.readBlobs(bufio.NewReader(in), list)
+		err := r.readBlobs(bufio.NewReader(in), dir, list)
 		found <- errors.Join(err, in.CloseWithError(err)) // so that git ends, too
 	}()
 	_, _, err := r.git(ctx, call{dir: r.Main, args: []string{"cat-file", "--batch"}, stdin: strings.NewReader(names.String()), out: out})
@@ -282,8 +286,8 @@ func (r *Repo) verifyBlobs(ctx context.Context, list []entry) error {
 	return err
 }
 
-// readBlobs reads what git says of the blobs of entries.
-func (r *Repo) readBlobs(in *bufio.Reader, list []entry) error {
+// readBlobs reads what git says of the blobs of entries, whose files in dir are made of them.
+func (r *Repo) readBlobs(in *bufio.Reader, dir string, list []entry) error {
 	newHash, _ := r.hashes()
 	for _, e := range list {
 		line, err := in.ReadString('\n')
@@ -292,10 +296,20 @@ func (r *Repo) readBlobs(in *bufio.Reader, list []entry) error {
 		if n, scanErr := fmt.Sscanf(line, "%s blob %d\n", &name, &size); err != nil || scanErr != nil || n != 2 {
 			return r.damaged(hex.EncodeToString(e.hash), e.path)
 		}
+		var text bytes.Buffer // of what may be a pointer
 		h := newHash()
+		to := io.Writer(h)
+		if size <= maxLFSPointer {
+			to = io.MultiWriter(h, &text)
+		}
 		fmt.Fprintf(h, "blob %d\x00", size)
-		if _, err := io.CopyN(h, in, size); err != nil || !bytes.Equal(h.Sum(nil), e.hash) {
+		if _, err := io.CopyN(to, in, size); err != nil || !bytes.Equal(h.Sum(nil), e.hash) {
 			return r.damaged(hex.EncodeToString(e.hash), e.path)
+		}
+		if oid := lfsObject(text.String()); oid != "" {
+			if err := r.verifyLFS(dir, e.path, oid); err != nil {
+				return err
+			}
 		}
 		if _, err := in.Discard(1); err != nil {
 			return err

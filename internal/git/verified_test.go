@@ -1,6 +1,7 @@
 package git_test
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -146,6 +147,41 @@ func TestFilteredFilesOfACheckout(t *testing.T) {
 		b.overwrite(b.git("rev-parse", "HEAD:a.sh"), b.blob("exit 0\n"))
 		if err := b.Repo.Checkout(t.Context(), b.tree("fresh"), head); !errors.As(err, new(*git.DamagedError)) {
 			t.Errorf("%v: got %v, want damage", settings, err)
+		}
+	}
+}
+
+// A file that stands for an object of Git LFS has that object's content, whatever was put into the place of the object.
+func TestLFSObjectsOfACheckout(t *testing.T) {
+	b := newBox(t)
+	good := "the weights\n"
+	oid := fmt.Sprintf("%x", sha256.Sum256([]byte(good)))
+	object := filepath.Join(".git", "lfs", "objects", oid[:2], oid[2:4], oid)
+	b.write(".gitattributes", "*.bin filter=lfs -text\n")
+	b.write("b.bin", strings.Repeat("no pointer\n", 1000))
+	b.write("a.bin", "version https://git-lfs.github.com/spec/v1\noid sha256:"+oid+"\nsize "+fmt.Sprint(len(good))+"\n")
+	b.git("add", "-A")
+	b.git("commit", "-qm", "files")
+	b.git("config", "filter.lfs.smudge", "cat >/dev/null; cat "+b.path(object))
+	b.git("config", "filter.lfs.clean", "cat")
+	head := b.git("rev-parse", "HEAD")
+	for _, tt := range []struct {
+		stored, smudge string
+		damaged        bool
+	}{
+		{stored: good},
+		{stored: "the forgery\n", damaged: true},
+		{stored: good, smudge: "cat >/dev/null; tr a-z A-Z <" + b.path(object)},
+		{stored: "the forgery\n", smudge: "cat >/dev/null; tr a-z A-Z <" + b.path(object), damaged: true},
+	} {
+		b.write(object, tt.stored)
+		if tt.smudge != "" {
+			b.git("config", "filter.lfs.smudge", tt.smudge)
+		}
+		err := b.Repo.Checkout(t.Context(), b.tree("fresh"), head)
+		var d *git.DamagedError
+		if errors.As(err, &d) != tt.damaged || tt.damaged && (d.File != b.path(object) || !strings.Contains(err.Error(), "git lfs fetch")) {
+			t.Errorf("with %q stored, made by %q: got %v", tt.stored, tt.smudge, err)
 		}
 	}
 }
@@ -358,10 +394,16 @@ func manyFiles(t testing.TB, n int, packed bool) *box {
 	return b
 }
 
-// Edge S1 (a) where git's own look at files that are as young as the index is far from enough: 20,000 of them.
+// Edge S1 (a) where git's own look at files that are as young as the index does not help: the file is older, as most are where
+// there are many.
 func TestForgedIndexOfManyFiles(t *testing.T) {
-	b := manyFiles(t, 20_000, true)
+	b := manyFiles(t, 1000, true)
 	dir := b.add("task/a")
+	old := time.Now().Add(-time.Minute)
+	if err := os.Chtimes(filepath.Join(dir, "test.sh"), old, old); err != nil {
+		t.Fatal(err)
+	}
+	b.gitIn(dir, "update-index", "--refresh")
 	head := b.gitIn(dir, "rev-parse", "HEAD^{tree}")
 	if got := must(b.Repo.TreeOf(t.Context(), dir))(t); got != head {
 		t.Fatalf("got tree %s, want %s", got, head)
