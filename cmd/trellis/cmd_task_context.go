@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/trellis-tasks/trellis/contextfiles"
@@ -114,15 +115,21 @@ func (a *app) initContext(p *project, dir, kind string) error {
 // saves the file meanwhile, change is called again. What a person's command changes counts while an agent is at work too.
 func (a *app) changeContext(p *project, dir, name string, change func([]byte) ([]byte, error)) error {
 	_, inside := proc.InsideRun(a.Env)
-	return a.owning(p, dir, []string{name}, func() error {
-		_, err := p.Store.Update(dir, func(*taskdir.Task, *taskdir.Edit) error {
-			edit := func() error { return p.Store.Disk.Edit(filepath.Join(dir, name), change) }
+	return a.owning(p, dir, name, func() (before, after []byte, err error) {
+		_, err = p.Store.Update(dir, func(*taskdir.Task, *taskdir.Edit) error {
+			edit := func() error {
+				return p.Store.Disk.Edit(filepath.Join(dir, name), func(data []byte) (_ []byte, err error) {
+					before = slices.Clone(data)
+					after, err = change(data)
+					return after, err
+				})
+			}
 			if inside {
 				return edit()
 			}
 			return pipeline.Edited(p.Store, dir, edit)
 		})
-		return err
+		return before, after, err
 	})
 }
 

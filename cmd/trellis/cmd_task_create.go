@@ -54,7 +54,7 @@ func (a *app) taskCreate(c *cli.Context) error {
 		return err
 	}
 	if _, inside := proc.InsideRun(a.Env); !inside {
-		a.unowned(a.own(p, dir, []string{taskdir.TaskJSON, taskdir.PRD}, nil))
+		a.unowned(a.own(p, dir, []string{taskdir.TaskJSON, taskdir.PRD}))
 	}
 	a.hook(c.Context, p, hooks.AfterCreate, dir)
 	_, err = fmt.Fprintln(a.Stdout, p.Store.Rel(dir))

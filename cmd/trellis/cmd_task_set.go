@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"path/filepath"
 	"strings"
 
@@ -47,7 +48,12 @@ func (a *app) setCommand(s setter) *cli.Command {
 			if err := s.check(c.Context, p, dir, value); err != nil {
 				return err
 			}
-			return a.owning(p, dir, []string{taskdir.TaskJSON}, func() error { return s.set(p, dir, value) })
+			return a.owning(p, dir, taskdir.TaskJSON, func() (before, after []byte, err error) {
+				if after, err = json.Marshal(map[string]string{s.field: value}); err != nil {
+					return nil, nil, err
+				}
+				return []byte("{}"), after, s.set(p, dir, value)
+			})
 		},
 	}
 }

@@ -195,30 +195,41 @@ func (a *app) keepJudged(p *project, dir string, judged map[string]string, unrea
 	}
 }
 
-// owning has a command write into files of a task, and remembers what they say since then and did not say before: it is a
-// person's of this clone, whatever git does with it later. What else stands there is judged when something would run.
-func (a *app) owning(p *project, dir string, files []string, write func() error) error {
-	if _, inside := proc.InsideRun(a.Env); inside {
-		return write()
-	}
-	before, unread := a.said(p, dir, files)
-	err := write()
-	if err == nil {
-		a.unowned(cmp.Or(unread, a.own(p, dir, files, before)))
+// owning has a command change a file of a task, and remembers what it wrote into it: that is a person's of this clone, whatever
+// git does with it later. What else stands there, before or by the time that it is looked at, is judged when something would run.
+func (a *app) owning(p *project, dir, name string, write func() (before, after []byte, err error)) error {
+	before, after, err := write()
+	if _, inside := proc.InsideRun(a.Env); err == nil && !inside {
+		a.unowned(a.wrote(p, dir, name, before, after))
 	}
 	return err
 }
 
-// own remembers what files of a task say, but for what they said before a command wrote into them.
-func (a *app) own(p *project, dir string, files []string, before []trust.Item) error {
+// wrote remembers what a file of a task says after a command's change of it and did not say before.
+func (a *app) wrote(p *project, dir, name string, before, after []byte) error {
+	j, err := a.judge(p)
+	if err != nil {
+		return err
+	}
+	s, err := subject.Task(p.Root, p.Store.Rel(dir))
+	if err != nil {
+		return err
+	}
+	file := path.Join(filepath.ToSlash(p.Store.Rel(dir)), name)
+	old, _ := s.Read(file, before)
+	now, _ := s.Read(file, after)
+	return j.Record(trust.Made, s.Name, slices.DeleteFunc(now, func(i trust.Item) bool {
+		return slices.ContainsFunc(old, func(was trust.Item) bool { return was.ID() == i.ID() })
+	})...)
+}
+
+// own remembers what files of a task say that a command has just made.
+func (a *app) own(p *project, dir string, files []string) error {
 	now, err := a.said(p, dir, files)
 	if err != nil {
 		return err
 	}
-	written := slices.DeleteFunc(now, func(i trust.Item) bool {
-		return slices.ContainsFunc(before, func(old trust.Item) bool { return old.ID() == i.ID() })
-	})
-	return p.judge.Record(trust.Made, filepath.Base(dir), written...)
+	return p.judge.Record(trust.Made, filepath.Base(dir), now...)
 }
 
 // said is what files of a task say.

@@ -12,7 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trellis-tasks/trellis/contextfiles"
 	"github.com/trellis-tasks/trellis/internal/trust"
+	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 // unsettled is a project on main, whose settings are a person's own, and a branch theirs with those of somebody else.
@@ -108,5 +110,42 @@ func TestKeptSettingsAreThoseJudged(t *testing.T) {
 		if err != nil || len(now) > 0 != (branch == "main") || branch == "main" && !maps.Equal(now, judged) {
 			t.Errorf("on %s: kept %q, %v", branch, now, err)
 		}
+	}
+}
+
+// Edge S2: of a branch that is checked out while a command writes, only what the command wrote counts as made here.
+func TestCheckedOutWhileACommandWrites(t *testing.T) {
+	a, p, _ := unsettled(t)
+	made, err := p.Store.Create(taskdir.New{Name: "x", Title: "X", DevType: "backend"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := made.Dir
+	file := filepath.Join(dir, taskdir.ImplementContext)
+	theirs := []byte(`{"file": "theirs.md", "reason": "read it"}` + "\n")
+	var once sync.Once
+	err = a.changeContext(p, dir, taskdir.ImplementContext, func(data []byte) ([]byte, error) {
+		once.Do(func() {
+			if err := os.WriteFile(file, theirs, 0o644); err != nil {
+				t.Error(err)
+			}
+		})
+		return contextfiles.Add(data, contextfiles.Row{Path: "mine.md", Reason: "mine"})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if data, err := os.ReadFile(file); err != nil || !strings.Contains(string(data), "theirs.md") || !strings.Contains(string(data), "mine.md") {
+		t.Fatalf("it has\n%s, %v", data, err)
+	}
+	remembered := func(text string) bool {
+		known, err := p.judge.Known(trust.Item{Kind: trust.Context, Text: taskdir.ImplementContext + ": " + text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return known
+	}
+	if !remembered("mine.md mine") || remembered("theirs.md read it") {
+		t.Errorf("mine is remembered %t, theirs %t", remembered("mine.md mine"), remembered("theirs.md read it"))
 	}
 }
