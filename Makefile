@@ -8,17 +8,18 @@ export GOPATH     ?= $(CURDIR)/.tools/go/path
 endif
 # The commit is stamped into the binary wherever git can tell it.
 VCS  = $(shell test -d .git && git rev-parse -q --verify HEAD >/dev/null 2>&1 && echo auto || echo false)
-# No debugger looks at test programs: without its tables (-w) linking forty of them takes a quarter less.
 # Tests wait for processes and the disk as well as compute: one package more at once than there are processors.
 PACKAGES = $(shell expr $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1)
+# No debugger looks at test programs: without its tables (-ldflags=-w) linking forty of them takes a quarter less.
 # Programs that are built with the race detector wait for a second when they end, if nobody says otherwise.
 export GORACE ?= atexit_sleep_ms=0
 RACE = $(if $(shell command -v $(firstword $(shell $(GO) env CC))),-race)
 
+# Without C's library the program needs none of the machine's, and each of its threads takes 70 MB of addresses less.
 .PHONY: build test demo bench lint setup fuzz soak
 build:
 	@mkdir -p bin
-	$(GO) build -trimpath -tags urfave_cli_no_docs -buildvcs=$(VCS) -o bin/trellis ./cmd/trellis
+	CGO_ENABLED=0 $(GO) build -trimpath -tags urfave_cli_no_docs -buildvcs=$(VCS) -o bin/trellis ./cmd/trellis
 test: setup
 	$(GO) vet ./...
 	$(if $(RACE),,@echo 'make: no C compiler, so the race detector stays off')

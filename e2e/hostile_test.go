@@ -42,8 +42,8 @@ func (s *site) bounded(t *testing.T, args ...string) (int, string) {
 	if err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
-	if said := out.String(); strings.Contains(said, "goroutine ") || strings.Contains(said, "out of memory") {
-		t.Fatalf("trellis %v crashed: %.3000s", args, said)
+	if _, crash, crashed := strings.Cut(out.String(), "fatal error: "); crashed || strings.Contains(out.String(), "goroutine ") {
+		t.Fatalf("trellis %v crashed: %.3000s\n%.3000s", args, crash, out.String())
 	}
 	return cmd.ProcessState.ExitCode(), out.String()
 }

@@ -34,8 +34,10 @@ func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "trellis-e2e-")
 	if err == nil {
 		program = filepath.Join(dir, "trellis")
+		build := exec.Command("go", "build", "-o", program, "../cmd/trellis")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build has it
 		var out []byte
-		if out, err = exec.Command("go", "build", "-o", program, "../cmd/trellis").CombinedOutput(); err != nil {
+		if out, err = build.CombinedOutput(); err != nil {
 			err = fmt.Errorf("building: %w\n%s", err, out)
 		}
 	}
