@@ -210,7 +210,9 @@ var providerKey = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompi
 
 // openCodeSignIn never says no: it also has models that need no account.
 func (o Options) openCodeSignIn() SignIn {
-	if len((openCode{o}).accounts()) > 0 {
+	var accounts map[string]json.RawMessage
+	data, _ := os.ReadFile(filepath.Join(o.home("XDG_DATA_HOME", ".local", "share"), "opencode", "auth.json"))
+	if json.Unmarshal(data, &accounts); len(accounts) > 0 { //nolint:errcheck // no file, no accounts
 		return SignedIn
 	}
 	if o.anySet("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "GEMINI_API_KEY", "GROQ_API_KEY", "MISTRAL_API_KEY", "DEEPSEEK_API_KEY", "XAI_API_KEY") ||

@@ -1,8 +1,6 @@
 package agents
 
 import (
-	"encoding/json"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -18,7 +16,7 @@ import (
 var (
 	claudeHosts = []string{"api.anthropic.com", "platform.claude.com", "console.anthropic.com"}
 	codexHosts  = []string{"api.openai.com", "chatgpt.com", "auth.openai.com"}
-	// openCodeHosts are by provider, as the accounts of opencode and its models name it.
+	// openCodeHosts are by provider, as opencode's models name it.
 	openCodeHosts = map[string]openCodeProvider{
 		"opencode":       {hosts: []string{"opencode.ai"}, key: "OPENCODE_API_KEY"},
 		"anthropic":      {claudeHosts, "ANTHROPIC_API_KEY"},
@@ -194,12 +192,4 @@ func (c openCode) filled(addresses []string) (list []string) {
 		}))
 	}
 	return list
-}
-
-// accounts are the providers that somebody signed in to.
-func (c openCode) accounts() []string {
-	var accounts map[string]json.RawMessage
-	data, _ := os.ReadFile(filepath.Join(c.o.home("XDG_DATA_HOME", ".local", "share"), "opencode", "auth.json"))
-	json.Unmarshal(data, &accounts) //nolint:errcheck // no file, no accounts
-	return slices.Collect(maps.Keys(accounts))
 }

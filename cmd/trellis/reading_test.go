@@ -92,7 +92,7 @@ var openers = map[string]string{
 	"cmd/trellis.app.readInput":           namedOpened,
 	"cmd/trellis.app.signature":           namedOpened,
 	"cmd/trellis.loadFile":                namedOpened,
-	"agents.openCode.accounts":            homeOpened,
+	"agents.Options.openCodeSignIn":       homeOpened,
 	"agents.Options.settle":               homeOpened,
 	"agents.namesIn":                      homeOpened,
 	"agents.mentions":                     homeOpened,

@@ -124,8 +124,8 @@ func TestReachesWhatIsNamed(t *testing.T) {
 	}
 }
 
-// connect asks for a connection and for a page on it, and returns what came.
-func connect(t *testing.T, client *http.Client, to string) string {
+// toProxy is a connection to the proxy of a client.
+func toProxy(t *testing.T, client *http.Client) net.Conn {
 	t.Helper()
 	via, err := client.Transport.(*http.Transport).Proxy(nil)
 	if err != nil {
@@ -135,7 +135,14 @@ func connect(t *testing.T, client *http.Client, to string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// connect asks for a connection and for a page on it, and returns what came.
+func connect(t *testing.T, client *http.Client, to string) string {
+	t.Helper()
+	conn := toProxy(t, client)
 	fmt.Fprintf(conn, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", to, to) // without waiting for the answer
 	all, err := io.ReadAll(conn)
 	if err != nil {
@@ -391,15 +398,7 @@ func TestWhatIsSaidStaysShort(t *testing.T) {
 // say says something to the proxy of a client and returns its answer.
 func say(t *testing.T, client *http.Client, text string) string {
 	t.Helper()
-	via, err := client.Transport.(*http.Transport).Proxy(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := net.Dial("tcp", via.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	conn := toProxy(t, client)
 	go io.WriteString(conn, text) //nolint:errcheck // the answer may come before all is said
 	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
