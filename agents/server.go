@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/gateway"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )

@@ -14,7 +14,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/trellis-tasks/trellis/internal/forge/forgetest"
+	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 )
 
 // program is the command with a disk that can be disturbed: the test binary of cmd/trellis, whose faulty_test.go says how.
@@ -24,7 +24,7 @@ var program string
 func full() bool { return os.Getenv("FAULTS_FULL") != "" }
 
 func TestMain(m *testing.M) {
-	forgetest.Main()                                       // when it is called as gh
+	githubtest.Main()                                      // when it is called as gh
 	if err := flag.Set("test.parallel", "6"); err != nil { // the tests wait for the disk; -parallel goes before this
 		panic(err)
 	}

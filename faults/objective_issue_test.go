@@ -7,22 +7,22 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trellis-tasks/trellis/internal/forge/forgetest"
+	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 )
 
 // withIssue plans a step and puts its plan into an issue.
 var withIssue = []string{"objective", "plan", "farewells", "--step", "1.1", "--github"}
 
 // newHosted is a world with an objective in a repository that gh knows.
-func newHosted(t testing.TB, s forgetest.State) (*world, *forgetest.GH) {
+func newHosted(t testing.TB, s githubtest.State) (*world, *githubtest.GH) {
 	t.Helper()
 	w := newRoad(t)
 	w.git("remote", "add", "origin", "../origin.git")
-	return w, forgetest.Install(t, s)
+	return w, githubtest.Install(t, s)
 }
 
 // issued makes sure that the step was planned once, that one issue holds the plan, and that the row names it alone.
-func (w *world) issued(gh *forgetest.GH) {
+func (w *world) issued(gh *githubtest.GH) {
 	w.Helper()
 	dirs, err := filepath.Glob(w.path("repo/.trellis/tasks/*"))
 	if err != nil || len(dirs) != 1 {
@@ -53,7 +53,7 @@ func (w *world) issued(gh *forgetest.GH) {
 // did its work, and at whichever step on the disk.
 func TestObjectiveIssueKilledAtEveryCall(t *testing.T) {
 	t.Parallel()
-	w, gh := newHosted(t, forgetest.State{})
+	w, gh := newHosted(t, githubtest.State{})
 	if e := w.trellis(withIssue, append(gh.Env, "FAULTS_LOG="+w.path("steps"))...); e.Code != 0 {
 		t.Fatalf("undisturbed: exit %d\n%s", e.Code, e.Said)
 	}
@@ -67,22 +67,22 @@ func TestObjectiveIssueKilledAtEveryCall(t *testing.T) {
 	for n := range 2 * calls {
 		t.Run(fmt.Sprintf("call %d.%d", 1+n/2, n%2), func(t *testing.T) {
 			t.Parallel()
-			state := forgetest.State{Before: 1 + n/2}
+			state := githubtest.State{Before: 1 + n/2}
 			if n%2 == 1 {
-				state = forgetest.State{After: 1 + n/2}
+				state = githubtest.State{After: 1 + n/2}
 			}
 			w, gh := newHosted(t, state)
 			if e := w.trellis(withIssue, gh.Env...); e.Code != -1 && e.Code != 137 {
 				t.Fatalf("it was not killed: exit %d\n%s", e.Code, e.Said)
 			}
-			gh.Change(t, func(s *forgetest.State) { s.Before, s.After = 0, 0 })
+			gh.Change(t, func(s *githubtest.State) { s.Before, s.After = 0, 0 })
 			w.ends(gh)
 		})
 	}
 	for i, s := range spots {
 		t.Run(fmt.Sprint(s), func(t *testing.T) {
 			t.Parallel()
-			w, gh := newHosted(t, forgetest.State{})
+			w, gh := newHosted(t, githubtest.State{})
 			w.trellis(withIssue, append(gh.Env, "FAULTS_AT="+s.String(), "FAULTS_DO="+victims[i%len(victims)])...)
 			w.ends(gh)
 		})
@@ -90,7 +90,7 @@ func TestObjectiveIssueKilledAtEveryCall(t *testing.T) {
 }
 
 // ends has the command do its work after a kill, and once more, which changes nothing.
-func (w *world) ends(gh *forgetest.GH) {
+func (w *world) ends(gh *githubtest.GH) {
 	w.Helper()
 	for range 2 {
 		if e := w.again(withIssue, gh.Env...); e.Code != 0 {

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/trellis-tasks/trellis/agents"
-	"github.com/trellis-tasks/trellis/internal/objective"
+	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/urfave/cli/v2"
 )
@@ -148,7 +148,7 @@ func (a *app) flagValues(name string, line *commandLine) []string {
 	case "phase":
 		return phases()
 	case "graph":
-		return objective.Graphs
+		return roadmap.Graphs
 	case "retry", "depends-on":
 		return a.taskCandidates()
 	case "agent":

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/trellis-tasks/trellis/internal/objective"
+	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/urfave/cli/v2"
 )
@@ -44,7 +44,7 @@ func (a *app) objectiveArgument(c *cli.Context) (*project, string, error) {
 }
 
 // objectiveName is the name that an argument says: itself, or of the file that it is the path of, from the current folder
-// or from the repository's. The path of a file elsewhere matches objective.ErrNotFound.
+// or from the repository's. The path of a file elsewhere matches roadmap.ErrNotFound.
 func (a *app) objectiveName(p *project, arg string) (string, error) {
 	path := filepath.ToSlash(filepath.Clean(arg))
 	name, isFile := strings.CutSuffix(path, ".md")
@@ -59,13 +59,13 @@ func (a *app) objectiveName(p *project, arg string) (string, error) {
 	}
 	name = filepath.Base(name)
 	for _, at := range []string{path, filepath.Join(p.Root, arg)} {
-		if isFile && sameFolder(filepath.Dir(at), filepath.Dir(filepath.Join(p.Root, objective.File(name)))) {
+		if isFile && sameFolder(filepath.Dir(at), filepath.Dir(filepath.Join(p.Root, roadmap.File(name)))) {
 			return name, nil
 		}
 	}
-	err := fmt.Errorf("%w: %s is no file of .trellis/objectives", objective.ErrNotFound, arg)
-	if _, there := os.Stat(path); there == nil && objective.CheckName(name) == nil {
-		return "", hint(err, "move it to "+objective.File(name)+", then: trellis objective check "+name)
+	err := fmt.Errorf("%w: %s is no file of .trellis/objectives", roadmap.ErrNotFound, arg)
+	if _, there := os.Stat(path); there == nil && roadmap.CheckName(name) == nil {
+		return "", hint(err, "move it to "+roadmap.File(name)+", then: trellis objective check "+name)
 	}
 	return "", hint(err, "trellis objective list")
 }
@@ -84,16 +84,16 @@ func sameFolder(a, b string) bool {
 }
 
 // loadObjective reads an objective. When its file can't be relied on, the roadmap is what could be read of it.
-func (p *project) loadObjective(name string) (*objective.Roadmap, error) {
-	r, err := objective.Load(p.Root, name)
-	if errors.Is(err, objective.ErrNotFound) {
+func (p *project) loadObjective(name string) (*roadmap.Roadmap, error) {
+	r, err := roadmap.Load(p.Root, name)
+	if errors.Is(err, roadmap.ErrNotFound) {
 		return nil, hint(err, p.nearObjective(name)...)
 	}
 	return r, err
 }
 
 func (p *project) nearObjective(name string) []string {
-	names, err := objective.Names(p.Root)
+	names, err := roadmap.Names(p.Root)
 	if err != nil || len(names) == 0 {
 		return []string{"trellis objective new NAME"}
 	}
@@ -104,14 +104,14 @@ func (p *project) nearObjective(name string) []string {
 }
 
 // objectivePlans looks up the tasks that steps were planned as. They are read when the first one is asked for.
-type objectivePlans func() (*objective.Works, error)
+type objectivePlans func() (*roadmap.Works, error)
 
 func (p *project) objectivePlans() objectivePlans {
-	return sync.OnceValues(func() (*objective.Works, error) { return objective.Survey(p.Store, false) })
+	return sync.OnceValues(func() (*roadmap.Works, error) { return roadmap.Survey(p.Store, false) })
 }
 
-// of tells where an objective's tasks stand; see [objective.Tasks].
-func (l objectivePlans) of(name string) objective.Tasks {
+// of tells where an objective's tasks stand; see [roadmap.Tasks].
+func (l objectivePlans) of(name string) roadmap.Tasks {
 	return func(plan string) (trellis.Status, bool) {
 		works, err := l()
 		if err != nil {
@@ -139,7 +139,7 @@ func (a *app) objectiveNames() (list []string) {
 	if err != nil {
 		return nil
 	}
-	names, _ := objective.Names(p.Root) // what can't be listed is not offered
+	names, _ := roadmap.Names(p.Root) // what can't be listed is not offered
 	for _, n := range names {
 		list = append(list, n+"\tobjective")
 	}
@@ -157,7 +157,7 @@ func (a *app) objectiveSteps(words []string) (list []string) {
 		if err != nil {
 			continue
 		}
-		r, _ := objective.Load(p.Root, name) // a file with mistakes has steps too
+		r, _ := roadmap.Load(p.Root, name) // a file with mistakes has steps too
 		if r == nil {
 			continue
 		}

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/trellis-tasks/trellis/internal/objective"
 	"github.com/trellis-tasks/trellis/internal/ready"
+	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/urfave/cli/v2"
 )
@@ -67,8 +67,8 @@ func (v *validation) objective(p *project, plans objectivePlans, name string) er
 		v.add(problem.File, *problem)
 		return nil
 	}
-	v.add(objective.File(r.Name), r.Check()...)
-	if !slices.ContainsFunc(r.Steps, func(s objective.Step) bool { return s.Plan != "" }) {
+	v.add(roadmap.File(r.Name), r.Check()...)
+	if !slices.ContainsFunc(r.Steps, func(s roadmap.Step) bool { return s.Plan != "" }) {
 		return nil
 	}
 	works, err := plans()
@@ -82,7 +82,7 @@ func (v *validation) objective(p *project, plans objectivePlans, name string) er
 			continue
 		}
 		if o := work.Pipeline.Objective; o.Name != "" && (o.Name != r.Name || o.Step != s.ID) {
-			v.Problems = append(v.Problems, trellis.Problem{File: objective.File(r.Name), Line: s.Line, Warning: true,
+			v.Problems = append(v.Problems, trellis.Problem{File: roadmap.File(r.Name), Line: s.Line, Warning: true,
 				Message: fmt.Sprintf("step %s is planned as %s, which is for step %s of %s", s.ID, work.Name(), o.Step, o.Name)})
 		}
 	}
@@ -91,17 +91,17 @@ func (v *validation) objective(p *project, plans objectivePlans, name string) er
 
 // objectives checks every objective of the project, and tells of files that are none.
 func (v *validation) objectives(p *project) error {
-	names, err := objective.Names(p.Root)
+	names, err := roadmap.Names(p.Root)
 	if err != nil {
 		return err
 	}
 	plans := p.objectivePlans()
 	for _, name := range names {
-		if err := v.objective(p, plans, name); err != nil && !errors.Is(err, objective.ErrNotFound) { // just removed
+		if err := v.objective(p, plans, name); err != nil && !errors.Is(err, roadmap.ErrNotFound) { // just removed
 			return err
 		}
 	}
-	others, err := objective.Misnamed(p.Root)
+	others, err := roadmap.Misnamed(p.Root)
 	v.Problems = append(v.Problems, others...)
 	return err
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/trellis-tasks/trellis/internal/objective"
+	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/view"
 	"github.com/urfave/cli/v2"
@@ -52,9 +52,9 @@ type objectiveCount struct {
 	Skipped    int `json:"skipped"`
 }
 
-func (c *objectiveCount) add(s objective.State) {
+func (c *objectiveCount) add(s roadmap.State) {
 	c.Total++
-	*map[objective.State]*int{objective.Pending: &c.Pending, objective.Planning: &c.Planning, objective.InProgress: &c.InProgress, objective.Done: &c.Done, objective.Blocked: &c.Blocked, objective.Skipped: &c.Skipped}[s]++
+	*map[roadmap.State]*int{roadmap.Pending: &c.Pending, roadmap.Planning: &c.Planning, roadmap.InProgress: &c.InProgress, roadmap.Done: &c.Done, roadmap.Blocked: &c.Blocked, roadmap.Skipped: &c.Skipped}[s]++
 }
 
 // over is how many steps need nothing more.
@@ -62,14 +62,14 @@ func (c objectiveCount) over() int { return c.Done + c.Skipped }
 
 // objectiveNext is what comes next in an objective.
 type objectiveNext struct {
-	Code objective.Code `json:"code"`
-	Step string         `json:"step"` // "" unless code is next
-	Why  string         `json:"why"`
-	On   []string       `json:"on"`   // the steps that hold up what is left
-	Plan string         `json:"plan"` // waiting: of the first of them
+	Code roadmap.Code `json:"code"`
+	Step string       `json:"step"` // "" unless code is next
+	Why  string       `json:"why"`
+	On   []string     `json:"on"`   // the steps that hold up what is left
+	Plan string       `json:"plan"` // waiting: of the first of them
 }
 
-func newObjectiveNext(d objective.Decision) *objectiveNext {
+func newObjectiveNext(d roadmap.Decision) *objectiveNext {
 	n := &objectiveNext{Code: d.Code, Why: d.Why, On: append([]string{}, d.On...), Plan: d.Plan}
 	if d.Step != nil {
 		n.Step = d.Step.ID
@@ -80,17 +80,17 @@ func newObjectiveNext(d objective.Decision) *objectiveNext {
 // words are the decision for people.
 func (n *objectiveNext) words() string {
 	switch n.Code {
-	case objective.Next:
+	case roadmap.Next:
 		return "next " + n.Step
-	case objective.Waiting, objective.Stuck:
+	case roadmap.Waiting, roadmap.Stuck:
 		return fmt.Sprintf("%s: %s", n.Code, strings.Join(n.On, ", "))
 	}
 	return string(n.Code)
 }
 
 // summary is what is said of an objective in a line.
-func summary(r *objective.Roadmap, broken bool, tasks objective.Tasks) objectiveRow {
-	row := objectiveRow{Name: r.Name, Title: r.Title, File: objective.File(r.Name), Auto: r.Auto, Problems: append([]trellis.Problem{}, r.Check()...)}
+func summary(r *roadmap.Roadmap, broken bool, tasks roadmap.Tasks) objectiveRow {
+	row := objectiveRow{Name: r.Name, Title: r.Title, File: roadmap.File(r.Name), Auto: r.Auto, Problems: append([]trellis.Problem{}, r.Check()...)}
 	for _, s := range r.Steps {
 		row.Steps.add(s.State)
 	}
@@ -105,16 +105,16 @@ func (a *app) objectiveList(ctx context.Context, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	names, err := objective.Names(p.Root)
+	names, err := roadmap.Names(p.Root)
 	if err != nil {
 		return err
 	}
 	rows, plans := []objectiveRow{}, p.objectivePlans()
 	for _, name := range names {
-		r, err := objective.Load(p.Root, name)
+		r, err := roadmap.Load(p.Root, name)
 		problem := (*trellis.Problem)(nil)
 		switch {
-		case errors.Is(err, objective.ErrNotFound): // just removed
+		case errors.Is(err, roadmap.ErrNotFound): // just removed
 			continue
 		case r == nil && !errors.As(err, &problem):
 			return err
@@ -127,7 +127,7 @@ func (a *app) objectiveList(ctx context.Context, asJSON bool) error {
 	if asJSON {
 		return view.JSON(a.Stdout, rows)
 	}
-	others, err := objective.Misnamed(p.Root)
+	others, err := roadmap.Misnamed(p.Root)
 	if err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func printObjectives(w io.Writer, rows []objectiveRow) error {
 		switch left := r.Steps.Total - r.Steps.over(); {
 		case r.Next == nil:
 			next += brokenAt(r.Problems)
-		case r.Next.Code == objective.Complete && left > 0:
+		case r.Next.Code == roadmap.Complete && left > 0:
 			next = fmt.Sprintf("complete, %d to be merged", left)
 		default:
 			next = r.Next.words()

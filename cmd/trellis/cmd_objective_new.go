@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/trellis-tasks/trellis/internal/objective"
+	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/urfave/cli/v2"
 )
 
@@ -41,14 +41,14 @@ func (a *app) objectiveNewCommand() *cli.Command {
 }
 
 func (a *app) objectiveNew(p *project, name, title string) error {
-	if err := objective.CheckName(name); err != nil {
+	if err := roadmap.CheckName(name); err != nil {
 		return as(errUsage, err)
 	}
-	src, err := objective.New(title)
+	src, err := roadmap.New(title)
 	if err != nil {
 		return as(errUsage, err)
 	}
-	path := filepath.Join(p.Root, objective.File(name))
+	path := filepath.Join(p.Root, roadmap.File(name))
 	if err := p.Store.Disk.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (a *app) objectiveNew(p *project, name, title string) error {
 		return err
 	}
 	a.say("write its steps, then: trellis objective check %s", name)
-	_, err = fmt.Fprintln(a.Stdout, objective.File(name))
+	_, err = fmt.Fprintln(a.Stdout, roadmap.File(name))
 	return err
 }
 

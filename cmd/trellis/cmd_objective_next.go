@@ -3,7 +3,7 @@ package main
 import (
 	"fmt"
 
-	"github.com/trellis-tasks/trellis/internal/objective"
+	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/view"
 	"github.com/urfave/cli/v2"
 )
@@ -34,7 +34,7 @@ The first word that is printed is next, waiting (for a step under way), blocked 
 // objectiveDecision is objective next --json.
 type objectiveDecision struct {
 	Objective string          `json:"objective"`
-	Code      objective.Code  `json:"code"`
+	Code      roadmap.Code    `json:"code"`
 	Step      *objectiveStep  `json:"step"` // null unless code is next
 	Why       string          `json:"why"`
 	On        []string        `json:"on"`
@@ -66,7 +66,7 @@ func (a *app) objectiveNext(p *project, name string, all, asJSON bool) error {
 	} else {
 		out.print(a, next, all)
 	}
-	if err != nil || d.Code == objective.Next || d.Code == objective.Complete {
+	if err != nil || d.Code == roadmap.Next || d.Code == roadmap.Complete {
 		return err
 	}
 	return quiet(errWaiting)
@@ -90,7 +90,7 @@ func (d *objectiveDecision) print(a *app, next *objectiveNext, all bool) {
 }
 
 // brokenObjective tells what is wrong with a file that can't be relied on.
-func (a *app) brokenObjective(r *objective.Roadmap, err error) error {
+func (a *app) brokenObjective(r *roadmap.Roadmap, err error) error {
 	if r == nil {
 		return err
 	}
@@ -99,5 +99,5 @@ func (a *app) brokenObjective(r *objective.Roadmap, err error) error {
 			a.say("%s", p.Error())
 		}
 	}
-	return hint(usagef("%s can't be relied on", objective.File(r.Name)), "trellis objective check "+r.Name)
+	return hint(usagef("%s can't be relied on", roadmap.File(r.Name)), "trellis objective check "+r.Name)
 }

@@ -11,8 +11,8 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/forge"
-	"github.com/trellis-tasks/trellis/internal/objective"
+	"github.com/trellis-tasks/trellis/internal/github"
+	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/view"
 )
@@ -92,7 +92,7 @@ func (a *app) stepOptions(c *cli.Context, p *project, name string) (o dispatch.S
 	}
 	o.Creator, _ = developer(p.Root) // nobody has to say who they are
 	if c.Bool("github") {
-		o.Forge = &forge.Forge{Dir: p.Root, Env: a.commandEnv()}
+		o.Forge = &github.Forge{Dir: p.Root, Env: a.commandEnv()}
 		if err := o.Forge.SignedIn(c.Context); err != nil { // before anything is paid for
 			return o, forgeError(err)
 		}
@@ -131,7 +131,7 @@ type stepEnd struct {
 
 // again is the command that goes on with the planning.
 func (e stepEnd) again() string {
-	command := objective.PlanCommand(e.objective, e.step)
+	command := roadmap.PlanCommand(e.objective, e.step)
 	if e.github {
 		command += " --github"
 	}
@@ -140,12 +140,12 @@ func (e stepEnd) again() string {
 
 // stepDocument is what objective plan --json prints: that of plan, and the step.
 type stepDocument struct {
-	Objective string         `json:"objective"`
-	Code      objective.Code `json:"code"` // next; another when no step could be planned
-	Step      string         `json:"step"`
-	Cell      string         `json:"cell"`  // the step's PR cell now
-	Known     bool           `json:"known"` // it was planned before
-	Issue     string         `json:"issue"` // address
+	Objective string       `json:"objective"`
+	Code      roadmap.Code `json:"code"` // next; another when no step could be planned
+	Step      string       `json:"step"`
+	Cell      string       `json:"cell"`  // the step's PR cell now
+	Known     bool         `json:"known"` // it was planned before
+	Issue     string       `json:"issue"` // address
 	planDocument
 }
 
@@ -165,12 +165,12 @@ func (a *app) plannedStep(ctx context.Context, p *project, s *dispatch.Site, end
 }
 
 func (e stepEnd) document(p *project) stepDocument {
-	d := stepDocument{e.objective, objective.Next, e.Step.ID, e.Step.Link(), e.Known, "", document(p.Store.Rel(e.Dir), planEnd{e.PlanResult, e.seconds})}
+	d := stepDocument{e.objective, roadmap.Next, e.Step.ID, e.Step.Link(), e.Known, "", document(p.Store.Rel(e.Dir), planEnd{e.PlanResult, e.seconds})}
 	if e.Issue != nil {
 		d.Issue = e.Issue.URL
 	}
 	if e.Dead != "" {
-		d.Code, d.Why = objective.Stuck, []string{e.Dead}
+		d.Code, d.Why = roadmap.Stuck, []string{e.Dead}
 	}
 	return d
 }
@@ -183,7 +183,7 @@ func (a *app) sayStep(ctx context.Context, p *project, s *dispatch.Site, end ste
 		a.sayPlanned(ctx, p, s, planEnd{end.PlanResult, end.seconds})
 	}
 	if cell := end.Step.Link(); cell != "" {
-		a.say("%s: step %s says %s", objective.File(end.objective), end.Step.ID, cell)
+		a.say("%s: step %s says %s", roadmap.File(end.objective), end.Step.ID, cell)
 	}
 	if end.Issue != nil {
 		a.say("issue     %s", end.Issue.URL)
@@ -213,18 +213,18 @@ func (a *app) stepError(p *project, name string, err error) error {
 	var held *durable.HeldError
 	var problem *trellis.Problem
 	switch {
-	case errors.As(err, &not) && not.Step == "" && not.Code == objective.Complete:
+	case errors.As(err, &not) && not.Step == "" && not.Code == roadmap.Complete:
 		a.say("objective %s is complete: %s", not.Objective, not.Why)
 		return nil
 	case errors.As(err, &not) && not.Step == "":
 		return hint(as(errWaiting, err), "trellis objective next "+not.Objective)
 	case errors.As(err, &not):
 		return hint(as(errUnmet, err), "trellis objective show "+not.Objective)
-	case errors.Is(err, objective.ErrNotFound):
+	case errors.Is(err, roadmap.ErrNotFound):
 		return hint(err, p.nearObjective(name)...)
-	case errors.Is(err, objective.ErrNoStep), errors.Is(err, objective.ErrNoCell), errors.Is(err, dispatch.ErrOtherPlan):
+	case errors.Is(err, roadmap.ErrNoStep), errors.Is(err, roadmap.ErrNoCell), errors.Is(err, dispatch.ErrOtherPlan):
 		return hint(as(errUnmet, err), "trellis objective show "+name)
-	case errors.As(err, &problem) && problem.File == objective.File(name):
+	case errors.As(err, &problem) && problem.File == roadmap.File(name):
 		return hint(err, "trellis objective check "+name)
 	case errors.As(err, &held), errors.As(err, &problem):
 		return err
@@ -235,9 +235,9 @@ func (a *app) stepError(p *project, name string, err error) error {
 // forgeError gives the errors of gh their exit codes and hints.
 func forgeError(err error) error {
 	switch {
-	case errors.Is(err, forge.ErrNoProgram):
+	case errors.Is(err, github.ErrNoProgram):
 		return hint(as(errUsage, err), "install it from https://cli.github.com, then: gh auth login")
-	case errors.Is(err, forge.ErrNotSignedIn):
+	case errors.Is(err, github.ErrNotSignedIn):
 		return hint(as(errUsage, err), "gh auth login")
 	}
 	return err

@@ -8,7 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/dispatch"
-	"github.com/trellis-tasks/trellis/internal/objective"
+	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/view"
 )
@@ -87,14 +87,14 @@ func (a *app) objectiveReconcile(c *cli.Context) error {
 
 // reconciledDocument is what reconcile --json prints of an objective.
 type reconciledDocument struct {
-	Objective string             `json:"objective"`
-	Changes   []objective.Change `json:"changes"`
-	Code      objective.Code     `json:"code"` // of what comes next; "" when nobody can tell
-	Why       string             `json:"why"`
-	Steps     []string           `json:"steps"`    // that were planned, or would be
-	Planned   []plannedDocument  `json:"planned"`  // what came of them
-	Problems  []trellis.Problem  `json:"problems"` // warnings
-	Error     string             `json:"error"`
+	Objective string            `json:"objective"`
+	Changes   []roadmap.Change  `json:"changes"`
+	Code      roadmap.Code      `json:"code"` // of what comes next; "" when nobody can tell
+	Why       string            `json:"why"`
+	Steps     []string          `json:"steps"`    // that were planned, or would be
+	Planned   []plannedDocument `json:"planned"`  // what came of them
+	Problems  []trellis.Problem `json:"problems"` // warnings
+	Error     string            `json:"error"`
 }
 
 // plannedDocument is what came of planning a step.
@@ -110,7 +110,7 @@ func reconciledDocuments(p *project, all []dispatch.Reconciled) []reconciledDocu
 	for _, r := range all {
 		d := reconciledDocument{Objective: r.Name, Changes: r.Changes, Code: r.Decision.Code, Why: r.Decision.Why, Steps: []string{}, Planned: []plannedDocument{}, Problems: append([]trellis.Problem{}, r.Gone...)}
 		if d.Changes == nil {
-			d.Changes = []objective.Change{}
+			d.Changes = []roadmap.Change{}
 		}
 		for _, s := range r.Steps {
 			d.Steps = append(d.Steps, s.ID)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/trellis-tasks/trellis/internal/objective"
+	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/view"
 	"github.com/urfave/cli/v2"
@@ -27,8 +27,8 @@ the status that its task has now. In a graph a whole line is a dependency that i
 			[]int{exitDone, exitUsage, exitNotFound}, "trellis objective show gateway", "trellis objective show gateway --graph dot | dot -Tsvg > gateway.svg"),
 		Action: func(c *cli.Context) error {
 			format := c.String("graph")
-			if c.IsSet("graph") && !slices.Contains(objective.Graphs, format) {
-				return usagef("unknown graph %q (one of %s)", format, strings.Join(objective.Graphs, ", "))
+			if c.IsSet("graph") && !slices.Contains(roadmap.Graphs, format) {
+				return usagef("unknown graph %q (one of %s)", format, strings.Join(roadmap.Graphs, ", "))
 			}
 			if format != "" && c.Bool("json") {
 				return usagef("--graph and --json are two ways to print one thing")
@@ -57,22 +57,22 @@ type objectivePhase struct {
 
 // objectiveStep is a step, and where its task stands.
 type objectiveStep struct {
-	ID          string          `json:"id"`
-	Description string          `json:"description"`
-	Phase       string          `json:"phase"`
-	State       objective.State `json:"state"`
-	Plan        string          `json:"plan"`
-	TaskStatus  trellis.Status  `json:"task_status"` // "" when it is not planned, or its task is not here or can't be read
-	PRs         []string        `json:"prs"`
-	DependsOn   []string        `json:"depends_on"`
-	Stated      bool            `json:"stated"` // depends_on is what the row says
-	Line        int             `json:"line"`
+	ID          string         `json:"id"`
+	Description string         `json:"description"`
+	Phase       string         `json:"phase"`
+	State       roadmap.State  `json:"state"`
+	Plan        string         `json:"plan"`
+	TaskStatus  trellis.Status `json:"task_status"` // "" when it is not planned, or its task is not here or can't be read
+	PRs         []string       `json:"prs"`
+	DependsOn   []string       `json:"depends_on"`
+	Stated      bool           `json:"stated"` // depends_on is what the row says
+	Line        int            `json:"line"`
 
 	here  bool   // there is a task for the plan
 	draft string // directory name of the task that it is being planned as; "" when it is not
 }
 
-func newObjectiveStep(s objective.Step, tasks objective.Tasks) objectiveStep {
+func newObjectiveStep(s roadmap.Step, tasks roadmap.Tasks) objectiveStep {
 	o := objectiveStep{ID: s.ID, Description: s.Description, Phase: s.Phase, State: s.State, Plan: s.Plan, Stated: s.Stated, Line: s.Line,
 		PRs: append([]string{}, s.PRs...), DependsOn: append([]string{}, s.DependsOn...)}
 	if s.Plan != "" {
@@ -133,7 +133,7 @@ func (p *objectivePhase) print(a *app, style view.Style) {
 	width, delivered := 0, 0
 	for _, s := range p.Steps {
 		c.add(s.State)
-		if (s.State == objective.InProgress || s.State == objective.Planning) && (s.TaskStatus == trellis.Review || s.TaskStatus == trellis.Completed) {
+		if (s.State == roadmap.InProgress || s.State == roadmap.Planning) && (s.TaskStatus == trellis.Review || s.TaskStatus == trellis.Completed) {
 			delivered++
 		}
 		width = max(width, utf8.RuneCountInString(s.ID))
@@ -163,7 +163,7 @@ func bar(c objectiveCount) string {
 }
 
 // stateColour is that of the states that ask for a look.
-var stateColour = map[objective.State]string{objective.Planning: "36", objective.InProgress: "36", objective.Done: "32", objective.Blocked: "31"}
+var stateColour = map[roadmap.State]string{roadmap.Planning: "36", roadmap.InProgress: "36", roadmap.Done: "32", roadmap.Blocked: "31"}
 
 func (s *objectiveStep) line(width int, style view.Style) string {
 	state := fmt.Sprintf("%-11s", strings.ReplaceAll(string(s.State), "_", " "))

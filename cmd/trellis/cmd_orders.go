@@ -12,9 +12,9 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/evidence"
 	"github.com/trellis-tasks/trellis/internal/hooks"
 	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
@@ -145,7 +145,7 @@ func (a *app) approveCommand() *cli.Command {
 The yes is bound to what it is about as it is now: an edit voids it. It is a line of approvals.jsonl.`,
 			[]int{exitDone, exitUsage, exitWaiting, exitNotFound}, "trellis approve 02-03-paging --by ann", "trellis approve 260201-090503-k3fq --step publish"),
 		Action: func(c *cli.Context) error {
-			return a.decide(c, evidence.Approval{Decision: evidence.Approve, Step: c.String("step")}, a.approvePlan)
+			return a.decide(c, proof.Approval{Decision: proof.Approve, Step: c.String("step")}, a.approvePlan)
 		}}
 }
 
@@ -158,7 +158,7 @@ func (a *app) rejectCommand() *cli.Command {
 			if c.String("reason") == "" {
 				return usagef("a rejection needs its reason: --reason TEXT")
 			}
-			return a.decide(c, evidence.Approval{Decision: evidence.Reject, Step: c.String("step"), Reason: c.String("reason")}, a.rejectPlan)
+			return a.decide(c, proof.Approval{Decision: proof.Reject, Step: c.String("step"), Reason: c.String("reason")}, a.rejectPlan)
 		}}
 }
 
@@ -182,7 +182,7 @@ func (a *app) signer(file string) (ed25519.PrivateKey, error) {
 	if err != nil {
 		return nil, as(errUsage, fmt.Errorf("reading the key: %w", err))
 	}
-	key, err := evidence.ParsePrivateKey(data)
+	key, err := proof.ParsePrivateKey(data)
 	if err != nil {
 		return nil, as(errUsage, fmt.Errorf("%s: %w", file, err))
 	}
@@ -190,7 +190,7 @@ func (a *app) signer(file string) (ed25519.PrivateKey, error) {
 }
 
 // decide records what a person says: to a step, or with plan to the plan of a task.
-func (a *app) decide(c *cli.Context, said evidence.Approval, plan func(context.Context, *dispatch.Site, string, evidence.Approval) error) error {
+func (a *app) decide(c *cli.Context, said proof.Approval, plan func(context.Context, *dispatch.Site, string, proof.Approval) error) error {
 	p, s, dir, isFile, err := a.taskOrRun(c, a.site)
 	if err != nil {
 		return err
@@ -213,7 +213,7 @@ func (a *app) decide(c *cli.Context, said evidence.Approval, plan func(context.C
 }
 
 // decideStep says to a step that waits what a person says. The first yes or no counts.
-func (a *app) decideStep(ctx context.Context, s *dispatch.Site, dir string, isFile bool, said evidence.Approval) error {
+func (a *app) decideStep(ctx context.Context, s *dispatch.Site, dir string, isFile bool, said proof.Approval) error {
 	q, now, err := s.DecideStep(dir, said)
 	if err != nil {
 		return err
@@ -229,28 +229,28 @@ func (a *app) decideStep(ctx context.Context, s *dispatch.Site, dir string, isFi
 	case now.State == workflow.Pending:
 		a.say("%s of %s has the approval of %s and waits for others", q.Path, id, said.By)
 		return quiet(errWaiting)
-	case now.State == workflow.Rejected && said.Decision == evidence.Approve:
+	case now.State == workflow.Rejected && said.Decision == proof.Approve:
 		return &dispatch.RefusedError{Why: q.Path + " was " + now.Why, Hint: next}
-	case now.State == workflow.Approved && said.Decision == evidence.Reject:
+	case now.State == workflow.Approved && said.Decision == proof.Reject:
 		return &dispatch.RefusedError{Why: q.Path + " was approved before", Hint: next}
 	}
 	a.say("%s of %s is %s by %s; next: %s", q.Path, id, now.State, said.By, next)
 	return nil
 }
 
-func (a *app) approvePlan(ctx context.Context, s *dispatch.Site, dir string, said evidence.Approval) error {
+func (a *app) approvePlan(ctx context.Context, s *dispatch.Site, dir string, said proof.Approval) error {
 	v, err := s.Approve(dir, said.By)
 	if err != nil {
 		return err
 	}
-	if v.State == evidence.Approved {
+	if v.State == proof.Approved {
 		return a.sayThenNext(ctx, s, dir, filepath.Base(dir)+" is approved by "+said.By)
 	}
 	a.say("%s has the approval of %s and waits for others", filepath.Base(dir), said.By)
 	return quiet(errWaiting)
 }
 
-func (a *app) rejectPlan(ctx context.Context, s *dispatch.Site, dir string, said evidence.Approval) error {
+func (a *app) rejectPlan(ctx context.Context, s *dispatch.Site, dir string, said proof.Approval) error {
 	if err := s.Reject(dir, said.By, said.Reason); err != nil {
 		return err
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/git"
-	"github.com/trellis-tasks/trellis/internal/objective"
 	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/trust"
 	"github.com/trellis-tasks/trellis/internal/trust/subject"
@@ -264,7 +264,7 @@ func (t *truster) subjects() ([]trust.Subject, error) {
 	case t.o.settings:
 		return []trust.Subject{subject.Settings()}, nil
 	case t.o.objective != "":
-		if _, err := objective.Read(t.p.Root, t.o.objective); err != nil {
+		if _, err := roadmap.Read(t.p.Root, t.o.objective); err != nil {
 			return nil, hint(err, "trellis objective list")
 		}
 		return []trust.Subject{subject.Objective(t.o.objective)}, nil
@@ -282,7 +282,7 @@ func (t *truster) subjects() ([]trust.Subject, error) {
 // everySubject is the settings, all objectives, and the tasks that are not over.
 func (t *truster) everySubject() ([]trust.Subject, error) {
 	list := []trust.Subject{subject.Settings()}
-	names, err := objective.Names(t.p.Root)
+	names, err := roadmap.Names(t.p.Root)
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/dispatch"
-	"github.com/trellis-tasks/trellis/internal/evidence"
+	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/view"
 )
@@ -36,7 +36,7 @@ reason. A task without plan.json has nothing to prove.`,
 			if err != nil {
 				return err
 			}
-			var audit *evidence.Audit
+			var audit *proof.Audit
 			if isFile {
 				audit, err = s.VerifyFile(dir)
 			} else {
@@ -73,22 +73,22 @@ func (a *app) taskOrRun(c *cli.Context, site func(context.Context, *project) (*d
 
 // verification is the answer of verify --json.
 type verification struct {
-	OK           bool               `json:"ok"`
-	Nothing      bool               `json:"nothing"` // was to be proven
-	Overall      string             `json:"overall"`
-	Records      int                `json:"records"`
-	Proven       []string           `json:"proven"`
-	Unchecked    []string           `json:"unchecked"`
-	Unproven     []evidence.Finding `json:"unproven"`
-	NotRechecked int                `json:"not_rechecked"`
-	Findings     []evidence.Finding `json:"findings"`
-	Signature    string             `json:"signature"` // good, made, why it is neither; "" when no key was given
+	OK           bool            `json:"ok"`
+	Nothing      bool            `json:"nothing"` // was to be proven
+	Overall      string          `json:"overall"`
+	Records      int             `json:"records"`
+	Proven       []string        `json:"proven"`
+	Unchecked    []string        `json:"unchecked"`
+	Unproven     []proof.Finding `json:"unproven"`
+	NotRechecked int             `json:"not_rechecked"`
+	Findings     []proof.Finding `json:"findings"`
+	Signature    string          `json:"signature"` // good, made, why it is neither; "" when no key was given
 }
 
-func (a *app) verified(p *project, dir string, audit *evidence.Audit, key string, asJSON bool) error {
+func (a *app) verified(p *project, dir string, audit *proof.Audit, key string, asJSON bool) error {
 	v := verification{OK: audit.OK(), Nothing: audit.Nothing, Overall: audit.Overall, Records: len(audit.Records), Proven: append([]string{}, audit.Proven...),
-		Unchecked: append([]string{}, audit.Unchecked...), Unproven: append([]evidence.Finding{}, audit.Unproven...), NotRechecked: audit.NotRechecked,
-		Findings: append([]evidence.Finding{}, audit.Findings...)}
+		Unchecked: append([]string{}, audit.Unchecked...), Unproven: append([]proof.Finding{}, audit.Unproven...), NotRechecked: audit.NotRechecked,
+		Findings: append([]proof.Finding{}, audit.Findings...)}
 	for i := range v.Findings {
 		v.Findings[i].File = p.Store.Rel(v.Findings[i].File)
 	}
@@ -116,7 +116,7 @@ func (a *app) verified(p *project, dir string, audit *evidence.Audit, key string
 }
 
 // signature checks, or makes, the signature of what is proven.
-func (a *app) signature(p *project, dir string, audit *evidence.Audit, file string) (string, error) {
+func (a *app) signature(p *project, dir string, audit *proof.Audit, file string) (string, error) {
 	if !filepath.IsAbs(file) {
 		file = filepath.Join(a.Dir, file)
 	}
@@ -128,13 +128,13 @@ func (a *app) signature(p *project, dir string, audit *evidence.Audit, file stri
 		return "there is no hash of all proofs to sign", nil
 	}
 	if strings.Contains(string(data), "PRIVATE KEY") {
-		key, err := evidence.ParsePrivateKey(data)
+		key, err := proof.ParsePrivateKey(data)
 		if err != nil {
 			return "", as(errUsage, err)
 		}
-		return "made", evidence.Sign(p.Store.Disk, dir, audit.Overall, key)
+		return "made", proof.Sign(p.Store.Disk, dir, audit.Overall, key)
 	}
-	key, err := evidence.ParsePublicKey(data)
+	key, err := proof.ParsePublicKey(data)
 	if err != nil {
 		return "", as(errUsage, err)
 	}
@@ -143,8 +143,8 @@ func (a *app) signature(p *project, dir string, audit *evidence.Audit, file stri
 
 // signed says whether the owner of a key signed a head.
 func signed(dir, head string, key ed25519.PublicKey) (string, error) {
-	err := evidence.VerifySignature(dir, head, key)
-	for _, known := range []error{evidence.ErrUnsigned, evidence.ErrOtherKey, evidence.ErrOtherHead, evidence.ErrSignature} {
+	err := proof.VerifySignature(dir, head, key)
+	for _, known := range []error{proof.ErrUnsigned, proof.ErrOtherKey, proof.ErrOtherHead, proof.ErrSignature} {
 		if errors.Is(err, known) {
 			return err.Error(), nil
 		}

@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trellis-tasks/trellis/internal/forge/forgetest"
+	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 )
 
 // With the real gh and the real git, over HTTP: the branch is pushed, one draft is opened, and to deliver again opens no
 // other one. What checks and reviewers say of it is seen, and that it was merged.
 func TestRealPullRequest(t *testing.T) {
 	t.Parallel()
-	h := &hosted{gitWorld: newGitWorld(t, realTrellis(t)), gh: forgetest.Real(t, forgetest.State{Labels: []string{"trellis"}, Users: []string{"bob"}})}
+	h := &hosted{gitWorld: newGitWorld(t, realTrellis(t)), gh: githubtest.Real(t, githubtest.State{Labels: []string{"trellis"}, Users: []string{"bob"}})}
 	h.host(nil, func(h *hosted) {
 		h.write(".trellis/config.yaml", strings.Replace(plainConfig, "{pr: true}", "{labels: [trellis, nope], reviewers: [bob]}", 1))
 	})
@@ -29,7 +29,7 @@ func TestRealPullRequest(t *testing.T) {
 			t.Errorf("got %v\n%s", got, h.said)
 		}
 	}
-	h.gh.Change(t, func(s *forgetest.State) {
+	h.gh.Change(t, func(s *githubtest.State) {
 		s.PRs[0]["statusCheckRollup"] = []any{map[string]any{"name": "lint", "status": "COMPLETED", "conclusion": "FAILURE", "startedAt": "2026-02-01T10:00:00Z"}}
 	})
 	h.does(0, "status", "--refresh")
@@ -47,11 +47,11 @@ func TestRealPullRequest(t *testing.T) {
 // What doctor says of pull requests is what the real gh meets.
 func TestDoctorAsksTheRealGH(t *testing.T) {
 	t.Parallel()
-	h := &hosted{gitWorld: newGitWorld(t, realTrellis(t)), gh: forgetest.Real(t, forgetest.State{})}
+	h := &hosted{gitWorld: newGitWorld(t, realTrellis(t)), gh: githubtest.Real(t, githubtest.State{})}
 	h.host(nil, func(*hosted) {})
 	h.gh.Host(t, h.Dir, filepath.Join(h.Dir, "../origin.git"))
 	for fault, want := range map[string]string{"": "pull requests are opened with gh", "401": "no pull request is opened", "502": "no pull request can be opened now"} {
-		h.gh.Change(t, func(s *forgetest.State) { s.Fault = fault })
+		h.gh.Change(t, func(s *githubtest.State) { s.Fault = fault })
 		h.said = ""
 		h.trellis("doctor") // what else it finds is another matter
 		if !strings.Contains(h.said, want) {

@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/trellis-tasks/trellis/internal/config"
-	"github.com/trellis-tasks/trellis/internal/forge"
+	"github.com/trellis-tasks/trellis/internal/github"
 )
 
 // delivery looks whether branches can be pushed and pull requests opened, when they are to be. What is in the way fails no
@@ -30,10 +30,10 @@ func (d *diagnosis) delivery(ctx context.Context, p *project, c *config.Config) 
 		d.add(stateOK, "delivery", "branches go to "+remote, "")
 		return
 	}
-	switch err := (&forge.Forge{Dir: p.Root, Env: d.app.commandEnv()}).SignedIn(ctx); {
-	case errors.Is(err, forge.ErrNoProgram):
+	switch err := (&github.Forge{Dir: p.Root, Env: d.app.commandEnv()}).SignedIn(ctx); {
+	case errors.Is(err, github.ErrNoProgram):
 		d.add(stateWarning, "delivery", err.Error()+": no pull request is opened", "install it, then: gh auth login")
-	case errors.Is(err, forge.ErrNotSignedIn), errors.Is(err, forge.ErrNoForge):
+	case errors.Is(err, github.ErrNotSignedIn), errors.Is(err, github.ErrNoForge):
 		d.add(stateWarning, "delivery", err.Error()+": no pull request is opened", "gh auth login")
 	case err != nil:
 		d.add(stateWarning, "delivery", err.Error()+": no pull request can be opened now", "gh repo view")

@@ -7,10 +7,10 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/flow"
-	"github.com/trellis-tasks/trellis/internal/journal"
-	"github.com/trellis-tasks/trellis/internal/objective"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/trust"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -88,7 +88,7 @@ func exitCode(err error) int {
 		return exitPlanner
 	case errors.Is(err, errWaiting), errors.Is(err, trust.ErrUntrusted):
 		return exitWaiting
-	case errors.Is(err, taskdir.ErrNotFound), errors.Is(err, dispatch.ErrNoRun), errors.Is(err, objective.ErrNotFound):
+	case errors.Is(err, taskdir.ErrNotFound), errors.Is(err, dispatch.ErrNoRun), errors.Is(err, roadmap.ErrNotFound):
 		return exitNotFound
 	case errors.Is(err, durable.ErrHeld), errors.Is(err, journal.ErrFenced):
 		return exitLocked

@@ -18,8 +18,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/evidence"
 	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/trust"
 	"github.com/trellis-tasks/trellis/internal/trust/subject"
@@ -83,7 +83,7 @@ func (a *app) trustedKeys(files []string) (keys []ed25519.PublicKey, err error) 
 		if err != nil {
 			return nil, fmt.Errorf("reading trust.keys: %w", err)
 		}
-		key, err := evidence.ParsePublicKey(data)
+		key, err := proof.ParsePublicKey(data)
 		if err != nil {
 			return nil, fmt.Errorf("trust.keys: %s: %w", file, err)
 		}

@@ -18,7 +18,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/trellis-tasks/trellis/internal/forge/forgetest"
+	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
 )
 
@@ -55,7 +55,7 @@ func (t tidy) Run() int {
 // gh stands in for GitHub's program: it keeps in $GH_KEEP how it was called, and answers with the files and the
 // exit code that the script names.
 func gh() {
-	forgetest.Main() // the one that keeps pull requests, for scripts that ask for it
+	githubtest.Main() // the one that keeps pull requests, for scripts that ask for it
 	dir, _ := os.Getwd()
 	kept := fmt.Sprintf("dir %s\ncolour %s%s prompt %s\n", dir, os.Getenv("GH_FORCE_TTY"), os.Getenv("CLICOLOR_FORCE"), os.Getenv("GH_PROMPT_DISABLED"))
 	for _, arg := range os.Args[1:] {

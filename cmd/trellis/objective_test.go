@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/trellis-tasks/trellis/internal/objective"
+	"github.com/trellis-tasks/trellis/internal/roadmap"
 )
 
 // fieldPaths are the paths of all fields of a JSON document, lists by their first entry.
@@ -41,7 +41,7 @@ func TestObjectiveJSON(t *testing.T) {
 		}
 	}
 	src := "---\nauto_advance: true\n---\n# Objective: X\n## Phase 1: One\n| Step | Description | Status | PR |\n|-|-|-|-|\n| 1 | a | done | |\n| 2 | b | | |\n"
-	path := filepath.Join(dir, objective.File("x"))
+	path := filepath.Join(dir, roadmap.File("x"))
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestObjectiveJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	over := "| Step | PR |\n|-|-|\n| 1 | #1 |\n"
-	if err := os.WriteFile(filepath.Join(dir, objective.File("y")), []byte(over), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, roadmap.File("y")), []byte(over), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	row := "auto_advance file name next next.code next.on next.plan next.step next.why problems problems[].column problems[].file problems[].hint problems[].line problems[].message problems[].warning " +

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/agents"
-	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/view"
@@ -106,10 +106,10 @@ func TestPlanningInFile(t *testing.T) {
 	p := a.progress(s, false)
 	event := dispatch.Event{Task: ".new-02-01-auth", Role: trellis.Evaluate, Call: "evaluate#1"}
 	for _, change := range []func(*dispatch.Event){
-		func(e *dispatch.Event) { e.Asked = &ask.Request{Role: trellis.Evaluate} },
+		func(e *dispatch.Event) { e.Asked = &agentcall.Request{Role: trellis.Evaluate} },
 		func(e *dispatch.Event) { e.Agent = agents.Event{Kind: agents.EventTool, Tool: "read", Input: "x"} },
 		func(e *dispatch.Event) {
-			e.Reply = &ask.Reply{Answer: json.RawMessage(`{"decision": "accept", "size": "tiny"}`)}
+			e.Reply = &agentcall.Reply{Answer: json.RawMessage(`{"decision": "accept", "size": "tiny"}`)}
 		},
 	} {
 		e := event

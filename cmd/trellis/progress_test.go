@@ -11,9 +11,9 @@ import (
 	"github.com/creack/pty"
 
 	"github.com/trellis-tasks/trellis/agents"
-	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -115,8 +115,8 @@ func TestProgressSaysUntilWhen(t *testing.T) {
 	s := &dispatch.Site{}
 	p := a.progress(s, false)
 	call := func(f *flow.Failure) {
-		s.Event(dispatch.Event{Task: "02-01-auth", Call: "plan#1", Asked: &ask.Request{Role: trellis.Plan, Agent: "mine"}})
-		s.Event(dispatch.Event{Task: "02-01-auth", Call: "plan#1", Reply: &ask.Reply{Failure: f}})
+		s.Event(dispatch.Event{Task: "02-01-auth", Call: "plan#1", Asked: &agentcall.Request{Role: trellis.Plan, Agent: "mine"}})
+		s.Event(dispatch.Event{Task: "02-01-auth", Call: "plan#1", Reply: &agentcall.Reply{Failure: f}})
 	}
 	s.Event(dispatch.Event{Task: "02-01-auth", Standing: &pipeline.Standing{Status: trellis.Paused, Failure: limit, ResumeAt: limit.ResumeAt}})
 	call(limit)

@@ -16,7 +16,7 @@ import (
 
 // flowPackages hold flow code: everything in them but the effects in acts*.go must be pure, so that
 // an engine can run it again after a crash and meet the same calls.
-var flowPackages = []string{"internal/ask", "internal/planner", "internal/workflow", "internal/pipeline"}
+var flowPackages = []string{"internal/agentcall", "internal/planner", "internal/workflow", "internal/pipeline"}
 
 // pureFuncs says which functions and methods flow code may call of other packages: "*" is all but those
 // that follow with a "!". What is not listed is refused. Types and constants are free, since data does nothing.
@@ -28,12 +28,12 @@ var pureFuncs = map[string][]string{
 	"maps": {"*", "!Keys", "!Values", "!All"},
 	"time": {"*", "!Now", "!Since", "!Until", "!After", "!AfterFunc", "!NewTicker", "!NewTimer", "!Sleep", "!Tick", "!LoadLocation", "!Time.Local"},
 
-	module + "internal/trellis":  {"*"},
-	module + "internal/flow":     {"*"},
-	module + "internal/ask":      {"*"},
-	module + "internal/workflow": {"*"},
-	module + "internal/sandbox":  {"NetworkHint"},
-	module + "internal/plan":     {"Fill", "Bundle.Plan", "Bundle.Called", "Plan.StepHash", "Plan.Verification", "Plan.VerificationAt", "Plan.VerifyingScriptsAt", "Step.Kind", "Step.Loop", "Step.Provable", "Step.ProofKind", "Proof.Manual", "Place.In"},
+	module + "internal/trellis":     {"*"},
+	module + "internal/engine/flow": {"*"},
+	module + "internal/agentcall":   {"*"},
+	module + "internal/workflow":    {"*"},
+	module + "internal/sandbox":     {"NetworkHint"},
+	module + "internal/plan":        {"Fill", "Bundle.Plan", "Bundle.Called", "Plan.StepHash", "Plan.Verification", "Plan.VerificationAt", "Plan.VerifyingScriptsAt", "Step.Kind", "Step.Loop", "Step.Provable", "Step.ProofKind", "Proof.Manual", "Place.In"},
 }
 
 func TestFlowIsPure(t *testing.T) {
@@ -43,7 +43,7 @@ func TestFlowIsPure(t *testing.T) {
 		}
 	}
 	root := repository(t)
-	for _, name := range []string{"internal/ask", "internal/planner", "internal/pipeline", "internal/workflow"} {
+	for _, name := range []string{"internal/agentcall", "internal/planner", "internal/pipeline", "internal/workflow"} {
 		if _, err := os.Stat(filepath.Join(root, name)); err == nil && !slices.Contains(flowPackages, name) {
 			t.Errorf("%s holds flow code and is not listed", name)
 		}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trellis-tasks/trellis/internal/forge/forgetest"
+	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 )
 
 // deed is a command that changes something. Killed anywhere and typed again, it comes to what it would have come to.
@@ -133,7 +133,7 @@ func unlike(got, want string) string {
 }
 
 func (d deed) world(t *testing.T, trellis string) *hosted {
-	h := &hosted{gitWorld: newGitWorld(t, trellis), gh: forgetest.Install(t, forgetest.State{})}
+	h := &hosted{gitWorld: newGitWorld(t, trellis), gh: githubtest.Install(t, githubtest.State{})}
 	d.prepare(h)
 	h.recount()
 	return h
@@ -174,7 +174,7 @@ func TestRepeatedAfterAnyCall(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/gh/%d", d.name, n), func(t *testing.T) {
 				t.Parallel()
 				h := d.world(t, trellis)
-				h.gh.Change(t, func(s *forgetest.State) {
+				h.gh.Change(t, func(s *githubtest.State) {
 					if which := len(s.Calls) + 1 + n/2; n%2 == 0 {
 						s.Before = which
 					} else {
@@ -182,7 +182,7 @@ func TestRepeatedAfterAnyCall(t *testing.T) {
 					}
 				})
 				h.trellis(d.command...)
-				h.gh.Change(t, func(s *forgetest.State) { s.Before, s.After = 0, 0 })
+				h.gh.Change(t, func(s *githubtest.State) { s.Before, s.After = 0, 0 })
 				d.again(h, want)
 			})
 		}

@@ -8,13 +8,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trellis-tasks/trellis/internal/forge/forgetest"
+	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 )
 
 // hosted is a repository of some kind with a bare remote, and a gh.
 type hosted struct {
 	*gitWorld
-	gh *forgetest.GH
+	gh *githubtest.GH
 }
 
 // repositories are some repositories that differ from the usual in what git has of them.
@@ -57,7 +57,7 @@ func TestWholeLife(t *testing.T) {
 	for name, kind := range repositories() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := &hosted{gitWorld: newGitWorld(t, trellis, kind.init...), gh: forgetest.Install(t, forgetest.State{})}
+			h := &hosted{gitWorld: newGitWorld(t, trellis, kind.init...), gh: githubtest.Install(t, githubtest.State{})}
 			h.host(kind.init, kind.prepare)
 			before := h.git("status", "--porcelain", "--branch") + h.git("config", "--list", "--local")
 			h.does(0, "start", "02-01-bye")
@@ -123,7 +123,7 @@ func (h *hosted) merge() {
 	sha := h.git("commit-tree", "feature/bye^{tree}", "-p", "origin/main", "-m", "feat: bye (#1)")
 	h.git("push", "-q", "--no-verify", "origin", sha+":refs/heads/main")
 	h.git("update-ref", "refs/remotes/origin/main", "main") // here nobody has heard of it
-	h.gh.Change(h.T, func(s *forgetest.State) {
+	h.gh.Change(h.T, func(s *githubtest.State) {
 		for _, pr := range s.PRs {
 			pr["state"] = "MERGED"
 		}

@@ -11,9 +11,9 @@ import (
 	"sync"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/flow"
-	"github.com/trellis-tasks/trellis/internal/forge"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/github"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -74,7 +74,7 @@ type Delivered struct {
 // Deliverer delivers work of a repository.
 type Deliverer struct {
 	Repo      *git.Repo
-	Forge     *forge.Forge
+	Forge     *github.Forge
 	PR        bool // open a pull request, not only push
 	Draft     bool
 	Labels    []string

@@ -13,17 +13,17 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/delivery"
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/flow"
-	"github.com/trellis-tasks/trellis/internal/forge"
-	"github.com/trellis-tasks/trellis/internal/forge/forgetest"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/github"
+	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 )
 
 // childVar makes the test binary a process that delivers, and may be killed at it.
 const childVar = "TRELLIS_TEST_DELIVER"
 
 func TestMain(m *testing.M) {
-	forgetest.Main()
+	githubtest.Main()
 	if dir := os.Getenv(childVar); dir != "" {
 		os.Exit(child(dir))
 	}
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 type bench struct {
 	*testing.T
 	Dir, Bare string
-	GH        *forgetest.GH
+	GH        *githubtest.GH
 	D         *delivery.Deliverer
 	Work      delivery.Work
 }
@@ -45,7 +45,7 @@ func newBench(t *testing.T) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{T: t, Dir: filepath.Join(root, "repo"), Bare: filepath.Join(root, "bare.git"), GH: forgetest.Install(t, forgetest.State{Labels: []string{"trellis"}, Users: []string{"bob"}})}
+	b := &bench{T: t, Dir: filepath.Join(root, "repo"), Bare: filepath.Join(root, "bare.git"), GH: githubtest.Install(t, githubtest.State{Labels: []string{"trellis"}, Users: []string{"bob"}})}
 	if err := os.MkdirAll(b.Dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func deliverer(dir string, env []string) *delivery.Deliverer {
 		panic(err)
 	}
 	repo.Env = env
-	return &delivery.Deliverer{Repo: repo, Forge: &forge.Forge{Dir: dir, Env: env}, PR: true, Draft: true, Labels: []string{"trellis", "nope"}, Reviewers: []string{"bob", "ghost"},
+	return &delivery.Deliverer{Repo: repo, Forge: &github.Forge{Dir: dir, Env: env}, PR: true, Draft: true, Labels: []string{"trellis", "nope"}, Reviewers: []string{"bob", "ghost"},
 		Record: filepath.Join(dir, "..", "delivered.json"), Disk: &durable.Disk{}}
 }
 
@@ -166,7 +166,7 @@ func TestDeliver(t *testing.T) {
 		t.Errorf("notes %q, body\n%s", got.Notes, body)
 	}
 	// A person ticks a box; another round follows: the same pull request, theirs kept, ours renewed.
-	b.GH.Change(t, func(s *forgetest.State) {
+	b.GH.Change(t, func(s *githubtest.State) {
 		s.PRs[0]["body"] = "Seen.\r\n" + strings.Replace(strings.ReplaceAll(body, "\n", "\r\n"), "[ ] I read", "[x] I read", 1)
 	})
 	b.git("commit -q --amend --allow-empty -m second")
@@ -185,7 +185,7 @@ func TestDeliver(t *testing.T) {
 			t.Errorf("nothing changed, and gh was called with %q", call)
 		}
 	}
-	b.GH.Change(t, func(s *forgetest.State) { s.PRs[0]["body"] = "mine" })
+	b.GH.Change(t, func(s *githubtest.State) { s.PRs[0]["body"] = "mine" })
 	if got := b.deliver(); b.prs()[0]["body"] != "mine" || !has(got.Notes, "left as it is") {
 		t.Errorf("got %q, %v", got.Notes, b.prs()[0]["body"])
 	}
@@ -203,7 +203,7 @@ func TestWhatToType(t *testing.T) {
 	}{
 		"no remote":      {func(b *bench) { b.git("remote remove origin") }, false, "no remote", []string{"git remote add origin URL", "git push origin feature/bye", create}},
 		"no gh":          {func(b *bench) { b.D.Forge.Env = []string{"PATH=" + b.TempDir()} }, true, "there is no gh in PATH", []string{"gh auth login", create}},
-		"not signed in":  {func(b *bench) { b.GH.Change(b.T, func(s *forgetest.State) { s.SignedOut = true }) }, true, "not signed in", []string{"gh auth login", create}},
+		"not signed in":  {func(b *bench) { b.GH.Change(b.T, func(s *githubtest.State) { s.SignedOut = true }) }, true, "not signed in", []string{"gh auth login", create}},
 		"base not there": {func(b *bench) { b.git("push -q origin main:old :main") }, true, "origin has no branch main", []string{"git push origin main", create}},
 		"only push":      {func(b *bench) { b.D.PR = false }, true, "", []string{create}},
 	} {
@@ -234,7 +234,7 @@ func TestFailures(t *testing.T) {
 	b.write(".git/hooks/pre-push", "#!/bin/sh\necho tests are red >&2\nexit 1\n")
 	b.fails("push_failed", false, "tests are red")
 	b.write(".git/hooks/pre-push", "#!/bin/sh\n")
-	b.GH.Change(t, func(s *forgetest.State) { s.FailFrom, s.FailTo = 1, 2 })
+	b.GH.Change(t, func(s *githubtest.State) { s.FailFrom, s.FailTo = 1, 2 })
 	b.fails("pr_failed", true, "HTTP 502")
 	b.fails("pr_failed", true, "HTTP 502")
 	if got := b.deliver(); got.Number != 1 || b.received() != 1 {
@@ -256,11 +256,11 @@ func TestFailures(t *testing.T) {
 // Who closed or merged a pull request does not get another one of the same commit.
 func TestClosedOrMerged(t *testing.T) {
 	t.Parallel()
-	for _, state := range []string{forge.Closed, forge.Merged} {
+	for _, state := range []string{github.Closed, github.Merged} {
 		b := newBench(t)
 		b.deliver()
-		b.GH.Change(t, func(s *forgetest.State) { s.PRs[0]["state"] = state })
-		if got := b.deliver(); got.Number != 1 || len(b.prs()) != 1 || !has(got.Notes, "was "+strings.ToLower(state)) || has(got.Commands, "gh pr reopen 1") != (state == forge.Closed) {
+		b.GH.Change(t, func(s *githubtest.State) { s.PRs[0]["state"] = state })
+		if got := b.deliver(); got.Number != 1 || len(b.prs()) != 1 || !has(got.Notes, "was "+strings.ToLower(state)) || has(got.Commands, "gh pr reopen 1") != (state == github.Closed) {
 			t.Errorf("got %+v", got)
 		}
 		b.commit("one more")
@@ -291,7 +291,7 @@ func TestGivenOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.deliver()
-	b.GH.Change(t, func(s *forgetest.State) {
+	b.GH.Change(t, func(s *githubtest.State) {
 		s.PRs[0]["labels"], s.PRs[0]["reviewRequests"], s.Labels = []any{}, []any{}, append(s.Labels, "nope")
 	})
 	b.deliver()
@@ -368,9 +368,9 @@ func TestKilled(t *testing.T) {
 		{"after the push", func(b *bench) { b.write("../kill", "after") }},
 	}
 	for n := 1; n <= calls && (n <= 2 || !testing.Short()); n++ {
-		kills = append(kills, kill{fmt.Sprint("after call ", n), func(b *bench) { b.GH.Change(t, func(s *forgetest.State) { s.After = n }) }})
+		kills = append(kills, kill{fmt.Sprint("after call ", n), func(b *bench) { b.GH.Change(t, func(s *githubtest.State) { s.After = n }) }})
 		if n == 1 || os.Getenv("TRELLIS_SOAK") != "" { // a kill before another one finds what a kill after the one before it finds
-			kills = append(kills, kill{fmt.Sprint("before call ", n), func(b *bench) { b.GH.Change(t, func(s *forgetest.State) { s.Before = n }) }})
+			kills = append(kills, kill{fmt.Sprint("before call ", n), func(b *bench) { b.GH.Change(t, func(s *githubtest.State) { s.Before = n }) }})
 		}
 	}
 	for _, k := range kills {
@@ -381,7 +381,7 @@ func TestKilled(t *testing.T) {
 				t.Fatal("it was not killed")
 			}
 			b.write("../kill", "")
-			b.GH.Change(t, func(s *forgetest.State) { s.Before, s.After = 0, 0 })
+			b.GH.Change(t, func(s *githubtest.State) { s.Before, s.After = 0, 0 })
 			if b.apart(); len(b.prs()) != 1 || b.received() != 1 {
 				t.Fatalf("pushed %d times, and there are %v", b.received(), b.prs())
 			}

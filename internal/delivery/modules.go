@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trellis-tasks/trellis/internal/forge"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/github"
 )
 
 // module is a submodule that the work changed, at the commit that it names.
@@ -30,8 +30,8 @@ type Part struct {
 	Number       int // of its pull request, 0 for none
 	Title, Body  string
 
-	merged bool      // Into has the commit
-	pr     *forge.PR // as it was found or made
+	merged bool       // Into has the commit
+	pr     *github.PR // as it was found or made
 }
 
 type modules []module
@@ -131,7 +131,7 @@ func (d *Deliverer) openModule(ctx context.Context, m module, p *Part, out *Deli
 	if err != nil {
 		return err
 	}
-	pr, err := d.request(ctx, d.forge(m), forge.New{Title: p.Title, Body: p.Body, Base: p.Into, Head: p.Branch, Draft: d.Draft}, []string{p.Commit, m.above}, known.Modules[p.Path], out)
+	pr, err := d.request(ctx, d.forge(m), github.New{Title: p.Title, Body: p.Body, Base: p.Into, Head: p.Branch, Draft: d.Draft}, []string{p.Commit, m.above}, known.Modules[p.Path], out)
 	if away(err) {
 		out.Notes = append(out.Notes, fmt.Sprintf("no pull request of %s was opened: %s", p.Path, d.words(err)))
 		return nil
@@ -141,10 +141,10 @@ func (d *Deliverer) openModule(ctx context.Context, m module, p *Part, out *Deli
 	}
 	out.Commands = slices.Delete(out.Commands, last, last+1)
 	p.URL, p.Number, p.pr = pr.URL, pr.Number, pr
-	if pr.State != forge.Open {
+	if pr.State != github.Open {
 		out.Notes = append(out.Notes, fmt.Sprintf("pull request %d of %s was %s: no other one is opened", pr.Number, p.Path, strings.ToLower(pr.State)))
 	}
-	if pr.State == forge.Closed {
+	if pr.State == github.Closed {
 		out.Commands = append(out.Commands, fmt.Sprintf("(cd %s && gh pr reopen %d)", word(m.folder), pr.Number))
 	}
 	return d.remember(func(r *Record) { r.Modules[p.Path] = p.URL })
@@ -197,7 +197,7 @@ func (d *Deliverer) moduleBase(ctx context.Context, w Work, m module, remote str
 func (d *Deliverer) link(ctx context.Context, w Work, list modules, out *Delivered) {
 	for i, m := range list {
 		p := &out.Modules[i]
-		if p.pr == nil || p.pr.State != forge.Open {
+		if p.pr == nil || p.pr.State != github.Open {
 			continue
 		}
 		name := fmt.Sprintf("pull request %d of %s", p.Number, p.Path)
@@ -206,7 +206,7 @@ func (d *Deliverer) link(ctx context.Context, w Work, list modules, out *Deliver
 }
 
 // forge asks for the pull requests of a submodule.
-func (d *Deliverer) forge(m module) *forge.Forge {
+func (d *Deliverer) forge(m module) *github.Forge {
 	f := *d.Forge
 	f.Dir = m.Main
 	return &f
@@ -240,7 +240,7 @@ func (p Part) mention() string {
 		return ""
 	case p.pr == nil:
 		return fmt.Sprintf("Merge first: branch %s of %s.\n\n", code(p.Branch), name)
-	case p.pr.State != forge.Open:
+	case p.pr.State != github.Open:
 		return fmt.Sprintf("%s of %s was %s.\n\n", p.URL, name, strings.ToLower(p.pr.State))
 	}
 	return fmt.Sprintf("Merge first: %s of %s.\n\n", p.URL, name)

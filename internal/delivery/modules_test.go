@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/delivery"
-	"github.com/trellis-tasks/trellis/internal/forge/forgetest"
+	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 )
 
 // newModularBench is a bench whose work has a commit in the submodule libs/cli, which has a bare origin of its own.
@@ -69,7 +69,7 @@ func TestModules(t *testing.T) {
 			t.Errorf("kept is %+v, %v", r, err)
 		}
 	}
-	b.GH.Change(t, func(s *forgetest.State) { s.PRs[0]["state"] = "MERGED" })
+	b.GH.Change(t, func(s *githubtest.State) { s.PRs[0]["state"] = "MERGED" })
 	b.git("-C libs/cli push -q origin feature/bye:main")
 	if got := b.deliver(); len(b.prs()) != 2 || strings.Contains(fmt.Sprint(b.prs()[1]["body"]), "Merge first") || got.Modules[0].Into != "" {
 		t.Errorf("got %+v, %v", got, b.prs()[1]["body"])
@@ -81,7 +81,7 @@ func TestClosedModule(t *testing.T) {
 	t.Parallel()
 	b := newModularBench(t)
 	b.deliver()
-	b.GH.Change(t, func(s *forgetest.State) { s.PRs[0]["state"] = "CLOSED" })
+	b.GH.Change(t, func(s *githubtest.State) { s.PRs[0]["state"] = "CLOSED" })
 	b.git("-C libs/cli commit -q --allow-empty -m more")
 	b.git("add -A")
 	b.git("commit -q -m more")
@@ -100,7 +100,7 @@ func TestMergedModuleOfPeople(t *testing.T) {
 	b.git("clone -q -b feature/bye ../cli.git ../eve")
 	b.git("-C ../eve commit -q --allow-empty -m theirs")
 	b.git("-C ../eve push -q")
-	b.GH.Change(t, func(s *forgetest.State) {
+	b.GH.Change(t, func(s *githubtest.State) {
 		s.PRs[0]["state"], s.PRs[0]["headRefOid"] = "MERGED", b.git("-C ../eve rev-parse HEAD")
 	})
 	if got := b.deliver(); len(b.prs()) != 2 || !has(got.Notes, "pull request 1 of libs/cli was merged: no other one is opened") {
@@ -144,7 +144,7 @@ func TestModuleBase(t *testing.T) {
 func TestModuleWithoutForge(t *testing.T) {
 	t.Parallel()
 	b := newModularBench(t)
-	b.GH.Change(t, func(s *forgetest.State) { s.Elsewhere = []string{"cli"} })
+	b.GH.Change(t, func(s *githubtest.State) { s.Elsewhere = []string{"cli"} })
 	if got := b.deliver(); got.Number != 1 || !has(got.Notes, "no pull request of libs/cli was opened") || len(got.Commands) != 1 || !has(got.Commands, "(cd libs/cli && gh pr create") {
 		t.Errorf("got %+v", got)
 	}
@@ -154,7 +154,7 @@ func TestModuleWithoutForge(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	b = newModularBench(t)
-	b.GH.Change(t, func(s *forgetest.State) { s.FailFrom, s.FailTo = 2, 2 })
+	b.GH.Change(t, func(s *githubtest.State) { s.FailFrom, s.FailTo = 2, 2 })
 	b.fails("pr_failed", true, "the submodule libs/cli: gh pr create")
 	b.deliver()
 	b.linked()
@@ -181,9 +181,9 @@ func TestModulesKilled(t *testing.T) {
 			continue
 		}
 		if os.Getenv("TRELLIS_SOAK") != "" {
-			kills[fmt.Sprint("before call ", n)] = func(b *bench) { b.GH.Change(b.T, func(s *forgetest.State) { s.Before = n }) }
+			kills[fmt.Sprint("before call ", n)] = func(b *bench) { b.GH.Change(b.T, func(s *githubtest.State) { s.Before = n }) }
 		}
-		kills[fmt.Sprint("after call ", n)] = func(b *bench) { b.GH.Change(b.T, func(s *forgetest.State) { s.After = n }) }
+		kills[fmt.Sprint("after call ", n)] = func(b *bench) { b.GH.Change(b.T, func(s *githubtest.State) { s.After = n }) }
 	}
 	for name, do := range kills {
 		t.Run(name, func(t *testing.T) {
@@ -193,7 +193,7 @@ func TestModulesKilled(t *testing.T) {
 				t.Fatal("it was not killed")
 			}
 			b.write("../kill", "")
-			b.GH.Change(t, func(s *forgetest.State) { s.Before, s.After = 0, 0 })
+			b.GH.Change(t, func(s *githubtest.State) { s.Before, s.After = 0, 0 })
 			b.apart()
 			b.linked()
 		})

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/forge"
+	"github.com/trellis-tasks/trellis/internal/github"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -49,14 +49,14 @@ type Refreshed struct {
 // Seen is the open pull request of a task in review, and how it stands.
 type Seen struct {
 	Dir      string // of the task
-	PR       *forge.PR
-	Standing forge.Standing
+	PR       *github.PR
+	Standing github.Standing
 }
 
 // Remote asks where the work of tasks is meant to go.
 type Remote struct {
 	Cleaner *Cleaner
-	Forge   *forge.Forge // nil: git alone is asked
+	Forge   *github.Forge // nil: git alone is asked
 	Disk    *durable.Disk
 	Wall    time.Duration // of one fetch
 }
@@ -153,9 +153,9 @@ func (r *Remote) pulls(ctx context.Context, list []Leftover, out *Refreshed) err
 		}
 		pr, err := r.Forge.Find(ctx, l.task.BranchName())
 		switch {
-		case errors.Is(err, forge.ErrNoProgram) && l.task.PRURL == "":
+		case errors.Is(err, github.ErrNoProgram) && l.task.PRURL == "":
 			return nil
-		case errors.Is(err, forge.ErrNoProgram), errors.Is(err, forge.ErrNotSignedIn):
+		case errors.Is(err, github.ErrNoProgram), errors.Is(err, github.ErrNotSignedIn):
 			out.Notes, out.Silent = append(out.Notes, err.Error()+": pull requests were not looked at"), true
 			return nil
 		case err != nil:
@@ -170,9 +170,9 @@ func (r *Remote) pulls(ctx context.Context, list []Leftover, out *Refreshed) err
 }
 
 // take brings a task to where its pull request is. One of an earlier task, whose branch had the same name, is not its.
-func (r *Remote) take(ctx context.Context, l Leftover, pr *forge.PR, out *Refreshed) error {
+func (r *Remote) take(ctx context.Context, l Leftover, pr *github.PR, out *Refreshed) error {
 	if pr.URL != l.task.PRURL && pr.HeadSHA != l.Tip && pr.HeadSHA != l.task.Commit {
-		if pr.State == forge.Open {
+		if pr.State == github.Open {
 			out.Notes = append(out.Notes, fmt.Sprintf("%s: pull request %s ends in another commit than its branch", l.ID, pr.URL))
 		}
 		return nil
@@ -184,7 +184,7 @@ func (r *Remote) take(ctx context.Context, l Leftover, pr *forge.PR, out *Refres
 		return nil // another time
 	}
 	switch pr.State {
-	case forge.Merged:
+	case github.Merged:
 		done, err := r.Cleaner.complete(l.Dir, pr.URL)
 		if err != nil || !done {
 			return err
@@ -193,7 +193,7 @@ func (r *Remote) take(ctx context.Context, l Leftover, pr *forge.PR, out *Refres
 		parents, err := r.Cleaner.settle(l)
 		out.Completed = append(append(out.Completed, l.ID), parents...)
 		return err
-	case forge.Closed:
+	case github.Closed:
 		return r.cancel(l, pr, out)
 	}
 	_, err := r.Cleaner.Store.Update(l.Dir, func(t *taskdir.Task, e *taskdir.Edit) error {
@@ -206,9 +206,9 @@ func (r *Remote) take(ctx context.Context, l Leftover, pr *forge.PR, out *Refres
 }
 
 // keep writes down how a pull request stands.
-func (r *Remote) keep(ctx context.Context, l Leftover, pr *forge.PR, out *Refreshed) (err error) {
+func (r *Remote) keep(ctx context.Context, l Leftover, pr *github.PR, out *Refreshed) (err error) {
 	p := Pull{Number: pr.Number, URL: pr.URL, State: state(pr), Failing: []string{}, At: r.Cleaner.now().UTC().Format(time.RFC3339)}
-	if pr.State == forge.Open {
+	if pr.State == github.Open {
 		s, err := r.Forge.Standing(ctx, pr.Number)
 		if err != nil {
 			out.Notes, out.Silent = append(out.Notes, fmt.Sprintf("%s: %v", l.ID, err)), true
@@ -230,15 +230,15 @@ func (r *Remote) keep(ctx context.Context, l Leftover, pr *forge.PR, out *Refres
 }
 
 // state is that of a pull request, as Pull has it.
-func state(pr *forge.PR) string {
-	if pr.State == forge.Open && pr.Draft {
+func state(pr *github.PR) string {
+	if pr.State == github.Open && pr.Draft {
 		return "draft"
 	}
-	return map[string]string{forge.Open: "open", forge.Merged: "merged", forge.Closed: "closed"}[pr.State]
+	return map[string]string{github.Open: "open", github.Merged: "merged", github.Closed: "closed"}[pr.State]
 }
 
 // cancel calls a task off whose pull request was closed. Worktree and branch stay.
-func (r *Remote) cancel(l Leftover, pr *forge.PR, out *Refreshed) error {
+func (r *Remote) cancel(l Leftover, pr *github.PR, out *Refreshed) error {
 	cancelled := false
 	_, err := r.Cleaner.Store.Update(l.Dir, func(t *taskdir.Task, e *taskdir.Edit) error {
 		if cancelled = t.Status == trellis.Review; !cancelled {

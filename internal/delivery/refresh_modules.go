@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trellis-tasks/trellis/internal/forge"
+	"github.com/trellis-tasks/trellis/internal/github"
 )
 
 // modules looks at the pull requests that were opened for a task in submodules. Of what is in the way of one of them nobody
@@ -48,7 +48,7 @@ func (r *Remote) module(ctx context.Context, l Leftover, path string) (*ModulePu
 		return nil, err
 	}
 	p := &ModulePull{Path: path, Number: pr.Number, URL: pr.URL, State: state(pr), Failing: []string{}}
-	if pr.State == forge.Open {
+	if pr.State == github.Open {
 		s, err := f.Standing(ctx, pr.Number)
 		if err != nil {
 			return nil, err
@@ -63,9 +63,9 @@ func (p ModulePull) wrong() string {
 	switch {
 	case p.State == "closed":
 		return "was closed without a merge"
-	case p.Checks == forge.Failed:
+	case p.Checks == github.Failed:
 		return "has checks that fail (" + strings.Join(p.Failing, ", ") + ")"
-	case p.Review == forge.ChangesWanted:
+	case p.Review == github.ChangesWanted:
 		return "is to be changed, as its reviewers say"
 	}
 	return ""

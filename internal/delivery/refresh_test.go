@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/delivery"
-	"github.com/trellis-tasks/trellis/internal/forge"
-	"github.com/trellis-tasks/trellis/internal/forge/forgetest"
+	"github.com/trellis-tasks/trellis/internal/github"
+	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 )
 
 // refresh asks the remote with this gh.
-func (h *house) refresh(f *forge.Forge) delivery.Refreshed {
+func (h *house) refresh(f *github.Forge) delivery.Refreshed {
 	h.Helper()
 	out, err := (&delivery.Remote{Cleaner: h.Cleaner, Forge: f, Wall: time.Minute}).Refresh(h.Context(), "")
 	if err != nil {
@@ -43,7 +43,7 @@ func TestRefreshByPullRequest(t *testing.T) {
 		}
 		prs = append(prs, pr)
 	}
-	gh := &forge.Forge{Dir: h.Dir, Env: append(h.env(), forgetest.Install(t, forgetest.State{PRs: prs}).Env...)}
+	gh := &github.Forge{Dir: h.Dir, Env: append(h.env(), githubtest.Install(t, githubtest.State{PRs: prs}).Env...)}
 	for range 2 {
 		out := h.refresh(gh)
 		if len(out.Notes) > 0 {
@@ -74,7 +74,7 @@ func TestRefreshByGit(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.done("02-01-open")
-	none := &forge.Forge{Dir: h.Dir, Env: []string{"PATH=" + t.TempDir()}}
+	none := &github.Forge{Dir: h.Dir, Env: []string{"PATH=" + t.TempDir()}}
 	if out := h.refresh(none); len(out.Notes)+len(out.Completed) > 0 {
 		t.Errorf("without a remote: got %+v", out)
 	}
@@ -86,7 +86,7 @@ func TestRefreshByGit(t *testing.T) {
 	if out := h.refresh(none); strings.Join(out.Completed, " ") != "02-01-there" || len(out.Notes) > 0 {
 		t.Errorf("merged in the remote: got %+v", out)
 	}
-	signedOut := &forge.Forge{Dir: h.Dir, Env: append(h.env(), forgetest.Install(t, forgetest.State{SignedOut: true}).Env...)}
+	signedOut := &github.Forge{Dir: h.Dir, Env: append(h.env(), githubtest.Install(t, githubtest.State{SignedOut: true}).Env...)}
 	if out := h.refresh(signedOut); len(out.Notes) != 1 || !strings.Contains(out.Notes[0], "not signed in") {
 		t.Errorf("signed out: got %+v", out)
 	}

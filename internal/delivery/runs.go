@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/trellis-tasks/trellis/internal/evidence"
+	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/runlock"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -102,7 +102,7 @@ func runsOf(dir string) (list []Run, err error) {
 
 // proven are the files that the proofs of a task name, from its directory.
 func proven(dir string) (map[string]bool, error) {
-	proofs, problems, err := evidence.ReadProofs(dir)
+	proofs, problems, err := proof.ReadProofs(dir)
 	if err == nil && len(problems) > 0 {
 		err = &problems[0]
 	}

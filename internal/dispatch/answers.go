@@ -6,9 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/trellis-tasks/trellis/internal/evidence"
-	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -53,7 +53,7 @@ func (s *Site) agreement(t *taskdir.Task, h *journal.History) (g pipeline.Agreem
 // approval says what people still have to agree to, "" when there is nothing. A run that they said no to ends itself.
 func (s *Site) approval(t *taskdir.Task, h *journal.History) (string, error) {
 	g, err := s.agreement(t, h)
-	if err != nil || g.State == evidence.Approved || g.State == evidence.Rejected && underWay(h) {
+	if err != nil || g.State == proof.Approved || g.State == proof.Rejected && underWay(h) {
 		return "", err
 	}
 	what := "approval of the plan"
@@ -118,9 +118,9 @@ func (s *Site) planAnswer(dir string, h *journal.History) (workflow.Answer, erro
 	switch {
 	case err != nil:
 		return workflow.Answer{}, err
-	case g.State == evidence.Rejected:
+	case g.State == proof.Rejected:
 		return workflow.Answer{State: workflow.Rejected, Why: g.No()}, nil
-	case g.State == evidence.Approved:
+	case g.State == proof.Approved:
 		return workflow.Answer{State: workflow.Approved}, nil
 	}
 	return workflow.Answer{State: workflow.Pending}, nil

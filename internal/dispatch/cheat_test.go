@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/dispatch"
-	"github.com/trellis-tasks/trellis/internal/forge/forgetest"
+	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -222,7 +222,7 @@ func TestCheatsWithTheBase(t *testing.T) {
 // Edge A12: who is to merge the work reads in the pull request what was changed of its checks.
 func TestGuttedChecksStandInThePullRequest(t *testing.T) {
 	t.Parallel()
-	w, gh := hosted(t, forgetest.State{})
+	w, gh := hosted(t, githubtest.State{})
 	w.write("tests/one.sh", "sh test.sh\n")
 	w.write("tests/two.sh", "sh test.sh\n")
 	w.git("add", "tests")

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/trellis-tasks/trellis/internal/evidence"
-	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -15,12 +15,12 @@ import (
 // DecideStep records what a person says to a step that a run waits with, of a task or of a file, both named by
 // their directory. a.Step is the step's path; it may be empty when there is one alone. It returns the request, and what people said to
 // it altogether: of a yes and a no the first one counts.
-func (s *Site) DecideStep(dir string, a evidence.Approval) (q workflow.Request, said workflow.Answer, err error) {
+func (s *Site) DecideStep(dir string, a proof.Approval) (q workflow.Request, said workflow.Answer, err error) {
 	if q, err = s.asked(dir, a.Step); err != nil {
 		return q, said, err
 	}
 	a.Step, a.Hash, a.At = q.Path, q.Hash, s.now().UTC()
-	if d := s.Config.Planning.ApprovalExpires; d > 0 && a.Decision == evidence.Approve {
+	if d := s.Config.Planning.ApprovalExpires; d > 0 && a.Decision == proof.Approve {
 		a.ExpiresAt = a.At.Add(d)
 	}
 	if err := s.say(dir, a); err != nil {
@@ -31,14 +31,14 @@ func (s *Site) DecideStep(dir string, a evidence.Approval) (q workflow.Request, 
 }
 
 // say writes a decision down, signed where there is a key to sign with. The judge of what came by git sees it before git does.
-func (s *Site) say(dir string, a evidence.Approval) (err error) {
+func (s *Site) say(dir string, a proof.Approval) (err error) {
 	a.Account = s.Account
 	if s.SignWith != nil {
 		if a, err = a.Sign(s.SignWith); err != nil {
 			return err
 		}
 	}
-	if err := evidence.Append(s.Disk, dir, a); err != nil {
+	if err := proof.Append(s.Disk, dir, a); err != nil {
 		return err
 	}
 	_, err = s.counts().Read(dir)

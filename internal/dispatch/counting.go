@@ -6,21 +6,21 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/trellis-tasks/trellis/internal/evidence"
+	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/trust"
 )
 
 // counts says which decisions count: those that are signed with a key that is trusted, that were written in this clone, or
 // that stand on the trusted branch. What else came by git is nobody's word. It is nil where everything is trusted.
-func (s *Site) counts() evidence.Counting {
+func (s *Site) counts() proof.Counting {
 	if s.Trust == nil || s.Trust.Everything {
 		return nil
 	}
-	return func(dir string, list []evidence.Approval) (counted []evidence.Approval, err error) {
+	return func(dir string, list []proof.Approval) (counted []proof.Approval, err error) {
 		if filepath.Dir(dir) != s.Store.Tasks() {
 			return list, nil // of the run of a file, which git never has
 		}
-		v, err := s.Trust.Subject(context.Background(), decisions(s.Store.Rel(filepath.Join(dir, evidence.ApprovalsFile)), filepath.Base(dir), list))
+		v, err := s.Trust.Subject(context.Background(), decisions(s.Store.Rel(filepath.Join(dir, proof.ApprovalsFile)), filepath.Base(dir), list))
 		if err != nil {
 			return nil, err
 		}
@@ -34,7 +34,7 @@ func (s *Site) counts() evidence.Counting {
 }
 
 // decisions are the lines of an approvals.jsonl as they were read, each for itself.
-func decisions(file, task string, list []evidence.Approval) trust.Subject {
+func decisions(file, task string, list []proof.Approval) trust.Subject {
 	var text bytes.Buffer
 	for _, a := range list {
 		text.WriteString(a.Text + "\n")

@@ -9,9 +9,9 @@ import (
 	"slices"
 
 	"github.com/trellis-tasks/trellis/internal/delivery"
-	"github.com/trellis-tasks/trellis/internal/flow"
-	"github.com/trellis-tasks/trellis/internal/forge"
-	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/github"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/runlock"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -245,7 +245,7 @@ func (s *Site) deliverer(ctx context.Context, in pipeline.DeliverIn) (*delivery.
 	if err != nil {
 		return nil, fmt.Errorf("looking for secrets in what is told of %s: %w", in.Task, err)
 	}
-	return &delivery.Deliverer{Repo: s.Repo, Forge: &forge.Forge{Dir: s.Repo.Main, Env: s.Environ, Marker: runlock.Marker(dir)},
+	return &delivery.Deliverer{Repo: s.Repo, Forge: &github.Forge{Dir: s.Repo.Main, Env: s.Environ, Marker: runlock.Marker(dir)},
 		PR: want.PR, Draft: want.Draft, Labels: want.Labels, Reviewers: want.Reviewers, Redact: mask, Record: delivery.RecordFile(dir), Disk: s.Disk}, nil
 }
 

@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/delivery"
-	"github.com/trellis-tasks/trellis/internal/flow"
-	"github.com/trellis-tasks/trellis/internal/forge"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/github"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -115,7 +115,7 @@ func (s *Site) over(ctx context.Context, t *taskdir.Task) error {
 		return nil
 	}
 	pr, err := s.remote().Forge.Find(ctx, t.BranchName())
-	if err != nil || pr == nil || pr.URL != t.PRURL || pr.State == forge.Open {
+	if err != nil || pr == nil || pr.URL != t.PRURL || pr.State == github.Open {
 		return unlessEnded(ctx)
 	}
 	return &RefusedError{fmt.Sprintf("the pull request of %s was %s: %s", t.ID, strings.ToLower(pr.State), pr.URL), "trellis status --refresh " + t.ID}

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/dispatch"
-	"github.com/trellis-tasks/trellis/internal/flow"
-	"github.com/trellis-tasks/trellis/internal/forge/forgetest"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -181,7 +181,7 @@ func TestDeliverAgainstPeoplesCommits(t *testing.T) {
 func TestDeliverOfWhatWasMerged(t *testing.T) {
 	t.Parallel()
 	w, gh, dir := behind(t, map[string]string{"greet.sh": "echo \"Hi, ${1:-world}!\"\n"})
-	gh.Change(t, func(s *forgetest.State) { s.PRs[0]["state"] = "MERGED" })
+	gh.Change(t, func(s *githubtest.State) { s.PRs[0]["state"] = "MERGED" })
 	tip := w.git("rev-parse", "feature/bye")
 	if d, err := w.Site.PreviewDelivery(t.Context(), dir); err != nil || len(d.Notes) != 1 || !strings.HasPrefix(d.Notes[0], "the pull request of 02-01-bye was merged: https://") {
 		t.Errorf("a preview is %+v, %v", d, err)
@@ -225,7 +225,7 @@ func TestDeliverOfADeletedBranch(t *testing.T) {
 			eve := w.reviewer()
 			theirs := w.ann(eve, "eve.txt", "eve\n")
 			w.git("-C", eve, "push", "-q")
-			gh.Change(t, func(s *forgetest.State) { s.PRs[0]["state"], s.PRs[0]["headRefOid"] = state, theirs })
+			gh.Change(t, func(s *githubtest.State) { s.PRs[0]["state"], s.PRs[0]["headRefOid"] = state, theirs })
 			w.git("-C", "../origin.git", "branch", "-q", "-D", "feature/bye")
 			var refused *dispatch.RefusedError
 			if _, err := w.Site.Deliver(t.Context(), dir); !errors.As(err, &refused) || !strings.Contains(refused.Why, "was "+strings.ToLower(state)+": https://") {

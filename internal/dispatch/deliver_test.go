@@ -9,18 +9,18 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/dispatch"
-	"github.com/trellis-tasks/trellis/internal/flow"
-	"github.com/trellis-tasks/trellis/internal/forge/forgetest"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 const byePRD = "# Say bye\n\nPeople leave, too.\n\n## Acceptance Criteria\n\n- [ ] it says bye\n  verify: `sh greet.sh --bye | grep -q Bye`\n"
 
 // hosted is a world whose repository has a bare origin, and a gh.
-func hosted(t *testing.T, s forgetest.State) (*world, *forgetest.GH) {
+func hosted(t *testing.T, s githubtest.State) (*world, *githubtest.GH) {
 	t.Helper()
 	w := newWorld(t, counted())
-	gh := forgetest.Install(t, s)
+	gh := githubtest.Install(t, s)
 	w.git("init", "-q", "--bare", "-b", "main", "../origin.git")
 	w.git("remote", "add", "origin", "../origin.git")
 	w.git("push", "-q", "origin", "main")
@@ -36,7 +36,7 @@ func hosted(t *testing.T, s forgetest.State) (*world, *forgetest.GH) {
 }
 
 // there wants one push and one pull request of the branch as it is.
-func (w *world) there(gh *forgetest.GH, dir string) {
+func (w *world) there(gh *githubtest.GH, dir string) {
 	w.Helper()
 	tip := w.git("rev-parse", "feature/bye")
 	task, list := w.task(dir), gh.State(w.T).PRs
@@ -53,7 +53,7 @@ func (w *world) there(gh *forgetest.GH, dir string) {
 
 func TestDelivered(t *testing.T) {
 	t.Parallel()
-	w, gh := hosted(t, forgetest.State{})
+	w, gh := hosted(t, githubtest.State{})
 	dir := w.hand("02-01-bye", byePRD)
 	if res := w.start(dir); res.Status != trellis.Review || res.Report.Delivery.Number != 1 || res.Report.Delivery.PRURL == "" {
 		t.Fatalf("got %s, %v, %+v", res.Status, res.Failure, res.Report.Delivery)
@@ -74,7 +74,7 @@ func TestDelivered(t *testing.T) {
 // What looks like a secret is not told, whoever delivers: in the title, in what was asked for, and in the criteria.
 func TestDeliveredWithoutSecrets(t *testing.T) {
 	t.Parallel()
-	w, gh := hosted(t, forgetest.State{})
+	w, gh := hosted(t, githubtest.State{})
 	token, other := "ghp_"+"wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO2mCqe0"[:36], "ghp_"+"aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"[:36]
 	dir := w.hand("02-01-bye", strings.NewReplacer("# Say bye", "# Say bye to "+token, "People leave, too.", "People leave, too: "+token+" and "+other+".", "it says bye", "it says bye, not "+token).Replace(byePRD))
 	if res := w.start(dir); res.Status != trellis.Review {
@@ -112,7 +112,7 @@ func TestDeliveryGoesOn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, gh := hosted(t, forgetest.State{FailFrom: 1, FailTo: 1})
+			w, gh := hosted(t, githubtest.State{FailFrom: 1, FailTo: 1})
 			dir := w.hand("02-01-bye", byePRD)
 			res := w.start(dir)
 			if res.Status != trellis.Failed || res.Failure.Code != string(trellis.PRFailed) || w.task(dir).Commit != w.git("rev-parse", "feature/bye") {
@@ -131,7 +131,7 @@ func TestDeliveryGoesOn(t *testing.T) {
 // What was changed since it was verified is no longer what is delivered.
 func TestChangedSinceDeliveryFailed(t *testing.T) {
 	t.Parallel()
-	w, gh := hosted(t, forgetest.State{FailFrom: 1, FailTo: 1})
+	w, gh := hosted(t, githubtest.State{FailFrom: 1, FailTo: 1})
 	dir := w.hand("02-01-bye", byePRD)
 	w.start(dir)
 	if d, err := w.Site.PreviewDelivery(context.Background(), dir); err != nil || len(d.Notes) != 0 {
@@ -157,7 +157,7 @@ func TestChangedSinceDeliveryFailed(t *testing.T) {
 // A task in review is delivered when a person says so, once.
 func TestDeliverInReview(t *testing.T) {
 	t.Parallel()
-	w, gh := hosted(t, forgetest.State{})
+	w, gh := hosted(t, githubtest.State{})
 	w.Site.Config.Delivery.PR = false
 	dir := w.hand("02-01-bye", byePRD)
 	var refused *dispatch.RefusedError
@@ -180,14 +180,14 @@ func TestDeliverInReview(t *testing.T) {
 func TestKilledWhileItDelivers(t *testing.T) {
 	t.Parallel()
 	const records = 14 // the last ones, from the one before the delivery to the end
-	plain, _ := hosted(t, forgetest.State{})
+	plain, _ := hosted(t, githubtest.State{})
 	_, steps := plain.delivers(0)
 	every := 3
 	if testing.Short() {
 		every = 5
 	}
 	for at := steps - records; at <= steps; at += every {
-		w, gh := hosted(t, forgetest.State{})
+		w, gh := hosted(t, githubtest.State{})
 		if killed, _ := w.delivers(at); !killed {
 			t.Errorf("it was not killed at %d of %d", at, steps)
 		}

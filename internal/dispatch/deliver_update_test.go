@@ -9,7 +9,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/forge/forgetest"
+	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -52,7 +52,7 @@ func TestPeoplesCommitsStay(t *testing.T) {
 }
 
 // behind is a world with a task in review, whose base went on at the remote by a commit of this content.
-func behind(t *testing.T, files map[string]string) (w *world, gh *forgetest.GH, dir string) {
+func behind(t *testing.T, files map[string]string) (w *world, gh *githubtest.GH, dir string) {
 	t.Helper()
 	w, gh, dir = reviewed(t, mending)
 	w.Site.Config.Delivery.Update = "rebase"
@@ -180,7 +180,7 @@ func TestClosedWhileItIsMended(t *testing.T) {
 	t.Parallel()
 	w, gh, dir := reviewed(t, mending)
 	w.say(gh, failing("ci"))
-	gh.Change(t, func(s *forgetest.State) { s.PRs[0]["state"] = "CLOSED" })
+	gh.Change(t, func(s *githubtest.State) { s.PRs[0]["state"] = "CLOSED" })
 	res := w.start(dir)
 	if list := gh.State(t).PRs; res.Status != trellis.Review || len(list) != 1 || !strings.Contains(strings.Join(res.Report.Notes, "\n"), "pull request 1 was closed: no other one is opened") {
 		t.Errorf("got %s, %q; there are %v", res.Status, res.Report.Notes, list)

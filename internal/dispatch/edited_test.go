@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/dispatch"
-	"github.com/trellis-tasks/trellis/internal/evidence"
+	"github.com/trellis-tasks/trellis/internal/proof"
 )
 
 // A yes that was used counts no more once what it let run was edited, wherever it stands.
@@ -14,7 +14,7 @@ func TestEditAfterApproval(t *testing.T) {
 		w := newWorld(t, "roles: {}\n")
 		const rest = `{"id": "a", "command": "echo a >> log", "depends_on": []}, %s, {"id": "p", "command": "echo p >> log; exit %d"}`
 		res := w.runFile(w.stepsFile(fmt.Sprintf(rest, ok, 1)))
-		if _, _, err := w.Site.DecideStep(res.Dir, evidence.Approval{Decision: evidence.Approve, By: "ann"}); err != nil {
+		if _, _, err := w.Site.DecideStep(res.Dir, proof.Approval{Decision: proof.Approve, By: "ann"}); err != nil {
 			t.Fatal(err)
 		}
 		w.resume(res.ID, dispatch.FileOptions{})

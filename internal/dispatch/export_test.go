@@ -3,11 +3,11 @@ package dispatch
 import (
 	"time"
 
-	"github.com/trellis-tasks/trellis/internal/evidence"
+	"github.com/trellis-tasks/trellis/internal/proof"
 )
 
 // Counts says which decisions count.
-func (s *Site) Counts() evidence.Counting { return s.counts() }
+func (s *Site) Counts() proof.Counting { return s.counts() }
 
 // Hear is what listens to the events of a task directory while its run goes on.
 var Hear = hear

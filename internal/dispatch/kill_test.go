@@ -16,7 +16,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/evidence"
+	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -78,7 +78,7 @@ func child(dir string) int {
 	}
 	res, err := site.Start(context.Background(), os.Getenv(childTask), dispatch.RunOptions{})
 	if err == nil && res.Status == trellis.Waiting { // a step asks for a person
-		_, _, err = site.DecideStep(res.Dir, evidence.Approval{Step: "ask", Decision: evidence.Approve, By: "ann"})
+		_, _, err = site.DecideStep(res.Dir, proof.Approval{Step: "ask", Decision: proof.Approve, By: "ann"})
 		if err == nil {
 			res, err = site.Start(context.Background(), res.Dir, dispatch.RunOptions{})
 		}

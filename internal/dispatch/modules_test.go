@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/delivery"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
-	"github.com/trellis-tasks/trellis/internal/forge/forgetest"
+	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -348,7 +348,7 @@ func TestSubmoduleNotPushed(t *testing.T) {
 func TestSubmodulePullRequest(t *testing.T) {
 	t.Parallel()
 	w := delivered(t)
-	gh := forgetest.Install(t, forgetest.State{})
+	gh := githubtest.Install(t, githubtest.State{})
 	w.env = gh.Env
 	w.Site.Environ = append(w.Site.Environ, gh.Env...)
 	w.Site.Config.Delivery.PR = true
@@ -366,7 +366,7 @@ func TestSubmodulePullRequest(t *testing.T) {
 		{fields{"statusCheckRollup": nil, "reviewDecision": "CHANGES_REQUESTED"}, "libs/cli open  changes_requested", "is to be changed, as its reviewers say: https://"},
 		{fields{"reviewDecision": "", "state": "CLOSED"}, "libs/cli closed  ", "was closed without a merge: https://"},
 	} {
-		gh.Change(t, func(s *forgetest.State) {
+		gh.Change(t, func(s *githubtest.State) {
 			for name, v := range c.says {
 				s.PRs[0][name] = v
 			}

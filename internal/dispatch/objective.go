@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/objective"
+	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/runlock"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -15,7 +15,7 @@ import (
 type StepError struct {
 	Objective string
 	Step      string // "": none comes next
-	Code      objective.Code
+	Code      roadmap.Code
 	Why       string
 }
 
@@ -41,26 +41,26 @@ func (e *BusyError) Unwrap() error { return e.Held }
 // ErrOtherPlan says that a step's cell names another plan.
 var ErrOtherPlan = errors.New("its cell names another plan")
 
-func (s *Site) desk() objective.Desk {
-	return objective.Desk{Root: s.Store.Root, Disk: s.Disk, Holder: runlock.Holder("", s.now())}
+func (s *Site) desk() roadmap.Desk {
+	return roadmap.Desk{Root: s.Store.Root, Disk: s.Disk, Holder: runlock.Holder("", s.now())}
 }
 
 // Advance is what an objective has come to.
 type Advance struct {
 	Name     string
-	Road     *objective.Roadmap // with the changes
-	Changes  []objective.Change // written into its roadmap, or due in a dry run
-	Others   []objective.Due    // tasks of steps whose cells name another plan
-	Gone     []trellis.Problem  // warnings of steps whose task is gone
-	Decision objective.Decision
-	Ready    []objective.Step // that can be planned now, or whose planning can be gone on with
+	Road     *roadmap.Roadmap  // with the changes
+	Changes  []roadmap.Change  // written into its roadmap, or due in a dry run
+	Others   []roadmap.Due     // tasks of steps whose cells name another plan
+	Gone     []trellis.Problem // warnings of steps whose task is gone
+	Decision roadmap.Decision
+	Ready    []roadmap.Step // that can be planned now, or whose planning can be gone on with
 }
 
 // Advance writes into a roadmap what became of its tasks, and says what comes next. A dry one says the same and
 // writes nothing.
-func (s *Site) Advance(ctx context.Context, name string, works *objective.Works, dry bool) (a Advance, err error) {
+func (s *Site) Advance(ctx context.Context, name string, works *roadmap.Works, dry bool) (a Advance, err error) {
 	a.Name = name
-	road, err := objective.Load(s.Store.Root, name)
+	road, err := roadmap.Load(s.Store.Root, name)
 	if err != nil {
 		return a, err
 	}
@@ -69,7 +69,7 @@ func (s *Site) Advance(ctx context.Context, name string, works *objective.Works,
 		road, err = road.With(due)
 	} else if len(due) > 0 {
 		if due, err = s.desk().Settle(ctx, s.Store, name, works); err == nil {
-			road, err = objective.Load(s.Store.Root, name)
+			road, err = roadmap.Load(s.Store.Root, name)
 		}
 	}
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/trellis-tasks/trellis/internal/forge"
+	"github.com/trellis-tasks/trellis/internal/github"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -24,7 +24,7 @@ const maxIssue = 60 << 10
 
 // openIssue puts the plan of a step into an issue, once, and has the roadmap name that. Nothing is ever read back
 // from it.
-func (s *Site) openIssue(ctx context.Context, name string, f *forge.Forge, res *StepResult) error {
+func (s *Site) openIssue(ctx context.Context, name string, f *github.Forge, res *StepResult) error {
 	t, err := s.Store.Load(res.Dir)
 	if err != nil {
 		return err
@@ -37,7 +37,7 @@ func (s *Site) openIssue(ctx context.Context, name string, f *forge.Forge, res *
 		return fmt.Errorf("reading the plan: %w", err)
 	}
 	sum := sha256.Sum256([]byte(name + "\x00" + res.Step.ID))
-	n := forge.NewIssue{Title: t.Title, Label: PlanLabel, Mark: fmt.Sprintf("<!-- trellis plan %s %s -->", hex.EncodeToString(sum[:8]), t.ID)}
+	n := github.NewIssue{Title: t.Title, Label: PlanLabel, Mark: fmt.Sprintf("<!-- trellis plan %s %s -->", hex.EncodeToString(sum[:8]), t.ID)}
 	body := strings.ToValidUTF8(string(text[:min(len(text), maxIssue)]), "")
 	if len(text) > maxIssue {
 		body += "\n\n[cut here]"

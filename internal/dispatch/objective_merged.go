@@ -8,7 +8,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/delivery"
 	"github.com/trellis-tasks/trellis/internal/git"
-	"github.com/trellis-tasks/trellis/internal/objective"
+	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -38,8 +38,8 @@ func (r *reviewed) keep(dir, tips string) {
 
 // works are the tasks of objectives as they stand now: those in review that were merged since, by what git has here, are
 // completed first. A dry look says the same of them and writes nothing.
-func (s *Site) works(ctx context.Context, dry bool) (*objective.Works, error) {
-	works, err := objective.Survey(s.Store, false)
+func (s *Site) works(ctx context.Context, dry bool) (*roadmap.Works, error) {
+	works, err := roadmap.Survey(s.Store, false)
 	if err != nil {
 		return nil, err
 	}

@@ -9,39 +9,39 @@ import (
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/forge"
-	"github.com/trellis-tasks/trellis/internal/journal"
-	"github.com/trellis-tasks/trellis/internal/objective"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/github"
 	"github.com/trellis-tasks/trellis/internal/planner"
+	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 // StepOptions say which step of an objective is planned, and for whom.
 type StepOptions struct {
-	Step    string       // "": the next one
-	Creator string       // of the task
-	DevType string       // of the task
-	Agent   string       // that plans, whatever the config says
-	Forge   *forge.Forge // not nil: the plan is put into an issue, too
+	Step    string        // "": the next one
+	Creator string        // of the task
+	DevType string        // of the task
+	Agent   string        // that plans, whatever the config says
+	Forge   *github.Forge // not nil: the plan is put into an issue, too
 }
 
 // StepResult is what came of planning a step.
 type StepResult struct {
 	PlanResult
-	Step  objective.Step // as the roadmap has it now
-	Task  string         // directory name
-	Known bool           // it was planned already: nothing was planned now
-	Dead  string         // known: why nothing comes of the task unless a person does something; "" when that is not so
-	Issue *forge.Issue   // that holds the plan; nil: it is in none
+	Step  roadmap.Step  // as the roadmap has it now
+	Task  string        // directory name
+	Known bool          // it was planned already: nothing was planned now
+	Dead  string        // known: why nothing comes of the task unless a person does something; "" when that is not so
+	Issue *github.Issue // that holds the plan; nil: it is in none
 }
 
 // PlanStep plans a step of an objective and has the roadmap name the task. What is there already is not made again: a
 // planning that was cut off is gone on with, a task whose step does not name it is linked. Errors that callers tell
-// apart, besides those of Plan: *StepError, *BusyError, *trellis.Problem, objective.ErrNotFound, objective.ErrNoStep,
+// apart, besides those of Plan: *StepError, *BusyError, *trellis.Problem, roadmap.ErrNotFound, roadmap.ErrNoStep,
 // ErrOtherPlan, ErrNoIssue.
 func (s *Site) PlanStep(ctx context.Context, name string, o StepOptions) (StepResult, error) {
-	works, err := objective.Survey(s.Store, true)
+	works, err := roadmap.Survey(s.Store, true)
 	if err != nil {
 		return StepResult{}, err
 	}
@@ -70,7 +70,7 @@ func (r StepResult) published() bool { return !r.Interrupted && len(r.Waits) == 
 
 // pick is the step that a person names, if it can be planned, or else those that come next: the first of them that
 // nobody plans already is wanted.
-func (a Advance) pick(works *objective.Works, id string) (ids []string, err error) {
+func (a Advance) pick(works *roadmap.Works, id string) (ids []string, err error) {
 	if id == "" {
 		for _, step := range a.Ready {
 			ids = append(ids, step.ID)
@@ -82,13 +82,13 @@ func (a Advance) pick(works *objective.Works, id string) (ids []string, err erro
 	}
 	step := a.Road.Step(id)
 	if step == nil {
-		return nil, fmt.Errorf("objective %s: %w: %s", a.Name, objective.ErrNoStep, id)
+		return nil, fmt.Errorf("objective %s: %w: %s", a.Name, roadmap.ErrNoStep, id)
 	}
-	if _, planned := works.Of(a.Name, id); planned || step.State != objective.Pending {
+	if _, planned := works.Of(a.Name, id); planned || step.State != roadmap.Pending {
 		return []string{id}, nil // whether it is ours to go on with is decided once it is claimed
 	}
 	if on, why := a.Road.Missing(works, *step); on != "" {
-		return nil, &StepError{a.Name, id, objective.Waiting, fmt.Sprintf("it depends on step %s, which %s", on, why)}
+		return nil, &StepError{a.Name, id, roadmap.Waiting, fmt.Sprintf("it depends on step %s, which %s", on, why)}
 	}
 	return []string{id}, nil
 }
@@ -104,24 +104,24 @@ func (s *Site) planStep(ctx context.Context, name string, o StepOptions, asked b
 		return res, err
 	}
 	defer claim.Unlock()
-	works, err := objective.Survey(s.Store, true)
+	works, err := roadmap.Survey(s.Store, true)
 	if err != nil {
 		return res, err
 	}
-	src, err := objective.Read(s.Store.Root, name)
+	src, err := roadmap.Read(s.Store.Root, name)
 	if err != nil {
 		return res, err
 	}
 	if err := cmp.Or(s.trustedObjective(ctx, name, src), s.trustedHere(ctx, s.Store.Root)); err != nil {
 		return res, err
 	}
-	road, err := objective.Parse(name, src)
+	road, err := roadmap.Parse(name, src)
 	if err != nil {
 		return res, err
 	}
 	step := road.Step(o.Step)
 	if step == nil {
-		return res, fmt.Errorf("objective %s: %w: %s", name, objective.ErrNoStep, o.Step)
+		return res, fmt.Errorf("objective %s: %w: %s", name, roadmap.ErrNoStep, o.Step)
 	}
 	j := stepPlanning{s, road, *step, works, src, o}
 	res.PlanResult, res.Known, err = j.plan(ctx, asked)
@@ -140,9 +140,9 @@ func (s *Site) planStep(ctx context.Context, name string, o StepOptions, asked b
 // stepPlanning is a step that this process has claimed.
 type stepPlanning struct {
 	*Site
-	road  *objective.Roadmap
-	step  objective.Step
-	works *objective.Works
+	road  *roadmap.Roadmap
+	step  roadmap.Step
+	works *roadmap.Works
 	src   []byte // of the roadmap
 	o     StepOptions
 }
@@ -154,17 +154,17 @@ func (p stepPlanning) plan(ctx context.Context, asked bool) (res PlanResult, kno
 	stands := ok && !p.road.Free(p.works, p.step)
 	switch {
 	case (stands || ok && work.Draft) && p.o.DevType != "" && p.o.DevType != work.DevType:
-		return res, false, &StepError{p.road.Name, p.step.ID, objective.Stuck, fmt.Sprintf("it is planned as %s already, of type %s", work.Name(), cmp.Or(work.DevType, "none"))}
+		return res, false, &StepError{p.road.Name, p.step.ID, roadmap.Stuck, fmt.Sprintf("it is planned as %s already, of type %s", work.Name(), cmp.Or(work.DevType, "none"))}
 	case ok && work.Draft, failed && asked:
 		res, err = p.Replan(ctx, work.Dir, PlanOptions{Agent: p.o.Agent})
 		return res, false, err
 	case stands:
 		return PlanResult{Dir: work.Dir, Status: work.Status}, true, nil
-	case p.step.State != objective.Pending:
-		return res, false, &StepError{p.road.Name, p.step.ID, objective.Stuck, p.taken()}
+	case p.step.State != roadmap.Pending:
+		return res, false, &StepError{p.road.Name, p.step.ID, roadmap.Stuck, p.taken()}
 	}
 	if p.step.Unwritten() {
-		return res, false, &StepError{p.road.Name, p.step.ID, objective.Stuck, fmt.Sprintf("%s:%d still says what a new objective says there: write what is to be done", objective.File(p.road.Name), p.step.Line)}
+		return res, false, &StepError{p.road.Name, p.step.ID, roadmap.Stuck, fmt.Sprintf("%s:%d still says what a new objective says there: write what is to be done", roadmap.File(p.road.Name), p.step.Line)}
 	}
 	if err := p.road.Linkable(p.step.ID); err != nil { // before anything is paid for
 		return res, false, err
@@ -200,7 +200,7 @@ const names = 100
 
 // draft makes the folder that the step is planned in. From then on it is known by the step that stands in it.
 func (p stepPlanning) draft() (o PlanOptions, dir string, err error) {
-	o.Requirement, o.Agent = objective.Requirement(p.road.Name, p.road.Title, p.step, p.src), p.o.Agent
+	o.Requirement, o.Agent = roadmap.Requirement(p.road.Name, p.road.Title, p.step, p.src), p.o.Agent
 	o.New = taskdir.New{Title: p.step.Title(), DevType: p.o.DevType, Creator: p.o.Creator, Assignee: p.o.Creator,
 		DependsOn: p.road.Before(p.works, p.step), Objective: taskdir.Objective{Name: p.road.Name, Step: p.step.ID}}
 	name := p.step.TaskName()
@@ -218,7 +218,7 @@ func (p stepPlanning) draft() (o PlanOptions, dir string, err error) {
 
 // link has the roadmap name the task of a step.
 func (s *Site) link(ctx context.Context, name string, res *StepResult) error {
-	works, err := objective.Survey(s.Store, false)
+	works, err := roadmap.Survey(s.Store, false)
 	if err != nil {
 		return err
 	}
@@ -232,7 +232,7 @@ func (s *Site) link(ctx context.Context, name string, res *StepResult) error {
 			other = d.Other
 		}
 	}
-	road, err := objective.Load(s.Store.Root, name)
+	road, err := roadmap.Load(s.Store.Root, name)
 	if err != nil {
 		return err
 	}

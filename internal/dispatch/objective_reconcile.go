@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/trellis-tasks/trellis/internal/objective"
+	"github.com/trellis-tasks/trellis/internal/roadmap"
 )
 
 // ReconcileOptions say what is reconciled.
@@ -18,9 +18,9 @@ type ReconcileOptions struct {
 // Reconciled is what came of one objective.
 type Reconciled struct {
 	Advance
-	Steps   []objective.Step // that are planned, or would be in a dry run
-	Planned []StepResult     // of those
-	Busy    []*BusyError     // of those: another process plans them
+	Steps   []roadmap.Step // that are planned, or would be in a dry run
+	Planned []StepResult   // of those
+	Busy    []*BusyError   // of those: another process plans them
 	Err     error
 }
 
@@ -47,12 +47,12 @@ func (s *Site) objectives(names []string) (list []string, err error) {
 	if len(names) > 0 {
 		return names, nil
 	}
-	all, err := objective.Names(s.Store.Root)
+	all, err := roadmap.Names(s.Store.Root)
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range all {
-		if road, err := objective.Load(s.Store.Root, name); road == nil || road.Auto || err != nil && len(road.Steps) == 0 {
+		if road, err := roadmap.Load(s.Store.Root, name); road == nil || road.Auto || err != nil && len(road.Steps) == 0 {
 			list = append(list, name)
 		}
 	}

@@ -12,10 +12,10 @@ import (
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/flow"
-	"github.com/trellis-tasks/trellis/internal/forge"
-	"github.com/trellis-tasks/trellis/internal/forge/forgetest"
-	"github.com/trellis-tasks/trellis/internal/objective"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/github"
+	"github.com/trellis-tasks/trellis/internal/github/githubtest"
+	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -71,7 +71,7 @@ func (w *world) wantRow(step, want string) {
 // settle writes into the roadmap what became of the tasks.
 func (w *world) settle() dispatch.Advance {
 	w.Helper()
-	works, err := objective.Survey(w.Site.Store, false)
+	works, err := roadmap.Survey(w.Site.Store, false)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestPlanStep(t *testing.T) {
 		t.Errorf("next: %+v", res)
 	}
 	var not *dispatch.StepError
-	if _, err := w.planStep(""); !errors.As(err, &not) || not.Code != objective.Waiting || !strings.Contains(not.Why, today("first")) {
+	if _, err := w.planStep(""); !errors.As(err, &not) || not.Code != roadmap.Waiting || !strings.Contains(not.Why, today("first")) {
 		t.Errorf("nothing is left: %v", err)
 	}
 	if res := w.mustPlan("2"); strings.Join(w.task(res.Dir).Pipeline.DependsOn, " ") != today("first") { // a person may say so
@@ -240,7 +240,7 @@ func TestStepIsPlannedOnce(t *testing.T) {
 func TestStepIsBeingPlanned(t *testing.T) {
 	t.Parallel()
 	w := newRoad(t, roadwork(), short)
-	claim, err := objective.Desk{Root: w.Dir, Disk: w.Site.Disk, Holder: durable.Holder{PID: 7}}.Claim("farewells", "1")
+	claim, err := roadmap.Desk{Root: w.Dir, Disk: w.Site.Disk, Holder: durable.Holder{PID: 7}}.Claim("farewells", "1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -413,10 +413,10 @@ func TestIssueOfAStep(t *testing.T) {
 	reject := obj{"when": "Step 3 of the objective", "answer": obj{"decision": "reject", "category": "unclear", "details": "beside what?", "suggestions": []string{"say"}}}
 	w := newRoad(t, roadwork().with("evaluate", accepted("tiny"), reject), short)
 	w.git("remote", "add", "origin", "../origin.git")
-	gh := forgetest.Install(t, forgetest.State{FailFrom: 1, FailTo: 1, Lost: "cut"})
+	gh := githubtest.Install(t, githubtest.State{FailFrom: 1, FailTo: 1, Lost: "cut"})
 	env := append(os.Environ(), gh.Env...)
 	plan := func(step string) (dispatch.StepResult, error) {
-		return w.Site.PlanStep(context.Background(), "farewells", dispatch.StepOptions{Step: step, Forge: &forge.Forge{Dir: w.Dir, Env: env}})
+		return w.Site.PlanStep(context.Background(), "farewells", dispatch.StepOptions{Step: step, Forge: &github.Forge{Dir: w.Dir, Env: env}})
 	}
 	if _, err := plan("1"); !errors.Is(err, dispatch.ErrNoIssue) || !strings.Contains(err.Error(), "step 1 of farewells is planned as "+today("first")+", but its plan could not be put into an issue: ") {
 		t.Fatalf("without an answer: %v", err)

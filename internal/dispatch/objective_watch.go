@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/objective"
 	"github.com/trellis-tasks/trellis/internal/planner"
+	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -177,7 +177,7 @@ func (s *Site) lookAtRoads(ctx context.Context) (l lookedAt) {
 	began := time.Now()
 	defer func() { l.took = time.Since(began) }()
 	l.errs = map[string]error{}
-	names, err := objective.Names(s.Store.Root)
+	names, err := roadmap.Names(s.Store.Root)
 	if err != nil || len(names) == 0 {
 		l.err = err
 		return l
@@ -192,7 +192,7 @@ func (s *Site) lookAtRoads(ctx context.Context) (l lookedAt) {
 		switch {
 		case ctx.Err() != nil:
 			return l
-		case errors.Is(err, objective.ErrNotFound): // just removed
+		case errors.Is(err, roadmap.ErrNotFound): // just removed
 		case err != nil:
 			l.errs[name] = err
 		default:
@@ -237,7 +237,7 @@ func (w *watch) seeRoad(a Advance) {
 	for _, step := range a.Ready {
 		w.roads.ready = append(w.roads.ready, road{a.Name, step.ID})
 	}
-	if code := a.Decision.Code; code == objective.Stuck || code == objective.Complete {
+	if code := a.Decision.Code; code == roadmap.Stuck || code == roadmap.Complete {
 		w.tell("objective "+a.Name, fmt.Sprintf("objective %s: %s: %s", a.Name, code, a.Decision.Why))
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/dispatch"
-	"github.com/trellis-tasks/trellis/internal/objective"
+	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -194,7 +194,7 @@ func TestReconcileObjectives(t *testing.T) {
 func TestEditedByHandMeanwhile(t *testing.T) {
 	t.Parallel()
 	w := newRoad(t, roadwork(), auto(short))
-	desk := objective.Desk{Root: w.Dir}
+	desk := roadmap.Desk{Root: w.Dir}
 	stop := make(chan struct{})
 	var group sync.WaitGroup
 	typed := 0

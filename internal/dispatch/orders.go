@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/evidence"
-	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/planner"
+	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/runlock"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/workflow"
@@ -252,17 +252,17 @@ func (s *Site) setAside(dir string) error {
 
 // Approve records a person's yes to the plan as it is now, and lets the task run when it was the last that
 // was missing.
-func (s *Site) Approve(dir, by string) (evidence.Verdict, error) {
-	hash, err := s.decide(dir, evidence.Approval{Decision: evidence.Approve, By: by})
+func (s *Site) Approve(dir, by string) (proof.Verdict, error) {
+	hash, err := s.decide(dir, proof.Approval{Decision: proof.Approve, By: by})
 	if err != nil {
-		return evidence.Verdict{}, err
+		return proof.Verdict{}, err
 	}
 	return s.settleApproval(dir, hash)
 }
 
 // Reject records a person's no.
 func (s *Site) Reject(dir, by, reason string) error {
-	hash, err := s.decide(dir, evidence.Approval{Decision: evidence.Reject, By: by, Reason: reason})
+	hash, err := s.decide(dir, proof.Approval{Decision: proof.Reject, By: by, Reason: reason})
 	if err != nil {
 		return err
 	}
@@ -270,7 +270,7 @@ func (s *Site) Reject(dir, by, reason string) error {
 	return err
 }
 
-func (s *Site) decide(dir string, a evidence.Approval) (string, error) {
+func (s *Site) decide(dir string, a proof.Approval) (string, error) {
 	if err := s.live(dir); err != nil {
 		return "", err
 	}
@@ -298,7 +298,7 @@ func (s *Site) decide(dir string, a evidence.Approval) (string, error) {
 		return "", err
 	}
 	a.At = s.now().UTC()
-	if d := s.Config.Planning.ApprovalExpires; d > 0 && a.Decision == evidence.Approve {
+	if d := s.Config.Planning.ApprovalExpires; d > 0 && a.Decision == proof.Approve {
 		a.ExpiresAt = a.At.Add(d)
 	}
 	return a.Hash, s.say(dir, a)
@@ -306,13 +306,13 @@ func (s *Site) decide(dir string, a evidence.Approval) (string, error) {
 
 // settleApproval takes the decisions about the plan into the status, when no run holds the task: a run
 // takes them from approvals.jsonl itself.
-func (s *Site) settleApproval(dir, hash string) (v evidence.Verdict, err error) {
+func (s *Site) settleApproval(dir, hash string) (v proof.Verdict, err error) {
 	t, err := s.Store.Load(dir)
 	if err != nil {
 		return v, err
 	}
 	v, err = pipeline.Decision(s.Disk, dir, hash, pipeline.Approvers(s.Config, t), s.counts(), s.now())
-	if err != nil || t.Status != trellis.Waiting || v.State == evidence.Pending {
+	if err != nil || t.Status != trellis.Waiting || v.State == proof.Pending {
 		return v, err
 	}
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
@@ -320,7 +320,7 @@ func (s *Site) settleApproval(dir, hash string) (v evidence.Verdict, err error) 
 		return v, nil // the run waits for it and takes it from the file
 	}
 	_, err = s.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
-		if v.State == evidence.Approved {
+		if v.State == proof.Approved {
 			e.Set("status", trellis.Ready)
 			e.Set("pipeline.plan_hash", hash)
 			return nil

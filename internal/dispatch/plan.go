@@ -13,11 +13,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/hooks"
-	"github.com/trellis-tasks/trellis/internal/journal"
 	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/runlock"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -335,7 +335,7 @@ func (s *Site) plan(ctx context.Context, dir, final string, begin func(*journal.
 	res.Before = in.Used
 	acts.Cast = s.cast(in.Nonce)
 	crew.Cast = acts.Cast
-	crew.Env = func(c flow.Call, r ask.Request) []string { return append(s.env(dir, c, r), acts.Env(in)...) }
+	crew.Env = func(c flow.Call, r agentcall.Request) []string { return append(s.env(dir, c, r), acts.Env(in)...) }
 	res.Report, err = journal.Execute(ctx, j, planner.Run)
 	lerr := planner.WriteLog(s.Disk, dir)
 	if err := errors.Join(j.Close(), lerr); err != nil {

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/dispatch"
-	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )

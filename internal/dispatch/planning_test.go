@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/dispatch"
-	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
-	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -16,7 +16,7 @@ import (
 )
 
 // Prompt is what an agent in a role would get for a task now, who would get it, and what would be left out.
-func (s *Site) Prompt(ctx context.Context, dir string, role trellis.Role) (p templates.Prompt, who ask.Choice, notes []string, err error) {
+func (s *Site) Prompt(ctx context.Context, dir string, role trellis.Role) (p templates.Prompt, who agentcall.Choice, notes []string, err error) {
 	t, err := s.Store.Load(dir)
 	if err != nil {
 		return p, who, nil, err

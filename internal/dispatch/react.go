@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/delivery"
-	"github.com/trellis-tasks/trellis/internal/forge"
-	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/github"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/runlock"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -30,7 +30,7 @@ const fetchWall = time.Minute
 
 func (s *Site) remote() *delivery.Remote {
 	clean := &delivery.Cleaner{Store: s.Store, Repo: s.Repo, Folder: s.Config.Worktree.Dir, Copied: s.Config.Worktree.Copy, Now: s.now}
-	return &delivery.Remote{Cleaner: clean, Forge: &forge.Forge{Dir: s.Repo.Main, Env: s.Environ}, Disk: s.Disk, Wall: fetchWall}
+	return &delivery.Remote{Cleaner: clean, Forge: &github.Forge{Dir: s.Repo.Main, Env: s.Environ}, Disk: s.Disk, Wall: fetchWall}
 }
 
 // Refresh asks the remote what became of the work in review, in dir or with "" of all, and reacts to it.
@@ -80,7 +80,7 @@ func (s *Site) react(ctx context.Context, open []delivery.Seen) (out Reacted, er
 // sayMergeable shows a task whose pull request can be merged as it is.
 func (s *Site) sayMergeable(seen delivery.Seen) error {
 	st := seen.Standing
-	if s.Mergeable == nil || seen.PR.HeadSHA == "" || st.Review != forge.Approved || st.Checks != forge.Passed || st.Waits || len(st.Wanted) > 0 {
+	if s.Mergeable == nil || seen.PR.HeadSHA == "" || st.Review != github.Approved || st.Checks != github.Passed || st.Waits || len(st.Wanted) > 0 {
 		return nil
 	}
 	t, err := s.Store.Load(seen.Dir)
@@ -148,16 +148,16 @@ type reaction struct {
 	// asked: whatever the settings say, also for what there was a run for, and with as many rounds again.
 	asked bool
 
-	checks  []forge.Check
-	reviews []forge.Review
-	remarks []forge.Remark
+	checks  []github.Check
+	reviews []github.Review
+	remarks []github.Remark
 	names   []string // of all that, where there was no reaction to it
 }
 
 // begin begins a run when there is something to react to; its names are set then. Else it says why there is none.
 func (r *reaction) begin(ctx context.Context, j *journal.Run, h *journal.History) (note string, err error) {
 	st := r.seen.Standing
-	r.checks, r.reviews = st.Failed, slices.DeleteFunc(slices.Clone(st.Wanted), func(v forge.Review) bool { return !v.Trusted })
+	r.checks, r.reviews = st.Failed, slices.DeleteFunc(slices.Clone(st.Wanted), func(v github.Review) bool { return !v.Trusted })
 	if len(r.checks)+len(r.reviews) == 0 {
 		return "", r.well(st)
 	}
@@ -270,10 +270,10 @@ func (r *reaction) follow(ctx context.Context) (string, error) {
 }
 
 // well is the end of what was noted of a pull request that nobody finds wanting any more.
-func (r *reaction) well(st forge.Standing) error {
+func (r *reaction) well(st github.Standing) error {
 	code := r.task.Pipeline.Failure.Code
 	ours := r.past.React != nil || code == trellis.CIFailed || code == trellis.ChangesRequested // else it says something else
-	if st.Waits || st.Checks == forge.Failed || !ours || r.unpushed() {
+	if st.Waits || st.Checks == github.Failed || !ours || r.unpushed() {
 		return nil
 	}
 	return r.s.leave(r.task, "", "")

@@ -7,7 +7,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/delivery"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
-	"github.com/trellis-tasks/trellis/internal/forge/forgetest"
+	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -33,7 +33,7 @@ func TestRetryMendsAPullRequest(t *testing.T) {
 	if res := w.start(dir); res.Status != trellis.Review || res.Failure != nil || w.git("rev-parse", "feature/bye^") != first || w.pushed() != w.git("rev-parse", "feature/bye") {
 		t.Errorf("got %s, %v", res.Status, res.Failure)
 	}
-	gh.Change(t, func(s *forgetest.State) { s.PRs[0]["state"] = "MERGED" })
+	gh.Change(t, func(s *githubtest.State) { s.PRs[0]["state"] = "MERGED" })
 	if err := w.retry(dir); !errors.As(err, &refused) || !strings.Contains(refused.Why, "is completed now") {
 		t.Errorf("merged: got %v", err)
 	}

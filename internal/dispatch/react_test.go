@@ -12,8 +12,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/delivery"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/flow"
-	"github.com/trellis-tasks/trellis/internal/forge/forgetest"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/trust"
 )
@@ -34,9 +34,9 @@ roles:
 `
 
 // reviewed is a world in which a task is in review, with a pull request of its own.
-func reviewed(t *testing.T, script string) (*world, *forgetest.GH, string) {
+func reviewed(t *testing.T, script string) (*world, *githubtest.GH, string) {
 	t.Helper()
-	w, gh := hosted(t, forgetest.State{Logs: map[string]string{"2": "it says Bey\n"}})
+	w, gh := hosted(t, githubtest.State{Logs: map[string]string{"2": "it says Bey\n"}})
 	w.write(".trellis/rehearsal.yaml", script)
 	w.Site.Config.Delivery.React = true
 	dir := w.hand("02-01-bye", byePRD)
@@ -47,9 +47,9 @@ func reviewed(t *testing.T, script string) (*world, *forgetest.GH, string) {
 }
 
 // say has the pull request say something, and returns what a look at it comes to.
-func (w *world) say(gh *forgetest.GH, fields map[string]any) dispatch.Reacted {
+func (w *world) say(gh *githubtest.GH, fields map[string]any) dispatch.Reacted {
 	w.Helper()
-	gh.Change(w.T, func(s *forgetest.State) {
+	gh.Change(w.T, func(s *githubtest.State) {
 		s.PRs[0]["headRefOid"] = w.git("-C", "../origin.git", "rev-parse", "feature/bye")
 		for name, v := range fields {
 			s.PRs[0][name] = v
@@ -368,7 +368,7 @@ func TestNoReaction(t *testing.T) {
 func TestWatchReacts(t *testing.T) {
 	t.Parallel()
 	w, gh, dir := reviewed(t, mending)
-	gh.Change(t, func(s *forgetest.State) {
+	gh.Change(t, func(s *githubtest.State) {
 		for name, v := range failing("ci") {
 			s.PRs[0][name] = v
 		}
@@ -377,13 +377,13 @@ func TestWatchReacts(t *testing.T) {
 	if err != nil || len(all) != 1 || all[0].Status != trellis.Review || w.debugs() != 1 || w.git("rev-list", "--count", "main..feature/bye") != "2" {
 		t.Fatalf("got %+v, %v, %d debugs, %q", all, err, w.debugs(), w.said)
 	}
-	gh.Change(t, func(s *forgetest.State) {
+	gh.Change(t, func(s *githubtest.State) {
 		s.PRs[0]["statusCheckRollup"] = []any{fields{"name": "ci", "status": "IN_PROGRESS"}}
 	})
 	if all, err := w.Site.Watch(t.Context(), dispatch.WatchOptions{Once: true, Parallel: 1, Rescan: 1e10}); err != nil || len(all) != 0 || w.debugs() != 1 {
 		t.Errorf("got %+v, %v", all, err)
 	}
-	gh.Change(t, func(s *forgetest.State) { s.SignedOut = true })
+	gh.Change(t, func(s *githubtest.State) { s.SignedOut = true })
 	if _, err := w.Site.Watch(t.Context(), dispatch.WatchOptions{Once: true, Parallel: 1, Rescan: 1e10}); err != nil || !strings.Contains(strings.Join(w.said, "\n"), "gh is not signed in") || w.task(dir).Status != trellis.Review {
 		t.Errorf("signed out: %v, %q", err, w.said)
 	}
@@ -410,7 +410,7 @@ func (m minding) Run(ctx context.Context, r agents.Request, emit func(agents.Eve
 // The debug agent goes on in the session of who worked on the task last, and in another one when that is gone.
 func TestReactionInSession(t *testing.T) {
 	t.Parallel()
-	w, gh := hosted(t, forgetest.State{})
+	w, gh := hosted(t, githubtest.State{})
 	w.write(".trellis/rehearsal.yaml", mending)
 	w.Site.Config.Delivery.React = true
 	var asked []string

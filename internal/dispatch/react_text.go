@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
-	"github.com/trellis-tasks/trellis/internal/forge"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/github"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -55,14 +55,14 @@ func (r *reaction) known(name string) bool {
 
 // choose takes in the details. Where the base branch requires checks, others are no reason for a run. Remarks count of
 // those who belong to the repository.
-func (r *reaction) choose(d forge.Details) {
+func (r *reaction) choose(d github.Details) {
 	if len(d.Required) > 0 {
-		r.checks = slices.DeleteFunc(slices.Clone(r.checks), func(c forge.Check) bool { return !slices.Contains(d.Required, c.Name) })
+		r.checks = slices.DeleteFunc(slices.Clone(r.checks), func(c github.Check) bool { return !slices.Contains(d.Required, c.Name) })
 	}
-	r.remarks = slices.DeleteFunc(d.Remarks, func(m forge.Remark) bool { return !m.Trusted })
+	r.remarks = slices.DeleteFunc(d.Remarks, func(m github.Remark) bool { return !m.Trusted })
 	r.name()
-	r.reviews = slices.DeleteFunc(r.reviews, func(v forge.Review) bool { return r.known("review " + v.ID) })
-	r.remarks = slices.DeleteFunc(r.remarks, func(m forge.Remark) bool { return r.known("remark " + m.ID) })
+	r.reviews = slices.DeleteFunc(r.reviews, func(v github.Review) bool { return r.known("review " + v.ID) })
+	r.remarks = slices.DeleteFunc(r.remarks, func(m github.Remark) bool { return r.known("remark " + m.ID) })
 }
 
 func (r *reaction) code() trellis.Code {
@@ -104,7 +104,7 @@ func line(s string, most int) string {
 }
 
 // tell writes down what checks printed and reviewers wrote, for the agent of run number n.
-func (r *reaction) tell(ctx context.Context, n int) (ask.Ref, error) {
+func (r *reaction) tell(ctx context.Context, n int) (agentcall.Ref, error) {
 	var b strings.Builder
 	for i, c := range r.checks {
 		fmt.Fprintf(&b, "The check %s failed.\n", line(c.Name, 200))
@@ -135,9 +135,9 @@ func (r *reaction) tell(ctx context.Context, n int) (ask.Ref, error) {
 	path := fmt.Sprintf("reactions/%d.md", n)
 	file := filepath.Join(r.seen.Dir, taskdir.Run, path)
 	if err := r.s.Disk.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		return ask.Ref{}, fmt.Errorf("making the folder of what is reacted to: %w", err)
+		return agentcall.Ref{}, fmt.Errorf("making the folder of what is reacted to: %w", err)
 	}
-	return ask.Ref{Path: path, SHA256: ask.Sum([]byte(text)), Bytes: len(text)}, r.s.Disk.WriteFile(file, []byte(text), 0o600)
+	return agentcall.Ref{Path: path, SHA256: agentcall.Sum([]byte(text)), Bytes: len(text)}, r.s.Disk.WriteFile(file, []byte(text), 0o600)
 }
 
 // begin is the beginning of a text, and end its end.

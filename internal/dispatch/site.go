@@ -19,12 +19,12 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/agents"
-	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/git"
-	"github.com/trellis-tasks/trellis/internal/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/ready"
@@ -105,8 +105,8 @@ type Event struct {
 	Round    int
 	Call     string             // which call of an agent it is about, by its id in the run
 	Agent    agents.Event       // what the agent did, when all below are empty
-	Asked    *ask.Request       // the call begins; told while planning
-	Reply    *ask.Reply         // the call came to this; told while planning
+	Asked    *agentcall.Request // the call begins; told while planning
+	Reply    *agentcall.Reply   // the call came to this; told while planning
 	Standing *pipeline.Standing // where the run stands now
 	Step     *workflow.Event    // what a step of a file did
 	Message  string             // what dispatch itself has to say
@@ -165,7 +165,7 @@ func (s *Site) open(dir string, acts []flow.Activity, mailbox func(*journal.Run)
 const parkAfter = 6 * time.Minute
 
 // pipelineActs are the effects of a task's run. bind completes them once the run's input is known.
-func (s *Site) pipelineActs(dir string) (*pipeline.Acts, *ask.Acts) {
+func (s *Site) pipelineActs(dir string) (*pipeline.Acts, *agentcall.Acts) {
 	marker := runlock.Marker(dir)
 	acts := &pipeline.Acts{Dir: dir, RunDir: filepath.Join(dir, taskdir.Run), Repo: s.Repo, Store: s.Store, Config: s.Config, LookPath: s.LookPath, Neighbours: &s.shared().neighbours, Merges: &s.shared().merges,
 		Environ: s.Environ, Box: s.Box, Marker: marker, Redact: s.Redact, Secrets: s.Secrets, Disk: s.Disk, Now: s.now, Deliver: s.deliver,
@@ -181,11 +181,11 @@ func (s *Site) pipelineActs(dir string) (*pipeline.Acts, *ask.Acts) {
 }
 
 // crew are the agents' calls for a task directory.
-func (s *Site) crew(dir, marker string) *ask.Acts {
-	return &ask.Acts{RunDir: filepath.Join(dir, taskdir.Run), Disk: s.Disk, Marker: marker, Redact: s.Redact, Now: s.now,
-		Env:   func(c flow.Call, r ask.Request) []string { return s.env(dir, c, r) },
-		Spend: func(c flow.Call, more trellis.Usage) (ask.Rest, error) { return s.spend(dir, c, more) },
-		Event: func(c flow.Call, r ask.Request, e agents.Event) {
+func (s *Site) crew(dir, marker string) *agentcall.Acts {
+	return &agentcall.Acts{RunDir: filepath.Join(dir, taskdir.Run), Disk: s.Disk, Marker: marker, Redact: s.Redact, Now: s.now,
+		Env:   func(c flow.Call, r agentcall.Request) []string { return s.env(dir, c, r) },
+		Spend: func(c flow.Call, more trellis.Usage) (agentcall.Rest, error) { return s.spend(dir, c, more) },
+		Event: func(c flow.Call, r agentcall.Request, e agents.Event) {
 			s.tell(Event{Task: filepath.Base(dir), Role: r.Role, Round: r.Round, Call: c.ID, Agent: e})
 		}}
 }
@@ -196,13 +196,13 @@ func (s *Site) telling(dir string, calls []flow.Activity) []flow.Activity {
 		calls[i].Run = func(ctx context.Context, c flow.Call, in json.RawMessage) (any, error) {
 			e := Event{Task: filepath.Base(dir), Role: trellis.Role(call.Name), Call: c.ID}
 			begun, ended := e, e
-			begun.Asked = new(ask.Request)
+			begun.Asked = new(agentcall.Request)
 			if err := json.Unmarshal(in, begun.Asked); err != nil {
 				return nil, fmt.Errorf("decoding input of %s: %w", call.Name, err)
 			}
 			s.tell(begun)
 			out, err := call.Run(ctx, c, in)
-			if r, ok := out.(ask.Reply); ok && err == nil {
+			if r, ok := out.(agentcall.Reply); ok && err == nil {
 				ended.Reply = &r
 				s.tell(ended)
 			}
@@ -213,22 +213,22 @@ func (s *Site) telling(dir string, calls []flow.Activity) []flow.Activity {
 }
 
 // env is what every agent finds in its environment about its task.
-func (s *Site) env(dir string, c flow.Call, r ask.Request) []string {
+func (s *Site) env(dir string, c flow.Call, r agentcall.Request) []string {
 	return []string{pipeline.ReflogVariable + "=" + pipeline.ReflogAction(filepath.Base(dir)), "TRELLIS_ROLE=" + string(r.Role), "TRELLIS_TASK_ID=" + filepath.Base(dir), "TRELLIS_TASK_DIR=" + dir, "TRELLIS_REPO=" + s.Repo.Main,
-		"TRELLIS_RUN_DIR=" + filepath.Join(dir, taskdir.Run, ask.Folder(c)), "TRELLIS_ATTEMPT=" + strconv.Itoa(max(1, r.Attempt)),
+		"TRELLIS_RUN_DIR=" + filepath.Join(dir, taskdir.Run, agentcall.Folder(c)), "TRELLIS_ATTEMPT=" + strconv.Itoa(max(1, r.Attempt)),
 		"TRELLIS_ROUND=" + strconv.Itoa(max(1, r.Round))}
 }
 
 // bind completes the effects with what the run's input fixes.
-func (s *Site) bind(acts *pipeline.Acts, crew *ask.Acts, in pipeline.Input) {
+func (s *Site) bind(acts *pipeline.Acts, crew *agentcall.Acts, in pipeline.Input) {
 	acts.Cast = s.cast(in.Nonce)
 	crew.Cast = acts.Cast
 	acts.Seen(in.Revision)
 }
 
 // cast says who plays which role, and what they are told. A run sleeps where that is not trusted.
-func (s *Site) cast(nonce string) ask.Cast {
-	return ask.Cast{Choose: s.chooseTrusted, Agent: s.trustedAgent, Render: func(name string, slots map[string]string) (templates.Prompt, error) {
+func (s *Site) cast(nonce string) agentcall.Cast {
+	return agentcall.Cast{Choose: s.chooseTrusted, Agent: s.trustedAgent, Render: func(name string, slots map[string]string) (templates.Prompt, error) {
 		in, err := s.Instruct(trellis.Role(name))
 		if err != nil {
 			return templates.Prompt{}, suspended(err)
@@ -238,17 +238,17 @@ func (s *Site) cast(nonce string) ask.Cast {
 }
 
 // chooseTrusted is choose for a run.
-func (s *Site) chooseTrusted(role trellis.Role, taskAgent, flag string) (ask.Choice, error) {
+func (s *Site) chooseTrusted(role trellis.Role, taskAgent, flag string) (agentcall.Choice, error) {
 	c, err := s.choose(role, taskAgent, flag)
 	return c, suspended(err)
 }
 
-func (s *Site) choose(role trellis.Role, taskAgent, flag string) (ask.Choice, error) {
+func (s *Site) choose(role trellis.Role, taskAgent, flag string) (agentcall.Choice, error) {
 	in, err := s.Instruct(role)
 	if err != nil {
-		return ask.Choice{}, err
+		return agentcall.Choice{}, err
 	}
-	c := ask.Choice{Permission: s.Config.PermissionFor(role, in.Permission)}
+	c := agentcall.Choice{Permission: s.Config.PermissionFor(role, in.Permission)}
 	c.Agent, c.Model = s.Config.AgentFor(role, taskAgent, flag, in.Agent, in.Model)
 	if c.Agent == "" {
 		if c.Agent, err = s.Default(); err != nil {

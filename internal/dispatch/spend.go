@@ -13,10 +13,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/flow"
-	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -47,11 +47,11 @@ func (s *Site) Today() (trellis.Usage, error) {
 }
 
 // spend takes in what a call of a task's used, and says what is left of the day's budgets.
-func (s *Site) spend(dir string, c flow.Call, more trellis.Usage) (ask.Rest, error) {
+func (s *Site) spend(dir string, c flow.Call, more trellis.Usage) (agentcall.Rest, error) {
 	if more != (trellis.Usage{}) {
 		raw, err := json.Marshal(spending{Task: filepath.Base(dir), Call: c.Key(), Used: more})
 		if err != nil {
-			return ask.Rest{}, fmt.Errorf("encoding what %s used: %w", c.ID, err)
+			return agentcall.Rest{}, fmt.Errorf("encoding what %s used: %w", c.ID, err)
 		}
 		s.shared().spent.add(s, raw, more)
 	}
@@ -59,7 +59,7 @@ func (s *Site) spend(dir string, c flow.Call, more trellis.Usage) (ask.Rest, err
 }
 
 // rest is what is left of the day's budgets.
-func (s *Site) rest() (r ask.Rest, err error) {
+func (s *Site) rest() (r agentcall.Rest, err error) {
 	l := s.Config.Limits
 	if l.DayTokens <= 0 && l.DayCostUSD <= 0 {
 		return r, nil
@@ -163,8 +163,8 @@ func (s *Site) raised(h *journal.History) (list []journal.Message) {
 		return nil
 	}
 	for i, c := range h.Calls {
-		if c.Activity == "await:"+ask.Raised && !c.Done {
-			list = append(list, journal.Message{ID: fmt.Sprintf("%s-%d", ask.Raised, i), Signal: ask.Raised})
+		if c.Activity == "await:"+agentcall.Raised && !c.Done {
+			list = append(list, journal.Message{ID: fmt.Sprintf("%s-%d", agentcall.Raised, i), Signal: agentcall.Raised})
 		}
 	}
 	return list
@@ -185,13 +185,13 @@ func (s *Site) resumes(t *taskdir.Task) time.Time {
 func early(l look) bool { return l.Task.Status == trellis.Paused && l.At.IsZero() }
 
 // sleeper is the call that a run sleeps after, and why; nil when nothing says so.
-func sleeper(dir string) (r ask.Request, fail *flow.Failure) {
+func sleeper(dir string) (r agentcall.Request, fail *flow.Failure) {
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if err != nil {
 		return r, nil
 	}
 	for _, c := range slices.Backward(h.Calls) {
-		var reply ask.Reply
+		var reply agentcall.Reply
 		if c.Done && json.Unmarshal(c.Out, &reply) == nil && reply.Failure != nil && json.Unmarshal(c.In, &r) == nil {
 			return r, reply.Failure
 		}

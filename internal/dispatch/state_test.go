@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/dispatch"
-	"github.com/trellis-tasks/trellis/internal/evidence"
+	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -113,7 +113,7 @@ func TestDecisionTakesTheLineOfAnother(t *testing.T) {
 	dir := w.stepped("02-01-bye", ask("begin"), ask("end"), addFlag)
 	say := func(step string) {
 		t.Helper()
-		if _, _, err := w.Site.DecideStep(dir, evidence.Approval{Step: step, Decision: evidence.Approve, By: "ann"}); err != nil {
+		if _, _, err := w.Site.DecideStep(dir, proof.Approval{Step: step, Decision: proof.Approve, By: "ann"}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/dispatch"
-	"github.com/trellis-tasks/trellis/internal/evidence"
+	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
@@ -35,7 +35,7 @@ func TestStepOfATaskIsAgreedToAsItIs(t *testing.T) {
 	dir := w.stepped("02-01-bye", obj{"id": "note", "command": "echo first >> NOTES", "risk": "high"}, addFlag)
 	yes := func(by, want string) {
 		t.Helper()
-		_, said, err := w.Site.DecideStep(dir, evidence.Approval{Decision: evidence.Approve, By: by})
+		_, said, err := w.Site.DecideStep(dir, proof.Approval{Decision: proof.Approve, By: by})
 		if err != nil || said.State != want {
 			t.Fatalf("%s: got %+v, %v, want %s", by, said, err, want)
 		}
@@ -71,9 +71,9 @@ func TestRefusedStepIsAskedForAnew(t *testing.T) {
 	w := newWorld(t, stepping(obj{"files": obj{"greet.sh": bye}}).String())
 	dir := w.stepped("02-01-bye", obj{"id": "note", "command": "echo first >> NOTES", "risk": "high"}, obj{"id": "more", "command": "test -e ../../../go", "depends_on": []string{}}, addFlag)
 	w.Site.Config.Limits.Rounds = 1
-	say := func(d evidence.Decision, want string) {
+	say := func(d proof.Decision, want string) {
 		t.Helper()
-		_, said, err := w.Site.DecideStep(dir, evidence.Approval{Decision: d, By: "ann", Reason: "so"})
+		_, said, err := w.Site.DecideStep(dir, proof.Approval{Decision: d, By: "ann", Reason: "so"})
 		if err != nil || said.State != want {
 			t.Fatalf("got %+v, %v, want %s", said, err, want)
 		}
@@ -88,14 +88,14 @@ func TestRefusedStepIsAskedForAnew(t *testing.T) {
 	if res := w.start(dir); res.Status != trellis.Waiting {
 		t.Fatalf("got %s, %v", res.Status, res.Failure)
 	}
-	say(evidence.Reject, workflow.Rejected)
+	say(proof.Reject, workflow.Rejected)
 	if res := w.start(dir); res.Status != trellis.Failed || res.Failure.Code != string(trellis.ApprovalRejected) {
 		t.Fatalf("refused: %s, %v", res.Status, res.Failure)
 	}
 	if res := again(); res.Status != trellis.Waiting {
 		t.Fatalf("again: %s, %v", res.Status, res.Failure)
 	}
-	say(evidence.Approve, workflow.Approved)
+	say(proof.Approve, workflow.Approved)
 	w.editPlan(dir, "echo first", "echo second")
 	if res := w.start(dir); res.Status != trellis.Failed || res.Failure.Code != string(trellis.StepFailed) {
 		t.Fatalf("agreed to, and another step fails: %s, %v", res.Status, res.Failure)
@@ -120,7 +120,7 @@ func TestBranchesGoOnWhilePeopleAreAsked(t *testing.T) {
 		t.Fatalf("asked %s, log %q, %+v", got, w.read("log"), res.Report)
 	}
 	for _, path := range []string{"l.2.ask", "x", "l.1.ask"} {
-		if _, said, err := w.Site.DecideStep(res.Dir, evidence.Approval{Step: path, Decision: evidence.Approve, By: "ann"}); err != nil || said.State != workflow.Approved {
+		if _, said, err := w.Site.DecideStep(res.Dir, proof.Approval{Step: path, Decision: proof.Approve, By: "ann"}); err != nil || said.State != workflow.Approved {
 			t.Fatalf("%s: %+v, %v", path, said, err)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/dispatch"
-	"github.com/trellis-tasks/trellis/internal/evidence"
+	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -204,7 +204,7 @@ func TestWatchLeavesWaitingSteps(t *testing.T) {
 	if res := w.start(dir); res.Status != trellis.Waiting || len(res.Waits) != 1 || res.Waits[0] != how {
 		t.Errorf("start: %s, %q", res.Status, res.Waits)
 	}
-	if _, _, err := w.Site.DecideStep(dir, evidence.Approval{Decision: evidence.Approve, By: "ann"}); err != nil {
+	if _, _, err := w.Site.DecideStep(dir, proof.Approval{Decision: proof.Approve, By: "ann"}); err != nil {
 		t.Fatal(err)
 	}
 	if res := watch(); res.Status != trellis.Review {

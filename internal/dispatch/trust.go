@@ -14,13 +14,13 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/agents"
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/git"
-	"github.com/trellis-tasks/trellis/internal/journal"
-	"github.com/trellis-tasks/trellis/internal/objective"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/pulse"
+	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/trust"
 	"github.com/trellis-tasks/trellis/internal/trust/subject"
@@ -208,7 +208,7 @@ func (s *Site) trustedObjective(ctx context.Context, name string, text []byte) e
 	if err := s.trustedPrograms(ctx); err != nil {
 		return err
 	}
-	return s.judged(ctx, subject.Objective(name).Of(map[string][]byte{objective.File(name): text}))
+	return s.judged(ctx, subject.Objective(name).Of(map[string][]byte{roadmap.File(name): text}))
 }
 
 // trustedToStart says why a task is not started here, nil when it may be, or stands where nothing is started anyway.

@@ -13,8 +13,8 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/evidence"
 	"github.com/trellis-tasks/trellis/internal/planner"
+	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/trust"
 	"github.com/trellis-tasks/trellis/internal/trust/subject"
@@ -182,7 +182,7 @@ func TestDecisionsAreJudgedAsTheyWereRead(t *testing.T) {
 	w := newTrustWorld(t, working)
 	dir := w.committed(nil)
 	w.brings(swapped+"approvals.jsonl", `{"decision": "approve", "by": "ann"}`+"\n")
-	list, _, err := evidence.Read(dir)
+	list, _, err := proof.Read(dir)
 	if err != nil || len(list) != 1 {
 		t.Fatalf("there are %d, %v", len(list), err)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/evidence"
+	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/trust"
 	"github.com/trellis-tasks/trellis/internal/trust/subject"
@@ -64,7 +64,7 @@ func TestDecisionsByGit(t *testing.T) {
 	}
 	w.git("add", "-A")
 	w.git("commit", "-q", "-m", "planned")
-	file := ".trellis/tasks/" + filepath.Base(res.Dir) + "/" + evidence.ApprovalsFile
+	file := ".trellis/tasks/" + filepath.Base(res.Dir) + "/" + proof.ApprovalsFile
 	lines := `{"decision": "approve", "by": "ann"}` + "\n" + `{"decision": "approve", "by": "bob"}` + "\n"
 	w.brings(file, lines)
 	if got := w.start(res.Dir); got.Status != trellis.Waiting {
@@ -94,21 +94,21 @@ func TestSignedDecisionByGit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	signed, err := evidence.Approval{Decision: evidence.Approve, By: "ann", Hash: hash}.Sign(private)
+	signed, err := proof.Approval{Decision: proof.Approve, By: "ann", Hash: hash}.Sign(private)
 	if err != nil {
 		t.Fatal(err)
 	}
 	scratch := t.TempDir()
-	if err := evidence.Append(nil, scratch, signed); err != nil {
+	if err := proof.Append(nil, scratch, signed); err != nil {
 		t.Fatal(err)
 	}
-	text := (&world{T: t, Dir: scratch}).read(evidence.ApprovalsFile)
+	text := (&world{T: t, Dir: scratch}).read(proof.ApprovalsFile)
 	if got := w.start(dir); got.Status != trellis.Waiting {
 		t.Fatalf("without an approval: %+v", got)
 	}
 	w.git("add", "-A")
 	w.git("commit", "-q", "-m", "planned")
-	w.brings(".trellis/tasks/"+filepath.Base(dir)+"/"+evidence.ApprovalsFile, text)
+	w.brings(".trellis/tasks/"+filepath.Base(dir)+"/"+proof.ApprovalsFile, text)
 	if got := w.start(dir); got.Status != trellis.Waiting {
 		t.Fatalf("signed by a key that nobody trusts: %+v", got)
 	}

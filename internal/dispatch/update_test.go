@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/dispatch"
-	"github.com/trellis-tasks/trellis/internal/forge/forgetest"
+	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -395,7 +395,7 @@ func TestKillWhileUpdating(t *testing.T) {
 // Work in review whose base moved is brought up to it by deliver, which says so before. What others have seen is merged.
 func TestDeliverBringsUpToDate(t *testing.T) {
 	t.Parallel()
-	w, gh := hosted(t, forgetest.State{})
+	w, gh := hosted(t, githubtest.State{})
 	w.Site.Config.Delivery.Update = "rebase"
 	dir := w.hand("02-01-bye", byePRD)
 	if res := w.start(dir); res.Status != trellis.Review {

@@ -9,16 +9,16 @@ import (
 	"path/filepath"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/evidence"
-	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 // VerifyFile compares the proofs of a file's run with all that there is of it.
-func (s *Site) VerifyFile(dir string) (*evidence.Audit, error) {
+func (s *Site) VerifyFile(dir string) (*proof.Audit, error) {
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if err != nil {
 		return nil, err
@@ -29,16 +29,16 @@ func (s *Site) VerifyFile(dir string) (*evidence.Audit, error) {
 	}
 	w := fileWorld(dir, h, b)
 	w.Run = durable.Below(filepath.Join(dir, taskdir.Run), durable.MaxJournal)
-	return evidence.Verify(dir, w)
+	return proof.Verify(dir, w)
 }
 
 // VerifyTask compares the proofs of a task with its plan, its branch and all else that there is.
-func (s *Site) VerifyTask(ctx context.Context, dir string) (*evidence.Audit, error) {
+func (s *Site) VerifyTask(ctx context.Context, dir string) (*proof.Audit, error) {
 	t, err := s.Store.Load(dir)
 	if err != nil {
 		return nil, err
 	}
-	w := evidence.World{Task: filepath.Base(dir)}
+	w := proof.World{Task: filepath.Base(dir)}
 	if err := taskRuns(dir, &w); err != nil {
 		return nil, err
 	}
@@ -51,11 +51,11 @@ func (s *Site) VerifyTask(ctx context.Context, dir string) (*evidence.Audit, err
 			return nil, err
 		}
 	}
-	return evidence.Verify(dir, w)
+	return proof.Verify(dir, w)
 }
 
 // planNow takes in the plan as it is. One that can't be read is another than the one that was proven.
-func (s *Site) planNow(dir string, w *evidence.World) error {
+func (s *Site) planNow(dir string, w *proof.World) error {
 	data, err := taskdir.ReadFile(dir, taskdir.Plan)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -71,7 +71,7 @@ func (s *Site) planNow(dir string, w *evidence.World) error {
 }
 
 // taskRuns takes in what the journals of a task say. Without run/ nothing is known of them, which is no fault.
-func taskRuns(dir string, w *evidence.World) error {
+func taskRuns(dir string, w *proof.World) error {
 	run := filepath.Join(dir, taskdir.Run)
 	h, err := journal.Read(run)
 	switch {
@@ -91,7 +91,7 @@ func taskRuns(dir string, w *evidence.World) error {
 }
 
 // branchNow takes in what the branch of a task holds.
-func (s *Site) branchNow(ctx context.Context, t *taskdir.Task, w *evidence.World) (err error) {
+func (s *Site) branchNow(ctx context.Context, t *taskdir.Task, w *proof.World) (err error) {
 	if w.Commit, err = s.Repo.Branch(ctx, t.BranchName()); err != nil || w.Commit == "" {
 		return err
 	}

@@ -14,12 +14,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/evidence"
-	"github.com/trellis-tasks/trellis/internal/flow"
-	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -236,7 +236,7 @@ func (s *Site) keepFinished(dir string, done map[string]string) (string, error) 
 	if err != nil {
 		return "", fmt.Errorf("encoding the finished steps: %w", err)
 	}
-	hash := ask.Sum(raw)
+	hash := agentcall.Sum(raw)
 	if err := s.Disk.MkdirAll(inputs(dir, hash), 0o700); err != nil {
 		return "", err
 	}
@@ -253,7 +253,7 @@ func openFinished(dir, hash string) (map[string]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the finished steps: %w", err)
 	}
-	if ask.Sum(raw) != hash {
+	if agentcall.Sum(raw) != hash {
 		return nil, fmt.Errorf("%s was changed", filepath.Join(inputs(dir, hash), "finished.json"))
 	}
 	if err := json.Unmarshal(raw, &done); err != nil {
@@ -326,7 +326,7 @@ func (s *Site) fileEnd(ctx context.Context, res FileRun, h *journal.History, err
 	if res.Usage, err = fileUsage(res.Dir, h); err != nil {
 		return res, err
 	}
-	audit, err := evidence.Verify(res.Dir, fileWorld(res.Dir, h, res.Bundle))
+	audit, err := proof.Verify(res.Dir, fileWorld(res.Dir, h, res.Bundle))
 	if err != nil {
 		return res, err
 	}
@@ -338,8 +338,8 @@ func (s *Site) fileEnd(ctx context.Context, res FileRun, h *journal.History, err
 }
 
 // fileWorld is what there is of a run for its proofs to be compared with.
-func fileWorld(dir string, h *journal.History, b *plan.Bundle) evidence.World {
-	w := evidence.World{Task: filepath.Base(dir), Plan: b.Hash, Steps: workflow.Provable(b)}
+func fileWorld(dir string, h *journal.History, b *plan.Bundle) proof.World {
+	w := proof.World{Task: filepath.Base(dir), Plan: b.Hash, Steps: workflow.Provable(b)}
 	for n := range h.Number {
 		w.Runs = append(w.Runs, fmt.Sprintf("%s/%d", w.Task, n+1))
 	}

@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/agents"
-	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/config"
-	"github.com/trellis-tasks/trellis/internal/evidence"
-	"github.com/trellis-tasks/trellis/internal/flow"
-	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/runlock"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/workflow"
@@ -32,7 +32,7 @@ type fileActs struct {
 	dir   string
 	steps *workflow.Acts
 	run   *workflow.FileActs
-	crew  *ask.Acts
+	crew  *agentcall.Acts
 	in    workflow.FileInput
 	b     *plan.Bundle
 	spent purse
@@ -45,7 +45,7 @@ func (s *Site) fileActs(dir string) *fileActs {
 		Decide: a.decide, Disk: s.Disk, Redact: s.Redact, Protected: s.Config.Protected, Event: a.tell, Now: s.now}
 	a.run = &workflow.FileActs{Job: a.job}
 	a.crew.Slots, a.crew.Check, a.crew.Watch = a.steps.Slots, a.steps.Check, a.watch
-	a.crew.Event = func(_ flow.Call, r ask.Request, e agents.Event) {
+	a.crew.Event = func(_ flow.Call, r agentcall.Request, e agents.Event) {
 		if told, ok := workflow.EventOf(r, e); ok {
 			a.steps.Tell(told)
 		}
@@ -79,13 +79,13 @@ func (a *fileActs) activities() []flow.Activity {
 
 // call makes a call of an agent with what is left of the run's budgets, and tells how it begins and ends.
 func (a *fileActs) call(ctx context.Context, call flow.Activity, c flow.Call, in json.RawMessage) (any, error) {
-	var r ask.Request
+	var r agentcall.Request
 	if err := json.Unmarshal(in, &r); err != nil {
 		return nil, fmt.Errorf("decoding input of %s: %w", call.Name, err)
 	}
 	if fail := a.spent.limit(&r.Limits, a.s.Config.Limits); fail != nil {
 		fail.At = a.s.now().UTC()
-		return ask.Reply{Failure: fail}, nil
+		return agentcall.Reply{Failure: fail}, nil
 	}
 	in, err := json.Marshal(r)
 	if err != nil {
@@ -95,7 +95,7 @@ func (a *fileActs) call(ctx context.Context, call flow.Activity, c flow.Call, in
 		a.steps.Tell(e)
 	}
 	out, err := call.Run(ctx, c, in)
-	if reply, ok := out.(ask.Reply); ok && err == nil {
+	if reply, ok := out.(agentcall.Reply); ok && err == nil {
 		a.spent.add(reply.Usage)
 		for _, e := range workflow.Replied(r, reply) {
 			a.steps.Tell(e)
@@ -108,7 +108,7 @@ func (a *fileActs) call(ctx context.Context, call flow.Activity, c flow.Call, in
 func (a *fileActs) bind(in workflow.FileInput, b *plan.Bundle, h *journal.History) error {
 	a.in, a.b, a.steps.Dir = in, b, in.Options.Dir
 	a.crew.Cast = a.s.cast(in.Nonce)
-	a.run.Prover = &workflow.FileProver{ID: in.ID, Bundle: b.Hash, Dir: in.Options.Dir, Chain: &evidence.Chain{Disk: a.s.Disk, Dir: a.dir}, Repo: a.s.Repo, Except: unworked, Now: a.s.now}
+	a.run.Prover = &workflow.FileProver{ID: in.ID, Bundle: b.Hash, Dir: in.Options.Dir, Chain: &proof.Chain{Disk: a.s.Disk, Dir: a.dir}, Repo: a.s.Repo, Except: unworked, Now: a.s.now}
 	a.steps.Prover = a.run.Prover
 	used, err := fileUsage(a.dir, h)
 	a.spent.add(used)
@@ -118,7 +118,7 @@ func (a *fileActs) bind(in workflow.FileInput, b *plan.Bundle, h *journal.Histor
 // job is what holds for the run.
 func (a *fileActs) job(in workflow.FileInput) (workflow.FileJob, error) {
 	l := a.s.Config.Limits
-	j := workflow.FileJob{Choices: map[trellis.Role]ask.Choice{}, Idle: l.Idle, Attempts: max(1, l.Attempts), Approvers: a.s.Config.Planning.Approvers,
+	j := workflow.FileJob{Choices: map[trellis.Role]agentcall.Choice{}, Idle: l.Idle, Attempts: max(1, l.Attempts), Approvers: a.s.Config.Planning.Approvers,
 		Walls: map[trellis.Role]time.Duration{trellis.Implement: l.Implement, trellis.Grade: l.Evaluate, trellis.Heal: l.Debug}}
 	wanted, err := workflow.Wanted(a.b, in.Options)
 	if err != nil {
@@ -163,7 +163,7 @@ func (s *Site) canRun(ctx context.Context, b *plan.Bundle, o FileOptions) error 
 }
 
 // watch notes what was changed while an agent was at work that may only read. People, and other steps, may be the cause.
-func (a *fileActs) watch(ctx context.Context, _ flow.Call, r ask.Request) (func(context.Context) ([]string, *flow.Failure, error), error) {
+func (a *fileActs) watch(ctx context.Context, _ flow.Call, r agentcall.Request) (func(context.Context) ([]string, *flow.Failure, error), error) {
 	if r.Permission != trellis.PermitRead {
 		return func(context.Context) ([]string, *flow.Failure, error) { return nil, nil, nil }, nil
 	}
@@ -191,7 +191,7 @@ type purse struct {
 }
 
 // limit is what one more call may use, or the failure that says that nothing is left.
-func (p *purse) limit(l *ask.Limits, all config.Limits) *flow.Failure {
+func (p *purse) limit(l *agentcall.Limits, all config.Limits) *flow.Failure {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if all.Tokens > 0 {

@@ -17,9 +17,9 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/evidence"
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
@@ -205,20 +205,20 @@ func TestFileWaitsForPeople(t *testing.T) {
 	if !slices.Contains(heard(), "step_output ok approval waiting Publish?") {
 		t.Errorf("nobody was told of the wait: %q", heard())
 	}
-	say := func(step string, d evidence.Decision, by string) (workflow.Answer, error) {
-		_, said, err := w.Site.DecideStep(res.Dir, evidence.Approval{Step: step, Decision: d, By: by, Reason: "so"})
+	say := func(step string, d proof.Decision, by string) (workflow.Answer, error) {
+		_, said, err := w.Site.DecideStep(res.Dir, proof.Approval{Step: step, Decision: d, By: by, Reason: "so"})
 		return said, err
 	}
 	var refused *dispatch.RefusedError
-	if _, err := say("p", evidence.Approve, "ann"); !errors.As(err, &refused) || !strings.Contains(err.Error(), "does not wait with a step p, but with ok") {
+	if _, err := say("p", proof.Approve, "ann"); !errors.As(err, &refused) || !strings.Contains(err.Error(), "does not wait with a step p, but with ok") {
 		t.Errorf("got %v", err)
 	}
 	for i, want := range []string{workflow.Pending, workflow.Pending, workflow.Approved} {
-		if said, err := say("", evidence.Approve, []string{"ann", "Ann", "bob"}[i]); err != nil || said.State != want {
+		if said, err := say("", proof.Approve, []string{"ann", "Ann", "bob"}[i]); err != nil || said.State != want {
 			t.Errorf("%d: got %+v, %v, want %s", i, said, err, want)
 		}
 	}
-	if said, err := say("ok", evidence.Reject, "eve"); err != nil || said.State != workflow.Approved {
+	if said, err := say("ok", proof.Reject, "eve"); err != nil || said.State != workflow.Approved {
 		t.Errorf("a no that comes too late: %+v, %v", said, err)
 	}
 	res = w.resume(res.ID, dispatch.FileOptions{})
@@ -226,7 +226,7 @@ func TestFileWaitsForPeople(t *testing.T) {
 		t.Fatalf("got %+v", res)
 	}
 	for _, by := range []string{"ann", "bob"} {
-		if _, err := say("p", evidence.Approve, by); err != nil {
+		if _, err := say("p", proof.Approve, by); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -235,21 +235,21 @@ func TestFileWaitsForPeople(t *testing.T) {
 		t.Fatalf("after an edit: %+v, log %q", edited, w.read("log"))
 	}
 	for _, by := range []string{"ann", "bob"} {
-		if _, err := say("ok", evidence.Approve, by); err != nil {
+		if _, err := say("ok", proof.Approve, by); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if edited = w.resume(res.ID, dispatch.FileOptions{}); len(edited.Waits) != 1 || edited.Waits[0].Path != "p" || w.read("log") != "a\n" {
 		t.Fatalf("after an edit: %+v, log %q", edited, w.read("log"))
 	}
-	if said, err := say("p", evidence.Reject, "eve"); err != nil || said.State != workflow.Rejected {
+	if said, err := say("p", proof.Reject, "eve"); err != nil || said.State != workflow.Rejected {
 		t.Errorf("got %+v, %v", said, err)
 	}
 	res = w.resume(res.ID, dispatch.FileOptions{})
 	if res.Report.Failed != 1 || !strings.Contains(res.Report.Worst[0].Detail, "rejected by eve: so") {
 		t.Errorf("got %+v", res.Report)
 	}
-	if _, err := say("p", evidence.Approve, "ann"); !errors.As(err, &refused) {
+	if _, err := say("p", proof.Approve, "ann"); !errors.As(err, &refused) {
 		t.Errorf("a yes without a request: %v", err)
 	}
 	if res = w.resume(res.ID, dispatch.FileOptions{}); len(res.Waits) != 1 { // a new request
@@ -278,7 +278,7 @@ func TestStepApprovalExpires(t *testing.T) {
 	w := newWorld(t, "roles: {}\n")
 	w.Site.Config.Planning.ApprovalExpires = time.Hour
 	res := w.runFile(w.stepsFile(`{"id": "ok", "type": "approval", "title": "Publish?"}`))
-	if _, _, err := w.Site.DecideStep(res.Dir, evidence.Approval{Decision: evidence.Approve, By: "ann"}); err != nil {
+	if _, _, err := w.Site.DecideStep(res.Dir, proof.Approval{Decision: proof.Approve, By: "ann"}); err != nil {
 		t.Fatal(err)
 	}
 	w.Site.Now = func() time.Time { return time.Now().Add(2 * time.Hour) }
@@ -407,7 +407,7 @@ func TestVerifyFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.write(".trellis/.runtime/runs/"+res.ID+"/run/1/step-t/script#1/stdout", "changed\n")
-	if audit, err := w.Site.VerifyFile(res.Dir); err != nil || len(audit.Findings) != 1 || audit.Findings[0].Fault != evidence.Changed {
+	if audit, err := w.Site.VerifyFile(res.Dir); err != nil || len(audit.Findings) != 1 || audit.Findings[0].Fault != proof.Changed {
 		t.Errorf("got %+v, %v", audit, err)
 	}
 }
@@ -416,7 +416,7 @@ func TestVerifyFile(t *testing.T) {
 func TestVerifyTask(t *testing.T) {
 	w := newWorld(t, stepping(obj{"files": obj{"greet.sh": bye}, "answer": "done"}).String())
 	dir := w.stepped("02-01-bye", addFlag, note, runTests)
-	audit := func() *evidence.Audit {
+	audit := func() *proof.Audit {
 		t.Helper()
 		audit, err := w.Site.VerifyTask(context.Background(), dir)
 		if err != nil {
@@ -433,22 +433,22 @@ func TestVerifyTask(t *testing.T) {
 	if a := audit(); !a.OK() || a.Overall == "" || len(a.Proven) != 2 || a.NotRechecked != 0 {
 		t.Fatalf("after it was delivered: %+v", a)
 	}
-	fault := func(what string, want evidence.Fault, words string) {
+	fault := func(what string, want proof.Fault, words string) {
 		t.Helper()
 		a := audit()
-		if a.OK() || a.Overall != "" || !slices.ContainsFunc(a.Findings, func(f evidence.Finding) bool { return f.Fault == want && strings.Contains(f.Message, words) }) {
+		if a.OK() || a.Overall != "" || !slices.ContainsFunc(a.Findings, func(f proof.Finding) bool { return f.Fault == want && strings.Contains(f.Message, words) }) {
 			t.Errorf("%s: got %+v", what, a.Findings)
 		}
 	}
 	whole := w.file(dir, "plan.json")
 	w.write(".trellis/tasks/02-01-bye/plan.json", strings.Replace(whole, "NOTES", "NEWS", 1))
-	fault("the plan was edited", evidence.Stale, "the plan was edited")
+	fault("the plan was edited", proof.Stale, "the plan was edited")
 	w.write(".trellis/tasks/02-01-bye/plan.json", "{")
-	fault("the plan can't be read", evidence.Stale, "the plan was edited")
+	fault("the plan can't be read", proof.Stale, "the plan was edited")
 	w.write(".trellis/tasks/02-01-bye/plan.json", whole)
 	tip := w.git("rev-parse", "feature/bye")
 	w.git("update-ref", "refs/heads/feature/bye", w.git("commit-tree", "main^{tree}", "-p", tip, "-m", "moved"))
-	fault("the branch moved", evidence.Stale, "the branch moved")
+	fault("the branch moved", proof.Stale, "the branch moved")
 	w.git("update-ref", "refs/heads/feature/bye", w.git("commit-tree", tip+"^{tree}", "-p", tip, "-m", "the same tree"))
 	if a := audit(); !a.OK() {
 		t.Errorf("another commit of the same tree: %+v", a.Findings)

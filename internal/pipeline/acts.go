@@ -8,13 +8,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/evidence"
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -29,7 +29,7 @@ type Acts struct {
 	Repo       *git.Repo
 	Store      taskdir.Store
 	Config     *config.Config
-	Cast       ask.Cast
+	Cast       agentcall.Cast
 	LookPath   func(program string) error
 	Neighbours *ready.Neighbours // what is known of other tasks; nil: they are read anew
 	Merges     *Merges           // what is known of merged work; nil: git is asked anew
@@ -45,7 +45,7 @@ type Acts struct {
 	TrustedBase  func(ctx context.Context, base Base) error
 	// TrustedTexts says why files of the checkout, as they were read, count for nothing. Nil: all is trusted.
 	TrustedTexts func(ctx context.Context, texts map[string][]byte) error
-	Counts       evidence.Counting   // which decisions count; nil: all
+	Counts       proof.Counting      // which decisions count; nil: all
 	Committed    func(commit string) // told what was committed; nil: nobody is
 
 	Stand func(Standing)       // told what task.json says now; nil: nobody is
@@ -53,7 +53,7 @@ type Acts struct {
 	Disk  *durable.Disk
 	Now   func() time.Time
 
-	chain    *evidence.Chain         // proofs.jsonl
+	chain    *proof.Chain            // proofs.jsonl
 	bundles  map[string]*plan.Bundle // by content hash
 	mu       sync.Mutex
 	revision int64             // highest that this run wrote, or knows of

@@ -7,9 +7,9 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/evidence"
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -17,7 +17,7 @@ import (
 // Agreement is whose yes a plan needs as everything is on disk now, and what people said to it. A plan that needs
 // nobody's is approved.
 type Agreement struct {
-	evidence.Verdict
+	proof.Verdict
 	Approvers int      // 0: nobody is asked
 	Protected []string // what the plan changes although it is protected
 	Changed   []string // in words, what was changed of what judges the work while agents were at work
@@ -30,7 +30,7 @@ type Agreements struct {
 	Disk   *durable.Disk
 	Config *config.Config
 	Store  taskdir.Store
-	Counts evidence.Counting
+	Counts proof.Counting
 	Now    time.Time
 }
 
@@ -66,7 +66,7 @@ func (a Agreements) of(t *taskdir.Task, p *plan.Plan, j Job, claimed bool) (g Ag
 		if g.Hash, err = taskdir.PlanHash(t.Dir, &named); err != nil {
 			return g, err
 		}
-		if g.Verdict, err = a.said(t.Dir, g.Hash, g.Approvers, u.Said); err != nil || g.State != evidence.Pending {
+		if g.Verdict, err = a.said(t.Dir, g.Hash, g.Approvers, u.Said); err != nil || g.State != proof.Pending {
 			return g, err
 		}
 	}
@@ -80,9 +80,9 @@ func required(cfg *config.Config, t *taskdir.Task, p *plan.Plan) bool {
 }
 
 // said is what people decided, besides what they had written down before.
-func (a Agreements) said(dir, hash string, approvers int, before []string) (evidence.Verdict, error) {
+func (a Agreements) said(dir, hash string, approvers int, before []string) (proof.Verdict, error) {
 	if approvers == 0 {
-		return evidence.Verdict{State: evidence.Approved}, nil
+		return proof.Verdict{State: proof.Approved}, nil
 	}
 	return decision(a.Disk, dir, hash, approvers, before, a.Counts, a.Now)
 }
@@ -95,7 +95,7 @@ func (g Agreement) No() string {
 // agreement is what people say to the plan p of this task. A no ends the run.
 func (a *Acts) agreement(t *taskdir.Task, p *plan.Plan, j Job, claimed bool) (Agreement, error) {
 	g, err := Agreements{a.Disk, a.Config, a.Store, a.Counts, a.Now()}.of(t, p, j, claimed)
-	if err == nil && g.State == evidence.Rejected {
+	if err == nil && g.State == proof.Rejected {
 		err = flow.Fail(string(trellis.ApprovalRejected), "%s", g.No())
 	}
 	return g, err
@@ -109,20 +109,20 @@ func Approvers(cfg *config.Config, t *taskdir.Task) int {
 
 // Decision is what people decided about the plan with this hash, by those lines that count. Lines that were written by hand
 // without a hash get it now.
-func Decision(disk *durable.Disk, dir, hash string, approvers int, counts evidence.Counting, now time.Time) (v evidence.Verdict, err error) {
+func Decision(disk *durable.Disk, dir, hash string, approvers int, counts proof.Counting, now time.Time) (v proof.Verdict, err error) {
 	return decision(disk, dir, hash, approvers, nil, counts, now)
 }
 
 // decision is that, without what was written down before.
-func decision(disk *durable.Disk, dir, hash string, approvers int, before []string, counts evidence.Counting, now time.Time) (v evidence.Verdict, err error) {
+func decision(disk *durable.Disk, dir, hash string, approvers int, before []string, counts proof.Counting, now time.Time) (v proof.Verdict, err error) {
 	list, err := counts.Read(dir)
 	if err != nil {
 		return v, err
 	}
-	if v = evidence.Decide(since(list, before), "", hash, approvers, now); len(v.Unbound) == 0 {
+	if v = proof.Decide(since(list, before), "", hash, approvers, now); len(v.Unbound) == 0 {
 		return v, nil
 	}
-	if _, err := evidence.Bind(disk, dir, evidence.Those(list, func(step string) string {
+	if _, err := proof.Bind(disk, dir, proof.Those(list, func(step string) string {
 		if step != "" {
 			return "" // of a step: its request binds it
 		}
@@ -133,5 +133,5 @@ func decision(disk *durable.Disk, dir, hash string, approvers int, before []stri
 	if list, err = counts.Read(dir); err != nil {
 		return v, err
 	}
-	return evidence.Decide(since(list, before), "", hash, approvers, now), nil
+	return proof.Decide(since(list, before), "", hash, approvers, now), nil
 }

@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
 )
 
@@ -73,7 +73,7 @@ type memo struct {
 }
 
 func (a *Acts) memo(c flow.Call) memo {
-	return memo{filepath.Join(a.RunDir, ask.Folder(c), memoFolder), c}
+	return memo{filepath.Join(a.RunDir, agentcall.Folder(c), memoFolder), c}
 }
 
 func (m memo) path(name string) string { return filepath.Join(m.dir, name) }

@@ -10,9 +10,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/config"
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
 )
@@ -234,7 +234,7 @@ func (a *Acts) folder(c flow.Call) (string, error) {
 	if _, err := os.Stat(a.Dir); err != nil {
 		return "", fmt.Errorf("making the folder of %s: %w", c.ID, err) // the task is gone, and is not made anew
 	}
-	dir := filepath.Join(a.RunDir, ask.Folder(c), fmt.Sprint(c.Attempt))
+	dir := filepath.Join(a.RunDir, agentcall.Folder(c), fmt.Sprint(c.Attempt))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("making the folder of %s: %w", c.ID, err)
 	}
@@ -242,9 +242,9 @@ func (a *Acts) folder(c flow.Call) (string, error) {
 }
 
 // ref names a file below run/.
-func (a *Acts) ref(path, text string) (ask.Ref, error) {
+func (a *Acts) ref(path, text string) (agentcall.Ref, error) {
 	rel, err := filepath.Rel(a.RunDir, path)
-	return ask.Ref{Path: filepath.ToSlash(rel), SHA256: ask.Sum([]byte(text)), Bytes: len(text)}, err
+	return agentcall.Ref{Path: filepath.ToSlash(rel), SHA256: agentcall.Sum([]byte(text)), Bytes: len(text)}, err
 }
 
 func (a *Acts) redact(s string) string {

@@ -5,10 +5,10 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
-	"github.com/trellis-tasks/trellis/internal/evidence"
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/research"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -50,7 +50,7 @@ func (a *Acts) claimTaken(ctx context.Context, in Input, t *taskdir.Task, k *tak
 		return j, err
 	}
 	g, err := a.agreement(&asked, p, j, false)
-	j.Unapproved = g.State != evidence.Approved
+	j.Unapproved = g.State != proof.Approved
 	return j, err
 }
 
@@ -61,7 +61,7 @@ func (a *Acts) job(t *taskdir.Task, k *taken, p *plan.Plan, in Input, base Base)
 	j := Job{Title: t.Title, Repo: a.Repo.Main, Branch: t.Branch, BaseBranch: base.Branch, BaseUnset: base.Unset, BaseCommit: base.Commit, StackedOn: base.On,
 		Scope: t.Scope, Baseline: cfg.Baseline, InPlace: !cfg.VerifyFresh,
 		Setup: Setup{cfg.Worktree.Copy, cfg.Worktree.Setup, cfg.Worktree.SetupTimeout}, CommitType: cfg.Delivery.CommitType, Delivery: delivering(cfg, in.Deliver),
-		Protected: protected(cfg, t), Choices: map[trellis.Role]ask.Choice{}, Limits: limits(a), Approvers: Approvers(cfg, t),
+		Protected: protected(cfg, t), Choices: map[trellis.Role]agentcall.Choice{}, Limits: limits(a), Approvers: Approvers(cfg, t),
 		Preconditions: preconditions(p), Assumed: few(Assumed(p))}
 	if required(cfg, t, p) {
 		j.Approval = j.Approvers

@@ -15,8 +15,8 @@ import (
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/evidence"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -50,7 +50,7 @@ func (a *Acts) footing(ctx context.Context, j Job) (map[string]string, error) {
 		f[footNetwork+" "+kind] = map[bool]string{true: "none", false: "yes"}[slices.Contains(none, kind)]
 	}
 	rel := a.Store.Rel(a.Dir) + "/"
-	for _, name := range append(slices.Clone(frozen), "implement.jsonl", "check.jsonl", "debug.jsonl", evidence.ApprovalsFile) {
+	for _, name := range append(slices.Clone(frozen), "implement.jsonl", "check.jsonl", "debug.jsonl", proof.ApprovalsFile) {
 		err = errors.Join(err, a.wrote(f, rel+name))
 	}
 	for _, name := range []string{".trellis/config.yaml", ".trellis/worktree.yaml", ".trellis/workflow.md"} {

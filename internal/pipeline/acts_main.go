@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -24,7 +24,7 @@ const ReflogVariable = "GIT_REFLOG_ACTION"
 
 // watchMain sees to it that an agent moves nothing in the main checkout: that fails its call, and says how to undo it.
 // Where nothing shows that it was the agent, and of files, it is told and stays: people may be at work there.
-func (a *Acts) watchMain(ctx context.Context, c flow.Call, r ask.Request) (looker, error) {
+func (a *Acts) watchMain(ctx context.Context, c flow.Call, r agentcall.Request) (looker, error) {
 	heads, err := a.headsBefore(ctx, c)
 	if err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func (a *Acts) watchMain(ctx context.Context, c flow.Call, r ask.Request) (looke
 }
 
 // changedFiles is one note for all files, so that a person who edits many leaves room for what else there is to note.
-func changedFiles(paths []string, r ask.Request) []string {
+func changedFiles(paths []string, r agentcall.Request) []string {
 	switch len(paths) {
 	case 0:
 		return nil
@@ -65,7 +65,7 @@ func changedFiles(paths []string, r ask.Request) []string {
 }
 
 // atWork says of a time which agent was at work in it.
-func atWork(r ask.Request) string {
+func atWork(r agentcall.Request) string {
 	if r.Permission == trellis.PermitRead {
 		return fmt.Sprintf("the %s agent, which may only read, was at work", r.Role)
 	}
@@ -80,7 +80,7 @@ const (
 
 // headsBefore is where the branches stood when a call was entered for the first time: a cut-off entry may have moved them.
 func (a *Acts) headsBefore(ctx context.Context, c flow.Call) (h git.Heads, err error) {
-	dir := filepath.Join(a.RunDir, ask.Folder(c))
+	dir := filepath.Join(a.RunDir, agentcall.Folder(c))
 	if c.Attempt > 1 {
 		if data, err := durable.ReadBelow(dir, headsFile, maxHeads); err == nil && json.Unmarshal(data, &h) == nil {
 			return h, nil
@@ -94,7 +94,7 @@ func (a *Acts) headsBefore(ctx context.Context, c flow.Call) (h git.Heads, err e
 
 // mainBefore is how the main checkout looks before a call. What was seen after one call is what the next begins with, but
 // for who may only read: of that it is said what was changed in its time.
-func (a *Acts) mainBefore(ctx context.Context, r ask.Request) (git.Looks, error) {
+func (a *Acts) mainBefore(ctx context.Context, r agentcall.Request) (git.Looks, error) {
 	a.mu.Lock()
 	seen := a.seen
 	a.mu.Unlock()
@@ -116,7 +116,7 @@ func (a *Acts) ofOthers(ctx context.Context, moves []git.Move) ([]git.Move, erro
 }
 
 // blame takes moves apart: those that the log shows to be the agent's are a failure, the others notes.
-func (a *Acts) blame(r ask.Request, moves []git.Move, now git.Heads) (notes []string, fail *flow.Failure) {
+func (a *Acts) blame(r agentcall.Request, moves []git.Move, now git.Heads) (notes []string, fail *flow.Failure) {
 	var did, undo []string
 	for _, m := range moves {
 		what := fmt.Sprintf("%s from %.40s to %.40s", m.Ref, m.Was, m.Now)

@@ -16,9 +16,9 @@ import (
 	"github.com/trellis-tasks/trellis/contextfiles"
 	"github.com/trellis-tasks/trellis/internal/criteria"
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/evidence"
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -44,7 +44,7 @@ func (a *Acts) observe(ctx context.Context, _ flow.Call, in observeIn) (c Conten
 	if err != nil {
 		return c, err
 	}
-	c.PlanHash, c.Approved = g.Hash, g.State == evidence.Approved
+	c.PlanHash, c.Approved = g.Hash, g.State == proof.Approved
 	if c.Approved {
 		if err := a.confirm(); err != nil {
 			return c, err

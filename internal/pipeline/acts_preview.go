@@ -6,8 +6,8 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/templates"
 )
@@ -31,11 +31,11 @@ func (a *Acts) Preview(ctx context.Context, role trellis.Role, in Input) (p temp
 	for _, c := range d.Content.Criteria {
 		d.Open = append(d.Open, c.ID)
 	}
-	data, err := ask.Encode(d)
+	data, err := agentcall.Encode(d)
 	if err != nil {
 		return p, nil, err
 	}
-	slots, notes, err := a.Slots(ctx, flow.Call{}, ask.Request{Role: role, Data: data, Dir: job.Worktree})
+	slots, notes, err := a.Slots(ctx, flow.Call{}, agentcall.Request{Role: role, Data: data, Dir: job.Worktree})
 	if err != nil {
 		return p, nil, err
 	}

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/git"
-	"github.com/trellis-tasks/trellis/internal/journal"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
@@ -186,8 +186,8 @@ func (p *Progress) take(flow string, e journal.Entry) error {
 
 // worked takes in whose session a call was.
 func (p *Progress) worked(e journal.Entry) error {
-	var asked ask.Request
-	var reply ask.Reply
+	var asked agentcall.Request
+	var reply agentcall.Reply
 	if err := errors.Join(json.Unmarshal(e.In, &asked), json.Unmarshal(e.Out, &reply)); err != nil {
 		return err
 	}

@@ -12,9 +12,9 @@ import (
 	"strings"
 
 	"github.com/trellis-tasks/trellis/contextfiles"
-	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -24,7 +24,7 @@ import (
 const diffCap = 48 << 10
 
 // Slots are what the prompt of a phase, or of a step of the plan, is made of.
-func (a *Acts) Slots(ctx context.Context, c flow.Call, r ask.Request) (map[string]string, []string, error) {
+func (a *Acts) Slots(ctx context.Context, c flow.Call, r agentcall.Request) (map[string]string, []string, error) {
 	var d stepAbout
 	if err := json.Unmarshal(r.Data, &d); err != nil {
 		return nil, nil, fmt.Errorf("reading the request: %w", err)
@@ -46,7 +46,7 @@ func (a *Acts) Slots(ctx context.Context, c flow.Call, r ask.Request) (map[strin
 	return a.phaseSlots(ctx, r)
 }
 
-func (a *Acts) phaseSlots(ctx context.Context, r ask.Request) (map[string]string, []string, error) {
+func (a *Acts) phaseSlots(ctx context.Context, r agentcall.Request) (map[string]string, []string, error) {
 	var d about
 	if err := json.Unmarshal(r.Data, &d); err != nil {
 		return nil, nil, fmt.Errorf("reading the request: %w", err)
@@ -312,7 +312,7 @@ func (a *Acts) describe(t *trouble) (string, error) {
 	return b.String(), nil
 }
 
-func (a *Acts) output(ref ask.Ref) (string, error) {
+func (a *Acts) output(ref agentcall.Ref) (string, error) {
 	data, err := durable.ReadBelow(a.RunDir, ref.Path, durable.MaxJournal)
 	if err != nil {
 		return "", fmt.Errorf("reading a command's output: %w", err)
@@ -322,7 +322,7 @@ func (a *Acts) output(ref ask.Ref) (string, error) {
 
 // Check says what an answer lacks beyond its schema: accept names exactly the criteria that were asked;
 // what it leaves out counts as unknown.
-func (a *Acts) Check(r ask.Request, answer json.RawMessage) (wrong []string) {
+func (a *Acts) Check(r agentcall.Request, answer json.RawMessage) (wrong []string) {
 	if r.Role != trellis.Accept {
 		return a.steps().Check(r, answer)
 	}
@@ -348,7 +348,7 @@ func (a *Acts) Check(r ask.Request, answer json.RawMessage) (wrong []string) {
 type looker = func(context.Context) ([]string, *flow.Failure, error)
 
 // Watch sees to it that what an agent does is done in the worktree that was made for it.
-func (a *Acts) Watch(ctx context.Context, c flow.Call, r ask.Request) (looker, error) {
+func (a *Acts) Watch(ctx context.Context, c flow.Call, r agentcall.Request) (looker, error) {
 	m := a.theWorktree()
 	if err := a.swapped(m); err != nil {
 		return nil, err
@@ -391,7 +391,7 @@ func (a *Acts) Watch(ctx context.Context, c flow.Call, r ask.Request) (looker, e
 
 // watchReader sees to it that a role that may only read leaves the worktree as it was: what it changed is undone,
 // and fails its call.
-func (a *Acts) watchReader(ctx context.Context, c flow.Call, r ask.Request) (looker, error) {
+func (a *Acts) watchReader(ctx context.Context, c flow.Call, r agentcall.Request) (looker, error) {
 	var d about
 	if err := json.Unmarshal(r.Data, &d); err != nil {
 		return nil, fmt.Errorf("reading the request: %w", err)

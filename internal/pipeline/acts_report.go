@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
-	"github.com/trellis-tasks/trellis/internal/flow"
-	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/workflow"
@@ -110,7 +110,7 @@ func boxed(h *journal.History) string {
 		}
 	}
 	for _, e := range h.Calls {
-		var reply ask.Reply
+		var reply agentcall.Reply
 		var checks Checks
 		switch ran := commandOf(e); {
 		case !e.Done || e.Fail != nil:
@@ -274,7 +274,7 @@ func phaseTable(b *strings.Builder, h *journal.History) {
 
 // came is what an activity came to, in a few words.
 func came(e journal.Entry) string {
-	var reply ask.Reply
+	var reply agentcall.Reply
 	var checks Checks
 	switch {
 	case e.Fail != nil:
@@ -299,7 +299,7 @@ func commandOf(e journal.Entry) workflow.Ran {
 	return ran
 }
 
-func replied(r ask.Reply) string {
+func replied(r agentcall.Reply) string {
 	switch {
 	case r.Failure != nil:
 		return r.Failure.Code

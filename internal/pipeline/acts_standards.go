@@ -14,7 +14,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/evidence"
+	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/research"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -169,7 +169,7 @@ type Unconfirmed struct {
 }
 
 // writtenDown are decisions as they can be told apart, bound to a plan or not yet.
-func writtenDown(list []evidence.Approval) (keys []string) {
+func writtenDown(list []proof.Approval) (keys []string) {
 	for _, a := range list {
 		keys = append(keys, fmt.Sprintf("%q %q %q %q %d", a.Step, a.Decision, a.By, a.Reason, a.At.UnixNano()))
 	}
@@ -177,7 +177,7 @@ func writtenDown(list []evidence.Approval) (keys []string) {
 }
 
 // since are the decisions of list besides those that were written down before, each as often as it was.
-func since(list []evidence.Approval, before []string) (later []evidence.Approval) {
+func since(list []proof.Approval, before []string) (later []proof.Approval) {
 	before = slices.Clone(before)
 	for i, key := range writtenDown(list) {
 		if at := slices.Index(before, key); at >= 0 {

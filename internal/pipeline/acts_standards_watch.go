@@ -11,10 +11,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/evidence"
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/proof"
 )
 
 // standardsFile is in the folder of a call what its work was judged by when it began, until somebody looked again.
@@ -41,7 +41,7 @@ func (a *Acts) watchStandards(c flow.Call) (again func(who string) (notes []stri
 		for i, name := range changed {
 			changed[i] = before.tell(name, now)
 		}
-		path := filepath.Join(a.RunDir, ask.Folder(c), standardsFile)
+		path := filepath.Join(a.RunDir, agentcall.Folder(c), standardsFile)
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("ending the look at what judges: %w", err)
 		}
@@ -54,7 +54,7 @@ func (a *Acts) watchStandards(c flow.Call) (again func(who string) (notes []stri
 
 // standardsBefore are those with which a call was entered. After an entry at whose end nobody looked they are that one's.
 func (a *Acts) standardsBefore(c flow.Call) (s Standards, err error) {
-	dir := filepath.Join(a.RunDir, ask.Folder(c))
+	dir := filepath.Join(a.RunDir, agentcall.Folder(c))
 	if c.Attempt > 1 {
 		if data, err := durable.ReadBelow(dir, standardsFile, maxStandards); err == nil && json.Unmarshal(data, &s) == nil {
 			return s, nil
@@ -66,7 +66,7 @@ func (a *Acts) standardsBefore(c flow.Call) (s Standards, err error) {
 
 // noteOf keeps in the folder of a call what it began with. A power cut may take it.
 func (a *Acts) noteOf(c flow.Call, name string, v any) error {
-	dir := filepath.Join(a.RunDir, ask.Folder(c))
+	dir := filepath.Join(a.RunDir, agentcall.Folder(c))
 	data, err := json.Marshal(v)
 	if err == nil {
 		err = os.MkdirAll(dir, 0o700)
@@ -110,7 +110,7 @@ func (a *Acts) keepUnconfirmed(before Standards, changed []string) error {
 			u.Was[name] = before[name]
 		}
 	}
-	said, _, err := evidence.Read(a.Dir)
+	said, _, err := proof.Read(a.Dir)
 	if err != nil {
 		return err
 	}

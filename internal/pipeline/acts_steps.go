@@ -10,10 +10,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
-	"github.com/trellis-tasks/trellis/internal/evidence"
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -67,7 +67,7 @@ func (a *Acts) Bundle(hash string) (*plan.Bundle, error) {
 }
 
 // stepSlots are what the prompt of a step is made of: the task's documents and the context of implement, and the step.
-func (a *Acts) stepSlots(ctx context.Context, c flow.Call, r ask.Request, d about) (map[string]string, []string, error) {
+func (a *Acts) stepSlots(ctx context.Context, c flow.Call, r agentcall.Request, d about) (map[string]string, []string, error) {
 	s := a.steps()
 	hint := ""
 	s.Documents = func(ctx context.Context) (string, []string, error) {
@@ -126,11 +126,11 @@ func splitKey(key string) (run, activity string) {
 	return strings.Join(parts[:2], "/"), parts[2]
 }
 
-func (a *Acts) proofs() *evidence.Chain {
+func (a *Acts) proofs() *proof.Chain {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.chain == nil {
-		a.chain = &evidence.Chain{Disk: a.Disk, Dir: a.Dir}
+		a.chain = &proof.Chain{Disk: a.Disk, Dir: a.Dir}
 	}
 	return a.chain
 }
@@ -145,7 +145,7 @@ func (a *Acts) planHash(content string) (string, error) {
 }
 
 // PlanSum is how proofs name a plan.json.
-func PlanSum(data []byte) string { return "sha256:" + ask.Sum(data) }
+func PlanSum(data []byte) string { return "sha256:" + agentcall.Sum(data) }
 
 // withPlan are the commands that decide with those at the end of a plan that are not among them.
 func withPlan(commands []string, p *plan.Plan) []string {
@@ -178,10 +178,10 @@ func (a *Acts) seal(ctx context.Context, c flow.Call, in sealIn) (string, error)
 		return "", err
 	}
 	now := a.Now()
-	base := evidence.Proof{Task: in.Task, Run: run, PlanHash: hash, Commit: in.Commit, Tree: tree, Began: now, Ended: now}
+	base := proof.Proof{Task: in.Task, Run: run, PlanHash: hash, Commit: in.Commit, Tree: tree, Began: now, Ended: now}
 	last := base
-	last.Activity, last.Kind = activity, evidence.Final
-	var list []evidence.Proof
+	last.Activity, last.Kind = activity, proof.Final
+	var list []proof.Proof
 	for _, v := range p.Verifications() {
 		i := slices.IndexFunc(in.Results, func(r Check) bool { return r.Command == v.Command })
 		if i < 0 || in.Results[i].Code != 0 {
@@ -197,7 +197,7 @@ func (a *Acts) seal(ctx context.Context, c flow.Call, in sealIn) (string, error)
 		if r.Code != 0 && r.Known {
 			continue // forgiven: it proves nothing
 		}
-		last.Checks = append(last.Checks, evidence.Check{Command: r.Command, Exit: r.Code, Kind: "script", Stdout: workflow.Digest(r.Output)})
+		last.Checks = append(last.Checks, proof.Check{Command: r.Command, Exit: r.Code, Kind: "script", Stdout: workflow.Digest(r.Output)})
 	}
 	written, err := a.proofs().Append(append(list, last)...)
 	if err != nil {

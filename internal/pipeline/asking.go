@@ -4,8 +4,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -21,19 +21,19 @@ type about struct {
 }
 
 // ask makes one call of a role within what is left of the task's budgets.
-func (r *run) ask(f flow.Flow, role trellis.Role, wall time.Duration, a about) (ask.Reply, error) {
+func (r *run) ask(f flow.Flow, role trellis.Role, wall time.Duration, a about) (agentcall.Reply, error) {
 	a.Job, a.Baseline = r.job, r.known()
-	data, err := ask.Encode(a)
+	data, err := agentcall.Encode(a)
 	if err != nil {
-		return ask.Reply{}, err
+		return agentcall.Reply{}, err
 	}
 	limits, err := r.left(wall)
 	if err != nil {
-		return ask.Reply{}, err
+		return agentcall.Reply{}, err
 	}
 	c := r.job.Choices[role]
 	session := r.session(role, c.Agent)
-	req := ask.Request{Role: role, Agent: c.Agent, Model: c.Model, Permission: c.Permission, Dir: r.job.Worktree, Data: data,
+	req := agentcall.Request{Role: role, Agent: c.Agent, Model: c.Model, Permission: c.Permission, Dir: r.job.Worktree, Data: data,
 		Session: session, Anew: session != "", Limits: limits, Round: max(r.round, 1), Attempt: r.rep.Attempts + 1}
 	if role == trellis.Accept {
 		req.Schema = "accept"
@@ -41,8 +41,8 @@ func (r *run) ask(f flow.Flow, role trellis.Role, wall time.Duration, a about) (
 	return r.asker().Ask(f, req)
 }
 
-func (r *run) asker() ask.Asker {
-	return ask.Asker{
+func (r *run) asker() agentcall.Asker {
+	return agentcall.Asker{
 		Repairs: 1,
 		Again:   func(*flow.Failure) bool { return r.again() },
 		Pause: func(f flow.Flow, fail *flow.Failure) error {
@@ -55,7 +55,7 @@ func (r *run) asker() ask.Asker {
 			_, err := project.Do(f, r.standing(trellis.InProgress))
 			return err
 		},
-		Used: func(reply ask.Reply) {
+		Used: func(reply agentcall.Reply) {
 			r.rep.Usage = r.rep.Usage.Add(reply.Usage)
 			r.note(reply.Notes)
 		},
@@ -72,8 +72,8 @@ func (r *run) again() bool {
 }
 
 // left is what one call may still use up, or the failure that says that a budget is gone.
-func (r *run) left(wall time.Duration) (ask.Limits, error) {
-	l, u := ask.Limits{Wall: wall, Idle: r.job.Limits.Idle}, r.rep.Usage
+func (r *run) left(wall time.Duration) (agentcall.Limits, error) {
+	l, u := agentcall.Limits{Wall: wall, Idle: r.job.Limits.Idle}, r.rep.Usage
 	if r.job.Limits.Tokens > 0 {
 		if l.Tokens = r.job.Limits.Tokens - u.Tokens(); l.Tokens <= 0 {
 			return l, flow.Fail(string(trellis.BudgetTokens), "the task used %d tokens of %d", u.Tokens(), r.job.Limits.Tokens)
@@ -127,7 +127,7 @@ func (r *run) observe(f flow.Flow, phase string) (Content, error) {
 
 // silent is the failure of an agent that said and did nothing, before being the tree that it found ("": the base). A program that does not report its tools
 // may say nothing: what it did is looked at later.
-func (r *run) silent(f flow.Flow, reply ask.Reply, before string) error {
+func (r *run) silent(f flow.Flow, reply agentcall.Reply, before string) error {
 	if reply.Text.Bytes > 0 || reply.ToolCalls != 0 {
 		return nil
 	}
@@ -171,11 +171,11 @@ func pending(judged []Judged) (ids []string) {
 }
 
 // merge fills in what was asked; what was not answered is unknown, and why says so.
-func merge(judged []Judged, reply ask.Reply, why string) ([]Judged, error) {
+func merge(judged []Judged, reply agentcall.Reply, why string) ([]Judged, error) {
 	var said verdicts
 	if len(reply.Answer) > 0 && reply.Failure == nil {
 		var err error
-		if said, err = ask.Decode[verdicts](reply); err != nil {
+		if said, err = agentcall.Decode[verdicts](reply); err != nil {
 			return nil, err
 		}
 	}

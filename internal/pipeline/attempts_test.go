@@ -3,7 +3,7 @@ package pipeline
 import (
 	"testing"
 
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 

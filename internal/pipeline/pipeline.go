@@ -7,8 +7,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -110,30 +110,30 @@ const (
 type (
 	// Job is what a claim fixes for the whole run.
 	Job struct {
-		Title        string                      `json:"title"`
-		Repo         string                      `json:"repo"` // main checkout
-		Branch       string                      `json:"branch"`
-		BaseBranch   string                      `json:"base_branch"`
-		BaseUnset    bool                        `json:"base_unset,omitempty"` // task.json named no base branch when it was claimed
-		BaseCommit   string                      `json:"base_commit"`
-		StackedOn    string                      `json:"stacked_on,omitempty"` // the task on whose branch that commit is
-		Clash        *Clash                      `json:"clash,omitempty"`      // that commit is on its way into the branch
-		Worktree     string                      `json:"worktree"`
-		Verify       []string                    `json:"verify,omitempty"`
-		VerifySource string                      `json:"verify_source,omitempty"`
-		Protected    []string                    `json:"protected,omitempty"`
-		Choices      map[trellis.Role]ask.Choice `json:"choices"`
-		Limits       Limits                      `json:"limits"`
-		Baseline     bool                        `json:"baseline"`
-		InPlace      bool                        `json:"in_place,omitempty"` // final verify in the worktree, not in a fresh checkout
-		Setup        Setup                       `json:"setup"`
-		Modules      []string                    `json:"modules,omitempty"` // paths of submodules that are worked in too
-		CommitType   string                      `json:"commit_type"`
-		Scope        string                      `json:"scope,omitempty"`
-		Delivery     Delivering                  `json:"delivery,omitzero"`
-		Approval     int                         `json:"approval,omitempty"`   // approvers that the plan needs, 0: none
-		Approvers    int                         `json:"approvers,omitempty"`  // that it needs in any case when it changes what is protected
-		Unapproved   bool                        `json:"unapproved,omitempty"` // they have not agreed yet: nothing of the plan may run
+		Title        string                            `json:"title"`
+		Repo         string                            `json:"repo"` // main checkout
+		Branch       string                            `json:"branch"`
+		BaseBranch   string                            `json:"base_branch"`
+		BaseUnset    bool                              `json:"base_unset,omitempty"` // task.json named no base branch when it was claimed
+		BaseCommit   string                            `json:"base_commit"`
+		StackedOn    string                            `json:"stacked_on,omitempty"` // the task on whose branch that commit is
+		Clash        *Clash                            `json:"clash,omitempty"`      // that commit is on its way into the branch
+		Worktree     string                            `json:"worktree"`
+		Verify       []string                          `json:"verify,omitempty"`
+		VerifySource string                            `json:"verify_source,omitempty"`
+		Protected    []string                          `json:"protected,omitempty"`
+		Choices      map[trellis.Role]agentcall.Choice `json:"choices"`
+		Limits       Limits                            `json:"limits"`
+		Baseline     bool                              `json:"baseline"`
+		InPlace      bool                              `json:"in_place,omitempty"` // final verify in the worktree, not in a fresh checkout
+		Setup        Setup                             `json:"setup"`
+		Modules      []string                          `json:"modules,omitempty"` // paths of submodules that are worked in too
+		CommitType   string                            `json:"commit_type"`
+		Scope        string                            `json:"scope,omitempty"`
+		Delivery     Delivering                        `json:"delivery,omitzero"`
+		Approval     int                               `json:"approval,omitempty"`   // approvers that the plan needs, 0: none
+		Approvers    int                               `json:"approvers,omitempty"`  // that it needs in any case when it changes what is protected
+		Unapproved   bool                              `json:"unapproved,omitempty"` // they have not agreed yet: nothing of the plan may run
 		// What must hold before the work, until the worktree is ready: commands, and what people make sure of.
 		Preconditions []string `json:"preconditions,omitempty"`
 		Assumed       []string `json:"assumed,omitempty"`
@@ -222,15 +222,15 @@ type (
 	}
 	// Check is one command's run.
 	Check struct {
-		Command  string  `json:"command"`
-		Code     int     `json:"code"`
-		Seconds  float64 `json:"seconds"`
-		Tail     string  `json:"tail,omitempty"`
-		Sandbox  string  `json:"sandbox,omitempty"`  // that it ran in
-		Isolated *bool   `json:"isolated,omitempty"` // whether it had no network; nil in what older versions of Trellis recorded
-		Offline  bool    `json:"offline,omitempty"`  // it failed for that, as it seems
-		Output   ask.Ref `json:"output"`
-		Known    bool    `json:"known,omitempty"` // failed at base already, and was not asked to be mended
+		Command  string        `json:"command"`
+		Code     int           `json:"code"`
+		Seconds  float64       `json:"seconds"`
+		Tail     string        `json:"tail,omitempty"`
+		Sandbox  string        `json:"sandbox,omitempty"`  // that it ran in
+		Isolated *bool         `json:"isolated,omitempty"` // whether it had no network; nil in what older versions of Trellis recorded
+		Offline  bool          `json:"offline,omitempty"`  // it failed for that, as it seems
+		Output   agentcall.Ref `json:"output"`
+		Known    bool          `json:"known,omitempty"` // failed at base already, and was not asked to be mended
 	}
 	observeIn struct {
 		Job   Job    `json:"job"`
@@ -279,10 +279,10 @@ type (
 	}
 	// Committed is what git made of the work.
 	Committed struct {
-		SHA     string  `json:"sha,omitempty"`
-		Nothing bool    `json:"nothing,omitempty"` // there is no change
-		Hook    string  `json:"hook,omitempty"`    // what a hook said that refused the commit
-		Output  ask.Ref `json:"output,omitzero"`
+		SHA     string        `json:"sha,omitempty"`
+		Nothing bool          `json:"nothing,omitempty"` // there is no change
+		Hook    string        `json:"hook,omitempty"`    // what a hook said that refused the commit
+		Output  agentcall.Ref `json:"output,omitzero"`
 		// Leaks are the places of secrets, file, line and rule, for which nothing was committed.
 		Leaks []string `json:"leaks,omitempty"`
 		Notes []string `json:"notes,omitempty"`

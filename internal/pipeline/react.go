@@ -1,20 +1,20 @@
 package pipeline
 
 import (
-	"github.com/trellis-tasks/trellis/internal/ask"
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 type (
 	// React is what checks or reviewers of a pull request find wrong with delivered work: the rounds begin with mending it.
 	React struct {
-		Code    trellis.Code `json:"code"`           // ci_failed or changes_requested
-		Detail  string       `json:"detail"`         // in short
-		Text    ask.Ref      `json:"text"`           // what they said
-		Head    string       `json:"head"`           // the commit that it is about. Others have seen it: it is never amended
-		Base    string       `json:"base,omitempty"` // that it stands on, and the task on whose branch that is
-		Stacked string       `json:"stacked_on,omitempty"`
+		Code    trellis.Code  `json:"code"`           // ci_failed or changes_requested
+		Detail  string        `json:"detail"`         // in short
+		Text    agentcall.Ref `json:"text"`           // what they said
+		Head    string        `json:"head"`           // the commit that it is about. Others have seen it: it is never amended
+		Base    string        `json:"base,omitempty"` // that it stands on, and the task on whose branch that is
+		Stacked string        `json:"stacked_on,omitempty"`
 		// Session is that of the agent who worked on it last, to go on with.
 		Agent   string `json:"agent,omitempty"`
 		Session string `json:"session,omitempty"`

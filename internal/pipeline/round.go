@@ -5,20 +5,20 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // trouble is why a round did not end in a verified commit.
 type trouble struct {
-	Code   trellis.Code `json:"code"`
-	Detail string       `json:"detail"`
-	Failed []Check      `json:"failed,omitempty"`
-	Unmet  []Judged     `json:"unmet,omitempty"`
-	Output ask.Ref      `json:"output,omitzero"` // a hook's
-	Tree   string       `json:"tree"`            // that it was found on
+	Code   trellis.Code  `json:"code"`
+	Detail string        `json:"detail"`
+	Failed []Check       `json:"failed,omitempty"`
+	Unmet  []Judged      `json:"unmet,omitempty"`
+	Output agentcall.Ref `json:"output,omitzero"` // a hook's
+	Tree   string        `json:"tree"`            // that it was found on
 }
 
 // same reports whether nothing has changed since: the same failure of the same tree.

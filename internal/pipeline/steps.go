@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/workflow"
@@ -28,7 +28,7 @@ func (r *run) steps(f flow.Flow, c Content, b *plan.Bundle) error {
 // host is what the steps of a plan ask of a task's run.
 func (r *run) host(c Content) workflow.Host {
 	return workflow.Host{
-		Ask: func(f flow.Flow, q workflow.Question) (ask.Reply, error) { return r.askStep(f, c, q) },
+		Ask: func(f flow.Flow, q workflow.Question) (agentcall.Reply, error) { return r.askStep(f, c, q) },
 		Wait: func(f flow.Flow, q workflow.Request) error {
 			q.Approvers = r.job.Approvers
 			if r.in.Retries > 0 { // what they said before somebody asked for another run is no answer
@@ -51,17 +51,17 @@ type stepAbout struct {
 }
 
 // askStep makes a call for a step, within the task's budgets.
-func (r *run) askStep(f flow.Flow, c Content, q workflow.Question) (ask.Reply, error) {
-	data, err := ask.Encode(stepAbout{q.Data, r.job, Content{Hash: c.Hash}})
+func (r *run) askStep(f flow.Flow, c Content, q workflow.Question) (agentcall.Reply, error) {
+	data, err := agentcall.Encode(stepAbout{q.Data, r.job, Content{Hash: c.Hash}})
 	if err != nil {
-		return ask.Reply{}, err
+		return agentcall.Reply{}, err
 	}
 	limits, err := r.left(r.wall(q))
 	if err != nil {
-		return ask.Reply{}, err
+		return agentcall.Reply{}, err
 	}
 	who := q.Who(r.job.Choices[q.Role])
-	return r.asker().Ask(f, ask.Request{Role: q.Role, Template: q.Template(), Schema: q.Schema(), Agent: who.Agent, Model: who.Model, Permission: who.Permission,
+	return r.asker().Ask(f, agentcall.Request{Role: q.Role, Template: q.Template(), Schema: q.Schema(), Agent: who.Agent, Model: who.Model, Permission: who.Permission,
 		Session: q.Session, Dir: r.job.Worktree, Data: data, Limits: limits, Round: max(r.round, 1), Attempt: r.rep.Attempts + 1})
 }
 

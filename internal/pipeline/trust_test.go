@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/config"
-	"github.com/trellis-tasks/trellis/internal/evidence"
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/trust"
@@ -95,7 +95,7 @@ func TestGuidelineSavedAroundAPrompt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	slots, _, err := a.phaseSlots(t.Context(), ask.Request{Role: trellis.Implement, Data: data})
+	slots, _, err := a.phaseSlots(t.Context(), agentcall.Request{Role: trellis.Implement, Data: data})
 	if err != nil || !strings.Contains(slots["context"], "second") {
 		t.Errorf("the prompt is made of %q, %v", slots, err)
 	}
@@ -122,7 +122,7 @@ func TestYesToWhatLiesThereNow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := evidence.Append(nil, a.Dir, evidence.Approval{Decision: evidence.Approve, By: "ann", Hash: hash, At: time.Now()}); err != nil {
+	if err := proof.Append(nil, a.Dir, proof.Approval{Decision: proof.Approve, By: "ann", Hash: hash, At: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	prd("never agreed to")

@@ -3,8 +3,8 @@ package planner
 import (
 	"encoding/json"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -24,15 +24,15 @@ const (
 type (
 	// Survey is what is known before the first call.
 	Survey struct {
-		Project  ask.Ref                     `json:"project"` // what the project is, for prompts
-		Choices  map[trellis.Role]ask.Choice `json:"choices"`
-		Limits   ask.Limits                  `json:"limits"`
-		Approval bool                        `json:"approval"` // every plan waits for a person
-		Dir      string                      `json:"dir"`      // main checkout
-		HasFiles bool                        `json:"has_files"`
-		TaskSpec bool                        `json:"taskspec,omitempty"`
-		Judge    bool                        `json:"judge,omitempty"`
-		Previous *ask.Ref                    `json:"previous,omitempty"` // the plan that feedback is about
+		Project  agentcall.Ref                     `json:"project"` // what the project is, for prompts
+		Choices  map[trellis.Role]agentcall.Choice `json:"choices"`
+		Limits   agentcall.Limits                  `json:"limits"`
+		Approval bool                              `json:"approval"` // every plan waits for a person
+		Dir      string                            `json:"dir"`      // main checkout
+		HasFiles bool                              `json:"has_files"`
+		TaskSpec bool                              `json:"taskspec,omitempty"`
+		Judge    bool                              `json:"judge,omitempty"`
+		Previous *agentcall.Ref                    `json:"previous,omitempty"` // the plan that feedback is about
 	}
 	// Findings is what the research came to, checked against the repository.
 	Findings struct {
@@ -45,27 +45,27 @@ type (
 	}
 	// Draft is a plan that passed the code checks.
 	Draft struct {
-		Plan     ask.Ref  `json:"plan"` // as plan.json is going to be
-		Title    string   `json:"title"`
-		Steps    int      `json:"steps"`
-		Warnings []string `json:"warnings,omitempty"`
-		Guarded  []string `json:"guarded,omitempty"` // protected paths that it says it changes
+		Plan     agentcall.Ref `json:"plan"` // as plan.json is going to be
+		Title    string        `json:"title"`
+		Steps    int           `json:"steps"`
+		Warnings []string      `json:"warnings,omitempty"`
+		Guarded  []string      `json:"guarded,omitempty"` // protected paths that it says it changes
 	}
 	rejectIn struct {
 		Verdict Verdict       `json:"verdict"`
 		Usage   trellis.Usage `json:"usage"`
 	}
 	digestIn struct {
-		Input    Input    `json:"input"`
-		Research *ask.Ref `json:"research,omitempty"`
+		Input    Input          `json:"input"`
+		Research *agentcall.Ref `json:"research,omitempty"`
 	}
 	settleIn struct {
 		Answer      json.RawMessage `json:"answer,omitempty"` // none: a stub is made of the requirement
 		Constraints []string        `json:"constraints,omitempty"`
 	}
 	settled struct {
-		Spec ask.Ref `json:"spec"` // taskspec.json
-		Said Spec    `json:"said"`
+		Spec agentcall.Ref `json:"spec"` // taskspec.json
+		Said Spec          `json:"said"`
 
 		Warnings []string `json:"warnings,omitempty"`
 	}
@@ -74,16 +74,16 @@ type (
 		Ground ground          `json:"ground"`
 	}
 	writeIn struct {
-		Input    Input      `json:"input"`
-		Verdict  Verdict    `json:"verdict"`
-		Findings Findings   `json:"findings"`
-		Document Document   `json:"document"`
-		Waits    bool       `json:"waits"`
-		Plan     *ask.Ref   `json:"plan,omitempty"`
-		Research *ask.Ref   `json:"research,omitempty"` // whose technical notes prd.md has, beside a plan
-		TaskSpec *ask.Ref   `json:"taskspec,omitempty"`
-		Priority string     `json:"priority,omitempty"` // as the TaskSpec says it
-		Judge    *Judgement `json:"judge,omitempty"`
+		Input    Input          `json:"input"`
+		Verdict  Verdict        `json:"verdict"`
+		Findings Findings       `json:"findings"`
+		Document Document       `json:"document"`
+		Waits    bool           `json:"waits"`
+		Plan     *agentcall.Ref `json:"plan,omitempty"`
+		Research *agentcall.Ref `json:"research,omitempty"` // whose technical notes prd.md has, beside a plan
+		TaskSpec *agentcall.Ref `json:"taskspec,omitempty"`
+		Priority string         `json:"priority,omitempty"` // as the TaskSpec says it
+		Judge    *Judgement     `json:"judge,omitempty"`
 	}
 	written struct {
 		Warnings []string `json:"warnings,omitempty"`
@@ -102,22 +102,22 @@ type (
 	}
 	// ground is what a plan is checked against.
 	ground struct {
-		TaskSpec  *ask.Ref `json:"taskspec,omitempty"`
-		Commands  []string `json:"commands"` // confirmed by the research, in order
-		Protected []string `json:"protected,omitempty"`
+		TaskSpec  *agentcall.Ref `json:"taskspec,omitempty"`
+		Commands  []string       `json:"commands"` // confirmed by the research, in order
+		Protected []string       `json:"protected,omitempty"`
 	}
 	// about is the Data of a planning role's request: what its prompt is made of.
 	about struct {
-		Input    Input    `json:"input"`
-		Project  ask.Ref  `json:"project"`
-		Verdict  *Verdict `json:"verdict,omitempty"`
-		Research *ask.Ref `json:"research,omitempty"`
-		Sent     int      `json:"sent,omitempty"` // how often research was sent back for want of a look
-		Ground   *ground  `json:"ground,omitempty"`
-		Plan     *ask.Ref `json:"plan,omitempty"`  // judge: the plan; plan: the one before
-		Tries    []try    `json:"tries,omitempty"` // why plans before this one came back
-		Round    int      `json:"round,omitempty"`
-		Why      string   `json:"why,omitempty"` // why the last one came back, for people
+		Input    Input          `json:"input"`
+		Project  agentcall.Ref  `json:"project"`
+		Verdict  *Verdict       `json:"verdict,omitempty"`
+		Research *agentcall.Ref `json:"research,omitempty"`
+		Sent     int            `json:"sent,omitempty"` // how often research was sent back for want of a look
+		Ground   *ground        `json:"ground,omitempty"`
+		Plan     *agentcall.Ref `json:"plan,omitempty"`  // judge: the plan; plan: the one before
+		Tries    []try          `json:"tries,omitempty"` // why plans before this one came back
+		Round    int            `json:"round,omitempty"`
+		Why      string         `json:"why,omitempty"` // why the last one came back, for people
 	}
 	// try is a plan that came back.
 	try struct {

@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/contextfiles"
-	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/ready"
@@ -33,7 +33,7 @@ type Acts struct {
 	Repo     *git.Repo
 	Store    taskdir.Store
 	Config   *config.Config
-	Cast     ask.Cast
+	Cast     agentcall.Cast
 	LookPath func(program string) error
 	Disk     *durable.Disk
 	Now      func() time.Time
@@ -59,9 +59,9 @@ func Roles() []trellis.Role {
 
 // survey finds out what is fixed for the whole planning: who plays each role, and what the project is.
 func (a *Acts) survey(_ context.Context, c flow.Call, in Input) (Survey, error) {
-	s := Survey{Choices: map[trellis.Role]ask.Choice{}, Dir: a.Repo.Main, Approval: a.Config.Planning.Approval == "plan",
+	s := Survey{Choices: map[trellis.Role]agentcall.Choice{}, Dir: a.Repo.Main, Approval: a.Config.Planning.Approval == "plan",
 		TaskSpec: a.Config.Planning.TaskSpec, Judge: a.Config.Planning.Judge,
-		Limits: ask.Limits{Wall: a.Config.Limits.Evaluate, Idle: a.Config.Limits.Idle, Tokens: a.Config.Limits.Tokens, CostUSD: a.Config.Limits.CostUSD}}
+		Limits: agentcall.Limits{Wall: a.Config.Limits.Evaluate, Idle: a.Config.Limits.Idle, Tokens: a.Config.Limits.Tokens, CostUSD: a.Config.Limits.CostUSD}}
 	for _, role := range Roles() {
 		choice, err := a.Cast.Choose(role, "", in.Agent)
 		if err != nil {
@@ -117,7 +117,7 @@ func (a *Acts) digest(ctx context.Context, c flow.Call, in digestIn) (f Findings
 		f.Scope, _, _ = strings.Cut(in.Input.Name, "-")
 	}
 	a.confirm(a.decided(in.Input.Verify), res, &f)
-	f.Warnings = ask.Few(f.Warnings, maxNoted)
+	f.Warnings = agentcall.Few(f.Warnings, maxNoted)
 	return f, nil
 }
 
@@ -240,7 +240,7 @@ func (a *Acts) write(ctx context.Context, c flow.Call, in writeIn) (w written, e
 			in.Document.Acceptance[i].Verify = ""
 		}
 	}
-	w.Warnings = ask.Few(w.Warnings, maxNoted)
+	w.Warnings = agentcall.Few(w.Warnings, maxNoted)
 	if err := a.rewrite(c, taskdir.PRD, []byte(prd{in.Document, notes, in.Input.Background, of}.render())); err != nil {
 		return w, err
 	}
@@ -310,7 +310,7 @@ func (a *Acts) check(ctx context.Context, _ flow.Call, _ struct{}) (checked, err
 			out.Problems = append(out.Problems, &p)
 		}
 	}
-	out.Dropped, out.Problems = ask.Few(out.Dropped, maxNoted), out.Problems[:min(len(out.Problems), maxNoted)]
+	out.Dropped, out.Problems = agentcall.Few(out.Dropped, maxNoted), out.Problems[:min(len(out.Problems), maxNoted)]
 	return out, nil
 }
 

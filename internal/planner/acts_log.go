@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/flow"
-	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -78,7 +78,7 @@ func event(e journal.Entry) string {
 
 // asked is why a call was made once more.
 func asked(e journal.Entry) string {
-	var q ask.Request
+	var q agentcall.Request
 	var d about
 	switch {
 	case json.Unmarshal(e.In, &q) != nil || q.Role == "":
@@ -114,8 +114,8 @@ func told(e journal.Entry) string {
 	if e.Fail != nil {
 		return said + " error=" + e.Fail.Code
 	}
-	var r ask.Reply
-	var q ask.Request
+	var r agentcall.Reply
+	var q agentcall.Request
 	if json.Unmarshal(e.In, &q) != nil || q.Role == "" || json.Unmarshal(e.Out, &r) != nil {
 		return said
 	}
@@ -190,7 +190,7 @@ func Used(h *journal.History) (trellis.Usage, error) {
 		if !e.Done || e.Fail != nil || !slices.Contains(Roles(), trellis.Role(e.Activity)) {
 			continue
 		}
-		var r ask.Reply
+		var r agentcall.Reply
 		if err := json.Unmarshal(e.Out, &r); err != nil {
 			return used, fmt.Errorf("reading %s of planning %s: %w", e.ID, h.Run, err)
 		}

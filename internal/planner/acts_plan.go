@@ -11,10 +11,10 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/research"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -32,7 +32,7 @@ func (a *Acts) settle(_ context.Context, c flow.Call, in settleIn) (out settled,
 		if err != nil {
 			return out, fmt.Errorf("reading the requirement: %w", err)
 		}
-		spec = plan.Stub(ask.Within(string(requirement), plan.MaxBytes/2)) // a larger one could not be read
+		spec = plan.Stub(agentcall.Within(string(requirement), plan.MaxBytes/2)) // a larger one could not be read
 	} else {
 		s, problems := plan.ParseTaskSpec(in.Answer)
 		if s == nil {
@@ -50,7 +50,7 @@ func (a *Acts) settle(_ context.Context, c flow.Call, in settleIn) (out settled,
 			out.Warnings = append(out.Warnings, fmt.Sprintf("taskspec.json has no room for its constraint %q beside those that were given", said))
 		}
 	}
-	spec.Constraints, out.Warnings = all, ask.Few(out.Warnings, maxNoted)
+	spec.Constraints, out.Warnings = all, agentcall.Few(out.Warnings, maxNoted)
 	out.Said.Valid, out.Said.Goals, out.Said.Acceptance, out.Said.Priority = !out.Said.Stub, len(spec.Goals), len(spec.Acceptance), spec.Priority
 	out.Spec, err = a.keep(c, taskdir.TaskSpec, indented(spec))
 	return out, err
@@ -69,13 +69,13 @@ func indented(v any) []byte {
 }
 
 // keep writes a file of this call below run/ and returns its name there.
-func (a *Acts) keep(c flow.Call, name string, data []byte) (ask.Ref, error) {
-	rel := filepath.Join(ask.Folder(c), name)
+func (a *Acts) keep(c flow.Call, name string, data []byte) (agentcall.Ref, error) {
+	rel := filepath.Join(agentcall.Folder(c), name)
 	path := filepath.Join(a.Dir, taskdir.Run, rel)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return ask.Ref{}, fmt.Errorf("keeping %s: %w", name, err)
+		return agentcall.Ref{}, fmt.Errorf("keeping %s: %w", name, err)
 	}
-	return ask.Ref{Path: filepath.ToSlash(rel), SHA256: ask.Sum(data), Bytes: len(data)}, a.Disk.WriteFile(path, data, 0o600)
+	return agentcall.Ref{Path: filepath.ToSlash(rel), SHA256: agentcall.Sum(data), Bytes: len(data)}, a.Disk.WriteFile(path, data, 0o600)
 }
 
 // facts are what a plan is checked against in this project.
@@ -151,7 +151,7 @@ func (a *Acts) draft(_ context.Context, c flow.Call, in draftIn) (d Draft, err e
 	for _, p := range append(problems, p.Check(facts)...) {
 		d.Warnings = append(d.Warnings, taskdir.Plan+": "+p.Words())
 	}
-	d.Warnings = ask.Few(d.Warnings, maxNoted)
+	d.Warnings = agentcall.Few(d.Warnings, maxNoted)
 	d.Title, d.Steps = title(p.Title), len(p.Steps)
 	d.Guarded = p.Protected(func(path string) bool {
 		return config.Protects(append(slices.Clone(a.Config.Protected), in.Ground.Protected...), path)
@@ -164,12 +164,12 @@ func (a *Acts) draft(_ context.Context, c flow.Call, in draftIn) (d Draft, err e
 const maxNotes = 8 << 10
 
 // technicalNotes are those of the research.
-func (a *Acts) technicalNotes(ref *ask.Ref) (string, error) {
+func (a *Acts) technicalNotes(ref *agentcall.Ref) (string, error) {
 	if ref == nil {
 		return "", nil
 	}
 	text, err := a.read(*ref)
-	return ask.Within(research.Parse([]byte(text)).Notes, maxNotes), err
+	return agentcall.Within(research.Parse([]byte(text)).Notes, maxNotes), err
 }
 
 // plannedDocument is prd.md of a plan.
@@ -193,7 +193,7 @@ func (a *Acts) plannedDocument(in writeIn, of *roadmapStep) (Document, error) {
 
 // place writes files of the planning into the directory. One that this planning has not got goes: it is an earlier
 // planning's.
-func (a *Acts) place(c flow.Call, name string, ref *ask.Ref) error {
+func (a *Acts) place(c flow.Call, name string, ref *agentcall.Ref) error {
 	if ref == nil {
 		return a.discard(c, name)
 	}
@@ -241,8 +241,8 @@ func (a *Acts) keepOther(c flow.Call, name string, old, text []byte) error {
 var replaced = []string{taskdir.PRD, taskdir.Plan, taskdir.TaskSpec, taskdir.Research, taskdir.ImplementContext, taskdir.CheckContext, taskdir.DebugContext}
 
 // keepReplaced copies what the directory holds of them, since a person may have edited it.
-func (a *Acts) keepReplaced(c flow.Call) (kept map[string]ask.Ref, err error) {
-	kept = map[string]ask.Ref{}
+func (a *Acts) keepReplaced(c flow.Call) (kept map[string]agentcall.Ref, err error) {
+	kept = map[string]agentcall.Ref{}
 	for _, name := range replaced {
 		data, err := taskdir.ReadFile(a.Dir, name)
 		if errors.Is(err, fs.ErrNotExist) {

@@ -8,8 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/research"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -51,11 +51,11 @@ func (a *Acts) Preview(ctx context.Context, role trellis.Role, in Input) (p temp
 	if role == trellis.Plan {
 		d.Plan = nil // as for the first plan
 	}
-	data, err := ask.Encode(d)
+	data, err := agentcall.Encode(d)
 	if err != nil {
 		return p, err
 	}
-	slots, _, err := a.Slots(ctx, flow.Call{}, ask.Request{Role: role, Data: data})
+	slots, _, err := a.Slots(ctx, flow.Call{}, agentcall.Request{Role: role, Data: data})
 	if err != nil {
 		return p, err
 	}
@@ -63,7 +63,7 @@ func (a *Acts) Preview(ctx context.Context, role trellis.Role, in Input) (p temp
 }
 
 // shown is a file of the directory, nil when it has none.
-func (a *Acts) shown(name string) (*ask.Ref, error) {
+func (a *Acts) shown(name string) (*agentcall.Ref, error) {
 	data, err := taskdir.ReadFile(a.Dir, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -76,11 +76,11 @@ func (a *Acts) shown(name string) (*ask.Ref, error) {
 }
 
 // stored keeps a text below run/ and returns its name there.
-func (a *Acts) stored(name, text string) (ask.Ref, error) {
+func (a *Acts) stored(name, text string) (agentcall.Ref, error) {
 	rel := filepath.Join("preview", name)
 	path := filepath.Join(a.Dir, taskdir.Run, rel)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return ask.Ref{}, err
+		return agentcall.Ref{}, err
 	}
-	return ask.Ref{Path: filepath.ToSlash(rel), SHA256: ask.Sum([]byte(text)), Bytes: len(text)}, a.Disk.WriteFile(path, []byte(text), 0o600)
+	return agentcall.Ref{Path: filepath.ToSlash(rel), SHA256: agentcall.Sum([]byte(text)), Bytes: len(text)}, a.Disk.WriteFile(path, []byte(text), 0o600)
 }

@@ -13,9 +13,9 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/research"
@@ -90,7 +90,7 @@ func (a *Acts) specIndex() string {
 }
 
 // Slots are what a planning role's prompt is made of.
-func (a *Acts) Slots(ctx context.Context, _ flow.Call, r ask.Request) (map[string]string, []string, error) {
+func (a *Acts) Slots(ctx context.Context, _ flow.Call, r agentcall.Request) (map[string]string, []string, error) {
 	var d about
 	if err := json.Unmarshal(r.Data, &d); err != nil {
 		return nil, nil, fmt.Errorf("reading the request: %w", err)
@@ -162,7 +162,7 @@ type slots struct {
 }
 
 // file puts a kept file into a slot.
-func (s *slots) file(slot string, ref *ask.Ref) {
+func (s *slots) file(slot string, ref *agentcall.Ref) {
 	if ref == nil || s.err != nil {
 		return
 	}
@@ -247,19 +247,19 @@ func (a *Acts) lastRejection() (file string, verdict []byte) {
 	}
 }
 
-func (a *Acts) read(ref ask.Ref) (string, error) {
+func (a *Acts) read(ref agentcall.Ref) (string, error) {
 	data, err := durable.ReadBelow(filepath.Join(a.Dir, taskdir.Run), ref.Path, durable.MaxJournal)
 	if err != nil {
 		return "", fmt.Errorf("reading what an earlier call said: %w", err)
 	}
-	if ask.Sum(data) != ref.SHA256 {
+	if agentcall.Sum(data) != ref.SHA256 {
 		return "", fmt.Errorf("%s was changed since it was written", ref.Path)
 	}
 	return string(data), nil
 }
 
 // Check says what a planning answer lacks beyond its schema.
-func (a *Acts) Check(r ask.Request, answer json.RawMessage) []string {
+func (a *Acts) Check(r agentcall.Request, answer json.RawMessage) []string {
 	switch r.Role {
 	case trellis.TaskSpec, trellis.PRD:
 		return unkept(r.Role, answer)
@@ -278,7 +278,7 @@ func (a *Acts) Check(r ask.Request, answer json.RawMessage) []string {
 }
 
 // Mend puts right what costs nothing in an answer.
-func (a *Acts) Mend(r ask.Request, answer json.RawMessage) (mended json.RawMessage, notes []string) {
+func (a *Acts) Mend(r agentcall.Request, answer json.RawMessage) (mended json.RawMessage, notes []string) {
 	switch r.Role {
 	case trellis.TaskSpec:
 		return plan.Salvage(answer)
@@ -289,7 +289,7 @@ func (a *Acts) Mend(r ask.Request, answer json.RawMessage) (mended json.RawMessa
 }
 
 // adopt takes over a plan that is in the form of tascer.
-func (a *Acts) adopt(r ask.Request, answer json.RawMessage) (json.RawMessage, []string) {
+func (a *Acts) adopt(r agentcall.Request, answer json.RawMessage) (json.RawMessage, []string) {
 	var d about
 	if json.Unmarshal(r.Data, &d) != nil || d.Ground == nil {
 		return answer, nil
@@ -312,8 +312,8 @@ func (a *Acts) adopt(r ask.Request, answer json.RawMessage) (json.RawMessage, []
 // unkept says that an answer is too large to stand in a record beside what people say, and of a TaskSpec what keeps
 // it from being read.
 func unkept(role trellis.Role, answer json.RawMessage) (wrong []string) {
-	if n := ask.Recorded(answer); n > maxShort {
-		return []string{ask.TooLong(n, maxShort)}
+	if n := agentcall.Recorded(answer); n > maxShort {
+		return []string{agentcall.TooLong(n, maxShort)}
 	}
 	if role == trellis.TaskSpec {
 		_, wrong = plan.ParseTaskSpec(answer)
@@ -336,7 +336,7 @@ func unread(answer []byte) (wrong []string) {
 }
 
 // undecided says where a judge contradicts itself or does not say what to mend.
-func (a *Acts) undecided(r ask.Request, answer []byte) []string {
+func (a *Acts) undecided(r agentcall.Request, answer []byte) []string {
 	var o Opinion
 	var d about
 	if err := errors.Join(json.Unmarshal(answer, &o), json.Unmarshal(r.Data, &d)); err != nil {
@@ -356,7 +356,7 @@ func (a *Acts) undecided(r ask.Request, answer []byte) []string {
 }
 
 // namesStep reports whether a text names a step of the plan.
-func (a *Acts) namesStep(ref *ask.Ref, text string) bool {
+func (a *Acts) namesStep(ref *agentcall.Ref, text string) bool {
 	if ref == nil {
 		return false
 	}
@@ -376,7 +376,7 @@ func mentions(text, id string) bool {
 
 // Watch looks whether the main checkout was changed while a planning agent, which may only read, was at work. People
 // may be editing there, so a change is reported and stays. What was seen after one call is what the next begins with.
-func (a *Acts) Watch(ctx context.Context, _ flow.Call, _ ask.Request) (func(context.Context) ([]string, *flow.Failure, error), error) {
+func (a *Acts) Watch(ctx context.Context, _ flow.Call, _ agentcall.Request) (func(context.Context) ([]string, *flow.Failure, error), error) {
 	before, err := a.lastSeen(ctx)
 	if err != nil {
 		return nil, err

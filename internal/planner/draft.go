@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -71,7 +71,7 @@ func (p *planning) brief(e explored) about {
 }
 
 // unusable says why an answer is no plan, nil when it is one or when asking again would not mend it.
-func unusable(r ask.Reply, err error) []string {
+func unusable(r agentcall.Reply, err error) []string {
 	switch fail := (*flow.Failure)(nil); {
 	case !errors.As(err, &fail):
 		return nil
@@ -84,10 +84,10 @@ func unusable(r ask.Reply, err error) []string {
 }
 
 // back sends a plan back.
-func (p *planning) back(a about, by, count string, said []string, before *ask.Ref) about {
+func (p *planning) back(a about, by, count string, said []string, before *agentcall.Ref) about {
 	var kept []string
 	for _, s := range said {
-		kept = append(kept, ask.Within(s, maxSaid-100))
+		kept = append(kept, agentcall.Within(s, maxSaid-100))
 	}
 	kept, left := part(kept, maxSaid)
 	if left > 0 {
@@ -95,7 +95,7 @@ func (p *planning) back(a about, by, count string, said []string, before *ask.Re
 	}
 	a.Tries = append(a.Tries, try{by, kept})
 	a.Plan = before
-	a.Why = ask.Within(fmt.Sprintf("%s, %s: %s", by, count, oneLine(first(kept))), 400)
+	a.Why = agentcall.Within(fmt.Sprintf("%s, %s: %s", by, count, oneLine(first(kept))), 400)
 	p.rep.Retries = append(p.rep.Retries, a.Why)
 	return a
 }
@@ -130,8 +130,8 @@ func (p *planning) judge(f flow.Flow, e explored, d Draft) error {
 	if err != nil {
 		return err
 	}
-	o, err := ask.Decode[Opinion](reply)
-	p.rep.Judge = &Judgement{Pass: o.Pass, Feedback: ask.Within(o.Feedback, maxSaid), Rounds: a.Round}
+	o, err := agentcall.Decode[Opinion](reply)
+	p.rep.Judge = &Judgement{Pass: o.Pass, Feedback: agentcall.Within(o.Feedback, maxSaid), Rounds: a.Round}
 	return err
 }
 
@@ -140,7 +140,7 @@ func (p *planning) planned(e explored, d Draft) writeIn {
 	p.rep.Title, p.rep.Steps = d.Title, d.Steps
 	p.rep.Warnings = append(p.rep.Warnings, d.Warnings...)
 	if len(d.Guarded) > 0 {
-		p.waits(ask.Within("it changes what the project protects: "+strings.Join(d.Guarded, ", "), maxGuards))
+		p.waits(agentcall.Within("it changes what the project protects: "+strings.Join(d.Guarded, ", "), maxGuards))
 	}
 	in := writeIn{Findings: e.found, Plan: &d.Plan, Research: e.text, Judge: p.rep.Judge}
 	if e.spec != nil {

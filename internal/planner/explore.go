@@ -4,14 +4,14 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // explored is what is known of the work before it is planned.
 type explored struct {
-	text  *ask.Ref // the research as it was given, nil when it was of no use
+	text  *agentcall.Ref // the research as it was given, nil when it was of no use
 	found Findings
 	spec  *settled // nil: nobody was asked
 }
@@ -54,7 +54,7 @@ func (p *planning) research(f flow.Flow, t *tally) (e explored, err error) {
 
 // look looks at the code base. An answer that was given without a look at a repository that has files is
 // sent back once, unless it came back before; no usable answer leaves the base entries.
-func (p *planning) look(f flow.Flow, t *tally) (*ask.Ref, Findings, error) {
+func (p *planning) look(f flow.Flow, t *tally) (*agentcall.Ref, Findings, error) {
 	a := about{Verdict: &p.rep.Verdict}
 	reply, err := p.askInto(f, t, trellis.Research, 1, a)
 	if repaired := t.calls > 1 && p.in.Code > 1; err == nil && reply.ToolCalls == 0 && p.sv.HasFiles {

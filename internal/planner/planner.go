@@ -7,8 +7,8 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -116,7 +116,7 @@ func Run(f flow.Flow, in Input) (Report, error) {
 	}
 	p := &planning{in: in, rep: Report{Usage: in.Used}}
 	err := p.run(f)
-	p.rep.Warnings = ask.Few(p.rep.Warnings, maxWarned)
+	p.rep.Warnings = agentcall.Few(p.rep.Warnings, maxWarned)
 	if fail := (*flow.Failure)(nil); errors.As(err, &fail) {
 		if _, err := giveUp.Do(f, giveUpIn{fail, p.rep.Usage}); err != nil {
 			return p.rep, err
@@ -196,31 +196,31 @@ func (p *planning) take(t tally) {
 }
 
 // ask makes one call of a planning role while no other is under way.
-func (p *planning) ask(f flow.Flow, role trellis.Role, repairs int, a about) (ask.Reply, error) {
+func (p *planning) ask(f flow.Flow, role trellis.Role, repairs int, a about) (agentcall.Reply, error) {
 	var t tally
 	defer func() { p.take(t) }()
 	return p.askInto(f, &t, role, repairs, a)
 }
 
 // askInto makes one call of a planning role. A TaskSpec is not worth another try.
-func (p *planning) askInto(f flow.Flow, t *tally, role trellis.Role, repairs int, a about) (ask.Reply, error) {
+func (p *planning) askInto(f flow.Flow, t *tally, role trellis.Role, repairs int, a about) (agentcall.Reply, error) {
 	a.Input, a.Project = p.in, p.sv.Project
-	data, err := ask.Encode(a)
+	data, err := agentcall.Encode(a)
 	if err != nil {
-		return ask.Reply{}, err
+		return agentcall.Reply{}, err
 	}
 	limits, err := p.left(t.usage)
 	if err != nil {
-		return ask.Reply{}, err
+		return agentcall.Reply{}, err
 	}
 	again := 2 // a passing failure of the agent program
 	if role == trellis.TaskSpec {
 		again = 0
 	}
-	asker := ask.Asker{
+	asker := agentcall.Asker{
 		Repairs: repairs,
 		Again:   func(*flow.Failure) bool { again--; return again >= 0 },
-		Used: func(r ask.Reply) {
+		Used: func(r agentcall.Reply) {
 			t.calls++
 			t.usage = t.usage.Add(r.Usage)
 			t.warnings = append(t.warnings, r.Notes...)
@@ -230,12 +230,12 @@ func (p *planning) askInto(f flow.Flow, t *tally, role trellis.Role, repairs int
 	if role == trellis.Research {
 		schema = "" // markdown
 	}
-	return asker.Ask(f, ask.Request{Role: role, Agent: c.Agent, Model: c.Model, Permission: c.Permission, Dir: p.sv.Dir,
+	return asker.Ask(f, agentcall.Request{Role: role, Agent: c.Agent, Model: c.Model, Permission: c.Permission, Dir: p.sv.Dir,
 		Schema: schema, Data: data, Limits: limits})
 }
 
 // left is what one call may still use up of the task's budgets, or the failure that says that one is gone.
-func (p *planning) left(used trellis.Usage) (ask.Limits, error) {
+func (p *planning) left(used trellis.Usage) (agentcall.Limits, error) {
 	l, u := p.sv.Limits, p.rep.Usage.Add(used)
 	if l.Tokens > 0 {
 		if l.Tokens -= u.Tokens(); l.Tokens <= 0 {
@@ -255,7 +255,7 @@ func (p *planning) evaluate(f flow.Flow) error {
 	if err != nil {
 		return err
 	}
-	p.rep.Verdict, err = ask.Decode[Verdict](reply)
+	p.rep.Verdict, err = agentcall.Decode[Verdict](reply)
 	return err
 }
 
@@ -263,17 +263,17 @@ func (p *planning) evaluate(f flow.Flow) error {
 func (p *planning) understood() Verdict {
 	v := p.rep.Verdict
 	if p.in.Code > 1 {
-		v.Details, v.Suggestions = ask.Within(v.Details, 2<<10), ask.Few(slices.Clone(v.Suggestions), 4)
+		v.Details, v.Suggestions = agentcall.Within(v.Details, 2<<10), agentcall.Few(slices.Clone(v.Suggestions), 4)
 	}
 	return v
 }
 
-func (p *planning) document(f flow.Flow, research *ask.Ref) (doc Document, err error) {
+func (p *planning) document(f flow.Flow, research *agentcall.Ref) (doc Document, err error) {
 	reply, err := p.ask(f, trellis.PRD, 1, about{Verdict: &p.rep.Verdict, Research: research})
 	if err != nil {
 		return doc, err
 	}
-	if doc, err = ask.Decode[Document](reply); err != nil {
+	if doc, err = agentcall.Decode[Document](reply); err != nil {
 		return doc, err
 	}
 	p.rep.Title = cmp.Or(title(doc.Title), doc.Title)

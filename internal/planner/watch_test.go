@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/planner"
 )
@@ -39,7 +39,7 @@ func TestWatchTellsWhatReadersChange(t *testing.T) {
 		{"mkdir -p .trellis/tasks/x; echo x >.trellis/tasks/x/y", ""},
 		{"git add a.txt; git commit -qm theirs", "HEAD a.txt"},
 	} {
-		end, err := acts.Watch(t.Context(), flow.Call{}, ask.Request{})
+		end, err := acts.Watch(t.Context(), flow.Call{}, agentcall.Request{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/agents"
-	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/flow"
-	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -188,7 +188,7 @@ func (r *runLog) call(c journal.Entry) (lines []Line) {
 // stream reads what an agent printed since the last look, for every entry into the activity in turn.
 func (r *runLog) stream(seen *callLog, c journal.Entry, agent string, line Line) (lines []Line) {
 	line.Kind = KindAgent
-	base := filepath.Join(r.dir, ask.Folder(flow.Call{Run: r.name, ID: c.ID}))
+	base := filepath.Join(r.dir, agentcall.Folder(flow.Call{Run: r.name, ID: c.ID}))
 	for entry := max(seen.entry, 1); entry <= max(c.Entries, 1); entry++ {
 		if entry != seen.entry {
 			seen.entry, seen.offset, seen.decode = entry, 0, r.log.Decode(agent)

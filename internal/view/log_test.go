@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/agents"
-	"github.com/trellis-tasks/trellis/internal/ask"
-	"github.com/trellis-tasks/trellis/internal/flow"
-	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/view"
 )
@@ -31,7 +31,7 @@ func decode(string) func(string) []agents.Event {
 	}
 }
 
-const implement flow.Act[ask.Request, ask.Reply] = "implement"
+const implement flow.Act[agentcall.Request, agentcall.Reply] = "implement"
 
 // task is a task directory in which a run can be made.
 type task struct {
@@ -52,27 +52,27 @@ func newTask(t *testing.T) *task {
 // run makes one run: an agent says something and uses a tool, then a command fails.
 func (k *task) run(t *testing.T, number int, fail *flow.Failure) {
 	t.Helper()
-	work := func(_ context.Context, c flow.Call, _ ask.Request) (ask.Reply, error) {
-		dir := filepath.Join(k.dir, "run", ask.Folder(c), strconv.Itoa(c.Attempt))
+	work := func(_ context.Context, c flow.Call, _ agentcall.Request) (agentcall.Reply, error) {
+		dir := filepath.Join(k.dir, "run", agentcall.Folder(c), strconv.Itoa(c.Attempt))
 		if err := os.MkdirAll(dir, 0o777); err != nil {
-			return ask.Reply{}, err
+			return agentcall.Reply{}, err
 		}
 		stream := filepath.Join(dir, "stream.jsonl")
 		if err := os.WriteFile(stream, []byte(`{"type":"text","text":"I begin\nnow"}`+"\n"+`{"type":"tool","tool":"edit",`), 0o666); err != nil {
-			return ask.Reply{}, err
+			return agentcall.Reply{}, err
 		}
 		if k.step != nil {
 			if err := k.step(stream); err != nil {
-				return ask.Reply{}, err
+				return agentcall.Reply{}, err
 			}
 		}
 		f, err := os.OpenFile(stream, os.O_APPEND|os.O_WRONLY, 0)
 		if err != nil {
-			return ask.Reply{}, err
+			return agentcall.Reply{}, err
 		}
 		_, err = f.WriteString(`"input":"main.go"}` + "\n" + `{"type":"usage","usage":{"input_tokens":1}}`)
 		k.now = k.now.Add(90 * time.Second)
-		return ask.Reply{Usage: trellis.Usage{InputTokens: 1200, Seconds: 90}}, errors.Join(err, f.Close())
+		return agentcall.Reply{Usage: trellis.Usage{InputTokens: 1200, Seconds: 90}}, errors.Join(err, f.Close())
 	}
 	verify := flow.Activity{Name: "verify", Run: func(context.Context, flow.Call, json.RawMessage) (any, error) {
 		return json.RawMessage(`{"results":[{"command":"go test","code":1,"seconds":2,"tail":"FAIL x"},{"command":"go vet","code":0,"seconds":1}]}`), nil
@@ -86,7 +86,7 @@ func (k *task) run(t *testing.T, number int, fail *flow.Failure) {
 		t.Fatal(err)
 	}
 	_, err = journal.Execute(t.Context(), run, func(f flow.Flow, _ struct{}) (map[string]string, error) {
-		if _, err := implement.Do(f, ask.Request{Role: trellis.Implement, Agent: "mine"}); err != nil {
+		if _, err := implement.Do(f, agentcall.Request{Role: trellis.Implement, Agent: "mine"}); err != nil {
 			return nil, err
 		}
 		if err := f.In("round-1").Do("verify", nil, nil); err != nil {

@@ -9,17 +9,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
-	"github.com/trellis-tasks/trellis/internal/flow"
-	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/view"
 )
 
 const (
-	plan  flow.Act[ask.Request, ask.Reply] = "plan"
-	judge flow.Act[ask.Request, ask.Reply] = "judge"
+	plan  flow.Act[agentcall.Request, agentcall.Reply] = "plan"
+	judge flow.Act[agentcall.Request, agentcall.Reply] = "judge"
 )
 
 // Log and status of a planning say who is asked, which plan it is about, and why it is asked once more; once it
@@ -29,14 +29,14 @@ func TestPlanningIsShown(t *testing.T) {
 	dir := filepath.Join(r.Store.Tasks(), ".new-02-01-auth")
 	var during view.Task
 	followed := &view.Log{Dir: dir, Decode: decode}
-	say := func(text string) func(context.Context, flow.Call, ask.Request) (ask.Reply, error) {
-		return func(_ context.Context, _ flow.Call, q ask.Request) (ask.Reply, error) {
+	say := func(text string) func(context.Context, flow.Call, agentcall.Request) (agentcall.Reply, error) {
+		return func(_ context.Context, _ flow.Call, q agentcall.Request) (agentcall.Reply, error) {
 			v, err := r.Task(dir)
 			during = v
 			if err == nil {
 				_, _, err = followed.Next()
 			}
-			return ask.Reply{Answer: json.RawMessage(text), Usage: trellis.Usage{Seconds: 2}}, err
+			return agentcall.Reply{Answer: json.RawMessage(text), Usage: trellis.Usage{Seconds: 2}}, err
 		}
 	}
 	run, err := journal.Open(journal.Options{Dir: filepath.Join(dir, "run"), Now: func() time.Time { return noon },
@@ -49,8 +49,8 @@ func TestPlanningIsShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = journal.Execute(t.Context(), run, func(f flow.Flow, _ struct{}) (map[string]string, error) {
-		for _, q := range []ask.Request{request(trellis.Plan, 1, ""), request(trellis.Judge, 1, ""), request(trellis.Plan, 2, "judge, 1 of 2: step b\nis two"), request(trellis.Judge, 2, "")} {
-			if _, err := flow.Act[ask.Request, ask.Reply](q.Role).Do(f, q); err != nil {
+		for _, q := range []agentcall.Request{request(trellis.Plan, 1, ""), request(trellis.Judge, 1, ""), request(trellis.Plan, 2, "judge, 1 of 2: step b\nis two"), request(trellis.Judge, 2, "")} {
+			if _, err := flow.Act[agentcall.Request, agentcall.Reply](q.Role).Do(f, q); err != nil {
 				return nil, err
 			}
 		}

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -32,7 +32,7 @@ func (p *Progress) Ahead(stages ...[]trellis.Role) {
 }
 
 // Asked says that a planning begins to ask an agent. A request that is made once more is told of with its reason.
-func (p *Progress) Asked(task, id string, r ask.Request) {
+func (p *Progress) Asked(task, id string, r agentcall.Request) {
 	p.change(func() {
 		t := p.find(task)
 		if t.stages == nil {
@@ -54,7 +54,7 @@ func (p *Progress) Asked(task, id string, r ask.Request) {
 }
 
 // Replied says what a call came to.
-func (p *Progress) Replied(task, id string, r ask.Reply) {
+func (p *Progress) Replied(task, id string, r agentcall.Reply) {
 	p.change(func() {
 		t := p.find(task)
 		c := t.call(id)
@@ -119,7 +119,7 @@ func (t *working) reach(role trellis.Role) {
 }
 
 // told is what a finished call came to.
-func (c *call) told(r ask.Reply) string {
+func (c *call) told(r agentcall.Reply) string {
 	parts := []string{string(c.role) + " done in " + brief(c.took)}
 	if v := verdictOf(c.role, r); v != "" {
 		parts = append(parts, v)
@@ -250,7 +250,7 @@ func cost(u trellis.Usage) string {
 }
 
 // again says why a planning asks once more, "" when it does not.
-func again(r ask.Request) string {
+func again(r agentcall.Request) string {
 	if r.Repair != nil && len(r.Repair.Problems) > 0 {
 		return fmt.Sprintf("%s again: %s%s", r.Role, oneLine(r.Repair.Problems[0]), more(len(r.Repair.Problems)-1))
 	}
@@ -294,7 +294,7 @@ type opinion struct {
 	Feedback string
 }
 
-func opinionOf(role trellis.Role, r ask.Reply) (o opinion) {
+func opinionOf(role trellis.Role, r agentcall.Reply) (o opinion) {
 	if role == trellis.Evaluate || role == trellis.Judge {
 		_ = json.Unmarshal(r.Answer, &o) // an answer that is none decides nothing
 	}
@@ -302,16 +302,16 @@ func opinionOf(role trellis.Role, r ask.Reply) (o opinion) {
 }
 
 // refused reports whether the judge said no.
-func refused(role trellis.Role, r ask.Reply) bool {
+func refused(role trellis.Role, r agentcall.Reply) bool {
 	o := opinionOf(role, r)
 	return o.Pass != nil && !*o.Pass
 }
 
 // short reports whether a planning goes the short way from here.
-func short(role trellis.Role, r ask.Reply) bool { return opinionOf(role, r).Size == trellis.Tiny }
+func short(role trellis.Role, r agentcall.Reply) bool { return opinionOf(role, r).Size == trellis.Tiny }
 
 // verdictOf is what was decided, "" when the role decides nothing.
-func verdictOf(role trellis.Role, r ask.Reply) string {
+func verdictOf(role trellis.Role, r agentcall.Reply) string {
 	switch o := opinionOf(role, r); {
 	case o.Category != "":
 		return o.Decision + " (" + o.Category + ")"

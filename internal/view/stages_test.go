@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/agents"
-	"github.com/trellis-tasks/trellis/internal/ask"
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/view"
 )
@@ -18,12 +18,12 @@ import (
 var longWay = [][]trellis.Role{{trellis.Evaluate}, {trellis.Research, trellis.TaskSpec}, {trellis.Plan}, {trellis.Judge}}
 
 // request is one of a planning; why is the reason why it is made once more.
-func request(role trellis.Role, round int, why string) ask.Request {
+func request(role trellis.Role, round int, why string) agentcall.Request {
 	data, _ := json.Marshal(map[string]any{"round": round, "why": why}) // always has a JSON form
-	return ask.Request{Role: role, Agent: "mine", Data: data}
+	return agentcall.Request{Role: role, Agent: "mine", Data: data}
 }
 
-func answer(text string) ask.Reply { return ask.Reply{Answer: json.RawMessage(text)} }
+func answer(text string) agentcall.Reply { return agentcall.Reply{Answer: json.RawMessage(text)} }
 
 // planned plays a planning: the checks and the judge each send a plan back once.
 func planned(p *view.Progress) {
@@ -42,9 +42,9 @@ func planned(p *view.Progress) {
 	tool("research#1", "api/list.go")
 	time.Sleep(2 * time.Second)
 	cost := 0.25
-	p.Replied(id, "taskspec#1", ask.Reply{Usage: trellis.Usage{InputTokens: 500, CostUSD: &cost}, Problems: []string{"/goals: missing", "/actions: too long"}})
+	p.Replied(id, "taskspec#1", agentcall.Reply{Usage: trellis.Usage{InputTokens: 500, CostUSD: &cost}, Problems: []string{"/goals: missing", "/actions: too long"}})
 	fixed := request(trellis.TaskSpec, 0, "")
-	fixed.Repair = &ask.Repair{Problems: []string{"/goals: missing", "/actions: too long"}}
+	fixed.Repair = &agentcall.Repair{Problems: []string{"/goals: missing", "/actions: too long"}}
 	p.Asked(id, "taskspec#2", fixed)
 	time.Sleep(time.Second + time.Millisecond)
 }
@@ -52,15 +52,15 @@ func planned(p *view.Progress) {
 func finish(p *view.Progress) {
 	const id = "02-01-auth"
 	p.Replied(id, "taskspec#2", answer(`{}`))
-	p.Replied(id, "research#1", ask.Reply{Usage: trellis.Usage{InputTokens: 700}})
+	p.Replied(id, "research#1", agentcall.Reply{Usage: trellis.Usage{InputTokens: 700}})
 	p.Asked(id, "plan#1", request(trellis.Plan, 1, ""))
-	p.Replied(id, "plan#1", ask.Reply{Problems: []string{"/steps/2/verify: can't fail"}})
+	p.Replied(id, "plan#1", agentcall.Reply{Problems: []string{"/steps/2/verify: can't fail"}})
 	p.Asked(id, "plan#2", request(trellis.Plan, 2, "checks, 1 of 2: /steps/2/verify: can't fail"))
 	p.Replied(id, "plan#2", answer(`{}`))
 	p.Asked(id, "judge#1", request(trellis.Judge, 1, ""))
 	p.Replied(id, "judge#1", answer(`{"pass": false, "feedback": "step b\nis two steps"}`))
 	p.Asked(id, "plan#3", request(trellis.Plan, 3, "judge, 1 of 2: step b\nis two steps"))
-	p.Replied(id, "plan#3", ask.Reply{Failure: flow.Fail("agent_exit", "exit 3")})
+	p.Replied(id, "plan#3", agentcall.Reply{Failure: flow.Fail("agent_exit", "exit 3")})
 	p.Asked(id, "plan#4", request(trellis.Plan, 3, ""))
 }
 

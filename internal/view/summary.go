@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
-	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -54,7 +54,7 @@ func roundOf(c journal.Entry) int {
 
 // againOf says why a planning asks an agent once more, "" when it does not.
 func againOf(c journal.Entry) string {
-	var r ask.Request
+	var r agentcall.Request
 	if !isRole(c.Activity) || json.Unmarshal(c.In, &r) != nil || !r.Role.Planning() {
 		return ""
 	}
@@ -65,7 +65,7 @@ func againOf(c journal.Entry) string {
 // does not know, or in another shape, say nothing.
 func summary(c journal.Entry) string {
 	if isRole(c.Activity) {
-		var reply ask.Reply
+		var reply agentcall.Reply
 		if json.Unmarshal(c.Out, &reply) != nil {
 			return ""
 		}
@@ -113,7 +113,7 @@ func verdict(code int, known bool) string {
 	return fmt.Sprintf("exit %d", code)
 }
 
-func replySummary(role trellis.Role, r ask.Reply) string {
+func replySummary(role trellis.Role, r agentcall.Reply) string {
 	var lines []string
 	if v := verdictOf(role, r); v != "" {
 		lines = append(lines, strings.TrimSuffix(v+": "+oneLine(opinionOf(role, r).Feedback), ": "))

@@ -7,10 +7,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/trellis-tasks/trellis/internal/evidence"
-	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -122,12 +122,12 @@ func asking(dir string, now time.Time) (q *workflow.Request, asked bool) {
 	if err != nil {
 		return nil, false
 	}
-	said, _, err := evidence.Read(dir)
+	said, _, err := proof.Read(dir)
 	if err != nil {
 		return nil, false
 	}
 	for _, q := range open {
-		if v := evidence.Decide(said, q.Path, q.Hash, q.Approvers, now); v.State == evidence.Pending && len(v.Unbound) == 0 {
+		if v := proof.Decide(said, q.Path, q.Hash, q.Approvers, now); v.State == proof.Pending && len(v.Unbound) == 0 {
 			return &q, true
 		}
 	}

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
-	"github.com/trellis-tasks/trellis/internal/flow"
-	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	files "github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -66,11 +66,11 @@ func (s *stepping) run() {
 	acts := &workflow.Acts{Dir: work, RunDir: filepath.Join(s.dir, "run"), Env: []string{"PATH=" + os.Getenv("PATH")}, Prover: noProver{},
 		Bundle: func(string) (*files.Bundle, error) { return s.bundle, nil },
 		Decide: func(q workflow.Request) (workflow.Answer, error) { return workflow.Decision(nil, s.dir, q, nil, noon) }}
-	agent := func(_ context.Context, c flow.Call, _ ask.Request) (ask.Reply, error) {
+	agent := func(_ context.Context, c flow.Call, _ agentcall.Request) (agentcall.Reply, error) {
 		if s.during != nil {
 			s.during()
 		}
-		return ask.Reply{Usage: trellis.Usage{Seconds: 2}}, os.WriteFile(filepath.Join(work, "form"), nil, 0o666)
+		return agentcall.Reply{Usage: trellis.Usage{Seconds: 2}}, os.WriteFile(filepath.Join(work, "form"), nil, 0o666)
 	}
 	j, err := journal.Open(journal.Options{Dir: acts.RunDir, Now: func() time.Time { return noon }, Activities: append(acts.Activities(), implement.With(agent)),
 		Mailbox: func() []journal.Message {
@@ -89,12 +89,12 @@ func (s *stepping) run() {
 		}
 	}
 	host := workflow.Host{
-		Ask: func(f flow.Flow, q workflow.Question) (ask.Reply, error) {
-			data, err := ask.Encode(q.Data)
+		Ask: func(f flow.Flow, q workflow.Question) (agentcall.Reply, error) {
+			data, err := agentcall.Encode(q.Data)
 			if err != nil {
-				return ask.Reply{}, err
+				return agentcall.Reply{}, err
 			}
-			return implement.Do(f, ask.Request{Role: q.Role, Agent: "mine", Data: data})
+			return implement.Do(f, agentcall.Request{Role: q.Role, Agent: "mine", Data: data})
 		},
 		Wait: func(f flow.Flow, q workflow.Request) error { return workflow.Consent(f, q, nil, nil) }}
 	_, err = journal.Execute(s.Context(), j, func(f flow.Flow, _ struct{}) (workflow.Report, error) {

@@ -16,13 +16,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/evidence"
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/git"
-	"github.com/trellis-tasks/trellis/internal/journal"
 	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
 )
 
@@ -63,16 +63,16 @@ type Prover interface {
 type Evidence struct {
 	Dir, Path, Kind, StepHash string
 	Bundle                    *plan.Bundle
-	Ran                       *Ran             // the command that decided, nil when none did
-	File                      evidence.Digest  // of a proof of kind file
-	Checks                    []evidence.Check // of a composite one
+	Ran                       *Ran          // the command that decided, nil when none did
+	File                      proof.Digest  // of a proof of kind file
+	Checks                    []proof.Check // of a composite one
 	Session                   string
 	Began, Ended              time.Time
 }
 
 // Proof is the evidence as a record of task; run and activity are its key.
-func (e Evidence) Proof(task, run, activity string) evidence.Proof {
-	p := evidence.Proof{Activity: activity, Began: e.Began, Ended: e.Ended, Checks: e.Checks, File: e.File, Kind: e.Kind, Run: run, Session: e.Session,
+func (e Evidence) Proof(task, run, activity string) proof.Proof {
+	p := proof.Proof{Activity: activity, Began: e.Began, Ended: e.Ended, Checks: e.Checks, File: e.File, Kind: e.Kind, Run: run, Session: e.Session,
 		Step: Chained(e.Path), StepHash: e.StepHash, Task: task}
 	if e.Ran != nil {
 		p.Command, p.Exit, p.Stdout, p.Stderr = e.Ran.Command, e.Ran.Code, Digest(e.Ran.Stdout), Digest(e.Ran.Stderr)
@@ -92,8 +92,8 @@ func Chained(path string) string {
 }
 
 // Digest is a file of the run as records name it.
-func Digest(r ask.Ref) evidence.Digest {
-	return evidence.Digest{Bytes: int64(r.Bytes), Path: r.Path, SHA256: r.SHA256}
+func Digest(r agentcall.Ref) proof.Digest {
+	return proof.Digest{Bytes: int64(r.Bytes), Path: r.Path, SHA256: r.SHA256}
 }
 
 // Activities are all that a run does besides its agents' calls. Of most the records may reach the disk with the
@@ -163,7 +163,7 @@ const (
 )
 
 // digest is the size and the hash of a file below dir, which is reached through no link that leads out of that.
-func (a *Acts) digest(dir, name string) (d evidence.Digest, err error) {
+func (a *Acts) digest(dir, name string) (d proof.Digest, err error) {
 	f, err := durable.OpenBelow(a.at(dir), name, maxFile)
 	if err != nil {
 		return d, err
@@ -255,7 +255,7 @@ func (a *Acts) prove(ctx context.Context, c flow.Call, in proveIn) (out proven, 
 
 // holds says why a proof does not hold, "" when it does. part says that it is one of several.
 func (a *Acts) holds(p plan.Proof, in proveIn, e *Evidence, part bool) (string, error) {
-	check := evidence.Check{Kind: p.Type}
+	check := proof.Check{Kind: p.Type}
 	switch p.Type {
 	case "manual":
 		if !in.Approved {
@@ -269,7 +269,7 @@ func (a *Acts) holds(p plan.Proof, in proveIn, e *Evidence, part bool) (string, 
 		if !part {
 			e.File = d
 		}
-		check.Stdout = evidence.Digest{Bytes: d.Bytes, SHA256: d.SHA256} // of no file of the run
+		check.Stdout = proof.Digest{Bytes: d.Bytes, SHA256: d.SHA256} // of no file of the run
 	case "composite":
 		return a.composite(p, in, e)
 	default:
@@ -284,7 +284,7 @@ func (a *Acts) holds(p plan.Proof, in proveIn, e *Evidence, part bool) (string, 
 	return "", nil
 }
 
-func (a *Acts) file(p plan.Proof, in proveIn) (d evidence.Digest, not string) {
+func (a *Acts) file(p plan.Proof, in proveIn) (d proof.Digest, not string) {
 	name := plan.Fill(p.Path, in.Values)
 	var text []byte
 	var err error
@@ -292,7 +292,7 @@ func (a *Acts) file(p plan.Proof, in proveIn) (d evidence.Digest, not string) {
 		d, err = a.digest(in.Dir, name)
 	} else {
 		text, err = durable.ReadBelow(a.at(in.Dir), name, maxText)
-		d = evidence.Digest{Bytes: int64(len(text)), Path: path.Clean(name), SHA256: ask.Sum(text)}
+		d = proof.Digest{Bytes: int64(len(text)), Path: path.Clean(name), SHA256: agentcall.Sum(text)}
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

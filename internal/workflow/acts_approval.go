@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/evidence"
-	"github.com/trellis-tasks/trellis/internal/flow"
-	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/proof"
 )
 
 // decide looks what people said to a request.
@@ -24,14 +24,14 @@ func (a *Acts) decide(_ context.Context, _ flow.Call, q Request) (Answer, error)
 
 // Decision is what the lines of approvals.jsonl in dir say about a request, which as many people have to agree
 // to as it says, by those that count. A line that was written by hand without a hash gets that of the request.
-func Decision(disk *durable.Disk, dir string, q Request, counts evidence.Counting, now time.Time) (Answer, error) {
+func Decision(disk *durable.Disk, dir string, q Request, counts proof.Counting, now time.Time) (Answer, error) {
 	list, err := counts.Read(dir)
 	if err != nil {
 		return Answer{}, err
 	}
-	v := evidence.Decide(list, q.Path, q.Hash, q.Approvers, now)
+	v := proof.Decide(list, q.Path, q.Hash, q.Approvers, now)
 	if len(v.Unbound) > 0 {
-		if _, err := evidence.Bind(disk, dir, evidence.Those(list, func(step string) string {
+		if _, err := proof.Bind(disk, dir, proof.Those(list, func(step string) string {
 			if step == q.Path {
 				return q.Hash
 			}
@@ -42,12 +42,12 @@ func Decision(disk *durable.Disk, dir string, q Request, counts evidence.Countin
 		if list, err = counts.Read(dir); err != nil {
 			return Answer{}, err
 		}
-		v = evidence.Decide(list, q.Path, q.Hash, q.Approvers, now)
+		v = proof.Decide(list, q.Path, q.Hash, q.Approvers, now)
 	}
 	switch v.State {
-	case evidence.Approved:
+	case proof.Approved:
 		return Answer{State: Approved}, nil
-	case evidence.Rejected:
+	case proof.Rejected:
 		return Answer{Rejected, fmt.Sprintf("rejected by %s: %s", strings.Join(v.By, ", "), v.Reason)}, nil
 	}
 	return Answer{State: Pending}, nil
@@ -88,14 +88,14 @@ func Open(h *journal.History) (list []Request, err error) {
 }
 
 // ApprovedBy names who agreed to a step that people prove, as approvals.jsonl in dir has it.
-func ApprovedBy(dir string, e Evidence, counts evidence.Counting) (names []string, err error) {
+func ApprovedBy(dir string, e Evidence, counts proof.Counting) (names []string, err error) {
 	if e.Kind != "manual" {
 		return nil, nil
 	}
 	list, err := counts.Read(dir)
 	for _, a := range list {
 		of := a.Step == e.Path || strings.HasPrefix(e.Path, a.Step+".") // a round of it
-		if of && a.Decision == evidence.Approve && strings.HasPrefix(a.Hash, e.StepHash) && !slices.Contains(names, a.By) {
+		if of && a.Decision == proof.Approve && strings.HasPrefix(a.Hash, e.StepHash) && !slices.Contains(names, a.By) {
 			names = append(names, a.By)
 		}
 	}

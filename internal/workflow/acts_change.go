@@ -7,8 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
 )
 
@@ -37,7 +37,7 @@ func (a *Acts) snapshot(ctx context.Context, c flow.Call, dir string) (*git.Snap
 	if err != nil {
 		return nil, fmt.Errorf("looking for the checkout of %s: %w", a.at(dir), err)
 	}
-	objects := filepath.Join(a.RunDir, ask.Folder(flow.Call{Run: c.Run, ID: "objects"}))
+	objects := filepath.Join(a.RunDir, agentcall.Folder(flow.Call{Run: c.Run, ID: "objects"}))
 	return a.Repo.SnapshotIn(ctx, objects, root, a.Except...)
 }
 

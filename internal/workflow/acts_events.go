@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/agents"
-	"github.com/trellis-tasks/trellis/internal/ask"
-	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -107,7 +107,7 @@ func (a *Acts) took(path string) float64 {
 }
 
 // EventOf is what an agent's event in a step is for those who follow the run.
-func EventOf(r ask.Request, e agents.Event) (Event, bool) {
+func EventOf(r agentcall.Request, e agents.Event) (Event, bool) {
 	about, ok := aboutOf(r)
 	out := Event{Type: StepOutput, Step: about.Path, Stream: string(r.Role), Text: e.Text}
 	switch e.Kind {
@@ -121,7 +121,7 @@ func EventOf(r ask.Request, e agents.Event) (Event, bool) {
 }
 
 // Asked is what the beginning of an agent's call in a step tells.
-func Asked(r ask.Request) []Event {
+func Asked(r agentcall.Request) []Event {
 	about, ok := aboutOf(r)
 	if !ok || r.Role != trellis.Heal || about.Ran == nil {
 		return nil
@@ -130,7 +130,7 @@ func Asked(r ask.Request) []Event {
 }
 
 // Replied is what the end of an agent's call in a step tells.
-func Replied(r ask.Request, reply ask.Reply) (list []Event) {
+func Replied(r agentcall.Request, reply agentcall.Reply) (list []Event) {
 	about, ok := aboutOf(r)
 	if !ok {
 		return nil
@@ -147,7 +147,7 @@ func Replied(r ask.Request, reply ask.Reply) (list []Event) {
 		}
 		list = append(list, e)
 	case r.Role == trellis.Grade && len(reply.Answer) > 0:
-		if g, err := ask.Decode[Grade](reply); err == nil {
+		if g, err := agentcall.Decode[Grade](reply); err == nil {
 			e.Type, e.Pass, e.Text = StepJudge, &g.Pass, g.Feedback
 			list = append(list, e)
 		}
@@ -155,7 +155,7 @@ func Replied(r ask.Request, reply ask.Reply) (list []Event) {
 	return append(list, Event{Type: StepOutput, Step: about.Path, Stream: string(r.Role), Usage: &reply.Usage})
 }
 
-func aboutOf(r ask.Request) (d About, ok bool) {
+func aboutOf(r agentcall.Request) (d About, ok bool) {
 	return d, json.Unmarshal(r.Data, &d) == nil && d.Path != ""
 }
 

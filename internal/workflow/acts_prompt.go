@@ -8,9 +8,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -24,7 +24,7 @@ const (
 )
 
 // Slots are what the prompt of a step's request is made of.
-func (a *Acts) Slots(ctx context.Context, c flow.Call, r ask.Request) (map[string]string, []string, error) {
+func (a *Acts) Slots(ctx context.Context, c flow.Call, r agentcall.Request) (map[string]string, []string, error) {
 	var d About
 	if err := json.Unmarshal(r.Data, &d); err != nil {
 		return nil, nil, fmt.Errorf("reading the request: %w", err)
@@ -52,7 +52,7 @@ func (a *Acts) Slots(ctx context.Context, c flow.Call, r ask.Request) (map[strin
 }
 
 // Check says what a verdict lacks beyond its schema: one that sends the step back says what to change.
-func (a *Acts) Check(r ask.Request, answer json.RawMessage) []string {
+func (a *Acts) Check(r agentcall.Request, answer json.RawMessage) []string {
 	if r.Role != trellis.Grade {
 		return nil
 	}
@@ -175,7 +175,7 @@ func (t *telling) said(r Ran) (string, error) {
 	var b strings.Builder
 	for _, stream := range []struct {
 		name string
-		ref  ask.Ref
+		ref  agentcall.Ref
 	}{{"stdout", r.Stdout}, {"stderr", r.Stderr}} {
 		text, err := t.read(stream.ref)
 		if err != nil {
@@ -204,7 +204,7 @@ func (t *telling) answer(slot string) error {
 }
 
 // read is a file of the run, as it was written.
-func (t *telling) read(ref ask.Ref) (string, error) {
+func (t *telling) read(ref agentcall.Ref) (string, error) {
 	if ref.Path == "" {
 		return "", nil
 	}
@@ -212,7 +212,7 @@ func (t *telling) read(ref ask.Ref) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("reading what was said in %s: %w", t.d.Path, err)
 	}
-	if ask.Sum(data) != ref.SHA256 {
+	if agentcall.Sum(data) != ref.SHA256 {
 		return "", fmt.Errorf("run/%s was changed since it was written", ref.Path)
 	}
 	return string(data), nil

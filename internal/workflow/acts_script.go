@@ -11,9 +11,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
@@ -80,7 +80,7 @@ func (a *Acts) run(ctx context.Context, c flow.Call, in shellIn) (ran Ran, stdou
 		line = s.ForEach.Command
 	}
 	line = plan.Fill(line, in.Values)
-	folder := filepath.Join(a.RunDir, ask.Folder(c))
+	folder := filepath.Join(a.RunDir, agentcall.Folder(c))
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return ran, nil, fmt.Errorf("keeping the output of %s: %w", in.Path, err)
 	}
@@ -122,8 +122,8 @@ func (in shellIn) environ() (env []string) {
 }
 
 // keep writes a file of the run. Its loss by a power cut costs a command that is run again.
-func (a *Acts) keep(folder, name, text string) (ask.Ref, error) {
-	ref := ask.Ref{SHA256: ask.Sum([]byte(text)), Bytes: len(text)}
+func (a *Acts) keep(folder, name, text string) (agentcall.Ref, error) {
+	ref := agentcall.Ref{SHA256: agentcall.Sum([]byte(text)), Bytes: len(text)}
 	rel, err := filepath.Rel(a.RunDir, filepath.Join(folder, name))
 	if err != nil {
 		return ref, err

@@ -9,12 +9,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
-	"github.com/trellis-tasks/trellis/internal/evidence"
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/git"
-	"github.com/trellis-tasks/trellis/internal/journal"
 	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -98,7 +98,7 @@ func Used(h *journal.History) (used trellis.Usage, err error) {
 		if !e.Done || e.Fail != nil || !slices.Contains(Roles(), trellis.Role(e.Activity)) {
 			continue
 		}
-		var r ask.Reply
+		var r agentcall.Reply
 		if err := json.Unmarshal(e.Out, &r); err != nil {
 			return used, fmt.Errorf("reading %s of %s: %w", e.ID, h.Run, err)
 		}
@@ -112,7 +112,7 @@ type FileProver struct {
 	ID     string // of the run
 	Bundle string // hash of what runs
 	Dir    string // where its steps work
-	Chain  *evidence.Chain
+	Chain  *proof.Chain
 	Repo   *git.Repo // nil: Dir is in no repository
 	Except []string  // what of the checkout is no part of the work
 	Now    func() time.Time
@@ -131,7 +131,7 @@ func (p *FileProver) Prove(ctx context.Context, key string, e Evidence) (string,
 
 // seal ends the chain of a run in which something was proven, and that came to a good end. It returns the head.
 func (p *FileProver) seal(ctx context.Context, c flow.Call, done bool) (string, error) {
-	list, problems, err := evidence.ReadProofs(p.Chain.Dir)
+	list, problems, err := proof.ReadProofs(p.Chain.Dir)
 	switch {
 	case err != nil:
 		return "", err
@@ -143,10 +143,10 @@ func (p *FileProver) seal(ctx context.Context, c flow.Call, done bool) (string, 
 		return list[len(list)-1].Hash, nil
 	}
 	now := p.Now()
-	return p.add(ctx, evidence.Proof{Activity: c.ID, Run: c.Run, Task: p.ID, Kind: evidence.Final, Began: now, Ended: now})
+	return p.add(ctx, proof.Proof{Activity: c.ID, Run: c.Run, Task: p.ID, Kind: proof.Final, Began: now, Ended: now})
 }
 
-func (p *FileProver) add(ctx context.Context, proof evidence.Proof) (string, error) {
+func (p *FileProver) add(ctx context.Context, proof proof.Proof) (string, error) {
 	proof.PlanHash = p.Bundle
 	if p.Repo != nil {
 		root, err := Checkout(p.Dir)
@@ -168,14 +168,14 @@ func (p *FileProver) add(ctx context.Context, proof evidence.Proof) (string, err
 }
 
 // Provable are all steps of a bundle, as proofs are compared with them.
-func Provable(b *plan.Bundle) (list []evidence.Step) {
+func Provable(b *plan.Bundle) (list []proof.Step) {
 	var loops []string
 	for _, l := range b.Resolved() {
 		looped := l.Loop != "" || slices.ContainsFunc(loops, func(path string) bool { return strings.HasPrefix(l.Path, path+".") })
 		if l.Loop != "" {
 			loops = append(loops, l.Path)
 		}
-		list = append(list, evidence.Step{Path: strings.ReplaceAll(l.Path, ".", "/"), Hash: l.Hash, Check: l.Checked, Loop: looped})
+		list = append(list, proof.Step{Path: strings.ReplaceAll(l.Path, ".", "/"), Hash: l.Hash, Check: l.Checked, Loop: looped})
 	}
 	return list
 }

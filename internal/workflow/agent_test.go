@@ -8,26 +8,26 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
-func graded(pass bool, feedback string) ask.Reply {
+func graded(pass bool, feedback string) agentcall.Reply {
 	raw, err := json.Marshal(workflow.Grade{Pass: pass, Feedback: feedback})
 	if err != nil {
 		panic(err)
 	}
-	return ask.Reply{Answer: raw}
+	return agentcall.Reply{Answer: raw}
 }
 
 // script plays these replies, the nth of a role at its nth call, the last one again and again.
-func (b *bench) script(replies map[string][]ask.Reply) {
+func (b *bench) script(replies map[string][]agentcall.Reply) {
 	n := map[string]int{}
-	b.agent = func(q call) ask.Reply {
+	b.agent = func(q call) agentcall.Reply {
 		list := replies[q.Role]
 		if len(list) == 0 {
-			return ask.Reply{Failure: flow.Fail("agent_exit", "nobody plays %s", q.Role)}
+			return agentcall.Reply{Failure: flow.Fail("agent_exit", "nobody plays %s", q.Role)}
 		}
 		n[q.Role]++
 		return list[min(n[q.Role], len(list))-1]
@@ -47,20 +47,20 @@ func TestLLMAsJudge(t *testing.T) {
 	const step = `{"id": "a", "prompt": "do it", "llm_as_judge": true%s}`
 	for name, c := range map[string]struct {
 		more    string
-		grades  []ask.Reply
+		grades  []agentcall.Reply
 		state   workflow.State
 		roles   string
 		detail  string
 		lastTry string
 	}{
-		"passes":            {"", []ask.Reply{graded(true, "")}, workflow.Done, "implement grade", "", ""},
-		"passes later":      {"", []ask.Reply{graded(false, "longer"), graded(true, "")}, workflow.Done, "implement grade implement grade", "", "longer"},
-		"never":             {`, "max_judge_attempts": 2`, []ask.Reply{graded(false, "longer"), graded(false, "still longer")}, workflow.Failed, "implement grade implement grade", `step "a" failed judge evaluation after 2 attempts: still longer`, "longer"},
-		"nobody can answer": {"", []ask.Reply{{Failure: flow.Fail("agent_protocol", "prose")}}, workflow.Failed, "implement grade", "nobody could judge it: agent_protocol: prose", ""},
+		"passes":            {"", []agentcall.Reply{graded(true, "")}, workflow.Done, "implement grade", "", ""},
+		"passes later":      {"", []agentcall.Reply{graded(false, "longer"), graded(true, "")}, workflow.Done, "implement grade implement grade", "", "longer"},
+		"never":             {`, "max_judge_attempts": 2`, []agentcall.Reply{graded(false, "longer"), graded(false, "still longer")}, workflow.Failed, "implement grade implement grade", `step "a" failed judge evaluation after 2 attempts: still longer`, "longer"},
+		"nobody can answer": {"", []agentcall.Reply{{Failure: flow.Fail("agent_protocol", "prose")}}, workflow.Failed, "implement grade", "nobody could judge it: agent_protocol: prose", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, fmt.Sprintf(step, c.more))
-			b.script(map[string][]ask.Reply{"implement": {{Text: ask.Ref{Path: "answer"}, Session: "s"}}, "grade": c.grades})
+			b.script(map[string][]agentcall.Reply{"implement": {{Text: agentcall.Ref{Path: "answer"}, Session: "s"}}, "grade": c.grades})
 			rep, err := b.start(t.Context(), workflow.Options{})
 			if err != nil || b.roles() != c.roles || (rep.Done == 1) != (c.state == workflow.Done) {
 				t.Errorf("got %+v, %v, asked %s", rep, err, b.roles())
@@ -95,7 +95,7 @@ func TestSelfHealing(t *testing.T) {
 				most = fmt.Sprintf(`, "max_healing_attempts": %d`, c.most)
 			}
 			b := newBench(t, fmt.Sprintf(`{"id": "a", "command": "echo x >> n; wc -l < n; test $(wc -l < n) -ge %d || exit 42", "self_healing": true, "output": "o"%s}`, c.passes, most), `"vars": {"o": "out"}`)
-			b.script(map[string][]ask.Reply{"heal": {{Excerpt: "changed it"}, {Failure: flow.Fail("agent_exit", "crashed")}}})
+			b.script(map[string][]agentcall.Reply{"heal": {{Excerpt: "changed it"}, {Failure: flow.Fail("agent_exit", "crashed")}}})
 			b.do(workflow.Options{})
 			if got := b.ends(); got != c.state || len(b.calls) != c.heals {
 				t.Errorf("got %s, healed %d times, want %s, %d", got, len(b.calls), c.state, c.heals)
@@ -115,7 +115,7 @@ func TestSelfHealing(t *testing.T) {
 
 // Prompt steps go on in one session, save those that want their own, and those that run at the same time.
 func TestSessions(t *testing.T) {
-	replies := map[string][]ask.Reply{"implement": {{Session: "one"}, {Session: "two"}, {Session: "three"}, {Session: "four"}}}
+	replies := map[string][]agentcall.Reply{"implement": {{Session: "one"}, {Session: "two"}, {Session: "three"}, {Session: "four"}}}
 	b := newBench(t, `{"id": "a", "prompt": "a"}, {"id": "b", "prompt": "b"}, {"id": "c", "prompt": "c", "session": "fresh"}, {"id": "d", "prompt": "d"}`)
 	b.script(replies)
 	b.do(workflow.Options{})
@@ -160,7 +160,7 @@ func TestPromptOutput(t *testing.T) {
 				}
 			}
 			write(c.before)
-			b.agent = func(call) ask.Reply { write(c.after); return ask.Reply{} }
+			b.agent = func(call) agentcall.Reply { write(c.after); return agentcall.Reply{} }
 			rep := b.do(workflow.Options{})
 			if got := append(rep.Worst, workflow.Outcome{})[0].Detail; got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
@@ -216,13 +216,13 @@ func TestMending(t *testing.T) {
 		_, err := agent.Do(f, call{Role: "debug", Path: name})
 		return tries < 9, err
 	}
-	b.agent = func(q call) ask.Reply {
+	b.agent = func(q call) agentcall.Reply {
 		if q.Role == "debug" {
 			if err := os.WriteFile(filepath.Join(b.Dir, q.Path), nil, 0o644); err != nil {
 				t.Error(err)
 			}
 		}
-		return ask.Reply{}
+		return agentcall.Reply{}
 	}
 	rep := b.do(workflow.Options{})
 	if rep.Done != 3 || len(told) != 2 || told[0].Ran == nil || told[0].Ran.Code != 1 || told[1].Path != "p" || b.roles() != "debug implement debug implement" {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
@@ -40,7 +40,7 @@ func TestPlanOfAGoModule(t *testing.T) {
 	b.put("api/page_test.go", "package api\n\nimport \"testing\"\n\nfunc TestPaging(t *testing.T) {\n\tif n := len(ListItems(2, 0)); n != 2 {\n\t\tt.Error(n)\n\t}\n}\n")
 	var shown []string
 	tries := 0
-	b.agent = func(q call) ask.Reply {
+	b.agent = func(q call) agentcall.Reply {
 		if q.Role == "grade" {
 			return graded(tries == 2, "main.go does not build")
 		}
@@ -53,7 +53,7 @@ func TestPlanOfAGoModule(t *testing.T) {
 		if tries++; tries == 2 {
 			b.put("main.go", "package main\n\nimport \"example.org/items/api\"\n\nfunc main() { println(len(api.ListItems(3, 0))) }\n")
 		}
-		return ask.Reply{Text: *b.said("Done."), Session: "s"}
+		return agentcall.Reply{Text: *b.said("Done."), Session: "s"}
 	}
 	rep := b.do(workflow.Options{})
 	if rep.Failure() != nil || b.ends() != "find_callers=done add_params=done run_tests=done" || b.roles() != "implement grade implement grade" {

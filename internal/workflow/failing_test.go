@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
-	"github.com/trellis-tasks/trellis/internal/flow"
-	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
@@ -229,7 +229,7 @@ func TestAnotherFileFails(t *testing.T) {
 // What is proven is of the good run; what only ran proves nothing, and neither does what is tolerated.
 func TestNoProofWithoutACheck(t *testing.T) {
 	b := newBench(t, `{"id": "a", "command": "true"}, {"id": "b", "message": "m"}, {"id": "c", "command": "true", "verify": "exit 1", "continue_on_error": true}, {"id": "d", "prompt": "p"}`)
-	b.script(map[string][]ask.Reply{"implement": {{}}})
+	b.script(map[string][]agentcall.Reply{"implement": {{}}})
 	if rep := b.do(workflow.Options{}); rep.Failure() != nil || len(b.proofs) != 0 {
 		t.Errorf("got %+v, proofs %+v", rep, b.proofs)
 	}
@@ -238,7 +238,7 @@ func TestNoProofWithoutACheck(t *testing.T) {
 // Five tries are the default of a judge; who grades is asked after each.
 func TestJudgeFiveTimes(t *testing.T) {
 	b := newBench(t, `{"id": "a", "prompt": "do", "llm_as_judge": true}`)
-	b.script(map[string][]ask.Reply{"implement": {{}}, "grade": {graded(false, "no")}})
+	b.script(map[string][]agentcall.Reply{"implement": {{}}, "grade": {graded(false, "no")}})
 	rep := b.do(workflow.Options{})
 	if got := worst(rep).Detail; got != `step "a" failed judge evaluation after 5 attempts: no` || strings.Count(b.roles(), "grade") != 5 || strings.Count(b.roles(), "implement") != 5 {
 		t.Errorf("got %q, asked %s", got, b.roles())
@@ -294,7 +294,7 @@ func TestFaultsOfAStepAreItsOwn(t *testing.T) {
 	} {
 		for more, failed := range map[string]int{"": 1, `, "continue_on_error": true`: 0} {
 			b := newBench(t, strings.TrimSuffix(c.step, "}")+more+`}, {"id": "z", "command": "echo z >> log", "depends_on": []}`, `"vars": {"o": "out", "below": "out/x"}`)
-			b.agent = func(call) ask.Reply { b.put("out/x", ""); return ask.Reply{} }
+			b.agent = func(call) agentcall.Reply { b.put("out/x", ""); return agentcall.Reply{} }
 			rep, err := b.start(t.Context(), workflow.Options{})
 			if err != nil || rep.Failed != failed || rep.Tolerate != 1-failed || !strings.HasPrefix(worst(rep).Detail, c.want) || b.read("log") != "z\n" {
 				t.Errorf("%s%s: got %.400s, %v, log %q", name, more, fmt.Sprintf("%+v", rep), err, b.read("log"))

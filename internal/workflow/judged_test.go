@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
@@ -22,10 +22,10 @@ type seen struct {
 // graded runs a step that is judged, does work at each of its tries, and returns what the grader is shown each time.
 func (b *bench) graded(tries ...func()) (list []seen) {
 	b.Helper()
-	b.agent = func(q call) ask.Reply {
+	b.agent = func(q call) agentcall.Reply {
 		if q.Role == "implement" {
 			tries[len(list)]()
-			return ask.Reply{Text: *b.said("I did what was asked."), Session: "s"}
+			return agentcall.Reply{Text: *b.said("I did what was asked."), Session: "s"}
 		}
 		slots, _, notes, err := b.told("grade", "", q.Data)
 		if err != nil {
@@ -174,13 +174,13 @@ func TestHealerIsTold(t *testing.T) {
 			b.acts.Protected = []string{"go.sum"}
 			var list []map[string]string
 			var texts []string
-			b.agent = func(q call) ask.Reply {
+			b.agent = func(q call) agentcall.Reply {
 				slots, text, _, err := b.told("heal", "", q.Data)
 				if err != nil {
 					t.Error(err)
 				}
 				list, texts = append(list, slots), append(texts, text)
-				return ask.Reply{Excerpt: "I changed {{v}}."}
+				return agentcall.Reply{Excerpt: "I changed {{v}}."}
 			}
 			b.do(workflow.Options{})
 			got := list[0]
@@ -212,12 +212,12 @@ func TestCheckOfAVerdict(t *testing.T) {
 		`{"reasoning": "r", "feedback": "", "pass": false}`:                 "/feedback: say what to change",
 		`{"pass": "no"}`: "/: json",
 	} {
-		got := strings.Join(acts.Check(ask.Request{Role: trellis.Grade}, json.RawMessage(answer)), "; ")
+		got := strings.Join(acts.Check(agentcall.Request{Role: trellis.Grade}, json.RawMessage(answer)), "; ")
 		if (got == "") != (want == "") || !strings.HasPrefix(got, want) {
 			t.Errorf("%s: got %q, want %q", answer, got, want)
 		}
 	}
-	if got := acts.Check(ask.Request{Role: trellis.Implement}, json.RawMessage("I did it.")); got != nil {
+	if got := acts.Check(agentcall.Request{Role: trellis.Implement}, json.RawMessage("I did it.")); got != nil {
 		t.Errorf("a report: %q", got)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/plan"
 )
 

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -76,7 +76,7 @@ func givenUp(path, what string, fail *flow.Failure) *Outcome {
 }
 
 // work has the agent do the step, in the session that it had for the step before where it can go on with it.
-func (r *run) work(f flow.Flow, s plan.Step, sc scope, a About) (ask.Reply, error) {
+func (r *run) work(f flow.Flow, s plan.Step, sc scope, a About) (agentcall.Reply, error) {
 	q := Question{Role: trellis.Implement, Step: &s, Data: a}
 	if s.Session != "fresh" && sc.sessions != nil {
 		q.Session = sc.sessions[s.Agent+"/"+s.Model]
@@ -90,10 +90,10 @@ func (r *run) work(f flow.Flow, s plan.Step, sc scope, a About) (ask.Reply, erro
 }
 
 // grade has somebody else judge what the agent did in its nth attempt. Who can't answer does not pass it.
-func (r *run) grade(f flow.Flow, s plan.Step, sc scope, b begun, done ask.Reply, n int) (g Grade, err error) {
+func (r *run) grade(f flow.Flow, s plan.Step, sc scope, b begun, done agentcall.Reply, n int) (g Grade, err error) {
 	reply, err := r.host.Ask(f, Question{Role: trellis.Grade, Step: &s, Data: r.about(sc, About{Before: &done.Text, Tree: b.Tree, Attempt: n})})
 	if err != nil {
 		return g, err
 	}
-	return ask.Decode[Grade](reply)
+	return agentcall.Decode[Grade](reply)
 }

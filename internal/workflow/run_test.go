@@ -14,9 +14,9 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
-	"github.com/trellis-tasks/trellis/internal/flow"
-	"github.com/trellis-tasks/trellis/internal/journal"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
@@ -31,9 +31,9 @@ type bench struct {
 	plan   string
 	acts   *workflow.Acts
 	host   workflow.Host
-	agent  func(q call) ask.Reply // plays all roles; nil: no one may be asked
-	people map[string]string      // answers of people by path: yes, or why not
-	others map[string]*plan.Plan  // files that the plan calls
+	agent  func(q call) agentcall.Reply // plays all roles; nil: no one may be asked
+	people map[string]string            // answers of people by path: yes, or why not
+	others map[string]*plan.Plan        // files that the plan calls
 	mu     sync.Mutex
 	events []string
 	calls  []call
@@ -57,7 +57,7 @@ func (p prover) Prove(_ context.Context, key string, e workflow.Evidence) (strin
 }
 
 const (
-	agent  flow.Act[call, ask.Reply]           = "agent"
+	agent  flow.Act[call, agentcall.Reply]     = "agent"
 	people flow.Act[workflow.Request, *string] = "people"
 )
 
@@ -77,7 +77,7 @@ func newBench(t *testing.T, steps string, more ...string) *bench {
 			b.events = append(b.events, strings.TrimSpace(fmt.Sprintf("%s %s %s%s", e.Type, e.Step, e.State, item)))
 		}}
 	b.host = workflow.Host{
-		Ask: func(f flow.Flow, q workflow.Question) (ask.Reply, error) {
+		Ask: func(f flow.Flow, q workflow.Question) (agentcall.Reply, error) {
 			r, err := agent.Do(f, call{string(q.Role), q.Data.Path, q.Data, q.Session})
 			if err == nil && r.Failure != nil {
 				err = r.Failure
@@ -108,12 +108,12 @@ func (b *bench) bundle() *plan.Bundle {
 func (b *bench) start(ctx context.Context, o workflow.Options) (workflow.Report, error) {
 	b.Helper()
 	jo := journal.Options{Dir: b.run, Activities: append(b.acts.Activities(),
-		agent.With(func(_ context.Context, _ flow.Call, q call) (ask.Reply, error) {
+		agent.With(func(_ context.Context, _ flow.Call, q call) (agentcall.Reply, error) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			b.calls = append(b.calls, q)
 			if b.agent == nil {
-				return ask.Reply{}, fmt.Errorf("nobody plays %s of %s", q.Role, q.Path)
+				return agentcall.Reply{}, fmt.Errorf("nobody plays %s of %s", q.Role, q.Path)
 			}
 			return b.agent(q), nil
 		}),

@@ -11,8 +11,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
@@ -86,7 +86,7 @@ func TestTimeLimitIsKeptThroughWhatIsAround(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, c.steps)
-			b.script(map[string][]ask.Reply{"heal": {{Excerpt: "tried"}}})
+			b.script(map[string][]agentcall.Reply{"heal": {{Excerpt: "tried"}}})
 			rep := b.do(workflow.Options{})
 			if rep.TimedOut != c.timed || (rep.Failure() != nil) != c.timed || c.timed && worst(rep).Code != 124 {
 				t.Errorf("got %+v", rep)
@@ -273,12 +273,12 @@ func TestSecretsAreNoData(t *testing.T) {
 // Output is that of the good run and of stdout alone, also where what failed before said much, and who healed it.
 func TestOutputOfTheGoodRun(t *testing.T) {
 	b := newBench(t, `{"id": "a", "command": "echo out; echo err >&2; test -e go || { echo bad; exit 1; }", "self_healing": true, "output": "o"}`, `"vars": {"o": "deep/er/out"}`)
-	b.agent = func(call) ask.Reply {
+	b.agent = func(call) agentcall.Reply {
 		if got := b.read("deep/er/out"); got != "(no such file or directory)" {
 			t.Errorf("a run that failed wrote %q", got)
 		}
 		b.put("go", "")
-		return ask.Reply{Excerpt: "I talk a lot."}
+		return agentcall.Reply{Excerpt: "I talk a lot."}
 	}
 	if rep := b.do(workflow.Options{}); rep.Done != 1 || b.read("deep/er/out") != "out\n" {
 		t.Errorf("got %+v, %q", rep, b.read("deep/er/out"))
@@ -288,7 +288,7 @@ func TestOutputOfTheGoodRun(t *testing.T) {
 // An agent that fails to heal uses up an attempt and no more; the command that runs again is always that of the step.
 func TestHealerFails(t *testing.T) {
 	b := newBench(t, `{"id": "a", "command": "echo x >> n; exit 42", "self_healing": true, "max_healing_attempts": 3}, {"id": "b", "command": "true"}`)
-	b.script(map[string][]ask.Reply{"heal": {{Failure: flow.Fail("agent_exit", "crashed")}, {Excerpt: "RETRY: true"}}})
+	b.script(map[string][]agentcall.Reply{"heal": {{Failure: flow.Fail("agent_exit", "crashed")}, {Excerpt: "RETRY: true"}}})
 	rep := b.do(workflow.Options{})
 	if got := b.read("n"); got != "x\nx\nx\n" || b.roles() != "heal heal" || worst(rep).Code != 42 || rep.Blocked != 1 {
 		t.Errorf("got %+v, ran %q, asked %s", rep, got, b.roles())

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -39,11 +39,11 @@ type FileReport struct {
 
 // FileJob is what holds until the end of the run.
 type FileJob struct {
-	Choices   map[trellis.Role]ask.Choice    `json:"choices,omitempty"`
-	Walls     map[trellis.Role]time.Duration `json:"walls,omitempty"` // how long their calls may take
-	Idle      time.Duration                  `json:"idle,omitempty"`
-	Attempts  int                            `json:"attempts"` // of one call that fails for a passing reason
-	Approvers int                            `json:"approvers"`
+	Choices   map[trellis.Role]agentcall.Choice `json:"choices,omitempty"`
+	Walls     map[trellis.Role]time.Duration    `json:"walls,omitempty"` // how long their calls may take
+	Idle      time.Duration                     `json:"idle,omitempty"`
+	Attempts  int                               `json:"attempts"` // of one call that fails for a passing reason
+	Approvers int                               `json:"approvers"`
 }
 
 // The activities of a run of a file, besides those of its steps and the calls of its roles.
@@ -83,19 +83,19 @@ type fileRun struct {
 }
 
 // ask makes a call of an agent. How much the run may use up altogether is for those to say who make the call.
-func (r *fileRun) ask(f flow.Flow, q Question) (ask.Reply, error) {
-	data, err := ask.Encode(q.Data)
+func (r *fileRun) ask(f flow.Flow, q Question) (agentcall.Reply, error) {
+	data, err := agentcall.Encode(q.Data)
 	if err != nil {
-		return ask.Reply{}, err
+		return agentcall.Reply{}, err
 	}
 	c := q.Who(r.job.Choices[q.Role])
-	req := ask.Request{Role: q.Role, Agent: c.Agent, Model: c.Model, Permission: c.Permission, Dir: r.in.Options.Dir, Session: q.Session,
-		Template: q.Template(), Schema: q.Schema(), Data: data, Limits: ask.Limits{Wall: r.job.Walls[q.Role], Idle: r.job.Idle}, Round: 1, Attempt: q.Data.Attempt}
+	req := agentcall.Request{Role: q.Role, Agent: c.Agent, Model: c.Model, Permission: c.Permission, Dir: r.in.Options.Dir, Session: q.Session,
+		Template: q.Template(), Schema: q.Schema(), Data: data, Limits: agentcall.Limits{Wall: r.job.Walls[q.Role], Idle: r.job.Idle}, Round: 1, Attempt: q.Data.Attempt}
 	if own := q.Limit(); q.Role == trellis.Implement && own > 0 {
 		req.Limits.Wall = own
 	}
 	tries := 1
-	reply, err := ask.Asker{Repairs: 1, Again: func(*flow.Failure) bool { tries++; return tries <= r.job.Attempts }}.Ask(f, req)
+	reply, err := agentcall.Asker{Repairs: 1, Again: func(*flow.Failure) bool { tries++; return tries <= r.job.Attempts }}.Ask(f, req)
 	if err == nil && q.Role == trellis.Implement && reply.Text.Bytes == 0 && reply.ToolCalls == 0 {
 		err = flow.Fail(string(trellis.EmptyOutput), "the agent ended well, but said nothing and called no tool")
 	}

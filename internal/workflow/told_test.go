@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -30,9 +30,9 @@ func (b *bench) put(name, text string) {
 }
 
 // said is a text that an agent left in the run's folder.
-func (b *bench) said(text string) *ask.Ref {
+func (b *bench) said(text string) *agentcall.Ref {
 	b.Helper()
-	ref := ask.Ref{Path: "said-" + ask.Sum([]byte(text))[:8], SHA256: ask.Sum([]byte(text)), Bytes: len(text)}
+	ref := agentcall.Ref{Path: "said-" + agentcall.Sum([]byte(text))[:8], SHA256: agentcall.Sum([]byte(text)), Bytes: len(text)}
 	if err := errors.Join(os.MkdirAll(b.run, 0o755), os.WriteFile(filepath.Join(b.run, ref.Path), []byte(text), 0o644)); err != nil {
 		b.Error(err)
 	}
@@ -61,11 +61,11 @@ func (b *bench) repository(dir string) {
 // told is what an agent is told: slots that its template takes, the whole prompt, and what was left out.
 func (b *bench) told(role, session string, d workflow.About) (slots map[string]string, text string, notes []string, err error) {
 	b.Helper()
-	raw, err := ask.Encode(d)
+	raw, err := agentcall.Encode(d)
 	if err != nil {
 		return nil, "", nil, err
 	}
-	slots, notes, err = b.acts.Slots(b.Context(), flow.Call{Run: "t/1", ID: role + "#1", Attempt: 1}, ask.Request{Role: trellis.Role(role), Session: session, Data: raw})
+	slots, notes, err = b.acts.Slots(b.Context(), flow.Call{Run: "t/1", ID: role + "#1", Attempt: 1}, agentcall.Request{Role: trellis.Role(role), Session: session, Data: raw})
 	if err != nil {
 		return nil, "", notes, err
 	}

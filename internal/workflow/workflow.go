@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/trellis-tasks/trellis/internal/ask"
-	"github.com/trellis-tasks/trellis/internal/flow"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -36,7 +36,7 @@ type Options struct {
 // call them at the same time, unless Options.Serial or FailFast is set.
 type Host struct {
 	// Ask makes a call of an agent in a role, within limits and budgets of the host.
-	Ask func(flow.Flow, Question) (ask.Reply, error)
+	Ask func(flow.Flow, Question) (agentcall.Reply, error)
 	// Wait returns when people approved, nil, or a *flow.Failure approval_rejected.
 	Wait func(flow.Flow, Request) error
 	// Own reports whether the failure of an agent is its step's, so that other steps go on. Nil: it ends the run, unless
@@ -77,7 +77,7 @@ func (q Question) Limit() time.Duration { return seconds(*q.Step) }
 var reading = []string{"read", "glob", "grep", "ls", "list", "find", "search"}
 
 // Who is who is asked, given who plays the role: a step may name its own agent and model, and narrow what may be done.
-func (q Question) Who(c ask.Choice) ask.Choice {
+func (q Question) Who(c agentcall.Choice) agentcall.Choice {
 	if q.Role != trellis.Implement {
 		return c
 	}
@@ -106,7 +106,7 @@ type About struct {
 	Path    string            `json:"path"`
 	Values  map[string]string `json:"values,omitempty"`  // of placeholders
 	Tries   []string          `json:"tries,omitempty"`   // what was said of earlier tries
-	Before  *ask.Ref          `json:"before,omitempty"`  // the answer that was refused; grade: the one to judge
+	Before  *agentcall.Ref    `json:"before,omitempty"`  // the answer that was refused; grade: the one to judge
 	Tree    string            `json:"tree,omitempty"`    // of the folder before the step
 	Ran     *Ran              `json:"ran,omitempty"`     // heal: the command that failed
 	Again   bool              `json:"again,omitempty"`   // the session knows the task already
@@ -196,15 +196,15 @@ func (r Report) Failure() *flow.Failure {
 
 // Ran is how a command ended. Death by a signal is 128 and its number, a time limit is 124.
 type Ran struct {
-	Command  string  `json:"command"`
-	Code     int     `json:"code"`
-	Signal   string  `json:"signal,omitempty"`
-	TimedOut bool    `json:"timed_out,omitempty"`
-	Seconds  float64 `json:"seconds"`
-	Stdout   ask.Ref `json:"stdout"`
-	Stderr   ask.Ref `json:"stderr"`
-	Tail     string  `json:"tail,omitempty"`    // the end of what it said
-	Sandbox  string  `json:"sandbox,omitempty"` // that it ran in
+	Command  string        `json:"command"`
+	Code     int           `json:"code"`
+	Signal   string        `json:"signal,omitempty"`
+	TimedOut bool          `json:"timed_out,omitempty"`
+	Seconds  float64       `json:"seconds"`
+	Stdout   agentcall.Ref `json:"stdout"`
+	Stderr   agentcall.Ref `json:"stderr"`
+	Tail     string        `json:"tail,omitempty"`    // the end of what it said
+	Sandbox  string        `json:"sandbox,omitempty"` // that it ran in
 }
 
 // The activities of a run, besides the calls of its roles.

@@ -5,13 +5,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trellis-tasks/trellis/internal/objective"
+	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/trust"
 )
 
 // Objective is what a roadmap would have planned.
 func Objective(name string) trust.Subject {
-	return trust.Subject{Name: trust.ObjectivePrefix + name, Files: []string{objective.File(name)}, Read: func(file string, data []byte) ([]trust.Item, []string) {
+	return trust.Subject{Name: trust.ObjectivePrefix + name, Files: []string{roadmap.File(name)}, Read: func(file string, data []byte) ([]trust.Item, []string) {
 		return fromObjective(name, file, data), nil
 	}}
 }
@@ -22,7 +22,7 @@ func fromObjective(name, file string, data []byte) (items []trust.Item) {
 	if len(data) == 0 {
 		return nil
 	}
-	r, _ := objective.Parse(name, data) // what can't be relied on is not planned
+	r, _ := roadmap.Parse(name, data) // what can't be relied on is not planned
 	if r.Auto {
 		add(&items, trust.Advance, file, 0, "", "auto_advance: steps are planned without a person's asking")
 	}
@@ -38,7 +38,7 @@ func fromObjective(name, file string, data []byte) (items []trust.Item) {
 }
 
 // prose are the lines that Trellis does not write in: no rows of steps, and none that say where one stands.
-func prose(r *objective.Roadmap, data []byte) []byte {
+func prose(r *roadmap.Roadmap, data []byte) []byte {
 	rows := map[int]bool{}
 	for _, s := range r.Steps {
 		rows[s.Line] = true

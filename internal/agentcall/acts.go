@@ -1,0 +1,383 @@
+package agentcall
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/templates"
+)
+
+// Files of an activity's folder run/<run>/<activity>/<entry>/, next to the agent's stream.jsonl and stderr.log.
+const (
+	PromptFile = "prompt.md"
+	AnswerFile = "answer.md"
+	ResultFile = "result.json"
+)
+
+// maxAnswer is the largest structured answer, which has to fit into a journal record with what stands beside it.
+const maxAnswer = 48 << 10
+
+// Cast is who plays the roles, and what they are told. Its functions may be called concurrently.
+type Cast struct {
+	// Choose picks the agent of a role: flag, config, role file, the task's own agent, default.
+	Choose func(role trellis.Role, taskAgent, flag string) (Choice, error)
+	Agent  func(name string) (agents.Agent, error)
+	// Render makes a prompt from a template, with what the project changed of it.
+	Render func(name string, slots map[string]string) (templates.Prompt, error)
+}
+
+// Acts are the effects of a role's call. All functions may be called concurrently by different calls.
+type Acts struct {
+	RunDir string // the task's run/
+	Disk   *durable.Disk
+	Marker string
+	Cast   Cast
+	// Slots are what the prompt of a request is made of, by the slots of its template, and what had to be left
+	// out.
+	Slots func(context.Context, flow.Call, Request) (slots map[string]string, notes []string, err error)
+	// Check says what is wrong with an answer beyond its schema (free text: as a whole), as JSON pointer and
+	// reason. Nil: nothing is.
+	Check func(r Request, answer json.RawMessage) []string
+	// Mend puts right in an answer, before it is checked, what costs nothing, and says what. Nil: nothing is.
+	Mend func(r Request, answer json.RawMessage) (mended json.RawMessage, notes []string)
+	Env  func(flow.Call, Request) []string
+	// Watch looks at what a request may not change; the function it returns looks again and puts right what it
+	// may. A change is noted, or fails the call. Nil: nothing is watched.
+	Watch func(context.Context, flow.Call, Request) (func(context.Context) (notes []string, fail *flow.Failure, err error), error)
+	// Spend takes in what a call used since it was told of it last, at the beginning nothing, and says what all calls
+	// together may still use. An error keeps a call from being made, and is nothing to one that was begun. Nil:
+	// nobody counts.
+	Spend func(c flow.Call, more trellis.Usage) (Rest, error)
+	// Redact masks known secrets. Nil: nothing is masked.
+	Redact func(string) string
+	// Event is told what happens. Nil: nobody is.
+	Event func(flow.Call, Request, agents.Event)
+	Now   func() time.Time
+
+	together together // what calls at the same time use
+}
+
+// Activities are the calls of all roles given.
+func (a *Acts) Activities(roles ...trellis.Role) (list []flow.Activity) {
+	for _, r := range roles {
+		list = append(list, flow.Act[Request, Reply](r).With(a.perform))
+	}
+	return list
+}
+
+// perform makes one call. An earlier entry that was cut off after its end answers; one that was cut off
+// in its work is gone on with in its session, and what it used counts.
+func (a *Acts) perform(ctx context.Context, c flow.Call, r Request) (Reply, error) {
+	base := filepath.Join(a.RunDir, Folder(c))
+	earlier, session, err := a.earlier(base, c.Attempt)
+	if earlier != nil || err != nil {
+		return *orZero(earlier), err
+	}
+	dir, err := a.fresh(base, c)
+	if err != nil {
+		return Reply{}, err
+	}
+	lost := lost(base, c.Attempt)
+	fail, bound, err := a.may(c, &r.Limits, lost)
+	if fail != nil || err != nil {
+		return Reply{Failure: fail, Usage: lost, Session: cmp.Or(session, r.Session), ToolCalls: -1}, err
+	}
+	before := cutOff{dir: lastRecord(base, c.Attempt), agent: r.Agent, anew: (session != "" && session != r.Session || r.Anew) && r.Repair == nil}
+	if session != "" {
+		r.Session = session
+	}
+	again, err := a.watch(ctx, c, r)
+	if err != nil {
+		return Reply{}, err
+	}
+	prompt, notes, err := a.prompt(ctx, c, r, resumption(base, c.Attempt, r, session))
+	if err == nil {
+		err = a.note(dir, PromptFile, []byte(a.redact(prompt.Text)))
+	}
+	if err != nil {
+		return Reply{}, again.drop(ctx, err)
+	}
+	reply, err := a.work(ctx, c, r, prompt, dir, before, again)
+	reply.Usage = lost.Add(reply.Usage)
+	bound.blame(reply.Failure)
+	reply.Notes = Few(append(notes, reply.Notes...), maxWords)
+	reply.Problems = Few(reply.Problems, maxWords)
+	if err != nil {
+		return Reply{}, err
+	}
+	raw, err := json.Marshal(reply)
+	if err != nil {
+		return Reply{}, fmt.Errorf("encoding the reply of %s: %w", c.ID, err)
+	}
+	return reply, a.note(dir, ResultFile, raw)
+}
+
+// note keeps a file whose loss by a power cut costs nothing but a call that is made again: it appears whole, and
+// is not synced.
+func (a *Acts) note(dir, name string, data []byte) error {
+	if err := a.Disk.Step("note", filepath.Join(dir, name)); err != nil {
+		return err
+	}
+	temp := filepath.Join(dir, durable.TempPrefix+name)
+	if err := durable.WriteOwn(temp, data, 0o600); err != nil {
+		return fmt.Errorf("keeping %s: %w", name, err)
+	}
+	if err := os.Rename(temp, filepath.Join(dir, name)); err != nil {
+		return fmt.Errorf("keeping %s: %w", name, err)
+	}
+	return nil
+}
+
+// fresh makes the folder of an entry. What another run of the same number left there, whose journal is gone,
+// is no earlier entry of this one.
+func (a *Acts) fresh(base string, c flow.Call) (string, error) {
+	if _, err := os.Stat(filepath.Dir(a.RunDir)); err != nil {
+		return "", fmt.Errorf("making the folder of %s: %w", c.ID, err) // the task is gone, and is not made anew
+	}
+	if c.Attempt == 1 {
+		if err := os.RemoveAll(base); err != nil {
+			return "", fmt.Errorf("clearing the folder of %s: %w", c.ID, err)
+		}
+	}
+	dir := filepath.Join(base, strconv.Itoa(c.Attempt))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("making the folder of %s: %w", c.ID, err)
+	}
+	return dir, nil
+}
+
+// maxWords is how many problems and notes a reply holds.
+const maxWords = 20
+
+func orZero(r *Reply) *Reply {
+	if r == nil {
+		return &Reply{}
+	}
+	return r
+}
+
+// Folder is where a call keeps its files, below run/: <run number>/<activity id>.
+func Folder(c flow.Call) string {
+	return filepath.Join(c.Run[strings.LastIndexByte(c.Run, '/')+1:], filepath.FromSlash(c.ID))
+}
+
+// sessionFile names the agent's session as soon as it is known, so that a killed run can go on in it.
+const sessionFile = "session"
+
+// earlier is the reply of an entry that ended but was not recorded, or the session of one that was cut off.
+func (a *Acts) earlier(base string, attempt int) (*Reply, string, error) {
+	for n := attempt - 1; n > 0; n-- {
+		dir := filepath.Join(base, strconv.Itoa(n))
+		raw, err := durable.ReadBelow(dir, ResultFile, durable.MaxJournal)
+		if err == nil {
+			var r Reply
+			if json.Unmarshal(raw, &r) == nil {
+				return &r, "", nil
+			}
+			err = fs.ErrNotExist // a power cut took what was in it, see note: the call is made again
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return nil, "", fmt.Errorf("looking for an earlier result: %w", err)
+		}
+		if id, err := durable.ReadBelow(dir, sessionFile, durable.MaxDocument); err == nil && len(id) > 0 {
+			return nil, string(id), nil
+		}
+	}
+	return nil, "", nil
+}
+
+// prompt renders the request. A repair goes to a session that remembers the request alone, to a new one
+// behind the whole of it. before is what goes before it.
+func (a *Acts) prompt(ctx context.Context, c flow.Call, r Request, before string) (p templates.Prompt, notes []string, err error) {
+	if r.Repair == nil || r.Session == "" {
+		slots, notes, err := a.Slots(ctx, c, r)
+		if err != nil {
+			return p, nil, err
+		}
+		p, err = a.Cast.Render(r.template(), slots)
+		if before != "" {
+			p.Text, p.Shared = before+p.Text, 0
+		}
+		if r.Repair == nil || err != nil {
+			return p, notes, err
+		}
+	}
+	fix, err := a.repair(r)
+	if err != nil {
+		return p, notes, err
+	}
+	if p.Text == "" {
+		return fix, notes, nil
+	}
+	p.Text += "\n\n" + fix.Text
+	return p, notes, nil
+}
+
+// maxPrevious is how much of a refused answer goes back with what is wrong with it.
+const maxPrevious = 16 << 10
+
+// repair asks for a better answer. Who remembers the refused one is not shown it again, others as much as fits.
+func (a *Acts) repair(r Request) (p templates.Prompt, err error) {
+	slots := map[string]string{"problems": strings.Join(r.Repair.Problems, "\n")}
+	if r.Session == "" {
+		previous, err := durable.ReadBelow(a.RunDir, r.Repair.Previous.Path, durable.MaxJournal)
+		if err != nil {
+			return p, fmt.Errorf("reading the previous answer: %w", err)
+		}
+		slots["previous"] = middleOut(string(previous), maxPrevious)
+	}
+	if r.Schema != "" {
+		schema, err := templates.Schema(r.Schema)
+		if err != nil {
+			return p, err
+		}
+		slots["schema"] = string(schema)
+	}
+	return a.Cast.Render("repair", slots)
+}
+
+// work runs the agent and reads its answer. What the agent did wrong is part of the reply; an error is
+// what keeps us from asking.
+func (a *Acts) work(ctx context.Context, c flow.Call, r Request, p templates.Prompt, dir string, before cutOff, again watcher) (reply Reply, err error) {
+	size := len(p.System) + len(p.Text)
+	reply.Prompt = PromptSize{size, (size + 3) / 4, p.Shared}
+	reply.ToolCalls = -1
+	agent, err := a.Cast.Agent(r.Agent)
+	req := a.request(c, r, p, dir)
+	if err == nil && r.Schema != "" {
+		req.Schema, err = templates.Native(r.Schema)
+	}
+	if err != nil {
+		return reply, again.drop(ctx, err)
+	}
+	began := a.now()
+	shared, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	share, fail := a.together.begin(r.Limits, end)
+	if fail != nil {
+		fail.At = began.UTC()
+		reply.Failure = fail
+		return reply, again.drop(ctx, nil)
+	}
+	defer share.done()
+	m := a.meter(c, dir, began, share)
+	req.Spent = m.total
+	res, err := before.run(shared, agent, req, func() func(agents.Event) { return a.listen(c, r, dir) })
+	if ctx.Err() != nil && err != nil {
+		return reply, again.drop(ctx, err)
+	}
+	if err != nil && shared.Err() != nil {
+		err = context.Cause(shared) // the calls beside it used up what was left
+	}
+	if res != nil {
+		reply.Session, reply.Usage, reply.ToolCalls, reply.Stop = res.Session, res.Usage, res.ToolCalls, res.Stop
+		reply.Sandbox = res.Sandbox
+		m.total(res.Usage) // which may be all that is ever told
+	}
+	reply.Usage.Seconds = a.now().Sub(began).Seconds()
+	notes, undue, werr := again(ctx)
+	reply.Notes = append(reply.Notes, notes...)
+	if werr != nil {
+		return reply, werr
+	}
+	if durable.Unfit(err) { // the disk's fault, not the agent's: the call is made again when it is right
+		return reply, err
+	}
+	if err != nil && undue == nil {
+		reply.Failure = flow.AsFailure(err)
+		if errors.Is(err, proc.ErrNoFolder) { // somebody removed it
+			reply.Failure.Code = string(trellis.WorktreeFailed)
+		}
+		if r.Repair != nil && reply.Failure.Code == string(trellis.ContextOverflow) { // shorter context would not help
+			reply.Failure = protocol(r, Reply{Problems: r.Repair.Problems, Text: r.Repair.Previous})
+			reply.Failure.Detail += "; there is no room left in the session to mend it"
+		}
+		reply.Failure.Detail = Within(reply.Failure.Detail, 4*maxWord)
+		if reply.Failure.At.IsZero() {
+			reply.Failure.At = a.now().UTC()
+		}
+		return a.answer(r, res, dir, reply, true)
+	}
+	reply.Failure = undue
+	return a.answer(r, res, dir, reply, undue != nil)
+}
+
+// watcher looks whether what may not change was changed.
+type watcher func(context.Context) (notes []string, undue *flow.Failure, err error)
+
+// drop ends the watch of a call that came to nothing because of err, also after the end of ctx.
+func (w watcher) drop(ctx context.Context, err error) error {
+	_, _, werr := w(context.WithoutCancel(ctx))
+	return errors.Join(err, werr)
+}
+
+func (a *Acts) watch(ctx context.Context, c flow.Call, r Request) (watcher, error) {
+	if a.Watch == nil || r.Permission == trellis.PermitNone { // who has no tools changes nothing
+		return func(context.Context) ([]string, *flow.Failure, error) { return nil, nil, nil }, nil
+	}
+	return a.Watch(ctx, c, r)
+}
+
+func (a *Acts) request(c flow.Call, r Request, p templates.Prompt, dir string) agents.Request {
+	req := agents.Request{
+		Role: r.Role, Prompt: p.Text, System: p.System, Dir: r.Dir, Permission: r.Permission, Model: r.Model, Session: r.Session,
+		RunDir: dir, Marker: a.Marker,
+		Limits: agents.Limits{Wall: r.Limits.Wall, Idle: r.Limits.Idle, Tokens: r.Limits.Tokens, CostUSD: r.Limits.CostUSD},
+	}
+	if a.Env != nil {
+		req.Env = a.Env(c, r)
+	}
+	return req
+}
+
+func (a *Acts) listen(c flow.Call, r Request, dir string) func(agents.Event) {
+	known := false
+	return func(e agents.Event) {
+		if e.Kind == agents.EventSession && e.Session != "" && !known {
+			known = a.Disk.WriteFile(filepath.Join(dir, sessionFile), []byte(e.Session), 0o600) == nil // a loss costs a fresh session
+		}
+		if a.Event != nil {
+			a.Event(c, r, e)
+		}
+	}
+}
+
+func (a *Acts) keep(dir, name, text string) error {
+	return a.Disk.WriteFile(filepath.Join(dir, name), []byte(a.redact(text)), 0o600)
+}
+
+func (a *Acts) redact(s string) string {
+	if a.Redact == nil {
+		return s
+	}
+	return a.Redact(s)
+}
+
+func (a *Acts) now() time.Time {
+	if a.Now == nil {
+		return time.Now()
+	}
+	return a.Now()
+}
+
+// Sum is the SHA-256 of data, in hex.
+func Sum(data []byte) string {
+	s := sha256.Sum256(data)
+	return hex.EncodeToString(s[:])
+}

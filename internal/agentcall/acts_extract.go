@@ -1,0 +1,101 @@
+package agentcall
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// scanBudget bounds the work on a text that is made to be slow: bytes looked at.
+const scanBudget = 64 << 20
+
+// objects are the top-level JSON objects of a text, in order: fences and prose may stand around them,
+// with braces of their own. What looks like JSON but is broken or cut off hides what stands inside it,
+// so that a part is never taken for the whole.
+func objects(text []byte) (found []json.RawMessage) {
+	budget := scanBudget
+	for i := 0; i < len(text) && budget > 0; i++ {
+		if text[i] != '{' {
+			continue
+		}
+		end := balanced(text[i:], &budget)
+		switch {
+		case end > 0 && json.Valid(text[i:i+end]):
+			found = append(found, text[i:i+end])
+			i += end - 1
+		case !opens(text[i:]): // prose
+		case end > 0:
+			i += end - 1
+		default:
+			return found
+		}
+	}
+	return found
+}
+
+// opens reports whether text begins as a JSON object does: a brace and a key's quote.
+func opens(text []byte) bool {
+	rest := bytes.TrimLeft(text[1:], " \t\r\n")
+	return len(rest) > 0 && rest[0] == '"'
+}
+
+// balanced is the length of the braces' group that text begins with, 0 when it never ends.
+// Braces in strings don't count.
+func balanced(text []byte, budget *int) int {
+	depth, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		if *budget--; *budget <= 0 {
+			return 0
+		}
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{':
+			depth++
+		case c == '}':
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		}
+	}
+	return 0
+}
+
+// extract is the last object of the text that satisfies check, the value of its only key allowed in its
+// place. Without one: what is wrong with the last object.
+func extract(text []byte, check func(json.RawMessage) []string) (json.RawMessage, []string) {
+	all := objects(text)
+	if len(all) == 0 {
+		return nil, []string{"there is no complete JSON object in the answer"}
+	}
+	var problems []string
+	for i := len(all) - 1; i >= 0; i-- {
+		wrong := check(all[i])
+		if len(wrong) == 0 {
+			return all[i], nil
+		}
+		if inner := unwrap(all[i]); inner != nil && len(check(inner)) == 0 {
+			return inner, nil
+		}
+		if problems == nil {
+			problems = wrong
+		}
+	}
+	return nil, problems
+}
+
+// unwrap is the object that is the value of the object's only key, or nil.
+func unwrap(obj json.RawMessage) json.RawMessage {
+	var m map[string]json.RawMessage
+	if json.Unmarshal(obj, &m) != nil || len(m) != 1 {
+		return nil
+	}
+	for _, v := range m {
+		if v = bytes.TrimSpace(v); len(v) > 0 && v[0] == '{' {
+			return v
+		}
+	}
+	return nil
+}

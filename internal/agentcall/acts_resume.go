@@ -1,0 +1,119 @@
+package agentcall
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+const (
+	resumed = "You were interrupted while you worked on this. Go on where you stopped; what you already did stands.\n\n"
+	// steps follow it: programs write their sessions down a little later than they act, and what a kill takes of that
+	// would be done twice.
+	onRecord = "You may not remember all of it. The record of your work ends with these steps:\n\n%s\n" +
+		"Look whether a step had its effect before you do it again.\n\n"
+	lastSteps = 12
+	lastWords = 256 << 10 // of a record, where the last steps are looked for
+)
+
+// streamFile is what agents keep of what they print.
+const streamFile = "stream.jsonl"
+
+// cutOff is what is left of an entry that was cut off.
+type cutOff struct {
+	dir   string // of the last entry in which the agent ran; "" when there is none
+	anew  bool   // the session may be unknown, and the prompt says all that another one needs
+	agent string
+}
+
+// run has the agent do what is asked, unless the entry before was cut off with the result at hand. A session may have
+// been named before the program wrote anything of it down: one that it does not know is begun anew.
+func (o cutOff) run(ctx context.Context, agent agents.Agent, req agents.Request, listen func() func(agents.Event)) (*agents.Result, error) {
+	if o.dir != "" {
+		if res := agents.Recall(o.agent, req, o.dir); res != nil {
+			return res, nil
+		}
+	}
+	res, err := agent.Run(ctx, req, listen())
+	if !o.anew || ctx.Err() != nil || !barren(res, err) {
+		return res, err
+	}
+	req.Session = ""
+	return agent.Run(ctx, req, listen())
+}
+
+// lastRecord is the folder of the last entry before in which the agent ran.
+func lastRecord(base string, attempt int) string {
+	for n := attempt - 1; n > 0; n-- {
+		dir := filepath.Join(base, strconv.Itoa(n))
+		if _, err := os.Stat(filepath.Join(dir, streamFile)); err == nil {
+			return dir
+		}
+	}
+	return ""
+}
+
+// barren reports whether a run failed before its model was asked for anything.
+func barren(res *agents.Result, err error) bool {
+	return errors.Is(err, &flow.Failure{Code: string(trellis.AgentExit)}) && res != nil && res.Usage.Tokens() == 0 && res.ToolCalls <= 0 && res.Text == ""
+}
+
+// resumption is what goes before the prompt of a call that was cut off in its work; "" before that of any other.
+func resumption(base string, attempt int, r Request, session string) string {
+	steps := stepsBefore(base, attempt, r.Agent)
+	switch {
+	case len(steps) > 0:
+		return resumed + fmt.Sprintf(onRecord, strings.Join(steps, ""))
+	case session != "":
+		return resumed
+	}
+	return ""
+}
+
+// stepsBefore are the last tools that were used in the entries before, as lines of a list.
+func stepsBefore(base string, attempt int, agent string) (steps []string) {
+	for n := 1; n < attempt; n++ {
+		tell := agents.Decoder(agent)
+		for line := range bytes.Lines(tail(filepath.Join(base, strconv.Itoa(n), streamFile), lastWords)) {
+			for _, e := range tell(strings.TrimSuffix(string(line), "\n")) {
+				if e.Kind == agents.EventTool {
+					steps = append(steps, fmt.Sprintf("- %s `%s`\n", e.Tool, strings.ReplaceAll(e.Input, "`", "'")))
+				}
+			}
+		}
+	}
+	return steps[max(0, len(steps)-lastSteps):]
+}
+
+// tail is the end of a file, from the beginning of a line; nil when there is none to read.
+func tail(path string, most int64) []byte {
+	f, err := durable.OpenBelow(filepath.Dir(path), filepath.Base(path), durable.AnySize)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return nil
+	}
+	from := max(0, size-most)
+	data, err := io.ReadAll(io.NewSectionReader(f, from, most))
+	if err != nil {
+		return nil
+	}
+	if from > 0 {
+		data = data[bytes.IndexByte(data, '\n')+1:]
+	}
+	return data
+}

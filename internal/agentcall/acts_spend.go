@@ -1,0 +1,127 @@
+package agentcall
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// usageFile is what an entry used so far, for the next one when this one is cut off.
+const usageFile = "usage.json"
+
+// lost is what entries that were cut off used, as far as they told.
+func lost(base string, attempt int) (u trellis.Usage) {
+	for n := 1; n < attempt; n++ {
+		raw, err := durable.ReadBelow(base, filepath.Join(strconv.Itoa(n), usageFile), durable.MaxDocument)
+		var used trellis.Usage
+		if err == nil && json.Unmarshal(raw, &used) == nil {
+			u = u.Add(used)
+		}
+	}
+	return u
+}
+
+// Rest is what all calls together may still use.
+type Rest struct {
+	Over    *flow.Failure // nothing, and when there is more; nil: something
+	CostUSD float64       // at most this; 0: nobody says
+	Until   time.Time     // when there is more
+}
+
+// blame has a call that used up what was left for all calls fail for that reason.
+func (b *Rest) blame(fail *flow.Failure) {
+	if b != nil && fail != nil && fail.Code == string(trellis.BudgetCost) && fail.ResumeAt.IsZero() {
+		fail.Detail += ", which is what was left of limits.day_cost_usd"
+		fail.ResumeAt = b.Until
+	}
+}
+
+// may takes what was lost, and what all calls together may not use, out of the limits of a call. It returns why that
+// is not made, or the rest when that bounds its cost.
+func (a *Acts) may(c flow.Call, l *Limits, lost trellis.Usage) (fail *flow.Failure, bound *Rest, err error) {
+	var rest Rest
+	if a.Spend != nil {
+		if rest, err = a.Spend(c, trellis.Usage{}); err != nil {
+			return nil, nil, err
+		}
+	}
+	switch {
+	case l.Tokens > 0 && lost.Tokens() >= l.Tokens:
+		fail = flow.Fail(string(trellis.BudgetTokens), "%d tokens were left, and used by this call before it was cut off", l.Tokens)
+	case l.CostUSD > 0 && lost.CostUSD != nil && *lost.CostUSD >= l.CostUSD:
+		fail = flow.Fail(string(trellis.BudgetCost), "$%.2f were left, and spent by this call before it was cut off", l.CostUSD)
+	default:
+		fail = rest.Over
+	}
+	if fail != nil {
+		fail.At = a.now().UTC()
+		return fail, nil, nil
+	}
+	if l.Tokens > 0 {
+		l.Tokens -= lost.Tokens()
+	}
+	if l.CostUSD > 0 && lost.CostUSD != nil {
+		l.CostUSD -= *lost.CostUSD
+	}
+	if rest.CostUSD > 0 && (l.CostUSD == 0 || rest.CostUSD < l.CostUSD) {
+		l.CostUSD, bound = rest.CostUSD, &rest
+	}
+	return nil, bound, nil
+}
+
+// meter counts what one entry uses, while it does. Nobody uses it concurrently.
+type meter struct {
+	acts  *Acts
+	call  flow.Call
+	dir   string
+	began time.Time
+	told  trellis.Usage // of it so far
+	share *share        // in what calls at the same time may use
+}
+
+func (a *Acts) meter(c flow.Call, dir string, began time.Time, s *share) *meter {
+	return &meter{acts: a, call: c, dir: dir, began: began, share: s}
+}
+
+// total takes in the running total of an entry, and says why it may use no more, nil when it may.
+func (m *meter) total(u trellis.Usage) *flow.Failure {
+	more := since(u, m.told)
+	if more == (trellis.Usage{}) {
+		return nil
+	}
+	m.told = u
+	var rest Rest
+	if m.acts.Spend != nil {
+		rest, _ = m.acts.Spend(m.call, more) // nothing to a call that was begun
+	}
+	u.Seconds = m.acts.now().Sub(m.began).Seconds()
+	if raw, err := json.Marshal(u); err == nil {
+		_ = m.acts.note(m.dir, usageFile, raw) // a loss costs what one that is cut off used
+	}
+	if fail := m.share.add(more); fail != nil {
+		fail.At = m.acts.now().UTC()
+		return fail
+	}
+	return rest.Over
+}
+
+// since is what was used in u beyond what was in before, time aside.
+func since(u, before trellis.Usage) trellis.Usage {
+	d := trellis.Usage{InputTokens: u.InputTokens - before.InputTokens, OutputTokens: u.OutputTokens - before.OutputTokens, CachedTokens: u.CachedTokens - before.CachedTokens}
+	cost := 0.0
+	if u.CostUSD != nil {
+		cost = *u.CostUSD
+	}
+	if before.CostUSD != nil {
+		cost -= *before.CostUSD
+	}
+	if cost != 0 {
+		d.CostUSD = &cost
+	}
+	return d
+}

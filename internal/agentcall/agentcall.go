@@ -1,0 +1,241 @@
+// Package agentcall puts one question, or one piece of work, to an agent in a role: it renders the prompt,
+// runs the agent, takes the answer out of what it said, checks it against its schema, asks once more
+// when it is invalid, and tries again when the agent failed for a passing reason.
+package agentcall
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// Request is one piece of work for an agent. It is journalled: Data holds paths and hashes, no texts.
+type Request struct {
+	Role       trellis.Role       `json:"role"`
+	Agent      string             `json:"agent"` // name of the agent, see agents.New
+	Model      string             `json:"model,omitempty"`
+	Permission trellis.Permission `json:"permission"`
+	Dir        string             `json:"dir"`
+	Session    string             `json:"session,omitempty"`  // a session to go on with
+	Anew       bool               `json:"anew,omitempty"`     // the prompt says all: when the session is gone, another one does
+	Template   string             `json:"template,omitempty"` // name of the prompt's template; "" is that of the role
+	Schema     string             `json:"schema,omitempty"`   // name of the answer's schema; "" is free text
+	Data       json.RawMessage    `json:"data,omitempty"`     // what Acts.Render and Acts.Check understand
+	Repair     *Repair            `json:"repair,omitempty"`
+	Limits     Limits             `json:"limits"`
+	Round      int                `json:"round,omitempty"`
+	Attempt    int                `json:"attempt,omitempty"`
+}
+
+// template is the name of the prompt's template.
+func (r Request) template() string {
+	if r.Template != "" {
+		return r.Template
+	}
+	return string(r.Role)
+}
+
+// Choice is who plays a role.
+type Choice struct {
+	Agent      string             `json:"agent"`
+	Model      string             `json:"model,omitempty"`
+	Permission trellis.Permission `json:"permission"`
+}
+
+// Limits bound one call. Zero is no limit.
+type Limits struct {
+	Wall    time.Duration `json:"wall,omitempty"`
+	Idle    time.Duration `json:"idle,omitempty"`
+	Tokens  int64         `json:"tokens,omitempty"`
+	CostUSD float64       `json:"cost_usd,omitempty"`
+}
+
+// Repair is what an invalid answer is sent back with.
+type Repair struct {
+	Problems []string `json:"problems"`
+	Previous Ref      `json:"previous"`
+}
+
+// Ref is a file of the run's folder.
+type Ref struct {
+	Path   string `json:"path"` // below run/
+	SHA256 string `json:"sha256"`
+	Bytes  int    `json:"bytes"`
+}
+
+// Reply is what came of one call. A failed call is data, so that its usage and session are kept.
+type Reply struct {
+	Answer    json.RawMessage `json:"answer,omitempty"` // satisfies the schema
+	Text      Ref             `json:"text"`             // all that the agent said last
+	Excerpt   string          `json:"excerpt,omitempty"`
+	Problems  []string        `json:"problems,omitempty"` // why there is no Answer
+	Failure   *flow.Failure   `json:"failure,omitempty"`
+	Session   string          `json:"session,omitempty"`
+	Usage     trellis.Usage   `json:"usage"`
+	ToolCalls int             `json:"tool_calls"`
+	Stop      string          `json:"stop,omitempty"`
+	Sandbox   string          `json:"sandbox,omitempty"` // that the agent's program ran in
+	Notes     []string        `json:"notes,omitempty"`   // what had to be left out of the prompt, what was undone
+	Prompt    PromptSize      `json:"prompt"`
+}
+
+// PromptSize is how large a prompt was.
+type PromptSize struct {
+	Bytes  int `json:"bytes"`  // of the system prompt too
+	Tokens int `json:"tokens"` // estimated: four bytes a token
+	Shared int `json:"shared"` // bytes of its prefix that are the same in every phase
+}
+
+// Asker is how a flow asks. Its functions are flow code.
+type Asker struct {
+	Repairs int // how often an invalid answer is sent back
+	// Again says whether a call that failed for a passing reason may be tried once more, and counts it.
+	Again func(*flow.Failure) bool
+	// Pause is told when a limit is reached that is lifted by itself, or the provider can't be reached, Resume when the wait is over. Nil: nobody is told.
+	Pause  func(flow.Flow, *flow.Failure) error
+	Resume func(flow.Flow) error
+	// Used gets each call's reply, failed ones too.
+	Used func(Reply)
+}
+
+const (
+	backoff    = 10 * time.Second
+	maxBackoff = 5 * time.Minute
+)
+
+// Ask makes the call until it has an answer, or a failure that asking again does not mend: the
+// agent's own, or agent_protocol when the answer stays invalid after its repairs.
+func (a Asker) Ask(f flow.Flow, r Request) (Reply, error) {
+	wait := backoff
+	var out outage
+	for repairs := 0; ; {
+		reply, err := flow.Act[Request, Reply](r.Role).Do(f, r)
+		if err != nil {
+			return reply, err
+		}
+		if a.Used != nil {
+			a.Used(reply)
+		}
+		switch fail := reply.Failure; {
+		case fail == nil && len(reply.Problems) == 0:
+			return reply, nil
+		case fail == nil && repairs < a.Repairs:
+			repairs++
+			r.Repair = &Repair{reply.Problems, reply.Text}
+		case fail == nil:
+			return reply, protocol(r, reply)
+		case limited(fail) || !down(fail) && !fail.ResumeAt.IsZero():
+			if err := a.rest(f, fail); err != nil {
+				return reply, err
+			}
+		case down(fail) && out.lasts(reply):
+			if err := a.rest(f, out.until(fail)); err != nil {
+				return reply, err
+			}
+			r.Anew = r.Anew || r.Repair == nil // the session may be one that was never written down
+		case fail.Retryable && a.Again != nil && a.Again(fail):
+			if err := f.Sleep(wait); err != nil {
+				return reply, err
+			}
+			wait = min(2*wait, maxBackoff)
+		default:
+			return reply, fail
+		}
+		r.Session = reply.Session
+	}
+}
+
+// Raised is the signal that ends the wait for a budget before its time.
+const Raised = "budget"
+
+// rest waits until the time that a failure says: the provider's limit is lifted, it is asked again, or there is a new
+// budget. No attempt is used up.
+func (a Asker) rest(f flow.Flow, fail *flow.Failure) error {
+	if a.Pause != nil {
+		if err := a.Pause(f, fail); err != nil {
+			return err
+		}
+	}
+	d := fail.ResumeAt.Sub(fail.At)
+	if fail.ResumeAt.IsZero() || d <= 0 {
+		d = time.Minute
+	}
+	if err := sitOut(f, fail, d); err != nil {
+		return err
+	}
+	if a.Resume != nil {
+		return a.Resume(f)
+	}
+	return nil
+}
+
+func sitOut(f flow.Flow, fail *flow.Failure, d time.Duration) error {
+	if limited(fail) || down(fail) {
+		return f.Sleep(d)
+	}
+	_, err := f.Await(Raised, d, nil)
+	return err
+}
+
+func limited(fail *flow.Failure) bool { return fail.Code == string(trellis.RateLimited) }
+
+func down(fail *flow.Failure) bool { return fail.Code == string(trellis.ProviderDown) }
+
+// How long a provider is waited for that can't be reached, and how many calls it may let begin their work in that time
+// and then fail.
+const (
+	firstOutage = 15 * time.Second
+	maxOutage   = 12 * time.Hour
+	maxBegun    = 5
+)
+
+// outage is the time in which a provider can't be reached. It uses up no attempt.
+type outage struct {
+	wait, waited time.Duration
+	begun        int
+}
+
+// lasts reports whether it is worth to wait for its end.
+func (o *outage) lasts(r Reply) bool {
+	if r.Usage.Tokens() > 0 {
+		o.begun++
+	}
+	return o.waited < maxOutage && o.begun <= maxBegun
+}
+
+// until is the failure with the time at which the call is made again: ever later, and not before the provider wants it.
+func (o *outage) until(fail *flow.Failure) *flow.Failure {
+	o.wait = min(max(2*o.wait, firstOutage), maxBackoff)
+	pause := *fail
+	if next := fail.At.Add(o.wait); next.After(pause.ResumeAt) {
+		pause.ResumeAt = next
+	}
+	o.waited += pause.ResumeAt.Sub(fail.At)
+	return &pause
+}
+
+func protocol(r Request, reply Reply) *flow.Failure {
+	return flow.Fail(string(trellis.AgentProtocol), "the %s agent's answer is invalid: %s; it is kept in run/%s",
+		r.Role, strings.Join(reply.Problems, "; "), reply.Text.Path)
+}
+
+// Decode reads the reply's answer.
+func Decode[T any](reply Reply) (v T, err error) {
+	if err := json.Unmarshal(reply.Answer, &v); err != nil {
+		return v, fmt.Errorf("decoding the answer: %w", err)
+	}
+	return v, nil
+}
+
+// Encode makes a request's Data of v, which holds paths and hashes, no texts.
+func Encode(v any) (json.RawMessage, error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("encoding a request: %w", err)
+	}
+	return raw, nil
+}

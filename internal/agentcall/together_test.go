@@ -1,0 +1,79 @@
+package agentcall
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// turns is an agent whose calls go on turn by turn, all in step, until they are ended.
+type turns struct {
+	cost  bool
+	used  atomic.Int64 // tokens by all calls, or cents
+	ready sync.WaitGroup
+}
+
+const aTurn = 100
+
+func (a *turns) Run(ctx context.Context, r agents.Request, _ func(agents.Event)) (*agents.Result, error) {
+	res := &agents.Result{Text: "done", ToolCalls: -1}
+	a.ready.Done()
+	a.ready.Wait() // all are under way
+	for n := int64(1); n <= 30; n++ {
+		if ctx.Err() != nil {
+			return res, context.Cause(ctx)
+		}
+		a.used.Add(aTurn)
+		if usd := float64(n*aTurn) / 100; a.cost {
+			res.Usage.CostUSD = &usd
+		} else {
+			res.Usage.InputTokens = n * aTurn
+		}
+		if fail := r.Spent(res.Usage); fail != nil {
+			return res, fail
+		}
+	}
+	return res, nil
+}
+
+// Edge F9: calls that are made at the same time share what is left: they do not get it once for each. Those that are in a
+// turn when it is used up finish that turn at most.
+func TestCallsAtOnceShareABudget(t *testing.T) {
+	for _, cost := range []bool{false, true} {
+		const calls, left = 4, 1000
+		agent := &turns{cost: cost}
+		agent.ready.Add(calls)
+		a := spending(t.TempDir(), agent)
+		limits, code := Limits{Tokens: left}, trellis.BudgetTokens
+		if cost {
+			limits, code = Limits{CostUSD: left / 100}, trellis.BudgetCost
+		}
+		var all sync.WaitGroup
+		for i := range calls {
+			all.Go(func() {
+				reply, err := a.perform(t.Context(), flow.Call{Run: "02-01-x/1", ID: fmt.Sprintf("step-%d", i), Attempt: 1}, Request{Role: trellis.Implement, Limits: limits})
+				if err != nil || reply.Failure == nil || reply.Failure.Code != string(code) {
+					t.Errorf("call %d: %+v, %v", i, reply.Failure, err)
+				}
+			})
+		}
+		all.Wait()
+		if used := agent.used.Load(); used < left || used > left+calls*aTurn {
+			t.Errorf("they used %d of %d", used, left)
+		}
+		if len(a.together.open) > 0 {
+			t.Errorf("%d calls are counted as under way", len(a.together.open))
+		}
+		// One that comes after has limits that were reckoned with all of that.
+		agent.ready.Add(1)
+		if reply, err := a.perform(t.Context(), flow.Call{Run: "02-01-x/1", ID: "after", Attempt: 1}, Request{Role: trellis.Implement, Limits: limits}); err != nil || reply.Failure != nil {
+			t.Errorf("a later call: %+v, %v", reply.Failure, err)
+		}
+	}
+}

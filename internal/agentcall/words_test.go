@@ -1,0 +1,74 @@
+package agentcall
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// hostile are texts that take more of a record than they have bytes.
+var hostile = []string{"", "short", strings.Repeat("<", 1000), strings.Repeat("ü\"\\\n\x01\u2028", 200), strings.Repeat("a\xff", 500), strings.Repeat("😀", 300)}
+
+// recorded is how many bytes a text takes in a record, without its quotes.
+func recorded(t *testing.T, s string) int {
+	t.Helper()
+	raw, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(raw) - 2
+}
+
+// What is cut takes no more of a record than it may.
+func TestWithin(t *testing.T) {
+	for _, s := range hostile {
+		got := Within(s, 100)
+		if recorded(t, got) > 100+len("…") || !strings.HasPrefix(s, strings.TrimSuffix(got, "…")) || utf8.ValidString(s) != utf8.ValidString(got) && got == s {
+			t.Errorf("%.20q: got %d bytes: %q", s, recorded(t, got), got)
+		}
+		if len(s) < 15 && got != s {
+			t.Errorf("got %q of %q", got, s)
+		}
+	}
+}
+
+func TestFew(t *testing.T) {
+	list := slices.Repeat([]string{strings.Repeat("<", 1000)}, 30)
+	got := Few(slices.Clone(list), 5)
+	if len(got) != 5 || got[4] != "and 26 more" {
+		t.Errorf("got %d: %.40q", len(got), got)
+	}
+	if n := recorded(t, strings.Join(got, "")); n > 5*(maxWord+len("…")) {
+		t.Errorf("it takes %d bytes", n)
+	}
+	if got := Few([]string{"a", "b"}, 2); !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("got %q", got)
+	}
+	if got := Few(nil, 2); len(got) != 0 {
+		t.Errorf("got %q", got)
+	}
+}
+
+// An excerpt is the end of a text, whole characters, and takes no more of a record than it may.
+func TestExcerpt(t *testing.T) {
+	for _, s := range append(hostile, strings.Repeat("a", 5000)+"end", strings.Repeat("<", 5000)+"end") {
+		got := excerpt(s)
+		if recorded(t, got) > excerptBytes+len("…") || !strings.HasSuffix(strings.TrimSpace(s), strings.TrimPrefix(got, "…")) {
+			t.Errorf("%.20q: got %d bytes", s, recorded(t, got))
+		}
+		if strings.HasSuffix(s, "end") && !strings.HasSuffix(got, "end") {
+			t.Errorf("%.20q ends in %q", s, got[len(got)-10:])
+		}
+	}
+}
+
+// How large an answer is, is what it takes in a record: spaces don't count, and what JSON escapes counts as it is there.
+func TestRecorded(t *testing.T) {
+	for value, want := range map[string]int{`{"a": 1}`: len(`{"a":1}`), `"<"`: len(`"\u003c"`), "[\n\n\n1]": 3, "no JSON": 7} {
+		if got := Recorded(json.RawMessage(value)); got != want {
+			t.Errorf("%s: got %d, want %d", value, got, want)
+		}
+	}
+}

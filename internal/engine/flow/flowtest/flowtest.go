@@ -1,0 +1,156 @@
+// Package flowtest holds the contract of flow.Flow as tests. Every engine runs them.
+package flowtest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+)
+
+// Input is what every run of the suite begins with.
+const Input = "the input"
+
+// Func is the flow code of a run.
+type Func func(f flow.Flow, in string) (string, error)
+
+// Engine is one run of an engine under test. Run is called from one goroutine at a time, the other methods
+// from any, also before Run.
+type Engine interface {
+	// Run begins the run with Input, or goes on with it as a new process would, and returns the
+	// result of the flow. It outlasts waits of any length. It returns early, with an error that matches
+	// flow.ErrSuspended, after Suspend, and with any other error when the flow breaks a rule.
+	Run(fn Func, acts ...flow.Activity) (string, error)
+	// Signal sends a signal, and returns when the next Await is bound to see it.
+	Signal(id, name string, data any)
+	// Cancel calls the run off.
+	Cancel()
+	// Suspend makes Run stop working on the run, as the end of its process would.
+	Suspend()
+}
+
+// Run runs the suite. engine makes a fresh run for each test.
+func Run(t *testing.T, engine func(t *testing.T) Engine) {
+	tests := map[string]func(*suite){
+		"Results":              (*suite).results,
+		"Failures":             (*suite).failures,
+		"FlowFails":            (*suite).flowFails,
+		"IDs":                  (*suite).ids,
+		"EndedOnlyAnswers":     (*suite).endedOnlyAnswers,
+		"Payloads":             (*suite).payloads,
+		"Suspend":              (*suite).suspend,
+		"SuccessWhileStopping": (*suite).successWhileStopping,
+		"FailureWhileStopping": (*suite).failureWhileStopping,
+		"Signals":              (*suite).signals,
+		"SignalsAreTakenOnce":  (*suite).signalsAreTakenOnce,
+		"AwaitLimits":          (*suite).awaitLimits,
+		"LookWithoutWaiting":   (*suite).lookWithoutWaiting,
+		"Sleep":                (*suite).sleep,
+		"BranchOrder":          (*suite).branchOrder,
+		"BranchPool":           (*suite).branchPool,
+		"BranchErrors":         (*suite).branchErrors,
+		"BranchesResume":       (*suite).branchesResume,
+		"NestedBranches":       (*suite).nestedBranches,
+		"CancelActivity":       (*suite).cancelActivity,
+		"CancelWait":           (*suite).cancelWait,
+		"CancelBeforeRun":      (*suite).cancelBeforeRun,
+		"CancelCutOff":         (*suite).cancelCutOff,
+		"CancelledButDone":     (*suite).cancelledButDone,
+		"CancelResumes":        (*suite).cancelResumes,
+		"CancelBranches":       (*suite).cancelBranches,
+		"Misuse":               (*suite).misuse,
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(newSuite(t, engine))
+		})
+	}
+}
+
+// work is what an activity of the suite does. Attempt is that of the call.
+type work func(ctx context.Context, c flow.Call, in string) (any, error)
+
+// suite has three activities, a, b and c, which return their input unless do says otherwise, and logs
+// each entry.
+type suite struct {
+	*testing.T
+	fresh  func(*testing.T) Engine
+	engine Engine
+	do     map[string]work // before Run only
+
+	mu    sync.Mutex
+	calls []flow.Call
+	ins   []string
+}
+
+func newSuite(t *testing.T, engine func(*testing.T) Engine) *suite {
+	return &suite{T: t, fresh: engine, engine: engine(t), do: map[string]work{}}
+}
+
+const (
+	a flow.Act[string, string] = "a"
+	b flow.Act[string, string] = "b"
+	c flow.Act[string, string] = "c"
+)
+
+// run is Engine.Run with the suite's activities.
+func (s *suite) run(fn Func) (string, error) {
+	var acts []flow.Activity
+	for _, name := range []string{"a", "b", "c"} {
+		acts = append(acts, flow.Activity{Name: name, Run: func(ctx context.Context, c flow.Call, raw json.RawMessage) (any, error) {
+			var in string
+			if err := json.Unmarshal(raw, &in); err != nil {
+				return nil, err
+			}
+			s.log(c, in)
+			if work := s.do[name]; work != nil {
+				return work(ctx, c, in)
+			}
+			return in, nil
+		}})
+	}
+	return s.engine.Run(fn, acts...)
+}
+
+func (s *suite) log(c flow.Call, in string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls, s.ins = append(s.calls, c), append(s.ins, in)
+}
+
+// entered are the ids of the calls so far, in order.
+func (s *suite) entered() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var ids []string
+	for _, c := range s.calls {
+		ids = append(ids, c.ID)
+	}
+	return ids
+}
+
+func (s *suite) wantEntered(want ...string) {
+	s.Helper()
+	if got := s.entered(); !slices.Equal(got, want) {
+		s.Errorf("entered %q, want %q", got, want)
+	}
+}
+
+// wantRun runs fn and compares what comes of it.
+func (s *suite) wantRun(fn Func, want string, wantErr error) {
+	s.Helper()
+	got, err := s.run(fn)
+	if wantErr == nil && (err != nil || got != want) {
+		s.Errorf("got %q, %v, want %q", got, err, want)
+	}
+	if wantErr != nil && !errors.Is(err, wantErr) {
+		s.Errorf("got %q, %v, want error %v", got, err, wantErr)
+	}
+}
+
+func isInternal(err error) bool { return errors.Is(err, &flow.Failure{Code: "internal"}) }

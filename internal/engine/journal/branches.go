@@ -1,0 +1,113 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+)
+
+// group is one All.
+type group struct {
+	*handle
+	limit    int // of branches at a time, 0: none
+	branches []flow.Branch
+	errs     []error
+	started  []bool
+	ended    map[string]bool
+	running  int
+	changed  bool // a branch ended since the last time it was asked
+}
+
+func (h *handle) All(n int, branches ...flow.Branch) error {
+	err := h.enter("All")
+	defer h.leave(err)
+	if err != nil {
+		return err
+	}
+	if err := checkBranches(branches); err != nil {
+		return h.diverged("All: %v", err)
+	}
+	g := &group{handle: h, limit: n, branches: branches, ended: map[string]bool{},
+		errs: make([]error, len(branches)), started: make([]bool, len(branches))}
+	return g.run()
+}
+
+// checkBranches refuses what would make ids clash, or wait for ever.
+func checkBranches(branches []flow.Branch) error {
+	ended := map[string]bool{}
+	for _, b := range branches {
+		if _, double := ended[b.Name]; double || !legal(b.Name) {
+			return fmt.Errorf("%q is no name for a branch, or the name of two", b.Name)
+		}
+		ended[b.Name] = false
+	}
+	for left := len(branches); left > 0; {
+		before := left
+		for _, b := range branches {
+			if !ended[b.Name] && all(ended, b.After) {
+				ended[b.Name] = true
+				left--
+			}
+		}
+		if left == before {
+			return errors.New("branches come after each other in a circle, or after one that is not there")
+		}
+	}
+	return nil
+}
+
+func all(set map[string]bool, names []string) bool {
+	for _, n := range names {
+		if !set[n] {
+			return false
+		}
+	}
+	return true
+}
+
+// run starts branches as they become free to start, in the order in which they are listed, and returns
+// when all have ended. That holds when the engine stops, too: a branch finds out by its first call.
+func (g *group) run() error {
+	e := g.engine
+	for {
+		for i, b := range g.branches {
+			if !g.started[i] && all(g.ended, b.After) && (g.limit <= 0 || g.running < g.limit) {
+				g.start(i)
+			}
+		}
+		if g.running == 0 {
+			return errors.Join(g.errs...)
+		}
+		g.changed = false
+		e.wait(&waiter{ready: func() bool { return g.changed }})
+	}
+}
+
+func (g *group) start(i int) {
+	g.started[i] = true
+	g.running++
+	g.engine.running++
+	g.engine.branches.Go(func() { g.branch(i) })
+}
+
+// branch runs one branch in its goroutine, with a flow of its own.
+func (g *group) branch(i int) {
+	e, b := g.engine, g.branches[i]
+	path := g.scope.path + b.Name + "/"
+	e.mu.Lock()
+	own := &handle{e, e.scope(path), &thread{path: path}, g.shield}
+	e.mu.Unlock()
+	err := error(flow.ErrSuspended) // if the goroutine ends without a return
+	defer func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		own.thread.over = true
+		g.errs[i] = err
+		g.ended[b.Name], g.changed = true, true
+		g.running--
+		e.settle()
+		e.rest()
+	}()
+	_, err = safely(func() (struct{}, error) { return struct{}{}, b.Run(own) })
+}

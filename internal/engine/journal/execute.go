@@ -1,0 +1,168 @@
+package journal
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+)
+
+// Execute runs fn, which is flow code, as r's run: from its beginning, or from where it was left. A
+// run that has ended only answers, with the same result and error as the first time.
+//
+// If the run ended, the error is nil, the flow's *flow.Failure, or flow.ErrCancelled. If it did not,
+// the result is zero and the error is
+//
+//   - *Parked: everything waits, and goes on when it is executed again
+//   - one that matches flow.ErrSuspended, with its cause: ctx ended, a message or an activity asked for it,
+//     a record could not be written, or (ErrFenced) another process took over
+//   - ErrNondeterministic or ErrNone
+//
+// Execute waits for every activity it has entered. A panic of flow code or of an activity is a failure of
+// code internal. A Run executes one flow at a time; after *Parked or the end of ctx it may be
+// executed again, after a failed write only a new Open goes on.
+func Execute[I, O any](ctx context.Context, r *Run, fn func(flow.Flow, I) (O, error)) (out O, err error) {
+	var in I
+	raw, err := r.input()
+	if err != nil {
+		return out, err
+	}
+	if err := json.Unmarshal(raw, &in); err != nil {
+		return out, fmt.Errorf("decoding the input of the run in %s: %w", r.o.Dir, err)
+	}
+	end, err := r.execute(ctx, func(f flow.Flow) (any, error) { return fn(f, in) })
+	if err != nil {
+		return out, err
+	}
+	if len(end.Out) > 0 {
+		if err := json.Unmarshal(end.Out, &out); err != nil {
+			return out, fmt.Errorf("decoding the result of the run in %s: %w", r.o.Dir, err)
+		}
+	}
+	if end.Fail != nil {
+		return out, fromFailure(end.Fail)
+	}
+	return out, nil
+}
+
+// input is what the run began with.
+func (r *Run) input() (json.RawMessage, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.file == nil {
+		return nil, fmt.Errorf("%s: %w", r.o.Dir, ErrNone)
+	}
+	if in := r.file.book.spec.In; len(in) > 0 {
+		return in, nil
+	}
+	return json.RawMessage("null"), nil
+}
+
+// execute is Execute without types. It returns the run's last record.
+func (r *Run) execute(ctx context.Context, fn func(flow.Flow) (any, error)) (*record, error) {
+	e, end, err := r.engine(ctx)
+	if err != nil || end != nil {
+		return end, err
+	}
+	defer r.idle()
+	stop := e.keep(ctx)
+	defer stop()
+	out, err := safely(func() (any, error) { return fn(e.root()) })
+	e.branches.Wait()
+	stop()
+	return e.end(out, err)
+}
+
+// engine makes the engine of one Execute; a run that has ended needs none.
+func (r *Run) engine(ctx context.Context) (*engine, *record, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.busy:
+		return nil, nil, fmt.Errorf("executing %s: it is being executed", r.o.Dir)
+	case r.file == nil:
+		return nil, nil, fmt.Errorf("%s: %w", r.o.Dir, ErrNone)
+	case r.file.book.end != nil:
+		return nil, r.file.book.end, nil
+	case ctx.Err() != nil:
+		return nil, nil, suspended(context.Cause(ctx))
+	}
+	r.busy = true
+	return newEngine(ctx, r), nil, nil
+}
+
+func (r *Run) idle() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.busy = false
+}
+
+// end writes the last record, unless the run goes on another time.
+func (e *engine) end(out any, err error) (*record, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	defer e.halt(errOver)
+	if errors.Is(err, flow.ErrSuspended) {
+		e.halt(suspended(err))
+	}
+	if c := e.unaskedIn(""); c != nil && e.stop == nil {
+		e.halt(e.neverAsked(c, err))
+	}
+	if e.stop != nil {
+		return nil, e.stop
+	}
+	r := &record{Kind: kindEnd}
+	r.Out, r.Fail = outcome(out, err)
+	if err := e.append(r); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// errOver stops who kept a Flow beyond its Execute.
+var errOver = errors.New("the run is not being executed")
+
+func (e *engine) neverAsked(c *call, err error) error {
+	if err != nil { // the flow may say itself why it can't follow, as one that is too old does
+		return fmt.Errorf("%w: %s was never asked for: %w", ErrNondeterministic, c.id, err)
+	}
+	return fmt.Errorf("%w: %s was never asked for", ErrNondeterministic, c.id)
+}
+
+// outcome is what a record keeps of a result and an error.
+func outcome(v any, err error) (json.RawMessage, *flow.Failure) {
+	out, encodeErr := json.Marshal(v)
+	if encodeErr == nil {
+		encodeErr = checkPayload(out)
+	}
+	switch {
+	case err != nil && encodeErr != nil:
+		return nil, toFailure(err)
+	case err != nil:
+		return out, toFailure(err)
+	case encodeErr != nil:
+		return nil, internal("the result can't be kept: %v", encodeErr)
+	}
+	return out, nil
+}
+
+// safely calls fn and makes a panic a failure.
+func safely[T any](fn func() (T, error)) (v T, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = internal("panic: %v\n%s", p, excerpt(debug.Stack(), 4<<10))
+		}
+	}()
+	return fn()
+}
+
+// excerpt is the beginning of text, for messages.
+func excerpt(text []byte, limit int) string {
+	if len(text) <= limit {
+		return string(text)
+	}
+	return string(text[:limit]) + "…"
+}

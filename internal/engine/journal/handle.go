@@ -1,0 +1,143 @@
+package journal
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+)
+
+const (
+	sleepName   = "sleep"  // of a Sleep in ids
+	awaitPrefix = "await:" // of an Await, before the signal's name
+)
+
+// handle is a flow.Flow.
+type handle struct {
+	engine *engine
+	scope  *scope
+	thread *thread
+	shield bool
+}
+
+// thread is one goroutine of flow code: the function of Execute, or a branch.
+type thread struct {
+	path string // scope below which it works
+	in   string // call it is in: a Flow that is used meanwhile is in the wrong hands
+	over bool   // a branch that has returned
+}
+
+var _ flow.Flow = (*handle)(nil)
+
+func (h *handle) In(name string) flow.Flow {
+	e := h.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !legal(name) {
+		_ = h.diverged("%q is no name for a scope", name)
+	}
+	c := *h
+	c.scope = e.scope(h.scope.path + name + "/")
+	return &c
+}
+
+func (h *handle) Shield() flow.Flow {
+	c := *h
+	c.shield = true
+	return &c
+}
+
+// enter begins a call of flow code: it takes the mutex, and leave gives it back. The error is for the flow.
+func (h *handle) enter(what string) error {
+	h.engine.mu.Lock()
+	switch t := h.thread; {
+	case h.engine.stop != nil:
+		return flow.ErrSuspended
+	case t.over:
+		return h.diverged("%s%s was asked for by the flow of branch %s, which is over", h.scope.path, what, t.path)
+	case t.in != "":
+		return h.diverged("%s%s was asked for during %s: a branch uses the flow it is given, and a flow has one goroutine",
+			h.scope.path, what, t.in)
+	}
+	h.thread.in = what
+	return nil
+}
+
+func (h *handle) leave(err error) {
+	if err == nil {
+		h.thread.in = ""
+	}
+	h.engine.mu.Unlock()
+}
+
+// diverged stops the engine because the flow code does what it must not. The error is for the flow.
+func (h *handle) diverged(format string, args ...any) error {
+	h.engine.halt(fmt.Errorf("%w: %s", ErrNondeterministic, fmt.Sprintf(format, args...)))
+	return flow.ErrSuspended
+}
+
+func (h *handle) Do(name string, in, out any) error {
+	raw, err := json.Marshal(in)
+	if err == nil {
+		err = checkPayload(raw)
+	}
+	if err != nil {
+		return internal("input of %s: %v", name, err)
+	}
+	err = h.enter(name)
+	defer h.leave(err)
+	if err != nil {
+		return err
+	}
+	a, known := h.engine.acts[name]
+	if !known {
+		return h.diverged("there is no activity %q", name)
+	}
+	c, err := h.ask(name, raw)
+	if err != nil {
+		return err
+	}
+	if c.done == nil {
+		if err := h.perform(a, c); err != nil {
+			return err
+		}
+	}
+	return c.result(out)
+}
+
+func (h *handle) Sleep(d time.Duration) error {
+	_, err := h.wait(sleepName, d, &waiter{limit: max(d, 0)}, nil)
+	return err
+}
+
+func (h *handle) Await(name string, limit time.Duration, out any) (bool, error) {
+	if limit < 0 {
+		limit = flow.Forever
+	}
+	return h.wait(awaitPrefix+name, limit, &waiter{limit: limit, signal: name, listens: true}, out)
+}
+
+// wait is Sleep and Await. It reports whether a signal was taken.
+func (h *handle) wait(name string, limit time.Duration, w *waiter, out any) (bool, error) {
+	raw, err := json.Marshal(limit)
+	if err != nil {
+		return false, internal("limit of %s: %v", name, err)
+	}
+	err = h.enter(name)
+	defer h.leave(err)
+	if err != nil {
+		return false, err
+	}
+	c, err := h.ask(name, raw)
+	if err != nil {
+		return false, err
+	}
+	if c.done == nil {
+		w.call, w.deaf = c, h.shield
+		if err := h.engine.await(w); err != nil {
+			return false, err
+		}
+	}
+	return c.took != nil, c.result(out)
+}

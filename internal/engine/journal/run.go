@@ -1,0 +1,200 @@
+package journal
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+)
+
+// Run is a run's folder whose lock this process holds. Its methods may be called by several goroutines.
+type Run struct {
+	o    Options
+	acts map[string]flow.Activity
+	lock *durable.Lock
+	poke chan struct{}
+
+	mu   sync.Mutex // of all below, and of the engine
+	file *file      // nil without a journal
+	busy bool       // Execute is at work
+}
+
+// Open takes the lock of the run's folder and reads the journal. Without a journal the Run is empty
+// and can only Begin. Errors: *durable.HeldError when another process has the lock, what Options.Clear
+// returned, ErrDamaged. The lock is held until Close.
+func Open(o Options) (*Run, error) {
+	r, err := hold(o)
+	if err != nil {
+		return nil, err
+	}
+	r.file, err = openFile(o.Dir, o.Disk, r.lock)
+	if err != nil && !errors.Is(err, ErrNone) {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+func hold(o Options) (*Run, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.ParkAfter == 0 {
+		o.ParkAfter = time.Minute
+	}
+	acts, err := index(o.Activities)
+	if err != nil {
+		return nil, err
+	}
+	lock, err := acquire(o)
+	if err != nil {
+		return nil, err
+	}
+	return &Run{o: o, acts: acts, lock: lock, poke: make(chan struct{}, 1)}, nil
+}
+
+// index finds activities by name. Ids are paths made of names, and waits have ids like activities.
+func index(list []flow.Activity) (map[string]flow.Activity, error) {
+	acts := map[string]flow.Activity{}
+	for _, a := range list {
+		if _, double := acts[a.Name]; double {
+			return nil, fmt.Errorf("registering activities: %q is there twice", a.Name)
+		}
+		if !legal(a.Name) || a.Name == sleepName || strings.HasPrefix(a.Name, awaitPrefix) {
+			return nil, fmt.Errorf("registering activities: %q is no name for one", a.Name)
+		}
+		acts[a.Name] = a
+	}
+	return acts, nil
+}
+
+// legal reports whether name can be an element of an id, which is also a path of folders.
+func legal(name string) bool {
+	return name != "" && name != "." && name != ".." && !strings.ContainsAny(name, "/#\x00")
+}
+
+// History is what the journal says now, also while the run is executed. Without a journal it is Empty.
+func (r *Run) History() *History {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h := &History{}
+	if r.file != nil {
+		h = r.file.book.history()
+	}
+	earlier, _ := archived(r.o.Dir) // a folder that can't be listed any more fences the run soon
+	if h.Number = earlier.last(); !h.Empty() {
+		h.Number++
+	}
+	return h
+}
+
+// Waits are the sleeps and awaits that have no outcome yet.
+func (r *Run) Waits() (list []Entry) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.file == nil {
+		return nil
+	}
+	for _, c := range r.file.book.calls {
+		if c.done == nil && (c.name == sleepName || strings.HasPrefix(c.name, awaitPrefix)) {
+			list = append(list, c.entry())
+		}
+	}
+	return list
+}
+
+// Poke has the mailbox looked at soon. It never blocks.
+func (r *Run) Poke() {
+	select {
+	case r.poke <- struct{}{}:
+	default: // it is going to be looked at anyway
+	}
+}
+
+// Begin begins a new run. The journal of the one before, whether it has ended or not, is kept as
+// journal.<n>.jsonl; at every moment journal.jsonl is the old one or the new one, whole. It can't be
+// called during Execute.
+func (r *Run) Begin(s Spec) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.begin(s); err != nil {
+		return fmt.Errorf("beginning run %s: %w", s.Run, err)
+	}
+	return nil
+}
+
+func (r *Run) begin(s Spec) error {
+	if err := s.check(); err != nil {
+		return err
+	}
+	if r.busy {
+		return errors.New("another one is being executed")
+	}
+	if !r.lock.Owned() {
+		return suspended(fmt.Errorf("%w: the lock was removed or replaced", ErrFenced))
+	}
+	line, err := json.Marshal(record{N: 1, Kind: kindRun, Version: version, Run: s.Run, Flow: s.Flow, Code: s.Code,
+		Build: r.o.Build, Clone: r.o.Clone, In: s.Input, At: r.now()})
+	if err != nil {
+		return err
+	}
+	if err := r.putAside(); err != nil {
+		return err
+	}
+	if err := r.o.Disk.WriteFile(filepath.Join(r.o.Dir, journalName), append(line, '\n'), 0o600); err != nil {
+		return err
+	}
+	r.closeFile()
+	r.file, err = openFile(r.o.Dir, r.o.Disk, r.lock)
+	return err
+}
+
+// putAside gives the current journal its second name. The first is taken from it when the new journal
+// is moved there, so that there is no moment without one.
+func (r *Run) putAside() error {
+	path := filepath.Join(r.o.Dir, journalName)
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	earlier, err := archived(r.o.Dir)
+	if err != nil {
+		return err
+	}
+	aside := filepath.Join(r.o.Dir, archiveName(earlier.last()+1))
+	if err = r.o.Disk.Step("link", aside); err == nil {
+		err = os.Link(path, aside)
+	}
+	switch {
+	case err == nil, errors.Is(err, fs.ErrExist): // a crash came after this step
+		return nil
+	case errors.Is(err, errors.ErrUnsupported), errors.Is(err, fs.ErrPermission): // no second names here
+		return r.o.Disk.Rename(path, aside)
+	}
+	return fmt.Errorf("putting %s aside: %w", path, err)
+}
+
+// Close frees the lock. It must not be called during Execute; calling it again does nothing.
+func (r *Run) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var err error
+	if r.file != nil && r.file.broken == nil && r.file.fenced() == nil {
+		err = r.file.settle()
+	}
+	r.closeFile()
+	return errors.Join(err, r.lock.Unlock())
+}
+
+func (r *Run) closeFile() {
+	if r.file != nil {
+		r.file.f.Close() // what had to be on disk has been synced
+		r.file = nil
+	}
+}

@@ -1,0 +1,131 @@
+package github
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+)
+
+// Details are what one wants to know of a pull request only when there is something to be done about it.
+type Details struct {
+	Remarks  []Remark // that nobody resolved
+	Required []string // names of the checks that its base branch requires
+}
+
+// Remark is what somebody wrote to a line of a pull request. Trusted: somebody who belongs to the repository.
+type Remark struct {
+	ID, Author, Path, Text string
+	Line                   int // 0: to the file as a whole
+	Trusted                bool
+}
+
+// query asks for what gh pr view does not tell.
+const query = `query($owner: String!, $name: String!, $number: Int!) { repository(owner: $owner, name: $name) { pullRequest(number: $number) {
+  reviewThreads(last: 100) { nodes { isResolved path line originalLine comments(first: 20) { nodes { id body authorAssociation author { login } } } } }
+  commits(last: 1) { nodes { commit { statusCheckRollup { contexts(first: 100) { nodes {
+    ... on CheckRun { name isRequired(pullRequestNumber: $number) } ... on StatusContext { context isRequired(pullRequestNumber: $number) } } } } } } }
+} } }`
+
+// thread is a remark with what was answered to it.
+type thread struct {
+	IsResolved         bool
+	Path               string
+	Line, OriginalLine int
+	Comments           struct {
+		Nodes []struct {
+			ID, Body, AuthorAssociation string
+			Author                      struct{ Login string }
+		}
+	}
+}
+
+// detailed is the answer to query.
+type detailed struct {
+	Data struct {
+		Repository struct {
+			PullRequest struct {
+				ReviewThreads struct{ Nodes []thread }
+				Commits       struct {
+					Nodes []struct {
+						Commit struct {
+							StatusCheckRollup struct{ Contexts struct{ Nodes []required } }
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// required is a check run or a commit status.
+type required struct {
+	Name, Context string
+	IsRequired    bool
+}
+
+// Details asks for the remarks and the required checks of the pull request with that address.
+func (f *Forge) Details(ctx context.Context, address string) (d Details, err error) {
+	p, number, err := pull(address)
+	if err != nil {
+		return d, err
+	}
+	owner, name, _ := strings.Cut(p.repo, "/")
+	out, err := f.call(ctx, []string{"api", "graphql", "--hostname=" + p.host, "--raw-field=owner=" + owner, "--raw-field=name=" + name, "--field=number=" + number, "--raw-field=query=" + query}, "")
+	if err != nil {
+		return d, err
+	}
+	var answer detailed
+	if err := json.Unmarshal([]byte(out), &answer); err != nil {
+		return d, fmt.Errorf("reading what gh says of %s: %w", address, err)
+	}
+	pr := answer.Data.Repository.PullRequest
+	for _, t := range pr.ReviewThreads.Nodes {
+		d.Remarks = append(d.Remarks, t.remarks()...)
+	}
+	for _, c := range pr.Commits.Nodes {
+		for _, check := range c.Commit.StatusCheckRollup.Contexts.Nodes {
+			if check.IsRequired {
+				d.Required = append(d.Required, check.Name+check.Context)
+			}
+		}
+	}
+	return d, nil
+}
+
+func (t thread) remarks() (list []Remark) {
+	if t.IsResolved {
+		return nil
+	}
+	line := t.Line
+	if line == 0 {
+		line = t.OriginalLine
+	}
+	for _, c := range t.Comments.Nodes {
+		list = append(list, Remark{c.ID, c.Author.Login, t.Path, c.Body, line, trusted(c.AuthorAssociation)})
+	}
+	return list
+}
+
+var job = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`/actions/runs/[0-9]+/job/([0-9]+)`) })
+
+// Log is what the failed steps of a check printed; "" when it is none whose output gh can tell. GitHub does not always
+// keep steps apart, and then gh before 2.70 prints nothing: it is all of the job's.
+func (f *Forge) Log(ctx context.Context, c Check) (string, error) {
+	m := job().FindStringSubmatch(c.URL)
+	if m == nil {
+		return "", nil
+	}
+	log, err := f.call(ctx, []string{"run", "view", "--job=" + m[1], "--log-failed"}, "")
+	if log != "" || err != nil && !errors.As(err, new(*Error)) {
+		return log, err
+	}
+	p, err := f.here(ctx)
+	if err != nil {
+		return "", err
+	}
+	return f.rest(ctx, p, "GET", "actions/jobs/"+m[1]+"/logs", nil)
+}

@@ -1,0 +1,252 @@
+// Package github asks the place where pull requests are, through its own program: gh.
+//
+// Nothing goes through a shell, and texts of people never stand in arguments but as the value of a flag. What the
+// program says is data: it is parsed, checked, and bounded in length and time.
+package github
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/proc"
+)
+
+var (
+	// ErrNoProgram says that gh is not in PATH.
+	ErrNoProgram = errors.New("there is no gh in PATH (https://cli.github.com)")
+	// ErrNotSignedIn says that gh knows no account to work with.
+	ErrNotSignedIn = errors.New("gh is not signed in")
+	// ErrNoForge says that no remote of the repository is at a place that gh knows.
+	ErrNoForge = errors.New("no remote of the repository is at a place that gh knows")
+)
+
+// Forge is where the pull requests of a repository are. The zero value works in the current folder. Its methods may be
+// called by several goroutines at once.
+type Forge struct {
+	Dir    string        // a checkout of the repository
+	Env    []string      // nil: this process's
+	Marker string        // of the run that calls, see proc.Command
+	Wall   time.Duration // of one call; 0: a minute
+}
+
+// States of a pull request.
+const (
+	Open   = "OPEN"
+	Closed = "CLOSED"
+	Merged = "MERGED"
+)
+
+// PR is a pull request. Of one that was just made only Number, URL, State, Draft, HeadRef and BaseRef are known.
+type PR struct {
+	Number           int
+	URL, State       string
+	Draft            bool
+	HeadSHA, HeadRef string
+	BaseRef          string
+	Title, Body      string
+	MergedAt         time.Time // zero: it is not
+	MergeCommit      string
+}
+
+// New is a pull request to be made.
+type New struct {
+	Title, Body string
+	Base, Head  string // branches
+	Draft       bool
+}
+
+// Error is a call of gh that failed, in its own words.
+type Error struct {
+	Args []string // without texts
+	Code int      // exit code; 124 when it took too long
+	Said string
+}
+
+func (e *Error) Error() string {
+	said := strings.TrimSpace(e.Said)
+	switch {
+	case e.Code == proc.CodeTimeout:
+		said = strings.TrimSpace("it gave no answer in time\n" + said)
+	case said == "":
+		said = fmt.Sprintf("exit code %d", e.Code)
+	}
+	return "gh " + strings.Join(e.Args, " ") + ": " + said
+}
+
+const (
+	wall      = time.Minute
+	maxAnswer = 8 << 20
+	maxSaid   = 16 << 10
+	notSigned = 4 // gh's exit code, where it knows no account
+)
+
+// unknownToken finds what gh says of an account that the host does not take, with exit code 1.
+var unknownToken = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^HTTP 401: |\(HTTP 401\)$`) })
+
+// fields are what is asked of a pull request.
+const fields = "number,url,state,isDraft,headRefName,headRefOid,baseRefName,title,body,mergedAt,mergeCommit,isCrossRepository"
+
+// answer is a pull request as gh tells it.
+type answer struct {
+	Number            int
+	URL, State        string
+	IsDraft           bool
+	HeadRefName       string
+	HeadRefOid        string
+	BaseRefName       string
+	Title, Body       string
+	MergedAt          time.Time // null is zero
+	MergeCommit       struct{ Oid string }
+	IsCrossRepository bool // from a fork
+}
+
+// Find is the pull request of a branch of this repository: the open one, else the newest that was merged or closed;
+// nil when there was none.
+func (f *Forge) Find(ctx context.Context, head string) (*PR, error) {
+	args := []string{"pr", "list", "--head=" + head, "--state=all", "--limit=30", "--json=" + fields}
+	out, err := f.call(ctx, args, "")
+	if err != nil {
+		return nil, err
+	}
+	var list []answer
+	if err := json.Unmarshal([]byte(out), &list); err != nil {
+		return nil, fmt.Errorf("reading what gh says of the pull requests of %s: %w", head, err)
+	}
+	list = slices.DeleteFunc(list, func(a answer) bool { return a.IsCrossRepository || a.HeadRefName != head })
+	var best *PR
+	for _, a := range list {
+		pr, err := a.checked()
+		if err != nil {
+			return nil, fmt.Errorf("reading what gh says of the pull requests of %s: %w", head, err)
+		}
+		if best == nil || pr.State == Open && best.State != Open || (pr.State == Open) == (best.State == Open) && pr.Number > best.Number {
+			best = pr
+		}
+	}
+	return best, nil
+}
+
+func (a answer) checked() (*PR, error) {
+	switch {
+	case a.Number < 1:
+		return nil, errors.New("one has no number")
+	case !address(a.URL):
+		return nil, fmt.Errorf("%q is no address", a.URL)
+	case a.State != Open && a.State != Closed && a.State != Merged:
+		return nil, fmt.Errorf("%q is no state", a.State)
+	}
+	return &PR{Number: a.Number, URL: a.URL, State: a.State, Draft: a.IsDraft, HeadSHA: a.HeadRefOid, HeadRef: a.HeadRefName, BaseRef: a.BaseRefName,
+		Title: a.Title, Body: a.Body, MergedAt: a.MergedAt, MergeCommit: a.MergeCommit.Oid}, nil
+}
+
+func address(s string) bool {
+	return (strings.HasPrefix(s, "https://") || strings.HasPrefix(s, "http://")) && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f })
+}
+
+// Create makes a pull request. Callers look with Find first; when gh says no although there is an open one by now, made by a
+// call that was cut off, that one is returned.
+func (f *Forge) Create(ctx context.Context, n New) (*PR, error) {
+	args := []string{"pr", "create", "--head=" + n.Head, "--base=" + n.Base, "--title=" + n.Title, "--body-file=-"}
+	if n.Draft {
+		args = append(args, "--draft")
+	}
+	out, err := f.call(ctx, args, n.Body)
+	if errors.Is(err, ErrNoProgram) || errors.Is(err, ErrNotSignedIn) || err != nil && ctx.Err() != nil {
+		return nil, err
+	}
+	if err == nil {
+		if url, number := made(out); number > 0 {
+			return &PR{Number: number, URL: url, State: Open, Draft: n.Draft, HeadRef: n.Head, BaseRef: n.Base, Title: n.Title, Body: n.Body}, nil
+		}
+	}
+	pr, findErr := f.Find(ctx, n.Head)
+	switch {
+	case findErr == nil && pr != nil && pr.State == Open:
+		return pr, nil
+	case err != nil:
+		return nil, err
+	case findErr != nil:
+		return nil, findErr
+	}
+	return nil, errors.New("gh pr create: it named no pull request, and there is none")
+}
+
+// made is the address and number of the pull request in what gh prints when it made one: the last that it names.
+func made(out string) (url string, number int) {
+	const part = "/pull/"
+	for _, word := range strings.Fields(out) {
+		at := strings.LastIndex(word, part)
+		if at < 0 || !address(word) {
+			continue
+		}
+		if n, err := strconv.Atoi(word[at+len(part):]); err == nil && n > 0 {
+			url, number = word, n
+		}
+	}
+	return url, number
+}
+
+// call runs gh and returns what it prints.
+func (f *Forge) call(ctx context.Context, args []string, stdin string) (string, error) {
+	out, said := proc.NewCapped(maxAnswer), proc.NewCapped(maxSaid)
+	c := proc.Command{Argv: append([]string{"gh"}, args...), Dir: f.Dir, Env: f.environ(), Stdout: out, Stderr: said, Marker: f.Marker, Wall: f.Wall, Grace: time.Second}
+	if stdin != "" {
+		c.Stdin = strings.NewReader(stdin)
+	}
+	if c.Wall <= 0 {
+		c.Wall = wall
+	}
+	res, err := proc.Run(ctx, c)
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return "", ErrNoProgram
+	case err != nil:
+		return "", fmt.Errorf("running gh: %w", err)
+	case res.Code == notSigned, res.Code != 0 && unknownToken().MatchString(said.String()):
+		return "", fmt.Errorf("%w: %s", ErrNotSignedIn, strings.TrimSpace(said.String()))
+	case res.Code != 0 && (strings.Contains(said.String(), "point to a known GitHub host") || strings.HasPrefix(said.String(), "no git remotes found")): // gh has no other sign of it
+		return "", fmt.Errorf("%w: %s", ErrNoForge, strings.TrimSpace(said.String()))
+	case res.Code != 0:
+		return "", &Error{brief(args), res.Code, said.String()}
+	case out.Cut():
+		return "", fmt.Errorf("gh %s: the answer is longer than %d bytes", strings.Join(brief(args), " "), maxAnswer)
+	}
+	return out.String(), nil
+}
+
+// brief are arguments as errors show them: what to do, without texts, fields and queries.
+func brief(args []string) (list []string) {
+	for _, a := range args {
+		if !strings.HasPrefix(a, "--title=") && !strings.HasPrefix(a, "--json=") && !strings.HasPrefix(a, "--body") && !strings.HasPrefix(a, "--raw-field=") {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// environ is the caller's environment, with gh told to ask nothing, to print plain text, and to work in Dir.
+func (f *Forge) environ() (env []string) {
+	base := f.Env
+	if base == nil {
+		base = os.Environ()
+	}
+	for _, kv := range base {
+		name, _, _ := strings.Cut(kv, "=")
+		switch name {
+		case "GH_FORCE_TTY", "CLICOLOR_FORCE", "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE":
+		default:
+			env = append(env, kv)
+		}
+	}
+	return append(env, "GH_PROMPT_DISABLED=1", "GH_NO_UPDATE_NOTIFIER=1", "NO_COLOR=1")
+}

@@ -1,0 +1,240 @@
+// Package githubtest plays gh for tests: a program that keeps its pull requests in a file, and that can fail, or kill
+// who called it, at any call. It plays GitHub too, for the gh of this machine, from a file of the same kind: what is
+// tested with the one can be tested with the other, and the contract of package forge is.
+package githubtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// stateVar names the file that the program keeps everything in.
+const stateVar = "TRELLIS_TEST_GH"
+
+// State is what the program knows. Calls count from 1.
+type State struct {
+	// PRs have the fields of gh pr view --json, and what gh api tells: reviewThreads, and required, names of checks. When
+	// the branch of an open one is pushed to, its checks are those of another commit: none yet.
+	PRs       []map[string]any  `json:"prs"`
+	Issues    []map[string]any  `json:"issues"` // number, url, state, title, body, label, and pull_request where it is one
+	Labels    []string          `json:"labels"`
+	Users     []string          `json:"users"`
+	Logs      map[string]string `json:"logs"`     // of failed steps, by job
+	Stepless  bool              `json:"stepless"` // the logs are of jobs as a whole only
+	SignedOut bool              `json:"signed_out"`
+	Calls     [][]string        `json:"calls"`
+	FailFrom  int               `json:"fail_from"` // this call and all after it up to FailTo fail, with nothing done
+	FailTo    int               `json:"fail_to"`
+	Fault     string            `json:"fault"`     // every call fails: 401, 403, 429, 502, away (the fake only), cut in the middle of the answer, hang for ever; "": none does
+	Lost      string            `json:"lost"`      // the answer to the next pull request or issue that is made is lost, by cut or hang
+	Unknown   bool              `json:"unknown"`   // nobody knows the repository, or its account may not see it
+	Bare      string            `json:"bare"`      // the repository, where it is not the origin of who calls
+	Before    int               `json:"before"`    // at this call the caller is killed before anything is done
+	After     int               `json:"after"`     // the same once it is done
+	Elsewhere []string          `json:"elsewhere"` // repositories that the program does not know, by name
+}
+
+// GH is the program for one test.
+type GH struct {
+	Env    []string // what who calls it needs besides its own environment: PATH, and where the state is
+	Dir    string   // holds the program
+	Home   string   // address of the repository
+	file   string
+	config string // of the real one: where its accounts are
+}
+
+// Install makes this test's own gh. The test binary has to call Main first thing in TestMain.
+func Install(t testing.TB, s State) *GH {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &GH{Dir: t.TempDir(), Home: "https://github.example/ann/greet"}
+	g.file = filepath.Join(g.Dir, "state.json")
+	if err := os.Symlink(self, filepath.Join(g.Dir, "gh")); err != nil {
+		t.Fatal(err)
+	}
+	g.Env = []string{"PATH=" + g.Dir + string(os.PathListSeparator) + os.Getenv("PATH"), stateVar + "=" + g.file, "GORACE=atexit_sleep_ms=0"}
+	g.Change(t, func(now *State) { *now = s })
+	return g
+}
+
+// State is what it knows now.
+func (g *GH) State(t testing.TB) (s State) {
+	t.Helper()
+	g.Change(t, func(now *State) { s = *now })
+	return s
+}
+
+// Change changes what it knows.
+func (g *GH) Change(t testing.TB, do func(*State)) {
+	t.Helper()
+	var s State
+	if err := change(g.file, func(now *State) { do(now); s = *now }); err != nil {
+		t.Fatal(err)
+	}
+	if g.config != "" {
+		g.account(t, !s.SignedOut)
+	}
+}
+
+// change reads and writes the state under a lock.
+func change(file string, do func(*State)) error {
+	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		return err
+	}
+	var s State
+	data, err := io.ReadAll(f)
+	if err == nil && len(data) > 0 {
+		err = json.Unmarshal(data, &s)
+	}
+	if err != nil {
+		return err
+	}
+	do(&s)
+	if data, err = json.MarshalIndent(s, "", "\t"); err != nil {
+		return err
+	}
+	if err := f.Truncate(0); err != nil {
+		return err
+	}
+	_, err = f.WriteAt(data, 0)
+	return err
+}
+
+// Main is the program: where the test binary is called by the name gh it does not return.
+func Main() {
+	file := os.Getenv(stateVar)
+	if filepath.Base(os.Args[0]) != "gh" || file == "" {
+		return
+	}
+	var a answer
+	kill := false
+	err := change(file, func(s *State) {
+		s.Calls = append(s.Calls, os.Args[1:])
+		n := len(s.Calls)
+		if s.Before == n {
+			kill = true
+			return
+		}
+		if a = s.outOfOrder(n, os.Args[1:]); a.code == 0 && a.lost == "" {
+			a = s.answer(os.Args[1:])
+			kill = s.After == n
+		}
+	})
+	if err != nil {
+		a = failed(err.Error())
+	}
+	if kill {
+		_ = syscall.Kill(os.Getppid(), syscall.SIGKILL)
+	}
+	a.end()
+}
+
+// flags are what was said by flags, and what without.
+type flags struct {
+	of    map[string]string
+	plain []string
+}
+
+func parse(args []string) flags {
+	f := flags{of: map[string]string{}}
+	for _, a := range args {
+		name, value, _ := strings.Cut(a, "=")
+		if name == "--field" || name == "--raw-field" {
+			name, value, _ = strings.Cut(value, "=")
+		}
+		if strings.HasPrefix(a, "--") {
+			f.of[name] = value
+		} else {
+			f.plain = append(f.plain, a)
+		}
+	}
+	return f
+}
+
+func (s *State) find(which string) m {
+	for _, pr := range s.PRs {
+		if s.here(pr) && (fmt.Sprint(pr["number"]) == which || pr["url"] == which || pr["headRefName"] == which) {
+			return pr
+		}
+	}
+	return nil
+}
+
+// open makes a pull request; said is why there is none.
+func (s *State) open(head, base, title, body string, draft bool) (pr m, said string) {
+	sha := s.tip(head)
+	if sha == "" || s.tip(base) == sha {
+		return nil, "Head sha can't be blank, Base sha can't be blank, No commits between " + base + " and " + head
+	}
+	pr = m{"repository": s.repository(), "number": len(s.PRs) + 1, "url": fmt.Sprintf("%s/pull/%d", s.home(), len(s.PRs)+1), "state": "OPEN", "isDraft": draft, "headRefName": head, "headRefOid": sha,
+		"baseRefName": base, "title": title, "body": body, "mergedAt": nil, "mergeCommit": nil, "isCrossRepository": false}
+	s.PRs = append(s.PRs, pr)
+	return pr, ""
+}
+
+// pushed has open pull requests end where their branches do.
+func (s *State) pushed() {
+	for _, pr := range s.PRs {
+		head, _ := pr["headRefName"].(string)
+		if pr["state"] != "OPEN" || !s.here(pr) {
+			continue
+		}
+		if tip := s.tip(head); tip != "" && tip != pr["headRefOid"] {
+			pr["headRefOid"], pr["statusCheckRollup"] = tip, nil
+		}
+	}
+}
+
+// repository is the name of the one that the caller works in: that of its origin, or greet, which tests have most.
+func (s *State) repository() string {
+	if s.Bare != "" {
+		return "greet"
+	}
+	out, err := exec.Command("git", "remote", "get-url", "origin").Output()
+	name := strings.TrimSuffix(filepath.Base(strings.TrimSpace(string(out))), ".git")
+	if err != nil || slices.Contains([]string{"origin", "bare", "remote", "."}, name) {
+		return "greet"
+	}
+	return name
+}
+
+// home is the address of the repository.
+func (s *State) home() string {
+	if s.Bare != "" {
+		return hubHome
+	}
+	return "https://github.example/ann/" + s.repository()
+}
+
+// here reports whether a pull request is one of the caller's repository.
+func (s *State) here(pr m) bool { return pr["repository"] == nil || pr["repository"] == s.repository() }
+
+// tip is where a branch of the repository ends.
+func (s *State) tip(branch string) string {
+	from := s.Bare
+	if from == "" {
+		from = "origin"
+	}
+	out, err := exec.Command("git", "ls-remote", from, "refs/heads/"+branch).Output()
+	if err != nil {
+		return ""
+	}
+	sha, _, _ := strings.Cut(string(out), "\t")
+	return sha
+}

@@ -1,0 +1,148 @@
+package githubtest
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+type m = map[string]any
+
+// hubQuery answers the queries that gh makes for what Trellis asks of it, and Trellis' own. A query is known by a field it
+// has; more than it asks for is told, which gh leaves out.
+func (s *State) hubQuery(in m) reply {
+	query, _ := in["query"].(string)
+	v, _ := in["variables"].(m)
+	if input, is := v["input"].(m); is {
+		return s.mutate(query, input)
+	}
+	switch {
+	case strings.Contains(query, "projectCards"):
+		return refused("", "Projects (classic) is being deprecated in favor of the new Projects experience, see: https://github.blog/changelog/2024-05-23-sunset-notice-projects-classic/.")
+	case strings.Contains(query, "__type("):
+		return answered(m{}) // of an old server, which has none of what gh looks for
+	case strings.Contains(query, "search("):
+		return answered(m{"repository": m{"hasIssuesEnabled": true}, "search": m{"issueCount": 0, "nodes": []any{}, "pageInfo": lastPage}}) // which learns of things late
+	}
+	name := v["name"]
+	if name == nil {
+		name = v["repo"]
+	}
+	if at := fmt.Sprint(v["owner"], "/", name); at != hubRepo || s.Unknown {
+		return refused("NOT_FOUND", fmt.Sprintf("Could not resolve to a Repository with the name '%s'.", at))
+	}
+	return s.ofRepository(query, v)
+}
+
+var lastPage = m{"hasNextPage": false, "endCursor": nil}
+
+func (s *State) ofRepository(query string, v m) reply {
+	repository := m{"id": "R_1", "name": "greet", "nameWithOwner": hubRepo, "url": hubHome, "owner": m{"login": "ann", "id": "U_1"}, "hasIssuesEnabled": true, "description": "",
+		"viewerPermission": "WRITE", "defaultBranchRef": m{"name": "main"}, "parent": nil, "mergeCommitAllowed": true, "rebaseMergeAllowed": true, "squashMergeAllowed": true}
+	switch {
+	case strings.Contains(query, "pullRequest(number"):
+		number := v["pr_number"]
+		if number == nil {
+			number = v["number"]
+		}
+		pr := s.find(fmt.Sprint(number))
+		if pr == nil {
+			return refused("NOT_FOUND", fmt.Sprintf("Could not resolve to a PullRequest with the number of %v.", number))
+		}
+		repository["pullRequest"] = s.node(pr)
+	case strings.Contains(query, "pullRequests("):
+		repository["pullRequests"] = s.nodes(v)
+	}
+	return answered(m{"repository": repository})
+}
+
+func answered(data m) reply { return reply{code: http.StatusOK, body: m{"data": data}} }
+
+func refused(kind, message string) reply {
+	return reply{code: http.StatusOK, body: m{"data": m{"repository": nil}, "errors": []any{m{"type": kind, "path": []any{"repository"}, "message": message}}}}
+}
+
+// nodes are the pull requests of a branch in the states that are asked for, the newest first.
+func (s *State) nodes(v m) m {
+	states, _ := v["state"].([]any)
+	if states == nil {
+		states, _ = v["states"].([]any)
+	}
+	head := v["headBranch"]
+	if head == nil {
+		head = v["headRefName"]
+	}
+	list := []any{}
+	for _, pr := range slices.Backward(s.PRs) {
+		if (head == nil || pr["headRefName"] == head) && (states == nil || slices.Contains(states, pr["state"])) {
+			list = append(list, s.node(pr))
+		}
+	}
+	return m{"totalCount": len(list), "nodes": list, "pageInfo": lastPage}
+}
+
+// node is a pull request as GraphQL tells it. Nobody asks for its labels and reviewers.
+func (s *State) node(pr m) m {
+	node := m{"id": fmt.Sprint("PR_", pr["number"]), "headRepositoryOwner": m{"login": "ann"}}
+	for name, value := range pr {
+		if name != "labels" && name != "reviewRequests" && name != "required" {
+			node[name] = value
+		}
+	}
+	checks := []any{}
+	list, _ := pr["statusCheckRollup"].([]any)
+	required, _ := pr["required"].([]any)
+	for _, c := range list {
+		checks = append(checks, context(c.(m), required))
+	}
+	commits := m{"nodes": []any{m{"commit": m{"oid": pr["headRefOid"], "statusCheckRollup": m{"contexts": m{"nodes": checks, "pageInfo": lastPage}}}}}}
+	if list == nil {
+		commits = m{"nodes": []any{m{"commit": m{"oid": pr["headRefOid"], "statusCheckRollup": nil}}}}
+	}
+	node["commits"], node["statusCheckRollup"] = commits, commits
+	reviews, _ := pr["reviews"].([]any)
+	node["reviews"] = m{"nodes": orNone(reviews), "pageInfo": lastPage, "totalCount": len(reviews)}
+	threads, _ := pr["reviewThreads"].([]any)
+	node["reviewThreads"] = m{"nodes": orNone(threads)}
+	if node["reviewDecision"] == nil {
+		node["reviewDecision"] = ""
+	}
+	return node
+}
+
+func orNone(list []any) []any {
+	if list == nil {
+		return []any{}
+	}
+	return list
+}
+
+// context is a check run, or a commit status, as GraphQL tells it.
+func context(c m, required []any) m {
+	if c["context"] != nil {
+		return m{"__typename": "StatusContext", "context": c["context"], "state": c["state"], "targetUrl": c["targetUrl"], "createdAt": c["startedAt"], "isRequired": slices.Contains(required, c["context"])}
+	}
+	return m{"__typename": "CheckRun", "name": c["name"], "checkSuite": m{"workflowRun": m{"workflow": m{"name": c["workflowName"]}}}, "status": c["status"], "conclusion": c["conclusion"],
+		"startedAt": c["startedAt"], "completedAt": c["completedAt"], "detailsUrl": c["detailsUrl"], "isRequired": slices.Contains(required, c["name"])}
+}
+
+// mutate makes the pull request that gh asks for.
+func (s *State) mutate(query string, in m) reply {
+	if !strings.Contains(query, "createPullRequest(") {
+		return refused("", "the hub knows no such mutation: "+query)
+	}
+	text := func(name string) string { t, _ := in[name].(string); return t }
+	draft, _ := in["draft"].(bool)
+	pr, said := s.open(text("headRefName"), text("baseRefName"), text("title"), text("body"), draft)
+	if said != "" {
+		return reply{code: http.StatusOK, body: m{"data": m{"createPullRequest": nil}, "errors": []any{m{"type": "UNPROCESSABLE", "path": []any{"createPullRequest"}, "message": said}}}}
+	}
+	return s.losing(answered(m{"createPullRequest": m{"pullRequest": m{"id": fmt.Sprint("PR_", pr["number"]), "url": pr["url"]}}}))
+}
+
+// losing loses the answer to what was made, if it is to be lost.
+func (s *State) losing(r reply) reply {
+	r.lost, s.Lost = s.Lost, ""
+	return r
+}

@@ -1,0 +1,110 @@
+package github
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// Issue is an issue. Nothing that people wrote in it is read.
+type Issue struct {
+	Number     int
+	URL, State string
+}
+
+// NewIssue is an issue to be made.
+type NewIssue struct {
+	Title, Body string
+	Label       string // made where there is none of that name; it has no comma
+	Mark        string // a part of Body that no other issue with that label has: by it the issue is found again
+}
+
+// maxIssues is among how many issues with a label one is looked for, the newest first; so many are asked for at once that
+// their texts stay below maxAnswer.
+const maxIssues, pageSize = 1000, 50
+
+// EnsureIssue is the issue with that mark, open or closed, and makes it when there is none. It may be called again after
+// it was cut off: then it finds what was made. Search is not asked, which learns of an issue some time after it
+// was made.
+func (f *Forge) EnsureIssue(ctx context.Context, n NewIssue) (*Issue, error) {
+	if n.Mark == "" || !strings.Contains(n.Body, n.Mark) {
+		return nil, errors.New("making an issue: its text lacks its mark")
+	}
+	if strings.Contains(n.Label, ",") {
+		return nil, fmt.Errorf("making an issue: there is a comma in its label %q", n.Label)
+	}
+	p, err := f.here(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found, err := f.marked(ctx, p, n)
+	if err != nil || found != nil {
+		return found, err
+	}
+	i, err := f.write(ctx, p, n)
+	if err == nil || errors.Is(err, ErrNoProgram) || errors.Is(err, ErrNotSignedIn) || ctx.Err() != nil {
+		return i, err
+	}
+	found, findErr := f.marked(ctx, p, n) // the answer may have been lost
+	if findErr != nil || found == nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// issue is an issue as GitHub tells it.
+type issue struct {
+	Number      int
+	Address     string `json:"html_url"`
+	State, Body string
+	Pull        any `json:"pull_request"` // GitHub lists pull requests as issues too
+}
+
+func (i issue) checked() (*Issue, error) {
+	if i.Number < 1 || !address(i.Address) {
+		return nil, fmt.Errorf("issue %d at %q: that is none", i.Number, i.Address)
+	}
+	return &Issue{Number: i.Number, URL: i.Address, State: strings.ToUpper(i.State)}, nil
+}
+
+// write makes the issue, and its label where there is none of that name.
+func (f *Forge) write(ctx context.Context, p place, n NewIssue) (*Issue, error) {
+	out, err := f.rest(ctx, p, "POST", "issues", map[string]any{"title": n.Title, "body": n.Body, "labels": []string{n.Label}})
+	if err != nil {
+		return nil, err
+	}
+	var made issue
+	if err := json.Unmarshal([]byte(out), &made); err != nil {
+		return nil, fmt.Errorf("reading what gh says of a new issue: %w", err)
+	}
+	return made.checked()
+}
+
+// marked is the issue with a mark, the oldest of several. gh issue list would ask the search, for it is told a label.
+func (f *Forge) marked(ctx context.Context, p place, n NewIssue) (best *Issue, err error) {
+	for at := 1; at <= maxIssues/pageSize; at++ {
+		out, err := f.rest(ctx, p, "GET", fmt.Sprintf("issues?state=all&per_page=%d&page=%d&labels=%s", pageSize, at, url.QueryEscape(n.Label)), nil)
+		if err != nil {
+			return nil, err
+		}
+		var list []issue
+		if err := json.Unmarshal([]byte(out), &list); err != nil {
+			return nil, fmt.Errorf("reading what gh says of the issues labelled %s: %w", n.Label, err)
+		}
+		for _, i := range list {
+			if i.Pull != nil || !strings.Contains(i.Body, n.Mark) {
+				continue
+			}
+			if best, err = i.checked(); err != nil { // the newest come first
+				return nil, err
+			}
+		}
+		if len(list) < pageSize {
+			break
+		}
+	}
+	return best, nil
+}

@@ -1,0 +1,170 @@
+package github
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// What checks and reviewers say of a pull request. "" is nothing yet.
+const (
+	Passed  = "passed"
+	Failed  = "failed"
+	Pending = "pending"
+
+	Approved       = "approved"
+	ChangesWanted  = "changes_requested"
+	ReviewRequired = "review_required"
+)
+
+// Standing is how a pull request stands with its checks and its reviewers.
+type Standing struct {
+	Checks  string   // Passed, Failed, Pending or ""
+	Failing []string // names of the checks that failed
+	Review  string   // Approved, ChangesWanted, ReviewRequired or ""
+	Failed  []Check  // those of Failing in which a command failed: a change of the code may mend them
+	Wanted  []Review // that ask for changes: of each reviewer the last word
+	Waits   bool     // some check is not at its end, whatever the others said
+}
+
+// Check is a check of a pull request.
+type Check struct{ Name, URL string }
+
+// Review is what a reviewer said of a pull request as a whole. Trusted: by somebody who belongs to the repository.
+type Review struct {
+	ID, Author, Text string
+	Trusted          bool
+}
+
+// Standing asks for the checks and reviews of a pull request.
+func (f *Forge) Standing(ctx context.Context, number int) (s Standing, err error) {
+	out, err := f.call(ctx, []string{"pr", "view", strconv.Itoa(number), "--json=statusCheckRollup,reviewDecision,reviews"}, "")
+	if err != nil {
+		return s, err
+	}
+	var answer struct {
+		StatusCheckRollup []check
+		ReviewDecision    string
+		Reviews           []review
+	}
+	if err := json.Unmarshal([]byte(out), &answer); err != nil {
+		return s, fmt.Errorf("reading what gh says of pull request %d: %w", number, err)
+	}
+	s.Review = map[string]string{"APPROVED": Approved, "CHANGES_REQUESTED": ChangesWanted, "REVIEW_REQUIRED": ReviewRequired}[answer.ReviewDecision]
+	if s.Wanted = wanted(answer.Reviews); s.Review == "" && slices.ContainsFunc(s.Wanted, func(r Review) bool { return r.Trusted }) {
+		s.Review = ChangesWanted // where the base asks for no reviews there is no decision
+	} else if s.Review == "" && approved(answer.Reviews) {
+		s.Review = Approved
+	}
+	for _, c := range newest(answer.StatusCheckRollup) {
+		verdict := c.verdict()
+		s.Waits = s.Waits || verdict == Pending
+		switch {
+		case verdict == Failed:
+			s.Checks, s.Failing = Failed, append(s.Failing, c.Name+c.Context)
+			if c.mendable() {
+				s.Failed = append(s.Failed, Check{c.Name + c.Context, c.DetailsURL + c.TargetURL})
+			}
+		case s.Checks != Failed && (verdict == Pending || s.Checks == ""):
+			s.Checks = verdict
+		}
+	}
+	return s, nil
+}
+
+// check is a check run, or a commit status, which has a context and a state.
+type check struct {
+	Name, WorkflowName, Status, Conclusion, DetailsURL string
+	Context, State, TargetURL                          string
+	StartedAt                                          time.Time
+}
+
+// newest leaves out checks that were run again.
+func newest(list []check) []check {
+	last := map[string]int{}
+	for i, c := range list {
+		key := c.WorkflowName + "\n" + c.Name + "\n" + c.Context
+		if old, is := last[key]; !is || !c.StartedAt.Before(list[old].StartedAt) {
+			last[key] = i
+		}
+	}
+	var left []check
+	for _, i := range slices.Sorted(maps.Values(last)) {
+		left = append(left, list[i])
+	}
+	return left
+}
+
+func (c check) said() string {
+	if c.Context != "" {
+		return c.State
+	}
+	return c.Conclusion
+}
+
+func (c check) verdict() string {
+	if c.Context == "" && c.Status != "COMPLETED" {
+		return Pending
+	}
+	switch c.said() {
+	case "SUCCESS", "NEUTRAL", "SKIPPED":
+		return Passed
+	case "PENDING", "EXPECTED", "":
+		return Pending
+	}
+	return Failed // what is not known to be good
+}
+
+// mendable reports whether a failed check did its work. One that was cancelled, never started, or waits for somebody is
+// mended by no change.
+func (c check) mendable() bool {
+	return slices.Contains([]string{"FAILURE", "TIMED_OUT", "ERROR"}, c.said())
+}
+
+// review is a review as gh tells it.
+type review struct {
+	ID                             string
+	Author                         struct{ Login string }
+	AuthorAssociation, Body, State string
+	SubmittedAt                    time.Time
+}
+
+// wanted are the reviews that ask for changes and were neither dismissed nor followed by another word of their author.
+func wanted(list []review) (open []Review) {
+	slices.SortStableFunc(list, func(a, b review) int { return a.SubmittedAt.Compare(b.SubmittedAt) })
+	last := map[string]review{}
+	for _, r := range list {
+		if r.State == "APPROVED" || r.State == "CHANGES_REQUESTED" || r.State == "DISMISSED" {
+			last[r.Author.Login] = r
+		}
+	}
+	for _, r := range list {
+		if now := last[r.Author.Login]; r.State == "CHANGES_REQUESTED" && now.ID == r.ID {
+			open = append(open, Review{r.ID, r.Author.Login, r.Body, trusted(r.AuthorAssociation)})
+		}
+	}
+	return open
+}
+
+// approved reports whether somebody who belongs to the repository approved, and has not taken that back.
+func approved(list []review) (yes bool) {
+	last := map[string]review{}
+	for _, r := range list { // as they were submitted
+		if r.State == "APPROVED" || r.State == "CHANGES_REQUESTED" || r.State == "DISMISSED" {
+			last[r.Author.Login] = r
+		}
+	}
+	for _, r := range last {
+		yes = yes || r.State == "APPROVED" && trusted(r.AuthorAssociation)
+	}
+	return yes
+}
+
+// trusted reports whether an author belongs to the repository, as the forge says.
+func trusted(association string) bool {
+	return association == "OWNER" || association == "MEMBER" || association == "COLLABORATOR"
+}

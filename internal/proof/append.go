@@ -1,0 +1,199 @@
+package proof
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+)
+
+// Chain adds records to the proofs.jsonl of one directory. Between calls it remembers what it has read,
+// so that a long run does not read everything for every step. Its methods may be called by several goroutines at once;
+// of several processes each waits for the others.
+type Chain struct {
+	Disk *durable.Disk // nil: the real one
+	Dir  string        // of the task or run
+
+	mu    sync.Mutex
+	chain *chain      // as of info; nil: to be read
+	info  os.FileInfo // nil: there was no file
+	safe  bool        // all of it survives a power cut
+}
+
+// AppendProof adds one record to the task in dir. See Chain.Append.
+func AppendProof(disk *durable.Disk, dir string, p Proof) (Proof, error) {
+	list, err := (&Chain{Disk: disk, Dir: dir}).Append(p)
+	if err != nil {
+		return Proof{}, err
+	}
+	return list[0], nil
+}
+
+// Append adds records, gives them their place in the chain, and returns them as they are in the file. They
+// are on disk when Append returns, with one sync for all of them. Of a run and activity there is one
+// record: when it is there already, from before a crash, it is the one returned, and nothing is added.
+//
+// What a power cut left of a last line is removed first. Every other fault of the file is an ErrChain,
+// and so are a record of another task, and one of a run that another has followed. After an error none of the records
+// was added, or, when only the folder could not be synced, all of them: Append again tells.
+func (c *Chain) Append(list ...Proof) ([]Proof, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var written []Proof
+	err := locked(c.Disk, c.Dir, func() (err error) {
+		if err = c.load(); err == nil {
+			written, err = c.add(list)
+		}
+		if err != nil {
+			c.chain = nil // what is on disk now is for the next call to find out
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("adding proof: %w", err)
+	}
+	return written, nil
+}
+
+func (c *Chain) path() string { return filepath.Join(c.Dir, ProofsFile) }
+
+// load reads the file, unless it is as this Chain left it.
+func (c *Chain) load() error {
+	info, err := os.Lstat(c.path())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if c.chain != nil && same(info, c.info) {
+		return nil
+	}
+	data, err := durable.ReadRecords(c.Dir, ProofsFile)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	whole := mended(data)
+	read := readChain(whole, "", nil)
+	if bad := read.findings(); bad != nil {
+		return fmt.Errorf("%s:%d: %w: %s", c.path(), bad[0].Line, ErrChain, bad[0].Message)
+	}
+	if !bytes.Equal(whole, data) {
+		if err := c.Disk.WriteFile(c.path(), whole, 0o644); err != nil {
+			return err
+		}
+	}
+	c.chain, c.safe = read, false
+	return c.look()
+}
+
+// look remembers what the file is like.
+func (c *Chain) look() (err error) {
+	if c.info, err = os.Lstat(c.path()); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+func same(a, b os.FileInfo) bool {
+	if a == nil || b == nil {
+		return a == nil && b == nil
+	}
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
+}
+
+// mended is data without what a power cut left of its last line: a part of it, or pages that never
+// reached the disk and read as zeros. A record that lacks only its newline gets it.
+func mended(data []byte) []byte {
+	begin := bytes.LastIndexByte(bytes.TrimSuffix(data, []byte("\n")), '\n') + 1
+	last := data[begin:]
+	switch {
+	case bytes.IndexByte(last, 0) >= 0:
+		return data[:begin]
+	case len(last) == 0 || last[len(last)-1] == '\n':
+		return data
+	case !json.Valid(last):
+		return data[:begin]
+	}
+	return append(bytes.Clone(data), '\n')
+}
+
+func (c *Chain) add(list []Proof) (written []Proof, err error) {
+	var lines []byte
+	for _, p := range list {
+		i, there := c.chain.keys[p.key()]
+		if !there {
+			line, err := c.chain.extend(p)
+			if err != nil {
+				return nil, err
+			}
+			lines, i = append(lines, line...), len(c.chain.entries)-1
+		} else if err := sameWork(c.chain.entries[i].proof, p); err != nil {
+			return nil, err
+		}
+		written = append(written, c.chain.entries[i].proof)
+	}
+	if len(lines) == 0 {
+		return written, c.secure()
+	}
+	if err := c.Disk.Append(c.path(), lines, 0o644); err != nil {
+		return nil, err
+	}
+	c.safe = true
+	return written, c.look()
+}
+
+// extend puts p at the end of the chain, and returns its line.
+func (c *chain) extend(p Proof) ([]byte, error) {
+	p, line, err := p.sealed(c.head())
+	if err != nil {
+		return nil, err
+	}
+	p.Line = len(c.entries) + 1
+	task := p.Task
+	if len(c.entries) > 0 {
+		task = c.entries[0].proof.Task
+	}
+	c.entries = append(c.entries, entry{proof: p, sum: p.Hash})
+	i := len(c.entries) - 1
+	if bad := c.misplaced(i, task, nil); bad != nil {
+		return nil, fmt.Errorf("%w: %s", ErrChain, bad.Message)
+	}
+	c.hashes[p.Hash] = i
+	c.count(i)
+	return line, nil
+}
+
+// sameWork says why the record of an activity can't be that of p, apart from when and how it went.
+func sameWork(old, p Proof) error {
+	if old.Task == p.Task && old.Step == p.Step && old.StepHash == p.StepHash && old.Kind == p.Kind {
+		return nil
+	}
+	return fmt.Errorf("%w: line %d is another record of %s in run %s", ErrChain, old.Line, p.Activity, p.Run)
+}
+
+// secure makes sure that records which were found survive a power cut: whoever wrote them may have
+// died before its sync.
+func (c *Chain) secure() error {
+	if c.safe || c.info == nil {
+		return nil
+	}
+	if err := c.Disk.Step("sync", c.path()); err != nil {
+		return err
+	}
+	f, err := durable.OpenOwn(c.path(), os.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := c.Disk.SyncDir(c.Dir); err != nil {
+		return err
+	}
+	c.safe = true
+	return nil
+}

@@ -1,0 +1,222 @@
+package proof
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// ErrChain says that a proofs.jsonl is not as it was written, or belongs to another task. The
+// message has file and line. Nothing is added to it.
+var ErrChain = errors.New("chain of proofs damaged")
+
+// Fault is what is wrong with a record, or with what was to be proven.
+type Fault string
+
+const (
+	Damaged  Fault = "damaged"  // bytes of a record are not those that were written
+	Broken   Fault = "broken"   // records were deleted, added or moved
+	Replayed Fault = "replayed" // a record of another task or run, or one that was there before
+	Stale    Fault = "stale"    // what was proven is not what is there now
+	Missing  Fault = "missing"  // something must be proven and is not
+	Changed  Fault = "changed"  // output that was kept is not what was recorded, or is gone
+)
+
+// Finding is one thing that is wrong, with the line of the record where there is one.
+type Finding struct {
+	trellis.Problem
+	Fault Fault  `json:"fault"`
+	Step  string `json:"step"` // path of ids
+}
+
+// entry is one line of the file.
+type entry struct {
+	proof Proof
+	sum   string   // hash of what stands there now; "" if it can't be read
+	bad   *Finding // nil: as it was written, and where it was written
+}
+
+// chain is what stands in a proofs.jsonl.
+type chain struct {
+	entries []entry
+	keys    map[[2]string]int // index of each run and activity
+	hashes  map[string]int    // index of each record, by what it says its hash is
+	runs    map[string]int    // index of each run's last record
+}
+
+// readChain reads the records of task and judges each by itself and by its place. task "" is that of the
+// first record; runs are those that can be in it, nil when that is not known.
+func readChain(data []byte, task string, runs []string) *chain {
+	c := &chain{keys: map[[2]string]int{}, hashes: map[string]int{}, runs: map[string]int{}}
+	for line := range bytes.Lines(data) {
+		c.entries = append(c.entries, readEntry(line, len(c.entries)+1))
+	}
+	for i, e := range c.entries {
+		if _, again := c.hashes[e.proof.Hash]; e.proof.Hash != "" && !again {
+			c.hashes[e.proof.Hash] = i
+		}
+	}
+	if task == "" && len(c.entries) > 0 {
+		task = c.entries[0].proof.Task
+	}
+	for i := range c.entries {
+		e := &c.entries[i]
+		if e.bad == nil {
+			e.bad = c.misplaced(i, task, runs)
+		}
+		if e.sum != "" {
+			c.count(i)
+		}
+	}
+	return c
+}
+
+func readEntry(line []byte, n int) entry {
+	text, whole := bytes.CutSuffix(line, []byte("\n"))
+	p, err := parseProof(text)
+	if err == nil && !whole {
+		err = errors.New("it has no end: the file was cut off here")
+	} else if !whole {
+		err = fmt.Errorf("the file was cut off here: %w", err)
+	}
+	p.Line = n
+	e := entry{proof: p}
+	if err != nil {
+		e.bad = finding(Damaged, p, "%v", err)
+	}
+	e.sum, _ = p.sum() // a record with a hash that can't be is a broken one anyway
+	if p.Hash == "" {
+		e.sum = ""
+	}
+	return e
+}
+
+func finding(f Fault, p Proof, format string, args ...any) *Finding {
+	return &Finding{Problem: trellis.Problem{Line: p.Line, Message: fmt.Sprintf(format, args...)}, Fault: f, Step: p.Step}
+}
+
+// count takes a record into account for those that follow.
+func (c *chain) count(i int) {
+	p := c.entries[i].proof
+	if _, there := c.keys[p.key()]; !there {
+		c.keys[p.key()] = i
+	}
+	c.runs[p.Run] = i
+}
+
+func (p Proof) key() [2]string { return [2]string{p.Run, p.Activity} }
+
+// misplaced says why the record i, which is as it was written, does not belong where it stands.
+func (c *chain) misplaced(i int, task string, runs []string) *Finding {
+	p := c.entries[i].proof
+	if p.Task != task {
+		return finding(Replayed, p, "it is a record of task %s", p.Task)
+	}
+	if runs != nil && !slices.Contains(runs, p.Run) {
+		return finding(Replayed, p, "it is a record of run %s, which is none of this task", p.Run)
+	}
+	if j, there := c.keys[p.key()]; there {
+		return finding(Replayed, p, "it repeats line %d: run %s has recorded %s before", j+1, p.Run, p.Activity)
+	}
+	if bad := c.outOfOrder(i); bad != nil {
+		return bad
+	}
+	if j, there := c.runs[p.Run]; there && c.entries[i-1].proof.Run != p.Run && c.entries[i-1].bad == nil {
+		return finding(Replayed, p, "it is a record of run %s, which ended with line %d", p.Run, j+1)
+	}
+	return nil
+}
+
+// outOfOrder says why the record i does not follow the one before it.
+func (c *chain) outOfOrder(i int) *Finding {
+	p := c.entries[i].proof
+	if i == 0 && p.Previous == "" || i > 0 && (p.Previous == c.entries[i-1].proof.Hash || p.Previous == c.entries[i-1].sum) {
+		return nil
+	}
+	j, known := c.hashes[p.Previous]
+	switch {
+	case p.Previous == "":
+		return finding(Broken, p, "it is the first record of a chain: what stands before it was added or moved")
+	case known && j > i:
+		return finding(Broken, p, "it was moved: it follows the record that is now in line %d", j+1)
+	case known:
+		return finding(Broken, p, "it follows line %d: what stands between was added or moved", j+1)
+	case i == 0:
+		return finding(Broken, p, "it is not the first record of its chain: those before it were deleted")
+	case c.entries[i-1].bad != nil && c.entries[i-1].bad.Fault == Damaged:
+		return nil // it follows what stood there
+	}
+	return finding(Broken, p, "it does not follow line %d: a record between them was deleted, or that one was replaced", i)
+}
+
+// findings are those of all records.
+func (c *chain) findings() (list []Finding) {
+	for _, e := range c.entries {
+		if e.bad != nil {
+			list = append(list, *e.bad)
+		}
+	}
+	return list
+}
+
+// sound are the records that can be believed.
+func (c *chain) sound() (list []Proof) {
+	for _, e := range c.entries {
+		if e.bad == nil {
+			list = append(list, e.proof)
+		}
+	}
+	return list
+}
+
+// head is the hash of the last record, "" when there is none.
+func (c *chain) head() string {
+	if len(c.entries) == 0 {
+		return ""
+	}
+	return c.entries[len(c.entries)-1].proof.Hash
+}
+
+// ReadProofs returns the records of dir that can be believed by themselves, in order, and a problem for
+// each of the others. Whether they prove what is there now is what Verify tells. No file is no record.
+func ReadProofs(dir string) ([]Proof, []trellis.Problem, error) {
+	data, err := readProofs(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	c := readChain(data, "", nil)
+	var problems []trellis.Problem
+	for _, f := range c.findings() {
+		f.File = filepath.Join(dir, ProofsFile)
+		problems = append(problems, f.Problem)
+	}
+	return c.sound(), problems, nil
+}
+
+// readProofs reads the file. While its last line has no end it may be one that is being written: that is waited for.
+func readProofs(dir string) ([]byte, error) {
+	path := filepath.Join(dir, ProofsFile)
+	var before []byte
+	for tries := 0; ; tries++ {
+		data, err := durable.ReadRecords(dir, ProofsFile)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading proofs: %w", err)
+		}
+		settled := bytes.Equal(data, before) && !durable.Held(path)
+		if settled || tries == 100 || bytes.HasSuffix(data, []byte("\n")) {
+			return data, nil
+		}
+		before = data
+		time.Sleep(time.Millisecond)
+	}
+}

@@ -1,0 +1,33 @@
+package proof
+
+// Counting says which of the decisions in a task directory count, and whose each is. Nil: all of them do.
+type Counting func(dir string, list []Approval) ([]Approval, error)
+
+// Read is Read of the decisions that count.
+func (c Counting) Read(dir string) ([]Approval, error) {
+	list, _, err := Read(dir) // a broken line is no decision; validate names it
+	if err != nil || c == nil || len(list) == 0 {
+		return list, err
+	}
+	return c(dir, list)
+}
+
+// has reports whether a line counts.
+func has(list []Approval, text string) bool {
+	for _, a := range list {
+		if a.Text == text {
+			return true
+		}
+	}
+	return false
+}
+
+// Those is hash for Bind, for the lines of list alone.
+func Those(list []Approval, hash func(step string) string) func(Approval) (string, error) {
+	return func(a Approval) (string, error) {
+		if !has(list, a.Text) {
+			return "", nil
+		}
+		return hash(a.Step), nil
+	}
+}

@@ -1,0 +1,283 @@
+package proof
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// ProofsFile is the file's name in a task directory.
+	ProofsFile = "proofs.jsonl"
+	// Final is the kind of the record that ends a delivery: what held on the committed tree.
+	Final = "final"
+
+	proofVersion = 1
+	hashPrefix   = "sha256:"
+)
+
+// proofKinds are those of docs/proofs.md.
+var proofKinds = []string{"script", "test", "lint", "build", "file", "manual", "composite", Final}
+
+// Proof is one record of proofs.jsonl: that a step was checked, and what came of it. A record with an exit
+// code other than 0 is kept and proves nothing. Fields stand in the order of their keys, which is the
+// canonical one.
+type Proof struct {
+	Activity string    `json:"activity"` // with Run the key of the record: there is one of each
+	Began    time.Time `json:"began"`
+	By       []string  `json:"by,omitempty"`      // manual: who approved
+	Checks   []Check   `json:"checks,omitempty"`  // composite: its parts; final: the commands
+	Command  string    `json:"command,omitempty"` // as it was run
+	Commit   string    `json:"commit,omitempty"`  // of the worktree
+	Ended    time.Time `json:"ended"`
+	Exit     int       `json:"exit"`
+	File     Digest    `json:"file,omitzero"` // file: what was found at that path of the worktree
+	Hash     string    `json:"hash,omitempty"`
+	Kind     string    `json:"kind"`
+	PlanHash string    `json:"plan_hash,omitempty"`
+	Previous string    `json:"previous"` // Hash of the record before, "" in the first
+	Run      string    `json:"run"`
+	Session  string    `json:"session,omitempty"` // of the agent
+	Stderr   Digest    `json:"stderr,omitzero"`
+	Stdout   Digest    `json:"stdout,omitzero"`
+	Step     string    `json:"step,omitempty"` // path of ids, as in "build" or "each/item-2/build"; "" of a final
+	StepHash string    `json:"step_hash,omitempty"`
+	Task     string    `json:"task"`
+	Tree     string    `json:"tree,omitempty"` // of everything in the worktree
+	Version  int       `json:"v"`
+
+	Line int `json:"-"` // in the file, from 1
+}
+
+// Check is one part of a composite proof, or one command of a final.
+type Check struct {
+	Command string `json:"command,omitempty"`
+	Exit    int    `json:"exit"`
+	Kind    string `json:"kind"`
+	Stderr  Digest `json:"stderr,omitzero"`
+	Stdout  Digest `json:"stdout,omitzero"`
+}
+
+// Digest names the content of a file.
+type Digest struct {
+	Bytes  int64  `json:"bytes"`
+	Path   string `json:"path,omitempty"` // below run/ for output; "" when it was not kept
+	SHA256 string `json:"sha256"`
+}
+
+// canonical is v as the JSON Canonicalization Scheme (RFC 8785) spells it, given that keys are declared in
+// their order and texts are valid UTF-8.
+func canonical(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return plainSeparators(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), nil
+}
+
+// plainSeparators undoes what encoding/json does for JavaScript's sake: it always escapes U+2028 and U+2029.
+func plainSeparators(text []byte) []byte {
+	if !bytes.Contains(text, []byte(`\u202`)) {
+		return text
+	}
+	var out []byte
+	for i := 0; i < len(text); {
+		switch {
+		case bytes.HasPrefix(text[i:], []byte(`\u2028`)):
+			out, i = append(out, "\u2028"...), i+6
+		case bytes.HasPrefix(text[i:], []byte(`\u2029`)):
+			out, i = append(out, "\u2029"...), i+6
+		case text[i] == '\\':
+			out, i = append(out, text[i:i+2]...), i+2
+		default:
+			out, i = append(out, text[i]), i+1
+		}
+	}
+	return out
+}
+
+// sum is the hash of every field but Hash.
+func (p Proof) sum() (string, error) {
+	p.Hash = ""
+	text, err := canonical(p)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(text)
+	return hashPrefix + hex.EncodeToString(sum[:]), nil
+}
+
+// sealed is p as it will be read back, with its place in the chain, and its line of the file.
+func (p Proof) sealed(previous string) (Proof, []byte, error) {
+	p.Previous, p.Hash, p.Version = previous, "", proofVersion
+	p.Began, p.Ended = stamped(p.Began), stamped(p.Ended)
+	text, err := canonical(p)
+	if err != nil {
+		return p, nil, err
+	}
+	var read Proof // its texts are valid UTF-8 then
+	if err := json.Unmarshal(text, &read); err != nil {
+		return p, nil, err
+	}
+	if err := read.check(); err != nil {
+		return p, nil, err
+	}
+	if read.Hash, err = read.sum(); err != nil {
+		return p, nil, err
+	}
+	line, err := canonical(read)
+	return read, append(line, '\n'), err
+}
+
+// stamped is t as records spell it.
+func stamped(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
+
+// parseProof reads a line, without its newline. Only the very bytes that were written are accepted; with an
+// error the record is what could be read, for nothing but to say where it belongs.
+func parseProof(line []byte) (Proof, error) {
+	var p Proof
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.DisallowUnknownFields()
+	err := d.Decode(&p)
+	if err == nil {
+		var same []byte
+		if same, err = canonical(p); err == nil && bytes.Equal(same, line) {
+			return p, p.genuine()
+		}
+	}
+	return p, whyNot(line, err)
+}
+
+// genuine says why a record that is spelled well is not as it was written.
+func (p Proof) genuine() error {
+	if p.Version != proofVersion {
+		return fmt.Errorf("its version is %d, this trellis knows %d", p.Version, proofVersion)
+	}
+	sum, err := p.sum()
+	if err != nil {
+		return err
+	}
+	if sum != p.Hash {
+		return errors.New("it was changed: its content and its hash disagree")
+	}
+	return p.check()
+}
+
+// whyNot says what is wrong with a line that is not canonical; err is what reading it gave.
+func whyNot(line []byte, err error) error {
+	var loose struct {
+		V int `json:"v"`
+	}
+	if syntax := json.Unmarshal(line, new(json.RawMessage)); syntax != nil {
+		return fmt.Errorf("not JSON: %w", syntax)
+	}
+	if json.Unmarshal(line, &loose) == nil && loose.V > proofVersion {
+		return fmt.Errorf("its version is %d, this trellis knows %d", loose.V, proofVersion)
+	}
+	if key := twice(json.NewDecoder(bytes.NewReader(line))); key != "" {
+		return fmt.Errorf("it was changed: it has the key %q twice", key)
+	}
+	if err != nil {
+		return fmt.Errorf("it was changed: %s", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	return errors.New("it was changed: it is not spelled as it was written, in the canonical form")
+}
+
+// twice is a key that the next value of d has twice in one object, or "". The value is valid JSON.
+func twice(d *json.Decoder) string {
+	open, _ := d.Token()
+	if open != json.Delim('{') && open != json.Delim('[') {
+		return ""
+	}
+	seen := map[string]bool{}
+	for d.More() {
+		if open == json.Delim('{') {
+			token, _ := d.Token()
+			key, _ := token.(string)
+			if seen[key] {
+				return key
+			}
+			seen[key] = true
+		}
+		if key := twice(d); key != "" {
+			return key
+		}
+	}
+	d.Token()
+	return ""
+}
+
+// check says what a record lacks.
+func (p Proof) check() error {
+	switch {
+	case !slices.Contains(proofKinds, p.Kind):
+		return fmt.Errorf("the kind is %q, it must be one of %s", p.Kind, strings.Join(proofKinds, ", "))
+	case p.Kind != Final && (p.Step == "" || p.StepHash == ""):
+		return errors.New("it names no step, or not the step's hash")
+	case p.Kind == Final && (p.Step != "" || p.StepHash != ""):
+		return errors.New("a final proof is of no step")
+	case p.Task == "" || p.Run == "" || p.Activity == "":
+		return errors.New("it must name task, run and activity")
+	case p.Began.IsZero() || p.Ended.IsZero():
+		return errors.New("it does not say when it began and ended")
+	case p.Began != stamped(p.Began) || p.Ended != stamped(p.Ended):
+		return errors.New("its times must be in UTC and whole milliseconds")
+	}
+	for _, c := range p.Checks {
+		if !slices.Contains(proofKinds, c.Kind) || c.Kind == Final {
+			return fmt.Errorf("the kind of a check is %q", c.Kind)
+		}
+	}
+	for _, d := range append(p.Outputs(), p.File) {
+		if err := d.check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d Digest) check() error {
+	if d == (Digest{}) {
+		return nil
+	}
+	if !isSHA256(d.SHA256) || d.Bytes < 0 {
+		return fmt.Errorf("%+v is no digest", d)
+	}
+	if d.Path != "" && (!fs.ValidPath(d.Path) || d.Path == ".") {
+		return fmt.Errorf("the path %q must be relative, with single slashes and without dots", d.Path)
+	}
+	return nil
+}
+
+// isSHA256 reports whether s is such a hash as we spell it.
+func isSHA256(s string) bool {
+	return len(s) == 2*sha256.Size && strings.Trim(s, "0123456789abcdef") == ""
+}
+
+// Outputs are the digests of what commands wrote.
+func (p Proof) Outputs() []Digest {
+	list := []Digest{p.Stdout, p.Stderr}
+	for _, c := range p.Checks {
+		list = append(list, c.Stdout, c.Stderr)
+	}
+	return list
+}
+
+// digest is that of everything in r.
+func digest(r io.Reader) (string, error) {
+	sum := sha256.New()
+	if _, err := io.Copy(sum, r); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}

@@ -1,0 +1,300 @@
+package proof
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// World is what there is now, for proofs to be compared with. The caller has looked; Verify itself
+// reads nothing but proofs.jsonl and Run.
+type World struct {
+	Task      string   // whose proofs they must be
+	Runs      []string // runs of the task; nil: not known
+	Plan      string   // hash of the plan; "" when there is none
+	Steps     []Step   // all of the plan
+	Commit    string   // that the branch points at; "": not known, or the work is not committed yet
+	Tree      string   // of that commit; "" likewise
+	Run       fs.FS    // the folder run/; nil: it is gone
+	Head      string   // of the chain, as a report names it; "": none does
+	Delivered bool     // somebody was told that all is proven
+}
+
+// Step is a step of the plan as it is now.
+type Step struct {
+	Path  string // of ids; a step in a loop is named without the loop's items: "each/build"
+	Hash  string
+	Check bool // there is something to prove
+	Loop  bool // it is done once for each item, of which only the run knew how many
+}
+
+// Audit is what Verify found.
+type Audit struct {
+	Nothing      bool      // there is no plan, and nothing was to be proven
+	Overall      string    // head of the chain, when all that has a check is proven and nothing is wrong
+	Records      []Proof   // that can be believed
+	Proven       []string  // paths of steps
+	Unchecked    []string  // steps without a check, or in a loop without items: never proven
+	Unproven     []Finding // steps; when stale, or in a task that was delivered, mostly Findings, too
+	Findings     []Finding
+	NotRechecked int // outputs that are not kept here any more
+}
+
+// OK reports whether nothing is wrong. Before the delivery something may still be unproven.
+func (a *Audit) OK() bool { return len(a.Findings) == 0 }
+
+// Verify compares the records of dir with themselves, each other, the output that was kept, and
+// the world. docs/proofs.md says what it sees and what no such comparison can see. An error means that
+// something could not be read; nothing is changed.
+func Verify(dir string, w World) (*Audit, error) {
+	data, err := readProofs(dir)
+	if err != nil {
+		return nil, err
+	}
+	c := readChain(data, w.Task, w.Runs)
+	a := &Audit{Records: c.sound(), Findings: c.findings()}
+	if len(c.entries) == 0 && w.Plan == "" && len(w.Steps) == 0 && w.Head == "" {
+		a.Nothing = true
+		return a, nil
+	}
+	a.steps(w, a.OK())
+	if n := len(c.entries); n == 0 || c.entries[n-1].bad == nil {
+		a.tip(w)
+	}
+	for _, p := range a.Records {
+		if err := a.recheck(w.Run, p); err != nil {
+			return nil, fmt.Errorf("reading output of line %d of %s: %w", p.Line, ProofsFile, err)
+		}
+	}
+	a.end(c, w)
+	if a.OK() && len(a.Unproven) == 0 && (len(a.Proven) > 0 || a.last().concludes()) {
+		a.Overall = c.head()
+	}
+	a.sort(filepath.Join(dir, ProofsFile))
+	return a, nil
+}
+
+// sort puts findings in the order of lines, those without one at the end, and names the file.
+func (a *Audit) sort(file string) {
+	for _, list := range [][]Finding{a.Findings, a.Unproven} {
+		slices.SortStableFunc(list, func(x, y Finding) int {
+			if x.Line == 0 || y.Line == 0 {
+				return y.Line - x.Line
+			}
+			return x.Line - y.Line
+		})
+		for i := range list {
+			list[i].File = file
+		}
+	}
+}
+
+func (a *Audit) found(f *Finding) { a.Findings = append(a.Findings, *f) }
+
+// last is the last record that can be believed, or a zero one.
+func (a *Audit) last() Proof {
+	if len(a.Records) == 0 {
+		return Proof{}
+	}
+	return a.Records[len(a.Records)-1]
+}
+
+// concludes reports whether p is a final that says yes.
+func (p Proof) concludes() bool { return p.Kind == Final && p.Exit == 0 }
+
+// recheck compares what was kept of a command's output with the record.
+func (a *Audit) recheck(run fs.FS, p Proof) error {
+	for _, d := range p.Outputs() {
+		if d == (Digest{}) {
+			continue
+		}
+		if gone, err := missing(run, d.Path); err != nil {
+			return err
+		} else if gone {
+			a.NotRechecked++
+			continue
+		}
+		why, err := d.differs(run)
+		if err != nil {
+			return err
+		}
+		if why != "" {
+			a.found(finding(Changed, p, "its output run/%s %s", d.Path, why))
+		}
+	}
+	return nil
+}
+
+// missing reports whether output is not kept at all: never, or its run's folder is gone. A file that alone
+// is missing is another matter.
+func missing(run fs.FS, path string) (bool, error) {
+	folder, _, inFolder := strings.Cut(path, "/")
+	if run == nil || path == "" {
+		return true, nil
+	}
+	if !inFolder {
+		folder = "."
+	}
+	_, err := fs.Stat(run, folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	return false, err
+}
+
+// differs says how the file in run is not the one that d was made of.
+func (d Digest) differs(run fs.FS) (string, error) {
+	info, err := fs.Stat(run, d.Path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "is missing", nil
+	case err != nil:
+		return "", err
+	case !info.Mode().IsRegular():
+		return "is no file", nil
+	case info.Size() != d.Bytes:
+		return fmt.Sprintf("was changed: it has %d bytes, %d were recorded", info.Size(), d.Bytes), nil
+	}
+	f, err := run.Open(d.Path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	sum, err := digest(f)
+	if err != nil || sum == d.SHA256 {
+		return "", err
+	}
+	return "was changed: it has another sha256 than was recorded", nil
+}
+
+// steps compares records with the steps of the plan. In a chain that was changed, what a step lacks is no
+// finding of its own.
+func (a *Audit) steps(w World, whole bool) {
+	records := map[string][]Proof{}
+	for _, p := range a.Records {
+		if p.Kind == Final {
+			continue
+		}
+		path, there := w.place(p.Step)
+		if !there && p.PlanHash == w.Plan {
+			a.found(finding(Stale, p, "the plan has no step %s", p.Step))
+		}
+		records[path] = append(records[path], p)
+	}
+	for _, s := range w.Steps {
+		list := records[s.Path]
+		if !s.Check || s.Loop && len(list) == 0 {
+			a.Unchecked = append(a.Unchecked, s.Path)
+			continue
+		}
+		f := unproven(s, list)
+		if f == nil {
+			a.Proven = append(a.Proven, s.Path)
+			continue
+		}
+		f.Step = s.Path
+		a.Unproven = append(a.Unproven, *f)
+		if whole && (w.Delivered || f.Fault == Stale) {
+			a.found(f)
+		}
+	}
+}
+
+// place is the path of the plan's step that a record with the path names.
+func (w World) place(path string) (string, bool) {
+	for _, s := range w.Steps {
+		if s.Path == path {
+			return path, true
+		}
+	}
+	loop := withoutItems(path)
+	return loop, slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Loop && s.Path == loop })
+}
+
+// withoutItems is "each/build" of "each/item-2/build".
+func withoutItems(path string) string {
+	return strings.Join(slices.DeleteFunc(strings.Split(path, "/"), isItem), "/")
+}
+
+func isItem(part string) bool {
+	n, ok := strings.CutPrefix(part, "item-")
+	return ok && n != "" && strings.Trim(n, "0123456789") == ""
+}
+
+// unproven says why a step is not proven. Records of an earlier definition do no harm once there is one of
+// the present; of one path the last counts, so each item of a loop must hold.
+func unproven(s Step, list []Proof) *Finding {
+	if len(list) == 0 {
+		return finding(Missing, Proof{}, "step %s has no proof", s.Path)
+	}
+	last := map[string]Proof{}
+	for _, p := range list {
+		if p.StepHash == s.Hash {
+			last[p.Step] = p
+		}
+	}
+	if len(last) == 0 {
+		return finding(Stale, list[len(list)-1], "step %s was changed after this proof", s.Path)
+	}
+	for _, p := range list {
+		if p.Exit != 0 && last[p.Step].Line == p.Line {
+			return finding(Missing, p, "step %s is not proven: its last check ended with exit code %d", p.Step, p.Exit)
+		}
+	}
+	return nil
+}
+
+// tip compares the last record with the plan and the branch, and with what must end a chain.
+func (a *Audit) tip(w World) {
+	p := a.last()
+	switch {
+	case p.Line == 0 && w.Delivered:
+		a.found(finding(Missing, p, "it is missing or empty, and the task was delivered"))
+		return
+	case p.Line == 0:
+		return
+	case w.Delivered && p.Kind != Final:
+		a.found(finding(Missing, p, "the task was delivered, and no proof of the committed tree ends the chain"))
+	case w.Delivered && p.Exit != 0:
+		a.found(finding(Missing, p, "the task was delivered, and its last proof ended with exit code %d", p.Exit))
+	}
+	switch {
+	case p.PlanHash != "" && w.Plan == "":
+		a.found(finding(Stale, p, "the plan was removed after this proof"))
+	case p.PlanHash != w.Plan:
+		a.found(finding(Stale, p, "the plan was edited after this proof"))
+	}
+	if w.Tree != "" && w.Tree != p.Tree || w.Tree == "" && w.Commit != "" && w.Commit != p.Commit {
+		a.found(finding(Stale, p, "the branch moved after this proof: it was of %s, now there is %s",
+			snapshot(p.Commit, p.Tree), snapshot(w.Commit, w.Tree)))
+	}
+}
+
+func snapshot(commit, tree string) string {
+	short := func(s string) string { return s[:min(len(s), 12)] }
+	switch {
+	case commit == "" && tree == "":
+		return "no commit"
+	case tree == "":
+		return "commit " + short(commit)
+	case commit == "":
+		return "tree " + short(tree)
+	}
+	return fmt.Sprintf("tree %s in commit %s", short(tree), short(commit))
+}
+
+// end compares the chain's end with the one that was reported. Before the delivery it may have grown
+// since.
+func (a *Audit) end(c *chain, w World) {
+	i, there := c.hashes[w.Head]
+	switch {
+	case w.Head == "" || w.Head == c.head():
+	case !there:
+		a.found(finding(Broken, Proof{}, "the records do not lead to the head %s that was reported: they were cut off or replaced", w.Head))
+	case w.Delivered:
+		a.found(finding(Broken, c.entries[i].proof, "the chain was reported to end with this record: what follows was added"))
+	}
+}

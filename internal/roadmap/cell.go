@@ -1,0 +1,196 @@
+package roadmap
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// bare is the text of a cell without comments and with its escaped bars as bars. A comment without an end reaches to
+// the end of the cell: it has a bar in it.
+func bare(raw string) string {
+	text, _ := cutComments(raw)
+	return strings.TrimSpace(strings.ReplaceAll(text, `\|`, "|"))
+}
+
+// cutComments parts a cell into its text and its comments.
+func cutComments(raw string) (string, []string) {
+	if !strings.Contains(raw, "<!--") {
+		return raw, nil
+	}
+	var text strings.Builder
+	var comments []string
+	for {
+		from := strings.Index(raw, "<!--")
+		if from < 0 {
+			text.WriteString(raw)
+			return text.String(), comments
+		}
+		text.WriteString(raw[:from])
+		end := strings.Index(raw[from:], "-->")
+		if end < 0 {
+			return text.String(), append(comments, strings.TrimSpace(raw[from:]))
+		}
+		comments = append(comments, raw[from:from+end+3])
+		raw = raw[from+end+3:]
+	}
+}
+
+// wrappers are the marks around what is bold, struck out, slanted or code.
+var wrappers = []string{"**", "__", "~~", "*", "_", "`"}
+
+// plain is s without the marks around all of it, and the words of a link instead of the link.
+func plain(s string) string {
+	for {
+		s = unmarked(s)
+		words, _, ok := link(s)
+		if !ok {
+			return s
+		}
+		s = words
+	}
+}
+
+// unmarked is s without the marks around all of it.
+func unmarked(s string) string {
+	for i := 0; i < len(wrappers); i++ {
+		s = strings.TrimSpace(s)
+		w := wrappers[i]
+		if len(s) > 2*len(w) && strings.HasPrefix(s, w) && strings.HasSuffix(s, w) && !strings.Contains(s[len(w):len(s)-len(w)], w) {
+			s, i = s[len(w):len(s)-len(w)], -1
+		}
+	}
+	return strings.TrimSpace(s)
+}
+
+// link takes [words](address) apart.
+func link(s string) (words, address string, ok bool) {
+	if !strings.HasPrefix(s, "[") || !strings.HasSuffix(s, ")") || strings.Count(s, "](") != 1 {
+		return "", "", false
+	}
+	words, address, _ = strings.Cut(s[1:len(s)-1], "](")
+	return words, address, true
+}
+
+// stepID is the id that a cell says, without marks, the word step before it and a check mark that says it is done.
+func stepID(cell string) string {
+	id := plain(strings.Trim(plain(cell), checkMarks+" "))
+	for _, word := range []string{"step ", "node "} {
+		if rest := withoutPrefix(id, word); rest != "" {
+			id = rest
+		}
+	}
+	return id
+}
+
+// struck reports whether all of a cell is struck out.
+func struck(cell string) bool {
+	cell = strings.TrimSpace(cell)
+	return len(cell) > 4 && strings.HasPrefix(cell, "~~") && strings.HasSuffix(cell, "~~")
+}
+
+// dash reports whether a cell says that there is nothing in it.
+func dash(s string) bool { return s == "" || s == "-" || s == "–" || s == "—" }
+
+// reference is what a PR cell says.
+type reference struct {
+	plan string
+	prs  []string
+	odd  bool // neither
+}
+
+var (
+	planWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)^plan(?:\s*:\s*|\s+|$)`) })
+	pullWord = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`\[[^\[\]]*\]\([^()\s]*\)|https?://[^\s,;()]+/(?:pull|pulls|merge_requests)/\d+[^\s,;()]*|[\w.-]+/[\w.-]+[#!]\d+|[#!]\d+`)
+	})
+	pullNumber = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?:[\w.-]+/[\w.-]+)?[#!]\d+`)
+	})
+	pullPath = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`/(?:pull|pulls|merge_requests)/(\d+)`) })
+)
+
+// readReference reads a PR cell: nothing, pull requests, or the plan of the step.
+func readReference(cell string) reference {
+	cell = unmarked(cell)
+	if dash(cell) {
+		return reference{}
+	}
+	if n := planWord().FindString(cell); n != "" {
+		plan := plain(cell[len(n):])
+		return reference{plan: plan, odd: plan == "" || strings.ContainsAny(plan, " \t,")}
+	}
+	if number(cell) { // as most are
+		return reference{prs: []string{cell}}
+	}
+	var prs []string
+	rest := pullWord().ReplaceAllStringFunc(cell, func(m string) string {
+		if pr := pull(m); pr != "" {
+			prs = append(prs, pr)
+			return " "
+		}
+		return m
+	})
+	for _, word := range strings.FieldsFunc(rest, func(r rune) bool { return strings.ContainsRune(" \t,;&*_~`()"+checkMarks, r) }) {
+		if !slices.Contains([]string{"and", "pr", "prs", "merged"}, strings.ToLower(word)) {
+			return reference{odd: true}
+		}
+	}
+	return reference{prs: prs, odd: len(prs) == 0}
+}
+
+// number reports whether s is #12.
+func number(s string) bool {
+	digits, ok := strings.CutPrefix(s, "#")
+	return ok && digits != "" && strings.Trim(digits, "0123456789") == ""
+}
+
+// pull is the pull request that a word or a link of a PR cell names.
+func pull(word string) string {
+	words, address, isLink := link(word)
+	if !isLink {
+		return word
+	}
+	if m := pullNumber().FindString(words); m != "" {
+		return m
+	}
+	if m := pullPath().FindStringSubmatch(address); m != nil {
+		return "#" + m[1]
+	}
+	return ""
+}
+
+const (
+	checkMarks = "✅✔✓☑\uFE0F" // with what makes a picture of one
+	stateMarks = checkMarks + "🚫⛔⏭🔄⏳🚧"
+)
+
+// readStatus is the state that a Status cell names, "" for one that says nothing, and whether it is one.
+func readStatus(cell string) (State, bool) {
+	word := strings.ToLower(plain(cell))
+	if dash(word) {
+		return "", true
+	}
+	word = strings.Trim(word, stateMarks+" ")
+	switch strings.NewReplacer("_", " ", "-", " ").Replace(word) {
+	case "": // a mark alone
+		if strings.ContainsAny(cell, "✅✔✓☑") {
+			return Done, true
+		}
+		return "", false
+	case "pending", "todo", "to do", "open", "not started":
+		return Pending, true
+	case "planning":
+		return Planning, true
+	case "in progress":
+		return InProgress, true
+	case "done", "complete", "completed", "merged":
+		return Done, true
+	case "blocked":
+		return Blocked, true
+	case "skipped":
+		return Skipped, true
+	}
+	return "", false
+}

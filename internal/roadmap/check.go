@@ -1,0 +1,142 @@
+package roadmap
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// findProblems finds what only all steps together show, and sorts everything by line.
+func (r *Roadmap) findProblems() {
+	r.findTwice()
+	r.findUnknown()
+	r.findCircles()
+	slices.SortStableFunc(r.problems, func(a, b trellis.Problem) int { return a.Line - b.Line })
+}
+
+func (r *Roadmap) findTwice() {
+	if len(r.index) == len(r.Steps) {
+		return
+	}
+	lines := map[string][]string{}
+	for _, s := range r.Steps {
+		lines[s.ID] = append(lines[s.ID], strconv.Itoa(s.Line))
+	}
+	for i, s := range r.Steps {
+		if all := lines[s.ID]; len(all) > 1 && r.index[s.ID] == i {
+			r.errorf(s.Line, "give each step an id of its own", "step %s stands there %d times, in lines %s", s.ID, len(all), strings.Join(all, ", "))
+		}
+	}
+}
+
+func (r *Roadmap) findUnknown() {
+	for _, s := range r.Steps {
+		for _, id := range s.DependsOn {
+			if id == s.ID && s.Stated {
+				r.errorf(s.Line, "", "step %s depends on itself", s.ID)
+			} else if r.Step(id) == nil {
+				r.errorf(s.Line, r.meant(id), "step %s depends on %s, which is no step", s.ID, id)
+			}
+		}
+	}
+}
+
+// meant is a hint at the id that somebody may have meant. It looks at every step, and so only for the first few;
+// short ids are all near to each other.
+func (r *Roadmap) meant(id string) string {
+	if len(r.problems) > 20 || len(id) < 3 {
+		return ""
+	}
+	var ids []string
+	for _, s := range r.Steps {
+		ids = append(ids, s.ID)
+	}
+	if near := trellis.Nearest(id, ids); near != "" {
+		return "did you mean " + near
+	}
+	return ""
+}
+
+// maxCircles is how many circles are reported: steps that all depend on each other make a great many.
+const maxCircles = 10
+
+// findCircles reports circles of dependencies, each from its first step on: one for every dependency that closes one.
+func (r *Roadmap) findCircles() {
+	c := circles{Roadmap: r, mark: make([]mark, len(r.Steps))}
+	for i := range r.Steps {
+		c.from(i)
+	}
+}
+
+// mark says how far a step's dependencies have been followed.
+type mark int8
+
+const (
+	fresh mark = iota
+	entered
+	left
+)
+
+// circles follows dependencies depth first, without recursion: chains are as long as roadmaps.
+type circles struct {
+	*Roadmap
+	mark []mark
+	path []visit
+	told int
+}
+
+type visit struct{ step, next int }
+
+func (c *circles) enter(step int) {
+	c.mark[step] = entered
+	c.path = append(c.path, visit{step, 0})
+}
+
+func (c *circles) from(step int) {
+	if c.mark[step] == fresh {
+		c.enter(step)
+	}
+	for len(c.path) > 0 {
+		at := &c.path[len(c.path)-1]
+		deps := c.Steps[at.step].DependsOn
+		if at.next == len(deps) {
+			c.mark[at.step] = left
+			c.path = c.path[:len(c.path)-1]
+			continue
+		}
+		at.next++
+		to, known := c.index[deps[at.next-1]]
+		switch {
+		case !known || to == at.step:
+		case c.mark[to] == fresh:
+			c.enter(to)
+		case c.mark[to] == entered && c.told < maxCircles:
+			c.told++
+			c.closed(to)
+		}
+	}
+}
+
+// closed reports the circle at the end of the path that begins at a step.
+func (c *circles) closed(step int) {
+	begin := slices.IndexFunc(c.path, func(v visit) bool { return v.step == step })
+	var steps []int
+	for _, v := range c.path[begin:] {
+		steps = append(steps, v.step)
+	}
+	first := slices.Index(steps, slices.Min(steps))
+	steps = slices.Concat(steps[first:], steps[:first])
+	var ids, lines []string
+	hint := ""
+	for _, i := range steps {
+		s := c.Steps[i]
+		ids, lines = append(ids, s.ID), append(lines, strconv.Itoa(s.Line))
+		if !s.Stated && hint == "" {
+			hint = fmt.Sprintf("step %s states no dependencies, so it depends on the step before it; say others, or none, in Depends On", s.ID)
+		}
+	}
+	c.errorf(c.Steps[steps[0]].Line, hint, "steps wait for each other: %s (lines %s)", strings.Join(append(ids, ids[0]), " → "), strings.Join(lines, ", "))
+}

@@ -1,0 +1,136 @@
+package roadmap
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+var (
+	// ErrNoStep says that a roadmap has no step of that id.
+	ErrNoStep = errors.New("no such step")
+	// ErrNoCell says that a step's table has no column of that name.
+	ErrNoCell = errors.New("no such column")
+)
+
+// Set makes a cell of a step say value and changes no other byte of src; when it says so already, src is what it
+// returns. Bars in the value are escaped, and comments in the cell stay. A file that [Parse] refuses is left alone, and
+// so is one that it would refuse then.
+// Errors match ErrNoStep and ErrNoCell.
+func Set(src []byte, step string, c Cell, value string) ([]byte, error) {
+	r, err := Parse("", src)
+	if err != nil {
+		return nil, err
+	}
+	if r, err = r.set(step, c, value); err != nil {
+		return nil, err
+	}
+	return r.src, nil
+}
+
+// set is the roadmap as it reads once a cell of a step says value; see [Set].
+func (r *Roadmap) set(step string, c Cell, value string) (*Roadmap, error) {
+	s := r.Step(step)
+	if s == nil {
+		return nil, fmt.Errorf("writing to step %s: %w", step, ErrNoStep)
+	}
+	value = strings.TrimSpace(value)
+	if strings.ContainsFunc(value, unicode.IsControl) || !utf8.ValidString(value) {
+		return nil, fmt.Errorf("writing %q to step %s: not a line of text", value, step)
+	}
+	if value = s.where.spell(c, value); s.Text(c) == value {
+		return r, nil
+	}
+	ch, err := s.where.set(r.src, c, value)
+	if err != nil {
+		return nil, fmt.Errorf("writing to step %s: %w", step, err)
+	}
+	now, err := r.with(ch)
+	if err == nil {
+		err = r.sameBut(now, s, c, value)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("writing %q to step %s: %w", value, step, err)
+	}
+	return now, nil
+}
+
+// with is the roadmap of the changed file.
+func (r *Roadmap) with(ch change) (*Roadmap, error) {
+	out := make([]byte, 0, len(r.src)+len(ch.text))
+	out = append(append(append(out, r.src[:ch.from]...), ch.text...), r.src[ch.to:]...)
+	return Parse(r.Name, out)
+}
+
+// sameBut checks that a changed file reads as the roadmap did, but for one cell.
+func (r *Roadmap) sameBut(now *Roadmap, s *Step, c Cell, value string) error {
+	if len(now.Steps) != len(r.Steps) {
+		return errors.New("the table would fall apart")
+	}
+	for i := range r.Steps {
+		was, is := r.Steps[i], &now.Steps[i]
+		if was.ID == s.ID {
+			*map[Cell]*string{Status: &was.status, PR: &was.pr, Plan: &was.plan}[c] = value
+		}
+		if is.ID != was.ID || is.Description != was.Description || is.status != was.status || is.pr != was.pr || is.plan != was.plan {
+			return fmt.Errorf("step %s would be read as something else", was.ID)
+		}
+	}
+	return nil
+}
+
+// place is a step's row in a table.
+type place struct {
+	table *table
+	row   row
+}
+
+func (p *place) spell(_ Cell, value string) string { return value }
+
+func (p *place) set(src []byte, c Cell, value string) (change, error) {
+	n := p.table.cell(c)
+	if n < 0 {
+		return change{}, fmt.Errorf("the table has no %s column: %w", c, ErrNoCell)
+	}
+	value = strings.ReplaceAll(value, "|", `\|`)
+	if n >= len(p.row.cells) {
+		return p.append(n, value), nil
+	}
+	at := p.row.cells[n]
+	old := string(src[at.from:at.to])
+	_, comments := cutComments(p.row.raw(src, n))
+	text := strings.TrimSpace(strings.Join(append([]string{value}, comments...), " "))
+	last := at.to == p.row.end
+	return change{at.from, at.to, fill(old, text, last)}, nil
+}
+
+// append adds the cells that a row lacks, up to the nth.
+func (p *place) append(n int, value string) change {
+	text := strings.Repeat(" |", n-len(p.row.cells)) + " " + value
+	if p.row.closed {
+		return change{p.row.end, p.row.end, text + " |"}
+	}
+	return change{p.row.end, p.row.end, " |" + text}
+}
+
+// fill is a cell with another text: the space around it stays, and so does its width when the text is not too long.
+// The last cell of a row without a bar at its end has no space behind it.
+func fill(old, text string, last bool) string {
+	body := strings.TrimSpace(old)
+	lead, trail := " ", " "
+	if body != "" {
+		at := strings.Index(old, body)
+		lead, trail = old[:at], old[at+len(body):]
+	}
+	if last {
+		return lead + text
+	}
+	trail = strings.TrimRight(trail, " \t\r\v\f")
+	room := utf8.RuneCountInString(old) - utf8.RuneCountInString(lead+text)
+	if body == "" || old != lead+body || strings.HasSuffix(text, `\`) {
+		room = max(room, 1)
+	}
+	return lead + text + trail + strings.Repeat(" ", max(room, 0))
+}

@@ -1,0 +1,232 @@
+package roadmap
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// Code says what an objective comes to. Programs read it.
+type Code string
+
+const (
+	Next     Code = "next"     // a step can start now
+	Waiting  Code = "waiting"  // nothing can start before something that is under way has ended
+	Stuck    Code = "blocked"  // nothing can start, and nothing is under way: a person is needed
+	Complete Code = "complete" // nothing is left to do
+)
+
+// Tasks tells where a planned task stands, "" when its file can't be read; false: there is none of that name.
+type Tasks func(task string) (trellis.Status, bool)
+
+// Decision is what comes next, and why.
+type Decision struct {
+	Code Code
+	Step *Step    // next: the step
+	Why  string   // in a sentence
+	On   []string // waiting, blocked: the ids of the steps that hold up what is left
+	Plan string   // waiting: the plan of the first of them; "" when its row names none
+}
+
+// Next decides what comes next by one rule: the first pending step, in the order of the document, all of whose
+// dependencies are done or skipped. A step counts as done too when the task it was planned as is in review or completed.
+// Without tasks, every plan counts as under way. The roadmap must have been parsed without an error.
+func (r *Roadmap) Next(tasks Tasks) Decision {
+	l := r.look(tasks)
+	for i := range r.Steps {
+		if l.ready(i) {
+			s := &r.Steps[i]
+			return Decision{Code: Next, Step: s, Why: l.whyNext(s)}
+		}
+	}
+	return l.held()
+}
+
+// Ready are all steps that could start now, in the order of the document.
+func (r *Roadmap) Ready(tasks Tasks) []Step {
+	l := r.look(tasks)
+	var ready []Step
+	for i := range r.Steps {
+		if l.ready(i) {
+			ready = append(ready, r.Steps[i])
+		}
+	}
+	return ready
+}
+
+// standing is what a step means for the others.
+type standing int
+
+const (
+	open     standing = iota // not begun
+	over                     // done, skipped, or its task has delivered
+	underWay                 // ends by itself
+	stopped                  // does not end without a person
+)
+
+// look is a roadmap together with where its tasks stand.
+type look struct {
+	*Roadmap
+	stands []standing
+	why    []string // of steps that are stopped or under way
+}
+
+func (r *Roadmap) look(tasks Tasks) *look {
+	l := &look{r, make([]standing, len(r.Steps)), make([]string, len(r.Steps))}
+	for i, s := range r.Steps {
+		l.stands[i], l.why[i] = s.standing(tasks)
+	}
+	return l
+}
+
+func (s *Step) standing(tasks Tasks) (standing, string) {
+	switch s.State {
+	case Pending:
+		return open, ""
+	case Done, Skipped:
+		return over, ""
+	case Blocked:
+		if status, known := s.task(tasks); known && status != "" {
+			return stopped, fmt.Sprintf("is blocked (plan %s, %s)", s.Plan, status)
+		}
+		return stopped, "is blocked"
+	}
+	if s.Plan == "" {
+		return underWay, "is " + s.State.words()
+	}
+	if tasks == nil {
+		return underWay, fmt.Sprintf("is %s (plan %s)", s.State.words(), s.Plan)
+	}
+	switch status, known := tasks(s.Plan); {
+	case !known && strings.HasPrefix(s.Plan, "#"): // an issue that is nobody's plan here
+		return underWay, fmt.Sprintf("is %s (plan %s)", s.State.words(), s.Plan)
+	case !known:
+		return stopped, fmt.Sprintf("is planned as %s, and there is no such task", s.Plan)
+	case status == "":
+		return stopped, fmt.Sprintf("is planned as %s, whose task.json can't be read", s.Plan)
+	case status == trellis.Review || status == trellis.Completed:
+		return over, ""
+	case status == trellis.Failed || status == trellis.Cancelled || status == trellis.Rejected:
+		return stopped, fmt.Sprintf("is planned as %s, which is %s", s.Plan, status)
+	default:
+		return underWay, fmt.Sprintf("is %s (plan %s, %s)", s.State.words(), s.Plan, status)
+	}
+}
+
+// task is where the task that a step was planned as stands, when there is one.
+func (s *Step) task(tasks Tasks) (trellis.Status, bool) {
+	if tasks == nil || s.Plan == "" {
+		return "", false
+	}
+	return tasks(s.Plan)
+}
+
+// ready reports whether a step is pending and all that it depends on is over.
+func (l *look) ready(i int) bool {
+	if l.stands[i] != open {
+		return false
+	}
+	for _, id := range l.Steps[i].DependsOn {
+		if l.stands[l.index[id]] != over {
+			return false
+		}
+	}
+	return true
+}
+
+func (l *look) whyNext(s *Step) string {
+	if len(s.DependsOn) == 0 {
+		return "it is the first pending step and depends on none"
+	}
+	var over []string
+	for _, id := range s.DependsOn {
+		on := l.Step(id)
+		state := string(on.State)
+		if on.State.begun() {
+			state = "delivered"
+		}
+		over = append(over, fmt.Sprintf("%s (%s)", id, state))
+	}
+	return "it is the first pending step whose dependencies are over: " + strings.Join(over, ", ")
+}
+
+// stepless says why there are no steps, as the check does.
+func (r *Roadmap) stepless() string {
+	for _, p := range r.problems {
+		return "there are no steps: " + p.Error()
+	}
+	return fmt.Sprintf("there are no steps: %s:1: its roadmap has no rows", File(r.Name))
+}
+
+// held is the decision when no step can start.
+func (l *look) held() Decision {
+	moving, still, left := l.causes()
+	switch {
+	case len(moving) > 0:
+		return Decision{Code: Waiting, On: l.ids(moving), Plan: l.Steps[moving[0]].Plan, Why: l.reasons(moving)}
+	case len(still) > 0:
+		return Decision{Code: Stuck, On: l.ids(still), Why: l.reasons(still)}
+	case left:
+		return Decision{Code: Stuck, Why: "the steps that are left wait for each other"}
+	case len(l.Steps) == 0:
+		return Decision{Code: Stuck, Why: l.stepless()}
+	}
+	return Decision{Code: Complete, Why: "every step is done, delivered or skipped"}
+}
+
+// causes are the steps that hold up what is left: those under way and those that are stopped, first the ones that
+// the first pending step waits for. Left says that there are pending steps.
+func (l *look) causes() (moving, still []int, left bool) {
+	seen := make([]bool, len(l.Steps))
+	var visit func(i int)
+	visit = func(i int) {
+		for stack := []int{i}; len(stack) > 0; {
+			i := stack[len(stack)-1]
+			stack = stack[:len(stack)-1]
+			if seen[i] || l.stands[i] == over {
+				continue
+			}
+			seen[i] = true
+			switch l.stands[i] {
+			case underWay:
+				moving = append(moving, i)
+			case stopped:
+				still = append(still, i)
+			default:
+				for _, id := range l.Steps[i].DependsOn {
+					stack = append(stack, l.index[id])
+				}
+			}
+		}
+	}
+	for i := range l.Steps {
+		if l.stands[i] == open {
+			left = true
+			visit(i)
+		}
+	}
+	for i := range l.Steps {
+		visit(i)
+	}
+	return moving, still, left
+}
+
+func (l *look) ids(steps []int) (ids []string) {
+	for _, i := range steps {
+		ids = append(ids, l.Steps[i].ID)
+	}
+	return ids
+}
+
+func (l *look) reasons(steps []int) string {
+	var all []string
+	for _, i := range slices.Sorted(slices.Values(steps)) {
+		all = append(all, fmt.Sprintf("step %s %s", l.Steps[i].ID, l.why[i]))
+	}
+	if len(all) > 3 {
+		all = append(all[:3], fmt.Sprintf("and %d more", len(all)-3))
+	}
+	return strings.Join(all, ", ")
+}

@@ -1,0 +1,239 @@
+package roadmap
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"sort"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/text"
+)
+
+const (
+	// maxBytes is the largest objective that is read.
+	maxBytes = 8 << 20
+	// maxNested is how many quotations and lists a line may begin. Reading takes the square of their number.
+	maxNested = 200
+)
+
+// unreadable says why src is no text that can be read, or nil.
+func unreadable(src []byte) *trellis.Problem {
+	switch {
+	case len(src) > maxBytes:
+		return &trellis.Problem{Line: 1, Message: fmt.Sprintf("is larger than the %d MB that Trellis reads", maxBytes>>20)}
+	case !utf8.Valid(src):
+		return &trellis.Problem{Line: 1 + bytes.Count(src[:invalid(src)], []byte("\n")), Message: "is not UTF-8 text", Hint: "save the file as UTF-8"}
+	}
+	at := 0
+	for line := range bytes.Lines(src) {
+		if at++; nested(line) > maxNested {
+			return &trellis.Problem{Line: at, Message: fmt.Sprintf("begins more than %d quotations and lists", maxNested)}
+		}
+	}
+	return nil
+}
+
+// nested is how many quotations and lists a line begins, or would if it were no rule.
+func nested(line []byte) (n int) {
+	for i, b := range line {
+		switch {
+		case b == '>' || strings.IndexByte("-*+.)", b) >= 0 && i+1 < len(line) && space(line[i+1]):
+			n++
+		case !space(b) && (b < '0' || b > '9'):
+			return n
+		}
+	}
+	return n
+}
+
+// invalid is the byte at which src stops being UTF-8.
+func invalid(src []byte) (at int) {
+	for at < len(src) {
+		r, n := utf8.DecodeRune(src[at:])
+		if r == utf8.RuneError && n <= 1 {
+			break
+		}
+		at += n
+	}
+	return at
+}
+
+// blocks finds the blocks of Markdown. What stands inside of lines is not looked at.
+var blocks = sync.OnceValue(func() parser.Parser {
+	return parser.NewParser(parser.WithBlockParsers(parser.DefaultBlockParsers()...))
+})
+
+// reader takes a file apart.
+type reader struct {
+	*Roadmap
+	src      []byte // without front matter
+	base     int    // of src in the file
+	lines    []int  // the offsets in the file at which lines begin
+	headings []heading
+	phases   map[string]heading // those that say "Phase", by id
+	titled   bool
+	roadmaps int  // tables so far
+	after    bool // a roadmap table stands under the last heading
+	almost   []trellis.Problem
+}
+
+// heading is one that what follows stands under.
+type heading struct {
+	level, line int
+	text        string
+}
+
+func (r *Roadmap) read() {
+	rd := &reader{Roadmap: r, phases: map[string]heading{}, lines: lineStarts(r.src)}
+	rd.base = rd.frontMatter()
+	rd.src = r.src[rd.base:]
+	doc := blocks().Parse(text.NewReader(rd.src))
+	rd.findYAML(doc)
+	_ = ast.Walk(doc, rd.block) // never fails: block returns no error
+	rd.yamlSteps()
+	rd.nothing()
+}
+
+// nothing says that there is no roadmap, where there is none. What nobody wants to be planned by itself may be prose alone.
+func (rd *reader) nothing() {
+	if rd.roadmaps > 0 || rd.yaml != nil || len(rd.Steps) > 0 {
+		return
+	}
+	if len(rd.problems) == 0 && len(rd.almost) > 0 {
+		rd.problems = append(rd.problems, rd.almost...)
+		return
+	}
+	say := rd.warnf
+	if rd.Auto || len(rd.problems) > 0 {
+		say = rd.errorf
+	}
+	say(1, "add a table: | Step | Description | Status | PR |", "there is no roadmap: no table with the columns Step and PR")
+}
+
+func lineStarts(src []byte) []int {
+	starts := []int{0}
+	for i, b := range src {
+		if b == '\n' {
+			starts = append(starts, i+1)
+		}
+	}
+	return starts
+}
+
+// line is the line, from 1, of an offset in the file.
+func (rd *reader) line(at int) int { return sort.SearchInts(rd.lines, at+1) }
+
+// block reads what is of interest in a block, and what comes after it belongs to which heading.
+func (rd *reader) block(n ast.Node, entering bool) (ast.WalkStatus, error) {
+	if !entering {
+		return ast.WalkContinue, nil
+	}
+	switch n := n.(type) {
+	case *ast.Blockquote: // shows another's words
+		return ast.WalkSkipChildren, nil
+	case *ast.Heading:
+		if !rd.tables(n.Lines()) { // a line of dashes below a table makes a heading of it
+			rd.heading(n)
+		}
+		return ast.WalkSkipChildren, nil
+	case *ast.HTMLBlock:
+		rd.html(n)
+		return ast.WalkSkipChildren, nil
+	case *ast.Paragraph, *ast.TextBlock:
+		rd.tables(n.Lines())
+		return ast.WalkSkipChildren, nil
+	}
+	if n.Type() == ast.TypeInline {
+		return ast.WalkSkipChildren, nil
+	}
+	return ast.WalkContinue, nil
+}
+
+// html tells of a roadmap that stands in HTML, where nobody takes it for a table.
+func (rd *reader) html(n *ast.HTMLBlock) {
+	if n.HTMLBlockType != ast.HTMLBlockType6 && n.HTMLBlockType != ast.HTMLBlockType7 || rd.yaml != nil {
+		return // a comment, or text that is shown as it is
+	}
+	src := rd.Roadmap.src
+	for i := 1; i < n.Lines().Len(); i++ {
+		head, dashes := rd.row(n.Lines().At(i-1)), rd.row(n.Lines().At(i))
+		if !head.barred(src) || !dashes.delimiter(src) {
+			continue
+		}
+		if t, _ := newTable(src, head); t != nil {
+			rd.errorf(rd.line(head.start), "put a blank line above it", "this roadmap stands in HTML, and is no table there")
+		}
+	}
+}
+
+// row is a line of a block, cut at its bars.
+func (rd *reader) row(s text.Segment) row {
+	return splitRow(rd.Roadmap.src, rd.base+s.Start, rd.base+s.Stop)
+}
+
+func (rd *reader) heading(n *ast.Heading) {
+	if n.Lines().Len() == 0 {
+		return
+	}
+	first := n.Lines().At(0)
+	title := plain(strings.Join(strings.Fields(string(n.Lines().Value(rd.src))), " "))
+	if n.Level == 1 && !rd.titled {
+		rd.titled = true
+		if t := withoutPrefix(title, "objective:"); t != "" {
+			rd.Title = t
+		}
+	}
+	for len(rd.headings) > 0 && rd.headings[len(rd.headings)-1].level >= n.Level {
+		rd.headings = rd.headings[:len(rd.headings)-1]
+	}
+	h := heading{n.Level, rd.line(rd.base + first.Start), title}
+	rd.headings = append(rd.headings, h)
+	if id, ok := phaseID(title); ok {
+		rd.phases[id] = h
+	}
+	rd.after = false
+}
+
+// withoutPrefix is s without a prefix, in whatever case.
+func withoutPrefix(s, prefix string) string {
+	if len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix) {
+		s = s[len(prefix):]
+	}
+	return strings.TrimSpace(s)
+}
+
+// phase is the index of the phase that a table under the present headings belongs to: the innermost heading that
+// says "Phase", else the nearest one below the title that is not the roadmap's own.
+func (rd *reader) phase() int {
+	var at heading
+	said := false
+	for _, h := range rd.headings {
+		_, says := phaseID(h.text)
+		if says || !said && h.level > 1 && !strings.EqualFold(h.text, "roadmap") {
+			at, said = h, says
+		}
+	}
+	if last := len(rd.Phases) - 1; last >= 0 && rd.Phases[last].Line == at.line && rd.Phases[last].Title == at.text {
+		return last
+	}
+	id, _ := phaseID(at.text)
+	rd.Phases = append(rd.Phases, Phase{ID: id, Title: at.text, Line: at.line})
+	return len(rd.Phases) - 1
+}
+
+var phasePattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)^phase\s+([\pL\pN.]+)`) })
+
+// phaseID is 1A of "Phase 1A: Infrastructure (1 PR)", and whether the heading is one of a phase.
+func phaseID(title string) (string, bool) {
+	m := phasePattern().FindStringSubmatch(title)
+	if m == nil {
+		return "", false
+	}
+	return strings.TrimRight(m[1], "."), true
+}

@@ -1,0 +1,119 @@
+package roadmap
+
+import (
+	"context"
+	"errors"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Settle writes into a roadmap what is due of it, and returns that. Cut off at any moment it can be called again: the
+// cell is written before it is noted that it names a task, and that a status becomes blocked is noted before
+// it does.
+func (d Desk) Settle(ctx context.Context, s taskdir.Store, name string, w *Works) (due []Due, err error) {
+	err = d.alone(ctx, name, func(ctx context.Context) error {
+		err := d.edit(ctx, name, func(src []byte) ([]byte, error) {
+			r, err := Parse(name, src)
+			if err != nil {
+				return nil, err
+			}
+			due = r.Due(w)
+			return d.write(s, r, due)
+		})
+		if err != nil {
+			return err
+		}
+		for _, one := range due {
+			if one.Other == "" {
+				err = errors.Join(err, keepNote(s, one.Work.Dir, one.Note))
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return due, nil
+}
+
+// NoteIssue notes that an issue holds the plan of a step's task.
+func (d Desk) NoteIssue(ctx context.Context, s taskdir.Store, name, dir string, issue int) error {
+	return d.alone(ctx, name, func(context.Context) error {
+		n := ReadNote(dir)
+		n.Issue = issue
+		return keepNote(s, dir, n)
+	})
+}
+
+// write is the text of the roadmap with all that is due in it.
+func (d Desk) write(s taskdir.Store, r *Roadmap, due []Due) ([]byte, error) {
+	for _, one := range due {
+		if was := ReadNote(one.Work.Dir); one.Note.Blocked && !was.Blocked {
+			was.Blocked, was.Before = true, one.Note.Before
+			if err := keepNote(s, one.Work.Dir, was); err != nil {
+				return nil, err
+			}
+		}
+	}
+	r, err := r.With(due)
+	if err != nil {
+		return nil, err
+	}
+	return r.src, nil
+}
+
+// With is the roadmap as it reads once all that is due is written.
+func (r *Roadmap) With(due []Due) (_ *Roadmap, err error) {
+	for _, one := range due {
+		for _, c := range one.Changes {
+			if r, err = r.set(c.Step, c.Cell, c.Value); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return r, nil
+}
+
+// Linkable is nil when a step can name its task.
+func (r *Roadmap) Linkable(step string) error {
+	c, value := PR, "plan task"
+	if s := r.Step(step); s != nil && r.has(*s, Plan) {
+		c, value = Plan, "task"
+	}
+	_, err := r.set(step, c, value)
+	return err
+}
+
+// Missing is a step that another can't be planned before, since nothing is under way that would end it, and why; "" when
+// there is none.
+func (r *Roadmap) Missing(w *Works, s Step) (id, why string) {
+	tasks := w.Tasks(r.Name)
+	for _, id := range s.DependsOn {
+		stands, why := r.Step(id).standing(tasks)
+		work, planned := w.Of(r.Name, id)
+		switch {
+		case stands == stopped:
+			return id, why
+		case stands == open && (!planned || work.Dead()):
+			return id, "is pending"
+		}
+	}
+	return "", ""
+}
+
+// Before are the directory names of the tasks that a step's task depends on: those of the steps that it depends on whose
+// work has not come to the base branch yet.
+func (r *Roadmap) Before(w *Works, s Step) (ids []string) {
+	for _, id := range s.DependsOn {
+		work, ok := r.work(w, *r.Step(id))
+		if !ok || work.Archived || work.Dead() {
+			continue
+		}
+		if work.Status == trellis.Completed && (work.Pipeline.Outcome != trellis.NoChangeNeeded || work.Pipeline.StackedOn == "") {
+			continue
+		}
+		ids = append(ids, work.Name())
+	}
+	return ids
+}

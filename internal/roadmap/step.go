@@ -1,0 +1,120 @@
+package roadmap
+
+import "strings"
+
+// add takes a step into the roadmap.
+func (rd *reader) add(s Step, phase int) {
+	i := len(rd.Steps)
+	if _, twice := rd.index[s.ID]; !twice {
+		rd.index[s.ID] = i
+	}
+	s.Phase = rd.Phases[phase].Title
+	rd.Steps = append(rd.Steps, s)
+	rd.Phases[phase].Steps = append(rd.Phases[phase].Steps, i)
+}
+
+const (
+	statusHint = "one of: nothing, pending, in-progress, done, blocked, skipped; a remark stands in <!-- -->"
+	prHint     = "one of: nothing, #12, plan #12, plan <task>"
+)
+
+// stand works out where a step of a table stands.
+func (rd *reader) stand(s *Step) {
+	status, known := readStatus(s.Text(Status))
+	ref := readReference(s.Text(PR))
+	s.PRs, s.Plan = ref.prs, ref.plan
+	if plan := plain(s.plan); s.Plan == "" && !dash(plan) {
+		s.Plan = plain(withoutPrefix(plan, "plan "))
+	}
+	empty := len(s.PRs) == 0 && s.Plan == ""
+	if ref.odd {
+		s.Plan = ""
+		rd.odd(s, status)
+	}
+	if !known && !ref.odd {
+		rd.unknown(s, empty)
+	}
+	s.State = stateOf(status, s)
+	switch {
+	case ref.odd:
+	case s.State == Done && empty:
+		rd.warnf(s.Line, "", "step %s is done, and no pull request says how", s.ID)
+	case s.State.begun() && empty:
+		rd.warnf(s.Line, "", "step %s is %s, and no plan says where", s.ID, s.State.words())
+	case s.State == Done && status.begun():
+		rd.warnf(s.Line, "", "step %s is done by its pull request, and its status says %s", s.ID, status.words())
+	}
+}
+
+// begun reports whether a step in this state is under way.
+func (s State) begun() bool { return s == Planning || s == InProgress }
+
+func (s State) words() string { return strings.ReplaceAll(string(s), "_", " ") }
+
+// stateOf: blocked and skipped come first, then what stands in the PR cell, then the status. A planned step that is
+// called done is done: not every merge has a pull request.
+func stateOf(status State, s *Step) State {
+	switch {
+	case status == Blocked || status == Skipped:
+		return status
+	case len(s.PRs) > 0:
+		return Done
+	case s.Plan != "" && status == Done:
+		return Done
+	case s.Plan != "" && status == Planning:
+		return Planning
+	case s.Plan != "":
+		return InProgress
+	case status == "":
+		return Pending
+	}
+	return status
+}
+
+// odd tells of a PR cell that says nothing known. Only a status can then tell where the step stands.
+func (rd *reader) odd(s *Step, status State) {
+	const message = "the PR cell of step %s says %q, which names no pull request and no plan"
+	if status == "" || status == Pending {
+		rd.errorf(s.Line, prHint, message, s.ID, s.Text(PR))
+		return
+	}
+	rd.warnf(s.Line, prHint, message, s.ID, s.Text(PR))
+}
+
+// unknown tells of a status that is none. Without anything in the PR cell the step may be over or not.
+func (rd *reader) unknown(s *Step, alone bool) {
+	if alone {
+		rd.errorf(s.Line, statusHint, "the status %q of step %s is unknown", s.Text(Status), s.ID)
+		return
+	}
+	rd.warnf(s.Line, statusHint, "the status %q of step %s is unknown, so its PR cell decides", s.Text(Status), s.ID)
+}
+
+// dependencies are the ids that a Depends On cell names. An empty one states nothing; "none" states that there are none.
+func dependencies(cell string) (ids []string, stated bool) {
+	cell = plain(cell)
+	if dash(cell) {
+		return nil, false
+	}
+	if strings.EqualFold(cell, "none") {
+		return nil, true
+	}
+	for _, item := range strings.FieldsFunc(cell, func(r rune) bool { return r == ',' || r == ';' || r == ' ' || r == '\t' }) {
+		item = plain(strings.Trim(plain(item), checkMarks))
+		switch strings.ToLower(item) {
+		case "", "step", "steps", "node", "nodes", "and", "&":
+		default:
+			ids = append(ids, item)
+		}
+	}
+	return ids, true
+}
+
+// link gives every step that states no dependencies the step before it.
+func (r *Roadmap) link() {
+	for i := range r.Steps {
+		if s := &r.Steps[i]; !s.Stated && i > 0 {
+			s.DependsOn = []string{r.Steps[i-1].ID}
+		}
+	}
+}

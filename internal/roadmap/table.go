@@ -1,0 +1,301 @@
+package roadmap
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/yuin/goldmark/text"
+)
+
+// row is a line of a table. Offsets are into the file.
+type row struct {
+	start, end int // without space around
+	cells      []span
+	closed     bool // a bar ends it
+}
+
+// span is what stands between two bars.
+type span struct{ from, to int }
+
+// splitRow cuts a line at its bars, as GitHub does: a bar after a backslash is text, in code too.
+func splitRow(src []byte, from, to int) row {
+	for from < to && space(src[from]) {
+		from++
+	}
+	for from < to && space(src[to-1]) {
+		to--
+	}
+	r := row{start: from, end: to, cells: make([]span, 0, bytes.Count(src[from:to], []byte("|"))+1)}
+	at := from
+	if at < to && src[at] == '|' {
+		at++
+	}
+	for i := at; i < to; i++ {
+		if src[i] == '|' && (i == 0 || src[i-1] != '\\') {
+			r.cells = append(r.cells, span{at, i})
+			at, r.closed = i+1, i+1 == to
+		}
+	}
+	if at < to {
+		r.cells = append(r.cells, span{at, to})
+	}
+	return r
+}
+
+func space(b byte) bool { return b == ' ' || b >= '\t' && b <= '\r' }
+
+// barred reports whether a bar stands in the row.
+func (r row) barred(src []byte) bool {
+	return len(r.cells) > 1 || r.closed || r.start < r.end && src[r.start] == '|'
+}
+
+// raw is what stands in the nth cell, without the space around it; "" also when there is no such cell.
+func (r row) raw(src []byte, n int) string {
+	if n < 0 || n >= len(r.cells) {
+		return ""
+	}
+	return string(bytes.Trim(src[r.cells[n].from:r.cells[n].to], " \t\r\n\v\f"))
+}
+
+// delimiter reports whether the row is the second one of a table: dashes in every cell.
+func (r row) delimiter(src []byte) bool {
+	for n := range r.cells {
+		cell := r.raw(src, n)
+		cell = strings.TrimSuffix(strings.TrimPrefix(cell, ":"), ":")
+		if cell == "" || strings.Trim(cell, "-") != "" {
+			return false
+		}
+	}
+	return len(r.cells) > 0
+}
+
+// table is a roadmap's. Columns that it does not have are -1.
+type table struct {
+	width                             int
+	id, description, status, pr, plan int
+	depends                           int
+}
+
+// column names what a column is for.
+func column(title string) string {
+	return strings.Join(strings.Fields(strings.ToLower(strings.NewReplacer("_", " ", "-", " ").Replace(plain(title)))), " ")
+}
+
+// maxColumns is the most that a roadmap has: what is wider holds data.
+const maxColumns = 64
+
+// newTable reads the first row of a table. It is nil for one that is no roadmap; twice names a column that stands there
+// twice.
+func newTable(src []byte, head row) (t *table, twice string) {
+	t = &table{len(head.cells), -1, -1, -1, -1, -1, -1}
+	columns := map[string]*int{
+		"step": &t.id, "node": &t.id, "description": &t.description, "status": &t.status, "pr": &t.pr, "prs": &t.pr, "plan": &t.plan,
+		"depends on": &t.depends, "dependencies": &t.depends,
+	}
+	for n := range head.cells {
+		name := bare(head.raw(src, n))
+		at, known := columns[column(name)]
+		if known && *at >= 0 {
+			twice = name
+		} else if known {
+			*at = n
+		}
+	}
+	if t.id < 0 || t.pr < 0 && t.plan < 0 && t.status < 0 || t.width > maxColumns {
+		return nil, ""
+	}
+	return t, twice
+}
+
+// cell is the column of a cell that is written to, or -1.
+func (t *table) cell(c Cell) int {
+	switch {
+	case c == Status:
+		return t.status
+	case c == Plan && t.pr < 0:
+		return -1
+	case c == PR && t.pr >= 0:
+		return t.pr
+	}
+	return t.plan
+}
+
+// tables reads the roadmap's tables among lines that belong together, and reports whether there was any table.
+func (rd *reader) tables(lines *text.Segments) (found bool) {
+	rows := make([]row, lines.Len())
+	for i := range rows {
+		rows[i] = rd.row(lines.At(i))
+	}
+	src := rd.Roadmap.src
+	for i := range rows {
+		if i+1 < len(rows) && rows[i].barred(src) && rows[i+1].delimiter(src) && len(rows[i].cells) == len(rows[i+1].cells) {
+			rd.table(rows[i], rows[i+2:])
+			return true
+		}
+		rd.stray(rows[i], rows[i+1:])
+	}
+	return false
+}
+
+// stray tells of a row that stands in no table.
+func (rd *reader) stray(r row, below []row) {
+	src := rd.Roadmap.src
+	if !r.barred(src) || rd.yaml != nil {
+		return
+	}
+	if t, _ := newTable(src, r); t != nil && t.cell(PR) >= 0 && len(below) > 0 && below[0].barred(src) && below[0].delimiter(src) {
+		rd.errorf(rd.line(r.start), "as many cells of dashes as the row above has: | --- | --- |", "these are %d columns of a roadmap, and the line of dashes below them has %d cells", t.width, len(below[0].cells))
+	} else if t != nil && t.cell(PR) >= 0 {
+		rd.errorf(rd.line(r.start), "as many cells of dashes as the row above has: | --- | --- |", "these columns of a roadmap have no line of dashes below them")
+	} else if rd.after && src[r.start] == '|' {
+		rd.errorf(rd.line(r.start), "take away the blank line, the comment or the text between it and the table", "this row belongs to no table")
+	}
+}
+
+// table reads a table that begins with head.
+func (rd *reader) table(head row, rows []row) {
+	src := rd.Roadmap.src
+	t, twice := newTable(src, head)
+	line := rd.line(head.start)
+	switch {
+	case t == nil:
+		rd.notRoadmap(head)
+		return
+	case rd.yaml != nil:
+		rd.warnf(line, "", "this table is not read: the steps are those of the YAML block in line %d", rd.yaml.line)
+		return
+	case twice != "":
+		rd.errorf(line, "", "the column %s stands there twice", twice)
+		return
+	case t.cell(PR) < 0:
+		rd.warnf(line, "add a column PR", "there is no PR column, so that no plan can be written to these steps")
+	}
+	rd.roadmaps++
+	rd.after = true
+	phase := rd.phase()
+	rd.Steps = slices.Grow(rd.Steps, len(rows))
+	cut := false // the row before ends in the middle
+	for _, r := range rows {
+		if barred := r.start < r.end && src[r.start] == '|'; cut && !barred && src[head.start] == '|' && r.barred(src) {
+			rd.errorf(rd.line(r.start), "put both on one line", "this line goes on with the row above it, and is read as a row of its own")
+		} else {
+			rd.step(t, phase, r)
+		}
+		cut = !r.closed && len(r.cells) < t.width
+	}
+}
+
+// notRoadmap keeps what may be meant as one, for the case that there is no other.
+func (rd *reader) notRoadmap(head row) {
+	for n := range head.cells {
+		if c := column(bare(head.raw(rd.Roadmap.src, n))); c == "step" || c == "node" {
+			rd.almost = append(rd.almost, trellis.Problem{Line: rd.line(head.start), Message: "this table has no column PR, so it is no roadmap", Hint: "add a column PR"})
+		}
+	}
+}
+
+// step reads a row.
+func (rd *reader) step(t *table, phase int, r row) {
+	src, line := rd.Roadmap.src, rd.line(r.start)
+	if !r.barred(src) {
+		rd.warnf(line, "put a blank line above it", "this line has no bar and is not read as a step")
+		return
+	}
+	if !rd.whole(t, r, line) {
+		return
+	}
+	cell := func(n int) string { return bare(r.raw(src, n)) }
+	s := Step{ID: stepID(cell(t.id)), Description: cell(t.description), Line: line, where: &place{t, r}}
+	if s.ID == "" {
+		for n := range r.cells {
+			if cell(n) != "" {
+				rd.errorf(line, "write an id into its first cell", "this row has no step id")
+				return
+			}
+		}
+		return
+	}
+	s.status, s.pr = cell(t.status), cell(t.cell(PR))
+	s.DependsOn, s.Stated = dependencies(cell(t.depends))
+	s.plan = cell(t.cell(Plan))
+	rd.stand(&s)
+	if s.State == Pending && struck(cell(t.id)) {
+		rd.errorf(line, "write skipped into its Status", "step %s is struck out, and still to be done", s.ID)
+	}
+	rd.add(s, phase)
+}
+
+// whole reports whether every cell of a row is what it seems to be.
+func (rd *reader) whole(t *table, r row, line int) bool {
+	src := rd.Roadmap.src
+	const hint = `write \| for a bar in the text of a cell`
+	for n := range min(t.width, len(r.cells)) {
+		if what := torn(r, src, n, t.width); what != "" {
+			rd.errorf(line, hint, "a bar ends a cell inside of %s", what)
+			return false
+		}
+	}
+	if len(r.cells) <= t.width {
+		return true
+	}
+	tail, _ := cutComments("|" + string(src[r.cells[t.width-1].from:r.end]))
+	for n, extra := range splitRow([]byte(tail), 0, len(tail)).cells {
+		if n > 0 && strings.TrimSpace(tail[extra.from:extra.to]) != "" {
+			rd.errorf(line, hint+", and <!-- --> around a remark", "the row has %d cells, and the table %d columns", len(r.cells), t.width)
+			return false
+		}
+	}
+	return true
+}
+
+// torn says what begins in the nth cell of a row and ends in a later one.
+func torn(r row, src []byte, n, width int) string {
+	raw := r.raw(src, n)
+	later := string(src[r.cells[n].to:r.end])
+	if at := strings.LastIndex(raw, "<!--"); at >= 0 && !strings.Contains(raw[at:], "-->") && strings.Contains(later, "-->") && n < width-1 {
+		return "a comment"
+	}
+	if run := unclosed(raw); run != "" && closes(later, run) {
+		return "code"
+	}
+	return ""
+}
+
+// unclosed is the backquotes that open code in s which s does not close, or "".
+func unclosed(s string) string {
+	for {
+		from := strings.IndexByte(s, '`')
+		if from < 0 {
+			return ""
+		}
+		run := backquotes(s[from:])
+		rest := s[from+len(run):]
+		end := closing(rest, run)
+		if end < 0 {
+			return run
+		}
+		s = rest[end:]
+	}
+}
+
+func closes(s, run string) bool { return closing(s, run) >= 0 }
+
+// closing is the offset after the next run of exactly that many backquotes, or -1.
+func closing(s, run string) int {
+	for at := 0; ; {
+		next := strings.IndexByte(s[at:], '`')
+		if next < 0 {
+			return -1
+		}
+		at += next
+		n := len(backquotes(s[at:]))
+		if at += n; n == len(run) {
+			return at
+		}
+	}
+}
+
+// backquotes are those that s begins with.
+func backquotes(s string) string { return s[:len(s)-len(strings.TrimLeft(s, "`"))] }

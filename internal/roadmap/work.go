@@ -1,0 +1,196 @@
+package roadmap
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Work is a task that a step was planned as.
+type Work struct {
+	*taskdir.Task
+	Draft    bool // it is being planned, or its planner was cut off
+	Archived bool
+}
+
+// Name is the directory name that the task has once it is published.
+func (w Work) Name() string { return strings.TrimPrefix(w.ID, taskdir.DraftPrefix) }
+
+// Dead reports whether nothing comes of the task unless a person does something about it.
+func (w Work) Dead() bool {
+	switch w.Status {
+	case trellis.Failed, trellis.Rejected, trellis.Cancelled:
+		return true
+	case trellis.Planning: // its planner failed
+		return !w.Draft && w.Pipeline.Failure.Code != ""
+	}
+	return w.Archived && w.Status != trellis.Completed
+}
+
+// Works are the tasks of a repository that belong to objectives.
+type Works struct {
+	byID   map[string]Work
+	broken map[string]bool // whose task.json can't be read
+	byStep map[taskdir.Objective][]Work
+	issues map[string]map[string]Work // that hold plans, by objective and #number
+	find   func(id string) (work Work, readable, there bool)
+	made   func(*taskdir.Task) time.Time
+}
+
+// Survey looks through the tasks of a repository, with the archive only where deep. What can't be read is no work of
+// anybody's.
+func Survey(s taskdir.Store, deep bool) (*Works, error) {
+	w := &Works{byID: map[string]Work{}, broken: map[string]bool{}, byStep: map[taskdir.Objective][]Work{}, issues: map[string]map[string]Work{}, made: s.Made}
+	list, err := s.List()
+	if err != nil {
+		return nil, err
+	}
+	w.add(list, false)
+	if deep {
+		old, err := s.ListArchived()
+		if err != nil {
+			return nil, err
+		}
+		w.add(old, true)
+	}
+	w.find = func(id string) (Work, bool, bool) { return find(s, id) }
+	return w, nil
+}
+
+// find looks for a task that was not there when the others were listed: it is in the archive, or has just been made.
+func find(s taskdir.Store, id string) (work Work, readable, there bool) {
+	if !taskdir.ValidID(id) {
+		return Work{}, false, false
+	}
+	dir := filepath.Join(s.Tasks(), id)
+	if st, err := os.Lstat(dir); err != nil || !st.IsDir() {
+		if old, err := s.Archived(id); err != nil || !old {
+			return Work{}, false, err != nil
+		}
+		if dir, err = s.Find(id); err != nil {
+			return Work{}, false, true
+		}
+	}
+	t, err := s.Load(dir)
+	return Work{Task: t, Archived: filepath.Dir(dir) != s.Tasks()}, err == nil, true
+}
+
+func (w *Works) add(list []taskdir.Entry, archived bool) {
+	for _, e := range list {
+		if e.Err != nil {
+			w.broken[e.ID] = true
+			continue
+		}
+		work := Work{Task: e.Task, Draft: e.Planning, Archived: archived}
+		if _, there := w.byID[work.Name()]; !there {
+			w.byID[work.Name()] = work
+		}
+		if of := e.Task.Pipeline.Objective; of.Step != "" {
+			w.byStep[of] = append(w.byStep[of], work)
+			w.addIssue(of.Name, work)
+		}
+	}
+}
+
+// Task is the task with a directory name, archived ones included.
+func (w *Works) Task(id string) (Work, bool) {
+	work, ok := w.byID[id]
+	if ok || w.broken[id] {
+		return work, ok
+	}
+	work, ok, there := w.find(id)
+	if ok {
+		w.byID[id] = work
+	} else if there {
+		w.broken[id] = true
+	}
+	return work, ok
+}
+
+// InReview are the tasks of steps whose work waits to be merged.
+func (w *Works) InReview() (list []*taskdir.Task) {
+	for _, of := range slices.SortedFunc(maps.Keys(w.byStep), func(a, b taskdir.Objective) int { return strings.Compare(a.Name+"\x00"+a.Step, b.Name+"\x00"+b.Step) }) {
+		for _, work := range w.byStep[of] {
+			if work.Status == trellis.Review && !work.Archived {
+				list = append(list, work.Task)
+			}
+		}
+	}
+	return list
+}
+
+func (w *Works) addIssue(name string, work Work) {
+	n := ReadNote(work.Dir).Issue
+	if n == 0 {
+		return
+	}
+	if w.issues[name] == nil {
+		w.issues[name] = map[string]Work{}
+	}
+	w.issues[name][fmt.Sprint("#", n)] = work
+}
+
+// Planned is the task that an objective's cell means by plan <task>, or plan #12 for the issue that holds its plan.
+func (w *Works) Planned(name, plan string) (Work, bool) {
+	if strings.HasPrefix(plan, "#") {
+		work, ok := w.issues[name][plan]
+		return work, ok
+	}
+	return w.Task(plan)
+}
+
+// Tasks tells where the tasks of an objective's plans stand.
+func (w *Works) Tasks(name string) Tasks {
+	return func(plan string) (trellis.Status, bool) {
+		work, ok := w.Planned(name, plan)
+		if !ok {
+			return "", w.broken[plan]
+		}
+		return work.Status, true
+	}
+}
+
+// Gone are warnings of steps that are not over and planned as a task that is neither there nor in the archive. It may be
+// on another machine: only a person can tell that the plan is lost.
+func (r *Roadmap) Gone(w *Works) (list []trellis.Problem) {
+	tasks := w.Tasks(r.Name)
+	for _, s := range r.Steps {
+		if s.Plan == "" || !s.State.begun() && s.State != Blocked || strings.HasPrefix(s.Plan, "#") {
+			continue
+		}
+		if _, there := tasks(s.Plan); there {
+			continue
+		}
+		cells := string(s.Linked()) + " cell"
+		if s.State == Blocked {
+			cells = fmt.Sprintf("Status and %ss", cells)
+		}
+		list = append(list, trellis.Problem{File: File(r.Name), Line: s.Line, Warning: true,
+			Message: fmt.Sprintf("step %s is planned as %s, and there is no such task", s.ID, s.Plan),
+			Hint:    fmt.Sprintf("bring its directory back, or empty the %s of step %s, then: %s", cells, s.ID, PlanCommand(r.Name, s.ID))})
+	}
+	return list
+}
+
+// Of is the task that a step was planned as: one from which something can still come before one that is dead, and of
+// those the newest.
+func (w *Works) Of(name, step string) (Work, bool) {
+	list := w.byStep[taskdir.Objective{Name: name, Step: step}]
+	if len(list) == 0 {
+		return Work{}, false
+	}
+	return slices.MaxFunc(list, func(a, b Work) int {
+		if a.Dead() != b.Dead() {
+			return map[bool]int{true: -1, false: 1}[a.Dead()]
+		}
+		return cmp.Or(w.made(a.Task).Compare(w.made(b.Task)), strings.Compare(a.Name(), b.Name()))
+	}), true
+}
