@@ -17,7 +17,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 )
 
-// program is the command with a disk that can be disturbed: the test binary of cmd/trellis, whose faulty_test.go says how.
+// program is the command with a disk that can be disturbed: the test binary of internal/cli, whose faulty_test.go says how.
 var program string
 
 // full reports whether everything is to be tried, not a spread of it.
@@ -49,7 +49,7 @@ func withProgram(run func() int) (code int, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	program = filepath.Join(dir, "trellis-faulty")
-	if out, err := exec.Command("go", "test", "-c", "-o", program, "../cmd/trellis").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "test", "-c", "-o", program, "../internal/cli").CombinedOutput(); err != nil {
 		return 1, fmt.Errorf("building: %w\n%s", err, out)
 	}
 	return run(), nil

@@ -11,7 +11,7 @@ export GORACE=atexit_sleep_ms=0
 if [ -n "${FULL:-}" ]; then
 	FAULTS_FULL=1 ${GO:-go} test -count=1 -timeout 0
 	(cd .. && TRELLIS_SOAK=1 ${GO:-go} test -count=1 -timeout 0 -run '^Test(ManyAtOnce|OverflowOfEvents|Kill.*|WorktreeIsTakenAway)$' ./internal/dispatch)
-	(cd .. && TRELLIS_SOAK=1 ${GO:-go} test -count=1 -timeout 0 -run '^Test(GitFaultAtEveryCall|CleanupAtEveryCall|RepeatedAfter.*|WholeLife|Edits|NextCommandIsTaken)$' ./cmd/trellis)
+	(cd .. && TRELLIS_SOAK=1 ${GO:-go} test -count=1 -timeout 0 -run '^Test(GitFaultAtEveryCall|CleanupAtEveryCall|RepeatedAfter.*|WholeLife|Edits|NextCommandIsTaken)$' ./internal/cli)
 	(cd .. && TRELLIS_SOAK=1 ${GO:-go} test -count=1 -timeout 0 ./e2e ./agents/agentstest ./internal/delivery ./internal/proof ./internal/engine/journal)
 fi
 exec ${GO:-go} test -count=1 -timeout 0 -run "^Test(Soak|People)$" -args -soak "$for" -seed "$seed"

@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// leave makes what a run leaves that ended in review and was cut off before: a worktree, with work of all kinds when it is
+// dirty, and the checkout of final verify. It is merged by patch.
+func (w *gitWorld) leave(dirty bool) {
+	w.Helper()
+	const rel = "../repo-worktrees/feature/bye"
+	base, dir := w.git("rev-parse", "main"), w.path(rel)
+	w.git("worktree", "add", "-q", "--no-track", "-b", "feature/bye", dir, "main")
+	w.write(rel+"/greet.sh", "echo Bye\n")
+	w.git("-C", dir, "commit", "-qam", "feat: bye")
+	tip := w.git("rev-parse", "feature/bye")
+	w.git("worktree", "add", "-q", "--detach", dir+"~final", tip)
+	w.git("commit", "-q", "--allow-empty", "-m", "meanwhile")
+	w.git("cherry-pick", "feature/bye")
+	if dirty {
+		w.write(rel+"/staged.txt", "staged\n")
+		w.git("-C", dir, "add", "-A")
+		w.write(rel+"/staged.txt", "and changed\n")
+		w.write(rel+"/test.sh", "changed\n")
+		w.write(rel+"/new/file.txt", "new\n")
+	}
+	task, err := json.Marshal(map[string]any{"status": "review", "name": "bye", "branch": "feature/bye", "base_branch": "main", "worktree_path": dir, "commit": tip,
+		"pipeline": map[string]any{"base_commit": base, "attempt": 1}})
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.write(".trellis/tasks/02-01-bye/task.json", string(task))
+}
+
+// cleaned is what a cleanup came to.
+func (w *gitWorld) cleaned() string {
+	w.Helper()
+	var b strings.Builder
+	b.WriteString(w.end())
+	for ref := range strings.FieldsSeq(w.git("for-each-ref", "--format=%(refname)", "refs/trellis")) {
+		fmt.Fprintf(&b, "%s has tree %s\n%s\n", ref, w.git("rev-parse", ref+"^{tree}"), w.git("log", "-m", "-p", "--format=%s", ref, "--", "staged.txt"))
+	}
+	left, err := filepath.Glob(w.path("../repo-worktrees/*"))
+	return b.String() + fmt.Sprint(left, err)
+}
+
+// Whatever git does not do at any of its calls in a cleanup, and wherever around a call Trellis is killed, nothing is lost,
+// and the same command comes to the same end. A few of all cases; with TRELLIS_SOAK all.
+func TestCleanupAtEveryCall(t *testing.T) {
+	t.Parallel()
+	trellis, every := realTrellis(t), 47
+	if os.Getenv("TRELLIS_SOAK") != "" {
+		every = 1
+	}
+	at := 0
+	for _, dirty := range []bool{false, true} {
+		command := []string{"cleanup", "--merged"}
+		if dirty {
+			command = []string{"cleanup", "02-01-bye", "--force"}
+		}
+		plain := newGitWorld(t, trellis)
+		plain.leave(dirty)
+		plain.recount()
+		if code := plain.trellis(command...); code != 0 {
+			t.Fatalf("it fails by itself:\n%s", plain.said)
+		}
+		want, calls := plain.cleaned(), plain.counted()
+		if backups := strings.Count(want, " has tree "); backups != 1 || strings.Contains(want, "feature/bye") || !strings.Contains(want, "completed merged") || strings.Contains(want, "+and changed") != dirty {
+			t.Fatalf("it comes to\n%s\n%s", want, plain.said)
+		}
+		t.Logf("dirty %v: %d calls of git", dirty, len(calls))
+		for _, mode := range []string{"killed-after", "fails", "killed-before", "killed-working", "dies-working", "broken"} {
+			for n, call := range calls {
+				if at++; at%every != 0 && !(mode == "killed-after" && takesAway(call)) && !(mode == "fails" && call == "write-tree") {
+					continue
+				}
+				t.Run(fmt.Sprintf("%v/%s/%d-%s", dirty, mode, n+1, strings.Fields(call)[0]), func(t *testing.T) {
+					t.Parallel()
+					w := newGitWorld(t, trellis)
+					w.leave(dirty)
+					w.recount()
+					w.write("../calls/fault", fmt.Sprintf("%d %s\n", n+1, mode))
+					for try := 1; w.trellis(command...) != 0; try++ {
+						if try == 4 {
+							t.Fatalf("it does not come to its end:\n%s", w.said)
+						}
+						w.write("../calls/mended", "")
+					}
+					if got := w.cleaned(); got != want {
+						t.Errorf("got\n%s\nwant\n%s\n%s", got, want, w.said)
+					}
+				})
+			}
+		}
+	}
+	t.Logf("%d cases in all", at)
+}
+
+// takesAway tells the calls after which something is there, or no longer.
+func takesAway(call string) bool {
+	return changes(call) && !slices.Contains(strings.Fields(call), "list") || strings.HasPrefix(call, "commit-tree")
+}

@@ -1,0 +1,299 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/delivery"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/view"
+)
+
+// cleanupCommand is `trellis cleanup`.
+func (a *app) cleanupCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "cleanup",
+		Usage:     "show what tasks left, and take away what was merged",
+		ArgsUsage: "[TASKDIR]",
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "merged", Usage: "take away worktree and branch of every task whose work is in its base"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "only say what would be done"},
+			&cli.BoolFlag{Name: "force", Usage: "ask nothing; what is not in the base is saved all the same, backups are not"},
+			&cli.BoolFlag{Name: "backups", Usage: "show the backups instead"},
+			&cli.BoolFlag{Name: "runs", Usage: "delete what runs of completed and archived tasks left below run/, beyond runs.keep and runs.size"},
+			&cli.StringFlag{Name: "older", Usage: "with --backups, delete those older than `D`, as in 30d or 12h"},
+			jsonFlag(),
+		},
+		Description: manual(`Without --merged and without a task it removes nothing: it lists worktrees and branches, and completes
+tasks in review whose work is in the base branch. With a task, its worktree and branch go, merged or not.
+What is not in the base then is saved first, under refs/trellis/backup: commits, and what is staged, not staged and
+untracked in the worktree. Files that git ignores are not saved. A task that runs, waits or is paused is left alone.
+Where nobody can be asked, work that is not merged and backups stay unless --force is given.
+With --runs, what agents were told and did in old runs is deleted; journals, approvals, proofs and reports stay.`,
+			[]int{exitDone, exitFailed, exitUsage, exitUnmet, exitNotFound, exitLocked}, "trellis cleanup", "trellis cleanup --merged", "trellis cleanup 02-01-auth --dry-run", "trellis cleanup --backups --older 30d", "trellis cleanup --runs --dry-run"),
+		Action: func(c *cli.Context) error {
+			o := cleanupOptions{c.Args().First(), c.Bool("merged"), c.Bool("dry-run"), c.Bool("force"), c.Bool("json"), c.String("older")}
+			switch {
+			case c.NArg() > 1:
+				return wrongArguments(c)
+			case c.Bool("runs") && (o.merged || c.Bool("backups")):
+				return usagef("--runs and --merged or --backups are two things")
+			case c.Bool("backups") && o.merged:
+				return usagef("--backups and --merged are two things")
+			case o.older != "" && !c.Bool("backups"):
+				return usagef("--older says which backups to delete: add --backups")
+			}
+			if _, inside := proc.InsideRun(a.Env); inside {
+				return usagef("this runs inside a task or a run: only a person can clean up")
+			}
+			p, err := a.open(c.Context)
+			if err != nil {
+				return err
+			}
+			clean, err := a.cleaner(p)
+			if err != nil {
+				return err
+			}
+			if c.Bool("runs") {
+				return a.cleanRuns(p, clean, o)
+			}
+			if c.Bool("backups") {
+				return a.backups(c.Context, p, clean, o)
+			}
+			return a.cleanup(c.Context, p, clean, o)
+		},
+	}
+}
+
+type cleanupOptions struct {
+	task                        string
+	merged, dryRun, force, json bool
+	older                       string
+}
+
+// cleaner is what cleans up in a project.
+func (a *app) cleaner(p *project) (*delivery.Cleaner, error) {
+	cfg, err := a.config(p)
+	if err != nil {
+		return nil, err
+	}
+	return &delivery.Cleaner{Store: p.Store, Repo: p.Repo, Folder: cfg.Worktree.Dir, Copied: cfg.Worktree.Copy, Now: a.Now}, nil
+}
+
+func (a *app) cleanup(ctx context.Context, p *project, clean *delivery.Cleaner, o cleanupOptions) error {
+	r := cleanupReport{root: p.Root, dryRun: o.dryRun}
+	list, err := a.toClean(ctx, p, clean, o, &r)
+	if err != nil {
+		return err
+	}
+	for _, l := range list {
+		r.add(l)
+	}
+	if !o.dryRun {
+		if r.Completed, err = clean.Settle(ctx, list); err != nil {
+			return err
+		}
+		for i, l := range list {
+			r.Tasks[i].Status = l.Status
+		}
+	}
+	var problem error
+	if (o.task != "" || o.merged) && !o.dryRun {
+		if problem, err = a.takeAway(ctx, clean, o, list, &r); err != nil {
+			return err
+		}
+	}
+	for _, id := range r.Completed {
+		a.say("%s is completed: its work was merged", id)
+	}
+	if o.json {
+		err = view.JSON(a.Stdout, r.document())
+	} else {
+		err = r.print(a.Stdout, o)
+	}
+	return errors.Join(err, problem)
+}
+
+// toClean are the tasks that a call is about.
+func (a *app) toClean(ctx context.Context, p *project, clean *delivery.Cleaner, o cleanupOptions, r *cleanupReport) (list []delivery.Leftover, err error) {
+	if o.task == "" {
+		list, r.orphans, err = clean.Look(ctx)
+		return list, err
+	}
+	dir, err := a.find(p, o.task)
+	if err != nil {
+		return nil, err
+	}
+	l, err := clean.LookAt(ctx, dir)
+	return []delivery.Leftover{l}, err
+}
+
+// takeAway removes what may be removed. With a task that was named, why it is left is a problem; else it is shown.
+func (a *app) takeAway(ctx context.Context, clean *delivery.Cleaner, o cleanupOptions, list []delivery.Leftover, r *cleanupReport) (problem, err error) {
+	if yes, problem := a.agreed(o, list); problem != nil || !yes {
+		return problem, nil
+	}
+	for i, l := range list {
+		if o.task == "" && (l.Proof == "" || l.Keeps != "") || l.Nothing() {
+			continue
+		}
+		done, err := clean.Remove(ctx, l.Dir, o.merged)
+		r.Completed = append(r.Completed, done.Completed...)
+		var kept *delivery.KeptError
+		switch {
+		case errors.As(err, &kept):
+			r.Tasks[i].Error, err = kept.Why, hint(as(errUnmet, err), kept.Hint)
+		case errors.Is(err, durable.ErrHeld):
+			r.Tasks[i].Error = err.Error()
+		case err != nil && ctx.Err() != nil:
+			return nil, err
+		case err != nil:
+			r.Tasks[i].Error = err.Error()
+		default:
+			r.removed(i, done)
+		}
+		if err != nil && o.task == "" {
+			a.say("%s: %v", l.ID, err)
+			err = quiet(errFailed)
+		}
+		if problem == nil {
+			problem = err
+		}
+	}
+	return problem, nil
+}
+
+// agreed asks on a terminal whether to take away what is in the list.
+func (a *app) agreed(o cleanupOptions, list []delivery.Leftover) (bool, error) {
+	var names []string
+	unmerged := ""
+	for _, l := range list {
+		if l.Nothing() || l.Keeps != "" || l.Proof == "" && o.merged {
+			continue
+		}
+		text := l.ID + " (" + size(l.Size()) + ")"
+		if l.Proof == "" {
+			text += ", which is not merged: " + l.Why + "; a backup is made first"
+			unmerged = l.ID
+		}
+		if lost := ignoredIn(l); lost != "" {
+			text += ", with files that git ignores and no backup has: " + lost
+		}
+		names = append(names, text)
+	}
+	if len(names) == 0 || o.force {
+		return true, nil
+	}
+	if !a.answers() {
+		return unmerged == "", unasked(unmerged)
+	}
+	for _, name := range names {
+		a.say("worktree and branch of %s", name)
+	}
+	return a.yes("remove them?")
+}
+
+// answers reports whether there is a person who can be asked.
+func (a *app) answers() bool { return terminal(a.Stdin) && terminal(a.Stderr) }
+
+// unasked is why a task whose work is not merged is left when nobody can be asked.
+func unasked(id string) error {
+	if id == "" {
+		return nil
+	}
+	return hint(as(errUnmet, fmt.Errorf("%s is not merged, and nobody is here to be asked: it stays", id)), "trellis cleanup "+id+" --dry-run", "trellis cleanup "+id+" --force")
+}
+
+// yes asks a person.
+func (a *app) yes(question string) (bool, error) {
+	fmt.Fprintf(a.Stderr, "trellis: %s [y/N] ", question)
+	line, err := bufio.NewReader(io.LimitReader(a.Stdin, 100)).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, fmt.Errorf("reading the answer: %w", err)
+	}
+	answer := strings.ToLower(strings.TrimSpace(line))
+	return answer == "y" || answer == "yes", nil
+}
+
+// backups lists backups, or deletes the old ones.
+func (a *app) backups(ctx context.Context, p *project, clean *delivery.Cleaner, o cleanupOptions) error {
+	task := ""
+	if o.task != "" {
+		task = filepath.Base(o.task) // the task itself may be gone
+		if dir, err := a.find(p, o.task); err == nil {
+			task = filepath.Base(dir)
+		}
+	}
+	list, err := clean.Backups(ctx, task)
+	if err != nil {
+		return err
+	}
+	if o.older == "" {
+		return a.showBackups(list, o)
+	}
+	age, err := days(o.older)
+	if err != nil {
+		return err
+	}
+	list = clean.Older(list, age)
+	if o.dryRun || len(list) == 0 {
+		return a.showBackups(list, o)
+	}
+	question := fmt.Sprintf("delete %s for good?", count(len(list), "backup"))
+	switch {
+	case o.force:
+	case !a.answers():
+		return hint(as(errUnmet, errors.New("backups are deleted for good, and nobody is here to be asked: they stay")), "trellis cleanup --backups --older "+o.older+" --force")
+	default:
+		if yes, err := a.yes(question); err != nil || !yes {
+			return err
+		}
+	}
+	if list, err = a.prune(ctx, clean, list); err != nil {
+		return err
+	}
+	return a.showBackups(list, o)
+}
+
+// prune deletes backups for good. Those that are others by now stay, and are not in the list that is left.
+func (a *app) prune(ctx context.Context, clean *delivery.Cleaner, list []delivery.Backup) (deleted []delivery.Backup, err error) {
+	for _, b := range list {
+		var moved *git.MovedError
+		switch err := clean.Prune(ctx, b); {
+		case errors.As(err, &moved):
+			a.say("%v; it stays", err)
+			continue
+		case err != nil:
+			return deleted, err
+		}
+		a.say("deleted %s; until git gc it comes back with: git update-ref %s %s", b.Ref, b.Ref, b.Commit)
+		b.Restore = strings.TrimSuffix(b.Restore, b.Ref) + b.Commit // the name is gone
+		deleted = append(deleted, b)
+	}
+	return deleted, nil
+}
+
+// days is a length of time, in days or as Go writes it.
+func days(text string) (time.Duration, error) {
+	if n, ok := strings.CutSuffix(text, "d"); ok {
+		if d, err := strconv.ParseUint(n, 10, 16); err == nil {
+			return time.Duration(d) * 24 * time.Hour, nil
+		}
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return 0, usagef("--older %q is no length of time, as 30d and 12h are", text)
+	}
+	return d, nil
+}

@@ -1,0 +1,221 @@
+package cli
+
+import (
+	"embed"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/roadmap"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/urfave/cli/v2"
+)
+
+//go:embed completion
+var completionScripts embed.FS
+
+// completionCommand is `trellis completion`.
+func (a *app) completionCommand() *cli.Command {
+	return &cli.Command{
+		Name:        "completion",
+		Usage:       "print a script that completes commands, flags, tasks and objectives in a shell",
+		ArgsUsage:   "bash|zsh|fish",
+		Description: manual(`Load it for one session as in the examples, or from your shell's start file.`, []int{exitDone, exitUsage}, "trellis completion bash   # source <(trellis completion bash)", "trellis completion fish   # trellis completion fish | source"),
+		Action: func(c *cli.Context) error {
+			shell, err := oneArgument(c, "bash, zsh or fish")
+			if err != nil {
+				return err
+			}
+			script, err := completionScripts.ReadFile("completion/" + shell)
+			if err != nil {
+				return usagef("no completion for %q (bash, zsh or fish)", shell)
+			}
+			_, err = a.Stdout.Write(script)
+			return err
+		},
+	}
+}
+
+// completeCommand is what the scripts of completionCommand call: the words so far, the last one unfinished.
+func (a *app) completeCommand() *cli.Command {
+	return &cli.Command{
+		Name:            "__complete",
+		Usage:           "print what the last word may become",
+		Hidden:          true,
+		SkipFlagParsing: true,
+		Action: func(c *cli.Context) error {
+			words := c.Args().Slice()
+			if len(words) == 0 {
+				words = []string{""}
+			}
+			last := words[len(words)-1]
+			for _, line := range a.candidates(words[:len(words)-1], last) {
+				if strings.HasPrefix(line, last) {
+					fmt.Fprintln(a.Stdout, line)
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// candidates are the words that may stand behind the words so far, each with a tab and what it means.
+func (a *app) candidates(before []string, last string) []string {
+	if list, ok := a.valueCandidates(before, last); ok {
+		return list
+	}
+	line, err := arrange(a.root(), before)
+	if err != nil { // a word that nobody knows
+		return nil
+	}
+	path := line.path
+	if line.command != nil && line.command.Name == "help" {
+		path = line.positional()
+	}
+	at := a.root()
+	for _, name := range path {
+		if at = find(at.Subcommands, name); at == nil {
+			return nil
+		}
+	}
+	usage := strings.TrimPrefix(at.ArgsUsage, "[")
+	given := line.positional()
+	switch {
+	case strings.HasPrefix(last, "-"):
+		return flagCandidates(at)
+	case len(at.Subcommands) > 0:
+		return commandCandidates(at)
+	case len(given) > 0 && !strings.Contains(usage, "..."): // the first argument is there
+	case strings.HasPrefix(usage, "TASKDIR"):
+		return a.taskCandidates()
+	case strings.HasPrefix(usage, "OBJECTIVE"):
+		return slices.DeleteFunc(a.objectiveNames(), func(line string) bool {
+			name, _, _ := strings.Cut(line, "\t")
+			return slices.Contains(given, name)
+		})
+	}
+	return nil
+}
+
+// positional are the arguments that are no flags.
+func (l *commandLine) positional() []string {
+	rest := l.args[len(l.path):]
+	if l.command != nil && l.command.SkipFlagParsing {
+		return rest
+	}
+	if n := slices.Index(rest, "--"); n >= 0 {
+		return rest[n+1:]
+	}
+	return nil
+}
+
+// valueCandidates are what the value of a flag may become, when it is one that stands last: behind the flag, or in one
+// word with it.
+func (a *app) valueCandidates(before []string, last string) (list []string, ok bool) {
+	flag, prefix := "", ""
+	if name, _, joined := strings.Cut(last, "="); joined && strings.HasPrefix(name, "--") {
+		flag, prefix = name, name+"="
+	} else if n := len(before); n > 0 && !strings.Contains(before[n-1], "=") {
+		flag, before = before[n-1], before[:n-1]
+	}
+	if !strings.HasPrefix(flag, "-") {
+		return nil, false
+	}
+	line, err := arrange(a.root(), before)
+	if err != nil || line.command == nil {
+		return nil, false
+	}
+	known := findFlag(line.command.Flags, strings.TrimLeft(flag, "-"))
+	if known == nil || !takesValue(known) {
+		return nil, false
+	}
+	for _, v := range a.flagValues(known.Names()[0], line) {
+		list = append(list, prefix+v)
+	}
+	return list, true
+}
+
+// flagValues are the values that a flag may take, where they are known.
+func (a *app) flagValues(name string, line *commandLine) []string {
+	switch name {
+	case "type":
+		return trellis.DevTypes
+	case "priority":
+		return trellis.Priorities
+	case "phase":
+		return phases()
+	case "graph":
+		return roadmap.Graphs
+	case "retry", "depends-on":
+		return a.taskCandidates()
+	case "agent":
+		return a.agentNames()
+	case "step":
+		if slices.Equal(line.path, []string{"objective", "plan"}) {
+			return a.objectiveSteps(line.positional())
+		}
+	}
+	return nil
+}
+
+// agentNames are the agents that there are and those of the project.
+func (a *app) agentNames() []string {
+	list := []string{agents.Claude, agents.Codex, agents.OpenCode, agents.Rehearsal}
+	p, err := a.openRepository()
+	if err != nil {
+		return list
+	}
+	cfg, _ := p.config() // what is wrong with it is said when it is used
+	list = slices.AppendSeq(slices.AppendSeq(list, maps.Keys(cfg.Agents.Commands)), maps.Keys(cfg.Agents.APIs))
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+func flagCandidates(at *cli.Command) []string {
+	list := []string{"--help\tshow help"}
+	for _, f := range at.Flags {
+		_, usage, _ := strings.Cut(flagLine(f), "\t")
+		list = append(list, dashed(f.Names()[0])+"\t"+usage)
+	}
+	return list
+}
+
+func commandCandidates(at *cli.Command) []string {
+	var list []string
+	for _, c := range at.Subcommands {
+		if !c.Hidden {
+			list = append(list, c.Name+"\t"+c.Usage)
+		}
+	}
+	return list
+}
+
+// taskCandidates are the directory names of the tasks, read without a look into them.
+func (a *app) taskCandidates() []string {
+	p, err := a.openRepository()
+	if err != nil {
+		return nil
+	}
+	entries, err := os.ReadDir(p.Store.Tasks())
+	if err != nil {
+		return nil
+	}
+	var list []string
+	for _, e := range entries {
+		if e.IsDir() && e.Name() != "archive" && !strings.HasPrefix(e.Name(), ".") {
+			list = append(list, e.Name()+"\ttask")
+		}
+	}
+	return list
+}
+
+// oneArgument is the only argument, which is what.
+func oneArgument(c *cli.Context, what string) (string, error) {
+	if c.NArg() != 1 {
+		return "", hint(usagef("%s wants one argument: %s", c.Command.HelpName, what), helpFor(strings.Fields(c.Command.HelpName)[1:]))
+	}
+	return c.Args().First(), nil
+}

@@ -1,0 +1,169 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/view"
+)
+
+// deliverCommand is `trellis deliver`.
+func (a *app) deliverCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "deliver",
+		Usage:     "push the branch of a task and open its pull request",
+		ArgsUsage: "TASKDIR",
+		Flags:     []cli.Flag{&cli.BoolFlag{Name: "dry-run", Usage: "show what would be pushed, the commands and the text, and change nothing"}},
+		Description: manual(`Of a task in review, whatever delivery.push and delivery.pr say, and of one whose delivery failed: that
+goes on from its commit, without an agent. What is pushed is not pushed again, and a pull request that is
+open is brought up to date. Commits of others are never written over. Without a remote, or without gh or
+its sign-in, the commands to type are shown. The address of the pull request goes to stdout.`,
+			[]int{exitDone, exitFailed, exitUsage, exitNotFound, exitLocked, exitNoAgent, exitInterrupted, exitTerminated}, "trellis deliver 02-03-paging --dry-run", "trellis deliver paging"),
+		Action: func(c *cli.Context) error {
+			p, dir, err := a.taskArgument(c, 1)
+			if err != nil {
+				return err
+			}
+			s, err := a.site(c.Context, p)
+			if err != nil {
+				return err
+			}
+			if c.Bool("dry-run") {
+				return a.previewDelivery(c.Context, p, s, dir)
+			}
+			if _, inside := proc.InsideRun(a.Env); inside {
+				return usagef("this runs inside a task or a run: only a person can deliver")
+			}
+			return a.guarded(func() error { return a.deliver(c.Context, p, s, dir) })
+		},
+	}
+}
+
+func (a *app) deliver(ctx context.Context, p *project, s *dispatch.Site, dir string) error {
+	if err := a.sayWhere(ctx, p, dir); err != nil {
+		return err
+	}
+	show := a.progress(s, false)
+	a.news.work(s)
+	res, err := s.Deliver(ctx, dir)
+	show.close()
+	if err != nil {
+		return a.runError(p, dir, undelivered(dir, err))
+	}
+	if res.Status != trellis.Review || res.Failure != nil {
+		a.sayEnd(p, res)
+		return a.endOf(res)
+	}
+	a.sayNotes(res)
+	a.sayDelivery(res)
+	if url := res.Report.Delivery.PRURL; url != "" {
+		fmt.Fprintln(a.Stdout, url)
+	}
+	return nil
+}
+
+// sayWhere names the branch and the address that it is going to be pushed to.
+func (a *app) sayWhere(ctx context.Context, p *project, dir string) error {
+	t, err := p.Store.Load(dir)
+	if err != nil {
+		return err
+	}
+	remote, err := p.Repo.Remote(ctx, t.BaseBranch)
+	if err != nil || remote == "" {
+		return err
+	}
+	where, err := address(ctx, p, remote)
+	if err == nil {
+		a.say("remote    %s, for branch %s", view.Safe(where), view.Safe(t.BranchName()))
+	}
+	return err
+}
+
+// address is a remote with where it is.
+func address(ctx context.Context, p *project, remote string) (string, error) {
+	list, err := p.Repo.Addresses(ctx, remote)
+	if err != nil || len(list) == 1 && list[0] == remote {
+		return remote, err
+	}
+	return remote + " at " + strings.Join(list, ", "), nil
+}
+
+// undelivered adds to a failure of delivery what to do about it for this task.
+func undelivered(dir string, err error) error {
+	var f *flow.Failure
+	if !errors.As(err, &f) {
+		return err
+	}
+	info, _ := trellis.Code(f.Code).Info()
+	return hint(err, strings.ReplaceAll(info.Todo, "DIR", filepath.Base(dir)))
+}
+
+// sayDelivery says what became of the branch, and what is left to type.
+func (a *app) sayDelivery(res dispatch.Result) {
+	d := res.Report.Delivery
+	if d.Pushed {
+		a.say("pushed    %s to %s", res.Report.Branch, d.Remote)
+	}
+	if d.PRURL != "" {
+		a.say("pr        %s", d.PRURL)
+	}
+	for _, m := range d.Modules {
+		a.say("first     %s of %s", m.URL, view.Safe(m.Path))
+	}
+	for _, n := range d.Notes {
+		a.say("note      %s", view.Safe(n))
+	}
+	for _, c := range d.Commands {
+		a.say("type      %s", view.Safe(c))
+	}
+}
+
+// previewDelivery shows what deliver would do.
+func (a *app) previewDelivery(ctx context.Context, p *project, s *dispatch.Site, dir string) error {
+	d, err := s.PreviewDelivery(ctx, dir)
+	if err != nil {
+		return a.runError(p, dir, undelivered(dir, err))
+	}
+	t, err := p.Store.Load(dir)
+	if err != nil {
+		return err
+	}
+	where := d.Remote
+	if where != "" {
+		if where, err = address(ctx, p, d.Remote); err != nil {
+			return err
+		}
+	}
+	for _, row := range [][2]string{{"task", filepath.Base(dir)}, {"remote", where}, {"branch", t.BranchName()}, {"base", d.Into}, {"push", d.Push}, {"pr", d.URL}, {"title", d.Title}} {
+		if row[1] != "" {
+			fmt.Fprintf(a.Stdout, "%-7s %s\n", row[0], view.Safe(row[1]))
+		}
+	}
+	for _, c := range d.Commands {
+		fmt.Fprintf(a.Stdout, "$ %s\n", view.Safe(c))
+	}
+	for _, m := range d.Modules {
+		if m.Into != "" {
+			fmt.Fprintf(a.Stdout, "\nfirst, in %s, for its %s:\n\n%s\n", view.Safe(m.Path), view.Safe(m.Into), view.Safe(m.Body))
+		}
+	}
+	if len(d.Modules) > 0 {
+		fmt.Fprint(a.Stdout, "\nthen:\n")
+	}
+	if d.Body != "" {
+		fmt.Fprintf(a.Stdout, "\n%s\n", view.Safe(d.Body))
+	}
+	for _, n := range d.Notes {
+		a.say("note: %s", view.Safe(n))
+	}
+	return nil
+}

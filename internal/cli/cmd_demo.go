@@ -1,0 +1,202 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/proc"
+)
+
+// scratch is the repository of the demo: a small program with its tests, and the script that is played.
+//
+//go:embed all:demo
+var scratch embed.FS
+
+// demoCommand is `trellis demo`.
+func (a *app) demoCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "demo",
+		Usage:     "show the whole way in a scratch repository, with no model and no account",
+		ArgsUsage: " ",
+		Description: manual(`Makes a small repository in a temporary folder and takes two requirements through plan and watch: one
+is rejected, one ends as a checked commit on its branch, after a bug that the project's own test finds
+and the debug phase mends. A script plays the agent; all else is real. The repository stays for you to
+look at.`, []int{exitDone, exitFailed, exitInterrupted}, "trellis demo"),
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				return wrongArguments(c)
+			}
+			files, err := fs.Sub(scratch, "demo")
+			if err != nil {
+				return err
+			}
+			return a.guarded(func() error { return a.demo(c.Context, files) })
+		},
+	}
+}
+
+// demo plays the files' script. Each thing that it says happened is checked; one that did not is an error.
+func (a *app) demo(ctx context.Context, files fs.FS) (err error) {
+	d := &demo{app: a}
+	if d.dir, err = os.MkdirTemp(a.getenv("TMPDIR"), "trellis-demo-"); err != nil {
+		return fmt.Errorf("making a folder for the demo: %w", err)
+	}
+	if d.state, err = os.MkdirTemp(a.getenv("TMPDIR"), "trellis-demo-state-"); err != nil {
+		return fmt.Errorf("making a folder for the demo: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(d.state)) }()
+	fmt.Fprintf(a.Stdout, "A script plays the agent: no model is involved. Repository, worktree, checks and commits are real.\n")
+	for _, step := range []func(context.Context) error{
+		func(ctx context.Context) error { return d.lay(ctx, files) },
+		d.rejected, d.accepted, d.worked, d.shown,
+	} {
+		if err := step(ctx); err != nil {
+			return fmt.Errorf("%w (the repository is %s)", err, d.dir)
+		}
+	}
+	fmt.Fprintf(a.Stdout, `
+That was the whole way, without a model: a script played the agent.
+The repository stays at %s
+
+With a real agent, in a repository of yours:
+  trellis init                    finds claude, codex or opencode and sets it in .trellis/config.yaml
+  trellis doctor                  says whether it is signed in
+  trellis plan -n NAME -t backend -r 'what is wanted'
+  trellis watch
+`, d.dir)
+	return nil
+}
+
+// demo is one showing.
+type demo struct {
+	app   *app
+	dir   string
+	state string // what Trellis keeps for a person elsewhere: theirs is left as it is
+	task  string // of the accepted requirement, relative to dir
+}
+
+func (d *demo) title(format string, args ...any) {
+	fmt.Fprintf(d.app.Stdout, "\n── "+format+"\n", args...)
+}
+
+// lay makes the repository: the program, its tests, a commit, and .trellis.
+func (d *demo) lay(ctx context.Context, files fs.FS) error {
+	d.title("A repository with a small program and its tests")
+	if err := os.CopyFS(d.dir, files); err != nil {
+		return fmt.Errorf("writing the repository: %w", err)
+	}
+	for _, line := range []string{"git init -q -b main", "git config user.name 'Trellis Demo'", "git config user.email demo@localhost", "git add -A", "git commit -q -m 'greet: say hello'"} {
+		if err := d.shell(ctx, line); err != nil {
+			return err
+		}
+	}
+	if err := d.shell(ctx, "sh test.sh"); err != nil {
+		return err
+	}
+	_, err := d.trellis(ctx, exitDone, "init", "--agent", "rehearsal")
+	return err
+}
+
+func (d *demo) rejected(ctx context.Context) error {
+	d.title("A requirement that nobody could build from is rejected, with a reason")
+	out, err := d.trellis(ctx, exitRejected, "plan", "--name", "better-greeting", "--type", "backend", "--requirement", "Make the greeting better.")
+	if err != nil {
+		return err
+	}
+	_, err = os.Stat(filepath.Join(d.dir, lastLine(out), "REJECTED.md"))
+	return err
+}
+
+func (d *demo) accepted(ctx context.Context) error {
+	d.title("A clear one becomes a task directory: its first plan forgets the tests and comes back")
+	out, err := d.trellis(ctx, exitDone, "plan", "--name", "shout", "--type", "backend", "--requirement", "greet.sh takes --shout before the name and then prints the whole greeting in capital letters.")
+	if err != nil {
+		return err
+	}
+	d.task = lastLine(out)
+	if err := d.print(ctx, filepath.Join(d.task, "prd.md")); err != nil {
+		return err
+	}
+	return d.print(ctx, filepath.Join(d.task, "plan.json"))
+}
+
+// worked lets the watcher pick the task up. The script's implement agent writes a bug.
+func (d *demo) worked(ctx context.Context) error {
+	d.title("The watcher picks it up: implement, check, the project's own test, debug")
+	if _, err := d.trellis(ctx, exitDone, "watch", "--once"); err != nil {
+		return err
+	}
+	if err := d.shell(ctx, "git log --oneline main..feature/shout"); err != nil {
+		return err
+	}
+	return d.shell(ctx, "git worktree add -q --detach ../"+filepath.Base(d.dir)+"-check feature/shout && cd ../"+filepath.Base(d.dir)+"-check && sh test.sh && cd - >/dev/null && git worktree remove ../"+filepath.Base(d.dir)+"-check")
+}
+
+func (d *demo) shown(ctx context.Context) error {
+	d.title("What came of it")
+	if err := d.print(ctx, filepath.Join(d.task, "report.md")); err != nil {
+		return err
+	}
+	_, err := d.trellis(ctx, exitDone, "diff", d.task)
+	return err
+}
+
+// trellis runs a command of this very program in the repository and checks how it ends.
+func (d *demo) trellis(ctx context.Context, want int, args ...string) (string, error) {
+	fmt.Fprintf(d.app.Stdout, "$ trellis %s\n", strings.Join(quoteAll(args), " "))
+	var out bytes.Buffer
+	sub := &app{Stdin: strings.NewReader(""), Stdout: io.MultiWriter(d.app.Stdout, &out), Stderr: d.app.Stderr, Env: append(slices.Clone(d.app.Env), "XDG_STATE_HOME="+d.state), Dir: d.dir, Now: d.app.Now}
+	if got := sub.Run(ctx, args); got != want {
+		if err := context.Cause(ctx); err != nil {
+			return "", err
+		}
+		return "", fmt.Errorf("trellis %s ended with %d, not with %d", args[0], got, want)
+	}
+	return out.String(), nil
+}
+
+// shell shows and runs a line in the repository.
+func (d *demo) shell(ctx context.Context, line string) error {
+	fmt.Fprintf(d.app.Stdout, "$ %s\n", line)
+	res, err := proc.Run(ctx, proc.Command{Argv: proc.Shell(line), Dir: d.dir, Env: d.app.commandEnv(), Stdout: d.app.Stdout, Stderr: d.app.Stdout})
+	if err == nil && res.Code != 0 {
+		err = fmt.Errorf("%s ended with %d", line, res.Code)
+	}
+	return err
+}
+
+func (d *demo) print(_ context.Context, name string) error {
+	data, err := durable.ReadBelow(d.dir, name, durable.MaxDocument)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(d.app.Stdout, "$ cat %s\n%s\n", name, data)
+	return nil
+}
+
+func quoteAll(args []string) (list []string) {
+	for _, s := range args {
+		if strings.ContainsAny(s, " '\"$") {
+			s = "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+func lastLine(s string) string {
+	lines := strings.Split(strings.TrimSpace(s), "\n")
+	return lines[len(lines)-1]
+}

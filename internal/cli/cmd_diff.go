@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/trellis-tasks/trellis/internal/view"
+	"github.com/trellis-tasks/trellis/taskdir"
+	"github.com/urfave/cli/v2"
+)
+
+// diffCommand is `trellis diff`.
+func (a *app) diffCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "diff",
+		Usage:     "show what a task changed against its base",
+		ArgsUsage: "TASKDIR",
+		Flags:     []cli.Flag{&cli.BoolFlag{Name: "stat", Usage: "only the files and how much of them"}},
+		Description: manual(`While the worktree is there, what is in it counts, committed or not; after that, the branch.`,
+			[]int{exitDone, exitFailed, exitUsage, exitNotFound}, "trellis diff 02-01-auth", "trellis diff --stat 02-01-auth"),
+		Action: func(c *cli.Context) error {
+			p, dir, err := a.taskArgument(c, 1)
+			if err != nil {
+				return err
+			}
+			return a.diff(c.Context, p, dir, c.Bool("stat"))
+		},
+	}
+}
+
+func (a *app) diff(ctx context.Context, p *project, dir string, stat bool) error {
+	t, err := p.Store.Load(dir)
+	if err != nil {
+		return err
+	}
+	if t.Pipeline.BaseCommit == "" {
+		a.say("%s has not begun: nothing was changed for it", t.ID)
+		return nil
+	}
+	if worktree := worktreeOf(p, t); worktree != "" {
+		return a.diffWorktree(ctx, p, worktree, t.Pipeline.BaseCommit, stat)
+	}
+	tip, err := p.Repo.Branch(ctx, t.Branch)
+	if err != nil {
+		return err
+	}
+	if tip == "" {
+		return hint(fmt.Errorf("neither the worktree nor the branch %s of %s is there any more", t.Branch, t.ID), "git for-each-ref refs/trellis/backup")
+	}
+	return a.shown(func(out io.Writer) error { return p.Repo.Diff(ctx, t.Pipeline.BaseCommit, tip, stat, out) })
+}
+
+// worktreeOf is the folder that a task's work is in, "" when it is gone.
+func worktreeOf(p *project, t *taskdir.Task) string {
+	dir := t.WorktreePath
+	if dir == "" {
+		return ""
+	}
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(p.Root, dir)
+	}
+	if _, err := os.Stat(filepath.Join(dir, ".git")); err != nil {
+		return ""
+	}
+	return dir
+}
+
+// maxDiff is the longest patch that is shown whole.
+const maxDiff = 64 << 20
+
+func (a *app) diffWorktree(ctx context.Context, p *project, worktree, base string, stat bool) error {
+	p.config() // by which git is wary of what is there
+	s, err := p.Repo.Snapshot(ctx, worktree, ".trellis/tasks", ".trellis/.runtime", ".trellis/.current-task")
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	var text string
+	if stat {
+		text, err = s.DiffStat(ctx, base)
+	} else {
+		text, err = s.Diff(ctx, base, maxDiff)
+	}
+	if err != nil {
+		return err
+	}
+	return a.shown(func(out io.Writer) error {
+		_, err := io.WriteString(out, text)
+		return err
+	})
+}
+
+// shown has something written to standard output: to a terminal as it can show it, else to the byte, as git apply needs it.
+func (a *app) shown(write func(io.Writer) error) error {
+	if !terminal(a.Stdout) {
+		return write(a.Stdout)
+	}
+	safe := &view.SafeWriter{W: a.Stdout}
+	return errors.Join(write(safe), safe.Close())
+}

@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/urfave/cli/v2"
+)
+
+// helpCommand is `trellis help`.
+func (a *app) helpCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "help",
+		Usage:     "show help for a command, or the failure codes",
+		ArgsUsage: "[COMMAND... | failures]",
+		Description: manual(`Shows the commands, what one of them does, or, for "failures", every code that a run can
+fail with, what it means and what to do.`,
+			[]int{exitDone, exitUsage}, "trellis help plan", "trellis help task create", "trellis help failures"),
+		Action: func(c *cli.Context) error {
+			if path := c.Args().Slice(); !slices.Equal(path, []string{"failures"}) {
+				return a.showHelp(path...)
+			}
+			return a.showFailures()
+		},
+	}
+}
+
+// showFailures prints the table of failure codes.
+func (a *app) showFailures() error {
+	for _, row := range trellis.Codes {
+		marks := ""
+		if row.Later {
+			marks = " (*)"
+		}
+		if row.Retried {
+			marks += " (tried again by itself)"
+		}
+		fmt.Fprintf(a.Stdout, "%s%s\n    %s\n    → %s\n", row.Code, marks, row.Meaning, row.Todo)
+	}
+	fmt.Fprint(a.Stdout, "\n(*) nothing fails with this code in this version\n")
+	return nil
+}
+
+// showHelp prints the help of the command with that path, or of trellis itself.
+func (a *app) showHelp(path ...string) error {
+	at := a.root()
+	for i, word := range path {
+		next := find(at.Subcommands, word)
+		if next == nil {
+			return unknownCommand(at, path[:i], word)
+		}
+		at = next
+	}
+	w := a.Stdout
+	name := whole(path)
+	fmt.Fprintf(w, "%s - %s\n\nUsage:\n  %s\n", name, at.Usage, usageLine(name, at))
+	showCommands(w, at.Subcommands)
+	showFlags(w, at.Flags)
+	if at.Description != "" {
+		fmt.Fprintf(w, "\n%s\n", at.Description)
+	}
+	if len(path) == 0 {
+		fmt.Fprint(w, "\nRun \"trellis help COMMAND\" for what a command does, with examples and its exit codes.\n")
+	}
+	return nil
+}
+
+func usageLine(name string, c *cli.Command) string {
+	if len(c.Subcommands) > 0 {
+		return name + " COMMAND [arguments]"
+	}
+	if len(c.Flags) > 0 {
+		name += " [flags]"
+	}
+	return strings.TrimSpace(name + " " + c.ArgsUsage)
+}
+
+func showCommands(w io.Writer, commands []*cli.Command) {
+	if len(commands) == 0 {
+		return
+	}
+	fmt.Fprint(w, "\nCommands:\n")
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, c := range commands {
+		if !c.Hidden {
+			fmt.Fprintf(table, "  %s\t%s\n", c.Name, c.Usage)
+		}
+	}
+	table.Flush()
+}
+
+func showFlags(w io.Writer, flags []cli.Flag) {
+	fmt.Fprint(w, "\nFlags:\n")
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, f := range flags {
+		fmt.Fprintf(table, "  %s\n", flagLine(f))
+	}
+	fmt.Fprint(table, "  --help, -h\tshow this help\n")
+	table.Flush()
+}
+
+// flagLine is the names of a flag, its value as the backquotes in its usage call it, and its usage.
+func flagLine(f cli.Flag) string {
+	var names []string
+	for _, n := range f.Names() {
+		names = append(names, dashed(n))
+	}
+	line, usage := strings.Join(names, ", "), ""
+	if d, ok := f.(cli.DocGenerationFlag); ok {
+		usage = d.GetUsage()
+	}
+	if parts := strings.SplitN(usage, "`", 3); len(parts) == 3 {
+		line += " " + parts[1]
+		usage = strings.Join(parts, "")
+	}
+	return line + "\t" + usage
+}
+
+// manual is the part of a command's help that words must say: what it does, its exit codes, examples.
+func manual(text string, codes []int, examples ...string) string {
+	var b strings.Builder
+	b.WriteString(strings.TrimSpace(text))
+	b.WriteString("\n\nExamples:\n")
+	for _, e := range examples {
+		b.WriteString("  " + e + "\n")
+	}
+	b.WriteString("\nExit codes:")
+	for _, row := range exits {
+		if slices.Contains(codes, row.Code) {
+			b.WriteString("\n  " + strconv.Itoa(row.Code) + strings.Repeat(" ", 5-len(strconv.Itoa(row.Code))) + row.Meaning)
+		}
+	}
+	return b.String()
+}

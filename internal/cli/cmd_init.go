@@ -1,0 +1,251 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"github.com/trellis-tasks/trellis/agents"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/sandbox"
+	"github.com/trellis-tasks/trellis/internal/trust/subject"
+	"github.com/urfave/cli/v2"
+)
+
+// scaffold is what a fresh .trellis has in it.
+//
+//go:embed scaffold
+var scaffold embed.FS
+
+// initCommand is `trellis init`.
+func (a *app) initCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "init",
+		Usage: "set up .trellis in a repository",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "agent", Usage: "`NAME` of the agent program to use (default: the first found of claude, codex, opencode)"},
+			&cli.StringFlag{Name: "user", Aliases: []string{"u"}, Usage: "`NAME` of who works here; it is not committed"},
+		},
+		Description: manual(`Writes config.yaml, workflow.md and guidelines below .trellis, with the agent program and the check
+commands that it finds. A file that is there is never overwritten. It says what it made.
+In a repository that has Trellis 0.3 to 0.7 it says which tasks, settings and agents it found, what of them is used,
+what is not, and what to do next. It may be called again at any time.`,
+			[]int{exitDone, exitUsage}, "trellis init", "trellis init --agent claude -u ada"),
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				return wrongArguments(c)
+			}
+			return a.init(c.Context, c.String("agent"), c.String("user"))
+		},
+	}
+}
+
+func (a *app) init(ctx context.Context, agent, user string) error {
+	p, err := a.openRepository()
+	if err != nil {
+		return err
+	}
+	root := filepath.Join(p.Root, ".trellis")
+	files, err := a.scaffolding(ctx, p, agent)
+	if err != nil {
+		return err
+	}
+	if user != "" {
+		if files[".developer"], err = a.developerFile(p.Root, user); err != nil {
+			return err
+		}
+	}
+	move := mover{a, p}
+	if err := move.fit(files); err != nil {
+		return err
+	}
+	made, err := a.lay(p, root, files)
+	if err != nil {
+		return err
+	}
+	if err := p.Store.Disk.MkdirAll(p.Store.Tasks(), 0o755); err != nil {
+		return err
+	}
+	if err := move.tell(); err != nil {
+		return err
+	}
+	a.madeHere(ctx, p, made)
+	return a.afterInit(ctx, p, len(made))
+}
+
+// madeHere remembers that this person made the settings and the guidelines, whoever else has the same on a branch, and which
+// branch is trusted. Where nothing can be remembered, git tells when they are used.
+func (a *app) madeHere(ctx context.Context, p *project, files []string) {
+	if _, inside := proc.InsideRun(a.Env); inside {
+		return
+	}
+	j, err := a.judge(p)
+	if err == nil {
+		_, _, err = j.Trunk(ctx)
+	}
+	if err == nil {
+		err = j.RecordFiles(subject.Settings(), files...)
+	}
+	if err == nil {
+		err = j.RecordFiles(subject.Shown(files...), files...)
+	}
+	a.unowned(err)
+}
+
+// lay makes the files that are not there. The guidelines become visible all at once: where there are some, no others are
+// made, and those of an init that was cut off are no choice of the project.
+func (a *app) lay(p *project, root string, files map[string][]byte) (made []string, err error) {
+	spec, hidden := filepath.Join(root, "spec"), filepath.Join(root, durable.TempPrefix+"spec")
+	_, err = os.Lstat(spec)
+	whole := errors.Is(err, fs.ErrNotExist)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		path := filepath.Join(root, filepath.FromSlash(name))
+		if _, err := os.Lstat(path); err == nil {
+			a.say("%s is there already", p.Store.Rel(path))
+			continue
+		}
+		at := path
+		if rest, ok := strings.CutPrefix(path, spec+string(filepath.Separator)); ok && whole {
+			at = filepath.Join(hidden, rest)
+		}
+		if err := p.Store.Disk.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+			return made, err
+		}
+		if at == path {
+			err = p.Store.Disk.Replace(at, nil, files[name])
+		} else {
+			err = p.Store.Disk.WriteFile(at, files[name], 0o644)
+		}
+		switch {
+		case errors.Is(err, durable.ErrChanged):
+			a.say("%s is there already", p.Store.Rel(path)) // by now
+		case err != nil:
+			return made, err
+		default:
+			made = append(made, p.Store.Rel(path))
+			fmt.Fprintln(a.Stdout, p.Store.Rel(path))
+		}
+	}
+	if _, err := os.Lstat(hidden); err == nil && whole {
+		return made, p.Store.Disk.Rename(hidden, spec)
+	}
+	return made, nil
+}
+
+// developerFile is what .developer is to say. Who stands there already stays.
+func (a *app) developerFile(root, user string) ([]byte, error) {
+	user = strings.TrimSpace(user)
+	if user == "" || strings.ContainsAny(user, "\n=") {
+		return nil, usagef("-u wants a name on one line, without =")
+	}
+	now, err := developer(root)
+	if err != nil {
+		return nil, err
+	}
+	if now != "" && now != user {
+		a.say("%s works here; to change that: rm %s && trellis init -u %s", now, ".trellis/.developer", quoteAll([]string{user})[0])
+	}
+	return []byte(user + "\n"), nil
+}
+
+// afterInit says what comes next.
+func (a *app) afterInit(ctx context.Context, p *project, made int) error {
+	if made > 0 {
+		a.say("made %s; read .trellis/config.yaml, then commit:", count(made, "file"))
+		a.say("  git add .trellis && git commit -m %q", "Set up Trellis")
+	}
+	if _, err := p.Repo.Head(ctx, p.Root); errors.Is(err, git.ErrNoCommit) {
+		a.say("this repository has no commit yet: a task begins at one")
+	}
+	a.say("then hand over the first task:")
+	a.say("  trellis plan --name NAME --type backend --requirement 'what is wanted'")
+	return nil
+}
+
+// scaffolding are the files of a fresh .trellis, by their path below it.
+func (a *app) scaffolding(ctx context.Context, p *project, agent string) (map[string][]byte, error) {
+	files := map[string][]byte{}
+	err := fs.WalkDir(scaffold, "scaffold", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name := strings.TrimPrefix(path, "scaffold/")
+		if name == "gitignore" {
+			name = ".gitignore"
+		}
+		files[name], err = scaffold.ReadFile(path)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	set, _ := p.config() // what is wrong in it is said later
+	if agent == "" {
+		agent = a.installedAgent()
+	} else if _, err := agents.New(agent, a.crew(p, set)); errors.Is(err, agents.ErrUnknown) {
+		return nil, as(errUsage, err)
+	}
+	if agent == "" && set.Agents.Default == "" {
+		a.say("no agent program found (claude, codex, opencode): install one, then name it in agents.default")
+	}
+	verify := verifyCommands(p.Root)
+	for _, line := range packagesBelow(p.Root) {
+		a.say("%s", line)
+	}
+	if len(verify)+len(set.Verify) == 0 {
+		a.say("no check commands found: name them under verify, or nothing is executed to see whether a task is done")
+	}
+	files["config.yaml"], err = fillConfig(files["config.yaml"], agent, verify)
+	if found := sandbox.Look(ctx, a.Env); found.OK() {
+		files["config.yaml"] = bytes.Replace(files["config.yaml"], []byte("#sandbox: off\n"), []byte("sandbox: auto\n"), 1)
+		if set.Sandbox == sandbox.Off {
+			a.say("%s works here: sandbox: auto in .trellis/config.yaml keeps agents to their folders (docs/sandbox.md)", found)
+		}
+	}
+	return files, err
+}
+
+// fillConfig puts what was found into the template of config.yaml. JSON strings are YAML strings.
+func fillConfig(template []byte, agent string, verify []string) ([]byte, error) {
+	text := string(template)
+	if agent != "" {
+		quoted, err := json.Marshal(agent)
+		if err != nil {
+			return nil, err
+		}
+		text = strings.Replace(text, `default: ""`, "default: "+string(quoted), 1)
+	}
+	if len(verify) > 0 {
+		list := "verify:"
+		for _, command := range verify {
+			quoted, err := json.Marshal(command)
+			if err != nil {
+				return nil, err
+			}
+			list += "\n  - " + string(quoted)
+		}
+		text = strings.Replace(text, "verify: []", list, 1)
+	}
+	return []byte(text), nil
+}
+
+// installedAgent is the first agent program on the search path.
+func (a *app) installedAgent() string {
+	for _, name := range []string{"claude", "codex", "opencode"} {
+		if a.lookPath(name) == nil {
+			return name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/view"
+	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
+)
+
+// jsonFlag is the flag of every command that can answer scripts.
+func jsonFlag() cli.Flag { return &cli.BoolFlag{Name: "json", Usage: "print one JSON document"} }
+
+// listCommand is `trellis list`.
+func (a *app) listCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "list",
+		Usage: "show the tasks and where they stand",
+		Flags: []cli.Flag{
+			&cli.StringSliceFlag{Name: "status", Aliases: []string{"s"}, Usage: "only tasks of this `STATUS`; may be given more than once"},
+			&cli.BoolFlag{Name: "mine", Usage: "only tasks that I work on or made (trellis init -u NAME)"},
+			&cli.BoolFlag{Name: "archived", Usage: "the archived tasks instead"},
+			jsonFlag(),
+		},
+		Description: manual(`Reads every task directory, the most urgent first. A task whose task.json is broken is shown with
+what is wrong; planners at work are shown as planning.`,
+			[]int{exitDone, exitUsage}, "trellis list", "trellis list --status ready --status waiting", "trellis list --json | jq '.[].id'"),
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				return wrongArguments(c)
+			}
+			return a.list(c.Context, listOptions{c.StringSlice("status"), c.Bool("mine"), c.Bool("archived"), c.Bool("json")})
+		},
+	}
+}
+
+type listOptions struct {
+	statuses             []string
+	mine, archived, json bool
+}
+
+func (a *app) list(ctx context.Context, o listOptions) error {
+	f := view.Filter{Archived: o.archived}
+	for _, s := range o.statuses {
+		status, err := trellis.ParseStatus(s)
+		if err != nil {
+			return as(errUsage, err)
+		}
+		f.Statuses = append(f.Statuses, status)
+	}
+	p, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	if o.mine {
+		if f.Whose, err = developer(p.Root); err != nil {
+			return err
+		}
+		if f.Whose == "" {
+			return hint(usagef("nobody said who works here"), "trellis init -u NAME")
+		}
+	}
+	tasks, err := a.reader(p).Tasks(f)
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return view.JSON(a.Stdout, append([]view.Task{}, tasks...))
+	}
+	if len(tasks) == 0 {
+		a.say("no tasks")
+		return nil
+	}
+	return view.Table(a.Stdout, tasks, a.style(a.Stdout))
+}
+
+// style is what w, one of the app's streams, can do.
+func (a *app) style(w io.Writer) view.Style {
+	s := view.Style{Colour: a.colour(w)}
+	if f, ok := w.(*os.File); ok {
+		if width, height, err := term.GetSize(int(f.Fd())); err == nil {
+			s.Width, s.Height = width, height
+		}
+	}
+	return s
+}
+
+// developer is who works here, as `trellis init -u` wrote it; "" when nobody said.
+func developer(root string) (string, error) {
+	data, err := durable.ReadBelow(root, ".trellis/.developer", durable.MaxDocument)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("reading who works here: %w", err)
+	}
+	first, _, _ := strings.Cut(strings.TrimSpace(string(data)), "\n")
+	if key, value, ok := strings.Cut(first, "="); ok && strings.TrimSpace(key) == "name" { // as earlier versions wrote it
+		first = value
+	}
+	return strings.TrimSpace(first), nil
+}

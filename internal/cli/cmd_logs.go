@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+	"time"
+
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/view"
+	"github.com/urfave/cli/v2"
+)
+
+// logsCommand is `trellis logs`.
+func (a *app) logsCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "logs",
+		Usage:     "show what was done for a task, agents' words and tools included",
+		ArgsUsage: "TASKDIR|RUN",
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on until the run ends"},
+			&cli.StringFlag{Name: "phase", Usage: "only this `PHASE`: implement, check, verify, debug, accept, evaluate, research, …"},
+			&cli.BoolFlag{Name: "json", Usage: "print one JSON object a line"},
+		},
+		Description: manual(`All runs of the task from the first on. Times are those of this machine.`,
+			[]int{exitDone, exitUsage, exitNotFound, exitInterrupted}, "trellis logs 02-01-auth", "trellis logs -f 02-01-auth", "trellis logs 02-01-auth --phase implement --json"),
+		Action: func(c *cli.Context) error {
+			if err := checkPhase(c.String("phase")); err != nil {
+				return err
+			}
+			dir, err := a.logged(c)
+			if err != nil {
+				return err
+			}
+			log := &view.Log{Dir: dir, Phase: c.String("phase"), Decode: agents.Decoder}
+			return a.logs(c.Context, log, c.Bool("follow"), c.Bool("json"))
+		},
+	}
+}
+
+// logged is the directory whose log is asked for: of a task, or of the run of a file.
+func (a *app) logged(c *cli.Context) (string, error) {
+	if c.NArg() != 1 {
+		return "", wrongArguments(c)
+	}
+	p, err := a.open(c.Context)
+	if err != nil {
+		return "", err
+	}
+	if dir, err := a.runDir(c.Context, p, c.Args().First()); err != nil || dir != "" {
+		return dir, err
+	}
+	return a.find(p, c.Args().First())
+}
+
+// followEvery is how often a log that is followed is looked at.
+const followEvery = 200 * time.Millisecond
+
+func (a *app) logs(ctx context.Context, log *view.Log, follow, asJSON bool) error {
+	printed := false
+	for {
+		lines, ended, err := log.Next()
+		for _, l := range lines {
+			if err := a.logLine(l, asJSON); err != nil {
+				return err
+			}
+			printed = true
+		}
+		if err != nil {
+			return err
+		}
+		if !follow || ended {
+			break
+		}
+		select {
+		case <-time.After(followEvery):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	if !printed {
+		a.say("nothing was done for %s yet", filepath.Base(log.Dir))
+	}
+	return nil
+}
+
+func (a *app) logLine(l view.Line, asJSON bool) error {
+	if !asJSON {
+		return l.Print(a.Stdout, a.style(a.Stdout))
+	}
+	e := json.NewEncoder(a.Stdout)
+	e.SetEscapeHTML(false)
+	return e.Encode(l)
+}

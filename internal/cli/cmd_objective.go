@@ -1,0 +1,170 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/trellis-tasks/trellis/internal/roadmap"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/urfave/cli/v2"
+)
+
+// objectiveCommand is `trellis objective`: roadmaps whose steps become tasks.
+func (a *app) objectiveCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "objective",
+		Usage: "work on roadmaps, whose steps become tasks",
+		Subcommands: []*cli.Command{
+			a.objectiveListCommand(),
+			a.objectiveShowCommand(),
+			a.objectiveNextCommand(),
+			a.objectiveCheckCommand(),
+			a.objectivePlanCommand(),
+			a.objectiveReconcileCommand(),
+			a.objectiveNewCommand(),
+		},
+	}
+}
+
+// objectiveArgument opens the project and takes the name of an objective, the only argument.
+func (a *app) objectiveArgument(c *cli.Context) (*project, string, error) {
+	if c.NArg() != 1 {
+		return nil, "", wrongArguments(c)
+	}
+	p, err := a.open(c.Context)
+	if err != nil {
+		return nil, "", err
+	}
+	name, err := a.objectiveName(p, c.Args().First())
+	return p, name, err
+}
+
+// objectiveName is the name that an argument says: itself, or of the file that it is the path of, from the current folder
+// or from the repository's. The path of a file elsewhere matches roadmap.ErrNotFound.
+func (a *app) objectiveName(p *project, arg string) (string, error) {
+	path := filepath.ToSlash(filepath.Clean(arg))
+	name, isFile := strings.CutSuffix(path, ".md")
+	if !strings.Contains(path, "/") {
+		if isFile {
+			return name, nil
+		}
+		return arg, nil
+	}
+	if !filepath.IsAbs(arg) {
+		path = filepath.Join(a.Dir, arg)
+	}
+	name = filepath.Base(name)
+	for _, at := range []string{path, filepath.Join(p.Root, arg)} {
+		if isFile && sameFolder(filepath.Dir(at), filepath.Dir(filepath.Join(p.Root, roadmap.File(name)))) {
+			return name, nil
+		}
+	}
+	err := fmt.Errorf("%w: %s is no file of .trellis/objectives", roadmap.ErrNotFound, arg)
+	if _, there := os.Stat(path); there == nil && roadmap.CheckName(name) == nil {
+		return "", hint(err, "move it to "+roadmap.File(name)+", then: trellis objective check "+name)
+	}
+	return "", hint(err, "trellis objective list")
+}
+
+// sameFolder reports whether two paths lead to one folder, which need not be there.
+func sameFolder(a, b string) bool {
+	if a == b {
+		return true
+	}
+	one, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	two, err := os.Stat(b)
+	return err == nil && os.SameFile(one, two)
+}
+
+// loadObjective reads an objective. When its file can't be relied on, the roadmap is what could be read of it.
+func (p *project) loadObjective(name string) (*roadmap.Roadmap, error) {
+	r, err := roadmap.Load(p.Root, name)
+	if errors.Is(err, roadmap.ErrNotFound) {
+		return nil, hint(err, p.nearObjective(name)...)
+	}
+	return r, err
+}
+
+func (p *project) nearObjective(name string) []string {
+	names, err := roadmap.Names(p.Root)
+	if err != nil || len(names) == 0 {
+		return []string{"trellis objective new NAME"}
+	}
+	if near := trellis.Nearest(name, names); near != "" {
+		return []string{"did you mean: " + near}
+	}
+	return []string{"trellis objective list"}
+}
+
+// objectivePlans looks up the tasks that steps were planned as. They are read when the first one is asked for.
+type objectivePlans func() (*roadmap.Works, error)
+
+func (p *project) objectivePlans() objectivePlans {
+	return sync.OnceValues(func() (*roadmap.Works, error) { return roadmap.Survey(p.Store, false) })
+}
+
+// of tells where an objective's tasks stand; see [roadmap.Tasks].
+func (l objectivePlans) of(name string) roadmap.Tasks {
+	return func(plan string) (trellis.Status, bool) {
+		works, err := l()
+		if err != nil {
+			return "", true // nobody can tell
+		}
+		return works.Tasks(name)(plan)
+	}
+}
+
+// draft is the directory name of the task that a step is being planned as, or whose planning was cut off; "" without one.
+func (l objectivePlans) draft(name, step string) string {
+	works, err := l()
+	if err != nil {
+		return ""
+	}
+	if work, ok := works.Of(name, step); ok && work.Draft {
+		return work.Name()
+	}
+	return ""
+}
+
+// objectiveNames are what the name of an objective may become.
+func (a *app) objectiveNames() (list []string) {
+	p, err := a.openRepository()
+	if err != nil {
+		return nil
+	}
+	names, _ := roadmap.Names(p.Root) // what can't be listed is not offered
+	for _, n := range names {
+		list = append(list, n+"\tobjective")
+	}
+	return list
+}
+
+// objectiveSteps are what the id of a step may become, of the objective that is among the words.
+func (a *app) objectiveSteps(words []string) (list []string) {
+	p, err := a.openRepository()
+	if err != nil {
+		return nil
+	}
+	for _, w := range words {
+		name, err := a.objectiveName(p, w)
+		if err != nil {
+			continue
+		}
+		r, _ := roadmap.Load(p.Root, name) // a file with mistakes has steps too
+		if r == nil {
+			continue
+		}
+		for _, s := range r.Steps {
+			list = append(list, s.ID+"\t"+strings.ReplaceAll(s.Description, "\t", " "))
+		}
+		return list
+	}
+	return nil
+}

@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/trellis-tasks/trellis/internal/roadmap"
+	"github.com/urfave/cli/v2"
+)
+
+func (a *app) objectiveNewCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "new",
+		Usage:     "write the file of a new objective, for you to fill in",
+		ArgsUsage: "NAME",
+		Flags:     []cli.Flag{&cli.StringFlag{Name: "title", Usage: "its `TITLE`; the name without one"}},
+		Description: manual(`Prints the path of the file. One that is there already is left as it is.`,
+			[]int{exitDone, exitUsage}, "trellis objective new gateway --title 'Unified gateway testing'"),
+		Action: func(c *cli.Context) error {
+			if c.NArg() != 1 {
+				return wrongArguments(c)
+			}
+			p, err := a.open(c.Context)
+			if err != nil {
+				return err
+			}
+			name, err := a.objectiveName(p, c.Args().First())
+			if err != nil {
+				name = c.Args().First() // which is no name
+			}
+			title := name
+			if c.IsSet("title") {
+				title = c.String("title")
+			}
+			return a.objectiveNew(p, name, title)
+		},
+	}
+}
+
+func (a *app) objectiveNew(p *project, name, title string) error {
+	if err := roadmap.CheckName(name); err != nil {
+		return as(errUsage, err)
+	}
+	src, err := roadmap.New(title)
+	if err != nil {
+		return as(errUsage, err)
+	}
+	path := filepath.Join(p.Root, roadmap.File(name))
+	if err := p.Store.Disk.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		return err
+	}
+	if err := p.create(path, src); errors.Is(err, fs.ErrExist) {
+		return hint(usagef("there is an objective %s", name), "trellis objective show "+name)
+	} else if err != nil {
+		return err
+	}
+	a.say("write its steps, then: trellis objective check %s", name)
+	_, err = fmt.Fprintln(a.Stdout, roadmap.File(name))
+	return err
+}
+
+// create writes a file that is not there yet, whole or not at all.
+func (p *project) create(path string, data []byte) error {
+	temp, err := os.MkdirTemp(filepath.Dir(path), ".new-")
+	if err != nil {
+		return fmt.Errorf("creating %s: %w", path, err)
+	}
+	defer os.RemoveAll(temp)
+	whole := filepath.Join(temp, filepath.Base(path))
+	if err := p.Store.Disk.WriteFile(whole, data, 0o644); err != nil {
+		return err
+	}
+	if err := os.Link(whole, path); err != nil {
+		return fmt.Errorf("creating %s: %w", path, err)
+	}
+	return p.Store.Disk.SyncDir(filepath.Dir(path))
+}

@@ -1,0 +1,244 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/github"
+	"github.com/trellis-tasks/trellis/internal/roadmap"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/view"
+)
+
+// objectivePlanCommand is `trellis objective plan`.
+func (a *app) objectivePlanCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "plan",
+		Usage:     "plan a step of an objective, and have the roadmap name the task",
+		ArgsUsage: "OBJECTIVE",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "step", Usage: "plan the step with this `ID`, not the next one"},
+			&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "`TYPE` of work: " + strings.Join(trellis.DevTypes, ", ")},
+			&cli.StringFlag{Name: "agent", Usage: "`NAME` of the agent that plans"},
+			&cli.BoolFlag{Name: "github", Usage: "put the plan into a GitHub issue as well, with gh, and have the roadmap name that"},
+			sharedFlag(),
+			jsonFlag(),
+		},
+		Description: manual(`Plans the next step, as trellis plan would, with the objective's text for context. Then its PR cell says
+plan and the task's directory; no other byte of the file changes. What was planned is not planned again: a
+planning that was cut off is gone on with, and a link that is missing is put in.
+
+The issue is for people to read and talk about: nothing that is written there is ever acted on.`,
+			[]int{exitDone, exitFailed, exitUsage, exitUnmet, exitRejected, exitPlanner, exitWaiting, exitNotFound, exitLocked, exitNoAgent, exitInterrupted},
+			"trellis objective plan gateway", "trellis objective plan gateway --step 1A.3 --github"),
+		Action: func(c *cli.Context) error {
+			if c.NArg() != 1 {
+				return wrongArguments(c)
+			}
+			return a.guarded(func() error { return a.objectivePlan(c) })
+		},
+	}
+}
+
+func (a *app) objectivePlan(c *cli.Context) error {
+	p, err := a.open(c.Context)
+	if err != nil {
+		return err
+	}
+	if err := a.ownDisk(c, p); err != nil {
+		return err
+	}
+	s, err := a.site(c.Context, p)
+	if err != nil {
+		return err
+	}
+	name, err := a.objectiveName(p, c.Args().First())
+	if err != nil {
+		return err
+	}
+	o, err := a.stepOptions(c, p, name)
+	if err != nil {
+		return err
+	}
+	show := a.progress(s, c.Bool("json"))
+	show.Ahead(stages(s.Config.Planning, dispatch.PlanOptions{})...)
+	began := a.Now()
+	res, err := s.PlanStep(c.Context, name, o)
+	show.close()
+	end := stepEnd{name, res, a.Now().Sub(began).Seconds(), cmp.Or(res.Step.ID, o.Step), o.Forge != nil}
+	if err != nil {
+		return a.notPlanned(c, p, end, err)
+	}
+	return a.plannedStep(c.Context, p, s, end, c.Bool("json"))
+}
+
+// stepOptions reads the flags. What costs nothing is checked first.
+func (a *app) stepOptions(c *cli.Context, p *project, name string) (o dispatch.StepOptions, err error) {
+	if c.IsSet("step") && strings.TrimSpace(c.String("step")) == "" { // a variable that is empty is no wish for the next one
+		return o, hint(usagef("--step names no step"), "trellis objective show "+name)
+	}
+	o = dispatch.StepOptions{Step: c.String("step"), Agent: c.String("agent")}
+	if c.IsSet("type") {
+		if o.DevType, err = devType(c.String("type"), "--type"); err != nil {
+			return o, err
+		}
+	}
+	o.Creator, _ = developer(p.Root) // nobody has to say who they are
+	if c.Bool("github") {
+		o.Forge = &github.Forge{Dir: p.Root, Env: a.commandEnv()}
+		if err := o.Forge.SignedIn(c.Context); err != nil { // before anything is paid for
+			return o, forgeError(err)
+		}
+	}
+	return o, nil
+}
+
+// notPlanned says why a step is not planned, or not all of it done.
+func (a *app) notPlanned(c *cli.Context, p *project, end stepEnd, err error) error {
+	var not *dispatch.StepError
+	if errors.As(err, &not) && not.Step == "" && c.Bool("json") {
+		d := stepDocument{Objective: end.objective, Code: not.Code, planDocument: document("", planEnd{})}
+		d.ID, d.Files, d.Why = "", []string{}, []string{not.Why}
+		if err := view.JSON(a.Stdout, d); err != nil {
+			return err
+		}
+	}
+	switch {
+	case c.Context.Err() != nil:
+		return hint(err, end.again())
+	case errors.Is(err, dispatch.ErrNoIssue):
+		err = forgeError(err)
+		return hint(err, append(hintsOf(err), end.again())...)
+	}
+	return a.stepError(p, end.objective, err)
+}
+
+// stepEnd is how the planning of a step ended, and how long it took.
+type stepEnd struct {
+	objective string
+	dispatch.StepResult
+	seconds float64
+	step    string // its id; "" when none was chosen
+	github  bool   // the plan is to be put into an issue
+}
+
+// again is the command that goes on with the planning.
+func (e stepEnd) again() string {
+	command := roadmap.PlanCommand(e.objective, e.step)
+	if e.github {
+		command += " --github"
+	}
+	return command
+}
+
+// stepDocument is what objective plan --json prints: that of plan, and the step.
+type stepDocument struct {
+	Objective string       `json:"objective"`
+	Code      roadmap.Code `json:"code"` // next; another when no step could be planned
+	Step      string       `json:"step"`
+	Cell      string       `json:"cell"`  // the step's PR cell now
+	Known     bool         `json:"known"` // it was planned before
+	Issue     string       `json:"issue"` // address
+	planDocument
+}
+
+// plannedStep says how the planning of a step ended.
+func (a *app) plannedStep(ctx context.Context, p *project, s *dispatch.Site, end stepEnd, asJSON bool) error {
+	if asJSON {
+		if err := view.JSON(a.Stdout, end.document(p)); err != nil {
+			return err
+		}
+	} else {
+		a.sayStep(ctx, p, s, end)
+	}
+	if end.Dead != "" {
+		return end.dead()
+	}
+	return a.endOfPlan(planEnd{end.PlanResult, end.seconds}, end.again())
+}
+
+func (e stepEnd) document(p *project) stepDocument {
+	d := stepDocument{e.objective, roadmap.Next, e.Step.ID, e.Step.Link(), e.Known, "", document(p.Store.Rel(e.Dir), planEnd{e.PlanResult, e.seconds})}
+	if e.Issue != nil {
+		d.Issue = e.Issue.URL
+	}
+	if e.Dead != "" {
+		d.Code, d.Why = roadmap.Stuck, []string{e.Dead}
+	}
+	return d
+}
+
+// sayStep tells people what came of planning a step.
+func (a *app) sayStep(ctx context.Context, p *project, s *dispatch.Site, end stepEnd) {
+	if end.Known {
+		a.say("step %s is planned as %s (%s)", end.Step.ID, end.Task, end.Status)
+	} else if !end.Interrupted && len(end.Waits) == 0 {
+		a.sayPlanned(ctx, p, s, planEnd{end.PlanResult, end.seconds})
+	}
+	if cell := end.Step.Link(); cell != "" {
+		a.say("%s: step %s says %s", roadmap.File(end.objective), end.Step.ID, cell)
+	}
+	if end.Issue != nil {
+		a.say("issue     %s", end.Issue.URL)
+	}
+	fmt.Fprintln(a.Stdout, p.Store.Rel(end.Dir))
+}
+
+// dead is the error of a step whose task came to a bad end: nothing was planned, and nothing comes of it by itself.
+func (e stepEnd) dead() error {
+	kind, again := errFailed, []string{}
+	switch e.Status {
+	case trellis.Rejected:
+		kind, again = errRejected, []string{"trellis plan --retry " + e.Task + " --feedback 'your answer'"}
+	case trellis.Failed, trellis.Cancelled:
+		again = []string{"trellis retry " + e.Task}
+	}
+	anew := fmt.Sprintf("empty the Status and %s cells of step %s, then: %s", e.Step.Linked(), e.Step.ID, e.again())
+	if len(again) > 0 {
+		anew = "or " + anew
+	}
+	return hint(as(kind, fmt.Errorf("objective %s: step %s is not planned again: %s", e.objective, e.Step.ID, e.Dead)), append(again, anew)...)
+}
+
+// stepError gives the errors of planning a step their exit codes and hints.
+func (a *app) stepError(p *project, name string, err error) error {
+	var not *dispatch.StepError
+	var held *durable.HeldError
+	var problem *trellis.Problem
+	switch {
+	case errors.As(err, &not) && not.Step == "" && not.Code == roadmap.Complete:
+		a.say("objective %s is complete: %s", not.Objective, not.Why)
+		return nil
+	case errors.As(err, &not) && not.Step == "":
+		return hint(as(errWaiting, err), "trellis objective next "+not.Objective)
+	case errors.As(err, &not):
+		return hint(as(errUnmet, err), "trellis objective show "+not.Objective)
+	case errors.Is(err, roadmap.ErrNotFound):
+		return hint(err, p.nearObjective(name)...)
+	case errors.Is(err, roadmap.ErrNoStep), errors.Is(err, roadmap.ErrNoCell), errors.Is(err, dispatch.ErrOtherPlan):
+		return hint(as(errUnmet, err), "trellis objective show "+name)
+	case errors.As(err, &problem) && problem.File == roadmap.File(name):
+		return hint(err, "trellis objective check "+name)
+	case errors.As(err, &held), errors.As(err, &problem):
+		return err
+	}
+	return forgeError(a.planError(p, err))
+}
+
+// forgeError gives the errors of gh their exit codes and hints.
+func forgeError(err error) error {
+	switch {
+	case errors.Is(err, github.ErrNoProgram):
+		return hint(as(errUsage, err), "install it from https://cli.github.com, then: gh auth login")
+	case errors.Is(err, github.ErrNotSignedIn):
+		return hint(as(errUsage, err), "gh auth login")
+	}
+	return err
+}

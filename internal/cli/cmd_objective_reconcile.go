@@ -1,0 +1,206 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/roadmap"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/view"
+)
+
+// objectiveReconcileCommand is `trellis objective reconcile`.
+func (a *app) objectiveReconcileCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "reconcile",
+		Usage:     "write into roadmaps what became of their tasks, and plan what comes next",
+		ArgsUsage: "[OBJECTIVE...]",
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "all-unblocked", Usage: "plan every step that could start now, not the next one alone"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "say what would be done, and do nothing"},
+			sharedFlag(),
+			jsonFlag(),
+		},
+		Description: manual(`Works on the objectives named, or on all whose front matter says auto_advance: true. A task that has a pull request
+puts its number into the step's cell; one that is completed sets Status to done, one that failed, was rejected or
+cancelled sets it to blocked, and takes that back when it goes on. What people wrote into those cells stays.
+
+What goes wrong with one objective stops no other.`,
+			[]int{exitDone, exitFailed, exitUsage, exitUnmet, exitRejected, exitPlanner, exitNotFound, exitLocked, exitNoAgent, exitInterrupted},
+			"trellis objective reconcile", "trellis objective reconcile gateway --all-unblocked", "trellis objective reconcile --dry-run"),
+		Action: func(c *cli.Context) error {
+			if c.Bool("dry-run") {
+				return a.objectiveReconcile(c)
+			}
+			return a.guarded(func() error { return a.objectiveReconcile(c) })
+		},
+	}
+}
+
+func (a *app) objectiveReconcile(c *cli.Context) error {
+	p, err := a.open(c.Context)
+	if err != nil {
+		return err
+	}
+	o := dispatch.ReconcileOptions{All: c.Bool("all-unblocked"), Dry: c.Bool("dry-run")}
+	for _, arg := range c.Args().Slice() {
+		name, err := a.objectiveName(p, arg)
+		if err != nil {
+			return err
+		}
+		o.Names = append(o.Names, name)
+	}
+	if !o.Dry {
+		if err := a.ownDisk(c, p); err != nil {
+			return err
+		}
+	}
+	s, err := a.siteForOrders(c.Context, p)
+	if err != nil {
+		return err
+	}
+	o.Creator, _ = developer(p.Root)
+	show := a.progress(s, c.Bool("json"))
+	all, err := s.Reconcile(c.Context, o)
+	show.close()
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		if err := view.JSON(a.Stdout, reconciledDocuments(p, all)); err != nil {
+			return err
+		}
+	} else {
+		for _, r := range all {
+			a.sayReconciled(p, r, o.Dry)
+		}
+		if len(all) == 0 {
+			a.say("no objective says auto_advance: true; name one: trellis objective reconcile NAME")
+		}
+	}
+	return a.endOfReconcile(c.Context, p, all)
+}
+
+// reconciledDocument is what reconcile --json prints of an objective.
+type reconciledDocument struct {
+	Objective string            `json:"objective"`
+	Changes   []roadmap.Change  `json:"changes"`
+	Code      roadmap.Code      `json:"code"` // of what comes next; "" when nobody can tell
+	Why       string            `json:"why"`
+	Steps     []string          `json:"steps"`    // that were planned, or would be
+	Planned   []plannedDocument `json:"planned"`  // what came of them
+	Problems  []trellis.Problem `json:"problems"` // warnings
+	Error     string            `json:"error"`
+}
+
+// plannedDocument is what came of planning a step.
+type plannedDocument struct {
+	Step   string         `json:"step"`
+	Task   string         `json:"task"`
+	Status trellis.Status `json:"status"`
+	Known  bool           `json:"known"`
+}
+
+func reconciledDocuments(p *project, all []dispatch.Reconciled) []reconciledDocument {
+	list := []reconciledDocument{}
+	for _, r := range all {
+		d := reconciledDocument{Objective: r.Name, Changes: r.Changes, Code: r.Decision.Code, Why: r.Decision.Why, Steps: []string{}, Planned: []plannedDocument{}, Problems: append([]trellis.Problem{}, r.Gone...)}
+		if d.Changes == nil {
+			d.Changes = []roadmap.Change{}
+		}
+		for _, s := range r.Steps {
+			d.Steps = append(d.Steps, s.ID)
+		}
+		for _, res := range r.Planned {
+			d.Planned = append(d.Planned, plannedDocument{res.Step.ID, res.Task, res.Status, res.Known})
+		}
+		if r.Err != nil {
+			d.Error = r.Err.Error()
+		}
+		list = append(list, d)
+	}
+	return list
+}
+
+// sayReconciled says what came of an objective. What is or would be changed goes to standard output, a line each.
+func (a *app) sayReconciled(p *project, r dispatch.Reconciled, dry bool) {
+	for _, c := range r.Changes {
+		fmt.Fprintf(a.Stdout, "%s: step %s: %s %q becomes %q: %s\n", r.Name, c.Step, c.Cell, c.Was, c.Value, c.Why)
+	}
+	for _, d := range r.Others {
+		a.say("warning: objective %s: step %s is planned as %s, and its cell says %s", r.Name, d.Step, d.Work.Name(), d.Other)
+	}
+	for _, g := range r.Gone {
+		a.say("warning: %s", inLine(g.Error()))
+		a.say("hint: %s", inLine(g.Hint))
+	}
+	if dry {
+		for _, s := range r.Steps {
+			fmt.Fprintf(a.Stdout, "%s: step %s would be planned: %s\n", r.Name, s.ID, s.Description)
+		}
+	}
+	for _, res := range r.Planned {
+		did := "is planned"
+		if res.Known { // by another process, meanwhile
+			did = "is planned already"
+		}
+		fmt.Fprintf(a.Stdout, "%s: step %s %s: %s (%s)\n", r.Name, res.Step.ID, did, p.Store.Rel(res.Dir), plannedAs(res))
+	}
+	for _, busy := range r.Busy {
+		a.say("%v", busy)
+	}
+	if r.Err == nil && len(r.Steps) == 0 {
+		a.say("objective %s: %s: %s", r.Name, r.Decision.Code, r.Decision.Why)
+	}
+}
+
+// plannedAs says in a word or two how a step's planning ended.
+func plannedAs(res dispatch.StepResult) string {
+	switch {
+	case res.Interrupted:
+		return "interrupted"
+	case len(res.Waits) > 0:
+		return "paused"
+	case res.Failure != nil:
+		return "the planner failed: " + res.Failure.Error()
+	}
+	return string(res.Status)
+}
+
+// endOfReconcile is what the ends of objectives mean for the exit code: what went wrong with one, or that something did
+// with several.
+func (a *app) endOfReconcile(ctx context.Context, p *project, all []dispatch.Reconciled) error {
+	if ctx.Err() != nil {
+		return context.Canceled
+	}
+	var errs []error
+	name := "" // of the last one with which something went wrong
+	for _, r := range all {
+		known := len(errs)
+		if r.Err != nil {
+			errs = append(errs, fmt.Errorf("objective %s: %w", r.Name, r.Err))
+		}
+		for _, res := range r.Planned {
+			switch {
+			case res.Failure != nil && len(res.Waits) == 0:
+				errs = append(errs, as(errPlanner, fmt.Errorf("objective %s: step %s: planning failed: %w", r.Name, res.Step.ID, res.Failure)))
+			case res.Status == trellis.Rejected && !res.Known:
+				errs = append(errs, as(errRejected, fmt.Errorf("objective %s: step %s was rejected: %s", r.Name, res.Step.ID, res.Report.Verdict.Details)))
+			}
+		}
+		if len(errs) > known {
+			name = r.Name
+		}
+	}
+	switch len(errs) {
+	case 0:
+		return nil
+	case 1:
+		return a.stepError(p, name, errs[0])
+	}
+	return as(errFailed, errors.Join(errs...))
+}

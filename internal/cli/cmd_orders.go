@@ -1,0 +1,277 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"crypto/ed25519"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/hooks"
+	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/proof"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/workflow"
+)
+
+// order is a command that tells a task something and ends.
+func (a *app) order(site func(context.Context, *project) (*dispatch.Site, error), name, usage, text string, exits []int, example string, flags []cli.Flag, do func(*cli.Context, *project, *dispatch.Site, string) error) *cli.Command {
+	return &cli.Command{Name: name, Usage: usage, ArgsUsage: "TASKDIR", Flags: flags, Description: manual(text, exits, example),
+		Action: func(c *cli.Context) error {
+			p, dir, err := a.taskArgument(c, 1)
+			if err != nil {
+				return err
+			}
+			s, err := site(c.Context, p)
+			if err != nil {
+				return err
+			}
+			if err := do(c, p, s, dir); err != nil {
+				return a.runError(p, dir, err)
+			}
+			return nil
+		}}
+}
+
+func (a *app) stopCommand() *cli.Command {
+	return a.order(a.siteForOrders, "stop", "pause a task that runs", `Its agents are ended and its work stays. It goes on with trellis start, and not by itself.`,
+		[]int{exitDone, exitUsage, exitNotFound}, "trellis stop 02-03-paging", nil,
+		func(c *cli.Context, p *project, s *dispatch.Site, dir string) error {
+			if err := s.Stop(dir); err != nil {
+				return err
+			}
+			a.say("%s is paused; next: trellis start %s", filepath.Base(dir), filepath.Base(dir))
+			return nil
+		})
+}
+
+func (a *app) cancelCommand() *cli.Command {
+	order := a.order(a.siteForOrders, "cancel", "call a task off", `A run ends its agents. Worktree and branch stay; trellis retry takes the task up again.`,
+		[]int{exitDone, exitUsage, exitNotFound}, "trellis cancel 02-03-paging", nil,
+		func(c *cli.Context, p *project, s *dispatch.Site, dir string) error {
+			if err := s.Cancel(dir); err != nil {
+				return err
+			}
+			s.Event = func(e dispatch.Event) { a.say("%s", e.Message) }
+			s.CalledOff(c.Context, dir)
+			a.say("%s is cancelled%s", filepath.Base(dir), a.stays(c.Context, p, dir))
+			return nil
+		})
+	cancel := order.Action
+	order.Action = func(c *cli.Context) error {
+		return a.guardedFor(c.Context, hooks.AfterFinish, func() error { return cancel(c) })
+	}
+	return order
+}
+
+// stays says what is left of a task that is called off.
+func (a *app) stays(ctx context.Context, p *project, dir string) string {
+	t, err := p.Store.Load(dir)
+	if err != nil {
+		return ""
+	}
+	var list []string
+	if _, err := os.Lstat(t.WorktreePath); err == nil {
+		list = append(list, "worktree")
+	}
+	if tip, err := p.Repo.Branch(ctx, t.BranchName()); err == nil && tip != "" && t.Pipeline.BaseCommit != "" {
+		list = append(list, "branch")
+	}
+	switch len(list) {
+	case 0:
+		return ""
+	case 1:
+		return "; its " + list[0] + " stays"
+	}
+	return "; its worktree and branch stay"
+}
+
+func (a *app) retryCommand() *cli.Command {
+	return a.order(a.site, "retry", "ask for another run of a task that failed or was cancelled",
+		`The task becomes ready, with a new budget of attempts, and goes on in the same worktree. A watcher
+picks it up; without one, trellis start runs it. --fresh backs up the work so far under
+refs/trellis/backup and begins at the base. Of a task in review it mends what checks and reviewers find
+wrong with the pull request, whatever delivery.react says.`,
+		[]int{exitDone, exitUsage, exitUnmet, exitNotFound, exitLocked}, "trellis retry 02-03-paging --fresh",
+		[]cli.Flag{&cli.BoolFlag{Name: "fresh", Usage: "begin again at the base"}},
+		func(c *cli.Context, p *project, s *dispatch.Site, dir string) error {
+			will := whatRetryDoes(p, dir, c.Bool("fresh"))
+			if err := s.Retry(c.Context, dir, c.Bool("fresh"), dispatch.RunOptions{}); err != nil {
+				return err
+			}
+			a.say("%s is to %s", filepath.Base(dir), will)
+			if _, ok := s.Watcher(); ok {
+				a.say("the watcher picks it up")
+				return nil
+			}
+			command, err := s.Next(c.Context, dir)
+			a.say("next: %s", command)
+			return err
+		})
+}
+
+// whatRetryDoes says what another run of a task will do.
+func whatRetryDoes(p *project, dir string, fresh bool) string {
+	t, err := p.Store.Load(dir)
+	if err != nil {
+		return "run again"
+	}
+	code := t.Pipeline.Failure.Code
+	_, gone := os.Lstat(t.WorktreePath)
+	switch {
+	case fresh:
+		return "begin anew at " + cmp.Or(t.BaseBranch, "its base") + "; the work so far is saved below refs/trellis/backup"
+	case t.Status == trellis.Review && (code == "" || code == trellis.CIFailed || code == trellis.ChangesRequested):
+		return "mend what is wrong with its pull request, in its worktree; what was pushed stays, and the next commit comes on top"
+	case t.Status == trellis.Review:
+		return "take up again what ended with " + string(code) + ", in its worktree; what was pushed stays until the new work is verified"
+	case code == trellis.PushFailed || code == trellis.PRFailed:
+		return "deliver what was verified; agents are asked only if something was changed since"
+	case t.WorktreePath != "" && gone == nil:
+		return "go on in " + short(p.Root, t.WorktreePath) + " with the work that is there"
+	}
+	return "run again"
+}
+
+func (a *app) approveCommand() *cli.Command {
+	return &cli.Command{Name: "approve", Usage: "agree to a plan, or to a step that waits for it", ArgsUsage: "TASKDIR | ID",
+		Flags: []cli.Flag{stepFlag(), &cli.StringFlag{Name: "by", Usage: "`NAME` of who agrees; the git user"}, signFlag()},
+		Description: manual(`Without --step it is the plan of a task that is agreed to, or the step alone that a run of a file waits with.
+The yes is bound to what it is about as it is now: an edit voids it. It is a line of approvals.jsonl.`,
+			[]int{exitDone, exitUsage, exitWaiting, exitNotFound}, "trellis approve 02-03-paging --by ann", "trellis approve 260201-090503-k3fq --step publish"),
+		Action: func(c *cli.Context) error {
+			return a.decide(c, proof.Approval{Decision: proof.Approve, Step: c.String("step")}, a.approvePlan)
+		}}
+}
+
+func (a *app) rejectCommand() *cli.Command {
+	return &cli.Command{Name: "reject", Usage: "say no to a plan, or to a step that waits for approval", ArgsUsage: "TASKDIR | ID",
+		Flags: []cli.Flag{stepFlag(), &cli.StringFlag{Name: "reason", Usage: "why, as `TEXT`"}, &cli.StringFlag{Name: "by", Usage: "`NAME` of who says no; the git user"}, signFlag()},
+		Description: manual(`A task whose plan is rejected is rejected, and REJECTED.md says by whom and why. A step that is rejected fails.`,
+			[]int{exitDone, exitUsage, exitNotFound}, "trellis reject 02-03-paging --reason 'the API is going away'", "trellis reject 260201-090503-k3fq --reason 'not today'"),
+		Action: func(c *cli.Context) error {
+			if c.String("reason") == "" {
+				return usagef("a rejection needs its reason: --reason TEXT")
+			}
+			return a.decide(c, proof.Approval{Decision: proof.Reject, Step: c.String("step"), Reason: c.String("reason")}, a.rejectPlan)
+		}}
+}
+
+func stepFlag() cli.Flag {
+	return &cli.StringFlag{Name: "step", Usage: "the step with this `PATH`, such as publish or each.2.publish"}
+}
+
+func signFlag() cli.Flag {
+	return &cli.StringFlag{Name: "key", Usage: "a private Ed25519 key in a PEM `FILE` to sign it with, for those who have its public half in trust.keys"}
+}
+
+// signer is the key that a decision is to be signed with, nil for none.
+func (a *app) signer(file string) (ed25519.PrivateKey, error) {
+	if file == "" {
+		return nil, nil
+	}
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(a.Dir, file)
+	}
+	data, err := durable.Read(file, durable.MaxDocument)
+	if err != nil {
+		return nil, as(errUsage, fmt.Errorf("reading the key: %w", err))
+	}
+	key, err := proof.ParsePrivateKey(data)
+	if err != nil {
+		return nil, as(errUsage, fmt.Errorf("%s: %w", file, err))
+	}
+	return key, nil
+}
+
+// decide records what a person says: to a step, or with plan to the plan of a task.
+func (a *app) decide(c *cli.Context, said proof.Approval, plan func(context.Context, *dispatch.Site, string, proof.Approval) error) error {
+	p, s, dir, isFile, err := a.taskOrRun(c, a.site)
+	if err != nil {
+		return err
+	}
+	if s.SignWith, err = a.signer(c.String("key")); err != nil {
+		return err
+	}
+	if said.By, err = a.person(c.Context, p, c.String("by")); err != nil {
+		return err
+	}
+	if isFile || said.Step != "" {
+		err = a.decideStep(c.Context, s, dir, isFile, said)
+	} else {
+		err = plan(c.Context, s, dir, said)
+	}
+	if err != nil {
+		return a.runError(p, dir, err)
+	}
+	return nil
+}
+
+// decideStep says to a step that waits what a person says. The first yes or no counts.
+func (a *app) decideStep(ctx context.Context, s *dispatch.Site, dir string, isFile bool, said proof.Approval) error {
+	q, now, err := s.DecideStep(dir, said)
+	if err != nil {
+		return err
+	}
+	id := filepath.Base(dir)
+	next := "trellis run --resume " + id
+	if !isFile {
+		if next, err = s.Next(ctx, dir); err != nil {
+			return err
+		}
+	}
+	switch {
+	case now.State == workflow.Pending:
+		a.say("%s of %s has the approval of %s and waits for others", q.Path, id, said.By)
+		return quiet(errWaiting)
+	case now.State == workflow.Rejected && said.Decision == proof.Approve:
+		return &dispatch.RefusedError{Why: q.Path + " was " + now.Why, Hint: next}
+	case now.State == workflow.Approved && said.Decision == proof.Reject:
+		return &dispatch.RefusedError{Why: q.Path + " was approved before", Hint: next}
+	}
+	a.say("%s of %s is %s by %s; next: %s", q.Path, id, now.State, said.By, next)
+	return nil
+}
+
+func (a *app) approvePlan(ctx context.Context, s *dispatch.Site, dir string, said proof.Approval) error {
+	v, err := s.Approve(dir, said.By)
+	if err != nil {
+		return err
+	}
+	if v.State == proof.Approved {
+		return a.sayThenNext(ctx, s, dir, filepath.Base(dir)+" is approved by "+said.By)
+	}
+	a.say("%s has the approval of %s and waits for others", filepath.Base(dir), said.By)
+	return quiet(errWaiting)
+}
+
+func (a *app) rejectPlan(ctx context.Context, s *dispatch.Site, dir string, said proof.Approval) error {
+	if err := s.Reject(dir, said.By, said.Reason); err != nil {
+		return err
+	}
+	return a.sayThenNext(ctx, s, dir, filepath.Base(dir)+" is rejected")
+}
+
+// person is who decides: the name given, the developer of this checkout, or git's user. A process that
+// runs inside a task can't decide about it.
+func (a *app) person(ctx context.Context, p *project, given string) (string, error) {
+	if _, inside := proc.InsideRun(a.Env); inside {
+		return "", usagef("this runs inside a task or a run: only a person can approve or reject")
+	}
+	if given != "" {
+		return given, nil
+	}
+	if name, err := developer(p.Root); err == nil && name != "" {
+		return name, nil
+	}
+	name, err := p.Repo.Identity(ctx)
+	if err != nil {
+		return "", hint(as(errUsage, err), "add --by NAME, or git config user.name NAME")
+	}
+	return name, nil
+}

@@ -1,0 +1,228 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/trust"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// planCommand is `trellis plan`.
+func (a *app) planCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "plan",
+		Usage:     "evaluate a requirement, then reject it or write a task directory",
+		ArgsUsage: " ",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "name", Aliases: []string{"n"}, Usage: "`NAME` of the task, such as user-auth"},
+			&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "`TYPE` of work: " + strings.Join(trellis.DevTypes, ", ")},
+			&cli.StringFlag{Name: "requirement", Aliases: []string{"r"}, Usage: "what is wanted, as `TEXT`"},
+			&cli.StringFlag{Name: "requirement-file", Usage: "what is wanted, in a `FILE`; - is standard input"},
+			&cli.StringFlag{Name: "from-issue", Usage: "what is wanted, in a GitHub `ISSUE` with its comments: 12, owner/repo#12 or its address; read with gh"},
+			&cli.StringFlag{Name: "agent", Usage: "`NAME` of the agent that plans"},
+			&cli.StringSliceFlag{Name: "verify", Usage: "a `COMMAND` that decides whether the work is done; may be given more than once"},
+			&cli.StringSliceFlag{Name: "context", Usage: "a `FILE` or folder of the repository that planning and all phases are shown, or a text of several words that explains the requirement; may be given more than once"},
+			&cli.StringSliceFlag{Name: "constraint", Usage: "what must hold whatever is planned, as `TEXT`; may be given more than once"},
+			&cli.StringFlag{Name: "package", Usage: "`NAME` of the package in a monorepo"},
+			&cli.StringFlag{Name: "priority", Usage: "P0 to P3"},
+			&cli.StringSliceFlag{Name: "depends-on", Usage: "a `TASK` that has to be done before; may be given more than once"},
+			&cli.StringFlag{Name: "base", Usage: "`BRANCH` to begin at; the one checked out"},
+			&cli.BoolFlag{Name: "quick", Usage: "take the short way whatever the size"},
+			&cli.BoolFlag{Name: "no-taskspec", Usage: "plan without writing down the intent first"},
+			&cli.BoolFlag{Name: "force-new", Usage: "make another task although one of that name was made today"},
+			&cli.StringFlag{Name: "retry", Usage: "plan `TASKDIR` again in place, or go on with a planning that was cut off"},
+			&cli.StringFlag{Name: "feedback", Usage: "with --retry: your answer to the rejection or the plan, as `TEXT`"},
+			&cli.BoolFlag{Name: "detach", Usage: "plan in the background"},
+			sharedFlag(),
+			jsonFlag(),
+		},
+		Description: manual(`An agent evaluates the requirement. It rejects it, with a reason and suggestions in REJECTED.md, or
+agents look through the code, write down the intent, and make a plan in steps that the code checks and a
+judge passes: plan.json, prd.md, and the context that each phase gets. Tiny work goes without a plan, large
+work waits for approval. The directory appears under .trellis/tasks when planning has ended, whatever
+the end; a watcher picks it up when it is ready.
+
+The requirement is never seen by a shell. Its last line on standard output is the task's directory.`,
+			[]int{exitDone, exitUsage, exitRejected, exitPlanner, exitWaiting, exitNotFound, exitLocked, exitNoAgent, exitInterrupted},
+			"trellis plan -n paging -t backend -r 'The list endpoint takes limit and offset'",
+			"trellis plan -n paging -t backend --requirement-file issue.md --verify 'go test ./...'",
+			"trellis plan -t backend --from-issue 12 --context docs/api.md --constraint 'no new dependency'",
+			"trellis plan --retry 02-03-paging --feedback 'It is in scope: see docs/api.md'"),
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				return wrongArguments(c)
+			}
+			if c.Bool("detach") {
+				return a.planDetached(c)
+			}
+			return a.guarded(func() error { return a.plan(c) })
+		},
+	}
+}
+
+func (a *app) plan(c *cli.Context) error {
+	p, err := a.open(c.Context)
+	if err != nil {
+		return err
+	}
+	if err := a.ownDisk(c, p); err != nil {
+		return err
+	}
+	o, err := a.planOptions(c, p)
+	if err != nil {
+		return err
+	}
+	s, err := a.site(c.Context, p)
+	if err != nil {
+		return err
+	}
+	show := a.progress(s, c.Bool("json"))
+	show.Ahead(stages(s.Config.Planning, o)...)
+	began := a.Now()
+	res, err := a.planOrRetry(c, p, s, o)
+	show.close()
+	if err != nil {
+		return a.planError(p, err)
+	}
+	return a.planned(c.Context, p, s, planEnd{res, a.Now().Sub(began).Seconds()}, c.Bool("json"))
+}
+
+func (a *app) planOrRetry(c *cli.Context, p *project, s *dispatch.Site, o dispatch.PlanOptions) (dispatch.PlanResult, error) {
+	if ref := c.String("retry"); ref != "" {
+		dir, err := a.replannable(p, ref, o)
+		if err != nil {
+			return dispatch.PlanResult{}, err
+		}
+		return s.Replan(c.Context, dir, o)
+	}
+	return s.Plan(c.Context, o)
+}
+
+// replannable finds a task to plan again. One that was made by hand needs a requirement.
+func (a *app) replannable(p *project, ref string, o dispatch.PlanOptions) (string, error) {
+	dir, err := a.find(p, ref)
+	if err != nil || o.Requirement != "" {
+		return dir, err
+	}
+	rel := p.Store.Rel(dir)
+	text, err := taskdir.ReadFile(dir, taskdir.Requirement)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), err == nil && strings.TrimSpace(string(text)) == "":
+		return "", hint(usagef("%s has no requirement to plan from: it was made without %s", rel, taskdir.Requirement),
+			"trellis plan --retry "+rel+" --requirement 'what is wanted'")
+	case err != nil:
+		return "", as(errUsage, fmt.Errorf("reading the requirement: %w", err))
+	}
+	return dir, nil
+}
+
+// planOptions reads the flags and the requirement. What costs nothing is checked first.
+func (a *app) planOptions(c *cli.Context, p *project) (o dispatch.PlanOptions, err error) {
+	o = dispatch.PlanOptions{Agent: c.String("agent"), Quick: c.Bool("quick"), Base: c.String("base"), Verify: c.StringSlice("verify"), NoTaskSpec: c.Bool("no-taskspec")}
+	from, err := source(c)
+	if err != nil {
+		return o, err
+	}
+	again := c.String("retry") != ""
+	for _, flag := range []string{"name", "type", "priority", "package", "depends-on", "force-new"} {
+		if again && c.IsSet(flag) {
+			return o, usagef("--retry plans a task that is there, and takes from it what it is: leave out --%s", flag)
+		}
+	}
+	switch {
+	case !again && c.IsSet("feedback"):
+		return o, usagef("--feedback goes with --retry TASKDIR")
+	case !again && from == "":
+		return o, hint(usagef("there is no requirement"), "trellis plan -n NAME -t TYPE -r 'what is wanted'", "trellis plan -t TYPE --from-issue 12")
+	}
+	if err := a.remarks(c, p, &o); err != nil {
+		return o, err
+	}
+	if !again {
+		if o.New, err = a.plannedTask(c, p); err != nil {
+			return o, err
+		}
+	}
+	text, of, err := a.requirement(c, p)
+	if o.Requirement = text; err != nil || again || o.New.Name != "" {
+		return o, err
+	}
+	o.New.Name = of.name()
+	a.say("the name becomes %s", o.New.Name)
+	return o, nil
+}
+
+// plannedTask is the task that the flags describe. Without --name one that comes from an issue has no name yet.
+func (a *app) plannedTask(c *cli.Context, p *project) (n taskdir.New, err error) {
+	n = taskdir.New{DevType: c.String("type"), Priority: c.String("priority"),
+		BaseBranch: c.String("base"), Verify: c.StringSlice("verify"), Force: c.Bool("force-new")}
+	switch name := c.String("name"); {
+	case name != "":
+		if n.Name, err = a.slug(name, "--name"); err != nil {
+			return n, err
+		}
+	case !c.IsSet("from-issue"):
+		return n, hint(usagef("the task has no name"), "trellis plan --name NAME --type TYPE --requirement TEXT")
+	}
+	if n.DevType == "" {
+		return n, usagef("the task has no type: --type is one of %s", strings.Join(trellis.DevTypes, ", "))
+	}
+	if _, err := devType(n.DevType, "--type"); err != nil {
+		return n, err
+	}
+	if err := checkPriority(n.Priority); err != nil {
+		return n, err
+	}
+	cfg, _ := p.config() // what is wrong with it is said before anything is planned
+	if n.Package, err = packageOf(cfg, p.Root, c.String("package")); err != nil {
+		return n, err
+	}
+	n.Creator, _ = developer(p.Root) // nobody has to say who they are
+	n.Assignee = n.Creator
+	if n.BaseBranch != "" {
+		if _, err := p.Repo.Resolve(c.Context, n.BaseBranch); err != nil {
+			return n, as(errUsage, fmt.Errorf("--base %s: %w", n.BaseBranch, err))
+		}
+	}
+	for _, ref := range c.StringSlice("depends-on") {
+		dir, err := a.find(p, ref)
+		if err != nil {
+			return n, err
+		}
+		n.DependsOn = append(n.DependsOn, filepath.Base(dir))
+	}
+	return n, nil
+}
+
+// planError gives the errors of planning their exit codes and hints.
+func (a *app) planError(p *project, err error) error {
+	var draft *dispatch.DraftError
+	var held *durable.HeldError
+	var move *trellis.MoveError
+	var untrusted *trust.UntrustedError
+	if errors.As(err, &untrusted) {
+		if dir, found := p.Store.Find(untrusted.Verdict.Subject); found == nil && strings.HasPrefix(filepath.Base(dir), taskdir.DraftPrefix) {
+			return hint(err, untrusted.Next(), "trellis plan --retry "+untrusted.Verdict.Subject)
+		}
+	}
+	switch {
+	case errors.As(err, &draft):
+		return hint(as(errUsage, err), "trellis plan --retry "+draft.Dir, "trellis task rm "+draft.Dir)
+	case errors.Is(err, taskdir.ErrExists):
+		return hint(as(errUsage, err), "choose another --name, or add --force-new")
+	case errors.As(err, &move):
+		return as(errUsage, err)
+	case errors.As(err, &held):
+		return err
+	}
+	return a.agentError(err)
+}

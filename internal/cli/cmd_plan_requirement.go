@@ -1,0 +1,275 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/contextfiles"
+	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// What a person may say about a planning, in bytes. All but the requirement is part of the planning's record.
+const (
+	maxRequirement = taskdir.MaxRequirement
+	maxFeedback    = 16 << 10
+	maxConstraint  = 2 << 10
+	maxBackground  = 8 << 10 // of one --context
+	maxRecorded    = 24 << 10
+)
+
+// How many constraints, and how many context files, may be given. A TaskSpec has room for so many constraints.
+const (
+	maxConstraints = 12
+	maxNamed       = 20
+)
+
+// sources are the flags that say what is wanted.
+var sources = []string{"requirement", "requirement-file", "from-issue"}
+
+// source is the flag that says what is wanted, "" when none does.
+func source(c *cli.Context) (string, error) {
+	var given []string
+	for _, name := range sources {
+		if c.IsSet(name) {
+			given = append(given, "--"+name)
+		}
+	}
+	switch len(given) {
+	case 0:
+		return "", nil
+	case 1:
+		return given[0], nil
+	}
+	last := len(given) - 1
+	return "", usagef("%s and %s exclude each other: a requirement comes from one place", strings.Join(given[:last], ", "), given[last])
+}
+
+// requirement is what is wanted, to the byte, and the issue that it comes from, if it does.
+func (a *app) requirement(c *cli.Context, p *project) (text string, from *issue, err error) {
+	flag, err := source(c)
+	switch {
+	case err != nil || flag == "":
+		return "", nil, err
+	case flag == "--requirement":
+		text = c.String("requirement")
+	case flag == "--requirement-file":
+		text, err = a.readInput(c.String("requirement-file"))
+	default:
+		if from, err = a.issue(c.Context, p, c.String("from-issue")); err == nil {
+			text = from.requirement()
+			a.sayIssue(from)
+		}
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	return text, from, checkRequirement(flag, text)
+}
+
+func checkRequirement(flag, text string) error {
+	switch {
+	case strings.TrimSpace(text) == "":
+		return usagef("%s: there is no requirement in it", flag)
+	case len(text) > maxRequirement:
+		return hint(usagef("%s: the requirement is %d bytes long, at most %d are taken", flag, len(text), maxRequirement), "put what matters into a file, and: --requirement-file FILE")
+	}
+	return checkText(flag, text)
+}
+
+// checkText refuses what is no text.
+func checkText(flag, text string) error {
+	switch {
+	case !utf8.ValidString(text):
+		return usagef("%s is not valid UTF-8", flag)
+	case strings.ContainsRune(text, 0):
+		return usagef("%s holds a NUL byte", flag)
+	}
+	return nil
+}
+
+// sayIssue names what an issue's requirement does not show.
+func (a *app) sayIssue(i *issue) {
+	if i.State != "" && !strings.EqualFold(i.State, "open") {
+		a.say("issue #%d is %s", i.Number, strings.ToLower(i.State))
+	}
+	if _, hidden := i.comments(); hidden > 0 {
+		a.say("issue #%d: comments that were hidden there are left out: %d", i.Number, hidden)
+	}
+}
+
+func (a *app) readInput(name string) (string, error) {
+	if name == "-" {
+		if terminal(a.Stdin) {
+			a.say("the requirement is read from the terminal, up to Ctrl-D")
+		}
+		data, err := io.ReadAll(io.LimitReader(a.Stdin, maxRequirement+1))
+		if err != nil {
+			return "", as(errUsage, fmt.Errorf("reading standard input: %w", err))
+		}
+		return string(data), nil
+	}
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(a.Dir, name)
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return "", as(errUsage, err)
+	}
+	return string(data), nil
+}
+
+// remarks are what a person says beside the requirement.
+func (a *app) remarks(c *cli.Context, p *project, o *dispatch.PlanOptions) (err error) {
+	if o.Feedback = c.String("feedback"); len(o.Feedback) > maxFeedback {
+		return usagef("--feedback is %d bytes long, at most %d are taken: put more into --requirement-file", len(o.Feedback), maxFeedback)
+	}
+	if err := checkText("--feedback", o.Feedback); err != nil {
+		return err
+	}
+	if o.Constraints, err = constraints(c.StringSlice("constraint")); err != nil {
+		return err
+	}
+	paths, texts := a.contexts(c.StringSlice("context"))
+	if o.Background, err = background(texts); err != nil {
+		return err
+	}
+	if o.Context, err = a.contextPaths(p, paths); err != nil {
+		return err
+	}
+	recorded, err := json.Marshal([]any{o.Feedback, o.Constraints, o.Background, o.Context, o.Verify})
+	if err == nil && len(recorded) > maxRecorded {
+		err = usagef("--feedback, --constraint, --context and --verify take %d bytes together as they are recorded, at most %d may be: put what is long into the requirement", len(recorded), maxRecorded)
+	}
+	return err
+}
+
+// contexts tells the paths of --context from the texts: a text has several words, and no file is called so.
+func (a *app) contexts(list []string) (paths, texts []string) {
+	for _, s := range list {
+		path := s
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(a.Dir, path)
+		}
+		_, err := os.Lstat(path)
+		if words := strings.Fields(s); len(words) < 2 || err == nil {
+			paths = append(paths, s)
+			continue
+		}
+		a.say("--context %.40q is taken as a text: no file is called so", s)
+		texts = append(texts, s)
+	}
+	return paths, texts
+}
+
+// background checks what a person says to understand the requirement by.
+func background(list []string) ([]string, error) {
+	for _, text := range list {
+		if len(text) > maxBackground {
+			return nil, usagef("--context %.40q… is %d bytes long, at most %d are taken: put it into a file of the repository", text, len(text), maxBackground)
+		}
+		if err := checkText("--context", text); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// constraints checks what must hold whatever is planned.
+func constraints(list []string) ([]string, error) {
+	if len(list) > maxConstraints {
+		return nil, usagef("--constraint is given %d times, at most %d are taken", len(list), maxConstraints)
+	}
+	for _, text := range list {
+		switch {
+		case strings.TrimSpace(text) == "":
+			return nil, usagef("a --constraint is blank")
+		case len(text) > maxConstraint:
+			return nil, usagef("--constraint %.40q… is %d bytes long, at most %d are taken", text, len(text), maxConstraint)
+		}
+		if err := checkText("--constraint", text); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// contextPaths are the files and folders that a person names, from the top of the repository, folders with a /
+// at their end. Each has to be what a context file may name.
+func (a *app) contextPaths(p *project, list []string) (paths []string, err error) {
+	if len(list) > maxNamed {
+		return nil, usagef("--context is given %d times, at most %d are taken", len(list), maxNamed)
+	}
+	var rows []contextfiles.Row
+	for _, name := range list {
+		row := contextfiles.Row{Type: contextfiles.File}
+		if row.Path, err = a.inside(p, name); err != nil {
+			return nil, err
+		}
+		if st, err := os.Stat(filepath.Join(p.Root, row.Path)); err == nil && st.IsDir() {
+			row.Type = contextfiles.Directory
+		}
+		if !slices.ContainsFunc(rows, func(r contextfiles.Row) bool { return r.Path == row.Path }) {
+			rows = append(rows, row)
+		}
+	}
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	valid, problems := contextfiles.Checker{Root: p.Root}.Check("--context", rows)
+	for _, problem := range problems {
+		if !problem.Warning {
+			return nil, usagef("--context: %s", problem.Message)
+		}
+		a.say("warning: --context: %s", problem.Message)
+	}
+	for _, r := range valid {
+		paths = append(paths, r.Path)
+	}
+	return paths, nil
+}
+
+// inside is a path from the top of the repository. In a linked worktree it means the same file of the main
+// checkout, where all planning looks.
+func (a *app) inside(p *project, name string) (string, error) {
+	path := name
+	if path == "" {
+		return "", usagef("a --context is blank")
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(a.Dir, path)
+	}
+	path = filepath.Clean(path)
+	if real, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil { // a link at the end is looked at later
+		path = filepath.Join(real, filepath.Base(path))
+	}
+	for _, root := range []string{linkedTop(p, path), p.Root} {
+		if rel, err := filepath.Rel(root, path); root != "" && err == nil && filepath.IsLocal(rel) {
+			return filepath.ToSlash(rel), nil
+		}
+	}
+	return "", usagef("--context %s lies outside of the repository %s", name, p.Root)
+}
+
+// linkedTop is the top of the linked worktree that a path lies in, "" when it lies in none.
+func linkedTop(p *project, path string) string {
+	dir := filepath.Dir(path)
+	if repo, err := git.Open(dir); err != nil || repo.Main != p.Root {
+		return ""
+	}
+	for ; dir != p.Root && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+			return dir
+		}
+	}
+	return ""
+}

@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/planner"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/view"
+)
+
+// promptDocument is what prompt --json prints.
+type promptDocument struct {
+	Role       trellis.Role       `json:"role"`
+	Agent      string             `json:"agent"`
+	Model      string             `json:"model"`
+	Permission trellis.Permission `json:"permission"`
+	System     string             `json:"system"`
+	Prompt     string             `json:"prompt"`
+	Bytes      int                `json:"bytes"`  // of system and prompt
+	Tokens     int                `json:"tokens"` // estimated, four bytes a token
+	Shared     int                `json:"shared"` // bytes at the start that every phase has in common
+	Notes      []string           `json:"notes"`
+}
+
+// promptCommand is `trellis prompt`.
+func (a *app) promptCommand() *cli.Command {
+	roles := append(planner.Roles(), pipeline.Roles()...)
+	var names []string
+	for _, r := range roles {
+		names = append(names, string(r))
+	}
+	return &cli.Command{
+		Name:      "prompt",
+		Usage:     "show what an agent would get, with sizes",
+		ArgsUsage: "ROLE",
+		Flags:     []cli.Flag{&cli.StringFlag{Name: "task", Usage: "`TASKDIR` that it is about"}, jsonFlag()},
+		Description: manual(fmt.Sprintf(`Renders the prompt of a role for a task as it is now. Nothing is started. Roles: %s.
+The prompt goes to standard output, sizes and what is left out to standard error.`, strings.Join(names, ", ")),
+			[]int{exitDone, exitUsage, exitNotFound}, "trellis prompt implement --task 02-03-paging"),
+		Action: func(c *cli.Context) error {
+			if c.NArg() != 1 {
+				return wrongArguments(c)
+			}
+			role := c.Args().First()
+			for i, name := range names {
+				if name == role {
+					return a.prompt(c, roles[i])
+				}
+			}
+			return usagef("unknown role %q (one of %s)", role, strings.Join(names, ", "))
+		},
+	}
+}
+
+func (a *app) prompt(c *cli.Context, role trellis.Role) error {
+	if c.String("task") == "" {
+		return usagef("say for which task: --task TASKDIR")
+	}
+	p, err := a.open(c.Context)
+	if err != nil {
+		return err
+	}
+	dir, err := a.find(p, c.String("task"))
+	if err != nil {
+		return err
+	}
+	s, err := a.readingSite(c.Context, p)
+	if err != nil {
+		return err
+	}
+	text, who, notes, err := s.Prompt(c.Context, dir, role)
+	if err != nil {
+		return a.agentError(err)
+	}
+	size := len(text.System) + len(text.Text)
+	d := promptDocument{role, who.Agent, who.Model, who.Permission, text.System, text.Text, size, (size + 3) / 4, text.Shared, orEmpty(notes)}
+	if c.Bool("json") {
+		return view.JSON(a.Stdout, d)
+	}
+	if text.System != "" {
+		fmt.Fprintf(a.Stdout, "%s\n\n", strings.TrimSpace(text.System))
+	}
+	fmt.Fprintln(a.Stdout, text.Text)
+	a.say("%s by %s, permission %s: %d bytes, about %s tokens, of which %d bytes are the same in every phase", role, who.Agent, who.Permission, d.Bytes, view.Tokens(int64(d.Tokens)), d.Shared)
+	for _, n := range notes {
+		a.say("left out: %s", n)
+	}
+	return nil
+}

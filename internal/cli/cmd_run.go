@@ -1,0 +1,210 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/view"
+	"github.com/trellis-tasks/trellis/internal/workflow"
+)
+
+// runCommand is `trellis run`.
+func (a *app) runCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "run",
+		Usage:     "run a file of steps in this folder, or go on with a run",
+		ArgsUsage: "FILE | --resume ID [FILE]",
+		Flags: []cli.Flag{
+			&cli.StringSliceFlag{Name: "var", Usage: "give a var of the file a value, as `NAME=VALUE`; may be given more than once"},
+			&cli.StringFlag{Name: "step", Usage: "run only the step with this `PATH`, such as build or each.2.compile"},
+			&cli.StringFlag{Name: "from-step", Usage: "begin at the step with this `PATH`"},
+			&cli.StringFlag{Name: "to-step", Usage: "end behind the step with this `PATH`"},
+			&cli.StringFlag{Name: "resume", Usage: "go on with the run of this `ID`"},
+			&cli.BoolFlag{Name: "fail-fast", Usage: "begin nothing more once a step has failed"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "show the steps with their values, and run nothing"},
+			&cli.StringFlag{Name: "agent", Usage: "`NAME` of the agent for steps that name none"},
+			sharedFlag(),
+			&cli.BoolFlag{Name: "json", Usage: "print one JSON object a line for all that happens"},
+		},
+		Description: manual(`Runs the steps of a file, in JSON or YAML: commands, prompts for an agent, groups, loops, other files, waits
+for people. The file is read and checked before anything runs, and a copy of it is what runs. Scripts and
+agents work in the current folder.
+
+A run that was cut off, or that waits, goes on with --resume ID: no step that was finished runs again. One that
+failed runs what did not come to a good end. With FILE, or other flags, what is asked for now is done, and steps
+that are as they were are taken over. The id is the last line on standard output.`,
+			[]int{exitDone, exitFailed, exitUsage, exitWaiting, exitNotFound, exitLocked, exitNoAgent, exitTimeout, exitInterrupted, exitTerminated},
+			"trellis run release.yaml --var version=1.2", "trellis run release.yaml --dry-run", "trellis run --resume 260201-090503-k3fq"),
+		Action: func(c *cli.Context) error {
+			if c.Bool("dry-run") {
+				return a.dryRun(c)
+			}
+			return a.guarded(func() error { return a.run(c) })
+		},
+	}
+}
+
+// runWhat is the project and what the flags ask for. Without a file Bundle is nil.
+func (a *app) runWhat(c *cli.Context) (p *project, o dispatch.FileOptions, err error) {
+	file, resume := c.Args().First(), c.IsSet("resume")
+	switch {
+	case c.NArg() > 1 || file == "" && !resume:
+		return nil, o, wrongArguments(c)
+	case file == "" && c.IsSet("var"):
+		return nil, o, hint(usagef("--var goes with FILE: the run has the values that it began with"), "trellis run --resume "+c.String("resume")+" FILE --var …")
+	}
+	if p, err = a.open(c.Context); err != nil {
+		return nil, o, err
+	}
+	o = dispatch.FileOptions{Agent: c.String("agent"), Steps: workflow.Options{Dir: a.Dir, Only: c.String("step"), From: c.String("from-step"), To: c.String("to-step"), FailFast: c.Bool("fail-fast")}}
+	if file == "" {
+		return p, o, nil
+	}
+	given, err := vars(c.StringSlice("var"))
+	if err != nil {
+		return nil, o, err
+	}
+	var problems []trellis.Problem
+	o.File = filepath.Join(a.Dir, file)
+	if filepath.IsAbs(file) {
+		o.File = filepath.Clean(file)
+	}
+	o.Bundle, problems = loadFile(o.File, file, given)
+	a.sayProblems(problems)
+	if o.Bundle == nil {
+		return nil, o, quiet(errUsage)
+	}
+	return p, o, nil
+}
+
+// vars are the values of --var.
+func vars(list []string) (map[string]string, error) {
+	given := map[string]string{}
+	for _, kv := range list {
+		name, value, ok := strings.Cut(kv, "=")
+		if !ok || name == "" {
+			return nil, usagef("--var %s: write NAME=VALUE", kv)
+		}
+		given[name] = value
+	}
+	return given, nil
+}
+
+// loadFile reads a file of steps, which people know as name, and the files that it calls.
+func loadFile(file, name string, given map[string]string) (*plan.Bundle, []trellis.Problem) {
+	return plan.Load(plan.LoadOptions{File: name, Given: given, Read: func(path string) ([]byte, error) {
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(filepath.Dir(file), filepath.FromSlash(path))
+		}
+		return os.ReadFile(path)
+	}})
+}
+
+// sayProblems says what is wrong with a file, each with what to do about it.
+func (a *app) sayProblems(problems []trellis.Problem) {
+	for _, p := range problems {
+		kind := ""
+		if p.Warning {
+			kind = "warning: "
+		}
+		a.say("%s%v", kind, &p)
+		if p.Hint != "" {
+			a.say("hint: %s", p.Hint)
+		}
+	}
+}
+
+func (a *app) run(c *cli.Context) error {
+	p, o, err := a.runWhat(c)
+	if err != nil {
+		return err
+	}
+	if err := a.ownDisk(c, p); err != nil {
+		return err
+	}
+	s, err := a.site(c.Context, p)
+	if err != nil {
+		return err
+	}
+	show := a.following(s, c.Bool("json"))
+	var res dispatch.FileRun
+	if id := c.String("resume"); id != "" {
+		res, err = s.ResumeFile(c.Context, id, o, show.begin)
+	} else {
+		res, err = s.RunFile(c.Context, o, show.begin)
+	}
+	show.close()
+	if err != nil {
+		return a.runError(p, res.ID, err)
+	}
+	return show.end(c.Context, res)
+}
+
+// dryRun shows what would run.
+func (a *app) dryRun(c *cli.Context) error {
+	_, o, err := a.runWhat(c)
+	if err != nil {
+		return err
+	}
+	if o.Bundle == nil {
+		return usagef("--dry-run needs FILE")
+	}
+	chosen, err := workflow.Chosen(o.Bundle, o.Steps)
+	if fail := (*flow.Failure)(nil); errors.As(err, &fail) {
+		return usagef("%s", fail.Detail)
+	}
+	lines := []plan.Line{}
+	for _, l := range o.Bundle.Resolved() {
+		if chosen(l.Path) {
+			lines = append(lines, l)
+		}
+	}
+	if c.Bool("json") {
+		return view.JSON(a.Stdout, lines)
+	}
+	return view.Steps(a.Stdout, lines)
+}
+
+// endOfFile is the error that the end of a file's run means for the exit code.
+func endOfFile(res dispatch.FileRun) error {
+	next := "trellis run --resume " + res.ID
+	switch {
+	case res.Interrupted:
+		return hint(context.Canceled, next)
+	case res.Failure != nil:
+		return hint(res.Failure, next)
+	case len(res.Waits) > 0, !res.Until.IsZero():
+		return quiet(errWaiting)
+	case res.Report.Failure() != nil && res.Report.TimedOut:
+		return quiet(errTimeout)
+	case res.Report.Failure() != nil:
+		return quiet(errFailed)
+	}
+	return nil
+}
+
+// fileChanged says that a run goes on with a copy of a file that is another by now.
+func (a *app) fileChanged(res dispatch.FileRun) {
+	now, _ := loadFile(res.Input.File, res.Input.File, res.Bundle.Given)
+	if now == nil || now.Hash != res.Bundle.Hash {
+		a.say("%s is not as it was: what runs is the copy of it that the run began with", a.rel(res.Input.File))
+		a.say("hint: trellis run --resume %s %s", res.ID, a.rel(res.Input.File))
+	}
+}
+
+// rel is a path as it is called from here.
+func (a *app) rel(path string) string {
+	if rel, err := filepath.Rel(a.Dir, path); err == nil && filepath.IsLocal(rel) {
+		return rel
+	}
+	return path
+}

@@ -1,0 +1,245 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/view"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// startCommand is `trellis start`.
+func (a *app) startCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "start",
+		Usage:     "run one task, or go on with it",
+		ArgsUsage: "TASKDIR",
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "detach", Usage: "run in the background"},
+			&cli.StringFlag{Name: "agent", Usage: "`NAME` of the agent for all phases"},
+			&cli.BoolFlag{Name: "adopt-branch", Usage: "use the task's branch although it exists and is not the task's"},
+			sharedFlag(),
+			jsonFlag(),
+		},
+		Description: manual(`Takes a task from where it stands to a checked commit on its branch: worktree, implement, rounds of
+check and debug until the project's own checks pass, acceptance, commit, report.md. A run that was cut
+off goes on where it was. With a live watcher the task is handed over and followed; Ctrl-C then only
+stops following. Without one, Ctrl-C ends the agents and leaves the run resumable.`,
+			[]int{exitDone, exitFailed, exitUsage, exitUnmet, exitRejected, exitWaiting, exitNotFound, exitLocked, exitNoAgent, exitTimeout, exitInterrupted, exitTerminated},
+			"trellis start 02-03-paging", "trellis start paging --detach"),
+		Action: func(c *cli.Context) error {
+			if c.Bool("detach") {
+				return a.startDetached(c)
+			}
+			return a.guarded(func() error { return a.start(c) })
+		},
+	}
+}
+
+func (a *app) start(c *cli.Context) error {
+	p, dir, err := a.taskArgument(c, 1)
+	if err != nil {
+		return err
+	}
+	if err := a.ownDisk(c, p); err != nil {
+		return err
+	}
+	s, err := a.site(c.Context, p)
+	if err != nil {
+		return err
+	}
+	a.sayUncommitted(c.Context, p)
+	show := a.progress(s, c.Bool("json"))
+	a.news.work(s)
+	res, err := s.Start(c.Context, dir, dispatch.RunOptions{Agent: c.String("agent"), Adopt: c.Bool("adopt-branch")})
+	show.close()
+	if err != nil {
+		return a.runError(p, dir, err)
+	}
+	if c.Bool("json") && !res.Interrupted {
+		if err := a.printTask(p, dir); err != nil {
+			return err
+		}
+	} else {
+		a.sayEnd(p, res)
+	}
+	return a.endOf(res)
+}
+
+// printTask prints one task as status --json does.
+func (a *app) printTask(p *project, dir string) error {
+	t, err := a.reader(p).Task(dir)
+	if err != nil {
+		return err
+	}
+	return view.JSON(a.Stdout, t)
+}
+
+// endOf is the error that a run's end means for the exit code.
+func (a *app) endOf(res dispatch.Result) error {
+	switch {
+	case res.Interrupted:
+		return context.Canceled
+	case res.Status == trellis.Rejected:
+		return quiet(errRejected)
+	case res.Status == trellis.Waiting, res.Status == trellis.Paused:
+		return quiet(errWaiting)
+	case res.Failure != nil && res.Status == trellis.Ready: // the watcher can't start it
+		return hint(as(errNoAgent, res.Failure), "trellis doctor")
+	case res.Failure != nil && (res.Status == trellis.Failed || res.Status == trellis.Review):
+		info, _ := trellis.Code(res.Failure.Code).Info()
+		return hint(res.Failure, strings.ReplaceAll(info.Todo, "DIR", filepath.Base(res.Dir)))
+	case res.Status == trellis.Failed, res.Status == trellis.Cancelled:
+		return fmt.Errorf("%s is %s", filepath.Base(res.Dir), res.Status)
+	case len(res.Waits) > 0, !res.Until.IsZero():
+		return quiet(errWaiting)
+	}
+	return nil
+}
+
+// runError gives what keeps a task from running its exit code and its hint.
+func (a *app) runError(p *project, dir string, err error) error {
+	id := filepath.Base(dir)
+	var refused *dispatch.RefusedError
+	var not *dispatch.NotReadyError
+	var held *durable.HeldError
+	switch {
+	case errors.As(err, &refused):
+		if refused.Hint == "" {
+			return as(errUsage, err)
+		}
+		return hint(as(errUsage, err), refused.Hint)
+	case errors.As(err, &not):
+		a.printProblems(not.Problems)
+		return as(errUnmet, fmt.Errorf("%s is not ready", id))
+	case errors.Is(err, dispatch.ErrPlanning):
+		return hint(as(errUsage, fmt.Errorf("%s is being planned, or its planning was cut off", id)), "trellis plan --retry "+p.Store.Rel(dir))
+	case errors.As(err, &held), errors.Is(err, journal.ErrFenced):
+		return err
+	case durable.Unfit(err):
+		return hint(err, "put the disk right; then trellis start "+id)
+	}
+	return a.agentError(err)
+}
+
+// agentError marks a failure that was found before anything was claimed: no agent, or not signed in.
+func (a *app) agentError(err error) error {
+	var nobody *git.IdentityError
+	if errors.As(err, &nobody) {
+		return hint(as(errUsage, errors.New("git does not know who you are, and so can't commit")),
+			`git config --global user.name "Your Name"`, "git config --global user.email you@example.com")
+	}
+	if errors.Is(err, agents.ErrUnknown) {
+		return as(errUsage, err)
+	}
+	var f *flow.Failure
+	if errors.As(err, &f) && (f.Code == string(trellis.AgentMissing) || f.Code == string(trellis.AgentAuth)) {
+		return hint(as(errNoAgent, err), "trellis doctor")
+	}
+	return err
+}
+
+// sayEnd says where a task stands and what to do next.
+func (a *app) sayEnd(p *project, res dispatch.Result) {
+	id := filepath.Base(res.Dir)
+	switch res.Status {
+	case trellis.Review:
+		if res.Failure != nil {
+			a.say("%s is in review again, as it was delivered", id)
+			break
+		}
+		a.sayReview(p, id, res)
+	case trellis.Completed:
+		if res.Outcome == trellis.NoChangeNeeded {
+			a.say("%s needed no change: every criterion holds already", id)
+		} else {
+			a.say("%s is completed: nothing to do", id)
+		}
+		return
+	case trellis.Waiting, trellis.Ready:
+		for _, w := range res.Waits {
+			a.say("%s waits for %s", id, w)
+		}
+	case trellis.Paused:
+		if a.sayPaused(id, res) {
+			return
+		}
+	case trellis.Rejected:
+		if data, err := taskdir.ReadFile(res.Dir, taskdir.Rejected); err == nil {
+			fmt.Fprint(a.Stderr, view.Safe(string(data)))
+		}
+	case trellis.Failed:
+		a.say("report    %s", p.Store.Rel(filepath.Join(res.Dir, taskdir.Report)))
+		for _, step := range res.Rollback {
+			a.say("rollback  %s", step)
+		}
+	}
+	if res.Interrupted {
+		a.say("%s goes on with: trellis start %s", id, id)
+	}
+}
+
+// sayNotes says what a run noted besides its delivery.
+func (a *app) sayNotes(res dispatch.Result) {
+	for _, n := range res.Report.Notes {
+		if !slices.Contains(res.Report.Delivery.Notes, n) {
+			a.say("note      %s", view.Safe(n))
+		}
+	}
+}
+
+// sayReview says what people are to look at.
+func (a *app) sayReview(p *project, id string, res dispatch.Result) {
+	r := res.Report
+	if r.Branch == "" {
+		a.say("%s is in review: nothing to do", id)
+		return
+	}
+	a.say("%s is done: commit %.12s on %s", id, r.Commit, r.Branch)
+	a.say("report    %s", p.Store.Rel(filepath.Join(res.Dir, taskdir.Report)))
+	a.say("worktree  %s", r.Worktree)
+	a.say("look      git diff %.12s...%s", r.Base, r.Branch)
+	if len(r.Checks.Defining) > 0 {
+		a.say("checks    these files say what the checks do, and were changed: %s", view.Safe(strings.Join(r.Checks.Defining, ", ")))
+	}
+	if r.Stacked != "" {
+		a.say("stacked   on %s: merge that first", r.Stacked)
+	}
+	a.sayNotes(res)
+	a.sayDelivery(res)
+	if r.Delivery.PRURL == "" {
+		a.say("merge     git merge %s", r.Branch)
+	}
+}
+
+// sayPaused says until when, or why, a task is paused, and reports whether it said how it goes on, too.
+func (a *app) sayPaused(id string, res dispatch.Result) bool {
+	if res.Until.IsZero() {
+		a.say("%s is paused", id)
+	} else {
+		a.say("%s is paused until %s", id, res.Until.Local().Format(time.RFC3339))
+	}
+	switch f := res.Failure; {
+	case f != nil && f.Code != string(trellis.Interrupted):
+		info, _ := trellis.Code(f.Code).Info()
+		a.report(hint(f, strings.ReplaceAll(info.Todo, "DIR", id)))
+	case res.Until.IsZero(): // a person stopped it: no watcher goes on with it
+		a.say("%s goes on with: trellis start %s", id, id)
+		return true
+	}
+	return false
+}

@@ -1,0 +1,214 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/pulse"
+	"github.com/trellis-tasks/trellis/internal/ready"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/view"
+	"github.com/urfave/cli/v2"
+)
+
+// statusCommand is `trellis status`.
+func (a *app) statusCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "status",
+		Usage:     "show where things stand, of one task or of all that are not over",
+		ArgsUsage: "[TASKDIR|RUN]",
+		Flags:     []cli.Flag{&cli.BoolFlag{Name: "refresh", Usage: "ask the remote first what became of the tasks in review"}, jsonFlag()},
+		Description: manual(`Reads what is on disk; nothing has to run for it. --refresh fetches the base branch and asks gh for pull
+requests: a task that was merged is completed, one whose pull request was closed is cancelled. Where checks failed or
+reviewers ask for changes, a run to mend that is begun with delivery.react, for a watcher or trellis start to go on with;
+without it that is only said. With --json the answer for one task is an object as those of trellis list, for all a list of
+them.`,
+			[]int{exitDone, exitUsage, exitNotFound}, "trellis status", "trellis status --refresh", "trellis status 02-01-auth --json"),
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 1 {
+				return wrongArguments(c)
+			}
+			p, err := a.open(c.Context)
+			if err != nil {
+				return err
+			}
+			dir := ""
+			if c.NArg() > 0 {
+				run, err := a.runDir(c.Context, p, c.Args().First())
+				if err != nil || run != "" {
+					return errors.Join(err, a.statusOfRun(c, p, run))
+				}
+				if dir, err = a.find(p, c.Args().First()); err != nil {
+					return err
+				}
+			}
+			if c.Bool("refresh") {
+				if err := a.refresh(c.Context, p, dir); err != nil {
+					return err
+				}
+			}
+			if dir == "" {
+				return a.statusOfAll(p, c.Bool("json"))
+			}
+			return a.statusOf(c.Context, p, dir, c.Bool("json"))
+		},
+	}
+}
+
+// runDir is the folder of the run of a file that ref names, "" when it names none.
+func (a *app) runDir(ctx context.Context, p *project, ref string) (string, error) {
+	cfg, _ := p.config() // settings that can't be read hide no run
+	dir, err := a.wire(ctx, p, cfg, p).FileDir(ref)
+	if errors.Is(err, dispatch.ErrNoRun) {
+		return "", nil
+	}
+	return dir, err
+}
+
+// statusOfRun shows where the run of a file stands.
+func (a *app) statusOfRun(c *cli.Context, p *project, dir string) error {
+	if dir == "" {
+		return nil
+	}
+	if c.Bool("refresh") {
+		return usagef("--refresh asks about tasks: %s is a run", filepath.Base(dir))
+	}
+	r, err := view.ReadRun(dir)
+	if err != nil {
+		return err
+	}
+	r.Dir = p.Store.Rel(dir)
+	if c.Bool("json") {
+		return view.JSON(a.Stdout, r)
+	}
+	return r.Show(a.Stdout)
+}
+
+func (a *app) statusOf(ctx context.Context, p *project, dir string, asJSON bool) error {
+	t, err := a.reader(p).Task(dir)
+	if err != nil {
+		return err
+	}
+	if err := a.unready(ctx, p, dir, &t); err != nil {
+		return err
+	}
+	if asJSON {
+		return view.JSON(a.Stdout, t)
+	}
+	return a.showTask(ctx, p, dir, t)
+}
+
+// unready adds to a task that is to run what keeps it from that, as whoever runs it would say.
+func (a *app) unready(ctx context.Context, p *project, dir string, t *view.Task) error {
+	if t.Status != trellis.Ready && t.Status != trellis.Waiting {
+		return nil
+	}
+	in := a.whole(p, dir)
+	in.Repo, in.Status = nil, trellis.Ready // no git for a look
+	problems, err := ready.Check(ctx, in)
+	wrongs := ready.Errors(problems)
+	if len(wrongs) > 0 && strings.HasPrefix(t.WaitingFor, "watcher") {
+		t.WaitingFor = "somebody" // what a watcher would say
+	}
+	for _, wrong := range wrongs {
+		if !slices.Contains(t.Problems, wrong) {
+			t.Problems = append(t.Problems, wrong)
+		}
+	}
+	return err
+}
+
+// showTask prints one task and the command that comes next.
+func (a *app) showTask(ctx context.Context, p *project, dir string, t view.Task) error {
+	if err := view.Show(a.Stdout, t, a.style(a.Stdout)); err != nil {
+		return err
+	}
+	command, err := a.next(ctx, p, dir)
+	if err == nil && command != "" {
+		fmt.Fprintf(a.Stdout, "  %-9s %s\n", "next", command)
+	}
+	return err
+}
+
+// next is the command that a person types next for a task, "" when nothing is left to do. Settings that can't be read
+// hide none.
+func (a *app) next(ctx context.Context, p *project, dir string) (string, error) {
+	cfg, _ := p.config()
+	_, _ = a.judge(p) // nor do those of the person
+	return a.wire(ctx, p, cfg, p).Next(ctx, dir)
+}
+
+// sayThenNext says what became of a task, and the command that comes next.
+func (a *app) sayThenNext(ctx context.Context, s *dispatch.Site, dir, became string) error {
+	command, err := s.Next(ctx, dir)
+	if command != "" {
+		became += "; next: " + command
+	}
+	a.say("%s", became)
+	return err
+}
+
+// over reports whether nothing is left to do for a task.
+func over(s trellis.Status) bool {
+	return s == trellis.Completed || s == trellis.Cancelled || s == trellis.Rejected
+}
+
+func (a *app) statusOfAll(p *project, asJSON bool) error {
+	tasks, err := a.reader(p).Tasks(view.Filter{})
+	if err != nil {
+		return err
+	}
+	open := []view.Task{}
+	for _, t := range tasks {
+		if !over(t.Status) {
+			open = append(open, t)
+		}
+	}
+	if asJSON {
+		return view.JSON(a.Stdout, open)
+	}
+	for _, line := range a.watcher(p) {
+		a.say("%s", line)
+	}
+	if len(open) == 0 {
+		a.say("no task is open")
+		return nil
+	}
+	return view.TableWithAges(a.Stdout, open, a.style(a.Stdout), a.Now())
+}
+
+// watcher says whether somebody watches this repository, and how that goes.
+func (a *app) watcher(p *project) []string {
+	s := pulse.Look(p.Root, a.Now())
+	switch {
+	case !s.Alive:
+		return []string{"no watcher is running; ready tasks wait for: trellis watch"}
+	case s.Holder.PID == 0:
+		return []string{"a watcher is running"}
+	}
+	lines := []string{fmt.Sprintf("a watcher is running on %s, process %d, since %s", s.Holder.Host, s.Holder.PID, s.Holder.Since.Local().Format("2006-01-02 15:04"))}
+	b := s.Beat
+	if s.Hangs {
+		lines[0] += fmt.Sprintf(", and hangs: it has said nothing for %v", a.Now().Sub(s.Last).Round(time.Second))
+		lines = append(lines, fmt.Sprintf("hint: kill %d && trellis watch", s.Holder.PID))
+	} else if b.PID != 0 {
+		lines[0] += fmt.Sprintf("; %d of %d at work, %s", len(b.Running), b.Parallel, waiting(len(b.Waiting)))
+	}
+	if b.Error != nil {
+		lines = append(lines, fmt.Sprintf("its last trouble, at %s: %s", b.Error.At.Local().Format("2006-01-02 15:04"), b.Error.Text))
+	}
+	return lines
+}
+
+func waiting(n int) string {
+	if n == 1 {
+		return "1 waits"
+	}
+	return fmt.Sprintf("%d wait", n)
+}

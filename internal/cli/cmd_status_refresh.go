@@ -1,0 +1,34 @@
+package cli
+
+import (
+	"context"
+	"path/filepath"
+)
+
+// refresh brings the tasks in review, or the one in dir, to where their work is, and begins a run for what is wrong with
+// their pull requests. What can't be asked is said.
+func (a *app) refresh(ctx context.Context, p *project, dir string) error {
+	site, err := a.siteForOrders(ctx, p)
+	if err != nil {
+		return err
+	}
+	done, reacted, err := site.Refresh(ctx, dir)
+	for _, note := range append(done.Notes, reacted.Notes...) {
+		a.say("%s", note)
+	}
+	for _, id := range done.Completed {
+		a.say("%s is completed: its work was merged", id)
+	}
+	for _, id := range done.Cancelled {
+		a.say("%s is cancelled: its pull request was closed without a merge; its worktree and branch stay", id)
+	}
+	_, watched := site.Watcher()
+	for i, dir := range reacted.Begun {
+		id := filepath.Base(dir)
+		a.say("%s goes on, as its pull request is not well: %s", id, reacted.Why[i])
+		if !watched {
+			a.say("hint: trellis start %s", id)
+		}
+	}
+	return err
+}

@@ -1,0 +1,282 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/trellis-tasks/trellis/internal/delivery"
+	"github.com/trellis-tasks/trellis/internal/hooks"
+	"github.com/trellis-tasks/trellis/internal/ready"
+	"github.com/trellis-tasks/trellis/internal/runlock"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/view"
+	"github.com/trellis-tasks/trellis/taskdir"
+	"github.com/urfave/cli/v2"
+)
+
+// taskCommand is `trellis task`: changes of task directories by hand, by scripts and by agents. All are
+// safe to call at the same time.
+func (a *app) taskCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "task",
+		Usage: "make and change task directories by hand",
+		Subcommands: slices.Concat(
+			[]*cli.Command{a.taskCreateCommand(), a.taskReadyCommand()},
+			a.taskContextCommands(),
+			[]*cli.Command{a.validateOneCommand()},
+			a.taskSetCommands(),
+			a.taskLinkCommands(),
+			[]*cli.Command{a.taskArchiveCommand(), a.taskRemoveCommand(), a.taskShowCommand()},
+		),
+	}
+}
+
+func (a *app) taskReadyCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "ready",
+		Usage:     "check a task that was written by hand and set it ready",
+		ArgsUsage: "TASKDIR",
+		Description: manual(`A watcher picks up what is ready. A directory that is not is left as it is, and what is missing is shown.`,
+			[]int{exitDone, exitUsage, exitUnmet, exitNotFound}, "trellis task ready 02-01-auth"),
+		Action: func(c *cli.Context) error {
+			p, dir, err := a.taskArgument(c, 1)
+			if err != nil {
+				return err
+			}
+			return a.taskReady(c.Context, p, dir)
+		},
+	}
+}
+
+func (a *app) taskReady(ctx context.Context, p *project, dir string) error {
+	t, err := p.Store.Load(dir)
+	if err != nil {
+		return err
+	}
+	if t.Status == trellis.Ready {
+		a.say("%s is ready already", t.ID)
+		return nil
+	}
+	if t.Status != trellis.Planning {
+		command, err := a.next(ctx, p, dir)
+		return errors.Join(err, hint(usagef("%s is %s, and only a task in planning is set ready so", t.ID, t.Status), command))
+	}
+	in := a.whole(p, dir)
+	in.Status = trellis.Ready
+	problems, err := ready.Check(ctx, in)
+	if err != nil {
+		return err
+	}
+	a.printProblems(problems)
+	if len(ready.Errors(problems)) > 0 {
+		return as(errUnmet, fmt.Errorf("%s is not ready", t.ID))
+	}
+	_, err = p.Store.Update(dir, func(_ *taskdir.Task, e *taskdir.Edit) error {
+		e.KeepRevision()
+		e.Set("status", trellis.Ready)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	a.say("%s is ready: a watcher picks it up, or run it with: trellis start %s", t.ID, t.ID)
+	return nil
+}
+
+func (a *app) taskArchiveCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "archive",
+		Usage:     "move a task that is over to the archive",
+		ArgsUsage: "TASKDIR",
+		Flags:     []cli.Flag{&cli.BoolFlag{Name: "force", Usage: "complete a task in review although nothing shows that its work was merged"}},
+		Description: manual(`Moves the directory to .trellis/tasks/archive/YYYY-MM. A task in review is completed by it, when its work is
+in the base branch, or you say that it is. One that runs, waits or is paused is left where it is.`,
+			[]int{exitDone, exitFailed, exitUsage, exitUnmet, exitNotFound, exitLocked}, "trellis task archive 02-01-auth"),
+		Action: func(c *cli.Context) error {
+			return a.guardedFor(c.Context, hooks.AfterArchive, func() error { return a.taskArchive(c) })
+		},
+	}
+}
+
+func (a *app) taskArchive(c *cli.Context) error {
+	p, dir, err := a.taskArgument(c, 1)
+	if err != nil {
+		return err
+	}
+	if yes, err := a.archivable(c, p, dir); err != nil || !yes {
+		return err
+	}
+	to, err := p.Store.Archive(dir)
+	if err != nil {
+		return err
+	}
+	a.hook(c.Context, p, hooks.AfterArchive, to)
+	_, err = fmt.Fprintln(a.Stdout, p.Store.Rel(to))
+	return err
+}
+
+// archivable reports whether a task may be put away: one in review becomes completed, which it is not before its work is
+// merged.
+func (a *app) archivable(c *cli.Context, p *project, dir string) (bool, error) {
+	t, err := p.Store.Load(dir)
+	if err != nil || t.Status != trellis.Review || c.Bool("force") {
+		return err == nil, err
+	}
+	clean, err := a.cleaner(p)
+	if err != nil {
+		return false, err
+	}
+	l, err := clean.LookAt(c.Context, dir)
+	if err != nil || l.Proof != "" || l.Branch == "" && t.Commit == "" { // made by hand, without work
+		return err == nil, err
+	}
+	said := fmt.Sprintf("%s is in review, and its work is not merged: %s", t.ID, l.Why)
+	if !a.answers() {
+		return false, hint(as(errUnmet, errors.New(said)), "merge it: git merge "+t.BranchName(), "or, when it was merged elsewhere: trellis status --refresh", "or complete it all the same: trellis task archive "+t.ID+" --force")
+	}
+	a.say("%s", said)
+	return a.yes("complete it all the same?")
+}
+
+func (a *app) taskRemoveCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "rm",
+		Usage:     "remove a task directory that nothing was done for",
+		ArgsUsage: "TASKDIR",
+		Description: manual(`Removes a task that is in planning, rejected, or ready and never ran, and a planner's folder whose
+planner is gone, after a backup of what it holds. What has work on a branch is cancelled or archived instead.`,
+			[]int{exitDone, exitUsage, exitNotFound, exitLocked}, "trellis task rm 02-01-auth"),
+		Action: func(c *cli.Context) error {
+			p, dir, err := a.taskArgument(c, 1)
+			if err != nil {
+				return err
+			}
+			return a.taskRemove(c.Context, p, dir)
+		},
+	}
+}
+
+func (a *app) taskRemove(ctx context.Context, p *project, dir string) error {
+	id := filepath.Base(dir)
+	if filepath.Dir(dir) != p.Store.Tasks() {
+		return usagef("%s is archived, and an archive keeps what it has", id)
+	}
+	if _, err := p.removable(ctx, dir); err != nil {
+		return err
+	}
+	if _, err := p.Store.RunDir(dir); err != nil {
+		return err
+	}
+	lock, err := runlock.Take(dir, a.Now()) // so that nothing begins in it meanwhile
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	t, err := p.removable(ctx, dir)
+	if err != nil {
+		return err
+	}
+	if t != nil && t.Parent != "" {
+		if err := p.Store.RemoveSubtask(filepath.Join(p.Store.Tasks(), t.Parent), dir); err != nil && !errors.Is(err, taskdir.ErrNotFound) {
+			return err
+		}
+	}
+	saved, err := (&delivery.Cleaner{Store: p.Store, Repo: p.Repo}).SaveTask(ctx, dir)
+	if err != nil {
+		return err
+	}
+	if err := p.remove(dir); err != nil {
+		return err
+	}
+	a.say("%s is removed; it comes back with: %s", id, saved.Restore)
+	return nil
+}
+
+// removable is the task in dir, nil when it can't be read, or why it is not removed.
+func (p *project) removable(ctx context.Context, dir string) (*taskdir.Task, error) {
+	t, err := p.Store.Load(dir)
+	if problem := (*trellis.Problem)(nil); err != nil && !errors.As(err, &problem) {
+		return nil, err
+	}
+	if t == nil {
+		return nil, nil
+	}
+	work, err := p.hasWork(ctx, t)
+	if err != nil || !work && slices.Contains([]trellis.Status{trellis.Planning, trellis.Rejected, trellis.Ready}, t.Status) {
+		return t, err
+	}
+	where := ""
+	if work {
+		where = " and has work on its branch"
+	}
+	return nil, hint(usagef("%s is %s%s: what ran is put away, not removed", t.ID, t.Status, where), "trellis cancel "+t.ID, "trellis task archive "+t.ID)
+}
+
+// hasWork reports whether a task that began has a branch or a worktree.
+func (p *project) hasWork(ctx context.Context, t *taskdir.Task) (bool, error) {
+	if t.Pipeline.BaseCommit == "" {
+		return false, nil
+	}
+	tip, err := p.Repo.Branch(ctx, t.BranchName())
+	return tip != "" || worktreeOf(p, t) != "", err
+}
+
+// remove makes a task directory vanish at once and then deletes it, so that nobody meets half of one.
+func (p *project) remove(dir string) error {
+	runtime, err := p.runtimeDir()
+	if err != nil {
+		return err
+	}
+	gone, err := os.MkdirTemp(runtime, "removed-")
+	if err != nil {
+		return fmt.Errorf("removing %s: %w", p.Store.Rel(dir), err)
+	}
+	if err := p.Store.Disk.Rename(dir, filepath.Join(gone, filepath.Base(dir))); err != nil {
+		return errors.Join(err, os.Remove(gone))
+	}
+	return os.RemoveAll(gone)
+}
+
+// runtimeDir is the folder of machine state of the whole repository. Git ignores what is in it.
+func (p *project) runtimeDir() (string, error) {
+	dir := filepath.Join(p.Root, ".trellis", ".runtime")
+	if err := p.Store.Disk.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	ignore := filepath.Join(dir, ".gitignore")
+	if _, err := os.Stat(ignore); errors.Is(err, os.ErrNotExist) {
+		return dir, p.Store.Disk.WriteFile(ignore, []byte("*\n"), 0o644)
+	}
+	return dir, nil
+}
+
+func (a *app) taskShowCommand() *cli.Command {
+	return &cli.Command{
+		Name:        "show",
+		Usage:       "show a task, its files and where it stands",
+		ArgsUsage:   "TASKDIR",
+		Flags:       []cli.Flag{jsonFlag()},
+		Description: manual(`The same as trellis status of the task, and the files of its directory.`, []int{exitDone, exitUsage, exitNotFound}, "trellis task show 02-01-auth"),
+		Action: func(c *cli.Context) error {
+			p, dir, err := a.taskArgument(c, 1)
+			if err != nil {
+				return err
+			}
+			t, err := a.reader(p).Task(dir)
+			if err != nil {
+				return err
+			}
+			if c.Bool("json") {
+				return view.JSON(a.Stdout, t)
+			}
+			if err := a.showTask(c.Context, p, dir, t); err != nil {
+				return err
+			}
+			return view.Files(a.Stdout, dir)
+		},
+	}
+}

@@ -1,0 +1,232 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/contextfiles"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/view"
+	"github.com/trellis-tasks/trellis/specs"
+	"github.com/trellis-tasks/trellis/taskdir"
+	"github.com/urfave/cli/v2"
+)
+
+// taskContextCommands write and show the files that name what agents read.
+func (a *app) taskContextCommands() []*cli.Command {
+	return []*cli.Command{
+		{
+			Name:      "init-context",
+			Usage:     "write the context files with what every task of a kind reads",
+			ArgsUsage: "TASKDIR backend|frontend|fullstack|test|docs",
+			Description: manual(`Puts the workflow and the guidelines of that kind into implement.jsonl, check.jsonl and debug.jsonl.
+What stands in them stays. The kind is kept as the task's dev_type.`,
+				[]int{exitDone, exitUsage, exitNotFound}, "trellis task init-context 02-01-auth backend"),
+			Action: func(c *cli.Context) error {
+				p, dir, err := a.taskArgument(c, 2)
+				if err != nil {
+					return err
+				}
+				return a.initContext(p, dir, c.Args().Get(1))
+			},
+		},
+		{
+			Name:      "add-context",
+			Usage:     "add a file or a folder to a context file",
+			ArgsUsage: "TASKDIR implement|check|debug PATH [REASON]",
+			Description: manual(`PATH is written from the top of the repository. One that does not exist, leaves the repository or is
+not text is not added.`,
+				[]int{exitDone, exitUsage, exitUnmet, exitNotFound}, `trellis task add-context 02-01-auth implement internal/auth/ "the code to extend"`),
+			Action: func(c *cli.Context) error {
+				if c.NArg() == 3 || c.NArg() == 4 {
+					p, dir, err := a.taskArgument(c, c.NArg())
+					if err != nil {
+						return err
+					}
+					return a.addContext(p, dir, c.Args().Get(1), c.Args().Get(2), c.Args().Get(3))
+				}
+				return wrongArguments(c)
+			},
+		},
+		{
+			Name:        "list-context",
+			Usage:       "show what the context files name",
+			ArgsUsage:   "TASKDIR",
+			Flags:       []cli.Flag{jsonFlag()},
+			Description: manual(`Every entry with its reason; what can't be used is marked with why.`, []int{exitDone, exitUsage, exitNotFound}, "trellis task list-context 02-01-auth"),
+			Action: func(c *cli.Context) error {
+				p, dir, err := a.taskArgument(c, 1)
+				if err != nil {
+					return err
+				}
+				return a.listContext(p, dir, c.Bool("json"))
+			},
+		},
+	}
+}
+
+func (a *app) initContext(p *project, dir, kind string) error {
+	kind, err := devType(kind, "the type")
+	if err != nil {
+		return err
+	}
+	t, err := p.Store.Update(dir, func(_ *taskdir.Task, e *taskdir.Edit) error {
+		e.KeepRevision()
+		e.Set("dev_type", kind)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	base, err := specs.Base(p.Root, kind, t.Package, nil)
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{taskdir.ImplementContext, taskdir.CheckContext, taskdir.DebugContext} {
+		added := 0
+		err := a.changeContext(p, dir, name, func(data []byte) ([]byte, error) {
+			added = 0
+			for _, b := range base {
+				next, err := contextfiles.Add(data, contextfiles.Row{Path: b.Path, Reason: b.Reason})
+				if errors.Is(err, contextfiles.ErrDuplicate) {
+					continue
+				}
+				if err != nil {
+					return nil, err
+				}
+				data, added = next, added+1
+			}
+			return data, nil
+		})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(a.Stdout, "%s: %d added\n", p.Store.Rel(filepath.Join(dir, name)), added)
+	}
+	return nil
+}
+
+// changeContext changes a context file under the task's write lock, so that two changes at once are both kept. When a person
+// saves the file meanwhile, change is called again. What a person's command changes counts while an agent is at work too.
+func (a *app) changeContext(p *project, dir, name string, change func([]byte) ([]byte, error)) error {
+	_, inside := proc.InsideRun(a.Env)
+	return a.owning(p, dir, name, func() (before, after []byte, err error) {
+		_, err = p.Store.Update(dir, func(*taskdir.Task, *taskdir.Edit) error {
+			edit := func() error {
+				return p.Store.Disk.Edit(filepath.Join(dir, name), func(data []byte) (_ []byte, err error) {
+					before = slices.Clone(data)
+					after, err = change(data)
+					return after, err
+				})
+			}
+			if inside {
+				return edit()
+			}
+			return pipeline.Edited(p.Store, dir, edit)
+		})
+		return before, after, err
+	})
+}
+
+func (a *app) addContext(p *project, dir, file, path, reason string) error {
+	name := strings.TrimSuffix(file, ".jsonl") + ".jsonl"
+	if name != filepath.Base(name) || strings.HasPrefix(name, ".") || name == taskdir.Approvals || name == taskdir.Proofs {
+		return usagef("%q is no context file (implement, check, debug)", file)
+	}
+	if near := contextfiles.Misspelled(name); near != "" {
+		return hint(usagef("no phase reads %s", name), "did you mean: "+strings.TrimSuffix(near, ".jsonl"))
+	}
+	row := contextfiles.Row{Path: path, Reason: reason, Type: contextfiles.File}
+	if st, err := os.Stat(filepath.Join(p.Root, path)); err == nil && st.IsDir() {
+		row.Type = contextfiles.Directory
+	}
+	valid, problems := contextfiles.Checker{Root: p.Root}.Check(name, []contextfiles.Row{row})
+	for _, problem := range problems {
+		a.say("%s: %s", path, problem.Message)
+		if !problem.Warning && problem.Hint != "" {
+			a.say("hint: %s", problem.Hint)
+		}
+	}
+	if len(valid) == 0 {
+		return as(errUnmet, fmt.Errorf("nothing was added to %s", name))
+	}
+	err := a.changeContext(p, dir, name, func(data []byte) ([]byte, error) { return contextfiles.Add(data, valid[0]) })
+	if errors.Is(err, contextfiles.ErrDuplicate) {
+		a.say("%v", err)
+		return nil
+	}
+	return err
+}
+
+// contextEntry is an entry of a context file, the object of list-context --json.
+type contextEntry struct {
+	File    string `json:"file"`
+	Line    int    `json:"line"`
+	Path    string `json:"path"`
+	Type    string `json:"type"`
+	Reason  string `json:"reason"`
+	Problem string `json:"problem"` // why it can't be used
+}
+
+func (a *app) listContext(p *project, dir string, asJSON bool) error {
+	if _, err := p.Store.Load(dir); err != nil {
+		return err
+	}
+	entries, err := contextEntries(p, dir)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return view.JSON(a.Stdout, append([]contextEntry{}, entries...))
+	}
+	last := ""
+	for _, e := range entries {
+		if e.File != last {
+			fmt.Fprintln(a.Stdout, e.File)
+			last = e.File
+		}
+		line := "  " + e.Path
+		if e.Reason != "" {
+			line += "  " + e.Reason
+		}
+		if e.Problem != "" {
+			line += "  ✗ " + e.Problem
+		}
+		fmt.Fprintln(a.Stdout, view.Safe(line))
+	}
+	return nil
+}
+
+func contextEntries(p *project, dir string) ([]contextEntry, error) {
+	names, err := contextfiles.Names(dir)
+	if err != nil {
+		return nil, err
+	}
+	var entries []contextEntry
+	for _, name := range names {
+		data, err := taskdir.ReadFile(dir, name)
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", name, err)
+		}
+		rows, problems := contextfiles.Parse(name, data)
+		_, found := contextfiles.Checker{Root: p.Root}.Check(name, rows)
+		wrong := map[int]string{}
+		for _, problem := range append(problems, found...) {
+			if !problem.Warning {
+				wrong[problem.Line] = problem.Message
+			}
+		}
+		for _, r := range rows {
+			entries = append(entries, contextEntry{name, r.Line, r.Path, r.Type, r.Reason, wrong[r.Line]})
+		}
+		for _, problem := range problems {
+			entries = append(entries, contextEntry{File: name, Line: problem.Line, Problem: problem.Message})
+		}
+	}
+	return entries, nil
+}

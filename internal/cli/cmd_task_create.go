@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/hooks"
+	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+	"github.com/urfave/cli/v2"
+)
+
+func (a *app) taskCreateCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "create",
+		Usage:     "make the directory of a task that you write yourself",
+		ArgsUsage: "TITLE",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "slug", Usage: "`NAME` of the task: small letters, digits, dashes (default: from the title)"},
+			&cli.StringFlag{Name: "assignee", Usage: "`WHO` works on it (default: trellis init -u)"},
+			&cli.StringFlag{Name: "priority", Usage: "`P0` to P3", Value: "P2"},
+			&cli.StringFlag{Name: "description", Usage: "`TEXT` that says more than the title"},
+			&cli.StringFlag{Name: "parent", Usage: "`TASKDIR` that it becomes a subtask of"},
+			&cli.StringFlag{Name: "package", Usage: "`NAME` of the package that it is about, in a repository of several"},
+		},
+		Description: manual(`The task is in planning: write its prd.md, let init-context name the files that agents read, and set
+it ready. The last line printed is the directory.`,
+			[]int{exitDone, exitUsage, exitNotFound}, `trellis task create "Log in with mail" --slug mail-login --priority P1`),
+		Action: func(c *cli.Context) error {
+			if c.NArg() != 1 || strings.TrimSpace(c.Args().First()) == "" {
+				return wrongArguments(c)
+			}
+			return a.guardedFor(c.Context, hooks.AfterCreate, func() error { return a.taskCreate(c) })
+		},
+	}
+}
+
+func (a *app) taskCreate(c *cli.Context) error {
+	p, err := a.open(c.Context)
+	if err != nil {
+		return err
+	}
+	cfg, _ := p.config() // settings that are wrong keep nobody from writing a task down
+	n, parent, err := a.newTask(c, p, cfg)
+	if err != nil {
+		return err
+	}
+	dir, err := a.makeTask(p, n, parent)
+	if err != nil {
+		return err
+	}
+	if _, inside := proc.InsideRun(a.Env); !inside {
+		a.unowned(a.own(p, dir, []string{taskdir.TaskJSON, taskdir.PRD}))
+	}
+	a.hook(c.Context, p, hooks.AfterCreate, dir)
+	_, err = fmt.Fprintln(a.Stdout, p.Store.Rel(dir))
+	return err
+}
+
+// newTask is the task that the flags describe, and the directory of its parent.
+func (a *app) newTask(c *cli.Context, p *project, cfg *config.Config) (n taskdir.New, parent string, err error) {
+	n = taskdir.New{Title: strings.TrimSpace(c.Args().First()), Description: c.String("description"), Priority: c.String("priority"),
+		Assignee: c.String("assignee")}
+	if n.Package, err = packageOf(cfg, p.Root, c.String("package")); err != nil {
+		return n, "", err
+	}
+	if err := checkPriority(n.Priority); err != nil {
+		return n, "", err
+	}
+	if text := c.String("slug"); text != "" {
+		n.Name, err = a.slug(text, "--slug")
+	} else if n.Name = trellis.Slug(n.Title); n.Name == "" {
+		err = hint(usagef("the title %q leaves no name: it has no letter from a to z and no digit", n.Title), "give one with --slug")
+	}
+	if err != nil {
+		return n, "", err
+	}
+	if n.Creator, err = developer(p.Root); err != nil {
+		return n, "", err
+	}
+	if n.Assignee == "" {
+		n.Assignee = n.Creator
+	}
+	if ref := c.String("parent"); ref != "" {
+		if parent, err = a.find(p, ref); err != nil {
+			return n, "", err
+		}
+		n.Parent = filepath.Base(parent)
+	}
+	return n, parent, nil
+}
+
+// makeTask makes the directory, and links it to its parent.
+func (a *app) makeTask(p *project, n taskdir.New, parent string) (dir string, err error) {
+	t, err := p.Store.Create(n)
+	var taken *taskdir.ExistsError
+	if errors.As(err, &taken) {
+		if old, loadErr := p.Store.Load(taken.Dir); loadErr == nil && parent != "" && old.Parent == n.Parent { // cut off in between?
+			err = errors.Join(err, p.Store.AddSubtask(parent, taken.Dir))
+		}
+		return "", hint(as(errUsage, err), "trellis task show "+filepath.Base(taken.Dir), "choose another with --slug")
+	}
+	if err != nil {
+		return "", err
+	}
+	if parent != "" {
+		if err := p.Store.AddSubtask(parent, t.Dir); err != nil {
+			return t.Dir, err
+		}
+	}
+	rel := p.Store.Rel(t.Dir)
+	a.say("made %s; what is next:", rel)
+	a.say("  write what is wanted into %s/prd.md", rel)
+	a.say("  trellis task init-context %s backend|frontend|fullstack|test|docs", t.ID)
+	a.say("  trellis task ready %s", t.ID)
+	return t.Dir, nil
+}

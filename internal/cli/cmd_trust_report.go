@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/trust"
+)
+
+// trustReport is what `trellis trust --json` prints.
+type trustReport struct {
+	Trusted  bool           `json:"trusted"`
+	Branch   string         `json:"branch"` // that is trusted, and by what it was chosen
+	Subjects []trustSubject `json:"subjects"`
+}
+
+type trustSubject struct {
+	Subject string          `json:"subject"`
+	Trusted bool            `json:"trusted"`
+	Agreed  bool            `json:"agreed"` // by this call
+	Foreign []trust.Foreign `json:"foreign"`
+	Next    string          `json:"next,omitempty"`
+}
+
+func (r *trustReport) add(v trust.Verdict, agreed bool) {
+	s := trustSubject{Subject: v.Subject, Trusted: agreed || v.Trusted(), Agreed: agreed, Foreign: v.Foreign}
+	if s.Foreign == nil {
+		s.Foreign = []trust.Foreign{}
+	}
+	var untrusted *trust.UntrustedError
+	if !s.Trusted && errors.As(v.Err(), &untrusted) {
+		s.Next = untrusted.Next()
+	}
+	r.Trusted = r.Trusted && s.Trusted
+	r.Subjects = append(r.Subjects, s)
+}
+
+// printVerdict shows each thing that is not trusted in full, what runs before what is read, with nothing invisible in it.
+func printVerdict(a *app, e *trust.UntrustedError) {
+	fmt.Fprintln(a.Stdout, trellis.VisibleLine(e.Error())+":")
+	list := slices.Clone(e.Verdict.Foreign)
+	slices.SortStableFunc(list, func(x, y trust.Foreign) int { return rank(x) - rank(y) })
+	last := ""
+	const most = 50 // commits of a base
+	for n, f := range list {
+		if f.Item.Kind == trust.CommitKind && n == most {
+			fmt.Fprintf(a.Stdout, "  and %s more\n", count(len(list)-n, "commit"))
+			return
+		}
+		if from := cameWith(f); from != last {
+			fmt.Fprintf(a.Stdout, "  %s\n", trellis.VisibleLine(from))
+			last = from
+		}
+		printItem(a.Stdout, f.Item)
+	}
+}
+
+// rank puts what runs first, and keeps what came together together.
+func rank(f trust.Foreign) int {
+	if f.Item.Kind.Runs() {
+		return 0
+	}
+	return 1
+}
+
+func cameWith(f trust.Foreign) string {
+	if f.Commit == "" {
+		return "from nobody knows whom"
+	}
+	text := fmt.Sprintf("commit %s by %s, %s", shortCommit(f.Commit), cmp.Or(f.Author, "nobody"), f.Date.Local().Format("2006-01-02"))
+	if f.Item.Kind == trust.CommitKind {
+		_, title, _ := strings.Cut(f.Item.Text, " ")
+		text += ": " + title
+	}
+	return text
+}
+
+func printItem(w io.Writer, i trust.Item) {
+	if i.Kind == trust.CommitKind {
+		return // its line says it
+	}
+	where := i.File
+	if i.Line > 0 {
+		where = fmt.Sprintf("%s:%d", where, i.Line)
+	}
+	lines := strings.Split(strings.TrimSpace(i.Shown()), "\n")
+	fmt.Fprintf(w, "    %-12s %s   (%s)\n", i.Kind, trellis.VisibleLine(lines[0]), trellis.VisibleLine(where))
+	for _, line := range lines[1:] {
+		fmt.Fprintf(w, "    %-12s %s\n", "", trellis.VisibleLine(line))
+	}
+}

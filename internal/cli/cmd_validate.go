@@ -1,0 +1,211 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/contextfiles"
+	"github.com/trellis-tasks/trellis/internal/ready"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/view"
+	"github.com/trellis-tasks/trellis/taskdir"
+	"github.com/urfave/cli/v2"
+)
+
+// validateCommand is `trellis validate`.
+func (a *app) validateCommand() *cli.Command {
+	c := a.validateOneCommand()
+	c.Usage = "check task directories, and with --all config and guidelines too"
+	c.Flags = append([]cli.Flag{&cli.BoolFlag{Name: "all", Usage: "check every task that is not archived, config.yaml, guidelines, roles and templates"}}, c.Flags...)
+	c.ArgsUsage = "TASKDIR | --all"
+	c.Description = manual(`Says whether a task can be run: every problem with its file, its line, and what to do about it.
+In planning a missing file is a warning; of a task that is over only task.json is checked.`,
+		[]int{exitDone, exitUsage, exitUnmet, exitNotFound}, "trellis validate 02-01-auth", "trellis validate --all --json", "trellis validate 02-01-auth --fix")
+	return c
+}
+
+// validateOneCommand is `trellis task validate`.
+func (a *app) validateOneCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "validate",
+		Usage:     "check a task directory",
+		ArgsUsage: "TASKDIR",
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "fix", Usage: "drop invalid rows of context files and add the missing fields of task.json"},
+			jsonFlag(),
+		},
+		Description: manual(`The same as trellis validate TASKDIR.`, []int{exitDone, exitUsage, exitUnmet, exitNotFound}, "trellis task validate 02-01-auth"),
+		Action: func(c *cli.Context) error {
+			want := 1
+			if c.Bool("all") {
+				want = 0
+			}
+			if c.NArg() != want {
+				return wrongArguments(c)
+			}
+			return a.validate(c.Context, c.Args().First(), validateOptions{all: c.Bool("all"), fix: c.Bool("fix"), json: c.Bool("json")})
+		},
+	}
+}
+
+type validateOptions struct{ all, fix, json bool }
+
+// validation is the answer of validate --json.
+type validation struct {
+	OK       bool              `json:"ok"`
+	Checked  []string          `json:"checked"`
+	Fixed    []string          `json:"fixed"`
+	Problems []trellis.Problem `json:"problems"`
+}
+
+func (a *app) validate(ctx context.Context, ref string, o validateOptions) error {
+	p, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	v := validation{Checked: []string{}, Fixed: []string{}, Problems: []trellis.Problem{}}
+	dirs, err := a.toValidate(p, ref, o)
+	if err != nil {
+		return err
+	}
+	if o.all {
+		if err := v.project(p); err != nil {
+			return err
+		}
+	}
+	others := new(ready.Neighbours)
+	others.Follow()
+	able := a.staffing(ctx, p)
+	for _, dir := range dirs {
+		if err := a.validateTask(ctx, p, dir, others, o, &v); err != nil {
+			return err
+		}
+		v.Problems = append(v.Problems, able(dir)...)
+	}
+	v.OK = len(ready.Errors(v.Problems)) == 0
+	if err := a.printValidation(v, o.json); err != nil || v.OK {
+		return err
+	}
+	return quiet(errUnmet)
+}
+
+// staffing looks for the agents of tasks that are still to begin, each once, as whoever starts one does. One that is
+// missing here is a warning, since another machine may have it.
+func (a *app) staffing(ctx context.Context, p *project) func(dir string) []trellis.Problem {
+	s, err := a.readingSite(ctx, p)
+	seen := map[string]bool{}
+	return func(dir string) []trellis.Problem {
+		t, unread := p.Store.Load(dir)
+		if err != nil || unread != nil || seen[t.Pipeline.Agent] || t.Status != trellis.Planning && t.Status != trellis.Ready && t.Status != trellis.Waiting {
+			return nil // what is wrong with settings and task.json is said elsewhere
+		}
+		seen[t.Pipeline.Agent] = true
+		missing := s.CanRun(ctx, t.Pipeline.Agent)
+		if missing == nil {
+			return nil
+		}
+		found := trellis.Problem{File: p.Store.Rel(filepath.Join(dir, taskdir.TaskJSON)), Line: t.Line("pipeline.agent"), Message: missing.Error(), Hint: "trellis doctor"}
+		found.Warning = !errors.Is(missing, agents.ErrUnknown) && !errors.As(missing, new(*trellis.Problem))
+		return []trellis.Problem{found}
+	}
+}
+
+// toValidate are the directories asked for. Planners at work are none of ours.
+func (a *app) toValidate(p *project, ref string, o validateOptions) ([]string, error) {
+	if !o.all {
+		dir, err := a.find(p, ref)
+		return []string{dir}, err
+	}
+	entries, err := p.Store.List()
+	var dirs []string
+	for _, e := range entries {
+		if !e.Planning {
+			dirs = append(dirs, e.Dir)
+		}
+	}
+	return dirs, err
+}
+
+func (a *app) validateTask(ctx context.Context, p *project, dir string, others *ready.Neighbours, o validateOptions, v *validation) error {
+	v.Checked = append(v.Checked, p.Store.Rel(dir))
+	if o.fix {
+		fixed, err := a.fix(p, dir)
+		var problem *trellis.Problem
+		if v.Fixed = append(v.Fixed, fixed...); err != nil && !errors.As(err, &problem) {
+			return err
+		}
+		others.Changed(dir)
+	}
+	in := a.whole(p, dir)
+	in.Neighbours = others
+	problems, err := ready.Check(ctx, in)
+	v.Problems = append(v.Problems, problems...)
+	return err
+}
+
+// whole is the check of a directory with all that a run looks at before it begins.
+func (a *app) whole(p *project, dir string) ready.Input {
+	c, _ := p.config() // what is wrong with it is said by --all, and by whoever runs something
+	return ready.Input{Store: p.Store, Dir: dir, Repo: p.Repo, Begins: p.Repo, MaxSteps: c.Planning.MaxSteps, LookPath: a.lookPath}
+}
+
+// fix drops invalid rows and adds missing fields, and says what it did.
+func (a *app) fix(p *project, dir string) (fixed []string, err error) {
+	fields, err := p.Store.AddMissing(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range fields {
+		fixed = append(fixed, fmt.Sprintf("%s: added %s", p.Store.Rel(filepath.Join(dir, taskdir.TaskJSON)), f))
+	}
+	names, err := contextfiles.Names(dir)
+	if err != nil {
+		return fixed, err
+	}
+	for _, name := range names {
+		file := p.Store.Rel(filepath.Join(dir, name))
+		var dropped []trellis.Problem
+		err := a.changeContext(p, dir, name, func(data []byte) (kept []byte, _ error) {
+			kept, dropped = contextfiles.Fix(file, data, contextfiles.Checker{Root: p.Root})
+			return kept, nil
+		})
+		if err != nil {
+			return fixed, err
+		}
+		for _, d := range dropped {
+			fixed = append(fixed, fmt.Sprintf("%s:%d: dropped: %s", file, d.Line, d.Message))
+		}
+	}
+	return fixed, nil
+}
+
+func (a *app) printValidation(v validation, asJSON bool) error {
+	if asJSON {
+		return view.JSON(a.Stdout, v)
+	}
+	for _, f := range v.Fixed {
+		fmt.Fprintln(a.Stdout, "fixed:", f)
+	}
+	a.printProblems(v.Problems)
+	bad := len(ready.Errors(v.Problems))
+	switch {
+	case bad > 0:
+		a.say("%s, %s", count(bad, "error"), count(len(v.Problems)-bad, "warning"))
+	case len(v.Checked) == 1:
+		a.say("%s is valid", v.Checked[0])
+	default:
+		a.say("%d checked, all valid", len(v.Checked))
+	}
+	return nil
+}
+
+// count is a number of things: 1 error, 2 errors.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}

@@ -1,0 +1,184 @@
+package cli
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/proof"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/view"
+)
+
+// verifyCommand is `trellis verify`.
+func (a *app) verifyCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "verify",
+		Usage:     "recheck every proof of a task or a run",
+		ArgsUsage: "TASKDIR | ID",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "key", Usage: "an Ed25519 key in a PEM `FILE`: a public one checks the signature of the proofs, a private one signs them"},
+			jsonFlag(),
+		},
+		Description: manual(`Computes all of proofs.jsonl anew and compares it with the plan, the branch and the output that was kept,
+offline. Each record that was changed, deleted, added, moved or is about something else by now is named with the
+reason. A task without plan.json has nothing to prove.`,
+			[]int{exitDone, exitUsage, exitUnmet, exitNotFound}, "trellis verify 02-03-paging", "trellis verify 02-03-paging --key team.pub", "trellis verify 260201-090503-k3fq --json"),
+		Action: func(c *cli.Context) error {
+			p, s, dir, isFile, err := a.taskOrRun(c, a.readingSite)
+			if err != nil {
+				return err
+			}
+			var audit *proof.Audit
+			if isFile {
+				audit, err = s.VerifyFile(dir)
+			} else {
+				audit, err = s.VerifyTask(c.Context, dir)
+			}
+			if err != nil {
+				return err
+			}
+			return a.verified(p, dir, audit, c.String("key"), c.Bool("json"))
+		},
+	}
+}
+
+// taskOrRun opens the project and finds the directory that the argument names: of a task, or of the run of a file.
+func (a *app) taskOrRun(c *cli.Context, site func(context.Context, *project) (*dispatch.Site, error)) (p *project, s *dispatch.Site, dir string, isFile bool, err error) {
+	if c.NArg() != 1 {
+		return nil, nil, "", false, wrongArguments(c)
+	}
+	if p, err = a.open(c.Context); err != nil {
+		return nil, nil, "", false, err
+	}
+	if s, err = site(c.Context, p); err != nil {
+		return nil, nil, "", false, err
+	}
+	if dir, err = s.FileDir(c.Args().First()); err == nil {
+		return p, s, dir, true, nil
+	}
+	if !errors.Is(err, dispatch.ErrNoRun) {
+		return nil, nil, "", false, err
+	}
+	dir, err = a.find(p, c.Args().First())
+	return p, s, dir, false, err
+}
+
+// verification is the answer of verify --json.
+type verification struct {
+	OK           bool            `json:"ok"`
+	Nothing      bool            `json:"nothing"` // was to be proven
+	Overall      string          `json:"overall"`
+	Records      int             `json:"records"`
+	Proven       []string        `json:"proven"`
+	Unchecked    []string        `json:"unchecked"`
+	Unproven     []proof.Finding `json:"unproven"`
+	NotRechecked int             `json:"not_rechecked"`
+	Findings     []proof.Finding `json:"findings"`
+	Signature    string          `json:"signature"` // good, made, why it is neither; "" when no key was given
+}
+
+func (a *app) verified(p *project, dir string, audit *proof.Audit, key string, asJSON bool) error {
+	v := verification{OK: audit.OK(), Nothing: audit.Nothing, Overall: audit.Overall, Records: len(audit.Records), Proven: append([]string{}, audit.Proven...),
+		Unchecked: append([]string{}, audit.Unchecked...), Unproven: append([]proof.Finding{}, audit.Unproven...), NotRechecked: audit.NotRechecked,
+		Findings: append([]proof.Finding{}, audit.Findings...)}
+	for i := range v.Findings {
+		v.Findings[i].File = p.Store.Rel(v.Findings[i].File)
+	}
+	for i := range v.Unproven {
+		v.Unproven[i].File = p.Store.Rel(v.Unproven[i].File)
+	}
+	if key != "" {
+		var err error
+		if v.Signature, err = a.signature(p, dir, audit, key); err != nil {
+			return err
+		}
+		v.OK = v.OK && (v.Signature == "good" || v.Signature == "made")
+	}
+	if asJSON {
+		if err := view.JSON(a.Stdout, v); err != nil {
+			return err
+		}
+	} else {
+		a.printVerified(p.Store.Rel(dir), v)
+	}
+	if !v.OK {
+		return quiet(errUnmet)
+	}
+	return nil
+}
+
+// signature checks, or makes, the signature of what is proven.
+func (a *app) signature(p *project, dir string, audit *proof.Audit, file string) (string, error) {
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(a.Dir, file)
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return "", as(errUsage, fmt.Errorf("reading the key: %w", err))
+	}
+	if audit.Overall == "" {
+		return "there is no hash of all proofs to sign", nil
+	}
+	if strings.Contains(string(data), "PRIVATE KEY") {
+		key, err := proof.ParsePrivateKey(data)
+		if err != nil {
+			return "", as(errUsage, err)
+		}
+		return "made", proof.Sign(p.Store.Disk, dir, audit.Overall, key)
+	}
+	key, err := proof.ParsePublicKey(data)
+	if err != nil {
+		return "", as(errUsage, err)
+	}
+	return signed(dir, audit.Overall, key)
+}
+
+// signed says whether the owner of a key signed a head.
+func signed(dir, head string, key ed25519.PublicKey) (string, error) {
+	err := proof.VerifySignature(dir, head, key)
+	for _, known := range []error{proof.ErrUnsigned, proof.ErrOtherKey, proof.ErrOtherHead, proof.ErrSignature} {
+		if errors.Is(err, known) {
+			return err.Error(), nil
+		}
+	}
+	return "good", err
+}
+
+func (a *app) printVerified(name string, v verification) {
+	var problems []trellis.Problem
+	for _, f := range v.Findings {
+		f.Message = string(f.Fault) + ": " + f.Message
+		problems = append(problems, f.Problem)
+	}
+	a.printProblems(problems)
+	for _, f := range v.Unproven {
+		if f.Step != "" {
+			fmt.Fprintln(a.Stdout, view.Safe(fmt.Sprintf("unproven: %s: %s", f.Step, f.Message)))
+		}
+	}
+	switch {
+	case v.Nothing:
+		a.say("%s: nothing was to be proven", name)
+	case len(v.Findings) > 0:
+		a.say("%s: %s", name, count(len(v.Findings), "fault"))
+	default:
+		a.say("%s: %d of %s with a check proven, by %s", name, len(v.Proven), count(len(v.Proven)+len(v.Unproven), "step"), count(v.Records, "record"))
+	}
+	if v.NotRechecked > 0 {
+		a.say("%s of commands not kept here, and not rechecked", count(v.NotRechecked, "output"))
+	}
+	if v.Signature != "" {
+		a.say("signature: %s", v.Signature)
+	}
+	if v.Overall != "" {
+		fmt.Fprintln(a.Stdout, v.Overall)
+	}
+}

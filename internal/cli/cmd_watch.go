@@ -1,0 +1,216 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"runtime/debug"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/pulse"
+	"github.com/trellis-tasks/trellis/internal/ready"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// watchCommand is `trellis watch`.
+func (a *app) watchCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "watch",
+		Usage:     "run tasks as they become ready, until interrupted",
+		ArgsUsage: " ",
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "once", Usage: "end when nothing is left to run"},
+			&cli.IntFlag{Name: "parallel", Usage: "`N` tasks at once; limits.parallel of config.yaml"},
+			&cli.DurationFlag{Name: "rescan", Value: 30 * time.Second, Usage: "look at everything every `D`, whatever file events say"},
+			&cli.BoolFlag{Name: "poll", Usage: "use no file events, only the rescan"},
+			&cli.StringFlag{Name: "log-level", Usage: "write records of `LEVEL` debug, info, warn or error and above, on a terminal too"},
+			&cli.BoolFlag{Name: "json", Usage: "write records to stdout as JSON, one a line"},
+			&cli.BoolFlag{Name: "objectives", Usage: "work on objectives as well: plan their steps, and write into them what becomes of the tasks (objectives.watch of config.yaml)"},
+			sharedFlag(),
+			&cli.BoolFlag{Name: "print-unit", Usage: "print a service for systemd or launchd that watches this repository, and end"},
+		},
+		Description: manual(`Sees task directories appear and change, runs those that are ready and goes on with those that were
+cut off. A broken directory is reported once, with file, line and what to do, and stops nobody else. One
+process watches a repository. Without a terminal it writes records to stderr. The settings are read again when
+they change and on SIGHUP; runs under way keep theirs.`,
+			[]int{exitDone, exitFailed, exitUsage, exitUnmet, exitWaiting, exitLocked, exitNoAgent, exitInterrupted, exitTerminated},
+			"trellis watch", "trellis watch --once --parallel 4", "trellis watch --objectives", "trellis watch --print-unit"),
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				return wrongArguments(c)
+			}
+			if c.Duration("rescan") < time.Second {
+				return usagef("--rescan must be at least 1s")
+			}
+			if c.IsSet("parallel") && c.Int("parallel") < 1 {
+				return usagef("--parallel must be at least 1")
+			}
+			if _, ok := logLevels[c.String("log-level")]; !ok && c.IsSet("log-level") {
+				return usagef("--log-level is debug, info, warn or error, not %q", c.String("log-level"))
+			}
+			if c.Bool("print-unit") {
+				p, err := a.open(c.Context)
+				if err != nil {
+					return err
+				}
+				return a.printUnit(c, p)
+			}
+			return a.guarded(func() error { return a.watch(c) })
+		},
+	}
+}
+
+// garbage is how much of the heap, in percent, may be garbage while watching: half of what Go allows. A watcher rests most
+// of its life, and what a look through all tasks leaves lies there until the next one.
+const garbage = 50
+
+func (a *app) watch(c *cli.Context) error {
+	if a.getenv("GOGC") == "" {
+		debug.SetGCPercent(garbage)
+	}
+	p, err := a.open(c.Context)
+	if err != nil {
+		return err
+	}
+	if err := a.ownDisk(c, p); err != nil {
+		return err
+	}
+	begun, err := a.inForce(c.Context, p)
+	if err != nil {
+		return err
+	}
+	if begun.Settings != "" {
+		a.sayBefore(c.Context, p)
+	}
+	files := begun.settings()
+	s, err := a.siteWith(c.Context, begun)
+	if err != nil {
+		return err
+	}
+	o := dispatch.WatchOptions{Once: c.Bool("once"), Parallel: c.Int("parallel"), Rescan: c.Duration("rescan"), Poll: c.Bool("poll"),
+		Objectives: c.Bool("objectives"), Reload: a.reloader(c.Context, p, files), Hangup: proc.Hangups(c.Context)}
+	o.Creator, _ = developer(p.Root) // nobody has to say who they are
+	at := cmp.Or(o.Parallel, s.Config.Limits.Parallel)
+	if log, ok := a.records(c, s); ok {
+		s.Event = log.take
+		a.news.work(s)
+		o.Begun = func() {
+			log.Info("watching", "tasks", p.Store.Tasks(), "parallel", at, "version", version(), "pid", os.Getpid())
+		}
+		results, err := s.Watch(c.Context, o)
+		return a.endOfWatch(c, p, results, err)
+	}
+	show := a.progress(s, false)
+	o.Begun = func() { show.Say(fmt.Sprintf("watching %s, %d at once", p.Store.Rel(p.Store.Tasks()), at)) }
+	a.news.work(s)
+	results, err := s.Watch(c.Context, o)
+	show.close()
+	for _, r := range results {
+		a.sayEnd(p, r)
+	}
+	return a.endOfWatch(c, p, results, err)
+}
+
+// records are the log of a watcher that has one: a service, or one that was asked for it.
+func (a *app) records(c *cli.Context, s *dispatch.Site) (records, bool) {
+	asked := c.Bool("json") || c.IsSet("log-level")
+	if !asked && (c.Bool("once") || terminal(a.Stderr)) {
+		return records{}, false
+	}
+	w := a.Stderr
+	if c.Bool("json") {
+		w = a.Stdout
+	}
+	return newRecords(w, c.Bool("json"), logLevels[c.String("log-level")], s.Redact), true // "" is info
+}
+
+// reloader reads the settings again, where they are others than files.
+func (a *app) reloader(ctx context.Context, p *project, files config.Files) func() (*dispatch.Site, error) {
+	return func() (*dispatch.Site, error) {
+		now, unread := p.readSettings()
+		if len(unread) > 0 {
+			return nil, &unread[0]
+		}
+		if reflect.DeepEqual(now, files) {
+			return nil, nil
+		}
+		cfg, problems := config.Load(now)
+		if wrong := ready.Errors(problems); len(wrong) > 0 {
+			return nil, &wrong[0]
+		}
+		if err := a.trustedNow(ctx, p); err != nil {
+			return nil, err
+		}
+		if judged, _ := p.readSettings(); !reflect.DeepEqual(judged, now) {
+			return nil, nil // others were checked out meanwhile: their event comes
+		}
+		files = now
+		a.news.teller().Configure(cfg.Notify)
+		return a.wire(ctx, p, cfg, p), nil
+	}
+}
+
+// endOfWatch is what the end of a watcher means for the exit code.
+func (a *app) endOfWatch(c *cli.Context, p *project, results []dispatch.Result, err error) error {
+	if c.Context.Err() != nil {
+		return context.Canceled
+	}
+	var held *durable.HeldError
+	if errors.As(err, &held) && held.Path == pulse.Lock(p.Root) {
+		return hint(as(durable.ErrHeld, errors.New("another watcher runs here: "+holderWords(held.Holder))), "trellis status")
+	}
+	if err != nil {
+		return a.agentError(err)
+	}
+	return a.endOfAll(results)
+}
+
+// holderWords say which process has a lock, as far as is known.
+func holderWords(h durable.Holder) string {
+	if h.PID == 0 {
+		return "nobody knows as which process"
+	}
+	words := fmt.Sprintf("process %d", h.PID)
+	if h.Host != "" {
+		words += " on " + h.Host
+	}
+	if !h.Since.IsZero() {
+		words += ", since " + h.Since.Local().Format("2006-01-02 15:04:05")
+	}
+	return words
+}
+
+// endOfAll is the error that the ends of several tasks mean for the exit code: the first that applies of
+// failed, no agent, not ready, waiting.
+func (a *app) endOfAll(results []dispatch.Result) error {
+	var found [4]bool
+	for _, r := range results {
+		switch {
+		case r.Failure != nil && (r.Failure.Code == string(trellis.AgentMissing) || r.Failure.Code == string(trellis.AgentAuth)) && r.Status != trellis.Failed:
+			found[1] = true
+		case r.Status == trellis.Review && r.Failure != nil: // its pull request is not mended
+			found[0] = true
+		case r.Status == trellis.Failed, r.Status == trellis.Cancelled, r.Status == trellis.Rejected, r.Status == trellis.Planning: // the last two of steps of objectives
+			found[0] = true
+		case r.Status == trellis.Waiting, r.Status == trellis.Paused, r.Status == trellis.Ready && !r.Until.IsZero():
+			found[3] = true
+		case r.Status == trellis.Ready, r.Status == "": // "": task.json can't be read
+			found[2] = true
+		}
+	}
+	for i, kind := range []error{errors.New(""), errNoAgent, errUnmet, errWaiting} {
+		if found[i] {
+			return quiet(kind)
+		}
+	}
+	return nil
+}

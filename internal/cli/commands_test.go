@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/urfave/cli/v2"
+)
+
+// leaves are the commands that do something, by their path.
+func leaves(commands []*cli.Command, path string) map[string]*cli.Command {
+	found := map[string]*cli.Command{}
+	for _, c := range commands {
+		if c.Hidden {
+			continue
+		}
+		name := strings.TrimSpace(path + " " + c.Name)
+		if len(c.Subcommands) == 0 {
+			found[name] = c
+		}
+		for k, v := range leaves(c.Subcommands, name) {
+			found[k] = v
+		}
+	}
+	return found
+}
+
+func TestHelpIsWhole(t *testing.T) {
+	a := &app{Stdout: io.Discard, Stderr: io.Discard}
+	for name, c := range leaves(a.commands(), "") {
+		for _, part := range []string{"\n\nExamples:\n  trellis " + name, "\n\nExit codes:\n  0    done\n"} {
+			if !strings.Contains(c.Description, part) {
+				t.Errorf("the help of %s lacks %q", name, part)
+			}
+		}
+		if c.Usage == "" || strings.ToLower(c.Usage[:1]) != c.Usage[:1] || strings.HasSuffix(c.Usage, ".") {
+			t.Errorf("%s: usage %q is no lower-case phrase", name, c.Usage)
+		}
+		for _, f := range c.Flags {
+			if d := f.(cli.DocGenerationFlag); d.GetUsage() == "" {
+				t.Errorf("%s: flag %s says nothing", name, f.Names()[0])
+			}
+		}
+	}
+}

@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// background starts this program again in a session of its own, with what it says going to a log, and
+// returns when begun says so or it ends, whichever is first.
+func (a *app) background(args []string, log string, begun func() bool) (ended bool, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return false, fmt.Errorf("finding this program: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(log), 0o700); err != nil {
+		return false, fmt.Errorf("making the folder of %s: %w", log, err)
+	}
+	out, err := durable.OpenOwn(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return false, fmt.Errorf("opening the log: %w", err)
+	}
+	defer out.Close()
+	cmd := exec.Command(self, args...)
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = a.Dir, a.Env, out, out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return false, fmt.Errorf("starting in the background: %w", err)
+	}
+	gone := make(chan error, 1)
+	go func() { gone <- cmd.Wait() }()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-gone:
+			var exit *exec.ExitError
+			if errors.As(err, &exit) {
+				return true, exitStatus(exit.ExitCode())
+			}
+			return true, err
+		case <-tick.C:
+			if begun() {
+				return false, nil
+			}
+		}
+	}
+}
+
+// startDetached queues a task with the watcher, or runs it in the background.
+func (a *app) startDetached(c *cli.Context) error {
+	p, dir, err := a.taskArgument(c, 1)
+	if err != nil {
+		return err
+	}
+	if err := a.ownDisk(c, p); err != nil {
+		return err
+	}
+	s, err := a.site(c.Context, p)
+	if err != nil {
+		return err
+	}
+	id := filepath.Base(dir)
+	if c.String("agent") == "" && !c.Bool("adopt-branch") { // a watcher knows of no options
+		runs, res, err := s.Admit(c.Context, dir)
+		if err != nil {
+			return a.runError(p, dir, err)
+		}
+		if !runs {
+			a.sayEnd(p, res)
+			return a.endOf(res)
+		}
+		if h, ok := s.Watcher(); ok {
+			a.say("%s is queued with the watcher (pid %d)", id, h.PID)
+			return nil
+		}
+	}
+	log := filepath.Join(dir, taskdir.Run, "start.log")
+	args := []string{"start", dir}
+	if agent := c.String("agent"); agent != "" {
+		args = append(args, "--agent", agent)
+	}
+	if c.Bool("adopt-branch") {
+		args = append(args, "--adopt-branch")
+	}
+	if c.Bool("shared-fs") {
+		args = append(args, "--shared-fs")
+	}
+	ended, err := a.background(args, log, func() bool { return durable.Held(filepath.Join(dir, taskdir.RunLock)) })
+	if ended {
+		data, rerr := durable.Read(log, durable.MaxRecords)
+		if rerr == nil {
+			fmt.Fprintf(a.Stderr, "%s", data)
+		}
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	a.say("%s runs in the background; next: trellis logs -f %s", id, id)
+	return nil
+}
+
+// planDetached makes the folder to plan in and plans in the background.
+func (a *app) planDetached(c *cli.Context) error {
+	if c.Bool("json") {
+		return usagef("--detach returns before there is anything to print: leave out --json")
+	}
+	p, err := a.open(c.Context)
+	if err != nil {
+		return err
+	}
+	o, err := a.planOptions(c, p)
+	if err != nil {
+		return err
+	}
+	if err := a.ownDisk(c, p); err != nil {
+		return err
+	}
+	dir, err := a.planFolder(c, p, o)
+	if err != nil {
+		return err
+	}
+	id := strings.TrimPrefix(filepath.Base(dir), taskdir.DraftPrefix)
+	log := filepath.Join(p.Root, ".trellis", ".runtime", "plan-"+id+".log")
+	lock := filepath.Join(dir, taskdir.RunLock)
+	ended, err := a.background(planArgs(c, p, dir, o), log, func() bool { return durable.Held(lock) })
+	if ended {
+		data, rerr := durable.Read(log, durable.MaxRecords)
+		if rerr == nil {
+			fmt.Fprintf(a.Stderr, "%s", data)
+		}
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	a.say("planning in the background; next: trellis status %s", id)
+	_, err = fmt.Fprintln(a.Stdout, p.Store.Rel(filepath.Join(filepath.Dir(dir), id))) // as it is called in the end
+	return err
+}
+
+// planFolder is where the planning goes on that --retry names, or a new one begins.
+func (a *app) planFolder(c *cli.Context, p *project, o dispatch.PlanOptions) (dir string, err error) {
+	s, err := a.site(c.Context, p)
+	if err != nil {
+		return "", err
+	}
+	if ref := c.String("retry"); ref != "" {
+		if o.Requirement != "" || o.Feedback != "" {
+			return "", usagef("--detach with --retry takes no requirement and no feedback: leave out --detach")
+		}
+		dir, err = a.replannable(p, ref, o)
+	} else if err = s.CanPlan(c.Context, o.Agent); err == nil {
+		dir, err = s.Draft(o)
+	}
+	if err != nil {
+		return "", a.planError(p, err)
+	}
+	return dir, nil
+}
+
+// planArgs are those of the process that plans.
+func planArgs(c *cli.Context, p *project, dir string, o dispatch.PlanOptions) []string {
+	args := []string{"plan", "--retry", dir}
+	if o.Agent != "" {
+		args = append(args, "--agent", o.Agent)
+	}
+	if o.Quick {
+		args = append(args, "--quick")
+	}
+	if o.NoTaskSpec {
+		args = append(args, "--no-taskspec")
+	}
+	if c.Bool("shared-fs") {
+		args = append(args, "--shared-fs")
+	}
+	for _, path := range o.Context {
+		args = append(args, "--context="+filepath.Join(p.Root, path))
+	}
+	for _, text := range o.Constraints {
+		args = append(args, "--constraint="+text)
+	}
+	return args
+}

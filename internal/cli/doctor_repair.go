@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/pulse"
+	"github.com/trellis-tasks/trellis/internal/view"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// What became of what doctor can mend by itself.
+const (
+	repairPossible = "possible" // with --repair
+	repairDeclined = "declined"
+	repairDone     = "done"
+	repairFailed   = "failed"
+)
+
+// repair mends what can be mended and a person agrees to; yes agrees to all. Without a yes and without a terminal it
+// changes nothing.
+func (d *diagnosis) repair(yes, asJSON bool) error {
+	ask := !asJSON && terminal(d.app.Stdin) && terminal(d.app.Stderr)
+	for i := range d.findings {
+		f := &d.findings[i]
+		if f.mend == nil {
+			continue
+		}
+		if !asJSON {
+			d.app.printFinding(*f)
+			fmt.Fprint(d.app.Stdout, f.Diff)
+		}
+		agreed := yes
+		if !yes && ask {
+			var err error
+			if agreed, err = d.app.yes(f.question()); err != nil {
+				return err
+			}
+		}
+		f.become(agreed, yes || ask)
+		if !asJSON && f.Repair == repairDone {
+			d.app.say("%s", f.Detail)
+		}
+	}
+	return nil
+}
+
+func (f *finding) question() string {
+	if f.Diff != "" {
+		return "write this? (the file as it is now is kept in the task's run folder)"
+	}
+	return "remove it?"
+}
+
+// become does it, if somebody agreed.
+func (f *finding) become(agreed, asked bool) {
+	switch {
+	case agreed:
+		saved, err := f.mend()
+		if err != nil {
+			f.State, f.Repair, f.Detail = stateError, repairFailed, err.Error()
+			return
+		}
+		f.State, f.Repair, f.Saved, f.Hint = stateOK, repairDone, saved, ""
+		if f.Detail = f.File + ": removed"; saved != "" {
+			f.Detail = f.File + ": mended (" + strings.Join(f.notes, "; ") + "); what it was: " + saved
+		}
+	case asked:
+		f.Repair = repairDeclined
+	}
+}
+
+// old reports whether nothing happened to a file or folder for an hour, so that nobody is about to work on it.
+func (d *diagnosis) old(path string) bool {
+	st, err := os.Lstat(path)
+	return err == nil && d.app.Now().Sub(st.ModTime()) > time.Hour
+}
+
+// leftovers looks for what a process left that was killed: files half written, folders half removed, a watcher's last
+// beat. Locks are none: their files stay, and nobody holds them.
+func (d *diagnosis) leftovers(p *project, live []taskdir.Entry) {
+	folder := filepath.Join(p.Root, ".trellis")
+	runtime := filepath.Join(folder, ".runtime")
+	folders := []string{folder, p.Store.Tasks(), runtime}
+	for _, e := range live {
+		folders = append(folders, e.Dir, filepath.Join(e.Dir, taskdir.Run))
+	}
+	for _, folder := range folders {
+		for _, path := range glob(folder, durable.TempPrefix+"*") {
+			if d.old(path) && !durable.Held(path) {
+				d.leftover(p, path, "half written", os.RemoveAll)
+			}
+		}
+	}
+	for _, path := range append(glob(runtime, "removed-*"), glob(runtime, "probe-*")...) {
+		if d.old(path) {
+			d.leftover(p, path, "a folder that was half removed", os.RemoveAll)
+		}
+	}
+	if beat := pulse.File(p.Root); d.old(beat) && !durable.Held(pulse.Lock(p.Root)) {
+		d.leftover(p, beat, "the last beat of a watcher that is gone", func(string) error { return d.forget(p.Root) })
+	}
+}
+
+// glob are the files and folders of folder that match; its own name is no pattern.
+func glob(folder, pattern string) (paths []string) {
+	entries, _ := os.ReadDir(folder) // none, if there is no such folder
+	for _, e := range entries {
+		if ok, err := filepath.Match(pattern, e.Name()); ok && err == nil {
+			paths = append(paths, filepath.Join(folder, e.Name()))
+		}
+	}
+	return paths
+}
+
+func (d *diagnosis) leftover(p *project, path, what string, remove func(string) error) {
+	rel := p.Store.Rel(path)
+	d.findings = append(d.findings, finding{Check: "leftover", State: stateWarning, Detail: rel + ": " + what, File: rel,
+		mend: func() (string, error) { return "", remove(path) }})
+}
+
+// forget takes the last beat of a watcher away, if none has come meanwhile.
+func (d *diagnosis) forget(root string) error {
+	lock, err := durable.TryLock(pulse.Lock(root), durable.Holder{PID: os.Getpid(), Since: d.app.Now()})
+	if err != nil {
+		return err
+	}
+	return errors.Join(pulse.Remove(root), lock.Unlock())
+}
+
+// printFinding prints a finding for people.
+func (a *app) printFinding(f finding) {
+	fmt.Fprintf(a.Stdout, "%-8s %-12s %s\n", f.State, f.Check, view.Safe(f.Detail))
+	if f.Hint != "" {
+		fmt.Fprintf(a.Stdout, "%21s → %s\n", "", view.Safe(f.Hint))
+	}
+}

@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/sandbox"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// sandbox looks whether this machine can keep programs to their folders: an error where that is required, and of no
+// weight where it is off.
+func (d *diagnosis) sandbox(ctx context.Context, p *project, c *config.Config) {
+	box := d.app.box(p, c)
+	found := sandbox.Look(ctx, d.app.Env)
+	err := error(nil)
+	if found.OK() {
+		err = box.Try(ctx, p.Root)
+	}
+	state, hint := stateWarning, found.Hint
+	if c.Sandbox == sandbox.Require {
+		state = stateError
+	}
+	switch {
+	case !found.OK() && c.Sandbox == sandbox.Off:
+		d.add(stateOK, "sandbox", "off; "+found.Why, found.Hint)
+	case !found.OK():
+		d.add(state, "sandbox", c.Sandbox+", but "+found.Why, hint)
+	case err != nil && c.Sandbox != sandbox.Off:
+		d.add(state, "sandbox", c.Sandbox+", but "+err.Error(), sandbox.Hint(err))
+	case c.Sandbox == sandbox.Off:
+		d.add(stateOK, "sandbox", fmt.Sprintf("off; %s works here", found), "")
+	default:
+		d.add(stateOK, "sandbox", fmt.Sprintf("%s: %s", c.Sandbox, found), "")
+		if hooks := p.Repo.Hooks(ctx); len(hooks) > 0 {
+			d.add(stateOK, "sandbox", "outside of it git runs your hooks when Trellis commits and pushes: "+strings.Join(hooks, ", "), "what they call in the worktree an agent may have changed: docs/sandbox.md")
+		}
+	}
+	if c.Sandbox == sandbox.Off {
+		return
+	}
+	if kinds := box.Unconnected(ctx); len(kinds) > 0 {
+		d.add(stateOK, "sandbox", "no network for "+strings.Join(kinds, ", "), "for commands that need it: "+sandbox.NetworkHint(kinds[0])+"; docs/sandbox.md")
+	}
+	if found.OK() {
+		d.reaches(p, c, box)
+	}
+	d.unseen(box)
+	for key, paths := range map[string][]string{"sandbox_write": c.SandboxWrite, "sandbox_home": c.SandboxHome} {
+		d.absent(key, paths)
+	}
+}
+
+// reaches says of each agent that is installed or named which hosts it reaches, where that is not all.
+func (d *diagnosis) reaches(p *project, c *config.Config, box *sandbox.Box) {
+	o := d.app.crew(p, c)
+	var wide []string
+	for _, role := range trellis.Roles {
+		if !box.Narrow(string(role)) {
+			wide = append(wide, string(role))
+		}
+	}
+	if len(wide) == len(trellis.Roles) {
+		return
+	}
+	for _, name := range []string{agents.Claude, agents.Codex, agents.OpenCode} {
+		if d.app.lookPath(name) == nil {
+			d.add(stateOK, "sandbox", name+" reaches "+few(o.Reaches(name), 8), "what else it needs: sandbox_hosts: [HOST] in .trellis/config.yaml; docs/sandbox.md")
+		}
+	}
+	if len(c.SandboxHosts) > 0 || len(c.Agents.Commands) > 0 {
+		hosts := c.SandboxHosts
+		if len(hosts) == 0 {
+			hosts = []string{"nothing"}
+		}
+		d.add(stateOK, "sandbox", "all agents reach "+few(hosts, 8), "what agents of your own need, their models too: sandbox_hosts: [HOST] in .trellis/config.yaml; docs/sandbox.md")
+	}
+	if len(wide) > 0 {
+		d.add(stateOK, "sandbox", "not so narrow is the network of "+strings.Join(wide, ", "), "sandbox_network and sandbox_offline in .trellis/config.yaml say so")
+	}
+}
+
+// unseen tells what of the person's own programs in the sandbox do not see, and how they would.
+func (d *diagnosis) unseen(box *sandbox.Box) {
+	if names := box.Withheld(d.app.commandEnv()); len(names) > 0 {
+		d.add(stateOK, "sandbox", "commands do not get "+few(names, 8)+" of your environment", "sandbox_env: [NAME] in .trellis/config.yaml hands one on; docs/sandbox.md")
+	}
+	if box.HidesAccount() {
+		d.add(stateOK, "sandbox", "an account in .git/config is not shown in it: git reaches no server there with that", "")
+	}
+	if paths := box.Undisclosed(); len(paths) > 0 {
+		d.add(stateOK, "sandbox", "not shown in it, since it holds an account: "+few(paths, 8), "keep the account in another file, or sandbox_home: [PATH] in .trellis/config.yaml; docs/sandbox.md")
+	}
+}
+
+// absent warns of paths that the settings name and that are not there.
+func (d *diagnosis) absent(key string, paths []string) {
+	for _, path := range paths {
+		if rest, home := strings.CutPrefix(path, "~/"); home {
+			path = filepath.Join(d.app.getenv("HOME"), rest)
+		}
+		if _, err := os.Stat(path); err != nil {
+			d.add(stateWarning, "sandbox", key+": "+path+" is not there", "make it, or take it out of .trellis/config.yaml")
+		}
+	}
+}
+
+// few are the first of some names, and how many more there are.
+func few(names []string, most int) string {
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}

@@ -1,0 +1,217 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/trellis-tasks/trellis/contextfiles"
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/delivery"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/view"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// tasks looks at what lies in .trellis/tasks: what can't be read, and what does not fit together.
+func (d *diagnosis) tasks(ctx context.Context, p *project, c *config.Config) {
+	if _, err := os.Stat(filepath.Join(p.Root, ".trellis")); err != nil {
+		return // reported as such
+	}
+	live, err := p.Store.List()
+	archived, archErr := p.Store.ListArchived()
+	if err := errors.Join(err, archErr); err != nil {
+		d.verdict("tasks", "", err)
+		return
+	}
+	before := len(d.findings)
+	for _, e := range slices.Concat(live, archived) {
+		d.taskJSON(p, e)
+	}
+	for _, e := range live {
+		switch {
+		case e.Planning:
+			d.draft(p, e.Dir)
+		case errors.Is(e.Err, taskdir.ErrNotFound):
+		case e.Err != nil: // what else is damaged is said all the same
+			d.journal(p, e.Dir)
+			d.context(p, e.Dir)
+		default:
+			d.values(p, e.Task)
+			d.rewound(p, e.Task)
+			d.journal(p, e.Dir)
+			if !slices.Contains([]trellis.Status{trellis.Completed, trellis.Cancelled, trellis.Rejected, trellis.Review}, e.Task.Status) {
+				d.context(p, e.Dir)
+			}
+		}
+	}
+	d.links(p, live, archived)
+	d.leftovers(p, live)
+	d.worktrees(ctx, p, c)
+	if len(d.findings) == before {
+		d.add(stateOK, "tasks", count(len(live)+len(archived), "task")+", all readable", "")
+	}
+}
+
+// taskJSON looks whether the file can be read by every program, and proposes a mend if not.
+func (d *diagnosis) taskJSON(p *project, e taskdir.Entry) {
+	if e.Planning && e.Err != nil {
+		return // its planner is at work, or is gone, which is told
+	}
+	m, err := p.Store.Propose(e.Dir)
+	problem := &trellis.Problem{File: p.Store.Rel(filepath.Join(e.Dir, taskdir.TaskJSON)), Line: 1}
+	errors.As(errors.Join(e.Err, err), &problem)
+	f := finding{Check: "task.json", State: stateError, Detail: problem.Error(), Hint: problem.Hint, File: problem.File, Line: problem.Line, Column: problem.Column}
+	switch {
+	case m == nil && err == nil && e.Err == nil:
+		return
+	case m == nil && errors.Is(err, taskdir.ErrNotFound):
+		f.State = stateWarning // a folder beside the tasks
+	case m == nil && problem.Message == "":
+		f.Detail = fmt.Sprint(errors.Join(e.Err, err))
+	case m != nil:
+		if e.Err == nil {
+			f.State, f.Detail = stateWarning, f.File+": other programs can't read it"
+		} else if more := len(m.Notes) - 1; more > 0 {
+			f.Detail += fmt.Sprintf(" (and %d more)", more)
+		}
+		f.Diff = view.Diff(f.File, string(m.Before), string(m.After))
+		f.notes = m.Notes
+		f.mend = func() (string, error) {
+			saved, err := p.Store.Repair(e.Dir, m)
+			return p.Store.Rel(saved), err
+		}
+	}
+	d.findings = append(d.findings, f)
+}
+
+// values are those in a task.json that mean nothing.
+func (d *diagnosis) values(p *project, t *taskdir.Task) {
+	for _, wrong := range t.Problems {
+		f := finding{Check: "task.json", State: stateError, Detail: wrong.Error(), Hint: wrong.Hint, File: wrong.File, Line: wrong.Line, Column: wrong.Column}
+		if wrong.Warning {
+			f.State = stateWarning
+		}
+		d.findings = append(d.findings, f)
+	}
+}
+
+// journal looks whether that of a task's run can be read.
+func (d *diagnosis) journal(p *project, dir string) {
+	if _, err := journal.Read(filepath.Join(dir, taskdir.Run)); errors.Is(err, journal.ErrDamaged) {
+		d.about(p, dir, "journal", fmt.Sprintf("%s: %v", filepath.Base(dir), err), "trellis retry "+filepath.Base(dir))
+	}
+}
+
+// rewound looks for a task.json that git took back behind what its run wrote.
+func (d *diagnosis) rewound(p *project, t *taskdir.Task) {
+	if t.Status != trellis.Ready && t.Status != trellis.InProgress || durable.Held(filepath.Join(t.Dir, taskdir.RunLock)) {
+		return
+	}
+	h, err := journal.Read(filepath.Join(t.Dir, taskdir.Run))
+	if err != nil || h.Flow != pipeline.Flow {
+		return // none here, or `status` says what is wrong with it
+	}
+	if wrote, err := pipeline.ReadProgress(h); err == nil && t.Pipeline.Revision < wrote.Revision {
+		d.about(p, t.Dir, "rewound", fmt.Sprintf("%s: git took task.json back: its revision is %d, the run wrote %d", t.ID, t.Pipeline.Revision, wrote.Revision), "trellis retry "+t.ID)
+	}
+}
+
+// draft looks whether a planning goes on. One whose folder was made in this hour may be about to begin.
+func (d *diagnosis) draft(p *project, dir string) {
+	if !durable.Held(filepath.Join(dir, taskdir.RunLock)) && d.old(dir) {
+		d.about(p, dir, "leftover", p.Store.Rel(dir)+": a planning that nobody is at work on", "trellis plan --retry "+p.Store.Rel(dir)+", or: trellis task rm "+filepath.Base(dir))
+	}
+}
+
+// context looks for rows that name nothing, of a task that is still to be worked on.
+func (d *diagnosis) context(p *project, dir string) {
+	names, err := contextfiles.Names(dir)
+	if err != nil {
+		d.verdict("context", "", err)
+		return
+	}
+	for _, name := range names {
+		file := p.Store.Rel(filepath.Join(dir, name))
+		data, err := taskdir.ReadFile(dir, name)
+		if err != nil {
+			d.verdict("context", "", fmt.Errorf("reading context: %w", err))
+			continue
+		}
+		if _, dropped := contextfiles.Fix(file, data, contextfiles.Checker{Root: p.Root}); len(dropped) > 0 {
+			first := dropped[0]
+			d.findings = append(d.findings, finding{Check: "context", State: stateWarning, Hint: "trellis validate " + filepath.Base(dir) + " --fix", File: file, Line: first.Line, Column: first.Column,
+				Detail: fmt.Sprintf("%s can't be used, the first: %v", count(len(dropped), "row"), &first)})
+		}
+	}
+}
+
+// links looks whether parents and children say the same of each other.
+func (d *diagnosis) links(p *project, live, archived []taskdir.Entry) {
+	tasks, gone := map[string]*taskdir.Task{}, map[string]bool{}
+	for _, e := range archived {
+		gone[e.ID] = true
+	}
+	for _, e := range live {
+		if tasks[e.ID] = e.Task; e.Err != nil {
+			delete(tasks, e.ID)
+			gone[e.ID] = true // nobody knows what it says
+		}
+	}
+	for _, e := range live {
+		if t := tasks[e.ID]; t != nil {
+			d.parent(p, t, tasks, gone)
+			d.children(p, t, tasks, gone)
+		}
+	}
+}
+
+func (d *diagnosis) parent(p *project, t *taskdir.Task, tasks map[string]*taskdir.Task, gone map[string]bool) {
+	id := filepath.Base(t.Parent)
+	switch parent := tasks[id]; {
+	case t.Parent == "" || parent == nil && gone[id]:
+	case parent == nil:
+		d.about(p, t.Dir, "links", fmt.Sprintf("%s names the parent %s, which is not there", t.ID, t.Parent), `set "parent" to null in its task.json`)
+	case !slices.Contains(parent.Children, t.ID):
+		d.about(p, t.Dir, "links", fmt.Sprintf("%s names the parent %s, which does not list it", t.ID, id), "trellis task add-subtask "+id+" "+t.ID)
+	}
+}
+
+func (d *diagnosis) children(p *project, t *taskdir.Task, tasks map[string]*taskdir.Task, gone map[string]bool) {
+	for _, name := range t.Children {
+		id := filepath.Base(name)
+		switch child := tasks[id]; {
+		case child == nil && !gone[id]:
+			d.about(p, t.Dir, "links", fmt.Sprintf("%s lists the child %s, which is not there", t.ID, name), `take it out of "children" in its task.json`)
+		case child == nil:
+		case child.Parent == "":
+			d.about(p, t.Dir, "links", fmt.Sprintf("%s lists the child %s, which names no parent", t.ID, id), "trellis task add-subtask "+t.ID+" "+id)
+		case filepath.Base(child.Parent) != t.ID:
+			d.about(p, t.Dir, "links", fmt.Sprintf("%s lists the child %s, whose parent is %s", t.ID, id, child.Parent), "trellis task remove-subtask "+t.ID+" "+id)
+		}
+	}
+}
+
+// worktrees looks for worktrees in the folder of them that belong to no task.
+func (d *diagnosis) worktrees(ctx context.Context, p *project, c *config.Config) {
+	clean := &delivery.Cleaner{Store: p.Store, Repo: p.Repo, Folder: c.Worktree.Dir, Copied: c.Worktree.Copy, Now: d.app.Now}
+	_, orphans, err := clean.Look(ctx)
+	if err != nil {
+		d.verdict("worktrees", "", err)
+		return
+	}
+	for _, tree := range orphans {
+		d.add(stateWarning, "worktrees", tree.Path+" belongs to no task", "look what is in it, then: git worktree remove "+tree.Path)
+	}
+}
+
+// about adds a warning of a task.
+func (d *diagnosis) about(p *project, dir, check, detail, hint string) {
+	d.findings = append(d.findings, finding{Check: check, State: stateWarning, Detail: detail, Hint: hint, File: p.Store.Rel(filepath.Join(dir, taskdir.TaskJSON))})
+}

@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The fields of doctor --json are a contract, and what a mend says of itself is in them.
+func TestDoctorJSON(t *testing.T) {
+	dir := t.TempDir()
+	if out, err := exec.Command("git", "init", "-q", dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	task := filepath.Join(dir, ".trellis", "tasks", "02-01-x")
+	if err := os.MkdirAll(task, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(task, "task.json"), []byte("{\n  \"id\": \"x\",\n  \"status\": done\n}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	file := ".trellis/tasks/02-01-x/task.json"
+	for _, tt := range []struct {
+		args          []string
+		state, repair string
+	}{
+		{[]string{"doctor", "--json"}, "error", "possible"},
+		{[]string{"doctor", "--json", "--repair"}, "error", "possible"},
+		{[]string{"doctor", "--json", "--repair", "--yes"}, "ok", "done"},
+	} {
+		var out, said bytes.Buffer
+		a := &app{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &said, Dir: dir, Now: time.Now, Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}}
+		if code := a.Run(context.Background(), tt.args); code != exitUnmet { // no agent can be used
+			t.Errorf("%v: got exit %d: %s", tt.args, code, &said)
+		}
+		var rows []map[string]any
+		if err := json.Unmarshal(out.Bytes(), &rows); err != nil {
+			t.Fatalf("%v in %s", err, &out)
+		}
+		found := 0
+		for _, row := range rows {
+			if len(row) != 10 {
+				t.Errorf("got the fields %v", row)
+			}
+			if row["check"] != "task.json" {
+				continue
+			}
+			found++
+			for field, want := range map[string]any{"state": tt.state, "repair": tt.repair, "file": file, "line": 3.0, "column": 13.0} {
+				if row[field] != want {
+					t.Errorf("%v: got %s %v, want %v", tt.args, field, row[field], want)
+				}
+			}
+			diff, saved, hint := row["diff"].(string), row["saved"].(string), row["hint"].(string)
+			if !strings.Contains(diff, "\n-  \"status\": done\n+  \"status\": \"done\"\n") || (hint == "") != (tt.repair == "done") ||
+				strings.HasPrefix(saved, ".trellis/tasks/02-01-x/run/task.json.broken-") != (tt.repair == "done") {
+				t.Errorf("%v: got diff %q, saved %q, hint %q", tt.args, diff, saved, hint)
+			}
+		}
+		if found != 1 {
+			t.Errorf("%v: got %s", tt.args, &out)
+		}
+	}
+}

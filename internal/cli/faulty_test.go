@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+)
+
+// faulty is main on a disk and with a clock that a harness disturbs (package faults). Its environment says how:
+//
+//	FAULTS_ROOT   folder that paths of steps are told relative to
+//	FAULTS_LOG    file that gets a line for each step on the disk, before it is done
+//	FAULTS_AT     the line at which something happens, and the how many-th of those that are alike: "sync a/b 2"
+//	FAULTS_DO     what happens: "worker", "guard" or "both" are killed; "ENOSPC" or "EIO" is what the step comes to
+//	FAULTS_LATER  how long after that step the kill comes
+//	FAULTS_STAY   not empty: all later steps of this process come to the same error
+//	FAULTS_CLOCK  file with the seconds by which the clock is ahead
+func faulty() {
+	f := &faults{seen: map[string]int{}}
+	os.Exit(run(&app{Now: shifted(os.Getenv("FAULTS_CLOCK")), Disk: &durable.Disk{Fault: f.ask}}))
+}
+
+// cloneIDs are the random names of clones: a step below one is the same step in the next world.
+var cloneIDs = regexp.MustCompile(`\b[0-9a-f]{32}\b`)
+
+// faults is what is wrong with a disk.
+type faults struct {
+	mu   sync.Mutex
+	seen map[string]int
+	stay error
+}
+
+func (f *faults) ask(step, path string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if rel, err := filepath.Rel(os.Getenv("FAULTS_ROOT"), path); err == nil {
+		path = cloneIDs.ReplaceAllString(rel, "CLONE")
+	}
+	line := step + " " + path
+	f.seen[line]++
+	if err := note(os.Getenv("FAULTS_LOG"), line); err != nil {
+		return err
+	}
+	if f.stay != nil {
+		return f.stay
+	}
+	if os.Getenv("FAULTS_AT") != fmt.Sprint(line, " ", f.seen[line]) {
+		return nil
+	}
+	return f.happen(os.Getenv("FAULTS_DO"), &fs.PathError{Op: step, Path: path})
+}
+
+// happen does what is to happen at a step: the error has the cause that it is given.
+func (f *faults) happen(what string, failed *fs.PathError) (err error) {
+	if cause, ok := map[string]error{"ENOSPC": syscall.ENOSPC, "EIO": syscall.EIO}[what]; ok {
+		failed.Err = cause
+		err = failed
+	} else {
+		later, _ := time.ParseDuration(os.Getenv("FAULTS_LATER")) // "" is at once
+		if later > 0 {
+			time.AfterFunc(later, func() { end(what) })
+		} else {
+			end(what)
+		}
+	}
+	if os.Getenv("FAULTS_STAY") != "" {
+		f.stay = err
+	}
+	return err
+}
+
+// end kills this process, the guard above it, or both. Without its guard the kernel kills it as well, in a moment.
+func end(who string) {
+	if who != "worker" {
+		_ = syscall.Kill(os.Getppid(), syscall.SIGKILL)
+	}
+	if who != "guard" {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {}
+	}
+}
+
+func note(log, line string) error {
+	if log == "" {
+		return nil
+	}
+	w, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	_, err = fmt.Fprintln(w, line)
+	return err
+}
+
+// shifted is a clock that a file can set ahead or back at any time.
+func shifted(file string) func() time.Time {
+	return func() time.Time {
+		data, _ := os.ReadFile(file) // none: right
+		ahead, _ := strconv.Atoi(strings.TrimSpace(string(data)))
+		return time.Now().Add(time.Duration(ahead) * time.Second)
+	}
+}

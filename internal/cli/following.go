@@ -1,0 +1,189 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/view"
+	"github.com/trellis-tasks/trellis/internal/workflow"
+)
+
+// following shows the run of a file while it happens: as a tree on a terminal, as lines elsewhere, or as one JSON
+// object a line.
+type following struct {
+	a    *app
+	json bool
+	tree *view.Tree // nil: there is nothing to show
+
+	mu sync.Mutex // of the output
+}
+
+func (a *app) following(s *dispatch.Site, asJSON bool) *following {
+	f := &following{a: a, json: asJSON}
+	s.Event = f.take
+	return f
+}
+
+func (f *following) take(e dispatch.Event) {
+	switch {
+	case e.Step != nil && f.json:
+		f.print(*e.Step)
+	case e.Step != nil && f.tree != nil:
+		f.tree.Take(*e.Step)
+	case e.Message != "":
+		f.a.say("%s", e.Message)
+	}
+}
+
+// print prints an event. A reader that went away ends nothing.
+func (f *following) print(e workflow.Event) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := json.NewEncoder(f.a.Stdout)
+	out.SetEscapeHTML(false)
+	_ = out.Encode(e)
+}
+
+// begin says which run it is.
+func (f *following) begin(res dispatch.FileRun, past []workflow.Event) {
+	a := f.a
+	if len(past) > 0 || res.Input.Number > 1 {
+		a.fileChanged(res)
+	}
+	title := res.Bundle.Plan("").Title
+	if f.json {
+		f.print(workflow.Event{Type: workflow.WorkflowStarted, At: a.Now().UTC(), Run: res.ID, File: a.rel(res.Input.File), Title: title, Resumed: len(past) > 0 || res.Input.Number > 1})
+		return
+	}
+	if res.Idle {
+		return
+	}
+	a.say("run %s: %s", res.ID, title)
+	f.tree = view.NewTree(a.Stderr, a.style(a.Stderr), terminal(a.Stderr) && a.getenv("TERM") != "dumb", a.Now, title, res.Bundle.Resolved())
+	f.tree.Past(past)
+}
+
+// close ends the show.
+func (f *following) close() {
+	if f.tree != nil {
+		f.tree.Close()
+	}
+}
+
+// end says how the run ended, or where it stands.
+func (f *following) end(ctx context.Context, res dispatch.FileRun) error {
+	err := endOfFile(res)
+	if f.json {
+		f.print(f.a.finished(ctx, res, err))
+		return err
+	}
+	f.a.sayFile(res)
+	fmt.Fprintln(f.a.Stdout, res.ID)
+	return err
+}
+
+// finished is the last event of a run.
+func (a *app) finished(ctx context.Context, res dispatch.FileRun, err error) workflow.Event {
+	r := &workflow.Result{Exit: exitCode(err), Steps: res.Report.Steps, Done: res.Report.Done, Skipped: res.Report.Skipped, Tolerated: res.Report.Tolerate,
+		Failed: []workflow.Outcome{}, Blocked: []workflow.Outcome{}, Waits: append([]workflow.Request{}, res.Waits...), Head: res.Report.Head,
+		Proven: res.Checks > 0 && res.Proven == res.Checks, Usage: res.Usage}
+	e := workflow.Event{Type: workflow.WorkflowFinished, At: a.Now().UTC(), Run: res.ID, State: workflow.Done, Seconds: res.Seconds, Result: r}
+	for _, o := range res.Report.Worst {
+		if o.State == workflow.Blocked {
+			r.Blocked = append(r.Blocked, o)
+		} else {
+			r.Failed = append(r.Failed, o)
+		}
+	}
+	switch {
+	case res.Interrupted:
+		e.State = workflow.Interrupted
+		if s, ok := context.Cause(ctx).(*proc.SignalError); ok {
+			r.Exit = s.Code()
+		}
+	case r.Exit == exitWaiting:
+		e.State = workflow.Waiting
+	case err != nil:
+		e.State = workflow.Failed
+	}
+	if res.Failure != nil {
+		r.Failure = res.Failure.Error()
+	}
+	return e
+}
+
+// sayFile says how the run of a file ended, or where it stands.
+func (a *app) sayFile(res dispatch.FileRun) {
+	r := res.Report
+	for _, o := range r.Worst {
+		a.say("%s", worstLine(o))
+	}
+	if n := r.Failed + r.Blocked + r.Tolerate - len(r.Worst); n > 0 {
+		a.say("and %s more", count(n, "step"))
+	}
+	for _, q := range res.Waits {
+		a.sayRequest(res.ID, q)
+	}
+	switch {
+	case res.Idle:
+		a.say("run %s has ended well: nothing to do", res.ID)
+	case res.Interrupted, res.Failure != nil:
+	case len(res.Waits) > 0:
+		a.say("run %s waits; then: trellis run --resume %s", res.ID, res.ID)
+	case !res.Until.IsZero():
+		a.say("run %s sleeps until %s; then: trellis run --resume %s", res.ID, res.Until.Local().Format(time.RFC3339), res.ID)
+	case r.Failure() != nil:
+		a.say("run %s failed: %s", res.ID, counts(r.Report))
+		a.say("hint: trellis run --resume %s", res.ID)
+	case r.Tolerate > 0:
+		a.say("run %s completed with failures: %s", res.ID, counts(r.Report))
+	default:
+		a.say("run %s is done: %s", res.ID, counts(r.Report))
+	}
+	if r.Head != "" {
+		a.say("proofs %s · %d of %s with a check proven", r.Head, res.Proven, count(res.Checks, "step"))
+	}
+}
+
+func worstLine(o workflow.Outcome) string {
+	what := string(o.State)
+	if o.Tolerated {
+		what += ", and the run went on"
+	}
+	if o.Code != 0 {
+		what += fmt.Sprintf(" (exit %d)", o.Code)
+	}
+	return o.Path + ": " + what + ": " + o.Detail
+}
+
+func counts(r workflow.Report) string {
+	var list []string
+	for _, c := range []struct {
+		n    int
+		word string
+	}{{r.Done, "done"}, {r.Failed, "failed"}, {r.Blocked, "blocked"}, {r.Tolerate, "failed and tolerated"}, {r.Skipped, "skipped"}} {
+		if c.n > 0 {
+			list = append(list, fmt.Sprintf("%d %s", c.n, c.word))
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+// sayRequest says what people are asked before a step, and how they answer.
+func (a *app) sayRequest(id string, q workflow.Request) {
+	a.say("%s waits for approval: %s", q.Path, q.Title)
+	if q.Description != "" {
+		a.say("  %s", strings.ReplaceAll(strings.TrimSpace(q.Description), "\n", "\n  "))
+	}
+	if len(q.Lets) > 0 {
+		a.say("  then runs: %s", strings.Join(q.Lets, ", "))
+	}
+	a.say("hint: trellis approve %s --step %s", id, q.Path)
+	a.say("hint: trellis reject %s --step %s --reason TEXT", id, q.Path)
+}

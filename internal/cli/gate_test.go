@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/contextfiles"
+	"github.com/trellis-tasks/trellis/internal/trust"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// unsettled is a project on main, whose settings are a person's own, and a branch theirs with those of somebody else.
+func unsettled(t *testing.T) (*app, *project, func(branch string)) {
+	t.Helper()
+	root, home := t.TempDir(), t.TempDir()
+	git := func(args ...string) {
+		t.Helper()
+		cmd := exec.Command("git", append([]string{"-C", root}, args...)...)
+		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+	}
+	says := func(hook string) {
+		t.Helper()
+		path := filepath.Join(root, ".trellis", "config.yaml")
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte("hooks: {after_start: ["+hook+"]}\n"), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		git("add", "-A")
+	}
+	git("init", "-q", "-b", "main")
+	git("config", "user.name", "Ann")
+	git("config", "user.email", "ann@example.org")
+	says("echo mine")
+	git("commit", "-q", "-m", "mine")
+	git("switch", "-q", "-c", "theirs")
+	says("echo theirs")
+	git("commit", "-q", "-m", "theirs")
+	if err := os.RemoveAll(filepath.Join(root, ".git", "logs")); err != nil { // as if both had come by git
+		t.Fatal(err)
+	}
+	git("switch", "-q", "main")
+	a := &app{Stdout: io.Discard, Stderr: io.Discard, Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home}, Dir: root, Now: time.Now}
+	p, err := a.openRepository()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.judge(p); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := p.judge.Trunk(t.Context()); err != nil { // main is trusted from now on
+		t.Fatal(err)
+	}
+	return a, p, func(branch string) { git("switch", "-q", branch) }
+}
+
+// Edge S2: settings that change while they are judged are those that the verdict is about, and others are not kept.
+func TestSettingsThatChangeMeanwhile(t *testing.T) {
+	for from, to := range map[string]string{"main": "theirs", "theirs": "main"} {
+		t.Run("from "+from, func(t *testing.T) {
+			a, p, checkout := unsettled(t)
+			checkout(from)
+			var once sync.Once
+			p.judge.Ledger.Now = func() time.Time { // asked when a verdict is noted: the files were read before that
+				once.Do(func() { checkout(to) })
+				return time.Now()
+			}
+			q, err := a.inForce(t.Context(), p)
+			if from == "theirs" && !errors.Is(err, trust.ErrUntrusted) {
+				t.Errorf("got %+v, %v", q, err)
+			}
+			if from == "main" && (err != nil || q.judged == nil || !strings.Contains(string(q.judged.Config.Data), "echo mine")) {
+				t.Errorf("got %+v, %v", q, err)
+			}
+			kept, err := a.keptSettings(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.Stat(kept); err == nil {
+				t.Error("settings were kept")
+			}
+		})
+	}
+}
+
+// Edge S2: what is kept for the time when others are checked out is what was judged.
+func TestKeptSettingsAreThoseJudged(t *testing.T) {
+	a, p, checkout := unsettled(t)
+	judged, err := settingFiles(p.Root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := a.keptSettings(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, branch := range []string{"theirs", "main"} {
+		checkout(branch)
+		a.keepJudged(p, kept, judged, nil)
+		now, err := settingFiles(kept)
+		if err != nil || len(now) > 0 != (branch == "main") || branch == "main" && !maps.Equal(now, judged) {
+			t.Errorf("on %s: kept %q, %v", branch, now, err)
+		}
+	}
+}
+
+// Edge S2: of a branch that is checked out while a command writes, only what the command wrote counts as made here.
+func TestCheckedOutWhileACommandWrites(t *testing.T) {
+	a, p, _ := unsettled(t)
+	made, err := p.Store.Create(taskdir.New{Name: "x", Title: "X", DevType: "backend"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := made.Dir
+	file := filepath.Join(dir, taskdir.ImplementContext)
+	theirs := []byte(`{"file": "theirs.md", "reason": "read it"}` + "\n")
+	var once sync.Once
+	err = a.changeContext(p, dir, taskdir.ImplementContext, func(data []byte) ([]byte, error) {
+		once.Do(func() {
+			if err := os.WriteFile(file, theirs, 0o644); err != nil {
+				t.Error(err)
+			}
+		})
+		return contextfiles.Add(data, contextfiles.Row{Path: "mine.md", Reason: "mine"})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if data, err := os.ReadFile(file); err != nil || !strings.Contains(string(data), "theirs.md") || !strings.Contains(string(data), "mine.md") {
+		t.Fatalf("it has\n%s, %v", data, err)
+	}
+	remembered := func(text string) bool {
+		known, err := p.judge.Known(trust.Item{Kind: trust.Context, Text: taskdir.ImplementContext + ": " + text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return known
+	}
+	if !remembered("mine.md mine") || remembered("theirs.md read it") {
+		t.Errorf("mine is remembered %t, theirs %t", remembered("mine.md mine"), remembered("theirs.md read it"))
+	}
+}

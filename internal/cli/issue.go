@@ -1,0 +1,177 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"os/exec"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// issue is an issue as the gh program tells it. All that people wrote in it is data.
+type issue struct {
+	Number   int
+	URL      string
+	State    string
+	Title    string
+	Body     string
+	Author   account
+	Labels   []struct{ Name string }
+	Comments []comment
+}
+
+type comment struct {
+	Author      account
+	Body        string
+	CreatedAt   string
+	IsMinimized bool // hidden by those who look after the project
+}
+
+type account struct{ Login string }
+
+const (
+	issueFields = "number,title,body,author,comments,url,state,labels"
+	issueWall   = time.Minute
+	maxGHSays   = 8 * maxRequirement // JSON writes some letters with six
+)
+
+// issue asks gh for the issue that ref names. Nothing of the answer goes through a shell.
+func (a *app) issue(ctx context.Context, p *project, ref string) (*issue, error) {
+	which, err := issueArguments(ref)
+	if err != nil {
+		return nil, err
+	}
+	out, told := proc.NewCapped(maxGHSays), proc.NewCapped(64<<10)
+	res, err := proc.Run(ctx, proc.Command{Argv: append([]string{"gh", "issue", "view", "--json", issueFields}, which...),
+		Dir: p.Root, Env: a.ghEnv(), Stdout: out, Stderr: told, Wall: issueWall, Grace: time.Second})
+	said := strings.TrimSpace(told.String())
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return nil, hint(usagef("there is no gh in PATH, the program that --from-issue reads issues with"), "install it from https://cli.github.com, then: gh auth login", "or save the issue's text, and: --requirement-file FILE")
+	case err != nil && ctx.Err() != nil:
+		return nil, err
+	case err != nil:
+		return nil, as(errUsage, err)
+	case res.TimedOut:
+		return nil, usagef("gh issue view %s gave no answer within %s", ref, issueWall)
+	case res.Code == 4: // as gh says that nobody is signed in
+		return nil, hint(usagef("gh can't show issue %s: %s", ref, said), "gh auth login")
+	case res.Code != 0:
+		return nil, usagef("gh can't show issue %s (exit %d): %s", ref, res.Code, said)
+	case out.Cut():
+		return nil, usagef("issue %s is longer than the %d bytes that a requirement may have", ref, maxRequirement)
+	}
+	return parseIssue(ref, out.String())
+}
+
+func parseIssue(ref, text string) (*issue, error) {
+	var i issue
+	if err := json.Unmarshal([]byte(text), &i); err != nil {
+		return nil, usagef("reading what gh says of issue %s: %w", ref, err)
+	}
+	if i.Number < 1 || strings.TrimSpace(i.Title) == "" {
+		return nil, usagef("reading what gh says of issue %s: there is no number or no title", ref)
+	}
+	return &i, nil
+}
+
+var issueRef = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:([A-Za-z0-9_.][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_.-]+){1,2})?#)?([1-9][0-9]{0,9})$`)
+})
+
+var issuePath = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^/[^/]+/[^/]+/issues/[1-9][0-9]*$`) })
+
+// issueArguments are gh's arguments for an issue: 12, #12, owner/repo#12, or its address.
+func issueArguments(ref string) ([]string, error) {
+	if m := issueRef().FindStringSubmatch(ref); m != nil {
+		if m[1] == "" {
+			return []string{m[2]}, nil
+		}
+		return []string{"--repo=" + m[1], m[2]}, nil
+	}
+	if u, err := url.Parse(ref); err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" && issuePath().MatchString(strings.TrimSuffix(u.Path, "/")) {
+		return []string{(&url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimSuffix(u.Path, "/")}).String()}, nil
+	}
+	return nil, hint(usagef("--from-issue %q names no issue", ref), "--from-issue 12, --from-issue owner/repo#12, or the issue's address")
+}
+
+// ghEnv is the caller's environment, with gh told to ask nothing and to print plain JSON.
+func (a *app) ghEnv() (env []string) {
+	for _, kv := range a.commandEnv() {
+		if !strings.HasPrefix(kv, "GH_FORCE_TTY=") && !strings.HasPrefix(kv, "CLICOLOR_FORCE=") {
+			env = append(env, kv)
+		}
+	}
+	return append(env, "GH_PROMPT_DISABLED=1", "GH_NO_UPDATE_NOTIFIER=1", "NO_COLOR=1")
+}
+
+// requirement is the issue as a requirement: its number and address, its title, and who wrote what. What people
+// wrote is kept to the byte; comments that were hidden are left out.
+func (i *issue) requirement() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Issue #%d", i.Number)
+	if i.State != "" {
+		fmt.Fprintf(&b, ", %s", strings.ToLower(i.State))
+	}
+	fmt.Fprintf(&b, ": %s\n", i.URL)
+	if len(i.Labels) > 0 {
+		var names []string
+		for _, l := range i.Labels {
+			names = append(names, l.Name)
+		}
+		fmt.Fprintf(&b, "Labels: %s\n", strings.Join(names, ", "))
+	}
+	fmt.Fprintf(&b, "\n# %s\n\nWritten by %s:\n\n%s\n", i.Title, i.Author.name(), orNothing(i.Body))
+	shown, _ := i.comments()
+	for n, c := range shown {
+		fmt.Fprintf(&b, "\n## Comment %d of %d, by %s, %s\n\n%s\n", n+1, len(shown), c.Author.name(), c.CreatedAt, orNothing(c.Body))
+	}
+	return b.String()
+}
+
+// comments are those that are shown, and how many are not.
+func (i *issue) comments() (shown []comment, hidden int) {
+	for _, c := range i.Comments {
+		if c.IsMinimized {
+			hidden++
+		} else {
+			shown = append(shown, c)
+		}
+	}
+	return shown, hidden
+}
+
+// name is who it is; accounts that were deleted have none.
+func (a account) name() string {
+	if a.Login == "" {
+		return "an account that is gone"
+	}
+	return a.Login
+}
+
+func orNothing(text string) string {
+	if strings.TrimSpace(text) == "" {
+		return "(nothing)"
+	}
+	return text
+}
+
+// name is a task's name made of the title, whole words only; of the number where that leaves none.
+func (i *issue) name() string {
+	words := strings.Fields(i.Title)
+	for len(words) > 1 && len(trellis.Slug(strings.Join(words, " "))) >= trellis.MaxName {
+		words = words[:len(words)-1]
+	}
+	if name := trellis.Slug(strings.Join(words, " ")); name != "" {
+		return name
+	}
+	return fmt.Sprintf("issue-%d", i.Number)
+}

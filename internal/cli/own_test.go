@@ -1,0 +1,22 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// The .trellis of this project is valid, its tasks, settings and guidelines.
+func TestOwnProject(t *testing.T) {
+	root := repository(t)
+	if _, err := os.Stat(filepath.Join(root, ".git")); err != nil {
+		t.Skip("this is no checkout of git, so there is no project to look at")
+	}
+	var out, errs bytes.Buffer
+	a := &app{Stdout: &out, Stderr: &errs, Env: os.Environ(), Dir: root, Now: time.Now}
+	if code := a.Run(t.Context(), []string{"validate", "--all"}); code != exitDone {
+		t.Errorf("got exit code %d\n%s%s", code, &out, &errs)
+	}
+}

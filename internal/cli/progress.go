@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/view"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// progress shows on Stderr what runs and plannings do while they do it.
+type progress struct{ *view.Progress }
+
+// progress begins to show what happens in a site. quiet shows nothing but dispatch's own messages.
+func (a *app) progress(s *dispatch.Site, quiet bool) *progress {
+	live := !quiet && terminal(a.Stderr) && a.getenv("TERM") != "dumb"
+	p := &progress{view.NewProgress(a.Stderr, a.style(a.Stderr), live, a.Now)}
+	s.Event = func(e dispatch.Event) {
+		if !quiet || e.Message != "" {
+			p.take(e)
+		}
+	}
+	return p
+}
+
+// close ends the show and clears its lines.
+func (p *progress) close() { p.Close() }
+
+func (p *progress) take(e dispatch.Event) {
+	task := strings.TrimPrefix(e.Task, taskdir.DraftPrefix) // as it is called in the end
+	switch {
+	case e.Message != "":
+		p.Say(e.Message)
+	case e.Asked != nil:
+		p.Asked(task, e.Call, *e.Asked)
+	case e.Reply != nil:
+		p.Replied(task, e.Call, *e.Reply)
+	case e.Step != nil:
+		p.Step(task, *e.Step)
+	case e.Standing == nil:
+		p.Agent(task, e.Call, e.Agent)
+	case e.Standing.Status == trellis.InProgress:
+		p.Phase(task, e.Standing.Phase, e.Standing.Round)
+		p.Used(task, e.Standing.Usage)
+	default:
+		p.End(task)
+		p.Say(strings.TrimSuffix(task+": "+string(e.Standing.Status)+": "+e.Standing.Why(), ": ") + p.GoesOn(e.Standing.ResumeAt))
+	}
+}
+
+// stages are the roles that a planning with these options asks, as far as one can tell before the requirement
+// is evaluated.
+func stages(c config.Planning, o dispatch.PlanOptions) [][]trellis.Role {
+	if o.Quick {
+		return [][]trellis.Role{{trellis.Evaluate}, {trellis.Research}, {trellis.PRD}}
+	}
+	list := [][]trellis.Role{{trellis.Evaluate}, {trellis.Research}, {trellis.Plan}}
+	if c.TaskSpec && !o.NoTaskSpec {
+		list[1] = append(list[1], trellis.TaskSpec)
+	}
+	if c.Judge {
+		list = append(list, []trellis.Role{trellis.Judge})
+	}
+	return list
+}

@@ -1,0 +1,36 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// slug is the name of a task made of what a flag or argument says, with a note when that is another spelling.
+func (a *app) slug(text, from string) (string, error) {
+	name := trellis.Slug(text)
+	switch {
+	case name == "":
+		return "", hint(usagef("%s %q leaves no name: it has no letter from a to z and no digit", from, text), "small letters, digits and dashes, as in user-auth")
+	case name != text:
+		a.say("the name becomes %s", name)
+	}
+	return name, nil
+}
+
+// devType checks what kind of work a flag or argument says that a task is.
+func devType(kind, from string) (string, error) {
+	if !slices.Contains(trellis.DevTypes, kind) {
+		return "", usagef("%s %q is none of %s", from, kind, strings.Join(trellis.DevTypes, ", "))
+	}
+	return kind, nil
+}
+
+// checkPriority checks a priority; "" is the default one.
+func checkPriority(p string) error {
+	if p != "" && !slices.Contains(trellis.Priorities, p) {
+		return usagef("unknown priority %q (one of %s)", p, strings.Join(trellis.Priorities, ", "))
+	}
+	return nil
+}

@@ -1,0 +1,42 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"runtime/debug"
+)
+
+// version is what the Go toolchain stamped into the binary: a release, or a commit with its date.
+// Code that was run without being installed has "devel".
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
+		return "devel"
+	}
+	return info.Main.Version
+}
+
+func (a *app) showVersion() error {
+	_, err := fmt.Fprintln(a.Stdout, "trellis", version())
+	return err
+}
+
+// build names the program that a run was begun by: the same only for the same code. What was built of
+// changed files is told apart by when that was.
+func build() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	clean := false
+	for _, s := range info.Settings {
+		clean = clean || s.Key == "vcs.modified" && s.Value == "false"
+	}
+	id := info.Main.Version + " " + info.GoVersion
+	if path, err := os.Executable(); err == nil && !clean {
+		if st, err := os.Stat(path); err == nil {
+			id += fmt.Sprintf(" %d", st.ModTime().UnixNano())
+		}
+	}
+	return id
+}

@@ -1,0 +1,234 @@
+package structure
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/trellis-tasks/trellis/"
+
+// floors is the floor plan: a package imports from lower floors only, never from its own or a higher one.
+// A new package, or a package that has to move, is a change to this table with the reason in the commit.
+var floors = [][]string{
+	0: {"internal/trellis", "internal/engine/flow", "internal/durable", "internal/proc"},
+	// runlock is what a task directory, its journal and all above take the lock of a run with: durable's lock, proc's sweep.
+	// secrets is what agents and sandboxes know secrets by.
+	// gateway is what agents ask models through, and the way out of a sandbox.
+	1: {"internal/runlock", "internal/secrets", "internal/gateway"},
+	2: {"taskdir", "contextfiles", "specs", "templates", "agents", "internal/git", "internal/engine/journal", "internal/config", "internal/proof", "internal/research", "internal/pulse", "internal/github", "internal/criteria"},
+	3: {"internal/agentcall", "internal/plan", "internal/notify", "internal/hooks", "internal/sandbox", "internal/roadmap", "internal/trust"},
+	4: {"internal/ready", "internal/workflow", "internal/trust/subject"},
+	5: {"internal/pipeline", "internal/planner", "internal/delivery"},
+	6: {"internal/dispatch", "internal/view", "internal/eval"},
+	7: {"internal/cli"},
+	8: {"cmd/trellis"},
+}
+
+// testingPackages are for tests: other code does not import them. They may import from the floors up to their parent's, and those
+// that stand on none from all.
+var testingPackages = []string{"agents/agentstest", "agents/modelserver", "internal/engine/flow/flowtest", "internal/github/githubtest", "internal/structure", "e2e", "faults", "bench", "bench/instant"}
+
+// owners says which packages a library belongs to. Others go through them.
+var owners = map[string][]string{
+	"github.com/urfave/cli/v2":         {"internal/cli"},
+	"golang.org/x/term":                {"internal/cli"},
+	"golang.org/x/net":                 {"internal/gateway"},
+	"golang.org/x/sys":                 {"internal/durable", "internal/git", "internal/proc", "agents/agentstest"},
+	"github.com/fsnotify/fsnotify":     {"internal/dispatch"},
+	"github.com/go-git/go-git/v5":      {"internal/git"},
+	"github.com/go-git/go-billy/v5":    {"internal/git"},
+	"github.com/tidwall/gjson":         {"taskdir"},
+	"github.com/tidwall/sjson":         {"taskdir"},
+	"go.yaml.in/yaml/v3":               {"internal/config", "specs", "agents", "internal/eval", "internal/plan", "internal/roadmap"},
+	"github.com/google/jsonschema-go":  {"templates"},
+	"golang.org/x/text":                {"internal/trellis"},
+	"github.com/yuin/goldmark":         {"internal/research", "internal/roadmap"},
+	"github.com/bmatcuk/doublestar/v4": {"agents", "specs", "internal/config", "internal/eval"},
+	// Every command pays for these two when it starts; newer versions cost it more than a millisecond.
+	"github.com/anthropics/anthropic-sdk-go": {"agents"},
+	"github.com/openai/openai-go/v3":         {"agents"},
+}
+
+// testLibraries are for tests and testing packages alone.
+var testLibraries = []string{
+	"github.com/rogpeppe/go-internal", "go.uber.org/goleak", "github.com/creack/pty", "golang.org/x/tools",
+}
+
+// imports are what the files of one package import.
+type imports struct{ code, tests map[string]bool }
+
+func TestFloorPlan(t *testing.T) {
+	packages := readImports(t, repository(t))
+	floor := map[string]int{}
+	for n, names := range floors {
+		for _, name := range names {
+			floor[name] = n
+			if _, there := packages[name]; !there {
+				t.Errorf("floor %d lists %s, which is gone", n, name)
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(packages)) {
+		switch _, listed := floor[name]; {
+		case slices.Contains(testingPackages, name):
+			checkTestingPackage(t, name, packages[name].code, floor)
+		case !listed:
+			t.Errorf("package %s stands on no floor", name)
+		default:
+			checkFloor(t, name, packages[name], floor)
+		}
+	}
+}
+
+func checkFloor(t *testing.T, name string, in imports, floor map[string]int) {
+	for _, target := range slices.Sorted(maps.Keys(in.code)) {
+		if slices.Contains(testingPackages, target) {
+			t.Errorf("%s imports %s, which is for tests", name, target)
+		} else if n, ok := floor[target]; ok && n >= floor[name] {
+			t.Errorf("%s (floor %d) imports %s (floor %d)", name, floor[name], target, n)
+		}
+	}
+	for _, target := range slices.Sorted(maps.Keys(in.tests)) {
+		if n, ok := floor[target]; ok && n > floor[name] {
+			t.Errorf("the tests of %s (floor %d) import %s (floor %d)", name, floor[name], target, n)
+		}
+	}
+}
+
+func checkTestingPackage(t *testing.T, name string, in map[string]bool, floor map[string]int) {
+	top, parent := 0, name
+	for parent != "." && top == 0 {
+		parent = path.Dir(parent)
+		top = floor[parent]
+	}
+	if parent == "." {
+		return
+	}
+	for target := range in {
+		if n, ok := floor[target]; ok && n > top {
+			t.Errorf("%s, for tests of %s (floor %d), imports %s (floor %d)", name, parent, top, target, n)
+		}
+	}
+}
+
+func TestLibraryOwners(t *testing.T) {
+	used := map[string]bool{}
+	for name, in := range readImports(t, repository(t)) {
+		for target := range in.code {
+			if !library(target) {
+				continue
+			}
+			if slices.ContainsFunc(testLibraries, func(l string) bool { return strings.HasPrefix(target, l) }) {
+				if !slices.Contains(testingPackages, name) {
+					t.Errorf("%s imports %s, which is for tests", name, target)
+				}
+				continue
+			}
+			owned := ownedAs(target)
+			used[owned+" "+name] = true
+			if !slices.Contains(owners[owned], name) {
+				t.Errorf("%s imports %s, which belongs to %v", name, target, owners[owned])
+			}
+		}
+	}
+	for library, names := range owners {
+		for _, name := range names {
+			if !used[library+" "+name] {
+				t.Errorf("%s is listed as an owner of %s and does not import it", name, library)
+			}
+		}
+	}
+}
+
+// library reports whether an import path is neither ours nor the standard library's.
+func library(target string) bool {
+	first, _, _ := strings.Cut(target, "/")
+	return strings.Contains(first, ".")
+}
+
+// ownedAs is the entry of owners that an import path falls under, or the path itself.
+func ownedAs(target string) string {
+	for l := range owners {
+		if target == l || strings.HasPrefix(target, l+"/") {
+			return l
+		}
+	}
+	return target
+}
+
+// readImports parses the import clauses of every package below root, whatever system a file is for.
+// Ours are relative to the module.
+func readImports(t *testing.T, root string) map[string]imports {
+	t.Helper()
+	packages := map[string]imports{}
+	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if name := d.Name(); d.IsDir() && file != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "bin") {
+			return filepath.SkipDir
+		}
+		if filepath.Ext(file) == ".go" {
+			return addImports(packages, root, file)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return packages
+}
+
+func addImports(packages map[string]imports, root, file string) error {
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+	if err != nil {
+		return err
+	}
+	dir, err := filepath.Rel(root, filepath.Dir(file))
+	if err != nil {
+		return err
+	}
+	in, ok := packages[filepath.ToSlash(dir)]
+	if !ok {
+		in = imports{code: map[string]bool{}, tests: map[string]bool{}}
+		packages[filepath.ToSlash(dir)] = in
+	}
+	for _, spec := range parsed.Imports {
+		target, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			return err
+		}
+		target = strings.TrimPrefix(target, module)
+		if strings.HasSuffix(file, "_test.go") {
+			in.tests[target] = true
+		} else {
+			in.code[target] = true
+		}
+	}
+	return nil
+}
+
+// repository is the root of this project.
+func repository(t *testing.T) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+	}
+	t.Fatal("no go.mod above the tests")
+	return ""
+}

@@ -1,0 +1,100 @@
+package structure
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// Every promise names at least one test, and each of them is there.
+func TestGuaranteesAreTested(t *testing.T) {
+	if rows := testedRows(t, "docs/guarantees.md", "| you can rely on | how | shown by |"); rows < 20 {
+		t.Errorf("only %d promises were found", rows)
+	}
+}
+
+// So does every flaw of the multi-agent pipeline of 0.4.
+func TestFlawsAreTested(t *testing.T) {
+	if rows := testedRows(t, "docs/migrating.md", "| in 0.4 | here | shown by |"); rows != 18 {
+		t.Errorf("%d flaws were found, want 18", rows)
+	}
+}
+
+// And so does every edge.
+func TestEdgesAreTested(t *testing.T) {
+	if rows := testedRows(t, "docs/edges.md", "| edge | what holds now | shown by |"); rows < 50 {
+		t.Errorf("only %d edges were found", rows)
+	}
+}
+
+// testedRows counts the rows of a table of three columns, of which the last names tests. Each has to be there.
+func testedRows(t *testing.T, page, head string) (rows int) {
+	t.Helper()
+	named := regexp.MustCompile("`go test (\\./[a-z0-9/]+) -run ((?:Test|Fuzz)[A-Za-z0-9]+)(?:/([a-z_]+))?`")
+	text, err := os.ReadFile(filepath.Join(repository(t), page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), head+"\n| --- | --- | --- |\n")
+	known := map[string]map[string]bool{}
+	for line := range strings.Lines(table) {
+		if !strings.HasPrefix(line, "| ") {
+			break
+		}
+		rows++
+		cells := strings.Split(strings.TrimSpace(line), " | ")
+		if len(cells) != 3 {
+			t.Errorf("%d cells in %s", len(cells), line)
+			continue
+		}
+		tests := named.FindAllStringSubmatch(cells[2], -1)
+		if len(tests) == 0 || len(tests) != strings.Count(cells[2], "`")/2 {
+			t.Errorf("%d tests can be read in %s", len(tests), cells[2])
+		}
+		for _, m := range tests {
+			if known[m[1]] == nil {
+				known[m[1]] = testsOf(t, filepath.Join(repository(t), m[1]))
+			}
+			if !known[m[1]][m[2]] {
+				t.Errorf("there is no %s in %s", m[2], m[1])
+			}
+			if script := filepath.Join(repository(t), m[1], "testdata", m[3]+".txtar"); m[3] != "" {
+				if _, err := os.Stat(script); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}
+	return rows
+}
+
+// testsOf are the tests of a package, on whatever system they run.
+func testsOf(t *testing.T, dir string) map[string]bool {
+	t.Helper()
+	found := map[string]bool{}
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, text, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range parsed.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil {
+				found[f.Name.Name] = true
+			}
+		}
+	}
+	return found
+}

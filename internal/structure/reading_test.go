@@ -1,0 +1,178 @@
+package structure
+
+import (
+	"go/ast"
+	"go/types"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/go/packages"
+)
+
+// opening are the functions of the standard library that open a file by its name, and so wait for a pipe, follow a link or
+// take what never ends into memory. os.ReadDir and filepath.WalkDir open folders alone, and follow no link in them.
+var opening = []string{
+	"os.ReadFile", "os.Open", "os.OpenFile", "os.OpenRoot", "os.OpenInRoot", "os.DirFS", "os.CopyFS", "os.Create", "os.WriteFile",
+	"os.Root.Open", "os.Root.OpenFile", "os.Root.OpenRoot", "os.Root.ReadFile", "os.Root.WriteFile", "os.Root.Create", "os.Root.FS",
+	"io/fs.ReadFile", "io/fs.ReadDir", "io/fs.WalkDir", "io/ioutil.ReadFile",
+}
+
+// What openers open, and why that is no file of somebody else's.
+const (
+	durableOpened = "below durable, these are the one way"
+	kernelOpened  = "the system's own file, or a pipe of ours"
+	gitOpened     = "in git's own folder or the user's settings, which git itself reads as they are and no commit writes"
+	folderOpened  = "a folder is opened to remove, to list or to look whether something is there; what is in it is read by durable"
+	namedOpened   = "a person named the file, who may name a pipe"
+	homeOpened    = "of the user's home: settings and accounts of agent programs"
+	freshOpened   = "from the program itself, or into a folder that it has just made"
+	copiedOpened  = "a folder that worktree.copy names, of which fs.CopyFS takes regular files and links alone"
+	procsOpened   = "the process list, and what it says of a process"
+)
+
+// openers may open files by themselves, each for its reason. All others read below a checkout, a worktree or a task's directory
+// by durable.ReadBelow and its brothers, and write there by durable.OpenOwn and durable.Disk.
+var openers = map[string]string{
+	"internal/durable.Disk.Room":          durableOpened,
+	"internal/durable.Disk.SyncDir":       durableOpened,
+	"internal/durable.OpenOwn":            durableOpened,
+	"internal/durable.openFolder":         durableOpened,
+	"internal/durable.createUnique":       durableOpened,
+	"internal/durable.readOnce":           durableOpened,
+	"internal/durable.createTemp":         durableOpened,
+	"internal/durable.createBelow":        durableOpened,
+	"internal/durable.openIn":             durableOpened,
+	"internal/durable.openRoot":           durableOpened,
+	"internal/proc.":                      kernelOpened,
+	"internal/proc.BootID":                kernelOpened,
+	"internal/proc.environ":               kernelOpened,
+	"internal/proc.onTerminal":            kernelOpened,
+	"internal/proc.cgroupOf":              kernelOpened,
+	"internal/proc.endCgroup":             kernelOpened,
+	"internal/proc.makeCgroup":            kernelOpened,
+	"internal/proc.populated":             kernelOpened,
+	"internal/proc.pids":                  kernelOpened,
+	"internal/proc.pipes.openInput":       kernelOpened,
+	"internal/proc.pipes.openOutput":      kernelOpened,
+	"internal/sandbox.sockets":            kernelOpened,
+	"internal/sandbox.Box.narrowCell":     freshOpened,
+	"internal/cli.diagnosis.system":       kernelOpened,
+	"internal/git.Repo.branchIn":          gitOpened,
+	"internal/git.Repo.isLink":            gitOpened,
+	"internal/git.Repo.loose":             gitOpened,
+	"internal/git.Repo.verifyLoose":       gitOpened,
+	"internal/git.Repo.sumOf":             gitOpened,
+	"internal/git.Repo.summed":            gitOpened,
+	"internal/git.unnamed":                gitOpened,
+	"internal/git.Repo.toMerge":           gitOpened,
+	"internal/git.Repo.worktree":          gitOpened,
+	"internal/git.Worktree.Locked":        gitOpened,
+	"internal/git.checkouts":              gitOpened,
+	"internal/git.commonDir":              gitOpened,
+	"internal/git.copyIndex":              gitOpened,
+	"internal/git.digest":                 gitOpened,
+	"internal/git.halfMade":               gitOpened,
+	"internal/git.keys":                   gitOpened,
+	"internal/git.mergingWith":            gitOpened,
+	"internal/git.readSettings":           gitOpened,
+	"internal/git.touch":                  gitOpened,
+	"internal/git.Made.linked":            folderOpened,
+	"internal/git.Repo.Discard":           folderOpened,
+	"internal/git.removeWithin":           folderOpened,
+	"internal/pipeline.ownFolder":         folderOpened,
+	"internal/planner.Acts.exists":        folderOpened,
+	"internal/ready.check.plan":           folderOpened,
+	"contextfiles.Checker.Check":          folderOpened,
+	"contextfiles.assembly.open":          folderOpened,
+	"agents.openFiles":                    folderOpened,
+	"agents.files.walk":                   folderOpened,
+	"specs.List":                          folderOpened,
+	"internal/cli.app.readInput":          namedOpened,
+	"internal/cli.app.signature":          namedOpened,
+	"internal/cli.loadFile":               namedOpened,
+	"agents.Options.openCodeSignIn":       homeOpened,
+	"agents.Options.settle":               homeOpened,
+	"agents.namesIn":                      homeOpened,
+	"agents.mentions":                     homeOpened,
+	"internal/cli.app.scaffolding":        freshOpened,
+	"internal/cli.demo.lay":               freshOpened,
+	"internal/eval.Project.Lay":           freshOpened,
+	"internal/git.Objects.lookIn":         folderOpened,
+	"internal/git.Repo.both":              freshOpened,
+	"internal/git.Repo.Relink":            freshOpened,
+	"internal/git.Repo.privateIndex":      freshOpened,
+	"internal/git.Repo.replaceIndex":      freshOpened,
+	"internal/git.writeNew":               freshOpened,
+	"internal/git.entry.isIn":             freshOpened,
+	"internal/pipeline.Acts.mark":         freshOpened,
+	"internal/pipeline.Acts.render":       freshOpened,
+	"internal/pipeline.copyFile":          freshOpened,
+	"internal/pipeline.copyTree":          copiedOpened,
+	"internal/git.ofGit":                  procsOpened,
+	"internal/delivery.Cleaner.RemoveRun": folderOpened,
+	"internal/delivery.Run.collect":       folderOpened,
+	"internal/delivery.runsOf":            folderOpened,
+}
+
+// Edges F4, S4: no other way to read a file that somebody else can write.
+func TestReadersOfWhatOthersWrite(t *testing.T) {
+	found := openingCalls(t, "internal/...", "taskdir", "contextfiles", "specs", "templates", "agents")
+	for _, caller := range slices.Sorted(maps.Keys(found)) {
+		if openers[caller] == "" {
+			t.Errorf("%s calls %s: read what others can write by durable.ReadBelow, or say in openers why not", caller, strings.Join(found[caller], ", "))
+		}
+	}
+	for _, caller := range slices.Sorted(maps.Keys(openers)) {
+		if found[caller] == nil {
+			t.Errorf("openers names %s, which opens nothing", caller)
+		}
+	}
+}
+
+// openingCalls are the opening functions that are used, by caller: package.Function or package.Type.Method.
+func openingCalls(t *testing.T, paths ...string) map[string][]string {
+	t.Helper()
+	found := map[string][]string{}
+	for _, p := range sourcesOf(t, paths...) {
+		if slices.Contains(testingPackages, strings.TrimPrefix(p.PkgPath, module)) {
+			continue
+		}
+		for _, file := range p.Syntax {
+			for _, d := range file.Decls {
+				for _, called := range usesOf(p.TypesInfo, d, opening) {
+					found[callerName(p, d)] = append(found[callerName(p, d)], called)
+				}
+			}
+		}
+	}
+	return found
+}
+
+// callerName is what a declaration of a package is called in openers.
+func callerName(p *packages.Package, d ast.Decl) string {
+	name := p.PkgPath + "." // a variable's value
+	if f, ok := d.(*ast.FuncDecl); ok {
+		name = funcName(p.TypesInfo.Defs[f.Name].(*types.Func))
+	}
+	return strings.TrimPrefix(name, module)
+}
+
+// funcName is a function as path.Name or path.Type.Name.
+func funcName(f *types.Func) string {
+	return strings.NewReplacer("(", "", ")", "", "*", "").Replace(f.FullName())
+}
+
+// usesOf are the functions among names that a declaration calls, or hands on as values.
+func usesOf(info *types.Info, d ast.Decl, names []string) (list []string) {
+	ast.Inspect(d, func(n ast.Node) bool {
+		if id, ok := n.(*ast.Ident); ok {
+			if f, ok := info.Uses[id].(*types.Func); ok && slices.Contains(names, funcName(f)) {
+				list = append(list, funcName(f))
+			}
+		}
+		return true
+	})
+	return list
+}

@@ -1,0 +1,41 @@
+package structure
+
+import (
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/tools/go/packages"
+)
+
+// sourceCode is what tests of the source look at, with its types: all of them share it.
+var sourceCode = sync.OnceValues(func() ([]*packages.Package, error) {
+	return packages.Load(&packages.Config{Mode: packages.LoadSyntax},
+		"./testdata/impure", "../../internal/...", "../../taskdir", "../../contextfiles", "../../specs", "../../templates", "../../agents")
+})
+
+// sourcesOf are the packages of the module with these paths, those below one that ends with "/...".
+func sourcesOf(t *testing.T, paths ...string) (list []*packages.Package) {
+	t.Helper()
+	all, err := sourceCode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		before := len(list)
+		for _, p := range all {
+			name := strings.TrimPrefix(p.PkgPath, module)
+			if below, ok := strings.CutSuffix(path, "..."); name != path && !(ok && strings.HasPrefix(name, below) && !strings.Contains(name, "/testdata/")) {
+				continue
+			}
+			if len(p.Errors) > 0 {
+				t.Fatalf("loading %s: %v", p.PkgPath, p.Errors)
+			}
+			list = append(list, p)
+		}
+		if len(list) == before {
+			t.Fatalf("there is no package %s", path)
+		}
+	}
+	return list
+}

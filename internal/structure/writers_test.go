@@ -1,0 +1,144 @@
+package structure
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// replacesWhole are the functions that write a file with WriteFile, whatever is there: files of Trellis alone, or in a folder
+// that nobody else has yet. One that people edit goes through Disk.Edit or Disk.Replace.
+var replacesWhole = map[string]string{
+	"internal/cli/gate.go keepSettings":                         "a copy of the settings in a folder of the state, which nobody edits",
+	"internal/cli/cmd_init.go lay":                              "guidelines in a hidden folder; what is visible is made with Replace",
+	"internal/cli/cmd_objective_new.go create":                  "in a folder of its own, linked to its name after that",
+	"internal/cli/cmd_task.go runtimeDir":                       ".runtime/.gitignore",
+	"internal/agentcall/acts.go listen":                         "run/",
+	"internal/agentcall/acts.go keep":                           "run/",
+	"internal/delivery/react.go write":                          "run/pull.json",
+	"internal/delivery/record.go remember":                      "run/delivered.json",
+	"internal/dispatch/orders.go settleApproval":                "REJECTED.md, a page of Trellis; KeepRejection keeps one that is there",
+	"internal/dispatch/react_text.go tell":                      "run/",
+	"internal/dispatch/workflow.go keepFinished":                "run/inputs",
+	"internal/proof/append.go load":                             "proofs.jsonl, the chain of Trellis alone",
+	"internal/proof/approvals.go locked":                        "run/.gitignore",
+	"internal/git/ownobjects.go tellAlternates":                 "in a folder of objects",
+	"internal/git/renew.go emptyBlob":                           "an object",
+	"internal/git/owner.go writeOwner":                          "git's folder of a worktree",
+	"internal/git/cloneid.go makeCloneID":                       "a name that nobody else has, in git's folder",
+	"internal/sandbox/gitconfig.go keepCopy":                    "in git's folder, a copy of Trellis alone",
+	"internal/engine/journal/lock.go makeFolder":                "run/.gitignore",
+	"internal/engine/journal/run.go begin":                      "the journal",
+	"internal/notify/book.go compact":                           "the book of news",
+	"internal/roadmap/note.go keepNote":                         "run/",
+	"internal/pipeline/acts_commit.go refused":                  "run/",
+	"internal/pipeline/acts_observe.go store":                   "run/inputs",
+	"internal/pipeline/acts_report.go conclude":                 "report.md, a page of Trellis",
+	"internal/pipeline/acts_steps.go bundled":                   "run/inputs",
+	"internal/pipeline/acts_worktree.go commandIn":              "run/",
+	"internal/pipeline/acts_standards_watch.go keepUnconfirmed": "run/",
+	"internal/pipeline/acts_edits.go Edited":                    "run/",
+	"internal/plan/frozen.go Save":                              "run/inputs",
+	"internal/planner/acts.go reject":                           "REJECTED.md, a page of Trellis",
+	"internal/planner/acts_log.go WriteLog":                     ".plan-log, a page of Trellis",
+	"internal/planner/acts_plan.go keep":                        "run/",
+	"internal/planner/acts_preview.go stored":                   "run/",
+	"internal/dispatch/ledger.go fold":                          ".runtime",
+	"agents/talk.go save":                                       "run/",
+	"internal/pulse/pulse.go Write":                             ".runtime",
+	"taskdir/create.go fill":                                    "a directory that has no name yet",
+	"taskdir/repair.go keepBroken":                              "run/",
+	"taskdir/update.go RunDir":                                  "run/.gitignore",
+}
+
+// Edge F3: nothing replaces a file of people without looking at what they saved meanwhile.
+func TestReadersAndWritersOfPeoplesFiles(t *testing.T) {
+	found := map[string]bool{}
+	root := filepath.Join("..", "..")
+	for _, dir := range []string{"cmd", "internal", "taskdir", "contextfiles", "specs", "templates", "agents"} {
+		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "internal/durable/") {
+				return err
+			}
+			wholeWriters(t, root, path, found)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for where := range found {
+		if replacesWhole[where] == "" {
+			t.Errorf("%s writes a file with WriteFile: is it one that people edit? Then Disk.Edit; else name it in this test", where)
+		}
+	}
+	for where := range replacesWhole {
+		if !found[where] {
+			t.Errorf("%s writes nothing with WriteFile any more", where)
+		}
+	}
+}
+
+// Edge F2: the lock of a run is taken by runlock and the journal alone, which end what a former holder left at work.
+func TestReadersOfTheRunLockTakeItOneWay(t *testing.T) {
+	taken := regexp.MustCompile(`(TryLock|WaitLock|TakeOver)\(.*(RunLock|"run"|run/lock)`)
+	root := repository(t)
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && path != root && strings.HasPrefix(d.Name(), ".") {
+			return fs.SkipDir // what is installed
+		}
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "internal/runlock/") {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		for line := range strings.Lines(string(data)) {
+			if (strings.Contains(line, "Lock(") || strings.Contains(line, "TakeOver(")) && taken.MatchString(line) {
+				t.Errorf("%s: %s: runlock.Take takes this lock", path, line)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wholeWriters adds the functions of a file that call Disk.WriteFile.
+func wholeWriters(t *testing.T, root, path string, found map[string]bool) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rel, err := filepath.Rel(root, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range file.Decls {
+		f, ok := d.(*ast.FuncDecl)
+		if !ok {
+			continue
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			if s, ok := call.Fun.(*ast.SelectorExpr); ok && s.Sel.Name == "WriteFile" && !isNamed(s.X, "os") && !isNamed(s.X, "root") {
+				found[filepath.ToSlash(rel)+" "+f.Name.Name] = true
+			}
+			return true
+		})
+	}
+}
+
+func isNamed(x ast.Expr, name string) bool {
+	id, ok := x.(*ast.Ident)
+	return ok && id.Name == name
+}
