@@ -17,9 +17,9 @@ import (
 	"github.com/trellis-tasks/trellis/internal/view"
 )
 
-// app is one call of trellis: what it reads and writes, and where. Commands take everything from it
+// console is one call of trellis: what it reads and writes, and where. Commands take everything from it
 // and nothing from package os, so that a test can run them in its own process.
-type app struct {
+type console struct {
 	Stdin  io.Reader
 	Stdout io.Writer // results
 	Stderr io.Writer // everything else
@@ -39,13 +39,13 @@ type app struct {
 
 // Run does what the arguments (without the program's name) ask for, reports an error on Stderr and
 // returns the exit code.
-func (a *app) Run(ctx context.Context, args []string) int {
+func (a *console) Run(ctx context.Context, args []string) int {
 	defer a.closeNews(ctx)
 	return a.end(ctx, a.dispatch(ctx, args))
 }
 
 // end reports an error and returns its exit code. What a signal cut off ends with that signal.
-func (a *app) end(ctx context.Context, err error) int {
+func (a *console) end(ctx context.Context, err error) int {
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = hint(context.Cause(ctx), hintsOf(err)...)
 	}
@@ -54,7 +54,7 @@ func (a *app) end(ctx context.Context, err error) int {
 }
 
 // dispatch finds the command that args name and runs it, or shows its help.
-func (a *app) dispatch(ctx context.Context, args []string) error {
+func (a *console) dispatch(ctx context.Context, args []string) error {
 	line, err := arrange(a.root(), args)
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func (a *app) dispatch(ctx context.Context, args []string) error {
 
 // tree is the command tree for the parser. Nothing in it exits, prints usage errors by itself, or
 // takes a comma in a value for a separator.
-func (a *app) tree() *cli.App {
+func (a *console) tree() *cli.App {
 	root := a.root()
 	return &cli.App{
 		Name:                      root.Name,
@@ -88,7 +88,7 @@ func (a *app) tree() *cli.App {
 }
 
 // root is the whole command tree.
-func (a *app) root() *cli.Command {
+func (a *console) root() *cli.Command {
 	root := &cli.Command{
 		Name:        "trellis",
 		Usage:       "turns a requirement into a reviewed git branch",
@@ -126,7 +126,7 @@ func needsCommand(c *cli.Context) error {
 }
 
 // getenv is the value of an environment variable, "" when it is not set.
-func (a *app) getenv(name string) string {
+func (a *console) getenv(name string) string {
 	for i := len(a.Env) - 1; i >= 0; i-- {
 		if v, ok := strings.CutPrefix(a.Env[i], name+"="); ok {
 			return v
@@ -142,11 +142,11 @@ func terminal(w any) bool {
 }
 
 // colour reports whether w may get colours.
-func (a *app) colour(w io.Writer) bool {
+func (a *console) colour(w io.Writer) bool {
 	return a.getenv("NO_COLOR") == "" && a.getenv("TERM") != "dumb" && terminal(w)
 }
 
 // say prints a line for people, apart from the results. Agents and authors of issues have a hand in many.
-func (a *app) say(format string, args ...any) {
+func (a *console) say(format string, args ...any) {
 	fmt.Fprintln(a.Stderr, view.Safe("trellis: "+fmt.Sprintf(format, args...)))
 }

@@ -29,7 +29,7 @@ func TestCleanupAsks(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		a := &app{Stdin: terminal, Stdout: &out, Stderr: terminal, Env: w.Env[1:], Dir: w.Dir, Now: time.Now}
+		a := &console{Stdin: terminal, Stdout: &out, Stderr: terminal, Env: w.Env[1:], Dir: w.Dir, Now: time.Now}
 		a.Env = append(a.Env[:len(a.Env):len(a.Env)], "PATH="+os.Getenv("PATH"))
 		if code := a.Run(t.Context(), append([]string{"cleanup"}, args...)); code != 0 {
 			t.Errorf("cleanup %v ends with %d", args, code)

@@ -1,5 +1,5 @@
 // Package cli is the command line: commands with their flags and help, what they print, and exit codes. It wires
-// the packages below it together. A command stands in cmd_<name>.go: its flags, its help, and a method of [app] that
+// the packages below it together. A command stands in cmd_<name>.go: its flags, its help, and a method of [console] that
 // does the work with what the app gives it.
 package cli
 
@@ -14,11 +14,11 @@ import (
 // Main runs what the arguments of this process ask for and returns the code that it is to exit with. Nothing below it
 // ends the process, so that what is deferred happens.
 func Main() int {
-	return run(&app{Now: time.Now})
+	return run(&console{Now: time.Now})
 }
 
 // run gets all that a lacks from this process.
-func run(a *app) int {
+func run(a *console) int {
 	ctx, stop := proc.SignalContext(context.Background())
 	defer stop()
 	dir, err := os.Getwd()

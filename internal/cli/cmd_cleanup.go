@@ -21,7 +21,7 @@ import (
 )
 
 // cleanupCommand is `trellis cleanup`.
-func (a *app) cleanupCommand() *cli.Command {
+func (a *console) cleanupCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "cleanup",
 		Usage:     "show what tasks left, and take away what was merged",
@@ -83,7 +83,7 @@ type cleanupOptions struct {
 }
 
 // cleaner is what cleans up in a project.
-func (a *app) cleaner(p *project) (*delivery.Cleaner, error) {
+func (a *console) cleaner(p *project) (*delivery.Cleaner, error) {
 	cfg, err := a.config(p)
 	if err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (a *app) cleaner(p *project) (*delivery.Cleaner, error) {
 	return &delivery.Cleaner{Store: p.Store, Repo: p.Repo, Folder: cfg.Worktree.Dir, Copied: cfg.Worktree.Copy, Now: a.Now}, nil
 }
 
-func (a *app) cleanup(ctx context.Context, p *project, clean *delivery.Cleaner, o cleanupOptions) error {
+func (a *console) cleanup(ctx context.Context, p *project, clean *delivery.Cleaner, o cleanupOptions) error {
 	r := cleanupReport{root: p.Root, dryRun: o.dryRun}
 	list, err := a.toClean(ctx, p, clean, o, &r)
 	if err != nil {
@@ -126,7 +126,7 @@ func (a *app) cleanup(ctx context.Context, p *project, clean *delivery.Cleaner, 
 }
 
 // toClean are the tasks that a call is about.
-func (a *app) toClean(ctx context.Context, p *project, clean *delivery.Cleaner, o cleanupOptions, r *cleanupReport) (list []delivery.Leftover, err error) {
+func (a *console) toClean(ctx context.Context, p *project, clean *delivery.Cleaner, o cleanupOptions, r *cleanupReport) (list []delivery.Leftover, err error) {
 	if o.task == "" {
 		list, r.orphans, err = clean.Look(ctx)
 		return list, err
@@ -140,7 +140,7 @@ func (a *app) toClean(ctx context.Context, p *project, clean *delivery.Cleaner, 
 }
 
 // takeAway removes what may be removed. With a task that was named, why it is left is a problem; else it is shown.
-func (a *app) takeAway(ctx context.Context, clean *delivery.Cleaner, o cleanupOptions, list []delivery.Leftover, r *cleanupReport) (problem, err error) {
+func (a *console) takeAway(ctx context.Context, clean *delivery.Cleaner, o cleanupOptions, list []delivery.Leftover, r *cleanupReport) (problem, err error) {
 	if yes, problem := a.agreed(o, list); problem != nil || !yes {
 		return problem, nil
 	}
@@ -175,7 +175,7 @@ func (a *app) takeAway(ctx context.Context, clean *delivery.Cleaner, o cleanupOp
 }
 
 // agreed asks on a terminal whether to take away what is in the list.
-func (a *app) agreed(o cleanupOptions, list []delivery.Leftover) (bool, error) {
+func (a *console) agreed(o cleanupOptions, list []delivery.Leftover) (bool, error) {
 	var names []string
 	unmerged := ""
 	for _, l := range list {
@@ -205,7 +205,7 @@ func (a *app) agreed(o cleanupOptions, list []delivery.Leftover) (bool, error) {
 }
 
 // answers reports whether there is a person who can be asked.
-func (a *app) answers() bool { return terminal(a.Stdin) && terminal(a.Stderr) }
+func (a *console) answers() bool { return terminal(a.Stdin) && terminal(a.Stderr) }
 
 // unasked is why a task whose work is not merged is left when nobody can be asked.
 func unasked(id string) error {
@@ -216,7 +216,7 @@ func unasked(id string) error {
 }
 
 // yes asks a person.
-func (a *app) yes(question string) (bool, error) {
+func (a *console) yes(question string) (bool, error) {
 	fmt.Fprintf(a.Stderr, "trellis: %s [y/N] ", question)
 	line, err := bufio.NewReader(io.LimitReader(a.Stdin, 100)).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -227,7 +227,7 @@ func (a *app) yes(question string) (bool, error) {
 }
 
 // backups lists backups, or deletes the old ones.
-func (a *app) backups(ctx context.Context, p *project, clean *delivery.Cleaner, o cleanupOptions) error {
+func (a *console) backups(ctx context.Context, p *project, clean *delivery.Cleaner, o cleanupOptions) error {
 	task := ""
 	if o.task != "" {
 		task = filepath.Base(o.task) // the task itself may be gone
@@ -267,7 +267,7 @@ func (a *app) backups(ctx context.Context, p *project, clean *delivery.Cleaner, 
 }
 
 // prune deletes backups for good. Those that are others by now stay, and are not in the list that is left.
-func (a *app) prune(ctx context.Context, clean *delivery.Cleaner, list []delivery.Backup) (deleted []delivery.Backup, err error) {
+func (a *console) prune(ctx context.Context, clean *delivery.Cleaner, list []delivery.Backup) (deleted []delivery.Backup, err error) {
 	for _, b := range list {
 		var moved *git.MovedError
 		switch err := clean.Prune(ctx, b); {

@@ -266,7 +266,7 @@ type backupRow struct {
 	Restore string `json:"restore"` // the command
 }
 
-func (a *app) showBackups(list []delivery.Backup, o cleanupOptions) error {
+func (a *console) showBackups(list []delivery.Backup, o cleanupOptions) error {
 	rows := []backupRow{}
 	for _, b := range list {
 		rows = append(rows, backupRow{b.Ref, b.Task, b.Attempt, b.Commit, b.Subject, b.At.UTC().Format(time.RFC3339), b.Commits, b.Restore})

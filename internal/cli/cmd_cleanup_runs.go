@@ -32,7 +32,7 @@ type cleanedRuns struct {
 }
 
 // cleanRuns deletes the runs beyond runs.keep and runs.size; with --dry-run it only says which.
-func (a *app) cleanRuns(p *project, clean *delivery.Cleaner, o cleanupOptions) error {
+func (a *console) cleanRuns(p *project, clean *delivery.Cleaner, o cleanupOptions) error {
 	cfg, err := a.config(p)
 	if err != nil {
 		return err
@@ -65,14 +65,14 @@ func (a *app) cleanRuns(p *project, clean *delivery.Cleaner, o cleanupOptions) e
 }
 
 // agreedRuns asks on a terminal whether to delete what is in the list.
-func (a *app) agreedRuns(o cleanupOptions, list []delivery.Run) (bool, error) {
+func (a *console) agreedRuns(o cleanupOptions, list []delivery.Run) (bool, error) {
 	if o.dryRun || len(list) == 0 || o.force || !a.answers() {
 		return !o.dryRun, nil
 	}
 	return a.yes(fmt.Sprintf("delete the records of %s for good?", count(len(list), "run")))
 }
 
-func (a *app) removeRuns(p *project, clean *delivery.Cleaner, list []delivery.Run, remove bool, doc *cleanedRuns) error {
+func (a *console) removeRuns(p *project, clean *delivery.Cleaner, list []delivery.Run, remove bool, doc *cleanedRuns) error {
 	for _, r := range list {
 		row := cleanedRun{Dir: filepath.ToSlash(p.Store.Rel(r.Dir)), ID: r.ID, Run: r.Number, Ended: r.Ended, Size: r.Size}
 		if remove {

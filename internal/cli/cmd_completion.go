@@ -18,7 +18,7 @@ import (
 var completionScripts embed.FS
 
 // completionCommand is `trellis completion`.
-func (a *app) completionCommand() *cli.Command {
+func (a *console) completionCommand() *cli.Command {
 	return &cli.Command{
 		Name:        "completion",
 		Usage:       "print a script that completes commands, flags, tasks and objectives in a shell",
@@ -40,7 +40,7 @@ func (a *app) completionCommand() *cli.Command {
 }
 
 // completeCommand is what the scripts of completionCommand call: the words so far, the last one unfinished.
-func (a *app) completeCommand() *cli.Command {
+func (a *console) completeCommand() *cli.Command {
 	return &cli.Command{
 		Name:            "__complete",
 		Usage:           "print what the last word may become",
@@ -63,7 +63,7 @@ func (a *app) completeCommand() *cli.Command {
 }
 
 // candidates are the words that may stand behind the words so far, each with a tab and what it means.
-func (a *app) candidates(before []string, last string) []string {
+func (a *console) candidates(before []string, last string) []string {
 	if list, ok := a.valueCandidates(before, last); ok {
 		return list
 	}
@@ -114,7 +114,7 @@ func (l *commandLine) positional() []string {
 
 // valueCandidates are what the value of a flag may become, when it is one that stands last: behind the flag, or in one
 // word with it.
-func (a *app) valueCandidates(before []string, last string) (list []string, ok bool) {
+func (a *console) valueCandidates(before []string, last string) (list []string, ok bool) {
 	flag, prefix := "", ""
 	if name, _, joined := strings.Cut(last, "="); joined && strings.HasPrefix(name, "--") {
 		flag, prefix = name, name+"="
@@ -139,7 +139,7 @@ func (a *app) valueCandidates(before []string, last string) (list []string, ok b
 }
 
 // flagValues are the values that a flag may take, where they are known.
-func (a *app) flagValues(name string, line *commandLine) []string {
+func (a *console) flagValues(name string, line *commandLine) []string {
 	switch name {
 	case "type":
 		return trellis.DevTypes
@@ -162,7 +162,7 @@ func (a *app) flagValues(name string, line *commandLine) []string {
 }
 
 // agentNames are the agents that there are and those of the project.
-func (a *app) agentNames() []string {
+func (a *console) agentNames() []string {
 	list := []string{agents.Claude, agents.Codex, agents.OpenCode, agents.Rehearsal}
 	p, err := a.openRepository()
 	if err != nil {
@@ -194,7 +194,7 @@ func commandCandidates(at *cli.Command) []string {
 }
 
 // taskCandidates are the directory names of the tasks, read without a look into them.
-func (a *app) taskCandidates() []string {
+func (a *console) taskCandidates() []string {
 	p, err := a.openRepository()
 	if err != nil {
 		return nil

@@ -17,7 +17,7 @@ import (
 )
 
 // deliverCommand is `trellis deliver`.
-func (a *app) deliverCommand() *cli.Command {
+func (a *console) deliverCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "deliver",
 		Usage:     "push the branch of a task and open its pull request",
@@ -48,7 +48,7 @@ its sign-in, the commands to type are shown. The address of the pull request goe
 	}
 }
 
-func (a *app) deliver(ctx context.Context, p *project, s *dispatch.Site, dir string) error {
+func (a *console) deliver(ctx context.Context, p *project, s *dispatch.Site, dir string) error {
 	if err := a.sayWhere(ctx, p, dir); err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (a *app) deliver(ctx context.Context, p *project, s *dispatch.Site, dir str
 }
 
 // sayWhere names the branch and the address that it is going to be pushed to.
-func (a *app) sayWhere(ctx context.Context, p *project, dir string) error {
+func (a *console) sayWhere(ctx context.Context, p *project, dir string) error {
 	t, err := p.Store.Load(dir)
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func undelivered(dir string, err error) error {
 }
 
 // sayDelivery says what became of the branch, and what is left to type.
-func (a *app) sayDelivery(res dispatch.Result) {
+func (a *console) sayDelivery(res dispatch.Result) {
 	d := res.Report.Delivery
 	if d.Pushed {
 		a.say("pushed    %s to %s", res.Report.Branch, d.Remote)
@@ -128,7 +128,7 @@ func (a *app) sayDelivery(res dispatch.Result) {
 }
 
 // previewDelivery shows what deliver would do.
-func (a *app) previewDelivery(ctx context.Context, p *project, s *dispatch.Site, dir string) error {
+func (a *console) previewDelivery(ctx context.Context, p *project, s *dispatch.Site, dir string) error {
 	d, err := s.PreviewDelivery(ctx, dir)
 	if err != nil {
 		return a.runError(p, dir, undelivered(dir, err))

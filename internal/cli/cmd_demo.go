@@ -25,7 +25,7 @@ import (
 var scratch embed.FS
 
 // demoCommand is `trellis demo`.
-func (a *app) demoCommand() *cli.Command {
+func (a *console) demoCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "demo",
 		Usage:     "show the whole way in a scratch repository, with no model and no account",
@@ -48,7 +48,7 @@ look at.`, []int{exitDone, exitFailed, exitInterrupted}, "trellis demo"),
 }
 
 // demo plays the files' script. Each thing that it says happened is checked; one that did not is an error.
-func (a *app) demo(ctx context.Context, files fs.FS) (err error) {
+func (a *console) demo(ctx context.Context, files fs.FS) (err error) {
 	d := &demo{app: a}
 	if d.dir, err = os.MkdirTemp(a.getenv("TMPDIR"), "trellis-demo-"); err != nil {
 		return fmt.Errorf("making a folder for the demo: %w", err)
@@ -81,7 +81,7 @@ With a real agent, in a repository of yours:
 
 // demo is one showing.
 type demo struct {
-	app   *app
+	app   *console
 	dir   string
 	state string // what Trellis keeps for a person elsewhere: theirs is left as it is
 	task  string // of the accepted requirement, relative to dir
@@ -157,7 +157,7 @@ func (d *demo) shown(ctx context.Context) error {
 func (d *demo) trellis(ctx context.Context, want int, args ...string) (string, error) {
 	fmt.Fprintf(d.app.Stdout, "$ trellis %s\n", strings.Join(quoteAll(args), " "))
 	var out bytes.Buffer
-	sub := &app{Stdin: strings.NewReader(""), Stdout: io.MultiWriter(d.app.Stdout, &out), Stderr: d.app.Stderr, Env: append(slices.Clone(d.app.Env), "XDG_STATE_HOME="+d.state), Dir: d.dir, Now: d.app.Now}
+	sub := &console{Stdin: strings.NewReader(""), Stdout: io.MultiWriter(d.app.Stdout, &out), Stderr: d.app.Stderr, Env: append(slices.Clone(d.app.Env), "XDG_STATE_HOME="+d.state), Dir: d.dir, Now: d.app.Now}
 	if got := sub.Run(ctx, args); got != want {
 		if err := context.Cause(ctx); err != nil {
 			return "", err

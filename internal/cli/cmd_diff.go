@@ -14,7 +14,7 @@ import (
 )
 
 // diffCommand is `trellis diff`.
-func (a *app) diffCommand() *cli.Command {
+func (a *console) diffCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "diff",
 		Usage:     "show what a task changed against its base",
@@ -32,7 +32,7 @@ func (a *app) diffCommand() *cli.Command {
 	}
 }
 
-func (a *app) diff(ctx context.Context, p *project, dir string, stat bool) error {
+func (a *console) diff(ctx context.Context, p *project, dir string, stat bool) error {
 	t, err := p.Store.Load(dir)
 	if err != nil {
 		return err
@@ -72,7 +72,7 @@ func worktreeOf(p *project, t *taskdir.Task) string {
 // maxDiff is the longest patch that is shown whole.
 const maxDiff = 64 << 20
 
-func (a *app) diffWorktree(ctx context.Context, p *project, worktree, base string, stat bool) error {
+func (a *console) diffWorktree(ctx context.Context, p *project, worktree, base string, stat bool) error {
 	p.config() // by which git is wary of what is there
 	s, err := p.Repo.Snapshot(ctx, worktree, ".trellis/tasks", ".trellis/.runtime", ".trellis/.current-task")
 	if err != nil {
@@ -95,7 +95,7 @@ func (a *app) diffWorktree(ctx context.Context, p *project, worktree, base strin
 }
 
 // shown has something written to standard output: to a terminal as it can show it, else to the byte, as git apply needs it.
-func (a *app) shown(write func(io.Writer) error) error {
+func (a *console) shown(write func(io.Writer) error) error {
 	if !terminal(a.Stdout) {
 		return write(a.Stdout)
 	}

@@ -25,7 +25,7 @@ import (
 )
 
 // doctorCommand is `trellis doctor`.
-func (a *app) doctorCommand() *cli.Command {
+func (a *console) doctorCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "doctor",
 		Usage: "say what is wrong with this machine and this project, and how to mend it",
@@ -82,7 +82,7 @@ type finding struct {
 	mend  func() (saved string, err error) // nil: a person has to
 }
 
-func (a *app) doctor(ctx context.Context, o doctorOptions) error {
+func (a *console) doctor(ctx context.Context, o doctorOptions) error {
 	d := &diagnosis{app: a}
 	d.all(ctx)
 	if err := ctx.Err(); err != nil {
@@ -139,7 +139,7 @@ func (d *diagnosis) end(o doctorOptions) error {
 
 // diagnosis collects findings.
 type diagnosis struct {
-	app      *app
+	app      *console
 	findings []finding
 }
 
@@ -352,7 +352,7 @@ func (d *diagnosis) files(p *project) {
 }
 
 // probeLock takes a lock twice, which must fail.
-func (a *app) probeLock(p *project) (err error) {
+func (a *console) probeLock(p *project) (err error) {
 	if _, err := os.Stat(filepath.Join(p.Root, ".trellis")); err != nil {
 		return nil // reported as such
 	}

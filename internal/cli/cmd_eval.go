@@ -22,7 +22,7 @@ import (
 )
 
 // evalCommand is `trellis eval`.
-func (a *app) evalCommand() *cli.Command {
+func (a *console) evalCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "eval",
 		Usage:     "measure how well an agent plans, over requirements whose right answer is known",
@@ -53,7 +53,7 @@ this project is changed. The calls are real: with a paid agent they cost money.`
 	}
 }
 
-func (a *app) eval(c *cli.Context) error {
+func (a *console) eval(c *cli.Context) error {
 	cases, err := evalCases(c)
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func evalCases(c *cli.Context) ([]eval.Case, error) {
 
 // evaluation is what all cases of one call share.
 type evaluation struct {
-	app      *app
+	app      *console
 	home     *project // whose agents plan; without a repository, the folder that trellis was called in
 	cfg      *config.Config
 	agent    string
@@ -116,7 +116,7 @@ type evaluation struct {
 	fallback func() (string, error) // the agent to take when nobody chose one
 }
 
-func (a *app) newEvaluation(c *cli.Context) (*evaluation, error) {
+func (a *console) newEvaluation(c *cli.Context) (*evaluation, error) {
 	e := &evaluation{app: a, agent: c.String("agent"), quick: c.Bool("quick"), keep: c.IsSet("keep")}
 	var err error
 	if e.home, err = a.openRepository(); errors.Is(err, git.ErrNoRepository) || errors.Is(err, git.ErrBare) {

@@ -24,7 +24,7 @@ type evalDocument struct {
 
 // evalReport prints how cases go.
 type evalReport struct {
-	app   *app
+	app   *console
 	print func(text string) // a line of a case
 	json  bool
 	n, of int

@@ -13,7 +13,7 @@ import (
 )
 
 // helpCommand is `trellis help`.
-func (a *app) helpCommand() *cli.Command {
+func (a *console) helpCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "help",
 		Usage:     "show help for a command, or the failure codes",
@@ -31,7 +31,7 @@ fail with, what it means and what to do.`,
 }
 
 // showFailures prints the table of failure codes.
-func (a *app) showFailures() error {
+func (a *console) showFailures() error {
 	for _, row := range trellis.Codes {
 		marks := ""
 		if row.Later {
@@ -47,7 +47,7 @@ func (a *app) showFailures() error {
 }
 
 // showHelp prints the help of the command with that path, or of trellis itself.
-func (a *app) showHelp(path ...string) error {
+func (a *console) showHelp(path ...string) error {
 	at := a.root()
 	for i, word := range path {
 		next := find(at.Subcommands, word)

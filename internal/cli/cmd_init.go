@@ -29,7 +29,7 @@ import (
 var scaffold embed.FS
 
 // initCommand is `trellis init`.
-func (a *app) initCommand() *cli.Command {
+func (a *console) initCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "init",
 		Usage: "set up .trellis in a repository",
@@ -51,7 +51,7 @@ what is not, and what to do next. It may be called again at any time.`,
 	}
 }
 
-func (a *app) init(ctx context.Context, agent, user string) error {
+func (a *console) init(ctx context.Context, agent, user string) error {
 	p, err := a.openRepository()
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func (a *app) init(ctx context.Context, agent, user string) error {
 
 // madeHere remembers that this person made the settings and the guidelines, whoever else has the same on a branch, and which
 // branch is trusted. Where nothing can be remembered, git tells when they are used.
-func (a *app) madeHere(ctx context.Context, p *project, files []string) {
+func (a *console) madeHere(ctx context.Context, p *project, files []string) {
 	if _, inside := proc.InsideRun(a.Env); inside {
 		return
 	}
@@ -105,7 +105,7 @@ func (a *app) madeHere(ctx context.Context, p *project, files []string) {
 
 // lay makes the files that are not there. The guidelines become visible all at once: where there are some, no others are
 // made, and those of an init that was cut off are no choice of the project.
-func (a *app) lay(p *project, root string, files map[string][]byte) (made []string, err error) {
+func (a *console) lay(p *project, root string, files map[string][]byte) (made []string, err error) {
 	spec, hidden := filepath.Join(root, "spec"), filepath.Join(root, durable.TempPrefix+"spec")
 	_, err = os.Lstat(spec)
 	whole := errors.Is(err, fs.ErrNotExist)
@@ -144,7 +144,7 @@ func (a *app) lay(p *project, root string, files map[string][]byte) (made []stri
 }
 
 // developerFile is what .developer is to say. Who stands there already stays.
-func (a *app) developerFile(root, user string) ([]byte, error) {
+func (a *console) developerFile(root, user string) ([]byte, error) {
 	user = strings.TrimSpace(user)
 	if user == "" || strings.ContainsAny(user, "\n=") {
 		return nil, usagef("-u wants a name on one line, without =")
@@ -160,7 +160,7 @@ func (a *app) developerFile(root, user string) ([]byte, error) {
 }
 
 // afterInit says what comes next.
-func (a *app) afterInit(ctx context.Context, p *project, made int) error {
+func (a *console) afterInit(ctx context.Context, p *project, made int) error {
 	if made > 0 {
 		a.say("made %s; read .trellis/config.yaml, then commit:", count(made, "file"))
 		a.say("  git add .trellis && git commit -m %q", "Set up Trellis")
@@ -174,7 +174,7 @@ func (a *app) afterInit(ctx context.Context, p *project, made int) error {
 }
 
 // scaffolding are the files of a fresh .trellis, by their path below it.
-func (a *app) scaffolding(ctx context.Context, p *project, agent string) (map[string][]byte, error) {
+func (a *console) scaffolding(ctx context.Context, p *project, agent string) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	err := fs.WalkDir(scaffold, "scaffold", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -241,7 +241,7 @@ func fillConfig(template []byte, agent string, verify []string) ([]byte, error) 
 }
 
 // installedAgent is the first agent program on the search path.
-func (a *app) installedAgent() string {
+func (a *console) installedAgent() string {
 	for _, name := range []string{"claude", "codex", "opencode"} {
 		if a.lookPath(name) == nil {
 			return name

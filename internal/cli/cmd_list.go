@@ -20,7 +20,7 @@ import (
 func jsonFlag() cli.Flag { return &cli.BoolFlag{Name: "json", Usage: "print one JSON document"} }
 
 // listCommand is `trellis list`.
-func (a *app) listCommand() *cli.Command {
+func (a *console) listCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "list",
 		Usage: "show the tasks and where they stand",
@@ -47,7 +47,7 @@ type listOptions struct {
 	mine, archived, json bool
 }
 
-func (a *app) list(ctx context.Context, o listOptions) error {
+func (a *console) list(ctx context.Context, o listOptions) error {
 	f := view.Filter{Archived: o.archived}
 	for _, s := range o.statuses {
 		status, err := trellis.ParseStatus(s)
@@ -83,7 +83,7 @@ func (a *app) list(ctx context.Context, o listOptions) error {
 }
 
 // style is what w, one of the app's streams, can do.
-func (a *app) style(w io.Writer) view.Style {
+func (a *console) style(w io.Writer) view.Style {
 	s := view.Style{Colour: a.colour(w)}
 	if f, ok := w.(*os.File); ok {
 		if width, height, err := term.GetSize(int(f.Fd())); err == nil {

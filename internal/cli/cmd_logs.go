@@ -12,7 +12,7 @@ import (
 )
 
 // logsCommand is `trellis logs`.
-func (a *app) logsCommand() *cli.Command {
+func (a *console) logsCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "logs",
 		Usage:     "show what was done for a task, agents' words and tools included",
@@ -39,7 +39,7 @@ func (a *app) logsCommand() *cli.Command {
 }
 
 // logged is the directory whose log is asked for: of a task, or of the run of a file.
-func (a *app) logged(c *cli.Context) (string, error) {
+func (a *console) logged(c *cli.Context) (string, error) {
 	if c.NArg() != 1 {
 		return "", wrongArguments(c)
 	}
@@ -56,7 +56,7 @@ func (a *app) logged(c *cli.Context) (string, error) {
 // followEvery is how often a log that is followed is looked at.
 const followEvery = 200 * time.Millisecond
 
-func (a *app) logs(ctx context.Context, log *view.Log, follow, asJSON bool) error {
+func (a *console) logs(ctx context.Context, log *view.Log, follow, asJSON bool) error {
 	printed := false
 	for {
 		lines, ended, err := log.Next()
@@ -84,7 +84,7 @@ func (a *app) logs(ctx context.Context, log *view.Log, follow, asJSON bool) erro
 	return nil
 }
 
-func (a *app) logLine(l view.Line, asJSON bool) error {
+func (a *console) logLine(l view.Line, asJSON bool) error {
 	if !asJSON {
 		return l.Print(a.Stdout, a.style(a.Stdout))
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // objectiveCommand is `trellis objective`: roadmaps whose steps become tasks.
-func (a *app) objectiveCommand() *cli.Command {
+func (a *console) objectiveCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "objective",
 		Usage: "work on roadmaps, whose steps become tasks",
@@ -31,7 +31,7 @@ func (a *app) objectiveCommand() *cli.Command {
 }
 
 // objectiveArgument opens the project and takes the name of an objective, the only argument.
-func (a *app) objectiveArgument(c *cli.Context) (*project, string, error) {
+func (a *console) objectiveArgument(c *cli.Context) (*project, string, error) {
 	if c.NArg() != 1 {
 		return nil, "", wrongArguments(c)
 	}
@@ -45,7 +45,7 @@ func (a *app) objectiveArgument(c *cli.Context) (*project, string, error) {
 
 // objectiveName is the name that an argument says: itself, or of the file that it is the path of, from the current folder
 // or from the repository's. The path of a file elsewhere matches roadmap.ErrNotFound.
-func (a *app) objectiveName(p *project, arg string) (string, error) {
+func (a *console) objectiveName(p *project, arg string) (string, error) {
 	path := filepath.ToSlash(filepath.Clean(arg))
 	name, isFile := strings.CutSuffix(path, ".md")
 	if !strings.Contains(path, "/") {
@@ -134,7 +134,7 @@ func (l objectivePlans) draft(name, step string) string {
 }
 
 // objectiveNames are what the name of an objective may become.
-func (a *app) objectiveNames() (list []string) {
+func (a *console) objectiveNames() (list []string) {
 	p, err := a.openRepository()
 	if err != nil {
 		return nil
@@ -147,7 +147,7 @@ func (a *app) objectiveNames() (list []string) {
 }
 
 // objectiveSteps are what the id of a step may become, of the objective that is among the words.
-func (a *app) objectiveSteps(words []string) (list []string) {
+func (a *console) objectiveSteps(words []string) (list []string) {
 	p, err := a.openRepository()
 	if err != nil {
 		return nil

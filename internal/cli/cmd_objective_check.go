@@ -12,7 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-func (a *app) objectiveCheckCommand() *cli.Command {
+func (a *console) objectiveCheckCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "check",
 		Usage:     "check objectives: rows, ids, dependencies, plans",
@@ -27,7 +27,7 @@ there twice, dependencies that are unknown or go in a circle. A plan whose task 
 	}
 }
 
-func (a *app) objectiveCheck(ctx context.Context, names []string, asJSON bool) error {
+func (a *console) objectiveCheck(ctx context.Context, names []string, asJSON bool) error {
 	p, err := a.open(ctx)
 	if err != nil {
 		return err

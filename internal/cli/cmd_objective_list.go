@@ -14,7 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-func (a *app) objectiveListCommand() *cli.Command {
+func (a *console) objectiveListCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "list",
 		Usage: "show the objectives, how far they are, and what comes next",
@@ -100,7 +100,7 @@ func summary(r *roadmap.Roadmap, broken bool, tasks roadmap.Tasks) objectiveRow 
 	return row
 }
 
-func (a *app) objectiveList(ctx context.Context, asJSON bool) error {
+func (a *console) objectiveList(ctx context.Context, asJSON bool) error {
 	p, err := a.open(ctx)
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-func (a *app) objectiveNewCommand() *cli.Command {
+func (a *console) objectiveNewCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "new",
 		Usage:     "write the file of a new objective, for you to fill in",
@@ -40,7 +40,7 @@ func (a *app) objectiveNewCommand() *cli.Command {
 	}
 }
 
-func (a *app) objectiveNew(p *project, name, title string) error {
+func (a *console) objectiveNew(p *project, name, title string) error {
 	if err := roadmap.CheckName(name); err != nil {
 		return as(errUsage, err)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-func (a *app) objectiveNextCommand() *cli.Command {
+func (a *console) objectiveNextCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "next",
 		Usage:     "say which step comes next, and why",
@@ -42,7 +42,7 @@ type objectiveDecision struct {
 	Ready     []objectiveStep `json:"ready"` // every step that could start now
 }
 
-func (a *app) objectiveNext(p *project, name string, all, asJSON bool) error {
+func (a *console) objectiveNext(p *project, name string, all, asJSON bool) error {
 	r, err := p.loadObjective(name)
 	if err != nil {
 		return a.brokenObjective(r, err)
@@ -72,7 +72,7 @@ func (a *app) objectiveNext(p *project, name string, all, asJSON bool) error {
 	return quiet(errWaiting)
 }
 
-func (d *objectiveDecision) print(a *app, next *objectiveNext, all bool) {
+func (d *objectiveDecision) print(a *console, next *objectiveNext, all bool) {
 	if d.Step == nil {
 		fmt.Fprintf(a.Stdout, "%s\n    %s\n", inLine(next.words()), inLine(d.Why))
 		return
@@ -90,7 +90,7 @@ func (d *objectiveDecision) print(a *app, next *objectiveNext, all bool) {
 }
 
 // brokenObjective tells what is wrong with a file that can't be relied on.
-func (a *app) brokenObjective(r *roadmap.Roadmap, err error) error {
+func (a *console) brokenObjective(r *roadmap.Roadmap, err error) error {
 	if r == nil {
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 // objectivePlanCommand is `trellis objective plan`.
-func (a *app) objectivePlanCommand() *cli.Command {
+func (a *console) objectivePlanCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "plan",
 		Usage:     "plan a step of an objective, and have the roadmap name the task",
@@ -47,7 +47,7 @@ The issue is for people to read and talk about: nothing that is written there is
 	}
 }
 
-func (a *app) objectivePlan(c *cli.Context) error {
+func (a *console) objectivePlan(c *cli.Context) error {
 	p, err := a.open(c.Context)
 	if err != nil {
 		return err
@@ -80,7 +80,7 @@ func (a *app) objectivePlan(c *cli.Context) error {
 }
 
 // stepOptions reads the flags. What costs nothing is checked first.
-func (a *app) stepOptions(c *cli.Context, p *project, name string) (o dispatch.StepOptions, err error) {
+func (a *console) stepOptions(c *cli.Context, p *project, name string) (o dispatch.StepOptions, err error) {
 	if c.IsSet("step") && strings.TrimSpace(c.String("step")) == "" { // a variable that is empty is no wish for the next one
 		return o, hint(usagef("--step names no step"), "trellis objective show "+name)
 	}
@@ -101,7 +101,7 @@ func (a *app) stepOptions(c *cli.Context, p *project, name string) (o dispatch.S
 }
 
 // notPlanned says why a step is not planned, or not all of it done.
-func (a *app) notPlanned(c *cli.Context, p *project, end stepEnd, err error) error {
+func (a *console) notPlanned(c *cli.Context, p *project, end stepEnd, err error) error {
 	var not *dispatch.StepError
 	if errors.As(err, &not) && not.Step == "" && c.Bool("json") {
 		d := stepDocument{Objective: end.objective, Code: not.Code, planDocument: document("", planEnd{})}
@@ -150,7 +150,7 @@ type stepDocument struct {
 }
 
 // plannedStep says how the planning of a step ended.
-func (a *app) plannedStep(ctx context.Context, p *project, s *dispatch.Site, end stepEnd, asJSON bool) error {
+func (a *console) plannedStep(ctx context.Context, p *project, s *dispatch.Site, end stepEnd, asJSON bool) error {
 	if asJSON {
 		if err := view.JSON(a.Stdout, end.document(p)); err != nil {
 			return err
@@ -176,7 +176,7 @@ func (e stepEnd) document(p *project) stepDocument {
 }
 
 // sayStep tells people what came of planning a step.
-func (a *app) sayStep(ctx context.Context, p *project, s *dispatch.Site, end stepEnd) {
+func (a *console) sayStep(ctx context.Context, p *project, s *dispatch.Site, end stepEnd) {
 	if end.Known {
 		a.say("step %s is planned as %s (%s)", end.Step.ID, end.Task, end.Status)
 	} else if !end.Interrupted && len(end.Waits) == 0 {
@@ -208,7 +208,7 @@ func (e stepEnd) dead() error {
 }
 
 // stepError gives the errors of planning a step their exit codes and hints.
-func (a *app) stepError(p *project, name string, err error) error {
+func (a *console) stepError(p *project, name string, err error) error {
 	var not *dispatch.StepError
 	var held *durable.HeldError
 	var problem *trellis.Problem

@@ -14,7 +14,7 @@ import (
 )
 
 // objectiveReconcileCommand is `trellis objective reconcile`.
-func (a *app) objectiveReconcileCommand() *cli.Command {
+func (a *console) objectiveReconcileCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "reconcile",
 		Usage:     "write into roadmaps what became of their tasks, and plan what comes next",
@@ -41,7 +41,7 @@ What goes wrong with one objective stops no other.`,
 	}
 }
 
-func (a *app) objectiveReconcile(c *cli.Context) error {
+func (a *console) objectiveReconcile(c *cli.Context) error {
 	p, err := a.open(c.Context)
 	if err != nil {
 		return err
@@ -127,7 +127,7 @@ func reconciledDocuments(p *project, all []dispatch.Reconciled) []reconciledDocu
 }
 
 // sayReconciled says what came of an objective. What is or would be changed goes to standard output, a line each.
-func (a *app) sayReconciled(p *project, r dispatch.Reconciled, dry bool) {
+func (a *console) sayReconciled(p *project, r dispatch.Reconciled, dry bool) {
 	for _, c := range r.Changes {
 		fmt.Fprintf(a.Stdout, "%s: step %s: %s %q becomes %q: %s\n", r.Name, c.Step, c.Cell, c.Was, c.Value, c.Why)
 	}
@@ -173,7 +173,7 @@ func plannedAs(res dispatch.StepResult) string {
 
 // endOfReconcile is what the ends of objectives mean for the exit code: what went wrong with one, or that something did
 // with several.
-func (a *app) endOfReconcile(ctx context.Context, p *project, all []dispatch.Reconciled) error {
+func (a *console) endOfReconcile(ctx context.Context, p *project, all []dispatch.Reconciled) error {
 	if ctx.Err() != nil {
 		return context.Canceled
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-func (a *app) objectiveShowCommand() *cli.Command {
+func (a *console) objectiveShowCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "show",
 		Usage:     "show an objective, its phases and steps, and where their tasks stand",
@@ -81,7 +81,7 @@ func newObjectiveStep(s roadmap.Step, tasks roadmap.Tasks) objectiveStep {
 	return o
 }
 
-func (a *app) objectiveShow(ctx context.Context, p *project, name, graph string, asJSON bool) error {
+func (a *console) objectiveShow(ctx context.Context, p *project, name, graph string, asJSON bool) error {
 	r, err := p.loadObjective(name)
 	if r == nil {
 		return err
@@ -110,7 +110,7 @@ func (a *app) objectiveShow(ctx context.Context, p *project, name, graph string,
 	return nil
 }
 
-func (v *objectiveView) print(a *app) {
+func (v *objectiveView) print(a *console) {
 	style := a.style(a.Stdout)
 	fmt.Fprintf(a.Stdout, "%s  %s\n", v.Name, inLine(v.Title))
 	fmt.Fprintf(a.Stdout, "  file      %s\n", v.File)
@@ -128,7 +128,7 @@ func (v *objectiveView) print(a *app) {
 	}
 }
 
-func (p *objectivePhase) print(a *app, style view.Style) {
+func (p *objectivePhase) print(a *console, style view.Style) {
 	var c objectiveCount
 	width, delivered := 0, 0
 	for _, s := range p.Steps {

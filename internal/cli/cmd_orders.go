@@ -20,7 +20,7 @@ import (
 )
 
 // order is a command that tells a task something and ends.
-func (a *app) order(site func(context.Context, *project) (*dispatch.Site, error), name, usage, text string, exits []int, example string, flags []cli.Flag, do func(*cli.Context, *project, *dispatch.Site, string) error) *cli.Command {
+func (a *console) order(site func(context.Context, *project) (*dispatch.Site, error), name, usage, text string, exits []int, example string, flags []cli.Flag, do func(*cli.Context, *project, *dispatch.Site, string) error) *cli.Command {
 	return &cli.Command{Name: name, Usage: usage, ArgsUsage: "TASKDIR", Flags: flags, Description: manual(text, exits, example),
 		Action: func(c *cli.Context) error {
 			p, dir, err := a.taskArgument(c, 1)
@@ -38,7 +38,7 @@ func (a *app) order(site func(context.Context, *project) (*dispatch.Site, error)
 		}}
 }
 
-func (a *app) stopCommand() *cli.Command {
+func (a *console) stopCommand() *cli.Command {
 	return a.order(a.siteForOrders, "stop", "pause a task that runs", `Its agents are ended and its work stays. It goes on with trellis start, and not by itself.`,
 		[]int{exitDone, exitUsage, exitNotFound}, "trellis stop 02-03-paging", nil,
 		func(c *cli.Context, p *project, s *dispatch.Site, dir string) error {
@@ -50,7 +50,7 @@ func (a *app) stopCommand() *cli.Command {
 		})
 }
 
-func (a *app) cancelCommand() *cli.Command {
+func (a *console) cancelCommand() *cli.Command {
 	order := a.order(a.siteForOrders, "cancel", "call a task off", `A run ends its agents. Worktree and branch stay; trellis retry takes the task up again.`,
 		[]int{exitDone, exitUsage, exitNotFound}, "trellis cancel 02-03-paging", nil,
 		func(c *cli.Context, p *project, s *dispatch.Site, dir string) error {
@@ -70,7 +70,7 @@ func (a *app) cancelCommand() *cli.Command {
 }
 
 // stays says what is left of a task that is called off.
-func (a *app) stays(ctx context.Context, p *project, dir string) string {
+func (a *console) stays(ctx context.Context, p *project, dir string) string {
 	t, err := p.Store.Load(dir)
 	if err != nil {
 		return ""
@@ -91,7 +91,7 @@ func (a *app) stays(ctx context.Context, p *project, dir string) string {
 	return "; its worktree and branch stay"
 }
 
-func (a *app) retryCommand() *cli.Command {
+func (a *console) retryCommand() *cli.Command {
 	return a.order(a.site, "retry", "ask for another run of a task that failed or was cancelled",
 		`The task becomes ready, with a new budget of attempts, and goes on in the same worktree. A watcher
 picks it up; without one, trellis start runs it. --fresh backs up the work so far under
@@ -138,7 +138,7 @@ func whatRetryDoes(p *project, dir string, fresh bool) string {
 	return "run again"
 }
 
-func (a *app) approveCommand() *cli.Command {
+func (a *console) approveCommand() *cli.Command {
 	return &cli.Command{Name: "approve", Usage: "agree to a plan, or to a step that waits for it", ArgsUsage: "TASKDIR | ID",
 		Flags: []cli.Flag{stepFlag(), &cli.StringFlag{Name: "by", Usage: "`NAME` of who agrees; the git user"}, signFlag()},
 		Description: manual(`Without --step it is the plan of a task that is agreed to, or the step alone that a run of a file waits with.
@@ -149,7 +149,7 @@ The yes is bound to what it is about as it is now: an edit voids it. It is a lin
 		}}
 }
 
-func (a *app) rejectCommand() *cli.Command {
+func (a *console) rejectCommand() *cli.Command {
 	return &cli.Command{Name: "reject", Usage: "say no to a plan, or to a step that waits for approval", ArgsUsage: "TASKDIR | ID",
 		Flags: []cli.Flag{stepFlag(), &cli.StringFlag{Name: "reason", Usage: "why, as `TEXT`"}, &cli.StringFlag{Name: "by", Usage: "`NAME` of who says no; the git user"}, signFlag()},
 		Description: manual(`A task whose plan is rejected is rejected, and REJECTED.md says by whom and why. A step that is rejected fails.`,
@@ -171,7 +171,7 @@ func signFlag() cli.Flag {
 }
 
 // signer is the key that a decision is to be signed with, nil for none.
-func (a *app) signer(file string) (ed25519.PrivateKey, error) {
+func (a *console) signer(file string) (ed25519.PrivateKey, error) {
 	if file == "" {
 		return nil, nil
 	}
@@ -190,7 +190,7 @@ func (a *app) signer(file string) (ed25519.PrivateKey, error) {
 }
 
 // decide records what a person says: to a step, or with plan to the plan of a task.
-func (a *app) decide(c *cli.Context, said proof.Approval, plan func(context.Context, *dispatch.Site, string, proof.Approval) error) error {
+func (a *console) decide(c *cli.Context, said proof.Approval, plan func(context.Context, *dispatch.Site, string, proof.Approval) error) error {
 	p, s, dir, isFile, err := a.taskOrRun(c, a.site)
 	if err != nil {
 		return err
@@ -213,7 +213,7 @@ func (a *app) decide(c *cli.Context, said proof.Approval, plan func(context.Cont
 }
 
 // decideStep says to a step that waits what a person says. The first yes or no counts.
-func (a *app) decideStep(ctx context.Context, s *dispatch.Site, dir string, isFile bool, said proof.Approval) error {
+func (a *console) decideStep(ctx context.Context, s *dispatch.Site, dir string, isFile bool, said proof.Approval) error {
 	q, now, err := s.DecideStep(dir, said)
 	if err != nil {
 		return err
@@ -238,7 +238,7 @@ func (a *app) decideStep(ctx context.Context, s *dispatch.Site, dir string, isFi
 	return nil
 }
 
-func (a *app) approvePlan(ctx context.Context, s *dispatch.Site, dir string, said proof.Approval) error {
+func (a *console) approvePlan(ctx context.Context, s *dispatch.Site, dir string, said proof.Approval) error {
 	v, err := s.Approve(dir, said.By)
 	if err != nil {
 		return err
@@ -250,7 +250,7 @@ func (a *app) approvePlan(ctx context.Context, s *dispatch.Site, dir string, sai
 	return quiet(errWaiting)
 }
 
-func (a *app) rejectPlan(ctx context.Context, s *dispatch.Site, dir string, said proof.Approval) error {
+func (a *console) rejectPlan(ctx context.Context, s *dispatch.Site, dir string, said proof.Approval) error {
 	if err := s.Reject(dir, said.By, said.Reason); err != nil {
 		return err
 	}
@@ -259,7 +259,7 @@ func (a *app) rejectPlan(ctx context.Context, s *dispatch.Site, dir string, said
 
 // person is who decides: the name given, the developer of this checkout, or git's user. A process that
 // runs inside a task can't decide about it.
-func (a *app) person(ctx context.Context, p *project, given string) (string, error) {
+func (a *console) person(ctx context.Context, p *project, given string) (string, error) {
 	if _, inside := proc.InsideRun(a.Env); inside {
 		return "", usagef("this runs inside a task or a run: only a person can approve or reject")
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // planCommand is `trellis plan`.
-func (a *app) planCommand() *cli.Command {
+func (a *console) planCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "plan",
 		Usage:     "evaluate a requirement, then reject it or write a task directory",
@@ -69,7 +69,7 @@ The requirement is never seen by a shell. Its last line on standard output is th
 	}
 }
 
-func (a *app) plan(c *cli.Context) error {
+func (a *console) plan(c *cli.Context) error {
 	p, err := a.open(c.Context)
 	if err != nil {
 		return err
@@ -96,7 +96,7 @@ func (a *app) plan(c *cli.Context) error {
 	return a.planned(c.Context, p, s, planEnd{res, a.Now().Sub(began).Seconds()}, c.Bool("json"))
 }
 
-func (a *app) planOrRetry(c *cli.Context, p *project, s *dispatch.Site, o dispatch.PlanOptions) (dispatch.PlanResult, error) {
+func (a *console) planOrRetry(c *cli.Context, p *project, s *dispatch.Site, o dispatch.PlanOptions) (dispatch.PlanResult, error) {
 	if ref := c.String("retry"); ref != "" {
 		dir, err := a.replannable(p, ref, o)
 		if err != nil {
@@ -108,7 +108,7 @@ func (a *app) planOrRetry(c *cli.Context, p *project, s *dispatch.Site, o dispat
 }
 
 // replannable finds a task to plan again. One that was made by hand needs a requirement.
-func (a *app) replannable(p *project, ref string, o dispatch.PlanOptions) (string, error) {
+func (a *console) replannable(p *project, ref string, o dispatch.PlanOptions) (string, error) {
 	dir, err := a.find(p, ref)
 	if err != nil || o.Requirement != "" {
 		return dir, err
@@ -126,7 +126,7 @@ func (a *app) replannable(p *project, ref string, o dispatch.PlanOptions) (strin
 }
 
 // planOptions reads the flags and the requirement. What costs nothing is checked first.
-func (a *app) planOptions(c *cli.Context, p *project) (o dispatch.PlanOptions, err error) {
+func (a *console) planOptions(c *cli.Context, p *project) (o dispatch.PlanOptions, err error) {
 	o = dispatch.PlanOptions{Agent: c.String("agent"), Quick: c.Bool("quick"), Base: c.String("base"), Verify: c.StringSlice("verify"), NoTaskSpec: c.Bool("no-taskspec")}
 	from, err := source(c)
 	if err != nil {
@@ -162,7 +162,7 @@ func (a *app) planOptions(c *cli.Context, p *project) (o dispatch.PlanOptions, e
 }
 
 // plannedTask is the task that the flags describe. Without --name one that comes from an issue has no name yet.
-func (a *app) plannedTask(c *cli.Context, p *project) (n taskdir.New, err error) {
+func (a *console) plannedTask(c *cli.Context, p *project) (n taskdir.New, err error) {
 	n = taskdir.New{DevType: c.String("type"), Priority: c.String("priority"),
 		BaseBranch: c.String("base"), Verify: c.StringSlice("verify"), Force: c.Bool("force-new")}
 	switch name := c.String("name"); {
@@ -204,7 +204,7 @@ func (a *app) plannedTask(c *cli.Context, p *project) (n taskdir.New, err error)
 }
 
 // planError gives the errors of planning their exit codes and hints.
-func (a *app) planError(p *project, err error) error {
+func (a *console) planError(p *project, err error) error {
 	var draft *dispatch.DraftError
 	var held *durable.HeldError
 	var move *trellis.MoveError

@@ -75,7 +75,7 @@ type planJudge struct {
 }
 
 // planned says how a planning ended and what to do next.
-func (a *app) planned(ctx context.Context, p *project, s *dispatch.Site, end planEnd, asJSON bool) error {
+func (a *console) planned(ctx context.Context, p *project, s *dispatch.Site, end planEnd, asJSON bool) error {
 	rel := p.Store.Rel(end.Dir)
 	if asJSON {
 		if err := view.JSON(a.Stdout, document(rel, end)); err != nil {
@@ -91,7 +91,7 @@ func (a *app) planned(ctx context.Context, p *project, s *dispatch.Site, end pla
 }
 
 // endOfPlan is what the end of a planning means for the exit code; again is the command that goes on with it.
-func (a *app) endOfPlan(end planEnd, again string) error {
+func (a *console) endOfPlan(end planEnd, again string) error {
 	switch {
 	case end.Interrupted:
 		return hint(context.Canceled, again)
@@ -171,7 +171,7 @@ func written(dir string) (names []string) {
 }
 
 // sayPlanned tells people what came of a planning that is at its end.
-func (a *app) sayPlanned(ctx context.Context, p *project, s *dispatch.Site, end planEnd) {
+func (a *console) sayPlanned(ctx context.Context, p *project, s *dispatch.Site, end planEnd) {
 	r, id := end.Report, filepath.Base(end.Dir)
 	for _, w := range end.warnings() {
 		a.say("warning: %s", w)
@@ -196,7 +196,7 @@ func (a *app) sayPlanned(ctx context.Context, p *project, s *dispatch.Site, end 
 }
 
 // sayNext says what comes next, and of a plan that waits why it does.
-func (a *app) sayNext(s *dispatch.Site, end planEnd, rel string) {
+func (a *console) sayNext(s *dispatch.Site, end planEnd, rel string) {
 	id := filepath.Base(rel)
 	if end.Status == trellis.Waiting {
 		for _, why := range end.Report.Why {
@@ -255,7 +255,7 @@ func spent(end planEnd) string {
 	return said
 }
 
-func (a *app) sayRejected(p *project, res dispatch.PlanResult) {
+func (a *console) sayRejected(p *project, res dispatch.PlanResult) {
 	v := res.Report.Verdict
 	fmt.Fprintf(a.Stderr, "=== PLAN REJECTED ===\nReason: %s\nDetails: %s\n", planner.Rejection{Category: v.Category}.Reason(), view.Safe(v.Details))
 	for _, s := range v.Suggestions {
@@ -265,7 +265,7 @@ func (a *app) sayRejected(p *project, res dispatch.PlanResult) {
 }
 
 // sayUncommitted warns of files that a worktree won't have.
-func (a *app) sayUncommitted(ctx context.Context, p *project) {
+func (a *console) sayUncommitted(ctx context.Context, p *project) {
 	list, err := p.Repo.Status(ctx, p.Root, ".trellis/tasks", ".trellis/objectives", ".trellis/.runtime")
 	switch {
 	case err != nil:

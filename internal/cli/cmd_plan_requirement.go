@@ -55,7 +55,7 @@ func source(c *cli.Context) (string, error) {
 }
 
 // requirement is what is wanted, to the byte, and the issue that it comes from, if it does.
-func (a *app) requirement(c *cli.Context, p *project) (text string, from *issue, err error) {
+func (a *console) requirement(c *cli.Context, p *project) (text string, from *issue, err error) {
 	flag, err := source(c)
 	switch {
 	case err != nil || flag == "":
@@ -98,7 +98,7 @@ func checkText(flag, text string) error {
 }
 
 // sayIssue names what an issue's requirement does not show.
-func (a *app) sayIssue(i *issue) {
+func (a *console) sayIssue(i *issue) {
 	if i.State != "" && !strings.EqualFold(i.State, "open") {
 		a.say("issue #%d is %s", i.Number, strings.ToLower(i.State))
 	}
@@ -107,7 +107,7 @@ func (a *app) sayIssue(i *issue) {
 	}
 }
 
-func (a *app) readInput(name string) (string, error) {
+func (a *console) readInput(name string) (string, error) {
 	if name == "-" {
 		if terminal(a.Stdin) {
 			a.say("the requirement is read from the terminal, up to Ctrl-D")
@@ -129,7 +129,7 @@ func (a *app) readInput(name string) (string, error) {
 }
 
 // remarks are what a person says beside the requirement.
-func (a *app) remarks(c *cli.Context, p *project, o *dispatch.PlanOptions) (err error) {
+func (a *console) remarks(c *cli.Context, p *project, o *dispatch.PlanOptions) (err error) {
 	if o.Feedback = c.String("feedback"); len(o.Feedback) > maxFeedback {
 		return usagef("--feedback is %d bytes long, at most %d are taken: put more into --requirement-file", len(o.Feedback), maxFeedback)
 	}
@@ -154,7 +154,7 @@ func (a *app) remarks(c *cli.Context, p *project, o *dispatch.PlanOptions) (err 
 }
 
 // contexts tells the paths of --context from the texts: a text has several words, and no file is called so.
-func (a *app) contexts(list []string) (paths, texts []string) {
+func (a *console) contexts(list []string) (paths, texts []string) {
 	for _, s := range list {
 		path := s
 		if !filepath.IsAbs(path) {
@@ -205,7 +205,7 @@ func constraints(list []string) ([]string, error) {
 
 // contextPaths are the files and folders that a person names, from the top of the repository, folders with a /
 // at their end. Each has to be what a context file may name.
-func (a *app) contextPaths(p *project, list []string) (paths []string, err error) {
+func (a *console) contextPaths(p *project, list []string) (paths []string, err error) {
 	if len(list) > maxNamed {
 		return nil, usagef("--context is given %d times, at most %d are taken", len(list), maxNamed)
 	}
@@ -240,7 +240,7 @@ func (a *app) contextPaths(p *project, list []string) (paths []string, err error
 
 // inside is a path from the top of the repository. In a linked worktree it means the same file of the main
 // checkout, where all planning looks.
-func (a *app) inside(p *project, name string) (string, error) {
+func (a *console) inside(p *project, name string) (string, error) {
 	path := name
 	if path == "" {
 		return "", usagef("a --context is blank")

@@ -27,7 +27,7 @@ type promptDocument struct {
 }
 
 // promptCommand is `trellis prompt`.
-func (a *app) promptCommand() *cli.Command {
+func (a *console) promptCommand() *cli.Command {
 	roles := append(planner.Roles(), pipeline.Roles()...)
 	var names []string
 	for _, r := range roles {
@@ -56,7 +56,7 @@ The prompt goes to standard output, sizes and what is left out to standard error
 	}
 }
 
-func (a *app) prompt(c *cli.Context, role trellis.Role) error {
+func (a *console) prompt(c *cli.Context, role trellis.Role) error {
 	if c.String("task") == "" {
 		return usagef("say for which task: --task TASKDIR")
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 // runCommand is `trellis run`.
-func (a *app) runCommand() *cli.Command {
+func (a *console) runCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "run",
 		Usage:     "run a file of steps in this folder, or go on with a run",
@@ -54,7 +54,7 @@ that are as they were are taken over. The id is the last line on standard output
 }
 
 // runWhat is the project and what the flags ask for. Without a file Bundle is nil.
-func (a *app) runWhat(c *cli.Context) (p *project, o dispatch.FileOptions, err error) {
+func (a *console) runWhat(c *cli.Context) (p *project, o dispatch.FileOptions, err error) {
 	file, resume := c.Args().First(), c.IsSet("resume")
 	switch {
 	case c.NArg() > 1 || file == "" && !resume:
@@ -110,7 +110,7 @@ func loadFile(file, name string, given map[string]string) (*plan.Bundle, []trell
 }
 
 // sayProblems says what is wrong with a file, each with what to do about it.
-func (a *app) sayProblems(problems []trellis.Problem) {
+func (a *console) sayProblems(problems []trellis.Problem) {
 	for _, p := range problems {
 		kind := ""
 		if p.Warning {
@@ -123,7 +123,7 @@ func (a *app) sayProblems(problems []trellis.Problem) {
 	}
 }
 
-func (a *app) run(c *cli.Context) error {
+func (a *console) run(c *cli.Context) error {
 	p, o, err := a.runWhat(c)
 	if err != nil {
 		return err
@@ -150,7 +150,7 @@ func (a *app) run(c *cli.Context) error {
 }
 
 // dryRun shows what would run.
-func (a *app) dryRun(c *cli.Context) error {
+func (a *console) dryRun(c *cli.Context) error {
 	_, o, err := a.runWhat(c)
 	if err != nil {
 		return err
@@ -193,7 +193,7 @@ func endOfFile(res dispatch.FileRun) error {
 }
 
 // fileChanged says that a run goes on with a copy of a file that is another by now.
-func (a *app) fileChanged(res dispatch.FileRun) {
+func (a *console) fileChanged(res dispatch.FileRun) {
 	now, _ := loadFile(res.Input.File, res.Input.File, res.Bundle.Given)
 	if now == nil || now.Hash != res.Bundle.Hash {
 		a.say("%s is not as it was: what runs is the copy of it that the run began with", a.rel(res.Input.File))
@@ -202,7 +202,7 @@ func (a *app) fileChanged(res dispatch.FileRun) {
 }
 
 // rel is a path as it is called from here.
-func (a *app) rel(path string) string {
+func (a *console) rel(path string) string {
 	if rel, err := filepath.Rel(a.Dir, path); err == nil && filepath.IsLocal(rel) {
 		return rel
 	}

@@ -23,7 +23,7 @@ import (
 )
 
 // startCommand is `trellis start`.
-func (a *app) startCommand() *cli.Command {
+func (a *console) startCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "start",
 		Usage:     "run one task, or go on with it",
@@ -50,7 +50,7 @@ stops following. Without one, Ctrl-C ends the agents and leaves the run resumabl
 	}
 }
 
-func (a *app) start(c *cli.Context) error {
+func (a *console) start(c *cli.Context) error {
 	p, dir, err := a.taskArgument(c, 1)
 	if err != nil {
 		return err
@@ -81,7 +81,7 @@ func (a *app) start(c *cli.Context) error {
 }
 
 // printTask prints one task as status --json does.
-func (a *app) printTask(p *project, dir string) error {
+func (a *console) printTask(p *project, dir string) error {
 	t, err := a.reader(p).Task(dir)
 	if err != nil {
 		return err
@@ -90,7 +90,7 @@ func (a *app) printTask(p *project, dir string) error {
 }
 
 // endOf is the error that a run's end means for the exit code.
-func (a *app) endOf(res dispatch.Result) error {
+func (a *console) endOf(res dispatch.Result) error {
 	switch {
 	case res.Interrupted:
 		return context.Canceled
@@ -112,7 +112,7 @@ func (a *app) endOf(res dispatch.Result) error {
 }
 
 // runError gives what keeps a task from running its exit code and its hint.
-func (a *app) runError(p *project, dir string, err error) error {
+func (a *console) runError(p *project, dir string, err error) error {
 	id := filepath.Base(dir)
 	var refused *dispatch.RefusedError
 	var not *dispatch.NotReadyError
@@ -137,7 +137,7 @@ func (a *app) runError(p *project, dir string, err error) error {
 }
 
 // agentError marks a failure that was found before anything was claimed: no agent, or not signed in.
-func (a *app) agentError(err error) error {
+func (a *console) agentError(err error) error {
 	var nobody *git.IdentityError
 	if errors.As(err, &nobody) {
 		return hint(as(errUsage, errors.New("git does not know who you are, and so can't commit")),
@@ -154,7 +154,7 @@ func (a *app) agentError(err error) error {
 }
 
 // sayEnd says where a task stands and what to do next.
-func (a *app) sayEnd(p *project, res dispatch.Result) {
+func (a *console) sayEnd(p *project, res dispatch.Result) {
 	id := filepath.Base(res.Dir)
 	switch res.Status {
 	case trellis.Review:
@@ -194,7 +194,7 @@ func (a *app) sayEnd(p *project, res dispatch.Result) {
 }
 
 // sayNotes says what a run noted besides its delivery.
-func (a *app) sayNotes(res dispatch.Result) {
+func (a *console) sayNotes(res dispatch.Result) {
 	for _, n := range res.Report.Notes {
 		if !slices.Contains(res.Report.Delivery.Notes, n) {
 			a.say("note      %s", view.Safe(n))
@@ -203,7 +203,7 @@ func (a *app) sayNotes(res dispatch.Result) {
 }
 
 // sayReview says what people are to look at.
-func (a *app) sayReview(p *project, id string, res dispatch.Result) {
+func (a *console) sayReview(p *project, id string, res dispatch.Result) {
 	r := res.Report
 	if r.Branch == "" {
 		a.say("%s is in review: nothing to do", id)
@@ -227,7 +227,7 @@ func (a *app) sayReview(p *project, id string, res dispatch.Result) {
 }
 
 // sayPaused says until when, or why, a task is paused, and reports whether it said how it goes on, too.
-func (a *app) sayPaused(id string, res dispatch.Result) bool {
+func (a *console) sayPaused(id string, res dispatch.Result) bool {
 	if res.Until.IsZero() {
 		a.say("%s is paused", id)
 	} else {

@@ -14,7 +14,7 @@ import (
 func TestNotesAreSaid(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	a := &app{Stderr: &out}
+	a := &console{Stderr: &out}
 	res := dispatch.Result{Dir: t.TempDir(), Report: pipeline.Report{Branch: "feature/two", Notes: []string{"push that first", "pushed late"}, Delivery: pipeline.Delivery{Notes: []string{"pushed late"}}}}
 	a.sayReview(&project{Store: taskdir.Store{Root: res.Dir}}, "02-01-two", res)
 	for _, note := range res.Report.Notes {

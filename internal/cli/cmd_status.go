@@ -18,7 +18,7 @@ import (
 )
 
 // statusCommand is `trellis status`.
-func (a *app) statusCommand() *cli.Command {
+func (a *console) statusCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "status",
 		Usage:     "show where things stand, of one task or of all that are not over",
@@ -62,7 +62,7 @@ them.`,
 }
 
 // runDir is the folder of the run of a file that ref names, "" when it names none.
-func (a *app) runDir(ctx context.Context, p *project, ref string) (string, error) {
+func (a *console) runDir(ctx context.Context, p *project, ref string) (string, error) {
 	cfg, _ := p.config() // settings that can't be read hide no run
 	dir, err := a.wire(ctx, p, cfg, p).FileDir(ref)
 	if errors.Is(err, dispatch.ErrNoRun) {
@@ -72,7 +72,7 @@ func (a *app) runDir(ctx context.Context, p *project, ref string) (string, error
 }
 
 // statusOfRun shows where the run of a file stands.
-func (a *app) statusOfRun(c *cli.Context, p *project, dir string) error {
+func (a *console) statusOfRun(c *cli.Context, p *project, dir string) error {
 	if dir == "" {
 		return nil
 	}
@@ -90,7 +90,7 @@ func (a *app) statusOfRun(c *cli.Context, p *project, dir string) error {
 	return r.Show(a.Stdout)
 }
 
-func (a *app) statusOf(ctx context.Context, p *project, dir string, asJSON bool) error {
+func (a *console) statusOf(ctx context.Context, p *project, dir string, asJSON bool) error {
 	t, err := a.reader(p).Task(dir)
 	if err != nil {
 		return err
@@ -105,7 +105,7 @@ func (a *app) statusOf(ctx context.Context, p *project, dir string, asJSON bool)
 }
 
 // unready adds to a task that is to run what keeps it from that, as whoever runs it would say.
-func (a *app) unready(ctx context.Context, p *project, dir string, t *view.Task) error {
+func (a *console) unready(ctx context.Context, p *project, dir string, t *view.Task) error {
 	if t.Status != trellis.Ready && t.Status != trellis.Waiting {
 		return nil
 	}
@@ -125,7 +125,7 @@ func (a *app) unready(ctx context.Context, p *project, dir string, t *view.Task)
 }
 
 // showTask prints one task and the command that comes next.
-func (a *app) showTask(ctx context.Context, p *project, dir string, t view.Task) error {
+func (a *console) showTask(ctx context.Context, p *project, dir string, t view.Task) error {
 	if err := view.Show(a.Stdout, t, a.style(a.Stdout)); err != nil {
 		return err
 	}
@@ -138,14 +138,14 @@ func (a *app) showTask(ctx context.Context, p *project, dir string, t view.Task)
 
 // next is the command that a person types next for a task, "" when nothing is left to do. Settings that can't be read
 // hide none.
-func (a *app) next(ctx context.Context, p *project, dir string) (string, error) {
+func (a *console) next(ctx context.Context, p *project, dir string) (string, error) {
 	cfg, _ := p.config()
 	_, _ = a.judge(p) // nor do those of the person
 	return a.wire(ctx, p, cfg, p).Next(ctx, dir)
 }
 
 // sayThenNext says what became of a task, and the command that comes next.
-func (a *app) sayThenNext(ctx context.Context, s *dispatch.Site, dir, became string) error {
+func (a *console) sayThenNext(ctx context.Context, s *dispatch.Site, dir, became string) error {
 	command, err := s.Next(ctx, dir)
 	if command != "" {
 		became += "; next: " + command
@@ -159,7 +159,7 @@ func over(s trellis.Status) bool {
 	return s == trellis.Completed || s == trellis.Cancelled || s == trellis.Rejected
 }
 
-func (a *app) statusOfAll(p *project, asJSON bool) error {
+func (a *console) statusOfAll(p *project, asJSON bool) error {
 	tasks, err := a.reader(p).Tasks(view.Filter{})
 	if err != nil {
 		return err
@@ -184,7 +184,7 @@ func (a *app) statusOfAll(p *project, asJSON bool) error {
 }
 
 // watcher says whether somebody watches this repository, and how that goes.
-func (a *app) watcher(p *project) []string {
+func (a *console) watcher(p *project) []string {
 	s := pulse.Look(p.Root, a.Now())
 	switch {
 	case !s.Alive:

@@ -7,7 +7,7 @@ import (
 
 // refresh brings the tasks in review, or the one in dir, to where their work is, and begins a run for what is wrong with
 // their pull requests. What can't be asked is said.
-func (a *app) refresh(ctx context.Context, p *project, dir string) error {
+func (a *console) refresh(ctx context.Context, p *project, dir string) error {
 	site, err := a.siteForOrders(ctx, p)
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ import (
 
 // taskCommand is `trellis task`: changes of task directories by hand, by scripts and by agents. All are
 // safe to call at the same time.
-func (a *app) taskCommand() *cli.Command {
+func (a *console) taskCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "task",
 		Usage: "make and change task directories by hand",
@@ -35,7 +35,7 @@ func (a *app) taskCommand() *cli.Command {
 	}
 }
 
-func (a *app) taskReadyCommand() *cli.Command {
+func (a *console) taskReadyCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "ready",
 		Usage:     "check a task that was written by hand and set it ready",
@@ -52,7 +52,7 @@ func (a *app) taskReadyCommand() *cli.Command {
 	}
 }
 
-func (a *app) taskReady(ctx context.Context, p *project, dir string) error {
+func (a *console) taskReady(ctx context.Context, p *project, dir string) error {
 	t, err := p.Store.Load(dir)
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func (a *app) taskReady(ctx context.Context, p *project, dir string) error {
 	return nil
 }
 
-func (a *app) taskArchiveCommand() *cli.Command {
+func (a *console) taskArchiveCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "archive",
 		Usage:     "move a task that is over to the archive",
@@ -102,7 +102,7 @@ in the base branch, or you say that it is. One that runs, waits or is paused is 
 	}
 }
 
-func (a *app) taskArchive(c *cli.Context) error {
+func (a *console) taskArchive(c *cli.Context) error {
 	p, dir, err := a.taskArgument(c, 1)
 	if err != nil {
 		return err
@@ -121,7 +121,7 @@ func (a *app) taskArchive(c *cli.Context) error {
 
 // archivable reports whether a task may be put away: one in review becomes completed, which it is not before its work is
 // merged.
-func (a *app) archivable(c *cli.Context, p *project, dir string) (bool, error) {
+func (a *console) archivable(c *cli.Context, p *project, dir string) (bool, error) {
 	t, err := p.Store.Load(dir)
 	if err != nil || t.Status != trellis.Review || c.Bool("force") {
 		return err == nil, err
@@ -142,7 +142,7 @@ func (a *app) archivable(c *cli.Context, p *project, dir string) (bool, error) {
 	return a.yes("complete it all the same?")
 }
 
-func (a *app) taskRemoveCommand() *cli.Command {
+func (a *console) taskRemoveCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "rm",
 		Usage:     "remove a task directory that nothing was done for",
@@ -160,7 +160,7 @@ planner is gone, after a backup of what it holds. What has work on a branch is c
 	}
 }
 
-func (a *app) taskRemove(ctx context.Context, p *project, dir string) error {
+func (a *console) taskRemove(ctx context.Context, p *project, dir string) error {
 	id := filepath.Base(dir)
 	if filepath.Dir(dir) != p.Store.Tasks() {
 		return usagef("%s is archived, and an archive keeps what it has", id)
@@ -254,7 +254,7 @@ func (p *project) runtimeDir() (string, error) {
 	return dir, nil
 }
 
-func (a *app) taskShowCommand() *cli.Command {
+func (a *console) taskShowCommand() *cli.Command {
 	return &cli.Command{
 		Name:        "show",
 		Usage:       "show a task, its files and where it stands",

@@ -18,7 +18,7 @@ import (
 )
 
 // taskContextCommands write and show the files that name what agents read.
-func (a *app) taskContextCommands() []*cli.Command {
+func (a *console) taskContextCommands() []*cli.Command {
 	return []*cli.Command{
 		{
 			Name:      "init-context",
@@ -70,7 +70,7 @@ not text is not added.`,
 	}
 }
 
-func (a *app) initContext(p *project, dir, kind string) error {
+func (a *console) initContext(p *project, dir, kind string) error {
 	kind, err := devType(kind, "the type")
 	if err != nil {
 		return err
@@ -113,7 +113,7 @@ func (a *app) initContext(p *project, dir, kind string) error {
 
 // changeContext changes a context file under the task's write lock, so that two changes at once are both kept. When a person
 // saves the file meanwhile, change is called again. What a person's command changes counts while an agent is at work too.
-func (a *app) changeContext(p *project, dir, name string, change func([]byte) ([]byte, error)) error {
+func (a *console) changeContext(p *project, dir, name string, change func([]byte) ([]byte, error)) error {
 	_, inside := proc.InsideRun(a.Env)
 	return a.owning(p, dir, name, func() (before, after []byte, err error) {
 		_, err = p.Store.Update(dir, func(*taskdir.Task, *taskdir.Edit) error {
@@ -133,7 +133,7 @@ func (a *app) changeContext(p *project, dir, name string, change func([]byte) ([
 	})
 }
 
-func (a *app) addContext(p *project, dir, file, path, reason string) error {
+func (a *console) addContext(p *project, dir, file, path, reason string) error {
 	name := strings.TrimSuffix(file, ".jsonl") + ".jsonl"
 	if name != filepath.Base(name) || strings.HasPrefix(name, ".") || name == taskdir.Approvals || name == taskdir.Proofs {
 		return usagef("%q is no context file (implement, check, debug)", file)
@@ -173,7 +173,7 @@ type contextEntry struct {
 	Problem string `json:"problem"` // why it can't be used
 }
 
-func (a *app) listContext(p *project, dir string, asJSON bool) error {
+func (a *console) listContext(p *project, dir string, asJSON bool) error {
 	if _, err := p.Store.Load(dir); err != nil {
 		return err
 	}

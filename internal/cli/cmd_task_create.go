@@ -14,7 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-func (a *app) taskCreateCommand() *cli.Command {
+func (a *console) taskCreateCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "create",
 		Usage:     "make the directory of a task that you write yourself",
@@ -39,7 +39,7 @@ it ready. The last line printed is the directory.`,
 	}
 }
 
-func (a *app) taskCreate(c *cli.Context) error {
+func (a *console) taskCreate(c *cli.Context) error {
 	p, err := a.open(c.Context)
 	if err != nil {
 		return err
@@ -62,7 +62,7 @@ func (a *app) taskCreate(c *cli.Context) error {
 }
 
 // newTask is the task that the flags describe, and the directory of its parent.
-func (a *app) newTask(c *cli.Context, p *project, cfg *config.Config) (n taskdir.New, parent string, err error) {
+func (a *console) newTask(c *cli.Context, p *project, cfg *config.Config) (n taskdir.New, parent string, err error) {
 	n = taskdir.New{Title: strings.TrimSpace(c.Args().First()), Description: c.String("description"), Priority: c.String("priority"),
 		Assignee: c.String("assignee")}
 	if n.Package, err = packageOf(cfg, p.Root, c.String("package")); err != nil {
@@ -95,7 +95,7 @@ func (a *app) newTask(c *cli.Context, p *project, cfg *config.Config) (n taskdir
 }
 
 // makeTask makes the directory, and links it to its parent.
-func (a *app) makeTask(p *project, n taskdir.New, parent string) (dir string, err error) {
+func (a *console) makeTask(p *project, n taskdir.New, parent string) (dir string, err error) {
 	t, err := p.Store.Create(n)
 	var taken *taskdir.ExistsError
 	if errors.As(err, &taken) {

@@ -20,7 +20,7 @@ type setter struct {
 }
 
 // taskSetCommands are the setters.
-func (a *app) taskSetCommands() []*cli.Command {
+func (a *console) taskSetCommands() []*cli.Command {
 	var list []*cli.Command
 	for _, s := range []setter{
 		{"set-branch", "BRANCH", "branch", "name the branch that the work goes to",
@@ -35,7 +35,7 @@ func (a *app) taskSetCommands() []*cli.Command {
 	return list
 }
 
-func (a *app) setCommand(s setter) *cli.Command {
+func (a *console) setCommand(s setter) *cli.Command {
 	return &cli.Command{
 		Name: s.name, Usage: s.usage, ArgsUsage: "TASKDIR " + s.argument,
 		Description: manual(s.text, []int{exitDone, exitUsage, exitNotFound}, "trellis task "+s.name+" 02-01-auth "+s.example),
@@ -111,7 +111,7 @@ func checkScope(_ context.Context, _ *project, _, scope string) error {
 }
 
 // taskLinkCommands make a task part of another, or not any more.
-func (a *app) taskLinkCommands() []*cli.Command {
+func (a *console) taskLinkCommands() []*cli.Command {
 	link := func(name, usage, text string, change func(taskdir.Store) func(parent, child string) error) *cli.Command {
 		return &cli.Command{
 			Name: name, Usage: usage, ArgsUsage: "TASKDIR SUBTASKDIR",

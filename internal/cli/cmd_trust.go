@@ -21,7 +21,7 @@ import (
 )
 
 // trustCommand is `trellis trust`.
-func (a *app) trustCommand() *cli.Command {
+func (a *console) trustCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "trust",
 		Usage:     "show what came by git and would run here, and agree to it",
@@ -101,7 +101,7 @@ func (o trustOptions) check(c *cli.Context) error {
 
 // truster is one call of `trellis trust`.
 type truster struct {
-	app   *app
+	app   *console
 	p     *project
 	judge *trust.Judge
 	o     trustOptions

@@ -41,7 +41,7 @@ func (r *trustReport) add(v trust.Verdict, agreed bool) {
 }
 
 // printVerdict shows each thing that is not trusted in full, what runs before what is read, with nothing invisible in it.
-func printVerdict(a *app, e *trust.UntrustedError) {
+func printVerdict(a *console, e *trust.UntrustedError) {
 	fmt.Fprintln(a.Stdout, trellis.VisibleLine(e.Error())+":")
 	list := slices.Clone(e.Verdict.Foreign)
 	slices.SortStableFunc(list, func(x, y trust.Foreign) int { return rank(x) - rank(y) })

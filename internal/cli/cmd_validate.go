@@ -16,7 +16,7 @@ import (
 )
 
 // validateCommand is `trellis validate`.
-func (a *app) validateCommand() *cli.Command {
+func (a *console) validateCommand() *cli.Command {
 	c := a.validateOneCommand()
 	c.Usage = "check task directories, and with --all config and guidelines too"
 	c.Flags = append([]cli.Flag{&cli.BoolFlag{Name: "all", Usage: "check every task that is not archived, config.yaml, guidelines, roles and templates"}}, c.Flags...)
@@ -28,7 +28,7 @@ In planning a missing file is a warning; of a task that is over only task.json i
 }
 
 // validateOneCommand is `trellis task validate`.
-func (a *app) validateOneCommand() *cli.Command {
+func (a *console) validateOneCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "validate",
 		Usage:     "check a task directory",
@@ -61,7 +61,7 @@ type validation struct {
 	Problems []trellis.Problem `json:"problems"`
 }
 
-func (a *app) validate(ctx context.Context, ref string, o validateOptions) error {
+func (a *console) validate(ctx context.Context, ref string, o validateOptions) error {
 	p, err := a.open(ctx)
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ func (a *app) validate(ctx context.Context, ref string, o validateOptions) error
 
 // staffing looks for the agents of tasks that are still to begin, each once, as whoever starts one does. One that is
 // missing here is a warning, since another machine may have it.
-func (a *app) staffing(ctx context.Context, p *project) func(dir string) []trellis.Problem {
+func (a *console) staffing(ctx context.Context, p *project) func(dir string) []trellis.Problem {
 	s, err := a.readingSite(ctx, p)
 	seen := map[string]bool{}
 	return func(dir string) []trellis.Problem {
@@ -114,7 +114,7 @@ func (a *app) staffing(ctx context.Context, p *project) func(dir string) []trell
 }
 
 // toValidate are the directories asked for. Planners at work are none of ours.
-func (a *app) toValidate(p *project, ref string, o validateOptions) ([]string, error) {
+func (a *console) toValidate(p *project, ref string, o validateOptions) ([]string, error) {
 	if !o.all {
 		dir, err := a.find(p, ref)
 		return []string{dir}, err
@@ -129,7 +129,7 @@ func (a *app) toValidate(p *project, ref string, o validateOptions) ([]string, e
 	return dirs, err
 }
 
-func (a *app) validateTask(ctx context.Context, p *project, dir string, others *ready.Neighbours, o validateOptions, v *validation) error {
+func (a *console) validateTask(ctx context.Context, p *project, dir string, others *ready.Neighbours, o validateOptions, v *validation) error {
 	v.Checked = append(v.Checked, p.Store.Rel(dir))
 	if o.fix {
 		fixed, err := a.fix(p, dir)
@@ -147,13 +147,13 @@ func (a *app) validateTask(ctx context.Context, p *project, dir string, others *
 }
 
 // whole is the check of a directory with all that a run looks at before it begins.
-func (a *app) whole(p *project, dir string) ready.Input {
+func (a *console) whole(p *project, dir string) ready.Input {
 	c, _ := p.config() // what is wrong with it is said by --all, and by whoever runs something
 	return ready.Input{Store: p.Store, Dir: dir, Repo: p.Repo, Begins: p.Repo, MaxSteps: c.Planning.MaxSteps, LookPath: a.lookPath}
 }
 
 // fix drops invalid rows and adds missing fields, and says what it did.
-func (a *app) fix(p *project, dir string) (fixed []string, err error) {
+func (a *console) fix(p *project, dir string) (fixed []string, err error) {
 	fields, err := p.Store.AddMissing(dir)
 	if err != nil {
 		return nil, err
@@ -182,7 +182,7 @@ func (a *app) fix(p *project, dir string) (fixed []string, err error) {
 	return fixed, nil
 }
 
-func (a *app) printValidation(v validation, asJSON bool) error {
+func (a *console) printValidation(v validation, asJSON bool) error {
 	if asJSON {
 		return view.JSON(a.Stdout, v)
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 // verifyCommand is `trellis verify`.
-func (a *app) verifyCommand() *cli.Command {
+func (a *console) verifyCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "verify",
 		Usage:     "recheck every proof of a task or a run",
@@ -51,7 +51,7 @@ reason. A task without plan.json has nothing to prove.`,
 }
 
 // taskOrRun opens the project and finds the directory that the argument names: of a task, or of the run of a file.
-func (a *app) taskOrRun(c *cli.Context, site func(context.Context, *project) (*dispatch.Site, error)) (p *project, s *dispatch.Site, dir string, isFile bool, err error) {
+func (a *console) taskOrRun(c *cli.Context, site func(context.Context, *project) (*dispatch.Site, error)) (p *project, s *dispatch.Site, dir string, isFile bool, err error) {
 	if c.NArg() != 1 {
 		return nil, nil, "", false, wrongArguments(c)
 	}
@@ -85,7 +85,7 @@ type verification struct {
 	Signature    string          `json:"signature"` // good, made, why it is neither; "" when no key was given
 }
 
-func (a *app) verified(p *project, dir string, audit *proof.Audit, key string, asJSON bool) error {
+func (a *console) verified(p *project, dir string, audit *proof.Audit, key string, asJSON bool) error {
 	v := verification{OK: audit.OK(), Nothing: audit.Nothing, Overall: audit.Overall, Records: len(audit.Records), Proven: append([]string{}, audit.Proven...),
 		Unchecked: append([]string{}, audit.Unchecked...), Unproven: append([]proof.Finding{}, audit.Unproven...), NotRechecked: audit.NotRechecked,
 		Findings: append([]proof.Finding{}, audit.Findings...)}
@@ -116,7 +116,7 @@ func (a *app) verified(p *project, dir string, audit *proof.Audit, key string, a
 }
 
 // signature checks, or makes, the signature of what is proven.
-func (a *app) signature(p *project, dir string, audit *proof.Audit, file string) (string, error) {
+func (a *console) signature(p *project, dir string, audit *proof.Audit, file string) (string, error) {
 	if !filepath.IsAbs(file) {
 		file = filepath.Join(a.Dir, file)
 	}
@@ -152,7 +152,7 @@ func signed(dir, head string, key ed25519.PublicKey) (string, error) {
 	return "good", err
 }
 
-func (a *app) printVerified(name string, v verification) {
+func (a *console) printVerified(name string, v verification) {
 	var problems []trellis.Problem
 	for _, f := range v.Findings {
 		f.Message = string(f.Fault) + ": " + f.Message

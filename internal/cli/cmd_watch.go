@@ -22,7 +22,7 @@ import (
 )
 
 // watchCommand is `trellis watch`.
-func (a *app) watchCommand() *cli.Command {
+func (a *console) watchCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "watch",
 		Usage:     "run tasks as they become ready, until interrupted",
@@ -73,7 +73,7 @@ they change and on SIGHUP; runs under way keep theirs.`,
 // of its life, and what a look through all tasks leaves lies there until the next one.
 const garbage = 50
 
-func (a *app) watch(c *cli.Context) error {
+func (a *console) watch(c *cli.Context) error {
 	if a.getenv("GOGC") == "" {
 		debug.SetGCPercent(garbage)
 	}
@@ -121,7 +121,7 @@ func (a *app) watch(c *cli.Context) error {
 }
 
 // records are the log of a watcher that has one: a service, or one that was asked for it.
-func (a *app) records(c *cli.Context, s *dispatch.Site) (records, bool) {
+func (a *console) records(c *cli.Context, s *dispatch.Site) (records, bool) {
 	asked := c.Bool("json") || c.IsSet("log-level")
 	if !asked && (c.Bool("once") || terminal(a.Stderr)) {
 		return records{}, false
@@ -134,7 +134,7 @@ func (a *app) records(c *cli.Context, s *dispatch.Site) (records, bool) {
 }
 
 // reloader reads the settings again, where they are others than files.
-func (a *app) reloader(ctx context.Context, p *project, files config.Files) func() (*dispatch.Site, error) {
+func (a *console) reloader(ctx context.Context, p *project, files config.Files) func() (*dispatch.Site, error) {
 	return func() (*dispatch.Site, error) {
 		now, unread := p.readSettings()
 		if len(unread) > 0 {
@@ -160,7 +160,7 @@ func (a *app) reloader(ctx context.Context, p *project, files config.Files) func
 }
 
 // endOfWatch is what the end of a watcher means for the exit code.
-func (a *app) endOfWatch(c *cli.Context, p *project, results []dispatch.Result, err error) error {
+func (a *console) endOfWatch(c *cli.Context, p *project, results []dispatch.Result, err error) error {
 	if c.Context.Err() != nil {
 		return context.Canceled
 	}
@@ -191,7 +191,7 @@ func holderWords(h durable.Holder) string {
 
 // endOfAll is the error that the ends of several tasks mean for the exit code: the first that applies of
 // failed, no agent, not ready, waiting.
-func (a *app) endOfAll(results []dispatch.Result) error {
+func (a *console) endOfAll(results []dispatch.Result) error {
 	var found [4]bool
 	for _, r := range results {
 		switch {

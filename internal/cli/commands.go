@@ -3,7 +3,7 @@ package cli
 import "github.com/urfave/cli/v2"
 
 // commands are all commands, in the order that help shows them.
-func (a *app) commands() []*cli.Command {
+func (a *console) commands() []*cli.Command {
 	return []*cli.Command{
 		a.initCommand(),
 		a.planCommand(),

@@ -27,7 +27,7 @@ func leaves(commands []*cli.Command, path string) map[string]*cli.Command {
 }
 
 func TestHelpIsWhole(t *testing.T) {
-	a := &app{Stdout: io.Discard, Stderr: io.Discard}
+	a := &console{Stdout: io.Discard, Stderr: io.Discard}
 	for name, c := range leaves(a.commands(), "") {
 		for _, part := range []string{"\n\nExamples:\n  trellis " + name, "\n\nExit codes:\n  0    done\n"} {
 			if !strings.Contains(c.Description, part) {

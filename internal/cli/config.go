@@ -60,7 +60,7 @@ func (p *project) settingsRoot() string { return cmp.Or(p.Settings, p.Root) }
 
 // config is the settings of the project for a command that needs them valid. Warnings are for init, validate and doctor
 // to say.
-func (a *app) config(p *project) (*config.Config, error) {
+func (a *console) config(p *project) (*config.Config, error) {
 	c, problems := p.config()
 	if errs := ready.Errors(problems); len(errs) > 0 {
 		for _, problem := range errs[1:] {

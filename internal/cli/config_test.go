@@ -67,7 +67,7 @@ func TestReloadOfSettingsThatCanNotBeRead(t *testing.T) {
 	if err := os.WriteFile(path, []byte("verify: [make test]\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	reload := (&app{}).reloader(t.Context(), p, p.settings())
+	reload := (&console{}).reloader(t.Context(), p, p.settings())
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}

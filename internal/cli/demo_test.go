@@ -36,7 +36,7 @@ func showDemo(t *testing.T, change map[string]string) (int, string) {
 	}
 	var out bytes.Buffer
 	home, state := t.TempDir(), t.TempDir()
-	a := &app{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out, Dir: t.TempDir(), Now: time.Now,
+	a := &console{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out, Dir: t.TempDir(), Now: time.Now,
 		Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "XDG_STATE_HOME=" + state, "TMPDIR=" + t.TempDir()}}
 	ctx := context.Background()
 	code := a.end(ctx, a.demo(ctx, files))

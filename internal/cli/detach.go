@@ -19,7 +19,7 @@ import (
 
 // background starts this program again in a session of its own, with what it says going to a log, and
 // returns when begun says so or it ends, whichever is first.
-func (a *app) background(args []string, log string, begun func() bool) (ended bool, err error) {
+func (a *console) background(args []string, log string, begun func() bool) (ended bool, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return false, fmt.Errorf("finding this program: %w", err)
@@ -59,7 +59,7 @@ func (a *app) background(args []string, log string, begun func() bool) (ended bo
 }
 
 // startDetached queues a task with the watcher, or runs it in the background.
-func (a *app) startDetached(c *cli.Context) error {
+func (a *console) startDetached(c *cli.Context) error {
 	p, dir, err := a.taskArgument(c, 1)
 	if err != nil {
 		return err
@@ -113,7 +113,7 @@ func (a *app) startDetached(c *cli.Context) error {
 }
 
 // planDetached makes the folder to plan in and plans in the background.
-func (a *app) planDetached(c *cli.Context) error {
+func (a *console) planDetached(c *cli.Context) error {
 	if c.Bool("json") {
 		return usagef("--detach returns before there is anything to print: leave out --json")
 	}
@@ -152,7 +152,7 @@ func (a *app) planDetached(c *cli.Context) error {
 }
 
 // planFolder is where the planning goes on that --retry names, or a new one begins.
-func (a *app) planFolder(c *cli.Context, p *project, o dispatch.PlanOptions) (dir string, err error) {
+func (a *console) planFolder(c *cli.Context, p *project, o dispatch.PlanOptions) (dir string, err error) {
 	s, err := a.site(c.Context, p)
 	if err != nil {
 		return "", err

@@ -134,7 +134,7 @@ func (d *diagnosis) forget(root string) error {
 }
 
 // printFinding prints a finding for people.
-func (a *app) printFinding(f finding) {
+func (a *console) printFinding(f finding) {
 	fmt.Fprintf(a.Stdout, "%-8s %-12s %s\n", f.State, f.Check, view.Safe(f.Detail))
 	if f.Hint != "" {
 		fmt.Fprintf(a.Stdout, "%21s → %s\n", "", view.Safe(f.Hint))

@@ -35,7 +35,7 @@ func TestDoctorJSON(t *testing.T) {
 		{[]string{"doctor", "--json", "--repair", "--yes"}, "ok", "done"},
 	} {
 		var out, said bytes.Buffer
-		a := &app{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &said, Dir: dir, Now: time.Now, Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}}
+		a := &console{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &said, Dir: dir, Now: time.Now, Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}}
 		if code := a.Run(context.Background(), tt.args); code != exitUnmet { // no agent can be used
 			t.Errorf("%v: got exit %d: %s", tt.args, code, &said)
 		}

@@ -140,7 +140,7 @@ func evaluated(t *testing.T, only string, answer func(eval.Case) answers, args .
 		t.Fatal(err)
 	}
 	var out, said bytes.Buffer
-	a := &app{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &said, Dir: dir, Now: time.Now,
+	a := &console{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &said, Dir: dir, Now: time.Now,
 		Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TMPDIR=" + tmp}}
 	code := a.Run(context.Background(), append([]string{"eval", "--agent", "rehearsal", "--json", "--only", only}, args...))
 	var d evalDocument
@@ -261,7 +261,7 @@ func TestEvalIsInterrupted(t *testing.T) {
 	}
 	var said bytes.Buffer
 	out := &watched{after: "larder-grandmother", do: func() { stop(&proc.SignalError{Signal: syscall.SIGINT}) }}
-	a := &app{Stdin: strings.NewReader(""), Stdout: out, Stderr: &said, Dir: dir, Now: time.Now,
+	a := &console{Stdin: strings.NewReader(""), Stdout: out, Stderr: &said, Dir: dir, Now: time.Now,
 		Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TMPDIR=" + tmp}}
 	if code := a.Run(ctx, []string{"eval", "--agent", "rehearsal", "--only", "larder-[gd]*", "--parallel", "2"}); code != exitInterrupted {
 		t.Errorf("exit %d, want %d\n%s", code, exitInterrupted, said.String())

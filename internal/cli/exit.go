@@ -149,7 +149,7 @@ func (e *hintError) Unwrap() error { return e.err }
 func hint(err error, hints ...string) error { return &hintError{err, hints} }
 
 // report prints an error and its hints for people.
-func (a *app) report(err error) {
+func (a *console) report(err error) {
 	if err == nil || err.Error() == "" {
 		return
 	}

@@ -75,7 +75,7 @@ func TestReport(t *testing.T) {
 		{flow.Fail("push_failed", "no route"), "trellis: push_failed: no route\ntrellis: hint: read the message: the remote, your access, the pre-push hook, or commits of others on the branch; then `trellis deliver DIR`, which asks no agent again\n"},
 	} {
 		var out bytes.Buffer
-		a := &app{Stderr: &out}
+		a := &console{Stderr: &out}
 		a.report(test.err)
 		if got := out.String(); got != test.want {
 			t.Errorf("got %q, want %q", got, test.want)
@@ -88,7 +88,7 @@ func TestSignalDecides(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(&proc.SignalError{Signal: syscall.SIGTERM})
 	var out bytes.Buffer
-	a := &app{Stderr: &out}
+	a := &console{Stderr: &out}
 	if got := a.end(ctx, fmt.Errorf("running git: %w", context.Canceled)); got != exitTerminated {
 		t.Errorf("got %d, want %d", got, exitTerminated)
 	}

@@ -26,7 +26,7 @@ import (
 //	FAULTS_CLOCK  file with the seconds by which the clock is ahead
 func faulty() {
 	f := &faults{seen: map[string]int{}}
-	os.Exit(run(&app{Now: shifted(os.Getenv("FAULTS_CLOCK")), Disk: &durable.Disk{Fault: f.ask}}))
+	os.Exit(run(&console{Now: shifted(os.Getenv("FAULTS_CLOCK")), Disk: &durable.Disk{Fault: f.ask}}))
 }
 
 // cloneIDs are the random names of clones: a step below one is the same step in the next world.

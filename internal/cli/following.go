@@ -17,14 +17,14 @@ import (
 // following shows the run of a file while it happens: as a tree on a terminal, as lines elsewhere, or as one JSON
 // object a line.
 type following struct {
-	a    *app
+	a    *console
 	json bool
 	tree *view.Tree // nil: there is nothing to show
 
 	mu sync.Mutex // of the output
 }
 
-func (a *app) following(s *dispatch.Site, asJSON bool) *following {
+func (a *console) following(s *dispatch.Site, asJSON bool) *following {
 	f := &following{a: a, json: asJSON}
 	s.Event = f.take
 	return f
@@ -89,7 +89,7 @@ func (f *following) end(ctx context.Context, res dispatch.FileRun) error {
 }
 
 // finished is the last event of a run.
-func (a *app) finished(ctx context.Context, res dispatch.FileRun, err error) workflow.Event {
+func (a *console) finished(ctx context.Context, res dispatch.FileRun, err error) workflow.Event {
 	r := &workflow.Result{Exit: exitCode(err), Steps: res.Report.Steps, Done: res.Report.Done, Skipped: res.Report.Skipped, Tolerated: res.Report.Tolerate,
 		Failed: []workflow.Outcome{}, Blocked: []workflow.Outcome{}, Waits: append([]workflow.Request{}, res.Waits...), Head: res.Report.Head,
 		Proven: res.Checks > 0 && res.Proven == res.Checks, Usage: res.Usage}
@@ -119,7 +119,7 @@ func (a *app) finished(ctx context.Context, res dispatch.FileRun, err error) wor
 }
 
 // sayFile says how the run of a file ended, or where it stands.
-func (a *app) sayFile(res dispatch.FileRun) {
+func (a *console) sayFile(res dispatch.FileRun) {
 	r := res.Report
 	for _, o := range r.Worst {
 		a.say("%s", worstLine(o))
@@ -176,7 +176,7 @@ func counts(r workflow.Report) string {
 }
 
 // sayRequest says what people are asked before a step, and how they answer.
-func (a *app) sayRequest(id string, q workflow.Request) {
+func (a *console) sayRequest(id string, q workflow.Request) {
 	a.say("%s waits for approval: %s", q.Path, q.Title)
 	if q.Description != "" {
 		a.say("  %s", strings.ReplaceAll(strings.TrimSpace(q.Description), "\n", "\n  "))

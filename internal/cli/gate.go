@@ -26,7 +26,7 @@ import (
 )
 
 // judge judges what came into a project by git. It is made once.
-func (a *app) judge(p *project) (*trust.Judge, error) {
+func (a *console) judge(p *project) (*trust.Judge, error) {
 	if p.judge != nil {
 		return p.judge, nil
 	}
@@ -50,7 +50,7 @@ func (a *app) judge(p *project) (*trust.Judge, error) {
 }
 
 // everything reports whether all that is checked out may run: for this process, or below these folders.
-func (a *app) everything(p *project, folders []string) (bool, error) {
+func (a *console) everything(p *project, folders []string) (bool, error) {
 	switch said := a.getenv("TRELLIS_TRUST"); said {
 	case "":
 	case "checkout":
@@ -69,7 +69,7 @@ func (a *app) everything(p *project, folders []string) (bool, error) {
 }
 
 // atHome is a path that may begin with ~/.
-func (a *app) atHome(path string) string {
+func (a *console) atHome(path string) string {
 	if rest, home := strings.CutPrefix(path, "~/"); home {
 		return filepath.Join(a.getenv("HOME"), rest)
 	}
@@ -77,7 +77,7 @@ func (a *app) atHome(path string) string {
 }
 
 // trustedKeys are the keys whose decisions count.
-func (a *app) trustedKeys(files []string) (keys []ed25519.PublicKey, err error) {
+func (a *console) trustedKeys(files []string) (keys []ed25519.PublicKey, err error) {
 	for _, file := range files {
 		data, err := durable.Read(a.atHome(file), durable.MaxDocument)
 		if err != nil {
@@ -102,7 +102,7 @@ func thisAccount() string {
 }
 
 // stateFile is a file that Trellis keeps for a person, outside of all checkouts; "" when nobody says where a home is.
-func (a *app) stateFile(name string) string {
+func (a *console) stateFile(name string) string {
 	dir := a.userDir("XDG_STATE_HOME", filepath.Join(".local", "state"))
 	if dir == "" {
 		return ""
@@ -113,7 +113,7 @@ func (a *app) stateFile(name string) string {
 // inForce is the project with the settings that count for what runs: its own when they are trusted, else those that were
 // trusted last. Without any the error is an *trust.UntrustedError. It stays with what was judged: another branch may be checked
 // out at any moment.
-func (a *app) inForce(ctx context.Context, p *project) (*project, error) {
+func (a *console) inForce(ctx context.Context, p *project) (*project, error) {
 	j, err := a.judge(p)
 	if err != nil {
 		return nil, err
@@ -149,7 +149,7 @@ func (a *app) inForce(ctx context.Context, p *project) (*project, error) {
 }
 
 // settled judges the settings of a project as they were read, and has it stay with them.
-func (a *app) settled(ctx context.Context, j *trust.Judge, p *project, read map[string]string) (trust.Verdict, error) {
+func (a *console) settled(ctx context.Context, j *trust.Judge, p *project, read map[string]string) (trust.Verdict, error) {
 	files, problems := p.readSettings()
 	s := subject.Settings()
 	if len(problems) == 0 { // else they are told where they are used
@@ -172,7 +172,7 @@ func (p *project) stayWith(read map[string]string) bool {
 }
 
 // judgeKept judges the programs of the checkout that settings of before name: they are those that are checked out now.
-func (a *app) judgeKept(ctx context.Context, j *trust.Judge, kept string) (trust.Verdict, error) {
+func (a *console) judgeKept(ctx context.Context, j *trust.Judge, kept string) (trust.Verdict, error) {
 	data, err := durable.ReadBelow(kept, ".trellis/config.yaml", durable.MaxDocument)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return trust.Verdict{}, err
@@ -182,7 +182,7 @@ func (a *app) judgeKept(ctx context.Context, j *trust.Judge, kept string) (trust
 
 // keepJudged keeps settings that are trusted, if they are those that were judged. Where nothing can be kept they run all the
 // same: only there are none of before when others are checked out, which is said once.
-func (a *app) keepJudged(p *project, dir string, judged map[string]string, unread error) {
+func (a *console) keepJudged(p *project, dir string, judged map[string]string, unread error) {
 	now, err := settingFiles(p.Root)
 	if err == nil && unread == nil && !maps.Equal(judged, now) {
 		return // somebody is writing them: the next look keeps them
@@ -197,7 +197,7 @@ func (a *app) keepJudged(p *project, dir string, judged map[string]string, unrea
 
 // owning has a command change a file of a task, and remembers what it wrote into it: that is a person's of this clone, whatever
 // git does with it later. What else stands there, before or by the time that it is looked at, is judged when something would run.
-func (a *app) owning(p *project, dir, name string, write func() (before, after []byte, err error)) error {
+func (a *console) owning(p *project, dir, name string, write func() (before, after []byte, err error)) error {
 	before, after, err := write()
 	if _, inside := proc.InsideRun(a.Env); err == nil && !inside {
 		a.unowned(a.wrote(p, dir, name, before, after))
@@ -206,7 +206,7 @@ func (a *app) owning(p *project, dir, name string, write func() (before, after [
 }
 
 // wrote remembers what a file of a task says after a command's change of it and did not say before.
-func (a *app) wrote(p *project, dir, name string, before, after []byte) error {
+func (a *console) wrote(p *project, dir, name string, before, after []byte) error {
 	j, err := a.judge(p)
 	if err != nil {
 		return err
@@ -224,7 +224,7 @@ func (a *app) wrote(p *project, dir, name string, before, after []byte) error {
 }
 
 // own remembers what files of a task say that a command has just made.
-func (a *app) own(p *project, dir string, files []string) error {
+func (a *console) own(p *project, dir string, files []string) error {
 	now, err := a.said(p, dir, files)
 	if err != nil {
 		return err
@@ -233,7 +233,7 @@ func (a *app) own(p *project, dir string, files []string) error {
 }
 
 // said is what files of a task say.
-func (a *app) said(p *project, dir string, files []string) ([]trust.Item, error) {
+func (a *console) said(p *project, dir string, files []string) ([]trust.Item, error) {
 	j, err := a.judge(p)
 	if err != nil {
 		return nil, err
@@ -250,7 +250,7 @@ func (a *app) said(p *project, dir string, files []string) ([]trust.Item, error)
 }
 
 // unowned tells why what a command wrote is not remembered as made here: git may tell so later.
-func (a *app) unowned(err error) {
+func (a *console) unowned(err error) {
 	if err != nil && !errors.Is(err, trust.ErrNowhere) {
 		a.say("%v", err)
 	}
@@ -265,7 +265,7 @@ func program(v trust.Verdict) bool {
 
 // trustedPrograms says why what the settings name can't be run now, nil when it can: other settings may be checked out, but
 // not other programs.
-func (a *app) trustedPrograms(p *project) func(context.Context) error {
+func (a *console) trustedPrograms(p *project) func(context.Context) error {
 	return func(ctx context.Context) error {
 		_, err := a.inForce(ctx, p)
 		return err
@@ -274,7 +274,7 @@ func (a *app) trustedPrograms(p *project) func(context.Context) error {
 
 // instruct says what the project tells a role: as it is now when that is trusted, else as it was trusted last. What was
 // judged is not judged again as long as it stays.
-func (a *app) instruct(ctx context.Context, home *project) func(trellis.Role) (dispatch.Instructions, error) {
+func (a *console) instruct(ctx context.Context, home *project) func(trellis.Role) (dispatch.Instructions, error) {
 	var mu sync.Mutex
 	known := map[string]bool{}
 	return func(role trellis.Role) (dispatch.Instructions, error) {
@@ -299,7 +299,7 @@ func (a *app) instruct(ctx context.Context, home *project) func(trellis.Role) (d
 
 // wordsInForce is what a role was told by the settings that were trusted last. Where those are checked out again by now, so that
 // none of before are in force, who asked has to ask again.
-func (a *app) wordsInForce(ctx context.Context, home *project, role trellis.Role, v trust.Verdict) (roleWords, error) {
+func (a *console) wordsInForce(ctx context.Context, home *project, role trellis.Role, v trust.Verdict) (roleWords, error) {
 	from, err := a.inForce(ctx, home)
 	if err == nil && from.Settings == "" {
 		err = v.Err()
@@ -311,7 +311,7 @@ func (a *app) wordsInForce(ctx context.Context, home *project, role trellis.Role
 }
 
 // keptSettings is where the settings of a project that were trusted last are kept, "" when nothing can be.
-func (a *app) keptSettings(p *project) (string, error) {
+func (a *console) keptSettings(p *project) (string, error) {
 	dir := a.stateFile("settings")
 	if dir == "" {
 		return "", nil
@@ -321,7 +321,7 @@ func (a *app) keptSettings(p *project) (string, error) {
 }
 
 // keepSettings keeps settings for the time when others are checked out.
-func (a *app) keepSettings(now map[string]string, dir string) error {
+func (a *console) keepSettings(now map[string]string, dir string) error {
 	kept, err := settingFiles(dir)
 	if err != nil {
 		return err
@@ -353,7 +353,7 @@ func (a *app) keepSettings(now map[string]string, dir string) error {
 }
 
 // forgetSettings has no settings of before come into force.
-func (a *app) forgetSettings(p *project) error {
+func (a *console) forgetSettings(p *project) error {
 	kept, err := a.keptSettings(p)
 	if err == nil && kept != "" {
 		err = os.RemoveAll(kept)
@@ -392,7 +392,7 @@ func settingFiles(root string) (map[string]string, error) {
 }
 
 // sayBefore says that settings of before are in force.
-func (a *app) sayBefore(ctx context.Context, p *project) {
+func (a *console) sayBefore(ctx context.Context, p *project) {
 	v, err := p.judge.Subject(ctx, subject.Settings())
 	var untrusted *trust.UntrustedError
 	if err == nil && errors.As(v.Err(), &untrusted) {
@@ -402,7 +402,7 @@ func (a *app) sayBefore(ctx context.Context, p *project) {
 }
 
 // trustedNow says why the settings that are checked out are not taken, nil when they are.
-func (a *app) trustedNow(ctx context.Context, p *project) error {
+func (a *console) trustedNow(ctx context.Context, p *project) error {
 	if _, err := a.inForce(ctx, p); err != nil {
 		return withNext(err)
 	}
@@ -424,7 +424,7 @@ func withNext(err error) error {
 
 // siteForOrders is the site of a command that runs nothing itself. Where no settings are trusted it has those that are
 // there, without what they would have run.
-func (a *app) siteForOrders(ctx context.Context, p *project) (*dispatch.Site, error) {
+func (a *console) siteForOrders(ctx context.Context, p *project) (*dispatch.Site, error) {
 	q, err := a.inForce(ctx, p)
 	if errors.Is(err, trust.ErrUntrusted) {
 		return a.readingSite(ctx, p)
@@ -436,7 +436,7 @@ func (a *app) siteForOrders(ctx context.Context, p *project) (*dispatch.Site, er
 }
 
 // readingSite is the site of a command that only reads. It judges nothing, and runs nothing that the settings say.
-func (a *app) readingSite(ctx context.Context, p *project) (*dispatch.Site, error) {
+func (a *console) readingSite(ctx context.Context, p *project) (*dispatch.Site, error) {
 	s, err := a.siteWith(ctx, p)
 	if err == nil {
 		s.Config.Hooks, s.Config.Notify = config.Hooks{}, nil

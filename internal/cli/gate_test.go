@@ -18,7 +18,7 @@ import (
 )
 
 // unsettled is a project on main, whose settings are a person's own, and a branch theirs with those of somebody else.
-func unsettled(t *testing.T) (*app, *project, func(branch string)) {
+func unsettled(t *testing.T) (*console, *project, func(branch string)) {
 	t.Helper()
 	root, home := t.TempDir(), t.TempDir()
 	git := func(args ...string) {
@@ -49,7 +49,7 @@ func unsettled(t *testing.T) (*app, *project, func(branch string)) {
 		t.Fatal(err)
 	}
 	git("switch", "-q", "main")
-	a := &app{Stdout: io.Discard, Stderr: io.Discard, Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home}, Dir: root, Now: time.Now}
+	a := &console{Stdout: io.Discard, Stderr: io.Discard, Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home}, Dir: root, Now: time.Now}
 	p, err := a.openRepository()
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,7 @@ func (e exitStatus) Error() string { return "" }
 
 // guarded runs work in a process of its own, so that someone is left to end what it started, however it
 // ends. Within that process, and where there is nothing to guard with, it just runs.
-func (a *app) guarded(work func() error) error {
+func (a *console) guarded(work func() error) error {
 	if a.Guard == nil {
 		return work()
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // guardedFor runs work, in a process of its own when it may lead to hooks: those may leave something behind.
-func (a *app) guardedFor(ctx context.Context, e hooks.Event, work func() error) error {
+func (a *console) guardedFor(ctx context.Context, e hooks.Event, work func() error) error {
 	p, err := a.openRepository()
 	if err != nil {
 		return work() // which says so
@@ -23,14 +23,14 @@ func (a *app) guardedFor(ctx context.Context, e hooks.Event, work func() error) 
 }
 
 // hooked reports whether the settings that are checked out have hooks for an event.
-func (a *app) hooked(p *project, e hooks.Event) bool {
+func (a *console) hooked(p *project, e hooks.Event) bool {
 	c, _ := p.config()
 	return (&hooks.Runner{Config: c.Hooks, Env: a.Env}).Any(e)
 }
 
 // hook runs the project's own commands for what this command did to the task in dir, as the settings that are in force name
 // them. Hooks that fail are said; what was done is done.
-func (a *app) hook(ctx context.Context, p *project, e hooks.Event, dir string) {
+func (a *console) hook(ctx context.Context, p *project, e hooks.Event, dir string) {
 	if !a.hooked(p, e) {
 		return
 	}

@@ -44,7 +44,7 @@ const (
 )
 
 // issue asks gh for the issue that ref names. Nothing of the answer goes through a shell.
-func (a *app) issue(ctx context.Context, p *project, ref string) (*issue, error) {
+func (a *console) issue(ctx context.Context, p *project, ref string) (*issue, error) {
 	which, err := issueArguments(ref)
 	if err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func issueArguments(ref string) ([]string, error) {
 }
 
 // ghEnv is the caller's environment, with gh told to ask nothing and to print plain JSON.
-func (a *app) ghEnv() (env []string) {
+func (a *console) ghEnv() (env []string) {
 	for _, kv := range a.commandEnv() {
 		if !strings.HasPrefix(kv, "GH_FORCE_TTY=") && !strings.HasPrefix(kv, "CLICOLOR_FORCE=") {
 			env = append(env, kv)

@@ -10,7 +10,7 @@ import (
 // Secret is what a name says, and what the settings use as a key, whatever its name.
 func TestKnownSecrets(t *testing.T) {
 	t.Parallel()
-	a := &app{Env: []string{"DEPLOY_TOKEN=one-of-them", "MODELS=two", "EDITOR=vi"}}
+	a := &console{Env: []string{"DEPLOY_TOKEN=one-of-them", "MODELS=two", "EDITOR=vi"}}
 	cfg := &config.Config{}
 	cfg.Agents.APIs = map[string]config.API{"models": {KeyEnv: "MODELS"}, "open": {}}
 	cfg.Agents.Commands = map[string]config.Command{"own": {Env: map[string]string{"OWN_KEY": "three-of-them", "MODE": "fast"}}}

@@ -18,7 +18,7 @@ import (
 
 // mover says what of an earlier Trellis is there, and what becomes of it. It changes nothing.
 type mover struct {
-	app *app
+	app *console
 	p   *project
 }
 

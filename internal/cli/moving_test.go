@@ -44,7 +44,7 @@ func TestMovingCorpus(t *testing.T) {
 	}
 	run := func(args ...string) (int, string) {
 		var out bytes.Buffer
-		a := &app{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out, Dir: dir, Now: time.Now, Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}}
+		a := &console{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out, Dir: dir, Now: time.Now, Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}}
 		code := a.Run(context.Background(), args)
 		return code, out.String()
 	}

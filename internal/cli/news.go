@@ -22,7 +22,7 @@ const (
 
 // newsroom tells what becomes of a project's tasks to those that the settings name. Commands that have no news don't pay.
 type newsroom struct {
-	a    *app
+	a    *console
 	p    *project
 	once sync.Once
 	n    *notify.Teller
@@ -69,7 +69,7 @@ func (r *newsroom) work(s *dispatch.Site) {
 }
 
 // closeNews tells what is left. A watcher that is there does it for commands that only give an order.
-func (a *app) closeNews(ctx context.Context) {
+func (a *console) closeNews(ctx context.Context) {
 	if a.news == nil || a.news.n == nil {
 		return
 	}

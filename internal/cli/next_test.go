@@ -27,7 +27,7 @@ const quickAgents = `roles:
 // bench is a repository in which each test makes its task.
 type bench struct {
 	*testing.T
-	app *app
+	app *console
 	dir string // of the task
 }
 

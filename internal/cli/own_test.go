@@ -15,7 +15,7 @@ func TestOwnProject(t *testing.T) {
 		t.Skip("this is no checkout of git, so there is no project to look at")
 	}
 	var out, errs bytes.Buffer
-	a := &app{Stdout: &out, Stderr: &errs, Env: os.Environ(), Dir: root, Now: time.Now}
+	a := &console{Stdout: &out, Stderr: &errs, Env: os.Environ(), Dir: root, Now: time.Now}
 	if code := a.Run(t.Context(), []string{"validate", "--all"}); code != exitDone {
 		t.Errorf("got exit code %d\n%s%s", code, &out, &errs)
 	}

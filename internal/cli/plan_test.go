@@ -101,7 +101,7 @@ func TestIssueName(t *testing.T) {
 // A planning is told of by its calls, under the name that the task has in the end.
 func TestPlanningInFile(t *testing.T) {
 	var out bytes.Buffer
-	a := &app{Stderr: &out, Now: func() time.Time { return time.Unix(0, 0) }}
+	a := &console{Stderr: &out, Now: func() time.Time { return time.Unix(0, 0) }}
 	s := &dispatch.Site{Config: &config.Config{}}
 	p := a.progress(s, false)
 	event := dispatch.Event{Task: ".new-02-01-auth", Role: trellis.Evaluate, Call: "evaluate#1"}

@@ -14,7 +14,7 @@ import (
 type progress struct{ *view.Progress }
 
 // progress begins to show what happens in a site. quiet shows nothing but dispatch's own messages.
-func (a *app) progress(s *dispatch.Site, quiet bool) *progress {
+func (a *console) progress(s *dispatch.Site, quiet bool) *progress {
 	live := !quiet && terminal(a.Stderr) && a.getenv("TERM") != "dumb"
 	p := &progress{view.NewProgress(a.Stderr, a.style(a.Stderr), live, a.Now)}
 	s.Event = func(e dispatch.Event) {

@@ -48,7 +48,7 @@ func TestProgressInTerminal(t *testing.T) {
 			}
 		}
 	}()
-	a := &app{Stderr: tty, Env: []string{"TERM=xterm"}, Now: time.Now}
+	a := &console{Stderr: tty, Env: []string{"TERM=xterm"}, Now: time.Now}
 	s := &dispatch.Site{}
 	p := a.progress(s, false)
 	work(s)
@@ -77,7 +77,7 @@ func TestProgressInFile(t *testing.T) {
 		true:  "trellis: queued\n",
 	} {
 		var out bytes.Buffer
-		a := &app{Stderr: &out, Env: os.Environ(), Now: time.Now}
+		a := &console{Stderr: &out, Env: os.Environ(), Now: time.Now}
 		s := &dispatch.Site{}
 		p := a.progress(s, quiet)
 		work(s)
@@ -97,11 +97,11 @@ func TestColour(t *testing.T) {
 	defer screen.Close()
 	defer tty.Close()
 	for env, want := range map[string]bool{"TERM=xterm": true, "TERM=dumb": false, "NO_COLOR=1": false} {
-		if got := (&app{Env: []string{env}}).colour(tty); got != want {
+		if got := (&console{Env: []string{env}}).colour(tty); got != want {
 			t.Errorf("%s: got %v, want %v", env, got, want)
 		}
 	}
-	if (&app{}).colour(&bytes.Buffer{}) {
+	if (&console{}).colour(&bytes.Buffer{}) {
 		t.Error("a file got colours")
 	}
 }
@@ -111,7 +111,7 @@ func TestProgressSaysUntilWhen(t *testing.T) {
 	now := time.Date(2026, 2, 3, 10, 0, 0, 0, time.Local)
 	limit := &flow.Failure{Code: string(trellis.RateLimited), Detail: "slow down", ResumeAt: now.Add(5 * time.Minute)}
 	var out bytes.Buffer
-	a := &app{Stderr: &out, Now: func() time.Time { return now }}
+	a := &console{Stderr: &out, Now: func() time.Time { return now }}
 	s := &dispatch.Site{}
 	p := a.progress(s, false)
 	call := func(f *flow.Failure) {

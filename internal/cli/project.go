@@ -33,7 +33,7 @@ type project struct {
 }
 
 // open finds the repository and checks that it can be worked with: there is a commit, and .trellis.
-func (a *app) open(ctx context.Context) (*project, error) {
+func (a *console) open(ctx context.Context) (*project, error) {
 	p, err := a.openRepository()
 	if err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func (a *app) open(ctx context.Context) (*project, error) {
 }
 
 // openRepository finds the repository alone.
-func (a *app) openRepository() (*project, error) {
+func (a *console) openRepository() (*project, error) {
 	repo, err := git.Open(a.Dir)
 	switch {
 	case errors.Is(err, git.ErrBare):
@@ -68,7 +68,7 @@ func (a *app) openRepository() (*project, error) {
 }
 
 // find is the directory of the task that ref names: a path, a directory name, or a task's name.
-func (a *app) find(p *project, ref string) (string, error) {
+func (a *console) find(p *project, ref string) (string, error) {
 	if path := filepath.Join(a.Dir, ref); !filepath.IsAbs(ref) && strings.Contains(ref, "/") {
 		if _, err := os.Stat(path); err == nil {
 			ref = path
@@ -90,7 +90,7 @@ func (a *app) find(p *project, ref string) (string, error) {
 }
 
 // taskArgument opens the project and finds the task that the first of exactly n arguments names.
-func (a *app) taskArgument(c *cli.Context, n int) (*project, string, error) {
+func (a *console) taskArgument(c *cli.Context, n int) (*project, string, error) {
 	if c.NArg() != n {
 		return nil, "", wrongArguments(c)
 	}
@@ -109,13 +109,13 @@ func wrongArguments(c *cli.Context) error {
 }
 
 // reader reads where tasks stand. Settings that are wrong hide no task: what they do not say has its default.
-func (a *app) reader(p *project) view.Reader {
+func (a *console) reader(p *project) view.Reader {
 	c, _ := p.config()
 	return view.Reader{Store: p.Store, Merged: c.DependsOnMerged, Watcher: pulse.Look(p.Root, a.Now()), Now: a.Now()}
 }
 
 // printProblems prints problems for people, each with what to do about it.
-func (a *app) printProblems(problems []trellis.Problem) {
+func (a *console) printProblems(problems []trellis.Problem) {
 	for _, p := range problems {
 		kind := "error"
 		if p.Warning {

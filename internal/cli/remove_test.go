@@ -16,7 +16,7 @@ func TestRemoveTakesTheRunLock(t *testing.T) {
 	w.write(".trellis/tasks/02-01-new/task.json", `{"status": "planning"}`)
 	dir, held := w.path(".trellis/tasks/02-01-new"), false
 	var out bytes.Buffer
-	a := &app{Stdin: &out, Stdout: &out, Stderr: &out, Env: append(w.Env[1:], "PATH="+os.Getenv("PATH")), Dir: w.Dir, Now: time.Now,
+	a := &console{Stdin: &out, Stdout: &out, Stderr: &out, Env: append(w.Env[1:], "PATH="+os.Getenv("PATH")), Dir: w.Dir, Now: time.Now,
 		Disk: &durable.Disk{Fault: func(step, path string) error {
 			if step == "rename" && filepath.Base(path) == "02-01-new" {
 				held = durable.Held(filepath.Join(dir, "run", "lock"))

@@ -16,7 +16,7 @@ import (
 )
 
 // runs is a repository with a file of steps, and a script that plays the agents.
-func runs(t *testing.T, steps, script string) *app {
+func runs(t *testing.T, steps, script string) *console {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -39,11 +39,11 @@ func runs(t *testing.T, steps, script string) *app {
 			t.Fatalf("git %v: %v\n%s", args, err, out)
 		}
 	}
-	return &app{Stdin: strings.NewReader(""), Env: env, Dir: dir, Now: time.Now}
+	return &console{Stdin: strings.NewReader(""), Env: env, Dir: dir, Now: time.Now}
 }
 
 // try runs a command and returns its code and what it said.
-func (a *app) try(args ...string) (code int, stdout, stderr string) {
+func (a *console) try(args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	a.Stdout, a.Stderr = &out, &errs
 	code = a.Run(context.Background(), args)

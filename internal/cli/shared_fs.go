@@ -16,7 +16,7 @@ func sharedFlag() cli.Flag {
 
 // fileSystem names the kind of file system that the project is on when it is one that several machines may use, "" when
 // not.
-func (a *app) fileSystem(p *project) (string, error) {
+func (a *console) fileSystem(p *project) (string, error) {
 	if a.SharedFS != nil {
 		return a.SharedFS(p.Root)
 	}
@@ -24,7 +24,7 @@ func (a *app) fileSystem(p *project) (string, error) {
 }
 
 // ownDisk refuses to work where locks don't hold, unless the call says --shared-fs. What can't be told is not refused.
-func (a *app) ownDisk(c *cli.Context, p *project) error {
+func (a *console) ownDisk(c *cli.Context, p *project) error {
 	if kind, err := a.fileSystem(p); err == nil && kind != "" && !c.Bool("shared-fs") {
 		return hint(usagef("%s is on %s: locks don't hold between the machines that share it", p.Root, kind),
 			sharedHint, "when no other machine works in it: "+cmp.Or(c.Command.HelpName, "trellis")+" --shared-fs")

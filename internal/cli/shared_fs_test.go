@@ -34,7 +34,7 @@ func TestSharedFileSystem(t *testing.T) {
 	}
 	call := func(args ...string) (int, string) {
 		var said bytes.Buffer
-		a := &app{Stdin: strings.NewReader(""), Stdout: &said, Stderr: &said, Dir: dir, Now: time.Now, Env: env,
+		a := &console{Stdin: strings.NewReader(""), Stdout: &said, Stderr: &said, Dir: dir, Now: time.Now, Env: env,
 			SharedFS: func(string) (string, error) { return "NFS", nil }}
 		return a.Run(context.Background(), args), said.String()
 	}

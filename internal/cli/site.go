@@ -26,7 +26,7 @@ import (
 )
 
 // site is all that running tasks in a project needs, with the settings that are in force.
-func (a *app) site(ctx context.Context, p *project) (*dispatch.Site, error) {
+func (a *console) site(ctx context.Context, p *project) (*dispatch.Site, error) {
 	q, err := a.inForce(ctx, p)
 	if err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func (a *app) site(ctx context.Context, p *project) (*dispatch.Site, error) {
 }
 
 // siteWith is a site with the settings of p.
-func (a *app) siteWith(ctx context.Context, p *project) (*dispatch.Site, error) {
+func (a *console) siteWith(ctx context.Context, p *project) (*dispatch.Site, error) {
 	cfg, err := a.config(p)
 	if err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func (a *app) siteWith(ctx context.Context, p *project) (*dispatch.Site, error) 
 
 // wire makes the site of a project with these settings. Agents are those of home: its programs and
 // scripts, and what it tells each role.
-func (a *app) wire(ctx context.Context, p *project, cfg *config.Config, home *project) *dispatch.Site {
+func (a *console) wire(ctx context.Context, p *project, cfg *config.Config, home *project) *dispatch.Site {
 	p.beWary(cfg)
 	known := a.secrets(p, cfg)
 	crew := a.crew(home, cfg)
@@ -79,7 +79,7 @@ func (a *app) wire(ctx context.Context, p *project, cfg *config.Config, home *pr
 }
 
 // box is the sandbox of a project's programs.
-func (a *app) box(p *project, cfg *config.Config) *sandbox.Box {
+func (a *console) box(p *project, cfg *config.Config) *sandbox.Box {
 	b := &sandbox.Box{Mode: cfg.Sandbox, Environ: a.Env, Repo: p.Repo, Write: cfg.SandboxWrite, Home: cfg.SandboxHome, Network: cfg.SandboxNetwork, Offline: cfg.SandboxOffline, Env: cfg.SandboxEnv, Hosts: cfg.SandboxHosts, Program: "/proc/self/exe"}
 	for _, api := range cfg.Agents.APIs {
 		b.Keys = append(b.Keys, api.KeyEnv)
@@ -115,7 +115,7 @@ func firstAgent(ctx context.Context, crew agents.Options) func() (string, error)
 
 // secrets are the values that must neither be kept nor committed: those of the environment, also of variables that the
 // settings name as keys, those in the settings, and those in files that worktrees get a copy of.
-func (a *app) secrets(p *project, cfg *config.Config) []string {
+func (a *console) secrets(p *project, cfg *config.Config) []string {
 	known := slices.Concat(secrets.InEnv(a.Env), secrets.ValuesIn(p.Root, cfg.Worktree.Copy))
 	for _, api := range cfg.Agents.APIs {
 		if key := a.getenv(api.KeyEnv); key != "" {
@@ -132,7 +132,7 @@ func (a *app) secrets(p *project, cfg *config.Config) []string {
 }
 
 // crew says which agents there are.
-func (a *app) crew(p *project, cfg *config.Config) agents.Options {
+func (a *console) crew(p *project, cfg *config.Config) agents.Options {
 	o := agents.Options{Environ: a.Env, Shared: a.sharedEnv(p, cfg), Root: p.Root, Script: filepath.Join(p.settingsRoot(), ".trellis", "rehearsal.yaml"),
 		Commands: map[string]agents.Command{}, APIs: map[string]agents.API{}}
 	for name, c := range cfg.Agents.Commands {
@@ -147,7 +147,7 @@ func (a *app) crew(p *project, cfg *config.Config) agents.Options {
 
 // commandEnv is the environment of the project's own commands: the caller's, without what would lead git
 // elsewhere.
-func (a *app) commandEnv() (env []string) {
+func (a *console) commandEnv() (env []string) {
 	elsewhere := []string{"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_PREFIX"}
 	for _, kv := range a.Env {
 		if name, _, _ := strings.Cut(kv, "="); !slices.Contains(elsewhere, name) {
@@ -159,7 +159,7 @@ func (a *app) commandEnv() (env []string) {
 
 // sharedEnv is what agents get of it too, so that they can do what the checks do: all but what holds a secret that the project
 // does not name.
-func (a *app) sharedEnv(p *project, cfg *config.Config) []string {
+func (a *console) sharedEnv(p *project, cfg *config.Config) []string {
 	known := secrets.InEnv(a.Env)
 	return slices.DeleteFunc(a.box(p, cfg).Environment(a.commandEnv()), func(kv string) bool {
 		name, value, _ := strings.Cut(kv, "=")
@@ -168,7 +168,7 @@ func (a *app) sharedEnv(p *project, cfg *config.Config) []string {
 }
 
 // lookPath says whether a program is there, in the PATH of this call.
-func (a *app) lookPath(program string) error {
+func (a *console) lookPath(program string) error {
 	if strings.Contains(program, "/") {
 		_, err := os.Stat(program)
 		return err

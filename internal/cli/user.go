@@ -11,7 +11,7 @@ import (
 )
 
 // userFile is where a person's settings for all projects stand, "" when nobody says where a home is.
-func (a *app) userFile() string {
+func (a *console) userFile() string {
 	dir := a.userDir("XDG_CONFIG_HOME", ".config")
 	if dir == "" {
 		return ""
@@ -20,7 +20,7 @@ func (a *app) userFile() string {
 }
 
 // userDir is the folder of Trellis in one of the folders that the XDG base directory specification names.
-func (a *app) userDir(variable, usual string) string {
+func (a *console) userDir(variable, usual string) string {
 	dir := a.getenv(variable)
 	if !filepath.IsAbs(dir) { // which that specification has passed over
 		home := a.getenv("HOME")

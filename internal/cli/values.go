@@ -8,7 +8,7 @@ import (
 )
 
 // slug is the name of a task made of what a flag or argument says, with a note when that is another spelling.
-func (a *app) slug(text, from string) (string, error) {
+func (a *console) slug(text, from string) (string, error) {
 	name := trellis.Slug(text)
 	switch {
 	case name == "":

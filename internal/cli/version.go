@@ -16,7 +16,7 @@ func version() string {
 	return info.Main.Version
 }
 
-func (a *app) showVersion() error {
+func (a *console) showVersion() error {
 	_, err := fmt.Fprintln(a.Stdout, "trellis", version())
 	return err
 }
