@@ -1,6 +1,6 @@
 // Package pipeline takes a task that is ready to a checked commit on its branch: claim, worktree,
 // baseline, implement, rounds of check, verify and accept with debug between them, commit, final
-// verify, push and pull request where they are wanted, report. Files other than acts*.go are flow code.
+// verify, push and pull request where they are wanted, report.
 package pipeline
 
 import (

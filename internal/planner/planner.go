@@ -1,5 +1,5 @@
 // Package planner takes a requirement to a task directory that is ready to run, or to a recorded
-// rejection. This file is flow code; effects stand in acts*.go.
+// rejection.
 package planner
 
 import (

@@ -1,7 +1,0 @@
-package impure
-
-import "os"
-
-const effectName = "effect"
-
-func effect() { os.Remove("x") }
