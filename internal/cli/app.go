@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/view"
 )
@@ -47,7 +48,7 @@ func (a *console) Run(ctx context.Context, args []string) int {
 // end reports an error and returns its exit code. What a signal cut off ends with that signal.
 func (a *console) end(ctx context.Context, err error) int {
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		err = hint(context.Cause(ctx), hintsOf(err)...)
+		err = app.WithHints(context.Cause(ctx), app.HintsOf(err)...)
 	}
 	a.report(err)
 	return exitCode(err)
@@ -113,7 +114,7 @@ func complete(commands []*cli.Command) {
 
 // badFlag makes what the parser says about a flag's value a usage error.
 func badFlag(c *cli.Context, err error, _ bool) error {
-	return usagef("%w", err)
+	return app.Usagef("%w", err)
 }
 
 // needsCommand is what a command does that only has others below it.
@@ -122,7 +123,7 @@ func needsCommand(c *cli.Context) error {
 	for _, s := range c.Command.Subcommands {
 		names = append(names, s.Name)
 	}
-	return usagef("%s needs a command: %s", c.Command.HelpName, strings.Join(names, ", "))
+	return app.Usagef("%s needs a command: %s", c.Command.HelpName, strings.Join(names, ", "))
 }
 
 // getenv is the value of an environment variable, "" when it is not set.

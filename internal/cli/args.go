@@ -3,6 +3,7 @@ package cli
 import (
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/urfave/cli/v2"
 )
@@ -28,7 +29,7 @@ func arrange(root *cli.Command, args []string) (*commandLine, error) {
 		case at.SkipFlagParsing:
 			return line.end(args[i:]), nil
 		case arg == "--" && len(at.Subcommands) > 0:
-			return nil, hint(usagef("%s needs a command before --", whole(line.path)), helpFor(line.path))
+			return nil, app.WithHints(app.Usagef("%s needs a command before --", whole(line.path)), helpFor(line.path))
 		case arg == "--":
 			return line.end(append(positional, args[i+1:]...)), nil
 		case strings.HasPrefix(arg, "-") && arg != "-":
@@ -72,7 +73,7 @@ func (l *commandLine) flag(at *cli.Command, rest []string) (int, error) {
 	words := 1
 	if !assigned {
 		if len(rest) < 2 {
-			return 0, usagef("flag %s needs a value", rest[0])
+			return 0, app.Usagef("flag %s needs a value", rest[0])
 		}
 		value, words = rest[1], 2
 	}
@@ -120,11 +121,11 @@ func unknownCommand(at *cli.Command, path []string, name string) error {
 			names = append(names, c.Name)
 		}
 	}
-	err := usagef("%s has no command %q", whole(path), name)
+	err := app.Usagef("%s has no command %q", whole(path), name)
 	if near := trellis.Nearest(name, names); near != "" {
-		return hint(err, "did you mean: "+whole(path)+" "+near)
+		return app.WithHints(err, "did you mean: "+whole(path)+" "+near)
 	}
-	return hint(err, helpFor(path))
+	return app.WithHints(err, helpFor(path))
 }
 
 func unknownFlag(at *cli.Command, path []string, word string) error {
@@ -135,11 +136,11 @@ func unknownFlag(at *cli.Command, path []string, word string) error {
 		}
 	}
 	word, _, _ = strings.Cut(word, "=")
-	err := usagef("%s has no flag %s", whole(path), word)
+	err := app.Usagef("%s has no flag %s", whole(path), word)
 	if near := trellis.Nearest(dashed(strings.TrimLeft(word, "-")), names); near != "" {
-		return hint(err, "did you mean: "+near)
+		return app.WithHints(err, "did you mean: "+near)
 	}
-	return hint(err, helpFor(path))
+	return app.WithHints(err, helpFor(path))
 }
 
 // whole is a command as one types it.

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/app"
 )
 
 func testTree() *cli.Command {
@@ -80,7 +82,7 @@ func TestArrangeRefuses(t *testing.T) {
 		if got := exitCode(err); got != exitUsage {
 			t.Errorf("%s: got exit code %d, want %d", test.args, got, exitUsage)
 		}
-		if got := strings.Join(hintsOf(err), "\n"); got != test.hint {
+		if got := strings.Join(app.HintsOf(err), "\n"); got != test.hint {
 			t.Errorf("%s: got hint %q, want %q", test.args, got, test.hint)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/delivery"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/git"
@@ -48,14 +49,14 @@ With --runs, what agents were told and did in old runs is deleted; journals, app
 			case c.NArg() > 1:
 				return wrongArguments(c)
 			case c.Bool("runs") && (o.merged || c.Bool("backups")):
-				return usagef("--runs and --merged or --backups are two things")
+				return app.Usagef("--runs and --merged or --backups are two things")
 			case c.Bool("backups") && o.merged:
-				return usagef("--backups and --merged are two things")
+				return app.Usagef("--backups and --merged are two things")
 			case o.older != "" && !c.Bool("backups"):
-				return usagef("--older says which backups to delete: add --backups")
+				return app.Usagef("--older says which backups to delete: add --backups")
 			}
 			if _, inside := proc.InsideRun(a.Env); inside {
-				return usagef("this runs inside a task or a run: only a person can clean up")
+				return app.Usagef("this runs inside a task or a run: only a person can clean up")
 			}
 			p, err := a.open(c.Context)
 			if err != nil {
@@ -153,7 +154,7 @@ func (a *console) takeAway(ctx context.Context, clean *delivery.Cleaner, o clean
 		var kept *delivery.KeptError
 		switch {
 		case errors.As(err, &kept):
-			r.Tasks[i].Error, err = kept.Why, hint(as(errUnmet, err), kept.Hint)
+			r.Tasks[i].Error, err = kept.Why, app.WithHints(app.AsKind(app.ErrUnmet, err), kept.Hint)
 		case errors.Is(err, durable.ErrHeld):
 			r.Tasks[i].Error = err.Error()
 		case err != nil && ctx.Err() != nil:
@@ -165,7 +166,7 @@ func (a *console) takeAway(ctx context.Context, clean *delivery.Cleaner, o clean
 		}
 		if err != nil && o.task == "" {
 			a.say("%s: %v", l.ID, err)
-			err = quiet(errFailed)
+			err = app.Quiet(app.ErrFailed)
 		}
 		if problem == nil {
 			problem = err
@@ -212,7 +213,7 @@ func unasked(id string) error {
 	if id == "" {
 		return nil
 	}
-	return hint(as(errUnmet, fmt.Errorf("%s is not merged, and nobody is here to be asked: it stays", id)), "trellis cleanup "+id+" --dry-run", "trellis cleanup "+id+" --force")
+	return app.WithHints(app.AsKind(app.ErrUnmet, fmt.Errorf("%s is not merged, and nobody is here to be asked: it stays", id)), "trellis cleanup "+id+" --dry-run", "trellis cleanup "+id+" --force")
 }
 
 // yes asks a person.
@@ -254,7 +255,7 @@ func (a *console) backups(ctx context.Context, p *project, clean *delivery.Clean
 	switch {
 	case o.force:
 	case !a.answers():
-		return hint(as(errUnmet, errors.New("backups are deleted for good, and nobody is here to be asked: they stay")), "trellis cleanup --backups --older "+o.older+" --force")
+		return app.WithHints(app.AsKind(app.ErrUnmet, errors.New("backups are deleted for good, and nobody is here to be asked: they stay")), "trellis cleanup --backups --older "+o.older+" --force")
 	default:
 		if yes, err := a.yes(question); err != nil || !yes {
 			return err
@@ -293,7 +294,7 @@ func days(text string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 {
-		return 0, usagef("--older %q is no length of time, as 30d and 12h are", text)
+		return 0, app.Usagef("--older %q is no length of time, as 30d and 12h are", text)
 	}
 	return d, nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/urfave/cli/v2"
@@ -31,7 +32,7 @@ func (a *console) completionCommand() *cli.Command {
 			}
 			script, err := completionScripts.ReadFile("completion/" + shell)
 			if err != nil {
-				return usagef("no completion for %q (bash, zsh or fish)", shell)
+				return app.Usagef("no completion for %q (bash, zsh or fish)", shell)
 			}
 			_, err = a.Stdout.Write(script)
 			return err
@@ -215,7 +216,7 @@ func (a *console) taskCandidates() []string {
 // oneArgument is the only argument, which is what.
 func oneArgument(c *cli.Context, what string) (string, error) {
 	if c.NArg() != 1 {
-		return "", hint(usagef("%s wants one argument: %s", c.Command.HelpName, what), helpFor(strings.Fields(c.Command.HelpName)[1:]))
+		return "", app.WithHints(app.Usagef("%s wants one argument: %s", c.Command.HelpName, what), helpFor(strings.Fields(c.Command.HelpName)[1:]))
 	}
 	return c.Args().First(), nil
 }

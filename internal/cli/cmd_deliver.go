@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/proc"
@@ -41,7 +42,7 @@ its sign-in, the commands to type are shown. The address of the pull request goe
 				return a.previewDelivery(c.Context, p, s, dir)
 			}
 			if _, inside := proc.InsideRun(a.Env); inside {
-				return usagef("this runs inside a task or a run: only a person can deliver")
+				return app.Usagef("this runs inside a task or a run: only a person can deliver")
 			}
 			return a.guarded(func() error { return a.deliver(c.Context, p, s, dir) })
 		},
@@ -104,7 +105,7 @@ func undelivered(dir string, err error) error {
 		return err
 	}
 	info, _ := trellis.Code(f.Code).Info()
-	return hint(err, strings.ReplaceAll(info.Todo, "DIR", filepath.Base(dir)))
+	return app.WithHints(err, strings.ReplaceAll(info.Todo, "DIR", filepath.Base(dir)))
 }
 
 // sayDelivery says what became of the branch, and what is left to type.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/view"
 	"github.com/trellis-tasks/trellis/taskdir"
 	"github.com/urfave/cli/v2"
@@ -49,7 +50,7 @@ func (a *console) diff(ctx context.Context, p *project, dir string, stat bool) e
 		return err
 	}
 	if tip == "" {
-		return hint(fmt.Errorf("neither the worktree nor the branch %s of %s is there any more", t.Branch, t.ID), "git for-each-ref refs/trellis/backup")
+		return app.WithHints(fmt.Errorf("neither the worktree nor the branch %s of %s is there any more", t.Branch, t.ID), "git for-each-ref refs/trellis/backup")
 	}
 	return a.shown(func(out io.Writer) error { return p.Repo.Diff(ctx, t.Pipeline.BaseCommit, tip, stat, out) })
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
@@ -46,10 +47,10 @@ Without a terminal and without --yes, --repair changes nothing too, and exits wi
 			}
 			o := doctorOptions{repair: c.Bool("repair"), yes: c.Bool("yes"), json: c.Bool("json")}
 			if o.yes && !o.repair {
-				return usagef("--yes agrees to what --repair asks: add --repair")
+				return app.Usagef("--yes agrees to what --repair asks: add --repair")
 			}
 			if _, inside := proc.InsideRun(a.Env); inside && o.repair {
-				return usagef("this runs inside a task or a run: only a person can repair")
+				return app.Usagef("this runs inside a task or a run: only a person can repair")
 			}
 			return a.doctor(c.Context, o)
 		},
@@ -130,9 +131,9 @@ func (d *diagnosis) end(o doctorOptions) error {
 	if bad == 0 {
 		return nil
 	}
-	err := as(errUnmet, fmt.Errorf("%s to mend", count(bad, "thing")))
+	err := app.AsKind(app.ErrUnmet, fmt.Errorf("%s to mend", count(bad, "thing")))
 	if left > 0 {
-		return hint(err, "nothing was changed: answer on a terminal, or agree to all of it with trellis doctor --repair --yes")
+		return app.WithHints(err, "nothing was changed: answer on a terminal, or agree to all of it with trellis doctor --repair --yes")
 	}
 	return err
 }
@@ -153,7 +154,7 @@ func (d *diagnosis) verdict(check, detail string, err error) {
 		d.add(stateOK, check, detail, "")
 		return
 	}
-	d.add(stateError, check, err.Error(), strings.Join(hintsOf(err), "; "))
+	d.add(stateError, check, err.Error(), strings.Join(app.HintsOf(err), "; "))
 }
 
 func (d *diagnosis) all(ctx context.Context) {
@@ -208,7 +209,7 @@ func rootOf(p *project) string {
 func (d *diagnosis) git(ctx context.Context) {
 	v, err := (&git.Repo{Env: d.app.Env}).Version(ctx)
 	if err != nil {
-		err = hint(err, "install git "+git.MinVersion+" or newer")
+		err = app.WithHints(err, "install git "+git.MinVersion+" or newer")
 	}
 	d.verdict("git", v, err)
 }

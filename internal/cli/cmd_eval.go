@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/eval"
@@ -78,7 +79,7 @@ func (a *console) eval(c *cli.Context) error {
 		err = werr
 	}
 	if least := c.Float64("min-score"); err == nil && sum.Score < least {
-		err = as(errUnmet, fmt.Errorf("the score is %.1f, less than %g", sum.Score, least))
+		err = app.AsKind(app.ErrUnmet, fmt.Errorf("the score is %.1f, less than %g", sum.Score, least))
 	}
 	return err
 }
@@ -86,18 +87,18 @@ func (a *console) eval(c *cli.Context) error {
 // evalCases are the cases that the flags ask for, once the flags are looked through.
 func evalCases(c *cli.Context) ([]eval.Case, error) {
 	if n := c.Int("parallel"); n < 1 {
-		return nil, usagef("--parallel %d: at least one case is planned at a time", n)
+		return nil, app.Usagef("--parallel %d: at least one case is planned at a time", n)
 	}
 	if p := c.Float64("min-score"); p < 0 || p > 100 {
-		return nil, usagef("--min-score %g is no percentage", p)
+		return nil, app.Usagef("--min-score %g is no percentage", p)
 	}
 	only := c.String("only")
 	cases, err := eval.Load(only)
 	switch {
 	case errors.Is(err, path.ErrBadPattern):
-		return nil, usagef("--only %q is no glob", only)
+		return nil, app.Usagef("--only %q is no glob", only)
 	case err == nil && len(cases) == 0:
-		return nil, hint(usagef("--only %q fits no case", only), "a kind: "+strings.Join(eval.Kinds, ", "), "a project or an id, such as parcels-*: see docs/eval.md")
+		return nil, app.WithHints(app.Usagef("--only %q fits no case", only), "a kind: "+strings.Join(eval.Kinds, ", "), "a project or an id, such as parcels-*: see docs/eval.md")
 	}
 	return cases, err
 }
@@ -158,7 +159,7 @@ func (e *evaluation) makeDir(keep string) (err error) {
 		err = os.MkdirAll(e.dir, 0o755)
 	}
 	if err != nil {
-		return as(errUsage, fmt.Errorf("making a folder for the repositories: %w", err))
+		return app.AsKind(app.ErrUsage, fmt.Errorf("making a folder for the repositories: %w", err))
 	}
 	there, err := os.ReadDir(e.dir)
 	if err == nil && len(there) > 0 {
@@ -169,7 +170,7 @@ func (e *evaluation) makeDir(keep string) (err error) {
 	}
 	if err != nil {
 		_ = os.Remove(e.dir) // ours when it is empty; else it stays
-		return as(errUsage, err)
+		return app.AsKind(app.ErrUsage, err)
 	}
 	return nil
 }
@@ -180,7 +181,7 @@ func (e *evaluation) outside() error {
 		return fmt.Errorf("looking for the folder of the repositories: %w", err)
 	}
 	if rel, err := filepath.Rel(e.home.Root, dir); err == nil && filepath.IsLocal(rel) {
-		return hint(fmt.Errorf("the repositories would lie in this one (%s)", dir), "trellis eval --keep DIR, outside of it", "or set TMPDIR")
+		return app.WithHints(fmt.Errorf("the repositories would lie in this one (%s)", dir), "trellis eval --keep DIR, outside of it", "or set TMPDIR")
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/proc"
@@ -147,7 +148,7 @@ func (a *console) lay(p *project, root string, files map[string][]byte) (made []
 func (a *console) developerFile(root, user string) ([]byte, error) {
 	user = strings.TrimSpace(user)
 	if user == "" || strings.ContainsAny(user, "\n=") {
-		return nil, usagef("-u wants a name on one line, without =")
+		return nil, app.Usagef("-u wants a name on one line, without =")
 	}
 	now, err := developer(root)
 	if err != nil {
@@ -194,7 +195,7 @@ func (a *console) scaffolding(ctx context.Context, p *project, agent string) (ma
 	if agent == "" {
 		agent = a.installedAgent()
 	} else if _, err := agents.New(agent, a.crew(p, set)); errors.Is(err, agents.ErrUnknown) {
-		return nil, as(errUsage, err)
+		return nil, app.AsKind(app.ErrUsage, err)
 	}
 	if agent == "" && set.Agents.Default == "" {
 		a.say("no agent program found (claude, codex, opencode): install one, then name it in agents.default")

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/view"
@@ -52,7 +53,7 @@ func (a *console) list(ctx context.Context, o listOptions) error {
 	for _, s := range o.statuses {
 		status, err := trellis.ParseStatus(s)
 		if err != nil {
-			return as(errUsage, err)
+			return app.AsKind(app.ErrUsage, err)
 		}
 		f.Statuses = append(f.Statuses, status)
 	}
@@ -65,7 +66,7 @@ func (a *console) list(ctx context.Context, o listOptions) error {
 			return err
 		}
 		if f.Whose == "" {
-			return hint(usagef("nobody said who works here"), "trellis init -u NAME")
+			return app.WithHints(app.Usagef("nobody said who works here"), "trellis init -u NAME")
 		}
 	}
 	tasks, err := a.reader(p).Tasks(f)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/urfave/cli/v2"
@@ -65,9 +66,9 @@ func (a *console) objectiveName(p *project, arg string) (string, error) {
 	}
 	err := fmt.Errorf("%w: %s is no file of .trellis/objectives", roadmap.ErrNotFound, arg)
 	if _, there := os.Stat(path); there == nil && roadmap.CheckName(name) == nil {
-		return "", hint(err, "move it to "+roadmap.File(name)+", then: trellis objective check "+name)
+		return "", app.WithHints(err, "move it to "+roadmap.File(name)+", then: trellis objective check "+name)
 	}
-	return "", hint(err, "trellis objective list")
+	return "", app.WithHints(err, "trellis objective list")
 }
 
 // sameFolder reports whether two paths lead to one folder, which need not be there.
@@ -87,7 +88,7 @@ func sameFolder(a, b string) bool {
 func (p *project) loadObjective(name string) (*roadmap.Roadmap, error) {
 	r, err := roadmap.Load(p.Root, name)
 	if errors.Is(err, roadmap.ErrNotFound) {
-		return nil, hint(err, p.nearObjective(name)...)
+		return nil, app.WithHints(err, p.nearObjective(name)...)
 	}
 	return r, err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -53,7 +54,7 @@ func (a *console) objectiveCheck(ctx context.Context, names []string, asJSON boo
 	if err := a.printValidation(v, asJSON); err != nil || v.OK {
 		return err
 	}
-	return quiet(errUnmet)
+	return app.Quiet(app.ErrUnmet)
 }
 
 // objective checks one objective, and the tasks that its steps were planned as.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/urfave/cli/v2"
 )
@@ -42,18 +43,18 @@ func (a *console) objectiveNewCommand() *cli.Command {
 
 func (a *console) objectiveNew(p *project, name, title string) error {
 	if err := roadmap.CheckName(name); err != nil {
-		return as(errUsage, err)
+		return app.AsKind(app.ErrUsage, err)
 	}
 	src, err := roadmap.New(title)
 	if err != nil {
-		return as(errUsage, err)
+		return app.AsKind(app.ErrUsage, err)
 	}
 	path := filepath.Join(p.Root, roadmap.File(name))
 	if err := p.Store.Disk.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return err
 	}
 	if err := p.create(path, src); errors.Is(err, fs.ErrExist) {
-		return hint(usagef("there is an objective %s", name), "trellis objective show "+name)
+		return app.WithHints(app.Usagef("there is an objective %s", name), "trellis objective show "+name)
 	} else if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/view"
 	"github.com/urfave/cli/v2"
@@ -50,7 +51,7 @@ func (a *console) objectiveNext(p *project, name string, all, asJSON bool) error
 	tasks := p.objectivePlans().of(r.Name)
 	d := r.Next(tasks)
 	if len(r.Steps) == 0 {
-		return hint(usagef("objective %s: %s", r.Name, d.Why), "trellis objective check "+r.Name)
+		return app.WithHints(app.Usagef("objective %s: %s", r.Name, d.Why), "trellis objective check "+r.Name)
 	}
 	next := newObjectiveNext(d)
 	out := objectiveDecision{Objective: r.Name, Code: d.Code, Why: d.Why, On: next.On, Plan: d.Plan, Ready: []objectiveStep{}}
@@ -69,7 +70,7 @@ func (a *console) objectiveNext(p *project, name string, all, asJSON bool) error
 	if err != nil || d.Code == roadmap.Next || d.Code == roadmap.Complete {
 		return err
 	}
-	return quiet(errWaiting)
+	return app.Quiet(app.ErrWaiting)
 }
 
 func (d *objectiveDecision) print(a *console, next *objectiveNext, all bool) {
@@ -99,5 +100,5 @@ func (a *console) brokenObjective(r *roadmap.Roadmap, err error) error {
 			a.say("%s", p.Error())
 		}
 	}
-	return hint(usagef("%s can't be relied on", roadmap.File(r.Name)), "trellis objective check "+r.Name)
+	return app.WithHints(app.Usagef("%s can't be relied on", roadmap.File(r.Name)), "trellis objective check "+r.Name)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/github"
@@ -82,7 +83,7 @@ func (a *console) objectivePlan(c *cli.Context) error {
 // stepOptions reads the flags. What costs nothing is checked first.
 func (a *console) stepOptions(c *cli.Context, p *project, name string) (o dispatch.StepOptions, err error) {
 	if c.IsSet("step") && strings.TrimSpace(c.String("step")) == "" { // a variable that is empty is no wish for the next one
-		return o, hint(usagef("--step names no step"), "trellis objective show "+name)
+		return o, app.WithHints(app.Usagef("--step names no step"), "trellis objective show "+name)
 	}
 	o = dispatch.StepOptions{Step: c.String("step"), Agent: c.String("agent")}
 	if c.IsSet("type") {
@@ -112,10 +113,10 @@ func (a *console) notPlanned(c *cli.Context, p *project, end stepEnd, err error)
 	}
 	switch {
 	case c.Context.Err() != nil:
-		return hint(err, end.again())
+		return app.WithHints(err, end.again())
 	case errors.Is(err, dispatch.ErrNoIssue):
 		err = forgeError(err)
-		return hint(err, append(hintsOf(err), end.again())...)
+		return app.WithHints(err, append(app.HintsOf(err), end.again())...)
 	}
 	return a.stepError(p, end.objective, err)
 }
@@ -193,10 +194,10 @@ func (a *console) sayStep(ctx context.Context, p *project, s *dispatch.Site, end
 
 // dead is the error of a step whose task came to a bad end: nothing was planned, and nothing comes of it by itself.
 func (e stepEnd) dead() error {
-	kind, again := errFailed, []string{}
+	kind, again := app.ErrFailed, []string{}
 	switch e.Status {
 	case trellis.Rejected:
-		kind, again = errRejected, []string{"trellis plan --retry " + e.Task + " --feedback 'your answer'"}
+		kind, again = app.ErrRejected, []string{"trellis plan --retry " + e.Task + " --feedback 'your answer'"}
 	case trellis.Failed, trellis.Cancelled:
 		again = []string{"trellis retry " + e.Task}
 	}
@@ -204,7 +205,7 @@ func (e stepEnd) dead() error {
 	if len(again) > 0 {
 		anew = "or " + anew
 	}
-	return hint(as(kind, fmt.Errorf("objective %s: step %s is not planned again: %s", e.objective, e.Step.ID, e.Dead)), append(again, anew)...)
+	return app.WithHints(app.AsKind(kind, fmt.Errorf("objective %s: step %s is not planned again: %s", e.objective, e.Step.ID, e.Dead)), append(again, anew)...)
 }
 
 // stepError gives the errors of planning a step their exit codes and hints.
@@ -217,15 +218,15 @@ func (a *console) stepError(p *project, name string, err error) error {
 		a.say("objective %s is complete: %s", not.Objective, not.Why)
 		return nil
 	case errors.As(err, &not) && not.Step == "":
-		return hint(as(errWaiting, err), "trellis objective next "+not.Objective)
+		return app.WithHints(app.AsKind(app.ErrWaiting, err), "trellis objective next "+not.Objective)
 	case errors.As(err, &not):
-		return hint(as(errUnmet, err), "trellis objective show "+not.Objective)
+		return app.WithHints(app.AsKind(app.ErrUnmet, err), "trellis objective show "+not.Objective)
 	case errors.Is(err, roadmap.ErrNotFound):
-		return hint(err, p.nearObjective(name)...)
+		return app.WithHints(err, p.nearObjective(name)...)
 	case errors.Is(err, roadmap.ErrNoStep), errors.Is(err, roadmap.ErrNoCell), errors.Is(err, dispatch.ErrOtherPlan):
-		return hint(as(errUnmet, err), "trellis objective show "+name)
+		return app.WithHints(app.AsKind(app.ErrUnmet, err), "trellis objective show "+name)
 	case errors.As(err, &problem) && problem.File == roadmap.File(name):
-		return hint(err, "trellis objective check "+name)
+		return app.WithHints(err, "trellis objective check "+name)
 	case errors.As(err, &held), errors.As(err, &problem):
 		return err
 	}
@@ -236,9 +237,9 @@ func (a *console) stepError(p *project, name string, err error) error {
 func forgeError(err error) error {
 	switch {
 	case errors.Is(err, github.ErrNoProgram):
-		return hint(as(errUsage, err), "install it from https://cli.github.com, then: gh auth login")
+		return app.WithHints(app.AsKind(app.ErrUsage, err), "install it from https://cli.github.com, then: gh auth login")
 	case errors.Is(err, github.ErrNotSignedIn):
-		return hint(as(errUsage, err), "gh auth login")
+		return app.WithHints(app.AsKind(app.ErrUsage, err), "gh auth login")
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -187,9 +188,9 @@ func (a *console) endOfReconcile(ctx context.Context, p *project, all []dispatch
 		for _, res := range r.Planned {
 			switch {
 			case res.Failure != nil && len(res.Waits) == 0:
-				errs = append(errs, as(errPlanner, fmt.Errorf("objective %s: step %s: planning failed: %w", r.Name, res.Step.ID, res.Failure)))
+				errs = append(errs, app.AsKind(app.ErrPlanner, fmt.Errorf("objective %s: step %s: planning failed: %w", r.Name, res.Step.ID, res.Failure)))
 			case res.Status == trellis.Rejected && !res.Known:
-				errs = append(errs, as(errRejected, fmt.Errorf("objective %s: step %s was rejected: %s", r.Name, res.Step.ID, res.Report.Verdict.Details)))
+				errs = append(errs, app.AsKind(app.ErrRejected, fmt.Errorf("objective %s: step %s was rejected: %s", r.Name, res.Step.ID, res.Report.Verdict.Details)))
 			}
 		}
 		if len(errs) > known {
@@ -202,5 +203,5 @@ func (a *console) endOfReconcile(ctx context.Context, p *project, all []dispatch
 	case 1:
 		return a.stepError(p, name, errs[0])
 	}
-	return as(errFailed, errors.Join(errs...))
+	return app.AsKind(app.ErrFailed, errors.Join(errs...))
 }

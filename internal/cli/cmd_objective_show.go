@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/view"
@@ -28,10 +29,10 @@ the status that its task has now. In a graph a whole line is a dependency that i
 		Action: func(c *cli.Context) error {
 			format := c.String("graph")
 			if c.IsSet("graph") && !slices.Contains(roadmap.Graphs, format) {
-				return usagef("unknown graph %q (one of %s)", format, strings.Join(roadmap.Graphs, ", "))
+				return app.Usagef("unknown graph %q (one of %s)", format, strings.Join(roadmap.Graphs, ", "))
 			}
 			if format != "" && c.Bool("json") {
-				return usagef("--graph and --json are two ways to print one thing")
+				return app.Usagef("--graph and --json are two ways to print one thing")
 			}
 			p, name, err := a.objectiveArgument(c)
 			if err != nil {

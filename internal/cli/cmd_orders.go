@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/hooks"
@@ -156,7 +157,7 @@ func (a *console) rejectCommand() *cli.Command {
 			[]int{exitDone, exitUsage, exitNotFound}, "trellis reject 02-03-paging --reason 'the API is going away'", "trellis reject 260201-090503-k3fq --reason 'not today'"),
 		Action: func(c *cli.Context) error {
 			if c.String("reason") == "" {
-				return usagef("a rejection needs its reason: --reason TEXT")
+				return app.Usagef("a rejection needs its reason: --reason TEXT")
 			}
 			return a.decide(c, proof.Approval{Decision: proof.Reject, Step: c.String("step"), Reason: c.String("reason")}, a.rejectPlan)
 		}}
@@ -180,11 +181,11 @@ func (a *console) signer(file string) (ed25519.PrivateKey, error) {
 	}
 	data, err := durable.Read(file, durable.MaxDocument)
 	if err != nil {
-		return nil, as(errUsage, fmt.Errorf("reading the key: %w", err))
+		return nil, app.AsKind(app.ErrUsage, fmt.Errorf("reading the key: %w", err))
 	}
 	key, err := proof.ParsePrivateKey(data)
 	if err != nil {
-		return nil, as(errUsage, fmt.Errorf("%s: %w", file, err))
+		return nil, app.AsKind(app.ErrUsage, fmt.Errorf("%s: %w", file, err))
 	}
 	return key, nil
 }
@@ -228,7 +229,7 @@ func (a *console) decideStep(ctx context.Context, s *dispatch.Site, dir string, 
 	switch {
 	case now.State == workflow.Pending:
 		a.say("%s of %s has the approval of %s and waits for others", q.Path, id, said.By)
-		return quiet(errWaiting)
+		return app.Quiet(app.ErrWaiting)
 	case now.State == workflow.Rejected && said.Decision == proof.Approve:
 		return &dispatch.RefusedError{Why: q.Path + " was " + now.Why, Hint: next}
 	case now.State == workflow.Approved && said.Decision == proof.Reject:
@@ -247,7 +248,7 @@ func (a *console) approvePlan(ctx context.Context, s *dispatch.Site, dir string,
 		return a.sayThenNext(ctx, s, dir, filepath.Base(dir)+" is approved by "+said.By)
 	}
 	a.say("%s has the approval of %s and waits for others", filepath.Base(dir), said.By)
-	return quiet(errWaiting)
+	return app.Quiet(app.ErrWaiting)
 }
 
 func (a *console) rejectPlan(ctx context.Context, s *dispatch.Site, dir string, said proof.Approval) error {
@@ -261,7 +262,7 @@ func (a *console) rejectPlan(ctx context.Context, s *dispatch.Site, dir string, 
 // runs inside a task can't decide about it.
 func (a *console) person(ctx context.Context, p *project, given string) (string, error) {
 	if _, inside := proc.InsideRun(a.Env); inside {
-		return "", usagef("this runs inside a task or a run: only a person can approve or reject")
+		return "", app.Usagef("this runs inside a task or a run: only a person can approve or reject")
 	}
 	if given != "" {
 		return given, nil
@@ -271,7 +272,7 @@ func (a *console) person(ctx context.Context, p *project, given string) (string,
 	}
 	name, err := p.Repo.Identity(ctx)
 	if err != nil {
-		return "", hint(as(errUsage, err), "add --by NAME, or git config user.name NAME")
+		return "", app.WithHints(app.AsKind(app.ErrUsage, err), "add --by NAME, or git config user.name NAME")
 	}
 	return name, nil
 }

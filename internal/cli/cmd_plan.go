@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -117,10 +118,10 @@ func (a *console) replannable(p *project, ref string, o dispatch.PlanOptions) (s
 	text, err := taskdir.ReadFile(dir, taskdir.Requirement)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), err == nil && strings.TrimSpace(string(text)) == "":
-		return "", hint(usagef("%s has no requirement to plan from: it was made without %s", rel, taskdir.Requirement),
+		return "", app.WithHints(app.Usagef("%s has no requirement to plan from: it was made without %s", rel, taskdir.Requirement),
 			"trellis plan --retry "+rel+" --requirement 'what is wanted'")
 	case err != nil:
-		return "", as(errUsage, fmt.Errorf("reading the requirement: %w", err))
+		return "", app.AsKind(app.ErrUsage, fmt.Errorf("reading the requirement: %w", err))
 	}
 	return dir, nil
 }
@@ -135,14 +136,14 @@ func (a *console) planOptions(c *cli.Context, p *project) (o dispatch.PlanOption
 	again := c.String("retry") != ""
 	for _, flag := range []string{"name", "type", "priority", "package", "depends-on", "force-new"} {
 		if again && c.IsSet(flag) {
-			return o, usagef("--retry plans a task that is there, and takes from it what it is: leave out --%s", flag)
+			return o, app.Usagef("--retry plans a task that is there, and takes from it what it is: leave out --%s", flag)
 		}
 	}
 	switch {
 	case !again && c.IsSet("feedback"):
-		return o, usagef("--feedback goes with --retry TASKDIR")
+		return o, app.Usagef("--feedback goes with --retry TASKDIR")
 	case !again && from == "":
-		return o, hint(usagef("there is no requirement"), "trellis plan -n NAME -t TYPE -r 'what is wanted'", "trellis plan -t TYPE --from-issue 12")
+		return o, app.WithHints(app.Usagef("there is no requirement"), "trellis plan -n NAME -t TYPE -r 'what is wanted'", "trellis plan -t TYPE --from-issue 12")
 	}
 	if err := a.remarks(c, p, &o); err != nil {
 		return o, err
@@ -171,10 +172,10 @@ func (a *console) plannedTask(c *cli.Context, p *project) (n taskdir.New, err er
 			return n, err
 		}
 	case !c.IsSet("from-issue"):
-		return n, hint(usagef("the task has no name"), "trellis plan --name NAME --type TYPE --requirement TEXT")
+		return n, app.WithHints(app.Usagef("the task has no name"), "trellis plan --name NAME --type TYPE --requirement TEXT")
 	}
 	if n.DevType == "" {
-		return n, usagef("the task has no type: --type is one of %s", strings.Join(trellis.DevTypes, ", "))
+		return n, app.Usagef("the task has no type: --type is one of %s", strings.Join(trellis.DevTypes, ", "))
 	}
 	if _, err := devType(n.DevType, "--type"); err != nil {
 		return n, err
@@ -190,7 +191,7 @@ func (a *console) plannedTask(c *cli.Context, p *project) (n taskdir.New, err er
 	n.Assignee = n.Creator
 	if n.BaseBranch != "" {
 		if _, err := p.Repo.Resolve(c.Context, n.BaseBranch); err != nil {
-			return n, as(errUsage, fmt.Errorf("--base %s: %w", n.BaseBranch, err))
+			return n, app.AsKind(app.ErrUsage, fmt.Errorf("--base %s: %w", n.BaseBranch, err))
 		}
 	}
 	for _, ref := range c.StringSlice("depends-on") {
@@ -211,16 +212,16 @@ func (a *console) planError(p *project, err error) error {
 	var untrusted *trust.UntrustedError
 	if errors.As(err, &untrusted) {
 		if dir, found := p.Store.Find(untrusted.Verdict.Subject); found == nil && strings.HasPrefix(filepath.Base(dir), taskdir.DraftPrefix) {
-			return hint(err, untrusted.Next(), "trellis plan --retry "+untrusted.Verdict.Subject)
+			return app.WithHints(err, untrusted.Next(), "trellis plan --retry "+untrusted.Verdict.Subject)
 		}
 	}
 	switch {
 	case errors.As(err, &draft):
-		return hint(as(errUsage, err), "trellis plan --retry "+draft.Dir, "trellis task rm "+draft.Dir)
+		return app.WithHints(app.AsKind(app.ErrUsage, err), "trellis plan --retry "+draft.Dir, "trellis task rm "+draft.Dir)
 	case errors.Is(err, taskdir.ErrExists):
-		return hint(as(errUsage, err), "choose another --name, or add --force-new")
+		return app.WithHints(app.AsKind(app.ErrUsage, err), "choose another --name, or add --force-new")
 	case errors.As(err, &move):
-		return as(errUsage, err)
+		return app.AsKind(app.ErrUsage, err)
 	case errors.As(err, &held):
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -94,15 +95,15 @@ func (a *console) planned(ctx context.Context, p *project, s *dispatch.Site, end
 func (a *console) endOfPlan(end planEnd, again string) error {
 	switch {
 	case end.Interrupted:
-		return hint(context.Canceled, again)
+		return app.WithHints(context.Canceled, again)
 	case len(end.Waits) > 0:
-		return hint(as(errWaiting, errors.New(waitsUntil(end))), again)
+		return app.WithHints(app.AsKind(app.ErrWaiting, errors.New(waitsUntil(end))), again)
 	case end.Failure != nil:
-		return as(errPlanner, hint(fmt.Errorf("planning failed: %w", end.Failure), "trellis logs "+filepath.Base(end.Dir), again))
+		return app.AsKind(app.ErrPlanner, app.WithHints(fmt.Errorf("planning failed: %w", end.Failure), "trellis logs "+filepath.Base(end.Dir), again))
 	case end.Status == trellis.Rejected:
-		return quiet(errRejected)
+		return app.Quiet(app.ErrRejected)
 	case end.Status == trellis.Waiting:
-		return quiet(errWaiting)
+		return app.Quiet(app.ErrWaiting)
 	}
 	return nil
 }

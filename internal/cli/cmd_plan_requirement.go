@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/contextfiles"
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -51,7 +52,7 @@ func source(c *cli.Context) (string, error) {
 		return given[0], nil
 	}
 	last := len(given) - 1
-	return "", usagef("%s and %s exclude each other: a requirement comes from one place", strings.Join(given[:last], ", "), given[last])
+	return "", app.Usagef("%s and %s exclude each other: a requirement comes from one place", strings.Join(given[:last], ", "), given[last])
 }
 
 // requirement is what is wanted, to the byte, and the issue that it comes from, if it does.
@@ -79,9 +80,9 @@ func (a *console) requirement(c *cli.Context, p *project) (text string, from *is
 func checkRequirement(flag, text string) error {
 	switch {
 	case strings.TrimSpace(text) == "":
-		return usagef("%s: there is no requirement in it", flag)
+		return app.Usagef("%s: there is no requirement in it", flag)
 	case len(text) > maxRequirement:
-		return hint(usagef("%s: the requirement is %d bytes long, at most %d are taken", flag, len(text), maxRequirement), "put what matters into a file, and: --requirement-file FILE")
+		return app.WithHints(app.Usagef("%s: the requirement is %d bytes long, at most %d are taken", flag, len(text), maxRequirement), "put what matters into a file, and: --requirement-file FILE")
 	}
 	return checkText(flag, text)
 }
@@ -90,9 +91,9 @@ func checkRequirement(flag, text string) error {
 func checkText(flag, text string) error {
 	switch {
 	case !utf8.ValidString(text):
-		return usagef("%s is not valid UTF-8", flag)
+		return app.Usagef("%s is not valid UTF-8", flag)
 	case strings.ContainsRune(text, 0):
-		return usagef("%s holds a NUL byte", flag)
+		return app.Usagef("%s holds a NUL byte", flag)
 	}
 	return nil
 }
@@ -114,7 +115,7 @@ func (a *console) readInput(name string) (string, error) {
 		}
 		data, err := io.ReadAll(io.LimitReader(a.Stdin, maxRequirement+1))
 		if err != nil {
-			return "", as(errUsage, fmt.Errorf("reading standard input: %w", err))
+			return "", app.AsKind(app.ErrUsage, fmt.Errorf("reading standard input: %w", err))
 		}
 		return string(data), nil
 	}
@@ -123,7 +124,7 @@ func (a *console) readInput(name string) (string, error) {
 	}
 	data, err := os.ReadFile(name)
 	if err != nil {
-		return "", as(errUsage, err)
+		return "", app.AsKind(app.ErrUsage, err)
 	}
 	return string(data), nil
 }
@@ -131,7 +132,7 @@ func (a *console) readInput(name string) (string, error) {
 // remarks are what a person says beside the requirement.
 func (a *console) remarks(c *cli.Context, p *project, o *dispatch.PlanOptions) (err error) {
 	if o.Feedback = c.String("feedback"); len(o.Feedback) > maxFeedback {
-		return usagef("--feedback is %d bytes long, at most %d are taken: put more into --requirement-file", len(o.Feedback), maxFeedback)
+		return app.Usagef("--feedback is %d bytes long, at most %d are taken: put more into --requirement-file", len(o.Feedback), maxFeedback)
 	}
 	if err := checkText("--feedback", o.Feedback); err != nil {
 		return err
@@ -148,7 +149,7 @@ func (a *console) remarks(c *cli.Context, p *project, o *dispatch.PlanOptions) (
 	}
 	recorded, err := json.Marshal([]any{o.Feedback, o.Constraints, o.Background, o.Context, o.Verify})
 	if err == nil && len(recorded) > maxRecorded {
-		err = usagef("--feedback, --constraint, --context and --verify take %d bytes together as they are recorded, at most %d may be: put what is long into the requirement", len(recorded), maxRecorded)
+		err = app.Usagef("--feedback, --constraint, --context and --verify take %d bytes together as they are recorded, at most %d may be: put what is long into the requirement", len(recorded), maxRecorded)
 	}
 	return err
 }
@@ -175,7 +176,7 @@ func (a *console) contexts(list []string) (paths, texts []string) {
 func background(list []string) ([]string, error) {
 	for _, text := range list {
 		if len(text) > maxBackground {
-			return nil, usagef("--context %.40q… is %d bytes long, at most %d are taken: put it into a file of the repository", text, len(text), maxBackground)
+			return nil, app.Usagef("--context %.40q… is %d bytes long, at most %d are taken: put it into a file of the repository", text, len(text), maxBackground)
 		}
 		if err := checkText("--context", text); err != nil {
 			return nil, err
@@ -187,14 +188,14 @@ func background(list []string) ([]string, error) {
 // constraints checks what must hold whatever is planned.
 func constraints(list []string) ([]string, error) {
 	if len(list) > maxConstraints {
-		return nil, usagef("--constraint is given %d times, at most %d are taken", len(list), maxConstraints)
+		return nil, app.Usagef("--constraint is given %d times, at most %d are taken", len(list), maxConstraints)
 	}
 	for _, text := range list {
 		switch {
 		case strings.TrimSpace(text) == "":
-			return nil, usagef("a --constraint is blank")
+			return nil, app.Usagef("a --constraint is blank")
 		case len(text) > maxConstraint:
-			return nil, usagef("--constraint %.40q… is %d bytes long, at most %d are taken", text, len(text), maxConstraint)
+			return nil, app.Usagef("--constraint %.40q… is %d bytes long, at most %d are taken", text, len(text), maxConstraint)
 		}
 		if err := checkText("--constraint", text); err != nil {
 			return nil, err
@@ -207,7 +208,7 @@ func constraints(list []string) ([]string, error) {
 // at their end. Each has to be what a context file may name.
 func (a *console) contextPaths(p *project, list []string) (paths []string, err error) {
 	if len(list) > maxNamed {
-		return nil, usagef("--context is given %d times, at most %d are taken", len(list), maxNamed)
+		return nil, app.Usagef("--context is given %d times, at most %d are taken", len(list), maxNamed)
 	}
 	var rows []contextfiles.Row
 	for _, name := range list {
@@ -228,7 +229,7 @@ func (a *console) contextPaths(p *project, list []string) (paths []string, err e
 	valid, problems := contextfiles.Checker{Root: p.Root}.Check("--context", rows)
 	for _, problem := range problems {
 		if !problem.Warning {
-			return nil, usagef("--context: %s", problem.Message)
+			return nil, app.Usagef("--context: %s", problem.Message)
 		}
 		a.say("warning: --context: %s", problem.Message)
 	}
@@ -243,7 +244,7 @@ func (a *console) contextPaths(p *project, list []string) (paths []string, err e
 func (a *console) inside(p *project, name string) (string, error) {
 	path := name
 	if path == "" {
-		return "", usagef("a --context is blank")
+		return "", app.Usagef("a --context is blank")
 	}
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(a.Dir, path)
@@ -257,7 +258,7 @@ func (a *console) inside(p *project, name string) (string, error) {
 			return filepath.ToSlash(rel), nil
 		}
 	}
-	return "", usagef("--context %s lies outside of the repository %s", name, p.Root)
+	return "", app.Usagef("--context %s lies outside of the repository %s", name, p.Root)
 }
 
 // linkedTop is the top of the linked worktree that a path lies in, "" when it lies in none.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -51,14 +52,14 @@ The prompt goes to standard output, sizes and what is left out to standard error
 					return a.prompt(c, roles[i])
 				}
 			}
-			return usagef("unknown role %q (one of %s)", role, strings.Join(names, ", "))
+			return app.Usagef("unknown role %q (one of %s)", role, strings.Join(names, ", "))
 		},
 	}
 }
 
 func (a *console) prompt(c *cli.Context, role trellis.Role) error {
 	if c.String("task") == "" {
-		return usagef("say for which task: --task TASKDIR")
+		return app.Usagef("say for which task: --task TASKDIR")
 	}
 	p, err := a.open(c.Context)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/plan"
@@ -60,7 +61,7 @@ func (a *console) runWhat(c *cli.Context) (p *project, o dispatch.FileOptions, e
 	case c.NArg() > 1 || file == "" && !resume:
 		return nil, o, wrongArguments(c)
 	case file == "" && c.IsSet("var"):
-		return nil, o, hint(usagef("--var goes with FILE: the run has the values that it began with"), "trellis run --resume "+c.String("resume")+" FILE --var …")
+		return nil, o, app.WithHints(app.Usagef("--var goes with FILE: the run has the values that it began with"), "trellis run --resume "+c.String("resume")+" FILE --var …")
 	}
 	if p, err = a.open(c.Context); err != nil {
 		return nil, o, err
@@ -81,7 +82,7 @@ func (a *console) runWhat(c *cli.Context) (p *project, o dispatch.FileOptions, e
 	o.Bundle, problems = loadFile(o.File, file, given)
 	a.sayProblems(problems)
 	if o.Bundle == nil {
-		return nil, o, quiet(errUsage)
+		return nil, o, app.Quiet(app.ErrUsage)
 	}
 	return p, o, nil
 }
@@ -92,7 +93,7 @@ func vars(list []string) (map[string]string, error) {
 	for _, kv := range list {
 		name, value, ok := strings.Cut(kv, "=")
 		if !ok || name == "" {
-			return nil, usagef("--var %s: write NAME=VALUE", kv)
+			return nil, app.Usagef("--var %s: write NAME=VALUE", kv)
 		}
 		given[name] = value
 	}
@@ -156,11 +157,11 @@ func (a *console) dryRun(c *cli.Context) error {
 		return err
 	}
 	if o.Bundle == nil {
-		return usagef("--dry-run needs FILE")
+		return app.Usagef("--dry-run needs FILE")
 	}
 	chosen, err := workflow.Chosen(o.Bundle, o.Steps)
 	if fail := (*flow.Failure)(nil); errors.As(err, &fail) {
-		return usagef("%s", fail.Detail)
+		return app.Usagef("%s", fail.Detail)
 	}
 	lines := []plan.Line{}
 	for _, l := range o.Bundle.Resolved() {
@@ -179,15 +180,15 @@ func endOfFile(res dispatch.FileRun) error {
 	next := "trellis run --resume " + res.ID
 	switch {
 	case res.Interrupted:
-		return hint(context.Canceled, next)
+		return app.WithHints(context.Canceled, next)
 	case res.Failure != nil:
-		return hint(res.Failure, next)
+		return app.WithHints(res.Failure, next)
 	case len(res.Waits) > 0, !res.Until.IsZero():
-		return quiet(errWaiting)
+		return app.Quiet(app.ErrWaiting)
 	case res.Report.Failure() != nil && res.Report.TimedOut:
-		return quiet(errTimeout)
+		return app.Quiet(app.ErrTimeout)
 	case res.Report.Failure() != nil:
-		return quiet(errFailed)
+		return app.Quiet(app.ErrFailed)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
@@ -95,18 +96,18 @@ func (a *console) endOf(res dispatch.Result) error {
 	case res.Interrupted:
 		return context.Canceled
 	case res.Status == trellis.Rejected:
-		return quiet(errRejected)
+		return app.Quiet(app.ErrRejected)
 	case res.Status == trellis.Waiting, res.Status == trellis.Paused:
-		return quiet(errWaiting)
+		return app.Quiet(app.ErrWaiting)
 	case res.Failure != nil && res.Status == trellis.Ready: // the watcher can't start it
-		return hint(as(errNoAgent, res.Failure), "trellis doctor")
+		return app.WithHints(app.AsKind(app.ErrNoAgent, res.Failure), "trellis doctor")
 	case res.Failure != nil && (res.Status == trellis.Failed || res.Status == trellis.Review):
 		info, _ := trellis.Code(res.Failure.Code).Info()
-		return hint(res.Failure, strings.ReplaceAll(info.Todo, "DIR", filepath.Base(res.Dir)))
+		return app.WithHints(res.Failure, strings.ReplaceAll(info.Todo, "DIR", filepath.Base(res.Dir)))
 	case res.Status == trellis.Failed, res.Status == trellis.Cancelled:
 		return fmt.Errorf("%s is %s", filepath.Base(res.Dir), res.Status)
 	case len(res.Waits) > 0, !res.Until.IsZero():
-		return quiet(errWaiting)
+		return app.Quiet(app.ErrWaiting)
 	}
 	return nil
 }
@@ -120,18 +121,18 @@ func (a *console) runError(p *project, dir string, err error) error {
 	switch {
 	case errors.As(err, &refused):
 		if refused.Hint == "" {
-			return as(errUsage, err)
+			return app.AsKind(app.ErrUsage, err)
 		}
-		return hint(as(errUsage, err), refused.Hint)
+		return app.WithHints(app.AsKind(app.ErrUsage, err), refused.Hint)
 	case errors.As(err, &not):
 		a.printProblems(not.Problems)
-		return as(errUnmet, fmt.Errorf("%s is not ready", id))
+		return app.AsKind(app.ErrUnmet, fmt.Errorf("%s is not ready", id))
 	case errors.Is(err, dispatch.ErrPlanning):
-		return hint(as(errUsage, fmt.Errorf("%s is being planned, or its planning was cut off", id)), "trellis plan --retry "+p.Store.Rel(dir))
+		return app.WithHints(app.AsKind(app.ErrUsage, fmt.Errorf("%s is being planned, or its planning was cut off", id)), "trellis plan --retry "+p.Store.Rel(dir))
 	case errors.As(err, &held), errors.Is(err, journal.ErrFenced):
 		return err
 	case durable.Unfit(err):
-		return hint(err, "put the disk right; then trellis start "+id)
+		return app.WithHints(err, "put the disk right; then trellis start "+id)
 	}
 	return a.agentError(err)
 }
@@ -140,15 +141,15 @@ func (a *console) runError(p *project, dir string, err error) error {
 func (a *console) agentError(err error) error {
 	var nobody *git.IdentityError
 	if errors.As(err, &nobody) {
-		return hint(as(errUsage, errors.New("git does not know who you are, and so can't commit")),
+		return app.WithHints(app.AsKind(app.ErrUsage, errors.New("git does not know who you are, and so can't commit")),
 			`git config --global user.name "Your Name"`, "git config --global user.email you@example.com")
 	}
 	if errors.Is(err, agents.ErrUnknown) {
-		return as(errUsage, err)
+		return app.AsKind(app.ErrUsage, err)
 	}
 	var f *flow.Failure
 	if errors.As(err, &f) && (f.Code == string(trellis.AgentMissing) || f.Code == string(trellis.AgentAuth)) {
-		return hint(as(errNoAgent, err), "trellis doctor")
+		return app.WithHints(app.AsKind(app.ErrNoAgent, err), "trellis doctor")
 	}
 	return err
 }
@@ -236,7 +237,7 @@ func (a *console) sayPaused(id string, res dispatch.Result) bool {
 	switch f := res.Failure; {
 	case f != nil && f.Code != string(trellis.Interrupted):
 		info, _ := trellis.Code(f.Code).Info()
-		a.report(hint(f, strings.ReplaceAll(info.Todo, "DIR", id)))
+		a.report(app.WithHints(f, strings.ReplaceAll(info.Todo, "DIR", id)))
 	case res.Until.IsZero(): // a person stopped it: no watcher goes on with it
 		a.say("%s goes on with: trellis start %s", id, id)
 		return true

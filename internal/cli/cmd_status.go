@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/ready"
@@ -77,7 +78,7 @@ func (a *console) statusOfRun(c *cli.Context, p *project, dir string) error {
 		return nil
 	}
 	if c.Bool("refresh") {
-		return usagef("--refresh asks about tasks: %s is a run", filepath.Base(dir))
+		return app.Usagef("--refresh asks about tasks: %s is a run", filepath.Base(dir))
 	}
 	r, err := view.ReadRun(dir)
 	if err != nil {

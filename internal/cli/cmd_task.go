@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/delivery"
 	"github.com/trellis-tasks/trellis/internal/hooks"
 	"github.com/trellis-tasks/trellis/internal/ready"
@@ -63,7 +64,7 @@ func (a *console) taskReady(ctx context.Context, p *project, dir string) error {
 	}
 	if t.Status != trellis.Planning {
 		command, err := a.next(ctx, p, dir)
-		return errors.Join(err, hint(usagef("%s is %s, and only a task in planning is set ready so", t.ID, t.Status), command))
+		return errors.Join(err, app.WithHints(app.Usagef("%s is %s, and only a task in planning is set ready so", t.ID, t.Status), command))
 	}
 	in := a.whole(p, dir)
 	in.Status = trellis.Ready
@@ -73,7 +74,7 @@ func (a *console) taskReady(ctx context.Context, p *project, dir string) error {
 	}
 	a.printProblems(problems)
 	if len(ready.Errors(problems)) > 0 {
-		return as(errUnmet, fmt.Errorf("%s is not ready", t.ID))
+		return app.AsKind(app.ErrUnmet, fmt.Errorf("%s is not ready", t.ID))
 	}
 	_, err = p.Store.Update(dir, func(_ *taskdir.Task, e *taskdir.Edit) error {
 		e.KeepRevision()
@@ -136,7 +137,7 @@ func (a *console) archivable(c *cli.Context, p *project, dir string) (bool, erro
 	}
 	said := fmt.Sprintf("%s is in review, and its work is not merged: %s", t.ID, l.Why)
 	if !a.answers() {
-		return false, hint(as(errUnmet, errors.New(said)), "merge it: git merge "+t.BranchName(), "or, when it was merged elsewhere: trellis status --refresh", "or complete it all the same: trellis task archive "+t.ID+" --force")
+		return false, app.WithHints(app.AsKind(app.ErrUnmet, errors.New(said)), "merge it: git merge "+t.BranchName(), "or, when it was merged elsewhere: trellis status --refresh", "or complete it all the same: trellis task archive "+t.ID+" --force")
 	}
 	a.say("%s", said)
 	return a.yes("complete it all the same?")
@@ -163,7 +164,7 @@ planner is gone, after a backup of what it holds. What has work on a branch is c
 func (a *console) taskRemove(ctx context.Context, p *project, dir string) error {
 	id := filepath.Base(dir)
 	if filepath.Dir(dir) != p.Store.Tasks() {
-		return usagef("%s is archived, and an archive keeps what it has", id)
+		return app.Usagef("%s is archived, and an archive keeps what it has", id)
 	}
 	if _, err := p.removable(ctx, dir); err != nil {
 		return err
@@ -213,7 +214,7 @@ func (p *project) removable(ctx context.Context, dir string) (*taskdir.Task, err
 	if work {
 		where = " and has work on its branch"
 	}
-	return nil, hint(usagef("%s is %s%s: what ran is put away, not removed", t.ID, t.Status, where), "trellis cancel "+t.ID, "trellis task archive "+t.ID)
+	return nil, app.WithHints(app.Usagef("%s is %s%s: what ran is put away, not removed", t.ID, t.Status, where), "trellis cancel "+t.ID, "trellis task archive "+t.ID)
 }
 
 // hasWork reports whether a task that began has a branch or a worktree.

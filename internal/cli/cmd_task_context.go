@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/trellis-tasks/trellis/contextfiles"
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/view"
@@ -136,10 +137,10 @@ func (a *console) changeContext(p *project, dir, name string, change func([]byte
 func (a *console) addContext(p *project, dir, file, path, reason string) error {
 	name := strings.TrimSuffix(file, ".jsonl") + ".jsonl"
 	if name != filepath.Base(name) || strings.HasPrefix(name, ".") || name == taskdir.Approvals || name == taskdir.Proofs {
-		return usagef("%q is no context file (implement, check, debug)", file)
+		return app.Usagef("%q is no context file (implement, check, debug)", file)
 	}
 	if near := contextfiles.Misspelled(name); near != "" {
-		return hint(usagef("no phase reads %s", name), "did you mean: "+strings.TrimSuffix(near, ".jsonl"))
+		return app.WithHints(app.Usagef("no phase reads %s", name), "did you mean: "+strings.TrimSuffix(near, ".jsonl"))
 	}
 	row := contextfiles.Row{Path: path, Reason: reason, Type: contextfiles.File}
 	if st, err := os.Stat(filepath.Join(p.Root, path)); err == nil && st.IsDir() {
@@ -153,7 +154,7 @@ func (a *console) addContext(p *project, dir, file, path, reason string) error {
 		}
 	}
 	if len(valid) == 0 {
-		return as(errUnmet, fmt.Errorf("nothing was added to %s", name))
+		return app.AsKind(app.ErrUnmet, fmt.Errorf("nothing was added to %s", name))
 	}
 	err := a.changeContext(p, dir, name, func(data []byte) ([]byte, error) { return contextfiles.Add(data, valid[0]) })
 	if errors.Is(err, contextfiles.ErrDuplicate) {

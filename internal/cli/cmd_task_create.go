@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/hooks"
 	"github.com/trellis-tasks/trellis/internal/proc"
@@ -74,7 +75,7 @@ func (a *console) newTask(c *cli.Context, p *project, cfg *config.Config) (n tas
 	if text := c.String("slug"); text != "" {
 		n.Name, err = a.slug(text, "--slug")
 	} else if n.Name = trellis.Slug(n.Title); n.Name == "" {
-		err = hint(usagef("the title %q leaves no name: it has no letter from a to z and no digit", n.Title), "give one with --slug")
+		err = app.WithHints(app.Usagef("the title %q leaves no name: it has no letter from a to z and no digit", n.Title), "give one with --slug")
 	}
 	if err != nil {
 		return n, "", err
@@ -102,7 +103,7 @@ func (a *console) makeTask(p *project, n taskdir.New, parent string) (dir string
 		if old, loadErr := p.Store.Load(taken.Dir); loadErr == nil && parent != "" && old.Parent == n.Parent { // cut off in between?
 			err = errors.Join(err, p.Store.AddSubtask(parent, taken.Dir))
 		}
-		return "", hint(as(errUsage, err), "trellis task show "+filepath.Base(taken.Dir), "choose another with --slug")
+		return "", app.WithHints(app.AsKind(app.ErrUsage, err), "trellis task show "+filepath.Base(taken.Dir), "choose another with --slug")
 	}
 	if err != nil {
 		return "", err

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -61,7 +62,7 @@ func (a *console) setCommand(s setter) *cli.Command {
 func (s setter) set(p *project, dir, value string) error {
 	_, err := p.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
 		if s.field != "scope" && t.Pipeline.BaseCommit != "" {
-			return usagef("%s has begun on branch %s: its %s can't change any more", t.ID, t.Branch, strings.ReplaceAll(s.field, "_", " "))
+			return app.Usagef("%s has begun on branch %s: its %s can't change any more", t.ID, t.Branch, strings.ReplaceAll(s.field, "_", " "))
 		}
 		e.KeepRevision()
 		e.Set(s.field, value)
@@ -72,7 +73,7 @@ func (s setter) set(p *project, dir, value string) error {
 
 func checkBranch(_ context.Context, p *project, dir, branch string) error {
 	if err := git.CheckBranchName(branch); err != nil {
-		return as(errUsage, err)
+		return app.AsKind(app.ErrUsage, err)
 	}
 	entries, err := p.Store.List()
 	if err != nil {
@@ -80,7 +81,7 @@ func checkBranch(_ context.Context, p *project, dir, branch string) error {
 	}
 	for _, e := range entries {
 		if e.Task != nil && e.Dir != dir && e.Task.BranchName() == branch && e.Task.Status != trellis.Completed && e.Task.Status != trellis.Rejected {
-			return usagef("branch %s belongs to task %s", branch, e.ID)
+			return app.Usagef("branch %s belongs to task %s", branch, e.ID)
 		}
 	}
 	return nil
@@ -88,14 +89,14 @@ func checkBranch(_ context.Context, p *project, dir, branch string) error {
 
 func checkBaseBranch(ctx context.Context, p *project, _, branch string) error {
 	if err := git.CheckBranchName(branch); err != nil {
-		return as(errUsage, err)
+		return app.AsKind(app.ErrUsage, err)
 	}
 	tip, err := p.Repo.Branch(ctx, branch)
 	if err != nil {
 		return err
 	}
 	if tip == "" {
-		return hint(usagef("there is no branch %s", branch), "git branch --list")
+		return app.WithHints(app.Usagef("there is no branch %s", branch), "git branch --list")
 	}
 	return nil
 }
@@ -105,7 +106,7 @@ func checkScope(_ context.Context, _ *project, _, scope string) error {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._/-", r)
 	}
 	if scope == "" || strings.IndexFunc(scope, func(r rune) bool { return !ok(r) }) >= 0 {
-		return usagef("the scope %q is not one word of letters, digits, dots, dashes, underscores and slashes", scope)
+		return app.Usagef("the scope %q is not one word of letters, digits, dots, dashes, underscores and slashes", scope)
 	}
 	return nil
 }
@@ -127,12 +128,12 @@ func (a *console) taskLinkCommands() []*cli.Command {
 				}
 				for _, dir := range []string{parent, child} {
 					if filepath.Dir(dir) != p.Store.Tasks() {
-						return usagef("%s is archived", filepath.Base(dir))
+						return app.Usagef("%s is archived", filepath.Base(dir))
 					}
 				}
 				err = change(p.Store)(parent, child)
 				if err != nil && exitCode(err) == exitFailed { // a link that can't be is a mistake of the caller
-					err = as(errUsage, err)
+					err = app.AsKind(app.ErrUsage, err)
 				}
 				return err
 			},

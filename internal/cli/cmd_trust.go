@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
@@ -48,7 +49,7 @@ TRELLIS_TRUST=checkout trusts all that is checked out, for one process.`,
 				return err
 			}
 			if _, inside := proc.InsideRun(a.Env); inside {
-				return usagef("this runs inside a task or a run: only a person can say what is trusted")
+				return app.Usagef("this runs inside a task or a run: only a person can say what is trusted")
 			}
 			p, err := a.openRepository()
 			if err != nil {
@@ -88,13 +89,13 @@ func (o trustOptions) check(c *cli.Context) error {
 	case c.NArg() > 1:
 		return wrongArguments(c)
 	case named > 1:
-		return usagef("a task, --settings, --objective, --base and --all are each for themselves")
+		return app.Usagef("a task, --settings, --objective, --base and --all are each for themselves")
 	case c.Bool("list") && (named > 0 || o.yes || c.Bool("revoke")):
-		return usagef("--list shows what is remembered of the whole repository, and changes nothing")
+		return app.Usagef("--list shows what is remembered of the whole repository, and changes nothing")
 	case named == 0 && (o.yes || c.Bool("revoke")):
-		return hint(usagef("say what: a task, --settings, --objective NAME, --base COMMIT or --all"), "trellis trust")
+		return app.WithHints(app.Usagef("say what: a task, --settings, --objective NAME, --base COMMIT or --all"), "trellis trust")
 	case c.Bool("revoke") && (o.yes || o.all):
-		return usagef("--revoke takes back trust in one thing: a task, --settings, --objective NAME or --base COMMIT")
+		return app.Usagef("--revoke takes back trust in one thing: a task, --settings, --objective NAME or --base COMMIT")
 	}
 	return nil
 }
@@ -145,7 +146,7 @@ func (t *truster) run(ctx context.Context) error {
 	case t.unasked != nil:
 		return t.unasked
 	}
-	return quiet(errWaiting)
+	return app.Quiet(app.ErrWaiting)
 }
 
 // asks reports whether something was named to be agreed to.
@@ -176,7 +177,7 @@ func (t *truster) settle(v trust.Verdict) (agreed bool, err error) {
 		}
 		return false, nil
 	case !t.app.answers():
-		t.unasked = hint(as(errWaiting, errors.New("nobody is here to be asked: it is not trusted")), t.again())
+		t.unasked = app.WithHints(app.AsKind(app.ErrWaiting, errors.New("nobody is here to be asked: it is not trusted")), t.again())
 		return false, nil
 	default:
 		if yes, err := t.app.yes("may all of this run here?"); err != nil || !yes {
@@ -184,7 +185,7 @@ func (t *truster) settle(v trust.Verdict) (agreed bool, err error) {
 		}
 	}
 	if err := t.judge.Agree(v); err != nil {
-		return false, hint(err, "TRELLIS_TRUST=checkout trellis … trusts all that is checked out, for one process")
+		return false, app.WithHints(err, "TRELLIS_TRUST=checkout trellis … trusts all that is checked out, for one process")
 	}
 	t.app.say("%s may run here now", v.Called())
 	return true, nil
@@ -236,7 +237,7 @@ func (t *truster) verdicts(ctx context.Context) (list []trust.Verdict, err error
 func (t *truster) base(ctx context.Context, name string) (trust.Verdict, error) {
 	commit, err := t.p.Repo.Resolve(ctx, name)
 	if err != nil {
-		return trust.Verdict{}, as(errUsage, err)
+		return trust.Verdict{}, app.AsKind(app.ErrUsage, err)
 	}
 	return t.judge.Base(ctx, commit)
 }
@@ -265,7 +266,7 @@ func (t *truster) subjects() ([]trust.Subject, error) {
 		return []trust.Subject{subject.Settings()}, nil
 	case t.o.objective != "":
 		if _, err := roadmap.Read(t.p.Root, t.o.objective); err != nil {
-			return nil, hint(err, "trellis objective list")
+			return nil, app.WithHints(err, "trellis objective list")
 		}
 		return []trust.Subject{subject.Objective(t.o.objective)}, nil
 	case t.o.task != "":
@@ -317,7 +318,7 @@ func (t *truster) revoke(ctx context.Context) error {
 	if t.o.base != "" {
 		commit, err := t.p.Repo.Resolve(ctx, t.o.base)
 		if err != nil {
-			return as(errUsage, err)
+			return app.AsKind(app.ErrUsage, err)
 		}
 		name += commit
 	} else {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/contextfiles"
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/view"
@@ -89,7 +90,7 @@ func (a *console) validate(ctx context.Context, ref string, o validateOptions) e
 	if err := a.printValidation(v, o.json); err != nil || v.OK {
 		return err
 	}
-	return quiet(errUnmet)
+	return app.Quiet(app.ErrUnmet)
 }
 
 // staffing looks for the agents of tasks that are still to begin, each once, as whoever starts one does. One that is

@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -110,7 +111,7 @@ func (a *console) verified(p *project, dir string, audit *proof.Audit, key strin
 		a.printVerified(p.Store.Rel(dir), v)
 	}
 	if !v.OK {
-		return quiet(errUnmet)
+		return app.Quiet(app.ErrUnmet)
 	}
 	return nil
 }
@@ -122,7 +123,7 @@ func (a *console) signature(p *project, dir string, audit *proof.Audit, file str
 	}
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return "", as(errUsage, fmt.Errorf("reading the key: %w", err))
+		return "", app.AsKind(app.ErrUsage, fmt.Errorf("reading the key: %w", err))
 	}
 	if audit.Overall == "" {
 		return "there is no hash of all proofs to sign", nil
@@ -130,13 +131,13 @@ func (a *console) signature(p *project, dir string, audit *proof.Audit, file str
 	if strings.Contains(string(data), "PRIVATE KEY") {
 		key, err := proof.ParsePrivateKey(data)
 		if err != nil {
-			return "", as(errUsage, err)
+			return "", app.AsKind(app.ErrUsage, err)
 		}
 		return "made", proof.Sign(p.Store.Disk, dir, audit.Overall, key)
 	}
 	key, err := proof.ParsePublicKey(data)
 	if err != nil {
-		return "", as(errUsage, err)
+		return "", app.AsKind(app.ErrUsage, err)
 	}
 	return signed(dir, audit.Overall, key)
 }

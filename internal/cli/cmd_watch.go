@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
@@ -49,13 +50,13 @@ they change and on SIGHUP; runs under way keep theirs.`,
 				return wrongArguments(c)
 			}
 			if c.Duration("rescan") < time.Second {
-				return usagef("--rescan must be at least 1s")
+				return app.Usagef("--rescan must be at least 1s")
 			}
 			if c.IsSet("parallel") && c.Int("parallel") < 1 {
-				return usagef("--parallel must be at least 1")
+				return app.Usagef("--parallel must be at least 1")
 			}
 			if _, ok := logLevels[c.String("log-level")]; !ok && c.IsSet("log-level") {
-				return usagef("--log-level is debug, info, warn or error, not %q", c.String("log-level"))
+				return app.Usagef("--log-level is debug, info, warn or error, not %q", c.String("log-level"))
 			}
 			if c.Bool("print-unit") {
 				p, err := a.open(c.Context)
@@ -166,7 +167,7 @@ func (a *console) endOfWatch(c *cli.Context, p *project, results []dispatch.Resu
 	}
 	var held *durable.HeldError
 	if errors.As(err, &held) && held.Path == pulse.Lock(p.Root) {
-		return hint(as(durable.ErrHeld, errors.New("another watcher runs here: "+holderWords(held.Holder))), "trellis status")
+		return app.WithHints(app.AsKind(app.ErrLocked, errors.New("another watcher runs here: "+holderWords(held.Holder))), "trellis status")
 	}
 	if err != nil {
 		return a.agentError(err)
@@ -207,9 +208,9 @@ func (a *console) endOfAll(results []dispatch.Result) error {
 			found[2] = true
 		}
 	}
-	for i, kind := range []error{errors.New(""), errNoAgent, errUnmet, errWaiting} {
+	for i, kind := range []app.Kind{app.ErrFailed, app.ErrNoAgent, app.ErrUnmet, app.ErrWaiting} {
 		if found[i] {
-			return quiet(kind)
+			return app.Quiet(kind)
 		}
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -36,7 +37,7 @@ func (a *console) printUnit(c *cli.Context, p *project) error {
 	s := service{Name: serviceName(p.Root), Root: p.Root, Args: append([]string{self, "watch"}, watchFlags(c)...), Path: a.getenv("PATH")}
 	for _, word := range append([]string{s.Root, s.Path}, s.Args...) {
 		if strings.ContainsFunc(word, unicode.IsControl) || !utf8.ValidString(word) {
-			return usagef("%q can't stand in a file for the system: it holds what is no letter", word)
+			return app.Usagef("%q can't stand in a file for the system: it holds what is no letter", word)
 		}
 	}
 	if runtime.GOOS == "darwin" {

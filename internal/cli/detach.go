@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -115,7 +116,7 @@ func (a *console) startDetached(c *cli.Context) error {
 // planDetached makes the folder to plan in and plans in the background.
 func (a *console) planDetached(c *cli.Context) error {
 	if c.Bool("json") {
-		return usagef("--detach returns before there is anything to print: leave out --json")
+		return app.Usagef("--detach returns before there is anything to print: leave out --json")
 	}
 	p, err := a.open(c.Context)
 	if err != nil {
@@ -159,7 +160,7 @@ func (a *console) planFolder(c *cli.Context, p *project, o dispatch.PlanOptions)
 	}
 	if ref := c.String("retry"); ref != "" {
 		if o.Requirement != "" || o.Feedback != "" {
-			return "", usagef("--detach with --retry takes no requirement and no feedback: leave out --detach")
+			return "", app.Usagef("--detach with --retry takes no requirement and no feedback: leave out --detach")
 		}
 		dir, err = a.replannable(p, ref, o)
 	} else if err = s.CanPlan(c.Context, o.Agent); err == nil {

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
@@ -28,12 +29,12 @@ func TestExitCode(t *testing.T) {
 		{flow.ErrCancelled, 1},
 		{flow.Fail("verify_failed", "go test"), 1},
 		{flow.Fail("agent_missing", "in the middle of a run"), 1},
-		{usagef("no --name"), 2},
+		{app.Usagef("no --name"), 2},
 		{&trellis.Problem{File: "task.json", Line: 3, Message: "no comma"}, 2},
-		{quiet(errUnmet), 3},
-		{as(errRejected, boom), 4},
-		{as(errPlanner, flow.Fail("timeout_wall", "evaluate")), 5},
-		{as(errWaiting, boom), 8},
+		{app.Quiet(app.ErrUnmet), 3},
+		{app.AsKind(app.ErrRejected, boom), 4},
+		{app.AsKind(app.ErrPlanner, flow.Fail("timeout_wall", "evaluate")), 5},
+		{app.AsKind(app.ErrWaiting, boom), 8},
 		{flow.Fail("rate_limited", ""), 8},
 		{flow.Fail("budget_tokens", ""), 8},
 		{flow.Fail("budget_cost", ""), 8},
@@ -44,7 +45,7 @@ func TestExitCode(t *testing.T) {
 		{&durable.HeldError{Path: "run/lock"}, 11},
 		{fmt.Errorf("%w: %w", flow.ErrSuspended, journal.ErrFenced), 11},
 		{exitStatus(9), 9},
-		{as(errNoAgent, flow.Fail("agent_missing", "claude")), 12},
+		{app.AsKind(app.ErrNoAgent, flow.Fail("agent_missing", "claude")), 12},
 		{flow.Fail("timeout_wall", ""), 124},
 		{flow.Fail("timeout_idle", ""), 124},
 		{flow.Fail("interrupted", ""), 130},
@@ -57,7 +58,7 @@ func TestExitCode(t *testing.T) {
 		if test.err == nil {
 			continue
 		}
-		if got := exitCode(hint(fmt.Errorf("doing it: %w", test.err), "do this")); got != test.want {
+		if got := exitCode(app.WithHints(fmt.Errorf("doing it: %w", test.err), "do this")); got != test.want {
 			t.Errorf("%v, wrapped: got %d, want %d", test.err, got, test.want)
 		}
 	}
@@ -68,9 +69,9 @@ func TestReport(t *testing.T) {
 		err  error
 		want string
 	}{
-		{quiet(errUnmet), ""},
+		{app.Quiet(app.ErrUnmet), ""},
 		{errors.New("boom"), "trellis: boom\n"},
-		{hint(usagef("no name"), "trellis help plan"), "trellis: no name\ntrellis: hint: trellis help plan\n"},
+		{app.WithHints(app.Usagef("no name"), "trellis help plan"), "trellis: no name\ntrellis: hint: trellis help plan\n"},
 		{&trellis.Problem{File: "a/task.json", Line: 3, Column: 7, Message: "no comma", Hint: "mend it"}, "trellis: a/task.json:3:7: no comma\ntrellis: hint: mend it\n"},
 		{flow.Fail("push_failed", "no route"), "trellis: push_failed: no route\ntrellis: hint: read the message: the remote, your access, the pre-push hook, or commits of others on the branch; then `trellis deliver DIR`, which asks no agent again\n"},
 	} {

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
@@ -56,7 +57,7 @@ func (a *console) everything(p *project, folders []string) (bool, error) {
 	case "checkout":
 		return true, nil
 	default:
-		return false, usagef("TRELLIS_TRUST is %q: only `checkout` means something, which trusts all that is checked out", said)
+		return false, app.Usagef("TRELLIS_TRUST is %q: only `checkout` means something, which trusts all that is checked out", said)
 	}
 	return slices.ContainsFunc(folders, func(dir string) bool {
 		real, err := filepath.EvalSymlinks(a.atHome(dir))

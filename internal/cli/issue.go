@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -55,19 +56,19 @@ func (a *console) issue(ctx context.Context, p *project, ref string) (*issue, er
 	said := strings.TrimSpace(told.String())
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
-		return nil, hint(usagef("there is no gh in PATH, the program that --from-issue reads issues with"), "install it from https://cli.github.com, then: gh auth login", "or save the issue's text, and: --requirement-file FILE")
+		return nil, app.WithHints(app.Usagef("there is no gh in PATH, the program that --from-issue reads issues with"), "install it from https://cli.github.com, then: gh auth login", "or save the issue's text, and: --requirement-file FILE")
 	case err != nil && ctx.Err() != nil:
 		return nil, err
 	case err != nil:
-		return nil, as(errUsage, err)
+		return nil, app.AsKind(app.ErrUsage, err)
 	case res.TimedOut:
-		return nil, usagef("gh issue view %s gave no answer within %s", ref, issueWall)
+		return nil, app.Usagef("gh issue view %s gave no answer within %s", ref, issueWall)
 	case res.Code == 4: // as gh says that nobody is signed in
-		return nil, hint(usagef("gh can't show issue %s: %s", ref, said), "gh auth login")
+		return nil, app.WithHints(app.Usagef("gh can't show issue %s: %s", ref, said), "gh auth login")
 	case res.Code != 0:
-		return nil, usagef("gh can't show issue %s (exit %d): %s", ref, res.Code, said)
+		return nil, app.Usagef("gh can't show issue %s (exit %d): %s", ref, res.Code, said)
 	case out.Cut():
-		return nil, usagef("issue %s is longer than the %d bytes that a requirement may have", ref, maxRequirement)
+		return nil, app.Usagef("issue %s is longer than the %d bytes that a requirement may have", ref, maxRequirement)
 	}
 	return parseIssue(ref, out.String())
 }
@@ -75,10 +76,10 @@ func (a *console) issue(ctx context.Context, p *project, ref string) (*issue, er
 func parseIssue(ref, text string) (*issue, error) {
 	var i issue
 	if err := json.Unmarshal([]byte(text), &i); err != nil {
-		return nil, usagef("reading what gh says of issue %s: %w", ref, err)
+		return nil, app.Usagef("reading what gh says of issue %s: %w", ref, err)
 	}
 	if i.Number < 1 || strings.TrimSpace(i.Title) == "" {
-		return nil, usagef("reading what gh says of issue %s: there is no number or no title", ref)
+		return nil, app.Usagef("reading what gh says of issue %s: there is no number or no title", ref)
 	}
 	return &i, nil
 }
@@ -100,7 +101,7 @@ func issueArguments(ref string) ([]string, error) {
 	if u, err := url.Parse(ref); err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" && issuePath().MatchString(strings.TrimSuffix(u.Path, "/")) {
 		return []string{(&url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimSuffix(u.Path, "/")}).String()}, nil
 	}
-	return nil, hint(usagef("--from-issue %q names no issue", ref), "--from-issue 12, --from-issue owner/repo#12, or the issue's address")
+	return nil, app.WithHints(app.Usagef("--from-issue %q names no issue", ref), "--from-issue 12, --from-issue owner/repo#12, or the issue's address")
 }
 
 // ghEnv is the caller's environment, with gh told to ask nothing and to print plain JSON.

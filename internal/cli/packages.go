@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/specs"
 )
@@ -18,7 +19,7 @@ func packageOf(c *config.Config, root, name string) (string, error) {
 	}
 	known, _, err := c.Package(name)
 	if err != nil {
-		return "", hint(usagef("--package: %w", err), "name it under packages in .trellis/config.yaml")
+		return "", app.WithHints(app.Usagef("--package: %w", err), "name it under packages in .trellis/config.yaml")
 	}
 	return known, nil
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
@@ -33,9 +34,9 @@ func checkPhase(name string) error {
 	if name == "" || slices.Contains(known, name) {
 		return nil
 	}
-	err := usagef("there is no phase %q", name)
+	err := app.Usagef("there is no phase %q", name)
 	if near := trellis.Nearest(name, known); near != "" {
-		return hint(err, "did you mean "+near+"?")
+		return app.WithHints(err, "did you mean "+near+"?")
 	}
-	return hint(err, "phases are "+strings.Join(known, ", "))
+	return app.WithHints(err, "phases are "+strings.Join(known, ", "))
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/pulse"
@@ -39,12 +40,12 @@ func (a *console) open(ctx context.Context) (*project, error) {
 		return nil, err
 	}
 	if _, err := p.Repo.Head(ctx, p.Root); errors.Is(err, git.ErrNoCommit) {
-		return nil, hint(usagef("the repository %s has no commit yet, and a task begins at one", p.Root), `git add -A && git commit -m "first commit"`)
+		return nil, app.WithHints(app.Usagef("the repository %s has no commit yet, and a task begins at one", p.Root), `git add -A && git commit -m "first commit"`)
 	} else if err != nil {
 		return nil, err
 	}
 	if st, err := os.Stat(filepath.Join(p.Root, ".trellis")); err != nil || !st.IsDir() {
-		return nil, hint(usagef("there is no .trellis in %s", p.Root), "trellis init")
+		return nil, app.WithHints(app.Usagef("there is no .trellis in %s", p.Root), "trellis init")
 	}
 	return p, nil
 }
@@ -54,9 +55,9 @@ func (a *console) openRepository() (*project, error) {
 	repo, err := git.Open(a.Dir)
 	switch {
 	case errors.Is(err, git.ErrBare):
-		return nil, hint(as(errUsage, err), "git worktree add ../main && cd ../main")
+		return nil, app.WithHints(app.AsKind(app.ErrUsage, err), "git worktree add ../main && cd ../main")
 	case errors.Is(err, git.ErrNoRepository):
-		return nil, hint(as(errUsage, err), "git init")
+		return nil, app.WithHints(app.AsKind(app.ErrUsage, err), "git init")
 	case err != nil:
 		return nil, err
 	}
@@ -82,9 +83,9 @@ func (a *console) find(p *project, ref string) (string, error) {
 		for _, c := range many.Candidates {
 			names = append(names, p.Store.Rel(c))
 		}
-		return "", hint(usagef("%q may be any of %d tasks", ref, len(names)), names...)
+		return "", app.WithHints(app.Usagef("%q may be any of %d tasks", ref, len(names)), names...)
 	case errors.Is(err, taskdir.ErrNotFound):
-		return "", hint(err, "trellis list")
+		return "", app.WithHints(err, "trellis list")
 	}
 	return dir, err
 }
@@ -105,7 +106,7 @@ func (a *console) taskArgument(c *cli.Context, n int) (*project, string, error) 
 // wrongArguments is a usage error that shows what a command wants.
 func wrongArguments(c *cli.Context) error {
 	name := c.Command.HelpName
-	return hint(usagef("wrong number of arguments: %s", strings.TrimSpace(name+" "+c.Command.ArgsUsage)), helpFor(strings.Fields(name)[1:]))
+	return app.WithHints(app.Usagef("wrong number of arguments: %s", strings.TrimSpace(name+" "+c.Command.ArgsUsage)), helpFor(strings.Fields(name)[1:]))
 }
 
 // reader reads where tasks stand. Settings that are wrong hide no task: what they do not say has its default.

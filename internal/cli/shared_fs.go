@@ -4,6 +4,8 @@ import (
 	"cmp"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/app"
 )
 
 // sharedHint is what to do about a repository that several machines may use.
@@ -26,7 +28,7 @@ func (a *console) fileSystem(p *project) (string, error) {
 // ownDisk refuses to work where locks don't hold, unless the call says --shared-fs. What can't be told is not refused.
 func (a *console) ownDisk(c *cli.Context, p *project) error {
 	if kind, err := a.fileSystem(p); err == nil && kind != "" && !c.Bool("shared-fs") {
-		return hint(usagef("%s is on %s: locks don't hold between the machines that share it", p.Root, kind),
+		return app.WithHints(app.Usagef("%s is on %s: locks don't hold between the machines that share it", p.Root, kind),
 			sharedHint, "when no other machine works in it: "+cmp.Or(c.Command.HelpName, "trellis")+" --shared-fs")
 	}
 	return nil

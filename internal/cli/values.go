@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -12,7 +13,7 @@ func (a *console) slug(text, from string) (string, error) {
 	name := trellis.Slug(text)
 	switch {
 	case name == "":
-		return "", hint(usagef("%s %q leaves no name: it has no letter from a to z and no digit", from, text), "small letters, digits and dashes, as in user-auth")
+		return "", app.WithHints(app.Usagef("%s %q leaves no name: it has no letter from a to z and no digit", from, text), "small letters, digits and dashes, as in user-auth")
 	case name != text:
 		a.say("the name becomes %s", name)
 	}
@@ -22,7 +23,7 @@ func (a *console) slug(text, from string) (string, error) {
 // devType checks what kind of work a flag or argument says that a task is.
 func devType(kind, from string) (string, error) {
 	if !slices.Contains(trellis.DevTypes, kind) {
-		return "", usagef("%s %q is none of %s", from, kind, strings.Join(trellis.DevTypes, ", "))
+		return "", app.Usagef("%s %q is none of %s", from, kind, strings.Join(trellis.DevTypes, ", "))
 	}
 	return kind, nil
 }
@@ -30,7 +31,7 @@ func devType(kind, from string) (string, error) {
 // checkPriority checks a priority; "" is the default one.
 func checkPriority(p string) error {
 	if p != "" && !slices.Contains(trellis.Priorities, p) {
-		return usagef("unknown priority %q (one of %s)", p, strings.Join(trellis.Priorities, ", "))
+		return app.Usagef("unknown priority %q (one of %s)", p, strings.Join(trellis.Priorities, ", "))
 	}
 	return nil
 }

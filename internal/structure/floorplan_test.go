@@ -29,8 +29,9 @@ var floors = [][]string{
 	4: {"internal/ready", "internal/workflow", "internal/trust/subject"},
 	5: {"internal/pipeline", "internal/planner", "internal/delivery"},
 	6: {"internal/dispatch", "internal/view", "internal/eval"},
-	7: {"internal/cli"},
-	8: {"cmd/trellis"},
+	7: {"internal/app"},
+	8: {"internal/cli"},
+	9: {"cmd/trellis"},
 }
 
 // testingPackages are for tests: other code does not import them. They may import from the floors up to their parent's, and those

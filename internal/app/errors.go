@@ -1,0 +1,139 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/roadmap"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/trust"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Kind says what sort of end an error is: faces map it to an exit code, a status or a colour. A Kind is an error itself,
+// for [errors.Is]; [AsKind] makes an error one of a kind.
+type Kind string
+
+// The kinds of errors.
+const (
+	ErrFailed      Kind = "failed" // what is of no other kind
+	ErrUsage       Kind = "usage"  // what was asked for makes no sense, or not here
+	ErrUnmet       Kind = "a check did not hold"
+	ErrRejected    Kind = "the requirement was rejected"
+	ErrPlanner     Kind = "the planner failed"
+	ErrWaiting     Kind = "waiting"
+	ErrNotFound    Kind = "not found"
+	ErrLocked      Kind = "locked"
+	ErrNoAgent     Kind = "no agent"
+	ErrTimeout     Kind = "a time limit ended it"
+	ErrInterrupted Kind = "interrupted"
+)
+
+func (k Kind) Error() string { return string(k) }
+
+// KindOf is the kind of an error, whatever layer it comes from.
+func KindOf(err error) Kind {
+	for _, k := range []Kind{ErrUsage, ErrUnmet, ErrRejected, ErrPlanner, ErrWaiting, ErrNotFound, ErrLocked, ErrNoAgent, ErrTimeout, ErrInterrupted} {
+		if errors.Is(err, k) {
+			return k
+		}
+	}
+	var problem *trellis.Problem
+	var file *durable.FileError
+	switch {
+	case errors.Is(err, trust.ErrUntrusted):
+		return ErrWaiting
+	case errors.Is(err, taskdir.ErrNotFound), errors.Is(err, dispatch.ErrNoRun), errors.Is(err, roadmap.ErrNotFound):
+		return ErrNotFound
+	case errors.Is(err, durable.ErrHeld), errors.Is(err, journal.ErrFenced):
+		return ErrLocked
+	case errors.As(err, &problem), errors.As(err, &file):
+		return ErrUsage
+	}
+	return kindOfFailure(err)
+}
+
+// kindOfFailure is the kind of how a run ended.
+func kindOfFailure(err error) Kind {
+	var f *flow.Failure
+	if !errors.As(err, &f) {
+		return ErrFailed
+	}
+	switch trellis.Code(f.Code) {
+	case trellis.TimeoutWall, trellis.TimeoutIdle:
+		return ErrTimeout
+	case trellis.RateLimited, trellis.BudgetTokens, trellis.BudgetCost, trellis.BudgetTime:
+		return ErrWaiting
+	case trellis.Fenced:
+		return ErrLocked
+	case trellis.Interrupted:
+		return ErrInterrupted
+	}
+	return ErrFailed
+}
+
+// kindError is an error of a kind.
+type kindError struct {
+	kind Kind
+	err  error
+}
+
+func (e *kindError) Error() string   { return e.err.Error() }
+func (e *kindError) Unwrap() []error { return []error{e.kind, e.err} }
+
+// AsKind makes err one of a kind, which adds nothing to the message.
+func AsKind(kind Kind, err error) error { return &kindError{kind, err} }
+
+// Usagef is a usage error.
+func Usagef(format string, args ...any) error { return AsKind(ErrUsage, fmt.Errorf(format, args...)) }
+
+// Quiet is an error of a kind about which everything has been said.
+func Quiet(kind Kind) error { return AsKind(kind, errors.New("")) }
+
+// hintError is an error together with what to do about it.
+type hintError struct {
+	err   error
+	hints []string
+}
+
+func (e *hintError) Error() string { return e.err.Error() }
+func (e *hintError) Unwrap() error { return e.err }
+
+// WithHints adds to an error what to do about it, best as a command to type.
+func WithHints(err error, hints ...string) error { return &hintError{err, hints} }
+
+// HintsOf are the hints of an error; where nobody gave one, those of the problem or the failure in it.
+func HintsOf(err error) []string {
+	var given *hintError
+	if errors.As(err, &given) {
+		return given.hints
+	}
+	var problem *trellis.Problem
+	if errors.As(err, &problem) && problem.Hint != "" {
+		return []string{problem.Hint}
+	}
+	var file *durable.FileError
+	if errors.As(err, &file) {
+		return []string{file.Mend()}
+	}
+	var held *durable.HeldError
+	if errors.As(err, &held) && filepath.Base(held.Path) == filepath.Base(taskdir.WriteLock) && held.Holder.PID != 0 {
+		return []string{fmt.Sprintf("it is held for milliseconds: if process %d was stopped, kill -CONT %[1]d lets it go on", held.Holder.PID)}
+	}
+	var untrusted *trust.UntrustedError
+	if errors.As(err, &untrusted) {
+		return []string{untrusted.Next()}
+	}
+	var failure *flow.Failure
+	if errors.As(err, &failure) {
+		if info, known := trellis.Code(failure.Code).Info(); known {
+			return []string{info.Todo}
+		}
+	}
+	return nil
+}
