@@ -10,12 +10,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/terminal"
+
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/view"
 )
 
 // console is one call of trellis: what it reads and writes, and where. Commands take everything from it
@@ -136,18 +137,18 @@ func (a *console) getenv(name string) string {
 	return ""
 }
 
-// terminal reports whether w is a terminal.
-func terminal(w any) bool {
+// isTerminal reports whether w is a terminal.
+func isTerminal(w any) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // colour reports whether w may get colours.
 func (a *console) colour(w io.Writer) bool {
-	return a.getenv("NO_COLOR") == "" && a.getenv("TERM") != "dumb" && terminal(w)
+	return a.getenv("NO_COLOR") == "" && a.getenv("TERM") != "dumb" && isTerminal(w)
 }
 
 // say prints a line for people, apart from the results. Agents and authors of issues have a hand in many.
 func (a *console) say(format string, args ...any) {
-	fmt.Fprintln(a.Stderr, view.Safe("trellis: "+fmt.Sprintf(format, args...)))
+	fmt.Fprintln(a.Stderr, terminal.Safe("trellis: "+fmt.Sprintf(format, args...)))
 }

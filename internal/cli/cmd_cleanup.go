@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/terminal"
+
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
@@ -18,7 +20,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/proc"
-	"github.com/trellis-tasks/trellis/internal/view"
 )
 
 // cleanupCommand is `trellis cleanup`.
@@ -119,7 +120,7 @@ func (a *console) cleanup(ctx context.Context, p *project, clean *delivery.Clean
 		a.say("%s is completed: its work was merged", id)
 	}
 	if o.json {
-		err = view.JSON(a.Stdout, r.document())
+		err = terminal.JSON(a.Stdout, r.document())
 	} else {
 		err = r.print(a.Stdout, o)
 	}
@@ -206,7 +207,7 @@ func (a *console) agreed(o cleanupOptions, list []delivery.Leftover) (bool, erro
 }
 
 // answers reports whether there is a person who can be asked.
-func (a *console) answers() bool { return terminal(a.Stdin) && terminal(a.Stderr) }
+func (a *console) answers() bool { return isTerminal(a.Stdin) && isTerminal(a.Stderr) }
 
 // unasked is why a task whose work is not merged is left when nobody can be asked.
 func unasked(id string) error {

@@ -7,10 +7,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/terminal"
+
 	"github.com/trellis-tasks/trellis/internal/delivery"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/trellis"
-	"github.com/trellis-tasks/trellis/internal/view"
 )
 
 // cleanupReport is what a cleanup found and did. Its JSON is a contract.
@@ -123,7 +124,7 @@ func (r *cleanupReport) print(w io.Writer, o cleanupOptions) error {
 	default:
 		fmt.Fprintf(&b, "%s in all\n", size(r.Size))
 	}
-	_, err := io.WriteString(w, view.Safe(b.String()))
+	_, err := io.WriteString(w, terminal.Safe(b.String()))
 	return err
 }
 
@@ -272,7 +273,7 @@ func (a *console) showBackups(list []delivery.Backup, o cleanupOptions) error {
 		rows = append(rows, backupRow{b.Ref, b.Task, b.Attempt, b.Commit, b.Subject, b.At.UTC().Format(time.RFC3339), b.Commits, b.Restore})
 	}
 	if o.json {
-		return view.JSON(a.Stdout, rows)
+		return terminal.JSON(a.Stdout, rows)
 	}
 	if len(rows) == 0 {
 		a.say("there are no such backups")
@@ -282,6 +283,6 @@ func (a *console) showBackups(list []delivery.Backup, o cleanupOptions) error {
 	for _, r := range rows {
 		fmt.Fprintf(&b, "%s  %s  %s  %s of its own\n  %s\n  %s\n", r.Task, r.Attempt, r.At, count(r.Commits, "commit"), r.Subject, r.Restore)
 	}
-	_, err := io.WriteString(a.Stdout, view.Safe(b.String()))
+	_, err := io.WriteString(a.Stdout, terminal.Safe(b.String()))
 	return err
 }

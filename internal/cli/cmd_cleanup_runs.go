@@ -9,9 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/terminal"
+
 	"github.com/trellis-tasks/trellis/internal/delivery"
 	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/view"
 )
 
 // cleanedRun is a run whose files are deleted, or would be.
@@ -59,7 +60,7 @@ func (a *console) cleanRuns(p *project, clean *delivery.Cleaner, o cleanupOption
 		return err
 	}
 	if o.json {
-		return view.JSON(a.Stdout, doc)
+		return terminal.JSON(a.Stdout, doc)
 	}
 	return doc.print(a.Stdout, o.dryRun)
 }
@@ -103,6 +104,6 @@ func (d cleanedRuns) print(w io.Writer, dryRun bool) error {
 	} else {
 		fmt.Fprintf(&b, "freed %s of %s\n", size(d.Freed), size(d.Size))
 	}
-	_, err := io.WriteString(w, view.Safe(b.String()))
+	_, err := io.WriteString(w, terminal.Safe(b.String()))
 	return err
 }

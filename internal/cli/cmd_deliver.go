@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/terminal"
+
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
@@ -14,7 +16,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/trellis"
-	"github.com/trellis-tasks/trellis/internal/view"
 )
 
 // deliverCommand is `trellis deliver`.
@@ -84,7 +85,7 @@ func (a *console) sayWhere(ctx context.Context, p *project, dir string) error {
 	}
 	where, err := address(ctx, p, remote)
 	if err == nil {
-		a.say("remote    %s, for branch %s", view.Safe(where), view.Safe(t.BranchName()))
+		a.say("remote    %s, for branch %s", terminal.Safe(where), terminal.Safe(t.BranchName()))
 	}
 	return err
 }
@@ -118,13 +119,13 @@ func (a *console) sayDelivery(res dispatch.Result) {
 		a.say("pr        %s", d.PRURL)
 	}
 	for _, m := range d.Modules {
-		a.say("first     %s of %s", m.URL, view.Safe(m.Path))
+		a.say("first     %s of %s", m.URL, terminal.Safe(m.Path))
 	}
 	for _, n := range d.Notes {
-		a.say("note      %s", view.Safe(n))
+		a.say("note      %s", terminal.Safe(n))
 	}
 	for _, c := range d.Commands {
-		a.say("type      %s", view.Safe(c))
+		a.say("type      %s", terminal.Safe(c))
 	}
 }
 
@@ -146,25 +147,25 @@ func (a *console) previewDelivery(ctx context.Context, p *project, s *dispatch.S
 	}
 	for _, row := range [][2]string{{"task", filepath.Base(dir)}, {"remote", where}, {"branch", t.BranchName()}, {"base", d.Into}, {"push", d.Push}, {"pr", d.URL}, {"title", d.Title}} {
 		if row[1] != "" {
-			fmt.Fprintf(a.Stdout, "%-7s %s\n", row[0], view.Safe(row[1]))
+			fmt.Fprintf(a.Stdout, "%-7s %s\n", row[0], terminal.Safe(row[1]))
 		}
 	}
 	for _, c := range d.Commands {
-		fmt.Fprintf(a.Stdout, "$ %s\n", view.Safe(c))
+		fmt.Fprintf(a.Stdout, "$ %s\n", terminal.Safe(c))
 	}
 	for _, m := range d.Modules {
 		if m.Into != "" {
-			fmt.Fprintf(a.Stdout, "\nfirst, in %s, for its %s:\n\n%s\n", view.Safe(m.Path), view.Safe(m.Into), view.Safe(m.Body))
+			fmt.Fprintf(a.Stdout, "\nfirst, in %s, for its %s:\n\n%s\n", terminal.Safe(m.Path), terminal.Safe(m.Into), terminal.Safe(m.Body))
 		}
 	}
 	if len(d.Modules) > 0 {
 		fmt.Fprint(a.Stdout, "\nthen:\n")
 	}
 	if d.Body != "" {
-		fmt.Fprintf(a.Stdout, "\n%s\n", view.Safe(d.Body))
+		fmt.Fprintf(a.Stdout, "\n%s\n", terminal.Safe(d.Body))
 	}
 	for _, n := range d.Notes {
-		a.say("note: %s", view.Safe(n))
+		a.say("note: %s", terminal.Safe(n))
 	}
 	return nil
 }

@@ -8,10 +8,12 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/trellis-tasks/trellis/internal/app"
-	"github.com/trellis-tasks/trellis/internal/view"
-	"github.com/trellis-tasks/trellis/taskdir"
+	"github.com/trellis-tasks/trellis/internal/terminal"
+
 	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 // diffCommand is `trellis diff`.
@@ -97,9 +99,9 @@ func (a *console) diffWorktree(ctx context.Context, p *project, worktree, base s
 
 // shown has something written to standard output: to a terminal as it can show it, else to the byte, as git apply needs it.
 func (a *console) shown(write func(io.Writer) error) error {
-	if !terminal(a.Stdout) {
+	if !isTerminal(a.Stdout) {
 		return write(a.Stdout)
 	}
-	safe := &view.SafeWriter{W: a.Stdout}
+	safe := &terminal.SafeWriter{W: a.Stdout}
 	return errors.Join(write(safe), safe.Close())
 }

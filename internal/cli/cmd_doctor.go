@@ -13,6 +13,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/terminal"
+
+	"github.com/urfave/cli/v2"
+
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/config"
@@ -21,8 +25,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/research"
-	"github.com/trellis-tasks/trellis/internal/view"
-	"github.com/urfave/cli/v2"
 )
 
 // doctorCommand is `trellis doctor`.
@@ -109,7 +111,7 @@ func (a *console) doctor(ctx context.Context, o doctorOptions) error {
 		}
 	}
 	if o.json {
-		if err := view.JSON(a.Stdout, d.findings); err != nil {
+		if err := terminal.JSON(a.Stdout, d.findings); err != nil {
 			return err
 		}
 	}

@@ -142,7 +142,7 @@ func (a *console) newEvaluation(c *cli.Context) (*evaluation, error) {
 		return nil, err
 	}
 	watched := &dispatch.Site{}
-	e.show = a.progress(watched, c.Bool("json") || !terminal(a.Stderr))
+	e.show = a.progress(watched, c.Bool("json") || !isTerminal(a.Stderr))
 	e.show.Ahead(stages(e.cfg.Planning, dispatch.PlanOptions{Quick: e.quick})...)
 	e.event, e.fallback = watched.Event, a.wire(c.Context, e.home, e.cfg, e.home).Default
 	return e, nil

@@ -9,9 +9,11 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/trellis-tasks/trellis/internal/terminal"
+	"github.com/trellis-tasks/trellis/internal/text"
+
 	"github.com/trellis-tasks/trellis/internal/eval"
 	"github.com/trellis-tasks/trellis/internal/trellis"
-	"github.com/trellis-tasks/trellis/internal/view"
 )
 
 // evalDocument is what eval --json prints.
@@ -36,7 +38,7 @@ func (e *evaluation) report(asJSON bool, cases int) *evalReport {
 	switch {
 	case asJSON:
 		r.print = func(text string) { e.app.say("%s", text) }
-	case terminal(e.app.Stderr) && terminal(e.app.Stdout):
+	case isTerminal(e.app.Stderr) && isTerminal(e.app.Stdout):
 		r.print = e.show.Say
 	default:
 		r.print = func(text string) { fmt.Fprintln(e.app.Stdout, text) }
@@ -47,11 +49,11 @@ func (e *evaluation) report(asJSON bool, cases int) *evalReport {
 // ended prints a case.
 func (r *evalReport) ended(res eval.Result) {
 	r.n++
-	text := fmt.Sprintf("%*d/%d  %s: %s; %s", len(fmt.Sprint(r.of)), r.n, r.of, res.ID, verdict(res), count(res.Calls, "call"))
-	if used := view.Usage(res.Usage); used != "" {
-		text += ", " + used
+	line := fmt.Sprintf("%*d/%d  %s: %s; %s", len(fmt.Sprint(r.of)), r.n, r.of, res.ID, verdict(res), count(res.Calls, "call"))
+	if used := text.Usage(res.Usage); used != "" {
+		line += ", " + used
 	}
-	r.print(printable(text))
+	r.print(printable(line))
 	if res.Got == eval.Reject && res.Score < 1 {
 		r.print(printable("       it said: " + res.Details))
 	}
@@ -83,7 +85,7 @@ func verdict(res eval.Result) string {
 // end prints what all cases came to.
 func (r *evalReport) end(d evalDocument) error {
 	if r.json {
-		return view.JSON(r.app.Stdout, d)
+		return terminal.JSON(r.app.Stdout, d)
 	}
 	var b bytes.Buffer
 	decisions(&b, d.Summary)
@@ -140,7 +142,7 @@ func totals(w io.Writer, d evalDocument) {
 	}
 	fmt.Fprintf(w, "categories: %d of %d rejections have a right one\n", s.RightCategories.Right, s.RightCategories.Of)
 	fmt.Fprintf(w, "plans: %d of %d checks hold\n", s.Checks.Right, s.Checks.Of)
-	fmt.Fprintf(w, "%s, %s tokens, %s, %.0f s of cases in %.0f s\n", count(s.Calls, "call"), view.Tokens(s.Usage.Tokens()), evalCost(s), s.Seconds, d.Seconds)
+	fmt.Fprintf(w, "%s, %s tokens, %s, %.0f s of cases in %.0f s\n", count(s.Calls, "call"), text.Tokens(s.Usage.Tokens()), evalCost(s), s.Seconds, d.Seconds)
 	if s.Ended < s.Cases {
 		fmt.Fprintf(w, "cut off: %d of %d cases ended\n", s.Ended, s.Cases)
 	}
@@ -160,5 +162,5 @@ func evalCost(s eval.Summary) string {
 
 // printable is text in one line without what could steer a terminal: agents had a hand in it.
 func printable(text string) string {
-	return strings.ReplaceAll(view.Safe(text), "\n", " ")
+	return strings.ReplaceAll(terminal.Safe(text), "\n", " ")
 }

@@ -9,12 +9,15 @@ import (
 	"os"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/status"
+	"github.com/trellis-tasks/trellis/internal/terminal"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
+
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/trellis"
-	"github.com/trellis-tasks/trellis/internal/view"
-	"github.com/urfave/cli/v2"
-	"golang.org/x/term"
 )
 
 // jsonFlag is the flag of every command that can answer scripts.
@@ -49,7 +52,7 @@ type listOptions struct {
 }
 
 func (a *console) list(ctx context.Context, o listOptions) error {
-	f := view.Filter{Archived: o.archived}
+	f := status.Filter{Archived: o.archived}
 	for _, s := range o.statuses {
 		status, err := trellis.ParseStatus(s)
 		if err != nil {
@@ -74,18 +77,18 @@ func (a *console) list(ctx context.Context, o listOptions) error {
 		return err
 	}
 	if o.json {
-		return view.JSON(a.Stdout, append([]view.Task{}, tasks...))
+		return terminal.JSON(a.Stdout, append([]status.Task{}, tasks...))
 	}
 	if len(tasks) == 0 {
 		a.say("no tasks")
 		return nil
 	}
-	return view.Table(a.Stdout, tasks, a.style(a.Stdout))
+	return terminal.Table(a.Stdout, tasks, a.style(a.Stdout))
 }
 
 // style is what w, one of the app's streams, can do.
-func (a *console) style(w io.Writer) view.Style {
-	s := view.Style{Colour: a.colour(w)}
+func (a *console) style(w io.Writer) terminal.Style {
+	s := terminal.Style{Colour: a.colour(w)}
 	if f, ok := w.(*os.File); ok {
 		if width, height, err := term.GetSize(int(f.Fd())); err == nil {
 			s.Width, s.Height = width, height

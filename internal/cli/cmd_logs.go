@@ -6,9 +6,12 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/trellis-tasks/trellis/agents"
-	"github.com/trellis-tasks/trellis/internal/view"
+	"github.com/trellis-tasks/trellis/internal/status"
+	"github.com/trellis-tasks/trellis/internal/terminal"
+
 	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/agents"
 )
 
 // logsCommand is `trellis logs`.
@@ -32,7 +35,7 @@ func (a *console) logsCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			log := &view.Log{Dir: dir, Phase: c.String("phase"), Decode: agents.Decoder}
+			log := &status.Log{Dir: dir, Phase: c.String("phase"), Decode: agents.Decoder}
 			return a.logs(c.Context, log, c.Bool("follow"), c.Bool("json"))
 		},
 	}
@@ -56,7 +59,7 @@ func (a *console) logged(c *cli.Context) (string, error) {
 // followEvery is how often a log that is followed is looked at.
 const followEvery = 200 * time.Millisecond
 
-func (a *console) logs(ctx context.Context, log *view.Log, follow, asJSON bool) error {
+func (a *console) logs(ctx context.Context, log *status.Log, follow, asJSON bool) error {
 	printed := false
 	for {
 		lines, ended, err := log.Next()
@@ -84,9 +87,9 @@ func (a *console) logs(ctx context.Context, log *view.Log, follow, asJSON bool) 
 	return nil
 }
 
-func (a *console) logLine(l view.Line, asJSON bool) error {
+func (a *console) logLine(l status.Line, asJSON bool) error {
 	if !asJSON {
-		return l.Print(a.Stdout, a.style(a.Stdout))
+		return terminal.PrintLine(a.Stdout, l, a.style(a.Stdout))
 	}
 	e := json.NewEncoder(a.Stdout)
 	e.SetEscapeHTML(false)

@@ -8,10 +8,12 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/trellis-tasks/trellis/internal/terminal"
+
+	"github.com/urfave/cli/v2"
+
 	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/trellis"
-	"github.com/trellis-tasks/trellis/internal/view"
-	"github.com/urfave/cli/v2"
 )
 
 func (a *console) objectiveListCommand() *cli.Command {
@@ -125,7 +127,7 @@ func (a *console) objectiveList(ctx context.Context, asJSON bool) error {
 		rows = append(rows, summary(r, err != nil, plans.of(name)))
 	}
 	if asJSON {
-		return view.JSON(a.Stdout, rows)
+		return terminal.JSON(a.Stdout, rows)
 	}
 	others, err := roadmap.Misnamed(p.Root)
 	if err != nil {
@@ -175,5 +177,5 @@ func brokenAt(problems []trellis.Problem) string {
 
 // inLine is text that neither a terminal nor a table takes for anything else.
 func inLine(s string) string {
-	return strings.NewReplacer("\n", " ", "\t", " ").Replace(view.Safe(s))
+	return strings.NewReplacer("\n", " ", "\t", " ").Replace(terminal.Safe(s))
 }

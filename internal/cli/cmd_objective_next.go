@@ -3,10 +3,12 @@ package cli
 import (
 	"fmt"
 
+	"github.com/trellis-tasks/trellis/internal/terminal"
+
+	"github.com/urfave/cli/v2"
+
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
-	"github.com/trellis-tasks/trellis/internal/view"
-	"github.com/urfave/cli/v2"
 )
 
 func (a *console) objectiveNextCommand() *cli.Command {
@@ -63,7 +65,7 @@ func (a *console) objectiveNext(p *project, name string, all, asJSON bool) error
 		out.Step = &step
 	}
 	if asJSON {
-		err = view.JSON(a.Stdout, out)
+		err = terminal.JSON(a.Stdout, out)
 	} else {
 		out.print(a, next, all)
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/terminal"
+
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
@@ -15,7 +17,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/github"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/trellis"
-	"github.com/trellis-tasks/trellis/internal/view"
 )
 
 // objectivePlanCommand is `trellis objective plan`.
@@ -107,7 +108,7 @@ func (a *console) notPlanned(c *cli.Context, p *project, end stepEnd, err error)
 	if errors.As(err, &not) && not.Step == "" && c.Bool("json") {
 		d := stepDocument{Objective: end.objective, Code: not.Code, planDocument: document("", planEnd{})}
 		d.ID, d.Files, d.Why = "", []string{}, []string{not.Why}
-		if err := view.JSON(a.Stdout, d); err != nil {
+		if err := terminal.JSON(a.Stdout, d); err != nil {
 			return err
 		}
 	}
@@ -153,7 +154,7 @@ type stepDocument struct {
 // plannedStep says how the planning of a step ended.
 func (a *console) plannedStep(ctx context.Context, p *project, s *dispatch.Site, end stepEnd, asJSON bool) error {
 	if asJSON {
-		if err := view.JSON(a.Stdout, end.document(p)); err != nil {
+		if err := terminal.JSON(a.Stdout, end.document(p)); err != nil {
 			return err
 		}
 	} else {

@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/trellis-tasks/trellis/internal/terminal"
+
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/trellis"
-	"github.com/trellis-tasks/trellis/internal/view"
 )
 
 // objectiveReconcileCommand is `trellis objective reconcile`.
@@ -72,7 +73,7 @@ func (a *console) objectiveReconcile(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		if err := view.JSON(a.Stdout, reconciledDocuments(p, all)); err != nil {
+		if err := terminal.JSON(a.Stdout, reconciledDocuments(p, all)); err != nil {
 			return err
 		}
 	} else {

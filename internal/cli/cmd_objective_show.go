@@ -7,11 +7,13 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/trellis-tasks/trellis/internal/terminal"
+
+	"github.com/urfave/cli/v2"
+
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/trellis"
-	"github.com/trellis-tasks/trellis/internal/view"
-	"github.com/urfave/cli/v2"
 )
 
 func (a *console) objectiveShowCommand() *cli.Command {
@@ -105,7 +107,7 @@ func (a *console) objectiveShow(ctx context.Context, p *project, name, graph str
 		v.Phases = append(v.Phases, phase)
 	}
 	if asJSON {
-		return view.JSON(a.Stdout, v)
+		return terminal.JSON(a.Stdout, v)
 	}
 	v.print(a)
 	return nil
@@ -129,7 +131,7 @@ func (v *objectiveView) print(a *console) {
 	}
 }
 
-func (p *objectivePhase) print(a *console, style view.Style) {
+func (p *objectivePhase) print(a *console, style terminal.Style) {
 	var c objectiveCount
 	width, delivered := 0, 0
 	for _, s := range p.Steps {
@@ -166,7 +168,7 @@ func bar(c objectiveCount) string {
 // stateColour is that of the states that ask for a look.
 var stateColour = map[roadmap.State]string{roadmap.Planning: "36", roadmap.InProgress: "36", roadmap.Done: "32", roadmap.Blocked: "31"}
 
-func (s *objectiveStep) line(width int, style view.Style) string {
+func (s *objectiveStep) line(width int, style terminal.Style) string {
 	state := fmt.Sprintf("%-11s", strings.ReplaceAll(string(s.State), "_", " "))
 	if paint := stateColour[s.State]; style.Colour && paint != "" {
 		state = "\x1b[" + paint + "m" + state + "\x1b[0m"

@@ -9,11 +9,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/status"
+	"github.com/trellis-tasks/trellis/internal/terminal"
+	"github.com/trellis-tasks/trellis/internal/text"
+
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
-	"github.com/trellis-tasks/trellis/internal/view"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -34,31 +37,31 @@ func (e planEnd) warnings() (list []string) {
 
 // planDocument is what plan --json prints.
 type planDocument struct {
-	Dir         string         `json:"dir"`
-	ID          string         `json:"id"`
-	Status      trellis.Status `json:"status"`
-	Decision    string         `json:"decision"`
-	Category    string         `json:"category"`
-	Details     string         `json:"details"`
-	Suggestions []string       `json:"suggestions"`
-	Size        trellis.Size   `json:"size"`
-	Confidence  *float64       `json:"confidence"` // of evaluate in its decision, 0 to 1; null: it did not decide
-	Title       string         `json:"title"`
-	Goals       int            `json:"goals"`
-	Steps       int            `json:"steps"`
-	TaskSpec    *planSpec      `json:"taskspec"` // null: nobody was asked for one
-	Judge       *planJudge     `json:"judge"`    // null: nobody judged
-	Why         []string       `json:"why"`      // why it waits
-	Retries     []string       `json:"retries"`  // why the plan was asked for again
-	Calls       int            `json:"calls"`
-	Seconds     float64        `json:"seconds"`
-	Usage       trellis.Usage  `json:"usage"`
-	Files       []string       `json:"files"`
-	Contexts    map[string]int `json:"contexts"`
-	Commands    []string       `json:"commands"`
-	Warnings    []string       `json:"warnings"`
-	Skipped     []string       `json:"skipped"`
-	Failure     *view.Failure  `json:"failure"`
+	Dir         string          `json:"dir"`
+	ID          string          `json:"id"`
+	Status      trellis.Status  `json:"status"`
+	Decision    string          `json:"decision"`
+	Category    string          `json:"category"`
+	Details     string          `json:"details"`
+	Suggestions []string        `json:"suggestions"`
+	Size        trellis.Size    `json:"size"`
+	Confidence  *float64        `json:"confidence"` // of evaluate in its decision, 0 to 1; null: it did not decide
+	Title       string          `json:"title"`
+	Goals       int             `json:"goals"`
+	Steps       int             `json:"steps"`
+	TaskSpec    *planSpec       `json:"taskspec"` // null: nobody was asked for one
+	Judge       *planJudge      `json:"judge"`    // null: nobody judged
+	Why         []string        `json:"why"`      // why it waits
+	Retries     []string        `json:"retries"`  // why the plan was asked for again
+	Calls       int             `json:"calls"`
+	Seconds     float64         `json:"seconds"`
+	Usage       trellis.Usage   `json:"usage"`
+	Files       []string        `json:"files"`
+	Contexts    map[string]int  `json:"contexts"`
+	Commands    []string        `json:"commands"`
+	Warnings    []string        `json:"warnings"`
+	Skipped     []string        `json:"skipped"`
+	Failure     *status.Failure `json:"failure"`
 }
 
 // planSpec is how asking for the TaskSpec went.
@@ -79,7 +82,7 @@ type planJudge struct {
 func (a *console) planned(ctx context.Context, p *project, s *dispatch.Site, end planEnd, asJSON bool) error {
 	rel := p.Store.Rel(end.Dir)
 	if asJSON {
-		if err := view.JSON(a.Stdout, document(rel, end)); err != nil {
+		if err := terminal.JSON(a.Stdout, document(rel, end)); err != nil {
 			return err
 		}
 	} else {
@@ -141,14 +144,14 @@ func document(rel string, end planEnd) planDocument {
 	}
 	switch f := end.Failure; {
 	case len(end.Waits) > 0:
-		d.Status, d.Failure = trellis.Planning, &view.Failure{Code: trellis.RateLimited, Detail: waitsUntil(end)}
+		d.Status, d.Failure = trellis.Planning, &status.Failure{Code: trellis.RateLimited, Detail: waitsUntil(end)}
 		if f != nil {
 			d.Failure.Code = trellis.Code(f.Code)
 		}
 	case f != nil:
-		d.Failure = &view.Failure{Code: trellis.Code(f.Code), Detail: f.Detail}
+		d.Failure = &status.Failure{Code: trellis.Code(f.Code), Detail: f.Detail}
 	case end.Interrupted:
-		d.Status, d.Failure = trellis.Planning, &view.Failure{Code: trellis.Interrupted, Detail: "the process was told to end"}
+		d.Status, d.Failure = trellis.Planning, &status.Failure{Code: trellis.Interrupted, Detail: "the process was told to end"}
 	}
 	return d
 }
@@ -249,18 +252,18 @@ func spent(end planEnd) string {
 		cost = fmt.Sprintf("$%.2f", *u.CostUSD)
 	}
 	said := fmt.Sprintf("%s in %.1fs, agents' time %.1fs, %s tokens, %s", count(end.Report.Calls, "call"), end.seconds,
-		max(0, u.Seconds-before.Seconds), view.Tokens(max(0, u.Tokens()-before.Tokens())), cost)
+		max(0, u.Seconds-before.Seconds), text.Tokens(max(0, u.Tokens()-before.Tokens())), cost)
 	if before.Tokens() > 0 || before.Seconds > 0 {
-		said += "; the task in all: " + view.Usage(u)
+		said += "; the task in all: " + text.Usage(u)
 	}
 	return said
 }
 
 func (a *console) sayRejected(p *project, res dispatch.PlanResult) {
 	v := res.Report.Verdict
-	fmt.Fprintf(a.Stderr, "=== PLAN REJECTED ===\nReason: %s\nDetails: %s\n", planner.Rejection{Category: v.Category}.Reason(), view.Safe(v.Details))
+	fmt.Fprintf(a.Stderr, "=== PLAN REJECTED ===\nReason: %s\nDetails: %s\n", planner.Rejection{Category: v.Category}.Reason(), terminal.Safe(v.Details))
 	for _, s := range v.Suggestions {
-		fmt.Fprintf(a.Stderr, "  - %s\n", view.Safe(s))
+		fmt.Fprintf(a.Stderr, "  - %s\n", terminal.Safe(s))
 	}
 	fmt.Fprintf(a.Stderr, "Confidence: %s\nSee: %s\n", percent(v.Confidence), p.Store.Rel(filepath.Join(res.Dir, taskdir.Rejected)))
 }

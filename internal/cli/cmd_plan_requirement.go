@@ -110,7 +110,7 @@ func (a *console) sayIssue(i *issue) {
 
 func (a *console) readInput(name string) (string, error) {
 	if name == "-" {
-		if terminal(a.Stdin) {
+		if isTerminal(a.Stdin) {
 			a.say("the requirement is read from the terminal, up to Ctrl-D")
 		}
 		data, err := io.ReadAll(io.LimitReader(a.Stdin, maxRequirement+1))

@@ -4,13 +4,16 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/text"
+
+	"github.com/trellis-tasks/trellis/internal/terminal"
+
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
-	"github.com/trellis-tasks/trellis/internal/view"
 )
 
 // promptDocument is what prompt --json prints.
@@ -73,20 +76,20 @@ func (a *console) prompt(c *cli.Context, role trellis.Role) error {
 	if err != nil {
 		return err
 	}
-	text, who, notes, err := s.Prompt(c.Context, dir, role)
+	prompt, who, notes, err := s.Prompt(c.Context, dir, role)
 	if err != nil {
 		return a.agentError(err)
 	}
-	size := len(text.System) + len(text.Text)
-	d := promptDocument{role, who.Agent, who.Model, who.Permission, text.System, text.Text, size, (size + 3) / 4, text.Shared, orEmpty(notes)}
+	size := len(prompt.System) + len(prompt.Text)
+	d := promptDocument{role, who.Agent, who.Model, who.Permission, prompt.System, prompt.Text, size, (size + 3) / 4, prompt.Shared, orEmpty(notes)}
 	if c.Bool("json") {
-		return view.JSON(a.Stdout, d)
+		return terminal.JSON(a.Stdout, d)
 	}
-	if text.System != "" {
-		fmt.Fprintf(a.Stdout, "%s\n\n", strings.TrimSpace(text.System))
+	if prompt.System != "" {
+		fmt.Fprintf(a.Stdout, "%s\n\n", strings.TrimSpace(prompt.System))
 	}
-	fmt.Fprintln(a.Stdout, text.Text)
-	a.say("%s by %s, permission %s: %d bytes, about %s tokens, of which %d bytes are the same in every phase", role, who.Agent, who.Permission, d.Bytes, view.Tokens(int64(d.Tokens)), d.Shared)
+	fmt.Fprintln(a.Stdout, prompt.Text)
+	a.say("%s by %s, permission %s: %d bytes, about %s tokens, of which %d bytes are the same in every phase", role, who.Agent, who.Permission, d.Bytes, text.Tokens(int64(d.Tokens)), d.Shared)
 	for _, n := range notes {
 		a.say("left out: %s", n)
 	}

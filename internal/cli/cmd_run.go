@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/terminal"
+
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
@@ -14,7 +16,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/trellis"
-	"github.com/trellis-tasks/trellis/internal/view"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
@@ -170,9 +171,9 @@ func (a *console) dryRun(c *cli.Context) error {
 		}
 	}
 	if c.Bool("json") {
-		return view.JSON(a.Stdout, lines)
+		return terminal.JSON(a.Stdout, lines)
 	}
-	return view.Steps(a.Stdout, lines)
+	return terminal.Steps(a.Stdout, lines)
 }
 
 // endOfFile is the error that the end of a file's run means for the exit code.

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/terminal"
+
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/agents"
@@ -19,7 +21,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/trellis"
-	"github.com/trellis-tasks/trellis/internal/view"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -87,7 +88,7 @@ func (a *console) printTask(p *project, dir string) error {
 	if err != nil {
 		return err
 	}
-	return view.JSON(a.Stdout, t)
+	return terminal.JSON(a.Stdout, t)
 }
 
 // endOf is the error that a run's end means for the exit code.
@@ -181,7 +182,7 @@ func (a *console) sayEnd(p *project, res dispatch.Result) {
 		}
 	case trellis.Rejected:
 		if data, err := taskdir.ReadFile(res.Dir, taskdir.Rejected); err == nil {
-			fmt.Fprint(a.Stderr, view.Safe(string(data)))
+			fmt.Fprint(a.Stderr, terminal.Safe(string(data)))
 		}
 	case trellis.Failed:
 		a.say("report    %s", p.Store.Rel(filepath.Join(res.Dir, taskdir.Report)))
@@ -198,7 +199,7 @@ func (a *console) sayEnd(p *project, res dispatch.Result) {
 func (a *console) sayNotes(res dispatch.Result) {
 	for _, n := range res.Report.Notes {
 		if !slices.Contains(res.Report.Delivery.Notes, n) {
-			a.say("note      %s", view.Safe(n))
+			a.say("note      %s", terminal.Safe(n))
 		}
 	}
 }
@@ -215,7 +216,7 @@ func (a *console) sayReview(p *project, id string, res dispatch.Result) {
 	a.say("worktree  %s", r.Worktree)
 	a.say("look      git diff %.12s...%s", r.Base, r.Branch)
 	if len(r.Checks.Defining) > 0 {
-		a.say("checks    these files say what the checks do, and were changed: %s", view.Safe(strings.Join(r.Checks.Defining, ", ")))
+		a.say("checks    these files say what the checks do, and were changed: %s", terminal.Safe(strings.Join(r.Checks.Defining, ", ")))
 	}
 	if r.Stacked != "" {
 		a.say("stacked   on %s: merge that first", r.Stacked)

@@ -9,13 +9,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/status"
+	"github.com/trellis-tasks/trellis/internal/terminal"
+
+	"github.com/urfave/cli/v2"
+
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/trellis"
-	"github.com/trellis-tasks/trellis/internal/view"
-	"github.com/urfave/cli/v2"
 )
 
 // statusCommand is `trellis status`.
@@ -80,15 +83,15 @@ func (a *console) statusOfRun(c *cli.Context, p *project, dir string) error {
 	if c.Bool("refresh") {
 		return app.Usagef("--refresh asks about tasks: %s is a run", filepath.Base(dir))
 	}
-	r, err := view.ReadRun(dir)
+	r, err := status.ReadRun(dir)
 	if err != nil {
 		return err
 	}
 	r.Dir = p.Store.Rel(dir)
 	if c.Bool("json") {
-		return view.JSON(a.Stdout, r)
+		return terminal.JSON(a.Stdout, r)
 	}
-	return r.Show(a.Stdout)
+	return terminal.ShowRun(a.Stdout, r)
 }
 
 func (a *console) statusOf(ctx context.Context, p *project, dir string, asJSON bool) error {
@@ -100,13 +103,13 @@ func (a *console) statusOf(ctx context.Context, p *project, dir string, asJSON b
 		return err
 	}
 	if asJSON {
-		return view.JSON(a.Stdout, t)
+		return terminal.JSON(a.Stdout, t)
 	}
 	return a.showTask(ctx, p, dir, t)
 }
 
 // unready adds to a task that is to run what keeps it from that, as whoever runs it would say.
-func (a *console) unready(ctx context.Context, p *project, dir string, t *view.Task) error {
+func (a *console) unready(ctx context.Context, p *project, dir string, t *status.Task) error {
 	if t.Status != trellis.Ready && t.Status != trellis.Waiting {
 		return nil
 	}
@@ -126,8 +129,8 @@ func (a *console) unready(ctx context.Context, p *project, dir string, t *view.T
 }
 
 // showTask prints one task and the command that comes next.
-func (a *console) showTask(ctx context.Context, p *project, dir string, t view.Task) error {
-	if err := view.Show(a.Stdout, t, a.style(a.Stdout)); err != nil {
+func (a *console) showTask(ctx context.Context, p *project, dir string, t status.Task) error {
+	if err := terminal.Show(a.Stdout, t, a.style(a.Stdout)); err != nil {
 		return err
 	}
 	command, err := a.next(ctx, p, dir)
@@ -161,18 +164,18 @@ func over(s trellis.Status) bool {
 }
 
 func (a *console) statusOfAll(p *project, asJSON bool) error {
-	tasks, err := a.reader(p).Tasks(view.Filter{})
+	tasks, err := a.reader(p).Tasks(status.Filter{})
 	if err != nil {
 		return err
 	}
-	open := []view.Task{}
+	open := []status.Task{}
 	for _, t := range tasks {
 		if !over(t.Status) {
 			open = append(open, t)
 		}
 	}
 	if asJSON {
-		return view.JSON(a.Stdout, open)
+		return terminal.JSON(a.Stdout, open)
 	}
 	for _, line := range a.watcher(p) {
 		a.say("%s", line)
@@ -181,7 +184,7 @@ func (a *console) statusOfAll(p *project, asJSON bool) error {
 		a.say("no task is open")
 		return nil
 	}
-	return view.TableWithAges(a.Stdout, open, a.style(a.Stdout), a.Now())
+	return terminal.TableWithAges(a.Stdout, open, a.style(a.Stdout), a.Now())
 }
 
 // watcher says whether somebody watches this repository, and how that goes.

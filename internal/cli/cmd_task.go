@@ -8,15 +8,17 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/trellis-tasks/trellis/internal/terminal"
+
+	"github.com/urfave/cli/v2"
+
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/delivery"
 	"github.com/trellis-tasks/trellis/internal/hooks"
 	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/runlock"
 	"github.com/trellis-tasks/trellis/internal/trellis"
-	"github.com/trellis-tasks/trellis/internal/view"
 	"github.com/trellis-tasks/trellis/taskdir"
-	"github.com/urfave/cli/v2"
 )
 
 // taskCommand is `trellis task`: changes of task directories by hand, by scripts and by agents. All are
@@ -272,12 +274,12 @@ func (a *console) taskShowCommand() *cli.Command {
 				return err
 			}
 			if c.Bool("json") {
-				return view.JSON(a.Stdout, t)
+				return terminal.JSON(a.Stdout, t)
 			}
 			if err := a.showTask(c.Context, p, dir, t); err != nil {
 				return err
 			}
-			return view.Files(a.Stdout, dir)
+			return terminal.Files(a.Stdout, dir)
 		},
 	}
 }

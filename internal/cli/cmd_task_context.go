@@ -8,14 +8,16 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/terminal"
+
+	"github.com/urfave/cli/v2"
+
 	"github.com/trellis-tasks/trellis/contextfiles"
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/proc"
-	"github.com/trellis-tasks/trellis/internal/view"
 	"github.com/trellis-tasks/trellis/specs"
 	"github.com/trellis-tasks/trellis/taskdir"
-	"github.com/urfave/cli/v2"
 )
 
 // taskContextCommands write and show the files that name what agents read.
@@ -183,7 +185,7 @@ func (a *console) listContext(p *project, dir string, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		return view.JSON(a.Stdout, append([]contextEntry{}, entries...))
+		return terminal.JSON(a.Stdout, append([]contextEntry{}, entries...))
 	}
 	last := ""
 	for _, e := range entries {
@@ -198,7 +200,7 @@ func (a *console) listContext(p *project, dir string, asJSON bool) error {
 		if e.Problem != "" {
 			line += "  ✗ " + e.Problem
 		}
-		fmt.Fprintln(a.Stdout, view.Safe(line))
+		fmt.Fprintln(a.Stdout, terminal.Safe(line))
 	}
 	return nil
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/trellis-tasks/trellis/internal/terminal"
+
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
@@ -17,7 +19,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/trust"
 	"github.com/trellis-tasks/trellis/internal/trust/subject"
-	"github.com/trellis-tasks/trellis/internal/view"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -129,7 +130,7 @@ func (t *truster) run(ctx context.Context) error {
 		report.add(v, agreed)
 	}
 	if t.o.json {
-		if err := view.JSON(t.app.Stdout, report); err != nil {
+		if err := terminal.JSON(t.app.Stdout, report); err != nil {
 			return err
 		}
 	} else if t.judge.Everything {
@@ -162,7 +163,7 @@ func (t *truster) settle(v trust.Verdict) (agreed bool, err error) {
 	var untrusted *trust.UntrustedError
 	if !errors.As(v.Err(), &untrusted) {
 		if t.asks() && !t.o.json && !t.judge.Everything && !t.o.all {
-			fmt.Fprintf(t.app.Stdout, "%s: nothing of it waits for anybody to agree\n", view.Safe(v.Subject))
+			fmt.Fprintf(t.app.Stdout, "%s: nothing of it waits for anybody to agree\n", terminal.Safe(v.Subject))
 		}
 		return false, nil
 	}
@@ -356,11 +357,11 @@ func (t *truster) list() error {
 		if entries == nil {
 			entries = []trust.Entry{}
 		}
-		return view.JSON(t.app.Stdout, entries)
+		return terminal.JSON(t.app.Stdout, entries)
 	}
 	w := tabwriter.NewWriter(t.app.Stdout, 0, 0, 2, ' ', 0)
 	for _, e := range entries {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", e.At.Local().Format("2006-01-02 15:04"), e.How, view.Safe(e.Subject), e.Kind, trellis.VisibleLine(strings.TrimSpace(e.Text+" "+shortCommit(e.Commit))))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", e.At.Local().Format("2006-01-02 15:04"), e.How, terminal.Safe(e.Subject), e.Kind, trellis.VisibleLine(strings.TrimSpace(e.Text+" "+shortCommit(e.Commit))))
 	}
 	return w.Flush()
 }

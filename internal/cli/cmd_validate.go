@@ -6,14 +6,16 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/trellis-tasks/trellis/internal/terminal"
+
+	"github.com/urfave/cli/v2"
+
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/contextfiles"
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/trellis"
-	"github.com/trellis-tasks/trellis/internal/view"
 	"github.com/trellis-tasks/trellis/taskdir"
-	"github.com/urfave/cli/v2"
 )
 
 // validateCommand is `trellis validate`.
@@ -185,7 +187,7 @@ func (a *console) fix(p *project, dir string) (fixed []string, err error) {
 
 func (a *console) printValidation(v validation, asJSON bool) error {
 	if asJSON {
-		return view.JSON(a.Stdout, v)
+		return terminal.JSON(a.Stdout, v)
 	}
 	for _, f := range v.Fixed {
 		fmt.Fprintln(a.Stdout, "fixed:", f)

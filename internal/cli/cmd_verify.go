@@ -9,13 +9,14 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/terminal"
+
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/trellis"
-	"github.com/trellis-tasks/trellis/internal/view"
 )
 
 // verifyCommand is `trellis verify`.
@@ -104,7 +105,7 @@ func (a *console) verified(p *project, dir string, audit *proof.Audit, key strin
 		v.OK = v.OK && (v.Signature == "good" || v.Signature == "made")
 	}
 	if asJSON {
-		if err := view.JSON(a.Stdout, v); err != nil {
+		if err := terminal.JSON(a.Stdout, v); err != nil {
 			return err
 		}
 	} else {
@@ -162,7 +163,7 @@ func (a *console) printVerified(name string, v verification) {
 	a.printProblems(problems)
 	for _, f := range v.Unproven {
 		if f.Step != "" {
-			fmt.Fprintln(a.Stdout, view.Safe(fmt.Sprintf("unproven: %s: %s", f.Step, f.Message)))
+			fmt.Fprintln(a.Stdout, terminal.Safe(fmt.Sprintf("unproven: %s: %s", f.Step, f.Message)))
 		}
 	}
 	switch {

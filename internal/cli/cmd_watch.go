@@ -124,7 +124,7 @@ func (a *console) watch(c *cli.Context) error {
 // records are the log of a watcher that has one: a service, or one that was asked for it.
 func (a *console) records(c *cli.Context, s *dispatch.Site) (records, bool) {
 	asked := c.Bool("json") || c.IsSet("log-level")
-	if !asked && (c.Bool("once") || terminal(a.Stderr)) {
+	if !asked && (c.Bool("once") || isTerminal(a.Stderr)) {
 		return records{}, false
 	}
 	w := a.Stderr

@@ -8,9 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/terminal"
+
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/pulse"
-	"github.com/trellis-tasks/trellis/internal/view"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -25,7 +26,7 @@ const (
 // repair mends what can be mended and a person agrees to; yes agrees to all. Without a yes and without a terminal it
 // changes nothing.
 func (d *diagnosis) repair(yes, asJSON bool) error {
-	ask := !asJSON && terminal(d.app.Stdin) && terminal(d.app.Stderr)
+	ask := !asJSON && isTerminal(d.app.Stdin) && isTerminal(d.app.Stderr)
 	for i := range d.findings {
 		f := &d.findings[i]
 		if f.mend == nil {
@@ -135,8 +136,8 @@ func (d *diagnosis) forget(root string) error {
 
 // printFinding prints a finding for people.
 func (a *console) printFinding(f finding) {
-	fmt.Fprintf(a.Stdout, "%-8s %-12s %s\n", f.State, f.Check, view.Safe(f.Detail))
+	fmt.Fprintf(a.Stdout, "%-8s %-12s %s\n", f.State, f.Check, terminal.Safe(f.Detail))
 	if f.Hint != "" {
-		fmt.Fprintf(a.Stdout, "%21s → %s\n", "", view.Safe(f.Hint))
+		fmt.Fprintf(a.Stdout, "%21s → %s\n", "", terminal.Safe(f.Hint))
 	}
 }

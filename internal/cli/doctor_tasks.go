@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/trellis-tasks/trellis/internal/terminal"
+
 	"github.com/trellis-tasks/trellis/contextfiles"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/delivery"
@@ -15,7 +17,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/trellis"
-	"github.com/trellis-tasks/trellis/internal/view"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -81,7 +82,7 @@ func (d *diagnosis) taskJSON(p *project, e taskdir.Entry) {
 		} else if more := len(m.Notes) - 1; more > 0 {
 			f.Detail += fmt.Sprintf(" (and %d more)", more)
 		}
-		f.Diff = view.Diff(f.File, string(m.Before), string(m.After))
+		f.Diff = terminal.Diff(f.File, string(m.Before), string(m.After))
 		f.notes = m.Notes
 		f.mend = func() (string, error) {
 			saved, err := p.Store.Repair(e.Dir, m)

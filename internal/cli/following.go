@@ -8,9 +8,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/terminal"
+
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/proc"
-	"github.com/trellis-tasks/trellis/internal/view"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
@@ -19,7 +20,7 @@ import (
 type following struct {
 	a    *console
 	json bool
-	tree *view.Tree // nil: there is nothing to show
+	tree *terminal.Tree // nil: there is nothing to show
 
 	mu sync.Mutex // of the output
 }
@@ -65,7 +66,7 @@ func (f *following) begin(res dispatch.FileRun, past []workflow.Event) {
 		return
 	}
 	a.say("run %s: %s", res.ID, title)
-	f.tree = view.NewTree(a.Stderr, a.style(a.Stderr), terminal(a.Stderr) && a.getenv("TERM") != "dumb", a.Now, title, res.Bundle.Resolved())
+	f.tree = terminal.NewTree(a.Stderr, a.style(a.Stderr), isTerminal(a.Stderr) && a.getenv("TERM") != "dumb", a.Now, title, res.Bundle.Resolved())
 	f.tree.Past(past)
 }
 

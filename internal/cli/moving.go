@@ -8,10 +8,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/terminal"
+
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/trellis"
-	"github.com/trellis-tasks/trellis/internal/view"
 	"github.com/trellis-tasks/trellis/specs"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -80,7 +81,7 @@ func (m mover) tell() error {
 }
 
 func (m mover) say(format string, args ...any) {
-	m.app.say("%s", view.Safe(fmt.Sprintf(format, args...)))
+	m.app.say("%s", terminal.Safe(fmt.Sprintf(format, args...)))
 }
 
 func (m mover) tasks(live, archived []taskdir.Entry) {

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/terminal"
+
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/config"
@@ -15,13 +17,12 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
-	"github.com/trellis-tasks/trellis/internal/view"
 )
 
 // Scripts rely on the fields of plan --json, and on a value of every type also when there is nothing to say.
 func TestPlanDocument(t *testing.T) {
 	var got bytes.Buffer
-	if err := view.JSON(&got, document(".trellis/tasks/02-01-auth", planEnd{seconds: 2})); err != nil {
+	if err := terminal.JSON(&got, document(".trellis/tasks/02-01-auth", planEnd{seconds: 2})); err != nil {
 		t.Fatal(err)
 	}
 	want := `{"dir":".trellis/tasks/02-01-auth","id":"02-01-auth","status":"","decision":"","category":"","details":"","suggestions":[],` +

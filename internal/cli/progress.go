@@ -3,20 +3,21 @@ package cli
 import (
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/terminal"
+
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/trellis"
-	"github.com/trellis-tasks/trellis/internal/view"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 // progress shows on Stderr what runs and plannings do while they do it.
-type progress struct{ *view.Progress }
+type progress struct{ *terminal.Progress }
 
 // progress begins to show what happens in a site. quiet shows nothing but dispatch's own messages.
 func (a *console) progress(s *dispatch.Site, quiet bool) *progress {
-	live := !quiet && terminal(a.Stderr) && a.getenv("TERM") != "dumb"
-	p := &progress{view.NewProgress(a.Stderr, a.style(a.Stderr), live, a.Now)}
+	live := !quiet && isTerminal(a.Stderr) && a.getenv("TERM") != "dumb"
+	p := &progress{terminal.NewProgress(a.Stderr, a.style(a.Stderr), live, a.Now)}
 	s.Event = func(e dispatch.Event) {
 		if !quiet || e.Message != "" {
 			p.take(e)

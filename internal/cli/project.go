@@ -9,15 +9,18 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/status"
+	"github.com/trellis-tasks/trellis/internal/terminal"
+
+	"github.com/urfave/cli/v2"
+
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/trust"
-	"github.com/trellis-tasks/trellis/internal/view"
 	"github.com/trellis-tasks/trellis/taskdir"
-	"github.com/urfave/cli/v2"
 )
 
 // project is the repository that a command works in. Commands that need one open it; the others don't pay.
@@ -110,9 +113,9 @@ func wrongArguments(c *cli.Context) error {
 }
 
 // reader reads where tasks stand. Settings that are wrong hide no task: what they do not say has its default.
-func (a *console) reader(p *project) view.Reader {
+func (a *console) reader(p *project) status.Reader {
 	c, _ := p.config()
-	return view.Reader{Store: p.Store, Merged: c.DependsOnMerged, Watcher: pulse.Look(p.Root, a.Now()), Now: a.Now()}
+	return status.Reader{Store: p.Store, Merged: c.DependsOnMerged, Watcher: pulse.Look(p.Root, a.Now()), Now: a.Now()}
 }
 
 // printProblems prints problems for people, each with what to do about it.
@@ -122,9 +125,9 @@ func (a *console) printProblems(problems []trellis.Problem) {
 		if p.Warning {
 			kind = "warning"
 		}
-		fmt.Fprintf(a.Stdout, "%s: %s\n", kind, view.Safe(p.Error()))
+		fmt.Fprintf(a.Stdout, "%s: %s\n", kind, terminal.Safe(p.Error()))
 		if p.Hint != "" && (!strings.HasPrefix(p.Hint, "trellis validate ") || strings.Contains(p.Hint, " --")) { // which this is
-			fmt.Fprintf(a.Stdout, "    → %s\n", view.Safe(p.Hint))
+			fmt.Fprintf(a.Stdout, "    → %s\n", terminal.Safe(p.Hint))
 		}
 	}
 }

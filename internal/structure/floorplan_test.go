@@ -23,13 +23,13 @@ var floors = [][]string{
 	// runlock is what a task directory, its journal and all above take the lock of a run with: durable's lock, proc's sweep.
 	// secrets is what agents and sandboxes know secrets by.
 	// gateway is what agents ask models through, and the way out of a sandbox.
-	1: {"internal/runlock", "internal/secrets", "internal/gateway"},
+	1: {"internal/runlock", "internal/secrets", "internal/gateway", "internal/text"},
 	2: {"taskdir", "contextfiles", "specs", "templates", "agents", "internal/git", "internal/engine/journal", "internal/config", "internal/proof", "internal/research", "internal/pulse", "internal/github", "internal/criteria"},
 	3: {"internal/agentcall", "internal/plan", "internal/notify", "internal/hooks", "internal/sandbox", "internal/roadmap", "internal/trust"},
 	4: {"internal/ready", "internal/workflow", "internal/trust/subject"},
 	5: {"internal/pipeline", "internal/planner", "internal/delivery"},
-	6: {"internal/dispatch", "internal/view", "internal/eval"},
-	7: {"internal/app"},
+	6: {"internal/dispatch", "internal/status", "internal/eval"},
+	7: {"internal/app", "internal/terminal"},
 	8: {"internal/cli"},
 	9: {"cmd/trellis"},
 }

@@ -1,4 +1,4 @@
-package view
+package terminal
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/trellis-tasks/trellis/internal/text"
 
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -105,7 +107,7 @@ func (p *Progress) Step(task string, e workflow.Event) {
 				p.print(task + ": step " + e.Step)
 			}
 		case e.Type == workflow.StepFinished && e.State == workflow.Failed:
-			p.print(task + ": step " + e.Step + " failed: " + oneLine(e.Text))
+			p.print(task + ": step " + e.Step + " failed: " + text.OneLine(e.Text))
 		case e.Stream == "log":
 			p.print(task + ": " + e.Text)
 		case e.Type == workflow.StepOutput && strings.TrimSpace(e.Text) != "":
@@ -157,10 +159,10 @@ func (p *Progress) lines(width int) (lines []string) {
 }
 
 func (t *working) line(now time.Time) string {
-	parts := []string{t.name + ": " + t.phase, seconds(now.Sub(t.since).Seconds())}
+	parts := []string{t.name + ": " + t.phase, text.Seconds(now.Sub(t.since).Seconds())}
 	u := t.usage()
 	if u.Tokens() > 0 {
-		parts = append(parts, Tokens(u.Tokens())+" tokens")
+		parts = append(parts, text.Tokens(u.Tokens())+" tokens")
 	}
 	if u.CostUSD != nil {
 		parts = append(parts, fmt.Sprintf("$%.2f", *u.CostUSD))
@@ -181,7 +183,7 @@ func (t *working) usage() trellis.Usage {
 
 // fit is s in one line of at most n columns.
 func fit(s string, n int) string {
-	r := []rune(clip(s, n))
+	r := []rune(text.Clip(s, n))
 	for len(r) > 1 && columns(r) > n {
 		r = append(r[:len(r)-2], '…')
 	}

@@ -1,4 +1,4 @@
-package view
+package terminal
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/trellis-tasks/trellis/internal/text"
 
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -55,9 +57,9 @@ func NewTree(w io.Writer, style Style, live bool, now func() time.Time, title st
 			continue // its rounds are steps of their own
 		}
 		n := t.find(l.Path)
-		n.kind, n.does = l.Kind, oneLine(l.Does)
+		n.kind, n.does = l.Kind, text.OneLine(l.Does)
 		if n.does == "" {
-			n.does = oneLine(l.Title)
+			n.does = text.OneLine(l.Title)
 		}
 		if l.Loop != "" {
 			loops = append(loops, l.Path)
@@ -130,14 +132,14 @@ func (t *Tree) take(e workflow.Event, told bool) {
 	case workflow.StepOutput:
 		t.output(n, e)
 	case workflow.StepJudge:
-		n.last = fmt.Sprintf("judge: no, attempt %d: %s", e.Attempt, oneLine(e.Text))
+		n.last = fmt.Sprintf("judge: no, attempt %d: %s", e.Attempt, text.OneLine(e.Text))
 		if e.Pass != nil && *e.Pass {
 			n.last = "judge: yes"
 		}
 	case workflow.StepHealing:
 		n.last = fmt.Sprintf("attempt %d ended with %d, healing", e.Attempt, e.Code)
 		if e.State != workflow.Running {
-			n.last = "healing: " + oneLine(e.Text)
+			n.last = "healing: " + text.OneLine(e.Text)
 		}
 	}
 	if told {
@@ -148,7 +150,7 @@ func (t *Tree) take(e workflow.Event, told bool) {
 func (t *Tree) begin(n *node, e workflow.Event) {
 	n.state, n.began, n.said = workflow.Running, e.At, nil
 	if n.kind == "" {
-		n.kind, n.does = e.Kind, oneLine(e.Title)
+		n.kind, n.does = e.Kind, text.OneLine(e.Title)
 	}
 	if e.Type != workflow.StepIteration {
 		return
@@ -160,7 +162,7 @@ func (t *Tree) begin(n *node, e workflow.Event) {
 }
 
 func (t *Tree) end(n *node, e workflow.Event) {
-	n.state, n.took, n.detail, n.last = e.State, e.Seconds, oneLine(e.Text), ""
+	n.state, n.took, n.detail, n.last = e.State, e.Seconds, text.OneLine(e.Text), ""
 	if i := strings.LastIndexByte(e.Step, '.'); i >= 0 && n.of == 0 {
 		if loop := t.find(e.Step[:i]); loop.of > 0 {
 			loop.ended++
@@ -185,12 +187,12 @@ func (t *Tree) output(n *node, e workflow.Event) {
 	case e.State == workflow.Waiting:
 		n.state = workflow.Waiting
 	case e.Tool != "":
-		n.last = e.Stream + " → " + oneLine(e.Tool+" "+e.Text)
+		n.last = e.Stream + " → " + text.OneLine(e.Tool+" "+e.Text)
 		return
 	}
 	for line := range strings.SplitSeq(strings.TrimRight(e.Text, "\n"), "\n") {
 		if strings.TrimSpace(line) != "" {
-			n.last = oneLine(line)
+			n.last = text.OneLine(line)
 		}
 		n.said = append(n.said, line)
 	}
@@ -213,7 +215,7 @@ func (t *Tree) tell(n *node, e workflow.Event) {
 		t.print(e.Step + ": " + e.Text)
 	case t.live, n.kind == plan.Log && n.of == 0:
 	case e.Type == workflow.StepFinished:
-		t.print(strings.TrimSuffix(fmt.Sprintf("%s: %s in %s: %s", e.Step, e.State, brief(time.Duration(e.Seconds*float64(time.Second))), n.detail), ": "))
+		t.print(strings.TrimSuffix(fmt.Sprintf("%s: %s in %s: %s", e.Step, e.State, text.Duration(time.Duration(e.Seconds*float64(time.Second))), n.detail), ": "))
 	case e.Type == workflow.StepStarted, e.Type == workflow.StepIteration:
 		t.print(strings.TrimSuffix(e.Step+": "+n.does, ": "))
 	case e.Type == workflow.StepOutput && e.Usage == nil:
@@ -251,9 +253,9 @@ func (t *Tree) lines(width int) []string {
 			ended++
 		}
 	}
-	head := fmt.Sprintf("%s: %s · %d of %d steps", oneLine(t.title), seconds(t.now().Sub(t.began).Seconds()), ended, all)
+	head := fmt.Sprintf("%s: %s · %d of %d steps", text.OneLine(t.title), text.Seconds(t.now().Sub(t.began).Seconds()), ended, all)
 	if n := t.used.Tokens(); n > 0 {
-		head += " · " + Tokens(n) + " tokens"
+		head += " · " + text.Tokens(n) + " tokens"
 	}
 	if t.used.CostUSD != nil {
 		head += fmt.Sprintf(" · $%.2f", *t.used.CostUSD)

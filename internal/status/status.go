@@ -1,10 +1,9 @@
-// Package view shows where tasks stand and what was done for them: tables and JSON for people and
-// scripts, lines for a terminal. It only reads, and what it reads is on disk: nothing has to run.
-package view
+// Package status reads from disk what is known of tasks and of runs of files: status, phase, who is at work, what they
+// wait for, the log of what was done. It changes nothing, and nothing has to run.
+package status
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -60,24 +59,20 @@ type Task struct {
 	Criteria   []pipeline.Stated `json:"criteria,omitempty"`       // of a task that is looked at alone
 	Defining   []string          `json:"changed_checks,omitempty"` // so too: what its last run changed of what the checks do
 
-	task  *taskdir.Task
-	plan  *plan.Plan // of a task that is looked at alone; nil: it has none, or none that can be read
-	again string     // why the planning at work asks once more
-	step  string     // that people are asked about
+	Source *taskdir.Task `json:"-"` // task.json; nil: it can't be read
+	Plan   *plan.Plan    `json:"-"` // of a task that is looked at alone; nil: it has none, or none that can be read
+	Retry  string        `json:"-"` // why the planning at work asks once more
+
+	step string // that people are asked about
 }
+
+// Working reports whether somebody is at work on the task, or was until cut off.
+func (t Task) Working() bool { return t.Status == trellis.InProgress || t.Status == trellis.Planning }
 
 // Subtasks are how far a task has come that has others as its parts.
 type Subtasks struct {
 	Done int `json:"done"` // are completed
 	Of   int `json:"of"`
-}
-
-// words say it; "" without subtasks.
-func (s Subtasks) words() string {
-	if s.Of == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%d of %d subtasks done", s.Done, s.Of)
 }
 
 // Holder is a process.
@@ -146,19 +141,19 @@ func (r Reader) Task(dir string) (Task, error) {
 	}
 	v := r.task(e, known)
 	if v.Status == trellis.Planning {
-		v.Phase, v.Round, v.again = planningOf(dir)
+		v.Phase, v.Round, v.Retry = planningOf(dir)
 	}
 	if v.HeldBy == nil && v.Status != "" {
 		v.HeldBy = holder(dir)
 	}
-	if v.working() || v.Status == trellis.Waiting || v.Status == trellis.Paused {
+	if v.Working() || v.Status == trellis.Waiting || v.Status == trellis.Paused {
 		v.Steps = underway(dir)
 	}
 	if v.step != "" {
 		v.Steps.At, v.Steps.Waits = v.step, true
 	}
-	v.plan, _ = pipeline.ReadPlan(r.Store, dir) // what is wrong with it is for validate to say
-	v.Criteria = pipeline.ReadCriteria(dir, v.plan)
+	v.Plan, _ = pipeline.ReadPlan(r.Store, dir) // what is wrong with it is for validate to say
+	v.Criteria = pipeline.ReadCriteria(dir, v.Plan)
 	v.Defining = defining(dir)
 	return v, nil
 }
@@ -178,7 +173,7 @@ func (f Filter) picks(t Task) bool {
 	if len(f.Statuses) > 0 && !slices.Contains(f.Statuses, t.Status) {
 		return false
 	}
-	return f.Whose == "" || t.task != nil && (t.task.Assignee == f.Whose || t.task.Creator == f.Whose)
+	return f.Whose == "" || t.Source != nil && (t.Source.Assignee == f.Whose || t.Source.Creator == f.Whose)
 }
 
 func (t Task) order() string {
@@ -205,7 +200,7 @@ func (r Reader) task(e taskdir.Entry, known map[string]trellis.Status) Task {
 	t := *e.Task
 	taskdir.Defaults(&t)
 	p := t.Pipeline
-	v.task, v.TaskID = &t, t.GivenID()
+	v.Source, v.TaskID = &t, t.GivenID()
 	v.Scope, v.Package, v.Creator, v.Assignee, v.Parent = t.Scope, t.Package, t.Creator, t.Assignee, t.Parent
 	v.Children, v.DependsOn = append(v.Children, t.Children...), append(v.DependsOn, p.DependsOn...)
 	v.Name, v.Title, v.DevType, v.Priority, v.Branch, v.BaseBranch, v.PRURL = t.Name, t.Title, t.DevType, t.Priority, t.Branch, t.BaseBranch, t.PRURL
@@ -220,7 +215,7 @@ func (r Reader) task(e taskdir.Entry, known map[string]trellis.Status) Task {
 	v.Problems = append(v.Problems, t.Problems...)
 	if !e.Planning {
 		v.Status = t.Status
-		if v.working() {
+		if v.Working() {
 			v.HeldBy = holder(e.Dir)
 		}
 		v.WaitingFor = r.waitingFor(&t, known, v.HeldBy != nil)

@@ -1,10 +1,12 @@
-package view
+package terminal
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/trellis-tasks/trellis/internal/text"
 
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
@@ -51,10 +53,10 @@ func (n *node) text(now time.Time) string {
 	parts := []string{n.name}
 	switch n.state {
 	case workflow.Running, workflow.Waiting:
-		parts = append(parts, seconds(now.Sub(n.began).Seconds()))
+		parts = append(parts, text.Seconds(now.Sub(n.began).Seconds()))
 	case workflow.Done, workflow.Failed:
 		if n.took > 0 {
-			parts = append(parts, brief(time.Duration(n.took*float64(time.Second))))
+			parts = append(parts, text.Duration(time.Duration(n.took*float64(time.Second))))
 		}
 	}
 	if n.of > 0 {

@@ -1,4 +1,4 @@
-package view_test
+package terminal_test
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/trellis-tasks/trellis/internal/view"
+	"github.com/trellis-tasks/trellis/internal/terminal"
 )
 
 func TestDiff(t *testing.T) {
@@ -33,13 +33,13 @@ func TestDiff(t *testing.T) {
 \ No newline at end of file
 +m
 `
-	if got := view.Diff("x", from, to); got != want {
+	if got := terminal.Diff("x", from, to); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if got := view.Diff("x", from, from); got != "" {
+	if got := terminal.Diff("x", from, from); got != "" {
 		t.Errorf("got %q for one text", got)
 	}
-	if got := view.Diff("x", "a\x1b[2J\n", "b\n"); strings.Contains(got, "\x1b") {
+	if got := terminal.Diff("x", "a\x1b[2J\n", "b\n"); strings.Contains(got, "\x1b") {
 		t.Errorf("got %q", got)
 	}
 }
@@ -55,7 +55,7 @@ func TestDiffApplies(t *testing.T) {
 			return strings.TrimSuffix(s, []string{"", "\n"}[r.IntN(2)])
 		}
 		from, to := text(), text()
-		diff := view.Diff("x", from, to)
+		diff := terminal.Diff("x", from, to)
 		if from == "" || to == "" || diff == "" {
 			continue
 		}

@@ -1,4 +1,4 @@
-package view_test
+package terminal_test
 
 import (
 	"bytes"
@@ -8,9 +8,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/terminal"
+
 	format "github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/trellis"
-	"github.com/trellis-tasks/trellis/internal/view"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
@@ -23,7 +24,7 @@ var outline = []format.Line{
 }
 
 // telling tells a tree events as they happen.
-type telling struct{ *view.Tree }
+type telling struct{ *terminal.Tree }
 
 func (t telling) begin(path, kind string) {
 	t.Take(workflow.Event{Type: workflow.StepStarted, At: time.Now(), Step: path, Kind: kind})
@@ -47,7 +48,7 @@ func pass(d time.Duration) { time.Sleep(d + time.Millisecond); synctest.Wait() }
 func TestTreeOnTerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &screen{}
-		tr := telling{view.NewTree(s, view.Style{Width: 60}, true, time.Now, "Add pagination", outline)}
+		tr := telling{terminal.NewTree(s, terminal.Style{Width: 60}, true, time.Now, "Add pagination", outline)}
 		tr.begin("find", format.Script)
 		tr.says("find", "stdout", "one\ntwo\n")
 		pass(time.Second)
@@ -85,7 +86,7 @@ func TestTreeOnALowTerminal(t *testing.T) {
 			many = append(many, format.Line{Path: fmt.Sprintf("s%d", i), Kind: format.Script})
 		}
 		s := &screen{}
-		tr := telling{view.NewTree(s, view.Style{Width: 60, Height: 7}, true, time.Now, "t", many)}
+		tr := telling{terminal.NewTree(s, terminal.Style{Width: 60, Height: 7}, true, time.Now, "t", many)}
 		for i := range 20 {
 			tr.begin(fmt.Sprintf("s%d", i), format.Script)
 			if i < 18 {
@@ -106,7 +107,7 @@ func TestTreeOnALowTerminal(t *testing.T) {
 func TestTreeOfAResumedRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &screen{}
-		tr := view.NewTree(s, view.Style{Width: 60}, true, time.Now, "t", outline[:2])
+		tr := terminal.NewTree(s, terminal.Style{Width: 60}, true, time.Now, "t", outline[:2])
 		tr.Past([]workflow.Event{{Type: workflow.StepStarted, Step: "find"}, {Type: workflow.StepFinished, Step: "find", State: workflow.Failed, Text: "it failed", Kind: format.Script}})
 		s.want(t, "t: 0s · 1 of 2 steps", "✗ find · it failed", "· add · Add limit.")
 		tr.Close()
@@ -116,7 +117,7 @@ func TestTreeOfAResumedRun(t *testing.T) {
 // Elsewhere than on a terminal there are lines, with all output, and nothing that steers one.
 func TestTreeInAFile(t *testing.T) {
 	var out bytes.Buffer
-	tr := telling{view.NewTree(&out, view.Style{}, false, time.Now, "t", outline)}
+	tr := telling{terminal.NewTree(&out, terminal.Style{}, false, time.Now, "t", outline)}
 	tr.begin("find", format.Script)
 	tr.says("find", "stdout", "one\ntwo \x1b[2J")
 	tr.end("find", workflow.Done, 1.2, "")
@@ -137,7 +138,7 @@ func TestTreeInAFile(t *testing.T) {
 
 func TestSteps(t *testing.T) {
 	var out bytes.Buffer
-	err := view.Steps(&out, []format.Line{{Path: "a", Kind: format.Script, Does: "go build", Verify: "test -e x", After: []string{}}, {Path: "b", Kind: format.Approval, Title: "Publish?", Asks: true, After: []string{"a"}},
+	err := terminal.Steps(&out, []format.Line{{Path: "a", Kind: format.Script, Does: "go build", Verify: "test -e x", After: []string{}}, {Path: "b", Kind: format.Approval, Title: "Publish?", Asks: true, After: []string{"a"}},
 		{Path: "g", Kind: format.Group, Loop: "{{i}}: 1 to 3", After: []string{"b"}}, {Path: "g.x", Depth: 1, Kind: format.Prompt, Does: "Do it.", After: []string{}}, {Path: "z", Kind: format.Log, Does: "hi", After: []string{"a"}}})
 	want := "a (script)\n    runs     go build\n    verify   test -e x\nb (approval): Publish?\n    waits    for a person's approval\ng (group)\n    for      {{i}}: 1 to 3\n" +
 		"  g.x (prompt)\n      asks     Do it.\nz (log)\n    says     hi\n    after    a\n"

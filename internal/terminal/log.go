@@ -1,10 +1,14 @@
-package view
+package terminal
 
 import (
 	"bytes"
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/status"
+	"github.com/trellis-tasks/trellis/internal/text"
+	"github.com/trellis-tasks/trellis/internal/workflow"
 
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -13,10 +17,14 @@ import (
 // quiet are activities that only keep the books.
 var quiet = map[string]bool{"status": true, "observe": true, "finish": true}
 
-// Print writes a line of a log for people; what says nothing to them is passed over.
-func (l Line) Print(w io.Writer, style Style) error {
-	text := l.text()
-	if text == "" {
+// line is a line of a log as people are shown it.
+type line struct{ status.Line }
+
+// PrintLine writes a line of a log for people; what says nothing to them is passed over.
+func PrintLine(w io.Writer, of status.Line, style Style) error {
+	l := line{of}
+	shown := l.text()
+	if shown == "" {
 		return nil
 	}
 	at := strings.Repeat(" ", len("15:04:05"))
@@ -24,12 +32,12 @@ func (l Line) Print(w io.Writer, style Style) error {
 		at = l.At.Local().Format("15:04:05")
 	}
 	var b strings.Builder
-	for i, part := range strings.Split(Safe(text), "\n") {
+	for i, part := range strings.Split(Safe(shown), "\n") {
 		if i > 0 {
 			at = strings.Repeat(" ", len("15:04:05"))
 		}
-		if style.Width > 20 && l.Kind == KindAgent {
-			part = clip(part, style.Width-10)
+		if style.Width > 20 && l.Kind == status.KindAgent {
+			part = text.Clip(part, style.Width-10)
 		}
 		b.WriteString(strings.TrimRight(at+"  "+part, " ") + "\n")
 	}
@@ -37,53 +45,53 @@ func (l Line) Print(w io.Writer, style Style) error {
 	return err
 }
 
-func (l Line) text() string {
+func (l line) text() string {
 	if l.Step != "" {
 		return l.stepText()
 	}
 	return l.plainText()
 }
 
-func (l Line) plainText() string {
+func (l line) plainText() string {
 	if quiet[l.Activity] && l.Failure == nil {
 		return ""
 	}
 	switch l.Kind {
-	case KindRun:
+	case status.KindRun:
 		return fmt.Sprintf("run %s (%s) of %s", l.Run, l.Text, l.At.Local().Format("2006-01-02"))
-	case KindStart:
+	case status.KindStart:
 		if l.Agent == "" {
 			return ""
 		}
 		return strings.TrimSuffix(fmt.Sprintf("%s: %s works: %s", l.label(), l.Agent, l.Text), ": ")
-	case KindAgent:
+	case status.KindAgent:
 		return eventText(*l.Event)
-	case KindDone:
+	case status.KindDone:
 		return l.done()
-	case KindSignal:
+	case status.KindSignal:
 		return "signal: " + l.Text
-	case KindCancel:
+	case status.KindCancel:
 		return "cancelled by a person"
 	}
 	return l.ended()
 }
 
-func (l Line) done() string {
-	head := fmt.Sprintf("%s: done in %s", l.label(), seconds(l.Seconds))
+func (l line) done() string {
+	head := fmt.Sprintf("%s: done in %s", l.label(), text.Seconds(l.Seconds))
 	switch {
 	case l.Failure != nil:
 		head = fmt.Sprintf("%s: %s", l.label(), l.Failure)
 	case strings.HasPrefix(l.Activity, "await:") || l.Activity == "sleep":
-		head = fmt.Sprintf("waited %s", seconds(l.Seconds))
+		head = fmt.Sprintf("waited %s", text.Seconds(l.Seconds))
 	}
 	if l.Text == "" {
 		return head
 	}
-	return head + "\n" + indent(l.Text)
+	return head + "\n" + text.Indent(l.Text)
 }
 
-func (l Line) ended() string {
-	head := "ended after " + seconds(l.Seconds)
+func (l line) ended() string {
+	head := "ended after " + text.Seconds(l.Seconds)
 	if l.Text != "" {
 		head += ": " + l.Text
 	}
@@ -95,9 +103,9 @@ func (l Line) ended() string {
 
 // label is an activity's id without the number of a first call: round-2/check#1 is round-2/check, and what belongs to a
 // step is led by its path.
-func (l Line) label() string {
+func (l line) label() string {
 	id := l.ID
-	if path, rest := stepOf(id); path != "" {
+	if path, rest := status.StepOf(id); path != "" {
 		id = path + "/" + rest
 	}
 	return strings.TrimSuffix(id, "#1")
@@ -139,4 +147,22 @@ func (s *SafeWriter) Write(p []byte) (int, error) {
 func (s *SafeWriter) Close() error {
 	_, err := io.WriteString(s.W, trellis.Visible(string(s.held)))
 	return err
+}
+
+// stepText is a line of a log that is about a step, for people; "" is one that says nothing to them.
+func (l line) stepText() string {
+	switch {
+	case l.Activity == status.StepBegins && l.Kind == status.KindStart:
+		return fmt.Sprintf("step %s, %s", l.Step, l.Text)
+	case l.Activity == status.StepEnds && l.Kind == status.KindDone && l.Failure == nil:
+		return fmt.Sprintf("step %s: %s (%s)", l.Step, l.Text, text.Seconds(l.Seconds))
+	case l.Activity == status.StepAsks && l.Text != "" && l.Failure == nil:
+		return text.Indent(l.Step + " waits for people: " + l.Text)
+	case workflow.Minor(l.Activity) && l.Text == "" && l.Failure == nil:
+		return ""
+	}
+	if plain := l.plainText(); plain != "" {
+		return text.Indent(plain)
+	}
+	return ""
 }

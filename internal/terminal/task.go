@@ -1,4 +1,4 @@
-package view
+package terminal
 
 import (
 	"fmt"
@@ -9,30 +9,36 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
+
+	"github.com/trellis-tasks/trellis/internal/status"
+	"github.com/trellis-tasks/trellis/internal/text"
 
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
+// task is a task as people are shown it.
+type task struct{ status.Task }
+
 // Show prints one task for people, a line for everything that there is to say.
-func Show(w io.Writer, t Task, style Style) error {
+func Show(w io.Writer, of status.Task, style Style) error {
+	t := task{of}
 	var b strings.Builder
 	title := t.ID
 	if style.Colour {
 		title = "\x1b[1m" + t.ID + "\x1b[0m"
 	}
-	fmt.Fprintf(&b, "%s  %s\n", title, clip(t.Title, 200))
+	fmt.Fprintf(&b, "%s  %s\n", title, text.Clip(t.Title, 200))
 	for _, row := range t.rows() {
 		if row[1] != "" {
-			fmt.Fprintf(&b, "  %-9s %s\n", row[0], clip(row[1], 400))
+			fmt.Fprintf(&b, "  %-9s %s\n", row[0], text.Clip(row[1], 400))
 		}
 	}
 	if len(t.Defining) > 0 {
-		fmt.Fprintf(&b, "  %-9s %s\n", "checks", clip("changed: "+strings.Join(t.Defining, ", "), 400))
+		fmt.Fprintf(&b, "  %-9s %s\n", "checks", text.Clip("changed: "+strings.Join(t.Defining, ", "), 400))
 	}
 	for _, c := range t.Criteria {
-		fmt.Fprintf(&b, "  %-9s %s\n", "criterion", clip(stated(c), 400))
+		fmt.Fprintf(&b, "  %-9s %s\n", "criterion", text.Clip(stated(c), 400))
 	}
 	for i := range t.Problems {
 		fmt.Fprintf(&b, "  %-9s %s\n", "problem", &t.Problems[i])
@@ -41,25 +47,25 @@ func Show(w io.Writer, t Task, style Style) error {
 	return err
 }
 
-func (t Task) rows() [][2]string {
-	rows := [][2]string{{"status", t.standing()}, {"since", t.Since}, {"held by", t.holder()}, {"steps", t.Steps.words()}, {"last", t.again}, {"waits for", t.WaitingFor}, {"failure", t.failure()}}
-	if t.task != nil {
-		rows = append(rows, [2]string{"branch", t.branches()}, [2]string{"worktree", t.task.WorktreePath}, [2]string{"commit", t.task.Commit},
-			[2]string{"pr", t.pull()}, [2]string{"", t.reaction()}, [2]string{"parent", t.task.Parent}, [2]string{"subtasks", t.subtasks()},
+func (t task) rows() [][2]string {
+	rows := [][2]string{{"status", t.standing()}, {"since", t.Since}, {"held by", t.holder()}, {"steps", stepsDone(t.Steps)}, {"last", t.Retry}, {"waits for", t.WaitingFor}, {"failure", t.failure()}}
+	if t.Source != nil {
+		rows = append(rows, [2]string{"branch", t.branches()}, [2]string{"worktree", t.Source.WorktreePath}, [2]string{"commit", t.Source.Commit},
+			[2]string{"pr", t.pull()}, [2]string{"", t.reaction()}, [2]string{"parent", t.Source.Parent}, [2]string{"subtasks", t.subtasks()},
 			[2]string{"rejected", rejection(t)}, [2]string{"judge", judgement(t)}, [2]string{"touches", t.touches()})
 	}
-	return append(append(rows, t.planned()...), [2]string{"usage", Usage(t.Usage)}, [2]string{"updated", t.UpdatedAt})
+	return append(append(rows, t.planned()...), [2]string{"usage", text.Usage(t.Usage)}, [2]string{"updated", t.UpdatedAt})
 }
 
-func (t Task) standing() string {
+func (t task) standing() string {
 	s := string(t.Status)
 	if s == "" {
 		return "broken: task.json can't be read"
 	}
 	switch {
-	case t.working() && t.Phase != "" && t.Round > 0:
+	case t.Working() && t.Phase != "" && t.Round > 0:
 		s += fmt.Sprintf(" (%s, round %d)", t.Phase, t.Round)
-	case t.working() && t.Phase != "":
+	case t.Working() && t.Phase != "":
 		s += fmt.Sprintf(" (%s)", t.Phase)
 	case t.Outcome != "" && string(t.Outcome) != s:
 		s += fmt.Sprintf(" (%s)", t.Outcome)
@@ -68,33 +74,30 @@ func (t Task) standing() string {
 }
 
 // subtasks are how many are done, and which there are.
-func (t Task) subtasks() string {
+func (t task) subtasks() string {
 	if t.Subtasks.Of == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d done: %s", t.Subtasks.Done, t.Subtasks.Of, strings.Join(t.task.Children, ", "))
+	return fmt.Sprintf("%d of %d done: %s", t.Subtasks.Done, t.Subtasks.Of, strings.Join(t.Source.Children, ", "))
 }
 
 // holder is the process at work on the task.
-func (t Task) holder() string {
+func (t task) holder() string {
 	if t.HeldBy == nil {
 		return ""
 	}
 	return fmt.Sprintf("process %d on %s, since %s", t.HeldBy.PID, t.HeldBy.Host, t.HeldBy.Since)
 }
 
-// working reports whether somebody is at work on the task, or was until cut off.
-func (t Task) working() bool { return t.Status == trellis.InProgress || t.Status == trellis.Planning }
-
-func (t Task) failure() string {
+func (t task) failure() string {
 	if t.Failure.Detail == "" {
 		return string(t.Failure.Code)
 	}
 	return string(t.Failure.Code) + ": " + t.Failure.Detail
 }
 
-func (t Task) branches() string {
-	switch on := t.task.Pipeline.StackedOn; {
+func (t task) branches() string {
+	switch on := t.Source.Pipeline.StackedOn; {
 	case t.BaseBranch == "":
 		return t.Branch
 	case on != "":
@@ -104,7 +107,7 @@ func (t Task) branches() string {
 }
 
 // pull is the pull request, and how it stood when somebody last looked.
-func (t Task) pull() string {
+func (t task) pull() string {
 	p, first := t.PR, ""
 	for _, path := range slices.Sorted(maps.Keys(t.Modules)) {
 		first += fmt.Sprintf(", after %s of %s", t.Modules[path], path)
@@ -139,7 +142,7 @@ func stands(state, checks string, failing []string, review string) string {
 }
 
 // reaction is what becomes of what is wrong with the pull request, or became of that.
-func (t Task) reaction() string {
+func (t task) reaction() string {
 	p := t.PR
 	switch {
 	case p == nil || p.URL != t.PRURL:
@@ -152,8 +155,8 @@ func (t Task) reaction() string {
 	return ""
 }
 
-func rejection(t Task) string {
-	r := t.task.Pipeline.Rejection
+func rejection(t task) string {
+	r := t.Source.Pipeline.Rejection
 	if t.Status != trellis.Rejected {
 		return ""
 	}
@@ -161,43 +164,11 @@ func rejection(t Task) string {
 }
 
 // judgement is what the judge said of a plan that a person has to decide about.
-func judgement(t Task) string {
-	if j := t.task.Pipeline.Judge; t.Status == trellis.Waiting && j != nil && !j.Pass {
+func judgement(t task) string {
+	if j := t.Source.Pipeline.Judge; t.Status == trellis.Waiting && j != nil && !j.Pass {
 		return j.Feedback
 	}
 	return ""
-}
-
-// Usage is what agents used, in a few words: tokens, cost, time. A cost that nobody told is unknown.
-func Usage(u trellis.Usage) string {
-	if u.Tokens() == 0 && u.CostUSD == nil && u.Seconds == 0 {
-		return ""
-	}
-	cost := "cost unknown"
-	if u.CostUSD != nil {
-		cost = fmt.Sprintf("$%.2f", *u.CostUSD)
-	}
-	return fmt.Sprintf("%s tokens, %s, %s", Tokens(u.Tokens()), cost, seconds(u.Seconds))
-}
-
-// Tokens is a count in few letters: 950, 12.3k, 1.2M.
-func Tokens(n int64) string {
-	switch {
-	case n < 1000:
-		return fmt.Sprint(n)
-	case n < 1_000_000:
-		return fmt.Sprintf("%.1fk", float64(n)/1000)
-	}
-	return fmt.Sprintf("%.1fM", float64(n)/1_000_000)
-}
-
-// seconds is a duration in few letters: 8s, 2m10s, 1h5m.
-func seconds(s float64) string {
-	d := time.Duration(s * float64(time.Second)).Round(time.Second)
-	if d >= time.Hour {
-		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
-	}
-	return d.String()
 }
 
 // stated is a criterion in one line: where it stands, whether it blocks, what it says and which command tells.
@@ -232,7 +203,52 @@ func Files(w io.Writer, dir string) error {
 		if err != nil {
 			return fmt.Errorf("listing files: %w", err)
 		}
-		_, err = fmt.Fprintf(w, "  %8d  %s\n", st.Size(), clip(rel, 200))
+		_, err = fmt.Fprintf(w, "  %8d  %s\n", st.Size(), text.Clip(rel, 200))
 		return err
 	})
+}
+
+// subtasksDone says how many are; "" without subtasks.
+func subtasksDone(s status.Subtasks) string {
+	if s.Of == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d subtasks done", s.Done, s.Of)
+}
+
+// stepsDone says how far a run is, "" when there is nothing to say.
+func stepsDone(u status.Underway) string {
+	if u.Of == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("%d of %d done", u.Done, u.Of)
+	switch {
+	case u.Waits:
+		return text + ", " + u.At + " waits for people"
+	case u.At != "":
+		return text + ", now " + u.At
+	}
+	return text
+}
+
+// planned is what the plan says that holds whatever its steps are.
+func (t task) planned() [][2]string {
+	if t.Plan == nil {
+		return nil
+	}
+	var left []string
+	for _, u := range t.Plan.Uncovered {
+		left = append(left, u.Item+" ("+u.Reason+")")
+	}
+	list := func(items []string) string { return strings.Join(items, "; ") }
+	return [][2]string{{"decided", list(t.Plan.DesignDecisions)}, {"assumed", list(t.Plan.Assumptions)}, {"left out", list(left)}, {"excluded", list(t.Plan.OutOfScope)}}
+}
+
+// touches are the globs of what the task changes, as task.json says or else its plan.
+func (t task) touches() string {
+	globs := t.Source.Pipeline.Touches
+	if len(globs) == 0 && t.Plan != nil {
+		globs = t.Plan.Touches
+	}
+	return strings.Join(globs, ", ")
 }

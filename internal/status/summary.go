@@ -1,17 +1,16 @@
-package view
+package status
 
 import (
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/text"
+
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
-	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
-	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 // isRole reports whether an activity is the work of an agent.
@@ -24,41 +23,6 @@ func agentOf(c journal.Entry) string {
 		return ""
 	}
 	return r.Agent
-}
-
-// planningOf is where a planning stands that has not ended: the last role that was asked, which round of it, and
-// why something was last asked once more.
-func planningOf(dir string) (role string, round int, why string) {
-	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
-	if err != nil || h.Flow != planner.Flow || h.Ended {
-		return "", 0, ""
-	}
-	for _, c := range h.Calls {
-		if !isRole(c.Activity) {
-			continue
-		}
-		role, round = c.Activity, roundOf(c)
-		if a := againOf(c); a != "" {
-			why = a
-		}
-	}
-	return role, round, why
-}
-
-// roundOf is which plan a call is about, 0 where there is none yet.
-func roundOf(c journal.Entry) int {
-	var r struct{ Data struct{ Round int } }
-	_ = json.Unmarshal(c.In, &r) // what has no round is in none
-	return r.Data.Round
-}
-
-// againOf says why a planning asks an agent once more, "" when it does not.
-func againOf(c journal.Entry) string {
-	var r agentcall.Request
-	if !isRole(c.Activity) || json.Unmarshal(c.In, &r) != nil || !r.Role.Planning() {
-		return ""
-	}
-	return again(r)
 }
 
 // summary is what came of an activity, as far as people want to read it. Records of activities that it
@@ -88,9 +52,9 @@ func summary(c journal.Entry) string {
 	}
 	var lines []string
 	for _, r := range out.Results {
-		line := fmt.Sprintf("%s: %s (%s)", r.Command, verdict(r.Code, r.Known), seconds(r.Seconds))
+		line := fmt.Sprintf("%s: %s (%s)", r.Command, verdict(r.Code, r.Known), text.Seconds(r.Seconds))
 		if r.Code != 0 && r.Tail != "" {
-			line += "\n" + indent(r.Tail)
+			line += "\n" + text.Indent(r.Tail)
 		}
 		lines = append(lines, line)
 	}
@@ -98,7 +62,7 @@ func summary(c journal.Entry) string {
 		lines = append(lines, fmt.Sprintf("commit %.12s", out.SHA))
 	}
 	if out.Hook != "" {
-		lines = append(lines, "a hook refused the commit:\n"+indent(out.Hook))
+		lines = append(lines, "a hook refused the commit:\n"+text.Indent(out.Hook))
 	}
 	return strings.Join(append(lines, notes(out.Notes)...), "\n")
 }
@@ -115,10 +79,10 @@ func verdict(code int, known bool) string {
 
 func replySummary(role trellis.Role, r agentcall.Reply) string {
 	var lines []string
-	if v := verdictOf(role, r); v != "" {
-		lines = append(lines, strings.TrimSuffix(v+": "+oneLine(opinionOf(role, r).Feedback), ": "))
+	if o := OpinionOf(role, r); o.String() != "" {
+		lines = append(lines, strings.TrimSuffix(o.String()+": "+text.OneLine(o.Feedback), ": "))
 	}
-	if u := Usage(r.Usage); u != "" {
+	if u := text.Usage(r.Usage); u != "" {
 		lines = append(lines, u)
 	}
 	if r.Failure != nil {
@@ -155,8 +119,4 @@ func outcome(out json.RawMessage) string {
 		return end.Status
 	}
 	return end.Outcome
-}
-
-func indent(s string) string {
-	return "  " + strings.ReplaceAll(strings.TrimRight(s, "\n"), "\n", "\n  ")
 }

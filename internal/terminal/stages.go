@@ -1,11 +1,13 @@
-package view
+package terminal
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/trellis-tasks/trellis/internal/status"
+	"github.com/trellis-tasks/trellis/internal/text"
 
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
@@ -42,7 +44,7 @@ func (p *Progress) Asked(task, id string, r agentcall.Request) {
 		earlier := t.of(r.Role)
 		c := t.call(id)
 		*c = call{id: id, role: r.Role, since: p.now()}
-		switch why := again(r); {
+		switch why := status.Again(r); {
 		case why != "":
 			p.print(task + ": " + why)
 		case len(earlier) > 0 && earlier[len(earlier)-1].failed:
@@ -60,8 +62,8 @@ func (p *Progress) Replied(task, id string, r agentcall.Reply) {
 		c := t.call(id)
 		c.ended, c.took, c.used = true, p.now().Sub(c.since), r.Usage
 		c.failed = r.Failure != nil
-		c.broken = c.failed || len(r.Problems) > 0 || refused(c.role, r)
-		if short(c.role, r) {
+		c.broken = c.failed || len(r.Problems) > 0 || status.OpinionOf(c.role, r).Refused()
+		if status.OpinionOf(c.role, r).Size == trellis.Tiny {
 			t.stages = [][]trellis.Role{{trellis.Evaluate}, {trellis.Research}, {trellis.PRD}}
 		}
 		switch {
@@ -120,15 +122,15 @@ func (t *working) reach(role trellis.Role) {
 
 // told is what a finished call came to.
 func (c *call) told(r agentcall.Reply) string {
-	parts := []string{string(c.role) + " done in " + brief(c.took)}
-	if v := verdictOf(c.role, r); v != "" {
+	parts := []string{string(c.role) + " done in " + text.Duration(c.took)}
+	if v := status.OpinionOf(c.role, r).String(); v != "" {
 		parts = append(parts, v)
 	}
 	if c.tools > 0 {
-		parts = append(parts, count(c.tools, "tool call"))
+		parts = append(parts, text.Count(c.tools, "tool call"))
 	}
 	if u := r.Usage; u.Tokens() > 0 || u.CostUSD != nil {
-		parts = append(parts, Tokens(u.Tokens())+" tokens", cost(u))
+		parts = append(parts, text.Tokens(u.Tokens())+" tokens", text.Cost(u))
 	}
 	return strings.Join(parts, " · ")
 }
@@ -144,7 +146,7 @@ func (t *working) planning(now time.Time, width int, colour bool) []string {
 		}
 		line := "  " + string(c.role)
 		if c.tools > 0 {
-			line += " · " + count(c.tools, "tool call")
+			line += " · " + text.Count(c.tools, "tool call")
 		}
 		lines = append(lines, fit(line+" · "+c.last, width))
 	}
@@ -188,17 +190,17 @@ func stageWord(role trellis.Role, calls []*call, now time.Time) word {
 			took += now.Sub(c.since)
 		}
 	}
-	text := string(role)
+	name := string(role)
 	if len(calls) > 1 {
-		text += fmt.Sprintf(" ×%d", len(calls))
+		name += fmt.Sprintf(" ×%d", len(calls))
 	}
 	switch last := calls[len(calls)-1]; {
 	case !last.ended:
-		return word{text: text + " " + seconds(took.Seconds())}
+		return word{text: name + " " + text.Seconds(took.Seconds())}
 	case last.broken:
-		return word{text: text + " ✗ " + brief(took), paint: "33"}
+		return word{text: name + " ✗ " + text.Duration(took), paint: "33"}
 	}
-	return word{text: text + " ✓ " + brief(took), paint: "32"}
+	return word{text: name + " ✓ " + text.Duration(took), paint: "32"}
 }
 
 // wrap makes lines of words, none longer than width.
@@ -225,102 +227,4 @@ func wrap(list []word, width int, colour bool) (lines []string) {
 		lines = append(lines, lead+text)
 	}
 	return lines
-}
-
-// brief is a duration of which the tenths tell something while it is short.
-func brief(d time.Duration) string {
-	if d < 10*time.Second {
-		return fmt.Sprintf("%.1fs", d.Seconds())
-	}
-	return seconds(d.Seconds())
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
-func cost(u trellis.Usage) string {
-	if u.CostUSD == nil {
-		return "cost unknown"
-	}
-	return fmt.Sprintf("$%.2f", *u.CostUSD)
-}
-
-// again says why a planning asks once more, "" when it does not.
-func again(r agentcall.Request) string {
-	if r.Repair != nil && len(r.Repair.Problems) > 0 {
-		return fmt.Sprintf("%s again: %s%s", r.Role, oneLine(r.Repair.Problems[0]), more(len(r.Repair.Problems)-1))
-	}
-	var d struct {
-		Round, Sent int
-		Why         string // "<who>, <n> of <m>: <reason>"
-	}
-	if json.Unmarshal(r.Data, &d) != nil {
-		return ""
-	}
-	head, reason, _ := strings.Cut(oneLine(d.Why), ": ")
-	who, nth, counted := strings.Cut(head, ", ")
-	switch {
-	case d.Why == "" && d.Sent > 0:
-		return string(r.Role) + " again: no file was looked at"
-	case d.Why == "":
-		return ""
-	case counted && who == string(trellis.Judge):
-		return fmt.Sprintf("judge said no (%s): %s", nth, reason)
-	case counted:
-		return fmt.Sprintf("%s again (%s): %s", r.Role, nth, reason)
-	}
-	return fmt.Sprintf("%s again: %s", r.Role, oneLine(d.Why))
-}
-
-func more(n int) string {
-	if n < 1 {
-		return ""
-	}
-	return fmt.Sprintf(" (and %d more)", n)
-}
-
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
-
-// opinion is what the answers of those who decide have in common.
-type opinion struct {
-	Decision string
-	Category string
-	Size     trellis.Size
-	Pass     *bool
-	Feedback string
-}
-
-func opinionOf(role trellis.Role, r agentcall.Reply) (o opinion) {
-	if role == trellis.Evaluate || role == trellis.Judge {
-		_ = json.Unmarshal(r.Answer, &o) // an answer that is none decides nothing
-	}
-	return o
-}
-
-// refused reports whether the judge said no.
-func refused(role trellis.Role, r agentcall.Reply) bool {
-	o := opinionOf(role, r)
-	return o.Pass != nil && !*o.Pass
-}
-
-// short reports whether a planning goes the short way from here.
-func short(role trellis.Role, r agentcall.Reply) bool { return opinionOf(role, r).Size == trellis.Tiny }
-
-// verdictOf is what was decided, "" when the role decides nothing.
-func verdictOf(role trellis.Role, r agentcall.Reply) string {
-	switch o := opinionOf(role, r); {
-	case o.Category != "":
-		return o.Decision + " (" + o.Category + ")"
-	case o.Decision != "":
-		return strings.TrimSuffix(o.Decision+", "+string(o.Size), ", ")
-	case o.Pass != nil && *o.Pass:
-		return "the plan passes"
-	case o.Pass != nil:
-		return "the plan does not pass"
-	}
-	return ""
 }

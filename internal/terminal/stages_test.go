@@ -1,4 +1,4 @@
-package view_test
+package terminal_test
 
 import (
 	"bytes"
@@ -8,11 +8,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/terminal"
+
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/trellis"
-	"github.com/trellis-tasks/trellis/internal/view"
 )
 
 var longWay = [][]trellis.Role{{trellis.Evaluate}, {trellis.Research, trellis.TaskSpec}, {trellis.Plan}, {trellis.Judge}}
@@ -26,7 +27,7 @@ func request(role trellis.Role, round int, why string) agentcall.Request {
 func answer(text string) agentcall.Reply { return agentcall.Reply{Answer: json.RawMessage(text)} }
 
 // planned plays a planning: the checks and the judge each send a plan back once.
-func planned(p *view.Progress) {
+func planned(p *terminal.Progress) {
 	const id = "02-01-auth"
 	tool := func(call, input string) {
 		p.Agent(id, call, agents.Event{Kind: agents.EventTool, Tool: "Read", Input: input})
@@ -49,7 +50,7 @@ func planned(p *view.Progress) {
 	time.Sleep(time.Second + time.Millisecond)
 }
 
-func finish(p *view.Progress) {
+func finish(p *terminal.Progress) {
 	const id = "02-01-auth"
 	p.Replied(id, "taskspec#2", answer(`{}`))
 	p.Replied(id, "research#1", agentcall.Reply{Usage: trellis.Usage{InputTokens: 700}})
@@ -68,7 +69,7 @@ func finish(p *view.Progress) {
 func TestStagesOnTerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &screen{}
-		p := view.NewProgress(s, view.Style{Width: 80}, true, time.Now)
+		p := terminal.NewProgress(s, terminal.Style{Width: 80}, true, time.Now)
 		p.Ahead(longWay...)
 		planned(p)
 		again := "trellis: 02-01-auth: taskspec again: /goals: missing (and 1 more)"
@@ -94,7 +95,7 @@ func TestStagesOnNarrowTerminal(t *testing.T) {
 	for _, width := range []int{1, 8, 24, 40} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &screen{}
-			p := view.NewProgress(s, view.Style{Width: width}, true, time.Now)
+			p := terminal.NewProgress(s, terminal.Style{Width: width}, true, time.Now)
 			p.Ahead(longWay...)
 			planned(p)
 			p.Agent("02-01-auth", "research#1", agents.Event{Kind: agents.EventText, Text: strings.Repeat("調べ\x1b[2Jる", 40)})
@@ -124,7 +125,7 @@ func TestStagesOnNarrowTerminal(t *testing.T) {
 func TestStagesOfTheShortWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &screen{}
-		p := view.NewProgress(s, view.Style{Width: 80, Colour: true}, true, time.Now)
+		p := terminal.NewProgress(s, terminal.Style{Width: 80, Colour: true}, true, time.Now)
 		p.Ahead(longWay...)
 		p.Asked("a", "evaluate#1", request(trellis.Evaluate, 0, ""))
 		p.Replied("a", "evaluate#1", answer(`{"decision": "accept", "size": "tiny"}`))
@@ -138,7 +139,7 @@ func TestStagesOfTheShortWay(t *testing.T) {
 func TestStagesElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		p := view.NewProgress(&out, view.Style{}, false, time.Now)
+		p := terminal.NewProgress(&out, terminal.Style{}, false, time.Now)
 		planned(p)
 		finish(p)
 		p.Close()

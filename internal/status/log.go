@@ -1,4 +1,4 @@
-package view
+package status
 
 import (
 	"errors"
@@ -159,7 +159,7 @@ func (r *runLog) call(c journal.Entry) (lines []Line) {
 		r.calls[c.ID] = seen
 	}
 	line := Line{Run: r.name, ID: c.ID, Activity: c.Activity}
-	line.Step, _ = stepOf(c.ID)
+	line.Step, _ = StepOf(c.ID)
 	if !seen.started {
 		seen.started = true
 		start := line

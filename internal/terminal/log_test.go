@@ -1,4 +1,4 @@
-package view_test
+package terminal_test
 
 import (
 	"bytes"
@@ -12,12 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/status"
+	"github.com/trellis-tasks/trellis/internal/terminal"
+
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/trellis"
-	"github.com/trellis-tasks/trellis/internal/view"
 )
 
 // decode reads streams of events as they are.
@@ -103,11 +105,11 @@ func (k *task) run(t *testing.T, number int, fail *flow.Failure) {
 }
 
 // text is a log as people see it.
-func text(t *testing.T, lines []view.Line) string {
+func text(t *testing.T, lines []status.Line) string {
 	t.Helper()
 	var b bytes.Buffer
 	for _, l := range lines {
-		if err := l.Print(&b, view.Style{}); err != nil {
+		if err := terminal.PrintLine(&b, l, terminal.Style{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -116,14 +118,14 @@ func text(t *testing.T, lines []view.Line) string {
 
 func TestLog(t *testing.T) {
 	k := newTask(t)
-	log := &view.Log{Dir: k.dir, Decode: decode}
+	log := &status.Log{Dir: k.dir, Decode: decode}
 	if lines, ended, err := log.Next(); len(lines) > 0 || ended || err != nil {
 		t.Errorf("before any run: got %v, %v, %v, want nothing", lines, ended, err)
 	}
 	k.run(t, 1, flow.Fail("verify_failed", "go test ended with 1"))
 	k.now = k.now.Add(time.Hour)
 	k.run(t, 2, nil)
-	lines, ended, err := (&view.Log{Dir: k.dir, Decode: decode}).Next()
+	lines, ended, err := (&status.Log{Dir: k.dir, Decode: decode}).Next()
 	if err != nil || !ended {
 		t.Fatalf("got %v, %v, want an ended log", ended, err)
 	}
@@ -143,7 +145,7 @@ func TestLog(t *testing.T) {
 			t.Errorf("got\n%s\nwant in it\n%s", got, want)
 		}
 	}
-	only, _, err := (&view.Log{Dir: k.dir, Decode: decode, Phase: "verify"}).Next()
+	only, _, err := (&status.Log{Dir: k.dir, Decode: decode, Phase: "verify"}).Next()
 	if got := text(t, only); err != nil || strings.Contains(got, "implement") || strings.Count(got, "go test: exit 1") != 2 {
 		t.Errorf("one phase: got %v\n%s", err, got)
 	}
@@ -152,8 +154,8 @@ func TestLog(t *testing.T) {
 // A log that is followed shows what an agent does while it does it, whole lines only, and each once.
 func TestLogFollows(t *testing.T) {
 	k := newTask(t)
-	log := &view.Log{Dir: k.dir, Decode: decode}
-	var during, again []view.Line
+	log := &status.Log{Dir: k.dir, Decode: decode}
+	var during, again []status.Line
 	k.step = func(string) (err error) {
 		if during, _, err = log.Next(); err != nil {
 			return err

@@ -1,9 +1,11 @@
-package view
+package status
 
 import (
 	"fmt"
 	"path/filepath"
 	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/text"
 
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/pulse"
@@ -136,7 +138,7 @@ func health(s pulse.State) string {
 func (r Reader) asks(dir string) (step, what string) {
 	switch q, asked := asking(dir, r.Now); {
 	case q != nil:
-		return q.Path, strings.TrimSuffix("approval of step "+q.Path+": "+oneLine(q.Title), ": "+q.Path)
+		return q.Path, strings.TrimSuffix("approval of step "+q.Path+": "+text.OneLine(q.Title), ": "+q.Path)
 	case asked:
 		return "", "start"
 	}

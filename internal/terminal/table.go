@@ -1,4 +1,4 @@
-package view
+package terminal
 
 import (
 	"encoding/json"
@@ -7,6 +7,9 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/trellis-tasks/trellis/internal/status"
+	"github.com/trellis-tasks/trellis/internal/text"
 
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
@@ -25,24 +28,26 @@ var statusColour = map[trellis.Status]string{
 }
 
 // Table prints tasks one a line: directory, status, what is special about it, priority, title.
-func Table(w io.Writer, tasks []Task, style Style) error { return table(w, tasks, style, time.Time{}) }
+func Table(w io.Writer, tasks []status.Task, style Style) error {
+	return table(w, tasks, style, time.Time{})
+}
 
 // TableWithAges is [Table] with how long, at now, each has stood like that.
-func TableWithAges(w io.Writer, tasks []Task, style Style, now time.Time) error {
+func TableWithAges(w io.Writer, tasks []status.Task, style Style, now time.Time) error {
 	return table(w, tasks, style, now)
 }
 
-func table(w io.Writer, tasks []Task, style Style, now time.Time) error {
+func table(w io.Writer, tasks []status.Task, style Style, now time.Time) error {
 	rows := [][]string{{"TASK", "STATUS", "", "", "", "TITLE"}}
 	if !now.IsZero() {
 		rows[0][2] = "FOR"
 	}
-	for _, t := range tasks {
-		status := string(t.Status)
-		if status == "" {
-			status = "broken"
+	for _, of := range tasks {
+		t, state := task{of}, string(of.Status)
+		if state == "" {
+			state = "broken"
 		}
-		rows = append(rows, []string{t.ID, status, t.age(now), t.remark(), t.Priority, t.Title})
+		rows = append(rows, []string{t.ID, state, t.age(now), t.remark(), t.Priority, t.Title})
 	}
 	width := make([]int, len(rows[0]))
 	for _, row := range rows {
@@ -57,33 +62,33 @@ func table(w io.Writer, tasks []Task, style Style, now time.Time) error {
 		if n > 0 && style.Colour {
 			paint = statusColour[tasks[n-1].Status]
 		}
-		b.WriteString(line(row, width, style.Width, paint) + "\n")
+		b.WriteString(tableLine(row, width, style.Width, paint) + "\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// line is the cells of a row below each other's, no longer than limit; the second one in a colour.
-func line(row []string, width []int, limit int, paint string) string {
+// tableLine is the cells of a row below each other's, no longer than limit; the second one in a colour.
+func tableLine(row []string, width []int, limit int, paint string) string {
 	var b strings.Builder
 	for i, cell := range row {
 		if width[i] > 0 {
-			fmt.Fprintf(&b, "%s%s  ", clip(cell, width[i]), strings.Repeat(" ", width[i]-min(width[i], utf8.RuneCountInString(cell))))
+			fmt.Fprintf(&b, "%s%s  ", text.Clip(cell, width[i]), strings.Repeat(" ", width[i]-min(width[i], utf8.RuneCountInString(cell))))
 		}
 	}
-	text := strings.TrimRight(b.String(), " ")
+	shown := strings.TrimRight(b.String(), " ")
 	if limit > 0 {
-		text = clip(text, limit)
+		shown = text.Clip(shown, limit)
 	}
-	if from := width[0] + 2; paint != "" && utf8.RuneCountInString(text) >= from+len(row[1]) {
-		r := []rune(text)
+	if from := width[0] + 2; paint != "" && utf8.RuneCountInString(shown) >= from+len(row[1]) {
+		r := []rune(shown)
 		return string(r[:from]) + "\x1b[" + paint + "m" + row[1] + "\x1b[0m" + string(r[from+len(row[1]):])
 	}
-	return text
+	return shown
 }
 
 // age is how long a task has stood as it does, in the largest unit that fits; "" when nobody asks or knows.
-func (t Task) age(now time.Time) string {
+func (t task) age(now time.Time) string {
 	since, err := time.Parse(time.RFC3339, t.Since)
 	if err != nil || now.IsZero() {
 		return ""
@@ -101,7 +106,7 @@ func (t Task) age(now time.Time) string {
 }
 
 // remark is what one wants to know beside the status.
-func (t Task) remark() string {
+func (t task) remark() string {
 	switch {
 	case t.Status == "" && len(t.Problems) > 0:
 		return t.Problems[0].Error()
@@ -116,19 +121,7 @@ func (t Task) remark() string {
 	case t.Outcome == trellis.NoChangeNeeded:
 		return string(t.Outcome)
 	}
-	return t.Subtasks.words()
-}
-
-// clip is s in one line of at most n letters, without anything that a terminal would obey.
-func clip(s string, n int) string {
-	s = trellis.Visible(strings.NewReplacer("\n", " ", "\t", " ").Replace(s))
-	if utf8.RuneCountInString(s) <= n {
-		return s
-	}
-	if n < 1 {
-		return ""
-	}
-	return string([]rune(s)[:n-1]) + "…"
+	return subtasksDone(t.Subtasks)
 }
 
 // JSON prints v as one indented document, with its letters as they are.

@@ -1,4 +1,4 @@
-package view_test
+package terminal_test
 
 import (
 	"context"
@@ -9,12 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/status"
+	"github.com/trellis-tasks/trellis/internal/terminal"
+
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
-	"github.com/trellis-tasks/trellis/internal/view"
 )
 
 const (
@@ -27,8 +29,8 @@ const (
 func TestPlanningIsShown(t *testing.T) {
 	r := reader(t, map[string]string{".new-02-01-auth": `{"title": "Log in", "status": "planning"}`})
 	dir := filepath.Join(r.Store.Tasks(), ".new-02-01-auth")
-	var during view.Task
-	followed := &view.Log{Dir: dir, Decode: decode}
+	var during status.Task
+	followed := &status.Log{Dir: dir, Decode: decode}
 	say := func(text string) func(context.Context, flow.Call, agentcall.Request) (agentcall.Reply, error) {
 		return func(_ context.Context, _ flow.Call, q agentcall.Request) (agentcall.Reply, error) {
 			v, err := r.Task(dir)
@@ -63,7 +65,7 @@ func TestPlanningIsShown(t *testing.T) {
 		t.Errorf("while it planned: got %s, round %d; want judge, round 2", during.Phase, during.Round)
 	}
 	var shown strings.Builder
-	if err := view.Show(&shown, during, view.Style{}); err != nil {
+	if err := terminal.Show(&shown, during, terminal.Style{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"status    planning (judge, round 2)\n", "last      judge said no (1 of 2): step b is two\n"} {
@@ -74,7 +76,7 @@ func TestPlanningIsShown(t *testing.T) {
 	if after, err := r.Task(dir); err != nil || after.Phase != "" {
 		t.Errorf("after it: got %s, %v, want no phase", after.Phase, err)
 	}
-	lines, _, err := (&view.Log{Dir: dir, Decode: decode}).Next()
+	lines, _, err := (&status.Log{Dir: dir, Decode: decode}).Next()
 	if err != nil {
 		t.Fatal(err)
 	}

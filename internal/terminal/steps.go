@@ -1,9 +1,11 @@
-package view
+package terminal
 
 import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/text"
 
 	"github.com/trellis-tasks/trellis/internal/plan"
 )
@@ -15,7 +17,7 @@ func Steps(w io.Writer, steps []plan.Line) error {
 		pad := strings.Repeat("  ", s.Depth)
 		fmt.Fprintf(&b, "%s%s (%s)", pad, s.Path, s.Kind)
 		if s.Title != "" {
-			b.WriteString(": " + oneLine(s.Title))
+			b.WriteString(": " + text.OneLine(s.Title))
 		}
 		b.WriteByte('\n')
 		say := func(what, text string) {

@@ -1,11 +1,9 @@
-package view
+package status
 
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"path/filepath"
-	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -109,19 +107,4 @@ func (r Run) Next() string {
 		return ""
 	}
 	return "trellis run --resume " + r.ID
-}
-
-// Show prints the run for people.
-func (r Run) Show(w io.Writer) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s  %s\n", r.ID, clip(r.File, 200))
-	task := Task{HeldBy: r.HeldBy, Failure: r.Failure}
-	for _, row := range [][2]string{{"status", r.Status}, {"began", r.Began}, {"held by", task.holder()}, {"at", r.At}, {"done", fmt.Sprintf("%d steps", r.Done)},
-		{"waits for", strings.Join(r.Waits, ", ")}, {"failure", task.failure()}, {"updated", r.UpdatedAt}, {"next", r.Next()}} {
-		if row[1] != "" {
-			fmt.Fprintf(&b, "  %-9s %s\n", row[0], clip(row[1], 400))
-		}
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
 }

@@ -1,10 +1,12 @@
-package view
+package status
 
 import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/text"
 
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/plan"
@@ -14,14 +16,14 @@ import (
 
 // Activities by which a step begins, ends, and asks people.
 const (
-	stepBegins = "begin"
-	stepEnds   = "end"
-	stepAsks   = "request"
+	StepBegins = "begin"
+	StepEnds   = "end"
+	StepAsks   = "request"
 )
 
-// stepOf takes the id of an activity apart: the path of the step that it belongs to, "" when it is no step's, and
+// StepOf takes the id of an activity apart: the path of the step that it belongs to, "" when it is no step's, and
 // what it is called there.
-func stepOf(id string) (path, rest string) {
+func StepOf(id string) (path, rest string) {
 	parts := strings.Split(strings.TrimPrefix(id, "steps/"), "/")
 	var names []string
 	for len(parts) > 1 {
@@ -43,21 +45,21 @@ func stepOf(id string) (path, rest string) {
 // told is what the start of an activity says: why a planning asks once more, what a step is, what an agent is to do in
 // it.
 func (r *runLog) told(c journal.Entry) string {
-	if path, _ := stepOf(c.ID); path == "" {
+	if path, _ := StepOf(c.ID); path == "" {
 		return againOf(c)
 	}
 	about := aboutStep(c)
 	switch {
-	case c.Activity == stepBegins:
+	case c.Activity == StepBegins:
 		return r.stepSays(c, about)
 	case c.Activity == string(trellis.Implement) && len(about.Tries) > 0:
-		return "again: " + clip(about.Tries[len(about.Tries)-1], maxTold)
+		return "again: " + text.Clip(about.Tries[len(about.Tries)-1], maxTold)
 	case c.Activity == string(trellis.Implement):
 		if s := r.step(about); s != nil {
-			return clip(oneLine(plan.Fill(s.Prompt, about.Values)), maxTold)
+			return text.Clip(text.OneLine(plan.Fill(s.Prompt, about.Values)), maxTold)
 		}
 	case c.Activity == string(trellis.Heal) && about.Ran != nil:
-		return clip(fmt.Sprintf("%s ended with %d", about.Ran.Command, about.Ran.Code), maxTold)
+		return text.Clip(fmt.Sprintf("%s ended with %d", about.Ran.Command, about.Ran.Code), maxTold)
 	}
 	return ""
 }
@@ -72,14 +74,14 @@ func (r *runLog) stepSays(c journal.Entry, about workflow.About) string {
 		Round, Of int
 	}
 	_ = json.Unmarshal(c.In, &in) // what is not there is not said
-	text := in.Kind
+	says := in.Kind
 	if in.Round > 0 {
-		text += fmt.Sprintf(", %d of %d", in.Round, in.Of)
+		says += fmt.Sprintf(", %d of %d", in.Round, in.Of)
 	}
 	if s := r.step(about); s != nil && s.Title != "" {
-		text += ": " + clip(oneLine(plan.Fill(s.Title, about.Values)), maxTold)
+		says += ": " + text.Clip(text.OneLine(plan.Fill(s.Title, about.Values)), maxTold)
 	}
-	return text
+	return says
 }
 
 // step is the step that an activity is for, nil when the plan that the run took in is gone.
@@ -98,16 +100,16 @@ func (r *runLog) step(about workflow.About) *plan.Step {
 // came fills in what came of an activity of a step.
 func (r *runLog) came(c journal.Entry, line *Line) {
 	switch c.Activity {
-	case stepBegins:
+	case StepBegins:
 		r.begun[line.Step] = c.Started
-	case stepEnds:
+	case StepEnds:
 		var in struct{ Outcome workflow.Outcome }
 		_ = json.Unmarshal(c.In, &in) // what is not there is not said
 		line.Text = strings.TrimSuffix(string(in.Outcome.State)+": "+in.Outcome.Detail, ": ")
 		if at, ok := r.begun[line.Step]; ok {
 			line.Seconds = c.Finished.Sub(at).Seconds()
 		}
-	case stepAsks:
+	case StepAsks:
 		line.Text = asksPeople(c)
 	default:
 		if line.Text == "" {
@@ -132,27 +134,9 @@ func ranIn(c journal.Entry) string {
 	if json.Unmarshal(c.Out, &ran) != nil || ran.Command == "" {
 		return ""
 	}
-	line := fmt.Sprintf("%s: %s (%s)", ran.Command, verdict(ran.Code, false), seconds(ran.Seconds))
+	line := fmt.Sprintf("%s: %s (%s)", ran.Command, verdict(ran.Code, false), text.Seconds(ran.Seconds))
 	if ran.Code != 0 && ran.Tail != "" {
-		line += "\n" + indent(ran.Tail)
+		line += "\n" + text.Indent(ran.Tail)
 	}
 	return line
-}
-
-// stepText is a line of a log that is about a step, for people; "" is one that says nothing to them.
-func (l Line) stepText() string {
-	switch {
-	case l.Activity == stepBegins && l.Kind == KindStart:
-		return fmt.Sprintf("step %s, %s", l.Step, l.Text)
-	case l.Activity == stepEnds && l.Kind == KindDone && l.Failure == nil:
-		return fmt.Sprintf("step %s: %s (%s)", l.Step, l.Text, seconds(l.Seconds))
-	case l.Activity == stepAsks && l.Text != "" && l.Failure == nil:
-		return indent(l.Step + " waits for people: " + l.Text)
-	case workflow.Minor(l.Activity) && l.Text == "" && l.Failure == nil:
-		return ""
-	}
-	if text := l.plainText(); text != "" {
-		return indent(text)
-	}
-	return ""
 }

@@ -1,8 +1,7 @@
-package view
+package status
 
 import (
 	"encoding/json"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"time"
@@ -132,19 +131,4 @@ func asking(dir string, now time.Time) (q *workflow.Request, asked bool) {
 		}
 	}
 	return nil, len(open) > 0
-}
-
-// words say how far it is, "" when there is nothing to say.
-func (u Underway) words() string {
-	if u.Of == 0 {
-		return ""
-	}
-	text := fmt.Sprintf("%d of %d done", u.Done, u.Of)
-	switch {
-	case u.Waits:
-		return text + ", " + u.At + " waits for people"
-	case u.At != "":
-		return text + ", now " + u.At
-	}
-	return text
 }

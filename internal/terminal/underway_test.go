@@ -1,4 +1,4 @@
-package view_test
+package terminal_test
 
 import (
 	"bytes"
@@ -11,20 +11,22 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/status"
+	"github.com/trellis-tasks/trellis/internal/terminal"
+
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	files "github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/trellis"
-	"github.com/trellis-tasks/trellis/internal/view"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
 // stepping is a task whose run does the steps of a plan.
 type stepping struct {
 	*testing.T
-	view.Reader
+	status.Reader
 	dir    string
 	bundle *files.Bundle
 	during func() // called while an agent works
@@ -106,14 +108,14 @@ func (s *stepping) run() {
 }
 
 // shows checks what is shown of the task.
-func (s *stepping) shows(when string, want ...string) view.Task {
+func (s *stepping) shows(when string, want ...string) status.Task {
 	s.Helper()
 	task, err := s.Task(s.dir)
 	if err != nil {
 		s.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := view.Show(&b, task, view.Style{}); err != nil {
+	if err := terminal.Show(&b, task, terminal.Style{}); err != nil {
 		s.Fatal(err)
 	}
 	for _, line := range want {
@@ -135,7 +137,7 @@ func (s *stepping) status(status string) {
 func TestStepsAreShown(t *testing.T) {
 	s := newStepping(t)
 	s.during = func() {
-		if got := s.shows("at work", "  steps     0 of 4 done, now form\n").Steps; got != (view.Underway{At: "form", Of: 4}) {
+		if got := s.shows("at work", "  steps     0 of 4 done, now form\n").Steps; got != (status.Underway{At: "form", Of: 4}) {
 			t.Errorf("at work: %+v", got)
 		}
 	}
@@ -143,10 +145,10 @@ func TestStepsAreShown(t *testing.T) {
 	s.run()
 	s.status("waiting")
 	waiting := s.shows("waiting", "  steps     1 of 4 done, ask waits for people\n", "  waits for approval of step ask: Shall it go out?\n")
-	if waiting.Steps != (view.Underway{At: "ask", Waits: true, Done: 1, Of: 4}) {
+	if waiting.Steps != (status.Underway{At: "ask", Waits: true, Done: 1, Of: 4}) {
 		t.Errorf("waiting: %+v", waiting.Steps)
 	}
-	if list, err := s.Tasks(view.Filter{}); err != nil || len(list) != 1 || list[0].WaitingFor != "approval of step ask: Shall it go out?" {
+	if list, err := s.Tasks(status.Filter{}); err != nil || len(list) != 1 || list[0].WaitingFor != "approval of step ask: Shall it go out?" {
 		t.Errorf("listed: %+v, %v", list, err)
 	}
 	if err := os.WriteFile(filepath.Join(s.dir, "approvals.jsonl"), []byte(`{"step": "ask", "decision": "approve", "by": "ann"}`+"\n"), 0o666); err != nil {
@@ -157,7 +159,7 @@ func TestStepsAreShown(t *testing.T) {
 	}
 	s.run()
 	s.status("review")
-	if task := s.shows("over"); task.Steps != (view.Underway{}) {
+	if task := s.shows("over"); task.Steps != (status.Underway{}) {
 		t.Errorf("over: %+v", task.Steps)
 	}
 }
@@ -166,7 +168,7 @@ func TestStepsAreShown(t *testing.T) {
 func TestLogOfSteps(t *testing.T) {
 	s := newStepping(t)
 	s.run()
-	lines, _, err := (&view.Log{Dir: s.dir, Decode: decode}).Next()
+	lines, _, err := (&status.Log{Dir: s.dir, Decode: decode}).Next()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +192,7 @@ func TestLogOfSteps(t *testing.T) {
 	if strings.Contains(got, "/begin") || strings.Contains(got, "/end") || strings.Contains(got, "proof") {
 		t.Errorf("it tells of the books:\n%s", got)
 	}
-	only, _, err := (&view.Log{Dir: s.dir, Decode: decode, Phase: "implement"}).Next()
+	only, _, err := (&status.Log{Dir: s.dir, Decode: decode, Phase: "implement"}).Next()
 	if got := text(t, only); err != nil || !strings.Contains(got, "form/implement: mine works") || strings.Contains(got, "step ") {
 		t.Errorf("one phase: %v\n%s", err, got)
 	}

@@ -1,4 +1,4 @@
-package view_test
+package terminal_test
 
 import (
 	"bytes"
@@ -9,9 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/terminal"
+
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/trellis"
-	"github.com/trellis-tasks/trellis/internal/view"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
@@ -50,7 +51,7 @@ func (s *screen) want(t *testing.T, lines ...string) {
 func TestProgressOnTerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &screen{}
-		p := view.NewProgress(s, view.Style{Width: 70}, true, time.Now)
+		p := terminal.NewProgress(s, terminal.Style{Width: 70}, true, time.Now)
 		cost := 0.25
 		p.Used("02-01-auth", trellis.Usage{InputTokens: 400, CostUSD: &cost})
 		p.Agent("02-01-auth", "check#1", agents.Event{Kind: agents.EventUsage, Usage: &trellis.Usage{InputTokens: 600}})
@@ -75,7 +76,7 @@ func TestProgressOnTerminal(t *testing.T) {
 
 func TestProgressElsewhere(t *testing.T) {
 	var out bytes.Buffer
-	p := view.NewProgress(&out, view.Style{}, false, time.Now)
+	p := terminal.NewProgress(&out, terminal.Style{}, false, time.Now)
 	p.Phase("02-01-auth", "check", 1)
 	p.Phase("02-01-auth", "check", 1)
 	p.Used("02-01-auth", trellis.Usage{InputTokens: 3})
@@ -93,7 +94,7 @@ func TestProgressElsewhere(t *testing.T) {
 // The steps of a task's plan are told like phases.
 func TestProgressOfSteps(t *testing.T) {
 	var out bytes.Buffer
-	p := view.NewProgress(&out, view.Style{}, false, time.Now)
+	p := terminal.NewProgress(&out, terminal.Style{}, false, time.Now)
 	p.Step("02-01-auth", workflow.Event{Type: workflow.StepStarted, Step: "add"})
 	p.Step("02-01-auth", workflow.Event{Type: workflow.StepOutput, Step: "add", Stream: "stdout", Text: "x"})
 	p.Step("02-01-auth", workflow.Event{Type: workflow.StepOutput, Step: "note", Stream: "log", Text: "half way"})
@@ -104,7 +105,7 @@ func TestProgressOfSteps(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		s := &screen{}
-		p := view.NewProgress(s, view.Style{Width: 70}, true, time.Now)
+		p := terminal.NewProgress(s, terminal.Style{Width: 70}, true, time.Now)
 		p.Phase("02-01-auth", "implement", 1)
 		p.Step("02-01-auth", workflow.Event{Type: workflow.StepIteration, Step: "each.2"})
 		s.want(t, "02-01-auth: implement, round 1 · 0s · step each.2")

@@ -1,0 +1,119 @@
+package status
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/planner"
+	"github.com/trellis-tasks/trellis/internal/text"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Again says why a planning asks once more, "" when it does not.
+func Again(r agentcall.Request) string {
+	if r.Repair != nil && len(r.Repair.Problems) > 0 {
+		return fmt.Sprintf("%s again: %s%s", r.Role, text.OneLine(r.Repair.Problems[0]), more(len(r.Repair.Problems)-1))
+	}
+	var d struct {
+		Round, Sent int
+		Why         string // "<who>, <n> of <m>: <reason>"
+	}
+	if json.Unmarshal(r.Data, &d) != nil {
+		return ""
+	}
+	head, reason, _ := strings.Cut(text.OneLine(d.Why), ": ")
+	who, nth, counted := strings.Cut(head, ", ")
+	switch {
+	case d.Why == "" && d.Sent > 0:
+		return string(r.Role) + " again: no file was looked at"
+	case d.Why == "":
+		return ""
+	case counted && who == string(trellis.Judge):
+		return fmt.Sprintf("judge said no (%s): %s", nth, reason)
+	case counted:
+		return fmt.Sprintf("%s again (%s): %s", r.Role, nth, reason)
+	}
+	return fmt.Sprintf("%s again: %s", r.Role, text.OneLine(d.Why))
+}
+
+func more(n int) string {
+	if n < 1 {
+		return ""
+	}
+	return fmt.Sprintf(" (and %d more)", n)
+}
+
+// Opinion is what the answers of those who decide have in common.
+type Opinion struct {
+	Decision string
+	Category string
+	Size     trellis.Size
+	Pass     *bool
+	Feedback string
+}
+
+// OpinionOf is the opinion in an answer, an empty one when the role decides nothing.
+func OpinionOf(role trellis.Role, r agentcall.Reply) (o Opinion) {
+	if role == trellis.Evaluate || role == trellis.Judge {
+		_ = json.Unmarshal(r.Answer, &o) // an answer that is none decides nothing
+	}
+	return o
+}
+
+// Refused reports whether the judge said no.
+func (o Opinion) Refused() bool { return o.Pass != nil && !*o.Pass }
+
+// String is what was decided, "" when the role decides nothing.
+func (o Opinion) String() string {
+	switch {
+	case o.Category != "":
+		return o.Decision + " (" + o.Category + ")"
+	case o.Decision != "":
+		return strings.TrimSuffix(o.Decision+", "+string(o.Size), ", ")
+	case o.Pass != nil && *o.Pass:
+		return "the plan passes"
+	case o.Pass != nil:
+		return "the plan does not pass"
+	}
+	return ""
+}
+
+// planningOf is where a planning stands that has not ended: the last role that was asked, which round of it, and
+// why something was last asked once more.
+func planningOf(dir string) (role string, round int, why string) {
+	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
+	if err != nil || h.Flow != planner.Flow || h.Ended {
+		return "", 0, ""
+	}
+	for _, c := range h.Calls {
+		if !isRole(c.Activity) {
+			continue
+		}
+		role, round = c.Activity, roundOf(c)
+		if a := againOf(c); a != "" {
+			why = a
+		}
+	}
+	return role, round, why
+}
+
+// roundOf is which plan a call is about, 0 where there is none yet.
+func roundOf(c journal.Entry) int {
+	var r struct{ Data struct{ Round int } }
+	_ = json.Unmarshal(c.In, &r) // what has no round is in none
+	return r.Data.Round
+}
+
+// againOf says why a planning asks an agent once more, "" when it does not.
+func againOf(c journal.Entry) string {
+	var r agentcall.Request
+	if !isRole(c.Activity) || json.Unmarshal(c.In, &r) != nil || !r.Role.Planning() {
+		return ""
+	}
+	return Again(r)
+}

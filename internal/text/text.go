@@ -1,0 +1,100 @@
+// Package text puts values into the few letters that people read: one line, the beginning or the end of a long text, a
+// count with its noun, a duration, what agents used.
+package text
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// OneLine is s with every run of white space as one space.
+func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// Clip is s in one line of at most n letters, without anything that a terminal would obey.
+func Clip(s string, n int) string {
+	s = trellis.Visible(strings.NewReplacer("\n", " ", "\t", " ").Replace(s))
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	if n < 1 {
+		return ""
+	}
+	return string([]rune(s)[:n-1]) + "…"
+}
+
+// Cut is the beginning of s, n bytes of it and no half letter.
+func Cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + "…"
+}
+
+// Tail is the end of s, n bytes of it and no half letter.
+func Tail(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return "…" + strings.ToValidUTF8(s[len(s)-n:], "")
+}
+
+// Indent is s with each of its lines two columns to the right.
+func Indent(s string) string {
+	return "  " + strings.ReplaceAll(strings.TrimRight(s, "\n"), "\n", "\n  ")
+}
+
+// Count is a number of things: 1 error, 2 errors.
+func Count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// Seconds is a duration to the second: 8s, 2m10s, 1h5m.
+func Seconds(s float64) string {
+	d := time.Duration(s * float64(time.Second)).Round(time.Second)
+	if d >= time.Hour {
+		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+	}
+	return d.String()
+}
+
+// Duration is [Seconds] with the tenths of what is below ten seconds.
+func Duration(d time.Duration) string {
+	if d < 10*time.Second {
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	}
+	return Seconds(d.Seconds())
+}
+
+// Tokens is a count in few letters: 950, 12.3k, 1.2M.
+func Tokens(n int64) string {
+	switch {
+	case n < 1000:
+		return fmt.Sprint(n)
+	case n < 1_000_000:
+		return fmt.Sprintf("%.1fk", float64(n)/1000)
+	}
+	return fmt.Sprintf("%.1fM", float64(n)/1_000_000)
+}
+
+// Cost is what agents cost. What nobody told is unknown.
+func Cost(u trellis.Usage) string {
+	if u.CostUSD == nil {
+		return "cost unknown"
+	}
+	return fmt.Sprintf("$%.2f", *u.CostUSD)
+}
+
+// Usage is what agents used: tokens, cost, time; "" for nothing.
+func Usage(u trellis.Usage) string {
+	if u.Tokens() == 0 && u.CostUSD == nil && u.Seconds == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s tokens, %s, %s", Tokens(u.Tokens()), Cost(u), Seconds(u.Seconds))
+}
