@@ -19,19 +19,19 @@ const module = "github.com/trellis-tasks/trellis/"
 // floors is the floor plan: a package imports from lower floors only, never from its own or a higher one.
 // A new package, or a package that has to move, is a change to this table with the reason in the commit.
 var floors = [][]string{
-	0: {"internal/trellis", "internal/engine/flow", "internal/durable", "internal/proc"},
+	{"internal/trellis", "internal/engine/flow", "internal/durable", "internal/proc"},
 	// runlock is what a task directory, its journal and all above take the lock of a run with: durable's lock, proc's sweep.
 	// secrets is what agents and sandboxes know secrets by.
 	// gateway is what agents ask models through, and the way out of a sandbox.
-	1: {"internal/runlock", "internal/secrets", "internal/gateway", "internal/text"},
-	2: {"taskdir", "contextfiles", "specs", "templates", "agents", "internal/git", "internal/engine/journal", "internal/config", "internal/proof", "internal/research", "internal/pulse", "internal/github", "internal/criteria"},
-	3: {"internal/agentcall", "internal/plan", "internal/notify", "internal/hooks", "internal/sandbox", "internal/roadmap", "internal/trust"},
-	4: {"internal/ready", "internal/workflow", "internal/trust/subject"},
-	5: {"internal/pipeline", "internal/planner", "internal/delivery"},
-	6: {"internal/dispatch", "internal/status", "internal/eval"},
-	7: {"internal/app", "internal/terminal"},
-	8: {"internal/cli"},
-	9: {"cmd/trellis"},
+	{"internal/runlock", "internal/secrets", "internal/gateway", "internal/text"},
+	{"taskdir", "contextfiles", "specs", "templates", "agents", "internal/git", "internal/engine/journal", "internal/config", "internal/proof", "internal/research", "internal/pulse", "internal/github", "internal/criteria"},
+	{"internal/agentcall", "internal/plan", "internal/notify", "internal/hooks", "internal/sandbox", "internal/roadmap", "internal/trust"},
+	{"internal/ready", "internal/workflow", "internal/trust/subject"},
+	{"internal/pipeline", "internal/planner", "internal/delivery"},
+	{"internal/dispatch", "internal/status", "internal/eval"},
+	{"internal/app", "internal/terminal"},
+	{"internal/cli"},
+	{"cmd/trellis"},
 }
 
 // testingPackages are for tests: other code does not import them. They may import from the floors up to their parent's, and those
