@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -22,15 +23,15 @@ func TestAdviceForTasksThatAreNotPlanned(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.write(".trellis/rehearsal.yaml", "roles:\n  evaluate: [{answer: {decision: reject, category: unclear, details: what, suggestions: [say what], size: tiny, confidence: 1}}]\n")
-	b.do("plan -n note -t backend -r note", exitRejected)
-	b.refused("retry note", exitUsage, "is rejected, there is nothing to retry", "prd.md")
-	b.refused("retry note", exitUsage, "hint: trellis plan --retry ", "prd.md")
+	b.do("plan -n note -t backend -r note", command.ExitRejected)
+	b.refused("retry note", command.ExitUsage, "is rejected, there is nothing to retry", "prd.md")
+	b.refused("retry note", command.ExitUsage, "hint: trellis plan --retry ", "prd.md")
 
 	b = newBench(t)
 	b.write(".trellis/rehearsal.yaml", "roles:\n  evaluate: [{answer: nonsense}, {answer: nonsense}]\n")
-	b.do("plan -n note -t backend -r note", exitPlanner)
-	b.refused("start note", exitUsage, "its planning failed with agent_protocol", "write what is wanted")
-	b.refused("start note", exitUsage, "hint: trellis plan --retry ", "prd.md")
+	b.do("plan -n note -t backend -r note", command.ExitPlanner)
+	b.refused("start note", command.ExitUsage, "its planning failed with agent_protocol", "write what is wanted")
+	b.refused("start note", command.ExitUsage, "hint: trellis plan --retry ", "prd.md")
 }
 
 // Edge C14: no order reaches a task in the archive, and none says that a watcher picks it up.
@@ -41,7 +42,7 @@ func TestOrdersOfArchivedTasks(t *testing.T) {
 	b.stand(trellis.Cancelled)
 	b.do("task archive note")
 	for _, words := range []string{"retry note", "start note", "cancel note", "stop note", "approve note"} {
-		b.refused(words, exitUsage, "02-01-note is archived, and nothing runs there", "picks it up")
+		b.refused(words, command.ExitUsage, "02-01-note is archived, and nothing runs there", "picks it up")
 	}
 }
 
@@ -52,7 +53,7 @@ func TestRemoveOfATaskWithoutABranch(t *testing.T) {
 	b.hand()
 	b.write(".trellis/tasks/02-01-note/"+taskdir.TaskJSON, `{"status": "rejected", "pipeline": {"base_commit": "0123456789012345678901234567890123456789"}}`+"\n")
 	b.git("branch feature/note")
-	b.refused("task rm note", exitUsage, "02-01-note is rejected and has work on its branch", "")
+	b.refused("task rm note", command.ExitUsage, "02-01-note is rejected and has work on its branch", "")
 	b.git("branch -D feature/note")
 	b.do("task rm note")
 }
@@ -63,5 +64,5 @@ func TestRehearsalWithoutARole(t *testing.T) {
 	b := newBench(t)
 	b.hand()
 	b.write(".trellis/rehearsal.yaml", "roles:\n  implement: [{answer: done}]\n")
-	b.refused("start note", exitFailed, "rehearsal.yaml: no call of role check fits the prompt: add one below roles", "report it")
+	b.refused("start note", command.ExitFailed, "rehearsal.yaml: no call of role check fits the prompt: add one below roles", "report it")
 }

@@ -3,38 +3,18 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"os"
 	"strings"
 	"sync"
-	"time"
-
-	"github.com/trellis-tasks/trellis/internal/terminal"
 
 	"github.com/urfave/cli/v2"
-	"golang.org/x/term"
 
 	"github.com/trellis-tasks/trellis/internal/app"
-	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 )
 
-// console is one call of trellis: what it reads and writes, and where. Commands take everything from it
-// and nothing from package os, so that a test can run them in its own process.
+// console is one call of trellis, with the project that it opened.
 type console struct {
-	Stdin  io.Reader
-	Stdout io.Writer // results
-	Stderr io.Writer // everything else
-	Env    []string  // KEY=VALUE
-	Dir    string    // the folder trellis was called in
-	Now    func() time.Time
-	Disk   *durable.Disk // nil is a disk without faults
-	// SharedFS names the kind of a file system that several machines may use; nil: the system is asked.
-	SharedFS func(path string) (string, error)
-	// Guard starts this program again under a process that ends what it leaves behind; see proc.Guard.
-	// Nil: there is none, as in tests that run in their own process.
-	Guard func() (worker bool, code int, err error)
-
+	command.Console
 	news   *newsroom // of the project that was opened
 	unkept sync.Once // says that settings can't be kept
 }
@@ -51,8 +31,8 @@ func (a *console) end(ctx context.Context, err error) int {
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = app.WithHints(context.Cause(ctx), app.HintsOf(err)...)
 	}
-	a.report(err)
-	return exitCode(err)
+	a.Report(err)
+	return command.ExitCode(err)
 }
 
 // dispatch finds the command that args name and runs it, or shows its help.
@@ -125,30 +105,4 @@ func needsCommand(c *cli.Context) error {
 		names = append(names, s.Name)
 	}
 	return app.Usagef("%s needs a command: %s", c.Command.HelpName, strings.Join(names, ", "))
-}
-
-// getenv is the value of an environment variable, "" when it is not set.
-func (a *console) getenv(name string) string {
-	for i := len(a.Env) - 1; i >= 0; i-- {
-		if v, ok := strings.CutPrefix(a.Env[i], name+"="); ok {
-			return v
-		}
-	}
-	return ""
-}
-
-// isTerminal reports whether w is a terminal.
-func isTerminal(w any) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
-}
-
-// colour reports whether w may get colours.
-func (a *console) colour(w io.Writer) bool {
-	return a.getenv("NO_COLOR") == "" && a.getenv("TERM") != "dumb" && isTerminal(w)
-}
-
-// say prints a line for people, apart from the results. Agents and authors of issues have a hand in many.
-func (a *console) say(format string, args ...any) {
-	fmt.Fprintln(a.Stderr, terminal.Safe("trellis: "+fmt.Sprintf(format, args...)))
 }

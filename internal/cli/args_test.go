@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 )
 
 func testTree() *cli.Command {
@@ -79,8 +80,8 @@ func TestArrangeRefuses(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", test.args, err, test.want)
 			continue
 		}
-		if got := exitCode(err); got != exitUsage {
-			t.Errorf("%s: got exit code %d, want %d", test.args, got, exitUsage)
+		if got := command.ExitCode(err); got != command.ExitUsage {
+			t.Errorf("%s: got exit code %d, want %d", test.args, got, command.ExitUsage)
 		}
 		if got := strings.Join(app.HintsOf(err), "\n"); got != test.hint {
 			t.Errorf("%s: got hint %q, want %q", test.args, got, test.hint)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 )
 
 // On a terminal a person is asked first, and told what no backup will have; --force asks nothing.
@@ -29,7 +31,7 @@ func TestCleanupAsks(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		a := &console{Stdin: terminal, Stdout: &out, Stderr: terminal, Env: w.Env[1:], Dir: w.Dir, Now: time.Now}
+		a := &console{Console: command.Console{Stdin: terminal, Stdout: &out, Stderr: terminal, Env: w.Env[1:], Dir: w.Dir, Now: time.Now}}
 		a.Env = append(a.Env[:len(a.Env):len(a.Env)], "PATH="+os.Getenv("PATH"))
 		if code := a.Run(t.Context(), append([]string{"cleanup"}, args...)); code != 0 {
 			t.Errorf("cleanup %v ends with %d", args, code)

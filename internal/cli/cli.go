@@ -8,13 +8,14 @@ import (
 	"os"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
 // Main runs what the arguments of this process ask for and returns the code that it is to exit with. Nothing below it
 // ends the process, so that what is deferred happens.
 func Main() int {
-	return run(&console{Now: time.Now})
+	return run(&console{Console: command.Console{Now: time.Now}})
 }
 
 // run gets all that a lacks from this process.

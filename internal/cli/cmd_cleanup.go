@@ -1,16 +1,15 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 
 	"github.com/urfave/cli/v2"
@@ -35,20 +34,20 @@ func (a *console) cleanupCommand() *cli.Command {
 			&cli.BoolFlag{Name: "backups", Usage: "show the backups instead"},
 			&cli.BoolFlag{Name: "runs", Usage: "delete what runs of completed and archived tasks left below run/, beyond runs.keep and runs.size"},
 			&cli.StringFlag{Name: "older", Usage: "with --backups, delete those older than `D`, as in 30d or 12h"},
-			jsonFlag(),
+			command.JSONFlag(),
 		},
-		Description: manual(`Without --merged and without a task it removes nothing: it lists worktrees and branches, and completes
+		Description: command.Manual(`Without --merged and without a task it removes nothing: it lists worktrees and branches, and completes
 tasks in review whose work is in the base branch. With a task, its worktree and branch go, merged or not.
 What is not in the base then is saved first, under refs/trellis/backup: commits, and what is staged, not staged and
 untracked in the worktree. Files that git ignores are not saved. A task that runs, waits or is paused is left alone.
 Where nobody can be asked, work that is not merged and backups stay unless --force is given.
 With --runs, what agents were told and did in old runs is deleted; journals, approvals, proofs and reports stay.`,
-			[]int{exitDone, exitFailed, exitUsage, exitUnmet, exitNotFound, exitLocked}, "trellis cleanup", "trellis cleanup --merged", "trellis cleanup 02-01-auth --dry-run", "trellis cleanup --backups --older 30d", "trellis cleanup --runs --dry-run"),
+			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitUnmet, command.ExitNotFound, command.ExitLocked}, "trellis cleanup", "trellis cleanup --merged", "trellis cleanup 02-01-auth --dry-run", "trellis cleanup --backups --older 30d", "trellis cleanup --runs --dry-run"),
 		Action: func(c *cli.Context) error {
 			o := cleanupOptions{c.Args().First(), c.Bool("merged"), c.Bool("dry-run"), c.Bool("force"), c.Bool("json"), c.String("older")}
 			switch {
 			case c.NArg() > 1:
-				return wrongArguments(c)
+				return command.WrongArguments(c)
 			case c.Bool("runs") && (o.merged || c.Bool("backups")):
 				return app.Usagef("--runs and --merged or --backups are two things")
 			case c.Bool("backups") && o.merged:
@@ -117,7 +116,7 @@ func (a *console) cleanup(ctx context.Context, p *project, clean *delivery.Clean
 		}
 	}
 	for _, id := range r.Completed {
-		a.say("%s is completed: its work was merged", id)
+		a.Say("%s is completed: its work was merged", id)
 	}
 	if o.json {
 		err = terminal.JSON(a.Stdout, r.document())
@@ -166,7 +165,7 @@ func (a *console) takeAway(ctx context.Context, clean *delivery.Cleaner, o clean
 			r.removed(i, done)
 		}
 		if err != nil && o.task == "" {
-			a.say("%s: %v", l.ID, err)
+			a.Say("%s: %v", l.ID, err)
 			err = app.Quiet(app.ErrFailed)
 		}
 		if problem == nil {
@@ -197,17 +196,14 @@ func (a *console) agreed(o cleanupOptions, list []delivery.Leftover) (bool, erro
 	if len(names) == 0 || o.force {
 		return true, nil
 	}
-	if !a.answers() {
+	if !a.CanAsk() {
 		return unmerged == "", unasked(unmerged)
 	}
 	for _, name := range names {
-		a.say("worktree and branch of %s", name)
+		a.Say("worktree and branch of %s", name)
 	}
-	return a.yes("remove them?")
+	return a.Confirm("remove them?")
 }
-
-// answers reports whether there is a person who can be asked.
-func (a *console) answers() bool { return isTerminal(a.Stdin) && isTerminal(a.Stderr) }
 
 // unasked is why a task whose work is not merged is left when nobody can be asked.
 func unasked(id string) error {
@@ -215,17 +211,6 @@ func unasked(id string) error {
 		return nil
 	}
 	return app.WithHints(app.AsKind(app.ErrUnmet, fmt.Errorf("%s is not merged, and nobody is here to be asked: it stays", id)), "trellis cleanup "+id+" --dry-run", "trellis cleanup "+id+" --force")
-}
-
-// yes asks a person.
-func (a *console) yes(question string) (bool, error) {
-	fmt.Fprintf(a.Stderr, "trellis: %s [y/N] ", question)
-	line, err := bufio.NewReader(io.LimitReader(a.Stdin, 100)).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return false, fmt.Errorf("reading the answer: %w", err)
-	}
-	answer := strings.ToLower(strings.TrimSpace(line))
-	return answer == "y" || answer == "yes", nil
 }
 
 // backups lists backups, or deletes the old ones.
@@ -252,13 +237,13 @@ func (a *console) backups(ctx context.Context, p *project, clean *delivery.Clean
 	if o.dryRun || len(list) == 0 {
 		return a.showBackups(list, o)
 	}
-	question := fmt.Sprintf("delete %s for good?", count(len(list), "backup"))
+	question := fmt.Sprintf("delete %s for good?", command.Count(len(list), "backup"))
 	switch {
 	case o.force:
-	case !a.answers():
+	case !a.CanAsk():
 		return app.WithHints(app.AsKind(app.ErrUnmet, errors.New("backups are deleted for good, and nobody is here to be asked: they stay")), "trellis cleanup --backups --older "+o.older+" --force")
 	default:
-		if yes, err := a.yes(question); err != nil || !yes {
+		if yes, err := a.Confirm(question); err != nil || !yes {
 			return err
 		}
 	}
@@ -274,12 +259,12 @@ func (a *console) prune(ctx context.Context, clean *delivery.Cleaner, list []del
 		var moved *git.MovedError
 		switch err := clean.Prune(ctx, b); {
 		case errors.As(err, &moved):
-			a.say("%v; it stays", err)
+			a.Say("%v; it stays", err)
 			continue
 		case err != nil:
 			return deleted, err
 		}
-		a.say("deleted %s; until git gc it comes back with: git update-ref %s %s", b.Ref, b.Ref, b.Commit)
+		a.Say("deleted %s; until git gc it comes back with: git update-ref %s %s", b.Ref, b.Ref, b.Commit)
 		b.Restore = strings.TrimSuffix(b.Restore, b.Ref) + b.Commit // the name is gone
 		deleted = append(deleted, b)
 	}

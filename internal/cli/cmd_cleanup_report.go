@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 
 	"github.com/trellis-tasks/trellis/internal/delivery"
@@ -276,12 +277,12 @@ func (a *console) showBackups(list []delivery.Backup, o cleanupOptions) error {
 		return terminal.JSON(a.Stdout, rows)
 	}
 	if len(rows) == 0 {
-		a.say("there are no such backups")
+		a.Say("there are no such backups")
 		return nil
 	}
 	var b strings.Builder
 	for _, r := range rows {
-		fmt.Fprintf(&b, "%s  %s  %s  %s of its own\n  %s\n  %s\n", r.Task, r.Attempt, r.At, count(r.Commits, "commit"), r.Subject, r.Restore)
+		fmt.Fprintf(&b, "%s  %s  %s  %s of its own\n  %s\n  %s\n", r.Task, r.Attempt, r.At, command.Count(r.Commits, "commit"), r.Subject, r.Restore)
 	}
 	_, err := io.WriteString(a.Stdout, terminal.Safe(b.String()))
 	return err

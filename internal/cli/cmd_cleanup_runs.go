@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 
 	"github.com/trellis-tasks/trellis/internal/delivery"
@@ -67,10 +68,10 @@ func (a *console) cleanRuns(p *project, clean *delivery.Cleaner, o cleanupOption
 
 // agreedRuns asks on a terminal whether to delete what is in the list.
 func (a *console) agreedRuns(o cleanupOptions, list []delivery.Run) (bool, error) {
-	if o.dryRun || len(list) == 0 || o.force || !a.answers() {
+	if o.dryRun || len(list) == 0 || o.force || !a.CanAsk() {
 		return !o.dryRun, nil
 	}
-	return a.yes(fmt.Sprintf("delete the records of %s for good?", count(len(list), "run")))
+	return a.Confirm(fmt.Sprintf("delete the records of %s for good?", command.Count(len(list), "run")))
 }
 
 func (a *console) removeRuns(p *project, clean *delivery.Cleaner, list []delivery.Run, remove bool, doc *cleanedRuns) error {
@@ -79,7 +80,7 @@ func (a *console) removeRuns(p *project, clean *delivery.Cleaner, list []deliver
 		if remove {
 			err := clean.RemoveRun(r)
 			if errors.Is(err, durable.ErrHeld) || errors.As(err, new(*delivery.KeptError)) {
-				a.say("%s: %v", r.ID, err)
+				a.Say("%s: %v", r.ID, err)
 			} else if err != nil {
 				return err
 			}

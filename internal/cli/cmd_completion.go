@@ -10,6 +10,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/urfave/cli/v2"
@@ -24,7 +25,7 @@ func (a *console) completionCommand() *cli.Command {
 		Name:        "completion",
 		Usage:       "print a script that completes commands, flags, tasks and objectives in a shell",
 		ArgsUsage:   "bash|zsh|fish",
-		Description: manual(`Load it for one session as in the examples, or from your shell's start file.`, []int{exitDone, exitUsage}, "trellis completion bash   # source <(trellis completion bash)", "trellis completion fish   # trellis completion fish | source"),
+		Description: command.Manual(`Load it for one session as in the examples, or from your shell's start file.`, []int{command.ExitDone, command.ExitUsage}, "trellis completion bash   # source <(trellis completion bash)", "trellis completion fish   # trellis completion fish | source"),
 		Action: func(c *cli.Context) error {
 			shell, err := oneArgument(c, "bash, zsh or fish")
 			if err != nil {

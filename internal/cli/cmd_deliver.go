@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 
 	"github.com/urfave/cli/v2"
@@ -25,11 +26,11 @@ func (a *console) deliverCommand() *cli.Command {
 		Usage:     "push the branch of a task and open its pull request",
 		ArgsUsage: "TASKDIR",
 		Flags:     []cli.Flag{&cli.BoolFlag{Name: "dry-run", Usage: "show what would be pushed, the commands and the text, and change nothing"}},
-		Description: manual(`Of a task in review, whatever delivery.push and delivery.pr say, and of one whose delivery failed: that
+		Description: command.Manual(`Of a task in review, whatever delivery.push and delivery.pr say, and of one whose delivery failed: that
 goes on from its commit, without an agent. What is pushed is not pushed again, and a pull request that is
 open is brought up to date. Commits of others are never written over. Without a remote, or without gh or
 its sign-in, the commands to type are shown. The address of the pull request goes to stdout.`,
-			[]int{exitDone, exitFailed, exitUsage, exitNotFound, exitLocked, exitNoAgent, exitInterrupted, exitTerminated}, "trellis deliver 02-03-paging --dry-run", "trellis deliver paging"),
+			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitNotFound, command.ExitLocked, command.ExitNoAgent, command.ExitInterrupted, command.ExitTerminated}, "trellis deliver 02-03-paging --dry-run", "trellis deliver paging"),
 		Action: func(c *cli.Context) error {
 			p, dir, err := a.taskArgument(c, 1)
 			if err != nil {
@@ -45,7 +46,7 @@ its sign-in, the commands to type are shown. The address of the pull request goe
 			if _, inside := proc.InsideRun(a.Env); inside {
 				return app.Usagef("this runs inside a task or a run: only a person can deliver")
 			}
-			return a.guarded(func() error { return a.deliver(c.Context, p, s, dir) })
+			return a.Guarded(func() error { return a.deliver(c.Context, p, s, dir) })
 		},
 	}
 }
@@ -85,7 +86,7 @@ func (a *console) sayWhere(ctx context.Context, p *project, dir string) error {
 	}
 	where, err := address(ctx, p, remote)
 	if err == nil {
-		a.say("remote    %s, for branch %s", terminal.Safe(where), terminal.Safe(t.BranchName()))
+		a.Say("remote    %s, for branch %s", terminal.Safe(where), terminal.Safe(t.BranchName()))
 	}
 	return err
 }
@@ -113,19 +114,19 @@ func undelivered(dir string, err error) error {
 func (a *console) sayDelivery(res dispatch.Result) {
 	d := res.Report.Delivery
 	if d.Pushed {
-		a.say("pushed    %s to %s", res.Report.Branch, d.Remote)
+		a.Say("pushed    %s to %s", res.Report.Branch, d.Remote)
 	}
 	if d.PRURL != "" {
-		a.say("pr        %s", d.PRURL)
+		a.Say("pr        %s", d.PRURL)
 	}
 	for _, m := range d.Modules {
-		a.say("first     %s of %s", m.URL, terminal.Safe(m.Path))
+		a.Say("first     %s of %s", m.URL, terminal.Safe(m.Path))
 	}
 	for _, n := range d.Notes {
-		a.say("note      %s", terminal.Safe(n))
+		a.Say("note      %s", terminal.Safe(n))
 	}
 	for _, c := range d.Commands {
-		a.say("type      %s", terminal.Safe(c))
+		a.Say("type      %s", terminal.Safe(c))
 	}
 }
 
@@ -165,7 +166,7 @@ func (a *console) previewDelivery(ctx context.Context, p *project, s *dispatch.S
 		fmt.Fprintf(a.Stdout, "\n%s\n", terminal.Safe(d.Body))
 	}
 	for _, n := range d.Notes {
-		a.say("note: %s", terminal.Safe(n))
+		a.Say("note: %s", terminal.Safe(n))
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/proc"
 )
@@ -30,19 +31,19 @@ func (a *console) demoCommand() *cli.Command {
 		Name:      "demo",
 		Usage:     "show the whole way in a scratch repository, with no model and no account",
 		ArgsUsage: " ",
-		Description: manual(`Makes a small repository in a temporary folder and takes two requirements through plan and watch: one
+		Description: command.Manual(`Makes a small repository in a temporary folder and takes two requirements through plan and watch: one
 is rejected, one ends as a checked commit on its branch, after a bug that the project's own test finds
 and the debug phase mends. A script plays the agent; all else is real. The repository stays for you to
-look at.`, []int{exitDone, exitFailed, exitInterrupted}, "trellis demo"),
+look at.`, []int{command.ExitDone, command.ExitFailed, command.ExitInterrupted}, "trellis demo"),
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
-				return wrongArguments(c)
+				return command.WrongArguments(c)
 			}
 			files, err := fs.Sub(scratch, "demo")
 			if err != nil {
 				return err
 			}
-			return a.guarded(func() error { return a.demo(c.Context, files) })
+			return a.Guarded(func() error { return a.demo(c.Context, files) })
 		},
 	}
 }
@@ -50,10 +51,10 @@ look at.`, []int{exitDone, exitFailed, exitInterrupted}, "trellis demo"),
 // demo plays the files' script. Each thing that it says happened is checked; one that did not is an error.
 func (a *console) demo(ctx context.Context, files fs.FS) (err error) {
 	d := &demo{app: a}
-	if d.dir, err = os.MkdirTemp(a.getenv("TMPDIR"), "trellis-demo-"); err != nil {
+	if d.dir, err = os.MkdirTemp(a.Getenv("TMPDIR"), "trellis-demo-"); err != nil {
 		return fmt.Errorf("making a folder for the demo: %w", err)
 	}
-	if d.state, err = os.MkdirTemp(a.getenv("TMPDIR"), "trellis-demo-state-"); err != nil {
+	if d.state, err = os.MkdirTemp(a.Getenv("TMPDIR"), "trellis-demo-state-"); err != nil {
 		return fmt.Errorf("making a folder for the demo: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(d.state)) }()
@@ -105,13 +106,13 @@ func (d *demo) lay(ctx context.Context, files fs.FS) error {
 	if err := d.shell(ctx, "sh test.sh"); err != nil {
 		return err
 	}
-	_, err := d.trellis(ctx, exitDone, "init", "--agent", "rehearsal")
+	_, err := d.trellis(ctx, command.ExitDone, "init", "--agent", "rehearsal")
 	return err
 }
 
 func (d *demo) rejected(ctx context.Context) error {
 	d.title("A requirement that nobody could build from is rejected, with a reason")
-	out, err := d.trellis(ctx, exitRejected, "plan", "--name", "better-greeting", "--type", "backend", "--requirement", "Make the greeting better.")
+	out, err := d.trellis(ctx, command.ExitRejected, "plan", "--name", "better-greeting", "--type", "backend", "--requirement", "Make the greeting better.")
 	if err != nil {
 		return err
 	}
@@ -121,7 +122,7 @@ func (d *demo) rejected(ctx context.Context) error {
 
 func (d *demo) accepted(ctx context.Context) error {
 	d.title("A clear one becomes a task directory: its first plan forgets the tests and comes back")
-	out, err := d.trellis(ctx, exitDone, "plan", "--name", "shout", "--type", "backend", "--requirement", "greet.sh takes --shout before the name and then prints the whole greeting in capital letters.")
+	out, err := d.trellis(ctx, command.ExitDone, "plan", "--name", "shout", "--type", "backend", "--requirement", "greet.sh takes --shout before the name and then prints the whole greeting in capital letters.")
 	if err != nil {
 		return err
 	}
@@ -135,7 +136,7 @@ func (d *demo) accepted(ctx context.Context) error {
 // worked lets the watcher pick the task up. The script's implement agent writes a bug.
 func (d *demo) worked(ctx context.Context) error {
 	d.title("The watcher picks it up: implement, check, the project's own test, debug")
-	if _, err := d.trellis(ctx, exitDone, "watch", "--once"); err != nil {
+	if _, err := d.trellis(ctx, command.ExitDone, "watch", "--once"); err != nil {
 		return err
 	}
 	if err := d.shell(ctx, "git log --oneline main..feature/shout"); err != nil {
@@ -149,7 +150,7 @@ func (d *demo) shown(ctx context.Context) error {
 	if err := d.print(ctx, filepath.Join(d.task, "report.md")); err != nil {
 		return err
 	}
-	_, err := d.trellis(ctx, exitDone, "diff", d.task)
+	_, err := d.trellis(ctx, command.ExitDone, "diff", d.task)
 	return err
 }
 
@@ -157,7 +158,7 @@ func (d *demo) shown(ctx context.Context) error {
 func (d *demo) trellis(ctx context.Context, want int, args ...string) (string, error) {
 	fmt.Fprintf(d.app.Stdout, "$ trellis %s\n", strings.Join(quoteAll(args), " "))
 	var out bytes.Buffer
-	sub := &console{Stdin: strings.NewReader(""), Stdout: io.MultiWriter(d.app.Stdout, &out), Stderr: d.app.Stderr, Env: append(slices.Clone(d.app.Env), "XDG_STATE_HOME="+d.state), Dir: d.dir, Now: d.app.Now}
+	sub := &console{Console: command.Console{Stdin: strings.NewReader(""), Stdout: io.MultiWriter(d.app.Stdout, &out), Stderr: d.app.Stderr, Env: append(slices.Clone(d.app.Env), "XDG_STATE_HOME="+d.state), Dir: d.dir, Now: d.app.Now}}
 	if got := sub.Run(ctx, args); got != want {
 		if err := context.Cause(ctx); err != nil {
 			return "", err

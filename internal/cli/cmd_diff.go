@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 
 	"github.com/urfave/cli/v2"
@@ -23,8 +24,8 @@ func (a *console) diffCommand() *cli.Command {
 		Usage:     "show what a task changed against its base",
 		ArgsUsage: "TASKDIR",
 		Flags:     []cli.Flag{&cli.BoolFlag{Name: "stat", Usage: "only the files and how much of them"}},
-		Description: manual(`While the worktree is there, what is in it counts, committed or not; after that, the branch.`,
-			[]int{exitDone, exitFailed, exitUsage, exitNotFound}, "trellis diff 02-01-auth", "trellis diff --stat 02-01-auth"),
+		Description: command.Manual(`While the worktree is there, what is in it counts, committed or not; after that, the branch.`,
+			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitNotFound}, "trellis diff 02-01-auth", "trellis diff --stat 02-01-auth"),
 		Action: func(c *cli.Context) error {
 			p, dir, err := a.taskArgument(c, 1)
 			if err != nil {
@@ -41,7 +42,7 @@ func (a *console) diff(ctx context.Context, p *project, dir string, stat bool) e
 		return err
 	}
 	if t.Pipeline.BaseCommit == "" {
-		a.say("%s has not begun: nothing was changed for it", t.ID)
+		a.Say("%s has not begun: nothing was changed for it", t.ID)
 		return nil
 	}
 	if worktree := worktreeOf(p, t); worktree != "" {
@@ -99,7 +100,7 @@ func (a *console) diffWorktree(ctx context.Context, p *project, worktree, base s
 
 // shown has something written to standard output: to a terminal as it can show it, else to the byte, as git apply needs it.
 func (a *console) shown(write func(io.Writer) error) error {
-	if !isTerminal(a.Stdout) {
+	if !command.IsTerminal(a.Stdout) {
 		return write(a.Stdout)
 	}
 	safe := &terminal.SafeWriter{W: a.Stdout}

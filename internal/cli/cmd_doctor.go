@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 
 	"github.com/urfave/cli/v2"
@@ -35,17 +36,17 @@ func (a *console) doctorCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "repair", Usage: "mend broken task.json files and remove leftovers, one by one, after a question"},
 			&cli.BoolFlag{Name: "yes", Usage: "with --repair, ask nothing and mend all of it"},
-			jsonFlag(),
+			command.JSONFlag(),
 		},
-		Description: manual(`Looks at git, the repository, config.yaml, the agent programs and whether they are signed in, the check
+		Description: command.Manual(`Looks at git, the repository, config.yaml, the agent programs and whether they are signed in, the check
 commands, limits of the system, locks and the file system, and at all tasks. It changes nothing.
 With --repair it shows how a task.json that is no JSON could be mended and writes that when you say yes; the file as
 it was is kept as run/task.json.broken-TIME in the task's directory. What could mean two things is left to you.
 Without a terminal and without --yes, --repair changes nothing too, and exits with 3 when there is something to mend.`,
-			[]int{exitDone, exitUsage, exitUnmet}, "trellis doctor", "trellis doctor --repair", "trellis doctor --repair --yes --json"),
+			[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet}, "trellis doctor", "trellis doctor --repair", "trellis doctor --repair --yes --json"),
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
-				return wrongArguments(c)
+				return command.WrongArguments(c)
 			}
 			o := doctorOptions{repair: c.Bool("repair"), yes: c.Bool("yes"), json: c.Bool("json")}
 			if o.yes && !o.repair {
@@ -133,7 +134,7 @@ func (d *diagnosis) end(o doctorOptions) error {
 	if bad == 0 {
 		return nil
 	}
-	err := app.AsKind(app.ErrUnmet, fmt.Errorf("%s to mend", count(bad, "thing")))
+	err := app.AsKind(app.ErrUnmet, fmt.Errorf("%s to mend", command.Count(bad, "thing")))
 	if left > 0 {
 		return app.WithHints(err, "nothing was changed: answer on a terminal, or agree to all of it with trellis doctor --repair --yes")
 	}
@@ -160,7 +161,7 @@ func (d *diagnosis) verdict(check, detail string, err error) {
 }
 
 func (d *diagnosis) all(ctx context.Context) {
-	d.add(stateOK, "trellis", version()+", "+runtime.GOOS+"/"+runtime.GOARCH, "")
+	d.add(stateOK, "trellis", command.Version()+", "+runtime.GOOS+"/"+runtime.GOARCH, "")
 	d.git(ctx)
 	p, err := d.app.openRepository()
 	d.verdict("repository", rootOf(p), err)
@@ -342,12 +343,12 @@ func (d *diagnosis) notify(c *config.Config) {
 
 // files looks whether locks hold on the file system of the tasks.
 func (d *diagnosis) files(p *project) {
-	kind, err := d.app.fileSystem(p)
+	kind, err := d.app.FileSystem(p.Root)
 	switch {
 	case err != nil:
 		d.add(stateWarning, "file system", err.Error(), "")
 	case kind != "":
-		d.add(stateError, "file system", kind+": locks don't hold between the machines that share it", sharedHint)
+		d.add(stateError, "file system", kind+": locks don't hold between the machines that share it", command.SharedHint)
 	default:
 		d.add(stateOK, "file system", "of this machine", "")
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/eval"
@@ -35,21 +36,21 @@ func (a *console) evalCommand() *cli.Command {
 			&cli.IntFlag{Name: "parallel", Value: 2, Usage: "`NUMBER` of cases that are planned at once"},
 			&cli.Float64Flag{Name: "min-score", Usage: "end with 3 when the score is below this `PERCENTAGE`"},
 			&cli.StringFlag{Name: "keep", Usage: "make the repositories in the new or empty folder `DIR` and leave them there"},
-			jsonFlag(),
+			command.JSONFlag(),
 		},
-		Description: manual(`Plans a set of requirements over small projects, each in a scratch repository of its own: clear ones and
+		Description: command.Manual(`Plans a set of requirements over small projects, each in a scratch repository of its own: clear ones and
 tiny ones, vague, incomplete, foreign, harmful and too large ones. Then it says which were accepted or
 rejected wrongly, what the plans lack, and what it took in calls, tokens and cost.
 
 The agents are those of this project's settings, or those that a new project would have; nothing in
 this project is changed. The calls are real: with a paid agent they cost money.`,
-			[]int{exitDone, exitUsage, exitUnmet, exitNoAgent, exitInterrupted},
+			[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNoAgent, command.ExitInterrupted},
 			"trellis eval --agent claude --only tiny", "trellis eval --only 'parcels-*' --keep ../looked-at", "trellis eval --min-score 80 --json"),
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
-				return wrongArguments(c)
+				return command.WrongArguments(c)
 			}
-			return a.guarded(func() error { return a.eval(c) })
+			return a.Guarded(func() error { return a.eval(c) })
 		},
 	}
 }
@@ -69,7 +70,7 @@ func (a *console) eval(c *cli.Context) error {
 		return a.agentError(err)
 	}
 	out := e.report(c.Bool("json"), len(cases))
-	a.say("%s", e.warning(who, cases, c.Int("parallel")))
+	a.Say("%s", e.warning(who, cases, c.Int("parallel")))
 	runner := eval.Runner{Plan: e.plan, Dir: e.dir, Parallel: c.Int("parallel"), Env: a.Env, Ended: out.ended, Now: a.Now}
 	began := a.Now()
 	results, err := runner.Run(c.Context, cases)
@@ -142,7 +143,7 @@ func (a *console) newEvaluation(c *cli.Context) (*evaluation, error) {
 		return nil, err
 	}
 	watched := &dispatch.Site{}
-	e.show = a.progress(watched, c.Bool("json") || !isTerminal(a.Stderr))
+	e.show = a.progress(watched, c.Bool("json") || !command.IsTerminal(a.Stderr))
 	e.show.Ahead(stages(e.cfg.Planning, dispatch.PlanOptions{Quick: e.quick})...)
 	e.event, e.fallback = watched.Event, a.wire(c.Context, e.home, e.cfg, e.home).Default
 	return e, nil
@@ -151,7 +152,7 @@ func (a *console) newEvaluation(c *cli.Context) (*evaluation, error) {
 // makeDir makes the folder of the repositories, outside of the project that we are in.
 func (e *evaluation) makeDir(keep string) (err error) {
 	if !e.keep {
-		e.dir, err = os.MkdirTemp(e.app.getenv("TMPDIR"), "trellis-eval-")
+		e.dir, err = os.MkdirTemp(e.app.Getenv("TMPDIR"), "trellis-eval-")
 	} else {
 		if e.dir = keep; !filepath.IsAbs(keep) {
 			e.dir = filepath.Join(e.app.Dir, keep)
@@ -192,7 +193,7 @@ func (e *evaluation) close() {
 		return
 	}
 	if err := os.RemoveAll(e.dir); err != nil {
-		e.app.say("removing the repositories: %v", err)
+		e.app.Say("removing the repositories: %v", err)
 	}
 }
 

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/urfave/cli/v2"
 )
@@ -18,9 +18,9 @@ func (a *console) helpCommand() *cli.Command {
 		Name:      "help",
 		Usage:     "show help for a command, or the failure codes",
 		ArgsUsage: "[COMMAND... | failures]",
-		Description: manual(`Shows the commands, what one of them does, or, for "failures", every code that a run can
+		Description: command.Manual(`Shows the commands, what one of them does, or, for "failures", every code that a run can
 fail with, what it means and what to do.`,
-			[]int{exitDone, exitUsage}, "trellis help plan", "trellis help task create", "trellis help failures"),
+			[]int{command.ExitDone, command.ExitUsage}, "trellis help plan", "trellis help task create", "trellis help failures"),
 		Action: func(c *cli.Context) error {
 			if path := c.Args().Slice(); !slices.Equal(path, []string{"failures"}) {
 				return a.showHelp(path...)
@@ -119,21 +119,4 @@ func flagLine(f cli.Flag) string {
 		usage = strings.Join(parts, "")
 	}
 	return line + "\t" + usage
-}
-
-// manual is the part of a command's help that words must say: what it does, its exit codes, examples.
-func manual(text string, codes []int, examples ...string) string {
-	var b strings.Builder
-	b.WriteString(strings.TrimSpace(text))
-	b.WriteString("\n\nExamples:\n")
-	for _, e := range examples {
-		b.WriteString("  " + e + "\n")
-	}
-	b.WriteString("\nExit codes:")
-	for _, row := range exits {
-		if slices.Contains(codes, row.Code) {
-			b.WriteString("\n  " + strconv.Itoa(row.Code) + strings.Repeat(" ", 5-len(strconv.Itoa(row.Code))) + row.Meaning)
-		}
-	}
-	return b.String()
 }

@@ -7,13 +7,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/trellis-tasks/trellis/agents"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/durable"
@@ -38,14 +40,14 @@ func (a *console) initCommand() *cli.Command {
 			&cli.StringFlag{Name: "agent", Usage: "`NAME` of the agent program to use (default: the first found of claude, codex, opencode)"},
 			&cli.StringFlag{Name: "user", Aliases: []string{"u"}, Usage: "`NAME` of who works here; it is not committed"},
 		},
-		Description: manual(`Writes config.yaml, workflow.md and guidelines below .trellis, with the agent program and the check
+		Description: command.Manual(`Writes config.yaml, workflow.md and guidelines below .trellis, with the agent program and the check
 commands that it finds. A file that is there is never overwritten. It says what it made.
 In a repository that has Trellis 0.3 to 0.7 it says which tasks, settings and agents it found, what of them is used,
 what is not, and what to do next. It may be called again at any time.`,
-			[]int{exitDone, exitUsage}, "trellis init", "trellis init --agent claude -u ada"),
+			[]int{command.ExitDone, command.ExitUsage}, "trellis init", "trellis init --agent claude -u ada"),
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
-				return wrongArguments(c)
+				return command.WrongArguments(c)
 			}
 			return a.init(c.Context, c.String("agent"), c.String("user"))
 		},
@@ -113,7 +115,7 @@ func (a *console) lay(p *project, root string, files map[string][]byte) (made []
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		path := filepath.Join(root, filepath.FromSlash(name))
 		if _, err := os.Lstat(path); err == nil {
-			a.say("%s is there already", p.Store.Rel(path))
+			a.Say("%s is there already", p.Store.Rel(path))
 			continue
 		}
 		at := path
@@ -130,7 +132,7 @@ func (a *console) lay(p *project, root string, files map[string][]byte) (made []
 		}
 		switch {
 		case errors.Is(err, durable.ErrChanged):
-			a.say("%s is there already", p.Store.Rel(path)) // by now
+			a.Say("%s is there already", p.Store.Rel(path)) // by now
 		case err != nil:
 			return made, err
 		default:
@@ -155,7 +157,7 @@ func (a *console) developerFile(root, user string) ([]byte, error) {
 		return nil, err
 	}
 	if now != "" && now != user {
-		a.say("%s works here; to change that: rm %s && trellis init -u %s", now, ".trellis/.developer", quoteAll([]string{user})[0])
+		a.Say("%s works here; to change that: rm %s && trellis init -u %s", now, ".trellis/.developer", quoteAll([]string{user})[0])
 	}
 	return []byte(user + "\n"), nil
 }
@@ -163,14 +165,14 @@ func (a *console) developerFile(root, user string) ([]byte, error) {
 // afterInit says what comes next.
 func (a *console) afterInit(ctx context.Context, p *project, made int) error {
 	if made > 0 {
-		a.say("made %s; read .trellis/config.yaml, then commit:", count(made, "file"))
-		a.say("  git add .trellis && git commit -m %q", "Set up Trellis")
+		a.Say("made %s; read .trellis/config.yaml, then commit:", command.Count(made, "file"))
+		a.Say("  git add .trellis && git commit -m %q", "Set up Trellis")
 	}
 	if _, err := p.Repo.Head(ctx, p.Root); errors.Is(err, git.ErrNoCommit) {
-		a.say("this repository has no commit yet: a task begins at one")
+		a.Say("this repository has no commit yet: a task begins at one")
 	}
-	a.say("then hand over the first task:")
-	a.say("  trellis plan --name NAME --type backend --requirement 'what is wanted'")
+	a.Say("then hand over the first task:")
+	a.Say("  trellis plan --name NAME --type backend --requirement 'what is wanted'")
 	return nil
 }
 
@@ -198,20 +200,20 @@ func (a *console) scaffolding(ctx context.Context, p *project, agent string) (ma
 		return nil, app.AsKind(app.ErrUsage, err)
 	}
 	if agent == "" && set.Agents.Default == "" {
-		a.say("no agent program found (claude, codex, opencode): install one, then name it in agents.default")
+		a.Say("no agent program found (claude, codex, opencode): install one, then name it in agents.default")
 	}
 	verify := verifyCommands(p.Root)
 	for _, line := range packagesBelow(p.Root) {
-		a.say("%s", line)
+		a.Say("%s", line)
 	}
 	if len(verify)+len(set.Verify) == 0 {
-		a.say("no check commands found: name them under verify, or nothing is executed to see whether a task is done")
+		a.Say("no check commands found: name them under verify, or nothing is executed to see whether a task is done")
 	}
 	files["config.yaml"], err = fillConfig(files["config.yaml"], agent, verify)
 	if found := sandbox.Look(ctx, a.Env); found.OK() {
 		files["config.yaml"] = bytes.Replace(files["config.yaml"], []byte("#sandbox: off\n"), []byte("sandbox: auto\n"), 1)
 		if set.Sandbox == sandbox.Off {
-			a.say("%s works here: sandbox: auto in .trellis/config.yaml keeps agents to their folders (docs/sandbox.md)", found)
+			a.Say("%s works here: sandbox: auto in .trellis/config.yaml keeps agents to their folders (docs/sandbox.md)", found)
 		}
 	}
 	return files, err

@@ -4,24 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/status"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 
 	"github.com/urfave/cli/v2"
-	"golang.org/x/term"
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
-
-// jsonFlag is the flag of every command that can answer scripts.
-func jsonFlag() cli.Flag { return &cli.BoolFlag{Name: "json", Usage: "print one JSON document"} }
 
 // listCommand is `trellis list`.
 func (a *console) listCommand() *cli.Command {
@@ -32,14 +27,14 @@ func (a *console) listCommand() *cli.Command {
 			&cli.StringSliceFlag{Name: "status", Aliases: []string{"s"}, Usage: "only tasks of this `STATUS`; may be given more than once"},
 			&cli.BoolFlag{Name: "mine", Usage: "only tasks that I work on or made (trellis init -u NAME)"},
 			&cli.BoolFlag{Name: "archived", Usage: "the archived tasks instead"},
-			jsonFlag(),
+			command.JSONFlag(),
 		},
-		Description: manual(`Reads every task directory, the most urgent first. A task whose task.json is broken is shown with
+		Description: command.Manual(`Reads every task directory, the most urgent first. A task whose task.json is broken is shown with
 what is wrong; planners at work are shown as planning.`,
-			[]int{exitDone, exitUsage}, "trellis list", "trellis list --status ready --status waiting", "trellis list --json | jq '.[].id'"),
+			[]int{command.ExitDone, command.ExitUsage}, "trellis list", "trellis list --status ready --status waiting", "trellis list --json | jq '.[].id'"),
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
-				return wrongArguments(c)
+				return command.WrongArguments(c)
 			}
 			return a.list(c.Context, listOptions{c.StringSlice("status"), c.Bool("mine"), c.Bool("archived"), c.Bool("json")})
 		},
@@ -80,21 +75,10 @@ func (a *console) list(ctx context.Context, o listOptions) error {
 		return terminal.JSON(a.Stdout, append([]status.Task{}, tasks...))
 	}
 	if len(tasks) == 0 {
-		a.say("no tasks")
+		a.Say("no tasks")
 		return nil
 	}
-	return terminal.Table(a.Stdout, tasks, a.style(a.Stdout))
-}
-
-// style is what w, one of the app's streams, can do.
-func (a *console) style(w io.Writer) terminal.Style {
-	s := terminal.Style{Colour: a.colour(w)}
-	if f, ok := w.(*os.File); ok {
-		if width, height, err := term.GetSize(int(f.Fd())); err == nil {
-			s.Width, s.Height = width, height
-		}
-	}
-	return s
+	return terminal.Table(a.Stdout, tasks, a.Style(a.Stdout))
 }
 
 // developer is who works here, as `trellis init -u` wrote it; "" when nobody said.

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/status"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 
@@ -25,8 +26,8 @@ func (a *console) logsCommand() *cli.Command {
 			&cli.StringFlag{Name: "phase", Usage: "only this `PHASE`: implement, check, verify, debug, accept, evaluate, research, …"},
 			&cli.BoolFlag{Name: "json", Usage: "print one JSON object a line"},
 		},
-		Description: manual(`All runs of the task from the first on. Times are those of this machine.`,
-			[]int{exitDone, exitUsage, exitNotFound, exitInterrupted}, "trellis logs 02-01-auth", "trellis logs -f 02-01-auth", "trellis logs 02-01-auth --phase implement --json"),
+		Description: command.Manual(`All runs of the task from the first on. Times are those of this machine.`,
+			[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound, command.ExitInterrupted}, "trellis logs 02-01-auth", "trellis logs -f 02-01-auth", "trellis logs 02-01-auth --phase implement --json"),
 		Action: func(c *cli.Context) error {
 			if err := checkPhase(c.String("phase")); err != nil {
 				return err
@@ -44,7 +45,7 @@ func (a *console) logsCommand() *cli.Command {
 // logged is the directory whose log is asked for: of a task, or of the run of a file.
 func (a *console) logged(c *cli.Context) (string, error) {
 	if c.NArg() != 1 {
-		return "", wrongArguments(c)
+		return "", command.WrongArguments(c)
 	}
 	p, err := a.open(c.Context)
 	if err != nil {
@@ -82,14 +83,14 @@ func (a *console) logs(ctx context.Context, log *status.Log, follow, asJSON bool
 		}
 	}
 	if !printed {
-		a.say("nothing was done for %s yet", filepath.Base(log.Dir))
+		a.Say("nothing was done for %s yet", filepath.Base(log.Dir))
 	}
 	return nil
 }
 
 func (a *console) logLine(l status.Line, asJSON bool) error {
 	if !asJSON {
-		return terminal.PrintLine(a.Stdout, l, a.style(a.Stdout))
+		return terminal.PrintLine(a.Stdout, l, a.Style(a.Stdout))
 	}
 	e := json.NewEncoder(a.Stdout)
 	e.SetEscapeHTML(false)

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/urfave/cli/v2"
@@ -34,7 +35,7 @@ func (a *console) objectiveCommand() *cli.Command {
 // objectiveArgument opens the project and takes the name of an objective, the only argument.
 func (a *console) objectiveArgument(c *cli.Context) (*project, string, error) {
 	if c.NArg() != 1 {
-		return nil, "", wrongArguments(c)
+		return nil, "", command.WrongArguments(c)
 	}
 	p, err := a.open(c.Context)
 	if err != nil {

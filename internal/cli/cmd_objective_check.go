@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -18,10 +19,10 @@ func (a *console) objectiveCheckCommand() *cli.Command {
 		Name:      "check",
 		Usage:     "check objectives: rows, ids, dependencies, plans",
 		ArgsUsage: "[OBJECTIVE...]",
-		Flags:     []cli.Flag{jsonFlag()},
-		Description: manual(`Says all that is wrong with the files named, or with every objective: rows that can't be read, ids that stand
+		Flags:     []cli.Flag{command.JSONFlag()},
+		Description: command.Manual(`Says all that is wrong with the files named, or with every objective: rows that can't be read, ids that stand
 there twice, dependencies that are unknown or go in a circle. A plan whose task is gone or is for another step is a warning.`,
-			[]int{exitDone, exitUsage, exitUnmet, exitNotFound}, "trellis objective check", "trellis objective check gateway --json"),
+			[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNotFound}, "trellis objective check", "trellis objective check gateway --json"),
 		Action: func(c *cli.Context) error {
 			return a.objectiveCheck(c.Context, c.Args().Slice(), c.Bool("json"))
 		},

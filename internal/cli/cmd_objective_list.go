@@ -8,6 +8,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 
 	"github.com/urfave/cli/v2"
@@ -20,12 +21,12 @@ func (a *console) objectiveListCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "list",
 		Usage: "show the objectives, how far they are, and what comes next",
-		Flags: []cli.Flag{jsonFlag()},
-		Description: manual(`Reads every file of .trellis/objectives. One that can't be relied on is shown with what is wrong.`,
-			[]int{exitDone, exitUsage}, "trellis objective list", "trellis objective list --json | jq '.[].next.step'"),
+		Flags: []cli.Flag{command.JSONFlag()},
+		Description: command.Manual(`Reads every file of .trellis/objectives. One that can't be relied on is shown with what is wrong.`,
+			[]int{command.ExitDone, command.ExitUsage}, "trellis objective list", "trellis objective list --json | jq '.[].next.step'"),
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
-				return wrongArguments(c)
+				return command.WrongArguments(c)
 			}
 			return a.objectiveList(c.Context, c.Bool("json"))
 		},
@@ -134,11 +135,11 @@ func (a *console) objectiveList(ctx context.Context, asJSON bool) error {
 		return err
 	}
 	for _, o := range others {
-		a.say("warning: %s", inLine(o.Error()))
+		a.Say("warning: %s", inLine(o.Error()))
 	}
 	if len(rows) == 0 {
-		a.say("no objectives")
-		a.say("hint: trellis objective new NAME")
+		a.Say("no objectives")
+		a.Say("hint: trellis objective new NAME")
 		return nil
 	}
 	return printObjectives(a.Stdout, rows)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/urfave/cli/v2"
 )
@@ -18,11 +19,11 @@ func (a *console) objectiveNewCommand() *cli.Command {
 		Usage:     "write the file of a new objective, for you to fill in",
 		ArgsUsage: "NAME",
 		Flags:     []cli.Flag{&cli.StringFlag{Name: "title", Usage: "its `TITLE`; the name without one"}},
-		Description: manual(`Prints the path of the file. One that is there already is left as it is.`,
-			[]int{exitDone, exitUsage}, "trellis objective new gateway --title 'Unified gateway testing'"),
+		Description: command.Manual(`Prints the path of the file. One that is there already is left as it is.`,
+			[]int{command.ExitDone, command.ExitUsage}, "trellis objective new gateway --title 'Unified gateway testing'"),
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {
-				return wrongArguments(c)
+				return command.WrongArguments(c)
 			}
 			p, err := a.open(c.Context)
 			if err != nil {
@@ -58,7 +59,7 @@ func (a *console) objectiveNew(p *project, name, title string) error {
 	} else if err != nil {
 		return err
 	}
-	a.say("write its steps, then: trellis objective check %s", name)
+	a.Say("write its steps, then: trellis objective check %s", name)
 	_, err = fmt.Fprintln(a.Stdout, roadmap.File(name))
 	return err
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 
 	"github.com/urfave/cli/v2"
@@ -18,12 +19,12 @@ func (a *console) objectiveNextCommand() *cli.Command {
 		ArgsUsage: "OBJECTIVE",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "all", Usage: "every step that could start now"},
-			jsonFlag(),
+			command.JSONFlag(),
 		},
-		Description: manual(`The next step is the first pending one, in the order of the file, all of whose dependencies are done or skipped.
+		Description: command.Manual(`The next step is the first pending one, in the order of the file, all of whose dependencies are done or skipped.
 Those are the ones that it states, or else the step before it. A step whose task is in review or completed counts as done.
 The first word that is printed is next, waiting (for a step under way), blocked (a person is needed) or complete.`,
-			[]int{exitDone, exitUsage, exitWaiting, exitNotFound}, "trellis objective next gateway", "trellis objective next gateway --all", "trellis objective next gateway --json | jq -r .code"),
+			[]int{command.ExitDone, command.ExitUsage, command.ExitWaiting, command.ExitNotFound}, "trellis objective next gateway", "trellis objective next gateway --all", "trellis objective next gateway --json | jq -r .code"),
 		Action: func(c *cli.Context) error {
 			p, name, err := a.objectiveArgument(c)
 			if err != nil {
@@ -99,7 +100,7 @@ func (a *console) brokenObjective(r *roadmap.Roadmap, err error) error {
 	}
 	for _, p := range r.Check() {
 		if !p.Warning {
-			a.say("%s", p.Error())
+			a.Say("%s", p.Error())
 		}
 	}
 	return app.WithHints(app.Usagef("%s can't be relied on", roadmap.File(r.Name)), "trellis objective check "+r.Name)

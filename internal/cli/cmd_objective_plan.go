@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 
 	"github.com/urfave/cli/v2"
@@ -30,21 +31,21 @@ func (a *console) objectivePlanCommand() *cli.Command {
 			&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "`TYPE` of work: " + strings.Join(trellis.DevTypes, ", ")},
 			&cli.StringFlag{Name: "agent", Usage: "`NAME` of the agent that plans"},
 			&cli.BoolFlag{Name: "github", Usage: "put the plan into a GitHub issue as well, with gh, and have the roadmap name that"},
-			sharedFlag(),
-			jsonFlag(),
+			command.SharedFlag(),
+			command.JSONFlag(),
 		},
-		Description: manual(`Plans the next step, as trellis plan would, with the objective's text for context. Then its PR cell says
+		Description: command.Manual(`Plans the next step, as trellis plan would, with the objective's text for context. Then its PR cell says
 plan and the task's directory; no other byte of the file changes. What was planned is not planned again: a
 planning that was cut off is gone on with, and a link that is missing is put in.
 
 The issue is for people to read and talk about: nothing that is written there is ever acted on.`,
-			[]int{exitDone, exitFailed, exitUsage, exitUnmet, exitRejected, exitPlanner, exitWaiting, exitNotFound, exitLocked, exitNoAgent, exitInterrupted},
+			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitUnmet, command.ExitRejected, command.ExitPlanner, command.ExitWaiting, command.ExitNotFound, command.ExitLocked, command.ExitNoAgent, command.ExitInterrupted},
 			"trellis objective plan gateway", "trellis objective plan gateway --step 1A.3 --github"),
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {
-				return wrongArguments(c)
+				return command.WrongArguments(c)
 			}
-			return a.guarded(func() error { return a.objectivePlan(c) })
+			return a.Guarded(func() error { return a.objectivePlan(c) })
 		},
 	}
 }
@@ -54,7 +55,7 @@ func (a *console) objectivePlan(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := a.ownDisk(c, p); err != nil {
+	if err := a.RefuseSharedDisk(c, p.Root); err != nil {
 		return err
 	}
 	s, err := a.site(c.Context, p)
@@ -88,7 +89,7 @@ func (a *console) stepOptions(c *cli.Context, p *project, name string) (o dispat
 	}
 	o = dispatch.StepOptions{Step: c.String("step"), Agent: c.String("agent")}
 	if c.IsSet("type") {
-		if o.DevType, err = devType(c.String("type"), "--type"); err != nil {
+		if o.DevType, err = command.DevType(c.String("type"), "--type"); err != nil {
 			return o, err
 		}
 	}
@@ -180,15 +181,15 @@ func (e stepEnd) document(p *project) stepDocument {
 // sayStep tells people what came of planning a step.
 func (a *console) sayStep(ctx context.Context, p *project, s *dispatch.Site, end stepEnd) {
 	if end.Known {
-		a.say("step %s is planned as %s (%s)", end.Step.ID, end.Task, end.Status)
+		a.Say("step %s is planned as %s (%s)", end.Step.ID, end.Task, end.Status)
 	} else if !end.Interrupted && len(end.Waits) == 0 {
 		a.sayPlanned(ctx, p, s, planEnd{end.PlanResult, end.seconds})
 	}
 	if cell := end.Step.Link(); cell != "" {
-		a.say("%s: step %s says %s", roadmap.File(end.objective), end.Step.ID, cell)
+		a.Say("%s: step %s says %s", roadmap.File(end.objective), end.Step.ID, cell)
 	}
 	if end.Issue != nil {
-		a.say("issue     %s", end.Issue.URL)
+		a.Say("issue     %s", end.Issue.URL)
 	}
 	fmt.Fprintln(a.Stdout, p.Store.Rel(end.Dir))
 }
@@ -216,7 +217,7 @@ func (a *console) stepError(p *project, name string, err error) error {
 	var problem *trellis.Problem
 	switch {
 	case errors.As(err, &not) && not.Step == "" && not.Code == roadmap.Complete:
-		a.say("objective %s is complete: %s", not.Objective, not.Why)
+		a.Say("objective %s is complete: %s", not.Objective, not.Why)
 		return nil
 	case errors.As(err, &not) && not.Step == "":
 		return app.WithHints(app.AsKind(app.ErrWaiting, err), "trellis objective next "+not.Objective)

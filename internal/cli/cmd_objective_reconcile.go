@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 
 	"github.com/urfave/cli/v2"
@@ -24,21 +25,21 @@ func (a *console) objectiveReconcileCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "all-unblocked", Usage: "plan every step that could start now, not the next one alone"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "say what would be done, and do nothing"},
-			sharedFlag(),
-			jsonFlag(),
+			command.SharedFlag(),
+			command.JSONFlag(),
 		},
-		Description: manual(`Works on the objectives named, or on all whose front matter says auto_advance: true. A task that has a pull request
+		Description: command.Manual(`Works on the objectives named, or on all whose front matter says auto_advance: true. A task that has a pull request
 puts its number into the step's cell; one that is completed sets Status to done, one that failed, was rejected or
 cancelled sets it to blocked, and takes that back when it goes on. What people wrote into those cells stays.
 
 What goes wrong with one objective stops no other.`,
-			[]int{exitDone, exitFailed, exitUsage, exitUnmet, exitRejected, exitPlanner, exitNotFound, exitLocked, exitNoAgent, exitInterrupted},
+			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitUnmet, command.ExitRejected, command.ExitPlanner, command.ExitNotFound, command.ExitLocked, command.ExitNoAgent, command.ExitInterrupted},
 			"trellis objective reconcile", "trellis objective reconcile gateway --all-unblocked", "trellis objective reconcile --dry-run"),
 		Action: func(c *cli.Context) error {
 			if c.Bool("dry-run") {
 				return a.objectiveReconcile(c)
 			}
-			return a.guarded(func() error { return a.objectiveReconcile(c) })
+			return a.Guarded(func() error { return a.objectiveReconcile(c) })
 		},
 	}
 }
@@ -57,7 +58,7 @@ func (a *console) objectiveReconcile(c *cli.Context) error {
 		o.Names = append(o.Names, name)
 	}
 	if !o.Dry {
-		if err := a.ownDisk(c, p); err != nil {
+		if err := a.RefuseSharedDisk(c, p.Root); err != nil {
 			return err
 		}
 	}
@@ -81,7 +82,7 @@ func (a *console) objectiveReconcile(c *cli.Context) error {
 			a.sayReconciled(p, r, o.Dry)
 		}
 		if len(all) == 0 {
-			a.say("no objective says auto_advance: true; name one: trellis objective reconcile NAME")
+			a.Say("no objective says auto_advance: true; name one: trellis objective reconcile NAME")
 		}
 	}
 	return a.endOfReconcile(c.Context, p, all)
@@ -134,11 +135,11 @@ func (a *console) sayReconciled(p *project, r dispatch.Reconciled, dry bool) {
 		fmt.Fprintf(a.Stdout, "%s: step %s: %s %q becomes %q: %s\n", r.Name, c.Step, c.Cell, c.Was, c.Value, c.Why)
 	}
 	for _, d := range r.Others {
-		a.say("warning: objective %s: step %s is planned as %s, and its cell says %s", r.Name, d.Step, d.Work.Name(), d.Other)
+		a.Say("warning: objective %s: step %s is planned as %s, and its cell says %s", r.Name, d.Step, d.Work.Name(), d.Other)
 	}
 	for _, g := range r.Gone {
-		a.say("warning: %s", inLine(g.Error()))
-		a.say("hint: %s", inLine(g.Hint))
+		a.Say("warning: %s", inLine(g.Error()))
+		a.Say("hint: %s", inLine(g.Hint))
 	}
 	if dry {
 		for _, s := range r.Steps {
@@ -153,10 +154,10 @@ func (a *console) sayReconciled(p *project, r dispatch.Reconciled, dry bool) {
 		fmt.Fprintf(a.Stdout, "%s: step %s %s: %s (%s)\n", r.Name, res.Step.ID, did, p.Store.Rel(res.Dir), plannedAs(res))
 	}
 	for _, busy := range r.Busy {
-		a.say("%v", busy)
+		a.Say("%v", busy)
 	}
 	if r.Err == nil && len(r.Steps) == 0 {
-		a.say("objective %s: %s: %s", r.Name, r.Decision.Code, r.Decision.Why)
+		a.Say("objective %s: %s: %s", r.Name, r.Decision.Code, r.Decision.Why)
 	}
 }
 

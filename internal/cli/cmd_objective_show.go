@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 
 	"github.com/urfave/cli/v2"
@@ -23,11 +24,11 @@ func (a *console) objectiveShowCommand() *cli.Command {
 		ArgsUsage: "OBJECTIVE",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "graph", Usage: "draw what depends on what instead, as `mermaid|dot`"},
-			jsonFlag(),
+			command.JSONFlag(),
 		},
-		Description: manual(`A bar shows how much of a phase is over, and how much is under way. A step that was planned is shown with
+		Description: command.Manual(`A bar shows how much of a phase is over, and how much is under way. A step that was planned is shown with
 the status that its task has now. In a graph a whole line is a dependency that is stated, a broken one the step before.`,
-			[]int{exitDone, exitUsage, exitNotFound}, "trellis objective show gateway", "trellis objective show gateway --graph dot | dot -Tsvg > gateway.svg"),
+			[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis objective show gateway", "trellis objective show gateway --graph dot | dot -Tsvg > gateway.svg"),
 		Action: func(c *cli.Context) error {
 			format := c.String("graph")
 			if c.IsSet("graph") && !slices.Contains(roadmap.Graphs, format) {
@@ -114,7 +115,7 @@ func (a *console) objectiveShow(ctx context.Context, p *project, name, graph str
 }
 
 func (v *objectiveView) print(a *console) {
-	style := a.style(a.Stdout)
+	style := a.Style(a.Stdout)
 	fmt.Fprintf(a.Stdout, "%s  %s\n", v.Name, inLine(v.Title))
 	fmt.Fprintf(a.Stdout, "  file      %s\n", v.File)
 	if v.Auto {

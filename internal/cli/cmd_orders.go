@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/hooks"
@@ -22,7 +23,7 @@ import (
 
 // order is a command that tells a task something and ends.
 func (a *console) order(site func(context.Context, *project) (*dispatch.Site, error), name, usage, text string, exits []int, example string, flags []cli.Flag, do func(*cli.Context, *project, *dispatch.Site, string) error) *cli.Command {
-	return &cli.Command{Name: name, Usage: usage, ArgsUsage: "TASKDIR", Flags: flags, Description: manual(text, exits, example),
+	return &cli.Command{Name: name, Usage: usage, ArgsUsage: "TASKDIR", Flags: flags, Description: command.Manual(text, exits, example),
 		Action: func(c *cli.Context) error {
 			p, dir, err := a.taskArgument(c, 1)
 			if err != nil {
@@ -41,26 +42,26 @@ func (a *console) order(site func(context.Context, *project) (*dispatch.Site, er
 
 func (a *console) stopCommand() *cli.Command {
 	return a.order(a.siteForOrders, "stop", "pause a task that runs", `Its agents are ended and its work stays. It goes on with trellis start, and not by itself.`,
-		[]int{exitDone, exitUsage, exitNotFound}, "trellis stop 02-03-paging", nil,
+		[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis stop 02-03-paging", nil,
 		func(c *cli.Context, p *project, s *dispatch.Site, dir string) error {
 			if err := s.Stop(dir); err != nil {
 				return err
 			}
-			a.say("%s is paused; next: trellis start %s", filepath.Base(dir), filepath.Base(dir))
+			a.Say("%s is paused; next: trellis start %s", filepath.Base(dir), filepath.Base(dir))
 			return nil
 		})
 }
 
 func (a *console) cancelCommand() *cli.Command {
 	order := a.order(a.siteForOrders, "cancel", "call a task off", `A run ends its agents. Worktree and branch stay; trellis retry takes the task up again.`,
-		[]int{exitDone, exitUsage, exitNotFound}, "trellis cancel 02-03-paging", nil,
+		[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis cancel 02-03-paging", nil,
 		func(c *cli.Context, p *project, s *dispatch.Site, dir string) error {
 			if err := s.Cancel(dir); err != nil {
 				return err
 			}
-			s.Event = func(e dispatch.Event) { a.say("%s", e.Message) }
+			s.Event = func(e dispatch.Event) { a.Say("%s", e.Message) }
 			s.CalledOff(c.Context, dir)
-			a.say("%s is cancelled%s", filepath.Base(dir), a.stays(c.Context, p, dir))
+			a.Say("%s is cancelled%s", filepath.Base(dir), a.stays(c.Context, p, dir))
 			return nil
 		})
 	cancel := order.Action
@@ -98,20 +99,20 @@ func (a *console) retryCommand() *cli.Command {
 picks it up; without one, trellis start runs it. --fresh backs up the work so far under
 refs/trellis/backup and begins at the base. Of a task in review it mends what checks and reviewers find
 wrong with the pull request, whatever delivery.react says.`,
-		[]int{exitDone, exitUsage, exitUnmet, exitNotFound, exitLocked}, "trellis retry 02-03-paging --fresh",
+		[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNotFound, command.ExitLocked}, "trellis retry 02-03-paging --fresh",
 		[]cli.Flag{&cli.BoolFlag{Name: "fresh", Usage: "begin again at the base"}},
 		func(c *cli.Context, p *project, s *dispatch.Site, dir string) error {
 			will := whatRetryDoes(p, dir, c.Bool("fresh"))
 			if err := s.Retry(c.Context, dir, c.Bool("fresh"), dispatch.RunOptions{}); err != nil {
 				return err
 			}
-			a.say("%s is to %s", filepath.Base(dir), will)
+			a.Say("%s is to %s", filepath.Base(dir), will)
 			if _, ok := s.Watcher(); ok {
-				a.say("the watcher picks it up")
+				a.Say("the watcher picks it up")
 				return nil
 			}
 			command, err := s.Next(c.Context, dir)
-			a.say("next: %s", command)
+			a.Say("next: %s", command)
 			return err
 		})
 }
@@ -142,9 +143,9 @@ func whatRetryDoes(p *project, dir string, fresh bool) string {
 func (a *console) approveCommand() *cli.Command {
 	return &cli.Command{Name: "approve", Usage: "agree to a plan, or to a step that waits for it", ArgsUsage: "TASKDIR | ID",
 		Flags: []cli.Flag{stepFlag(), &cli.StringFlag{Name: "by", Usage: "`NAME` of who agrees; the git user"}, signFlag()},
-		Description: manual(`Without --step it is the plan of a task that is agreed to, or the step alone that a run of a file waits with.
+		Description: command.Manual(`Without --step it is the plan of a task that is agreed to, or the step alone that a run of a file waits with.
 The yes is bound to what it is about as it is now: an edit voids it. It is a line of approvals.jsonl.`,
-			[]int{exitDone, exitUsage, exitWaiting, exitNotFound}, "trellis approve 02-03-paging --by ann", "trellis approve 260201-090503-k3fq --step publish"),
+			[]int{command.ExitDone, command.ExitUsage, command.ExitWaiting, command.ExitNotFound}, "trellis approve 02-03-paging --by ann", "trellis approve 260201-090503-k3fq --step publish"),
 		Action: func(c *cli.Context) error {
 			return a.decide(c, proof.Approval{Decision: proof.Approve, Step: c.String("step")}, a.approvePlan)
 		}}
@@ -153,8 +154,8 @@ The yes is bound to what it is about as it is now: an edit voids it. It is a lin
 func (a *console) rejectCommand() *cli.Command {
 	return &cli.Command{Name: "reject", Usage: "say no to a plan, or to a step that waits for approval", ArgsUsage: "TASKDIR | ID",
 		Flags: []cli.Flag{stepFlag(), &cli.StringFlag{Name: "reason", Usage: "why, as `TEXT`"}, &cli.StringFlag{Name: "by", Usage: "`NAME` of who says no; the git user"}, signFlag()},
-		Description: manual(`A task whose plan is rejected is rejected, and REJECTED.md says by whom and why. A step that is rejected fails.`,
-			[]int{exitDone, exitUsage, exitNotFound}, "trellis reject 02-03-paging --reason 'the API is going away'", "trellis reject 260201-090503-k3fq --reason 'not today'"),
+		Description: command.Manual(`A task whose plan is rejected is rejected, and REJECTED.md says by whom and why. A step that is rejected fails.`,
+			[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis reject 02-03-paging --reason 'the API is going away'", "trellis reject 260201-090503-k3fq --reason 'not today'"),
 		Action: func(c *cli.Context) error {
 			if c.String("reason") == "" {
 				return app.Usagef("a rejection needs its reason: --reason TEXT")
@@ -228,14 +229,14 @@ func (a *console) decideStep(ctx context.Context, s *dispatch.Site, dir string, 
 	}
 	switch {
 	case now.State == workflow.Pending:
-		a.say("%s of %s has the approval of %s and waits for others", q.Path, id, said.By)
+		a.Say("%s of %s has the approval of %s and waits for others", q.Path, id, said.By)
 		return app.Quiet(app.ErrWaiting)
 	case now.State == workflow.Rejected && said.Decision == proof.Approve:
 		return &dispatch.RefusedError{Why: q.Path + " was " + now.Why, Hint: next}
 	case now.State == workflow.Approved && said.Decision == proof.Reject:
 		return &dispatch.RefusedError{Why: q.Path + " was approved before", Hint: next}
 	}
-	a.say("%s of %s is %s by %s; next: %s", q.Path, id, now.State, said.By, next)
+	a.Say("%s of %s is %s by %s; next: %s", q.Path, id, now.State, said.By, next)
 	return nil
 }
 
@@ -247,7 +248,7 @@ func (a *console) approvePlan(ctx context.Context, s *dispatch.Site, dir string,
 	if v.State == proof.Approved {
 		return a.sayThenNext(ctx, s, dir, filepath.Base(dir)+" is approved by "+said.By)
 	}
-	a.say("%s has the approval of %s and waits for others", filepath.Base(dir), said.By)
+	a.Say("%s has the approval of %s and waits for others", filepath.Base(dir), said.By)
 	return app.Quiet(app.ErrWaiting)
 }
 

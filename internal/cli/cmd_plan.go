@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -43,29 +44,29 @@ func (a *console) planCommand() *cli.Command {
 			&cli.StringFlag{Name: "retry", Usage: "plan `TASKDIR` again in place, or go on with a planning that was cut off"},
 			&cli.StringFlag{Name: "feedback", Usage: "with --retry: your answer to the rejection or the plan, as `TEXT`"},
 			&cli.BoolFlag{Name: "detach", Usage: "plan in the background"},
-			sharedFlag(),
-			jsonFlag(),
+			command.SharedFlag(),
+			command.JSONFlag(),
 		},
-		Description: manual(`An agent evaluates the requirement. It rejects it, with a reason and suggestions in REJECTED.md, or
+		Description: command.Manual(`An agent evaluates the requirement. It rejects it, with a reason and suggestions in REJECTED.md, or
 agents look through the code, write down the intent, and make a plan in steps that the code checks and a
 judge passes: plan.json, prd.md, and the context that each phase gets. Tiny work goes without a plan, large
 work waits for approval. The directory appears under .trellis/tasks when planning has ended, whatever
 the end; a watcher picks it up when it is ready.
 
 The requirement is never seen by a shell. Its last line on standard output is the task's directory.`,
-			[]int{exitDone, exitUsage, exitRejected, exitPlanner, exitWaiting, exitNotFound, exitLocked, exitNoAgent, exitInterrupted},
+			[]int{command.ExitDone, command.ExitUsage, command.ExitRejected, command.ExitPlanner, command.ExitWaiting, command.ExitNotFound, command.ExitLocked, command.ExitNoAgent, command.ExitInterrupted},
 			"trellis plan -n paging -t backend -r 'The list endpoint takes limit and offset'",
 			"trellis plan -n paging -t backend --requirement-file issue.md --verify 'go test ./...'",
 			"trellis plan -t backend --from-issue 12 --context docs/api.md --constraint 'no new dependency'",
 			"trellis plan --retry 02-03-paging --feedback 'It is in scope: see docs/api.md'"),
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
-				return wrongArguments(c)
+				return command.WrongArguments(c)
 			}
 			if c.Bool("detach") {
 				return a.planDetached(c)
 			}
-			return a.guarded(func() error { return a.plan(c) })
+			return a.Guarded(func() error { return a.plan(c) })
 		},
 	}
 }
@@ -75,7 +76,7 @@ func (a *console) plan(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := a.ownDisk(c, p); err != nil {
+	if err := a.RefuseSharedDisk(c, p.Root); err != nil {
 		return err
 	}
 	o, err := a.planOptions(c, p)
@@ -158,7 +159,7 @@ func (a *console) planOptions(c *cli.Context, p *project) (o dispatch.PlanOption
 		return o, err
 	}
 	o.New.Name = of.name()
-	a.say("the name becomes %s", o.New.Name)
+	a.Say("the name becomes %s", o.New.Name)
 	return o, nil
 }
 
@@ -168,7 +169,7 @@ func (a *console) plannedTask(c *cli.Context, p *project) (n taskdir.New, err er
 		BaseBranch: c.String("base"), Verify: c.StringSlice("verify"), Force: c.Bool("force-new")}
 	switch name := c.String("name"); {
 	case name != "":
-		if n.Name, err = a.slug(name, "--name"); err != nil {
+		if n.Name, err = a.Slug(name, "--name"); err != nil {
 			return n, err
 		}
 	case !c.IsSet("from-issue"):
@@ -177,10 +178,10 @@ func (a *console) plannedTask(c *cli.Context, p *project) (n taskdir.New, err er
 	if n.DevType == "" {
 		return n, app.Usagef("the task has no type: --type is one of %s", strings.Join(trellis.DevTypes, ", "))
 	}
-	if _, err := devType(n.DevType, "--type"); err != nil {
+	if _, err := command.DevType(n.DevType, "--type"); err != nil {
 		return n, err
 	}
-	if err := checkPriority(n.Priority); err != nil {
+	if err := command.CheckPriority(n.Priority); err != nil {
 		return n, err
 	}
 	cfg, _ := p.config() // what is wrong with it is said before anything is planned

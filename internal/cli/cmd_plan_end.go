@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/status"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 	"github.com/trellis-tasks/trellis/internal/text"
@@ -178,22 +179,22 @@ func written(dir string) (names []string) {
 func (a *console) sayPlanned(ctx context.Context, p *project, s *dispatch.Site, end planEnd) {
 	r, id := end.Report, filepath.Base(end.Dir)
 	for _, w := range end.warnings() {
-		a.say("warning: %s", w)
+		a.Say("warning: %s", w)
 	}
 	switch {
 	case end.Failure != nil:
-		a.say("%s", spent(end))
+		a.Say("%s", spent(end))
 		return
 	case end.Status == trellis.Rejected:
 		a.sayRejected(p, end.PlanResult)
-		a.say("%s", spent(end))
+		a.Say("%s", spent(end))
 		return
 	}
-	a.say("%s: %s (%s)", id, r.Title, strings.Join(measures(r), ", "))
-	a.say("wrote %s", files(end))
-	a.say("%s", spent(end))
+	a.Say("%s: %s (%s)", id, r.Title, strings.Join(measures(r), ", "))
+	a.Say("wrote %s", files(end))
+	a.Say("%s", spent(end))
 	for _, why := range r.Skipped {
-		a.say("skipped: %s", why)
+		a.Say("skipped: %s", why)
 	}
 	a.sayUncommitted(ctx, p)
 	a.sayNext(s, end, p.Store.Rel(end.Dir))
@@ -204,27 +205,27 @@ func (a *console) sayNext(s *dispatch.Site, end planEnd, rel string) {
 	id := filepath.Base(rel)
 	if end.Status == trellis.Waiting {
 		for _, why := range end.Report.Why {
-			a.say("waits: %s", why)
+			a.Say("waits: %s", why)
 		}
-		a.say("agree to it: trellis approve %s", id)
-		a.say("or plan again: trellis plan --retry %s --feedback 'what should be different'", id)
+		a.Say("agree to it: trellis approve %s", id)
+		a.Say("or plan again: trellis plan --retry %s --feedback 'what should be different'", id)
 		return
 	}
 	if h, ok := s.Watcher(); ok {
-		a.say("the watcher (pid %d) picks it up: trellis start %s follows it", h.PID, id)
+		a.Say("the watcher (pid %d) picks it up: trellis start %s follows it", h.PID, id)
 		return
 	}
-	a.say("no watcher is running; next: trellis start %s", id)
+	a.Say("no watcher is running; next: trellis start %s", id)
 }
 
 // measures say how large the work is.
 func measures(r planner.Report) []string {
 	list := []string{"size " + string(r.Verdict.Size), "confidence " + percent(r.Verdict.Confidence)}
 	if r.Steps > 0 {
-		list = append(list, count(r.Steps, "step"))
+		list = append(list, command.Count(r.Steps, "step"))
 	}
 	if t := r.TaskSpec; t != nil && !t.Stub {
-		list = append(list, count(t.Goals, "goal"))
+		list = append(list, command.Count(t.Goals, "goal"))
 	}
 	return list
 }
@@ -251,7 +252,7 @@ func spent(end planEnd) string {
 	} else if u.CostUSD != nil {
 		cost = fmt.Sprintf("$%.2f", *u.CostUSD)
 	}
-	said := fmt.Sprintf("%s in %.1fs, agents' time %.1fs, %s tokens, %s", count(end.Report.Calls, "call"), end.seconds,
+	said := fmt.Sprintf("%s in %.1fs, agents' time %.1fs, %s tokens, %s", command.Count(end.Report.Calls, "call"), end.seconds,
 		max(0, u.Seconds-before.Seconds), text.Tokens(max(0, u.Tokens()-before.Tokens())), cost)
 	if before.Tokens() > 0 || before.Seconds > 0 {
 		said += "; the task in all: " + text.Usage(u)
@@ -273,10 +274,10 @@ func (a *console) sayUncommitted(ctx context.Context, p *project) {
 	list, err := p.Repo.Status(ctx, p.Root, ".trellis/tasks", ".trellis/objectives", ".trellis/.runtime")
 	switch {
 	case err != nil:
-		a.say("looking for uncommitted files: %v", err)
+		a.Say("looking for uncommitted files: %v", err)
 	case len(list) == 1:
-		a.say("1 uncommitted file in this checkout, %s: the worktree won't have it", list[0].Path)
+		a.Say("1 uncommitted file in this checkout, %s: the worktree won't have it", list[0].Path)
 	case len(list) > 1:
-		a.say("%d uncommitted files in this checkout, such as %s: the worktree won't have them", len(list), list[0].Path)
+		a.Say("%d uncommitted files in this checkout, such as %s: the worktree won't have them", len(list), list[0].Path)
 	}
 }

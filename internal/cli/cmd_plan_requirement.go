@@ -14,6 +14,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/contextfiles"
 	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -101,17 +102,17 @@ func checkText(flag, text string) error {
 // sayIssue names what an issue's requirement does not show.
 func (a *console) sayIssue(i *issue) {
 	if i.State != "" && !strings.EqualFold(i.State, "open") {
-		a.say("issue #%d is %s", i.Number, strings.ToLower(i.State))
+		a.Say("issue #%d is %s", i.Number, strings.ToLower(i.State))
 	}
 	if _, hidden := i.comments(); hidden > 0 {
-		a.say("issue #%d: comments that were hidden there are left out: %d", i.Number, hidden)
+		a.Say("issue #%d: comments that were hidden there are left out: %d", i.Number, hidden)
 	}
 }
 
 func (a *console) readInput(name string) (string, error) {
 	if name == "-" {
-		if isTerminal(a.Stdin) {
-			a.say("the requirement is read from the terminal, up to Ctrl-D")
+		if command.IsTerminal(a.Stdin) {
+			a.Say("the requirement is read from the terminal, up to Ctrl-D")
 		}
 		data, err := io.ReadAll(io.LimitReader(a.Stdin, maxRequirement+1))
 		if err != nil {
@@ -166,7 +167,7 @@ func (a *console) contexts(list []string) (paths, texts []string) {
 			paths = append(paths, s)
 			continue
 		}
-		a.say("--context %.40q is taken as a text: no file is called so", s)
+		a.Say("--context %.40q is taken as a text: no file is called so", s)
 		texts = append(texts, s)
 	}
 	return paths, texts
@@ -231,7 +232,7 @@ func (a *console) contextPaths(p *project, list []string) (paths []string, err e
 		if !problem.Warning {
 			return nil, app.Usagef("--context: %s", problem.Message)
 		}
-		a.say("warning: --context: %s", problem.Message)
+		a.Say("warning: --context: %s", problem.Message)
 	}
 	for _, r := range valid {
 		paths = append(paths, r.Path)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/text"
 
 	"github.com/trellis-tasks/trellis/internal/terminal"
@@ -41,13 +42,13 @@ func (a *console) promptCommand() *cli.Command {
 		Name:      "prompt",
 		Usage:     "show what an agent would get, with sizes",
 		ArgsUsage: "ROLE",
-		Flags:     []cli.Flag{&cli.StringFlag{Name: "task", Usage: "`TASKDIR` that it is about"}, jsonFlag()},
-		Description: manual(fmt.Sprintf(`Renders the prompt of a role for a task as it is now. Nothing is started. Roles: %s.
+		Flags:     []cli.Flag{&cli.StringFlag{Name: "task", Usage: "`TASKDIR` that it is about"}, command.JSONFlag()},
+		Description: command.Manual(fmt.Sprintf(`Renders the prompt of a role for a task as it is now. Nothing is started. Roles: %s.
 The prompt goes to standard output, sizes and what is left out to standard error.`, strings.Join(names, ", ")),
-			[]int{exitDone, exitUsage, exitNotFound}, "trellis prompt implement --task 02-03-paging"),
+			[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis prompt implement --task 02-03-paging"),
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {
-				return wrongArguments(c)
+				return command.WrongArguments(c)
 			}
 			role := c.Args().First()
 			for i, name := range names {
@@ -89,9 +90,9 @@ func (a *console) prompt(c *cli.Context, role trellis.Role) error {
 		fmt.Fprintf(a.Stdout, "%s\n\n", strings.TrimSpace(prompt.System))
 	}
 	fmt.Fprintln(a.Stdout, prompt.Text)
-	a.say("%s by %s, permission %s: %d bytes, about %s tokens, of which %d bytes are the same in every phase", role, who.Agent, who.Permission, d.Bytes, text.Tokens(int64(d.Tokens)), d.Shared)
+	a.Say("%s by %s, permission %s: %d bytes, about %s tokens, of which %d bytes are the same in every phase", role, who.Agent, who.Permission, d.Bytes, text.Tokens(int64(d.Tokens)), d.Shared)
 	for _, n := range notes {
-		a.say("left out: %s", n)
+		a.Say("left out: %s", n)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 
 	"github.com/urfave/cli/v2"
@@ -34,23 +35,23 @@ func (a *console) runCommand() *cli.Command {
 			&cli.BoolFlag{Name: "fail-fast", Usage: "begin nothing more once a step has failed"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "show the steps with their values, and run nothing"},
 			&cli.StringFlag{Name: "agent", Usage: "`NAME` of the agent for steps that name none"},
-			sharedFlag(),
+			command.SharedFlag(),
 			&cli.BoolFlag{Name: "json", Usage: "print one JSON object a line for all that happens"},
 		},
-		Description: manual(`Runs the steps of a file, in JSON or YAML: commands, prompts for an agent, groups, loops, other files, waits
+		Description: command.Manual(`Runs the steps of a file, in JSON or YAML: commands, prompts for an agent, groups, loops, other files, waits
 for people. The file is read and checked before anything runs, and a copy of it is what runs. Scripts and
 agents work in the current folder.
 
 A run that was cut off, or that waits, goes on with --resume ID: no step that was finished runs again. One that
 failed runs what did not come to a good end. With FILE, or other flags, what is asked for now is done, and steps
 that are as they were are taken over. The id is the last line on standard output.`,
-			[]int{exitDone, exitFailed, exitUsage, exitWaiting, exitNotFound, exitLocked, exitNoAgent, exitTimeout, exitInterrupted, exitTerminated},
+			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitWaiting, command.ExitNotFound, command.ExitLocked, command.ExitNoAgent, command.ExitTimeout, command.ExitInterrupted, command.ExitTerminated},
 			"trellis run release.yaml --var version=1.2", "trellis run release.yaml --dry-run", "trellis run --resume 260201-090503-k3fq"),
 		Action: func(c *cli.Context) error {
 			if c.Bool("dry-run") {
 				return a.dryRun(c)
 			}
-			return a.guarded(func() error { return a.run(c) })
+			return a.Guarded(func() error { return a.run(c) })
 		},
 	}
 }
@@ -60,7 +61,7 @@ func (a *console) runWhat(c *cli.Context) (p *project, o dispatch.FileOptions, e
 	file, resume := c.Args().First(), c.IsSet("resume")
 	switch {
 	case c.NArg() > 1 || file == "" && !resume:
-		return nil, o, wrongArguments(c)
+		return nil, o, command.WrongArguments(c)
 	case file == "" && c.IsSet("var"):
 		return nil, o, app.WithHints(app.Usagef("--var goes with FILE: the run has the values that it began with"), "trellis run --resume "+c.String("resume")+" FILE --var …")
 	}
@@ -118,9 +119,9 @@ func (a *console) sayProblems(problems []trellis.Problem) {
 		if p.Warning {
 			kind = "warning: "
 		}
-		a.say("%s%v", kind, &p)
+		a.Say("%s%v", kind, &p)
 		if p.Hint != "" {
-			a.say("hint: %s", p.Hint)
+			a.Say("hint: %s", p.Hint)
 		}
 	}
 }
@@ -130,7 +131,7 @@ func (a *console) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := a.ownDisk(c, p); err != nil {
+	if err := a.RefuseSharedDisk(c, p.Root); err != nil {
 		return err
 	}
 	s, err := a.site(c.Context, p)
@@ -198,8 +199,8 @@ func endOfFile(res dispatch.FileRun) error {
 func (a *console) fileChanged(res dispatch.FileRun) {
 	now, _ := loadFile(res.Input.File, res.Input.File, res.Bundle.Given)
 	if now == nil || now.Hash != res.Bundle.Hash {
-		a.say("%s is not as it was: what runs is the copy of it that the run began with", a.rel(res.Input.File))
-		a.say("hint: trellis run --resume %s %s", res.ID, a.rel(res.Input.File))
+		a.Say("%s is not as it was: what runs is the copy of it that the run began with", a.rel(res.Input.File))
+		a.Say("hint: trellis run --resume %s %s", res.ID, a.rel(res.Input.File))
 	}
 }
 

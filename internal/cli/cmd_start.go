@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 
 	"github.com/urfave/cli/v2"
@@ -34,20 +35,20 @@ func (a *console) startCommand() *cli.Command {
 			&cli.BoolFlag{Name: "detach", Usage: "run in the background"},
 			&cli.StringFlag{Name: "agent", Usage: "`NAME` of the agent for all phases"},
 			&cli.BoolFlag{Name: "adopt-branch", Usage: "use the task's branch although it exists and is not the task's"},
-			sharedFlag(),
-			jsonFlag(),
+			command.SharedFlag(),
+			command.JSONFlag(),
 		},
-		Description: manual(`Takes a task from where it stands to a checked commit on its branch: worktree, implement, rounds of
+		Description: command.Manual(`Takes a task from where it stands to a checked commit on its branch: worktree, implement, rounds of
 check and debug until the project's own checks pass, acceptance, commit, report.md. A run that was cut
 off goes on where it was. With a live watcher the task is handed over and followed; Ctrl-C then only
 stops following. Without one, Ctrl-C ends the agents and leaves the run resumable.`,
-			[]int{exitDone, exitFailed, exitUsage, exitUnmet, exitRejected, exitWaiting, exitNotFound, exitLocked, exitNoAgent, exitTimeout, exitInterrupted, exitTerminated},
+			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitUnmet, command.ExitRejected, command.ExitWaiting, command.ExitNotFound, command.ExitLocked, command.ExitNoAgent, command.ExitTimeout, command.ExitInterrupted, command.ExitTerminated},
 			"trellis start 02-03-paging", "trellis start paging --detach"),
 		Action: func(c *cli.Context) error {
 			if c.Bool("detach") {
 				return a.startDetached(c)
 			}
-			return a.guarded(func() error { return a.start(c) })
+			return a.Guarded(func() error { return a.start(c) })
 		},
 	}
 }
@@ -57,7 +58,7 @@ func (a *console) start(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := a.ownDisk(c, p); err != nil {
+	if err := a.RefuseSharedDisk(c, p.Root); err != nil {
 		return err
 	}
 	s, err := a.site(c.Context, p)
@@ -126,7 +127,7 @@ func (a *console) runError(p *project, dir string, err error) error {
 		}
 		return app.WithHints(app.AsKind(app.ErrUsage, err), refused.Hint)
 	case errors.As(err, &not):
-		a.printProblems(not.Problems)
+		a.PrintProblems(not.Problems)
 		return app.AsKind(app.ErrUnmet, fmt.Errorf("%s is not ready", id))
 	case errors.Is(err, dispatch.ErrPlanning):
 		return app.WithHints(app.AsKind(app.ErrUsage, fmt.Errorf("%s is being planned, or its planning was cut off", id)), "trellis plan --retry "+p.Store.Rel(dir))
@@ -161,20 +162,20 @@ func (a *console) sayEnd(p *project, res dispatch.Result) {
 	switch res.Status {
 	case trellis.Review:
 		if res.Failure != nil {
-			a.say("%s is in review again, as it was delivered", id)
+			a.Say("%s is in review again, as it was delivered", id)
 			break
 		}
 		a.sayReview(p, id, res)
 	case trellis.Completed:
 		if res.Outcome == trellis.NoChangeNeeded {
-			a.say("%s needed no change: every criterion holds already", id)
+			a.Say("%s needed no change: every criterion holds already", id)
 		} else {
-			a.say("%s is completed: nothing to do", id)
+			a.Say("%s is completed: nothing to do", id)
 		}
 		return
 	case trellis.Waiting, trellis.Ready:
 		for _, w := range res.Waits {
-			a.say("%s waits for %s", id, w)
+			a.Say("%s waits for %s", id, w)
 		}
 	case trellis.Paused:
 		if a.sayPaused(id, res) {
@@ -185,13 +186,13 @@ func (a *console) sayEnd(p *project, res dispatch.Result) {
 			fmt.Fprint(a.Stderr, terminal.Safe(string(data)))
 		}
 	case trellis.Failed:
-		a.say("report    %s", p.Store.Rel(filepath.Join(res.Dir, taskdir.Report)))
+		a.Say("report    %s", p.Store.Rel(filepath.Join(res.Dir, taskdir.Report)))
 		for _, step := range res.Rollback {
-			a.say("rollback  %s", step)
+			a.Say("rollback  %s", step)
 		}
 	}
 	if res.Interrupted {
-		a.say("%s goes on with: trellis start %s", id, id)
+		a.Say("%s goes on with: trellis start %s", id, id)
 	}
 }
 
@@ -199,7 +200,7 @@ func (a *console) sayEnd(p *project, res dispatch.Result) {
 func (a *console) sayNotes(res dispatch.Result) {
 	for _, n := range res.Report.Notes {
 		if !slices.Contains(res.Report.Delivery.Notes, n) {
-			a.say("note      %s", terminal.Safe(n))
+			a.Say("note      %s", terminal.Safe(n))
 		}
 	}
 }
@@ -208,39 +209,39 @@ func (a *console) sayNotes(res dispatch.Result) {
 func (a *console) sayReview(p *project, id string, res dispatch.Result) {
 	r := res.Report
 	if r.Branch == "" {
-		a.say("%s is in review: nothing to do", id)
+		a.Say("%s is in review: nothing to do", id)
 		return
 	}
-	a.say("%s is done: commit %.12s on %s", id, r.Commit, r.Branch)
-	a.say("report    %s", p.Store.Rel(filepath.Join(res.Dir, taskdir.Report)))
-	a.say("worktree  %s", r.Worktree)
-	a.say("look      git diff %.12s...%s", r.Base, r.Branch)
+	a.Say("%s is done: commit %.12s on %s", id, r.Commit, r.Branch)
+	a.Say("report    %s", p.Store.Rel(filepath.Join(res.Dir, taskdir.Report)))
+	a.Say("worktree  %s", r.Worktree)
+	a.Say("look      git diff %.12s...%s", r.Base, r.Branch)
 	if len(r.Checks.Defining) > 0 {
-		a.say("checks    these files say what the checks do, and were changed: %s", terminal.Safe(strings.Join(r.Checks.Defining, ", ")))
+		a.Say("checks    these files say what the checks do, and were changed: %s", terminal.Safe(strings.Join(r.Checks.Defining, ", ")))
 	}
 	if r.Stacked != "" {
-		a.say("stacked   on %s: merge that first", r.Stacked)
+		a.Say("stacked   on %s: merge that first", r.Stacked)
 	}
 	a.sayNotes(res)
 	a.sayDelivery(res)
 	if r.Delivery.PRURL == "" {
-		a.say("merge     git merge %s", r.Branch)
+		a.Say("merge     git merge %s", r.Branch)
 	}
 }
 
 // sayPaused says until when, or why, a task is paused, and reports whether it said how it goes on, too.
 func (a *console) sayPaused(id string, res dispatch.Result) bool {
 	if res.Until.IsZero() {
-		a.say("%s is paused", id)
+		a.Say("%s is paused", id)
 	} else {
-		a.say("%s is paused until %s", id, res.Until.Local().Format(time.RFC3339))
+		a.Say("%s is paused until %s", id, res.Until.Local().Format(time.RFC3339))
 	}
 	switch f := res.Failure; {
 	case f != nil && f.Code != string(trellis.Interrupted):
 		info, _ := trellis.Code(f.Code).Info()
-		a.report(app.WithHints(f, strings.ReplaceAll(info.Todo, "DIR", id)))
+		a.Report(app.WithHints(f, strings.ReplaceAll(info.Todo, "DIR", id)))
 	case res.Until.IsZero(): // a person stopped it: no watcher goes on with it
-		a.say("%s goes on with: trellis start %s", id, id)
+		a.Say("%s goes on with: trellis start %s", id, id)
 		return true
 	}
 	return false

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -14,7 +15,7 @@ import (
 func TestNotesAreSaid(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	a := &console{Stderr: &out}
+	a := &console{Console: command.Console{Stderr: &out}}
 	res := dispatch.Result{Dir: t.TempDir(), Report: pipeline.Report{Branch: "feature/two", Notes: []string{"push that first", "pushed late"}, Delivery: pipeline.Delivery{Notes: []string{"pushed late"}}}}
 	a.sayReview(&project{Store: taskdir.Store{Root: res.Dir}}, "02-01-two", res)
 	for _, note := range res.Report.Notes {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/status"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 
@@ -27,16 +28,16 @@ func (a *console) statusCommand() *cli.Command {
 		Name:      "status",
 		Usage:     "show where things stand, of one task or of all that are not over",
 		ArgsUsage: "[TASKDIR|RUN]",
-		Flags:     []cli.Flag{&cli.BoolFlag{Name: "refresh", Usage: "ask the remote first what became of the tasks in review"}, jsonFlag()},
-		Description: manual(`Reads what is on disk; nothing has to run for it. --refresh fetches the base branch and asks gh for pull
+		Flags:     []cli.Flag{&cli.BoolFlag{Name: "refresh", Usage: "ask the remote first what became of the tasks in review"}, command.JSONFlag()},
+		Description: command.Manual(`Reads what is on disk; nothing has to run for it. --refresh fetches the base branch and asks gh for pull
 requests: a task that was merged is completed, one whose pull request was closed is cancelled. Where checks failed or
 reviewers ask for changes, a run to mend that is begun with delivery.react, for a watcher or trellis start to go on with;
 without it that is only said. With --json the answer for one task is an object as those of trellis list, for all a list of
 them.`,
-			[]int{exitDone, exitUsage, exitNotFound}, "trellis status", "trellis status --refresh", "trellis status 02-01-auth --json"),
+			[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis status", "trellis status --refresh", "trellis status 02-01-auth --json"),
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 1 {
-				return wrongArguments(c)
+				return command.WrongArguments(c)
 			}
 			p, err := a.open(c.Context)
 			if err != nil {
@@ -130,7 +131,7 @@ func (a *console) unready(ctx context.Context, p *project, dir string, t *status
 
 // showTask prints one task and the command that comes next.
 func (a *console) showTask(ctx context.Context, p *project, dir string, t status.Task) error {
-	if err := terminal.Show(a.Stdout, t, a.style(a.Stdout)); err != nil {
+	if err := terminal.Show(a.Stdout, t, a.Style(a.Stdout)); err != nil {
 		return err
 	}
 	command, err := a.next(ctx, p, dir)
@@ -154,7 +155,7 @@ func (a *console) sayThenNext(ctx context.Context, s *dispatch.Site, dir, became
 	if command != "" {
 		became += "; next: " + command
 	}
-	a.say("%s", became)
+	a.Say("%s", became)
 	return err
 }
 
@@ -178,13 +179,13 @@ func (a *console) statusOfAll(p *project, asJSON bool) error {
 		return terminal.JSON(a.Stdout, open)
 	}
 	for _, line := range a.watcher(p) {
-		a.say("%s", line)
+		a.Say("%s", line)
 	}
 	if len(open) == 0 {
-		a.say("no task is open")
+		a.Say("no task is open")
 		return nil
 	}
-	return terminal.TableWithAges(a.Stdout, open, a.style(a.Stdout), a.Now())
+	return terminal.TableWithAges(a.Stdout, open, a.Style(a.Stdout), a.Now())
 }
 
 // watcher says whether somebody watches this repository, and how that goes.

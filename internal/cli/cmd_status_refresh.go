@@ -14,20 +14,20 @@ func (a *console) refresh(ctx context.Context, p *project, dir string) error {
 	}
 	done, reacted, err := site.Refresh(ctx, dir)
 	for _, note := range append(done.Notes, reacted.Notes...) {
-		a.say("%s", note)
+		a.Say("%s", note)
 	}
 	for _, id := range done.Completed {
-		a.say("%s is completed: its work was merged", id)
+		a.Say("%s is completed: its work was merged", id)
 	}
 	for _, id := range done.Cancelled {
-		a.say("%s is cancelled: its pull request was closed without a merge; its worktree and branch stay", id)
+		a.Say("%s is cancelled: its pull request was closed without a merge; its worktree and branch stay", id)
 	}
 	_, watched := site.Watcher()
 	for i, dir := range reacted.Begun {
 		id := filepath.Base(dir)
-		a.say("%s goes on, as its pull request is not well: %s", id, reacted.Why[i])
+		a.Say("%s goes on, as its pull request is not well: %s", id, reacted.Why[i])
 		if !watched {
-			a.say("hint: trellis start %s", id)
+			a.Say("hint: trellis start %s", id)
 		}
 	}
 	return err

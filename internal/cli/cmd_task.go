@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 
 	"github.com/urfave/cli/v2"
@@ -43,8 +44,8 @@ func (a *console) taskReadyCommand() *cli.Command {
 		Name:      "ready",
 		Usage:     "check a task that was written by hand and set it ready",
 		ArgsUsage: "TASKDIR",
-		Description: manual(`A watcher picks up what is ready. A directory that is not is left as it is, and what is missing is shown.`,
-			[]int{exitDone, exitUsage, exitUnmet, exitNotFound}, "trellis task ready 02-01-auth"),
+		Description: command.Manual(`A watcher picks up what is ready. A directory that is not is left as it is, and what is missing is shown.`,
+			[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNotFound}, "trellis task ready 02-01-auth"),
 		Action: func(c *cli.Context) error {
 			p, dir, err := a.taskArgument(c, 1)
 			if err != nil {
@@ -61,7 +62,7 @@ func (a *console) taskReady(ctx context.Context, p *project, dir string) error {
 		return err
 	}
 	if t.Status == trellis.Ready {
-		a.say("%s is ready already", t.ID)
+		a.Say("%s is ready already", t.ID)
 		return nil
 	}
 	if t.Status != trellis.Planning {
@@ -74,7 +75,7 @@ func (a *console) taskReady(ctx context.Context, p *project, dir string) error {
 	if err != nil {
 		return err
 	}
-	a.printProblems(problems)
+	a.PrintProblems(problems)
 	if len(ready.Errors(problems)) > 0 {
 		return app.AsKind(app.ErrUnmet, fmt.Errorf("%s is not ready", t.ID))
 	}
@@ -86,7 +87,7 @@ func (a *console) taskReady(ctx context.Context, p *project, dir string) error {
 	if err != nil {
 		return err
 	}
-	a.say("%s is ready: a watcher picks it up, or run it with: trellis start %s", t.ID, t.ID)
+	a.Say("%s is ready: a watcher picks it up, or run it with: trellis start %s", t.ID, t.ID)
 	return nil
 }
 
@@ -96,9 +97,9 @@ func (a *console) taskArchiveCommand() *cli.Command {
 		Usage:     "move a task that is over to the archive",
 		ArgsUsage: "TASKDIR",
 		Flags:     []cli.Flag{&cli.BoolFlag{Name: "force", Usage: "complete a task in review although nothing shows that its work was merged"}},
-		Description: manual(`Moves the directory to .trellis/tasks/archive/YYYY-MM. A task in review is completed by it, when its work is
+		Description: command.Manual(`Moves the directory to .trellis/tasks/archive/YYYY-MM. A task in review is completed by it, when its work is
 in the base branch, or you say that it is. One that runs, waits or is paused is left where it is.`,
-			[]int{exitDone, exitFailed, exitUsage, exitUnmet, exitNotFound, exitLocked}, "trellis task archive 02-01-auth"),
+			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitUnmet, command.ExitNotFound, command.ExitLocked}, "trellis task archive 02-01-auth"),
 		Action: func(c *cli.Context) error {
 			return a.guardedFor(c.Context, hooks.AfterArchive, func() error { return a.taskArchive(c) })
 		},
@@ -138,11 +139,11 @@ func (a *console) archivable(c *cli.Context, p *project, dir string) (bool, erro
 		return err == nil, err
 	}
 	said := fmt.Sprintf("%s is in review, and its work is not merged: %s", t.ID, l.Why)
-	if !a.answers() {
+	if !a.CanAsk() {
 		return false, app.WithHints(app.AsKind(app.ErrUnmet, errors.New(said)), "merge it: git merge "+t.BranchName(), "or, when it was merged elsewhere: trellis status --refresh", "or complete it all the same: trellis task archive "+t.ID+" --force")
 	}
-	a.say("%s", said)
-	return a.yes("complete it all the same?")
+	a.Say("%s", said)
+	return a.Confirm("complete it all the same?")
 }
 
 func (a *console) taskRemoveCommand() *cli.Command {
@@ -150,9 +151,9 @@ func (a *console) taskRemoveCommand() *cli.Command {
 		Name:      "rm",
 		Usage:     "remove a task directory that nothing was done for",
 		ArgsUsage: "TASKDIR",
-		Description: manual(`Removes a task that is in planning, rejected, or ready and never ran, and a planner's folder whose
+		Description: command.Manual(`Removes a task that is in planning, rejected, or ready and never ran, and a planner's folder whose
 planner is gone, after a backup of what it holds. What has work on a branch is cancelled or archived instead.`,
-			[]int{exitDone, exitUsage, exitNotFound, exitLocked}, "trellis task rm 02-01-auth"),
+			[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound, command.ExitLocked}, "trellis task rm 02-01-auth"),
 		Action: func(c *cli.Context) error {
 			p, dir, err := a.taskArgument(c, 1)
 			if err != nil {
@@ -195,7 +196,7 @@ func (a *console) taskRemove(ctx context.Context, p *project, dir string) error 
 	if err := p.remove(dir); err != nil {
 		return err
 	}
-	a.say("%s is removed; it comes back with: %s", id, saved.Restore)
+	a.Say("%s is removed; it comes back with: %s", id, saved.Restore)
 	return nil
 }
 
@@ -262,8 +263,8 @@ func (a *console) taskShowCommand() *cli.Command {
 		Name:        "show",
 		Usage:       "show a task, its files and where it stands",
 		ArgsUsage:   "TASKDIR",
-		Flags:       []cli.Flag{jsonFlag()},
-		Description: manual(`The same as trellis status of the task, and the files of its directory.`, []int{exitDone, exitUsage, exitNotFound}, "trellis task show 02-01-auth"),
+		Flags:       []cli.Flag{command.JSONFlag()},
+		Description: command.Manual(`The same as trellis status of the task, and the files of its directory.`, []int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis task show 02-01-auth"),
 		Action: func(c *cli.Context) error {
 			p, dir, err := a.taskArgument(c, 1)
 			if err != nil {

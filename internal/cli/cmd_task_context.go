@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 
 	"github.com/urfave/cli/v2"
@@ -27,9 +28,9 @@ func (a *console) taskContextCommands() []*cli.Command {
 			Name:      "init-context",
 			Usage:     "write the context files with what every task of a kind reads",
 			ArgsUsage: "TASKDIR backend|frontend|fullstack|test|docs",
-			Description: manual(`Puts the workflow and the guidelines of that kind into implement.jsonl, check.jsonl and debug.jsonl.
+			Description: command.Manual(`Puts the workflow and the guidelines of that kind into implement.jsonl, check.jsonl and debug.jsonl.
 What stands in them stays. The kind is kept as the task's dev_type.`,
-				[]int{exitDone, exitUsage, exitNotFound}, "trellis task init-context 02-01-auth backend"),
+				[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis task init-context 02-01-auth backend"),
 			Action: func(c *cli.Context) error {
 				p, dir, err := a.taskArgument(c, 2)
 				if err != nil {
@@ -42,9 +43,9 @@ What stands in them stays. The kind is kept as the task's dev_type.`,
 			Name:      "add-context",
 			Usage:     "add a file or a folder to a context file",
 			ArgsUsage: "TASKDIR implement|check|debug PATH [REASON]",
-			Description: manual(`PATH is written from the top of the repository. One that does not exist, leaves the repository or is
+			Description: command.Manual(`PATH is written from the top of the repository. One that does not exist, leaves the repository or is
 not text is not added.`,
-				[]int{exitDone, exitUsage, exitUnmet, exitNotFound}, `trellis task add-context 02-01-auth implement internal/auth/ "the code to extend"`),
+				[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNotFound}, `trellis task add-context 02-01-auth implement internal/auth/ "the code to extend"`),
 			Action: func(c *cli.Context) error {
 				if c.NArg() == 3 || c.NArg() == 4 {
 					p, dir, err := a.taskArgument(c, c.NArg())
@@ -53,15 +54,15 @@ not text is not added.`,
 					}
 					return a.addContext(p, dir, c.Args().Get(1), c.Args().Get(2), c.Args().Get(3))
 				}
-				return wrongArguments(c)
+				return command.WrongArguments(c)
 			},
 		},
 		{
 			Name:        "list-context",
 			Usage:       "show what the context files name",
 			ArgsUsage:   "TASKDIR",
-			Flags:       []cli.Flag{jsonFlag()},
-			Description: manual(`Every entry with its reason; what can't be used is marked with why.`, []int{exitDone, exitUsage, exitNotFound}, "trellis task list-context 02-01-auth"),
+			Flags:       []cli.Flag{command.JSONFlag()},
+			Description: command.Manual(`Every entry with its reason; what can't be used is marked with why.`, []int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis task list-context 02-01-auth"),
 			Action: func(c *cli.Context) error {
 				p, dir, err := a.taskArgument(c, 1)
 				if err != nil {
@@ -74,7 +75,7 @@ not text is not added.`,
 }
 
 func (a *console) initContext(p *project, dir, kind string) error {
-	kind, err := devType(kind, "the type")
+	kind, err := command.DevType(kind, "the type")
 	if err != nil {
 		return err
 	}
@@ -150,9 +151,9 @@ func (a *console) addContext(p *project, dir, file, path, reason string) error {
 	}
 	valid, problems := contextfiles.Checker{Root: p.Root}.Check(name, []contextfiles.Row{row})
 	for _, problem := range problems {
-		a.say("%s: %s", path, problem.Message)
+		a.Say("%s: %s", path, problem.Message)
 		if !problem.Warning && problem.Hint != "" {
-			a.say("hint: %s", problem.Hint)
+			a.Say("hint: %s", problem.Hint)
 		}
 	}
 	if len(valid) == 0 {
@@ -160,7 +161,7 @@ func (a *console) addContext(p *project, dir, file, path, reason string) error {
 	}
 	err := a.changeContext(p, dir, name, func(data []byte) ([]byte, error) { return contextfiles.Add(data, valid[0]) })
 	if errors.Is(err, contextfiles.ErrDuplicate) {
-		a.say("%v", err)
+		a.Say("%v", err)
 		return nil
 	}
 	return err

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/hooks"
 	"github.com/trellis-tasks/trellis/internal/proc"
@@ -28,12 +29,12 @@ func (a *console) taskCreateCommand() *cli.Command {
 			&cli.StringFlag{Name: "parent", Usage: "`TASKDIR` that it becomes a subtask of"},
 			&cli.StringFlag{Name: "package", Usage: "`NAME` of the package that it is about, in a repository of several"},
 		},
-		Description: manual(`The task is in planning: write its prd.md, let init-context name the files that agents read, and set
+		Description: command.Manual(`The task is in planning: write its prd.md, let init-context name the files that agents read, and set
 it ready. The last line printed is the directory.`,
-			[]int{exitDone, exitUsage, exitNotFound}, `trellis task create "Log in with mail" --slug mail-login --priority P1`),
+			[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, `trellis task create "Log in with mail" --slug mail-login --priority P1`),
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 || strings.TrimSpace(c.Args().First()) == "" {
-				return wrongArguments(c)
+				return command.WrongArguments(c)
 			}
 			return a.guardedFor(c.Context, hooks.AfterCreate, func() error { return a.taskCreate(c) })
 		},
@@ -69,11 +70,11 @@ func (a *console) newTask(c *cli.Context, p *project, cfg *config.Config) (n tas
 	if n.Package, err = packageOf(cfg, p.Root, c.String("package")); err != nil {
 		return n, "", err
 	}
-	if err := checkPriority(n.Priority); err != nil {
+	if err := command.CheckPriority(n.Priority); err != nil {
 		return n, "", err
 	}
 	if text := c.String("slug"); text != "" {
-		n.Name, err = a.slug(text, "--slug")
+		n.Name, err = a.Slug(text, "--slug")
 	} else if n.Name = trellis.Slug(n.Title); n.Name == "" {
 		err = app.WithHints(app.Usagef("the title %q leaves no name: it has no letter from a to z and no digit", n.Title), "give one with --slug")
 	}
@@ -114,9 +115,9 @@ func (a *console) makeTask(p *project, n taskdir.New, parent string) (dir string
 		}
 	}
 	rel := p.Store.Rel(t.Dir)
-	a.say("made %s; what is next:", rel)
-	a.say("  write what is wanted into %s/prd.md", rel)
-	a.say("  trellis task init-context %s backend|frontend|fullstack|test|docs", t.ID)
-	a.say("  trellis task ready %s", t.ID)
+	a.Say("made %s; what is next:", rel)
+	a.Say("  write what is wanted into %s/prd.md", rel)
+	a.Say("  trellis task init-context %s backend|frontend|fullstack|test|docs", t.ID)
+	a.Say("  trellis task ready %s", t.ID)
 	return t.Dir, nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -39,7 +40,7 @@ func (a *console) taskSetCommands() []*cli.Command {
 func (a *console) setCommand(s setter) *cli.Command {
 	return &cli.Command{
 		Name: s.name, Usage: s.usage, ArgsUsage: "TASKDIR " + s.argument,
-		Description: manual(s.text, []int{exitDone, exitUsage, exitNotFound}, "trellis task "+s.name+" 02-01-auth "+s.example),
+		Description: command.Manual(s.text, []int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis task "+s.name+" 02-01-auth "+s.example),
 		Action: func(c *cli.Context) error {
 			p, dir, err := a.taskArgument(c, 2)
 			if err != nil {
@@ -116,7 +117,7 @@ func (a *console) taskLinkCommands() []*cli.Command {
 	link := func(name, usage, text string, change func(taskdir.Store) func(parent, child string) error) *cli.Command {
 		return &cli.Command{
 			Name: name, Usage: usage, ArgsUsage: "TASKDIR SUBTASKDIR",
-			Description: manual(text, []int{exitDone, exitUsage, exitNotFound}, "trellis task "+name+" 02-01-auth 02-02-login-form"),
+			Description: command.Manual(text, []int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis task "+name+" 02-01-auth 02-02-login-form"),
 			Action: func(c *cli.Context) error {
 				p, parent, err := a.taskArgument(c, 2)
 				if err != nil {
@@ -132,7 +133,7 @@ func (a *console) taskLinkCommands() []*cli.Command {
 					}
 				}
 				err = change(p.Store)(parent, child)
-				if err != nil && exitCode(err) == exitFailed { // a link that can't be is a mistake of the caller
+				if err != nil && command.ExitCode(err) == command.ExitFailed { // a link that can't be is a mistake of the caller
 					err = app.AsKind(app.ErrUsage, err)
 				}
 				return err

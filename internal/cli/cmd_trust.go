@@ -8,6 +8,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 
 	"github.com/urfave/cli/v2"
@@ -36,14 +37,14 @@ func (a *console) trustCommand() *cli.Command {
 			&cli.BoolFlag{Name: "yes", Usage: "agree without being asked"},
 			&cli.BoolFlag{Name: "list", Usage: "show what is remembered of this repository"},
 			&cli.BoolFlag{Name: "revoke", Usage: "take back what was agreed to"},
-			jsonFlag(),
+			command.JSONFlag(),
 		},
-		Description: manual(`What you write here runs without a question, and so does what stands on the remote's default branch as
+		Description: command.Manual(`What you write here runs without a question, and so does what stands on the remote's default branch as
 last fetched (trust.branch in your settings). What came any other way waits until you agree: this shows each command,
 where it stands and whose commit it came with, asks, and remembers the answer outside of the repository. A word of it that
 changes is asked about again. Without arguments it shows what is not trusted, and asks nothing.
 TRELLIS_TRUST=checkout trusts all that is checked out, for one process.`,
-			[]int{exitDone, exitUsage, exitWaiting, exitNotFound}, "trellis trust", "trellis trust 11-22-paging", "trellis trust --settings --yes", "trellis trust --all --json", "trellis trust 11-22-paging --revoke"),
+			[]int{command.ExitDone, command.ExitUsage, command.ExitWaiting, command.ExitNotFound}, "trellis trust", "trellis trust 11-22-paging", "trellis trust --settings --yes", "trellis trust --all --json", "trellis trust 11-22-paging --revoke"),
 		Action: func(c *cli.Context) error {
 			o := trustOptions{c.Args().First(), c.Bool("settings"), c.String("objective"), c.String("base"), c.Bool("all"), c.Bool("yes"), c.Bool("json")}
 			if err := o.check(c); err != nil {
@@ -88,7 +89,7 @@ func (o trustOptions) check(c *cli.Context) error {
 	}
 	switch {
 	case c.NArg() > 1:
-		return wrongArguments(c)
+		return command.WrongArguments(c)
 	case named > 1:
 		return app.Usagef("a task, --settings, --objective, --base and --all are each for themselves")
 	case c.Bool("list") && (named > 0 || o.yes || c.Bool("revoke")):
@@ -134,7 +135,7 @@ func (t *truster) run(ctx context.Context) error {
 			return err
 		}
 	} else if t.judge.Everything {
-		t.app.say("everything that is checked out here is trusted, and nothing is remembered")
+		t.app.Say("everything that is checked out here is trusted, and nothing is remembered")
 	} else if report.Trusted && !t.asks() {
 		fmt.Fprintln(t.app.Stdout, "all of it is trusted")
 	}
@@ -158,7 +159,7 @@ func (t *truster) asks() bool {
 // settle shows a verdict and has a person agree to it.
 func (t *truster) settle(v trust.Verdict) (agreed bool, err error) {
 	if v.Unsaved != nil {
-		t.app.say("%s: %v", v.Subject, v.Unsaved)
+		t.app.Say("%s: %v", v.Subject, v.Unsaved)
 	}
 	var untrusted *trust.UntrustedError
 	if !errors.As(v.Err(), &untrusted) {
@@ -174,21 +175,21 @@ func (t *truster) settle(v trust.Verdict) (agreed bool, err error) {
 	case t.o.yes:
 	case !t.asks() || t.o.json:
 		if !t.o.json {
-			t.app.say("next: %s", untrusted.Next())
+			t.app.Say("next: %s", untrusted.Next())
 		}
 		return false, nil
-	case !t.app.answers():
+	case !t.app.CanAsk():
 		t.unasked = app.WithHints(app.AsKind(app.ErrWaiting, errors.New("nobody is here to be asked: it is not trusted")), t.again())
 		return false, nil
 	default:
-		if yes, err := t.app.yes("may all of this run here?"); err != nil || !yes {
+		if yes, err := t.app.Confirm("may all of this run here?"); err != nil || !yes {
 			return false, err
 		}
 	}
 	if err := t.judge.Agree(v); err != nil {
 		return false, app.WithHints(err, "TRELLIS_TRUST=checkout trellis … trusts all that is checked out, for one process")
 	}
-	t.app.say("%s may run here now", v.Called())
+	t.app.Say("%s may run here now", v.Called())
 	return true, nil
 }
 
@@ -337,10 +338,10 @@ func (t *truster) revoke(ctx context.Context) error {
 		return err
 	}
 	if n == 0 {
-		t.app.say("nothing of %s was remembered as trusted", name)
+		t.app.Say("nothing of %s was remembered as trusted", name)
 		return nil
 	}
-	t.app.say("%s of %s will be asked about again", count(n, "thing"), name)
+	t.app.Say("%s of %s will be asked about again", command.Count(n, "thing"), name)
 	return nil
 }
 
@@ -351,7 +352,7 @@ func (t *truster) list() error {
 		return err
 	}
 	for _, p := range problems {
-		t.app.say("%v", &p)
+		t.app.Say("%v", &p)
 	}
 	if t.o.json {
 		if entries == nil {

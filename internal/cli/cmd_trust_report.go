@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/trust"
 )
@@ -49,7 +50,7 @@ func printVerdict(a *console, e *trust.UntrustedError) {
 	const most = 50 // commits of a base
 	for n, f := range list {
 		if f.Item.Kind == trust.CommitKind && n == most {
-			fmt.Fprintf(a.Stdout, "  and %s more\n", count(len(list)-n, "commit"))
+			fmt.Fprintf(a.Stdout, "  and %s more\n", command.Count(len(list)-n, "commit"))
 			return
 		}
 		if from := cameWith(f); from != last {

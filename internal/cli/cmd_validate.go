@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 
 	"github.com/urfave/cli/v2"
@@ -24,9 +25,9 @@ func (a *console) validateCommand() *cli.Command {
 	c.Usage = "check task directories, and with --all config and guidelines too"
 	c.Flags = append([]cli.Flag{&cli.BoolFlag{Name: "all", Usage: "check every task that is not archived, config.yaml, guidelines, roles and templates"}}, c.Flags...)
 	c.ArgsUsage = "TASKDIR | --all"
-	c.Description = manual(`Says whether a task can be run: every problem with its file, its line, and what to do about it.
+	c.Description = command.Manual(`Says whether a task can be run: every problem with its file, its line, and what to do about it.
 In planning a missing file is a warning; of a task that is over only task.json is checked.`,
-		[]int{exitDone, exitUsage, exitUnmet, exitNotFound}, "trellis validate 02-01-auth", "trellis validate --all --json", "trellis validate 02-01-auth --fix")
+		[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNotFound}, "trellis validate 02-01-auth", "trellis validate --all --json", "trellis validate 02-01-auth --fix")
 	return c
 }
 
@@ -38,16 +39,16 @@ func (a *console) validateOneCommand() *cli.Command {
 		ArgsUsage: "TASKDIR",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "fix", Usage: "drop invalid rows of context files and add the missing fields of task.json"},
-			jsonFlag(),
+			command.JSONFlag(),
 		},
-		Description: manual(`The same as trellis validate TASKDIR.`, []int{exitDone, exitUsage, exitUnmet, exitNotFound}, "trellis task validate 02-01-auth"),
+		Description: command.Manual(`The same as trellis validate TASKDIR.`, []int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNotFound}, "trellis task validate 02-01-auth"),
 		Action: func(c *cli.Context) error {
 			want := 1
 			if c.Bool("all") {
 				want = 0
 			}
 			if c.NArg() != want {
-				return wrongArguments(c)
+				return command.WrongArguments(c)
 			}
 			return a.validate(c.Context, c.Args().First(), validateOptions{all: c.Bool("all"), fix: c.Bool("fix"), json: c.Bool("json")})
 		},
@@ -192,23 +193,15 @@ func (a *console) printValidation(v validation, asJSON bool) error {
 	for _, f := range v.Fixed {
 		fmt.Fprintln(a.Stdout, "fixed:", f)
 	}
-	a.printProblems(v.Problems)
+	a.PrintProblems(v.Problems)
 	bad := len(ready.Errors(v.Problems))
 	switch {
 	case bad > 0:
-		a.say("%s, %s", count(bad, "error"), count(len(v.Problems)-bad, "warning"))
+		a.Say("%s, %s", command.Count(bad, "error"), command.Count(len(v.Problems)-bad, "warning"))
 	case len(v.Checked) == 1:
-		a.say("%s is valid", v.Checked[0])
+		a.Say("%s is valid", v.Checked[0])
 	default:
-		a.say("%d checked, all valid", len(v.Checked))
+		a.Say("%d checked, all valid", len(v.Checked))
 	}
 	return nil
-}
-
-// count is a number of things: 1 error, 2 errors.
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 
 	"github.com/urfave/cli/v2"
@@ -27,12 +28,12 @@ func (a *console) verifyCommand() *cli.Command {
 		ArgsUsage: "TASKDIR | ID",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "key", Usage: "an Ed25519 key in a PEM `FILE`: a public one checks the signature of the proofs, a private one signs them"},
-			jsonFlag(),
+			command.JSONFlag(),
 		},
-		Description: manual(`Computes all of proofs.jsonl anew and compares it with the plan, the branch and the output that was kept,
+		Description: command.Manual(`Computes all of proofs.jsonl anew and compares it with the plan, the branch and the output that was kept,
 offline. Each record that was changed, deleted, added, moved or is about something else by now is named with the
 reason. A task without plan.json has nothing to prove.`,
-			[]int{exitDone, exitUsage, exitUnmet, exitNotFound}, "trellis verify 02-03-paging", "trellis verify 02-03-paging --key team.pub", "trellis verify 260201-090503-k3fq --json"),
+			[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNotFound}, "trellis verify 02-03-paging", "trellis verify 02-03-paging --key team.pub", "trellis verify 260201-090503-k3fq --json"),
 		Action: func(c *cli.Context) error {
 			p, s, dir, isFile, err := a.taskOrRun(c, a.readingSite)
 			if err != nil {
@@ -55,7 +56,7 @@ reason. A task without plan.json has nothing to prove.`,
 // taskOrRun opens the project and finds the directory that the argument names: of a task, or of the run of a file.
 func (a *console) taskOrRun(c *cli.Context, site func(context.Context, *project) (*dispatch.Site, error)) (p *project, s *dispatch.Site, dir string, isFile bool, err error) {
 	if c.NArg() != 1 {
-		return nil, nil, "", false, wrongArguments(c)
+		return nil, nil, "", false, command.WrongArguments(c)
 	}
 	if p, err = a.open(c.Context); err != nil {
 		return nil, nil, "", false, err
@@ -160,7 +161,7 @@ func (a *console) printVerified(name string, v verification) {
 		f.Message = string(f.Fault) + ": " + f.Message
 		problems = append(problems, f.Problem)
 	}
-	a.printProblems(problems)
+	a.PrintProblems(problems)
 	for _, f := range v.Unproven {
 		if f.Step != "" {
 			fmt.Fprintln(a.Stdout, terminal.Safe(fmt.Sprintf("unproven: %s: %s", f.Step, f.Message)))
@@ -168,17 +169,17 @@ func (a *console) printVerified(name string, v verification) {
 	}
 	switch {
 	case v.Nothing:
-		a.say("%s: nothing was to be proven", name)
+		a.Say("%s: nothing was to be proven", name)
 	case len(v.Findings) > 0:
-		a.say("%s: %s", name, count(len(v.Findings), "fault"))
+		a.Say("%s: %s", name, command.Count(len(v.Findings), "fault"))
 	default:
-		a.say("%s: %d of %s with a check proven, by %s", name, len(v.Proven), count(len(v.Proven)+len(v.Unproven), "step"), count(v.Records, "record"))
+		a.Say("%s: %d of %s with a check proven, by %s", name, len(v.Proven), command.Count(len(v.Proven)+len(v.Unproven), "step"), command.Count(v.Records, "record"))
 	}
 	if v.NotRechecked > 0 {
-		a.say("%s of commands not kept here, and not rechecked", count(v.NotRechecked, "output"))
+		a.Say("%s of commands not kept here, and not rechecked", command.Count(v.NotRechecked, "output"))
 	}
 	if v.Signature != "" {
-		a.say("signature: %s", v.Signature)
+		a.Say("signature: %s", v.Signature)
 	}
 	if v.Overall != "" {
 		fmt.Fprintln(a.Stdout, v.Overall)

@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
@@ -36,18 +37,18 @@ func (a *console) watchCommand() *cli.Command {
 			&cli.StringFlag{Name: "log-level", Usage: "write records of `LEVEL` debug, info, warn or error and above, on a terminal too"},
 			&cli.BoolFlag{Name: "json", Usage: "write records to stdout as JSON, one a line"},
 			&cli.BoolFlag{Name: "objectives", Usage: "work on objectives as well: plan their steps, and write into them what becomes of the tasks (objectives.watch of config.yaml)"},
-			sharedFlag(),
+			command.SharedFlag(),
 			&cli.BoolFlag{Name: "print-unit", Usage: "print a service for systemd or launchd that watches this repository, and end"},
 		},
-		Description: manual(`Sees task directories appear and change, runs those that are ready and goes on with those that were
+		Description: command.Manual(`Sees task directories appear and change, runs those that are ready and goes on with those that were
 cut off. A broken directory is reported once, with file, line and what to do, and stops nobody else. One
 process watches a repository. Without a terminal it writes records to stderr. The settings are read again when
 they change and on SIGHUP; runs under way keep theirs.`,
-			[]int{exitDone, exitFailed, exitUsage, exitUnmet, exitWaiting, exitLocked, exitNoAgent, exitInterrupted, exitTerminated},
+			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitUnmet, command.ExitWaiting, command.ExitLocked, command.ExitNoAgent, command.ExitInterrupted, command.ExitTerminated},
 			"trellis watch", "trellis watch --once --parallel 4", "trellis watch --objectives", "trellis watch --print-unit"),
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
-				return wrongArguments(c)
+				return command.WrongArguments(c)
 			}
 			if c.Duration("rescan") < time.Second {
 				return app.Usagef("--rescan must be at least 1s")
@@ -65,7 +66,7 @@ they change and on SIGHUP; runs under way keep theirs.`,
 				}
 				return a.printUnit(c, p)
 			}
-			return a.guarded(func() error { return a.watch(c) })
+			return a.Guarded(func() error { return a.watch(c) })
 		},
 	}
 }
@@ -75,14 +76,14 @@ they change and on SIGHUP; runs under way keep theirs.`,
 const garbage = 50
 
 func (a *console) watch(c *cli.Context) error {
-	if a.getenv("GOGC") == "" {
+	if a.Getenv("GOGC") == "" {
 		debug.SetGCPercent(garbage)
 	}
 	p, err := a.open(c.Context)
 	if err != nil {
 		return err
 	}
-	if err := a.ownDisk(c, p); err != nil {
+	if err := a.RefuseSharedDisk(c, p.Root); err != nil {
 		return err
 	}
 	begun, err := a.inForce(c.Context, p)
@@ -105,7 +106,7 @@ func (a *console) watch(c *cli.Context) error {
 		s.Event = log.take
 		a.news.work(s)
 		o.Begun = func() {
-			log.Info("watching", "tasks", p.Store.Tasks(), "parallel", at, "version", version(), "pid", os.Getpid())
+			log.Info("watching", "tasks", p.Store.Tasks(), "parallel", at, "version", command.Version(), "pid", os.Getpid())
 		}
 		results, err := s.Watch(c.Context, o)
 		return a.endOfWatch(c, p, results, err)
@@ -124,7 +125,7 @@ func (a *console) watch(c *cli.Context) error {
 // records are the log of a watcher that has one: a service, or one that was asked for it.
 func (a *console) records(c *cli.Context, s *dispatch.Site) (records, bool) {
 	asked := c.Bool("json") || c.IsSet("log-level")
-	if !asked && (c.Bool("once") || isTerminal(a.Stderr)) {
+	if !asked && (c.Bool("once") || command.IsTerminal(a.Stderr)) {
 		return records{}, false
 	}
 	w := a.Stderr

@@ -34,7 +34,7 @@ func (a *console) printUnit(c *cli.Context, p *project) error {
 	if err != nil {
 		return fmt.Errorf("finding this program: %w", err)
 	}
-	s := service{Name: serviceName(p.Root), Root: p.Root, Args: append([]string{self, "watch"}, watchFlags(c)...), Path: a.getenv("PATH")}
+	s := service{Name: serviceName(p.Root), Root: p.Root, Args: append([]string{self, "watch"}, watchFlags(c)...), Path: a.Getenv("PATH")}
 	for _, word := range append([]string{s.Root, s.Path}, s.Args...) {
 		if strings.ContainsFunc(word, unicode.IsControl) || !utf8.ValidString(word) {
 			return app.Usagef("%q can't stand in a file for the system: it holds what is no letter", word)

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 )
 
 // leaves are the commands that do something, by their path.
@@ -27,7 +29,7 @@ func leaves(commands []*cli.Command, path string) map[string]*cli.Command {
 }
 
 func TestHelpIsWhole(t *testing.T) {
-	a := &console{Stdout: io.Discard, Stderr: io.Discard}
+	a := &console{Console: command.Console{Stdout: io.Discard, Stderr: io.Discard}}
 	for name, c := range leaves(a.commands(), "") {
 		for _, part := range []string{"\n\nExamples:\n  trellis " + name, "\n\nExit codes:\n  0    done\n"} {
 			if !strings.Contains(c.Description, part) {

@@ -64,7 +64,7 @@ func (a *console) config(p *project) (*config.Config, error) {
 	c, problems := p.config()
 	if errs := ready.Errors(problems); len(errs) > 0 {
 		for _, problem := range errs[1:] {
-			a.say("%v", &problem)
+			a.Say("%v", &problem)
 		}
 		return nil, &errs[0]
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/fstest"
 	"time"
+
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 )
 
 // showDemo plays the demo with some of its files changed and returns the exit code and what was printed.
@@ -36,8 +38,8 @@ func showDemo(t *testing.T, change map[string]string) (int, string) {
 	}
 	var out bytes.Buffer
 	home, state := t.TempDir(), t.TempDir()
-	a := &console{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out, Dir: t.TempDir(), Now: time.Now,
-		Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "XDG_STATE_HOME=" + state, "TMPDIR=" + t.TempDir()}}
+	a := &console{Console: command.Console{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out, Dir: t.TempDir(), Now: time.Now,
+		Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "XDG_STATE_HOME=" + state, "TMPDIR=" + t.TempDir()}}}
 	ctx := context.Background()
 	code := a.end(ctx, a.demo(ctx, files))
 	for _, dir := range []string{filepath.Join(home, ".local"), filepath.Join(state, "trellis")} { // edge S2
@@ -50,7 +52,7 @@ func showDemo(t *testing.T, change map[string]string) (int, string) {
 
 func TestDemo(t *testing.T) {
 	code, out := showDemo(t, nil)
-	if code != exitDone {
+	if code != command.ExitDone {
 		t.Fatalf("exit %d\n%s", code, out)
 	}
 	for _, want := range []string{"=== PLAN REJECTED ===", "no model is involved", "plan again (1 of 2)", `"id": "run_tests"`, "debug", "`sh test.sh` exit 1", "feat(greet): Add --shout to greet", "HELLO, ADA!", "trellis init"} {
@@ -63,7 +65,7 @@ func TestDemo(t *testing.T) {
 // Without the debug phase the bug stays, and the demo says so.
 func TestDemoWithoutDebug(t *testing.T) {
 	code, out := showDemo(t, map[string]string{".trellis/config.yaml": "agents: {default: rehearsal}\nverify: [sh test.sh]\nlimits: {rounds: 1}\n"})
-	if code != exitFailed || !strings.Contains(out, "verify_failed") {
-		t.Errorf("exit %d, want %d\n%s", code, exitFailed, out)
+	if code != command.ExitFailed || !strings.Contains(out, "verify_failed") {
+		t.Errorf("exit %d, want %d\n%s", code, command.ExitFailed, out)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -48,7 +49,7 @@ func (a *console) background(args []string, log string, begun func() bool) (ende
 		case err := <-gone:
 			var exit *exec.ExitError
 			if errors.As(err, &exit) {
-				return true, exitStatus(exit.ExitCode())
+				return true, command.ExitStatus(exit.ExitCode())
 			}
 			return true, err
 		case <-tick.C:
@@ -65,7 +66,7 @@ func (a *console) startDetached(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := a.ownDisk(c, p); err != nil {
+	if err := a.RefuseSharedDisk(c, p.Root); err != nil {
 		return err
 	}
 	s, err := a.site(c.Context, p)
@@ -83,7 +84,7 @@ func (a *console) startDetached(c *cli.Context) error {
 			return a.endOf(res)
 		}
 		if h, ok := s.Watcher(); ok {
-			a.say("%s is queued with the watcher (pid %d)", id, h.PID)
+			a.Say("%s is queued with the watcher (pid %d)", id, h.PID)
 			return nil
 		}
 	}
@@ -109,7 +110,7 @@ func (a *console) startDetached(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	a.say("%s runs in the background; next: trellis logs -f %s", id, id)
+	a.Say("%s runs in the background; next: trellis logs -f %s", id, id)
 	return nil
 }
 
@@ -126,7 +127,7 @@ func (a *console) planDetached(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := a.ownDisk(c, p); err != nil {
+	if err := a.RefuseSharedDisk(c, p.Root); err != nil {
 		return err
 	}
 	dir, err := a.planFolder(c, p, o)
@@ -147,7 +148,7 @@ func (a *console) planDetached(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	a.say("planning in the background; next: trellis status %s", id)
+	a.Say("planning in the background; next: trellis status %s", id)
 	_, err = fmt.Fprintln(a.Stdout, p.Store.Rel(filepath.Join(filepath.Dir(dir), id))) // as it is called in the end
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/urfave/cli/v2"
 )
@@ -84,7 +85,7 @@ func compareFlags(t *testing.T, path string, c *cli.Command, named []string) {
 
 func TestExitCodesAreDocumented(t *testing.T) {
 	var got []row
-	for _, e := range exits {
+	for _, e := range command.Exits {
 		got = append(got, row{strconv.Itoa(e.Code), e.Meaning})
 	}
 	if want := tableRows(t, regexp.MustCompile(`^ \d+ $`)); !slices.Equal(got, want) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
@@ -26,7 +27,7 @@ const (
 // repair mends what can be mended and a person agrees to; yes agrees to all. Without a yes and without a terminal it
 // changes nothing.
 func (d *diagnosis) repair(yes, asJSON bool) error {
-	ask := !asJSON && isTerminal(d.app.Stdin) && isTerminal(d.app.Stderr)
+	ask := !asJSON && command.IsTerminal(d.app.Stdin) && command.IsTerminal(d.app.Stderr)
 	for i := range d.findings {
 		f := &d.findings[i]
 		if f.mend == nil {
@@ -39,13 +40,13 @@ func (d *diagnosis) repair(yes, asJSON bool) error {
 		agreed := yes
 		if !yes && ask {
 			var err error
-			if agreed, err = d.app.yes(f.question()); err != nil {
+			if agreed, err = d.app.Confirm(f.question()); err != nil {
 				return err
 			}
 		}
 		f.become(agreed, yes || ask)
 		if !asJSON && f.Repair == repairDone {
-			d.app.say("%s", f.Detail)
+			d.app.Say("%s", f.Detail)
 		}
 	}
 	return nil

@@ -102,7 +102,7 @@ func (d *diagnosis) unseen(box *sandbox.Box) {
 func (d *diagnosis) absent(key string, paths []string) {
 	for _, path := range paths {
 		if rest, home := strings.CutPrefix(path, "~/"); home {
-			path = filepath.Join(d.app.getenv("HOME"), rest)
+			path = filepath.Join(d.app.Getenv("HOME"), rest)
 		}
 		if _, err := os.Stat(path); err != nil {
 			d.add(stateWarning, "sandbox", key+": "+path+" is not there", "make it, or take it out of .trellis/config.yaml")

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 
 	"github.com/trellis-tasks/trellis/contextfiles"
@@ -56,7 +57,7 @@ func (d *diagnosis) tasks(ctx context.Context, p *project, c *config.Config) {
 	d.leftovers(p, live)
 	d.worktrees(ctx, p, c)
 	if len(d.findings) == before {
-		d.add(stateOK, "tasks", count(len(live)+len(archived), "task")+", all readable", "")
+		d.add(stateOK, "tasks", command.Count(len(live)+len(archived), "task")+", all readable", "")
 	}
 }
 
@@ -148,7 +149,7 @@ func (d *diagnosis) context(p *project, dir string) {
 		if _, dropped := contextfiles.Fix(file, data, contextfiles.Checker{Root: p.Root}); len(dropped) > 0 {
 			first := dropped[0]
 			d.findings = append(d.findings, finding{Check: "context", State: stateWarning, Hint: "trellis validate " + filepath.Base(dir) + " --fix", File: file, Line: first.Line, Column: first.Column,
-				Detail: fmt.Sprintf("%s can't be used, the first: %v", count(len(dropped), "row"), &first)})
+				Detail: fmt.Sprintf("%s can't be used, the first: %v", command.Count(len(dropped), "row"), &first)})
 		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 )
 
 // The fields of doctor --json are a contract, and what a mend says of itself is in them.
@@ -35,8 +37,8 @@ func TestDoctorJSON(t *testing.T) {
 		{[]string{"doctor", "--json", "--repair", "--yes"}, "ok", "done"},
 	} {
 		var out, said bytes.Buffer
-		a := &console{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &said, Dir: dir, Now: time.Now, Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}}
-		if code := a.Run(context.Background(), tt.args); code != exitUnmet { // no agent can be used
+		a := &console{Console: command.Console{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &said, Dir: dir, Now: time.Now, Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}}}
+		if code := a.Run(context.Background(), tt.args); code != command.ExitUnmet { // no agent can be used
 			t.Errorf("%v: got exit %d: %s", tt.args, code, &said)
 		}
 		var rows []map[string]any

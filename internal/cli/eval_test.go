@@ -16,6 +16,7 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/eval"
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -140,8 +141,8 @@ func evaluated(t *testing.T, only string, answer func(eval.Case) answers, args .
 		t.Fatal(err)
 	}
 	var out, said bytes.Buffer
-	a := &console{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &said, Dir: dir, Now: time.Now,
-		Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TMPDIR=" + tmp}}
+	a := &console{Console: command.Console{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &said, Dir: dir, Now: time.Now,
+		Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TMPDIR=" + tmp}}}
 	code := a.Run(context.Background(), append([]string{"eval", "--agent", "rehearsal", "--json", "--only", only}, args...))
 	var d evalDocument
 	if err := json.Unmarshal(out.Bytes(), &d); err != nil {
@@ -170,7 +171,7 @@ func TestEvalOfRightAnswers(t *testing.T) {
 	}
 	for _, project := range slices.Compact(projects) {
 		d, code, said := evaluated(t, project, rightly, "--min-score", "100")
-		if code != exitDone {
+		if code != command.ExitDone {
 			t.Errorf("%s: exit %d\n%s", project, code, said)
 		}
 		for _, r := range d.Cases {
@@ -241,7 +242,7 @@ func TestEvalOfWrongAnswers(t *testing.T) {
 			if got := numbers(d.Summary); got != test.want {
 				t.Errorf("got  %s\nwant %s", got, test.want)
 			}
-			if want := map[bool]int{true: exitDone, false: exitUnmet}[d.Summary.Score == 100]; code != want {
+			if want := map[bool]int{true: command.ExitDone, false: command.ExitUnmet}[d.Summary.Score == 100]; code != want {
 				t.Errorf("exit %d, want %d\n%s", code, want, said)
 			}
 		})
@@ -261,10 +262,10 @@ func TestEvalIsInterrupted(t *testing.T) {
 	}
 	var said bytes.Buffer
 	out := &watched{after: "larder-grandmother", do: func() { stop(&proc.SignalError{Signal: syscall.SIGINT}) }}
-	a := &console{Stdin: strings.NewReader(""), Stdout: out, Stderr: &said, Dir: dir, Now: time.Now,
-		Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TMPDIR=" + tmp}}
-	if code := a.Run(ctx, []string{"eval", "--agent", "rehearsal", "--only", "larder-[gd]*", "--parallel", "2"}); code != exitInterrupted {
-		t.Errorf("exit %d, want %d\n%s", code, exitInterrupted, said.String())
+	a := &console{Console: command.Console{Stdin: strings.NewReader(""), Stdout: out, Stderr: &said, Dir: dir, Now: time.Now,
+		Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TMPDIR=" + tmp}}}
+	if code := a.Run(ctx, []string{"eval", "--agent", "rehearsal", "--only", "larder-[gd]*", "--parallel", "2"}); code != command.ExitInterrupted {
+		t.Errorf("exit %d, want %d\n%s", code, command.ExitInterrupted, said.String())
 	}
 	for _, want := range []string{"1/2  larder-grandmother: rejected AS UNCLEAR", "\ncut off: 1 of 2 cases ended\n", "\nscore: 50.0 of 100\n"} {
 		if !strings.Contains(out.String(), want) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
@@ -44,7 +45,7 @@ func TestExitCode(t *testing.T) {
 		{flow.Fail("fenced", ""), 11},
 		{&durable.HeldError{Path: "run/lock"}, 11},
 		{fmt.Errorf("%w: %w", flow.ErrSuspended, journal.ErrFenced), 11},
-		{exitStatus(9), 9},
+		{command.ExitStatus(9), 9},
 		{app.AsKind(app.ErrNoAgent, flow.Fail("agent_missing", "claude")), 12},
 		{flow.Fail("timeout_wall", ""), 124},
 		{flow.Fail("timeout_idle", ""), 124},
@@ -52,13 +53,13 @@ func TestExitCode(t *testing.T) {
 		{&proc.SignalError{Signal: syscall.SIGINT}, 130},
 		{&proc.SignalError{Signal: syscall.SIGTERM}, 143},
 	} {
-		if got := exitCode(test.err); got != test.want {
+		if got := command.ExitCode(test.err); got != test.want {
 			t.Errorf("%v: got %d, want %d", test.err, got, test.want)
 		}
 		if test.err == nil {
 			continue
 		}
-		if got := exitCode(app.WithHints(fmt.Errorf("doing it: %w", test.err), "do this")); got != test.want {
+		if got := command.ExitCode(app.WithHints(fmt.Errorf("doing it: %w", test.err), "do this")); got != test.want {
 			t.Errorf("%v, wrapped: got %d, want %d", test.err, got, test.want)
 		}
 	}
@@ -76,8 +77,8 @@ func TestReport(t *testing.T) {
 		{flow.Fail("push_failed", "no route"), "trellis: push_failed: no route\ntrellis: hint: read the message: the remote, your access, the pre-push hook, or commits of others on the branch; then `trellis deliver DIR`, which asks no agent again\n"},
 	} {
 		var out bytes.Buffer
-		a := &console{Stderr: &out}
-		a.report(test.err)
+		a := &console{Console: command.Console{Stderr: &out}}
+		a.Report(test.err)
 		if got := out.String(); got != test.want {
 			t.Errorf("got %q, want %q", got, test.want)
 		}
@@ -89,8 +90,8 @@ func TestSignalDecides(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(&proc.SignalError{Signal: syscall.SIGTERM})
 	var out bytes.Buffer
-	a := &console{Stderr: &out}
-	if got := a.end(ctx, fmt.Errorf("running git: %w", context.Canceled)); got != exitTerminated {
-		t.Errorf("got %d, want %d", got, exitTerminated)
+	a := &console{Console: command.Console{Stderr: &out}}
+	if got := a.end(ctx, fmt.Errorf("running git: %w", context.Canceled)); got != command.ExitTerminated {
+		t.Errorf("got %d, want %d", got, command.ExitTerminated)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
@@ -26,7 +27,7 @@ import (
 //	FAULTS_CLOCK  file with the seconds by which the clock is ahead
 func faulty() {
 	f := &faults{seen: map[string]int{}}
-	os.Exit(run(&console{Now: shifted(os.Getenv("FAULTS_CLOCK")), Disk: &durable.Disk{Fault: f.ask}}))
+	os.Exit(run(&console{Console: command.Console{Now: shifted(os.Getenv("FAULTS_CLOCK")), Disk: &durable.Disk{Fault: f.ask}}}))
 }
 
 // cloneIDs are the random names of clones: a step below one is the same step in the next world.

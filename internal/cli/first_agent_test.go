@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -33,7 +34,7 @@ func TestFirstAgentComesLater(t *testing.T) {
 // A command gets the variables that env_pass names, keys too, and they are masked in what is kept of it (edge A15).
 func TestCommandGetsWhatItIsPassed(t *testing.T) {
 	root := t.TempDir()
-	a := &console{Env: []string{"PATH=/usr/bin:/bin", "STRIPE_API_KEY=sk_0123456789", "OTHER_API_KEY=ok_0123456789", "SSH_AUTH_SOCK=/run/agent"}}
+	a := &console{Console: command.Console{Env: []string{"PATH=/usr/bin:/bin", "STRIPE_API_KEY=sk_0123456789", "OTHER_API_KEY=ok_0123456789", "SSH_AUTH_SOCK=/run/agent"}}}
 	o := a.crew(&project{Root: root}, &config.Config{Agents: config.Agents{Commands: map[string]config.Command{
 		"mine": {Command: []string{"sh", "-c", "cat >/dev/null; env"}, EnvPass: []string{"STRIPE_API_KEY", "SSH_AUTH_SOCK", "NOT_SET"}}}}})
 	agent, err := agents.New("mine", o)
@@ -63,7 +64,7 @@ func TestAgentsGetWhatChecksGet(t *testing.T) {
 	given := []string{"PATH=/usr/bin:/bin", "HOME=" + root, "GOFLAGS=-mod=vendor", "JAVA_HOME=/opt/java", "VIRTUAL_ENV=/venv", "APP_MODE=test"}
 	apart := []string{"STRIPE_API_KEY=sk_0123456789", "DATABASE_URL=postgres://ann:s3cretpw@db/x", "ANTHROPIC_BASE_URL=http://x", "OPENAI_ORG=y", "CLAUDECODE=1",
 		"SSH_AUTH_SOCK=/run/agent", "GIT_DIR=/elsewhere", "TRELLIS_GUARD=1:2"}
-	a := &console{Env: append(slices.Clone(given), apart...)}
+	a := &console{Console: command.Console{Env: append(slices.Clone(given), apart...)}}
 	o := a.crew(&project{Root: root}, &config.Config{Agents: config.Agents{Commands: map[string]config.Command{"mine": {Command: []string{"sh", "-c", "cat >/dev/null; env"}}}}})
 	agent, err := agents.New("mine", o)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 
 	"github.com/trellis-tasks/trellis/internal/dispatch"
@@ -38,7 +39,7 @@ func (f *following) take(e dispatch.Event) {
 	case e.Step != nil && f.tree != nil:
 		f.tree.Take(*e.Step)
 	case e.Message != "":
-		f.a.say("%s", e.Message)
+		f.a.Say("%s", e.Message)
 	}
 }
 
@@ -65,8 +66,8 @@ func (f *following) begin(res dispatch.FileRun, past []workflow.Event) {
 	if res.Idle {
 		return
 	}
-	a.say("run %s: %s", res.ID, title)
-	f.tree = terminal.NewTree(a.Stderr, a.style(a.Stderr), isTerminal(a.Stderr) && a.getenv("TERM") != "dumb", a.Now, title, res.Bundle.Resolved())
+	a.Say("run %s: %s", res.ID, title)
+	f.tree = terminal.NewTree(a.Stderr, a.Style(a.Stderr), command.IsTerminal(a.Stderr) && a.Getenv("TERM") != "dumb", a.Now, title, res.Bundle.Resolved())
 	f.tree.Past(past)
 }
 
@@ -91,7 +92,7 @@ func (f *following) end(ctx context.Context, res dispatch.FileRun) error {
 
 // finished is the last event of a run.
 func (a *console) finished(ctx context.Context, res dispatch.FileRun, err error) workflow.Event {
-	r := &workflow.Result{Exit: exitCode(err), Steps: res.Report.Steps, Done: res.Report.Done, Skipped: res.Report.Skipped, Tolerated: res.Report.Tolerate,
+	r := &workflow.Result{Exit: command.ExitCode(err), Steps: res.Report.Steps, Done: res.Report.Done, Skipped: res.Report.Skipped, Tolerated: res.Report.Tolerate,
 		Failed: []workflow.Outcome{}, Blocked: []workflow.Outcome{}, Waits: append([]workflow.Request{}, res.Waits...), Head: res.Report.Head,
 		Proven: res.Checks > 0 && res.Proven == res.Checks, Usage: res.Usage}
 	e := workflow.Event{Type: workflow.WorkflowFinished, At: a.Now().UTC(), Run: res.ID, State: workflow.Done, Seconds: res.Seconds, Result: r}
@@ -108,7 +109,7 @@ func (a *console) finished(ctx context.Context, res dispatch.FileRun, err error)
 		if s, ok := context.Cause(ctx).(*proc.SignalError); ok {
 			r.Exit = s.Code()
 		}
-	case r.Exit == exitWaiting:
+	case r.Exit == command.ExitWaiting:
 		e.State = workflow.Waiting
 	case err != nil:
 		e.State = workflow.Failed
@@ -123,32 +124,32 @@ func (a *console) finished(ctx context.Context, res dispatch.FileRun, err error)
 func (a *console) sayFile(res dispatch.FileRun) {
 	r := res.Report
 	for _, o := range r.Worst {
-		a.say("%s", worstLine(o))
+		a.Say("%s", worstLine(o))
 	}
 	if n := r.Failed + r.Blocked + r.Tolerate - len(r.Worst); n > 0 {
-		a.say("and %s more", count(n, "step"))
+		a.Say("and %s more", command.Count(n, "step"))
 	}
 	for _, q := range res.Waits {
 		a.sayRequest(res.ID, q)
 	}
 	switch {
 	case res.Idle:
-		a.say("run %s has ended well: nothing to do", res.ID)
+		a.Say("run %s has ended well: nothing to do", res.ID)
 	case res.Interrupted, res.Failure != nil:
 	case len(res.Waits) > 0:
-		a.say("run %s waits; then: trellis run --resume %s", res.ID, res.ID)
+		a.Say("run %s waits; then: trellis run --resume %s", res.ID, res.ID)
 	case !res.Until.IsZero():
-		a.say("run %s sleeps until %s; then: trellis run --resume %s", res.ID, res.Until.Local().Format(time.RFC3339), res.ID)
+		a.Say("run %s sleeps until %s; then: trellis run --resume %s", res.ID, res.Until.Local().Format(time.RFC3339), res.ID)
 	case r.Failure() != nil:
-		a.say("run %s failed: %s", res.ID, counts(r.Report))
-		a.say("hint: trellis run --resume %s", res.ID)
+		a.Say("run %s failed: %s", res.ID, counts(r.Report))
+		a.Say("hint: trellis run --resume %s", res.ID)
 	case r.Tolerate > 0:
-		a.say("run %s completed with failures: %s", res.ID, counts(r.Report))
+		a.Say("run %s completed with failures: %s", res.ID, counts(r.Report))
 	default:
-		a.say("run %s is done: %s", res.ID, counts(r.Report))
+		a.Say("run %s is done: %s", res.ID, counts(r.Report))
 	}
 	if r.Head != "" {
-		a.say("proofs %s · %d of %s with a check proven", r.Head, res.Proven, count(res.Checks, "step"))
+		a.Say("proofs %s · %d of %s with a check proven", r.Head, res.Proven, command.Count(res.Checks, "step"))
 	}
 }
 
@@ -178,13 +179,13 @@ func counts(r workflow.Report) string {
 
 // sayRequest says what people are asked before a step, and how they answer.
 func (a *console) sayRequest(id string, q workflow.Request) {
-	a.say("%s waits for approval: %s", q.Path, q.Title)
+	a.Say("%s waits for approval: %s", q.Path, q.Title)
 	if q.Description != "" {
-		a.say("  %s", strings.ReplaceAll(strings.TrimSpace(q.Description), "\n", "\n  "))
+		a.Say("  %s", strings.ReplaceAll(strings.TrimSpace(q.Description), "\n", "\n  "))
 	}
 	if len(q.Lets) > 0 {
-		a.say("  then runs: %s", strings.Join(q.Lets, ", "))
+		a.Say("  then runs: %s", strings.Join(q.Lets, ", "))
 	}
-	a.say("hint: trellis approve %s --step %s", id, q.Path)
-	a.say("hint: trellis reject %s --step %s --reason TEXT", id, q.Path)
+	a.Say("hint: trellis approve %s --step %s", id, q.Path)
+	a.Say("hint: trellis reject %s --step %s --reason TEXT", id, q.Path)
 }

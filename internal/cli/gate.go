@@ -52,7 +52,7 @@ func (a *console) judge(p *project) (*trust.Judge, error) {
 
 // everything reports whether all that is checked out may run: for this process, or below these folders.
 func (a *console) everything(p *project, folders []string) (bool, error) {
-	switch said := a.getenv("TRELLIS_TRUST"); said {
+	switch said := a.Getenv("TRELLIS_TRUST"); said {
 	case "":
 	case "checkout":
 		return true, nil
@@ -72,7 +72,7 @@ func (a *console) everything(p *project, folders []string) (bool, error) {
 // atHome is a path that may begin with ~/.
 func (a *console) atHome(path string) string {
 	if rest, home := strings.CutPrefix(path, "~/"); home {
-		return filepath.Join(a.getenv("HOME"), rest)
+		return filepath.Join(a.Getenv("HOME"), rest)
 	}
 	return path
 }
@@ -192,7 +192,7 @@ func (a *console) keepJudged(p *project, dir string, judged map[string]string, u
 		err = a.keepSettings(now, dir)
 	}
 	if err != nil {
-		a.unkept.Do(func() { a.say("%v: when other settings are checked out, these do not stay in force", err) })
+		a.unkept.Do(func() { a.Say("%v: when other settings are checked out, these do not stay in force", err) })
 	}
 }
 
@@ -253,7 +253,7 @@ func (a *console) said(p *project, dir string, files []string) ([]trust.Item, er
 // unowned tells why what a command wrote is not remembered as made here: git may tell so later.
 func (a *console) unowned(err error) {
 	if err != nil && !errors.Is(err, trust.ErrNowhere) {
-		a.say("%v", err)
+		a.Say("%v", err)
 	}
 }
 
@@ -397,8 +397,8 @@ func (a *console) sayBefore(ctx context.Context, p *project) {
 	v, err := p.judge.Subject(ctx, subject.Settings())
 	var untrusted *trust.UntrustedError
 	if err == nil && errors.As(v.Err(), &untrusted) {
-		a.say("%v: those that were trusted last stay in force", untrusted)
-		a.say("next: %s", untrusted.Next())
+		a.Say("%v: those that were trusted last stay in force", untrusted)
+		a.Say("next: %s", untrusted.Next())
 	}
 }
 

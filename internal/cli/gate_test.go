@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/contextfiles"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/trust"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -49,7 +50,7 @@ func unsettled(t *testing.T) (*console, *project, func(branch string)) {
 		t.Fatal(err)
 	}
 	git("switch", "-q", "main")
-	a := &console{Stdout: io.Discard, Stderr: io.Discard, Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home}, Dir: root, Now: time.Now}
+	a := &console{Console: command.Console{Stdout: io.Discard, Stderr: io.Discard, Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home}, Dir: root, Now: time.Now}}
 	p, err := a.openRepository()
 	if err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ func (a *console) guardedFor(ctx context.Context, e hooks.Event, work func() err
 	if _, err := a.inForce(ctx, p); err != nil {
 		return err
 	}
-	return a.guarded(work)
+	return a.Guarded(work)
 }
 
 // hooked reports whether the settings that are checked out have hooks for an event.
@@ -36,11 +36,11 @@ func (a *console) hook(ctx context.Context, p *project, e hooks.Event, dir strin
 	}
 	p, err := a.inForce(ctx, p)
 	if err != nil {
-		a.report(err)
+		a.Report(err)
 		return
 	}
 	c, _ := p.config()
 	r := hooks.Runner{Config: c.Hooks, Store: p.Store, Env: a.commandEnv(), Redact: proc.NewRedactor(a.secrets(p, c)).String,
-		Marker: "hooks-" + string(e), Say: func(text string) { a.say("%s", text) }}
+		Marker: "hooks-" + string(e), Say: func(text string) { a.Say("%s", text) }}
 	r.Run(ctx, e, dir, "")
 }

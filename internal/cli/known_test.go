@@ -4,13 +4,14 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/config"
 )
 
 // Secret is what a name says, and what the settings use as a key, whatever its name.
 func TestKnownSecrets(t *testing.T) {
 	t.Parallel()
-	a := &console{Env: []string{"DEPLOY_TOKEN=one-of-them", "MODELS=two", "EDITOR=vi"}}
+	a := &console{Console: command.Console{Env: []string{"DEPLOY_TOKEN=one-of-them", "MODELS=two", "EDITOR=vi"}}}
 	cfg := &config.Config{}
 	cfg.Agents.APIs = map[string]config.API{"models": {KeyEnv: "MODELS"}, "open": {}}
 	cfg.Agents.Commands = map[string]config.Command{"own": {Env: map[string]string{"OWN_KEY": "three-of-them", "MODE": "fast"}}}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 
 	"github.com/trellis-tasks/trellis/internal/config"
@@ -81,7 +82,7 @@ func (m mover) tell() error {
 }
 
 func (m mover) say(format string, args ...any) {
-	m.app.say("%s", terminal.Safe(fmt.Sprintf(format, args...)))
+	m.app.Say("%s", terminal.Safe(fmt.Sprintf(format, args...)))
 }
 
 func (m mover) tasks(live, archived []taskdir.Entry) {
@@ -106,7 +107,7 @@ func (m mover) tasks(live, archived []taskdir.Entry) {
 			parts = append(parts, fmt.Sprintf("%d %s", n, s))
 		}
 	}
-	m.say("found %s, %d of them archived: %s", count(len(live)+len(archived), "task"), len(archived), strings.Join(parts, ", "))
+	m.say("found %s, %d of them archived: %s", command.Count(len(live)+len(archived), "task"), len(archived), strings.Join(parts, ", "))
 	if old > 0 {
 		m.say("  %d with current_phase or next_action of an earlier Trellis: kept in the file, not read", old)
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 )
 
 // A repository with tasks that others wrote is moved into: all are counted, no byte of theirs changes until doctor is
@@ -44,7 +46,7 @@ func TestMovingCorpus(t *testing.T) {
 	}
 	run := func(args ...string) (int, string) {
 		var out bytes.Buffer
-		a := &console{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out, Dir: dir, Now: time.Now, Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}}
+		a := &console{Console: command.Console{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out, Dir: dir, Now: time.Now, Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}}}
 		code := a.Run(context.Background(), args)
 		return code, out.String()
 	}
@@ -58,7 +60,7 @@ func TestMovingCorpus(t *testing.T) {
 	}
 	for range 2 {
 		code, said := run("init")
-		if code != exitDone || !strings.Contains(said, "found "+count(len(paths), "task")) || !strings.Contains(said, "2 whose task.json can't be read: trellis doctor --repair") {
+		if code != command.ExitDone || !strings.Contains(said, "found "+command.Count(len(paths), "task")) || !strings.Contains(said, "2 whose task.json can't be read: trellis doctor --repair") {
 			t.Errorf("got exit %d, %s", code, said)
 		}
 	}

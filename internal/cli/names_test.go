@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -39,7 +40,7 @@ func TestNamesAreRefusedAlike(t *testing.T) {
 			}
 			code, out, errs := b.app.try(words...)
 			said := strings.ReplaceAll(out+errs, "\ntrellis:   next: ", "\n    → ")
-			if (want == "") != (code == exitDone) || !strings.Contains(said, want) || want != "" && !strings.Contains(said, ".trellis/tasks/"+name+": the directory name ") {
+			if (want == "") != (code == command.ExitDone) || !strings.Contains(said, want) || want != "" && !strings.Contains(said, ".trellis/tasks/"+name+": the directory name ") {
 				t.Errorf("%s: exit code %d\n%s", words, code, said)
 			}
 		}
@@ -57,7 +58,7 @@ func TestBranchThatGitCanNotLock(t *testing.T) {
 	branch := "feature/" + strings.Repeat("b", 251)
 	b.write(".trellis/tasks/02-01-note/"+taskdir.TaskJSON, `{"status": "ready", "base_branch": "master", "branch": "`+branch+`"}`)
 	for _, words := range []string{"validate note", "start note"} {
-		if code, out, errs := b.app.try(strings.Fields(words)...); code == exitDone || !strings.Contains(out+errs, "has a part of 251 bytes") || !strings.Contains(out+errs, "trellis task set-branch 02-01-note") {
+		if code, out, errs := b.app.try(strings.Fields(words)...); code == command.ExitDone || !strings.Contains(out+errs, "has a part of 251 bytes") || !strings.Contains(out+errs, "trellis task set-branch 02-01-note") {
 			t.Errorf("%s: exit code %d\n%s%s", words, code, out, errs)
 		}
 	}

@@ -32,7 +32,7 @@ func (r *newsroom) teller() *notify.Teller {
 	r.once.Do(func() {
 		c := r.settings()
 		r.n = &notify.Teller{Root: r.p.Root, Env: r.a.commandEnv(), Redact: proc.NewRedactor(r.a.secrets(r.p, c)).String,
-			Say: func(text string) { r.a.say("%s", text) }, Late: true, Disk: r.a.Disk, Now: r.a.Now,
+			Say: func(text string) { r.a.Say("%s", text) }, Late: true, Disk: r.a.Disk, Now: r.a.Now,
 			May: r.a.trustedPrograms(r.p)}
 		r.n.Configure(c.Notify)
 	})
@@ -47,7 +47,7 @@ func (r *newsroom) settings() *config.Config {
 	}
 	p, err := r.a.inForce(context.Background(), r.p)
 	if err != nil {
-		r.a.say("nobody is told what becomes of tasks: %v", err)
+		r.a.Say("nobody is told what becomes of tasks: %v", err)
 		c.Notify = nil
 		return c
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -55,7 +56,7 @@ func (b *bench) do(words string, codes ...int) {
 	b.Helper()
 	code, out, errs := b.app.try(strings.Fields(words)...)
 	if len(codes) == 0 {
-		codes = []int{exitDone}
+		codes = []int{command.ExitDone}
 	}
 	for _, want := range codes {
 		if code == want {
@@ -120,7 +121,7 @@ var journals = map[string]func(*bench){
 	"failed": func(b *bench) {
 		b.hand()
 		b.write(".trellis/fail", "")
-		b.do("start note", exitFailed)
+		b.do("start note", command.ExitFailed)
 		os.Remove(filepath.Join(b.app.Dir, ".trellis/fail"))
 	},
 	"cut off": func(b *bench) { b.hand(); b.do("start note"); b.cut() },
@@ -164,8 +165,8 @@ func TestNextCommandIsTaken(t *testing.T) {
 					t.Errorf("task show does not say %q:\n%s", next[0], shown)
 				}
 				code, out, errs := b.app.try(strings.Fields(strings.Replace(next[1], "'<revised requirement>'", "note", 1))...)
-				damaged := name == "damaged" && code == exitFailed // which is told, with the work backed up
-				if code != exitDone && !damaged {
+				damaged := name == "damaged" && code == command.ExitFailed // which is told, with the work backed up
+				if code != command.ExitDone && !damaged {
 					t.Errorf("trellis %s: exit code %d\n%s%s", next[1], code, out, errs)
 				}
 			})

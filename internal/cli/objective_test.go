@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
 )
 
@@ -69,7 +70,7 @@ func TestObjectiveJSON(t *testing.T) {
 		{"check x", under("", "checked fixed ok problems problems[].column problems[].file problems[].hint problems[].line problems[].message problems[].warning")},
 	} {
 		var out bytes.Buffer
-		a := &console{Stdout: &out, Stderr: os.Stderr, Env: os.Environ(), Dir: dir, Now: time.Now}
+		a := &console{Console: command.Console{Stdout: &out, Stderr: os.Stderr, Env: os.Environ(), Dir: dir, Now: time.Now}}
 		if code := a.Run(context.Background(), append([]string{"objective"}, append(strings.Fields(c.args), "--json")...)); code != 0 {
 			t.Fatalf("%s: exit %d", c.args, code)
 		}

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 )
 
 // The .trellis of this project is valid, its tasks, settings and guidelines.
@@ -15,8 +17,8 @@ func TestOwnProject(t *testing.T) {
 		t.Skip("this is no checkout of git, so there is no project to look at")
 	}
 	var out, errs bytes.Buffer
-	a := &console{Stdout: &out, Stderr: &errs, Env: os.Environ(), Dir: root, Now: time.Now}
-	if code := a.Run(t.Context(), []string{"validate", "--all"}); code != exitDone {
+	a := &console{Console: command.Console{Stdout: &out, Stderr: &errs, Env: os.Environ(), Dir: root, Now: time.Now}}
+	if code := a.Run(t.Context(), []string{"validate", "--all"}); code != command.ExitDone {
 		t.Errorf("got exit code %d\n%s%s", code, &out, &errs)
 	}
 }

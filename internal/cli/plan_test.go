@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 
 	"github.com/trellis-tasks/trellis/agents"
@@ -79,7 +80,7 @@ func TestIssueArguments(t *testing.T) {
 		"$(id)": nil, "--web": nil,
 	} {
 		got, err := issueArguments(ref)
-		if !slices.Equal(got, want) || (err != nil) != (want == nil) || err != nil && exitCode(err) != exitUsage {
+		if !slices.Equal(got, want) || (err != nil) != (want == nil) || err != nil && command.ExitCode(err) != command.ExitUsage {
 			t.Errorf("%q: got %q, %v; want %q", ref, got, err, want)
 		}
 	}
@@ -102,7 +103,7 @@ func TestIssueName(t *testing.T) {
 // A planning is told of by its calls, under the name that the task has in the end.
 func TestPlanningInFile(t *testing.T) {
 	var out bytes.Buffer
-	a := &console{Stderr: &out, Now: func() time.Time { return time.Unix(0, 0) }}
+	a := &console{Console: command.Console{Stderr: &out, Now: func() time.Time { return time.Unix(0, 0) }}}
 	s := &dispatch.Site{Config: &config.Config{}}
 	p := a.progress(s, false)
 	event := dispatch.Event{Task: ".new-02-01-auth", Role: trellis.Evaluate, Call: "evaluate#1"}

@@ -3,6 +3,7 @@ package cli
 import (
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 
 	"github.com/trellis-tasks/trellis/internal/config"
@@ -16,8 +17,8 @@ type progress struct{ *terminal.Progress }
 
 // progress begins to show what happens in a site. quiet shows nothing but dispatch's own messages.
 func (a *console) progress(s *dispatch.Site, quiet bool) *progress {
-	live := !quiet && isTerminal(a.Stderr) && a.getenv("TERM") != "dumb"
-	p := &progress{terminal.NewProgress(a.Stderr, a.style(a.Stderr), live, a.Now)}
+	live := !quiet && command.IsTerminal(a.Stderr) && a.Getenv("TERM") != "dumb"
+	p := &progress{terminal.NewProgress(a.Stderr, a.Style(a.Stderr), live, a.Now)}
 	s.Event = func(e dispatch.Event) {
 		if !quiet || e.Message != "" {
 			p.take(e)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
@@ -48,12 +49,12 @@ func TestProgressInTerminal(t *testing.T) {
 			}
 		}
 	}()
-	a := &console{Stderr: tty, Env: []string{"TERM=xterm"}, Now: time.Now}
+	a := &console{Console: command.Console{Stderr: tty, Env: []string{"TERM=xterm"}, Now: time.Now}}
 	s := &dispatch.Site{}
 	p := a.progress(s, false)
 	work(s)
 	p.close()
-	a.say("over")
+	a.Say("over")
 	tty.Close()
 	got := strings.ReplaceAll(<-shown, "\r\n", "\n")
 	for _, want := range []string{
@@ -77,7 +78,7 @@ func TestProgressInFile(t *testing.T) {
 		true:  "trellis: queued\n",
 	} {
 		var out bytes.Buffer
-		a := &console{Stderr: &out, Env: os.Environ(), Now: time.Now}
+		a := &console{Console: command.Console{Stderr: &out, Env: os.Environ(), Now: time.Now}}
 		s := &dispatch.Site{}
 		p := a.progress(s, quiet)
 		work(s)
@@ -97,11 +98,11 @@ func TestColour(t *testing.T) {
 	defer screen.Close()
 	defer tty.Close()
 	for env, want := range map[string]bool{"TERM=xterm": true, "TERM=dumb": false, "NO_COLOR=1": false} {
-		if got := (&console{Env: []string{env}}).colour(tty); got != want {
+		if got := (&console{Console: command.Console{Env: []string{env}}}).Colour(tty); got != want {
 			t.Errorf("%s: got %v, want %v", env, got, want)
 		}
 	}
-	if (&console{}).colour(&bytes.Buffer{}) {
+	if (&console{}).Colour(&bytes.Buffer{}) {
 		t.Error("a file got colours")
 	}
 }
@@ -111,7 +112,7 @@ func TestProgressSaysUntilWhen(t *testing.T) {
 	now := time.Date(2026, 2, 3, 10, 0, 0, 0, time.Local)
 	limit := &flow.Failure{Code: string(trellis.RateLimited), Detail: "slow down", ResumeAt: now.Add(5 * time.Minute)}
 	var out bytes.Buffer
-	a := &console{Stderr: &out, Now: func() time.Time { return now }}
+	a := &console{Console: command.Console{Stderr: &out, Now: func() time.Time { return now }}}
 	s := &dispatch.Site{}
 	p := a.progress(s, false)
 	call := func(f *flow.Failure) {

@@ -4,13 +4,12 @@ import (
 	"context"
 	"crypto/ed25519"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/status"
-	"github.com/trellis-tasks/trellis/internal/terminal"
 
 	"github.com/urfave/cli/v2"
 
@@ -18,7 +17,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/pulse"
-	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/trust"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -96,7 +94,7 @@ func (a *console) find(p *project, ref string) (string, error) {
 // taskArgument opens the project and finds the task that the first of exactly n arguments names.
 func (a *console) taskArgument(c *cli.Context, n int) (*project, string, error) {
 	if c.NArg() != n {
-		return nil, "", wrongArguments(c)
+		return nil, "", command.WrongArguments(c)
 	}
 	p, err := a.open(c.Context)
 	if err != nil {
@@ -106,28 +104,8 @@ func (a *console) taskArgument(c *cli.Context, n int) (*project, string, error) 
 	return p, dir, err
 }
 
-// wrongArguments is a usage error that shows what a command wants.
-func wrongArguments(c *cli.Context) error {
-	name := c.Command.HelpName
-	return app.WithHints(app.Usagef("wrong number of arguments: %s", strings.TrimSpace(name+" "+c.Command.ArgsUsage)), helpFor(strings.Fields(name)[1:]))
-}
-
 // reader reads where tasks stand. Settings that are wrong hide no task: what they do not say has its default.
 func (a *console) reader(p *project) status.Reader {
 	c, _ := p.config()
 	return status.Reader{Store: p.Store, Merged: c.DependsOnMerged, Watcher: pulse.Look(p.Root, a.Now()), Now: a.Now()}
-}
-
-// printProblems prints problems for people, each with what to do about it.
-func (a *console) printProblems(problems []trellis.Problem) {
-	for _, p := range problems {
-		kind := "error"
-		if p.Warning {
-			kind = "warning"
-		}
-		fmt.Fprintf(a.Stdout, "%s: %s\n", kind, terminal.Safe(p.Error()))
-		if p.Hint != "" && (!strings.HasPrefix(p.Hint, "trellis validate ") || strings.Contains(p.Hint, " --")) { // which this is
-			fmt.Fprintf(a.Stdout, "    → %s\n", terminal.Safe(p.Hint))
-		}
-	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -81,7 +82,7 @@ func tableHolds(t *testing.T, page, head, rows string) {
 
 func TestExitCodesAreInReadme(t *testing.T) {
 	var rows strings.Builder
-	for _, e := range exits {
+	for _, e := range command.Exits {
 		fmt.Fprintf(&rows, "| %d | %s |\n", e.Code, e.Meaning)
 	}
 	tableHolds(t, "README.md", "| exit | meaning |", rows.String())

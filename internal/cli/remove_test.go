@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
@@ -16,13 +17,13 @@ func TestRemoveTakesTheRunLock(t *testing.T) {
 	w.write(".trellis/tasks/02-01-new/task.json", `{"status": "planning"}`)
 	dir, held := w.path(".trellis/tasks/02-01-new"), false
 	var out bytes.Buffer
-	a := &console{Stdin: &out, Stdout: &out, Stderr: &out, Env: append(w.Env[1:], "PATH="+os.Getenv("PATH")), Dir: w.Dir, Now: time.Now,
+	a := &console{Console: command.Console{Stdin: &out, Stdout: &out, Stderr: &out, Env: append(w.Env[1:], "PATH="+os.Getenv("PATH")), Dir: w.Dir, Now: time.Now,
 		Disk: &durable.Disk{Fault: func(step, path string) error {
 			if step == "rename" && filepath.Base(path) == "02-01-new" {
 				held = durable.Held(filepath.Join(dir, "run", "lock"))
 			}
 			return nil
-		}}}
+		}}}}
 	if code := a.Run(t.Context(), []string{"task", "rm", "02-01-new"}); code != 0 || !held {
 		t.Errorf("exit %d, held %t: %s", code, held, &out)
 	}

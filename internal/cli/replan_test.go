@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 )
 
 // plan --retry of a rejected task puts a damaged journal aside, as retry does; that of a ready one may tell of work, and
@@ -19,7 +21,7 @@ func TestPlanAgainWithADamagedJournal(t *testing.T) {
 	}
 	rel := ".trellis/tasks/" + filepath.Base(b.dir)
 	b.write(rel+"/run/journal.jsonl", "no journal\n")
-	if code, _, errs := b.app.try("plan", "--retry", rel, "--feedback", "shorter"); code == exitDone || !strings.Contains(errs, "journal.jsonl:1: journal damaged") {
+	if code, _, errs := b.app.try("plan", "--retry", rel, "--feedback", "shorter"); code == command.ExitDone || !strings.Contains(errs, "journal.jsonl:1: journal damaged") {
 		t.Errorf("a ready task: exit code %d\n%s", code, errs)
 	}
 	if !strings.Contains(string(record), `"status": "ready"`) {

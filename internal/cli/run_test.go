@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 )
 
 // runs is a repository with a file of steps, and a script that plays the agents.
@@ -39,7 +41,7 @@ func runs(t *testing.T, steps, script string) *console {
 			t.Fatalf("git %v: %v\n%s", args, err, out)
 		}
 	}
-	return &console{Stdin: strings.NewReader(""), Env: env, Dir: dir, Now: time.Now}
+	return &console{Console: command.Console{Stdin: strings.NewReader(""), Env: env, Dir: dir, Now: time.Now}}
 }
 
 // try runs a command and returns its code and what it said.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 )
 
 // Where locks don't hold nothing is begun, unless somebody answers for it.
@@ -34,21 +36,21 @@ func TestSharedFileSystem(t *testing.T) {
 	}
 	call := func(args ...string) (int, string) {
 		var said bytes.Buffer
-		a := &console{Stdin: strings.NewReader(""), Stdout: &said, Stderr: &said, Dir: dir, Now: time.Now, Env: env,
-			SharedFS: func(string) (string, error) { return "NFS", nil }}
+		a := &console{Console: command.Console{Stdin: strings.NewReader(""), Stdout: &said, Stderr: &said, Dir: dir, Now: time.Now, Env: env,
+			SharedFS: func(string) (string, error) { return "NFS", nil }}}
 		return a.Run(context.Background(), args), said.String()
 	}
 	plan := []string{"plan", "--name", "y", "--type", "backend", "--requirement", "r"}
 	for _, args := range [][]string{{"start", "x"}, {"start", "x", "--detach"}, {"watch", "--once"}, {"run", "steps.yaml"}, plan, append(slices.Clone(plan), "--detach")} {
 		const want = " is on NFS: locks don't hold between the machines that share it\ntrellis: hint: clone the repository to a disk of this machine\n"
-		if code, said := call(args...); code != exitUsage || !strings.Contains(said, want) {
+		if code, said := call(args...); code != command.ExitUsage || !strings.Contains(said, want) {
 			t.Errorf("%v: got exit %d: %s", args, code, said)
 		}
 		if code, said := call(append(slices.Clone(args), "--shared-fs")...); strings.Contains(said, "is on NFS") {
 			t.Errorf("%v --shared-fs: got exit %d: %s", args, code, said)
 		}
 	}
-	if code, said := call("status"); code != exitDone {
+	if code, said := call("status"); code != command.ExitDone {
 		t.Errorf("status: got exit %d: %s", code, said)
 	}
 }

@@ -118,7 +118,7 @@ func firstAgent(ctx context.Context, crew agents.Options) func() (string, error)
 func (a *console) secrets(p *project, cfg *config.Config) []string {
 	known := slices.Concat(secrets.InEnv(a.Env), secrets.ValuesIn(p.Root, cfg.Worktree.Copy))
 	for _, api := range cfg.Agents.APIs {
-		if key := a.getenv(api.KeyEnv); key != "" {
+		if key := a.Getenv(api.KeyEnv); key != "" {
 			known = append(known, key)
 		}
 	}
@@ -173,7 +173,7 @@ func (a *console) lookPath(program string) error {
 		_, err := os.Stat(program)
 		return err
 	}
-	for _, dir := range filepath.SplitList(a.getenv("PATH")) {
+	for _, dir := range filepath.SplitList(a.Getenv("PATH")) {
 		if st, err := os.Stat(filepath.Join(dir, program)); err == nil && !st.IsDir() && st.Mode()&0o111 != 0 {
 			return nil
 		}

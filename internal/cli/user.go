@@ -21,9 +21,9 @@ func (a *console) userFile() string {
 
 // userDir is the folder of Trellis in one of the folders that the XDG base directory specification names.
 func (a *console) userDir(variable, usual string) string {
-	dir := a.getenv(variable)
+	dir := a.Getenv(variable)
 	if !filepath.IsAbs(dir) { // which that specification has passed over
-		home := a.getenv("HOME")
+		home := a.Getenv("HOME")
 		if !filepath.IsAbs(home) {
 			return ""
 		}

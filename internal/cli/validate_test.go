@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -40,11 +41,11 @@ func TestValidateFindsWhatStartRefuses(t *testing.T) {
 			}
 			b.write(".trellis/tasks/02-01-note/"+taskdir.TaskJSON, c.task+"\n")
 			code, out, errs := b.app.try("validate", "note")
-			if code != exitUnmet || !strings.Contains(out+errs, c.says) {
+			if code != command.ExitUnmet || !strings.Contains(out+errs, c.says) {
 				t.Errorf("validate: exit code %d\n%s%s", code, out, errs)
 			}
 			code, out, errs = b.app.try("start", "note")
-			if code != exitUnmet && code != exitUsage || !strings.Contains(out+errs, c.says) {
+			if code != command.ExitUnmet && code != command.ExitUsage || !strings.Contains(out+errs, c.says) {
 				t.Errorf("start: exit code %d\n%s%s", code, out, errs)
 			}
 			if _, out, _ := b.app.try("status", "note", "--json"); strings.Contains(out, `"status": "failed"`) {
@@ -62,7 +63,7 @@ func TestValidateOnAnotherMachine(t *testing.T) {
 	b.hand()
 	b.write(".trellis/config.yaml", "agents: {default: gone, commands: {gone: {command: [no-such-program-here]}}}\n")
 	code, out, errs := b.app.try("validate", "note")
-	if code != exitDone || !strings.Contains(out, "gone: ") {
+	if code != command.ExitDone || !strings.Contains(out, "gone: ") {
 		t.Errorf("exit code %d\n%s%s", code, out, errs)
 	}
 	b.write(".trellis/config.yaml", "agents: {default: rehearsal}\nverify: [test -s notes.txt]\nbaseline: false\n")
@@ -71,7 +72,7 @@ func TestValidateOnAnotherMachine(t *testing.T) {
 	b.git("add mine.txt")
 	b.git("commit -q -m mine")
 	b.git("checkout -q -")
-	b.do("start note", exitUnmet)
+	b.do("start note", command.ExitUnmet)
 	b.do("start note --adopt-branch")
 }
 
@@ -94,7 +95,7 @@ func TestTasksOfOtherToolsAreValid(t *testing.T) {
 	b.write(".trellis/tasks/02-01-note/"+taskdir.TaskJSON, `{"name": "`+name+`", "status": "ready"}`+"\n")
 	b.write(".trellis/agents/dispatch.md", "You dispatch.\n")
 	code, out, errs := b.app.try("validate", "--all")
-	if code != exitDone || !strings.Contains(out, `warning: .trellis/agents/dispatch.md: there is no role "dispatch"`) {
+	if code != command.ExitDone || !strings.Contains(out, `warning: .trellis/agents/dispatch.md: there is no role "dispatch"`) {
 		t.Errorf("exit code %d\n%s%s", code, out, errs)
 	}
 	b.do("start 02-01-note")
@@ -112,7 +113,7 @@ func TestMisspelledNamesAreTold(t *testing.T) {
 		"task add-context note implement agee.go": "did you mean: age.go\n",
 		"init --agent clod":                       `unknown agent "clod": there are claude, codex, opencode`,
 	} {
-		if code, out, errs := b.app.try(strings.Fields(words)...); code == exitDone || !strings.Contains(errs, want) {
+		if code, out, errs := b.app.try(strings.Fields(words)...); code == command.ExitDone || !strings.Contains(errs, want) {
 			t.Errorf("%s: exit code %d\n%s%s", words, code, out, errs)
 		}
 	}

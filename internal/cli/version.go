@@ -4,20 +4,12 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 )
 
-// version is what the Go toolchain stamped into the binary: a release, or a commit with its date.
-// Code that was run without being installed has "devel".
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
-		return "devel"
-	}
-	return info.Main.Version
-}
-
 func (a *console) showVersion() error {
-	_, err := fmt.Fprintln(a.Stdout, "trellis", version())
+	_, err := fmt.Fprintln(a.Stdout, "trellis", command.Version())
 	return err
 }
 

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
@@ -152,7 +153,7 @@ func TestSecondWatcher(t *testing.T) {
 	defer lock.Unlock()
 	const want = "another watcher runs here: process 7 on there, since 2026-02-03 12:00:00\ntrellis: hint: trellis status\n"
 	for _, args := range [][]string{{"watch", "--once"}, {"watch", "--once", "--log-level", "info"}, {"watch"}} {
-		if code, out, said := a.try(args...); code != exitLocked || out != "" || said != "trellis: "+want {
+		if code, out, said := a.try(args...); code != command.ExitLocked || out != "" || said != "trellis: "+want {
 			t.Errorf("%v: got exit %d: %s%s", args, code, out, said)
 		}
 	}
@@ -173,13 +174,13 @@ func TestWatchOnceBeforeItsTime(t *testing.T) {
 		}
 	}
 	code, _, said := a.try("watch", "--once")
-	if code != exitWaiting || !strings.HasPrefix(said, "trellis: watching .trellis/tasks, ") {
+	if code != command.ExitWaiting || !strings.HasPrefix(said, "trellis: watching .trellis/tasks, ") {
 		t.Errorf("got exit %d: %s", code, said)
 	}
 	if err := os.Remove(filepath.Join(a.Dir, ".trellis", "tasks", "02-01-later", "prd.md")); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, said := a.try("watch", "--once"); code != exitUnmet {
+	if code, _, said := a.try("watch", "--once"); code != command.ExitUnmet {
 		t.Errorf("one that is not ready: got exit %d: %s", code, said)
 	}
 }

@@ -30,6 +30,7 @@ var floors = [][]string{
 	{"internal/pipeline", "internal/planner", "internal/delivery"},
 	{"internal/dispatch", "internal/status", "internal/eval"},
 	{"internal/app", "internal/terminal"},
+	{"internal/cli/command"},
 	{"internal/cli"},
 	{"cmd/trellis"},
 }
@@ -40,8 +41,8 @@ var testingPackages = []string{"agents/agentstest", "agents/modelserver", "inter
 
 // owners says which packages a library belongs to. Others go through them.
 var owners = map[string][]string{
-	"github.com/urfave/cli/v2":         {"internal/cli"},
-	"golang.org/x/term":                {"internal/cli"},
+	"github.com/urfave/cli/v2":         {"internal/cli", "internal/cli/command"},
+	"golang.org/x/term":                {"internal/cli/command"},
 	"golang.org/x/net":                 {"internal/gateway"},
 	"golang.org/x/sys":                 {"internal/durable", "internal/git", "internal/proc", "agents/agentstest"},
 	"github.com/fsnotify/fsnotify":     {"internal/dispatch"},

@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"slices"
@@ -8,28 +8,28 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// slug is the name of a task made of what a flag or argument says, with a note when that is another spelling.
-func (a *console) slug(text, from string) (string, error) {
+// Slug is the name of a task made of what a flag or argument says, with a note when that is another spelling.
+func (c *Console) Slug(text, from string) (string, error) {
 	name := trellis.Slug(text)
 	switch {
 	case name == "":
 		return "", app.WithHints(app.Usagef("%s %q leaves no name: it has no letter from a to z and no digit", from, text), "small letters, digits and dashes, as in user-auth")
 	case name != text:
-		a.say("the name becomes %s", name)
+		c.Say("the name becomes %s", name)
 	}
 	return name, nil
 }
 
-// devType checks what kind of work a flag or argument says that a task is.
-func devType(kind, from string) (string, error) {
+// DevType checks what kind of work a flag or argument says that a task is.
+func DevType(kind, from string) (string, error) {
 	if !slices.Contains(trellis.DevTypes, kind) {
 		return "", app.Usagef("%s %q is none of %s", from, kind, strings.Join(trellis.DevTypes, ", "))
 	}
 	return kind, nil
 }
 
-// checkPriority checks a priority; "" is the default one.
-func checkPriority(p string) error {
+// CheckPriority checks a priority; "" is the default one.
+func CheckPriority(p string) error {
 	if p != "" && !slices.Contains(trellis.Priorities, p) {
 		return app.Usagef("unknown priority %q (one of %s)", p, strings.Join(trellis.Priorities, ", "))
 	}

@@ -1,0 +1,142 @@
+// Package command is what every command of the command line needs: the console that it reads and writes, flags and help
+// text that commands share, values that several of them take, and exit codes. Groups of commands stand in folders of their
+// own beside it.
+package command
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/terminal"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"golang.org/x/term"
+)
+
+// Console is one call of trellis: what it reads and writes, and where. Commands take everything from it
+// and nothing from package os, so that a test can run them in its own process.
+type Console struct {
+	Stdin  io.Reader
+	Stdout io.Writer // results
+	Stderr io.Writer // everything else
+	Env    []string  // KEY=VALUE
+	Dir    string    // the folder trellis was called in
+	Now    func() time.Time
+	Disk   *durable.Disk // nil is a disk without faults
+	// SharedFS names the kind of a file system that several machines may use; nil: the system is asked.
+	SharedFS func(path string) (string, error)
+	// Guard starts this program again under a process that ends what it leaves behind; see proc.Guard.
+	// Nil: there is none, as in tests that run in their own process.
+	Guard func() (worker bool, code int, err error)
+}
+
+// Getenv is the value of an environment variable, "" when it is not set.
+func (c *Console) Getenv(name string) string {
+	for i := len(c.Env) - 1; i >= 0; i-- {
+		if v, ok := strings.CutPrefix(c.Env[i], name+"="); ok {
+			return v
+		}
+	}
+	return ""
+}
+
+// IsTerminal reports whether w is a terminal.
+func IsTerminal(w any) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// Colour reports whether w may get colours.
+func (c *Console) Colour(w io.Writer) bool {
+	return c.Getenv("NO_COLOR") == "" && c.Getenv("TERM") != "dumb" && IsTerminal(w)
+}
+
+// Style is what w, one of the app's streams, can do.
+func (c *Console) Style(w io.Writer) terminal.Style {
+	s := terminal.Style{Colour: c.Colour(w)}
+	if f, ok := w.(*os.File); ok {
+		if width, height, err := term.GetSize(int(f.Fd())); err == nil {
+			s.Width, s.Height = width, height
+		}
+	}
+	return s
+}
+
+// Say prints a line for people, apart from the results. Agents and authors of issues have a hand in many.
+func (c *Console) Say(format string, args ...any) {
+	fmt.Fprintln(c.Stderr, terminal.Safe("trellis: "+fmt.Sprintf(format, args...)))
+}
+
+// Report prints an error and its hints for people.
+func (c *Console) Report(err error) {
+	if err == nil || err.Error() == "" {
+		return
+	}
+	c.Say("%v", err)
+	for _, h := range app.HintsOf(err) {
+		c.Say("hint: %s", h)
+	}
+}
+
+// PrintProblems prints problems for people, each with what to do about it.
+func (c *Console) PrintProblems(problems []trellis.Problem) {
+	for _, p := range problems {
+		kind := "error"
+		if p.Warning {
+			kind = "warning"
+		}
+		fmt.Fprintf(c.Stdout, "%s: %s\n", kind, terminal.Safe(p.Error()))
+		if p.Hint != "" && (!strings.HasPrefix(p.Hint, "trellis validate ") || strings.Contains(p.Hint, " --")) { // which this is
+			fmt.Fprintf(c.Stdout, "    → %s\n", terminal.Safe(p.Hint))
+		}
+	}
+}
+
+// CanAsk reports whether there is a person who can be asked.
+func (c *Console) CanAsk() bool { return IsTerminal(c.Stdin) && IsTerminal(c.Stderr) }
+
+// Confirm asks a person.
+func (c *Console) Confirm(question string) (bool, error) {
+	fmt.Fprintf(c.Stderr, "trellis: %s [y/N] ", question)
+	line, err := bufio.NewReader(io.LimitReader(c.Stdin, 100)).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, fmt.Errorf("reading the answer: %w", err)
+	}
+	answer := strings.ToLower(strings.TrimSpace(line))
+	return answer == "y" || answer == "yes", nil
+}
+
+// Count is a number of things: 1 error, 2 errors.
+func Count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// ExitStatus is the exit code of a command that another process ran and reported on.
+type ExitStatus int
+
+func (e ExitStatus) Error() string { return "" }
+
+// Guarded runs work in a process of its own, so that someone is left to end what it started, however it
+// ends. Within that process, and where there is nothing to guard with, it just runs.
+func (c *Console) Guarded(work func() error) error {
+	if c.Guard == nil {
+		return work()
+	}
+	worker, code, err := c.Guard()
+	switch {
+	case err != nil:
+		return err
+	case worker:
+		return work()
+	}
+	return ExitStatus(code)
+}

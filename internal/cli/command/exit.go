@@ -1,0 +1,66 @@
+package command
+
+import (
+	"errors"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/proc"
+)
+
+// Exit codes are a contract: docs/cli.md and every command's help show this table.
+const (
+	ExitDone        = 0
+	ExitFailed      = 1
+	ExitUsage       = 2
+	ExitUnmet       = 3
+	ExitRejected    = 4
+	ExitPlanner     = 5
+	ExitWaiting     = 8
+	ExitNotFound    = 10
+	ExitLocked      = 11
+	ExitNoAgent     = 12
+	ExitTimeout     = 124
+	ExitInterrupted = 130
+	ExitTerminated  = 143
+)
+
+// Exits says what each exit code means.
+var Exits = []struct {
+	Code    int
+	Meaning string
+}{
+	{ExitDone, "done"},
+	{ExitFailed, "the task failed or was cancelled (its code is printed), a step failed, or something unexpected happened"},
+	{ExitUsage, "usage: flags, arguments, an input file that can't be read, no repository, a name that is taken"},
+	{ExitUnmet, "a check did not hold; a directory that is not ready was left as it is"},
+	{ExitRejected, "the requirement was rejected"},
+	{ExitPlanner, "the planner failed, its time limits included; that is not a rejection"},
+	{ExitWaiting, "waiting or paused: for an approval, for trust in what came by git, a dependency, a rate limit, an outage of the provider, a budget"},
+	{ExitNotFound, "no such task, run or objective"},
+	{ExitLocked, "locked: the process named holds what is needed, or took over the run"},
+	{ExitNoAgent, "an agent program or the sandbox that is required is missing, or the agent is not signed in; no attempt was used up"},
+	{ExitTimeout, "a time limit ended it"},
+	{ExitInterrupted, "interrupted; the state is resumable"},
+	{ExitTerminated, "terminated; the state is resumable"},
+}
+
+// exitCodes say with which code an error of a kind ends the process.
+var exitCodes = map[app.Kind]int{
+	app.ErrFailed: ExitFailed, app.ErrUsage: ExitUsage, app.ErrUnmet: ExitUnmet, app.ErrRejected: ExitRejected, app.ErrPlanner: ExitPlanner, app.ErrWaiting: ExitWaiting,
+	app.ErrNotFound: ExitNotFound, app.ErrLocked: ExitLocked, app.ErrNoAgent: ExitNoAgent, app.ErrTimeout: ExitTimeout, app.ErrInterrupted: ExitInterrupted,
+}
+
+// ExitCode is the exit code of an error, and the only place that knows.
+func ExitCode(err error) int {
+	var signal *proc.SignalError
+	var status ExitStatus
+	switch {
+	case err == nil:
+		return ExitDone
+	case errors.As(err, &status):
+		return int(status)
+	case errors.As(err, &signal):
+		return signal.Code()
+	}
+	return exitCodes[app.KindOf(err)]
+}
