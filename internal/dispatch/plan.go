@@ -315,16 +315,21 @@ func said(before, now string) string {
 	return before + "\n\nAnd then, of the plan after that:\n\n" + now
 }
 
+// planning is what the effects of planning a directory are made of.
+func (s *Site) planning(dir, final string) planner.Deps {
+	return planner.Deps{Dir: dir, Final: final, Repo: s.Repo, Store: s.Store, Config: s.Config, Choose: s.chooseTrusted, LookPath: s.LookPath, Disk: s.Disk, Now: s.now}
+}
+
 // plan runs the planner over a directory and publishes it, whatever the end, unless this process is told
 // to stop: then the folder stays as it is.
 func (s *Site) plan(ctx context.Context, dir, final string, begin func(*journal.Run) (planner.Input, error)) (PlanResult, error) {
 	marker := runlock.Marker(dir)
-	acts := &planner.Acts{Dir: dir, Final: final, Repo: s.Repo, Store: s.Store, Config: s.Config, LookPath: s.LookPath, Disk: s.Disk, Now: s.now}
-	acts.Trusted = s.trustedToPlan(dir)
+	deps := s.planning(dir, final)
+	deps.Trusted = s.trustedToPlan(dir)
 	crew := s.crew(dir, marker)
-	crew.Slots, crew.Check, crew.Mend, crew.Watch = acts.Slots, acts.Check, acts.Mend, acts.Watch
+	deps.Equip(crew)
 	res := PlanResult{Dir: final}
-	j, err := s.open(dir, append(acts.Activities(), s.telling(dir, crew.Activities(planner.Roles()...))...), nil)
+	j, err := s.open(dir, append(deps.Activities(), s.telling(dir, crew.Activities(planner.Roles()...))...), nil)
 	if err != nil {
 		return res, err
 	}
@@ -333,9 +338,8 @@ func (s *Site) plan(ctx context.Context, dir, final string, begin func(*journal.
 		return res, errors.Join(err, j.Close())
 	}
 	res.Before = in.Used
-	acts.Cast = s.cast(in.Nonce)
-	crew.Cast = acts.Cast
-	crew.Env = func(c flow.Call, r agentcall.Request) []string { return append(s.env(dir, c, r), acts.Env(in)...) }
+	crew.Cast = s.cast(in.Nonce)
+	crew.Env = func(c flow.Call, r agentcall.Request) []string { return append(s.env(dir, c, r), deps.Env(in)...) }
 	res.Report, err = journal.Execute(ctx, j, planner.Run)
 	lerr := planner.WriteLog(s.Disk, dir)
 	if err := errors.Join(j.Close(), lerr); err != nil {

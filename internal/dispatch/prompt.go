@@ -26,12 +26,16 @@ func (s *Site) Prompt(ctx context.Context, dir string, role trellis.Role) (p tem
 	}
 	switch {
 	case slices.Contains(planner.Roles(), role):
-		acts := &planner.Acts{Dir: dir, Final: dir, Repo: s.Repo, Store: s.Store, Config: s.Config, Cast: s.cast(s.nonce()), LookPath: s.LookPath, Disk: s.Disk, Now: s.now}
 		o := PlanOptions{}
 		if err := o.remembered(dir); err != nil {
 			return p, who, nil, err
 		}
-		p, err = acts.Preview(ctx, role, planner.Input{Task: t.ID, Name: t.Name, DevType: t.DevType, Context: o.Context, Constraints: o.Constraints, Verify: t.Pipeline.Verify})
+		slots, err := s.planning(dir, dir).Preview(ctx, role, planner.Input{Task: t.ID, Name: t.Name, DevType: t.DevType, Context: o.Context, Constraints: o.Constraints, Verify: t.Pipeline.Verify})
+		if err != nil {
+			return p, who, nil, err
+		}
+		p, err = s.cast(s.nonce()).Render(string(role), slots)
+		return p, who, nil, err
 	case slices.Contains(pipeline.Roles(), role):
 		acts, _ := s.pipelineActs(dir)
 		acts.Cast, acts.TrustedTexts = s.cast(s.nonce()), nil // nobody is told it

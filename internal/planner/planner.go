@@ -1,11 +1,9 @@
-// Package planner takes a requirement to a task directory that is ready to run, or to a recorded
-// rejection.
+// Package planner takes a requirement to a task directory that is ready to run, or to a recorded rejection. This file is
+// the whole flow; each phase has a file of its name: survey, evaluate, research, taskspec, plan, judge, prd, write.
 package planner
 
 import (
-	"cmp"
 	"errors"
-	"slices"
 
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
@@ -61,51 +59,6 @@ type Report struct {
 	Warnings []string           `json:"warnings,omitempty"`
 	Skipped  []string           `json:"skipped,omitempty"` // what was not done, and why
 	Problems []*trellis.Problem `json:"problems,omitempty"`
-}
-
-// Spec is how asking for the TaskSpec went.
-type Spec struct {
-	Valid      bool   `json:"valid"`
-	Repaired   bool   `json:"repaired,omitempty"`
-	Stub       bool   `json:"stub,omitempty"` // it says no more than the requirement
-	Goals      int    `json:"goals"`
-	Acceptance int    `json:"acceptance"`
-	Priority   string `json:"priority"`
-}
-
-// Judgement is what the judge came to in the end.
-type Judgement struct {
-	Pass     bool   `json:"pass"`
-	Feedback string `json:"feedback,omitempty"`
-	Rounds   int    `json:"rounds"` // plans judged
-}
-
-// Verdict is the answer of the evaluate agent.
-type Verdict struct {
-	Decision    string       `json:"decision"` // accept, reject
-	Category    string       `json:"category"`
-	Details     string       `json:"details"`
-	Suggestions []string     `json:"suggestions"`
-	Size        trellis.Size `json:"size"`
-	Confidence  float64      `json:"confidence"`
-}
-
-// Document is what prd.md is made of: the answer of the prd agent, or a plan.
-type Document struct {
-	Title           string      `json:"title"`
-	Summary         string      `json:"summary"`
-	Requirements    []string    `json:"requirements"`
-	Acceptance      []Criterion `json:"acceptance"`
-	DesignDecisions []string    `json:"design_decisions,omitempty"` // of a plan
-	TechnicalNotes  string      `json:"technical_notes"`
-	OutOfScope      []string    `json:"out_of_scope"`
-}
-
-// Criterion is one way to tell that the work is done.
-type Criterion struct {
-	Criterion string `json:"criterion"`
-	Verify    string `json:"verify,omitempty"` // a command that exits 0 when it is met
-	Level     string `json:"level,omitempty"`  // must (default), should
 }
 
 // Run plans one task. A rejection is a Report, not an error. An error means that the planner failed; the
@@ -182,133 +135,6 @@ func (p *planning) takeShortWay(f flow.Flow) error {
 	return p.publish(f, writeIn{Findings: r.found, Document: doc})
 }
 
-// tally is what calls used up and said, kept apart while two of them are under way at once.
-type tally struct {
-	calls    int
-	usage    trellis.Usage
-	warnings []string
-}
-
-func (p *planning) take(t tally) {
-	p.rep.Calls += t.calls
-	p.rep.Usage = p.rep.Usage.Add(t.usage)
-	p.rep.Warnings = append(p.rep.Warnings, t.warnings...)
-}
-
-// ask makes one call of a planning role while no other is under way.
-func (p *planning) ask(f flow.Flow, role trellis.Role, repairs int, a about) (agentcall.Reply, error) {
-	var t tally
-	defer func() { p.take(t) }()
-	return p.askInto(f, &t, role, repairs, a)
-}
-
-// askInto makes one call of a planning role. A TaskSpec is not worth another try.
-func (p *planning) askInto(f flow.Flow, t *tally, role trellis.Role, repairs int, a about) (agentcall.Reply, error) {
-	a.Input, a.Project = p.in, p.sv.Project
-	data, err := agentcall.Encode(a)
-	if err != nil {
-		return agentcall.Reply{}, err
-	}
-	limits, err := p.left(t.usage)
-	if err != nil {
-		return agentcall.Reply{}, err
-	}
-	again := 2 // a passing failure of the agent program
-	if role == trellis.TaskSpec {
-		again = 0
-	}
-	asker := agentcall.Asker{
-		Repairs: repairs,
-		Again:   func(*flow.Failure) bool { again--; return again >= 0 },
-		Used: func(r agentcall.Reply) {
-			t.calls++
-			t.usage = t.usage.Add(r.Usage)
-			t.warnings = append(t.warnings, r.Notes...)
-		},
-	}
-	c, schema := p.sv.Choices[role], string(role)
-	if role == trellis.Research {
-		schema = "" // markdown
-	}
-	return asker.Ask(f, agentcall.Request{Role: role, Agent: c.Agent, Model: c.Model, Permission: c.Permission, Dir: p.sv.Dir,
-		Schema: schema, Data: data, Limits: limits})
-}
-
-// left is what one call may still use up of the task's budgets, or the failure that says that one is gone.
-func (p *planning) left(used trellis.Usage) (agentcall.Limits, error) {
-	l, u := p.sv.Limits, p.rep.Usage.Add(used)
-	if l.Tokens > 0 {
-		if l.Tokens -= u.Tokens(); l.Tokens <= 0 {
-			return l, flow.Fail(string(trellis.BudgetTokens), "the task used %d tokens of %d", u.Tokens(), p.sv.Limits.Tokens)
-		}
-	}
-	if l.CostUSD > 0 && u.CostUSD != nil {
-		if l.CostUSD -= *u.CostUSD; l.CostUSD <= 0 {
-			return l, flow.Fail(string(trellis.BudgetCost), "the task cost %.2f USD of %.2f", *u.CostUSD, p.sv.Limits.CostUSD)
-		}
-	}
-	return l, nil
-}
-
-func (p *planning) evaluate(f flow.Flow) error {
-	reply, err := p.ask(f, trellis.Evaluate, 1, about{})
-	if err != nil {
-		return err
-	}
-	p.rep.Verdict, err = agentcall.Decode[Verdict](reply)
-	return err
-}
-
-// understood is an acceptance as later calls are told it: it takes its part of each of their records.
-func (p *planning) understood() Verdict {
-	v := p.rep.Verdict
-	if p.in.Code > 1 {
-		v.Details, v.Suggestions = agentcall.Within(v.Details, 2<<10), agentcall.Few(slices.Clone(v.Suggestions), 4)
-	}
-	return v
-}
-
-func (p *planning) document(f flow.Flow, research *agentcall.Ref) (doc Document, err error) {
-	reply, err := p.ask(f, trellis.PRD, 1, about{Verdict: &p.rep.Verdict, Research: research})
-	if err != nil {
-		return doc, err
-	}
-	if doc, err = agentcall.Decode[Document](reply); err != nil {
-		return doc, err
-	}
-	p.rep.Title = cmp.Or(title(doc.Title), doc.Title)
-	return doc, nil
-}
-
-// publish writes the directory, checks it as everyone will, and sets its status.
-func (p *planning) publish(f flow.Flow, in writeIn) error {
-	if p.sv.Approval {
-		p.waits("planning.approval wants a person's approval of every plan")
-	}
-	if p.rep.Verdict.Size == trellis.Large {
-		p.waits("the work is large")
-	}
-	in.Input, in.Verdict, in.Waits = p.in, Verdict{Size: p.rep.Verdict.Size}, len(p.rep.Why) > 0
-	in.Findings.Warnings = nil // the report has them
-	w, err := write.Do(f, in)
-	if err != nil {
-		return err
-	}
-	p.rep.Warnings = append(p.rep.Warnings, w.Warnings...)
-	ok, err := check.Do(f, struct{}{})
-	if err != nil {
-		return err
-	}
-	p.rep.Warnings, p.rep.Problems = append(p.rep.Warnings, ok.Dropped...), ok.Problems
-	if len(ok.Problems) > 0 {
-		return flow.Fail(string(trellis.InvalidTask), "the directory is not ready: %s", ok.Problems[0].Error())
-	}
-	p.rep.Status = trellis.Ready
-	if in.Waits {
-		p.rep.Status = trellis.Waiting
-	}
-	_, err = finish.Do(f, finishIn{p.rep.Status, p.rep.Usage})
-	return err
-}
+func (p *planning) skip(what string) { p.rep.Skipped = append(p.rep.Skipped, what) }
 
 func (p *planning) waits(why string) { p.rep.Why = append(p.rep.Why, why) }

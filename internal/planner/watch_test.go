@@ -32,14 +32,15 @@ func TestWatchTellsWhatReadersChange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	acts := &planner.Acts{Repo: repo}
+	var calls agentcall.Acts
+	planner.Deps{Repo: repo}.Equip(&calls)
 	for _, c := range []struct{ script, want string }{
 		{"true", ""},
 		{"echo theirs >>a.txt; echo x >new.txt", "a.txt new.txt"},
 		{"mkdir -p .trellis/tasks/x; echo x >.trellis/tasks/x/y", ""},
 		{"git add a.txt; git commit -qm theirs", "HEAD a.txt"},
 	} {
-		end, err := acts.Watch(t.Context(), flow.Call{}, agentcall.Request{})
+		end, err := calls.Watch(t.Context(), flow.Call{}, agentcall.Request{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -82,7 +82,7 @@ var openers = map[string]string{
 	"internal/git.Repo.Discard":           folderOpened,
 	"internal/git.removeWithin":           folderOpened,
 	"internal/pipeline.ownFolder":         folderOpened,
-	"internal/planner.Acts.exists":        folderOpened,
+	"internal/planner.checkout.exists":    folderOpened,
 	"internal/ready.check.plan":           folderOpened,
 	"contextfiles.Checker.Check":          folderOpened,
 	"contextfiles.assembly.open":          folderOpened,

@@ -1,15 +1,64 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/criteria"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/research"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
+
+// Document is what prd.md is made of: the answer of the prd agent, or a plan.
+type Document struct {
+	Title           string      `json:"title"`
+	Summary         string      `json:"summary"`
+	Requirements    []string    `json:"requirements"`
+	Acceptance      []Criterion `json:"acceptance"`
+	DesignDecisions []string    `json:"design_decisions,omitempty"` // of a plan
+	TechnicalNotes  string      `json:"technical_notes"`
+	OutOfScope      []string    `json:"out_of_scope"`
+}
+
+// Criterion is one way to tell that the work is done.
+type Criterion struct {
+	Criterion string `json:"criterion"`
+	Verify    string `json:"verify,omitempty"` // a command that exits 0 when it is met
+	Level     string `json:"level,omitempty"`  // must (default), should
+}
+
+func (p *planning) document(f flow.Flow, research *agentcall.Ref) (doc Document, err error) {
+	reply, err := p.ask(f, trellis.PRD, 1, about{Verdict: &p.rep.Verdict, Research: research})
+	if err != nil {
+		return doc, err
+	}
+	if doc, err = agentcall.Decode[Document](reply); err != nil {
+		return doc, err
+	}
+	p.rep.Title = cmp.Or(title(doc.Title), doc.Title)
+	return doc, nil
+}
+
+// document is what the prd agent is told beside the requirement.
+func (s *slots) document(d about) {
+	s.file("research", d.Research)
+	s.named(d.Input.Context)
+}
+
+// constrain adds what must hold whatever is planned to the requirements, as far as they don't say it.
+func (d *Document) constrain(constraints []string) {
+	for _, c := range constraints {
+		if !slices.Contains(d.Requirements, c) {
+			d.Requirements = append(d.Requirements, c)
+		}
+	}
+}
 
 // prd is what prd.md says.
 type prd struct {
@@ -90,6 +139,12 @@ func (s *roadmapStep) take(p *plan.Plan) {
 	}
 }
 
+func bullets(b *strings.Builder, list []string) {
+	for _, s := range list {
+		fmt.Fprintf(b, "- %s\n", oneLine(s))
+	}
+}
+
 // section is one of bullets, which is left out when there are none.
 func section(b *strings.Builder, heading string, list []string) {
 	if len(list) > 0 {
@@ -110,6 +165,22 @@ func codeSpans(list []string) (spans []string) {
 		spans = append(spans, codeSpan(oneLine(s)))
 	}
 	return spans
+}
+
+// codeSpan is s between more backticks than it holds in a row.
+func codeSpan(s string) string {
+	ticks, row := 1, 0
+	for _, r := range s {
+		if row++; r != '`' {
+			row = 0
+		}
+		ticks = max(ticks, row+1)
+	}
+	fence, pad := strings.Repeat("`", ticks), ""
+	if strings.HasPrefix(s, "`") || strings.HasSuffix(s, "`") {
+		pad = " "
+	}
+	return fence + pad + s + pad + fence
 }
 
 // plainSection is a text as it can stand in a section, without an end or a beginning of another.

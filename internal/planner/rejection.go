@@ -1,52 +1,17 @@
 package planner
 
 import (
+	"errors"
 	"fmt"
-	"slices"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
 )
-
-// constrain adds what must hold whatever is planned to the requirements, as far as they don't say it.
-func (d *Document) constrain(constraints []string) {
-	for _, c := range constraints {
-		if !slices.Contains(d.Requirements, c) {
-			d.Requirements = append(d.Requirements, c)
-		}
-	}
-}
-
-func bullets(b *strings.Builder, list []string) {
-	for _, s := range list {
-		fmt.Fprintf(b, "- %s\n", oneLine(s))
-	}
-}
-
-// codeSpan is s between more backticks than it holds in a row.
-func codeSpan(s string) string {
-	ticks, row := 1, 0
-	for _, r := range s {
-		if row++; r != '`' {
-			row = 0
-		}
-		ticks = max(ticks, row+1)
-	}
-	fence, pad := strings.Repeat("`", ticks), ""
-	if strings.HasPrefix(s, "`") || strings.HasSuffix(s, "`") {
-		pad = " "
-	}
-	return fence + pad + s + pad + fence
-}
-
-// reasons are the labels of the five categories, as REJECTED.md shows them.
-var reasons = map[string]string{
-	"unclear":      "Unclear or Vague",
-	"incomplete":   "Incomplete Information",
-	"out_of_scope": "Out of Scope for This Project",
-	"harmful":      "Potentially Harmful",
-	"too_large":    "Too Large / Should Be Split",
-}
 
 // Rejection is what REJECTED.md says.
 type Rejection struct {
@@ -57,6 +22,15 @@ type Rejection struct {
 	Dir         string // the task's directory relative to the repository
 	Name        string
 	DevType     string
+}
+
+// reasons are the labels of the five categories, as REJECTED.md shows them.
+var reasons = map[string]string{
+	"unclear":      "Unclear or Vague",
+	"incomplete":   "Incomplete Information",
+	"out_of_scope": "Out of Scope for This Project",
+	"harmful":      "Potentially Harmful",
+	"too_large":    "Too Large / Should Be Split",
 }
 
 // Reason is the rejection's label.
@@ -83,4 +57,30 @@ func orBackend(devType string) string {
 		return trellis.DevTypes[0]
 	}
 	return devType
+}
+
+// KeepRejection moves REJECTED.md of an earlier planning out of the way: REJECTED-1.md, -2, …
+func KeepRejection(disk *durable.Disk, dir string) error {
+	old := filepath.Join(dir, taskdir.Rejected)
+	if _, err := os.Lstat(old); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for n := 1; ; n++ {
+		to := filepath.Join(dir, fmt.Sprintf("REJECTED-%d.md", n))
+		if _, err := os.Lstat(to); errors.Is(err, fs.ErrNotExist) {
+			return disk.Rename(old, to)
+		}
+	}
+}
+
+// lastRejection is the verdict that the feedback is about, and its file, "" when there is none.
+func (f files) lastRejection() (file string, verdict []byte) {
+	for n := 1; ; n++ {
+		next := fmt.Sprintf("REJECTED-%d.md", n)
+		data, err := taskdir.ReadFile(f.dir, next)
+		if err != nil {
+			return file, verdict
+		}
+		file, verdict = next, data
+	}
 }

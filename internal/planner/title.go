@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"encoding/json"
 	"regexp"
 	"strings"
 	"unicode"
@@ -49,25 +48,3 @@ func unmarked(s string) string {
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
-
-// What a planning's records hold, in bytes. A record takes 64 KB, and what a person says beside the requirement
-// stands in many of them, with 40 KB at most.
-const (
-	maxSaid   = 3 << 10  // of what is wrong with one plan
-	maxShort  = 16 << 10 // an answer that stands in a record beside what people say: TaskSpec and prd
-	maxFound  = 3 << 10  // commands of people and of the research
-	maxGuards = 2 << 10  // paths that it says are not to be modified
-	maxWarned = 30       // warnings of a report
-	maxNoted  = 20       // warnings of one act
-)
-
-// part is the beginning of a list that takes about n bytes in a record, and how many it leaves out.
-func part(list []string, n int) (kept []string, left int) {
-	for i, s := range list {
-		raw, err := json.Marshal(s)
-		if n -= len(raw) + 1; err != nil || n < 0 {
-			return list[:i], len(list) - i
-		}
-	}
-	return list, 0
-}

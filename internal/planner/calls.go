@@ -1,0 +1,120 @@
+package planner
+
+import (
+	"encoding/json"
+
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// Roles are the roles that a planning asks.
+func Roles() []trellis.Role {
+	return []trellis.Role{trellis.Evaluate, trellis.Research, trellis.TaskSpec, trellis.Plan, trellis.Judge, trellis.PRD}
+}
+
+// about is the Data of a planning role's request: what its prompt is made of.
+type about struct {
+	Input    Input          `json:"input"`
+	Project  agentcall.Ref  `json:"project"`
+	Verdict  *Verdict       `json:"verdict,omitempty"`
+	Research *agentcall.Ref `json:"research,omitempty"`
+	Sent     int            `json:"sent,omitempty"` // how often research was sent back for want of a look
+	Ground   *ground        `json:"ground,omitempty"`
+	Plan     *agentcall.Ref `json:"plan,omitempty"`  // judge: the plan; plan: the one before
+	Tries    []try          `json:"tries,omitempty"` // why plans before this one came back
+	Round    int            `json:"round,omitempty"`
+	Why      string         `json:"why,omitempty"` // why the last one came back, for people
+}
+
+// tally is what calls used up and said, kept apart while two of them are under way at once.
+type tally struct {
+	calls    int
+	usage    trellis.Usage
+	warnings []string
+}
+
+func (t *tally) warn(s string) { t.warnings = append(t.warnings, s) }
+
+func (p *planning) take(t tally) {
+	p.rep.Calls += t.calls
+	p.rep.Usage = p.rep.Usage.Add(t.usage)
+	p.rep.Warnings = append(p.rep.Warnings, t.warnings...)
+}
+
+// ask makes one call of a planning role while no other is under way.
+func (p *planning) ask(f flow.Flow, role trellis.Role, repairs int, a about) (agentcall.Reply, error) {
+	var t tally
+	defer func() { p.take(t) }()
+	return p.askInto(f, &t, role, repairs, a)
+}
+
+// askInto makes one call of a planning role. A TaskSpec is not worth another try.
+func (p *planning) askInto(f flow.Flow, t *tally, role trellis.Role, repairs int, a about) (agentcall.Reply, error) {
+	a.Input, a.Project = p.in, p.sv.Project
+	data, err := agentcall.Encode(a)
+	if err != nil {
+		return agentcall.Reply{}, err
+	}
+	limits, err := p.left(t.usage)
+	if err != nil {
+		return agentcall.Reply{}, err
+	}
+	again := 2 // a passing failure of the agent program
+	if role == trellis.TaskSpec {
+		again = 0
+	}
+	asker := agentcall.Asker{
+		Repairs: repairs,
+		Again:   func(*flow.Failure) bool { again--; return again >= 0 },
+		Used: func(r agentcall.Reply) {
+			t.calls++
+			t.usage = t.usage.Add(r.Usage)
+			t.warnings = append(t.warnings, r.Notes...)
+		},
+	}
+	c, schema := p.sv.Choices[role], string(role)
+	if role == trellis.Research {
+		schema = "" // markdown
+	}
+	return asker.Ask(f, agentcall.Request{Role: role, Agent: c.Agent, Model: c.Model, Permission: c.Permission, Dir: p.sv.Dir,
+		Schema: schema, Data: data, Limits: limits})
+}
+
+// left is what one call may still use up of the task's budgets, or the failure that says that one is gone.
+func (p *planning) left(used trellis.Usage) (agentcall.Limits, error) {
+	l, u := p.sv.Limits, p.rep.Usage.Add(used)
+	if l.Tokens > 0 {
+		if l.Tokens -= u.Tokens(); l.Tokens <= 0 {
+			return l, flow.Fail(string(trellis.BudgetTokens), "the task used %d tokens of %d", u.Tokens(), p.sv.Limits.Tokens)
+		}
+	}
+	if l.CostUSD > 0 && u.CostUSD != nil {
+		if l.CostUSD -= *u.CostUSD; l.CostUSD <= 0 {
+			return l, flow.Fail(string(trellis.BudgetCost), "the task cost %.2f USD of %.2f", *u.CostUSD, p.sv.Limits.CostUSD)
+		}
+	}
+	return l, nil
+}
+
+// What a planning's records hold, in bytes. A record takes 64 KB, and what a person says beside the requirement
+// stands in many of them, with 40 KB at most.
+const (
+	maxSaid   = 3 << 10  // of what is wrong with one plan
+	maxShort  = 16 << 10 // an answer that stands in a record beside what people say: TaskSpec and prd
+	maxFound  = 3 << 10  // commands of people and of the research
+	maxGuards = 2 << 10  // paths that it says are not to be modified
+	maxWarned = 30       // warnings of a report
+	maxNoted  = 20       // warnings of one act
+)
+
+// part is the beginning of a list that takes about n bytes in a record, and how many it leaves out.
+func part(list []string, n int) (kept []string, left int) {
+	for i, s := range list {
+		raw, err := json.Marshal(s)
+		if n -= len(raw) + 1; err != nil || n < 0 {
+			return list[:i], len(list) - i
+		}
+	}
+	return list, 0
+}

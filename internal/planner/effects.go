@@ -1,0 +1,65 @@
+package planner
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Deps is what the effects of planning one task are made of.
+type Deps struct {
+	Dir      string // the task directory, while planning a `.new-*` folder or the directory itself
+	Final    string // where it is published; the same as Dir when a task is planned again
+	Repo     *git.Repo
+	Store    taskdir.Store
+	Config   *config.Config
+	Choose   func(role trellis.Role, taskAgent, flag string) (agentcall.Choice, error) // the agent of a role
+	LookPath func(program string) error
+	Disk     *durable.Disk
+	Now      func() time.Time
+	// Trusted says why no agent may be told these files of the checkout, as they were read by their paths, nor work in it; nil:
+	// each may be. It is asked before each call.
+	Trusted func(ctx context.Context, texts map[string][]byte) error
+}
+
+// Activities are all that a planning does besides its agents' calls.
+func (d Deps) Activities() []flow.Activity {
+	f, c, r := d.files(), d.checkout(), d.record()
+	return []flow.Activity{survey.With(surveyor{f, c, d.Config, d.Choose}.survey), reject.With(r.reject), digest.With(d.researcher().digest),
+		settle.With(specifier{f}.settle), draft.With(d.drafter().draft), write.With(writer{f, c, d.Store, d.Config}.write),
+		check.With(checker{f, c, d.Store, d.Final, d.Config}.check), finish.With(r.finish), giveUp.With(r.giveUp)}
+}
+
+// Equip makes calls of agents those of a planning: their prompts, the checks of their answers, and a watch over the
+// main checkout.
+func (d Deps) Equip(calls *agentcall.Acts) {
+	p := d.prompts()
+	calls.Slots, calls.Check, calls.Mend = p.slots, p.check, p.mend
+	calls.Watch = (&watcher{repo: d.Repo}).watch
+}
+
+func (d Deps) files() files           { return files{d.Dir, d.Disk} }
+func (d Deps) checkout() checkout     { return checkout{d.Repo, d.LookPath} }
+func (d Deps) record() record         { return record{d.files(), d.Repo, d.Store, d.Final, d.Now} }
+func (d Deps) researcher() researcher { return researcher{d.files(), d.checkout(), d.Config} }
+func (d Deps) drafter() drafter       { return drafter{d.files(), d.checkout(), d.Config} }
+func (d Deps) prompts() prompts       { return prompts{d.drafter(), d.record(), d.Trusted} }
+
+// Env is what planning agents find in their environment besides what every agent does.
+func (d Deps) Env(in Input) []string {
+	env := []string{"PLAN_TASK_NAME=" + in.Name, "PLAN_DEV_TYPE=" + in.DevType, "PLAN_TASK_DIR=" + d.Dir,
+		"PLAN_REQUIREMENT_FILE=" + filepath.Join(d.Dir, taskdir.Requirement)}
+	if data, err := taskdir.ReadFile(d.Dir, taskdir.Requirement); err == nil && len(data) <= 64<<10 && !strings.ContainsRune(string(data), 0) {
+		env = append(env, "PLAN_REQUIREMENT="+string(data))
+	}
+	return env
+}

@@ -1,0 +1,125 @@
+package planner
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// files are those of the task directory that a planning writes, and what its calls keep below run/.
+type files struct {
+	dir  string
+	disk *durable.Disk
+}
+
+// keep writes a file of this call below run/ and returns its name there.
+func (f files) keep(c flow.Call, name string, data []byte) (agentcall.Ref, error) {
+	return f.keepAt(filepath.Join(agentcall.Folder(c), name), data)
+}
+
+func (f files) keepAt(name string, data []byte) (agentcall.Ref, error) {
+	path := filepath.Join(f.dir, taskdir.Run, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return agentcall.Ref{}, fmt.Errorf("keeping %s: %w", name, err)
+	}
+	return agentcall.Ref{Path: filepath.ToSlash(name), SHA256: agentcall.Sum(data), Bytes: len(data)}, f.disk.WriteFile(path, data, 0o600)
+}
+
+func (f files) read(ref agentcall.Ref) (string, error) {
+	data, err := durable.ReadBelow(filepath.Join(f.dir, taskdir.Run), ref.Path, durable.MaxJournal)
+	if err != nil {
+		return "", fmt.Errorf("reading what an earlier call said: %w", err)
+	}
+	if agentcall.Sum(data) != ref.SHA256 {
+		return "", fmt.Errorf("%s was changed since it was written", ref.Path)
+	}
+	return string(data), nil
+}
+
+// place writes files of the planning into the directory. One that this planning has not got goes: it is an earlier
+// planning's.
+func (f files) place(c flow.Call, name string, ref *agentcall.Ref) error {
+	if ref == nil {
+		return f.discard(c, name)
+	}
+	text, err := f.read(*ref)
+	if err != nil {
+		return err
+	}
+	return f.rewrite(c, name, []byte(text))
+}
+
+// rewrite gives a file of the planning its content. What it had, which a person may have saved meanwhile, is kept with
+// this call.
+func (f files) rewrite(c flow.Call, name string, text []byte) error {
+	return f.disk.Edit(filepath.Join(f.dir, name), func(old []byte) ([]byte, error) {
+		return text, f.keepOther(c, name, old, text)
+	})
+}
+
+// discard removes a file that the planning has not got, and keeps what it had.
+func (f files) discard(c flow.Call, name string) error {
+	path := filepath.Join(f.dir, name)
+	old, err := durable.ReadSettled(path)
+	if err == nil {
+		err = f.keepOther(c, name, old, nil)
+	}
+	if err == nil {
+		err = os.Remove(path)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("removing %s of an earlier planning: %w", name, err)
+	}
+	return nil
+}
+
+// keepOther keeps what a file had before, when it is to have something else.
+func (f files) keepOther(c flow.Call, name string, old, text []byte) error {
+	if len(old) == 0 || bytes.Equal(old, text) {
+		return nil
+	}
+	_, err := f.keep(c, filepath.Join("before", name), old)
+	return err
+}
+
+// replaced are the files that a planning writes anew.
+var replaced = []string{taskdir.PRD, taskdir.Plan, taskdir.TaskSpec, taskdir.Research, taskdir.ImplementContext, taskdir.CheckContext, taskdir.DebugContext}
+
+// keepReplaced copies what the directory holds of them, since a person may have edited it.
+func (f files) keepReplaced(c flow.Call) (kept map[string]agentcall.Ref, err error) {
+	kept = map[string]agentcall.Ref{}
+	for _, name := range replaced {
+		data, err := taskdir.ReadFile(f.dir, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("keeping what an earlier planning wrote: %w", err)
+		}
+		if kept[name], err = f.keep(c, filepath.Join("before", name), data); err != nil {
+			return nil, err
+		}
+	}
+	return kept, nil
+}
+
+// indented is v as people read JSON.
+func indented(v any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(v); err != nil {
+		panic(err) // our own types have a JSON form
+	}
+	return b.Bytes()
+}

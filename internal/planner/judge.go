@@ -1,0 +1,97 @@
+package planner
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// Judge: an agent says whether a plan does what is wanted. Nobody who can't answer passes it.
+
+// Judgement is what the judge came to in the end.
+type Judgement struct {
+	Pass     bool   `json:"pass"`
+	Feedback string `json:"feedback,omitempty"`
+	Rounds   int    `json:"rounds"` // plans judged
+}
+
+// Opinion is the answer of the judge agent.
+type Opinion struct {
+	Pass     bool            `json:"pass"`
+	Feedback string          `json:"feedback"`
+	Criteria map[string]bool `json:"criteria"`
+}
+
+// judge has a plan judged. Nobody who can't answer passes it.
+func (p *planning) judge(f flow.Flow, e explored, d Draft) error {
+	if !p.sv.Judge {
+		p.skip("judge: planning.judge is false")
+		return nil
+	}
+	a := p.brief(e)
+	a.Plan = &d.Plan
+	if p.rep.Judge != nil {
+		a.Round = p.rep.Judge.Rounds
+	}
+	a.Round++
+	reply, err := p.ask(f, trellis.Judge, 1, a)
+	if err != nil {
+		return err
+	}
+	o, err := agentcall.Decode[Opinion](reply)
+	p.rep.Judge = &Judgement{Pass: o.Pass, Feedback: agentcall.Within(o.Feedback, maxSaid), Rounds: a.Round}
+	return err
+}
+
+func (s *slots) judge(d about) {
+	s.file("research", d.Research)
+	s.file("plan", d.Plan)
+	s.ground(d.Ground)
+	delete(s.said, "protected")
+}
+
+// undecided says where a judge contradicts itself or does not say what to mend.
+func (p prompts) undecided(r agentcall.Request, answer []byte) []string {
+	var o Opinion
+	var d about
+	if err := errors.Join(json.Unmarshal(answer, &o), json.Unmarshal(r.Data, &d)); err != nil {
+		return []string{"/: " + err.Error()}
+	}
+	all := true
+	for _, met := range o.Criteria {
+		all = all && met
+	}
+	switch {
+	case len(o.Criteria) > 0 && o.Pass != all:
+		return []string{"/pass: is true exactly when all criteria are"}
+	case !o.Pass && !p.namesStep(d.Plan, o.Feedback):
+		return []string{"/feedback: name the id of a step and what to change in it"}
+	}
+	return nil
+}
+
+// namesStep reports whether a text names a step of the plan.
+func (p prompts) namesStep(ref *agentcall.Ref, text string) bool {
+	if ref == nil {
+		return false
+	}
+	said, err := p.read(*ref)
+	if err != nil {
+		return false
+	}
+	judged, _ := plan.Parse([]byte(said))
+	return judged != nil && slices.ContainsFunc(judged.IDs(), func(id string) bool { return mentions(text, id) })
+}
+
+// mentions reports whether a text has an id as a word of its own. `add` is not meant by "address".
+func mentions(text, id string) bool {
+	words := strings.FieldsFunc(strings.ReplaceAll(text, `\_`, "_"), func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Trim(w, "_") == id })
+}

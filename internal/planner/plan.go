@@ -1,0 +1,262 @@
+package planner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Plan: one agent plans, until the checks of this file and the judge find nothing wrong.
+
+const draft flow.Act[draftIn, Draft] = "draft" // a plan that the code checks found nothing in
+
+// Draft is a plan that passed the code checks.
+type Draft struct {
+	Plan     agentcall.Ref `json:"plan"` // as plan.json is going to be
+	Title    string        `json:"title"`
+	Steps    int           `json:"steps"`
+	Warnings []string      `json:"warnings,omitempty"`
+	Guarded  []string      `json:"guarded,omitempty"` // protected paths that it says it changes
+}
+
+type draftIn struct {
+	Answer json.RawMessage `json:"answer"`
+	Ground ground          `json:"ground"`
+}
+
+// ground is what a plan is checked against.
+type ground struct {
+	TaskSpec  *agentcall.Ref `json:"taskspec,omitempty"`
+	Commands  []string       `json:"commands"` // confirmed by the research, in order
+	Protected []string       `json:"protected,omitempty"`
+}
+
+// try is a plan that came back.
+type try struct {
+	By   string   `json:"by"`
+	Said []string `json:"said"`
+}
+
+// How often a plan is asked for again. The two are counted apart.
+const (
+	maxFaults  = 2 // it could not be read, or the code checks found something
+	maxRefused = 2 // the judge said no
+)
+
+// Who sends a plan back.
+const (
+	byChecks = "checks"
+	byJudge  = "judge"
+)
+
+// plan asks for a plan until the code checks and the judge find nothing wrong with it. Each further try sees
+// what all earlier ones were sent back for, and the last of them. A plan that the judge still refuses in the
+// end is kept, and a person decides; one that the checks refuse is none.
+func (p *planning) plan(f flow.Flow, e explored) (Draft, error) {
+	a := p.brief(e)
+	a.Plan = p.sv.Previous
+	for faults, refused := 0, 0; ; {
+		a.Round++
+		reply, err := p.ask(f, trellis.Plan, 0, a)
+		if wrong := unusable(reply, err); wrong != nil {
+			if faults++; faults > maxFaults {
+				return Draft{}, err
+			}
+			a = p.back(a, byChecks, fmt.Sprintf("%d of %d", faults, maxFaults), wrong, &reply.Text)
+			continue
+		}
+		if err != nil {
+			return Draft{}, err
+		}
+		d, err := draft.Do(f, draftIn{reply.Answer, *a.Ground})
+		if err != nil {
+			return d, err
+		}
+		if err := p.judge(f, e, d); err != nil {
+			return d, err
+		}
+		if p.rep.Judge == nil || p.rep.Judge.Pass {
+			return d, nil
+		}
+		if refused++; refused > maxRefused {
+			p.waits(fmt.Sprintf("the judge refused it %d times: %s", refused, oneLine(p.rep.Judge.Feedback)))
+			return d, nil
+		}
+		a = p.back(a, byJudge, fmt.Sprintf("%d of %d", refused, maxRefused), []string{p.rep.Judge.Feedback}, &d.Plan)
+	}
+}
+
+// brief is what plan and judge are told of what was found out. A stub says no more than the requirement, which they
+// are told anyway.
+func (p *planning) brief(e explored) about {
+	g := &ground{Commands: e.found.Commands, Protected: e.found.Protected}
+	if e.spec != nil && !e.spec.Said.Stub {
+		g.TaskSpec = &e.spec.Spec
+	}
+	return about{Verdict: &p.rep.Verdict, Research: e.text, Ground: g}
+}
+
+// unusable says why an answer is no plan, nil when it is one or when asking again would not mend it.
+func unusable(r agentcall.Reply, err error) []string {
+	switch fail := (*flow.Failure)(nil); {
+	case !errors.As(err, &fail):
+		return nil
+	case r.Failure == nil && len(r.Problems) > 0:
+		return r.Problems
+	case fail.Code == string(trellis.EmptyOutput):
+		return []string{"/: there was no answer"}
+	}
+	return nil
+}
+
+// back sends a plan back.
+func (p *planning) back(a about, by, count string, said []string, before *agentcall.Ref) about {
+	var kept []string
+	for _, s := range said {
+		kept = append(kept, agentcall.Within(s, maxSaid-100))
+	}
+	kept, left := part(kept, maxSaid)
+	if left > 0 {
+		kept = append(slices.Clip(kept), fmt.Sprintf("and %d more", left))
+	}
+	a.Tries = append(a.Tries, try{by, kept})
+	a.Plan = before
+	a.Why = agentcall.Within(fmt.Sprintf("%s, %s: %s", by, count, oneLine(first(kept))), 400)
+	p.rep.Retries = append(p.rep.Retries, a.Why)
+	return a
+}
+
+func first(list []string) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return list[0]
+}
+
+// drafter checks plans, and keeps one in which nothing is wrong.
+type drafter struct {
+	files
+	checkout
+	config *config.Config
+}
+
+// facts are what a plan is checked against in this project.
+func (dr drafter) facts(g ground) (plan.Facts, error) {
+	f := plan.Facts{MaxSteps: dr.config.Planning.MaxSteps, Exists: dr.exists, Missing: dr.missing, Confirmed: &g.Commands}
+	if g.TaskSpec == nil {
+		return f, nil
+	}
+	text, err := dr.read(*g.TaskSpec)
+	if err != nil {
+		return f, err
+	}
+	var problems []string
+	if f.Spec, problems = plan.ParseTaskSpec([]byte(text)); f.Spec == nil {
+		return f, fmt.Errorf("reading the TaskSpec: %v", problems)
+	}
+	return f, nil
+}
+
+// faults says what is wrong with a planned answer.
+func (dr drafter) faults(g ground, answer json.RawMessage) []string {
+	f, err := dr.facts(g)
+	if err != nil {
+		return []string{"/: " + err.Error()}
+	}
+	p, problems := plan.Parse(answer)
+	if p != nil {
+		problems = append(problems, p.Check(f)...)
+		if len(p.Requirements) == 0 {
+			problems = append(problems, plan.Problem{Pointer: "/requirements", Message: "name at least one: they become prd.md"})
+		}
+		if oneLine(p.Summary) == "" {
+			problems = append(problems, plan.Problem{Pointer: "/summary", Message: "say in a paragraph what is done, for whom and why: it becomes prd.md"})
+		}
+	}
+	var wrong []string
+	for _, p := range problems {
+		if !p.Warning {
+			wrong = append(wrong, p.Words())
+		}
+	}
+	return wrong
+}
+
+// adopt takes over a plan that is in the form of tascer.
+func (dr drafter) adopt(r agentcall.Request, answer json.RawMessage) (json.RawMessage, []string) {
+	var d about
+	if json.Unmarshal(r.Data, &d) != nil || d.Ground == nil {
+		return answer, nil
+	}
+	f, err := dr.facts(*d.Ground)
+	if err != nil {
+		return answer, nil // the check says so
+	}
+	ours, passed, adopted := plan.Adopt(answer, f)
+	if !adopted {
+		return answer, nil
+	}
+	notes := []string{"the plan came in the form of tascer: it is taken over as a plan.json"}
+	for _, p := range passed {
+		notes = append(notes, "tascer: "+p.Words())
+	}
+	return ours, notes
+}
+
+// draft keeps a plan that the checks found nothing in, in the form that plan.json is going to have.
+func (dr drafter) draft(_ context.Context, c flow.Call, in draftIn) (d Draft, err error) {
+	text, err := plan.Format(in.Answer)
+	if err != nil {
+		return d, err
+	}
+	facts, err := dr.facts(in.Ground)
+	if err != nil {
+		return d, err
+	}
+	p, problems := plan.Parse(text)
+	if p == nil {
+		return d, flow.Fail(string(trellis.Internal), "plan.json can't be read any more: %s", problems[0].Words())
+	}
+	for _, p := range append(problems, p.Check(facts)...) {
+		d.Warnings = append(d.Warnings, taskdir.Plan+": "+p.Words())
+	}
+	d.Warnings = agentcall.Few(d.Warnings, maxNoted)
+	d.Title, d.Steps = title(p.Title), len(p.Steps)
+	d.Guarded = p.Protected(func(path string) bool {
+		return config.Protects(append(slices.Clone(dr.config.Protected), in.Ground.Protected...), path)
+	})
+	d.Plan, err = dr.keep(c, taskdir.Plan, text)
+	return d, err
+}
+
+func (s *slots) plan(d about) {
+	s.file("research", d.Research)
+	s.file("previous", d.Plan)
+	s.named(d.Input.Context)
+	s.said["specs"], s.said["max_steps"] = s.specIndex(), strconv.Itoa(s.config.Planning.MaxSteps)
+	s.ground(d.Ground)
+	s.said["problems"], s.said["verdicts"] = sentBack(d.Tries, byChecks), sentBack(d.Tries, byJudge)
+}
+
+// sentBack is what plans came back with, round by round.
+func sentBack(tries []try, by string) string {
+	var b strings.Builder
+	for i, t := range tries {
+		if t.By == by {
+			fmt.Fprintf(&b, "Plan %d:\n", i+1)
+			bullets(&b, t.Said)
+		}
+	}
+	return b.String()
+}

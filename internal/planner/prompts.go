@@ -1,0 +1,167 @@
+package planner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// prompts are those of the planning roles, with what is asked of their answers.
+type prompts struct {
+	drafter
+	record  record
+	trusted func(ctx context.Context, texts map[string][]byte) error
+}
+
+// slots are what a planning role's prompt is made of.
+func (p prompts) slots(ctx context.Context, _ flow.Call, r agentcall.Request) (map[string]string, []string, error) {
+	var d about
+	if err := json.Unmarshal(r.Data, &d); err != nil {
+		return nil, nil, fmt.Errorf("reading the request: %w", err)
+	}
+	requirement, err := taskdir.ReadFile(p.dir, taskdir.Requirement)
+	if err != nil {
+		return nil, nil, p.unasked(err)
+	}
+	at := func(name string) string { return filepath.ToSlash(p.record.store.Rel(filepath.Join(p.dir, name))) }
+	texts := map[string][]byte{at(taskdir.Requirement): requirement}
+	s := slots{prompts: p, said: map[string]string{"requirement": string(requirement)}}
+	s.said["constraints"] = strings.Join(d.Input.Constraints, "\n")
+	s.said["background"] = strings.Join(d.Input.Background, "\n\n")
+	if d.Input.Feedback != "" {
+		s.said["feedback"] = d.Input.Feedback
+		name, verdict := p.lastRejection()
+		if name != "" {
+			s.said["feedback"] += "\n\nIt answers this verdict:\n\n" + string(verdict)
+			texts[at(name)] = verdict
+		}
+	}
+	if p.trusted != nil {
+		if err := p.trusted(ctx, texts); err != nil {
+			return nil, nil, err
+		}
+	}
+	if r.Role != trellis.Judge {
+		s.said["name"], s.said["dev_type"] = d.Input.Name, d.Input.DevType
+	}
+	if d.Verdict != nil && r.Role != trellis.Judge {
+		s.said["evaluation"] = fmt.Sprintf("size: %s\n%s\n%s", d.Verdict.Size, d.Verdict.Details, strings.Join(d.Verdict.Suggestions, "\n"))
+	}
+	switch r.Role {
+	case trellis.Evaluate:
+		s.evaluate(d)
+	case trellis.Research:
+		s.research(d)
+	case trellis.PRD:
+		s.document(d)
+	case trellis.Plan:
+		s.plan(d)
+	case trellis.Judge:
+		s.judge(d)
+	}
+	return s.said, s.notes, s.err
+}
+
+// unasked is the error of a directory that nobody planned.
+func (p prompts) unasked(err error) error {
+	if !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("reading the requirement: %w", err)
+	}
+	return &trellis.Problem{File: p.record.relative() + "/" + taskdir.Requirement, Message: "there is none: nobody planned this task", Hint: "write what is wanted into it"}
+}
+
+// slots gathers what goes into a prompt.
+type slots struct {
+	prompts
+	said  map[string]string
+	notes []string
+	err   error
+}
+
+// file puts a kept file into a slot.
+func (s *slots) file(slot string, ref *agentcall.Ref) {
+	if ref == nil || s.err != nil {
+		return
+	}
+	s.said[slot], s.err = s.read(*ref)
+}
+
+// ground is what was found out before the plan.
+func (s *slots) ground(g *ground) {
+	if g == nil {
+		return
+	}
+	s.said["commands"], s.said["protected"] = strings.Join(g.Commands, "\n"), strings.Join(g.Protected, "\n")
+	if g.TaskSpec == nil || s.err != nil {
+		return
+	}
+	f, err := s.facts(*g)
+	if s.err = err; err == nil {
+		s.said["taskspec"] = f.Spec.Hint()
+	}
+}
+
+// contextCap is how much of one file that a person named a prompt shows, in bytes.
+const contextCap = 16 << 10
+
+// named shows the files that a person named.
+func (s *slots) named(paths []string) {
+	var b strings.Builder
+	for _, path := range paths {
+		if strings.HasSuffix(path, "/") {
+			fmt.Fprintf(&b, "# %s\n\nA folder. Look into it.\n\n", path)
+			continue
+		}
+		data, err := durable.ReadBelow(s.repo.Main, path, durable.MaxRecords)
+		if err != nil {
+			s.notes = append(s.notes, fmt.Sprintf("%s, which was named with --context, is not shown: %v", path, err))
+			continue
+		}
+		if len(data) > contextCap {
+			s.notes = append(s.notes, fmt.Sprintf("%s, which was named with --context, is not shown in full: %d of %d bytes", path, contextCap, len(data)))
+		}
+		fmt.Fprintf(&b, "# %s\n\n%s\n\n", path, head(data, contextCap))
+	}
+	s.said["context"] = b.String()
+}
+
+// check says what a planning answer lacks beyond its schema.
+func (p prompts) check(r agentcall.Request, answer json.RawMessage) []string {
+	switch r.Role {
+	case trellis.TaskSpec, trellis.PRD:
+		return unkept(r.Role, answer)
+	case trellis.Research:
+		return unread(answer)
+	case trellis.Judge:
+		return p.undecided(r, answer)
+	case trellis.Plan:
+		var d about
+		if err := json.Unmarshal(r.Data, &d); err != nil || d.Ground == nil {
+			return []string{fmt.Sprintf("/: the request can't be read: %v", err)}
+		}
+		return p.faults(*d.Ground, answer)
+	}
+	return nil
+}
+
+// mend puts right what costs nothing in an answer.
+func (p prompts) mend(r agentcall.Request, answer json.RawMessage) (mended json.RawMessage, notes []string) {
+	switch r.Role {
+	case trellis.TaskSpec:
+		return plan.Salvage(answer)
+	case trellis.Plan:
+		return p.adopt(r, answer)
+	}
+	return answer, nil
+}

@@ -1,0 +1,78 @@
+package planner
+
+import (
+	"context"
+	"path/filepath"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// record is task.json with what goes with its status.
+type record struct {
+	files
+	repo  *git.Repo
+	store taskdir.Store
+	final string
+	now   func() time.Time
+}
+
+func (r record) update(change func(*taskdir.Task, *taskdir.Edit) error) (int64, error) {
+	t, err := r.store.Update(r.dir, change)
+	if err != nil {
+		return 0, err
+	}
+	return t.Pipeline.Revision, nil
+}
+
+// relative is where the task directory will be, as people type it.
+func (r record) relative() string {
+	rel, err := filepath.Rel(r.repo.Main, r.final)
+	if err != nil {
+		return r.final
+	}
+	return filepath.ToSlash(rel)
+}
+
+const finish flow.Act[finishIn, int64] = "finish"
+
+type finishIn struct {
+	Status trellis.Status `json:"status"`
+	Usage  trellis.Usage  `json:"usage"`
+}
+
+// finish sets the status; a plan that a person has to agree to says for which content.
+func (r record) finish(_ context.Context, _ flow.Call, in finishIn) (int64, error) {
+	return r.update(func(t *taskdir.Task, e *taskdir.Edit) error {
+		hash, err := taskdir.PlanHash(r.dir, t)
+		if err != nil {
+			return err
+		}
+		e.Set("pipeline.plan_hash", hash)
+		e.Set("pipeline.usage", in.Usage)
+		e.Set("pipeline.outcome", "")
+		e.Set("pipeline.failure", taskdir.Failure{})
+		e.Set("status", in.Status)
+		return nil
+	})
+}
+
+const giveUp flow.Act[giveUpIn, int64] = "give-up"
+
+type giveUpIn struct {
+	Failure *flow.Failure `json:"failure"`
+	Usage   trellis.Usage `json:"usage"`
+}
+
+// giveUp records why the planner failed. The status stays planning.
+func (r record) giveUp(_ context.Context, _ flow.Call, in giveUpIn) (int64, error) {
+	fail := in.Failure
+	return r.update(func(_ *taskdir.Task, e *taskdir.Edit) error {
+		e.Set("pipeline.usage", in.Usage)
+		e.Set("pipeline.failure", taskdir.Failure{Code: trellis.Code(fail.Code), Detail: fail.Detail, Retryable: fail.Retryable, At: r.now()})
+		return nil
+	})
+}

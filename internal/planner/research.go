@@ -1,0 +1,268 @@
+package planner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/contextfiles"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/research"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/specs"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Research: one agent looks at the code base. What it cites is checked against the main checkout and becomes research.md and
+// the context files; without a usable answer the base entries are the context.
+
+const digest flow.Act[digestIn, Findings] = "digest"
+
+// Findings is what the research came to, checked against the repository.
+type Findings struct {
+	Scope     string         `json:"scope,omitempty"`
+	Commands  []string       `json:"commands,omitempty"`
+	Protected []string       `json:"protected,omitempty"`
+	Warnings  []string       `json:"warnings,omitempty"`
+	Contexts  map[string]int `json:"contexts"`
+	NewArea   bool           `json:"new_area,omitempty"` // nothing usable was found
+}
+
+type digestIn struct {
+	Input    Input          `json:"input"`
+	Research *agentcall.Ref `json:"research,omitempty"`
+}
+
+// explored is what is known of the work before it is planned.
+type explored struct {
+	text  *agentcall.Ref // the research as it was given, nil when it was of no use
+	found Findings
+	spec  *settled // nil: nobody was asked
+}
+
+// explore looks at the code base and, at the same time, puts the requirement into a fixed form.
+func (p *planning) explore(f flow.Flow) (explored, error) {
+	var e explored
+	var looked, specified tally
+	branches := []flow.Branch{{Name: "research", Run: func(f flow.Flow) (err error) {
+		e.text, e.found, err = p.look(f, &looked)
+		return err
+	}}}
+	switch {
+	case p.in.NoTaskSpec:
+		p.skip("TaskSpec: --no-taskspec")
+	case !p.sv.TaskSpec:
+		p.skip("TaskSpec: planning.taskspec is false")
+	default:
+		branches = append(branches, flow.Branch{Name: "taskspec", Run: func(f flow.Flow) (err error) {
+			e.spec, err = p.specify(f, &specified)
+			return err
+		}})
+	}
+	err := f.All(0, branches...)
+	p.take(looked)
+	p.take(specified)
+	p.rep.Contexts, p.rep.Commands = e.found.Contexts, e.found.Commands
+	if e.spec != nil {
+		p.rep.TaskSpec = &e.spec.Said
+	}
+	return e, err
+}
+
+// research is look by itself.
+func (p *planning) research(f flow.Flow, t *tally) (e explored, err error) {
+	e.text, e.found, err = p.look(f, t)
+	p.rep.Contexts, p.rep.Commands = e.found.Contexts, e.found.Commands
+	return e, err
+}
+
+// look looks at the code base. An answer that was given without a look at a repository that has files is
+// sent back once, unless it came back before; no usable answer leaves the base entries.
+func (p *planning) look(f flow.Flow, t *tally) (*agentcall.Ref, Findings, error) {
+	a := about{Verdict: &p.rep.Verdict}
+	reply, err := p.askInto(f, t, trellis.Research, 1, a)
+	if repaired := t.calls > 1 && p.in.Code > 1; err == nil && reply.ToolCalls == 0 && p.sv.HasFiles {
+		if !repaired {
+			a.Sent, a.Research = 1, &reply.Text
+			reply, err = p.askInto(f, t, trellis.Research, 0, a)
+		}
+		if err == nil && reply.ToolCalls == 0 {
+			t.warn("the research agent looked at no file, also when asked again")
+		}
+	}
+	ref := &reply.Text
+	if fail := (*flow.Failure)(nil); errors.As(err, &fail) && useless(fail) {
+		t.warn("the research gave nothing usable (" + fail.Error() + "): base context only")
+		ref, err = nil, nil
+	}
+	if err != nil {
+		return nil, Findings{}, err
+	}
+	found, err := digest.Do(f, digestIn{p.in, ref})
+	t.warnings = append(t.warnings, found.Warnings...)
+	return ref, found, err
+}
+
+// useless reports whether the agent ran but gave no answer; other failures end the planning.
+func useless(fail *flow.Failure) bool {
+	return slices.Contains([]trellis.Code{trellis.AgentProtocol, trellis.EmptyOutput}, trellis.Code(fail.Code))
+}
+
+// researcher turns an answer into research.md and the context files.
+type researcher struct {
+	files
+	checkout
+	config *config.Config
+}
+
+// digest turns the research answer into research.md and the three context files.
+func (r researcher) digest(ctx context.Context, c flow.Call, in digestIn) (f Findings, err error) {
+	var res research.Report
+	if in.Research != nil {
+		text, err := r.read(*in.Research)
+		if err != nil {
+			return f, err
+		}
+		if err := r.rewrite(c, taskdir.Research, []byte(text)); err != nil {
+			return f, err
+		}
+		res = research.Parse([]byte(text))
+	}
+	f.Contexts, f.NewArea = map[string]int{}, len(res.Context) == 0
+	var found []string
+	for _, name := range research.ContextFiles {
+		rows, warnings := r.rows(name, res.Context[name])
+		f.Warnings = append(f.Warnings, warnings...)
+		for _, r := range rows {
+			found = append(found, r.Path)
+		}
+		rows, err := r.withBase(ctx, in.Input, rows, found)
+		if err != nil {
+			return f, err
+		}
+		f.Contexts[name] = len(rows)
+		if err := r.rewrite(c, name, contextfiles.Render(rows)); err != nil {
+			return f, err
+		}
+	}
+	f.Scope = res.Scope
+	if f.Scope == "" || len(f.Scope) > trellis.MaxName {
+		f.Scope, _, _ = strings.Cut(in.Input.Name, "-")
+	}
+	r.confirm(r.decided(in.Input.Verify), res, &f)
+	f.Warnings = agentcall.Few(f.Warnings, maxNoted)
+	return f, nil
+}
+
+// decided are the commands that a person says decide: of the task, or else of the configuration.
+func (r researcher) decided(task []string) []string {
+	if len(task) > 0 {
+		return task
+	}
+	return r.config.Verify
+}
+
+// confirm takes the commands that can run here, first those of a person, then those of the research, and the paths
+// that the research says are not to be modified. What is too much is left out with a warning.
+func (r researcher) confirm(verify []string, res research.Report, f *Findings) {
+	var left int
+	r.runnable("verify", verify, f)
+	r.runnable("research.md", res.Commands, f)
+	if f.Commands, left = part(f.Commands, maxFound); left > 0 {
+		f.Warnings = slices.Insert(f.Warnings, 0, fmt.Sprintf("there are so many verification commands that the last %d of them are left out", left))
+	}
+	if f.Protected, left = part(res.Protected, maxGuards); left > 0 {
+		f.Warnings = slices.Insert(f.Warnings, 0, fmt.Sprintf("research.md: it names so many paths that are not to be modified that the last %d of them are left out", left))
+	}
+}
+
+// runnable adds the commands that can run here; from is where they were said.
+func (r researcher) runnable(from string, commands []string, f *Findings) {
+	for _, c := range commands {
+		c = strings.TrimSpace(c)
+		if why := r.missing(c); why != "" {
+			f.Warnings = append(f.Warnings, fmt.Sprintf("%s: verification command `%s` is left out: %s", from, c, why))
+			continue
+		}
+		if !slices.Contains(f.Commands, c) {
+			f.Commands = append(f.Commands, c)
+		}
+	}
+}
+
+// rows are the cited paths that can be context.
+func (r researcher) rows(name string, list []research.Cited) (rows []contextfiles.Row, warnings []string) {
+	for _, c := range list {
+		row := contextfiles.Row{Line: c.Line, Path: c.Path, Reason: c.Reason, Type: "file"}
+		if strings.HasSuffix(c.Path, "/") {
+			row.Type = "directory"
+		}
+		rows = append(rows, row)
+	}
+	valid, problems := contextfiles.Checker{Root: r.repo.Main}.Check(taskdir.Research, rows)
+	for _, p := range problems {
+		if !p.Warning {
+			warnings = append(warnings, fmt.Sprintf("%s:%d: left out of %s: %s", taskdir.Research, p.Line, name, p.Message))
+		}
+	}
+	return valid, warnings
+}
+
+// named are the rows of files that a person named.
+func named(paths []string) (rows []contextfiles.Row) {
+	for _, p := range paths {
+		row := contextfiles.Row{Path: p, Reason: "named with --context", Type: "file"}
+		if strings.HasSuffix(p, "/") {
+			row.Type = "directory"
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// withBase puts the entries that every task of this kind gets before those that were found.
+func (r researcher) withBase(_ context.Context, in Input, rows []contextfiles.Row, found []string) ([]contextfiles.Row, error) {
+	rows = append(named(in.Context), rows...)
+	base, err := specs.Base(r.repo.Main, in.DevType, in.Package, found)
+	if err != nil {
+		return nil, err
+	}
+	var all []contextfiles.Row
+	for _, b := range base {
+		all = append(all, contextfiles.Row{Path: b.Path, Reason: b.Reason, Type: "file"})
+	}
+	for _, r := range rows {
+		if !slices.ContainsFunc(all, func(o contextfiles.Row) bool { return o.Path == r.Path }) {
+			all = append(all, r)
+		}
+	}
+	return all, nil
+}
+
+// research is what the research agent is told beside the requirement.
+func (s *slots) research(d about) {
+	s.file("project", &d.Project)
+	s.named(d.Input.Context)
+	s.said["specs"] = s.specIndex()
+	if d.Sent > 0 {
+		s.said["feedback"] = "The answer before this one was given without opening a single file. Look at the code first, then answer.\n" + s.said["feedback"]
+	}
+}
+
+// unread says which context a research lacks.
+func unread(answer []byte) (wrong []string) {
+	res := research.Parse(answer)
+	for _, name := range research.ContextFiles[:2] {
+		if len(res.Context[name]) == 0 {
+			wrong = append(wrong, "## "+name+": has no line of the form `- path: P, reason: R`")
+		}
+	}
+	if len(wrong) == 1 { // one phase without context is filled with base entries
+		return nil
+	}
+	return wrong
+}

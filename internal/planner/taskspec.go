@@ -1,0 +1,109 @@
+package planner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// TaskSpec: one agent puts the requirement into a fixed form, at the same time as the research. It is a hint: whatever goes
+// wrong, a stub takes its place.
+
+const settle flow.Act[settleIn, settled] = "settle" // the TaskSpec
+
+type settleIn struct {
+	Answer      json.RawMessage `json:"answer,omitempty"` // none: a stub is made of the requirement
+	Constraints []string        `json:"constraints,omitempty"`
+}
+
+type settled struct {
+	Spec agentcall.Ref `json:"spec"` // taskspec.json
+	Said Spec          `json:"said"`
+
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Spec is how asking for the TaskSpec went.
+type Spec struct {
+	Valid      bool   `json:"valid"`
+	Repaired   bool   `json:"repaired,omitempty"`
+	Stub       bool   `json:"stub,omitempty"` // it says no more than the requirement
+	Goals      int    `json:"goals"`
+	Acceptance int    `json:"acceptance"`
+	Priority   string `json:"priority"`
+}
+
+// specify asks for the TaskSpec. It is a hint: whatever goes wrong, a stub takes its place and planning goes on.
+func (p *planning) specify(f flow.Flow, t *tally) (*settled, error) {
+	reply, err := p.askInto(f, t, trellis.TaskSpec, 1, about{})
+	in := settleIn{Answer: reply.Answer, Constraints: p.in.Constraints}
+	if fail := (*flow.Failure)(nil); errors.As(err, &fail) {
+		t.warn("there is no TaskSpec but a stub (" + fail.Error() + ")")
+		in.Answer, err = nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	out, err := settle.Do(f, in)
+	out.Said.Repaired = in.Answer != nil && t.calls > 1
+	t.warnings = append(t.warnings, out.Warnings...)
+	return &out, err
+}
+
+// specifier keeps the TaskSpec.
+type specifier struct{ files }
+
+// maxConstraints is how many a TaskSpec has at most.
+const maxConstraints = 12
+
+// settle keeps the TaskSpec, or a stub of the requirement. What a person gave as a constraint is in it in any case.
+func (s specifier) settle(_ context.Context, c flow.Call, in settleIn) (out settled, err error) {
+	var spec plan.TaskSpec
+	if out.Said.Stub = in.Answer == nil; out.Said.Stub {
+		requirement, err := taskdir.ReadFile(s.dir, taskdir.Requirement)
+		if err != nil {
+			return out, fmt.Errorf("reading the requirement: %w", err)
+		}
+		spec = plan.Stub(agentcall.Within(string(requirement), plan.MaxBytes/2)) // a larger one could not be read
+	} else {
+		s, problems := plan.ParseTaskSpec(in.Answer)
+		if s == nil {
+			return out, fmt.Errorf("reading the TaskSpec: %v", problems)
+		}
+		spec = *s
+	}
+	all := append([]string{}, in.Constraints...)
+	for _, said := range spec.Constraints {
+		switch {
+		case slices.Contains(all, said):
+		case len(all) < maxConstraints:
+			all = append(all, said)
+		default:
+			out.Warnings = append(out.Warnings, fmt.Sprintf("taskspec.json has no room for its constraint %q beside those that were given", said))
+		}
+	}
+	spec.Constraints, out.Warnings = all, agentcall.Few(out.Warnings, maxNoted)
+	out.Said.Valid, out.Said.Goals, out.Said.Acceptance, out.Said.Priority = !out.Said.Stub, len(spec.Goals), len(spec.Acceptance), spec.Priority
+	out.Spec, err = s.keep(c, taskdir.TaskSpec, indented(spec))
+	return out, err
+}
+
+// unkept says that an answer is too large to stand in a record beside what people say, and of a TaskSpec what keeps
+// it from being read.
+func unkept(role trellis.Role, answer json.RawMessage) (wrong []string) {
+	if n := agentcall.Recorded(answer); n > maxShort {
+		return []string{agentcall.TooLong(n, maxShort)}
+	}
+	if role == trellis.TaskSpec {
+		_, wrong = plan.ParseTaskSpec(answer)
+	}
+	return wrong
+}

@@ -1,0 +1,246 @@
+package planner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/contextfiles"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/ready"
+	"github.com/trellis-tasks/trellis/internal/research"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Write: the directory gets its files and the fields of task.json that planning decides, is checked as everyone checks it, and
+// becomes ready, or waits for people.
+
+const write flow.Act[writeIn, written] = "write"
+
+type writeIn struct {
+	Input    Input          `json:"input"`
+	Verdict  Verdict        `json:"verdict"`
+	Findings Findings       `json:"findings"`
+	Document Document       `json:"document"`
+	Waits    bool           `json:"waits"`
+	Plan     *agentcall.Ref `json:"plan,omitempty"`
+	Research *agentcall.Ref `json:"research,omitempty"` // whose technical notes prd.md has, beside a plan
+	TaskSpec *agentcall.Ref `json:"taskspec,omitempty"`
+	Priority string         `json:"priority,omitempty"` // as the TaskSpec says it
+	Judge    *Judgement     `json:"judge,omitempty"`
+}
+
+type written struct {
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+const check flow.Act[struct{}, checked] = "ready"
+
+type checked struct {
+	Problems []*trellis.Problem `json:"problems,omitempty"`
+	Dropped  []string           `json:"dropped,omitempty"`
+}
+
+// planned is what is written of a plan.
+func (p *planning) planned(e explored, d Draft) writeIn {
+	p.rep.Title, p.rep.Steps = d.Title, d.Steps
+	p.rep.Warnings = append(p.rep.Warnings, d.Warnings...)
+	if len(d.Guarded) > 0 {
+		p.waits(agentcall.Within("it changes what the project protects: "+strings.Join(d.Guarded, ", "), maxGuards))
+	}
+	in := writeIn{Findings: e.found, Plan: &d.Plan, Research: e.text, Judge: p.rep.Judge}
+	if e.spec != nil {
+		in.TaskSpec = &e.spec.Spec
+		in.Priority = e.spec.Said.Priority
+	}
+	return in
+}
+
+// publish writes the directory, checks it as everyone will, and sets its status.
+func (p *planning) publish(f flow.Flow, in writeIn) error {
+	if p.sv.Approval {
+		p.waits("planning.approval wants a person's approval of every plan")
+	}
+	if p.rep.Verdict.Size == trellis.Large {
+		p.waits("the work is large")
+	}
+	in.Input, in.Verdict, in.Waits = p.in, Verdict{Size: p.rep.Verdict.Size}, len(p.rep.Why) > 0
+	in.Findings.Warnings = nil // the report has them
+	w, err := write.Do(f, in)
+	if err != nil {
+		return err
+	}
+	p.rep.Warnings = append(p.rep.Warnings, w.Warnings...)
+	ok, err := check.Do(f, struct{}{})
+	if err != nil {
+		return err
+	}
+	p.rep.Warnings, p.rep.Problems = append(p.rep.Warnings, ok.Dropped...), ok.Problems
+	if len(ok.Problems) > 0 {
+		return flow.Fail(string(trellis.InvalidTask), "the directory is not ready: %s", ok.Problems[0].Error())
+	}
+	p.rep.Status = trellis.Ready
+	if in.Waits {
+		p.rep.Status = trellis.Waiting
+	}
+	_, err = finish.Do(f, finishIn{p.rep.Status, p.rep.Usage})
+	return err
+}
+
+// writer makes prd.md and the fields of task.json that planning decides.
+type writer struct {
+	files
+	checkout
+	store  taskdir.Store
+	config *config.Config
+}
+
+// write makes prd.md and the fields of task.json that planning decides.
+func (wr writer) write(ctx context.Context, c flow.Call, in writeIn) (w written, err error) {
+	var notes []string
+	if in.Findings.NewArea {
+		notes = append(notes, "This is a new area: no existing patterns were found to follow.")
+	}
+	of := roadmapStep{of: in.Input.Objective, verification: in.Findings.Commands}
+	if in.Plan != nil {
+		if in.Document, err = wr.plannedDocument(in, &of); err != nil {
+			return w, err
+		}
+	}
+	t, err := wr.store.Load(wr.dir)
+	if err != nil {
+		return w, err
+	}
+	if title(in.Document.Title) == "" { // marks alone
+		in.Document.Title = t.Title
+	}
+	of.dependencies = t.Pipeline.DependsOn
+	in.Document.constrain(in.Input.Constraints)
+	for i, c := range in.Document.Acceptance {
+		if c.Verify == "" {
+			continue
+		}
+		if why := wr.missing(c.Verify); why != "" {
+			w.Warnings = append(w.Warnings, fmt.Sprintf("prd.md: `%s`, which was to prove %q, is left out: %s", c.Verify, c.Criterion, why))
+			in.Document.Acceptance[i].Verify = ""
+		}
+	}
+	w.Warnings = agentcall.Few(w.Warnings, maxNoted)
+	if err := wr.rewrite(c, taskdir.PRD, []byte(prd{in.Document, notes, in.Input.Background, of}.render())); err != nil {
+		return w, err
+	}
+	if err := errors.Join(wr.place(c, taskdir.Plan, in.Plan), wr.place(c, taskdir.TaskSpec, in.TaskSpec)); err != nil {
+		return w, err
+	}
+	if err := wr.repo.BranchFree(ctx, "feature/"+in.Input.Name); err != nil {
+		w.Warnings = append(w.Warnings, fmt.Sprintf("%v: name another with `trellis task set-branch`, or start with --adopt-branch", err))
+	}
+	base := in.Input.Base
+	if base == "" {
+		if base, err = wr.repo.CurrentBranch(ctx, wr.repo.Main); err != nil {
+			return w, err
+		}
+	}
+	_, err = wr.store.Update(wr.dir, func(t *taskdir.Task, e *taskdir.Edit) error {
+		e.Set("title", title(in.Document.Title))
+		e.Set("description", oneLine(in.Document.Summary))
+		e.Set("scope", in.Findings.Scope)
+		e.Set("branch", "feature/"+in.Input.Name)
+		e.Set("base_branch", base)
+		e.Set("pipeline.size", in.Verdict.Size)
+		if p := (plan.TaskSpec{Priority: in.Priority}).TaskPriority(); p != "" && in.Input.Priority == "" {
+			e.Set("priority", p)
+		}
+		if in.Judge != nil {
+			e.Set("pipeline.judge", taskdir.Judge{Pass: in.Judge.Pass, Feedback: in.Judge.Feedback})
+		} else if t.Pipeline.Judge != nil {
+			e.Set("pipeline.judge", nil)
+		}
+		e.Set("pipeline.protected", in.Findings.Protected)
+		e.Set("pipeline.verify", in.Input.Verify)
+		e.Set("pipeline.approval", taskdir.Approval{Required: in.Waits, Approvers: max(1, wr.config.Planning.Approvers)})
+		return nil
+	})
+	return w, err
+}
+
+// maxNotes is how much of the research's technical notes prd.md holds, in bytes.
+const maxNotes = 8 << 10
+
+// technicalNotes are those of the research.
+func (wr writer) technicalNotes(ref *agentcall.Ref) (string, error) {
+	if ref == nil {
+		return "", nil
+	}
+	text, err := wr.read(*ref)
+	return agentcall.Within(research.Parse([]byte(text)).Notes, maxNotes), err
+}
+
+// plannedDocument is prd.md of a plan.
+func (wr writer) plannedDocument(in writeIn, of *roadmapStep) (Document, error) {
+	text, err := wr.read(*in.Plan)
+	if err != nil {
+		return Document{}, err
+	}
+	p, problems := plan.Parse([]byte(text))
+	if p == nil {
+		return Document{}, fmt.Errorf("reading the plan: %s", problems[0].Words())
+	}
+	d := Document{Title: title(p.Title), Summary: p.Summary, Requirements: p.Requirements, DesignDecisions: p.DesignDecisions, OutOfScope: p.OutOfScope}
+	of.take(p)
+	for _, c := range p.Acceptance {
+		d.Acceptance = append(d.Acceptance, Criterion{Criterion: c.Criterion, Verify: c.Verify, Level: c.Level})
+	}
+	d.TechnicalNotes, err = wr.technicalNotes(in.Research)
+	return d, err
+}
+
+// checker runs the check of a directory that everyone runs.
+type checker struct {
+	files
+	checkout
+	store  taskdir.Store
+	final  string
+	config *config.Config
+}
+
+// check runs the check that everyone runs; context rows that fail are taken out, and it runs again.
+func (k checker) check(ctx context.Context, _ flow.Call, _ struct{}) (checked, error) {
+	var out checked
+	for _, name := range research.ContextFiles {
+		path := filepath.Join(k.dir, name)
+		var dropped []trellis.Problem
+		err := k.disk.Edit(path, func(data []byte) (fixed []byte, _ error) {
+			if fixed, dropped = contextfiles.Fix(name, data, contextfiles.Checker{Root: k.repo.Main}); len(dropped) == 0 {
+				return data, nil
+			}
+			return fixed, nil
+		})
+		if err != nil {
+			return out, fmt.Errorf("checking %s: %w", name, err)
+		}
+		for _, p := range dropped {
+			out.Dropped = append(out.Dropped, p.Error())
+		}
+	}
+	problems, err := ready.Check(ctx, ready.Input{Dir: k.dir, Store: k.store, Repo: k.repo, As: filepath.Base(k.final), Status: trellis.Ready,
+		MaxSteps: k.config.Planning.MaxSteps, LookPath: k.lookPath})
+	if err != nil {
+		return out, err
+	}
+	for _, p := range problems {
+		if p.Warning {
+			out.Dropped = append(out.Dropped, p.Error())
+		} else {
+			out.Problems = append(out.Problems, &p)
+		}
+	}
+	out.Dropped, out.Problems = agentcall.Few(out.Dropped, maxNoted), out.Problems[:min(len(out.Problems), maxNoted)]
+	return out, nil
+}
