@@ -47,7 +47,7 @@ func (s *Site) agreement(t *taskdir.Task, h *journal.History) (g pipeline.Agreem
 		}
 		claimed = p.Claimed()
 	}
-	return pipeline.Agreements{Disk: s.Disk, Config: s.Config, Store: s.Store, Counts: s.counts(), Now: s.now()}.Of(t, claimed)
+	return pipeline.Agreements{Disk: s.Disk, Config: s.Config, Store: s.Store, Counts: s.counts(), Now: s.now}.Of(t, claimed)
 }
 
 // approval says what people still have to agree to, "" when there is nothing. A run that they said no to ends itself.

@@ -59,8 +59,7 @@ func (s *Site) deliverNow(ctx context.Context, dir string, in pipeline.DeliverIn
 	if err != nil {
 		return Result{Dir: dir}, err
 	}
-	acts, _ := s.pipelineActs(dir)
-	if err := acts.Tell(ctx, in, done); err != nil {
+	if err := s.effects(dir).Report.Tell(ctx, in, done); err != nil {
 		return Result{Dir: dir}, err
 	}
 	t, err := s.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
@@ -95,8 +94,7 @@ func (s *Site) PreviewDelivery(ctx context.Context, dir string) (delivery.Delive
 	if err != nil {
 		return delivery.Delivered{}, err
 	}
-	acts, _ := s.pipelineActs(dir)
-	behind, err := acts.Behind(ctx, in, in.Report.Commit, false)
+	behind, err := s.effects(dir).Upstream.Behind(ctx, in, in.Report.Commit, false)
 	if err != nil {
 		return delivery.Delivered{}, err
 	}
@@ -159,8 +157,7 @@ func (s *Site) gathered(ctx context.Context, dir string, in pipeline.DeliverIn) 
 
 // drifted says that a task whose delivery failed is run anew before it is delivered, and why; "" when it is not.
 func (s *Site) drifted(ctx context.Context, dir string, in pipeline.DeliverIn) (string, error) {
-	acts, _ := s.pipelineActs(dir)
-	what, err := acts.Drifted(ctx, in)
+	what, err := s.effects(dir).Delivery.Drifted(ctx, in)
 	if err != nil || what == "" {
 		return "", err
 	}
@@ -240,8 +237,7 @@ func (s *Site) deliver(ctx context.Context, _ flow.Call, in pipeline.DeliverIn) 
 
 func (s *Site) deliverer(ctx context.Context, in pipeline.DeliverIn) (*delivery.Deliverer, error) {
 	want, dir := in.Job.Delivery, filepath.Join(s.Store.Tasks(), in.Task)
-	acts, _ := s.pipelineActs(dir)
-	mask, err := acts.Masker(ctx, in.Job)
+	mask, err := s.effects(dir).Leaks.Masker(ctx, in.Job)
 	if err != nil {
 		return nil, fmt.Errorf("looking for secrets in what is told of %s: %w", in.Task, err)
 	}

@@ -35,8 +35,7 @@ func (s *Site) caughtUp(ctx context.Context, dir string, in pipeline.DeliverIn) 
 	if err != nil {
 		return false, err
 	}
-	acts, _ := s.pipelineActs(dir)
-	behind, err := acts.Behind(ctx, in, cmp.Or(with.to, in.Report.Commit), true)
+	behind, err := s.effects(dir).Upstream.Behind(ctx, in, cmp.Or(with.to, in.Report.Commit), true)
 	if err != nil || behind == "" && !with.moved() {
 		return true, err
 	}

@@ -31,11 +31,11 @@ func (s *Site) hook(ctx context.Context, e hooks.Event, dir, occasion string) {
 }
 
 // afterStart is stand, and has the hooks run once task.json says that a run began, which goes on when they have ended.
-func (s *Site) afterStart(ctx context.Context, dir, run string, stand func(pipeline.Standing)) func(pipeline.Standing) {
+func (s *Site) afterStart(ctx context.Context, dir string, run *string, stand func(pipeline.Standing)) func(pipeline.Standing) {
 	return func(st pipeline.Standing) {
 		stand(st)
 		if st.Job != nil {
-			s.hook(ctx, hooks.AfterStart, dir, run)
+			s.hook(ctx, hooks.AfterStart, dir, *run)
 		}
 	}
 }

@@ -37,9 +37,9 @@ func (s *Site) Prompt(ctx context.Context, dir string, role trellis.Role) (p tem
 		p, err = s.cast(s.nonce()).Render(string(role), slots)
 		return p, who, nil, err
 	case slices.Contains(pipeline.Roles(), role):
-		acts, _ := s.pipelineActs(dir)
-		acts.Cast, acts.TrustedTexts = s.cast(s.nonce()), nil // nobody is told it
-		p, notes, err = acts.Preview(ctx, role, pipeline.Input{Task: t.ID})
+		deps := s.pipelineDeps(dir)
+		deps.TrustedTexts = nil // nobody is told it
+		p, notes, err = pipeline.New(deps).Preview.Preview(ctx, role, pipeline.Input{Task: t.ID})
 	default:
 		err = fmt.Errorf("nobody asks an agent to be %s yet", role)
 	}

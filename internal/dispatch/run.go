@@ -73,8 +73,11 @@ func (s *Site) run(ctx context.Context, dir string, o RunOptions, begun func(dir
 	if err := s.trustedRun(ctx, dir); err != nil {
 		return Result{Dir: dir}, err
 	}
-	acts, crew := s.pipelineActs(dir)
-	j, err := s.open(dir, pipeline.Coded(append(acts.Activities(), crew.Activities(pipeline.Roles()...)...)), s.mailbox(dir))
+	deps, run := s.pipelineDeps(dir), ""
+	deps.Stand = s.afterStart(ctx, dir, &run, deps.Stand)
+	effects, crew := pipeline.New(deps), s.crew(dir, deps.Marker)
+	crew.Slots, crew.Check, crew.Watch = effects.Prompts.Slots, effects.Prompts.Check, effects.Calls.Watch
+	j, err := s.open(dir, pipeline.Coded(append(effects.Activities(), crew.Activities(pipeline.Roles()...)...)), s.mailbox(dir))
 	if errors.Is(err, journal.ErrDamaged) {
 		return s.unreadable(ctx, dir, err)
 	}
@@ -91,17 +94,19 @@ func (s *Site) run(ctx context.Context, dir string, o RunOptions, begun func(dir
 			return Result{Dir: dir}, err
 		}
 	}
-	s.bind(acts, crew, in)
-	if err := known(acts, j.History()); err != nil {
+	crew.Cast = s.cast(in.Nonce)
+	past, err := pipeline.ReadProgress(j.History())
+	if err != nil {
 		return Result{Dir: dir}, err
 	}
-	acts.Stand = s.afterStart(ctx, dir, j.History().Run, acts.Stand)
+	effects.Begin(in.Revision, past)
+	run = j.History().Run
 	defer s.listen(dir, j.Poke)()
 	if err := s.awake(dir); err != nil {
 		return Result{Dir: dir}, err
 	}
 	before := pipeline.Worked(j.History())
-	rep, err := journal.Execute(ctx, j, pipeline.Run(acts.Bundle))
+	rep, err := journal.Execute(ctx, j, pipeline.Run(effects.Bundles.Bundle))
 	res, err := s.result(ctx, dir, rep, err)
 	after := j.History()
 	res.Progress = after.Ended || pipeline.Worked(after) > before
@@ -111,15 +116,6 @@ func (s *Site) run(ctx context.Context, dir string, o RunOptions, begun func(dir
 	}
 	s.afterFinish(ctx, dir, after.Run, res.Status)
 	return res, err
-}
-
-// known completes the effects with what the run found out before.
-func known(acts *pipeline.Acts, h *journal.History) error {
-	p, err := pipeline.ReadProgress(h)
-	acts.Made(p.Made)
-	acts.Hooks(p.Hooks)
-	acts.Objects(p.Since, p.Borrowed)
-	return err
 }
 
 // begin begins a new run when there is none to go on with, and returns the input of the run.

@@ -164,21 +164,21 @@ func (s *Site) open(dir string, acts []flow.Activity, mailbox func(*journal.Run)
 // parkAfter is the longest wait that a process sits out: longer than any between two tries of a call.
 const parkAfter = 6 * time.Minute
 
-// pipelineActs are the effects of a task's run. bind completes them once the run's input is known.
-func (s *Site) pipelineActs(dir string) (*pipeline.Acts, *agentcall.Acts) {
-	marker := runlock.Marker(dir)
-	acts := &pipeline.Acts{Dir: dir, RunDir: filepath.Join(dir, taskdir.Run), Repo: s.Repo, Store: s.Store, Config: s.Config, LookPath: s.LookPath, Neighbours: &s.shared().neighbours, Merges: &s.shared().merges,
-		Environ: s.Environ, Box: s.Box, Marker: marker, Redact: s.Redact, Secrets: s.Secrets, Disk: s.Disk, Now: s.now, Deliver: s.deliver,
+// pipelineDeps are what the effects of a task's run are made of.
+func (s *Site) pipelineDeps(dir string) pipeline.Deps {
+	d := pipeline.Deps{Dir: dir, Repo: s.Repo, Cast: s.cast(s.nonce()), Store: s.Store, Config: s.Config, LookPath: s.LookPath, Neighbours: &s.shared().neighbours, Merges: &s.shared().merges,
+		Environ: s.Environ, Box: s.Box, Marker: runlock.Marker(dir), Redact: s.Redact, Secrets: s.Secrets, Disk: s.Disk, Now: s.now, Deliver: s.deliver,
 		Step: func(e workflow.Event) { s.tell(Event{Task: filepath.Base(dir), Step: &e}) },
 		Stand: func(st pipeline.Standing) {
 			s.shared().phases.put(dir, phase{st.Phase, st.Round})
 			s.tell(Event{Task: filepath.Base(dir), Round: st.Round, Standing: &st})
 		}}
-	s.watchTrust(acts)
-	crew := s.crew(dir, marker)
-	crew.Slots, crew.Check, crew.Watch = acts.Slots, acts.Check, acts.Watch
-	return acts, crew
+	s.watchTrust(&d)
+	return d
 }
+
+// effects are those of a task that nobody runs.
+func (s *Site) effects(dir string) *pipeline.Effects { return pipeline.New(s.pipelineDeps(dir)) }
 
 // crew are the agents' calls for a task directory.
 func (s *Site) crew(dir, marker string) *agentcall.Acts {
@@ -217,13 +217,6 @@ func (s *Site) env(dir string, c flow.Call, r agentcall.Request) []string {
 	return []string{pipeline.ReflogVariable + "=" + pipeline.ReflogAction(filepath.Base(dir)), "TRELLIS_ROLE=" + string(r.Role), "TRELLIS_TASK_ID=" + filepath.Base(dir), "TRELLIS_TASK_DIR=" + dir, "TRELLIS_REPO=" + s.Repo.Main,
 		"TRELLIS_RUN_DIR=" + filepath.Join(dir, taskdir.Run, agentcall.Folder(c)), "TRELLIS_ATTEMPT=" + strconv.Itoa(max(1, r.Attempt)),
 		"TRELLIS_ROUND=" + strconv.Itoa(max(1, r.Round))}
-}
-
-// bind completes the effects with what the run's input fixes.
-func (s *Site) bind(acts *pipeline.Acts, crew *agentcall.Acts, in pipeline.Input) {
-	acts.Cast = s.cast(in.Nonce)
-	crew.Cast = acts.Cast
-	acts.Seen(in.Revision)
 }
 
 // cast says who plays which role, and what they are told. A run sleeps where that is not trusted.

@@ -328,16 +328,16 @@ func (s *Site) trustedHere(ctx context.Context, dir string) error {
 }
 
 // watchTrust gives the effects of a run who judges what they take in, and tells the judge what they make.
-func (s *Site) watchTrust(acts *pipeline.Acts) {
+func (s *Site) watchTrust(d *pipeline.Deps) {
 	if s.Trust == nil {
 		return
 	}
-	acts.Counts = s.counts()
-	acts.TrustedClaim, acts.TrustedBase = s.trustedClaim, s.trustedBase
-	acts.TrustedTexts = func(ctx context.Context, texts map[string][]byte) error { return s.trustedTexts(ctx, acts.Dir, texts) }
-	acts.Committed = func(commit string) {
-		if err := s.Trust.Committed(filepath.Base(acts.Dir), commit); err != nil {
-			s.tell(Event{Task: filepath.Base(acts.Dir), Level: slog.LevelWarn, Message: err.Error()})
+	d.Counts = s.counts()
+	d.TrustedClaim, d.TrustedBase = s.trustedClaim, s.trustedBase
+	d.TrustedTexts = func(ctx context.Context, texts map[string][]byte) error { return s.trustedTexts(ctx, d.Dir, texts) }
+	d.Committed = func(commit string) {
+		if err := s.Trust.Committed(filepath.Base(d.Dir), commit); err != nil {
+			s.tell(Event{Task: filepath.Base(d.Dir), Level: slog.LevelWarn, Message: err.Error()})
 		}
 	}
 }

@@ -31,7 +31,7 @@ type Agreements struct {
 	Config *config.Config
 	Store  taskdir.Store
 	Counts proof.Counting
-	Now    time.Time
+	Now    func() time.Time
 }
 
 // Of judges the plan of a task as it lies in its directory. j is what its run claimed, zero without a run.
@@ -84,7 +84,7 @@ func (a Agreements) said(dir, hash string, approvers int, before []string) (proo
 	if approvers == 0 {
 		return proof.Verdict{State: proof.Approved}, nil
 	}
-	return decision(a.Disk, dir, hash, approvers, before, a.Counts, a.Now)
+	return decision(a.Disk, dir, hash, approvers, before, a.Counts, a.Now())
 }
 
 // No is why a plan that was rejected is, in words.
@@ -92,9 +92,9 @@ func (g Agreement) No() string {
 	return fmt.Sprintf("rejected by %s: %s", strings.Join(g.By, ", "), g.Reason)
 }
 
-// agreement is what people say to the plan p of this task. A no ends the run.
-func (a *Acts) agreement(t *taskdir.Task, p *plan.Plan, j Job, claimed bool) (Agreement, error) {
-	g, err := Agreements{a.Disk, a.Config, a.Store, a.Counts, a.Now()}.of(t, p, j, claimed)
+// ofRun judges the plan p of a task whose run is under way. A no ends the run.
+func (a Agreements) ofRun(t *taskdir.Task, p *plan.Plan, j Job, claimed bool) (Agreement, error) {
+	g, err := a.of(t, p, j, claimed)
 	if err == nil && g.State == proof.Rejected {
 		err = flow.Fail(string(trellis.ApprovalRejected), "%s", g.No())
 	}

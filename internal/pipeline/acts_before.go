@@ -16,11 +16,11 @@ import (
 	"github.com/trellis-tasks/trellis/internal/git"
 )
 
-// before is the worktree as it was when a call was entered for the first time, so that what its commands leave behind can
+// begin is the worktree as it was when a call was entered for the first time, so that what its commands leave behind can
 // be undone. What those of an entry that was cut off left is undone now; since a person may have worked there since, it
 // is saved first, and notes say where. The caller calls end when it is done, with how it ended.
-func (a *Acts) before(ctx context.Context, c flow.Call, j Job) (snap *git.Snapshot, notes []string, end func(*error), err error) {
-	m := a.memo(c)
+func (r *restorer) begin(ctx context.Context, c flow.Call, j Job) (snap *git.Snapshot, notes []string, end func(*error), err error) {
+	m := r.task.checkpoint(c)
 	known, err := m.read()
 	if err != nil {
 		return nil, nil, nil, err
@@ -29,7 +29,7 @@ func (a *Acts) before(ctx context.Context, c flow.Call, j Job) (snap *git.Snapsh
 		err = m.clear() // of a run of the same number whose journal is gone
 	}
 	if err == nil {
-		snap, err = a.Repo.SnapshotIn(ctx, m.path("objects"), j.Worktree, a.outside(j)...)
+		snap, err = r.repo.SnapshotIn(ctx, m.path("objects"), j.Worktree, Outside(j)...)
 	}
 	if err != nil {
 		return nil, nil, nil, err
@@ -38,7 +38,7 @@ func (a *Acts) before(ctx context.Context, c flow.Call, j Job) (snap *git.Snapsh
 	case known == "":
 		err = m.write(snap.Tree)
 	case known != snap.Tree:
-		if notes, err = a.keepLeft(ctx, c, j); err == nil {
+		if notes, err = r.backUp(ctx, c, j); err == nil {
 			_, err = snap.Back(ctx, known)
 		}
 	}
@@ -49,40 +49,40 @@ func (a *Acts) before(ctx context.Context, c flow.Call, j Job) (snap *git.Snapsh
 	return snap, notes, end, nil
 }
 
-// keepLeft saves what an entry of a call that was cut off left in the worktree.
-func (a *Acts) keepLeft(ctx context.Context, c flow.Call, j Job) ([]string, error) {
-	ref := a.backupRef(c)
-	if _, err := a.Repo.Backup(ctx, j.Worktree, ref, "trellis: what was in the worktree of "+filepath.Base(a.Dir)+" when "+c.ID+" was cut off"); err != nil {
+// backUp saves what an entry of a call that was cut off left in the worktree.
+func (r *restorer) backUp(ctx context.Context, c flow.Call, j Job) ([]string, error) {
+	ref := r.task.backupRef(c)
+	if _, err := r.repo.Backup(ctx, j.Worktree, ref, "trellis: what was in the worktree of "+filepath.Base(r.task.dir)+" when "+c.ID+" was cut off"); err != nil {
 		return nil, err
 	}
 	return []string{"what was changed in the worktree when " + c.ID + " was cut off, or after it, was undone; it is kept as " + ref}, nil
 }
 
 // backupRef names what a call takes away.
-func (a *Acts) backupRef(c flow.Call) string {
-	return fmt.Sprintf("refs/trellis/backup/%s/%s", filepath.Base(a.Dir), strings.ReplaceAll(c.Key()[strings.LastIndex(c.Run, "/")+1:], "#", "-"))
+func (d *taskDir) backupRef(c flow.Call) string {
+	return fmt.Sprintf("refs/trellis/backup/%s/%s", filepath.Base(d.dir), strings.ReplaceAll(c.Key()[strings.LastIndex(c.Run, "/")+1:], "#", "-"))
 }
 
 // memoFolder is where a call keeps its memo, in its own folder.
 const memoFolder = "before"
 
-// memo is what the first entry of a call notes for those after it, in case that it is cut off. A power cut may take it.
-type memo struct {
+// checkpoint is what the first entry of a call notes for those after it, in case that it is cut off. A power cut may take it.
+type checkpoint struct {
 	dir string
 	c   flow.Call
 }
 
-func (a *Acts) memo(c flow.Call) memo {
-	return memo{filepath.Join(a.RunDir, agentcall.Folder(c), memoFolder), c}
+func (d *taskDir) checkpoint(c flow.Call) checkpoint {
+	return checkpoint{filepath.Join(d.runDir, agentcall.Folder(c), memoFolder), c}
 }
 
-func (m memo) path(name string) string { return filepath.Join(m.dir, name) }
+func (m checkpoint) path(name string) string { return filepath.Join(m.dir, name) }
 
 // maxMemo is the most that a memo says: a few hashes.
 const maxMemo = 64 << 10
 
 // read is what an earlier entry of this call noted, "" for nothing.
-func (m memo) read() (string, error) {
+func (m checkpoint) read() (string, error) {
 	if m.c.Attempt == 1 {
 		return "", nil
 	}
@@ -99,7 +99,7 @@ func (m memo) read() (string, error) {
 	return string(data), nil
 }
 
-func (m memo) write(what string) error {
+func (m checkpoint) write(what string) error {
 	err := os.MkdirAll(m.dir, 0o700)
 	temp := m.path(durable.TempPrefix + "tree")
 	if err == nil {
@@ -114,7 +114,7 @@ func (m memo) write(what string) error {
 	return nil
 }
 
-func (m memo) clear() error {
+func (m checkpoint) clear() error {
 	if err := os.RemoveAll(m.dir); err != nil {
 		return fmt.Errorf("clearing what %s began with: %w", m.c.ID, err)
 	}
@@ -122,22 +122,22 @@ func (m memo) clear() error {
 }
 
 // end forgets it, unless the call did not come so far as to put things right: then the next entry does, or the next run.
-func (m memo) end(err error) error {
+func (m checkpoint) end(err error) error {
 	if err != nil && !errors.As(err, new(*flow.Failure)) {
 		return nil
 	}
 	return m.clear()
 }
 
-// settle puts right what a call of an earlier run left in the worktree, which did not come so far itself.
-func (a *Acts) settle(ctx context.Context, c flow.Call, in prepareIn) (notes []string, err error) {
+// finishEarlier puts right what a call of an earlier run left in the worktree, which did not come so far itself.
+func (r *restorer) finishEarlier(ctx context.Context, c flow.Call, in prepareIn) (notes []string, err error) {
 	if !in.Begun || in.Fresh {
 		return nil, nil
 	}
-	var left []memo
-	err = filepath.WalkDir(a.RunDir, func(path string, e fs.DirEntry, err error) error {
+	var left []checkpoint
+	err = filepath.WalkDir(r.task.runDir, func(path string, e fs.DirEntry, err error) error {
 		if err == nil && e.IsDir() && e.Name() == memoFolder {
-			left = append(left, memo{path, flow.Call{Run: c.Run, ID: c.ID, Attempt: c.Attempt + 1}})
+			left = append(left, checkpoint{path, flow.Call{Run: c.Run, ID: c.ID, Attempt: c.Attempt + 1}})
 			return fs.SkipDir
 		}
 		return err
@@ -145,29 +145,29 @@ func (a *Acts) settle(ctx context.Context, c flow.Call, in prepareIn) (notes []s
 	for _, m := range left {
 		if err == nil {
 			var more []string
-			more, err = a.putBack(ctx, c, in.Job, m)
+			more, err = r.putBack(ctx, c, in.Job, m)
 			notes = append(notes, more...)
 		}
 	}
 	return notes, err
 }
 
-func (a *Acts) putBack(ctx context.Context, c flow.Call, j Job, m memo) (notes []string, err error) {
+func (r *restorer) putBack(ctx context.Context, c flow.Call, j Job, m checkpoint) (notes []string, err error) {
 	was, err := m.read()
 	switch {
 	case err != nil:
 		return nil, err
 	case was == allCommitted:
 		var out Checks
-		_, err = a.stray(ctx, c, j, m, &out)
+		_, err = r.strayPaths(ctx, c, j, m, &out)
 		notes = out.Notes
 	case was != "":
 		var snap *git.Snapshot
-		if snap, err = a.Repo.SnapshotIn(ctx, m.path("objects"), j.Worktree, a.outside(j)...); err != nil {
+		if snap, err = r.repo.SnapshotIn(ctx, m.path("objects"), j.Worktree, Outside(j)...); err != nil {
 			return nil, err
 		}
 		if snap.Tree != was {
-			if notes, err = a.keepLeft(ctx, c, j); err == nil {
+			if notes, err = r.backUp(ctx, c, j); err == nil {
 				_, err = snap.Back(ctx, was)
 			}
 		}

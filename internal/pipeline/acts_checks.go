@@ -23,25 +23,25 @@ const maxOutput = 10 << 20
 // taskState are the paths of a worktree that are Trellis' own and never part of the work.
 var taskState = []string{".trellis/tasks", runtimeDir, currentTask}
 
-// checks runs the commands that decide, in order, and looks at what was changed. What the commands themselves
+// verify runs the commands that decide, in order, and looks at what was changed. What the commands themselves
 // leave behind is undone: the tree that is committed is the tree that they judged.
-func (a *Acts) checks(ctx context.Context, c flow.Call, in checksIn) (out Checks, err error) {
-	if err := a.stand(ctx, c, in, &out); err != nil || len(out.Bent) > 0 {
+func (v *verifier) verify(ctx context.Context, c flow.Call, in checksIn) (out Checks, err error) {
+	if err := v.checkEnvironment(ctx, c, in, &out); err != nil || len(out.Bent) > 0 {
 		return out, err
 	}
-	snap, notes, end, err := a.before(ctx, c, in.Job)
+	snap, notes, end, err := v.restorer.begin(ctx, c, in.Job)
 	if err != nil {
 		return out, err
 	}
 	defer end(&err)
 	out.Notes = append(out.Notes, notes...)
-	if err := a.lookAt(ctx, in, snap, &out); err != nil {
+	if err := v.describeChange(ctx, in, snap, &out); err != nil {
 		return out, err
 	}
-	if out.Results, err = a.runAll(ctx, c, in); err != nil || len(out.Results) == 0 {
+	if out.Results, err = v.runAll(ctx, c, in); err != nil || len(out.Results) == 0 {
 		return out, err
 	}
-	undone, err := snap.Restore(ctx, a.backupRef(c))
+	undone, err := snap.Restore(ctx, v.task.backupRef(c))
 	var paths []string
 	for _, ch := range undone {
 		paths = append(paths, ch.Path)
@@ -49,14 +49,14 @@ func (a *Acts) checks(ctx context.Context, c flow.Call, in checksIn) (out Checks
 	return out.undone(paths), err
 }
 
-// recheck runs the commands in the worktree, which holds nothing but what is committed. What is not committed is
+// baseline runs the commands in the worktree, which holds nothing but what is committed. What is not committed is
 // named, and nothing is run.
-func (a *Acts) recheck(ctx context.Context, c flow.Call, in checksIn) (out Checks, err error) {
-	if out.Notes, err = a.mend(ctx, c, in.Job); err != nil {
+func (v *verifier) baseline(ctx context.Context, c flow.Call, in checksIn) (out Checks, err error) {
+	if out.Notes, err = v.repairer.repair(ctx, c, in.Job); err != nil {
 		return out, err
 	}
-	m := a.memo(c)
-	stray, err := a.stray(ctx, c, in.Job, m, &out)
+	m := v.task.checkpoint(c)
+	stray, err := v.restorer.strayPaths(ctx, c, in.Job, m, &out)
 	if out.Stray = few(stray); err != nil || len(stray) > 0 {
 		return out, err
 	}
@@ -64,53 +64,53 @@ func (a *Acts) recheck(ctx context.Context, c flow.Call, in checksIn) (out Check
 		return out, err
 	}
 	defer func() { err = errors.Join(err, m.end(err)) }()
-	if out.Results, err = a.runAll(ctx, c, in); err != nil || len(out.Results) == 0 {
+	if out.Results, err = v.runAll(ctx, c, in); err != nil || len(out.Results) == 0 {
 		return out, err
 	}
-	left, err := a.leftovers(ctx, in.Job)
+	left, err := v.restorer.uncommitted(ctx, in.Job)
 	if err != nil || len(left) == 0 {
 		return out, err
 	}
-	_, err = a.Repo.Discard(ctx, in.Job.Worktree, a.backupRef(c), left...)
+	_, err = v.repo.Discard(ctx, in.Job.Worktree, v.task.backupRef(c), left...)
 	return out.undone(left), err
 }
 
 // allCommitted is what recheck notes when nothing stands in the worktree that is not committed.
 const allCommitted = "committed"
 
-// stray are the paths that are not committed. Those that the commands of an entry left that was cut off are taken away.
-func (a *Acts) stray(ctx context.Context, c flow.Call, j Job, m memo, out *Checks) ([]string, error) {
-	left, err := a.leftovers(ctx, j)
+// strayPaths are the paths that are not committed. Those that the commands of an entry left that was cut off are taken away.
+func (r *restorer) strayPaths(ctx context.Context, c flow.Call, j Job, m checkpoint, out *Checks) ([]string, error) {
+	left, err := r.uncommitted(ctx, j)
 	if err != nil || len(left) == 0 {
 		return nil, err
 	}
 	if was, err := m.read(); err != nil || was != allCommitted {
 		return left, err
 	}
-	notes, err := a.keepLeft(ctx, c, j)
+	notes, err := r.backUp(ctx, c, j)
 	if err == nil {
-		_, err = a.Repo.Discard(ctx, j.Worktree, "", left...)
+		_, err = r.repo.Discard(ctx, j.Worktree, "", left...)
 	}
 	out.Notes = append(out.Notes, notes...)
 	return nil, err
 }
 
-// deciding are the commands to run.
-func (a *Acts) deciding(in checksIn) ([]string, error) {
+// decidingCommands are the commands to run.
+func (v *verifier) decidingCommands(in checksIn) ([]string, error) {
 	if !in.Plan {
 		return in.Job.Verify, nil
 	}
-	p, err := a.frozenPlan(in.Content)
+	p, err := v.inputs.frozenPlan(in.Content)
 	return withPlan(in.Job.Verify, p), err
 }
 
-func (a *Acts) runAll(ctx context.Context, c flow.Call, in checksIn) (list []Check, err error) {
-	commands, err := a.deciding(in)
+func (v *verifier) runAll(ctx context.Context, c flow.Call, in checksIn) (list []Check, err error) {
+	commands, err := v.decidingCommands(in)
 	if err != nil {
 		return nil, err
 	}
 	for i, line := range commands {
-		res, err := a.command(ctx, c, sandbox.Verify, fmt.Sprintf("check-%d", i+1), in.Job.Worktree, line, in.Job.Limits.Command)
+		res, err := v.commands.run(ctx, c, sandbox.Verify, fmt.Sprintf("check-%d", i+1), in.Job.Worktree, line, in.Job.Limits.Command)
 		if err != nil {
 			return nil, err
 		}
@@ -128,14 +128,14 @@ func (c Checks) undone(paths []string) Checks {
 	return c
 }
 
-// lookAt says what tree the commands are about to judge, and what it changes of the base.
-func (a *Acts) lookAt(ctx context.Context, in checksIn, snap *git.Snapshot, out *Checks) error {
+// describeChange says what tree the commands are about to judge, and what it changes of the base.
+func (v *verifier) describeChange(ctx context.Context, in checksIn, snap *git.Snapshot, out *Checks) error {
 	j := in.Job
 	changes, err := snap.Changes(ctx, j.BaseCommit)
 	if err != nil {
 		return err
 	}
-	allowed, err := a.allowed(j, in.Content)
+	allowed, err := v.inputs.allowed(j, in.Content)
 	if err != nil {
 		return err
 	}
@@ -154,13 +154,13 @@ func (a *Acts) lookAt(ctx context.Context, in checksIn, snap *git.Snapshot, out 
 }
 
 // changed says what a phase has made of the worktree.
-func (a *Acts) changed(ctx context.Context, _ flow.Call, in checksIn) (out Checks, err error) {
-	snap, err := a.Repo.Snapshot(ctx, in.Job.Worktree, a.outside(in.Job)...)
+func (v *verifier) changed(ctx context.Context, _ flow.Call, in checksIn) (out Checks, err error) {
+	snap, err := v.repo.Snapshot(ctx, in.Job.Worktree, Outside(in.Job)...)
 	if err != nil {
 		return out, err
 	}
 	defer func() { err = errors.Join(err, snap.Close()) }()
-	err = a.lookAt(ctx, in, snap, &out)
+	err = v.describeChange(ctx, in, snap, &out)
 	return out, err
 }
 
@@ -178,23 +178,23 @@ func few(paths []string) []string {
 	return paths
 }
 
-// mend takes back what no agent may do to git or to task directories.
-func (a *Acts) mend(ctx context.Context, c flow.Call, j Job) (notes []string, err error) {
-	if notes, err = a.verifyObjects(ctx, j.BaseCommit); err != nil {
+// repair takes back what no agent may do to git or to task directories.
+func (r *repairer) repair(ctx context.Context, c flow.Call, j Job) (notes []string, err error) {
+	if notes, err = r.guard.verifyObjects(ctx, j.BaseCommit); err != nil {
 		return notes, err
 	}
-	strayed, err := a.Repo.Reattach(ctx, j.Worktree, j.Branch, j.anchor(), a.backupRef(c)+"-strayed")
+	strayed, err := r.repo.Reattach(ctx, j.Worktree, j.Branch, j.anchor(), r.task.backupRef(c)+"-strayed")
 	if err != nil {
 		return notes, err
 	}
 	if strayed {
 		notes = append(notes, "the worktree had left its branch, or the branch its base: it was put back, the files as they were")
 	}
-	more, err := a.mendModules(ctx, c, j)
+	more, err := r.modules.repair(ctx, c, j)
 	if notes = append(notes, more...); err != nil {
 		return notes, err
 	}
-	hidden, err := a.Repo.Unhide(ctx, j.Worktree)
+	hidden, err := r.repo.Unhide(ctx, j.Worktree)
 	if err != nil {
 		return notes, err
 	}
@@ -204,15 +204,12 @@ func (a *Acts) mend(ctx context.Context, c flow.Call, j Job) (notes []string, er
 	if _, err := os.Lstat(filepath.Join(j.Worktree, ".trellis", "tasks")); errors.Is(err, fs.ErrNotExist) {
 		return notes, nil // whether someone removed it is no matter: it is never committed
 	}
-	undone, err := a.Repo.Discard(ctx, j.Worktree, a.backupRef(c), ".trellis/tasks")
+	undone, err := r.repo.Discard(ctx, j.Worktree, r.task.backupRef(c), ".trellis/tasks")
 	if undone {
 		notes = append(notes, "changes below .trellis/tasks of the worktree were undone: a task lives in the main checkout")
 	}
 	return notes, err
 }
-
-// outside are the paths that stay out of commits.
-func (a *Acts) outside(j Job) []string { return Outside(j) }
 
 // statLines is how many changed files a summary names.
 const statLines = 50
@@ -230,11 +227,11 @@ func stat(changes []git.Change) string {
 }
 
 // folder is where an entry of an activity keeps its files.
-func (a *Acts) folder(c flow.Call) (string, error) {
-	if _, err := os.Stat(a.Dir); err != nil {
+func (d *taskDir) folder(c flow.Call) (string, error) {
+	if _, err := os.Stat(d.dir); err != nil {
 		return "", fmt.Errorf("making the folder of %s: %w", c.ID, err) // the task is gone, and is not made anew
 	}
-	dir := filepath.Join(a.RunDir, agentcall.Folder(c), fmt.Sprint(c.Attempt))
+	dir := filepath.Join(d.runDir, agentcall.Folder(c), fmt.Sprint(c.Attempt))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("making the folder of %s: %w", c.ID, err)
 	}
@@ -242,16 +239,16 @@ func (a *Acts) folder(c flow.Call) (string, error) {
 }
 
 // ref names a file below run/.
-func (a *Acts) ref(path, text string) (agentcall.Ref, error) {
-	rel, err := filepath.Rel(a.RunDir, path)
+func (d *taskDir) ref(path, text string) (agentcall.Ref, error) {
+	rel, err := filepath.Rel(d.runDir, path)
 	return agentcall.Ref{Path: filepath.ToSlash(rel), SHA256: agentcall.Sum([]byte(text)), Bytes: len(text)}, err
 }
 
-func (a *Acts) redact(s string) string {
-	if a.Redact == nil {
+func (d *taskDir) redact(s string) string {
+	if d.redactor == nil {
 		return s
 	}
-	return a.Redact(s)
+	return d.redactor(s)
 }
 
 func tail(s string, n int) string {

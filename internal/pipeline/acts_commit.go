@@ -21,38 +21,38 @@ const (
 
 // commit makes one commit of the work, by the user's git identity. The commit of an earlier round, which
 // nobody else has seen, is amended; on what others have seen comes another one. What holds a secret is not committed.
-func (a *Acts) commit(ctx context.Context, c flow.Call, in commitIn) (Committed, error) {
-	out, err := a.vetted(ctx, c, in)
-	if out.SHA != "" && a.Committed != nil {
-		a.Committed(out.SHA)
+func (cm *committer) commit(ctx context.Context, c flow.Call, in commitIn) (Committed, error) {
+	out, err := cm.commitVetted(ctx, c, in)
+	if out.SHA != "" && cm.committed != nil {
+		cm.committed(out.SHA)
 	}
 	if err == nil && out.SHA != "" && in.Job.Clash != nil {
-		err = a.Repo.EndUpdate(ctx, filepath.Base(a.Dir))
+		err = cm.repo.EndUpdate(ctx, filepath.Base(cm.task.dir))
 	}
 	return out, err
 }
 
-// record makes the commit. When this very call was cut off before, the commit that it had made is
+// commitOnce makes the commit. When this very call was cut off before, the commit that it had made is
 // taken, if it holds all there is to commit: the trailer alone can be written by anyone.
-func (a *Acts) record(ctx context.Context, c flow.Call, in commitIn, s *search) (Committed, error) {
-	told, err := a.verifyObjects(ctx, in.Job.BaseCommit)
+func (cm *committer) commitOnce(ctx context.Context, c flow.Call, in commitIn, s *search) (Committed, error) {
+	told, err := cm.guard.verifyObjects(ctx, in.Job.BaseCommit)
 	for _, n := range told {
 		s.note(n)
 	}
 	if err != nil {
 		return Committed{}, err
 	}
-	if _, err := a.Repo.Reattach(ctx, in.Job.Worktree, in.Job.Branch, in.Job.anchor(), a.backupRef(c)+"-strayed"); err != nil {
+	if _, err := cm.repo.Reattach(ctx, in.Job.Worktree, in.Job.Branch, in.Job.anchor(), cm.task.backupRef(c)+"-strayed"); err != nil {
 		return Committed{}, err
 	}
-	if made, err := a.recorded(ctx, c, in); err != nil || made != "" {
+	if made, err := cm.earlierCommit(ctx, c, in); err != nil || made != "" {
 		return Committed{SHA: made}, err
 	}
-	head, err := a.Repo.Head(ctx, in.Job.Worktree)
+	head, err := cm.repo.Head(ctx, in.Job.Worktree)
 	if err != nil {
 		return Committed{}, err
 	}
-	hooks, err := a.foreignHooks(ctx, a.theWorktree(), in.Job.BaseCommit)
+	hooks, err := cm.guard.changedHooks(ctx, cm.guard.worktree(), in.Job.BaseCommit)
 	if err != nil {
 		return Committed{}, err
 	}
@@ -60,20 +60,20 @@ func (a *Acts) record(ctx context.Context, c flow.Call, in commitIn, s *search) 
 		s.note("hooks were changed while the run went on, and none was run at the commit: " + strings.Join(few(hooks), ", ") + "; look at them before you commit yourself")
 	}
 	in.Job.Title = s.mask(in.Job.Title)
-	o, err := a.commitOptions(ctx, c, in, s, head)
+	o, err := cm.commitOptions(ctx, c, in, s, head)
 	if err != nil {
 		return Committed{}, err
 	}
-	notes, err := a.recordModules(ctx, c, in, o, s)
+	notes, err := cm.commitModules(ctx, c, in, o, s)
 	for _, n := range notes {
 		s.note(n)
 	}
 	sha := ""
 	if err == nil {
-		sha, err = a.Repo.Commit(ctx, in.Job.Worktree, o)
+		sha, err = cm.repo.Commit(ctx, in.Job.Worktree, o)
 	}
 	if err != nil {
-		return a.uncommitted(c, head != in.Job.BaseCommit, head, err)
+		return cm.notCommitted(c, head != in.Job.BaseCommit, head, err)
 	}
 	return Committed{SHA: sha}, nil
 }
@@ -81,16 +81,16 @@ func (a *Acts) record(ctx context.Context, c flow.Call, in commitIn, s *search) 
 // callTrailer tells which call made a commit.
 func callTrailer(c flow.Call) string { return CallTrailer + ": " + c.Key() }
 
-// recorded is the commit that an earlier entry of this call made, "" when there is none, or more to commit.
-func (a *Acts) recorded(ctx context.Context, c flow.Call, in commitIn) (string, error) {
+// earlierCommit is the commit that an earlier entry of this call made, "" when there is none, or more to commit.
+func (cm *committer) earlierCommit(ctx context.Context, c flow.Call, in commitIn) (string, error) {
 	if c.Attempt <= 1 {
 		return "", nil
 	}
-	left, err := a.leftovers(ctx, in.Job)
+	left, err := cm.restorer.uncommitted(ctx, in.Job)
 	if err != nil {
 		return "", err
 	}
-	made, err := a.Repo.FindTrailer(ctx, in.Job.BaseCommit, in.Job.Branch, callTrailer(c))
+	made, err := cm.repo.FindTrailer(ctx, in.Job.BaseCommit, in.Job.Branch, callTrailer(c))
 	if err != nil || len(left) > 0 {
 		return "", err
 	}
@@ -99,20 +99,20 @@ func (a *Acts) recorded(ctx context.Context, c flow.Call, in commitIn) (string, 
 
 // commitOptions say what a commit on head holds, and whether it takes the place of that: when that is the task's own, and
 // nobody has seen it.
-func (a *Acts) commitOptions(ctx context.Context, c flow.Call, in commitIn, s *search, head string) (git.CommitOptions, error) {
+func (cm *committer) commitOptions(ctx context.Context, c flow.Call, in commitIn, s *search, head string) (git.CommitOptions, error) {
 	whose := TaskTrailer + ": " + in.Task
-	own, err := a.Repo.FindTrailer(ctx, cmp.Or(in.Seen, in.Job.BaseCommit), head, whose)
+	own, err := cm.repo.FindTrailer(ctx, cmp.Or(in.Seen, in.Job.BaseCommit), head, whose)
 	o := git.CommitOptions{Message: message(in), Trailers: []string{whose, callTrailer(c)},
-		Amend: own == head, Base: in.Job.BaseCommit, Exclude: a.outside(in.Job), Branch: in.Job.Branch, Inspect: s.inspect}
+		Amend: own == head, Base: in.Job.BaseCommit, Exclude: Outside(in.Job), Branch: in.Job.Branch, Inspect: s.inspect}
 	if in.Job.merging() {
 		o.Merge = in.Job.BaseCommit
 	}
 	return o, err
 }
 
-// uncommitted is what it means that no commit was made. With work, head holds it: the agent, or an earlier run, committed
+// notCommitted is what it means that no commit was made. With work, head holds it: the agent, or an earlier run, committed
 // it all.
-func (a *Acts) uncommitted(c flow.Call, work bool, head string, err error) (Committed, error) {
+func (cm *committer) notCommitted(c flow.Call, work bool, head string, err error) (Committed, error) {
 	var hook *git.HookError
 	switch {
 	case errors.As(err, new(*leakError)):
@@ -122,21 +122,21 @@ func (a *Acts) uncommitted(c flow.Call, work bool, head string, err error) (Comm
 	case errors.Is(err, git.ErrNothing):
 		return Committed{Nothing: true}, nil
 	case errors.As(err, &hook):
-		return a.refused(c, hook)
+		return cm.refused(c, hook)
 	}
 	return Committed{}, flow.Fail(string(trellis.CommitFailed), "%v", err)
 }
 
-func (a *Acts) refused(c flow.Call, hook *git.HookError) (Committed, error) {
-	dir, err := a.folder(c)
+func (cm *committer) refused(c flow.Call, hook *git.HookError) (Committed, error) {
+	dir, err := cm.task.folder(c)
 	if err != nil {
 		return Committed{}, err
 	}
-	text, path := a.redact(hook.Output), filepath.Join(dir, "hook.log")
-	if err := a.Disk.WriteFile(path, []byte(text), 0o600); err != nil {
+	text, path := cm.task.redact(hook.Output), filepath.Join(dir, "hook.log")
+	if err := cm.task.disk.WriteFile(path, []byte(text), 0o600); err != nil {
 		return Committed{}, err
 	}
-	ref, err := a.ref(path, text)
+	ref, err := cm.task.ref(path, text)
 	return Committed{Hook: tail(text, tailBytes), Output: ref}, err
 }
 

@@ -28,9 +28,9 @@ func following(update string) string {
 }
 
 // deliver pushes the commit and opens its pull request.
-func (a *Acts) deliver(ctx context.Context, c flow.Call, in DeliverIn) (Delivery, error) {
-	in.fill(a.RunDir)
-	return a.Deliver(ctx, c, in)
+func (v *deliverer) deliver(ctx context.Context, c flow.Call, in DeliverIn) (Delivery, error) {
+	in.fill(v.task.runDir)
+	return v.send(ctx, c, in)
 }
 
 // fill adds what is too long for a record.
@@ -53,11 +53,11 @@ func Deliverable(runDir string, cfg *config.Config, task string, p Progress) (De
 }
 
 // Tell writes report.md anew, with what became of a delivery after the run.
-func (a *Acts) Tell(ctx context.Context, in DeliverIn, d Delivery) error {
+func (w *reporter) Tell(ctx context.Context, in DeliverIn, d Delivery) error {
 	in.Report.Delivery = d
 	r := run{rep: in.Report}
 	r.note(d.Notes)
-	_, err := a.conclude(ctx, flow.Call{}, concludeIn{Task: in.Task, Job: in.Job, Report: r.rep})
+	_, err := w.conclude(ctx, flow.Call{}, concludeIn{Task: in.Task, Job: in.Job, Report: r.rep})
 	return err
 }
 

@@ -17,24 +17,24 @@ const freshSuffix = "~final"
 // final judges the commit and nothing else: what it does not hold is named, and the commands run in a checkout
 // of it that no agent was in. What only git's ignore rules, or the index of the worktree, kept out of sight is
 // not there.
-func (a *Acts) final(ctx context.Context, c flow.Call, in checksIn) (out Checks, err error) {
+func (fv *finalVerifier) final(ctx context.Context, c flow.Call, in checksIn) (out Checks, err error) {
 	if in.Job.InPlace {
-		return a.recheck(ctx, c, in)
+		return fv.verifier.baseline(ctx, c, in)
 	}
-	if err := a.stand(ctx, c, in, &out); err != nil || len(out.Bent) > 0 {
+	if err := fv.verifier.checkEnvironment(ctx, c, in, &out); err != nil || len(out.Bent) > 0 {
 		return out, err
 	}
-	stray, err := a.leftovers(ctx, in.Job)
+	stray, err := fv.restorer.uncommitted(ctx, in.Job)
 	if out.Stray = few(stray); err != nil || len(stray) > 0 {
 		return out, err
 	}
-	if err := a.lookAtCommit(ctx, c, in, &out); err != nil || len(out.Protected)+len(out.Leaks) > 0 {
+	if err := fv.inspectCommit(ctx, c, in, &out); err != nil || len(out.Protected)+len(out.Leaks) > 0 {
 		return out, err
 	}
-	if list, err := a.deciding(in); err != nil || len(list)+len(in.Criteria) == 0 {
+	if list, err := fv.verifier.decidingCommands(in); err != nil || len(list)+len(in.Criteria) == 0 {
 		return out, err
 	}
-	err = a.afield(ctx, c, in.Job, func(fresh Job, broken *Check) error {
+	err = fv.fresh.do(ctx, c, in.Job, func(fresh Job, broken *Check) error {
 		out.Fresh = true
 		if broken != nil {
 			out.Results = []Check{*broken}
@@ -42,50 +42,50 @@ func (a *Acts) final(ctx context.Context, c flow.Call, in checksIn) (out Checks,
 		}
 		there := in
 		there.Job = fresh
-		if out.Results, err = a.runAll(ctx, c, there); err != nil {
+		if out.Results, err = fv.verifier.runAll(ctx, c, there); err != nil {
 			return err
 		}
-		out.Judged, err = a.proveAt(ctx, c, proveIn{Job: fresh, Criteria: in.Criteria})
+		out.Judged, err = fv.prover.proveAt(ctx, c, proveIn{Job: fresh, Criteria: in.Criteria})
 		return err
 	})
 	if err != nil {
 		return out, err
 	}
-	err = a.unseen(ctx, in.Job, &out)
+	err = fv.nameIgnored(ctx, in.Job, &out)
 	return out, err
 }
 
-// stand makes sure of what a verdict stands on, and takes back what no agent may do.
-func (a *Acts) stand(ctx context.Context, c flow.Call, in checksIn, out *Checks) (err error) {
-	if out.Bent, out.Notes, err = a.shaken(ctx, in); err != nil || len(out.Bent) > 0 {
+// checkEnvironment makes sure of what a verdict stands on, and takes back what no agent may do.
+func (v *verifier) checkEnvironment(ctx context.Context, c flow.Call, in checksIn, out *Checks) (err error) {
+	if out.Bent, out.Notes, err = v.environment.drifted(ctx, in); err != nil || len(out.Bent) > 0 {
 		return err
 	}
-	notes, err := a.mend(ctx, c, in.Job)
+	notes, err := v.repairer.repair(ctx, c, in.Job)
 	out.Notes = append(out.Notes, notes...)
 	return err
 }
 
-// lookAtCommit finds what the commit holds besides what was verified: a hook, or a process that was still running,
+// inspectCommit finds what the commit holds besides what was verified: a hook, or a process that was still running,
 // may have changed it.
-func (a *Acts) lookAtCommit(ctx context.Context, c flow.Call, in checksIn, out *Checks) error {
+func (fv *finalVerifier) inspectCommit(ctx context.Context, c flow.Call, in checksIn, out *Checks) error {
 	j := in.Job
 	if in.Tree == "" {
 		return nil
 	}
-	same, changes, err := a.committed(ctx, j, in.Tree)
+	same, changes, err := fv.committed(ctx, j, in.Tree)
 	if err != nil || same {
 		return err
 	}
 	out.Notes = append(out.Notes, "the commit is not what was verified before it: a hook of yours changed it, or something that was still running")
-	s, err := a.search(ctx, j)
+	s, err := fv.leaks.search(ctx, j)
 	if err != nil {
 		return err
 	}
-	if out.Leaks, err = a.retract(ctx, c, s, 1); err != nil || len(out.Leaks) > 0 {
+	if out.Leaks, err = fv.leaks.retract(ctx, c, s, 1); err != nil || len(out.Leaks) > 0 {
 		out.Notes = append(out.Notes, s.notes...)
 		return err
 	}
-	allowed, err := a.allowed(j, in.Content)
+	allowed, err := fv.inputs.allowed(j, in.Content)
 	for _, ch := range changes {
 		if config.Protects(j.Protected, ch.Path) && !slices.Contains(allowed, ch.Path) {
 			out.Protected = append(out.Protected, ch.Path)
@@ -95,32 +95,32 @@ func (a *Acts) lookAtCommit(ctx context.Context, c flow.Call, in checksIn, out *
 	return err
 }
 
-// afield does something in a fresh checkout of the commit of a worktree, made ready like that one. broken is the
+// do does something in a fresh checkout of the commit of a worktree, made ready like that one. broken is the
 // command of worktree.setup that failed there.
-func (a *Acts) afield(ctx context.Context, c flow.Call, j Job, do func(fresh Job, broken *Check) error) (err error) {
-	head, err := a.Repo.Head(ctx, j.Worktree)
+func (fc *freshCheckout) do(ctx context.Context, c flow.Call, j Job, do func(fresh Job, broken *Check) error) (err error) {
+	head, err := fc.repo.Head(ctx, j.Worktree)
 	if err != nil {
 		return err
 	}
 	fresh := j
 	fresh.Worktree += freshSuffix
-	if err := a.Repo.Checkout(ctx, fresh.Worktree, head); err != nil {
+	if err := fc.repo.Checkout(ctx, fresh.Worktree, head); err != nil {
 		return err
 	}
 	defer func() {
-		err = errors.Join(err, a.Repo.RemoveWorktree(context.WithoutCancel(ctx), fresh.Worktree))
+		err = errors.Join(err, fc.repo.RemoveWorktree(context.WithoutCancel(ctx), fresh.Worktree))
 	}()
-	if err := a.checkOutModules(ctx, fresh, head); err != nil {
+	if err := fc.modules.checkOut(ctx, fresh, head); err != nil {
 		return err
 	}
-	if _, err := a.copyIn(ctx, fresh); err != nil {
+	if _, err := fc.setup.copyFiles(ctx, fresh); err != nil {
 		return err
 	}
-	if err := a.mark(fresh); err != nil {
+	if err := fc.setup.writePointer(fresh); err != nil {
 		return err
 	}
 	for i, line := range fresh.Setup.Run {
-		res, err := a.commandIn(ctx, c, sandbox.Need{Kind: sandbox.Setup, Dir: fresh.Worktree, Edit: true, Agents: true}, fmt.Sprintf("setup-%d", i+1), line, fresh.Setup.Timeout)
+		res, err := fc.commands.runIn(ctx, c, sandbox.Need{Kind: sandbox.Setup, Dir: fresh.Worktree, Edit: true, Agents: true}, fmt.Sprintf("setup-%d", i+1), line, fresh.Setup.Timeout)
 		if err != nil {
 			return err
 		}
@@ -131,14 +131,14 @@ func (a *Acts) afield(ctx context.Context, c flow.Call, j Job, do func(fresh Job
 	return do(fresh, nil)
 }
 
-// unseen names the files that git ignores in the worktree when something fails without them.
-func (a *Acts) unseen(ctx context.Context, j Job, out *Checks) error {
+// nameIgnored names the files that git ignores in the worktree when something fails without them.
+func (fv *finalVerifier) nameIgnored(ctx context.Context, j Job, out *Checks) error {
 	failed := slices.ContainsFunc(out.Results, func(c Check) bool { return c.Code != 0 && !c.Known }) ||
 		slices.ContainsFunc(out.Judged, func(j Judged) bool { return j.Verdict == "unmet" })
 	if !failed {
 		return nil
 	}
-	list, err := a.Repo.Ignored(ctx, j.Worktree, a.outside(j)...)
+	list, err := fv.repo.Ignored(ctx, j.Worktree, Outside(j)...)
 	out.Unseen = few(slices.DeleteFunc(list, func(path string) bool { return path == runtimeDir+"/" }))
 	return err
 }

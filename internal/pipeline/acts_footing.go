@@ -29,10 +29,10 @@ const (
 	footNetwork = "network" // whether kinds of commands have one
 )
 
-// footing is a hash of each thing outside of the worktree that a verdict stands on: an agent that may do what
+// fingerprint is a hash of each thing outside of the worktree that a verdict stands on: an agent that may do what
 // its user may can reach them.
-func (a *Acts) footing(ctx context.Context, j Job) (map[string]string, error) {
-	set, err := a.Repo.Settings(j.Worktree)
+func (fp *fingerprinter) fingerprint(ctx context.Context, j Job) (map[string]string, error) {
+	set, err := fp.repo.Settings(j.Worktree)
 	if err != nil {
 		return nil, err
 	}
@@ -41,22 +41,22 @@ func (a *Acts) footing(ctx context.Context, j Job) (map[string]string, error) {
 		f[footGit+" "+name] = hash
 	}
 	for _, word := range strings.Fields(strings.Join(j.Verify, " ")) {
-		if path, sum := a.program(word); path != "" {
+		if path, sum := fp.program(word); path != "" {
 			f[footProgram+" "+word] = sum
 		}
 	}
-	none := a.Box.Unconnected(ctx)
+	none := fp.box.Unconnected(ctx)
 	for _, kind := range sandbox.CommandKinds() {
 		f[footNetwork+" "+kind] = map[bool]string{true: "none", false: "yes"}[slices.Contains(none, kind)]
 	}
-	rel := a.Store.Rel(a.Dir) + "/"
+	rel := fp.store.Rel(fp.task.dir) + "/"
 	for _, name := range append(slices.Clone(frozen), "implement.jsonl", "check.jsonl", "debug.jsonl", proof.ApprovalsFile) {
-		err = errors.Join(err, a.wrote(f, rel+name))
+		err = errors.Join(err, fp.hashFile(f, rel+name))
 	}
 	for _, name := range []string{".trellis/config.yaml", ".trellis/worktree.yaml", ".trellis/workflow.md"} {
-		err = errors.Join(err, a.wrote(f, name))
+		err = errors.Join(err, fp.hashFile(f, name))
 	}
-	if t, lerr := a.Store.Load(a.Dir); lerr == nil { // one that can't be read stops the run elsewhere
+	if t, lerr := fp.store.Load(fp.task.dir); lerr == nil { // one that can't be read stops the run elsewhere
 		said, merr := json.Marshal([]any{t.Pipeline.Verify, t.Pipeline.Protected, t.Pipeline.Approval})
 		f[footFile+" "+rel+taskdir.TaskJSON], err = brief(said), errors.Join(err, merr)
 	}
@@ -64,11 +64,11 @@ func (a *Acts) footing(ctx context.Context, j Job) (map[string]string, error) {
 }
 
 // program is where a command's program lies, "" when the word is none, and how it looks there.
-func (a *Acts) program(word string) (path, sum string) {
+func (fp *fingerprinter) program(word string) (path, sum string) {
 	if strings.ContainsAny(word, "/=$`'\"") {
 		return "", ""
 	}
-	for _, e := range slices.Backward(a.Environ) {
+	for _, e := range slices.Backward(fp.environ) {
 		dirs, ok := strings.CutPrefix(e, "PATH=")
 		if !ok {
 			continue
@@ -84,9 +84,9 @@ func (a *Acts) program(word string) (path, sum string) {
 	return "", ""
 }
 
-// wrote adds a file of the main checkout, if it is there.
-func (a *Acts) wrote(f map[string]string, name string) error {
-	data, err := durable.ReadBelow(a.Store.Root, name, durable.MaxJournal)
+// hashFile adds a file of the main checkout, if it is there.
+func (fp *fingerprinter) hashFile(f map[string]string, name string) error {
+	data, err := durable.ReadBelow(fp.store.Root, name, durable.MaxJournal)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -102,13 +102,13 @@ func brief(data []byte) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// shaken says what of a run's footing is not as it was when its worktree was ready. What makes git commit
+// drifted says what of a run's footing is not as it was when its worktree was ready. What makes git commit
 // something else than what is there comes back as bent; the rest are notes for people.
-func (a *Acts) shaken(ctx context.Context, in checksIn) (bent, notes []string, err error) {
+func (fp *fingerprinter) drifted(ctx context.Context, in checksIn) (bent, notes []string, err error) {
 	if len(in.Footing) == 0 {
 		return nil, nil, nil
 	}
-	now, err := a.footing(ctx, in.Job)
+	now, err := fp.fingerprint(ctx, in.Job)
 	if err != nil {
 		return nil, nil, err
 	}

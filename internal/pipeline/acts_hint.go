@@ -14,8 +14,8 @@ import (
 
 // taskSpec is the TaskSpec of a frozen content, nil when there is none. It is a hint and nothing else: one that
 // can't be read is an error that is told and does not stop anybody.
-func (a *Acts) taskSpec(hash string) (*plan.TaskSpec, error) {
-	data, err := taskdir.ReadFile(a.inputs(hash), taskdir.TaskSpec)
+func (is *inputs) taskSpec(hash string) (*plan.TaskSpec, error) {
+	data, err := taskdir.ReadFile(is.folder(hash), taskdir.TaskSpec)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -29,14 +29,14 @@ func (a *Acts) taskSpec(hash string) (*plan.TaskSpec, error) {
 	return spec, nil
 }
 
-// hint is what a role is told of TaskSpec and plan, within caps, and a note when that is not all. Who judges the
+// planHint is what a role is told of TaskSpec and plan, within caps, and a note when that is not all. Who judges the
 // criteria is told what was decided; how the work was to be done is nothing to them.
-func (a *Acts) hint(role trellis.Role, hash string, caps contextfiles.Caps) (text string, notes []string, err error) {
+func (pr *prompts) planHint(role trellis.Role, hash string, caps contextfiles.Caps) (text string, notes []string, err error) {
 	var parts []string
-	if spec, _ := a.taskSpec(hash); spec != nil { // what is wrong with it was told when it was taken in
+	if spec, _ := pr.inputs.taskSpec(hash); spec != nil { // what is wrong with it was told when it was taken in
 		parts = append(parts, meant(spec))
 	}
-	p, err := a.frozenPlan(hash)
+	p, err := pr.inputs.frozenPlan(hash)
 	switch {
 	case err != nil:
 		return "", nil, err

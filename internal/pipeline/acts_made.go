@@ -12,49 +12,49 @@ import (
 )
 
 // Made tells the worktree as this run made it, or found it.
-func (a *Acts) Made(m *git.Made) {
+func (g *guard) Made(m *git.Made) {
 	if m == nil { // not yet, or by a Trellis that did not write it down
 		return
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.made = *m
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.made = *m
 }
 
 // Hooks tells the hooks that there were before any agent of the task was at work.
-func (a *Acts) Hooks(before map[string]string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.hooks = before
+func (g *guard) Hooks(before map[string]string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.hooks = before
 }
 
-func (a *Acts) theWorktree() git.Made {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.made
+func (g *guard) worktree() git.Made {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.made
 }
 
-// foreignHooks are those that were changed since: an agent may have written them, and git runs none then.
-func (a *Acts) foreignHooks(ctx context.Context, m git.Made, base string) ([]string, error) {
-	a.mu.Lock()
-	before := a.hooks
+// changedHooks are those that were changed since: an agent may have written them, and git runs none then.
+func (g *guard) changedHooks(ctx context.Context, m git.Made, base string) ([]string, error) {
+	g.mu.Lock()
+	before := g.hooks
 	if base == "" { // of an activity that knows no job
-		base = a.lastBase
+		base = g.lastBase
 	}
-	a.lastBase = base
-	a.mu.Unlock()
+	g.lastBase = base
+	g.mu.Unlock()
 	if base == "" || before == nil || m.Path == "" || m.Same() != nil {
 		return nil, nil
 	}
-	return a.Repo.ChangedHooks(ctx, m.Path, base, before)
+	return g.repo.ChangedHooks(ctx, m.Path, base, before)
 }
 
-// bounded is a context in which git works in no other folder than the worktree that was made, and runs no hook that an agent
+// confine is a context in which git works in no other folder than the worktree that was made, and runs no hook that an agent
 // may have written.
-func (a *Acts) bounded(ctx context.Context, base string) (context.Context, error) {
-	m := a.theWorktree()
+func (g *guard) confine(ctx context.Context, base string) (context.Context, error) {
+	m := g.worktree()
 	ctx = git.Only(ctx, m)
-	changed, err := a.foreignHooks(ctx, m, base)
+	changed, err := g.changedHooks(ctx, m, base)
 	if len(changed) > 0 {
 		ctx = git.Hookless(ctx)
 	}
@@ -76,45 +76,45 @@ func baseOf(in json.RawMessage) string {
 // branch, make the worktree, or take it away, which an entry that was cut off may have done.
 var elsewhere = []string{string(claim), string(project), string(prepare), string(deliver), string(conclude), string(discard)}
 
-// guarded are activities that do nothing in the worktree once something else is in its place: it is looked at before each,
+// inWorktree are activities that do nothing in the worktree once something else is in its place: it is looked at before each,
 // and by each again before what it does there.
-func (a *Acts) guarded(list []flow.Activity) []flow.Activity {
+func inWorktree(g *guard, s *standardsWatch, list []flow.Activity) []flow.Activity {
 	for i, act := range list {
 		if act.Name == string(prepare) { // it looks for itself
 			continue
 		}
 		list[i].Run = func(ctx context.Context, c flow.Call, in json.RawMessage) (any, error) {
-			m := a.theWorktree()
+			m := g.worktree()
 			if !slices.Contains(elsewhere, act.Name) {
-				if err := a.swapped(m); err != nil {
+				if err := g.checkSame(m); err != nil {
 					return nil, err
 				}
 			}
-			ctx, err := a.bounded(ctx, baseOf(in))
+			ctx, err := g.confine(ctx, baseOf(in))
 			if err != nil {
 				return nil, err
 			}
-			out, err := a.judged(ctx, c, in, act)
-			return out, a.asSwapped(err)
+			out, err := s.around(ctx, c, in, act)
+			return out, g.explain(err)
 		}
 	}
 	return list
 }
 
-// swapped is the failure of a run whose worktree is no longer the one that it worked in.
-func (a *Acts) swapped(m git.Made) error { return a.asSwapped(m.Same()) }
+// checkSame is the failure of a run whose worktree is no longer the one that it worked in.
+func (g *guard) checkSame(m git.Made) error { return g.explain(m.Same()) }
 
-// asSwapped adds to an error that says so, or that objects of git are not what they are to be, what to do.
-func (a *Acts) asSwapped(err error) error {
+// explain adds to an error that says so, or that objects of git are not what they are to be, what to do.
+func (g *guard) explain(err error) error {
 	if damaged := (*git.DamagedError)(nil); errors.As(err, &damaged) {
-		return flow.Fail(string(trellis.ProtectedPath), "%v; then `trellis retry %s`", damaged, a.id())
+		return flow.Fail(string(trellis.ProtectedPath), "%v; then `trellis retry %s`", damaged, g.task.id())
 	}
 	if borrowed := (*git.BorrowedError)(nil); errors.As(err, &borrowed) {
-		return flow.Fail(string(trellis.ProtectedPath), "%v; then `trellis retry %s`", borrowed, a.id())
+		return flow.Fail(string(trellis.ProtectedPath), "%v; then `trellis retry %s`", borrowed, g.task.id())
 	}
 	var e *git.SwappedError
 	if !errors.As(err, &e) {
 		return err
 	}
-	return flow.Fail(string(trellis.WorktreeFailed), "%v; nothing was done there: put the worktree back, or move away what is in its place, then `trellis retry %s`", e, a.id())
+	return flow.Fail(string(trellis.WorktreeFailed), "%v; nothing was done there: put the worktree back, or move away what is in its place, then `trellis retry %s`", e, g.task.id())
 }

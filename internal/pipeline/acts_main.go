@@ -22,23 +22,23 @@ func ReflogAction(task string) string { return "trellis agent of " + task }
 // ReflogVariable is that variable.
 const ReflogVariable = "GIT_REFLOG_ACTION"
 
-// watchMain sees to it that an agent moves nothing in the main checkout: that fails its call, and says how to undo it.
+// watch sees to it that an agent moves nothing in the main checkout: that fails its call, and says how to undo it.
 // Where nothing shows that it was the agent, and of files, it is told and stays: people may be at work there.
-func (a *Acts) watchMain(ctx context.Context, c flow.Call, r agentcall.Request) (looker, error) {
-	heads, err := a.headsBefore(ctx, c)
+func (mw *mainWatch) watch(ctx context.Context, c flow.Call, r agentcall.Request) (looker, error) {
+	heads, err := mw.headsBefore(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	looked, err := a.mainBefore(ctx, r)
+	looked, err := mw.stateBefore(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context) (notes []string, _ *flow.Failure, err error) {
-		moves, now, err := a.Repo.Moved(ctx, heads)
+		moves, now, err := mw.repo.Moved(ctx, heads)
 		if err != nil {
 			return nil, nil, err
 		}
-		looks, err := a.mainLooks(ctx)
+		looks, err := mw.state(ctx)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -47,8 +47,8 @@ func (a *Acts) watchMain(ctx context.Context, c flow.Call, r agentcall.Request) 
 			changed = slices.DeleteFunc(changed, func(path string) bool { return path == "HEAD" })
 		}
 		notes = changedFiles(changed, r)
-		moves, err = a.ofOthers(ctx, moves)
-		told, fail := a.blame(r, moves, now)
+		moves, err = mw.outsideWorktrees(ctx, moves)
+		told, fail := mw.attribute(r, moves, now)
 		return append(notes, told...), fail, err
 	}, nil
 }
@@ -79,65 +79,65 @@ const (
 )
 
 // headsBefore is where the branches stood when a call was entered for the first time: a cut-off entry may have moved them.
-func (a *Acts) headsBefore(ctx context.Context, c flow.Call) (h git.Heads, err error) {
-	dir := filepath.Join(a.RunDir, agentcall.Folder(c))
+func (mw *mainWatch) headsBefore(ctx context.Context, c flow.Call) (h git.Heads, err error) {
+	dir := filepath.Join(mw.task.runDir, agentcall.Folder(c))
 	if c.Attempt > 1 {
 		if data, err := durable.ReadBelow(dir, headsFile, maxHeads); err == nil && json.Unmarshal(data, &h) == nil {
 			return h, nil
 		}
 	}
-	if h, err = a.Repo.Heads(ctx); err != nil {
+	if h, err = mw.repo.Heads(ctx); err != nil {
 		return h, err
 	}
-	return h, a.noteOf(c, headsFile, h)
+	return h, mw.task.keepNote(c, headsFile, h)
 }
 
-// mainBefore is how the main checkout looks before a call. What was seen after one call is what the next begins with, but
+// stateBefore is how the main checkout looks before a call. What was seen after one call is what the next begins with, but
 // for who may only read: of that it is said what was changed in its time.
-func (a *Acts) mainBefore(ctx context.Context, r agentcall.Request) (git.Looks, error) {
-	a.mu.Lock()
-	seen := a.seen
-	a.mu.Unlock()
+func (mw *mainWatch) stateBefore(ctx context.Context, r agentcall.Request) (git.Looks, error) {
+	mw.mu.Lock()
+	seen := mw.seen
+	mw.mu.Unlock()
 	if seen != nil && r.Permission != trellis.PermitRead {
 		return *seen, nil
 	}
-	return a.mainLooks(ctx)
+	return mw.state(ctx)
 }
 
-// ofOthers are moves without those of branches that are worked on in worktrees, this task's and others'.
-func (a *Acts) ofOthers(ctx context.Context, moves []git.Move) ([]git.Move, error) {
+// outsideWorktrees are moves without those of branches that are worked on in worktrees, this task's and others'.
+func (mw *mainWatch) outsideWorktrees(ctx context.Context, moves []git.Move) ([]git.Move, error) {
 	if len(moves) == 0 {
 		return nil, nil
 	}
-	trees, err := a.Repo.Worktrees(ctx)
+	trees, err := mw.repo.Worktrees(ctx)
 	return slices.DeleteFunc(moves, func(m git.Move) bool {
 		return slices.ContainsFunc(trees, func(w git.Worktree) bool { return w.Branch == m.Ref && w.Owner() != "" })
 	}), err
 }
 
-// blame takes moves apart: those that the log shows to be the agent's are a failure, the others notes.
-func (a *Acts) blame(r agentcall.Request, moves []git.Move, now git.Heads) (notes []string, fail *flow.Failure) {
+// attribute takes moves apart: those that the log shows to be the agent's are a failure, the others notes.
+func (mw *mainWatch) attribute(r agentcall.Request, moves []git.Move, now git.Heads) (notes []string, fail *flow.Failure) {
 	var did, undo []string
 	for _, m := range moves {
 		what := fmt.Sprintf("%s from %.40s to %.40s", m.Ref, m.Was, m.Now)
 		if m.Now == "" {
 			what = fmt.Sprintf("%s, which ended in %.40s, away", m.Ref, m.Was)
 		}
-		if slices.ContainsFunc(m.Said, a.byAgent) {
-			did, undo = append(did, what), append(undo, "`"+a.undo(m, now)+"`")
+		if slices.ContainsFunc(m.Said, mw.byAgent) {
+			did, undo = append(did, what), append(undo, "`"+mw.undoCommand(m, now)+"`")
 			continue
 		}
-		notes = append(notes, fmt.Sprintf("somebody moved %s in the main checkout while the %s agent was at work (its log says: %s); if it was not you: `%s`", what, r.Role, said(m), a.undo(m, now)))
+		notes = append(notes, fmt.Sprintf("somebody moved %s in the main checkout while the %s agent was at work (its log says: %s); if it was not you: `%s`", what, r.Role, said(m), mw.undoCommand(m, now)))
 	}
 	if len(did) > 0 {
 		fail = flow.Fail(string(trellis.ProtectedPath), "the %s agent moved %s in the main checkout, where it has nothing to do; look at `git -C %s reflog`, and undo it with %s; then `trellis retry %s`",
-			r.Role, strings.Join(few(did), ", "), Typed(a.Repo.Main), strings.Join(few(undo), ", "), a.id())
+			r.Role, strings.Join(few(did), ", "), Typed(mw.repo.Main), strings.Join(few(undo), ", "), mw.task.id())
 	}
 	return notes, fail
 }
 
-func (a *Acts) byAgent(message string) bool {
-	return message == ReflogAction(a.id()) || strings.HasPrefix(message, ReflogAction(a.id())+":")
+func (mw *mainWatch) byAgent(message string) bool {
+	return message == ReflogAction(mw.task.id()) || strings.HasPrefix(message, ReflogAction(mw.task.id())+":")
 }
 
 // said is what a log says of a move.
@@ -148,9 +148,9 @@ func said(m git.Move) string {
 	return "nothing"
 }
 
-// undo is the command that takes a move back, and loses nothing that is not committed.
-func (a *Acts) undo(m git.Move, now git.Heads) string {
-	in := "git -C " + Typed(a.Repo.Main)
+// undoCommand is the command that takes a move back, and loses nothing that is not committed.
+func (mw *mainWatch) undoCommand(m git.Move, now git.Heads) string {
+	in := "git -C " + Typed(mw.repo.Main)
 	switch {
 	case m.Ref == "HEAD":
 		return fmt.Sprintf("%s checkout %s", in, Typed(m.Was))

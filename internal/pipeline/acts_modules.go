@@ -25,15 +25,15 @@ func modulesOf(cfg *config.Config, t *taskdir.Task) ([]string, error) {
 	return nil, nil
 }
 
-// modules are the submodules of a job as a commit has them.
-func (a *Acts) modules(ctx context.Context, j Job, commit string) (list []*git.Module, err error) {
+// at are the submodules of a job as a commit has them.
+func (ms *modules) at(ctx context.Context, j Job, commit string) (list []*git.Module, err error) {
 	if len(j.Modules) > 0 && j.Setup.Timeout > 0 { // what is not here is fetched
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, j.Setup.Timeout, fmt.Errorf("it took longer than worktree.setup_timeout, %v", j.Setup.Timeout))
 		defer cancel()
 	}
 	for _, path := range j.Modules {
-		m, err := a.Repo.Module(ctx, commit, path)
+		m, err := ms.repo.Module(ctx, commit, path)
 		if err != nil {
 			return nil, flow.Fail(string(trellis.HookFailed), "%v", err)
 		}
@@ -42,13 +42,13 @@ func (a *Acts) modules(ctx context.Context, j Job, commit string) (list []*git.M
 	return list, nil
 }
 
-// enterModules checks the submodules out in the worktree, each on a branch that is called as the task's.
-func (a *Acts) enterModules(ctx context.Context, in prepareIn) error {
-	list, err := a.modules(ctx, in.Job, in.Job.BaseCommit)
+// enter checks the submodules out in the worktree, each on a branch that is called as the task's.
+func (ms *modules) enter(ctx context.Context, in prepareIn) error {
+	list, err := ms.at(ctx, in.Job, in.Job.BaseCommit)
 	for _, m := range list {
 		at := in
 		at.Job.BaseCommit = m.Base
-		own, err := ownBranch(ctx, m.Repo, at, filepath.Base(a.Dir))
+		own, err := ownBranch(ctx, m.Repo, at, filepath.Base(ms.task.dir))
 		if err != nil {
 			return err
 		}
@@ -59,9 +59,9 @@ func (a *Acts) enterModules(ctx context.Context, in prepareIn) error {
 	return err
 }
 
-// keepModules takes the branches of the submodules away, whose worktrees are gone. What they hold is kept under a ref.
-func (a *Acts) keepModules(ctx context.Context, j Job, ref string) (notes []string, err error) {
-	list, err := a.modules(ctx, j, j.BaseCommit)
+// remove takes the branches of the submodules away, whose worktrees are gone. What they hold is kept under a ref.
+func (ms *modules) remove(ctx context.Context, j Job, ref string) (notes []string, err error) {
+	list, err := ms.at(ctx, j, j.BaseCommit)
 	for _, m := range list {
 		tip, err := m.Branch(ctx, j.Branch)
 		if err != nil || tip == "" {
@@ -80,11 +80,11 @@ func (a *Acts) keepModules(ctx context.Context, j Job, ref string) (notes []stri
 	return notes, err
 }
 
-// mendModules takes back in submodules what no agent may do to git.
-func (a *Acts) mendModules(ctx context.Context, c flow.Call, j Job) (notes []string, err error) {
-	list, err := a.modules(ctx, j, j.BaseCommit)
+// repair takes back in submodules what no agent may do to git.
+func (ms *modules) repair(ctx context.Context, c flow.Call, j Job) (notes []string, err error) {
+	list, err := ms.at(ctx, j, j.BaseCommit)
 	for _, m := range list {
-		strayed, err := m.Reattach(ctx, m.Dir(j.Worktree), j.Branch, m.Base, a.backupRef(c)+"-strayed")
+		strayed, err := m.Reattach(ctx, m.Dir(j.Worktree), j.Branch, m.Base, ms.task.backupRef(c)+"-strayed")
 		if err != nil {
 			return notes, err
 		}
@@ -98,12 +98,12 @@ func (a *Acts) mendModules(ctx context.Context, c flow.Call, j Job) (notes []str
 	return notes, err
 }
 
-// recordModules commits what was done in the submodules, before the superproject commits where they ended. What an
+// commitModules commits what was done in the submodules, before the superproject commits where they ended. What an
 // earlier entry of the call committed is there, and nothing is left to commit.
-func (a *Acts) recordModules(ctx context.Context, c flow.Call, in commitIn, o git.CommitOptions, s *search) (notes []string, err error) {
-	list, err := a.modules(ctx, in.Job, in.Job.BaseCommit)
+func (cm *committer) commitModules(ctx context.Context, c flow.Call, in commitIn, o git.CommitOptions, s *search) (notes []string, err error) {
+	list, err := cm.modules.at(ctx, in.Job, in.Job.BaseCommit)
 	for _, m := range list {
-		head, err := a.recordModule(ctx, c, m, in, o, s)
+		head, err := cm.commitModule(ctx, c, m, in, o, s)
 		if err != nil {
 			return notes, err
 		}
@@ -118,10 +118,10 @@ func (a *Acts) recordModules(ctx context.Context, c flow.Call, in commitIn, o gi
 	return notes, err
 }
 
-// recordModule commits what was done in one. Commits that hold a secret, by whomever, are taken back and made anew as one.
-func (a *Acts) recordModule(ctx context.Context, c flow.Call, m *git.Module, in commitIn, o git.CommitOptions, s *search) (head string, err error) {
+// commitModule commits what was done in one. Commits that hold a secret, by whomever, are taken back and made anew as one.
+func (cm *committer) commitModule(ctx context.Context, c flow.Call, m *git.Module, in commitIn, o git.CommitOptions, s *search) (head string, err error) {
 	dir := m.Dir(in.Job.Worktree)
-	if _, err := m.Reattach(ctx, dir, in.Job.Branch, m.Base, a.backupRef(c)+"-strayed"); err != nil {
+	if _, err := m.Reattach(ctx, dir, in.Job.Branch, m.Base, cm.task.backupRef(c)+"-strayed"); err != nil {
 		return "", err
 	}
 	if head, err = m.Head(ctx, dir); err != nil {
@@ -134,7 +134,7 @@ func (a *Acts) recordModule(ctx context.Context, c flow.Call, m *git.Module, in 
 	within := *s
 	within.repo, within.below, within.job.Worktree, within.job.BaseCommit = m.Repo, m.Path+"/", dir, m.Base
 	defer func() { s.notes = within.notes }()
-	o.Amend, o.Base, o.Exclude = head != m.Base && own == head, m.Base, m.Below(a.outside(in.Job))
+	o.Amend, o.Base, o.Exclude = head != m.Base && own == head, m.Base, m.Below(Outside(in.Job))
 	o.Inspect, within.kept = within.inspect, o.Exclude
 	const most = 2
 	for try := 1; ; try++ {
@@ -145,7 +145,7 @@ func (a *Acts) recordModule(ctx context.Context, c flow.Call, m *git.Module, in 
 		if err != nil {
 			return "", err
 		}
-		places, err := a.retract(ctx, c, &within, try)
+		places, err := cm.leaks.retract(ctx, c, &within, try)
 		switch {
 		case err != nil || len(places) == 0:
 			return made, err
@@ -156,9 +156,9 @@ func (a *Acts) recordModule(ctx context.Context, c flow.Call, m *git.Module, in 
 	}
 }
 
-// checkOutModules fills the submodules of a fresh checkout of a commit.
-func (a *Acts) checkOutModules(ctx context.Context, j Job, commit string) error {
-	list, err := a.modules(ctx, j, commit)
+// checkOut fills the submodules of a fresh checkout of a commit.
+func (ms *modules) checkOut(ctx context.Context, j Job, commit string) error {
+	list, err := ms.at(ctx, j, commit)
 	for _, m := range list {
 		if err := m.Checkout(ctx, m.Dir(j.Worktree), m.Base); err != nil {
 			return err
@@ -169,16 +169,16 @@ func (a *Acts) checkOutModules(ctx context.Context, j Job, commit string) error 
 
 // committed reports whether the commit of a worktree is what was verified, the tree known, and if not what it changes of
 // the base, submodules as what is in them. The worktree of a job with submodules holds nothing else.
-func (a *Acts) committed(ctx context.Context, j Job, known string) (same bool, changes []git.Change, err error) {
+func (fv *finalVerifier) committed(ctx context.Context, j Job, known string) (same bool, changes []git.Change, err error) {
 	if len(j.Modules) == 0 {
-		tree, err := a.Repo.TreeAt(ctx, j.Branch)
+		tree, err := fv.repo.TreeAt(ctx, j.Branch)
 		if err != nil || tree == known {
 			return err == nil, nil, err
 		}
-		changes, err = a.Repo.ChangesBetween(ctx, j.BaseCommit, j.Branch)
+		changes, err = fv.repo.ChangesBetween(ctx, j.BaseCommit, j.Branch)
 		return false, changes, err
 	}
-	snap, err := a.Repo.Snapshot(ctx, j.Worktree, a.outside(j)...)
+	snap, err := fv.repo.Snapshot(ctx, j.Worktree, Outside(j)...)
 	if err != nil {
 		return false, nil, err
 	}

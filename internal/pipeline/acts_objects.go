@@ -19,10 +19,10 @@ type objects struct {
 
 // Objects tells what the journal says of git's objects: when the first run of the task began, and where they were borrowed before
 // any agent was at work, nil when that is not known.
-func (a *Acts) Objects(since time.Time, borrowed []string) {
-	a.objects.mu.Lock()
-	defer a.objects.mu.Unlock()
-	a.objects.since, a.objects.borrowed = since, borrowed
+func (g *guard) Objects(since time.Time, borrowed []string) {
+	g.objects.mu.Lock()
+	defer g.objects.mu.Unlock()
+	g.objects.since, g.objects.borrowed = since, borrowed
 }
 
 // begin notes how they are, and returns where they are borrowed: as before, or as now when that is nil.
@@ -57,7 +57,12 @@ func (o *objects) check(ctx context.Context, r *git.Repo, base string) (notes []
 // verifyObjects makes sure of the objects that appeared or were changed since an agent or a command of the run was at work: git itself
 // believes what stands there. One that is wrong ends the run; what was removed is told. In a process that goes on
 // with a run all count that were changed since the first run began.
-func (a *Acts) verifyObjects(ctx context.Context, base string) ([]string, error) {
-	notes, err := a.objects.check(ctx, a.Repo, base)
-	return notes, a.asSwapped(err)
+func (g *guard) verifyObjects(ctx context.Context, base string) ([]string, error) {
+	notes, err := g.objects.check(ctx, g.repo, base)
+	return notes, g.explain(err)
+}
+
+// beginObjects notes how git's objects are before any agent is at work.
+func (g *guard) beginObjects(before []string) (borrowed []string, err error) {
+	return g.objects.begin(g.repo, before)
 }

@@ -25,20 +25,20 @@ import (
 )
 
 // observe takes in what people wrote: it checks the directory and freezes a copy that phases read.
-func (a *Acts) observe(ctx context.Context, _ flow.Call, in observeIn) (c Content, err error) {
+func (o *observer) observe(ctx context.Context, _ flow.Call, in observeIn) (c Content, err error) {
 	var g Agreement
-	t, err := a.judgeTaken(ctx, func(t *taskdir.Task, k *taken) error {
+	t, err := o.intake.judge(ctx, func(t *taskdir.Task, k *taken) error {
 		if errors.Is(k.wrong, flow.ErrSuspended) {
 			return k.wrong
 		}
-		if err := a.valid(ctx, in.Known == k.hash); err != nil {
+		if err := o.validate(ctx, in.Known == k.hash); err != nil {
 			return err
 		}
 		var p *plan.Plan
-		if c, p, err = a.content(k, in.Job); err != nil {
+		if c, p, err = o.contentOf(k, in.Job); err != nil {
 			return err
 		}
-		g, err = a.agreement(t, p, in.Job, !in.Asked)
+		g, err = o.approvals.ofRun(t, p, in.Job, !in.Asked)
 		return err
 	})
 	if err != nil {
@@ -46,28 +46,28 @@ func (a *Acts) observe(ctx context.Context, _ flow.Call, in observeIn) (c Conten
 	}
 	c.PlanHash, c.Approved = g.Hash, g.State == proof.Approved
 	if c.Approved {
-		if err := a.confirm(); err != nil {
+		if err := o.standards.confirm(); err != nil {
 			return c, err
 		}
 	}
 	c.Waived = c.Approved && in.Asked && !t.Pipeline.Approval.Required
-	return c, a.render(a.inputs(c.Hash), in.Job)
+	return c, o.layOut(o.inputs.folder(c.Hash), in.Job)
 }
 
-// content freezes what people wrote and takes out of it what code needs to know.
-func (a *Acts) content(k *taken, j Job) (c Content, p *plan.Plan, err error) {
+// contentOf freezes what people wrote and takes out of it what code needs to know.
+func (o *observer) contentOf(k *taken, j Job) (c Content, p *plan.Plan, err error) {
 	c.Hash = k.hash
-	if err := a.freeze(k); err != nil {
+	if err := o.inputs.freeze(k); err != nil {
 		return c, nil, err
 	}
 	prd, there := k.texts[taskdir.PRD]
 	if !there {
 		return c, nil, fmt.Errorf("reading prd.md: %w", fs.ErrNotExist)
 	}
-	if p, c.Bundle, err = a.bundled(k); err != nil {
+	if p, c.Bundle, err = o.inputs.freezePlan(k); err != nil {
 		return c, nil, err
 	}
-	if _, err := a.taskSpec(c.Hash); err != nil {
+	if _, err := o.inputs.taskSpec(c.Hash); err != nil {
 		c.Notes = append(c.Notes, err.Error())
 	}
 	c.Steps = p != nil && p.VerificationAt() > 0
@@ -76,7 +76,7 @@ func (a *Acts) content(k *taken, j Job) (c Content, p *plan.Plan, err error) {
 	c.Notes = append(c.Notes, added...)
 	if raw, err := json.Marshal(c.Criteria); err != nil || len(raw) > criteria.MaxBytes {
 		return c, nil, flow.Fail(string(trellis.InvalidTask), "%s: the %d acceptance criteria are %d bytes long, at most %d are taken: say them shorter, or split the task",
-			a.Store.Rel(filepath.Join(a.Dir, taskdir.PRD)), len(c.Criteria), len(raw), criteria.MaxBytes)
+			o.store.Rel(filepath.Join(o.task.dir, taskdir.PRD)), len(c.Criteria), len(raw), criteria.MaxBytes)
 	}
 	c.Markers = markers(k.texts[taskdir.CheckContext])
 	for _, line := range j.Verify {
@@ -87,15 +87,15 @@ func (a *Acts) content(k *taken, j Job) (c Content, p *plan.Plan, err error) {
 	return c, p, nil
 }
 
-// valid is the failure that says what is wrong with the directory now. The criteria of content that the run knows
+// validate is the failure that says what is wrong with the directory now. The criteria of content that the run knows
 // already were read when it was taken in, by the rules of then.
-func (a *Acts) valid(ctx context.Context, known bool) error {
-	problems, err := ready.Check(ctx, ready.Input{Dir: a.Dir, Store: a.Store, Status: trellis.InProgress, Neighbours: a.Neighbours,
-		MaxSteps: a.Config.Planning.MaxSteps, LookPath: a.LookPath})
+func (o *observer) validate(ctx context.Context, known bool) error {
+	problems, err := ready.Check(ctx, ready.Input{Dir: o.task.dir, Store: o.store, Status: trellis.InProgress, Neighbours: o.neighbours,
+		MaxSteps: o.config.Planning.MaxSteps, LookPath: o.lookPath})
 	if err != nil {
 		return unusable(err)
 	}
-	prd := a.Store.Rel(filepath.Join(a.Dir, taskdir.PRD))
+	prd := o.store.Rel(filepath.Join(o.task.dir, taskdir.PRD))
 	for _, p := range problems {
 		if p.Warning {
 			continue
@@ -108,11 +108,11 @@ func (a *Acts) valid(ctx context.Context, known bool) error {
 	return nil
 }
 
-func (a *Acts) inputs(hash string) string { return filepath.Join(a.RunDir, "inputs", hash) }
+func (is *inputs) folder(hash string) string { return filepath.Join(is.task.runDir, "inputs", hash) }
 
-// store makes a folder with these files, whole or not at all, also after a power cut. Only the run itself does so, at
+// writeFolder makes a folder with these files, whole or not at all, also after a power cut. Only the run itself does so, at
 // one place at a time: what it finds half-made was left by one that was killed.
-func (a *Acts) store(dir string, texts map[string][]byte) error {
+func (is *inputs) writeFolder(dir string, texts map[string][]byte) error {
 	temp := filepath.Join(filepath.Dir(dir), durable.TempPrefix+filepath.Base(dir))
 	if err := os.RemoveAll(temp); err != nil {
 		return fmt.Errorf("clearing run/inputs: %w", err)
@@ -121,11 +121,11 @@ func (a *Acts) store(dir string, texts map[string][]byte) error {
 		return fmt.Errorf("making a folder in run/inputs: %w", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
-		if err := a.Disk.WriteFile(filepath.Join(temp, name), texts[name], 0o600); err != nil {
+		if err := is.task.disk.WriteFile(filepath.Join(temp, name), texts[name], 0o600); err != nil {
 			return errors.Join(fmt.Errorf("freezing %s: %w", name, err), os.RemoveAll(temp))
 		}
 	}
-	if err := a.Disk.Rename(temp, dir); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := is.task.disk.Rename(temp, dir); err != nil && !errors.Is(err, fs.ErrExist) {
 		return errors.Join(err, os.RemoveAll(temp))
 	}
 	return os.RemoveAll(temp)
@@ -150,9 +150,9 @@ func markers(data []byte) []string {
 	return list
 }
 
-// render lays the task's documents into the worktree for agents to read. The task itself stays where it is.
+// layOut lays the task's documents into the worktree for agents to read. The task itself stays where it is.
 // An agent may have put a link in the way: nothing is written or removed outside of the worktree.
-func (a *Acts) render(dir string, j Job) error {
+func (o *observer) layOut(dir string, j Job) error {
 	if data, err := durable.ReadBelow(j.Worktree, runtimeDir+"/task/.sha256", sha256.BlockSize); err == nil && string(data) == filepath.Base(dir) {
 		return nil // as it is
 	}

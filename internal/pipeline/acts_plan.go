@@ -48,33 +48,33 @@ func main(b *plan.Bundle) *plan.Plan {
 }
 
 // frozenPlan is the plan that a run took in with this content, nil when there was none.
-func (a *Acts) frozenPlan(hash string) (*plan.Plan, error) {
-	text, err := taskdir.ReadFile(a.inputs(hash), taskdir.Plan)
+func (is *inputs) frozenPlan(hash string) (*plan.Plan, error) {
+	text, err := taskdir.ReadFile(is.folder(hash), taskdir.Plan)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading plan.json: %w", err)
 	}
-	if b := a.frozenAs(text); b != nil {
+	if b := is.frozenAs(text); b != nil {
 		return main(b), nil
 	}
-	b, err := bundleOf(text, a.Store.Rel(filepath.Join(a.Dir, taskdir.Plan)), func(string) ([]byte, error) { return nil, fs.ErrNotExist })
+	b, err := bundleOf(text, is.store.Rel(filepath.Join(is.task.dir, taskdir.Plan)), func(string) ([]byte, error) { return nil, fs.ErrNotExist })
 	return main(b), err // of an older version, or changed since: it is to call nothing
 }
 
 // frozenAs is the plan with this text as a run took it in, with the files that it called then; nil when it has not.
-func (a *Acts) frozenAs(text []byte) *plan.Bundle {
-	entries, err := os.ReadDir(filepath.Join(a.RunDir, "inputs"))
+func (is *inputs) frozenAs(text []byte) *plan.Bundle {
+	entries, err := os.ReadDir(filepath.Join(is.task.runDir, "inputs"))
 	if err != nil {
 		return nil
 	}
 	for _, e := range entries {
-		own, err := taskdir.ReadFile(a.inputs(e.Name()), taskdir.Plan)
+		own, err := taskdir.ReadFile(is.folder(e.Name()), taskdir.Plan)
 		if err != nil || !bytes.Equal(own, text) {
 			continue
 		}
-		if b, err := a.Bundle(e.Name()); err == nil { // else it is a content
+		if b, err := is.Bundle(e.Name()); err == nil { // else it is a content
 			return b
 		}
 	}
@@ -112,11 +112,11 @@ func guarded(p *plan.Plan, globs []string) []string {
 }
 
 // allowed are the protected paths that may be changed by the plan of an approved content, "" being none.
-func (a *Acts) allowed(j Job, content string) ([]string, error) {
+func (is *inputs) allowed(j Job, content string) ([]string, error) {
 	if content == "" {
 		return nil, nil
 	}
-	p, err := a.frozenPlan(content)
+	p, err := is.frozenPlan(content)
 	return guarded(p, j.Protected), err
 }
 
@@ -157,23 +157,23 @@ func Assumed(p *plan.Plan) (sentences []string) {
 	return sentences
 }
 
-// hold makes sure, in the worktree before the work, that what the plan says must hold does. What its commands
+// checkPreconditions makes sure, in the worktree before the work, that what the plan says must hold does. What its commands
 // change there is undone.
-func (a *Acts) hold(ctx context.Context, c flow.Call, j Job) (held []Check, err error) {
+func (pp *preparer) checkPreconditions(ctx context.Context, c flow.Call, j Job) (held []Check, err error) {
 	if len(j.Preconditions) == 0 {
 		return nil, nil
 	}
-	snap, _, end, err := a.before(ctx, c, j)
+	snap, _, end, err := pp.restorer.begin(ctx, c, j)
 	if err != nil {
 		return nil, err
 	}
 	defer end(&err)
 	for i, line := range j.Preconditions {
-		res, err := a.command(ctx, c, sandbox.Verify, fmt.Sprintf("precondition-%d", i+1), j.Worktree, line, j.Limits.Command)
+		res, err := pp.commands.run(ctx, c, sandbox.Verify, fmt.Sprintf("precondition-%d", i+1), j.Worktree, line, j.Limits.Command)
 		if err != nil {
 			return nil, err
 		}
-		if _, err := snap.Restore(ctx, a.backupRef(c)); err != nil {
+		if _, err := snap.Restore(ctx, pp.task.backupRef(c)); err != nil {
 			return nil, err
 		}
 		if res.Code != 0 {

@@ -16,13 +16,13 @@ import (
 const mostProbed = 20
 
 // probe says with which branches in review this one conflicts: the newest of those that are for the same base.
-func (a *Acts) probe(ctx context.Context, _ flow.Call, in probeIn) (notes []string, err error) {
-	list, err := a.Store.List()
+func (u *upstream) probe(ctx context.Context, _ flow.Call, in probeIn) (notes []string, err error) {
+	list, err := u.store.List()
 	if err != nil {
 		return nil, err
 	}
 	slices.Reverse(list)
-	own, err := a.Repo.Branch(ctx, in.Job.Branch)
+	own, err := u.repo.Branch(ctx, in.Job.Branch)
 	if err != nil {
 		return nil, err
 	}
@@ -32,14 +32,14 @@ func (a *Acts) probe(ctx context.Context, _ flow.Call, in probeIn) (notes []stri
 		if t == nil || t.ID == in.Task || t.Status != trellis.Review || t.BaseBranch != in.Job.BaseBranch || looked == mostProbed || t.ID == in.Job.StackedOn || t.Pipeline.StackedOn == in.Task {
 			continue
 		}
-		tip, err := a.Repo.Branch(ctx, t.BranchName())
+		tip, err := u.repo.Branch(ctx, t.BranchName())
 		if err == nil && tip == "" {
 			continue
 		}
 		looked++
 		var files []string
 		if err == nil {
-			files, err = a.Repo.Conflicts(ctx, own, tip)
+			files, err = u.repo.Conflicts(ctx, own, tip)
 		}
 		switch {
 		case errors.Is(err, git.ErrOldGit):
@@ -49,7 +49,7 @@ func (a *Acts) probe(ctx context.Context, _ flow.Call, in probeIn) (notes []stri
 		case err != nil:
 			notes = append(notes, fmt.Sprintf("whether it conflicts with %s is not known: %v", t.ID, err))
 		case len(files) > 0:
-			b := Bases{Repo: a.Repo, Store: a.Store, Known: a.Merges}
+			b := Bases{Repo: u.repo, Store: u.store, Known: u.merges}
 			if done, err := b.merged(ctx, t, tip, Base{Commit: in.Job.BaseCommit}); err == nil && done {
 				continue // nobody told its task yet
 			}

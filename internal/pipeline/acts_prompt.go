@@ -24,49 +24,49 @@ import (
 const diffCap = 48 << 10
 
 // Slots are what the prompt of a phase, or of a step of the plan, is made of.
-func (a *Acts) Slots(ctx context.Context, c flow.Call, r agentcall.Request) (map[string]string, []string, error) {
+func (pr *prompts) Slots(ctx context.Context, c flow.Call, r agentcall.Request) (map[string]string, []string, error) {
 	var d stepAbout
 	if err := json.Unmarshal(r.Data, &d); err != nil {
 		return nil, nil, fmt.Errorf("reading the request: %w", err)
 	}
-	m := a.theWorktree()
-	if err := a.swapped(m); err != nil {
+	m := pr.guard.worktree()
+	if err := pr.guard.checkSame(m); err != nil {
 		return nil, nil, err
 	}
-	ctx, err := a.bounded(ctx, baseOf(r.Data))
+	ctx, err := pr.guard.confine(ctx, baseOf(r.Data))
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := a.Repo.Unlock(ctx, r.Dir); err != nil { // an agent calls git too
+	if err := pr.repo.Unlock(ctx, r.Dir); err != nil { // an agent calls git too
 		return nil, nil, err
 	}
 	if d.Path != "" {
-		return a.stepSlots(ctx, c, r, about{Job: d.Job, Content: d.Content})
+		return pr.stepSlots(ctx, c, r, about{Job: d.Job, Content: d.Content})
 	}
-	return a.phaseSlots(ctx, r)
+	return pr.phaseSlots(ctx, r)
 }
 
-func (a *Acts) phaseSlots(ctx context.Context, r agentcall.Request) (map[string]string, []string, error) {
+func (pr *prompts) phaseSlots(ctx context.Context, r agentcall.Request) (map[string]string, []string, error) {
 	var d about
 	if err := json.Unmarshal(r.Data, &d); err != nil {
 		return nil, nil, fmt.Errorf("reading the request: %w", err)
 	}
-	doc, own, err := a.told(ctx, d, r.Role, true)
+	doc, own, err := pr.roleDocuments(ctx, d, r.Role, true)
 	if err != nil {
 		return nil, nil, err
 	}
 	slots, notes := map[string]string{"artifacts": doc.artifacts, "plan": doc.hint}, doc.notes
 	if r.Role == trellis.Accept {
-		return slots, notes, a.acceptSlots(ctx, d, slots)
+		return slots, notes, pr.acceptSlots(ctx, d, slots)
 	}
 	slots["context"], slots["verify"], slots["baseline"] = own, lines(d.Job.Verify), lines(d.Baseline)
-	slots["sandbox"] = a.Box.Words(ctx, string(r.Role), d.Job.Worktree)
-	if slots["protected"], err = a.shielded(d); err != nil {
+	slots["sandbox"] = pr.box.Words(ctx, string(r.Role), d.Job.Worktree)
+	if slots["protected"], err = pr.protectedText(d); err != nil {
 		return nil, nil, err
 	}
 	if r.Role != trellis.Implement {
 		slots["base"] = d.Job.BaseCommit
-		if slots["diffstat"], err = a.list(ctx, d.Job); err != nil {
+		if slots["diffstat"], err = pr.listChanges(ctx, d.Job); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -77,16 +77,16 @@ func (a *Acts) phaseSlots(ctx context.Context, r agentcall.Request) (map[string]
 		slots["conflict"] = d.Job.Clash.Said
 	}
 	if r.Role == trellis.Debug {
-		if slots["failure"], slots["review"], err = a.failure(d.Trouble); err != nil {
+		if slots["failure"], slots["review"], err = pr.failureTexts(d.Trouble); err != nil {
 			return nil, nil, err
 		}
 	}
 	return slots, notes, nil
 }
 
-// shielded are the globs of what must stay as it is, and the paths that are let off.
-func (a *Acts) shielded(d about) (string, error) {
-	allowed, err := a.allowed(d.Job, d.Content.Hash)
+// protectedText are the globs of what must stay as it is, and the paths that are let off.
+func (pr *prompts) protectedText(d about) (string, error) {
+	allowed, err := pr.inputs.allowed(d.Job, d.Content.Hash)
 	if err != nil || len(allowed) == 0 {
 		return lines(d.Job.Protected), err
 	}
@@ -109,10 +109,10 @@ type documents struct {
 // phases are those that share the beginning of their prompts.
 var phases = []string{"implement", "check", "debug"}
 
-func (a *Acts) documents(d about) (documents, error) {
-	dir := a.inputs(d.Content.Hash)
+func (pr *prompts) documents(d about) (documents, error) {
+	dir := pr.inputs.folder(d.Content.Hash)
 	doc := documents{rest: map[string][]contextfiles.Row{}, shown: map[string][]byte{}, source: contextfiles.Source{
-		Main: d.Job.Repo, Worktree: d.Job.Worktree, Task: a.Store.Rel(a.Dir), Inputs: dir, Name: a.rendered}}
+		Main: d.Job.Repo, Worktree: d.Job.Worktree, Task: pr.store.Rel(pr.task.dir), Inputs: dir, Name: pr.shownPath}}
 	doc.source.Shown = func(path string, content []byte) { doc.shown[path] = content }
 	rows := map[string][]contextfiles.Row{}
 	for _, p := range phases {
@@ -143,15 +143,15 @@ func (a *Acts) documents(d about) (documents, error) {
 	return doc, nil
 }
 
-// told are the documents with what a role alone is shown of the checkout, and before that, when it is wanted, the hint.
-func (a *Acts) told(ctx context.Context, d about, role trellis.Role, hinted bool) (doc documents, own string, err error) {
-	err = a.readTrusted(ctx, func() (map[string][]byte, error) {
-		if doc, err = a.documents(d); err != nil {
+// roleDocuments are the documents with what a role alone is shown of the checkout, and before that, when it is wanted, the hint.
+func (pr *prompts) roleDocuments(ctx context.Context, d about, role trellis.Role, hinted bool) (doc documents, own string, err error) {
+	err = pr.trust.readTrusted(ctx, func() (map[string][]byte, error) {
+		if doc, err = pr.documents(d); err != nil {
 			return nil, err
 		}
 		var more []string
 		if hinted {
-			doc.hint, more, err = a.hint(role, d.Content.Hash, doc.caps)
+			doc.hint, more, err = pr.planHint(role, d.Content.Hash, doc.caps)
 			doc.notes, doc.caps = append(doc.notes, more...), doc.caps.After(doc.hint)
 		}
 		if role != trellis.Accept {
@@ -163,9 +163,9 @@ func (a *Acts) told(ctx context.Context, d about, role trellis.Role, hinted bool
 	return doc, own, err
 }
 
-// rendered is where an agent finds a file: those of the task are laid out in the worktree.
-func (a *Acts) rendered(path string) string {
-	if name, ok := strings.CutPrefix(path, a.Store.Rel(a.Dir)+"/"); ok {
+// shownPath is where an agent finds a file: those of the task are laid out in the worktree.
+func (pr *prompts) shownPath(path string) string {
+	if name, ok := strings.CutPrefix(path, pr.store.Rel(pr.task.dir)+"/"); ok {
 		return runtimeDir + "/task/" + name
 	}
 	return path
@@ -204,7 +204,7 @@ func readRows(dir, name string) ([]contextfiles.Row, error) {
 	return rows, nil
 }
 
-func (a *Acts) acceptSlots(ctx context.Context, d about, slots map[string]string) (err error) {
+func (pr *prompts) acceptSlots(ctx context.Context, d about, slots map[string]string) (err error) {
 	var b strings.Builder
 	for _, c := range d.Content.Criteria {
 		if slices.Contains(d.Open, c.ID) {
@@ -213,27 +213,27 @@ func (a *Acts) acceptSlots(ctx context.Context, d about, slots map[string]string
 	}
 	slots["criteria"], slots["base"] = b.String(), d.Job.BaseCommit
 	slots["diffstat"] = d.Stat
-	_, diff, err := a.change(ctx, d.Job, diffCap)
+	_, diff, err := pr.diff(ctx, d.Job, diffCap)
 	if err == nil {
-		slots["diff"], err = a.masked(ctx, d.Job, diff)
+		slots["diff"], err = pr.leaks.maskDiff(ctx, d.Job, diff)
 	}
 	if err == nil {
-		slots["evidence"], err = a.ran(d.Checks)
+		slots["evidence"], err = pr.commandResults(d.Checks)
 	}
 	return err
 }
 
-// list names what the worktree changes of the base. As long as nothing is committed git's status says it.
-func (a *Acts) list(ctx context.Context, j Job) (string, error) {
-	head, err := a.Repo.Head(ctx, j.Worktree)
+// listChanges names what the worktree changes of the base. As long as nothing is committed git's status says it.
+func (pr *prompts) listChanges(ctx context.Context, j Job) (string, error) {
+	head, err := pr.repo.Head(ctx, j.Worktree)
 	if err != nil {
 		return "", err
 	}
 	if head != j.BaseCommit {
-		list, _, err := a.change(ctx, j, 0)
+		list, _, err := pr.diff(ctx, j, 0)
 		return list, err
 	}
-	entries, err := a.Repo.Status(ctx, j.Worktree, a.outside(j)...)
+	entries, err := pr.repo.Status(ctx, j.Worktree, Outside(j)...)
 	var b strings.Builder
 	for i, e := range entries {
 		if i == statLines {
@@ -245,11 +245,11 @@ func (a *Acts) list(ctx context.Context, j Job) (string, error) {
 	return b.String(), err
 }
 
-// change is what the worktree changes of the base: up to limit bytes of the diff, or with 0 the list of files.
-func (a *Acts) change(ctx context.Context, j Job, limit int) (list, diff string, err error) {
-	snap := a.watched()
+// diff is what the worktree changes of the base: up to limit bytes of the diff, or with 0 the list of files.
+func (pr *prompts) diff(ctx context.Context, j Job, limit int) (list, diff string, err error) {
+	snap := pr.readOnly.current()
 	if snap == nil {
-		if snap, err = a.Repo.Snapshot(ctx, j.Worktree, a.outside(j)...); err != nil {
+		if snap, err = pr.repo.Snapshot(ctx, j.Worktree, Outside(j)...); err != nil {
 			return "", "", err
 		}
 		defer snap.Close()
@@ -262,11 +262,11 @@ func (a *Acts) change(ctx context.Context, j Job, limit int) (list, diff string,
 	return list, strings.ToValidUTF8(diff, "�"), err
 }
 
-// ran says how commands ended, with the end of what they said.
-func (a *Acts) ran(checks []Check) (string, error) {
+// commandResults says how commands ended, with the end of what they said.
+func (pr *prompts) commandResults(checks []Check) (string, error) {
 	var b strings.Builder
 	for _, c := range checks {
-		said, err := a.output(c.Output)
+		said, err := pr.task.output(c.Output)
 		if err != nil {
 			return "", err
 		}
@@ -278,22 +278,22 @@ func (a *Acts) ran(checks []Check) (string, error) {
 // failureTail is how much of each failed command's output the debug agent is shown, in bytes.
 const failureTail = 16 << 10
 
-// failure is what went wrong, for the debug agent: what Trellis says of it, and what others wrote.
-func (a *Acts) failure(t *trouble) (ours, theirs string, err error) {
+// failureTexts is what went wrong, for the debug agent: what Trellis says of it, and what others wrote.
+func (pr *prompts) failureTexts(t *trouble) (ours, theirs string, err error) {
 	if !t.foreign() {
-		ours, err = a.describe(t)
+		ours, err = pr.describe(t)
 		return ours, "", err
 	}
-	theirs, err = a.output(t.Output)
+	theirs, err = pr.task.output(t.Output)
 	return fmt.Sprintf("%s: %s\n", t.Code, t.Detail), theirs, err
 }
 
 // describe is what went wrong, for the debug agent.
-func (a *Acts) describe(t *trouble) (string, error) {
+func (pr *prompts) describe(t *trouble) (string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", t.Code, t.Detail)
 	for _, c := range t.Failed {
-		text, err := a.output(c.Output)
+		text, err := pr.task.output(c.Output)
 		if err != nil {
 			return "", err
 		}
@@ -303,7 +303,7 @@ func (a *Acts) describe(t *trouble) (string, error) {
 		fmt.Fprintf(&b, "\n%s (%s): %s\n%s\n", j.ID, j.Verdict, j.Text, j.Evidence)
 	}
 	if t.Output.Path != "" {
-		text, err := a.output(t.Output)
+		text, err := pr.task.output(t.Output)
 		if err != nil {
 			return "", err
 		}
@@ -312,8 +312,8 @@ func (a *Acts) describe(t *trouble) (string, error) {
 	return b.String(), nil
 }
 
-func (a *Acts) output(ref agentcall.Ref) (string, error) {
-	data, err := durable.ReadBelow(a.RunDir, ref.Path, durable.MaxJournal)
+func (d *taskDir) output(ref agentcall.Ref) (string, error) {
+	data, err := durable.ReadBelow(d.runDir, ref.Path, durable.MaxJournal)
 	if err != nil {
 		return "", fmt.Errorf("reading a command's output: %w", err)
 	}
@@ -322,9 +322,9 @@ func (a *Acts) output(ref agentcall.Ref) (string, error) {
 
 // Check says what an answer lacks beyond its schema: accept names exactly the criteria that were asked;
 // what it leaves out counts as unknown.
-func (a *Acts) Check(r agentcall.Request, answer json.RawMessage) (wrong []string) {
+func (pr *prompts) Check(r agentcall.Request, answer json.RawMessage) (wrong []string) {
 	if r.Role != trellis.Accept {
-		return a.steps().Check(r, answer)
+		return pr.steps.effects().Check(r, answer)
 	}
 	var d about
 	var v verdicts
@@ -348,36 +348,36 @@ func (a *Acts) Check(r agentcall.Request, answer json.RawMessage) (wrong []strin
 type looker = func(context.Context) ([]string, *flow.Failure, error)
 
 // Watch sees to it that what an agent does is done in the worktree that was made for it.
-func (a *Acts) Watch(ctx context.Context, c flow.Call, r agentcall.Request) (looker, error) {
-	m := a.theWorktree()
-	if err := a.swapped(m); err != nil {
+func (cw *callWatch) Watch(ctx context.Context, c flow.Call, r agentcall.Request) (looker, error) {
+	m := cw.guard.worktree()
+	if err := cw.guard.checkSame(m); err != nil {
 		return nil, err
 	}
-	ctx, err := a.bounded(ctx, baseOf(r.Data))
+	ctx, err := cw.guard.confine(ctx, baseOf(r.Data))
 	if err != nil {
 		return nil, err
 	}
-	main, err := a.watchMain(ctx, c, r)
+	main, err := cw.checkout.watch(ctx, c, r)
 	if err != nil {
 		return nil, err
 	}
-	standards, err := a.watchStandards(c)
+	standards, err := cw.standards.watch(c)
 	if err != nil {
 		return nil, err
 	}
 	tree := looker(func(context.Context) ([]string, *flow.Failure, error) { return nil, nil, nil })
 	if r.Permission == trellis.PermitRead {
-		if tree, err = a.watchReader(ctx, c, r); err != nil {
+		if tree, err = cw.watchReader(ctx, c, r); err != nil {
 			return nil, err
 		}
 	}
 	return func(ctx context.Context) ([]string, *flow.Failure, error) {
-		ctx, err := a.bounded(ctx, baseOf(r.Data))
+		ctx, err := cw.guard.confine(ctx, baseOf(r.Data))
 		if err != nil {
 			return nil, nil, err
 		}
 		notes, fail, err := tree(ctx)
-		if gone := a.swapped(m); gone != nil {
+		if gone := cw.guard.checkSame(m); gone != nil {
 			fail, err = flow.AsFailure(gone), nil
 		}
 		more, moved, mainErr := main(ctx)
@@ -391,20 +391,20 @@ func (a *Acts) Watch(ctx context.Context, c flow.Call, r agentcall.Request) (loo
 
 // watchReader sees to it that a role that may only read leaves the worktree as it was: what it changed is undone,
 // and fails its call.
-func (a *Acts) watchReader(ctx context.Context, c flow.Call, r agentcall.Request) (looker, error) {
+func (cw *callWatch) watchReader(ctx context.Context, c flow.Call, r agentcall.Request) (looker, error) {
 	var d about
 	if err := json.Unmarshal(r.Data, &d); err != nil {
 		return nil, fmt.Errorf("reading the request: %w", err)
 	}
-	before, err := a.Repo.Snapshot(ctx, r.Dir, a.outside(d.Job)...)
+	before, err := cw.repo.Snapshot(ctx, r.Dir, Outside(d.Job)...)
 	if err != nil {
 		return nil, err
 	}
-	a.watch(before)
+	cw.readOnly.set(before)
 	return func(ctx context.Context) (notes []string, _ *flow.Failure, err error) {
-		a.watch(nil)
+		cw.readOnly.set(nil)
 		defer func() { err = errors.Join(err, before.Close()) }()
-		undone, err := before.Restore(ctx, a.backupRef(c))
+		undone, err := before.Restore(ctx, cw.task.backupRef(c))
 		if err != nil {
 			return nil, nil, err
 		}
@@ -419,26 +419,26 @@ func (a *Acts) watchReader(ctx context.Context, c flow.Call, r agentcall.Request
 	}, nil
 }
 
-// mainLooks is how the main checkout looks, without what is Trellis' own. People may be at work there.
-func (a *Acts) mainLooks(ctx context.Context) (git.Looks, error) {
-	l, err := a.Repo.LooksOf(ctx, a.Repo.Main, ".trellis/tasks", ".trellis/objectives", ".trellis/.runtime")
+// state is how the main checkout looks, without what is Trellis' own. People may be at work there.
+func (mw *mainWatch) state(ctx context.Context) (git.Looks, error) {
+	l, err := mw.repo.LooksOf(ctx, mw.repo.Main, ".trellis/tasks", ".trellis/objectives", ".trellis/.runtime")
 	if err == nil {
-		a.mu.Lock()
-		a.seen = &l
-		a.mu.Unlock()
+		mw.mu.Lock()
+		mw.seen = &l
+		mw.mu.Unlock()
 	}
 	return l, err
 }
 
-// watch keeps the snapshot that a watched call began with, for its prompt to show.
-func (a *Acts) watch(snap *git.Snapshot) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.snap = snap
+// set keeps the snapshot that a watched call began with, for its prompt to show.
+func (rs *readerSnapshot) set(snap *git.Snapshot) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	rs.snap = snap
 }
 
-func (a *Acts) watched() *git.Snapshot {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.snap
+func (rs *readerSnapshot) current() *git.Snapshot {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	return rs.snap
 }

@@ -14,28 +14,28 @@ import (
 )
 
 // prove runs the command of each criterion that has one. What the commands leave behind is undone, as with checks.
-func (a *Acts) prove(ctx context.Context, c flow.Call, in proveIn) (out []Judged, err error) {
+func (pv *prover) prove(ctx context.Context, c flow.Call, in proveIn) (out []Judged, err error) {
 	if !slices.ContainsFunc(in.Criteria, func(cr Criterion) bool { return cr.Verify != "" }) {
-		return a.proveAt(ctx, c, in)
+		return pv.proveAt(ctx, c, in)
 	}
-	snap, _, end, err := a.before(ctx, c, in.Job)
+	snap, _, end, err := pv.restorer.begin(ctx, c, in.Job)
 	if err != nil {
 		return nil, err
 	}
 	defer end(&err)
-	if out, err = a.proveAt(ctx, c, in); err != nil {
+	if out, err = pv.proveAt(ctx, c, in); err != nil {
 		return nil, err
 	}
-	_, err = snap.Restore(ctx, a.backupRef(c))
+	_, err = snap.Restore(ctx, pv.task.backupRef(c))
 	return out, err
 }
 
-func (a *Acts) proveAt(ctx context.Context, c flow.Call, in proveIn) ([]Judged, error) {
+func (pv *prover) proveAt(ctx context.Context, c flow.Call, in proveIn) ([]Judged, error) {
 	var out []Judged
 	for _, cr := range in.Criteria {
 		j := Judged{Criterion: cr}
 		if cr.Verify != "" {
-			res, err := a.command(ctx, c, sandbox.Verify, cr.ID, in.Job.Worktree, cr.Verify, in.Job.Limits.Command)
+			res, err := pv.commands.run(ctx, c, sandbox.Verify, cr.ID, in.Job.Worktree, cr.Verify, in.Job.Limits.Command)
 			if err != nil {
 				return nil, err
 			}
@@ -57,8 +57,8 @@ func (a *Acts) proveAt(ctx context.Context, c flow.Call, in proveIn) ([]Judged, 
 // ground names the criteria that nothing but a claim says are met. What a command proved has to hold in a fresh
 // checkout too. Evidence counts when it names a line of a file that is there; and as long as no criterion at all
 // was proven by a command, none does.
-func (a *Acts) ground(ctx context.Context, c flow.Call, in proveIn) (bare []string, err error) {
-	held, err := a.holdAfresh(ctx, c, in)
+func (pv *prover) ground(ctx context.Context, c flow.Call, in proveIn) (bare []string, err error) {
+	held, err := pv.proveFresh(ctx, c, in)
 	if err != nil {
 		return nil, err
 	}
@@ -71,15 +71,15 @@ func (a *Acts) ground(ctx context.Context, c flow.Call, in proveIn) (bare []stri
 	return bare, nil
 }
 
-// holdAfresh takes back what commands proved in the worktree and don't prove in a fresh checkout of its commit.
-func (a *Acts) holdAfresh(ctx context.Context, c flow.Call, in proveIn) (held []Judged, err error) {
+// proveFresh takes back what commands proved in the worktree and don't prove in a fresh checkout of its commit.
+func (pv *prover) proveFresh(ctx context.Context, c flow.Call, in proveIn) (held []Judged, err error) {
 	if in.Job.InPlace || !slices.ContainsFunc(in.Judged, func(j Judged) bool { return j.Proven }) {
 		return in.Judged, nil
 	}
-	err = a.afield(ctx, c, in.Job, func(fresh Job, broken *Check) error {
+	err = pv.fresh.do(ctx, c, in.Job, func(fresh Job, broken *Check) error {
 		for _, j := range in.Judged {
 			if j.Proven && broken == nil {
-				again, err := a.proveAt(ctx, c, proveIn{Job: fresh, Criteria: []Criterion{j.Criterion}})
+				again, err := pv.proveAt(ctx, c, proveIn{Job: fresh, Criteria: []Criterion{j.Criterion}})
 				if err != nil {
 					return err
 				}

@@ -21,28 +21,28 @@ import (
 )
 
 // conclude writes report.md.
-func (a *Acts) conclude(ctx context.Context, _ flow.Call, in concludeIn) (struct{}, error) {
-	if err := a.Repo.EndRun(ctx, a.theWorktree()); err != nil { // which is no reason to say nothing else
+func (w *reporter) conclude(ctx context.Context, _ flow.Call, in concludeIn) (struct{}, error) {
+	if err := w.repo.EndRun(ctx, w.guard.worktree()); err != nil { // which is no reason to say nothing else
 		in.Report.Notes = append(slices.Clone(in.Report.Notes), "what git add left beside the worktree could not be taken back: "+err.Error())
 	}
-	h, err := journal.Read(a.RunDir)
+	h, err := journal.Read(w.task.runDir)
 	if err != nil {
 		return struct{}{}, err
 	}
-	p, err := a.planOf(in.Report)
+	p, err := w.planOf(in.Report)
 	if err != nil {
 		return struct{}{}, err
 	}
-	text := trellis.Visible(a.redact(page(in, h, p)))
-	return struct{}{}, a.Disk.WriteFile(filepath.Join(a.Dir, taskdir.Report), []byte(text), 0o644)
+	text := trellis.Visible(w.task.redact(page(in, h, p)))
+	return struct{}{}, w.task.disk.WriteFile(filepath.Join(w.task.dir, taskdir.Report), []byte(text), 0o644)
 }
 
 // planOf is the plan that a run went by; when it took none in, the one that is there. One that can't be read is
 // why the run failed, or none.
-func (a *Acts) planOf(r Report) (*plan.Plan, error) {
-	read := func() (*plan.Plan, error) { return ReadPlan(a.Store, a.Dir) }
+func (w *reporter) planOf(r Report) (*plan.Plan, error) {
+	read := func() (*plan.Plan, error) { return ReadPlan(w.store, w.task.dir) }
 	if r.Content != "" {
-		read = func() (*plan.Plan, error) { return a.frozenPlan(r.Content) }
+		read = func() (*plan.Plan, error) { return w.inputs.frozenPlan(r.Content) }
 	}
 	p, err := read()
 	if errors.As(err, new(*flow.Failure)) {

@@ -34,14 +34,14 @@ type search struct {
 	clean string // tree in which nothing was found that base has not
 }
 
-func (a *Acts) search(ctx context.Context, j Job) (*search, error) {
+func (l *leaks) search(ctx context.Context, j Job) (*search, error) {
 	const config, ignore = ".gitleaks.toml", ".gitleaksignore"
-	texts, err := a.Repo.Read(ctx, j.BaseCommit, config, ignore)
+	texts, err := l.repo.Read(ctx, j.BaseCommit, config, ignore)
 	if err != nil {
 		return nil, err
 	}
-	scanner, wrong := secrets.New(secrets.Options{Config: texts[config], Ignore: texts[ignore], Known: slices.Concat(a.Secrets, secrets.ValuesIn(j.Repo, j.Setup.Copy))})
-	s := &search{Scanner: scanner, repo: a.Repo, job: j, kept: a.outside(j)}
+	scanner, wrong := secrets.New(secrets.Options{Config: texts[config], Ignore: texts[ignore], Known: slices.Concat(l.secrets, secrets.ValuesIn(j.Repo, j.Setup.Copy))})
+	s := &search{Scanner: scanner, repo: l.repo, job: j, kept: Outside(j)}
 	if len(wrong) > 0 {
 		s.note(".gitleaks.toml of the base does not count in: " + tell(wrong))
 	}
@@ -196,30 +196,30 @@ func (s *search) mask(text string) string {
 
 // Masker masks in what others will read all that a commit of the job must not hold, whoever's environment knows of it:
 // what looks like a secret by the rules, and the values that are known here.
-func (a *Acts) Masker(ctx context.Context, j Job) (func(string) string, error) {
-	s, err := a.search(ctx, j)
+func (l *leaks) Masker(ctx context.Context, j Job) (func(string) string, error) {
+	s, err := l.search(ctx, j)
 	if err != nil {
 		return nil, err
 	}
-	return func(text string) string { return s.mask(a.redact(text)) }, nil
+	return func(text string) string { return s.mask(l.task.redact(text)) }, nil
 }
 
-// vetted is [Acts.record] with nothing secret in it, whoever made the commits that are on the branch. When one of them holds a secret they
+// commitVetted is [Acts.record] with nothing secret in it, whoever made the commits that are on the branch. When one of them holds a secret they
 // are taken back: all that they bring is still to be committed, and is put into one commit, unless that would hold it as well.
-func (a *Acts) vetted(ctx context.Context, c flow.Call, in commitIn) (out Committed, err error) {
-	s, err := a.search(ctx, in.Job)
+func (cm *committer) commitVetted(ctx context.Context, c flow.Call, in commitIn) (out Committed, err error) {
+	s, err := cm.leaks.search(ctx, in.Job)
 	if err != nil {
 		return out, err
 	}
 	defer func() { out.Notes = append(out.Notes, s.notes...) }()
 	const most = 2
 	for try := 1; ; try++ {
-		out, err = a.record(ctx, c, in, s)
+		out, err = cm.commitOnce(ctx, c, in, s)
 		leak := (*leakError)(nil)
 		if err != nil && !errors.As(err, &leak) || err == nil && out.SHA == "" {
 			return out, err
 		}
-		places, err := a.retract(ctx, c, s, try)
+		places, err := cm.leaks.retract(ctx, c, s, try)
 		switch {
 		case err != nil:
 			return Committed{}, err
@@ -236,7 +236,7 @@ func (a *Acts) vetted(ctx context.Context, c flow.Call, in commitIn) (out Commit
 
 // retract takes back the commits of the branch when one of them holds a secret, or what is not to be committed, and says where. They
 // are kept where no push takes them.
-func (a *Acts) retract(ctx context.Context, c flow.Call, s *search, try int) ([]string, error) {
+func (l *leaks) retract(ctx context.Context, c flow.Call, s *search, try int) ([]string, error) {
 	tip, err := s.repo.Branch(ctx, s.job.Branch)
 	if err != nil || tip == s.job.BaseCommit {
 		return nil, err
@@ -245,7 +245,7 @@ func (a *Acts) retract(ctx context.Context, c flow.Call, s *search, try int) ([]
 	if err != nil || len(places) == 0 {
 		return nil, err
 	}
-	ref := a.backupRef(c) + "-" + strconv.Itoa(try)
+	ref := l.task.backupRef(c) + "-" + strconv.Itoa(try)
 	if _, err := s.repo.Keep(ctx, s.job.Branch, ref); err != nil {
 		return nil, err
 	}
@@ -253,12 +253,12 @@ func (a *Acts) retract(ctx context.Context, c flow.Call, s *search, try int) ([]
 	return places, s.repo.TakeBack(ctx, s.job.Branch, s.job.BaseCommit, tip)
 }
 
-// masked is a diff without the secrets that it adds: nobody needs them to judge it.
-func (a *Acts) masked(ctx context.Context, j Job, diff string) (string, error) {
+// maskDiff is a diff without the secrets that it adds: nobody needs them to judge it.
+func (l *leaks) maskDiff(ctx context.Context, j Job, diff string) (string, error) {
 	if diff == "" {
 		return "", nil
 	}
-	s, err := a.search(ctx, j)
+	s, err := l.search(ctx, j)
 	if err != nil {
 		return "", err
 	}

@@ -19,68 +19,68 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// steps are the effects of the plan's steps.
-func (a *Acts) steps() *workflow.Acts {
-	return &workflow.Acts{RunDir: a.RunDir, Bundle: a.Bundle, Env: a.Environ, Box: a.Box, Marker: a.Marker, Repo: a.Repo,
-		Except: a.outside(Job{Setup: Setup{Copy: a.Config.Worktree.Copy}}), Prover: prover{a}, Disk: a.Disk, Redact: a.Redact, Event: a.Step, Now: a.Now,
+// effects are the effects of the plan's steps.
+func (sr *stepRunner) effects() *workflow.Acts {
+	return &workflow.Acts{RunDir: sr.task.runDir, Bundle: sr.inputs.Bundle, Env: sr.environ, Box: sr.box, Marker: sr.marker, Repo: sr.repo,
+		Except: Outside(Job{Setup: Setup{Copy: sr.config.Worktree.Copy}}), Prover: sr.sealer, Disk: sr.task.disk, Redact: sr.task.redact, Event: sr.step, Now: sr.now,
 		Decide: func(q workflow.Request) (workflow.Answer, error) {
-			return workflow.Decision(a.Disk, a.Dir, q, a.Counts, a.Now())
+			return workflow.Decision(sr.task.disk, sr.task.dir, q, sr.counts, sr.now())
 		}}
 }
 
-// bundled freezes the plan that was taken with the files that it calls, and returns the hash of all that.
-func (a *Acts) bundled(k *taken) (*plan.Plan, string, error) {
+// freezePlan freezes the plan that was taken with the files that it calls, and returns the hash of all that.
+func (is *inputs) freezePlan(k *taken) (*plan.Plan, string, error) {
 	b := k.plan
 	if b == nil {
 		return nil, "", k.wrong
 	}
 	text := k.texts[taskdir.Plan]
-	dir := a.inputs(b.Hash)
+	dir := is.folder(b.Hash)
 	if _, err := os.Stat(filepath.Join(dir, taskdir.Plan)); err == nil { // the last that is written
 		return main(b), b.Hash, nil
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, "", fmt.Errorf("freezing the plan: %w", err)
 	}
-	if err := b.Save(dir, a.Disk); err != nil {
+	if err := b.Save(dir, is.task.disk); err != nil {
 		return nil, "", err
 	}
-	return main(b), b.Hash, a.Disk.WriteFile(filepath.Join(dir, taskdir.Plan), text, 0o600)
+	return main(b), b.Hash, is.task.disk.WriteFile(filepath.Join(dir, taskdir.Plan), text, 0o600)
 }
 
 // Bundle is the plan of a hash.
-func (a *Acts) Bundle(hash string) (*plan.Bundle, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if b := a.bundles[hash]; b != nil {
+func (is *inputs) Bundle(hash string) (*plan.Bundle, error) {
+	is.mu.Lock()
+	defer is.mu.Unlock()
+	if b := is.bundles[hash]; b != nil {
 		return b, nil
 	}
-	b, err := plan.OpenBundle(a.inputs(hash), hash)
+	b, err := plan.OpenBundle(is.folder(hash), hash)
 	if err != nil {
 		return nil, err
 	}
-	if a.bundles == nil {
-		a.bundles = map[string]*plan.Bundle{}
+	if is.bundles == nil {
+		is.bundles = map[string]*plan.Bundle{}
 	}
-	a.bundles[hash] = b
+	is.bundles[hash] = b
 	return b, nil
 }
 
 // stepSlots are what the prompt of a step is made of: the task's documents and the context of implement, and the step.
-func (a *Acts) stepSlots(ctx context.Context, c flow.Call, r agentcall.Request, d about) (map[string]string, []string, error) {
-	s := a.steps()
+func (pr *prompts) stepSlots(ctx context.Context, c flow.Call, r agentcall.Request, d about) (map[string]string, []string, error) {
+	s := pr.steps.effects()
 	hint := ""
 	s.Documents = func(ctx context.Context) (string, []string, error) {
-		doc, own, err := a.told(ctx, d, trellis.Implement, false)
+		doc, own, err := pr.roleDocuments(ctx, d, trellis.Implement, false)
 		if err != nil {
 			return "", nil, err
 		}
-		if spec, _ := a.taskSpec(d.Content.Hash); spec != nil { // what is wrong with it was told when it was taken in
+		if spec, _ := pr.inputs.taskSpec(d.Content.Hash); spec != nil { // what is wrong with it was told when it was taken in
 			hint = meant(spec)
 		}
 		return strings.TrimRight(doc.artifacts+"\n"+own, "\n"), doc.notes, nil
 	}
-	protected, err := a.shielded(d)
+	protected, err := pr.protectedText(d)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -94,26 +94,24 @@ func (a *Acts) stepSlots(ctx context.Context, c flow.Call, r agentcall.Request, 
 	return slots, notes, err
 }
 
-// prover keeps the proofs of a task's steps.
-type prover struct{ a *Acts }
-
-func (p prover) Prove(ctx context.Context, key string, e workflow.Evidence) (string, error) {
+// Prove keeps the proof of a step.
+func (k *sealer) Prove(ctx context.Context, key string, e workflow.Evidence) (string, error) {
 	run, activity := splitKey(key)
-	proof := e.Proof(filepath.Base(p.a.Dir), run, activity)
+	proof := e.Proof(filepath.Base(k.task.dir), run, activity)
 	var err error
-	if proof.PlanHash, err = p.a.planHash(e.Bundle.Hash); err != nil {
+	if proof.PlanHash, err = k.inputs.planHash(e.Bundle.Hash); err != nil {
 		return "", err
 	}
-	if proof.By, err = workflow.ApprovedBy(p.a.Dir, e, p.a.Counts); err != nil {
+	if proof.By, err = workflow.ApprovedBy(k.task.dir, e, k.counts); err != nil {
 		return "", err
 	}
-	if proof.Commit, err = p.a.Repo.Head(ctx, e.Dir); err != nil {
+	if proof.Commit, err = k.repo.Head(ctx, e.Dir); err != nil {
 		return "", err
 	}
-	if proof.Tree, err = p.a.Repo.TreeOf(ctx, e.Dir, p.a.steps().Except...); err != nil {
+	if proof.Tree, err = k.repo.TreeOf(ctx, e.Dir, Outside(Job{Setup: Setup{Copy: k.config.Worktree.Copy}})...); err != nil {
 		return "", err
 	}
-	list, err := p.a.proofs().Append(proof)
+	list, err := k.proofs().Append(proof)
 	if err != nil {
 		return "", err
 	}
@@ -126,18 +124,18 @@ func splitKey(key string) (run, activity string) {
 	return strings.Join(parts[:2], "/"), parts[2]
 }
 
-func (a *Acts) proofs() *proof.Chain {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.chain == nil {
-		a.chain = &proof.Chain{Disk: a.Disk, Dir: a.Dir}
+func (k *sealer) proofs() *proof.Chain {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.chain == nil {
+		k.chain = &proof.Chain{Disk: k.task.disk, Dir: k.task.dir}
 	}
-	return a.chain
+	return k.chain
 }
 
 // planHash names the plan.json of a content or a bundle, "" when there was none.
-func (a *Acts) planHash(content string) (string, error) {
-	data, err := taskdir.ReadFile(a.inputs(content), taskdir.Plan)
+func (is *inputs) planHash(content string) (string, error) {
+	data, err := taskdir.ReadFile(is.folder(content), taskdir.Plan)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
@@ -163,21 +161,21 @@ func withPlan(commands []string, p *plan.Plan) []string {
 
 // seal ends the chain of proofs of a task that has a plan: with a record for each of the plan's checks, and one of
 // the committed tree. It returns the head, "" when there was nothing to prove.
-func (a *Acts) seal(ctx context.Context, c flow.Call, in sealIn) (string, error) {
-	p, err := a.frozenPlan(in.Content)
+func (k *sealer) seal(ctx context.Context, c flow.Call, in sealIn) (string, error) {
+	p, err := k.inputs.frozenPlan(in.Content)
 	if err != nil || p == nil {
 		return "", err
 	}
 	run, activity := splitKey(c.Key())
-	hash, err := a.planHash(in.Content)
+	hash, err := k.inputs.planHash(in.Content)
 	if err != nil {
 		return "", err
 	}
-	tree, err := a.Repo.TreeOf(ctx, in.Job.Worktree, a.outside(in.Job)...)
+	tree, err := k.repo.TreeOf(ctx, in.Job.Worktree, Outside(in.Job)...)
 	if err != nil {
 		return "", err
 	}
-	now := a.Now()
+	now := k.now()
 	base := proof.Proof{Task: in.Task, Run: run, PlanHash: hash, Commit: in.Commit, Tree: tree, Began: now, Ended: now}
 	last := base
 	last.Activity, last.Kind = activity, proof.Final
@@ -199,7 +197,7 @@ func (a *Acts) seal(ctx context.Context, c flow.Call, in sealIn) (string, error)
 		}
 		last.Checks = append(last.Checks, proof.Check{Command: r.Command, Exit: r.Code, Kind: "script", Stdout: workflow.Digest(r.Output)})
 	}
-	written, err := a.proofs().Append(append(list, last)...)
+	written, err := k.proofs().Append(append(list, last)...)
 	if err != nil {
 		return "", err
 	}

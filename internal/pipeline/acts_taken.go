@@ -32,15 +32,15 @@ type taken struct {
 // frozen are the files whose content counts, besides context files.
 var frozen = []string{taskdir.Requirement, taskdir.PRD, taskdir.Info, taskdir.Design, taskdir.Research, taskdir.TaskSpec, taskdir.Plan}
 
-// take reads what counts of the directory.
-func (a *Acts) take(t *taskdir.Task) (*taken, error) {
-	names, err := taskdir.ContextFiles(a.Dir)
+// read reads what counts of the directory.
+func (ik *intake) read(t *taskdir.Task) (*taken, error) {
+	names, err := taskdir.ContextFiles(ik.task.dir)
 	if err != nil {
 		return nil, err
 	}
 	k, sum := &taken{texts: map[string][]byte{}, unread: map[string]error{}, calls: map[string][]byte{}, task: t.Raw}, sha256.New()
 	for _, name := range append(slices.Clone(frozen), names...) {
-		data, err := taskdir.ReadFile(a.Dir, name)
+		data, err := taskdir.ReadFile(ik.task.dir, name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -53,24 +53,24 @@ func (a *Acts) take(t *taskdir.Task) (*taken, error) {
 		fmt.Fprintf(sum, "%s %d\n%s\n", name, len(data), data)
 	}
 	k.hash = hex.EncodeToString(sum.Sum(nil))
-	k.plan, k.wrong = a.bundle(k)
+	k.plan, k.wrong = ik.loadPlan(k)
 	return k, nil
 }
 
 // freeze keeps what was taken in run/inputs/<hash>, which phases read.
-func (a *Acts) freeze(k *taken) error {
+func (is *inputs) freeze(k *taken) error {
 	for name, err := range k.unread {
 		return fmt.Errorf("taking in %s: %w", name, err)
 	}
-	if _, err := os.Stat(a.inputs(k.hash)); err == nil {
+	if _, err := os.Stat(is.folder(k.hash)); err == nil {
 		return nil
 	}
-	return a.store(a.inputs(k.hash), k.texts)
+	return is.writeFolder(is.folder(k.hash), k.texts)
 }
 
-// bundle is the plan that was taken with the files that it calls, nil when there is none. Where one of those is gone that the run
+// loadPlan is the plan that was taken with the files that it calls, nil when there is none. Where one of those is gone that the run
 // has of this plan, another branch is checked out: the run sleeps until it is back.
-func (a *Acts) bundle(k *taken) (*plan.Bundle, error) {
+func (ik *intake) loadPlan(k *taken) (*plan.Bundle, error) {
 	if err := k.unread[taskdir.Plan]; err != nil {
 		return nil, fmt.Errorf("reading plan.json: %w", err)
 	}
@@ -79,12 +79,12 @@ func (a *Acts) bundle(k *taken) (*plan.Bundle, error) {
 		return nil, nil
 	}
 	var gone error
-	b, err := bundleOf(text, a.Store.Rel(filepath.Join(a.Dir, taskdir.Plan)), func(path string) ([]byte, error) {
-		data, err := durable.ReadBelow(a.Store.Root, path, plan.MaxBytes)
+	b, err := bundleOf(text, ik.store.Rel(filepath.Join(ik.task.dir, taskdir.Plan)), func(path string) ([]byte, error) {
+		data, err := durable.ReadBelow(ik.store.Root, path, plan.MaxBytes)
 		if err == nil {
 			k.calls[path] = data
 		}
-		if errors.Is(err, fs.ErrNotExist) && a.called(text, path) {
+		if errors.Is(err, fs.ErrNotExist) && ik.hasCalled(text, path) {
 			gone = fmt.Errorf("%w: %s, which plan.json calls, was taken in and is gone: check out the branch that has it", flow.ErrSuspended, path)
 		}
 		return data, err
@@ -92,15 +92,15 @@ func (a *Acts) bundle(k *taken) (*plan.Bundle, error) {
 	return b, cmp.Or(gone, err)
 }
 
-// called reports whether the run has a file that the plan with this text calls.
-func (a *Acts) called(text []byte, path string) bool {
-	b := a.frozenAs(text)
+// hasCalled reports whether the run has a file that the plan with this text calls.
+func (ik *intake) hasCalled(text []byte, path string) bool {
+	b := ik.inputs.frozenAs(text)
 	return b != nil && b.Plan(path) != nil
 }
 
-// named are all the files that were read, by their paths from the root of the checkout.
-func (a *Acts) named(k *taken) map[string][]byte {
-	at := func(name string) string { return filepath.ToSlash(a.Store.Rel(filepath.Join(a.Dir, name))) }
+// byPath are all the files that were read, by their paths from the root of the checkout.
+func (ik *intake) byPath(k *taken) map[string][]byte {
+	at := func(name string) string { return filepath.ToSlash(ik.store.Rel(filepath.Join(ik.task.dir, name))) }
 	all := map[string][]byte{at(taskdir.TaskJSON): k.task}
 	for name, data := range k.texts {
 		all[at(name)] = data

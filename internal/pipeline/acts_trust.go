@@ -33,31 +33,31 @@ func untilTrusted(err error) error {
 }
 
 // trusted says why a task does not begin at base, nil when it may.
-func (a *Acts) trusted(ctx context.Context, t *taskdir.Task, base Base, begun bool) error {
-	if a.TrustedClaim == nil {
+func (tj *trustJudge) trusted(ctx context.Context, t *taskdir.Task, base Base, begun bool) error {
+	if tj.trustedClaim == nil {
 		return nil
 	}
-	return untilTrusted(a.TrustedClaim(ctx, t, base, begun))
+	return untilTrusted(tj.trustedClaim(ctx, t, base, begun))
 }
 
 // trustedTexts says why files of the checkout that were read, by their paths, are not taken in, nil when they are.
-func (a *Acts) trustedTexts(ctx context.Context, texts map[string][]byte) error {
-	if a.TrustedTexts == nil || len(texts) == 0 {
+func (tj *trustJudge) trustedTexts(ctx context.Context, texts map[string][]byte) error {
+	if tj.textsTrusted == nil || len(texts) == 0 {
 		return nil
 	}
-	return untilTrusted(a.TrustedTexts(ctx, texts))
+	return untilTrusted(tj.textsTrusted(ctx, texts))
 }
 
 // readTrusted reads files of the checkout, which read returns by their paths. What is not trusted is read again as long as somebody
 // changes it, for a second at most: of what is gone by then the judge knows less.
-func (a *Acts) readTrusted(ctx context.Context, read func() (map[string][]byte, error)) error {
+func (tj *trustJudge) readTrusted(ctx context.Context, read func() (map[string][]byte, error)) error {
 	var before map[string][]byte
 	for end := time.Now().Add(Saving); ; {
 		texts, err := read()
 		if err != nil {
 			return err
 		}
-		err = a.trustedTexts(ctx, texts)
+		err = tj.trustedTexts(ctx, texts)
 		same := before != nil && maps.EqualFunc(texts, before, bytes.Equal)
 		if !errors.Is(err, trust.ErrUntrusted) || same || time.Now().After(end) {
 			return err
@@ -79,34 +79,34 @@ func breathe(ctx context.Context) error {
 	}
 }
 
-// takeTrusted takes what counts of the directory of a task.
-func (a *Acts) takeTrusted(ctx context.Context) (t *taskdir.Task, k *taken, err error) {
-	err = a.readTrusted(ctx, func() (map[string][]byte, error) {
-		if t, err = a.steady(ctx, func() (*taskdir.Task, error) { return a.Store.Load(a.Dir) }); err != nil {
+// readTrusted takes what counts of the directory of a task.
+func (ik *intake) readTrusted(ctx context.Context) (t *taskdir.Task, k *taken, err error) {
+	err = ik.trust.readTrusted(ctx, func() (map[string][]byte, error) {
+		if t, err = steady(ctx, func() (*taskdir.Task, error) { return ik.store.Load(ik.task.dir) }); err != nil {
 			return nil, err
 		}
-		if k, err = a.take(t); err != nil {
+		if k, err = ik.read(t); err != nil {
 			return nil, err
 		}
-		return a.named(k), nil
+		return ik.byPath(k), nil
 	})
 	return t, k, err
 }
 
-// judgeTaken has what was taken be judged by what reads the directory again. Where that says something else by then, it is taken and
+// judge has what was taken be judged by what reads the directory again. Where that says something else by then, it is taken and
 // judged anew: no yes to what lies there now counts for what was taken. A run sleeps while it is never the same.
-func (a *Acts) judgeTaken(ctx context.Context, judge func(*taskdir.Task, *taken) error) (*taskdir.Task, error) {
+func (ik *intake) judge(ctx context.Context, judge func(*taskdir.Task, *taken) error) (*taskdir.Task, error) {
 	for end := time.Now().Add(Saving); ; {
-		t, k, err := a.takeTrusted(ctx)
+		t, k, err := ik.readTrusted(ctx)
 		if err != nil {
 			return nil, err
 		}
 		verdict := judge(t, k)
-		if same, err := a.stays(ctx, k); same || err != nil {
+		if same, err := ik.unchanged(ctx, k); same || err != nil {
 			return t, cmp.Or(err, verdict)
 		}
 		if time.Now().After(end) {
-			return nil, fmt.Errorf("%w: the files of %s are being changed", flow.ErrSuspended, filepath.Base(a.Dir))
+			return nil, fmt.Errorf("%w: the files of %s are being changed", flow.ErrSuspended, filepath.Base(ik.task.dir))
 		}
 		if err := breathe(ctx); err != nil {
 			return nil, err
@@ -114,42 +114,42 @@ func (a *Acts) judgeTaken(ctx context.Context, judge func(*taskdir.Task, *taken)
 	}
 }
 
-// stays reports whether the directory says what was taken of it.
-func (a *Acts) stays(ctx context.Context, k *taken) (bool, error) {
-	t, err := a.steady(ctx, func() (*taskdir.Task, error) { return a.Store.Load(a.Dir) })
+// unchanged reports whether the directory says what was taken of it.
+func (ik *intake) unchanged(ctx context.Context, k *taken) (bool, error) {
+	t, err := steady(ctx, func() (*taskdir.Task, error) { return ik.store.Load(ik.task.dir) })
 	if err != nil {
 		return false, err
 	}
-	now, err := a.take(t)
-	return err == nil && now.hash == k.hash && maps.EqualFunc(a.named(now), a.named(k), bytes.Equal), err
+	now, err := ik.read(t)
+	return err == nil && now.hash == k.hash && maps.EqualFunc(ik.byPath(now), ik.byPath(k), bytes.Equal), err
 }
 
 // trustedCopies says why what worktrees get a copy of is not copied, nil when it may be: it came by git with a commit that is not
 // trusted.
-func (a *Acts) trustedCopies(ctx context.Context, j Job) error {
-	if a.TrustedBase == nil || len(j.Setup.Copy) == 0 {
+func (tj *trustJudge) trustedCopies(ctx context.Context, j Job) error {
+	if tj.trustedBase == nil || len(j.Setup.Copy) == 0 {
 		return nil
 	}
-	came, err := a.Repo.Indexed(ctx, j.Setup.Copy...)
+	came, err := tj.repo.Indexed(ctx, j.Setup.Copy...)
 	if err != nil || len(came) == 0 {
 		return err
 	}
-	head, err := a.Repo.Head(ctx, a.Repo.Main)
+	head, err := tj.repo.Head(ctx, tj.repo.Main)
 	if errors.Is(err, git.ErrNoCommit) {
 		return nil
 	}
 	if err == nil {
-		err = a.TrustedBase(ctx, Base{Commit: head})
+		err = tj.trustedBase(ctx, Base{Commit: head})
 	}
 	return untilTrusted(err)
 }
 
-// unknown says why nothing of base is brought into the work, "" when it may be.
-func (a *Acts) unknown(ctx context.Context, base Base) (string, error) {
-	if a.TrustedBase == nil {
+// untrusted says why nothing of base is brought into the work, "" when it may be.
+func (tj *trustJudge) untrusted(ctx context.Context, base Base) (string, error) {
+	if tj.trustedBase == nil {
 		return "", nil
 	}
-	err := a.TrustedBase(ctx, base)
+	err := tj.trustedBase(ctx, base)
 	if errors.Is(err, trust.ErrUntrusted) {
 		return err.Error(), nil
 	}

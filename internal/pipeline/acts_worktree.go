@@ -28,229 +28,229 @@ const (
 
 // prepare makes the worktree on the task's branch, or finds it as it was left, sets it up to work in, and makes
 // sure of what must hold before the work.
-func (a *Acts) prepare(ctx context.Context, c flow.Call, in prepareIn) (p Prepared, err error) {
+func (pp *preparer) prepare(ctx context.Context, c flow.Call, in prepareIn) (p Prepared, err error) {
 	if in.Fresh {
-		if err := a.mayTakeAway(ctx, c, in); err != nil {
+		if err := pp.worktrees.checkOwner(ctx, c, in); err != nil {
 			return p, err
 		}
-		if p.Notes, err = a.afresh(ctx, c, in.Job); err != nil {
+		if p.Notes, err = pp.worktrees.backUpAndRemove(ctx, c, in.Job); err != nil {
 			return p, err
 		}
 	}
-	_, missing := a.Repo.Made(in.Job.Worktree)
-	if p.Notes, err = a.onItsWay(ctx, c, in, p.Notes); err != nil {
+	_, missing := pp.repo.Made(in.Job.Worktree)
+	if p.Notes, err = pp.worktrees.resumeUpdate(ctx, c, in, p.Notes); err != nil {
 		return p, err
 	}
-	made, err := a.Repo.Made(in.Job.Worktree)
+	made, err := pp.repo.Made(in.Job.Worktree)
 	if err != nil {
-		return p, a.asSwapped(err)
+		return p, pp.guard.explain(err)
 	}
-	a.Made(&made)
+	pp.guard.Made(&made)
 	p.Made = &made
 	before := in.Borrowed
 	if in.Fresh {
 		before = nil
 	}
-	if p.Borrowed, err = a.objects.begin(a.Repo, before); err != nil {
+	if p.Borrowed, err = pp.guard.beginObjects(before); err != nil {
 		return p, err
 	}
 	if missing == nil { // else its trees were hashed when it was made
-		if err := a.Repo.VerifyTrees(ctx, in.Job.BaseCommit); err != nil {
-			return p, a.asSwapped(err)
+		if err := pp.repo.VerifyTrees(ctx, in.Job.BaseCommit); err != nil {
+			return p, pp.guard.explain(err)
 		}
 	}
 	if p.Hooks = in.Hooks; p.Hooks == nil || in.Fresh {
-		if p.Hooks, err = a.Repo.HookState(in.Job.Worktree); err != nil {
+		if p.Hooks, err = pp.repo.HookState(in.Job.Worktree); err != nil {
 			return p, err
 		}
 	}
-	a.Hooks(p.Hooks)
-	if ctx, err = a.bounded(ctx, in.Job.BaseCommit); err != nil {
+	pp.guard.Hooks(p.Hooks)
+	if ctx, err = pp.guard.confine(ctx, in.Job.BaseCommit); err != nil {
 		return p, err
 	}
-	if err := a.enterModules(ctx, in); err != nil {
+	if err := pp.modules.enter(ctx, in); err != nil {
 		return p, err
 	}
-	if p.Lost, err = a.lost(ctx, in); err != nil {
+	if p.Lost, err = pp.worktrees.lost(ctx, in); err != nil {
 		return p, err
 	}
-	settled, err := a.settle(ctx, c, in)
+	settled, err := pp.restorer.finishEarlier(ctx, c, in)
 	if err != nil {
 		return p, err
 	}
-	notes, err := a.copyIn(ctx, in.Job)
+	notes, err := pp.setup.copyFiles(ctx, in.Job)
 	p.Notes = append(append(p.Notes, settled...), notes...)
-	if why := a.Box.Lacking(ctx); why != "" {
+	if why := pp.box.Lacking(ctx); why != "" {
 		p.Notes = append(p.Notes, "agents and commands ran without a sandbox: "+why)
 	}
 	if err != nil {
 		return p, err
 	}
-	if err := a.mark(in.Job); err != nil {
+	if err := pp.setup.writePointer(in.Job); err != nil {
 		return p, err
 	}
-	if err := a.setup(ctx, c, in.Job); err != nil {
+	if err := pp.setup.runCommands(ctx, c, in.Job); err != nil {
 		return p, err
 	}
-	if p.Footing, err = a.footing(ctx, in.Job); err != nil || in.Begun {
+	if p.Footing, err = pp.environment.fingerprint(ctx, in.Job); err != nil || in.Begun {
 		return p, err
 	}
-	p.Results, err = a.hold(ctx, c, in.Job)
+	p.Results, err = pp.checkPreconditions(ctx, c, in.Job)
 	return p, err
 }
 
 // lost reports whether the worktree of an earlier run was taken away, with work that was not committed: in the new one
 // no phase has been, and nothing is on its branch.
-func (a *Acts) lost(ctx context.Context, in prepareIn) (bool, error) {
+func (wt *worktrees) lost(ctx context.Context, in prepareIn) (bool, error) {
 	if _, err := os.Stat(filepath.Join(in.Job.Worktree, filepath.FromSlash(runtimeDir), "task")); !in.Begun || err == nil || in.Job.Clash != nil {
 		return false, nil
 	}
-	tip, err := a.Repo.Branch(ctx, in.Job.Branch)
+	tip, err := wt.repo.Branch(ctx, in.Job.Branch)
 	return tip == in.Job.BaseCommit, err
 }
 
-// afresh backs up what an earlier run left, worktree and branch, and takes it away. Each step looks for
+// backUpAndRemove backs up what an earlier run left, worktree and branch, and takes it away. Each step looks for
 // itself what there is, since the one before may have been the last before a crash.
-func (a *Acts) afresh(ctx context.Context, c flow.Call, j Job) (notes []string, err error) {
-	ref := a.backupRef(c)
-	if err := a.Repo.EndUpdate(ctx, filepath.Base(a.Dir)); err != nil {
+func (wt *worktrees) backUpAndRemove(ctx context.Context, c flow.Call, j Job) (notes []string, err error) {
+	ref := wt.task.backupRef(c)
+	if err := wt.repo.EndUpdate(ctx, filepath.Base(wt.task.dir)); err != nil {
 		return nil, err
 	}
 	failed := func(what string, err error) ([]string, error) {
 		return notes, flow.Fail(string(trellis.WorktreeFailed), "%s: %v", what, err)
 	}
 	if _, err := os.Stat(j.Worktree); err == nil {
-		if _, err := a.Repo.Backup(ctx, j.Worktree, ref, "trellis: work of "+filepath.Base(a.Dir)+" that was taken away"); err != nil {
+		if _, err := wt.repo.Backup(ctx, j.Worktree, ref, "trellis: work of "+filepath.Base(wt.task.dir)+" that was taken away"); err != nil {
 			return failed("backing up the worktree", err)
 		}
 		notes = append(notes, "the work so far is kept as "+ref)
-		if err := a.Repo.RemoveWorktree(ctx, j.Worktree); err != nil {
+		if err := wt.repo.RemoveWorktree(ctx, j.Worktree); err != nil {
 			return failed("removing the worktree", err)
 		}
 	}
-	kept, err := a.keepModules(ctx, j, ref+"-branch")
+	kept, err := wt.modules.remove(ctx, j, ref+"-branch")
 	if notes = append(notes, kept...); err != nil {
 		return failed("backing up submodules", err)
 	}
-	tip, err := a.Repo.Branch(ctx, j.Branch)
+	tip, err := wt.repo.Branch(ctx, j.Branch)
 	if err != nil || tip == "" {
 		return notes, err
 	}
 	if tip != j.BaseCommit {
-		if _, err := a.Repo.Keep(ctx, j.Branch, ref+"-branch"); err != nil {
+		if _, err := wt.repo.Keep(ctx, j.Branch, ref+"-branch"); err != nil {
 			return failed("backing up the branch", err)
 		}
 		notes = append(notes, "the branch so far is kept as "+ref+"-branch")
 	}
-	if err := a.Repo.DeleteBranch(ctx, j.Branch); err != nil {
+	if err := wt.repo.DeleteBranch(ctx, j.Branch); err != nil {
 		return failed("deleting the branch", err)
 	}
 	return notes, nil
 }
 
-// branch makes the worktree on the task's branch, or finds it.
-func (a *Acts) branch(ctx context.Context, c flow.Call, in prepareIn) error {
+// makeWorktree makes the worktree on the task's branch, or finds it.
+func (wt *worktrees) makeWorktree(ctx context.Context, c flow.Call, in prepareIn) error {
 	if err := os.MkdirAll(filepath.Dir(in.Job.Worktree), 0o755); err != nil {
 		return flow.Fail(string(trellis.WorktreeFailed), "making the folder of worktrees: %v", err)
 	}
-	own, err := ownBranch(ctx, a.Repo, in, a.id())
+	own, err := ownBranch(ctx, wt.repo, in, wt.task.id())
 	if err != nil {
 		return err
 	}
-	n := git.NewWorktree{Path: in.Job.Worktree, Branch: in.Job.Branch, Base: in.Job.BaseCommit, Adopt: own, Owner: a.id(),
-		Takes: func(owner string) bool { return a.takes(c, in, owner, own) }}
-	if err = a.Repo.AddWorktree(ctx, n); errors.As(err, new(*git.PathError)) && a.astray(ctx, in) {
-		if _, err = a.Repo.Reattach(ctx, in.Job.Worktree, in.Job.Branch, in.Job.BaseCommit, a.backupRef(c)+"-strayed"); err == nil {
-			err = a.Repo.AddWorktree(ctx, n)
+	n := git.NewWorktree{Path: in.Job.Worktree, Branch: in.Job.Branch, Base: in.Job.BaseCommit, Adopt: own, Owner: wt.task.id(),
+		Takes: func(owner string) bool { return wt.mayAdopt(c, in, owner, own) }}
+	if err = wt.repo.AddWorktree(ctx, n); errors.As(err, new(*git.PathError)) && wt.leftBranch(ctx, in) {
+		if _, err = wt.repo.Reattach(ctx, in.Job.Worktree, in.Job.Branch, in.Job.BaseCommit, wt.task.backupRef(c)+"-strayed"); err == nil {
+			err = wt.repo.AddWorktree(ctx, n)
 		}
 	}
-	return a.taken(in.Job.Worktree, err)
+	return wt.failure(in.Job.Worktree, err)
 }
 
-// taken is the failure of a worktree that can't be made.
-func (a *Acts) taken(worktree string, err error) error {
+// failure is the failure of a worktree that can't be made.
+func (wt *worktrees) failure(worktree string, err error) error {
 	var taken *git.BranchError
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, new(*git.SwappedError)):
-		return a.asSwapped(err)
+		return wt.guard.explain(err)
 	case !errors.As(err, &taken):
 		return flow.Fail(string(trellis.WorktreeFailed), "%v", err)
 	}
 	if taken.Owner == "" {
-		taken.Owner = a.claimant(worktree)
+		taken.Owner = wt.claimedBy(worktree)
 	}
 	if taken.Owner != "" {
-		return flow.Fail(string(trellis.WorktreeFailed), "making a worktree: %v: name another branch with `trellis task set-branch %s BRANCH`", taken, a.id())
+		return flow.Fail(string(trellis.WorktreeFailed), "making a worktree: %v: name another branch with `trellis task set-branch %s BRANCH`", taken, wt.task.id())
 	}
-	return flow.Fail(string(trellis.WorktreeFailed), "%v: use it with `trellis start %s --adopt-branch`, or name another with `trellis task set-branch`", err, a.id())
+	return flow.Fail(string(trellis.WorktreeFailed), "%v: use it with `trellis start %s --adopt-branch`, or name another with `trellis task set-branch`", err, wt.task.id())
 }
 
 // id is the task's directory name.
-func (a *Acts) id() string { return filepath.Base(a.Dir) }
+func (d *taskDir) id() string { return filepath.Base(d.dir) }
 
-// takes reports whether a worktree that was made for nobody (an older Trellis made it, or one that was cut off before it
+// mayAdopt reports whether a worktree that was made for nobody (an older Trellis made it, or one that was cut off before it
 // could write that down), or for a task that is no longer there, is this task's: an earlier run, or an earlier entry of
 // this call, was here, its pointer names the task, its branch has the task's commits, or a person said so. It is not when
 // another task names it.
-func (a *Acts) takes(c flow.Call, in prepareIn, owner string, ownBranch bool) bool {
-	if owner != "" && a.isTask(owner) || a.claimant(in.Job.Worktree) != "" {
+func (wt *worktrees) mayAdopt(c flow.Call, in prepareIn, owner string, ownBranch bool) bool {
+	if owner != "" && wt.isTask(owner) || wt.claimedBy(in.Job.Worktree) != "" {
 		return false
 	}
-	return ownBranch || in.Begun || c.Attempt > 1 || a.pointsHere(in.Job.Worktree)
+	return ownBranch || in.Begun || c.Attempt > 1 || wt.namesTask(in.Job.Worktree)
 }
 
-// mayTakeAway is a failure when the worktree at the task's place is another's.
-func (a *Acts) mayTakeAway(ctx context.Context, c flow.Call, in prepareIn) error {
-	all, err := a.Repo.Worktrees(ctx)
+// checkOwner is a failure when the worktree at the task's place is another's.
+func (wt *worktrees) checkOwner(ctx context.Context, c flow.Call, in prepareIn) error {
+	all, err := wt.repo.Worktrees(ctx)
 	for _, w := range all {
 		if !w.At(in.Job.Worktree) || w.Gone || w.HalfMade() {
 			continue
 		}
-		if err := a.Repo.Check(w); err != nil {
-			return a.asSwapped(err)
+		if err := wt.repo.Check(w); err != nil {
+			return wt.guard.explain(err)
 		}
-		if by := w.Owner(); by != a.id() && !a.takes(c, in, by, false) {
-			return a.taken(in.Job.Worktree, &git.BranchError{Branch: in.Job.Branch, Taken: in.Job.Branch, Worktree: w.Path, Owner: by})
+		if by := w.Owner(); by != wt.task.id() && !wt.mayAdopt(c, in, by, false) {
+			return wt.failure(in.Job.Worktree, &git.BranchError{Branch: in.Job.Branch, Taken: in.Job.Branch, Worktree: w.Path, Owner: by})
 		}
 	}
 	return err
 }
 
 // isTask reports whether there is, or was, a task of that name. One that can't be looked for may be there.
-func (a *Acts) isTask(id string) bool {
-	if _, err := os.Lstat(filepath.Join(a.Store.Tasks(), filepath.Base(id))); err == nil {
+func (wt *worktrees) isTask(id string) bool {
+	if _, err := os.Lstat(filepath.Join(wt.store.Tasks(), filepath.Base(id))); err == nil {
 		return true
 	}
-	archived, err := a.Store.Archived(id)
+	archived, err := wt.store.Archived(id)
 	return archived || err != nil
 }
 
-// claimant is another task whose task.json names the worktree, "" for none.
-func (a *Acts) claimant(worktree string) string {
-	entries, _ := a.Store.List() // what can't be read names nothing
+// claimedBy is another task whose task.json names the worktree, "" for none.
+func (wt *worktrees) claimedBy(worktree string) string {
+	entries, _ := wt.store.List() // what can't be read names nothing
 	for _, e := range entries {
-		if e.Task != nil && e.Task.ID != a.id() && e.Task.WorktreePath == worktree && e.Task.Status != trellis.Completed {
+		if e.Task != nil && e.Task.ID != wt.task.id() && e.Task.WorktreePath == worktree && e.Task.Status != trellis.Completed {
 			return e.Task.ID
 		}
 	}
 	return ""
 }
 
-// pointsHere reports whether the pointer that mark leaves in a worktree names the task.
-func (a *Acts) pointsHere(worktree string) bool {
+// namesTask reports whether the pointer that mark leaves in a worktree names the task.
+func (wt *worktrees) namesTask(worktree string) bool {
 	const long = 1 << 10
 	data, err := durable.ReadBelow(worktree, currentTask, long)
-	return err == nil && strings.TrimSpace(string(data)) == a.Store.Rel(a.Dir)
+	return err == nil && strings.TrimSpace(string(data)) == wt.store.Rel(wt.task.dir)
 }
 
-// astray reports whether the worktree of an earlier run has left its branch, which nobody else has checked out: an agent
+// leftBranch reports whether the worktree of an earlier run has left its branch, which nobody else has checked out: an agent
 // switched away, and the run ended before that was put right.
-func (a *Acts) astray(ctx context.Context, in prepareIn) bool {
-	all, err := a.Repo.Worktrees(ctx)
-	main, merr := a.Repo.CurrentBranch(ctx, a.Repo.Main)
-	now, nerr := a.Repo.CurrentBranch(ctx, in.Job.Worktree)
+func (wt *worktrees) leftBranch(ctx context.Context, in prepareIn) bool {
+	all, err := wt.repo.Worktrees(ctx)
+	main, merr := wt.repo.CurrentBranch(ctx, wt.repo.Main)
+	now, nerr := wt.repo.CurrentBranch(ctx, in.Job.Worktree)
 	free := main != in.Job.Branch && !slices.ContainsFunc(all, func(w git.Worktree) bool { return w.Branch == in.Job.Branch })
 	return in.Begun && free && now != in.Job.Branch && errors.Join(err, merr, nerr) == nil
 }
@@ -266,10 +266,10 @@ func ownBranch(ctx context.Context, repo *git.Repo, in prepareIn, task string) (
 	return made != "", err
 }
 
-// copyIn copies files that git does not have, .env say, from the main checkout. Where git has them there, the commit that is checked
+// copyFiles copies files that git does not have, .env say, from the main checkout. Where git has them there, the commit that is checked
 // out has to be trusted, as another one may be by the time they were copied.
-func (a *Acts) copyIn(ctx context.Context, j Job) (notes []string, err error) {
-	if err := a.trustedCopies(ctx, j); err != nil {
+func (su *setup) copyFiles(ctx context.Context, j Job) (notes []string, err error) {
+	if err := su.trust.trustedCopies(ctx, j); err != nil {
 		return nil, err
 	}
 	var copied []string
@@ -285,7 +285,7 @@ func (a *Acts) copyIn(ctx context.Context, j Job) (notes []string, err error) {
 			copied = append(copied, to)
 		}
 	}
-	if err = a.trustedCopies(ctx, j); err != nil {
+	if err = su.trust.trustedCopies(ctx, j); err != nil {
 		for _, to := range copied {
 			err = errors.Join(err, os.RemoveAll(to))
 		}
@@ -370,9 +370,9 @@ func copyFile(from, to string, mode fs.FileMode) error {
 	return w.Close()
 }
 
-// mark makes the folder for renderings, which hides itself from git, and the pointer that older agents
+// writePointer makes the folder for renderings, which hides itself from git, and the pointer that older agents
 // look for.
-func (a *Acts) mark(j Job) error {
+func (su *setup) writePointer(j Job) error {
 	root, err := ownFolder(j.Worktree)
 	if err != nil {
 		return err
@@ -386,18 +386,18 @@ func (a *Acts) mark(j Job) error {
 	if err := root.WriteFile(runtimeDir+"/.gitignore", []byte("*\n"), 0o644); err != nil {
 		return fmt.Errorf("hiding %s: %w", runtimeDir, err)
 	}
-	return root.WriteFile(currentTask, []byte(a.Store.Rel(a.Dir)+"\n"), 0o644)
+	return root.WriteFile(currentTask, []byte(su.store.Rel(su.task.dir)+"\n"), 0o644)
 }
 
-// setup runs the project's own commands that make a fresh worktree ready, dependencies say.
-func (a *Acts) setup(ctx context.Context, c flow.Call, j Job) error {
+// runCommands runs the project's own commands that make a fresh worktree ready, dependencies say.
+func (su *setup) runCommands(ctx context.Context, c flow.Call, j Job) error {
 	for i, line := range j.Setup.Run {
-		res, err := a.command(ctx, c, sandbox.Setup, fmt.Sprintf("setup-%d", i+1), j.Worktree, line, j.Setup.Timeout)
+		res, err := su.commands.run(ctx, c, sandbox.Setup, fmt.Sprintf("setup-%d", i+1), j.Worktree, line, j.Setup.Timeout)
 		if err != nil {
 			return err
 		}
 		if res.Code != 0 {
-			said, err := a.output(res.Output)
+			said, err := su.task.output(res.Output)
 			if err != nil {
 				return err
 			}
@@ -409,34 +409,34 @@ func (a *Acts) setup(ctx context.Context, c flow.Call, j Job) error {
 
 // discard takes away the worktree and the branch of a run that changed nothing against its base. What is not
 // of the base all the same (a commit that was taken back) is kept.
-func (a *Acts) discard(ctx context.Context, c flow.Call, in discardIn) (struct{}, error) {
-	tip, err := a.Repo.Branch(ctx, in.Job.Branch)
+func (wt *worktrees) discard(ctx context.Context, c flow.Call, in discardIn) (struct{}, error) {
+	tip, err := wt.repo.Branch(ctx, in.Job.Branch)
 	if err != nil {
 		return struct{}{}, err
 	}
-	left, err := a.leftovers(ctx, in.Job)
+	left, err := wt.restorer.uncommitted(ctx, in.Job)
 	if err != nil {
 		return struct{}{}, err
 	}
 	if tip != in.Job.BaseCommit || len(left) > 0 {
-		_, err := a.afresh(ctx, c, in.Job)
+		_, err := wt.backUpAndRemove(ctx, c, in.Job)
 		return struct{}{}, err
 	}
-	if err := a.Repo.RemoveWorktree(ctx, in.Job.Worktree); err != nil {
+	if err := wt.repo.RemoveWorktree(ctx, in.Job.Worktree); err != nil {
 		return struct{}{}, flow.Fail(string(trellis.WorktreeFailed), "%v", err)
 	}
-	if _, err := a.keepModules(ctx, in.Job, a.backupRef(c)+"-branch"); err != nil {
+	if _, err := wt.modules.remove(ctx, in.Job, wt.task.backupRef(c)+"-branch"); err != nil {
 		return struct{}{}, err
 	}
-	return struct{}{}, a.Repo.DeleteBranch(ctx, in.Job.Branch)
+	return struct{}{}, wt.repo.DeleteBranch(ctx, in.Job.Branch)
 }
 
-// leftovers are the paths of the worktree that are not committed, our own left out.
-func (a *Acts) leftovers(ctx context.Context, j Job) (paths []string, err error) {
+// uncommitted are the paths of the worktree that are not committed, our own left out.
+func (r *restorer) uncommitted(ctx context.Context, j Job) (paths []string, err error) {
 	if _, err := os.Stat(j.Worktree); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	entries, err := a.Repo.Status(ctx, j.Worktree, a.outside(j)...)
+	entries, err := r.repo.Status(ctx, j.Worktree, Outside(j)...)
 	for _, e := range entries {
 		if e.Path != ".trellis/" { // which git names for what is left out in it
 			paths = append(paths, e.Path)
@@ -448,23 +448,23 @@ func (a *Acts) leftovers(ctx context.Context, j Job) (paths []string, err error)
 // tailBytes is how much of a command's output stands in the journal.
 const tailBytes = 300
 
-// command runs one of the project's own commands in dir, in the sandbox of its kind, and keeps its output.
-func (a *Acts) command(ctx context.Context, c flow.Call, kind, name, dir, line string, limit time.Duration) (Check, error) {
-	return a.commandIn(ctx, c, sandbox.Need{Kind: kind, Dir: dir, Edit: true}, name, line, limit)
+// run runs one of the project's own commands in dir, in the sandbox of its kind, and keeps its output.
+func (cs *commands) run(ctx context.Context, c flow.Call, kind, name, dir, line string, limit time.Duration) (Check, error) {
+	return cs.runIn(ctx, c, sandbox.Need{Kind: kind, Dir: dir, Edit: true}, name, line, limit)
 }
 
-// commandIn is command with what the sandbox has to know.
-func (a *Acts) commandIn(ctx context.Context, c flow.Call, need sandbox.Need, name, line string, limit time.Duration) (Check, error) {
-	folder, err := a.folder(c)
+// runIn is command with what the sandbox has to know.
+func (cs *commands) runIn(ctx context.Context, c flow.Call, need sandbox.Need, name, line string, limit time.Duration) (Check, error) {
+	folder, err := cs.task.folder(c)
 	if err != nil {
 		return Check{}, err
 	}
-	cell, err := a.Box.Enter(ctx, need)
+	cell, err := cs.box.Enter(ctx, need)
 	if err != nil {
 		return Check{}, err
 	}
 	out := proc.NewCapped(maxOutput)
-	res, err := proc.Run(ctx, proc.Command{Argv: proc.Shell(line), Launcher: cell.Launcher, Files: cell.Files, Dir: need.Dir, Env: append(a.Box.Environment(a.Environ), cell.Env...), Stdout: out, Stderr: out, Marker: a.Marker, Wall: limit})
+	res, err := proc.Run(ctx, proc.Command{Argv: proc.Shell(line), Launcher: cell.Launcher, Files: cell.Files, Dir: need.Dir, Env: append(cs.box.Environment(cs.environ), cell.Env...), Stdout: out, Stderr: out, Marker: cs.marker, Wall: limit})
 	refused, unfit := cell.Leave()
 	if err == nil && res.Code != 0 {
 		err = unfit
@@ -472,7 +472,7 @@ func (a *Acts) commandIn(ctx context.Context, c flow.Call, need sandbox.Need, na
 	if err != nil {
 		return Check{}, err
 	}
-	text := a.redact(out.String())
+	text := cs.task.redact(out.String())
 	if why := cell.Explain(res.Code, []byte(text)); why != "" {
 		text = strings.TrimRight(text, "\n") + "\ntrellis: " + why + "\n"
 	}
@@ -480,9 +480,9 @@ func (a *Acts) commandIn(ctx context.Context, c flow.Call, need sandbox.Need, na
 		text = strings.TrimRight(text, "\n") + "\ntrellis: it asked for " + host + "\n"
 	}
 	file := name + ".log"
-	if err := a.Disk.WriteFile(filepath.Join(folder, file), []byte(text), 0o600); err != nil {
+	if err := cs.task.disk.WriteFile(filepath.Join(folder, file), []byte(text), 0o600); err != nil {
 		return Check{}, err
 	}
-	ref, err := a.ref(filepath.Join(folder, file), text)
+	ref, err := cs.task.ref(filepath.Join(folder, file), text)
 	return Check{Command: line, Code: res.Code, Seconds: res.Seconds, Tail: tail(text, tailBytes), Output: ref, Sandbox: cell.Name, Isolated: new(cell.Offline != ""), Offline: cell.Explain(res.Code, []byte(text)) != ""}, err
 }

@@ -13,16 +13,16 @@ import (
 
 // What a plan says fits under the caps of a prompt; what is cut is named, and where it can be read.
 func TestHintFits(t *testing.T) {
-	a := &Acts{Dir: t.TempDir(), RunDir: t.TempDir()}
-	if err := os.MkdirAll(a.inputs("x"), 0o755); err != nil {
+	a := New(Deps{Dir: t.TempDir()}).Prompts
+	if err := os.MkdirAll(a.inputs.folder("x"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	text, notes, err := a.hint(trellis.Accept, "x", contextfiles.DefaultCaps())
+	text, notes, err := a.planHint(trellis.Accept, "x", contextfiles.DefaultCaps())
 	if text != "" || notes != nil || err != nil {
 		t.Errorf("without a plan: %q, %q, %v", text, notes, err)
 	}
 	plan := `{"title": "T", "summary": "` + strings.Repeat("ü", 2000) + `", "steps": [{"id": "s", "type": "prompt", "prompt": "P", "llm_as_judge": true}], "acceptance": [{"criterion": "c"}]}`
-	if err := os.WriteFile(filepath.Join(a.inputs("x"), "plan.json"), []byte(plan), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(a.inputs.folder("x"), "plan.json"), []byte(plan), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	for caps, cut := range map[contextfiles.Caps]bool{
@@ -31,7 +31,7 @@ func TestHintFits(t *testing.T) {
 		{File: 1, Artifact: 1 << 20, Total: 1000}: true,
 		{File: 1, Artifact: 1000, Total: -5}:      true,
 	} {
-		text, notes, err := a.hint(trellis.Accept, "x", caps)
+		text, notes, err := a.planHint(trellis.Accept, "x", caps)
 		if err != nil || len(notes) > 0 != cut || strings.Contains(text, ".trellis/.runtime/task/plan.json") != cut || !utf8.ValidString(text) {
 			t.Errorf("%+v: %d bytes, %q, %v\n%.100s", caps, len(text), notes, err, text)
 		}

@@ -17,7 +17,7 @@ import (
 // over it.
 func TestOrderThatIsTakenBack(t *testing.T) {
 	root := t.TempDir()
-	a := &Acts{Store: taskdir.Store{Root: root}, Dir: filepath.Join(root, ".trellis", "tasks", "02-01-a"), Now: time.Now}
+	a := Deps{Store: taskdir.Store{Root: root}, Dir: filepath.Join(root, ".trellis", "tasks", "02-01-a"), Now: time.Now}
 	order := func(status string) {
 		t.Helper()
 		if err := errors.Join(os.MkdirAll(a.Dir, 0o755), os.WriteFile(filepath.Join(a.Dir, taskdir.TaskJSON), []byte(`{"status": "`+status+`"}`), 0o644)); err != nil {
@@ -28,12 +28,12 @@ func TestOrderThatIsTakenBack(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	asked := errors.New("asked to end")
 	cancel(asked)
-	if _, err := a.project(ctx, flow.Call{}, Standing{Status: trellis.InProgress}); !errors.Is(err, asked) {
+	if _, err := New(a).status.writeStatus(ctx, flow.Call{}, Standing{Status: trellis.InProgress}); !errors.Is(err, asked) {
 		t.Errorf("got %v, want %v", err, asked)
 	}
 	done := make(chan error)
 	go func() {
-		_, err := a.project(t.Context(), flow.Call{}, Standing{Status: trellis.InProgress})
+		_, err := New(a).status.writeStatus(t.Context(), flow.Call{}, Standing{Status: trellis.InProgress})
 		done <- err
 	}()
 	select {

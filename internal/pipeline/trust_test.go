@@ -23,11 +23,11 @@ import (
 
 var stranger = &trust.UntrustedError{Verdict: trust.Verdict{Subject: "02-01-a", Foreign: []trust.Foreign{{}}}}
 
-// judged are effects on a task with a guideline, and how to write a file below .trellis.
-func judged(t *testing.T) (a *Acts, write func(name, text string)) {
+// judged is what effects on a task with a guideline are made of, and how to write a file below .trellis.
+func judged(t *testing.T) (d Deps, write func(name, text string)) {
 	root := t.TempDir()
 	dir := filepath.Join(root, ".trellis", "tasks", "02-01-a")
-	a = &Acts{Store: taskdir.Store{Root: root}, Dir: dir, RunDir: filepath.Join(dir, "run"), Repo: &git.Repo{Main: root}, Box: &sandbox.Box{Mode: sandbox.Off}}
+	d = Deps{Store: taskdir.Store{Root: root}, Dir: dir, Repo: &git.Repo{Main: root}, Box: &sandbox.Box{Mode: sandbox.Off}}
 	write = func(name, text string) {
 		path := filepath.Join(root, ".trellis", name)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
@@ -35,7 +35,7 @@ func judged(t *testing.T) (a *Acts, write func(name, text string)) {
 		}
 	}
 	write("tasks/02-01-a/task.json", `{"status": "in_progress"}`)
-	return a, write
+	return d, write
 }
 
 // Edge S2: a run sleeps for what is not trusted alone. That the judge can't work is no reason to wait for anybody.
@@ -44,9 +44,9 @@ func TestJudgeThatCannotWork(t *testing.T) {
 		err    error
 		sleeps bool
 	}{{stranger, true}, {errors.New("git is not there"), false}} {
-		a := &Acts{TrustedClaim: func(context.Context, *taskdir.Task, Base, bool) error { return c.err },
-			TrustedTexts: func(context.Context, map[string][]byte) error { return c.err }}
-		for _, err := range []error{a.trusted(t.Context(), nil, Base{}, false), a.trustedTexts(t.Context(), map[string][]byte{"a": nil})} {
+		tj := &trustJudge{trustedClaim: func(context.Context, *taskdir.Task, Base, bool) error { return c.err },
+			textsTrusted: func(context.Context, map[string][]byte) error { return c.err }}
+		for _, err := range []error{tj.trusted(t.Context(), nil, Base{}, false), tj.trustedTexts(t.Context(), map[string][]byte{"a": nil})} {
 			if !errors.Is(err, c.err) || errors.Is(err, flow.ErrSuspended) != c.sleeps {
 				t.Errorf("%v became %v", c.err, err)
 			}
@@ -56,9 +56,9 @@ func TestJudgeThatCannotWork(t *testing.T) {
 
 // Edge S2: what is not trusted and never stays as it was read is not read for ever.
 func TestFilesThatNeverStay(t *testing.T) {
-	a, write := judged(t)
+	deps, write := judged(t)
 	asked, cancel, cause := 0, context.CancelCauseFunc(nil), errors.New("asked to end")
-	a.TrustedTexts = func(context.Context, map[string][]byte) error {
+	deps.TrustedTexts = func(context.Context, map[string][]byte) error {
 		asked++
 		write("tasks/02-01-a/info.md", string(make([]byte, asked)))
 		if cancel != nil {
@@ -66,23 +66,24 @@ func TestFilesThatNeverStay(t *testing.T) {
 		}
 		return stranger
 	}
-	if _, _, err := a.takeTrusted(t.Context()); !errors.Is(err, trust.ErrUntrusted) || asked < 2 {
+	taken := New(deps).observer.intake
+	if _, _, err := taken.readTrusted(t.Context()); !errors.Is(err, trust.ErrUntrusted) || asked < 2 {
 		t.Errorf("after %d times: %v", asked, err)
 	}
 	ctx, stop := context.WithCancelCause(t.Context())
 	cancel = stop
-	if _, _, err := a.takeTrusted(ctx); !errors.Is(err, cause) {
+	if _, _, err := taken.readTrusted(ctx); !errors.Is(err, cause) {
 		t.Errorf("got %v, want %v", err, cause)
 	}
 }
 
 // Edge S2: a guideline that a person saves again while a prompt is made of it is read again.
 func TestGuidelineSavedAroundAPrompt(t *testing.T) {
-	a, write := judged(t)
+	deps, write := judged(t)
 	write("spec/x.md", "first")
 	write("tasks/02-01-a/run/inputs/h/prd.md", "# A\n")
 	write("tasks/02-01-a/run/inputs/h/implement.jsonl", `{"file": ".trellis/spec/x.md", "reason": "words"}`+"\n")
-	a.TrustedTexts = func(_ context.Context, texts map[string][]byte) error {
+	deps.TrustedTexts = func(_ context.Context, texts map[string][]byte) error {
 		if string(texts[".trellis/spec/x.md"]) == "first" {
 			write("spec/x.md", "second")
 			return stranger
@@ -90,12 +91,12 @@ func TestGuidelineSavedAroundAPrompt(t *testing.T) {
 		return nil
 	}
 	var d about
-	d.Job.Repo, d.Job.Worktree, d.Content.Hash = a.Store.Root, a.Store.Root, "h"
+	d.Job.Repo, d.Job.Worktree, d.Content.Hash = deps.Store.Root, deps.Store.Root, "h"
 	data, err := json.Marshal(d)
 	if err != nil {
 		t.Fatal(err)
 	}
-	slots, _, err := a.phaseSlots(t.Context(), agentcall.Request{Role: trellis.Implement, Data: data})
+	slots, _, err := New(deps).Prompts.phaseSlots(t.Context(), agentcall.Request{Role: trellis.Implement, Data: data})
 	if err != nil || !strings.Contains(slots["context"], "second") {
 		t.Errorf("the prompt is made of %q, %v", slots, err)
 	}
@@ -103,8 +104,8 @@ func TestGuidelineSavedAroundAPrompt(t *testing.T) {
 
 // Edge S3: a yes, and that all is well, hold for what was read when they were found out. Here a person's saving comes between.
 func TestYesToWhatLiesThereNow(t *testing.T) {
-	a, write := judged(t)
-	a.Config = &config.Config{}
+	deps, write := judged(t)
+	deps.Config = &config.Config{}
 	write("tasks/02-01-a/task.json", `{"status": "in_progress", "pipeline": {"approval": {"required": true}}}`)
 	write("spec/x.md", "words")
 	for _, name := range []string{"implement", "check"} {
@@ -114,29 +115,29 @@ func TestYesToWhatLiesThereNow(t *testing.T) {
 		write("tasks/02-01-a/prd.md", "# A\n\n"+text+"\n\n## Acceptance Criteria\n\n- [ ] it is\n")
 	}
 	prd("agreed")
-	task, err := a.Store.Load(a.Dir)
+	task, err := deps.Store.Load(deps.Dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	hash, err := taskdir.PlanHash(a.Dir, task)
+	hash, err := taskdir.PlanHash(deps.Dir, task)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := proof.Append(nil, a.Dir, proof.Approval{Decision: proof.Approve, By: "ann", Hash: hash, At: time.Now()}); err != nil {
+	if err := proof.Append(nil, deps.Dir, proof.Approval{Decision: proof.Approve, By: "ann", Hash: hash, At: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	prd("never agreed to")
 	saved := 0
-	a.Now = func() time.Time { // asked for the agreement, when the rest was taken
+	deps.Now = func() time.Time { // asked for the agreement, when the rest was taken
 		saved++
 		prd("agreed")
 		return time.Now()
 	}
-	c, err := a.observe(t.Context(), flow.Call{}, observeIn{Job: Job{Worktree: t.TempDir()}})
+	c, err := New(deps).observer.observe(t.Context(), flow.Call{}, observeIn{Job: Job{Worktree: t.TempDir()}})
 	if err != nil || saved == 0 || !c.Approved {
 		t.Fatalf("got %+v, %v", c, err)
 	}
-	if text, err := taskdir.ReadFile(a.inputs(c.Hash), taskdir.PRD); err != nil || !strings.Contains(string(text), "\nagreed") {
+	if text, err := taskdir.ReadFile(filepath.Join(deps.Dir, "run", "inputs", c.Hash), taskdir.PRD); err != nil || !strings.Contains(string(text), "\nagreed") {
 		t.Errorf("the yes counts for %q, %v", text, err)
 	}
 }

@@ -35,7 +35,7 @@ var pureFuncs = map[string][]string{
 
 // impureYet are functions that flow code reaches although they do things, with the reason.
 var impureYet = map[string]string{
-	"internal/pipeline.Acts.Bundle": "reads the plan of a hash from the disk: the same whenever it is asked for; to become an activity's result",
+	"internal/pipeline.inputs.Bundle": "reads the plan of a hash from the disk: named by its content and never changed, it is the same whenever it is asked for",
 }
 
 func TestFlowIsPure(t *testing.T) {
