@@ -4,25 +4,21 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/hooks"
 )
 
-// console is one call of trellis, with the project that it opened.
-type console struct {
-	command.Console
-	news   *newsroom // of the project that was opened
-	unkept sync.Once // says that settings can't be kept
-}
+// console is one call of trellis, with its commands.
+type console struct{ command.Console }
 
 // Run does what the arguments (without the program's name) ask for, reports an error on Stderr and
 // returns the exit code.
 func (a *console) Run(ctx context.Context, args []string) int {
-	defer a.closeNews(ctx)
+	defer func() { a.CloseNews(ctx) }()
 	return a.end(ctx, a.dispatch(ctx, args))
 }
 
@@ -105,4 +101,32 @@ func needsCommand(c *cli.Context) error {
 		names = append(names, s.Name)
 	}
 	return app.Usagef("%s needs a command: %s", c.Command.HelpName, strings.Join(names, ", "))
+}
+
+// taskArgument opens the project and finds the task that the first of exactly n arguments names.
+func (a *console) taskArgument(c *cli.Context, n int) (*app.Project, string, error) {
+	if c.NArg() != n {
+		return nil, "", command.WrongArguments(c)
+	}
+	p, err := a.Open(c.Context)
+	if err != nil {
+		return nil, "", err
+	}
+	dir, err := p.Find(c.Args().First())
+	return p, dir, err
+}
+
+// guardedFor runs work, in a process of its own when it may lead to hooks: those may leave something behind.
+func (a *console) guardedFor(ctx context.Context, e hooks.Event, work func() error) error {
+	p, err := a.OpenRepository()
+	if err != nil {
+		return work() // which says so
+	}
+	if !p.Hooked(e) {
+		return work()
+	}
+	if _, err := p.InForce(ctx); err != nil {
+		return err
+	}
+	return a.Guarded(work)
 }

@@ -3,9 +3,10 @@ package cli
 import (
 	"strings"
 
+	"github.com/urfave/cli/v2"
+
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/trellis"
-	"github.com/urfave/cli/v2"
 )
 
 // commandLine is a command line as the flag parser wants it.

@@ -58,7 +58,7 @@ With --runs, what agents were told and did in old runs is deleted; journals, app
 			if _, inside := proc.InsideRun(a.Env); inside {
 				return app.Usagef("this runs inside a task or a run: only a person can clean up")
 			}
-			p, err := a.open(c.Context)
+			p, err := a.Open(c.Context)
 			if err != nil {
 				return err
 			}
@@ -84,15 +84,15 @@ type cleanupOptions struct {
 }
 
 // cleaner is what cleans up in a project.
-func (a *console) cleaner(p *project) (*delivery.Cleaner, error) {
-	cfg, err := a.config(p)
+func (a *console) cleaner(p *app.Project) (*delivery.Cleaner, error) {
+	cfg, err := p.ValidConfig()
 	if err != nil {
 		return nil, err
 	}
 	return &delivery.Cleaner{Store: p.Store, Repo: p.Repo, Folder: cfg.Worktree.Dir, Copied: cfg.Worktree.Copy, Now: a.Now}, nil
 }
 
-func (a *console) cleanup(ctx context.Context, p *project, clean *delivery.Cleaner, o cleanupOptions) error {
+func (a *console) cleanup(ctx context.Context, p *app.Project, clean *delivery.Cleaner, o cleanupOptions) error {
 	r := cleanupReport{root: p.Root, dryRun: o.dryRun}
 	list, err := a.toClean(ctx, p, clean, o, &r)
 	if err != nil {
@@ -127,12 +127,12 @@ func (a *console) cleanup(ctx context.Context, p *project, clean *delivery.Clean
 }
 
 // toClean are the tasks that a call is about.
-func (a *console) toClean(ctx context.Context, p *project, clean *delivery.Cleaner, o cleanupOptions, r *cleanupReport) (list []delivery.Leftover, err error) {
+func (a *console) toClean(ctx context.Context, p *app.Project, clean *delivery.Cleaner, o cleanupOptions, r *cleanupReport) (list []delivery.Leftover, err error) {
 	if o.task == "" {
 		list, r.orphans, err = clean.Look(ctx)
 		return list, err
 	}
-	dir, err := a.find(p, o.task)
+	dir, err := p.Find(o.task)
 	if err != nil {
 		return nil, err
 	}
@@ -214,11 +214,11 @@ func unasked(id string) error {
 }
 
 // backups lists backups, or deletes the old ones.
-func (a *console) backups(ctx context.Context, p *project, clean *delivery.Cleaner, o cleanupOptions) error {
+func (a *console) backups(ctx context.Context, p *app.Project, clean *delivery.Cleaner, o cleanupOptions) error {
 	task := ""
 	if o.task != "" {
 		task = filepath.Base(o.task) // the task itself may be gone
-		if dir, err := a.find(p, o.task); err == nil {
+		if dir, err := p.Find(o.task); err == nil {
 			task = filepath.Base(dir)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 
@@ -34,8 +35,8 @@ type cleanedRuns struct {
 }
 
 // cleanRuns deletes the runs beyond runs.keep and runs.size; with --dry-run it only says which.
-func (a *console) cleanRuns(p *project, clean *delivery.Cleaner, o cleanupOptions) error {
-	cfg, err := a.config(p)
+func (a *console) cleanRuns(p *app.Project, clean *delivery.Cleaner, o cleanupOptions) error {
+	cfg, err := p.ValidConfig()
 	if err != nil {
 		return err
 	}
@@ -45,7 +46,7 @@ func (a *console) cleanRuns(p *project, clean *delivery.Cleaner, o cleanupOption
 	}
 	list := clean.Beyond(all, cfg.Runs.Keep, int64(cfg.Runs.Size)*1_000_000)
 	if o.task != "" {
-		dir, err := a.find(p, o.task)
+		dir, err := p.Find(o.task)
 		if err != nil {
 			return err
 		}
@@ -74,7 +75,7 @@ func (a *console) agreedRuns(o cleanupOptions, list []delivery.Run) (bool, error
 	return a.Confirm(fmt.Sprintf("delete the records of %s for good?", command.Count(len(list), "run")))
 }
 
-func (a *console) removeRuns(p *project, clean *delivery.Cleaner, list []delivery.Run, remove bool, doc *cleanedRuns) error {
+func (a *console) removeRuns(p *app.Project, clean *delivery.Cleaner, list []delivery.Run, remove bool, doc *cleanedRuns) error {
 	for _, r := range list {
 		row := cleanedRun{Dir: filepath.ToSlash(p.Store.Rel(r.Dir)), ID: r.ID, Run: r.Number, Ended: r.Ended, Size: r.Size}
 		if remove {

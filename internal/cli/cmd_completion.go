@@ -8,12 +8,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/urfave/cli/v2"
+
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/trellis"
-	"github.com/urfave/cli/v2"
 )
 
 //go:embed completion
@@ -166,11 +167,11 @@ func (a *console) flagValues(name string, line *commandLine) []string {
 // agentNames are the agents that there are and those of the project.
 func (a *console) agentNames() []string {
 	list := []string{agents.Claude, agents.Codex, agents.OpenCode, agents.Rehearsal}
-	p, err := a.openRepository()
+	p, err := a.OpenRepository()
 	if err != nil {
 		return list
 	}
-	cfg, _ := p.config() // what is wrong with it is said when it is used
+	cfg, _ := p.Config() // what is wrong with it is said when it is used
 	list = slices.AppendSeq(slices.AppendSeq(list, maps.Keys(cfg.Agents.Commands)), maps.Keys(cfg.Agents.APIs))
 	slices.Sort(list)
 	return slices.Compact(list)
@@ -197,7 +198,7 @@ func commandCandidates(at *cli.Command) []string {
 
 // taskCandidates are the directory names of the tasks, read without a look into them.
 func (a *console) taskCandidates() []string {
-	p, err := a.openRepository()
+	p, err := a.OpenRepository()
 	if err != nil {
 		return nil
 	}

@@ -36,7 +36,7 @@ its sign-in, the commands to type are shown. The address of the pull request goe
 			if err != nil {
 				return err
 			}
-			s, err := a.site(c.Context, p)
+			s, err := p.Site(c.Context)
 			if err != nil {
 				return err
 			}
@@ -51,12 +51,12 @@ its sign-in, the commands to type are shown. The address of the pull request goe
 	}
 }
 
-func (a *console) deliver(ctx context.Context, p *project, s *dispatch.Site, dir string) error {
+func (a *console) deliver(ctx context.Context, p *app.Project, s *dispatch.Site, dir string) error {
 	if err := a.sayWhere(ctx, p, dir); err != nil {
 		return err
 	}
 	show := a.progress(s, false)
-	a.news.work(s)
+	p.News.Work(s)
 	res, err := s.Deliver(ctx, dir)
 	show.close()
 	if err != nil {
@@ -75,7 +75,7 @@ func (a *console) deliver(ctx context.Context, p *project, s *dispatch.Site, dir
 }
 
 // sayWhere names the branch and the address that it is going to be pushed to.
-func (a *console) sayWhere(ctx context.Context, p *project, dir string) error {
+func (a *console) sayWhere(ctx context.Context, p *app.Project, dir string) error {
 	t, err := p.Store.Load(dir)
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func (a *console) sayWhere(ctx context.Context, p *project, dir string) error {
 }
 
 // address is a remote with where it is.
-func address(ctx context.Context, p *project, remote string) (string, error) {
+func address(ctx context.Context, p *app.Project, remote string) (string, error) {
 	list, err := p.Repo.Addresses(ctx, remote)
 	if err != nil || len(list) == 1 && list[0] == remote {
 		return remote, err
@@ -131,7 +131,7 @@ func (a *console) sayDelivery(res dispatch.Result) {
 }
 
 // previewDelivery shows what deliver would do.
-func (a *console) previewDelivery(ctx context.Context, p *project, s *dispatch.Site, dir string) error {
+func (a *console) previewDelivery(ctx context.Context, p *app.Project, s *dispatch.Site, dir string) error {
 	d, err := s.PreviewDelivery(ctx, dir)
 	if err != nil {
 		return a.runError(p, dir, undelivered(dir, err))

@@ -36,7 +36,7 @@ func (a *console) diffCommand() *cli.Command {
 	}
 }
 
-func (a *console) diff(ctx context.Context, p *project, dir string, stat bool) error {
+func (a *console) diff(ctx context.Context, p *app.Project, dir string, stat bool) error {
 	t, err := p.Store.Load(dir)
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func (a *console) diff(ctx context.Context, p *project, dir string, stat bool) e
 }
 
 // worktreeOf is the folder that a task's work is in, "" when it is gone.
-func worktreeOf(p *project, t *taskdir.Task) string {
+func worktreeOf(p *app.Project, t *taskdir.Task) string {
 	dir := t.WorktreePath
 	if dir == "" {
 		return ""
@@ -76,8 +76,8 @@ func worktreeOf(p *project, t *taskdir.Task) string {
 // maxDiff is the longest patch that is shown whole.
 const maxDiff = 64 << 20
 
-func (a *console) diffWorktree(ctx context.Context, p *project, worktree, base string, stat bool) error {
-	p.config() // by which git is wary of what is there
+func (a *console) diffWorktree(ctx context.Context, p *app.Project, worktree, base string, stat bool) error {
+	p.Config() // by which git is wary of what is there
 	s, err := p.Repo.Snapshot(ctx, worktree, ".trellis/tasks", ".trellis/.runtime", ".trellis/.current-task")
 	if err != nil {
 		return err

@@ -163,15 +163,15 @@ func (d *diagnosis) verdict(check, detail string, err error) {
 func (d *diagnosis) all(ctx context.Context) {
 	d.add(stateOK, "trellis", command.Version()+", "+runtime.GOOS+"/"+runtime.GOARCH, "")
 	d.git(ctx)
-	p, err := d.app.openRepository()
+	p, err := d.app.OpenRepository()
 	d.verdict("repository", rootOf(p), err)
 	if err != nil {
-		d.agents(ctx, &project{}, &config.Config{})
+		d.agents(ctx, &app.Project{}, &config.Config{})
 		return
 	}
 	_, err = p.Repo.Identity(ctx)
 	d.verdict("identity", "git knows who commits", err)
-	_, err = d.app.open(ctx)
+	_, err = d.app.Open(ctx)
 	d.verdict("project", ".trellis is set up", err)
 	c := d.config(p)
 	d.trust(ctx, p)
@@ -186,8 +186,8 @@ func (d *diagnosis) all(ctx context.Context) {
 }
 
 // trust says which branch is trusted.
-func (d *diagnosis) trust(ctx context.Context, p *project) {
-	j, err := d.app.judge(p)
+func (d *diagnosis) trust(ctx context.Context, p *app.Project) {
+	j, err := p.Gate.Judge()
 	if err != nil {
 		return // of the person's own settings, which was said
 	}
@@ -202,7 +202,7 @@ func (d *diagnosis) trust(ctx context.Context, p *project) {
 	}
 }
 
-func rootOf(p *project) string {
+func rootOf(p *app.Project) string {
 	if p == nil {
 		return ""
 	}
@@ -217,8 +217,8 @@ func (d *diagnosis) git(ctx context.Context) {
 	d.verdict("git", v, err)
 }
 
-func (d *diagnosis) config(p *project) *config.Config {
-	c, problems := p.config()
+func (d *diagnosis) config(p *app.Project) *config.Config {
+	c, problems := p.Config()
 	for _, problem := range problems {
 		state := stateError
 		if problem.Warning {
@@ -234,20 +234,20 @@ func (d *diagnosis) config(p *project) *config.Config {
 }
 
 // floors says where settings of the person hold, and not those of the project.
-func (d *diagnosis) floors(p *project) {
-	files := p.settings()
+func (d *diagnosis) floors(p *app.Project) {
+	files := p.Settings.Files()
 	user, _ := config.LoadUser(files.User) // what is wrong with it is said with the rest
 	files.User = config.File{}
 	c, _ := config.Load(files)
 	for _, raised := range user.Raise(c) {
-		d.add(stateOK, "config", raised+": "+p.UserFile+" says so", "")
+		d.add(stateOK, "config", raised+": "+p.Settings.UserFile+" says so", "")
 	}
 }
 
 // agents looks for the programs that could play the roles, and checks those that config names.
-func (d *diagnosis) agents(ctx context.Context, p *project, c *config.Config) {
-	o := d.app.crew(p, c)
-	o.Sandbox = cell(d.app.box(p, c))
+func (d *diagnosis) agents(ctx context.Context, p *app.Project, c *config.Config) {
+	o := p.Agents(c).Options()
+	o.Sandbox = app.Cell(p.Agents(c).Box())
 	usable := false
 	for _, f := range agents.Detect(ctx, o) {
 		switch {
@@ -313,11 +313,11 @@ func signInHint(agent string) string {
 }
 
 // verify looks whether the commands that decide can run.
-func (d *diagnosis) verify(p *project, c *config.Config) {
+func (d *diagnosis) verify(p *app.Project, c *config.Config) {
 	if len(c.Verify) == 0 {
 		d.add(stateWarning, "verify", "no check commands: nothing is executed to see whether a task is done", "name them under verify in .trellis/config.yaml")
 	}
-	project := research.Project{Root: p.Root, LookPath: d.app.lookPath}
+	project := research.Project{Root: p.Root, LookPath: d.app.Caller().LookPath}
 	for _, command := range c.Verify {
 		if why := project.Missing(command); why != "" {
 			d.add(stateError, "verify", fmt.Sprintf("`%s` can't run: %s", command, why), "mend verify in .trellis/config.yaml")
@@ -333,7 +333,7 @@ func (d *diagnosis) notify(c *config.Config) {
 		if len(n.Command) == 0 {
 			continue
 		}
-		if err := d.app.lookPath(n.Command[0]); err != nil {
+		if err := d.app.Caller().LookPath(n.Command[0]); err != nil {
 			d.add(stateError, "notify", fmt.Sprintf("`%s` can't run: %v", n.Command[0], err), "mend notify in .trellis/config.yaml")
 		} else {
 			d.add(stateOK, "notify", strings.Join(n.On, ", ")+": "+n.Command[0], "")
@@ -342,7 +342,7 @@ func (d *diagnosis) notify(c *config.Config) {
 }
 
 // files looks whether locks hold on the file system of the tasks.
-func (d *diagnosis) files(p *project) {
+func (d *diagnosis) files(p *app.Project) {
 	kind, err := d.app.FileSystem(p.Root)
 	switch {
 	case err != nil:
@@ -356,11 +356,11 @@ func (d *diagnosis) files(p *project) {
 }
 
 // probeLock takes a lock twice, which must fail.
-func (a *console) probeLock(p *project) (err error) {
+func (a *console) probeLock(p *app.Project) (err error) {
 	if _, err := os.Stat(filepath.Join(p.Root, ".trellis")); err != nil {
 		return nil // reported as such
 	}
-	runtime, err := p.runtimeDir()
+	runtime, err := runtimeDir(p)
 	if err != nil {
 		return err
 	}
@@ -399,7 +399,7 @@ func (d *diagnosis) ends(ctx context.Context) {
 }
 
 // system looks at limits of the operating system.
-func (d *diagnosis) system(ctx context.Context, p *project) {
+func (d *diagnosis) system(ctx context.Context, p *app.Project) {
 	if runtime.GOOS == "darwin" {
 		d.add(stateWarning, "system", "macOS ends no agents by itself when trellis is killed: the next start does", "")
 		return

@@ -107,7 +107,7 @@ func evalCases(c *cli.Context) ([]eval.Case, error) {
 // evaluation is what all cases of one call share.
 type evaluation struct {
 	app      *console
-	home     *project // whose agents plan; without a repository, the folder that trellis was called in
+	home     *app.Project // whose agents plan; without a repository, the folder that trellis was called in
 	cfg      *config.Config
 	agent    string
 	quick    bool
@@ -121,18 +121,18 @@ type evaluation struct {
 func (a *console) newEvaluation(c *cli.Context) (*evaluation, error) {
 	e := &evaluation{app: a, agent: c.String("agent"), quick: c.Bool("quick"), keep: c.IsSet("keep")}
 	var err error
-	if e.home, err = a.openRepository(); errors.Is(err, git.ErrNoRepository) || errors.Is(err, git.ErrBare) {
-		e.home, err = &project{Root: a.Dir, UserFile: a.userFile()}, nil
+	if e.home, err = a.OpenRepository(); errors.Is(err, git.ErrNoRepository) || errors.Is(err, git.ErrBare) {
+		e.home, err = &app.Project{Env: a.Caller(), Root: a.Dir, Settings: app.Settings{Root: a.Dir, UserFile: a.Caller().UserFile()}}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	if e.home.Repo != nil {
-		if e.home, err = a.inForce(c.Context, e.home); err != nil {
+		if e.home, err = e.home.InForce(c.Context); err != nil {
 			return nil, err
 		}
 	}
-	own, err := a.config(e.home)
+	own, err := e.home.ValidConfig()
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +145,7 @@ func (a *console) newEvaluation(c *cli.Context) (*evaluation, error) {
 	watched := &dispatch.Site{}
 	e.show = a.progress(watched, c.Bool("json") || !command.IsTerminal(a.Stderr))
 	e.show.Ahead(stages(e.cfg.Planning, dispatch.PlanOptions{Quick: e.quick})...)
-	e.event, e.fallback = watched.Event, a.wire(c.Context, e.home, e.cfg, e.home).Default
+	e.event, e.fallback = watched.Event, e.home.Wire(c.Context, e.cfg, e.home).Default
 	return e, nil
 }
 
@@ -204,7 +204,8 @@ func (e *evaluation) site(ctx context.Context, c eval.Case, dir string) (*dispat
 		return nil, err
 	}
 	repo.Env = e.app.Env
-	s := e.app.wire(ctx, &project{Repo: repo, Root: repo.Main, Store: taskdir.Store{Root: repo.Main, Now: e.app.Now}}, e.cfg, e.home)
+	p := &app.Project{Env: e.home.Env, Repo: repo, Root: repo.Main, Store: taskdir.Store{Root: repo.Main, Now: e.app.Now}}
+	s := p.Wire(ctx, e.cfg, e.home)
 	s.LookPath, s.Event, s.Default = c.Project.LookPath, e.event, e.fallback
 	return s, nil
 }

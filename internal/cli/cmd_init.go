@@ -16,6 +16,9 @@ import (
 
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/config"
+
+	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/durable"
@@ -23,7 +26,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
 	"github.com/trellis-tasks/trellis/internal/trust/subject"
-	"github.com/urfave/cli/v2"
 )
 
 // scaffold is what a fresh .trellis has in it.
@@ -55,7 +57,7 @@ what is not, and what to do next. It may be called again at any time.`,
 }
 
 func (a *console) init(ctx context.Context, agent, user string) error {
-	p, err := a.openRepository()
+	p, err := a.OpenRepository()
 	if err != nil {
 		return err
 	}
@@ -89,11 +91,11 @@ func (a *console) init(ctx context.Context, agent, user string) error {
 
 // madeHere remembers that this person made the settings and the guidelines, whoever else has the same on a branch, and which
 // branch is trusted. Where nothing can be remembered, git tells when they are used.
-func (a *console) madeHere(ctx context.Context, p *project, files []string) {
+func (a *console) madeHere(ctx context.Context, p *app.Project, files []string) {
 	if _, inside := proc.InsideRun(a.Env); inside {
 		return
 	}
-	j, err := a.judge(p)
+	j, err := p.Gate.Judge()
 	if err == nil {
 		_, _, err = j.Trunk(ctx)
 	}
@@ -103,12 +105,12 @@ func (a *console) madeHere(ctx context.Context, p *project, files []string) {
 	if err == nil {
 		err = j.RecordFiles(subject.Shown(files...), files...)
 	}
-	a.unowned(err)
+	p.Gate.Unowned(err)
 }
 
 // lay makes the files that are not there. The guidelines become visible all at once: where there are some, no others are
 // made, and those of an init that was cut off are no choice of the project.
-func (a *console) lay(p *project, root string, files map[string][]byte) (made []string, err error) {
+func (a *console) lay(p *app.Project, root string, files map[string][]byte) (made []string, err error) {
 	spec, hidden := filepath.Join(root, "spec"), filepath.Join(root, durable.TempPrefix+"spec")
 	_, err = os.Lstat(spec)
 	whole := errors.Is(err, fs.ErrNotExist)
@@ -152,7 +154,7 @@ func (a *console) developerFile(root, user string) ([]byte, error) {
 	if user == "" || strings.ContainsAny(user, "\n=") {
 		return nil, app.Usagef("-u wants a name on one line, without =")
 	}
-	now, err := developer(root)
+	now, err := app.Developer(root)
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +165,7 @@ func (a *console) developerFile(root, user string) ([]byte, error) {
 }
 
 // afterInit says what comes next.
-func (a *console) afterInit(ctx context.Context, p *project, made int) error {
+func (a *console) afterInit(ctx context.Context, p *app.Project, made int) error {
 	if made > 0 {
 		a.Say("made %s; read .trellis/config.yaml, then commit:", command.Count(made, "file"))
 		a.Say("  git add .trellis && git commit -m %q", "Set up Trellis")
@@ -177,7 +179,7 @@ func (a *console) afterInit(ctx context.Context, p *project, made int) error {
 }
 
 // scaffolding are the files of a fresh .trellis, by their path below it.
-func (a *console) scaffolding(ctx context.Context, p *project, agent string) (map[string][]byte, error) {
+func (a *console) scaffolding(ctx context.Context, p *app.Project, agent string) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	err := fs.WalkDir(scaffold, "scaffold", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -193,10 +195,10 @@ func (a *console) scaffolding(ctx context.Context, p *project, agent string) (ma
 	if err != nil {
 		return nil, err
 	}
-	set, _ := p.config() // what is wrong in it is said later
+	set, _ := p.Config() // what is wrong in it is said later
 	if agent == "" {
 		agent = a.installedAgent()
-	} else if _, err := agents.New(agent, a.crew(p, set)); errors.Is(err, agents.ErrUnknown) {
+	} else if _, err := agents.New(agent, p.Agents(set).Options()); errors.Is(err, agents.ErrUnknown) {
 		return nil, app.AsKind(app.ErrUsage, err)
 	}
 	if agent == "" && set.Agents.Default == "" {
@@ -246,9 +248,19 @@ func fillConfig(template []byte, agent string, verify []string) ([]byte, error) 
 // installedAgent is the first agent program on the search path.
 func (a *console) installedAgent() string {
 	for _, name := range []string{"claude", "codex", "opencode"} {
-		if a.lookPath(name) == nil {
+		if a.Caller().LookPath(name) == nil {
 			return name
 		}
 	}
 	return ""
+}
+
+// namedAgents are the agents that config asks for, each once.
+func namedAgents(c *config.Config) []string {
+	names := map[string]bool{c.Agents.Default: true}
+	for _, r := range c.Agents.Roles {
+		names[r.Agent] = true
+	}
+	delete(names, "")
+	return slices.Sorted(maps.Keys(names))
 }

@@ -2,10 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io/fs"
-	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/status"
@@ -14,7 +10,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
-	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -55,19 +50,19 @@ func (a *console) list(ctx context.Context, o listOptions) error {
 		}
 		f.Statuses = append(f.Statuses, status)
 	}
-	p, err := a.open(ctx)
+	p, err := a.Open(ctx)
 	if err != nil {
 		return err
 	}
 	if o.mine {
-		if f.Whose, err = developer(p.Root); err != nil {
+		if f.Whose, err = app.Developer(p.Root); err != nil {
 			return err
 		}
 		if f.Whose == "" {
 			return app.WithHints(app.Usagef("nobody said who works here"), "trellis init -u NAME")
 		}
 	}
-	tasks, err := a.reader(p).Tasks(f)
+	tasks, err := p.Reader().Tasks(f)
 	if err != nil {
 		return err
 	}
@@ -79,17 +74,4 @@ func (a *console) list(ctx context.Context, o listOptions) error {
 		return nil
 	}
 	return terminal.Table(a.Stdout, tasks, a.Style(a.Stdout))
-}
-
-// developer is who works here, as `trellis init -u` wrote it; "" when nobody said.
-func developer(root string) (string, error) {
-	data, err := durable.ReadBelow(root, ".trellis/.developer", durable.MaxDocument)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("reading who works here: %w", err)
-	}
-	first, _, _ := strings.Cut(strings.TrimSpace(string(data)), "\n")
-	if key, value, ok := strings.Cut(first, "="); ok && strings.TrimSpace(key) == "name" { // as earlier versions wrote it
-		first = value
-	}
-	return strings.TrimSpace(first), nil
 }

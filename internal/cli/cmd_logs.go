@@ -47,14 +47,14 @@ func (a *console) logged(c *cli.Context) (string, error) {
 	if c.NArg() != 1 {
 		return "", command.WrongArguments(c)
 	}
-	p, err := a.open(c.Context)
+	p, err := a.Open(c.Context)
 	if err != nil {
 		return "", err
 	}
 	if dir, err := a.runDir(c.Context, p, c.Args().First()); err != nil || dir != "" {
 		return dir, err
 	}
-	return a.find(p, c.Args().First())
+	return p.Find(c.Args().First())
 }
 
 // followEvery is how often a log that is followed is looked at.

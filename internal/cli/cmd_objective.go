@@ -8,11 +8,12 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/urfave/cli/v2"
+
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/trellis"
-	"github.com/urfave/cli/v2"
 )
 
 // objectiveCommand is `trellis objective`: roadmaps whose steps become tasks.
@@ -33,11 +34,11 @@ func (a *console) objectiveCommand() *cli.Command {
 }
 
 // objectiveArgument opens the project and takes the name of an objective, the only argument.
-func (a *console) objectiveArgument(c *cli.Context) (*project, string, error) {
+func (a *console) objectiveArgument(c *cli.Context) (*app.Project, string, error) {
 	if c.NArg() != 1 {
 		return nil, "", command.WrongArguments(c)
 	}
-	p, err := a.open(c.Context)
+	p, err := a.Open(c.Context)
 	if err != nil {
 		return nil, "", err
 	}
@@ -47,7 +48,7 @@ func (a *console) objectiveArgument(c *cli.Context) (*project, string, error) {
 
 // objectiveName is the name that an argument says: itself, or of the file that it is the path of, from the current folder
 // or from the repository's. The path of a file elsewhere matches roadmap.ErrNotFound.
-func (a *console) objectiveName(p *project, arg string) (string, error) {
+func (a *console) objectiveName(p *app.Project, arg string) (string, error) {
 	path := filepath.ToSlash(filepath.Clean(arg))
 	name, isFile := strings.CutSuffix(path, ".md")
 	if !strings.Contains(path, "/") {
@@ -86,15 +87,15 @@ func sameFolder(a, b string) bool {
 }
 
 // loadObjective reads an objective. When its file can't be relied on, the roadmap is what could be read of it.
-func (p *project) loadObjective(name string) (*roadmap.Roadmap, error) {
+func loadObjective(p *app.Project, name string) (*roadmap.Roadmap, error) {
 	r, err := roadmap.Load(p.Root, name)
 	if errors.Is(err, roadmap.ErrNotFound) {
-		return nil, app.WithHints(err, p.nearObjective(name)...)
+		return nil, app.WithHints(err, nearObjective(p, name)...)
 	}
 	return r, err
 }
 
-func (p *project) nearObjective(name string) []string {
+func nearObjective(p *app.Project, name string) []string {
 	names, err := roadmap.Names(p.Root)
 	if err != nil || len(names) == 0 {
 		return []string{"trellis objective new NAME"}
@@ -108,7 +109,7 @@ func (p *project) nearObjective(name string) []string {
 // objectivePlans looks up the tasks that steps were planned as. They are read when the first one is asked for.
 type objectivePlans func() (*roadmap.Works, error)
 
-func (p *project) objectivePlans() objectivePlans {
+func newObjectivePlans(p *app.Project) objectivePlans {
 	return sync.OnceValues(func() (*roadmap.Works, error) { return roadmap.Survey(p.Store, false) })
 }
 
@@ -137,7 +138,7 @@ func (l objectivePlans) draft(name, step string) string {
 
 // objectiveNames are what the name of an objective may become.
 func (a *console) objectiveNames() (list []string) {
-	p, err := a.openRepository()
+	p, err := a.OpenRepository()
 	if err != nil {
 		return nil
 	}
@@ -150,7 +151,7 @@ func (a *console) objectiveNames() (list []string) {
 
 // objectiveSteps are what the id of a step may become, of the objective that is among the words.
 func (a *console) objectiveSteps(words []string) (list []string) {
-	p, err := a.openRepository()
+	p, err := a.OpenRepository()
 	if err != nil {
 		return nil
 	}

@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/urfave/cli/v2"
+
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/trellis"
-	"github.com/urfave/cli/v2"
 )
 
 func (a *console) objectiveCheckCommand() *cli.Command {
@@ -30,7 +31,7 @@ there twice, dependencies that are unknown or go in a circle. A plan whose task 
 }
 
 func (a *console) objectiveCheck(ctx context.Context, names []string, asJSON bool) error {
-	p, err := a.open(ctx)
+	p, err := a.Open(ctx)
 	if err != nil {
 		return err
 	}
@@ -38,7 +39,7 @@ func (a *console) objectiveCheck(ctx context.Context, names []string, asJSON boo
 	if len(names) == 0 {
 		err = v.objectives(p)
 	}
-	plans := p.objectivePlans()
+	plans := newObjectivePlans(p)
 	for _, arg := range names {
 		var name string
 		if err == nil {
@@ -59,8 +60,8 @@ func (a *console) objectiveCheck(ctx context.Context, names []string, asJSON boo
 }
 
 // objective checks one objective, and the tasks that its steps were planned as.
-func (v *validation) objective(p *project, plans objectivePlans, name string) error {
-	r, err := p.loadObjective(name)
+func (v *validation) objective(p *app.Project, plans objectivePlans, name string) error {
+	r, err := loadObjective(p, name)
 	var problem *trellis.Problem
 	if r == nil && !errors.As(err, &problem) {
 		return err
@@ -92,12 +93,12 @@ func (v *validation) objective(p *project, plans objectivePlans, name string) er
 }
 
 // objectives checks every objective of the project, and tells of files that are none.
-func (v *validation) objectives(p *project) error {
+func (v *validation) objectives(p *app.Project) error {
 	names, err := roadmap.Names(p.Root)
 	if err != nil {
 		return err
 	}
-	plans := p.objectivePlans()
+	plans := newObjectivePlans(p)
 	for _, name := range names {
 		if err := v.objective(p, plans, name); err != nil && !errors.Is(err, roadmap.ErrNotFound) { // just removed
 			return err

@@ -104,7 +104,7 @@ func summary(r *roadmap.Roadmap, broken bool, tasks roadmap.Tasks) objectiveRow 
 }
 
 func (a *console) objectiveList(ctx context.Context, asJSON bool) error {
-	p, err := a.open(ctx)
+	p, err := a.Open(ctx)
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func (a *console) objectiveList(ctx context.Context, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	rows, plans := []objectiveRow{}, p.objectivePlans()
+	rows, plans := []objectiveRow{}, newObjectivePlans(p)
 	for _, name := range names {
 		r, err := roadmap.Load(p.Root, name)
 		problem := (*trellis.Problem)(nil)

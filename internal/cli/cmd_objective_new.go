@@ -7,10 +7,11 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/urfave/cli/v2"
+
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
-	"github.com/urfave/cli/v2"
 )
 
 func (a *console) objectiveNewCommand() *cli.Command {
@@ -25,7 +26,7 @@ func (a *console) objectiveNewCommand() *cli.Command {
 			if c.NArg() != 1 {
 				return command.WrongArguments(c)
 			}
-			p, err := a.open(c.Context)
+			p, err := a.Open(c.Context)
 			if err != nil {
 				return err
 			}
@@ -42,7 +43,7 @@ func (a *console) objectiveNewCommand() *cli.Command {
 	}
 }
 
-func (a *console) objectiveNew(p *project, name, title string) error {
+func (a *console) objectiveNew(p *app.Project, name, title string) error {
 	if err := roadmap.CheckName(name); err != nil {
 		return app.AsKind(app.ErrUsage, err)
 	}
@@ -54,7 +55,7 @@ func (a *console) objectiveNew(p *project, name, title string) error {
 	if err := p.Store.Disk.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return err
 	}
-	if err := p.create(path, src); errors.Is(err, fs.ErrExist) {
+	if err := create(p, path, src); errors.Is(err, fs.ErrExist) {
 		return app.WithHints(app.Usagef("there is an objective %s", name), "trellis objective show "+name)
 	} else if err != nil {
 		return err
@@ -65,7 +66,7 @@ func (a *console) objectiveNew(p *project, name, title string) error {
 }
 
 // create writes a file that is not there yet, whole or not at all.
-func (p *project) create(path string, data []byte) error {
+func create(p *app.Project, path string, data []byte) error {
 	temp, err := os.MkdirTemp(filepath.Dir(path), ".new-")
 	if err != nil {
 		return fmt.Errorf("creating %s: %w", path, err)

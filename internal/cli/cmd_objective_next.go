@@ -46,12 +46,12 @@ type objectiveDecision struct {
 	Ready     []objectiveStep `json:"ready"` // every step that could start now
 }
 
-func (a *console) objectiveNext(p *project, name string, all, asJSON bool) error {
-	r, err := p.loadObjective(name)
+func (a *console) objectiveNext(p *app.Project, name string, all, asJSON bool) error {
+	r, err := loadObjective(p, name)
 	if err != nil {
 		return a.brokenObjective(r, err)
 	}
-	tasks := p.objectivePlans().of(r.Name)
+	tasks := newObjectivePlans(p).of(r.Name)
 	d := r.Next(tasks)
 	if len(r.Steps) == 0 {
 		return app.WithHints(app.Usagef("objective %s: %s", r.Name, d.Why), "trellis objective check "+r.Name)

@@ -51,14 +51,14 @@ The issue is for people to read and talk about: nothing that is written there is
 }
 
 func (a *console) objectivePlan(c *cli.Context) error {
-	p, err := a.open(c.Context)
+	p, err := a.Open(c.Context)
 	if err != nil {
 		return err
 	}
 	if err := a.RefuseSharedDisk(c, p.Root); err != nil {
 		return err
 	}
-	s, err := a.site(c.Context, p)
+	s, err := p.Site(c.Context)
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (a *console) objectivePlan(c *cli.Context) error {
 }
 
 // stepOptions reads the flags. What costs nothing is checked first.
-func (a *console) stepOptions(c *cli.Context, p *project, name string) (o dispatch.StepOptions, err error) {
+func (a *console) stepOptions(c *cli.Context, p *app.Project, name string) (o dispatch.StepOptions, err error) {
 	if c.IsSet("step") && strings.TrimSpace(c.String("step")) == "" { // a variable that is empty is no wish for the next one
 		return o, app.WithHints(app.Usagef("--step names no step"), "trellis objective show "+name)
 	}
@@ -93,9 +93,9 @@ func (a *console) stepOptions(c *cli.Context, p *project, name string) (o dispat
 			return o, err
 		}
 	}
-	o.Creator, _ = developer(p.Root) // nobody has to say who they are
+	o.Creator, _ = app.Developer(p.Root) // nobody has to say who they are
 	if c.Bool("github") {
-		o.Forge = &github.Forge{Dir: p.Root, Env: a.commandEnv()}
+		o.Forge = &github.Forge{Dir: p.Root, Env: a.Caller().CommandEnv()}
 		if err := o.Forge.SignedIn(c.Context); err != nil { // before anything is paid for
 			return o, forgeError(err)
 		}
@@ -104,7 +104,7 @@ func (a *console) stepOptions(c *cli.Context, p *project, name string) (o dispat
 }
 
 // notPlanned says why a step is not planned, or not all of it done.
-func (a *console) notPlanned(c *cli.Context, p *project, end stepEnd, err error) error {
+func (a *console) notPlanned(c *cli.Context, p *app.Project, end stepEnd, err error) error {
 	var not *dispatch.StepError
 	if errors.As(err, &not) && not.Step == "" && c.Bool("json") {
 		d := stepDocument{Objective: end.objective, Code: not.Code, planDocument: document("", planEnd{})}
@@ -153,7 +153,7 @@ type stepDocument struct {
 }
 
 // plannedStep says how the planning of a step ended.
-func (a *console) plannedStep(ctx context.Context, p *project, s *dispatch.Site, end stepEnd, asJSON bool) error {
+func (a *console) plannedStep(ctx context.Context, p *app.Project, s *dispatch.Site, end stepEnd, asJSON bool) error {
 	if asJSON {
 		if err := terminal.JSON(a.Stdout, end.document(p)); err != nil {
 			return err
@@ -167,7 +167,7 @@ func (a *console) plannedStep(ctx context.Context, p *project, s *dispatch.Site,
 	return a.endOfPlan(planEnd{end.PlanResult, end.seconds}, end.again())
 }
 
-func (e stepEnd) document(p *project) stepDocument {
+func (e stepEnd) document(p *app.Project) stepDocument {
 	d := stepDocument{e.objective, roadmap.Next, e.Step.ID, e.Step.Link(), e.Known, "", document(p.Store.Rel(e.Dir), planEnd{e.PlanResult, e.seconds})}
 	if e.Issue != nil {
 		d.Issue = e.Issue.URL
@@ -179,7 +179,7 @@ func (e stepEnd) document(p *project) stepDocument {
 }
 
 // sayStep tells people what came of planning a step.
-func (a *console) sayStep(ctx context.Context, p *project, s *dispatch.Site, end stepEnd) {
+func (a *console) sayStep(ctx context.Context, p *app.Project, s *dispatch.Site, end stepEnd) {
 	if end.Known {
 		a.Say("step %s is planned as %s (%s)", end.Step.ID, end.Task, end.Status)
 	} else if !end.Interrupted && len(end.Waits) == 0 {
@@ -211,7 +211,7 @@ func (e stepEnd) dead() error {
 }
 
 // stepError gives the errors of planning a step their exit codes and hints.
-func (a *console) stepError(p *project, name string, err error) error {
+func (a *console) stepError(p *app.Project, name string, err error) error {
 	var not *dispatch.StepError
 	var held *durable.HeldError
 	var problem *trellis.Problem
@@ -224,7 +224,7 @@ func (a *console) stepError(p *project, name string, err error) error {
 	case errors.As(err, &not):
 		return app.WithHints(app.AsKind(app.ErrUnmet, err), "trellis objective show "+not.Objective)
 	case errors.Is(err, roadmap.ErrNotFound):
-		return app.WithHints(err, p.nearObjective(name)...)
+		return app.WithHints(err, nearObjective(p, name)...)
 	case errors.Is(err, roadmap.ErrNoStep), errors.Is(err, roadmap.ErrNoCell), errors.Is(err, dispatch.ErrOtherPlan):
 		return app.WithHints(app.AsKind(app.ErrUnmet, err), "trellis objective show "+name)
 	case errors.As(err, &problem) && problem.File == roadmap.File(name):

@@ -45,7 +45,7 @@ What goes wrong with one objective stops no other.`,
 }
 
 func (a *console) objectiveReconcile(c *cli.Context) error {
-	p, err := a.open(c.Context)
+	p, err := a.Open(c.Context)
 	if err != nil {
 		return err
 	}
@@ -62,11 +62,11 @@ func (a *console) objectiveReconcile(c *cli.Context) error {
 			return err
 		}
 	}
-	s, err := a.siteForOrders(c.Context, p)
+	s, err := p.SiteForOrders(c.Context)
 	if err != nil {
 		return err
 	}
-	o.Creator, _ = developer(p.Root)
+	o.Creator, _ = app.Developer(p.Root)
 	show := a.progress(s, c.Bool("json"))
 	all, err := s.Reconcile(c.Context, o)
 	show.close()
@@ -108,7 +108,7 @@ type plannedDocument struct {
 	Known  bool           `json:"known"`
 }
 
-func reconciledDocuments(p *project, all []dispatch.Reconciled) []reconciledDocument {
+func reconciledDocuments(p *app.Project, all []dispatch.Reconciled) []reconciledDocument {
 	list := []reconciledDocument{}
 	for _, r := range all {
 		d := reconciledDocument{Objective: r.Name, Changes: r.Changes, Code: r.Decision.Code, Why: r.Decision.Why, Steps: []string{}, Planned: []plannedDocument{}, Problems: append([]trellis.Problem{}, r.Gone...)}
@@ -130,7 +130,7 @@ func reconciledDocuments(p *project, all []dispatch.Reconciled) []reconciledDocu
 }
 
 // sayReconciled says what came of an objective. What is or would be changed goes to standard output, a line each.
-func (a *console) sayReconciled(p *project, r dispatch.Reconciled, dry bool) {
+func (a *console) sayReconciled(p *app.Project, r dispatch.Reconciled, dry bool) {
 	for _, c := range r.Changes {
 		fmt.Fprintf(a.Stdout, "%s: step %s: %s %q becomes %q: %s\n", r.Name, c.Step, c.Cell, c.Was, c.Value, c.Why)
 	}
@@ -176,7 +176,7 @@ func plannedAs(res dispatch.StepResult) string {
 
 // endOfReconcile is what the ends of objectives mean for the exit code: what went wrong with one, or that something did
 // with several.
-func (a *console) endOfReconcile(ctx context.Context, p *project, all []dispatch.Reconciled) error {
+func (a *console) endOfReconcile(ctx context.Context, p *app.Project, all []dispatch.Reconciled) error {
 	if ctx.Err() != nil {
 		return context.Canceled
 	}

@@ -85,8 +85,8 @@ func newObjectiveStep(s roadmap.Step, tasks roadmap.Tasks) objectiveStep {
 	return o
 }
 
-func (a *console) objectiveShow(ctx context.Context, p *project, name, graph string, asJSON bool) error {
-	r, err := p.loadObjective(name)
+func (a *console) objectiveShow(ctx context.Context, p *app.Project, name, graph string, asJSON bool) error {
+	r, err := loadObjective(p, name)
 	if r == nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (a *console) objectiveShow(ctx context.Context, p *project, name, graph str
 		fmt.Fprint(a.Stdout, text)
 		return err
 	}
-	plans := p.objectivePlans()
+	plans := newObjectivePlans(p)
 	tasks := plans.of(r.Name)
 	v := objectiveView{objectiveRow: summary(r, err != nil, tasks), Phases: []objectivePhase{}}
 	for _, ph := range r.Phases {

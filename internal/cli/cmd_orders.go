@@ -22,14 +22,14 @@ import (
 )
 
 // order is a command that tells a task something and ends.
-func (a *console) order(site func(context.Context, *project) (*dispatch.Site, error), name, usage, text string, exits []int, example string, flags []cli.Flag, do func(*cli.Context, *project, *dispatch.Site, string) error) *cli.Command {
+func (a *console) order(site func(*app.Project, context.Context) (*dispatch.Site, error), name, usage, text string, exits []int, example string, flags []cli.Flag, do func(*cli.Context, *app.Project, *dispatch.Site, string) error) *cli.Command {
 	return &cli.Command{Name: name, Usage: usage, ArgsUsage: "TASKDIR", Flags: flags, Description: command.Manual(text, exits, example),
 		Action: func(c *cli.Context) error {
 			p, dir, err := a.taskArgument(c, 1)
 			if err != nil {
 				return err
 			}
-			s, err := site(c.Context, p)
+			s, err := site(p, c.Context)
 			if err != nil {
 				return err
 			}
@@ -41,9 +41,9 @@ func (a *console) order(site func(context.Context, *project) (*dispatch.Site, er
 }
 
 func (a *console) stopCommand() *cli.Command {
-	return a.order(a.siteForOrders, "stop", "pause a task that runs", `Its agents are ended and its work stays. It goes on with trellis start, and not by itself.`,
+	return a.order((*app.Project).SiteForOrders, "stop", "pause a task that runs", `Its agents are ended and its work stays. It goes on with trellis start, and not by itself.`,
 		[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis stop 02-03-paging", nil,
-		func(c *cli.Context, p *project, s *dispatch.Site, dir string) error {
+		func(c *cli.Context, p *app.Project, s *dispatch.Site, dir string) error {
 			if err := s.Stop(dir); err != nil {
 				return err
 			}
@@ -53,9 +53,9 @@ func (a *console) stopCommand() *cli.Command {
 }
 
 func (a *console) cancelCommand() *cli.Command {
-	order := a.order(a.siteForOrders, "cancel", "call a task off", `A run ends its agents. Worktree and branch stay; trellis retry takes the task up again.`,
+	order := a.order((*app.Project).SiteForOrders, "cancel", "call a task off", `A run ends its agents. Worktree and branch stay; trellis retry takes the task up again.`,
 		[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis cancel 02-03-paging", nil,
-		func(c *cli.Context, p *project, s *dispatch.Site, dir string) error {
+		func(c *cli.Context, p *app.Project, s *dispatch.Site, dir string) error {
 			if err := s.Cancel(dir); err != nil {
 				return err
 			}
@@ -72,7 +72,7 @@ func (a *console) cancelCommand() *cli.Command {
 }
 
 // stays says what is left of a task that is called off.
-func (a *console) stays(ctx context.Context, p *project, dir string) string {
+func (a *console) stays(ctx context.Context, p *app.Project, dir string) string {
 	t, err := p.Store.Load(dir)
 	if err != nil {
 		return ""
@@ -94,14 +94,14 @@ func (a *console) stays(ctx context.Context, p *project, dir string) string {
 }
 
 func (a *console) retryCommand() *cli.Command {
-	return a.order(a.site, "retry", "ask for another run of a task that failed or was cancelled",
+	return a.order((*app.Project).Site, "retry", "ask for another run of a task that failed or was cancelled",
 		`The task becomes ready, with a new budget of attempts, and goes on in the same worktree. A watcher
 picks it up; without one, trellis start runs it. --fresh backs up the work so far under
 refs/trellis/backup and begins at the base. Of a task in review it mends what checks and reviewers find
 wrong with the pull request, whatever delivery.react says.`,
 		[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNotFound, command.ExitLocked}, "trellis retry 02-03-paging --fresh",
 		[]cli.Flag{&cli.BoolFlag{Name: "fresh", Usage: "begin again at the base"}},
-		func(c *cli.Context, p *project, s *dispatch.Site, dir string) error {
+		func(c *cli.Context, p *app.Project, s *dispatch.Site, dir string) error {
 			will := whatRetryDoes(p, dir, c.Bool("fresh"))
 			if err := s.Retry(c.Context, dir, c.Bool("fresh"), dispatch.RunOptions{}); err != nil {
 				return err
@@ -118,7 +118,7 @@ wrong with the pull request, whatever delivery.react says.`,
 }
 
 // whatRetryDoes says what another run of a task will do.
-func whatRetryDoes(p *project, dir string, fresh bool) string {
+func whatRetryDoes(p *app.Project, dir string, fresh bool) string {
 	t, err := p.Store.Load(dir)
 	if err != nil {
 		return "run again"
@@ -193,7 +193,7 @@ func (a *console) signer(file string) (ed25519.PrivateKey, error) {
 
 // decide records what a person says: to a step, or with plan to the plan of a task.
 func (a *console) decide(c *cli.Context, said proof.Approval, plan func(context.Context, *dispatch.Site, string, proof.Approval) error) error {
-	p, s, dir, isFile, err := a.taskOrRun(c, a.site)
+	p, s, dir, isFile, err := a.taskOrRun(c, (*app.Project).Site)
 	if err != nil {
 		return err
 	}
@@ -261,14 +261,14 @@ func (a *console) rejectPlan(ctx context.Context, s *dispatch.Site, dir string, 
 
 // person is who decides: the name given, the developer of this checkout, or git's user. A process that
 // runs inside a task can't decide about it.
-func (a *console) person(ctx context.Context, p *project, given string) (string, error) {
+func (a *console) person(ctx context.Context, p *app.Project, given string) (string, error) {
 	if _, inside := proc.InsideRun(a.Env); inside {
 		return "", app.Usagef("this runs inside a task or a run: only a person can approve or reject")
 	}
 	if given != "" {
 		return given, nil
 	}
-	if name, err := developer(p.Root); err == nil && name != "" {
+	if name, err := app.Developer(p.Root); err == nil && name != "" {
 		return name, nil
 	}
 	name, err := p.Repo.Identity(ctx)

@@ -72,7 +72,7 @@ The requirement is never seen by a shell. Its last line on standard output is th
 }
 
 func (a *console) plan(c *cli.Context) error {
-	p, err := a.open(c.Context)
+	p, err := a.Open(c.Context)
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (a *console) plan(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	s, err := a.site(c.Context, p)
+	s, err := p.Site(c.Context)
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (a *console) plan(c *cli.Context) error {
 	return a.planned(c.Context, p, s, planEnd{res, a.Now().Sub(began).Seconds()}, c.Bool("json"))
 }
 
-func (a *console) planOrRetry(c *cli.Context, p *project, s *dispatch.Site, o dispatch.PlanOptions) (dispatch.PlanResult, error) {
+func (a *console) planOrRetry(c *cli.Context, p *app.Project, s *dispatch.Site, o dispatch.PlanOptions) (dispatch.PlanResult, error) {
 	if ref := c.String("retry"); ref != "" {
 		dir, err := a.replannable(p, ref, o)
 		if err != nil {
@@ -110,8 +110,8 @@ func (a *console) planOrRetry(c *cli.Context, p *project, s *dispatch.Site, o di
 }
 
 // replannable finds a task to plan again. One that was made by hand needs a requirement.
-func (a *console) replannable(p *project, ref string, o dispatch.PlanOptions) (string, error) {
-	dir, err := a.find(p, ref)
+func (a *console) replannable(p *app.Project, ref string, o dispatch.PlanOptions) (string, error) {
+	dir, err := p.Find(ref)
 	if err != nil || o.Requirement != "" {
 		return dir, err
 	}
@@ -128,7 +128,7 @@ func (a *console) replannable(p *project, ref string, o dispatch.PlanOptions) (s
 }
 
 // planOptions reads the flags and the requirement. What costs nothing is checked first.
-func (a *console) planOptions(c *cli.Context, p *project) (o dispatch.PlanOptions, err error) {
+func (a *console) planOptions(c *cli.Context, p *app.Project) (o dispatch.PlanOptions, err error) {
 	o = dispatch.PlanOptions{Agent: c.String("agent"), Quick: c.Bool("quick"), Base: c.String("base"), Verify: c.StringSlice("verify"), NoTaskSpec: c.Bool("no-taskspec")}
 	from, err := source(c)
 	if err != nil {
@@ -158,13 +158,13 @@ func (a *console) planOptions(c *cli.Context, p *project) (o dispatch.PlanOption
 	if o.Requirement = text; err != nil || again || o.New.Name != "" {
 		return o, err
 	}
-	o.New.Name = of.name()
+	o.New.Name = of.Name()
 	a.Say("the name becomes %s", o.New.Name)
 	return o, nil
 }
 
 // plannedTask is the task that the flags describe. Without --name one that comes from an issue has no name yet.
-func (a *console) plannedTask(c *cli.Context, p *project) (n taskdir.New, err error) {
+func (a *console) plannedTask(c *cli.Context, p *app.Project) (n taskdir.New, err error) {
 	n = taskdir.New{DevType: c.String("type"), Priority: c.String("priority"),
 		BaseBranch: c.String("base"), Verify: c.StringSlice("verify"), Force: c.Bool("force-new")}
 	switch name := c.String("name"); {
@@ -184,11 +184,11 @@ func (a *console) plannedTask(c *cli.Context, p *project) (n taskdir.New, err er
 	if err := command.CheckPriority(n.Priority); err != nil {
 		return n, err
 	}
-	cfg, _ := p.config() // what is wrong with it is said before anything is planned
-	if n.Package, err = packageOf(cfg, p.Root, c.String("package")); err != nil {
+	cfg, _ := p.Config() // what is wrong with it is said before anything is planned
+	if n.Package, err = p.PackageOf(cfg, c.String("package")); err != nil {
 		return n, err
 	}
-	n.Creator, _ = developer(p.Root) // nobody has to say who they are
+	n.Creator, _ = app.Developer(p.Root) // nobody has to say who they are
 	n.Assignee = n.Creator
 	if n.BaseBranch != "" {
 		if _, err := p.Repo.Resolve(c.Context, n.BaseBranch); err != nil {
@@ -196,7 +196,7 @@ func (a *console) plannedTask(c *cli.Context, p *project) (n taskdir.New, err er
 		}
 	}
 	for _, ref := range c.StringSlice("depends-on") {
-		dir, err := a.find(p, ref)
+		dir, err := p.Find(ref)
 		if err != nil {
 			return n, err
 		}
@@ -206,7 +206,7 @@ func (a *console) plannedTask(c *cli.Context, p *project) (n taskdir.New, err er
 }
 
 // planError gives the errors of planning their exit codes and hints.
-func (a *console) planError(p *project, err error) error {
+func (a *console) planError(p *app.Project, err error) error {
 	var draft *dispatch.DraftError
 	var held *durable.HeldError
 	var move *trellis.MoveError

@@ -80,7 +80,7 @@ type planJudge struct {
 }
 
 // planned says how a planning ended and what to do next.
-func (a *console) planned(ctx context.Context, p *project, s *dispatch.Site, end planEnd, asJSON bool) error {
+func (a *console) planned(ctx context.Context, p *app.Project, s *dispatch.Site, end planEnd, asJSON bool) error {
 	rel := p.Store.Rel(end.Dir)
 	if asJSON {
 		if err := terminal.JSON(a.Stdout, document(rel, end)); err != nil {
@@ -176,7 +176,7 @@ func written(dir string) (names []string) {
 }
 
 // sayPlanned tells people what came of a planning that is at its end.
-func (a *console) sayPlanned(ctx context.Context, p *project, s *dispatch.Site, end planEnd) {
+func (a *console) sayPlanned(ctx context.Context, p *app.Project, s *dispatch.Site, end planEnd) {
 	r, id := end.Report, filepath.Base(end.Dir)
 	for _, w := range end.warnings() {
 		a.Say("warning: %s", w)
@@ -260,7 +260,7 @@ func spent(end planEnd) string {
 	return said
 }
 
-func (a *console) sayRejected(p *project, res dispatch.PlanResult) {
+func (a *console) sayRejected(p *app.Project, res dispatch.PlanResult) {
 	v := res.Report.Verdict
 	fmt.Fprintf(a.Stderr, "=== PLAN REJECTED ===\nReason: %s\nDetails: %s\n", planner.Rejection{Category: v.Category}.Reason(), terminal.Safe(v.Details))
 	for _, s := range v.Suggestions {
@@ -270,7 +270,7 @@ func (a *console) sayRejected(p *project, res dispatch.PlanResult) {
 }
 
 // sayUncommitted warns of files that a worktree won't have.
-func (a *console) sayUncommitted(ctx context.Context, p *project) {
+func (a *console) sayUncommitted(ctx context.Context, p *app.Project) {
 	list, err := p.Repo.Status(ctx, p.Root, ".trellis/tasks", ".trellis/objectives", ".trellis/.runtime")
 	switch {
 	case err != nil:

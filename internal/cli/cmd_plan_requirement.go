@@ -57,7 +57,7 @@ func source(c *cli.Context) (string, error) {
 }
 
 // requirement is what is wanted, to the byte, and the issue that it comes from, if it does.
-func (a *console) requirement(c *cli.Context, p *project) (text string, from *issue, err error) {
+func (a *console) requirement(c *cli.Context, p *app.Project) (text string, from *app.Issue, err error) {
 	flag, err := source(c)
 	switch {
 	case err != nil || flag == "":
@@ -67,8 +67,8 @@ func (a *console) requirement(c *cli.Context, p *project) (text string, from *is
 	case flag == "--requirement-file":
 		text, err = a.readInput(c.String("requirement-file"))
 	default:
-		if from, err = a.issue(c.Context, p, c.String("from-issue")); err == nil {
-			text = from.requirement()
+		if from, err = p.Issue(c.Context, c.String("from-issue")); err == nil {
+			text = from.Requirement()
 			a.sayIssue(from)
 		}
 	}
@@ -100,11 +100,11 @@ func checkText(flag, text string) error {
 }
 
 // sayIssue names what an issue's requirement does not show.
-func (a *console) sayIssue(i *issue) {
+func (a *console) sayIssue(i *app.Issue) {
 	if i.State != "" && !strings.EqualFold(i.State, "open") {
 		a.Say("issue #%d is %s", i.Number, strings.ToLower(i.State))
 	}
-	if _, hidden := i.comments(); hidden > 0 {
+	if _, hidden := i.Shown(); hidden > 0 {
 		a.Say("issue #%d: comments that were hidden there are left out: %d", i.Number, hidden)
 	}
 }
@@ -131,7 +131,7 @@ func (a *console) readInput(name string) (string, error) {
 }
 
 // remarks are what a person says beside the requirement.
-func (a *console) remarks(c *cli.Context, p *project, o *dispatch.PlanOptions) (err error) {
+func (a *console) remarks(c *cli.Context, p *app.Project, o *dispatch.PlanOptions) (err error) {
 	if o.Feedback = c.String("feedback"); len(o.Feedback) > maxFeedback {
 		return app.Usagef("--feedback is %d bytes long, at most %d are taken: put more into --requirement-file", len(o.Feedback), maxFeedback)
 	}
@@ -207,7 +207,7 @@ func constraints(list []string) ([]string, error) {
 
 // contextPaths are the files and folders that a person names, from the top of the repository, folders with a /
 // at their end. Each has to be what a context file may name.
-func (a *console) contextPaths(p *project, list []string) (paths []string, err error) {
+func (a *console) contextPaths(p *app.Project, list []string) (paths []string, err error) {
 	if len(list) > maxNamed {
 		return nil, app.Usagef("--context is given %d times, at most %d are taken", len(list), maxNamed)
 	}
@@ -242,7 +242,7 @@ func (a *console) contextPaths(p *project, list []string) (paths []string, err e
 
 // inside is a path from the top of the repository. In a linked worktree it means the same file of the main
 // checkout, where all planning looks.
-func (a *console) inside(p *project, name string) (string, error) {
+func (a *console) inside(p *app.Project, name string) (string, error) {
 	path := name
 	if path == "" {
 		return "", app.Usagef("a --context is blank")
@@ -263,7 +263,7 @@ func (a *console) inside(p *project, name string) (string, error) {
 }
 
 // linkedTop is the top of the linked worktree that a path lies in, "" when it lies in none.
-func linkedTop(p *project, path string) string {
+func linkedTop(p *app.Project, path string) string {
 	dir := filepath.Dir(path)
 	if repo, err := git.Open(dir); err != nil || repo.Main != p.Root {
 		return ""

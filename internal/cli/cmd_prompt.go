@@ -65,15 +65,15 @@ func (a *console) prompt(c *cli.Context, role trellis.Role) error {
 	if c.String("task") == "" {
 		return app.Usagef("say for which task: --task TASKDIR")
 	}
-	p, err := a.open(c.Context)
+	p, err := a.Open(c.Context)
 	if err != nil {
 		return err
 	}
-	dir, err := a.find(p, c.String("task"))
+	dir, err := p.Find(c.String("task"))
 	if err != nil {
 		return err
 	}
-	s, err := a.readingSite(c.Context, p)
+	s, err := p.ReadingSite(c.Context)
 	if err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ that are as they were are taken over. The id is the last line on standard output
 }
 
 // runWhat is the project and what the flags ask for. Without a file Bundle is nil.
-func (a *console) runWhat(c *cli.Context) (p *project, o dispatch.FileOptions, err error) {
+func (a *console) runWhat(c *cli.Context) (p *app.Project, o dispatch.FileOptions, err error) {
 	file, resume := c.Args().First(), c.IsSet("resume")
 	switch {
 	case c.NArg() > 1 || file == "" && !resume:
@@ -65,7 +65,7 @@ func (a *console) runWhat(c *cli.Context) (p *project, o dispatch.FileOptions, e
 	case file == "" && c.IsSet("var"):
 		return nil, o, app.WithHints(app.Usagef("--var goes with FILE: the run has the values that it began with"), "trellis run --resume "+c.String("resume")+" FILE --var …")
 	}
-	if p, err = a.open(c.Context); err != nil {
+	if p, err = a.Open(c.Context); err != nil {
 		return nil, o, err
 	}
 	o = dispatch.FileOptions{Agent: c.String("agent"), Steps: workflow.Options{Dir: a.Dir, Only: c.String("step"), From: c.String("from-step"), To: c.String("to-step"), FailFast: c.Bool("fail-fast")}}
@@ -134,7 +134,7 @@ func (a *console) run(c *cli.Context) error {
 	if err := a.RefuseSharedDisk(c, p.Root); err != nil {
 		return err
 	}
-	s, err := a.site(c.Context, p)
+	s, err := p.Site(c.Context)
 	if err != nil {
 		return err
 	}

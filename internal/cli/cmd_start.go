@@ -61,13 +61,13 @@ func (a *console) start(c *cli.Context) error {
 	if err := a.RefuseSharedDisk(c, p.Root); err != nil {
 		return err
 	}
-	s, err := a.site(c.Context, p)
+	s, err := p.Site(c.Context)
 	if err != nil {
 		return err
 	}
 	a.sayUncommitted(c.Context, p)
 	show := a.progress(s, c.Bool("json"))
-	a.news.work(s)
+	p.News.Work(s)
 	res, err := s.Start(c.Context, dir, dispatch.RunOptions{Agent: c.String("agent"), Adopt: c.Bool("adopt-branch")})
 	show.close()
 	if err != nil {
@@ -84,8 +84,8 @@ func (a *console) start(c *cli.Context) error {
 }
 
 // printTask prints one task as status --json does.
-func (a *console) printTask(p *project, dir string) error {
-	t, err := a.reader(p).Task(dir)
+func (a *console) printTask(p *app.Project, dir string) error {
+	t, err := p.Reader().Task(dir)
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (a *console) endOf(res dispatch.Result) error {
 }
 
 // runError gives what keeps a task from running its exit code and its hint.
-func (a *console) runError(p *project, dir string, err error) error {
+func (a *console) runError(p *app.Project, dir string, err error) error {
 	id := filepath.Base(dir)
 	var refused *dispatch.RefusedError
 	var not *dispatch.NotReadyError
@@ -157,7 +157,7 @@ func (a *console) agentError(err error) error {
 }
 
 // sayEnd says where a task stands and what to do next.
-func (a *console) sayEnd(p *project, res dispatch.Result) {
+func (a *console) sayEnd(p *app.Project, res dispatch.Result) {
 	id := filepath.Base(res.Dir)
 	switch res.Status {
 	case trellis.Review:
@@ -206,7 +206,7 @@ func (a *console) sayNotes(res dispatch.Result) {
 }
 
 // sayReview says what people are to look at.
-func (a *console) sayReview(p *project, id string, res dispatch.Result) {
+func (a *console) sayReview(p *app.Project, id string, res dispatch.Result) {
 	r := res.Report
 	if r.Branch == "" {
 		a.Say("%s is in review: nothing to do", id)

@@ -39,7 +39,7 @@ them.`,
 			if c.NArg() > 1 {
 				return command.WrongArguments(c)
 			}
-			p, err := a.open(c.Context)
+			p, err := a.Open(c.Context)
 			if err != nil {
 				return err
 			}
@@ -49,7 +49,7 @@ them.`,
 				if err != nil || run != "" {
 					return errors.Join(err, a.statusOfRun(c, p, run))
 				}
-				if dir, err = a.find(p, c.Args().First()); err != nil {
+				if dir, err = p.Find(c.Args().First()); err != nil {
 					return err
 				}
 			}
@@ -67,9 +67,9 @@ them.`,
 }
 
 // runDir is the folder of the run of a file that ref names, "" when it names none.
-func (a *console) runDir(ctx context.Context, p *project, ref string) (string, error) {
-	cfg, _ := p.config() // settings that can't be read hide no run
-	dir, err := a.wire(ctx, p, cfg, p).FileDir(ref)
+func (a *console) runDir(ctx context.Context, p *app.Project, ref string) (string, error) {
+	cfg, _ := p.Config() // settings that can't be read hide no run
+	dir, err := p.Wire(ctx, cfg, p).FileDir(ref)
 	if errors.Is(err, dispatch.ErrNoRun) {
 		return "", nil
 	}
@@ -77,7 +77,7 @@ func (a *console) runDir(ctx context.Context, p *project, ref string) (string, e
 }
 
 // statusOfRun shows where the run of a file stands.
-func (a *console) statusOfRun(c *cli.Context, p *project, dir string) error {
+func (a *console) statusOfRun(c *cli.Context, p *app.Project, dir string) error {
 	if dir == "" {
 		return nil
 	}
@@ -95,8 +95,8 @@ func (a *console) statusOfRun(c *cli.Context, p *project, dir string) error {
 	return terminal.ShowRun(a.Stdout, r)
 }
 
-func (a *console) statusOf(ctx context.Context, p *project, dir string, asJSON bool) error {
-	t, err := a.reader(p).Task(dir)
+func (a *console) statusOf(ctx context.Context, p *app.Project, dir string, asJSON bool) error {
+	t, err := p.Reader().Task(dir)
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (a *console) statusOf(ctx context.Context, p *project, dir string, asJSON b
 }
 
 // unready adds to a task that is to run what keeps it from that, as whoever runs it would say.
-func (a *console) unready(ctx context.Context, p *project, dir string, t *status.Task) error {
+func (a *console) unready(ctx context.Context, p *app.Project, dir string, t *status.Task) error {
 	if t.Status != trellis.Ready && t.Status != trellis.Waiting {
 		return nil
 	}
@@ -130,7 +130,7 @@ func (a *console) unready(ctx context.Context, p *project, dir string, t *status
 }
 
 // showTask prints one task and the command that comes next.
-func (a *console) showTask(ctx context.Context, p *project, dir string, t status.Task) error {
+func (a *console) showTask(ctx context.Context, p *app.Project, dir string, t status.Task) error {
 	if err := terminal.Show(a.Stdout, t, a.Style(a.Stdout)); err != nil {
 		return err
 	}
@@ -143,10 +143,10 @@ func (a *console) showTask(ctx context.Context, p *project, dir string, t status
 
 // next is the command that a person types next for a task, "" when nothing is left to do. Settings that can't be read
 // hide none.
-func (a *console) next(ctx context.Context, p *project, dir string) (string, error) {
-	cfg, _ := p.config()
-	_, _ = a.judge(p) // nor do those of the person
-	return a.wire(ctx, p, cfg, p).Next(ctx, dir)
+func (a *console) next(ctx context.Context, p *app.Project, dir string) (string, error) {
+	cfg, _ := p.Config()
+	_, _ = p.Gate.Judge() // nor do those of the person
+	return p.Wire(ctx, cfg, p).Next(ctx, dir)
 }
 
 // sayThenNext says what became of a task, and the command that comes next.
@@ -164,8 +164,8 @@ func over(s trellis.Status) bool {
 	return s == trellis.Completed || s == trellis.Cancelled || s == trellis.Rejected
 }
 
-func (a *console) statusOfAll(p *project, asJSON bool) error {
-	tasks, err := a.reader(p).Tasks(status.Filter{})
+func (a *console) statusOfAll(p *app.Project, asJSON bool) error {
+	tasks, err := p.Reader().Tasks(status.Filter{})
 	if err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func (a *console) statusOfAll(p *project, asJSON bool) error {
 }
 
 // watcher says whether somebody watches this repository, and how that goes.
-func (a *console) watcher(p *project) []string {
+func (a *console) watcher(p *app.Project) []string {
 	s := pulse.Look(p.Root, a.Now())
 	switch {
 	case !s.Alive:

@@ -3,12 +3,14 @@ package cli
 import (
 	"context"
 	"path/filepath"
+
+	"github.com/trellis-tasks/trellis/internal/app"
 )
 
 // refresh brings the tasks in review, or the one in dir, to where their work is, and begins a run for what is wrong with
 // their pull requests. What can't be asked is said.
-func (a *console) refresh(ctx context.Context, p *project, dir string) error {
-	site, err := a.siteForOrders(ctx, p)
+func (a *console) refresh(ctx context.Context, p *app.Project, dir string) error {
+	site, err := p.SiteForOrders(ctx)
 	if err != nil {
 		return err
 	}

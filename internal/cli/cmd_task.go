@@ -56,7 +56,7 @@ func (a *console) taskReadyCommand() *cli.Command {
 	}
 }
 
-func (a *console) taskReady(ctx context.Context, p *project, dir string) error {
+func (a *console) taskReady(ctx context.Context, p *app.Project, dir string) error {
 	t, err := p.Store.Load(dir)
 	if err != nil {
 		return err
@@ -118,14 +118,14 @@ func (a *console) taskArchive(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	a.hook(c.Context, p, hooks.AfterArchive, to)
+	a.Report(p.Hook(c.Context, hooks.AfterArchive, to))
 	_, err = fmt.Fprintln(a.Stdout, p.Store.Rel(to))
 	return err
 }
 
 // archivable reports whether a task may be put away: one in review becomes completed, which it is not before its work is
 // merged.
-func (a *console) archivable(c *cli.Context, p *project, dir string) (bool, error) {
+func (a *console) archivable(c *cli.Context, p *app.Project, dir string) (bool, error) {
 	t, err := p.Store.Load(dir)
 	if err != nil || t.Status != trellis.Review || c.Bool("force") {
 		return err == nil, err
@@ -164,12 +164,12 @@ planner is gone, after a backup of what it holds. What has work on a branch is c
 	}
 }
 
-func (a *console) taskRemove(ctx context.Context, p *project, dir string) error {
+func (a *console) taskRemove(ctx context.Context, p *app.Project, dir string) error {
 	id := filepath.Base(dir)
 	if filepath.Dir(dir) != p.Store.Tasks() {
 		return app.Usagef("%s is archived, and an archive keeps what it has", id)
 	}
-	if _, err := p.removable(ctx, dir); err != nil {
+	if _, err := removable(ctx, p, dir); err != nil {
 		return err
 	}
 	if _, err := p.Store.RunDir(dir); err != nil {
@@ -180,7 +180,7 @@ func (a *console) taskRemove(ctx context.Context, p *project, dir string) error 
 		return err
 	}
 	defer lock.Unlock()
-	t, err := p.removable(ctx, dir)
+	t, err := removable(ctx, p, dir)
 	if err != nil {
 		return err
 	}
@@ -193,7 +193,7 @@ func (a *console) taskRemove(ctx context.Context, p *project, dir string) error 
 	if err != nil {
 		return err
 	}
-	if err := p.remove(dir); err != nil {
+	if err := remove(p, dir); err != nil {
 		return err
 	}
 	a.Say("%s is removed; it comes back with: %s", id, saved.Restore)
@@ -201,7 +201,7 @@ func (a *console) taskRemove(ctx context.Context, p *project, dir string) error 
 }
 
 // removable is the task in dir, nil when it can't be read, or why it is not removed.
-func (p *project) removable(ctx context.Context, dir string) (*taskdir.Task, error) {
+func removable(ctx context.Context, p *app.Project, dir string) (*taskdir.Task, error) {
 	t, err := p.Store.Load(dir)
 	if problem := (*trellis.Problem)(nil); err != nil && !errors.As(err, &problem) {
 		return nil, err
@@ -209,7 +209,7 @@ func (p *project) removable(ctx context.Context, dir string) (*taskdir.Task, err
 	if t == nil {
 		return nil, nil
 	}
-	work, err := p.hasWork(ctx, t)
+	work, err := hasWork(ctx, p, t)
 	if err != nil || !work && slices.Contains([]trellis.Status{trellis.Planning, trellis.Rejected, trellis.Ready}, t.Status) {
 		return t, err
 	}
@@ -221,7 +221,7 @@ func (p *project) removable(ctx context.Context, dir string) (*taskdir.Task, err
 }
 
 // hasWork reports whether a task that began has a branch or a worktree.
-func (p *project) hasWork(ctx context.Context, t *taskdir.Task) (bool, error) {
+func hasWork(ctx context.Context, p *app.Project, t *taskdir.Task) (bool, error) {
 	if t.Pipeline.BaseCommit == "" {
 		return false, nil
 	}
@@ -230,8 +230,8 @@ func (p *project) hasWork(ctx context.Context, t *taskdir.Task) (bool, error) {
 }
 
 // remove makes a task directory vanish at once and then deletes it, so that nobody meets half of one.
-func (p *project) remove(dir string) error {
-	runtime, err := p.runtimeDir()
+func remove(p *app.Project, dir string) error {
+	runtime, err := runtimeDir(p)
 	if err != nil {
 		return err
 	}
@@ -246,7 +246,7 @@ func (p *project) remove(dir string) error {
 }
 
 // runtimeDir is the folder of machine state of the whole repository. Git ignores what is in it.
-func (p *project) runtimeDir() (string, error) {
+func runtimeDir(p *app.Project) (string, error) {
 	dir := filepath.Join(p.Root, ".trellis", ".runtime")
 	if err := p.Store.Disk.MkdirAll(dir, 0o700); err != nil {
 		return "", err
@@ -270,7 +270,7 @@ func (a *console) taskShowCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			t, err := a.reader(p).Task(dir)
+			t, err := p.Reader().Task(dir)
 			if err != nil {
 				return err
 			}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/cli/command"
@@ -15,8 +14,6 @@ import (
 
 	"github.com/trellis-tasks/trellis/contextfiles"
 	"github.com/trellis-tasks/trellis/internal/app"
-	"github.com/trellis-tasks/trellis/internal/pipeline"
-	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/specs"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -74,7 +71,7 @@ not text is not added.`,
 	}
 }
 
-func (a *console) initContext(p *project, dir, kind string) error {
+func (a *console) initContext(p *app.Project, dir, kind string) error {
 	kind, err := command.DevType(kind, "the type")
 	if err != nil {
 		return err
@@ -93,7 +90,7 @@ func (a *console) initContext(p *project, dir, kind string) error {
 	}
 	for _, name := range []string{taskdir.ImplementContext, taskdir.CheckContext, taskdir.DebugContext} {
 		added := 0
-		err := a.changeContext(p, dir, name, func(data []byte) ([]byte, error) {
+		err := p.ChangeContext(dir, name, func(data []byte) ([]byte, error) {
 			added = 0
 			for _, b := range base {
 				next, err := contextfiles.Add(data, contextfiles.Row{Path: b.Path, Reason: b.Reason})
@@ -115,29 +112,7 @@ func (a *console) initContext(p *project, dir, kind string) error {
 	return nil
 }
 
-// changeContext changes a context file under the task's write lock, so that two changes at once are both kept. When a person
-// saves the file meanwhile, change is called again. What a person's command changes counts while an agent is at work too.
-func (a *console) changeContext(p *project, dir, name string, change func([]byte) ([]byte, error)) error {
-	_, inside := proc.InsideRun(a.Env)
-	return a.owning(p, dir, name, func() (before, after []byte, err error) {
-		_, err = p.Store.Update(dir, func(*taskdir.Task, *taskdir.Edit) error {
-			edit := func() error {
-				return p.Store.Disk.Edit(filepath.Join(dir, name), func(data []byte) (_ []byte, err error) {
-					before = slices.Clone(data)
-					after, err = change(data)
-					return after, err
-				})
-			}
-			if inside {
-				return edit()
-			}
-			return pipeline.Edited(p.Store, dir, edit)
-		})
-		return before, after, err
-	})
-}
-
-func (a *console) addContext(p *project, dir, file, path, reason string) error {
+func (a *console) addContext(p *app.Project, dir, file, path, reason string) error {
 	name := strings.TrimSuffix(file, ".jsonl") + ".jsonl"
 	if name != filepath.Base(name) || strings.HasPrefix(name, ".") || name == taskdir.Approvals || name == taskdir.Proofs {
 		return app.Usagef("%q is no context file (implement, check, debug)", file)
@@ -159,7 +134,7 @@ func (a *console) addContext(p *project, dir, file, path, reason string) error {
 	if len(valid) == 0 {
 		return app.AsKind(app.ErrUnmet, fmt.Errorf("nothing was added to %s", name))
 	}
-	err := a.changeContext(p, dir, name, func(data []byte) ([]byte, error) { return contextfiles.Add(data, valid[0]) })
+	err := p.ChangeContext(dir, name, func(data []byte) ([]byte, error) { return contextfiles.Add(data, valid[0]) })
 	if errors.Is(err, contextfiles.ErrDuplicate) {
 		a.Say("%v", err)
 		return nil
@@ -177,7 +152,7 @@ type contextEntry struct {
 	Problem string `json:"problem"` // why it can't be used
 }
 
-func (a *console) listContext(p *project, dir string, asJSON bool) error {
+func (a *console) listContext(p *app.Project, dir string, asJSON bool) error {
 	if _, err := p.Store.Load(dir); err != nil {
 		return err
 	}
@@ -206,7 +181,7 @@ func (a *console) listContext(p *project, dir string, asJSON bool) error {
 	return nil
 }
 
-func contextEntries(p *project, dir string) ([]contextEntry, error) {
+func contextEntries(p *app.Project, dir string) ([]contextEntry, error) {
 	names, err := contextfiles.Names(dir)
 	if err != nil {
 		return nil, err

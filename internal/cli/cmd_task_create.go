@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/urfave/cli/v2"
+
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/config"
@@ -13,7 +15,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
-	"github.com/urfave/cli/v2"
 )
 
 func (a *console) taskCreateCommand() *cli.Command {
@@ -42,11 +43,11 @@ it ready. The last line printed is the directory.`,
 }
 
 func (a *console) taskCreate(c *cli.Context) error {
-	p, err := a.open(c.Context)
+	p, err := a.Open(c.Context)
 	if err != nil {
 		return err
 	}
-	cfg, _ := p.config() // settings that are wrong keep nobody from writing a task down
+	cfg, _ := p.Config() // settings that are wrong keep nobody from writing a task down
 	n, parent, err := a.newTask(c, p, cfg)
 	if err != nil {
 		return err
@@ -56,18 +57,18 @@ func (a *console) taskCreate(c *cli.Context) error {
 		return err
 	}
 	if _, inside := proc.InsideRun(a.Env); !inside {
-		a.unowned(a.own(p, dir, []string{taskdir.TaskJSON, taskdir.PRD}))
+		p.Gate.Unowned(p.Gate.Own(dir, []string{taskdir.TaskJSON, taskdir.PRD}))
 	}
-	a.hook(c.Context, p, hooks.AfterCreate, dir)
+	a.Report(p.Hook(c.Context, hooks.AfterCreate, dir))
 	_, err = fmt.Fprintln(a.Stdout, p.Store.Rel(dir))
 	return err
 }
 
 // newTask is the task that the flags describe, and the directory of its parent.
-func (a *console) newTask(c *cli.Context, p *project, cfg *config.Config) (n taskdir.New, parent string, err error) {
+func (a *console) newTask(c *cli.Context, p *app.Project, cfg *config.Config) (n taskdir.New, parent string, err error) {
 	n = taskdir.New{Title: strings.TrimSpace(c.Args().First()), Description: c.String("description"), Priority: c.String("priority"),
 		Assignee: c.String("assignee")}
-	if n.Package, err = packageOf(cfg, p.Root, c.String("package")); err != nil {
+	if n.Package, err = p.PackageOf(cfg, c.String("package")); err != nil {
 		return n, "", err
 	}
 	if err := command.CheckPriority(n.Priority); err != nil {
@@ -81,14 +82,14 @@ func (a *console) newTask(c *cli.Context, p *project, cfg *config.Config) (n tas
 	if err != nil {
 		return n, "", err
 	}
-	if n.Creator, err = developer(p.Root); err != nil {
+	if n.Creator, err = app.Developer(p.Root); err != nil {
 		return n, "", err
 	}
 	if n.Assignee == "" {
 		n.Assignee = n.Creator
 	}
 	if ref := c.String("parent"); ref != "" {
-		if parent, err = a.find(p, ref); err != nil {
+		if parent, err = p.Find(ref); err != nil {
 			return n, "", err
 		}
 		n.Parent = filepath.Base(parent)
@@ -97,7 +98,7 @@ func (a *console) newTask(c *cli.Context, p *project, cfg *config.Config) (n tas
 }
 
 // makeTask makes the directory, and links it to its parent.
-func (a *console) makeTask(p *project, n taskdir.New, parent string) (dir string, err error) {
+func (a *console) makeTask(p *app.Project, n taskdir.New, parent string) (dir string, err error) {
 	t, err := p.Store.Create(n)
 	var taken *taskdir.ExistsError
 	if errors.As(err, &taken) {

@@ -6,19 +6,20 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/urfave/cli/v2"
+
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
-	"github.com/urfave/cli/v2"
 )
 
 // setter is a command that changes one field of a task.json.
 type setter struct {
 	name, argument, field string
 	usage, text, example  string
-	check                 func(ctx context.Context, p *project, dir, value string) error
+	check                 func(ctx context.Context, p *app.Project, dir, value string) error
 }
 
 // taskSetCommands are the setters.
@@ -50,7 +51,7 @@ func (a *console) setCommand(s setter) *cli.Command {
 			if err := s.check(c.Context, p, dir, value); err != nil {
 				return err
 			}
-			return a.owning(p, dir, taskdir.TaskJSON, func() (before, after []byte, err error) {
+			return p.Gate.Owning(dir, taskdir.TaskJSON, func() (before, after []byte, err error) {
 				if after, err = json.Marshal(map[string]string{s.field: value}); err != nil {
 					return nil, nil, err
 				}
@@ -60,7 +61,7 @@ func (a *console) setCommand(s setter) *cli.Command {
 	}
 }
 
-func (s setter) set(p *project, dir, value string) error {
+func (s setter) set(p *app.Project, dir, value string) error {
 	_, err := p.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
 		if s.field != "scope" && t.Pipeline.BaseCommit != "" {
 			return app.Usagef("%s has begun on branch %s: its %s can't change any more", t.ID, t.Branch, strings.ReplaceAll(s.field, "_", " "))
@@ -72,7 +73,7 @@ func (s setter) set(p *project, dir, value string) error {
 	return err
 }
 
-func checkBranch(_ context.Context, p *project, dir, branch string) error {
+func checkBranch(_ context.Context, p *app.Project, dir, branch string) error {
 	if err := git.CheckBranchName(branch); err != nil {
 		return app.AsKind(app.ErrUsage, err)
 	}
@@ -88,7 +89,7 @@ func checkBranch(_ context.Context, p *project, dir, branch string) error {
 	return nil
 }
 
-func checkBaseBranch(ctx context.Context, p *project, _, branch string) error {
+func checkBaseBranch(ctx context.Context, p *app.Project, _, branch string) error {
 	if err := git.CheckBranchName(branch); err != nil {
 		return app.AsKind(app.ErrUsage, err)
 	}
@@ -102,7 +103,7 @@ func checkBaseBranch(ctx context.Context, p *project, _, branch string) error {
 	return nil
 }
 
-func checkScope(_ context.Context, _ *project, _, scope string) error {
+func checkScope(_ context.Context, _ *app.Project, _, scope string) error {
 	ok := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._/-", r)
 	}
@@ -123,7 +124,7 @@ func (a *console) taskLinkCommands() []*cli.Command {
 				if err != nil {
 					return err
 				}
-				child, err := a.find(p, c.Args().Get(1))
+				child, err := p.Find(c.Args().Get(1))
 				if err != nil {
 					return err
 				}

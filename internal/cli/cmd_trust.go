@@ -53,11 +53,11 @@ TRELLIS_TRUST=checkout trusts all that is checked out, for one process.`,
 			if _, inside := proc.InsideRun(a.Env); inside {
 				return app.Usagef("this runs inside a task or a run: only a person can say what is trusted")
 			}
-			p, err := a.openRepository()
+			p, err := a.OpenRepository()
 			if err != nil {
 				return err
 			}
-			j, err := a.judge(p)
+			j, err := p.Gate.Judge()
 			if err != nil {
 				return err
 			}
@@ -105,7 +105,7 @@ func (o trustOptions) check(c *cli.Context) error {
 // truster is one call of `trellis trust`.
 type truster struct {
 	app   *console
-	p     *project
+	p     *app.Project
 	judge *trust.Judge
 	o     trustOptions
 
@@ -272,7 +272,7 @@ func (t *truster) subjects() ([]trust.Subject, error) {
 		}
 		return []trust.Subject{subject.Objective(t.o.objective)}, nil
 	case t.o.task != "":
-		dir, err := t.app.find(t.p, t.o.task)
+		dir, err := t.p.Find(t.o.task)
 		if err != nil {
 			return nil, err
 		}
@@ -332,7 +332,7 @@ func (t *truster) revoke(ctx context.Context) error {
 	}
 	n, err := t.judge.Revoke(name)
 	if err == nil && name == trust.Settings {
-		err = t.app.forgetSettings(t.p)
+		err = t.p.Gate.ForgetSettings()
 	}
 	if err != nil {
 		return err

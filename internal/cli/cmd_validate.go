@@ -66,7 +66,7 @@ type validation struct {
 }
 
 func (a *console) validate(ctx context.Context, ref string, o validateOptions) error {
-	p, err := a.open(ctx)
+	p, err := a.Open(ctx)
 	if err != nil {
 		return err
 	}
@@ -98,8 +98,8 @@ func (a *console) validate(ctx context.Context, ref string, o validateOptions) e
 
 // staffing looks for the agents of tasks that are still to begin, each once, as whoever starts one does. One that is
 // missing here is a warning, since another machine may have it.
-func (a *console) staffing(ctx context.Context, p *project) func(dir string) []trellis.Problem {
-	s, err := a.readingSite(ctx, p)
+func (a *console) staffing(ctx context.Context, p *app.Project) func(dir string) []trellis.Problem {
+	s, err := p.ReadingSite(ctx)
 	seen := map[string]bool{}
 	return func(dir string) []trellis.Problem {
 		t, unread := p.Store.Load(dir)
@@ -118,9 +118,9 @@ func (a *console) staffing(ctx context.Context, p *project) func(dir string) []t
 }
 
 // toValidate are the directories asked for. Planners at work are none of ours.
-func (a *console) toValidate(p *project, ref string, o validateOptions) ([]string, error) {
+func (a *console) toValidate(p *app.Project, ref string, o validateOptions) ([]string, error) {
 	if !o.all {
-		dir, err := a.find(p, ref)
+		dir, err := p.Find(ref)
 		return []string{dir}, err
 	}
 	entries, err := p.Store.List()
@@ -133,7 +133,7 @@ func (a *console) toValidate(p *project, ref string, o validateOptions) ([]strin
 	return dirs, err
 }
 
-func (a *console) validateTask(ctx context.Context, p *project, dir string, others *ready.Neighbours, o validateOptions, v *validation) error {
+func (a *console) validateTask(ctx context.Context, p *app.Project, dir string, others *ready.Neighbours, o validateOptions, v *validation) error {
 	v.Checked = append(v.Checked, p.Store.Rel(dir))
 	if o.fix {
 		fixed, err := a.fix(p, dir)
@@ -151,13 +151,13 @@ func (a *console) validateTask(ctx context.Context, p *project, dir string, othe
 }
 
 // whole is the check of a directory with all that a run looks at before it begins.
-func (a *console) whole(p *project, dir string) ready.Input {
-	c, _ := p.config() // what is wrong with it is said by --all, and by whoever runs something
-	return ready.Input{Store: p.Store, Dir: dir, Repo: p.Repo, Begins: p.Repo, MaxSteps: c.Planning.MaxSteps, LookPath: a.lookPath}
+func (a *console) whole(p *app.Project, dir string) ready.Input {
+	c, _ := p.Config() // what is wrong with it is said by --all, and by whoever runs something
+	return ready.Input{Store: p.Store, Dir: dir, Repo: p.Repo, Begins: p.Repo, MaxSteps: c.Planning.MaxSteps, LookPath: a.Caller().LookPath}
 }
 
 // fix drops invalid rows and adds missing fields, and says what it did.
-func (a *console) fix(p *project, dir string) (fixed []string, err error) {
+func (a *console) fix(p *app.Project, dir string) (fixed []string, err error) {
 	fields, err := p.Store.AddMissing(dir)
 	if err != nil {
 		return nil, err
@@ -172,7 +172,7 @@ func (a *console) fix(p *project, dir string) (fixed []string, err error) {
 	for _, name := range names {
 		file := p.Store.Rel(filepath.Join(dir, name))
 		var dropped []trellis.Problem
-		err := a.changeContext(p, dir, name, func(data []byte) (kept []byte, _ error) {
+		err := p.ChangeContext(dir, name, func(data []byte) (kept []byte, _ error) {
 			kept, dropped = contextfiles.Fix(file, data, contextfiles.Checker{Root: p.Root})
 			return kept, nil
 		})

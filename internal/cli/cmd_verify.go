@@ -35,7 +35,7 @@ offline. Each record that was changed, deleted, added, moved or is about somethi
 reason. A task without plan.json has nothing to prove.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNotFound}, "trellis verify 02-03-paging", "trellis verify 02-03-paging --key team.pub", "trellis verify 260201-090503-k3fq --json"),
 		Action: func(c *cli.Context) error {
-			p, s, dir, isFile, err := a.taskOrRun(c, a.readingSite)
+			p, s, dir, isFile, err := a.taskOrRun(c, (*app.Project).ReadingSite)
 			if err != nil {
 				return err
 			}
@@ -54,14 +54,14 @@ reason. A task without plan.json has nothing to prove.`,
 }
 
 // taskOrRun opens the project and finds the directory that the argument names: of a task, or of the run of a file.
-func (a *console) taskOrRun(c *cli.Context, site func(context.Context, *project) (*dispatch.Site, error)) (p *project, s *dispatch.Site, dir string, isFile bool, err error) {
+func (a *console) taskOrRun(c *cli.Context, site func(*app.Project, context.Context) (*dispatch.Site, error)) (p *app.Project, s *dispatch.Site, dir string, isFile bool, err error) {
 	if c.NArg() != 1 {
 		return nil, nil, "", false, command.WrongArguments(c)
 	}
-	if p, err = a.open(c.Context); err != nil {
+	if p, err = a.Open(c.Context); err != nil {
 		return nil, nil, "", false, err
 	}
-	if s, err = site(c.Context, p); err != nil {
+	if s, err = site(p, c.Context); err != nil {
 		return nil, nil, "", false, err
 	}
 	if dir, err = s.FileDir(c.Args().First()); err == nil {
@@ -70,7 +70,7 @@ func (a *console) taskOrRun(c *cli.Context, site func(context.Context, *project)
 	if !errors.Is(err, dispatch.ErrNoRun) {
 		return nil, nil, "", false, err
 	}
-	dir, err = a.find(p, c.Args().First())
+	dir, err = p.Find(c.Args().First())
 	return p, s, dir, false, err
 }
 
@@ -88,7 +88,7 @@ type verification struct {
 	Signature    string          `json:"signature"` // good, made, why it is neither; "" when no key was given
 }
 
-func (a *console) verified(p *project, dir string, audit *proof.Audit, key string, asJSON bool) error {
+func (a *console) verified(p *app.Project, dir string, audit *proof.Audit, key string, asJSON bool) error {
 	v := verification{OK: audit.OK(), Nothing: audit.Nothing, Overall: audit.Overall, Records: len(audit.Records), Proven: append([]string{}, audit.Proven...),
 		Unchecked: append([]string{}, audit.Unchecked...), Unproven: append([]proof.Finding{}, audit.Unproven...), NotRechecked: audit.NotRechecked,
 		Findings: append([]proof.Finding{}, audit.Findings...)}
@@ -119,7 +119,7 @@ func (a *console) verified(p *project, dir string, audit *proof.Audit, key strin
 }
 
 // signature checks, or makes, the signature of what is proven.
-func (a *console) signature(p *project, dir string, audit *proof.Audit, file string) (string, error) {
+func (a *console) signature(p *app.Project, dir string, audit *proof.Audit, file string) (string, error) {
 	if !filepath.IsAbs(file) {
 		file = filepath.Join(a.Dir, file)
 	}

@@ -60,7 +60,7 @@ they change and on SIGHUP; runs under way keep theirs.`,
 				return app.Usagef("--log-level is debug, info, warn or error, not %q", c.String("log-level"))
 			}
 			if c.Bool("print-unit") {
-				p, err := a.open(c.Context)
+				p, err := a.Open(c.Context)
 				if err != nil {
 					return err
 				}
@@ -79,32 +79,32 @@ func (a *console) watch(c *cli.Context) error {
 	if a.Getenv("GOGC") == "" {
 		debug.SetGCPercent(garbage)
 	}
-	p, err := a.open(c.Context)
+	p, err := a.Open(c.Context)
 	if err != nil {
 		return err
 	}
 	if err := a.RefuseSharedDisk(c, p.Root); err != nil {
 		return err
 	}
-	begun, err := a.inForce(c.Context, p)
+	begun, err := p.InForce(c.Context)
 	if err != nil {
 		return err
 	}
-	if begun.Settings != "" {
-		a.sayBefore(c.Context, p)
+	if begun.Settings.Kept != "" {
+		p.SayBefore(c.Context)
 	}
-	files := begun.settings()
-	s, err := a.siteWith(c.Context, begun)
+	files := begun.Settings.Files()
+	s, err := begun.SiteWith(c.Context)
 	if err != nil {
 		return err
 	}
 	o := dispatch.WatchOptions{Once: c.Bool("once"), Parallel: c.Int("parallel"), Rescan: c.Duration("rescan"), Poll: c.Bool("poll"),
 		Objectives: c.Bool("objectives"), Reload: a.reloader(c.Context, p, files), Hangup: proc.Hangups(c.Context)}
-	o.Creator, _ = developer(p.Root) // nobody has to say who they are
+	o.Creator, _ = app.Developer(p.Root) // nobody has to say who they are
 	at := cmp.Or(o.Parallel, s.Config.Limits.Parallel)
 	if log, ok := a.records(c, s); ok {
 		s.Event = log.take
-		a.news.work(s)
+		p.News.Work(s)
 		o.Begun = func() {
 			log.Info("watching", "tasks", p.Store.Tasks(), "parallel", at, "version", command.Version(), "pid", os.Getpid())
 		}
@@ -113,7 +113,7 @@ func (a *console) watch(c *cli.Context) error {
 	}
 	show := a.progress(s, false)
 	o.Begun = func() { show.Say(fmt.Sprintf("watching %s, %d at once", p.Store.Rel(p.Store.Tasks()), at)) }
-	a.news.work(s)
+	p.News.Work(s)
 	results, err := s.Watch(c.Context, o)
 	show.close()
 	for _, r := range results {
@@ -136,9 +136,9 @@ func (a *console) records(c *cli.Context, s *dispatch.Site) (records, bool) {
 }
 
 // reloader reads the settings again, where they are others than files.
-func (a *console) reloader(ctx context.Context, p *project, files config.Files) func() (*dispatch.Site, error) {
+func (a *console) reloader(ctx context.Context, p *app.Project, files config.Files) func() (*dispatch.Site, error) {
 	return func() (*dispatch.Site, error) {
-		now, unread := p.readSettings()
+		now, unread := p.Settings.Read()
 		if len(unread) > 0 {
 			return nil, &unread[0]
 		}
@@ -149,20 +149,20 @@ func (a *console) reloader(ctx context.Context, p *project, files config.Files) 
 		if wrong := ready.Errors(problems); len(wrong) > 0 {
 			return nil, &wrong[0]
 		}
-		if err := a.trustedNow(ctx, p); err != nil {
+		if err := p.TrustedNow(ctx); err != nil {
 			return nil, err
 		}
-		if judged, _ := p.readSettings(); !reflect.DeepEqual(judged, now) {
+		if judged, _ := p.Settings.Read(); !reflect.DeepEqual(judged, now) {
 			return nil, nil // others were checked out meanwhile: their event comes
 		}
 		files = now
-		a.news.teller().Configure(cfg.Notify)
-		return a.wire(ctx, p, cfg, p), nil
+		p.News.Teller().Configure(cfg.Notify)
+		return p.Wire(ctx, cfg, p), nil
 	}
 }
 
 // endOfWatch is what the end of a watcher means for the exit code.
-func (a *console) endOfWatch(c *cli.Context, p *project, results []dispatch.Result, err error) error {
+func (a *console) endOfWatch(c *cli.Context, p *app.Project, results []dispatch.Result, err error) error {
 	if c.Context.Err() != nil {
 		return context.Canceled
 	}

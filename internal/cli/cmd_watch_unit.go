@@ -29,7 +29,7 @@ type service struct {
 }
 
 // printUnit prints a service for this system that watches the project as this call would.
-func (a *console) printUnit(c *cli.Context, p *project) error {
+func (a *console) printUnit(c *cli.Context, p *app.Project) error {
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("finding this program: %w", err)

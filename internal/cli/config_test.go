@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/git"
 )
@@ -43,14 +45,14 @@ func TestScaffoldConfig(t *testing.T) {
 
 // Settings that are there and can't be read are not taken for none: they may ask for a sandbox.
 func TestConfigThatCannotBeRead(t *testing.T) {
-	p := &project{Repo: &git.Repo{}, Root: t.TempDir()}
-	if _, problems := p.config(); len(problems) > 0 {
+	p := newProject(t.TempDir())
+	if _, problems := p.Config(); len(problems) > 0 {
 		t.Errorf("without settings: got %v, want none", problems)
 	}
 	if err := os.MkdirAll(filepath.Join(p.Root, ".trellis", "config.yaml"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	_, problems := p.config()
+	_, problems := p.Config()
 	if len(problems) != 1 || problems[0].Warning || problems[0].File != ".trellis/config.yaml" || !strings.Contains(problems[0].Message, "is a folder") {
 		t.Errorf("got %v, want that it is a folder", problems)
 	}
@@ -59,7 +61,7 @@ func TestConfigThatCannotBeRead(t *testing.T) {
 // Edge S4: a watcher whose settings are replaced by what it can't read keeps those it has. The defaults in their place would
 // have no check, no sandbox and no approval.
 func TestReloadOfSettingsThatCanNotBeRead(t *testing.T) {
-	p := &project{Repo: &git.Repo{}, Root: t.TempDir()}
+	p := newProject(t.TempDir())
 	path := filepath.Join(p.Root, ".trellis", "config.yaml")
 	if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
@@ -67,7 +69,7 @@ func TestReloadOfSettingsThatCanNotBeRead(t *testing.T) {
 	if err := os.WriteFile(path, []byte("verify: [make test]\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	reload := (&console{}).reloader(t.Context(), p, p.settings())
+	reload := (&console{}).reloader(t.Context(), p, p.Settings.Files())
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
@@ -77,4 +79,9 @@ func TestReloadOfSettingsThatCanNotBeRead(t *testing.T) {
 	if site, err := reload(); site != nil || err == nil || !strings.Contains(err.Error(), ".trellis/config.yaml") {
 		t.Errorf("the settings became %v, %v", site, err)
 	}
+}
+
+// newProject is a project that no repository is needed for.
+func newProject(root string) *app.Project {
+	return &app.Project{Env: (&command.Console{}).Caller(), Repo: &git.Repo{}, Root: root, Settings: app.Settings{Root: root}}
 }

@@ -69,7 +69,7 @@ func (a *console) startDetached(c *cli.Context) error {
 	if err := a.RefuseSharedDisk(c, p.Root); err != nil {
 		return err
 	}
-	s, err := a.site(c.Context, p)
+	s, err := p.Site(c.Context)
 	if err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (a *console) planDetached(c *cli.Context) error {
 	if c.Bool("json") {
 		return app.Usagef("--detach returns before there is anything to print: leave out --json")
 	}
-	p, err := a.open(c.Context)
+	p, err := a.Open(c.Context)
 	if err != nil {
 		return err
 	}
@@ -154,8 +154,8 @@ func (a *console) planDetached(c *cli.Context) error {
 }
 
 // planFolder is where the planning goes on that --retry names, or a new one begins.
-func (a *console) planFolder(c *cli.Context, p *project, o dispatch.PlanOptions) (dir string, err error) {
-	s, err := a.site(c.Context, p)
+func (a *console) planFolder(c *cli.Context, p *app.Project, o dispatch.PlanOptions) (dir string, err error) {
+	s, err := p.Site(c.Context)
 	if err != nil {
 		return "", err
 	}
@@ -174,7 +174,7 @@ func (a *console) planFolder(c *cli.Context, p *project, o dispatch.PlanOptions)
 }
 
 // planArgs are those of the process that plans.
-func planArgs(c *cli.Context, p *project, dir string, o dispatch.PlanOptions) []string {
+func planArgs(c *cli.Context, p *app.Project, dir string, o dispatch.PlanOptions) []string {
 	args := []string{"plan", "--retry", dir}
 	if o.Agent != "" {
 		args = append(args, "--agent", o.Agent)

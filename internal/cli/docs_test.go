@@ -11,9 +11,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/urfave/cli/v2"
+
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/config"
-	"github.com/urfave/cli/v2"
 )
 
 // row is a row of a table in docs/cli.md: the code in its first cell, and its second cell.

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/github"
 )
 
 // delivery looks whether branches can be pushed and pull requests opened, when they are to be. What is in the way fails no
 // task: its branch is what is delivered.
-func (d *diagnosis) delivery(ctx context.Context, p *project, c *config.Config) {
+func (d *diagnosis) delivery(ctx context.Context, p *app.Project, c *config.Config) {
 	if !c.Delivery.Push && !c.Delivery.PR {
 		return
 	}
@@ -30,7 +31,7 @@ func (d *diagnosis) delivery(ctx context.Context, p *project, c *config.Config) 
 		d.add(stateOK, "delivery", "branches go to "+remote, "")
 		return
 	}
-	switch err := (&github.Forge{Dir: p.Root, Env: d.app.commandEnv()}).SignedIn(ctx); {
+	switch err := (&github.Forge{Dir: p.Root, Env: d.app.Caller().CommandEnv()}).SignedIn(ctx); {
 	case errors.Is(err, github.ErrNoProgram):
 		d.add(stateWarning, "delivery", err.Error()+": no pull request is opened", "install it, then: gh auth login")
 	case errors.Is(err, github.ErrNotSignedIn), errors.Is(err, github.ErrNoForge):

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 
@@ -85,7 +86,7 @@ func (d *diagnosis) old(path string) bool {
 
 // leftovers looks for what a process left that was killed: files half written, folders half removed, a watcher's last
 // beat. Locks are none: their files stay, and nobody holds them.
-func (d *diagnosis) leftovers(p *project, live []taskdir.Entry) {
+func (d *diagnosis) leftovers(p *app.Project, live []taskdir.Entry) {
 	folder := filepath.Join(p.Root, ".trellis")
 	runtime := filepath.Join(folder, ".runtime")
 	folders := []string{folder, p.Store.Tasks(), runtime}
@@ -120,7 +121,7 @@ func glob(folder, pattern string) (paths []string) {
 	return paths
 }
 
-func (d *diagnosis) leftover(p *project, path, what string, remove func(string) error) {
+func (d *diagnosis) leftover(p *app.Project, path, what string, remove func(string) error) {
 	rel := p.Store.Rel(path)
 	d.findings = append(d.findings, finding{Check: "leftover", State: stateWarning, Detail: rel + ": " + what, File: rel,
 		mend: func() (string, error) { return "", remove(path) }})

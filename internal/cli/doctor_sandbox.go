@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -15,8 +16,8 @@ import (
 
 // sandbox looks whether this machine can keep programs to their folders: an error where that is required, and of no
 // weight where it is off.
-func (d *diagnosis) sandbox(ctx context.Context, p *project, c *config.Config) {
-	box := d.app.box(p, c)
+func (d *diagnosis) sandbox(ctx context.Context, p *app.Project, c *config.Config) {
+	box := p.Agents(c).Box()
 	found := sandbox.Look(ctx, d.app.Env)
 	err := error(nil)
 	if found.OK() {
@@ -57,8 +58,8 @@ func (d *diagnosis) sandbox(ctx context.Context, p *project, c *config.Config) {
 }
 
 // reaches says of each agent that is installed or named which hosts it reaches, where that is not all.
-func (d *diagnosis) reaches(p *project, c *config.Config, box *sandbox.Box) {
-	o := d.app.crew(p, c)
+func (d *diagnosis) reaches(p *app.Project, c *config.Config, box *sandbox.Box) {
+	o := p.Agents(c).Options()
 	var wide []string
 	for _, role := range trellis.Roles {
 		if !box.Narrow(string(role)) {
@@ -69,7 +70,7 @@ func (d *diagnosis) reaches(p *project, c *config.Config, box *sandbox.Box) {
 		return
 	}
 	for _, name := range []string{agents.Claude, agents.Codex, agents.OpenCode} {
-		if d.app.lookPath(name) == nil {
+		if d.app.Caller().LookPath(name) == nil {
 			d.add(stateOK, "sandbox", name+" reaches "+few(o.Reaches(name), 8), "what else it needs: sandbox_hosts: [HOST] in .trellis/config.yaml; docs/sandbox.md")
 		}
 	}
@@ -87,7 +88,7 @@ func (d *diagnosis) reaches(p *project, c *config.Config, box *sandbox.Box) {
 
 // unseen tells what of the person's own programs in the sandbox do not see, and how they would.
 func (d *diagnosis) unseen(box *sandbox.Box) {
-	if names := box.Withheld(d.app.commandEnv()); len(names) > 0 {
+	if names := box.Withheld(d.app.Caller().CommandEnv()); len(names) > 0 {
 		d.add(stateOK, "sandbox", "commands do not get "+few(names, 8)+" of your environment", "sandbox_env: [NAME] in .trellis/config.yaml hands one on; docs/sandbox.md")
 	}
 	if box.HidesAccount() {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 
@@ -22,7 +23,7 @@ import (
 )
 
 // tasks looks at what lies in .trellis/tasks: what can't be read, and what does not fit together.
-func (d *diagnosis) tasks(ctx context.Context, p *project, c *config.Config) {
+func (d *diagnosis) tasks(ctx context.Context, p *app.Project, c *config.Config) {
 	if _, err := os.Stat(filepath.Join(p.Root, ".trellis")); err != nil {
 		return // reported as such
 	}
@@ -62,7 +63,7 @@ func (d *diagnosis) tasks(ctx context.Context, p *project, c *config.Config) {
 }
 
 // taskJSON looks whether the file can be read by every program, and proposes a mend if not.
-func (d *diagnosis) taskJSON(p *project, e taskdir.Entry) {
+func (d *diagnosis) taskJSON(p *app.Project, e taskdir.Entry) {
 	if e.Planning && e.Err != nil {
 		return // its planner is at work, or is gone, which is told
 	}
@@ -94,7 +95,7 @@ func (d *diagnosis) taskJSON(p *project, e taskdir.Entry) {
 }
 
 // values are those in a task.json that mean nothing.
-func (d *diagnosis) values(p *project, t *taskdir.Task) {
+func (d *diagnosis) values(p *app.Project, t *taskdir.Task) {
 	for _, wrong := range t.Problems {
 		f := finding{Check: "task.json", State: stateError, Detail: wrong.Error(), Hint: wrong.Hint, File: wrong.File, Line: wrong.Line, Column: wrong.Column}
 		if wrong.Warning {
@@ -105,14 +106,14 @@ func (d *diagnosis) values(p *project, t *taskdir.Task) {
 }
 
 // journal looks whether that of a task's run can be read.
-func (d *diagnosis) journal(p *project, dir string) {
+func (d *diagnosis) journal(p *app.Project, dir string) {
 	if _, err := journal.Read(filepath.Join(dir, taskdir.Run)); errors.Is(err, journal.ErrDamaged) {
 		d.about(p, dir, "journal", fmt.Sprintf("%s: %v", filepath.Base(dir), err), "trellis retry "+filepath.Base(dir))
 	}
 }
 
 // rewound looks for a task.json that git took back behind what its run wrote.
-func (d *diagnosis) rewound(p *project, t *taskdir.Task) {
+func (d *diagnosis) rewound(p *app.Project, t *taskdir.Task) {
 	if t.Status != trellis.Ready && t.Status != trellis.InProgress || durable.Held(filepath.Join(t.Dir, taskdir.RunLock)) {
 		return
 	}
@@ -126,14 +127,14 @@ func (d *diagnosis) rewound(p *project, t *taskdir.Task) {
 }
 
 // draft looks whether a planning goes on. One whose folder was made in this hour may be about to begin.
-func (d *diagnosis) draft(p *project, dir string) {
+func (d *diagnosis) draft(p *app.Project, dir string) {
 	if !durable.Held(filepath.Join(dir, taskdir.RunLock)) && d.old(dir) {
 		d.about(p, dir, "leftover", p.Store.Rel(dir)+": a planning that nobody is at work on", "trellis plan --retry "+p.Store.Rel(dir)+", or: trellis task rm "+filepath.Base(dir))
 	}
 }
 
 // context looks for rows that name nothing, of a task that is still to be worked on.
-func (d *diagnosis) context(p *project, dir string) {
+func (d *diagnosis) context(p *app.Project, dir string) {
 	names, err := contextfiles.Names(dir)
 	if err != nil {
 		d.verdict("context", "", err)
@@ -155,7 +156,7 @@ func (d *diagnosis) context(p *project, dir string) {
 }
 
 // links looks whether parents and children say the same of each other.
-func (d *diagnosis) links(p *project, live, archived []taskdir.Entry) {
+func (d *diagnosis) links(p *app.Project, live, archived []taskdir.Entry) {
 	tasks, gone := map[string]*taskdir.Task{}, map[string]bool{}
 	for _, e := range archived {
 		gone[e.ID] = true
@@ -174,7 +175,7 @@ func (d *diagnosis) links(p *project, live, archived []taskdir.Entry) {
 	}
 }
 
-func (d *diagnosis) parent(p *project, t *taskdir.Task, tasks map[string]*taskdir.Task, gone map[string]bool) {
+func (d *diagnosis) parent(p *app.Project, t *taskdir.Task, tasks map[string]*taskdir.Task, gone map[string]bool) {
 	id := filepath.Base(t.Parent)
 	switch parent := tasks[id]; {
 	case t.Parent == "" || parent == nil && gone[id]:
@@ -185,7 +186,7 @@ func (d *diagnosis) parent(p *project, t *taskdir.Task, tasks map[string]*taskdi
 	}
 }
 
-func (d *diagnosis) children(p *project, t *taskdir.Task, tasks map[string]*taskdir.Task, gone map[string]bool) {
+func (d *diagnosis) children(p *app.Project, t *taskdir.Task, tasks map[string]*taskdir.Task, gone map[string]bool) {
 	for _, name := range t.Children {
 		id := filepath.Base(name)
 		switch child := tasks[id]; {
@@ -201,7 +202,7 @@ func (d *diagnosis) children(p *project, t *taskdir.Task, tasks map[string]*task
 }
 
 // worktrees looks for worktrees in the folder of them that belong to no task.
-func (d *diagnosis) worktrees(ctx context.Context, p *project, c *config.Config) {
+func (d *diagnosis) worktrees(ctx context.Context, p *app.Project, c *config.Config) {
 	clean := &delivery.Cleaner{Store: p.Store, Repo: p.Repo, Folder: c.Worktree.Dir, Copied: c.Worktree.Copy, Now: d.app.Now}
 	_, orphans, err := clean.Look(ctx)
 	if err != nil {
@@ -214,6 +215,6 @@ func (d *diagnosis) worktrees(ctx context.Context, p *project, c *config.Config)
 }
 
 // about adds a warning of a task.
-func (d *diagnosis) about(p *project, dir, check, detail, hint string) {
+func (d *diagnosis) about(p *app.Project, dir, check, detail, hint string) {
 	d.findings = append(d.findings, finding{Check: check, State: stateWarning, Detail: detail, Hint: hint, File: p.Store.Rel(filepath.Join(dir, taskdir.TaskJSON))})
 }

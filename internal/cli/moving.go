@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 
@@ -21,7 +22,7 @@ import (
 // mover says what of an earlier Trellis is there, and what becomes of it. It changes nothing.
 type mover struct {
 	app *console
-	p   *project
+	p   *app.Project
 }
 
 // leftAlone are files of earlier versions below .trellis that mean nothing here.
@@ -55,7 +56,7 @@ func (m mover) fit(files map[string][]byte) error {
 
 // older is what worktree.yaml says.
 func (m mover) older() *config.Config {
-	files := m.p.settings()
+	files := m.p.Settings.Files()
 	files.Config = config.File{}
 	c, _ := config.Load(files) // what is wrong with it is told with the rest
 	return c
@@ -159,7 +160,7 @@ func (m mover) next(live []taskdir.Entry, byStatus map[trellis.Status]int) {
 
 // settings says what worktree.yaml gives, and what is wrong with the settings.
 func (m mover) settings() {
-	merged, problems := m.p.config()
+	merged, problems := m.p.Config()
 	if _, err := os.Stat(filepath.Join(m.p.Root, ".trellis", "worktree.yaml")); err == nil {
 		old := m.older()
 		usual, _ := config.Load(config.Files{Root: m.p.Root})

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/specs"
@@ -14,8 +15,8 @@ import (
 )
 
 // project checks what is not a task: settings, guidelines, objectives, and the project's own roles and templates.
-func (v *validation) project(p *project) error {
-	_, problems := p.config()
+func (v *validation) project(p *app.Project) error {
+	_, problems := p.Config()
 	v.add(".trellis/config.yaml", problems...)
 	pages, err := specs.List(p.Root)
 	if err != nil {
@@ -36,14 +37,13 @@ func (v *validation) add(checked string, problems ...trellis.Problem) {
 }
 
 // roles checks .trellis/agents.
-func (v *validation) roles(p *project) error {
+func (v *validation) roles(p *app.Project) error {
 	var known []string
 	for _, r := range trellis.Roles {
 		known = append(known, string(r))
 	}
 	return v.overrides(p, "agents", ".md", "role", known, func(file, name string) error {
-		said, err := wordsFor(p.Root, trellis.Role(name))
-		in, err := said.instructions(trellis.Role(name), err)
+		in, err := app.Instructions(p.Root, trellis.Role(name))
 		if err != nil || !slices.Contains(templates.Names(), name) {
 			return err
 		}
@@ -53,7 +53,7 @@ func (v *validation) roles(p *project) error {
 }
 
 // templates checks .trellis/templates.
-func (v *validation) templates(p *project) error {
+func (v *validation) templates(p *app.Project) error {
 	return v.overrides(p, "templates", ".md.tmpl", "template", templates.Names(), func(file, name string) error {
 		frame, err := durable.ReadBelow(p.Root, file, durable.MaxDocument)
 		if err != nil {
@@ -64,7 +64,7 @@ func (v *validation) templates(p *project) error {
 }
 
 // overrides checks the files of a folder of .trellis that take the place of something known by its name.
-func (v *validation) overrides(p *project, folder, suffix, kind string, known []string, check func(file, name string) error) error {
+func (v *validation) overrides(p *app.Project, folder, suffix, kind string, known []string, check func(file, name string) error) error {
 	entries, err := durable.ReadDirBelow(p.Root, ".trellis/"+folder)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		v.Problems = append(v.Problems, trellis.Unread(".trellis/"+folder, err))

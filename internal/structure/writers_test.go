@@ -15,7 +15,7 @@ import (
 // replacesWhole are the functions that write a file with WriteFile, whatever is there: files of Trellis alone, or in a folder
 // that nobody else has yet. One that people edit goes through Disk.Edit or Disk.Replace.
 var replacesWhole = map[string]string{
-	"internal/cli/gate.go keepSettings":                         "a copy of the settings in a folder of the state, which nobody edits",
+	"internal/app/kept.go keep":                                 "a copy of the settings in a folder of the state, which nobody edits",
 	"internal/cli/cmd_init.go lay":                              "guidelines in a hidden folder; what is visible is made with Replace",
 	"internal/cli/cmd_objective_new.go create":                  "in a folder of its own, linked to its name after that",
 	"internal/cli/cmd_task.go runtimeDir":                       ".runtime/.gitignore",

@@ -5,6 +5,7 @@ package command
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,11 +13,12 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/term"
+
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 	"github.com/trellis-tasks/trellis/internal/trellis"
-	"golang.org/x/term"
 )
 
 // Console is one call of trellis: what it reads and writes, and where. Commands take everything from it
@@ -34,17 +36,37 @@ type Console struct {
 	// Guard starts this program again under a process that ends what it leaves behind; see proc.Guard.
 	// Nil: there is none, as in tests that run in their own process.
 	Guard func() (worker bool, code int, err error)
+
+	news *app.News // of the project that was opened
 }
 
-// Getenv is the value of an environment variable, "" when it is not set.
-func (c *Console) Getenv(name string) string {
-	for i := len(c.Env) - 1; i >= 0; i-- {
-		if v, ok := strings.CutPrefix(c.Env[i], name+"="); ok {
-			return v
-		}
-	}
-	return ""
+// Caller is what the application gets of this call.
+func (c *Console) Caller() *app.Env {
+	return &app.Env{Vars: c.Env, Dir: c.Dir, Now: c.Now, Disk: c.Disk, Say: c.Say}
 }
+
+// Open opens the project that a command works in. Commands that need none don't pay.
+func (c *Console) Open(ctx context.Context) (*app.Project, error) {
+	return c.opened(c.Caller().Open(ctx))
+}
+
+// OpenRepository opens a project that may be none yet.
+func (c *Console) OpenRepository() (*app.Project, error) {
+	return c.opened(c.Caller().OpenRepository())
+}
+
+func (c *Console) opened(p *app.Project, err error) (*app.Project, error) {
+	if err == nil {
+		c.news = p.News
+	}
+	return p, err
+}
+
+// CloseNews has those whom the settings name told what became of tasks meanwhile.
+func (c *Console) CloseNews(ctx context.Context) { c.news.Close(ctx) }
+
+// Getenv is the value of an environment variable, "" when it is not set.
+func (c *Console) Getenv(name string) string { return c.Caller().Get(name) }
 
 // IsTerminal reports whether w is a terminal.
 func IsTerminal(w any) bool {

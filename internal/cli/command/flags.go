@@ -5,8 +5,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/app"
 )
 
 // JSONFlag is the flag of every command that can answer scripts.

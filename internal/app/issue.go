@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"context"
@@ -12,13 +12,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// issue is an issue as the gh program tells it. All that people wrote in it is data.
-type issue struct {
+// Issue is an issue as the gh program tells it. All that people wrote in it is data.
+type Issue struct {
 	Number   int
 	URL      string
 	State    string
@@ -41,45 +41,45 @@ type account struct{ Login string }
 const (
 	issueFields = "number,title,body,author,comments,url,state,labels"
 	issueWall   = time.Minute
-	maxGHSays   = 8 * maxRequirement // JSON writes some letters with six
+	maxGHSays   = 8 * taskdir.MaxRequirement // JSON writes some letters with six
 )
 
-// issue asks gh for the issue that ref names. Nothing of the answer goes through a shell.
-func (a *console) issue(ctx context.Context, p *project, ref string) (*issue, error) {
+// Issue asks gh for the issue that ref names. Nothing of the answer goes through a shell.
+func (p *Project) Issue(ctx context.Context, ref string) (*Issue, error) {
 	which, err := issueArguments(ref)
 	if err != nil {
 		return nil, err
 	}
 	out, told := proc.NewCapped(maxGHSays), proc.NewCapped(64<<10)
 	res, err := proc.Run(ctx, proc.Command{Argv: append([]string{"gh", "issue", "view", "--json", issueFields}, which...),
-		Dir: p.Root, Env: a.ghEnv(), Stdout: out, Stderr: told, Wall: issueWall, Grace: time.Second})
+		Dir: p.Root, Env: p.Env.ghEnv(), Stdout: out, Stderr: told, Wall: issueWall, Grace: time.Second})
 	said := strings.TrimSpace(told.String())
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
-		return nil, app.WithHints(app.Usagef("there is no gh in PATH, the program that --from-issue reads issues with"), "install it from https://cli.github.com, then: gh auth login", "or save the issue's text, and: --requirement-file FILE")
+		return nil, WithHints(Usagef("there is no gh in PATH, the program that --from-issue reads issues with"), "install it from https://cli.github.com, then: gh auth login", "or save the issue's text, and: --requirement-file FILE")
 	case err != nil && ctx.Err() != nil:
 		return nil, err
 	case err != nil:
-		return nil, app.AsKind(app.ErrUsage, err)
+		return nil, AsKind(ErrUsage, err)
 	case res.TimedOut:
-		return nil, app.Usagef("gh issue view %s gave no answer within %s", ref, issueWall)
+		return nil, Usagef("gh issue view %s gave no answer within %s", ref, issueWall)
 	case res.Code == 4: // as gh says that nobody is signed in
-		return nil, app.WithHints(app.Usagef("gh can't show issue %s: %s", ref, said), "gh auth login")
+		return nil, WithHints(Usagef("gh can't show issue %s: %s", ref, said), "gh auth login")
 	case res.Code != 0:
-		return nil, app.Usagef("gh can't show issue %s (exit %d): %s", ref, res.Code, said)
+		return nil, Usagef("gh can't show issue %s (exit %d): %s", ref, res.Code, said)
 	case out.Cut():
-		return nil, app.Usagef("issue %s is longer than the %d bytes that a requirement may have", ref, maxRequirement)
+		return nil, Usagef("issue %s is longer than the %d bytes that a requirement may have", ref, taskdir.MaxRequirement)
 	}
 	return parseIssue(ref, out.String())
 }
 
-func parseIssue(ref, text string) (*issue, error) {
-	var i issue
+func parseIssue(ref, text string) (*Issue, error) {
+	var i Issue
 	if err := json.Unmarshal([]byte(text), &i); err != nil {
-		return nil, app.Usagef("reading what gh says of issue %s: %w", ref, err)
+		return nil, Usagef("reading what gh says of issue %s: %w", ref, err)
 	}
 	if i.Number < 1 || strings.TrimSpace(i.Title) == "" {
-		return nil, app.Usagef("reading what gh says of issue %s: there is no number or no title", ref)
+		return nil, Usagef("reading what gh says of issue %s: there is no number or no title", ref)
 	}
 	return &i, nil
 }
@@ -101,12 +101,12 @@ func issueArguments(ref string) ([]string, error) {
 	if u, err := url.Parse(ref); err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" && issuePath().MatchString(strings.TrimSuffix(u.Path, "/")) {
 		return []string{(&url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimSuffix(u.Path, "/")}).String()}, nil
 	}
-	return nil, app.WithHints(app.Usagef("--from-issue %q names no issue", ref), "--from-issue 12, --from-issue owner/repo#12, or the issue's address")
+	return nil, WithHints(Usagef("--from-issue %q names no issue", ref), "--from-issue 12, --from-issue owner/repo#12, or the issue's address")
 }
 
 // ghEnv is the caller's environment, with gh told to ask nothing and to print plain JSON.
-func (a *console) ghEnv() (env []string) {
-	for _, kv := range a.commandEnv() {
+func (e *Env) ghEnv() (env []string) {
+	for _, kv := range e.CommandEnv() {
 		if !strings.HasPrefix(kv, "GH_FORCE_TTY=") && !strings.HasPrefix(kv, "CLICOLOR_FORCE=") {
 			env = append(env, kv)
 		}
@@ -114,9 +114,9 @@ func (a *console) ghEnv() (env []string) {
 	return append(env, "GH_PROMPT_DISABLED=1", "GH_NO_UPDATE_NOTIFIER=1", "NO_COLOR=1")
 }
 
-// requirement is the issue as a requirement: its number and address, its title, and who wrote what. What people
+// Requirement is the issue as a requirement: its number and address, its title, and who wrote what. What people
 // wrote is kept to the byte; comments that were hidden are left out.
-func (i *issue) requirement() string {
+func (i *Issue) Requirement() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Issue #%d", i.Number)
 	if i.State != "" {
@@ -131,15 +131,15 @@ func (i *issue) requirement() string {
 		fmt.Fprintf(&b, "Labels: %s\n", strings.Join(names, ", "))
 	}
 	fmt.Fprintf(&b, "\n# %s\n\nWritten by %s:\n\n%s\n", i.Title, i.Author.name(), orNothing(i.Body))
-	shown, _ := i.comments()
+	shown, _ := i.Shown()
 	for n, c := range shown {
 		fmt.Fprintf(&b, "\n## Comment %d of %d, by %s, %s\n\n%s\n", n+1, len(shown), c.Author.name(), c.CreatedAt, orNothing(c.Body))
 	}
 	return b.String()
 }
 
-// comments are those that are shown, and how many are not.
-func (i *issue) comments() (shown []comment, hidden int) {
+// Shown are those that are shown, and how many are not.
+func (i *Issue) Shown() (shown []comment, hidden int) {
 	for _, c := range i.Comments {
 		if c.IsMinimized {
 			hidden++
@@ -165,8 +165,8 @@ func orNothing(text string) string {
 	return text
 }
 
-// name is a task's name made of the title, whole words only; of the number where that leaves none.
-func (i *issue) name() string {
+// Name is a task's name made of the title, whole words only; of the number where that leaves none.
+func (i *Issue) Name() string {
 	words := strings.Fields(i.Title)
 	for len(words) > 1 && len(trellis.Slug(strings.Join(words, " "))) >= trellis.MaxName {
 		words = words[:len(words)-1]

@@ -1,8 +1,7 @@
-package cli
+package app
 
 import (
 	"errors"
-	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -13,13 +12,12 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/contextfiles"
-	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/trust"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 // unsettled is a project on main, whose settings are a person's own, and a branch theirs with those of somebody else.
-func unsettled(t *testing.T) (*console, *project, func(branch string)) {
+func unsettled(t *testing.T) (*Project, func(branch string)) {
 	t.Helper()
 	root, home := t.TempDir(), t.TempDir()
 	git := func(args ...string) {
@@ -50,39 +48,39 @@ func unsettled(t *testing.T) (*console, *project, func(branch string)) {
 		t.Fatal(err)
 	}
 	git("switch", "-q", "main")
-	a := &console{Console: command.Console{Stdout: io.Discard, Stderr: io.Discard, Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home}, Dir: root, Now: time.Now}}
-	p, err := a.openRepository()
+	e := &Env{Vars: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home}, Dir: root, Now: time.Now}
+	p, err := e.OpenRepository()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.judge(p); err != nil {
+	if _, err := p.Gate.Judge(); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := p.judge.Trunk(t.Context()); err != nil { // main is trusted from now on
+	if _, _, err := p.Gate.judge.Trunk(t.Context()); err != nil { // main is trusted from now on
 		t.Fatal(err)
 	}
-	return a, p, func(branch string) { git("switch", "-q", branch) }
+	return p, func(branch string) { git("switch", "-q", branch) }
 }
 
 // Edge S2: settings that change while they are judged are those that the verdict is about, and others are not kept.
 func TestSettingsThatChangeMeanwhile(t *testing.T) {
 	for from, to := range map[string]string{"main": "theirs", "theirs": "main"} {
 		t.Run("from "+from, func(t *testing.T) {
-			a, p, checkout := unsettled(t)
+			p, checkout := unsettled(t)
 			checkout(from)
 			var once sync.Once
-			p.judge.Ledger.Now = func() time.Time { // asked when a verdict is noted: the files were read before that
+			p.Gate.judge.Ledger.Now = func() time.Time { // asked when a verdict is noted: the files were read before that
 				once.Do(func() { checkout(to) })
 				return time.Now()
 			}
-			q, err := a.inForce(t.Context(), p)
+			q, err := p.InForce(t.Context())
 			if from == "theirs" && !errors.Is(err, trust.ErrUntrusted) {
 				t.Errorf("got %+v, %v", q, err)
 			}
-			if from == "main" && (err != nil || q.judged == nil || !strings.Contains(string(q.judged.Config.Data), "echo mine")) {
+			if from == "main" && (err != nil || q.Settings.judged == nil || !strings.Contains(string(q.Settings.judged.Config.Data), "echo mine")) {
 				t.Errorf("got %+v, %v", q, err)
 			}
-			kept, err := a.keptSettings(p)
+			kept, err := p.Gate.kept()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -95,18 +93,18 @@ func TestSettingsThatChangeMeanwhile(t *testing.T) {
 
 // Edge S2: what is kept for the time when others are checked out is what was judged.
 func TestKeptSettingsAreThoseJudged(t *testing.T) {
-	a, p, checkout := unsettled(t)
+	p, checkout := unsettled(t)
 	judged, err := settingFiles(p.Root)
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept, err := a.keptSettings(p)
+	kept, err := p.Gate.kept()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, branch := range []string{"theirs", "main"} {
 		checkout(branch)
-		a.keepJudged(p, kept, judged, nil)
+		p.Gate.keepJudged(kept, judged, nil)
 		now, err := settingFiles(kept)
 		if err != nil || len(now) > 0 != (branch == "main") || branch == "main" && !maps.Equal(now, judged) {
 			t.Errorf("on %s: kept %q, %v", branch, now, err)
@@ -116,7 +114,7 @@ func TestKeptSettingsAreThoseJudged(t *testing.T) {
 
 // Edge S2: of a branch that is checked out while a command writes, only what the command wrote counts as made here.
 func TestCheckedOutWhileACommandWrites(t *testing.T) {
-	a, p, _ := unsettled(t)
+	p, _ := unsettled(t)
 	made, err := p.Store.Create(taskdir.New{Name: "x", Title: "X", DevType: "backend"})
 	if err != nil {
 		t.Fatal(err)
@@ -125,7 +123,7 @@ func TestCheckedOutWhileACommandWrites(t *testing.T) {
 	file := filepath.Join(dir, taskdir.ImplementContext)
 	theirs := []byte(`{"file": "theirs.md", "reason": "read it"}` + "\n")
 	var once sync.Once
-	err = a.changeContext(p, dir, taskdir.ImplementContext, func(data []byte) ([]byte, error) {
+	err = p.ChangeContext(dir, taskdir.ImplementContext, func(data []byte) ([]byte, error) {
 		once.Do(func() {
 			if err := os.WriteFile(file, theirs, 0o644); err != nil {
 				t.Error(err)
@@ -140,7 +138,7 @@ func TestCheckedOutWhileACommandWrites(t *testing.T) {
 		t.Fatalf("it has\n%s, %v", data, err)
 	}
 	remembered := func(text string) bool {
-		known, err := p.judge.Known(trust.Item{Kind: trust.Context, Text: taskdir.ImplementContext + ": " + text})
+		known, err := p.Gate.judge.Known(trust.Item{Kind: trust.Context, Text: taskdir.ImplementContext + ": " + text})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,21 +1,20 @@
-package cli
+package app
 
 import (
 	"slices"
 	"testing"
 
-	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/config"
 )
 
 // Secret is what a name says, and what the settings use as a key, whatever its name.
 func TestKnownSecrets(t *testing.T) {
 	t.Parallel()
-	a := &console{Console: command.Console{Env: []string{"DEPLOY_TOKEN=one-of-them", "MODELS=two", "EDITOR=vi"}}}
+	e := &Env{Vars: []string{"DEPLOY_TOKEN=one-of-them", "MODELS=two", "EDITOR=vi"}}
 	cfg := &config.Config{}
 	cfg.Agents.APIs = map[string]config.API{"models": {KeyEnv: "MODELS"}, "open": {}}
 	cfg.Agents.Commands = map[string]config.Command{"own": {Env: map[string]string{"OWN_KEY": "three-of-them", "MODE": "fast"}}}
-	got, want := a.secrets(&project{Root: t.TempDir()}, cfg), []string{"one-of-them", "three-of-them", "two"}
+	got, want := (&Project{Env: e, Root: t.TempDir()}).Agents(cfg).secrets(), []string{"one-of-them", "three-of-them", "two"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}

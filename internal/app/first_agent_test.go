@@ -1,4 +1,4 @@
-package cli
+package app
 
 import (
 	"errors"
@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/agents"
-	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -34,9 +33,9 @@ func TestFirstAgentComesLater(t *testing.T) {
 // A command gets the variables that env_pass names, keys too, and they are masked in what is kept of it (edge A15).
 func TestCommandGetsWhatItIsPassed(t *testing.T) {
 	root := t.TempDir()
-	a := &console{Console: command.Console{Env: []string{"PATH=/usr/bin:/bin", "STRIPE_API_KEY=sk_0123456789", "OTHER_API_KEY=ok_0123456789", "SSH_AUTH_SOCK=/run/agent"}}}
-	o := a.crew(&project{Root: root}, &config.Config{Agents: config.Agents{Commands: map[string]config.Command{
-		"mine": {Command: []string{"sh", "-c", "cat >/dev/null; env"}, EnvPass: []string{"STRIPE_API_KEY", "SSH_AUTH_SOCK", "NOT_SET"}}}}})
+	e := &Env{Vars: []string{"PATH=/usr/bin:/bin", "STRIPE_API_KEY=sk_0123456789", "OTHER_API_KEY=ok_0123456789", "SSH_AUTH_SOCK=/run/agent"}}
+	o := (&Project{Env: e, Root: root, Settings: Settings{Root: root}}).Agents(&config.Config{Agents: config.Agents{Commands: map[string]config.Command{
+		"mine": {Command: []string{"sh", "-c", "cat >/dev/null; env"}, EnvPass: []string{"STRIPE_API_KEY", "SSH_AUTH_SOCK", "NOT_SET"}}}}}).Options()
 	agent, err := agents.New("mine", o)
 	if err != nil {
 		t.Fatal(err)
@@ -64,8 +63,8 @@ func TestAgentsGetWhatChecksGet(t *testing.T) {
 	given := []string{"PATH=/usr/bin:/bin", "HOME=" + root, "GOFLAGS=-mod=vendor", "JAVA_HOME=/opt/java", "VIRTUAL_ENV=/venv", "APP_MODE=test"}
 	apart := []string{"STRIPE_API_KEY=sk_0123456789", "DATABASE_URL=postgres://ann:s3cretpw@db/x", "ANTHROPIC_BASE_URL=http://x", "OPENAI_ORG=y", "CLAUDECODE=1",
 		"SSH_AUTH_SOCK=/run/agent", "GIT_DIR=/elsewhere", "TRELLIS_GUARD=1:2"}
-	a := &console{Console: command.Console{Env: append(slices.Clone(given), apart...)}}
-	o := a.crew(&project{Root: root}, &config.Config{Agents: config.Agents{Commands: map[string]config.Command{"mine": {Command: []string{"sh", "-c", "cat >/dev/null; env"}}}}})
+	e := &Env{Vars: append(slices.Clone(given), apart...)}
+	o := (&Project{Env: e, Root: root, Settings: Settings{Root: root}}).Agents(&config.Config{Agents: config.Agents{Commands: map[string]config.Command{"mine": {Command: []string{"sh", "-c", "cat >/dev/null; env"}}}}}).Options()
 	agent, err := agents.New("mine", o)
 	if err != nil {
 		t.Fatal(err)

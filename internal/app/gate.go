@@ -1,0 +1,218 @@
+package app
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/proof"
+	"github.com/trellis-tasks/trellis/internal/trust"
+	"github.com/trellis-tasks/trellis/internal/trust/subject"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Gate decides what of that which came into a project by git may run, and remembers what was made here.
+type Gate struct {
+	env   *Env
+	repo  *git.Repo
+	store taskdir.Store
+
+	judge  *trust.Judge        // see Judge
+	keys   []ed25519.PublicKey // of trust.keys, once it is there
+	unkept sync.Once           // says that settings can't be kept
+}
+
+// made is the judge if anything asked for one, else nil.
+func (g *Gate) made() *trust.Judge {
+	if g == nil {
+		return nil
+	}
+	return g.judge
+}
+
+// Judge judges what came into a project by git. It is made once.
+func (g *Gate) Judge() (*trust.Judge, error) {
+	if g.judge != nil {
+		return g.judge, nil
+	}
+	f, unread := readUser(g.env.UserFile())
+	if unread != nil {
+		return nil, unread
+	}
+	user, problems := config.LoadUser(f)
+	if len(problems) > 0 {
+		return nil, &problems[0]
+	}
+	all, err := g.everything(user.Trust.Everything)
+	if err != nil {
+		return nil, err
+	}
+	if g.keys, err = g.trustedKeys(user.Trust.Keys); err != nil {
+		return nil, err
+	}
+	g.judge = &trust.Judge{Repo: g.repo, Ledger: &trust.Ledger{Path: g.env.stateFile("trust.jsonl"), Disk: g.env.Disk, Now: g.env.Now}, Branch: user.Trust.Branch, Everything: all}
+	return g.judge, nil
+}
+
+// everything reports whether all that is checked out may run: for this process, or below these folders.
+func (g *Gate) everything(folders []string) (bool, error) {
+	switch said := g.env.Get("TRELLIS_TRUST"); said {
+	case "":
+	case "checkout":
+		return true, nil
+	default:
+		return false, Usagef("TRELLIS_TRUST is %q: only `checkout` means something, which trusts all that is checked out", said)
+	}
+	return slices.ContainsFunc(folders, func(dir string) bool {
+		real, err := filepath.EvalSymlinks(g.env.atHome(dir))
+		if err != nil {
+			return false
+		}
+		rel, err := filepath.Rel(real, g.store.Root)
+		return err == nil && filepath.IsLocal(rel)
+	}), nil
+}
+
+// trustedKeys are the keys whose decisions count.
+func (g *Gate) trustedKeys(files []string) (keys []ed25519.PublicKey, err error) {
+	for _, file := range files {
+		data, err := durable.Read(g.env.atHome(file), durable.MaxDocument)
+		if err != nil {
+			return nil, fmt.Errorf("reading trust.keys: %w", err)
+		}
+		key, err := proof.ParsePublicKey(data)
+		if err != nil {
+			return nil, fmt.Errorf("trust.keys: %s: %w", file, err)
+		}
+		keys = append(keys, key)
+	}
+	return keys, nil
+}
+
+// thisAccount is who decides here, for who counts people: not what they call themselves.
+func thisAccount() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "localhost"
+	}
+	return fmt.Sprintf("%d@%s", os.Getuid(), host)
+}
+
+// InForce is the project with the settings that count for what runs: its own when they are trusted, else those that were
+// trusted last. Without any the error is an *trust.UntrustedError. It stays with what was judged: another branch may be checked
+// out at any moment.
+func (p *Project) InForce(ctx context.Context) (*Project, error) {
+	j, err := p.Gate.Judge()
+	if err != nil {
+		return nil, err
+	}
+	files, unread := settingFiles(p.Root)
+	q := *p
+	q.Settings.Kept, q.Settings.judged = "", nil // another process may have found that they are trusted since
+	v, err := q.settled(ctx, j, files)
+	if err != nil {
+		return nil, err
+	}
+	kept, err := p.Gate.kept()
+	if err != nil {
+		return nil, err
+	}
+	if v.Trusted() {
+		if kept != "" && !j.Everything && (unread != nil || q.Settings.stayWith(files)) {
+			p.Gate.keepJudged(kept, files, unread)
+		}
+		return &q, nil
+	}
+	if _, err := os.Stat(kept); kept == "" || err != nil || program(v) {
+		return nil, v.Err()
+	}
+	if v, err = judgeKept(ctx, j, kept); err == nil {
+		err = v.Err()
+	}
+	if err != nil {
+		return nil, err
+	}
+	q.Settings.Kept, q.Settings.judged = kept, nil
+	return &q, nil
+}
+
+// settled judges the settings of a project as they were read, and has it stay with them.
+func (p *Project) settled(ctx context.Context, j *trust.Judge, read map[string]string) (trust.Verdict, error) {
+	files, problems := p.Settings.Read()
+	s := subject.Settings()
+	if len(problems) == 0 { // else they are told where they are used
+		s.Texts = map[string][]byte{}
+		for name, text := range read {
+			s.Texts[name] = []byte(text)
+		}
+		s.Texts[files.Config.Name], s.Texts[files.Worktree.Name] = files.Config.Data, files.Worktree.Data
+	}
+	v, err := j.Subject(ctx, s)
+	if err == nil && len(problems) == 0 {
+		p.Settings.judged = &files
+	}
+	return v, err
+}
+
+// judgeKept judges the programs of the checkout that settings of before name: they are those that are checked out now.
+func judgeKept(ctx context.Context, j *trust.Judge, kept string) (trust.Verdict, error) {
+	data, err := durable.ReadBelow(kept, ".trellis/config.yaml", durable.MaxDocument)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return trust.Verdict{}, err
+	}
+	return j.Subject(ctx, subject.Programs(data))
+}
+
+// program reports whether a file that would be run itself is foreign: settings that were trusted would run it as well.
+func program(v trust.Verdict) bool {
+	return slices.ContainsFunc(v.Foreign, func(f trust.Foreign) bool {
+		return f.Item.Kind == trust.Program || f.Item.File == ".trellis/rehearsal.yaml"
+	})
+}
+
+// trustedPrograms says why what the settings name can't be run now, nil when it can: other settings may be checked out, but
+// not other programs.
+func (p *Project) trustedPrograms(ctx context.Context) error {
+	_, err := p.InForce(ctx)
+	return err
+}
+
+// SayBefore says that settings of before are in force.
+func (p *Project) SayBefore(ctx context.Context) {
+	v, err := p.Gate.judge.Subject(ctx, subject.Settings())
+	var untrusted *trust.UntrustedError
+	if err == nil && errors.As(v.Err(), &untrusted) {
+		p.Env.say("%v: those that were trusted last stay in force", untrusted)
+		p.Env.say("next: %s", untrusted.Next())
+	}
+}
+
+// TrustedNow says why the settings that are checked out are not taken, nil when they are.
+func (p *Project) TrustedNow(ctx context.Context) error {
+	if _, err := p.InForce(ctx); err != nil {
+		return withNext(err)
+	}
+	v, err := p.Gate.judge.Subject(ctx, subject.Settings())
+	if err == nil {
+		err = v.Err()
+	}
+	return withNext(err)
+}
+
+// withNext has an error say what to do about it where nobody prints hints.
+func withNext(err error) error {
+	var untrusted *trust.UntrustedError
+	if errors.As(err, &untrusted) {
+		return fmt.Errorf("%w; next: %s", err, untrusted.Next())
+	}
+	return err
+}

@@ -1,0 +1,126 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+
+	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/trust"
+	"github.com/trellis-tasks/trellis/internal/trust/subject"
+	"github.com/trellis-tasks/trellis/specs"
+)
+
+// instruct says what the project tells a role: as it is now when that is trusted, else as it was trusted last. What was
+// judged is not judged again as long as it stays.
+func (p *Project) instruct(ctx context.Context) func(trellis.Role) (dispatch.Instructions, error) {
+	var mu sync.Mutex
+	known := map[string]bool{}
+	return func(role trellis.Role) (dispatch.Instructions, error) {
+		words, err := wordsFor(p.Settings.Dir(), role)
+		if err != nil || p.Gate.made() == nil || p.Settings.Kept != "" {
+			return words.instructions(role, err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if known[fmt.Sprintf("%q", words)] {
+			return words.instructions(role, nil)
+		}
+		v, err := p.Gate.judge.Subject(ctx, subject.Settings().Of(words))
+		if err != nil || v.Trusted() {
+			known[fmt.Sprintf("%q", words)] = err == nil
+			return words.instructions(role, err)
+		}
+		words, err = p.wordsInForce(ctx, role, v)
+		return words.instructions(role, err)
+	}
+}
+
+// wordsInForce is what a role was told by the settings that were trusted last. Where those are checked out again by now, so that
+// none of before are in force, who asked has to ask again.
+func (p *Project) wordsInForce(ctx context.Context, role trellis.Role, v trust.Verdict) (roleWords, error) {
+	from, err := p.InForce(ctx)
+	if err == nil && from.Settings.Kept == "" {
+		err = v.Err()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return wordsFor(from.Settings.Dir(), role)
+}
+
+// roleWords are the files in which the project says something to a role, by their paths, nil for one that is not there.
+type roleWords map[string][]byte
+
+func frameFile(role trellis.Role) string { return ".trellis/templates/" + string(role) + ".md.tmpl" }
+
+func roleFile(role trellis.Role) string {
+	if role == "step" { // who does a step implements
+		role = trellis.Implement
+	}
+	return ".trellis/agents/" + string(role) + ".md"
+}
+
+// Instructions are what the files below root tell a role, whether they are trusted or not.
+func Instructions(root string, role trellis.Role) (dispatch.Instructions, error) {
+	words, err := wordsFor(root, role)
+	return words.instructions(role, err)
+}
+
+// wordsFor are those below root.
+func wordsFor(root string, role trellis.Role) (roleWords, error) {
+	w := roleWords{}
+	for _, name := range []string{frameFile(role), roleFile(role)} {
+		data, err := durable.ReadBelow(root, name, durable.MaxDocument)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("reading what the project tells the role %s: %w", role, err)
+		}
+		w[name] = data
+	}
+	return w, nil
+}
+
+// instructions are what they say, unless reading them failed.
+func (w roleWords) instructions(role trellis.Role, unread error) (in dispatch.Instructions, err error) {
+	if unread != nil {
+		return in, unread
+	}
+	in.Override.Frame = w[frameFile(role)]
+	name := roleFile(role)
+	if w[name] == nil {
+		return in, nil
+	}
+	r, problem := specs.ParseRole(name, w[name])
+	if problem != nil {
+		return in, problem
+	}
+	in.Agent, in.Model, in.Override.Instructions = r.Agent, r.Model, r.Body
+	if role == "step" {
+		role = trellis.Implement
+	}
+	in.Permission, err = narrowed(name, role, r.Permission)
+	return in, err
+}
+
+// narrowed is the permission that a role file gives, which may take away and never give.
+func narrowed(file string, role trellis.Role, p trellis.Permission) (trellis.Permission, error) {
+	if p == "" {
+		return "", nil
+	}
+	rank := func(p trellis.Permission) int {
+		for i, q := range trellis.Permissions {
+			if p == q {
+				return i
+			}
+		}
+		return len(trellis.Permissions)
+	}
+	if rank(p) > rank(role.Permission()) {
+		return "", &trellis.Problem{File: file, Message: fmt.Sprintf("permission %s is more than the role %s has (%s): a role file can only narrow it", p, role, role.Permission())}
+	}
+	return p, nil
+}

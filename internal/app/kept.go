@@ -1,0 +1,109 @@
+package app
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+)
+
+// keepJudged keeps settings that are trusted, if they are those that were judged. Where nothing can be kept they run all the
+// same: only there are none of before when others are checked out, which is said once.
+func (g *Gate) keepJudged(dir string, judged map[string]string, unread error) {
+	now, err := settingFiles(g.store.Root)
+	if err == nil && unread == nil && !maps.Equal(judged, now) {
+		return // somebody is writing them: the next look keeps them
+	}
+	if err = cmp.Or(unread, err); err == nil {
+		err = g.keep(now, dir)
+	}
+	if err != nil {
+		g.unkept.Do(func() { g.env.say("%v: when other settings are checked out, these do not stay in force", err) })
+	}
+}
+
+// kept is where the settings of a project that were trusted last are kept, "" when nothing can be.
+func (g *Gate) kept() (string, error) {
+	dir := g.env.stateFile("settings")
+	if dir == "" {
+		return "", nil
+	}
+	clone, err := g.repo.CloneID()
+	return filepath.Join(dir, clone), err
+}
+
+// keep keeps settings for the time when others are checked out.
+func (g *Gate) keep(now map[string]string, dir string) error {
+	kept, err := settingFiles(dir)
+	if err != nil {
+		return err
+	}
+	for name := range kept {
+		if _, stays := now[name]; !stays {
+			if err := os.Remove(filepath.Join(dir, name)); err != nil {
+				return fmt.Errorf("keeping the settings: %w", err)
+			}
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(dir, ".trellis"), 0o700); err != nil {
+		return fmt.Errorf("keeping the settings: %w", err)
+	}
+	for name, text := range now {
+		if old, there := kept[name]; there && old == text {
+			continue
+		}
+		path := filepath.Join(dir, name)
+		err := os.MkdirAll(filepath.Dir(path), 0o700)
+		if err == nil {
+			err = g.env.Disk.WriteFile(path, []byte(text), 0o600)
+		}
+		if err != nil {
+			return fmt.Errorf("keeping the settings: %w", err)
+		}
+	}
+	return nil
+}
+
+// ForgetSettings has no settings of before come into force.
+func (g *Gate) ForgetSettings() error {
+	kept, err := g.kept()
+	if err == nil && kept != "" {
+		err = os.RemoveAll(kept)
+	}
+	if err != nil {
+		return fmt.Errorf("forgetting the settings that were in force: %w", err)
+	}
+	return nil
+}
+
+// settingFiles are the files below root that say settings.
+func settingFiles(root string) (map[string]string, error) {
+	names := []string{".trellis/config.yaml", ".trellis/worktree.yaml", ".trellis/rehearsal.yaml"}
+	for _, dir := range []string{".trellis/agents", ".trellis/templates"} {
+		list, err := durable.ReadDirBelow(root, dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		for _, e := range list {
+			if e.Type().IsRegular() {
+				names = append(names, dir+"/"+e.Name())
+			}
+		}
+	}
+	files := map[string]string{}
+	for _, name := range names {
+		data, err := durable.ReadBelow(root, name, durable.MaxDocument)
+		switch {
+		case err == nil:
+			files[name] = string(data)
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, err
+		}
+	}
+	return files, nil
+}

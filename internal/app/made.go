@@ -1,0 +1,73 @@
+package app
+
+import (
+	"errors"
+	"path"
+	"path/filepath"
+	"slices"
+
+	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/trust"
+	"github.com/trellis-tasks/trellis/internal/trust/subject"
+)
+
+// Owning has a command change a file of a task, and remembers what it wrote into it: that is a person's of this clone, whatever
+// git does with it later. What else stands there, before or by the time that it is looked at, is judged when something would run.
+func (g *Gate) Owning(dir, name string, write func() (before, after []byte, err error)) error {
+	before, after, err := write()
+	if _, inside := proc.InsideRun(g.env.Vars); err == nil && !inside {
+		g.Unowned(g.wrote(dir, name, before, after))
+	}
+	return err
+}
+
+// wrote remembers what a file of a task says after a command's change of it and did not say before.
+func (g *Gate) wrote(dir, name string, before, after []byte) error {
+	j, err := g.Judge()
+	if err != nil {
+		return err
+	}
+	s, err := subject.Task(g.store.Root, g.store.Rel(dir))
+	if err != nil {
+		return err
+	}
+	file := path.Join(filepath.ToSlash(g.store.Rel(dir)), name)
+	old, _ := s.Read(file, before)
+	now, _ := s.Read(file, after)
+	return j.Record(trust.Made, s.Name, slices.DeleteFunc(now, func(i trust.Item) bool {
+		return slices.ContainsFunc(old, func(was trust.Item) bool { return was.ID() == i.ID() })
+	})...)
+}
+
+// Own remembers what files of a task say that a command has just made.
+func (g *Gate) Own(dir string, files []string) error {
+	now, err := g.said(dir, files)
+	if err != nil {
+		return err
+	}
+	return g.judge.Record(trust.Made, filepath.Base(dir), now...)
+}
+
+// said is what files of a task say.
+func (g *Gate) said(dir string, files []string) ([]trust.Item, error) {
+	j, err := g.Judge()
+	if err != nil {
+		return nil, err
+	}
+	s, err := subject.Task(g.store.Root, g.store.Rel(dir))
+	if err != nil {
+		return nil, err
+	}
+	s.Files = nil
+	for _, name := range files {
+		s.Files = append(s.Files, path.Join(filepath.ToSlash(g.store.Rel(dir)), name))
+	}
+	return j.Says(s)
+}
+
+// Unowned tells why what a command wrote is not remembered as made here: git may tell so later.
+func (g *Gate) Unowned(err error) {
+	if err != nil && !errors.Is(err, trust.ErrNowhere) {
+		g.env.say("%v", err)
+	}
+}

@@ -1,0 +1,83 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/notify"
+	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/pulse"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// How long the end of a command may wait for those who hear news, before it is left to a later one.
+const (
+	newsPatience   = 5 * time.Second
+	newsImpatience = time.Second // when a person wants the command to end
+)
+
+// News tells what becomes of a project's tasks to those that the settings name. What has no news doesn't pay.
+type News struct {
+	p    *Project
+	once sync.Once
+	n    *notify.Teller
+}
+
+// Teller is who tells it.
+func (r *News) Teller() *notify.Teller {
+	r.once.Do(func() {
+		c := r.settings()
+		r.n = &notify.Teller{Root: r.p.Root, Env: r.p.Env.CommandEnv(), Redact: proc.NewRedactor(r.p.Agents(c).secrets()).String,
+			Say: func(text string) { r.p.Env.say("%s", text) }, Late: true, Disk: r.p.Env.Disk, Now: r.p.Env.Now,
+			May: r.p.trustedPrograms}
+		r.n.Configure(c.Notify)
+	})
+	return r.n
+}
+
+// settings are those in force. Where none are, nobody is told.
+func (r *News) settings() *config.Config {
+	c, _ := r.p.Config()
+	if len(c.Notify) == 0 {
+		return c
+	}
+	p, err := r.p.InForce(context.Background())
+	if err != nil {
+		r.p.Env.say("nobody is told what becomes of tasks: %v", err)
+		c.Notify = nil
+		return c
+	}
+	c, _ = p.Config()
+	return c
+}
+
+func (r *News) changed(before, after *taskdir.Task) { r.Teller().Changed(before, after) }
+
+// Work has news told while a site works, that of earlier processes first.
+func (r *News) Work(s *dispatch.Site) {
+	n := r.Teller()
+	n.Late = false
+	if say := s.Event; say != nil {
+		n.Say = func(text string) { say(dispatch.Event{Level: slog.LevelWarn, Message: text}) }
+	}
+	s.Seen = n.Seen
+	n.Poke()
+}
+
+// Close tells what is left. A watcher that is there does it for commands that only give an order.
+func (r *News) Close(ctx context.Context) {
+	if r == nil || r.n == nil {
+		return
+	}
+	patience := newsPatience
+	if w := pulse.Look(r.p.Root, r.p.Env.Now()); r.n.Late && w.Alive && !w.Hangs {
+		patience = 0
+	} else if ctx.Err() != nil {
+		patience = newsImpatience
+	}
+	r.n.Close(patience)
+}

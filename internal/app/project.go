@@ -1,0 +1,105 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/pulse"
+	"github.com/trellis-tasks/trellis/internal/status"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Project is the repository that work is done in, with the settings that count there.
+type Project struct {
+	Env      *Env
+	Repo     *git.Repo
+	Root     string // the main checkout, also when the folder asked about is a linked worktree
+	Store    taskdir.Store
+	Settings Settings
+	Gate     *Gate
+	News     *News
+}
+
+// Open finds the repository and checks that it can be worked with: there is a commit, and .trellis.
+func (e *Env) Open(ctx context.Context) (*Project, error) {
+	p, err := e.OpenRepository()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := p.Repo.Head(ctx, p.Root); errors.Is(err, git.ErrNoCommit) {
+		return nil, WithHints(Usagef("the repository %s has no commit yet, and a task begins at one", p.Root), `git add -A && git commit -m "first commit"`)
+	} else if err != nil {
+		return nil, err
+	}
+	if st, err := os.Stat(filepath.Join(p.Root, ".trellis")); err != nil || !st.IsDir() {
+		return nil, WithHints(Usagef("there is no .trellis in %s", p.Root), "trellis init")
+	}
+	return p, nil
+}
+
+// OpenRepository finds the repository alone.
+func (e *Env) OpenRepository() (*Project, error) {
+	repo, err := git.Open(e.Dir)
+	switch {
+	case errors.Is(err, git.ErrBare):
+		return nil, WithHints(AsKind(ErrUsage, err), "git worktree add ../main && cd ../main")
+	case errors.Is(err, git.ErrNoRepository):
+		return nil, WithHints(AsKind(ErrUsage, err), "git init")
+	case err != nil:
+		return nil, err
+	}
+	repo.Env = e.Vars
+	store := taskdir.Store{Root: repo.Main, Disk: e.Disk, Now: e.Now}
+	p := &Project{Env: e, Repo: repo, Root: repo.Main, Store: store, Settings: Settings{Root: repo.Main, UserFile: e.UserFile()}, Gate: &Gate{env: e, repo: repo, store: store}}
+	p.News = &News{p: p}
+	p.Store.Changed = p.News.changed
+	return p, nil
+}
+
+// Find is the directory of the task that ref names: a path, a directory name, or a task's name.
+func (p *Project) Find(ref string) (string, error) {
+	if path := filepath.Join(p.Env.Dir, ref); !filepath.IsAbs(ref) && strings.Contains(ref, "/") {
+		if _, err := os.Stat(path); err == nil {
+			ref = path
+		}
+	}
+	dir, err := p.Store.Find(ref)
+	var many *taskdir.AmbiguousError
+	switch {
+	case errors.As(err, &many):
+		var names []string
+		for _, c := range many.Candidates {
+			names = append(names, p.Store.Rel(c))
+		}
+		return "", WithHints(Usagef("%q may be any of %d tasks", ref, len(names)), names...)
+	case errors.Is(err, taskdir.ErrNotFound):
+		return "", WithHints(err, "trellis list")
+	}
+	return dir, err
+}
+
+// Reader reads where tasks stand. Settings that are wrong hide no task: what they do not say has its default.
+func (p *Project) Reader() status.Reader {
+	c, _ := p.Config()
+	return status.Reader{Store: p.Store, Merged: c.DependsOnMerged, Watcher: pulse.Look(p.Root, p.Env.Now()), Now: p.Env.Now()}
+}
+
+// Developer is who works below root, as `trellis init -u` wrote it; "" when nobody said.
+func Developer(root string) (string, error) {
+	data, err := durable.ReadBelow(root, ".trellis/.developer", durable.MaxDocument)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("reading who works here: %w", err)
+	}
+	first, _, _ := strings.Cut(strings.TrimSpace(string(data)), "\n")
+	if key, value, ok := strings.Cut(first, "="); ok && strings.TrimSpace(key) == "name" { // as earlier versions wrote it
+		first = value
+	}
+	return strings.TrimSpace(first), nil
+}

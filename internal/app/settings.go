@@ -1,0 +1,101 @@
+package app
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/ready"
+	"github.com/trellis-tasks/trellis/internal/sandbox"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// Settings are where the settings of a project are read.
+type Settings struct {
+	Root     string // of the project
+	Kept     string // the folder below which those that were trusted last are kept, when they are in force; "": Root's count
+	UserFile string // the person's settings for all projects
+
+	judged *config.Files // the settings that were judged, which count whatever stands there by now; nil: those on the disk
+}
+
+// Dir is the folder that the settings are read below.
+func (s Settings) Dir() string { return cmp.Or(s.Kept, s.Root) }
+
+// Files are the files that say them, as they are now.
+func (s Settings) Files() config.Files {
+	files, _ := s.Read()
+	return files
+}
+
+// Read also tells of a file that is there and can't be read: its settings, a sandbox say, would be taken for unset.
+func (s Settings) Read() (f config.Files, problems []trellis.Problem) {
+	if s.judged != nil {
+		return *s.judged, nil
+	}
+	read := func(name string) config.File {
+		data, err := durable.ReadBelow(s.Dir(), ".trellis/"+name, durable.MaxDocument) // none: the defaults
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			problems = append(problems, trellis.Unread(".trellis/"+name, err))
+		}
+		return config.File{Name: ".trellis/" + name, Data: data}
+	}
+	f = config.Files{Root: s.Root, Config: read("config.yaml"), Worktree: read("worktree.yaml")}
+	var unread *trellis.Problem
+	if f.User, unread = readUser(s.UserFile); unread != nil {
+		problems = append(problems, *unread)
+	}
+	return f, problems
+}
+
+// stayWith reports whether the settings that were judged are those of files that were read before.
+func (s Settings) stayWith(read map[string]string) bool {
+	return s.judged != nil && string(s.judged.Config.Data) == read[s.judged.Config.Name] && string(s.judged.Worktree.Data) == read[s.judged.Worktree.Name]
+}
+
+// readUser reads a person's settings. They may be a link, as people keep such files elsewhere.
+func readUser(path string) (config.File, *trellis.Problem) {
+	if path == "" {
+		return config.File{}, nil
+	}
+	f := config.File{Name: path}
+	real, err := filepath.EvalSymlinks(path)
+	if err == nil {
+		f.Data, err = durable.Read(real, durable.MaxDocument)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		problem := trellis.Unread(path, err)
+		return f, &problem
+	}
+	return f, nil
+}
+
+// Config reads the settings of the project, and what is wrong with them. What is not there has its default. Where programs
+// run in a sandbox, git is wary from then on of what they left.
+func (p *Project) Config() (*config.Config, []trellis.Problem) {
+	files, unread := p.Settings.Read()
+	c, problems := config.Load(files)
+	p.beWary(c)
+	return c, append(unread, problems...)
+}
+
+func (p *Project) beWary(c *config.Config) {
+	if c.Sandbox != sandbox.Off {
+		p.Repo.BeWary()
+	}
+}
+
+// ValidConfig is the settings of the project for what needs them valid. Warnings are for init, validate and doctor to say.
+func (p *Project) ValidConfig() (*config.Config, error) {
+	c, problems := p.Config()
+	if errs := ready.Errors(problems); len(errs) > 0 {
+		for _, problem := range errs[1:] {
+			p.Env.say("%v", &problem)
+		}
+		return nil, &errs[0]
+	}
+	return c, nil
+}

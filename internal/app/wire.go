@@ -1,0 +1,89 @@
+package app
+
+import (
+	"context"
+	"errors"
+
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/sandbox"
+	"github.com/trellis-tasks/trellis/internal/trust"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Site is all that running tasks in a project needs, with the settings that are in force.
+func (p *Project) Site(ctx context.Context) (*dispatch.Site, error) {
+	q, err := p.InForce(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if q.Settings.Kept != "" {
+		p.SayBefore(ctx)
+	}
+	return q.SiteWith(ctx)
+}
+
+// SiteWith is a site with the settings of the project as they are read now.
+func (p *Project) SiteWith(ctx context.Context) (*dispatch.Site, error) {
+	cfg, err := p.ValidConfig()
+	if err != nil {
+		return nil, err
+	}
+	return p.Wire(ctx, cfg, p), nil
+}
+
+// Wire makes the site of a project with these settings. Agents are those of home: its programs and
+// scripts, and what it tells each role.
+func (p *Project) Wire(ctx context.Context, cfg *config.Config, home *Project) *dispatch.Site {
+	p.beWary(cfg)
+	secret := p.Agents(cfg).secrets()
+	known := home.Agents(cfg).Options()
+	known.Secrets = secret
+	box := p.Agents(cfg).Box()
+	if cfg.Sandbox != sandbox.Off {
+		known.Sandbox = Cell(box)
+	}
+	s := &dispatch.Site{Store: p.Store, Repo: p.Repo, Config: cfg,
+		Agent: func(name string) (agents.Agent, error) { return agents.New(name, known) },
+		Available: func(ctx context.Context, name string) error {
+			if err := box.Ready(ctx); err != nil {
+				return err
+			}
+			return agents.Check(ctx, name, known)
+		},
+		Default:  firstAgent(ctx, known),
+		Instruct: home.instruct(ctx),
+		LookPath: home.Env.LookPath,
+		Environ:  home.Env.CommandEnv(), Box: box, Trust: p.Gate.made(),
+		Redact: proc.NewRedactor(secret).String, Secrets: secret,
+		Mergeable: func(t *taskdir.Task, commit string) { home.News.Teller().Mergeable(t, commit) },
+		Build:     build(), Disk: p.Store.Disk, Now: home.Env.Now}
+	if p.Gate.made() != nil {
+		s.TrustedPrograms, s.Keys, s.Account = p.trustedPrograms, p.Gate.keys, thisAccount()
+	}
+	return s
+}
+
+// SiteForOrders is the site of a command that runs nothing itself. Where no settings are trusted it has those that are
+// there, without what they would have run.
+func (p *Project) SiteForOrders(ctx context.Context) (*dispatch.Site, error) {
+	q, err := p.InForce(ctx)
+	if errors.Is(err, trust.ErrUntrusted) {
+		return p.ReadingSite(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return q.SiteWith(ctx)
+}
+
+// ReadingSite is the site of a command that only reads. It judges nothing, and runs nothing that the settings say.
+func (p *Project) ReadingSite(ctx context.Context) (*dispatch.Site, error) {
+	s, err := p.SiteWith(ctx)
+	if err == nil {
+		s.Config.Hooks, s.Config.Notify = config.Hooks{}, nil
+	}
+	return s, err
+}
