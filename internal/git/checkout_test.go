@@ -9,13 +9,14 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
 // A fresh checkout has the files of the commit and no others, whatever hooks and sparse patterns say, and takes the
 // place of one that a killed process left.
 func TestCheckout(t *testing.T) {
-	b := newBox(t)
-	ctx, base := t.Context(), b.git("rev-parse", "HEAD")
+	b := gittest.New(t)
+	ctx, base := t.Context(), b.Git("rev-parse", "HEAD")
 	names := func(dir string) (list []string) {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
@@ -26,8 +27,8 @@ func TestCheckout(t *testing.T) {
 		}
 		return list
 	}
-	want := append([]string{".git"}, names(b.add("feature/plain"))[1:]...)
-	b.write(filepath.Join(b.Repo.Common, "hooks", "post-checkout"), "#!/bin/sh\ntouch made-by-hook\n")
+	want := append([]string{".git"}, names(b.Add("feature/plain"))[1:]...)
+	b.Write(filepath.Join(b.Repo.Common, "hooks", "post-checkout"), "#!/bin/sh\ntouch made-by-hook\n")
 	if err := os.Chmod(filepath.Join(b.Repo.Common, "hooks", "post-checkout"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -39,12 +40,12 @@ func TestCheckout(t *testing.T) {
 		if got := names(path); !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
-		b.write(filepath.Join(path, "left.txt"), "x")
+		b.Write(filepath.Join(path, "left.txt"), "x")
 	}
 	if err := b.Repo.RemoveWorktree(ctx, path); err != nil {
 		t.Fatal(err)
 	}
-	b.write(filepath.Join(path, "mine.txt"), "x")
+	b.Write(filepath.Join(path, "mine.txt"), "x")
 	if err := b.Repo.Checkout(ctx, path, base); err == nil {
 		t.Error("a folder that is no worktree was taken")
 	}
@@ -53,22 +54,22 @@ func TestCheckout(t *testing.T) {
 // Tracked files that git was told not to look at are seen again, with and without extensions of the repository.
 func TestUnhide(t *testing.T) {
 	for _, extended := range []bool{false, true} {
-		b := newBox(t)
-		b.write("one.txt", "1")
-		b.write("two.txt", "2")
-		b.write("three.txt", "3")
-		b.git("add", "-A")
-		b.git("commit", "-q", "-m", "files")
+		b := gittest.New(t)
+		b.Write("one.txt", "1")
+		b.Write("two.txt", "2")
+		b.Write("three.txt", "3")
+		b.Git("add", "-A")
+		b.Git("commit", "-q", "-m", "files")
 		if extended {
-			b.git("config", "extensions.worktreeConfig", "true")
+			b.Git("config", "extensions.worktreeConfig", "true")
 		}
-		b.git("update-index", "--assume-unchanged", "one.txt")
-		b.git("update-index", "--skip-worktree", "two.txt", "three.txt")
+		b.Git("update-index", "--assume-unchanged", "one.txt")
+		b.Git("update-index", "--skip-worktree", "two.txt", "three.txt")
 		if err := os.Remove(filepath.Join(b.Repo.Main, "three.txt")); err != nil {
 			t.Fatal(err)
 		}
 		for _, want := range [][]string{{"one.txt", "two.txt"}, nil} {
-			if got := must(b.Repo.Unhide(t.Context(), b.Repo.Main))(t); !slices.Equal(got, want) {
+			if got := gittest.Must(b.Repo.Unhide(t.Context(), b.Repo.Main))(t); !slices.Equal(got, want) {
 				t.Errorf("extended %v: got %q, want %q", extended, got, want)
 			}
 		}
@@ -77,13 +78,13 @@ func TestUnhide(t *testing.T) {
 
 // Settings tell what was changed of them; those that bend what is committed are told apart.
 func TestSettings(t *testing.T) {
-	b := newBox(t)
-	before := must(b.Repo.Settings(b.Repo.Main))(t)
-	b.git("config", "filter.x.clean", "cat")
-	b.git("config", "core.hooksPath", "elsewhere")
-	b.git("config", "branch.main.remote", "origin")
-	b.write(filepath.Join(b.Repo.Common, "info", "attributes"), "* filter=x\n")
-	after := must(b.Repo.Settings(b.Repo.Main))(t)
+	b := gittest.New(t)
+	before := gittest.Must(b.Repo.Settings(b.Repo.Main))(t)
+	b.Git("config", "filter.x.clean", "cat")
+	b.Git("config", "core.hooksPath", "elsewhere")
+	b.Git("config", "branch.main.remote", "origin")
+	b.Write(filepath.Join(b.Repo.Common, "info", "attributes"), "* filter=x\n")
+	after := gittest.Must(b.Repo.Settings(b.Repo.Main))(t)
 	var bent, other []string
 	for name, hash := range after {
 		switch {
@@ -103,12 +104,12 @@ func TestSettings(t *testing.T) {
 // Edge S1: a file, or a link to /dev/null, in the place of a folder switches off what git would look for there, and fails nothing.
 func TestSettingsWithoutFolders(t *testing.T) {
 	for _, name := range []string{"hooks", "info"} {
-		b := newBox(t)
+		b := gittest.New(t)
 		folder := filepath.Join(b.Repo.Common, name)
 		if err := errors.Join(os.RemoveAll(folder), os.Symlink(os.DevNull, folder)); err != nil {
 			t.Fatal(err)
 		}
-		for setting := range must(b.Repo.Settings(b.Repo.Main))(t) {
+		for setting := range gittest.Must(b.Repo.Settings(b.Repo.Main))(t) {
 			if strings.HasPrefix(setting, name) {
 				t.Errorf("%s is no folder: got %s", name, setting)
 			}

@@ -5,13 +5,14 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
 // All who ask at once are told the same, and another clone has another name.
 func TestCloneID(t *testing.T) {
 	ids := map[string]bool{}
 	for range 2 {
-		r := newBox(t).Repo
+		r := gittest.New(t).Repo
 		var mu sync.Mutex
 		var wait sync.WaitGroup
 		seen := map[string]bool{}

@@ -12,47 +12,48 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
 func TestCommit(t *testing.T) {
-	eachFormat(t, func(t *testing.T, b *box) {
-		ctx, dir := t.Context(), b.add("feature/x")
-		b.spread(dir)
-		b.write(filepath.Join(dir, ".trellis/tasks/old/task.json"), "{}")
-		b.gitIn(dir, "add", "-f", ".trellis/tasks/old", ".env") // an agent staged what is not to be committed
-		base := b.gitIn(dir, "rev-parse", "HEAD")
-		sha := must(b.Repo.Commit(ctx, dir, git.CommitOptions{
+	eachFormat(t, func(t *testing.T, b *gittest.Box) {
+		ctx, dir := t.Context(), b.Add("feature/x")
+		spread(b, dir)
+		b.Write(filepath.Join(dir, ".trellis/tasks/old/task.json"), "{}")
+		b.GitIn(dir, "add", "-f", ".trellis/tasks/old", ".env") // an agent staged what is not to be committed
+		base := b.GitIn(dir, "rev-parse", "HEAD")
+		sha := gittest.Must(b.Repo.Commit(ctx, dir, git.CommitOptions{
 			Message: "feat(x): add ünï $(rm -rf /) `x`\n\n# not a comment\nbody \n", Trailers: []string{"Trellis-Task: 02-01-x", "Trellis-Key: 02-01-x/1/commit#1"},
 			Exclude: excluded, Branch: "feature/x",
 		}))(t)
-		if sha != b.gitIn(dir, "rev-parse", "HEAD") || base != b.gitIn(dir, "rev-parse", "HEAD^") {
+		if sha != b.GitIn(dir, "rev-parse", "HEAD") || base != b.GitIn(dir, "rev-parse", "HEAD^") {
 			t.Error("the commit is not where it belongs")
 		}
 		want := "feat(x): add ünï $(rm -rf /) `x`\n\n# not a comment\nbody\n\nTrellis-Task: 02-01-x\nTrellis-Key: 02-01-x/1/commit#1\n"
-		if got := b.gitIn(dir, "log", "-1", "--format=%B"); got != want {
+		if got := b.GitIn(dir, "log", "-1", "--format=%B"); got != want {
 			t.Errorf("message: got %q, want %q", got, want)
 		}
-		if got := b.gitIn(dir, "log", "-1", "--format=%an <%ae> %cn <%ce>"); got != "Ann Example <ann@example.org> Ann Example <ann@example.org>" {
+		if got := b.GitIn(dir, "log", "-1", "--format=%an <%ae> %cn <%ce>"); got != "Ann Example <ann@example.org> Ann Example <ann@example.org>" {
 			t.Errorf("by %s", got)
 		}
 		var files []string
-		for _, f := range strings.Split(b.gitIn(dir, "ls-tree", "-r", "-z", "--name-only", "HEAD"), "\x00") {
+		for _, f := range strings.Split(b.GitIn(dir, "ls-tree", "-r", "-z", "--name-only", "HEAD"), "\x00") {
 			files = append(files, f)
 		}
 		if want := []string{".gitignore", "a.txt", "bin", "dir", "keep.txt", "new/un tracked\n\xff.txt", "script", "staged.txt", ""}; !slices.Equal(files, want) {
 			t.Errorf("got %q, want %q", files, want)
 		}
-		if got := must(b.Repo.Status(ctx, dir, excluded...))(t); len(got) != 0 {
+		if got := gittest.Must(b.Repo.Status(ctx, dir, excluded...))(t); len(got) != 0 {
 			t.Errorf("left: %v", got)
 		}
-		if b.read(filepath.Join(dir, ".env")) != "SECRET=1" {
+		if b.Read(filepath.Join(dir, ".env")) != "SECRET=1" {
 			t.Error("an excluded file was touched")
 		}
-		if got := must(b.Repo.FindTrailer(ctx, base, "feature/x", "Trellis-Key: 02-01-x/1/commit#1"))(t); got != sha {
+		if got := gittest.Must(b.Repo.FindTrailer(ctx, base, "feature/x", "Trellis-Key: 02-01-x/1/commit#1"))(t); got != sha {
 			t.Errorf("FindTrailer: got %s", got)
 		}
 		for range 2 {
-			b.gitIn(dir, "add", "-f", ".env")
+			b.GitIn(dir, "add", "-f", ".env")
 			if _, err := b.Repo.Commit(ctx, dir, git.CommitOptions{Message: "m", Exclude: excluded}); !errors.Is(err, git.ErrNothing) {
 				t.Errorf("nothing to commit: got %v", err)
 			}
@@ -61,46 +62,46 @@ func TestCommit(t *testing.T) {
 }
 
 func TestCommitIsMadeOnce(t *testing.T) {
-	b := newBox(t)
-	ctx, dir, base := t.Context(), b.add("feature/x"), b.git("rev-parse", "main")
+	b := gittest.New(t)
+	ctx, dir, base := t.Context(), b.Add("feature/x"), b.Git("rev-parse", "main")
 	o := git.CommitOptions{Message: "m", Trailers: []string{"Trellis-Key: k1"}, Adopt: "Trellis-Key: k1", Base: base}
-	b.write(filepath.Join(dir, "new.txt"), "n")
-	first := must(b.Repo.Commit(ctx, dir, o))(t)
-	b.write(filepath.Join(dir, "later.txt"), "n")
-	if got := must(b.Repo.Commit(ctx, dir, o))(t); got != first {
+	b.Write(filepath.Join(dir, "new.txt"), "n")
+	first := gittest.Must(b.Repo.Commit(ctx, dir, o))(t)
+	b.Write(filepath.Join(dir, "later.txt"), "n")
+	if got := gittest.Must(b.Repo.Commit(ctx, dir, o))(t); got != first {
 		t.Errorf("got %s, want the first", got)
 	}
 
 	o = git.CommitOptions{Message: "amended", Trailers: []string{"Trellis-Key: k2"}, Adopt: "Trellis-Key: k2", Base: base, Amend: true}
-	second := must(b.Repo.Commit(ctx, dir, o))(t)
-	if got := must(b.Repo.Commit(ctx, dir, o))(t); got != second {
+	second := gittest.Must(b.Repo.Commit(ctx, dir, o))(t)
+	if got := gittest.Must(b.Repo.Commit(ctx, dir, o))(t); got != second {
 		t.Errorf("got %s, want %s", got, second)
 	}
-	if got := b.gitIn(dir, "rev-list", "--count", base+"..HEAD"); got != "1" {
+	if got := b.GitIn(dir, "rev-list", "--count", base+"..HEAD"); got != "1" {
 		t.Errorf("%s commits", got)
 	}
-	if got := b.gitIn(dir, "ls-tree", "--name-only", "HEAD"); got != "a.txt\nlater.txt\nnew.txt" {
+	if got := b.GitIn(dir, "ls-tree", "--name-only", "HEAD"); got != "a.txt\nlater.txt\nnew.txt" {
 		t.Errorf("got %s", got)
 	}
 	o.Adopt = ""
 	if _, err := b.Repo.Commit(ctx, dir, o); !errors.Is(err, git.ErrNothing) {
 		t.Errorf("amending with nothing: got %v", err)
 	}
-	b.gitIn(dir, "rm", "-q", "new.txt", "later.txt")
+	b.GitIn(dir, "rm", "-q", "new.txt", "later.txt")
 	if _, err := b.Repo.Commit(ctx, dir, o); !errors.Is(err, git.ErrNothing) {
 		t.Errorf("amending to nothing: got %v", err)
 	}
-	if got := b.gitIn(dir, "rev-parse", "HEAD"); got != second {
+	if got := b.GitIn(dir, "rev-parse", "HEAD"); got != second {
 		t.Error("the commit is gone")
 	}
 }
 
 func TestCommitOnAnotherBranch(t *testing.T) {
-	b := newBox(t)
-	dir := b.add("feature/x")
-	b.write(filepath.Join(dir, "new.txt"), "n")
+	b := gittest.New(t)
+	dir := b.Add("feature/x")
+	b.Write(filepath.Join(dir, "new.txt"), "n")
 	for _, args := range [][]string{{"checkout", "-q", "-b", "agents-own"}, {"checkout", "-q", "--detach"}} {
-		b.gitIn(dir, args...)
+		b.GitIn(dir, args...)
 		if _, err := b.Repo.Commit(t.Context(), dir, git.CommitOptions{Message: "m", Branch: "feature/x"}); err == nil || !strings.Contains(err.Error(), "not feature/x") {
 			t.Errorf("got %v", err)
 		}
@@ -109,37 +110,37 @@ func TestCommitOnAnotherBranch(t *testing.T) {
 
 func TestHooks(t *testing.T) {
 	for _, name := range []string{"pre-commit", "commit-msg", "prepare-commit-msg"} {
-		b := newBox(t)
-		dir := b.add("feature/x")
-		b.write(filepath.Join(dir, "new.txt"), "n")
-		b.hook(name, "echo to stdout; echo no, ünï >&2; exit 7")
+		b := gittest.New(t)
+		dir := b.Add("feature/x")
+		b.Write(filepath.Join(dir, "new.txt"), "n")
+		b.Hook(name, "echo to stdout; echo no, ünï >&2; exit 7")
 		var hook *git.HookError
 		_, err := b.Repo.Commit(t.Context(), dir, git.CommitOptions{Message: "m"})
 		if !errors.As(err, &hook) || hook.Hook != name || !strings.Contains(hook.Output, "to stdout") || !strings.Contains(hook.Output, "no, ünï") {
 			t.Errorf("%s: got %v", name, err)
 		}
-		if got := b.gitIn(dir, "log", "--format=%s", "-1"); got != "first" {
+		if got := b.GitIn(dir, "log", "--format=%s", "-1"); got != "first" {
 			t.Errorf("%s: there is a commit", name)
 		}
-		b.hook(name, "test -f .hook-ran && exit 0; touch .hook-ran; cat >/dev/null")
-		must(b.Repo.Commit(t.Context(), dir, git.CommitOptions{Message: "m", Exclude: []string{".hook-ran"}}))(t)
-		if b.read(filepath.Join(dir, ".hook-ran")) != "" {
+		b.Hook(name, "test -f .hook-ran && exit 0; touch .hook-ran; cat >/dev/null")
+		gittest.Must(b.Repo.Commit(t.Context(), dir, git.CommitOptions{Message: "m", Exclude: []string{".hook-ran"}}))(t)
+		if b.Read(filepath.Join(dir, ".hook-ran")) != "" {
 			t.Errorf("%s did not run", name)
 		}
 	}
 }
 
 func TestCommitFailsWithoutHook(t *testing.T) {
-	b := newBox(t)
-	b.write("new.txt", "n")
+	b := gittest.New(t)
+	b.Write("new.txt", "n")
 	_, err := b.Repo.Commit(t.Context(), b.Dir, git.CommitOptions{Message: "  "})
 	var failed *git.Error
 	if !errors.As(err, &failed) || !strings.Contains(err.Error(), "empty commit message") {
 		t.Errorf("got %v", err)
 	}
-	b.git("config", "commit.gpgSign", "true")
-	b.git("config", "gpg.program", "false")
-	b.hook("pre-commit", "exit 0")
+	b.Git("config", "commit.gpgSign", "true")
+	b.Git("config", "gpg.program", "false")
+	b.Hook("pre-commit", "exit 0")
 	_, err = b.Repo.Commit(t.Context(), b.Dir, git.CommitOptions{Message: "m"})
 	if !errors.As(err, &failed) || !strings.Contains(err.Error(), "gpg") {
 		t.Errorf("got %v", err)
@@ -147,14 +148,14 @@ func TestCommitFailsWithoutHook(t *testing.T) {
 }
 
 func TestHookThatHangsIsStopped(t *testing.T) {
-	b := newBox(t)
-	b.hook("pre-commit", "echo $$ > pid; exec sleep 600")
-	b.write("new.txt", "n")
+	b := gittest.New(t)
+	b.Hook("pre-commit", "echo $$ > pid; exec sleep 600")
+	b.Write("new.txt", "n")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cause := errors.New("cancelled by the test")
 	go func() {
 		for {
-			if data, err := os.ReadFile(b.path("pid")); err == nil && len(data) > 0 {
+			if data, err := os.ReadFile(b.Path("pid")); err == nil && len(data) > 0 {
 				cancel(cause)
 				return
 			}
@@ -164,62 +165,62 @@ func TestHookThatHangsIsStopped(t *testing.T) {
 	if _, err := b.Repo.Commit(ctx, b.Dir, git.CommitOptions{Message: "m"}); !errors.Is(err, cause) {
 		t.Errorf("got %v", err)
 	}
-	pid := strings.TrimSpace(b.read("pid"))
+	pid := strings.TrimSpace(b.Read("pid"))
 	if out, _ := exec.Command("ps", "-o", "stat=", "-p", pid).Output(); len(out) > 0 && out[0] != 'Z' {
 		t.Errorf("process %s is alive: %s", pid, out)
 	}
 }
 
 func TestBackup(t *testing.T) {
-	eachFormat(t, func(t *testing.T, b *box) {
+	eachFormat(t, func(t *testing.T, b *gittest.Box) {
 		const ref = "refs/trellis/backup/02-01-x/1"
-		ctx, dir := t.Context(), b.add("feature/x")
+		ctx, dir := t.Context(), b.Add("feature/x")
 		b.Repo.Env = slices.DeleteFunc(slices.Clone(b.Env), func(s string) bool { return strings.HasPrefix(s, "HOME=") }) // nobody's identity
 		save := func() string {
 			t.Helper()
-			status, index := b.gitIn(dir, "status", "--porcelain=v2"), b.gitIn(dir, "ls-files", "--stage")
-			sha := must(b.Repo.Backup(ctx, dir, ref, "backup of x"))(t)
-			if b.gitIn(dir, "status", "--porcelain=v2") != status || b.gitIn(dir, "ls-files", "--stage") != index {
+			status, index := b.GitIn(dir, "status", "--porcelain=v2"), b.GitIn(dir, "ls-files", "--stage")
+			sha := gittest.Must(b.Repo.Backup(ctx, dir, ref, "backup of x"))(t)
+			if b.GitIn(dir, "status", "--porcelain=v2") != status || b.GitIn(dir, "ls-files", "--stage") != index {
 				t.Error("the worktree was touched")
 			}
-			if got := b.git("rev-parse", ref); got != sha {
+			if got := b.Git("rev-parse", ref); got != sha {
 				t.Errorf("the ref is at %s, not %s", got, sha)
 			}
 			return sha
 		}
-		head := b.gitIn(dir, "rev-parse", "HEAD")
+		head := b.GitIn(dir, "rev-parse", "HEAD")
 		if got := save(); got != head {
 			t.Errorf("nothing to save: got %s, want HEAD", got)
 		}
-		b.spread(dir)
-		head = b.gitIn(dir, "rev-parse", "HEAD")
+		spread(b, dir)
+		head = b.GitIn(dir, "rev-parse", "HEAD")
 		first := save()
 		for file, want := range map[string]string{first + ":keep.txt": "1\ntwo\n3\n4", first + ":staged.txt": "staged and changed", first + ":new/un tracked\n\xff.txt": "u", first + ":.env": "SECRET=1", first + "^2:staged.txt": "staged", first + "^2:keep.txt": "1\n2\n3"} {
-			if got := b.git("show", file); got != want {
+			if got := b.Git("show", file); got != want {
 				t.Errorf("%s: got %q, want %q", file, got, want)
 			}
 		}
-		if got := b.git("rev-parse", first+"^1"); got != head {
+		if got := b.Git("rev-parse", first+"^1"); got != head {
 			t.Errorf("saved on top of %s, not %s", got, head)
 		}
-		b.write(filepath.Join(dir, "staged.txt"), "staged otherwise\n")
-		b.gitIn(dir, "add", "staged.txt")
-		b.write(filepath.Join(dir, "staged.txt"), "staged and changed\n")
-		if got := b.git("show", save()+"^2:staged.txt"); got != "staged otherwise" {
+		b.Write(filepath.Join(dir, "staged.txt"), "staged otherwise\n")
+		b.GitIn(dir, "add", "staged.txt")
+		b.Write(filepath.Join(dir, "staged.txt"), "staged and changed\n")
+		if got := b.Git("show", save()+"^2:staged.txt"); got != "staged otherwise" {
 			t.Errorf("staged and not in the work tree: got %q", got)
 		}
-		b.gitIn(dir, "add", "-A") // index and work tree are the same now
+		b.GitIn(dir, "add", "-A") // index and work tree are the same now
 		second := save()
 		if third := save(); third != second {
 			t.Errorf("saved twice: %s, %s", second, third)
 		}
-		if ok := must(b.Repo.IsAncestor(ctx, first, second))(t); !ok && second != first {
+		if ok := gittest.Must(b.Repo.IsAncestor(ctx, first, second))(t); !ok && second != first {
 			t.Error("the first backup is lost")
 		}
-		b.gitIn(dir, "reset", "-q", "--hard")
-		b.gitIn(dir, "clean", "-qfdx")
+		b.GitIn(dir, "reset", "-q", "--hard")
+		b.GitIn(dir, "clean", "-qfdx")
 		if last := save(); last != second { // HEAD is saved in it
-			if ok := must(b.Repo.IsAncestor(ctx, second, last))(t); !ok {
+			if ok := gittest.Must(b.Repo.IsAncestor(ctx, second, last))(t); !ok {
 				t.Error("the second backup is lost")
 			}
 		}
@@ -227,10 +228,10 @@ func TestBackup(t *testing.T) {
 }
 
 func TestBackupOfUnborn(t *testing.T) {
-	b := emptyBox(t)
-	b.write("new.txt", "n")
-	sha := must(b.Repo.Backup(t.Context(), b.Dir, "refs/trellis/backup/x/1", "m"))(t)
-	if got := b.git("show", sha+":new.txt"); got != "n" {
+	b := gittest.Empty(t)
+	b.Write("new.txt", "n")
+	sha := gittest.Must(b.Repo.Backup(t.Context(), b.Dir, "refs/trellis/backup/x/1", "m"))(t)
+	if got := b.Git("show", sha+":new.txt"); got != "n" {
 		t.Errorf("got %q", got)
 	}
 }

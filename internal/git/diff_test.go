@@ -1,19 +1,20 @@
 package git_test
 
 import (
+	"github.com/trellis-tasks/trellis/internal/gittest"
 	"strings"
 	"testing"
 )
 
 func TestDiff(t *testing.T) {
-	b := newBox(t)
+	b := gittest.New(t)
 	from, err := b.Repo.Head(t.Context(), b.Dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.write("sub/new.txt", "one\ntwo\n")
-	b.git("add", "-A")
-	b.git("commit", "-qm", "second")
+	b.Write("sub/new.txt", "one\ntwo\n")
+	b.Git("add", "-A")
+	b.Git("commit", "-qm", "second")
 	to, err := b.Repo.Head(t.Context(), b.Dir)
 	if err != nil {
 		t.Fatal(err)

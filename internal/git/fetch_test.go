@@ -2,6 +2,7 @@ package git_test
 
 import (
 	"fmt"
+	"github.com/trellis-tasks/trellis/internal/gittest"
 	"path/filepath"
 	"testing"
 	"time"
@@ -10,15 +11,15 @@ import (
 // Several who fetch at once all come to what the remote has.
 func TestFetchAtOnce(t *testing.T) {
 	t.Parallel()
-	b := newBox(t)
+	b := gittest.New(t)
 	there := filepath.Join(filepath.Dir(b.Dir), "there")
-	b.git("clone", "-q", b.Dir, there)
-	b.git("remote", "add", "origin", there)
+	b.Git("clone", "-q", b.Dir, there)
+	b.Git("remote", "add", "origin", there)
 	for range 5 {
 		for i := range 5 {
-			b.gitIn(there, "branch", "-f", fmt.Sprintf("b%d", i))
+			b.GitIn(there, "branch", "-f", fmt.Sprintf("b%d", i))
 		}
-		b.gitIn(there, "commit", "-q", "--allow-empty", "-m", "more")
+		b.GitIn(there, "commit", "-q", "--allow-empty", "-m", "more")
 		errs := make(chan error)
 		const many = 6
 		for range many {
@@ -29,7 +30,7 @@ func TestFetchAtOnce(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if got, want := b.git("rev-parse", "origin/main"), b.gitIn(there, "rev-parse", "main"); got != want {
+		if got, want := b.Git("rev-parse", "origin/main"), b.GitIn(there, "rev-parse", "main"); got != want {
 			t.Errorf("it is at %s, want %s", got, want)
 		}
 	}

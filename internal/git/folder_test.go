@@ -1,40 +1,41 @@
 package git_test
 
 import (
+	"github.com/trellis-tasks/trellis/internal/gittest"
 	"strings"
 	"testing"
 )
 
 // Edge C15: a folder is saved with what git ignores and without what is excepted, and each save holds the one before.
 func TestBackupFolder(t *testing.T) {
-	b := newBox(t)
-	b.write(".gitignore", "*.log\n")
-	b.write("kept/.new-a/task.json", "{}")
-	b.write("kept/.new-a/x.log", "x")
-	b.write("kept/.new-a/run/journal.jsonl", "{}")
-	b.write("kept/b/task.json", "{}")
+	b := gittest.New(t)
+	b.Write(".gitignore", "*.log\n")
+	b.Write("kept/.new-a/task.json", "{}")
+	b.Write("kept/.new-a/x.log", "x")
+	b.Write("kept/.new-a/run/journal.jsonl", "{}")
+	b.Write("kept/b/task.json", "{}")
 	const ref = "refs/trellis/backup/a/removed"
-	before := b.git("status", "--porcelain")
+	before := b.Git("status", "--porcelain")
 	first, err := b.Repo.BackupFolder(t.Context(), "kept/.new-a", ref, "one", "run")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := b.git("ls-tree", "-r", "--name-only", first); got != "kept/.new-a/task.json\nkept/.new-a/x.log" {
+	if got := b.Git("ls-tree", "-r", "--name-only", first); got != "kept/.new-a/task.json\nkept/.new-a/x.log" {
 		t.Errorf("saved are\n%s", got)
 	}
-	if after := b.git("status", "--porcelain"); after != before {
+	if after := b.Git("status", "--porcelain"); after != before {
 		t.Errorf("the status was\n%s, and is\n%s", before, after)
 	}
-	b.write("kept/.new-a/task.json", "{1}")
+	b.Write("kept/.new-a/task.json", "{1}")
 	second, err := b.Repo.BackupFolder(t.Context(), "kept/.new-a", ref, "two", "run")
-	if err != nil || b.git("rev-parse", ref) != second || b.git("rev-parse", second+"^") != first {
+	if err != nil || b.Git("rev-parse", ref) != second || b.Git("rev-parse", second+"^") != first {
 		t.Errorf("got %s, %v on top of %s", second, err, first)
 	}
 }
 
 // Edge C15: the address of a remote is named without what signs in there.
 func TestAddresses(t *testing.T) {
-	b := newBox(t)
+	b := gittest.New(t)
 	for address, want := range map[string]string{
 		"https://ann:secret@example.org/a.git": "https://example.org/a.git",
 		"https://token@example.org/a.git":      "https://example.org/a.git",
@@ -42,11 +43,11 @@ func TestAddresses(t *testing.T) {
 		"git@example.org:a.git":                "git@example.org:a.git",
 		"../a b.git":                           "../a b.git",
 	} {
-		b.git("remote", "add", "origin", address)
+		b.Git("remote", "add", "origin", address)
 		if got, err := b.Repo.Addresses(t.Context(), "origin"); err != nil || strings.Join(got, " ") != want {
 			t.Errorf("%s: got %q, %v", address, got, err)
 		}
-		b.git("remote", "remove", "origin")
+		b.Git("remote", "remove", "origin")
 	}
 	if got, err := b.Repo.Addresses(t.Context(), "https://token@example.org/a.git"); err != nil || got[0] != "https://example.org/a.git" {
 		t.Errorf("an address in the place of a name: got %q, %v", got, err)

@@ -10,60 +10,61 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
 func TestOpenFindsTheMainCheckout(t *testing.T) {
-	b := newBox(t)
-	wt := b.add("feature/x")
-	b.mkdir(b.path("deep/er"))
-	b.mkdir(filepath.Join(wt, "deep"))
+	b := gittest.New(t)
+	wt := b.Add("feature/x")
+	b.Mkdir(b.Path("deep/er"))
+	b.Mkdir(filepath.Join(wt, "deep"))
 	link := filepath.Join(filepath.Dir(b.Dir), "link")
 	if err := os.Symlink(b.Dir, link); err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range []string{b.Dir, b.path("deep/er"), b.path(".git"), b.path(".git/objects"), wt, filepath.Join(wt, "deep"), link, filepath.Join(link, "deep")} {
+	for _, dir := range []string{b.Dir, b.Path("deep/er"), b.Path(".git"), b.Path(".git/objects"), wt, filepath.Join(wt, "deep"), link, filepath.Join(link, "deep")} {
 		r, err := git.Open(dir)
 		if err != nil {
 			t.Errorf("Open(%s): %v", dir, err)
 			continue
 		}
-		if r.Main != b.Dir || r.Common != b.path(".git") {
+		if r.Main != b.Dir || r.Common != b.Path(".git") {
 			t.Errorf("Open(%s): got %s, %s", dir, r.Main, r.Common)
 		}
 	}
 }
 
 func TestOpenOfOtherShapes(t *testing.T) {
-	b := newBox(t)
+	b := gittest.New(t)
 	dir := filepath.Dir(b.Dir)
 	sub := func(s string) string { return filepath.Join(dir, s) }
 
-	b.git("init", "-q", "--separate-git-dir", sub("elsewhere"), sub("separate"))
-	r := must(git.Open(sub("separate")))(t)
+	b.Git("init", "-q", "--separate-git-dir", sub("elsewhere"), sub("separate"))
+	r := gittest.Must(git.Open(sub("separate")))(t)
 	if r.Main != sub("separate") || r.Common != sub("elsewhere") {
 		t.Errorf("separate git dir: got %+v", r)
 	}
 
-	b.git("clone", "-q", "--bare", b.Dir, sub("bare"))
-	b.gitIn(sub("bare"), "worktree", "add", "-q", sub("of-bare"), "main")
+	b.Git("clone", "-q", "--bare", b.Dir, sub("bare"))
+	b.GitIn(sub("bare"), "worktree", "add", "-q", sub("of-bare"), "main")
 	for _, d := range []string{sub("bare"), sub("bare/objects"), sub("of-bare")} {
 		if _, err := git.Open(d); !errors.Is(err, git.ErrBare) {
 			t.Errorf("Open(%s): got %v, want ErrBare", d, err)
 		}
 	}
 
-	b.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", b.Dir, "sub")
-	r = must(git.Open(b.path("sub")))(t)
-	if r.Main != b.path("sub") || r.Common != b.path(".git/modules/sub") {
+	b.Git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", b.Dir, "sub")
+	r = gittest.Must(git.Open(b.Path("sub")))(t)
+	if r.Main != b.Path("sub") || r.Common != b.Path(".git/modules/sub") {
 		t.Errorf("submodule: got %+v", r)
 	}
-	b.gitIn(b.path("sub"), "worktree", "add", "-q", sub("of-sub"))
-	if r = must(git.Open(sub("of-sub")))(t); r.Main != b.path("sub") {
+	b.GitIn(b.Path("sub"), "worktree", "add", "-q", sub("of-sub"))
+	if r = gittest.Must(git.Open(sub("of-sub")))(t); r.Main != b.Path("sub") {
 		t.Errorf("worktree of a submodule: got %+v", r)
 	}
 
 	for name, content := range map[string]string{"moved": "gitdir: " + sub("gone") + "\n", "broken": "what?"} {
-		b.write(filepath.Join(sub(name), ".git"), content)
+		b.Write(filepath.Join(sub(name), ".git"), content)
 		if _, err := git.Open(sub(name)); !errors.Is(err, git.ErrNoRepository) {
 			t.Errorf("%s: got %v, want ErrNoRepository", name, err)
 		}
@@ -87,35 +88,35 @@ func TestOpenWithoutRepository(t *testing.T) {
 }
 
 // Formats are the kinds of repository in which everything has to work.
-var formats = map[string]func(t *testing.T) *box{
-	"plain":  func(t *testing.T) *box { return newBox(t) },
-	"sha256": func(t *testing.T) *box { return newBox(t, "--object-format=sha256") },
-	"worktreeConfig": func(t *testing.T) *box {
-		b := newBox(t)
-		b.git("config", "extensions.worktreeConfig", "true")
+var formats = map[string]func(t *testing.T) *gittest.Box{
+	"plain":  func(t *testing.T) *gittest.Box { return gittest.New(t) },
+	"sha256": func(t *testing.T) *gittest.Box { return gittest.New(t, "--object-format=sha256") },
+	"worktreeConfig": func(t *testing.T) *gittest.Box {
+		b := gittest.New(t)
+		b.Git("config", "extensions.worktreeConfig", "true")
 		return b
 	},
-	"packed": func(t *testing.T) *box {
-		b := newBox(t)
-		b.git("branch", "other")
-		b.git("pack-refs", "--all")
-		b.git("gc", "-q")
+	"packed": func(t *testing.T) *gittest.Box {
+		b := gittest.New(t)
+		b.Git("branch", "other")
+		b.Git("pack-refs", "--all")
+		b.Git("gc", "-q")
 		return b
 	},
-	"linked": func(t *testing.T) *box {
-		b := newBox(t)
-		b.git("worktree", "add", "-q", b.tree("first"), "-b", "first")
-		b.Repo = b.open(b.tree("first"))
+	"linked": func(t *testing.T) *gittest.Box {
+		b := gittest.New(t)
+		b.Git("worktree", "add", "-q", b.Tree("first"), "-b", "first")
+		b.Repo = b.Open(b.Tree("first"))
 		return b
 	},
-	"colon": func(t *testing.T) *box {
-		b := newBox(t)
+	"colon": func(t *testing.T) *gittest.Box {
+		b := gittest.New(t)
 		odd := filepath.Join(filepath.Dir(b.Dir), "a:b \"c\" [d]*\nü")
 		if err := os.Rename(b.Dir, odd); err != nil {
 			t.Fatal(err)
 		}
 		b.Dir = odd
-		b.Repo = b.open(odd)
+		b.Repo = b.Open(odd)
 		return b
 	},
 }
@@ -124,7 +125,7 @@ var formats = map[string]func(t *testing.T) *box{
 var hardFormats = []string{"plain", "sha256", "colon"}
 
 // eachFormat runs a test in repositories of the kinds named, or of all.
-func eachFormat(t *testing.T, test func(t *testing.T, b *box), names ...string) {
+func eachFormat(t *testing.T, test func(t *testing.T, b *gittest.Box), names ...string) {
 	for name, make := range formats {
 		if len(names) > 0 && !slices.Contains(names, name) {
 			continue
@@ -137,24 +138,24 @@ func eachFormat(t *testing.T, test func(t *testing.T, b *box), names ...string) 
 }
 
 func TestReads(t *testing.T) {
-	eachFormat(t, func(t *testing.T, b *box) {
+	eachFormat(t, func(t *testing.T, b *gittest.Box) {
 		ctx := t.Context()
-		first := b.git("rev-parse", "HEAD")
-		b.git("checkout", "-q", "-b", "feature/x")
-		b.write("b.txt", "b\n")
-		b.git("add", "-A")
-		b.git("commit", "-qm", "second\n\nbody\n\nTrellis-Task: 02-01-x/1\nOther: y")
-		second := b.git("rev-parse", "HEAD")
-		b.git("tag", "-a", "v1", "-m", "v1", first)
-		b.git("update-ref", "refs/remotes/origin/main", first)
-		b.git("branch", "twin", second)
-		b.git("tag", "twin", first)
+		first := b.Git("rev-parse", "HEAD")
+		b.Git("checkout", "-q", "-b", "feature/x")
+		b.Write("b.txt", "b\n")
+		b.Git("add", "-A")
+		b.Git("commit", "-qm", "second\n\nbody\n\nTrellis-Task: 02-01-x/1\nOther: y")
+		second := b.Git("rev-parse", "HEAD")
+		b.Git("tag", "-a", "v1", "-m", "v1", first)
+		b.Git("update-ref", "refs/remotes/origin/main", first)
+		b.Git("branch", "twin", second)
+		b.Git("tag", "twin", first)
 		r := b.Repo
 
-		if got := must(r.Head(ctx, b.Dir))(t); got != second {
+		if got := gittest.Must(r.Head(ctx, b.Dir))(t); got != second {
 			t.Errorf("Head: got %s, want %s", got, second)
 		}
-		if got := must(r.CurrentBranch(ctx, b.Dir))(t); got != "feature/x" {
+		if got := gittest.Must(r.CurrentBranch(ctx, b.Dir))(t); got != "feature/x" {
 			t.Errorf("CurrentBranch: got %s", got)
 		}
 		for name, want := range map[string]string{"main": first, "feature/x": second, "origin/main": first, "v1": first, "HEAD": second, second: second, second[:12]: second, "HEAD~1": first, "refs/heads/main": first, "twin": second, "twin^0": second, "twin~1": first} {
@@ -167,29 +168,29 @@ func TestReads(t *testing.T) {
 				t.Errorf("Resolve(%q): got %q, %v, want ErrNotFound", name, got, err)
 			}
 		}
-		if got := must(r.Branch(ctx, "main"))(t); got != first {
+		if got := gittest.Must(r.Branch(ctx, "main"))(t); got != first {
 			t.Errorf("Branch(main): got %s", got)
 		}
-		if got := must(r.Branch(ctx, "v1"))(t); got != "" {
+		if got := gittest.Must(r.Branch(ctx, "v1"))(t); got != "" {
 			t.Errorf("Branch(v1), a tag: got %s", got)
 		}
-		if got := must(r.TreeAt(ctx, "main"))(t); got != b.git("rev-parse", "main^{tree}") {
+		if got := gittest.Must(r.TreeAt(ctx, "main"))(t); got != b.Git("rev-parse", "main^{tree}") {
 			t.Errorf("TreeAt: got %s", got)
 		}
 		for _, tt := range []struct {
 			old, tip string
 			want     bool
 		}{{first, second, true}, {second, first, false}, {first, first, true}} {
-			if got := must(r.IsAncestor(ctx, tt.old, tt.tip))(t); got != tt.want {
+			if got := gittest.Must(r.IsAncestor(ctx, tt.old, tt.tip))(t); got != tt.want {
 				t.Errorf("IsAncestor: got %v", got)
 			}
 		}
 		for trailer, want := range map[string]string{"Trellis-Task: 02-01-x/1": second, "Trellis-Task: 02-01-x": "", "second": ""} {
-			if got := must(r.FindTrailer(ctx, first, "feature/x", trailer))(t); got != want {
+			if got := gittest.Must(r.FindTrailer(ctx, first, "feature/x", trailer))(t); got != want {
 				t.Errorf("FindTrailer(%s): got %q, want %q", trailer, got, want)
 			}
 		}
-		if got := must(r.FindTrailer(ctx, second, "feature/x", "Other: y"))(t); got != "" {
+		if got := gittest.Must(r.FindTrailer(ctx, second, "feature/x", "Other: y"))(t); got != "" {
 			t.Errorf("FindTrailer below the base: got %s", got)
 		}
 	})
@@ -197,39 +198,39 @@ func TestReads(t *testing.T) {
 
 func TestHeadWithoutBranchOrCommit(t *testing.T) {
 	for _, format := range []string{"sha1", "sha256"} {
-		b := emptyBox(t, "--object-format="+format)
+		b := gittest.Empty(t, "--object-format="+format)
 		ctx := t.Context()
 		if _, err := b.Repo.Head(ctx, b.Dir); !errors.Is(err, git.ErrNoCommit) {
 			t.Errorf("%s: got %v, want ErrNoCommit", format, err)
 		}
-		if got := must(b.Repo.CurrentBranch(ctx, b.Dir))(t); got != "main" {
+		if got := gittest.Must(b.Repo.CurrentBranch(ctx, b.Dir))(t); got != "main" {
 			t.Errorf("%s: unborn branch: got %q", format, got)
 		}
 		if _, err := b.Repo.Resolve(ctx, "main"); !errors.Is(err, git.ErrNotFound) {
 			t.Errorf("%s: got %v, want ErrNotFound", format, err)
 		}
-		b.git("commit", "-q", "--allow-empty", "-m", "x")
-		b.git("checkout", "-q", "--detach")
-		if got := must(b.Repo.CurrentBranch(ctx, b.Dir))(t); got != "" {
+		b.Git("commit", "-q", "--allow-empty", "-m", "x")
+		b.Git("checkout", "-q", "--detach")
+		if got := gittest.Must(b.Repo.CurrentBranch(ctx, b.Dir))(t); got != "" {
 			t.Errorf("%s: detached: got %q", format, got)
 		}
-		if got := must(b.Repo.Head(ctx, b.Dir))(t); got != b.git("rev-parse", "HEAD") {
+		if got := gittest.Must(b.Repo.Head(ctx, b.Dir))(t); got != b.Git("rev-parse", "HEAD") {
 			t.Errorf("%s: detached: got %s", format, got)
 		}
 	}
 }
 
 func TestOtherFoldersAreNoWorktrees(t *testing.T) {
-	b, other := newBox(t), newBox(t)
-	wt := b.add("feature/x")
-	b.mkdir(b.path("sub"))
-	for _, dir := range []string{other.Dir, b.path("sub"), "/"} {
+	b, other := gittest.New(t), gittest.New(t)
+	wt := b.Add("feature/x")
+	b.Mkdir(b.Path("sub"))
+	for _, dir := range []string{other.Dir, b.Path("sub"), "/"} {
 		if _, err := b.Repo.Head(t.Context(), dir); !errors.Is(err, git.ErrNoWorktree) {
 			t.Errorf("%s: got %v, want ErrNoWorktree", dir, err)
 		}
 	}
 	// An agent that replaces .git must not lead us into another repository, or into one above.
-	b.write(filepath.Join(wt, ".git"), "gitdir: "+other.path(".git")+"\n")
+	b.Write(filepath.Join(wt, ".git"), "gitdir: "+other.Path(".git")+"\n")
 	if _, err := b.Repo.Commit(t.Context(), wt, git.CommitOptions{Message: "m"}); !errors.Is(err, git.ErrNoWorktree) {
 		t.Errorf("got %v, want ErrNoWorktree", err)
 	}
@@ -242,18 +243,18 @@ func TestOtherFoldersAreNoWorktrees(t *testing.T) {
 }
 
 func TestFilesAt(t *testing.T) {
-	eachFormat(t, func(t *testing.T, b *box) {
+	eachFormat(t, func(t *testing.T, b *gittest.Box) {
 		odd := []string{"dir/x.md", "a*b", ":(top)", "new\nline", "sp ace", "ünï", "\xff\xfe", "-dash", `back\slash`, "[a]"}
 		for _, p := range odd {
-			b.write(p, p)
+			b.Write(p, p)
 		}
-		b.git("add", "-A")
-		b.git("commit", "-qm", "odd")
+		b.Git("add", "-A")
+		b.Git("commit", "-qm", "odd")
 		ask := append(slices.Clone(odd), "dir", "dir/", "dir/nosuch", "nosuch", "a?b", "", "di", "x.md")
 		for range 2500 {
 			ask = append(ask, "nosuch/"+strings.Repeat("x", 40))
 		}
-		got := must(b.Repo.FilesAt(t.Context(), b.git("rev-parse", "HEAD"), ask))(t)
+		got := gittest.Must(b.Repo.FilesAt(t.Context(), b.Git("rev-parse", "HEAD"), ask))(t)
 		for _, p := range ask {
 			if want := slices.Contains(odd, p) || p == "dir" || p == "dir/"; got[p] != want {
 				t.Errorf("%q: got %v", p, got[p])
@@ -264,24 +265,24 @@ func TestFilesAt(t *testing.T) {
 
 // What a commit has is asked once; what a name means may change.
 func TestFilesAtAsksOnce(t *testing.T) {
-	b := newBox(t)
-	old := b.git("rev-parse", "HEAD")
+	b := gittest.New(t)
+	old := b.Git("rev-parse", "HEAD")
 	for _, commit := range []string{old, "main"} {
-		if got := must(b.Repo.FilesAt(t.Context(), commit, []string{"a.txt", "b.txt"}))(t); !got["a.txt"] || got["b.txt"] {
+		if got := gittest.Must(b.Repo.FilesAt(t.Context(), commit, []string{"a.txt", "b.txt"}))(t); !got["a.txt"] || got["b.txt"] {
 			t.Errorf("%s: got %v", commit, got)
 		}
 	}
-	b.write("b.txt", "b\n")
-	b.git("add", "-A")
-	b.git("commit", "-qm", "second")
-	if got := must(b.Repo.FilesAt(t.Context(), "main", []string{"b.txt"}))(t); !got["b.txt"] {
+	b.Write("b.txt", "b\n")
+	b.Git("add", "-A")
+	b.Git("commit", "-qm", "second")
+	if got := gittest.Must(b.Repo.FilesAt(t.Context(), "main", []string{"b.txt"}))(t); !got["b.txt"] {
 		t.Error("the name is taken for the commit it meant before")
 	}
-	if got := must(b.Repo.FilesAt(t.Context(), b.git("rev-parse", "HEAD"), []string{"b.txt"}))(t); !got["b.txt"] {
+	if got := gittest.Must(b.Repo.FilesAt(t.Context(), b.Git("rev-parse", "HEAD"), []string{"b.txt"}))(t); !got["b.txt"] {
 		t.Error("one commit is taken for the other")
 	}
 	b.Repo.Env = []string{"PATH=" + b.Home} // where there is no git
-	if got := must(b.Repo.FilesAt(t.Context(), old, []string{"b.txt", "a.txt"}))(t); !got["a.txt"] || got["b.txt"] {
+	if got := gittest.Must(b.Repo.FilesAt(t.Context(), old, []string{"b.txt", "a.txt"}))(t); !got["a.txt"] || got["b.txt"] {
 		t.Errorf("the second time: got %v", got)
 	}
 	if _, err := b.Repo.FilesAt(t.Context(), old, []string{"a.txt", "new"}); err == nil {
@@ -290,8 +291,8 @@ func TestFilesAtAsksOnce(t *testing.T) {
 }
 
 func TestFindTrailerInNothing(t *testing.T) {
-	b := newBox(t)
-	head := b.git("rev-parse", "HEAD")
+	b := gittest.New(t)
+	head := b.Git("rev-parse", "HEAD")
 	b.Repo.Env = []string{"PATH=" + b.Home} // git need not be asked
 	if got, err := b.Repo.FindTrailer(t.Context(), head, head, "Key: value"); got != "" || err != nil {
 		t.Errorf("got %q, %v", got, err)
@@ -299,7 +300,7 @@ func TestFindTrailerInNothing(t *testing.T) {
 }
 
 func TestErrorsPassOnWhatGitSays(t *testing.T) {
-	b := newBox(t)
+	b := gittest.New(t)
 	_, err := b.Repo.FindTrailer(t.Context(), "", "nosuch", "A: b")
 	var e *git.Error
 	if !errors.As(err, &e) || e.Code != 128 || !strings.Contains(e.Stderr, "bad revision 'nosuch'") || !strings.Contains(err.Error(), "bad revision") || e.Args[0] != "log" {
@@ -308,17 +309,17 @@ func TestErrorsPassOnWhatGitSays(t *testing.T) {
 }
 
 func TestEnvironment(t *testing.T) {
-	b := newBox(t)
-	other := newBox(t)
-	b.hook("pre-commit", `env > "`+b.Home+`/env"`)
-	b.Repo.Env = append(slices.Clone(b.Env), "GIT_DIR="+other.path(".git"), "GIT_INDEX_FILE=/nowhere", "GIT_WORK_TREE=/", "GIT_OBJECT_DIRECTORY=/", "SECRET_TOKEN=x", "MY_TOOL=1", "LC_ALL=de_DE.UTF-8")
+	b := gittest.New(t)
+	other := gittest.New(t)
+	b.Hook("pre-commit", `env > "`+b.Home+`/env"`)
+	b.Repo.Env = append(slices.Clone(b.Env), "GIT_DIR="+other.Path(".git"), "GIT_INDEX_FILE=/nowhere", "GIT_WORK_TREE=/", "GIT_OBJECT_DIRECTORY=/", "SECRET_TOKEN=x", "MY_TOOL=1", "LC_ALL=de_DE.UTF-8")
 	b.Repo.Allow = []string{"MY_*"}
-	b.write("a.txt", "changed\n")
-	sha := must(b.Repo.Commit(t.Context(), b.Dir, git.CommitOptions{Message: "m"}))(t)
-	if sha != b.git("rev-parse", "main") {
+	b.Write("a.txt", "changed\n")
+	sha := gittest.Must(b.Repo.Commit(t.Context(), b.Dir, git.CommitOptions{Message: "m"}))(t)
+	if sha != b.Git("rev-parse", "main") {
 		t.Error("the commit went elsewhere")
 	}
-	env := strings.Split(b.read(filepath.Join(b.Home, "env")), "\n")
+	env := strings.Split(b.Read(filepath.Join(b.Home, "env")), "\n")
 	for _, want := range []string{"MY_TOOL=1", "GIT_TERMINAL_PROMPT=0", "HOME=" + b.Home, "LC_ALL=de_DE.UTF-8"} {
 		if !slices.Contains(env, want) {
 			t.Errorf("hooks lack %s", want)
@@ -330,13 +331,13 @@ func TestEnvironment(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	b := newBox(t)
-	v := must((&git.Repo{}).Version(t.Context()))(t)
+	b := gittest.New(t)
+	v := gittest.Must((&git.Repo{}).Version(t.Context()))(t)
 	if v == "" || strings.ContainsAny(v, " \n") {
 		t.Errorf("got %q", v)
 	}
 	for said, old := range map[string]bool{"git version 2.33.9": true, "git version 2.34.0.windows.1": false, "git version 3.0": false, "git version 2.39.5 (Apple Git-154)": false, "git version 1.9": true} {
-		b.write(filepath.Join(b.Home, "bin/git"), "#!/bin/sh\necho '"+said+"'\n")
+		b.Write(filepath.Join(b.Home, "bin/git"), "#!/bin/sh\necho '"+said+"'\n")
 		if err := os.Chmod(filepath.Join(b.Home, "bin/git"), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -352,25 +353,25 @@ func TestVersion(t *testing.T) {
 }
 
 func TestIdentity(t *testing.T) {
-	b := newBox(t)
-	if got := must(b.Repo.Identity(t.Context()))(t); got != "Ann Example <ann@example.org>" {
+	b := gittest.New(t)
+	if got := gittest.Must(b.Repo.Identity(t.Context()))(t); got != "Ann Example <ann@example.org>" {
 		t.Errorf("got %q", got)
 	}
-	b.write(filepath.Join(b.Home, ".gitconfig"), "")
+	b.Write(filepath.Join(b.Home, ".gitconfig"), "")
 	_, err := b.Repo.Identity(t.Context())
 	var id *git.IdentityError
 	if !errors.As(err, &id) || !strings.Contains(err.Error(), `git config --global user.name "`) || !strings.Contains(err.Error(), "git config --global user.email ") {
 		t.Errorf("got %v", err)
 	}
-	b.write("a.txt", "changed\n")
+	b.Write("a.txt", "changed\n")
 	if _, err := b.Repo.Commit(t.Context(), b.Dir, git.CommitOptions{Message: "m"}); !errors.As(err, &id) {
 		t.Errorf("got %v", err)
 	}
-	if b.git("rev-list", "--count", "main") != "1" {
+	if b.Git("rev-list", "--count", "main") != "1" {
 		t.Error("there is a commit by nobody")
 	}
 	b.Repo.Env = append(slices.Clone(b.Env), "GIT_AUTHOR_NAME=E", "GIT_AUTHOR_EMAIL=e@x", "GIT_COMMITTER_NAME=E", "GIT_COMMITTER_EMAIL=e@x")
-	if got := must(b.Repo.Identity(t.Context()))(t); got != "E <e@x>" {
+	if got := gittest.Must(b.Repo.Identity(t.Context()))(t); got != "E <e@x>" {
 		t.Errorf("got %q", got)
 	}
 }

@@ -2,6 +2,7 @@ package git_test
 
 import (
 	"errors"
+	"github.com/trellis-tasks/trellis/internal/gittest"
 	"maps"
 	"os"
 	"path/filepath"
@@ -12,8 +13,8 @@ import (
 // Edge A3: while git moves a branch, a file with its name and .lock holds where it goes. That is no branch, and nobody moved
 // it away when it is gone.
 func TestLocksOfBranchesAreNoBranches(t *testing.T) {
-	b := newBox(t)
-	b.write(".git/refs/heads/feature/d.lock", b.git("rev-parse", "HEAD")+"\n")
+	b := gittest.New(t)
+	b.Write(".git/refs/heads/feature/d.lock", b.Git("rev-parse", "HEAD")+"\n")
 	h, err := b.Repo.Heads(t.Context())
 	if got := slices.Sorted(maps.Keys(h.Branches)); err != nil || !slices.Equal(got, []string{"main"}) {
 		t.Errorf("got %q, want main alone; %v", got, err)
@@ -25,17 +26,17 @@ func TestLocksOfBranchesAreNoBranches(t *testing.T) {
 
 // Refs are read as git reads them where a link leads out of the repository, as contrib/workdir of git makes it.
 func TestRefsBehindALink(t *testing.T) {
-	b := newBox(t)
-	b.git("checkout", "-q", "-b", "feature/x")
+	b := gittest.New(t)
+	b.Git("checkout", "-q", "-b", "feature/x")
 	away := filepath.Join(t.TempDir(), "refs")
-	if err := errors.Join(os.Rename(b.path(".git/refs"), away), os.Symlink(away, b.path(".git/refs"))); err != nil {
+	if err := errors.Join(os.Rename(b.Path(".git/refs"), away), os.Symlink(away, b.Path(".git/refs"))); err != nil {
 		t.Fatal(err)
 	}
-	b.git("commit", "-q", "--allow-empty", "-m", "x")
-	if got, want := must(b.Repo.Head(t.Context(), b.Dir))(t), b.git("rev-parse", "HEAD"); got != want {
+	b.Git("commit", "-q", "--allow-empty", "-m", "x")
+	if got, want := gittest.Must(b.Repo.Head(t.Context(), b.Dir))(t), b.Git("rev-parse", "HEAD"); got != want {
 		t.Errorf("HEAD: got %s, want %s", got, want)
 	}
-	if got, want := must(b.Repo.Resolve(t.Context(), "main"))(t), b.git("rev-parse", "main"); got != want {
+	if got, want := gittest.Must(b.Repo.Resolve(t.Context(), "main"))(t), b.Git("rev-parse", "main"); got != want {
 		t.Errorf("main: got %s, want %s", got, want)
 	}
 	h, err := b.Repo.Heads(t.Context())

@@ -7,19 +7,20 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
 // Two lines of work come together in a commit of both, or not at all; nothing is moved by that.
 func TestJoined(t *testing.T) {
 	t.Parallel()
-	b := newBox(t)
-	ctx, first := context.Background(), b.git("rev-parse", "HEAD")
+	b := gittest.New(t)
+	ctx, first := context.Background(), b.Git("rev-parse", "HEAD")
 	line := func(file, text string) string {
-		b.git("checkout", "-q", first)
-		b.write(file, text)
-		b.git("add", "-A")
-		b.git("commit", "-qm", text)
-		return b.git("rev-parse", "HEAD")
+		b.Git("checkout", "-q", first)
+		b.Write(file, text)
+		b.Git("add", "-A")
+		b.Git("commit", "-qm", text)
+		return b.Git("rev-parse", "HEAD")
 	}
 	one, two, clash := line("one.txt", "one\n"), line("two.txt", "two\n"), line("one.txt", "other\n")
 	for _, c := range []struct{ ours, theirs, want string }{{first, one, one}, {one, first, one}, {one, one, one}} {
@@ -28,8 +29,8 @@ func TestJoined(t *testing.T) {
 		}
 	}
 	got, err := b.Repo.Joined(ctx, one, two, "both")
-	if err != nil || b.git("log", "-1", "--format=%P %an %s", got) != one+" "+two+" Ann Example both" || b.git("ls-tree", "--name-only", got) != "a.txt\none.txt\ntwo.txt" {
-		t.Errorf("got %s, %v", b.git("log", "-1", "--format=%P %an %s", got), err)
+	if err != nil || b.Git("log", "-1", "--format=%P %an %s", got) != one+" "+two+" Ann Example both" || b.Git("ls-tree", "--name-only", got) != "a.txt\none.txt\ntwo.txt" {
+		t.Errorf("got %s, %v", b.Git("log", "-1", "--format=%P %an %s", got), err)
 	}
 	var conflict *git.ConflictError
 	if _, err := b.Repo.Joined(ctx, one, clash, "x"); !errors.As(err, &conflict) || !slices.Equal(conflict.Files, []string{"one.txt"}) {

@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
-func worktreeAt(t *testing.T, b *box, path string) git.Worktree {
+func worktreeAt(t *testing.T, b *gittest.Box, path string) git.Worktree {
 	t.Helper()
-	for _, w := range must(b.Repo.Worktrees(t.Context()))(t) {
+	for _, w := range gittest.Must(b.Repo.Worktrees(t.Context()))(t) {
 		if w.Path == path {
 			return w
 		}
@@ -22,16 +23,16 @@ func worktreeAt(t *testing.T, b *box, path string) git.Worktree {
 }
 
 func TestLocked(t *testing.T) {
-	b := newBox(t)
-	dir := b.add("one")
+	b := gittest.New(t)
+	dir := b.Add("one")
 	if why, locked := worktreeAt(t, b, dir).Locked(); locked {
 		t.Errorf("a new one is locked: %q", why)
 	}
-	b.git("worktree", "lock", "--reason", "on a stick", dir)
+	b.Git("worktree", "lock", "--reason", "on a stick", dir)
 	if why, locked := worktreeAt(t, b, dir).Locked(); !locked || why != "on a stick" {
 		t.Errorf("got %q, %v", why, locked)
 	}
-	b.git("worktree", "unlock", dir)
+	b.Git("worktree", "unlock", dir)
 	if err := os.Mkdir(filepath.Join(b.Dir, ".git", "worktrees", "one", "locked"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -42,9 +43,9 @@ func TestLocked(t *testing.T) {
 
 // A worktree whose removal was cut off after its .git can be looked at, and saved, again.
 func TestRelink(t *testing.T) {
-	b := newBox(t)
-	dir := b.add("one")
-	b.write(filepath.Join(dir, "new.txt"), "new\n")
+	b := gittest.New(t)
+	dir := b.Add("one")
+	b.Write(filepath.Join(dir, "new.txt"), "new\n")
 	if did, err := b.Repo.Relink(worktreeAt(t, b, dir)); did || err != nil {
 		t.Errorf("of a whole one: got %v, %v", did, err)
 	}
@@ -57,22 +58,22 @@ func TestRelink(t *testing.T) {
 	if _, err := b.Repo.Backup(t.Context(), dir, git.Backups+"x/1", "saved"); err != nil {
 		t.Fatal(err)
 	}
-	if got := b.git("show", git.Backups+"x/1:new.txt"); got != "new" {
+	if got := b.Git("show", git.Backups+"x/1:new.txt"); got != "new" {
 		t.Errorf("got %q", got)
 	}
 }
 
 func TestRemoveBranch(t *testing.T) {
 	for _, packed := range []bool{false, true} {
-		b := newBox(t)
-		tip := b.git("rev-parse", "main")
-		b.git("branch", "a/work")
-		b.git("branch", "a/work2")
+		b := gittest.New(t)
+		tip := b.Git("rev-parse", "main")
+		b.Git("branch", "a/work")
+		b.Git("branch", "a/work2")
 		for _, name := range []string{"a/work", "a/work2"} {
-			b.git("config", "branch."+name+".remote", "origin")
+			b.Git("config", "branch."+name+".remote", "origin")
 		}
 		if packed {
-			b.git("pack-refs", "--all")
+			b.Git("pack-refs", "--all")
 		}
 		var moved *git.MovedError
 		if err := b.Repo.RemoveBranch(t.Context(), "a/work", "0123456789012345678901234567890123456789"); !errors.As(err, &moved) || moved.Now != tip {
@@ -83,10 +84,10 @@ func TestRemoveBranch(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got, want := b.git("for-each-ref", "--format=%(refname:short)", "refs/heads"), "a/work2\nmain"; got != want {
+		if got, want := b.Git("for-each-ref", "--format=%(refname:short)", "refs/heads"), "a/work2\nmain"; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
-		if got, want := b.git("config", "--local", "--name-only", "--get-regexp", "^branch"), "branch.a/work2.remote"; got != want {
+		if got, want := b.Git("config", "--local", "--name-only", "--get-regexp", "^branch"), "branch.a/work2.remote"; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
@@ -94,8 +95,8 @@ func TestRemoveBranch(t *testing.T) {
 
 // Commits of a repository in a worktree go with it unless a remote has them, whatever names them.
 func TestUnsaved(t *testing.T) {
-	b := newBox(t)
-	inner := b.path("inner")
+	b := gittest.New(t)
+	inner := b.Path("inner")
 	for _, c := range []struct {
 		do   []string
 		want bool
@@ -108,8 +109,8 @@ func TestUnsaved(t *testing.T) {
 		{[]string{"-C", inner, "branch", "side"}, true},
 		{[]string{"-C", inner, "checkout", "-q", "main"}, true},
 	} {
-		b.git(c.do...)
-		if got := must(b.Repo.Unsaved(t.Context(), b.Dir, "inner"))(t); got != c.want {
+		b.Git(c.do...)
+		if got := gittest.Must(b.Repo.Unsaved(t.Context(), b.Dir, "inner"))(t); got != c.want {
 			t.Errorf("after %v: got %v", c.do, got)
 		}
 	}
@@ -117,17 +118,17 @@ func TestUnsaved(t *testing.T) {
 
 // The age of a backup is never taken for more than it is: the commit may be much older.
 func TestBackups(t *testing.T) {
-	b := newBox(t)
+	b := gittest.New(t)
 	b.Env = append(b.Env, "GIT_COMMITTER_DATE=2001-01-01T00:00:00Z")
-	b.git("commit", "-q", "--allow-empty", "-m", "old work")
-	tip := b.git("rev-parse", "HEAD")
-	b.git("update-ref", git.Backups+"02-01-a/1-branch", tip)
-	b.git("update-ref", git.Backups+"02-01-b/1", tip)
+	b.Git("commit", "-q", "--allow-empty", "-m", "old work")
+	tip := b.Git("rev-parse", "HEAD")
+	b.Git("update-ref", git.Backups+"02-01-a/1-branch", tip)
+	b.Git("update-ref", git.Backups+"02-01-b/1", tip)
 	for _, packed := range []bool{false, true} {
 		if packed {
-			b.git("pack-refs", "--all")
+			b.Git("pack-refs", "--all")
 		}
-		list := must(b.Repo.Backups(t.Context(), ""))(t)
+		list := gittest.Must(b.Repo.Backups(t.Context(), ""))(t)
 		if len(list) != 2 || list[0].Ref != git.Backups+"02-01-a/1-branch" || list[0].Commit != tip || list[0].Subject != "old work" {
 			t.Fatalf("got %+v", list)
 		}
@@ -135,15 +136,15 @@ func TestBackups(t *testing.T) {
 			t.Errorf("packed %v: it is said to be %v old", packed, age)
 		}
 	}
-	list := must(b.Repo.Backups(t.Context(), "02-01-b"))(t)
+	list := gittest.Must(b.Repo.Backups(t.Context(), "02-01-b"))(t)
 	if len(list) != 1 || list[0].Ref != git.Backups+"02-01-b/1" {
 		t.Fatalf("got %+v", list)
 	}
-	if n := must(b.Repo.OnlyIn(t.Context(), tip))(t); n != 0 {
+	if n := gittest.Must(b.Repo.OnlyIn(t.Context(), tip))(t); n != 0 {
 		t.Errorf("got %d commits that a branch has as well", n)
 	}
-	b.git("reset", "-q", "--hard", "HEAD~1")
-	if n := must(b.Repo.OnlyIn(t.Context(), tip))(t); n != 1 {
+	b.Git("reset", "-q", "--hard", "HEAD~1")
+	if n := gittest.Must(b.Repo.OnlyIn(t.Context(), tip))(t); n != 1 {
 		t.Errorf("got %d commits, want 1", n)
 	}
 	if err := b.Repo.DropBackup(t.Context(), list[0]); err != nil {
@@ -152,20 +153,20 @@ func TestBackups(t *testing.T) {
 	if err := b.Repo.DropBackup(t.Context(), git.Saved{Ref: "refs/heads/main", Commit: tip}); err == nil {
 		t.Error("a branch was taken for a backup")
 	}
-	if got := must(b.Repo.Backups(t.Context(), "02-01-b"))(t); len(got) != 0 {
+	if got := gittest.Must(b.Repo.Backups(t.Context(), "02-01-b"))(t); len(got) != 0 {
 		t.Errorf("got %+v", got)
 	}
 }
 
 func TestFetch(t *testing.T) {
-	b := newBox(t)
-	far := b.path("../far")
-	b.git("clone", "-q", "--bare", b.Dir, far)
-	b.git("remote", "add", "origin", far)
+	b := gittest.New(t)
+	far := b.Path("../far")
+	b.Git("clone", "-q", "--bare", b.Dir, far)
+	b.Git("remote", "add", "origin", far)
 	if err := b.Repo.Fetch(t.Context(), "origin", time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	if got := must(b.Repo.Remotes(t.Context(), "main"))(t); len(got) != 1 {
+	if got := gittest.Must(b.Repo.Remotes(t.Context(), "main"))(t); len(got) != 1 {
 		t.Errorf("got %v", got)
 	}
 	if err := b.Repo.Fetch(t.Context(), "nowhere", time.Minute); err == nil {

@@ -11,19 +11,20 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
 // A lock is not taken from a git that is alive, however long it stands; once that is dead, it is removed.
 func TestLockOfALivingGit(t *testing.T) {
 	t.Parallel()
-	b := newBox(t)
-	dir := b.add("feature/x")
+	b := gittest.New(t)
+	dir := b.Add("feature/x")
 	fifo, reached := filepath.Join(b.Home, "fifo"), filepath.Join(b.Home, "reached")
 	if err := exec.Command("mkfifo", fifo, reached).Run(); err != nil {
 		t.Skipf("no mkfifo: %v", err)
 	}
-	b.hook("pre-commit", "test -z \"$HOLD\" && exit 0\necho >"+reached+"\nread x <"+fifo)
-	b.write(filepath.Join(dir, "a.txt"), "theirs\n")
+	b.Hook("pre-commit", "test -z \"$HOLD\" && exit 0\necho >"+reached+"\nread x <"+fifo)
+	b.Write(filepath.Join(dir, "a.txt"), "theirs\n")
 	holder := exec.Command("git", "commit", "-qam", "theirs")
 	holder.Dir, holder.Env = dir, append(b.Env, "HOLD=1")
 	if err := holder.Start(); err != nil {
@@ -62,14 +63,14 @@ func TestLeftOfADeadGit(t *testing.T) {
 	for _, left := range []string{"packed-refs.new", "packed-refs.lock", "refs/heads/feature/x.lock"} {
 		t.Run(left, func(t *testing.T) {
 			t.Parallel()
-			b := newBox(t)
-			b.git("branch", "feature/x")
-			b.git("pack-refs", "--all")
-			b.write(".git/"+left, "")
+			b := gittest.New(t)
+			b.Git("branch", "feature/x")
+			b.Git("pack-refs", "--all")
+			b.Write(".git/"+left, "")
 			if err := b.Repo.DeleteBranch(t.Context(), "feature/x"); err != nil {
 				t.Fatal(err)
 			}
-			if got := b.git("branch", "--list", "feature/x"); got != "" {
+			if got := b.Git("branch", "--list", "feature/x"); got != "" {
 				t.Errorf("there is still %q", got)
 			}
 		})
@@ -80,9 +81,9 @@ func TestLeftOfADeadGit(t *testing.T) {
 // worktree, can be saved, removed, and made again.
 func TestWorktreeWithoutLink(t *testing.T) {
 	t.Parallel()
-	b := newBox(t)
-	dir := b.add("feature/x")
-	b.write(filepath.Join(dir, "new.txt"), "new\n")
+	b := gittest.New(t)
+	dir := b.Add("feature/x")
+	b.Write(filepath.Join(dir, "new.txt"), "new\n")
 	unlink := func() {
 		if err := os.Remove(filepath.Join(dir, ".git")); err != nil {
 			t.Fatal(err)
@@ -92,21 +93,21 @@ func TestWorktreeWithoutLink(t *testing.T) {
 	if _, err := b.Repo.Backup(t.Context(), dir, "refs/trellis/backup/x/1", "saved"); err != nil {
 		t.Fatal(err)
 	}
-	if got := b.git("show", "refs/trellis/backup/x/1:new.txt"); got != "new" {
+	if got := b.Git("show", "refs/trellis/backup/x/1:new.txt"); got != "new" {
 		t.Errorf("saved is %q", got)
 	}
 	unlink()
-	if err := b.Repo.AddWorktree(t.Context(), git.NewWorktree{Path: dir, Branch: "feature/x", Base: b.git("rev-parse", "main")}); err != nil {
+	if err := b.Repo.AddWorktree(t.Context(), git.NewWorktree{Path: dir, Branch: "feature/x", Base: b.Git("rev-parse", "main")}); err != nil {
 		t.Fatal(err)
 	}
-	if got := b.read(filepath.Join(dir, "new.txt")); got != "new\n" {
+	if got := b.Read(filepath.Join(dir, "new.txt")); got != "new\n" {
 		t.Errorf("the worktree holds %q", got)
 	}
 	unlink()
 	if err := b.Repo.RemoveWorktree(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
-	if got := b.git("worktree", "list", "--porcelain"); strings.Contains(got, "feature/x") {
+	if got := b.Git("worktree", "list", "--porcelain"); strings.Contains(got, "feature/x") {
 		t.Errorf("there is still %s", got)
 	}
 }

@@ -1,30 +1,31 @@
 package git_test
 
 import (
+	"github.com/trellis-tasks/trellis/internal/gittest"
 	"slices"
 	"testing"
 )
 
 // Whatever is done to a checkout shows, also to files that were changed before.
 func TestLooks(t *testing.T) {
-	b := newBox(t)
-	b.write("b.txt", "b\n")
-	b.git("add", "-A")
-	b.git("commit", "-qm", "second")
-	b.write("a.txt", "changed by a person\n")
+	b := gittest.New(t)
+	b.Write("b.txt", "b\n")
+	b.Git("add", "-A")
+	b.Git("commit", "-qm", "second")
+	b.Write("a.txt", "changed by a person\n")
 	for _, c := range []struct {
 		what string
 		do   func()
 		want []string
 	}{
 		{"nothing", func() {}, nil},
-		{"a new file", func() { b.write("new.txt", "x\n") }, []string{"new.txt"}},
-		{"what was changed before", func() { b.write("a.txt", "changed once more\n") }, []string{"a.txt"}},
-		{"taken back", func() { b.git("checkout", "-q", "a.txt") }, []string{"a.txt"}},
-		{"removed", func() { b.git("rm", "-q", "b.txt") }, []string{"b.txt"}},
-		{"committed", func() { b.git("commit", "-qm", "third") }, []string{"HEAD", "b.txt"}},
-		{"another branch", func() { b.git("checkout", "-qb", "other") }, []string{"HEAD"}},
-		{"left out", func() { b.write("out/x", "x\n") }, nil},
+		{"a new file", func() { b.Write("new.txt", "x\n") }, []string{"new.txt"}},
+		{"what was changed before", func() { b.Write("a.txt", "changed once more\n") }, []string{"a.txt"}},
+		{"taken back", func() { b.Git("checkout", "-q", "a.txt") }, []string{"a.txt"}},
+		{"removed", func() { b.Git("rm", "-q", "b.txt") }, []string{"b.txt"}},
+		{"committed", func() { b.Git("commit", "-qm", "third") }, []string{"HEAD", "b.txt"}},
+		{"another branch", func() { b.Git("checkout", "-qb", "other") }, []string{"HEAD"}},
+		{"left out", func() { b.Write("out/x", "x\n") }, nil},
 	} {
 		before, err := b.Repo.LooksOf(t.Context(), b.Dir, "out")
 		if err != nil {

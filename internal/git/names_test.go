@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
 func checkLikeGit(t *testing.T, name string) {
@@ -44,9 +45,9 @@ func FuzzBranchNames(f *testing.F) {
 }
 
 func TestBranchFree(t *testing.T) {
-	eachFormat(t, func(t *testing.T, b *box) {
-		b.git("branch", "feature/a")
-		b.git("branch", "topic")
+	eachFormat(t, func(t *testing.T, b *gittest.Box) {
+		b.Git("branch", "feature/a")
+		b.Git("branch", "topic")
 		for name, taken := range map[string]string{"feature/a": "feature/a", "feature": "feature/a", "feature/a/b": "feature/a", "topic/x": "topic", "feature/b": "", "feature/ab": "", "top": ""} {
 			err := b.Repo.BranchFree(t.Context(), name)
 			var e *git.BranchError

@@ -6,19 +6,20 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
 // What others may choose, names of files and of authors, is not taken for what git says.
 func TestTouchesOfOddNames(t *testing.T) {
-	b := newBox(t)
-	r := b.open(b.Dir)
+	b := gittest.New(t)
+	r := b.Open(b.Dir)
 	odd := "a\tb\n:100644 \"ü\x01\\"
-	b.write(odd, "one\n")
-	b.git("add", "-A")
-	b.git("-c", "user.name=:1 2 3 4 M\x01x", "commit", "-q", "-m", "odd\n\n:000000")
-	first := strings.TrimSpace(b.git("rev-parse", "HEAD"))
-	b.write(odd, "two\n")
-	b.git("commit", "-qam", "two")
+	b.Write(odd, "one\n")
+	b.Git("add", "-A")
+	b.Git("-c", "user.name=:1 2 3 4 M\x01x", "commit", "-q", "-m", "odd\n\n:000000")
+	first := strings.TrimSpace(b.Git("rev-parse", "HEAD"))
+	b.Write(odd, "two\n")
+	b.Git("commit", "-qam", "two")
 	list, err := r.Touches(t.Context(), git.Reach{All: true, Tips: []string{strings.Repeat("1", 40)}}, "", odd)
 	if err != nil || len(list) != 2 {
 		t.Fatalf("touches are %+v, %v", list, err)
@@ -41,18 +42,18 @@ func TestTouchesOfOddNames(t *testing.T) {
 
 // Reflogs of checkouts that Trellis made are not a person's.
 func TestLogged(t *testing.T) {
-	b := newBox(t)
-	r := b.open(b.Dir)
+	b := gittest.New(t)
+	r := b.Open(b.Dir)
 	owned, plain := filepath.Join(t.TempDir(), "owned"), filepath.Join(t.TempDir(), "plain")
-	head := strings.TrimSpace(b.git("rev-parse", "HEAD"))
+	head := strings.TrimSpace(b.Git("rev-parse", "HEAD"))
 	if err := r.AddWorktree(t.Context(), git.NewWorktree{Path: owned, Branch: "task", Base: head, Owner: "task"}); err != nil {
 		t.Fatal(err)
 	}
-	b.git("worktree", "add", "-q", "-b", "mine", plain)
+	b.Git("worktree", "add", "-q", "-b", "mine", plain)
 	said := map[string]string{}
 	for _, at := range []string{owned, plain} {
-		b.gitIn(at, "commit", "-q", "--allow-empty", "-m", filepath.Base(at))
-		said[at] = strings.TrimSpace(b.gitIn(at, "rev-parse", "HEAD"))
+		b.GitIn(at, "commit", "-q", "--allow-empty", "-m", filepath.Base(at))
+		said[at] = strings.TrimSpace(b.GitIn(at, "rev-parse", "HEAD"))
 	}
 	list, err := r.Logged(t.Context())
 	if err != nil {

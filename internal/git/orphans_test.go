@@ -10,20 +10,21 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/gittest"
 	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
 // What git does for a process goes on when that is killed, and is ended by who takes its work up; not as long as it lives.
 func TestOrphansAreEnded(t *testing.T) {
-	b := newBox(t)
+	b := gittest.New(t)
 	began := filepath.Join(t.TempDir(), "began")
-	b.write(".git/hooks/post-checkout", "#!/bin/sh\necho $TRELLIS_RUN_MARKER > "+began+"\nsleep 300\n")
+	b.Write(".git/hooks/post-checkout", "#!/bin/sh\necho $TRELLIS_RUN_MARKER > "+began+"\nsleep 300\n")
 	if err := os.Chmod(filepath.Join(b.Dir, ".git/hooks/post-checkout"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan error, 1)
 	go func() {
-		done <- b.Repo.AddWorktree(t.Context(), git.NewWorktree{Path: filepath.Join(t.TempDir(), "tree"), Branch: "feature/x", Base: b.git("rev-parse", "HEAD")})
+		done <- b.Repo.AddWorktree(t.Context(), git.NewWorktree{Path: filepath.Join(t.TempDir(), "tree"), Branch: "feature/x", Base: b.Git("rev-parse", "HEAD")})
 	}()
 	marker := ""
 	for end := time.Now().Add(time.Minute); marker == "" && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {

@@ -9,42 +9,43 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
 // remote gives a box a bare repository as its origin, and the branch work above main.
-func (b *box) remote() (bare string) {
-	b.t.Helper()
+func remote(b *gittest.Box) (bare string) {
+	b.T.Helper()
 	bare = filepath.Join(b.Dir, "..", "bare.git")
-	b.git("clone", "-q", "--bare", b.Dir, bare)
-	b.git("remote", "add", "origin", bare)
-	b.git("checkout", "-q", "-b", "work")
-	b.change("one")
+	b.Git("clone", "-q", "--bare", b.Dir, bare)
+	b.Git("remote", "add", "origin", bare)
+	b.Git("checkout", "-q", "-b", "work")
+	change(b, "one")
 	return bare
 }
 
 // change commits something on work and returns the commit.
-func (b *box) change(text string) string {
-	b.t.Helper()
-	b.write("work.txt", text)
-	b.git("add", "-A")
-	b.git("commit", "-qm", text)
-	return b.git("rev-parse", "HEAD")
+func change(b *gittest.Box, text string) string {
+	b.T.Helper()
+	b.Write("work.txt", text)
+	b.Git("add", "-A")
+	b.Git("commit", "-qm", text)
+	return b.Git("rev-parse", "HEAD")
 }
 
-func (b *box) push() (bool, error) { return b.pushFrom(b.Dir) }
+func push(b *gittest.Box) (bool, error) { return pushFrom(b, b.Dir) }
 
-func (b *box) pushFrom(dir string) (bool, error) {
-	return b.Repo.Push(context.Background(), git.PushOptions{Dir: dir, Remote: "origin", Branch: "work", Commit: b.git("rev-parse", "work"), Whose: "01-01-work"})
+func pushFrom(b *gittest.Box, dir string) (bool, error) {
+	return b.Repo.Push(context.Background(), git.PushOptions{Dir: dir, Remote: "origin", Branch: "work", Commit: b.Git("rev-parse", "work"), Whose: "01-01-work"})
 }
 
-func (b *box) pushed(want bool) {
-	b.t.Helper()
-	moved, err := b.push()
+func pushed(b *gittest.Box, want bool) {
+	b.T.Helper()
+	moved, err := push(b)
 	if err != nil || moved != want {
-		b.t.Fatalf("got %v, %v, want %v", moved, err, want)
+		b.T.Fatalf("got %v, %v, want %v", moved, err, want)
 	}
-	if got, want := b.git("ls-remote", "origin", "refs/heads/work"), b.git("rev-parse", "work")+"\trefs/heads/work"; got != want {
-		b.t.Fatalf("the remote has %s, want %s", got, want)
+	if got, want := b.Git("ls-remote", "origin", "refs/heads/work"), b.Git("rev-parse", "work")+"\trefs/heads/work"; got != want {
+		b.T.Fatalf("the remote has %s, want %s", got, want)
 	}
 }
 
@@ -53,34 +54,34 @@ func TestPush(t *testing.T) {
 	for _, format := range []string{"sha1", "sha256"} {
 		t.Run(format, func(t *testing.T) {
 			t.Parallel()
-			b := newBox(t, "--object-format="+format)
-			bare := b.remote()
-			b.pushed(true)
-			b.pushed(false)
-			b.change("two")
-			b.pushed(true)
-			b.git("commit", "-q", "--amend", "-m", "other words")
-			b.pushed(true)
-			if got := b.git("for-each-ref", "--format=%(objectname)", "refs/trellis/pushed/"); got != b.git("rev-parse", "work") {
+			b := gittest.New(t, "--object-format="+format)
+			bare := remote(b)
+			pushed(b, true)
+			pushed(b, false)
+			change(b, "two")
+			pushed(b, true)
+			b.Git("commit", "-q", "--amend", "-m", "other words")
+			pushed(b, true)
+			if got := b.Git("for-each-ref", "--format=%(objectname)", "refs/trellis/pushed/"); got != b.Git("rev-parse", "work") {
 				t.Errorf("remembered are %s", got)
 			}
 			other := filepath.Join(b.Dir, "..", "other")
-			b.git("clone", "-q", "-b", "work", bare, other)
-			b.gitIn(other, "commit", "-q", "--amend", "-m", "mended by a reviewer")
-			b.gitIn(other, "push", "-qf", "origin", "work")
-			theirs := b.gitIn(other, "rev-parse", "HEAD")
+			b.Git("clone", "-q", "-b", "work", bare, other)
+			b.GitIn(other, "commit", "-q", "--amend", "-m", "mended by a reviewer")
+			b.GitIn(other, "push", "-qf", "origin", "work")
+			theirs := b.GitIn(other, "rev-parse", "HEAD")
 			for _, known := range []bool{false, true} {
 				if known {
-					b.git("fetch", "-q", "origin")
+					b.Git("fetch", "-q", "origin")
 				}
 				var diverged *git.DivergedError
-				if _, err := b.push(); !errors.As(err, &diverged) || diverged.Tip != theirs || !strings.Contains(err.Error(), theirs[:12]) {
+				if _, err := push(b); !errors.As(err, &diverged) || diverged.Tip != theirs || !strings.Contains(err.Error(), theirs[:12]) {
 					t.Errorf("got %v over a reviewer's commit (known here: %v)", err, known)
 				}
 			}
-			b.git("reset", "-q", "--hard", theirs)
-			b.change("three")
-			b.pushed(true)
+			b.Git("reset", "-q", "--hard", theirs)
+			change(b, "three")
+			pushed(b, true)
 		})
 	}
 }
@@ -88,16 +89,16 @@ func TestPush(t *testing.T) {
 // What people put on ours is seen in a clone that follows the base alone, too, as one of a single branch does.
 func TestPushIsAhead(t *testing.T) {
 	t.Parallel()
-	b := newBox(t)
-	bare := b.remote()
-	b.git("config", "remote.origin.fetch", "+refs/heads/main:refs/remotes/origin/main")
-	b.pushed(true)
+	b := gittest.New(t)
+	bare := remote(b)
+	b.Git("config", "remote.origin.fetch", "+refs/heads/main:refs/remotes/origin/main")
+	pushed(b, true)
 	other := filepath.Join(t.TempDir(), "other")
-	b.git("clone", "-q", "-b", "work", bare, other)
-	b.gitIn(other, "commit", "-q", "--allow-empty", "-m", "theirs")
-	b.gitIn(other, "push", "-q", "origin", "work")
+	b.Git("clone", "-q", "-b", "work", bare, other)
+	b.GitIn(other, "commit", "-q", "--allow-empty", "-m", "theirs")
+	b.GitIn(other, "push", "-q", "origin", "work")
 	var ahead *git.AheadError
-	if moved, err := b.push(); moved || !errors.As(err, &ahead) || ahead.Tip != b.gitIn(other, "rev-parse", "HEAD") {
+	if moved, err := push(b); moved || !errors.As(err, &ahead) || ahead.Tip != b.GitIn(other, "rev-parse", "HEAD") {
 		t.Errorf("got %v, %v, want what people pushed", moved, err)
 	}
 }
@@ -105,35 +106,35 @@ func TestPushIsAhead(t *testing.T) {
 // Somebody pushes between the look and the push.
 func TestPushIsOvertaken(t *testing.T) {
 	t.Parallel()
-	b := newBox(t)
-	b.remote()
-	b.pushed(true)
-	b.change("two")
-	b.hook("pre-push", "test -n \"$INNER\" || INNER=1 git push -qf origin main:refs/heads/work")
+	b := gittest.New(t)
+	remote(b)
+	pushed(b, true)
+	change(b, "two")
+	b.Hook("pre-push", "test -n \"$INNER\" || INNER=1 git push -qf origin main:refs/heads/work")
 	var diverged *git.DivergedError
-	if _, err := b.push(); !errors.As(err, &diverged) {
+	if _, err := push(b); !errors.As(err, &diverged) {
 		t.Fatalf("got %v", err)
 	}
-	if got := b.git("ls-remote", "origin", "refs/heads/work"); !strings.HasPrefix(got, b.git("rev-parse", "main")) {
+	if got := b.Git("ls-remote", "origin", "refs/heads/work"); !strings.HasPrefix(got, b.Git("rev-parse", "main")) {
 		t.Errorf("the remote has %s", got)
 	}
 }
 
 func TestPrePushHook(t *testing.T) {
 	t.Parallel()
-	b := newBox(t)
-	b.remote()
-	b.hook("pre-push", "echo tests are red >&2; exit 3")
+	b := gittest.New(t)
+	remote(b)
+	b.Hook("pre-push", "echo tests are red >&2; exit 3")
 	var hook *git.HookError
-	if _, err := b.push(); !errors.As(err, &hook) || hook.Hook != "pre-push" || !strings.Contains(err.Error(), "tests are red") {
+	if _, err := push(b); !errors.As(err, &hook) || hook.Hook != "pre-push" || !strings.Contains(err.Error(), "tests are red") {
 		t.Fatalf("got %v", err)
 	}
-	if got := b.git("ls-remote", "origin", "refs/heads/work"); got != "" {
+	if got := b.Git("ls-remote", "origin", "refs/heads/work"); got != "" {
 		t.Errorf("the remote has %s", got)
 	}
-	b.hook("pre-push", "pwd > seen; cat >> seen")
-	b.pushed(true)
-	if seen := b.read("seen"); !strings.HasPrefix(seen, b.Dir+"\n") || !strings.Contains(seen, "refs/heads/work") {
+	b.Hook("pre-push", "pwd > seen; cat >> seen")
+	pushed(b, true)
+	if seen := b.Read("seen"); !strings.HasPrefix(seen, b.Dir+"\n") || !strings.Contains(seen, "refs/heads/work") {
 		t.Errorf("the hook saw %s", seen)
 	}
 }
@@ -141,26 +142,26 @@ func TestPrePushHook(t *testing.T) {
 // What the other side says is passed on, and is no hook of the user.
 func TestPushIsRefused(t *testing.T) {
 	t.Parallel()
-	b := newBox(t)
-	bare := b.remote()
-	b.hook("pre-push", "exit 0")
+	b := gittest.New(t)
+	bare := remote(b)
+	b.Hook("pre-push", "exit 0")
 	p := filepath.Join(bare, "hooks", "pre-receive")
-	b.write(p, "#!/bin/sh\necho this branch is protected >&2\nexit 1\n")
-	b.executable(p)
-	_, err := b.push()
+	b.Write(p, "#!/bin/sh\necho this branch is protected >&2\nexit 1\n")
+	executable(b, p)
+	_, err := push(b)
 	var failed *git.Error
 	if !errors.As(err, &failed) || !strings.Contains(err.Error(), "this branch is protected") {
 		t.Errorf("got %v", err)
 	}
-	b.git("remote", "set-url", "origin", filepath.Join(bare, "gone"))
-	if _, err := b.push(); !errors.As(err, &failed) {
+	b.Git("remote", "set-url", "origin", filepath.Join(bare, "gone"))
+	if _, err := push(b); !errors.As(err, &failed) {
 		t.Errorf("got %v of a remote that is gone", err)
 	}
 }
 
 func TestRemote(t *testing.T) {
 	t.Parallel()
-	b := newBox(t)
+	b := gittest.New(t)
 	want := func(remote string) {
 		t.Helper()
 		if got, err := b.Repo.Remote(context.Background(), "main"); got != remote || err != nil {
@@ -168,57 +169,57 @@ func TestRemote(t *testing.T) {
 		}
 	}
 	want("")
-	b.git("remote", "add", "hub", "x")
+	b.Git("remote", "add", "hub", "x")
 	want("hub")
-	b.git("remote", "add", "fork", "x")
+	b.Git("remote", "add", "fork", "x")
 	want("")
-	b.git("remote", "add", "origin", "x")
+	b.Git("remote", "add", "origin", "x")
 	want("origin")
-	b.git("config", "branch.main.remote", "fork")
+	b.Git("config", "branch.main.remote", "fork")
 	want("fork")
-	b.git("config", "branch.main.remote", ".")
+	b.Git("config", "branch.main.remote", ".")
 	want("origin")
 }
 
 func TestCommitIsSigned(t *testing.T) {
 	t.Parallel()
-	b := newBox(t)
-	sign := b.path("../sign.sh")
-	b.write(sign, "#!/bin/sh\ncat > /dev/null\nprintf '\\n[GNUPG:] SIG_CREATED D 1 8 00 0 AB\\n' >&2\nprintf -- '-----BEGIN PGP SIGNATURE-----\\n\\nby %s\\n-----END PGP SIGNATURE-----\\n' \"$*\"\n")
-	b.executable(sign)
-	b.git("config", "commit.gpgSign", "true")
-	b.git("config", "gpg.program", sign)
-	b.git("config", "user.signingKey", "AB12")
-	b.write("a.txt", "b\n")
+	b := gittest.New(t)
+	sign := b.Path("../sign.sh")
+	b.Write(sign, "#!/bin/sh\ncat > /dev/null\nprintf '\\n[GNUPG:] SIG_CREATED D 1 8 00 0 AB\\n' >&2\nprintf -- '-----BEGIN PGP SIGNATURE-----\\n\\nby %s\\n-----END PGP SIGNATURE-----\\n' \"$*\"\n")
+	executable(b, sign)
+	b.Git("config", "commit.gpgSign", "true")
+	b.Git("config", "gpg.program", sign)
+	b.Git("config", "user.signingKey", "AB12")
+	b.Write("a.txt", "b\n")
 	sha, err := b.Repo.Commit(context.Background(), b.Dir, git.CommitOptions{Message: "signed", Branch: "main"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := b.git("cat-file", "commit", sha); !strings.Contains(got, "gpgsig -----BEGIN PGP SIGNATURE-----") || !strings.Contains(got, "AB12") || !strings.Contains(got, "author Ann Example") {
+	if got := b.Git("cat-file", "commit", sha); !strings.Contains(got, "gpgsig -----BEGIN PGP SIGNATURE-----") || !strings.Contains(got, "AB12") || !strings.Contains(got, "author Ann Example") {
 		t.Errorf("the commit is\n%s", got)
 	}
 }
 
-func (b *box) executable(p string) {
-	b.t.Helper()
+func executable(b *gittest.Box, p string) {
+	b.T.Helper()
 	if err := os.Chmod(p, 0o755); err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
 }
 
 // A remote that is a path from the main checkout is found from a worktree, too.
 func TestPushFromAWorktree(t *testing.T) {
 	t.Parallel()
-	b := newBox(t)
-	b.remote()
-	b.git("remote", "set-url", "origin", "../bare.git")
-	b.git("checkout", "-q", "main")
-	b.git("worktree", "add", "-q", b.tree("deep/work"), "work")
-	b.hook("pre-push", "pwd > "+b.path("../seen"))
-	if moved, err := b.pushFrom(b.tree("deep/work")); err != nil || !moved {
+	b := gittest.New(t)
+	remote(b)
+	b.Git("remote", "set-url", "origin", "../bare.git")
+	b.Git("checkout", "-q", "main")
+	b.Git("worktree", "add", "-q", b.Tree("deep/work"), "work")
+	b.Hook("pre-push", "pwd > "+b.Path("../seen"))
+	if moved, err := pushFrom(b, b.Tree("deep/work")); err != nil || !moved {
 		t.Fatalf("got %v, %v", moved, err)
 	}
-	if got := b.read("../seen"); got != b.tree("deep/work")+"\n" || !strings.HasPrefix(b.git("ls-remote", "origin", "work"), b.git("rev-parse", "work")) {
+	if got := b.Read("../seen"); got != b.Tree("deep/work")+"\n" || !strings.HasPrefix(b.Git("ls-remote", "origin", "work"), b.Git("rev-parse", "work")) {
 		t.Errorf("the hook ran in %s", got)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
 // What a process that was killed kept for a snapshot goes with the next one; what a living one keeps stays.
@@ -30,7 +31,7 @@ func TestScratchOfTheKilledIsRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer used.Unlock()
-	b := newBox(t)
+	b := gittest.New(t)
 	s, err := b.Repo.Snapshot(t.Context(), b.Dir)
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +53,7 @@ func TestScratchOfTheKilledIsRemoved(t *testing.T) {
 func TestScratchIsRemovedByTwoAtOnce(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
-	b := newBox(t)
+	b := gittest.New(t)
 	folders := filepath.Join(temp, "trellis-git-*")
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -10,28 +10,29 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
 // spread changes a worktree in every way there is.
-func (b *box) spread(dir string) {
-	b.write(filepath.Join(dir, ".gitignore"), "ignored/\n*.log\n")
-	b.write(filepath.Join(dir, "keep.txt"), "1\n2\n3\n")
-	b.write(filepath.Join(dir, "gone.txt"), "gone\n")
-	b.write(filepath.Join(dir, "dir/deep.txt"), "deep\n")
-	b.write(filepath.Join(dir, "script"), "#!/bin/sh\n")
-	b.gitIn(dir, "add", "-A")
-	b.gitIn(dir, "commit", "-qm", "base")
+func spread(b *gittest.Box, dir string) {
+	b.Write(filepath.Join(dir, ".gitignore"), "ignored/\n*.log\n")
+	b.Write(filepath.Join(dir, "keep.txt"), "1\n2\n3\n")
+	b.Write(filepath.Join(dir, "gone.txt"), "gone\n")
+	b.Write(filepath.Join(dir, "dir/deep.txt"), "deep\n")
+	b.Write(filepath.Join(dir, "script"), "#!/bin/sh\n")
+	b.GitIn(dir, "add", "-A")
+	b.GitIn(dir, "commit", "-qm", "base")
 
-	b.write(filepath.Join(dir, "keep.txt"), "1\ntwo\n3\n4\n")
-	b.write(filepath.Join(dir, "staged.txt"), "staged\n")
-	b.gitIn(dir, "add", "staged.txt")
-	b.write(filepath.Join(dir, "staged.txt"), "staged and changed\n")
-	b.write(filepath.Join(dir, "new/un tracked\n\xff.txt"), "u\n")
-	b.write(filepath.Join(dir, "bin"), "\x00\x01\x02")
-	b.write(filepath.Join(dir, "ignored/x"), "i")
-	b.write(filepath.Join(dir, "x.log"), "i")
-	b.write(filepath.Join(dir, ".trellis/tasks/t/task.json"), "{}")
-	b.write(filepath.Join(dir, ".env"), "SECRET=1")
+	b.Write(filepath.Join(dir, "keep.txt"), "1\ntwo\n3\n4\n")
+	b.Write(filepath.Join(dir, "staged.txt"), "staged\n")
+	b.GitIn(dir, "add", "staged.txt")
+	b.Write(filepath.Join(dir, "staged.txt"), "staged and changed\n")
+	b.Write(filepath.Join(dir, "new/un tracked\n\xff.txt"), "u\n")
+	b.Write(filepath.Join(dir, "bin"), "\x00\x01\x02")
+	b.Write(filepath.Join(dir, "ignored/x"), "i")
+	b.Write(filepath.Join(dir, "x.log"), "i")
+	b.Write(filepath.Join(dir, ".trellis/tasks/t/task.json"), "{}")
+	b.Write(filepath.Join(dir, ".env"), "SECRET=1")
 	for _, err := range []error{
 		os.Remove(filepath.Join(dir, "gone.txt")),
 		os.Chmod(filepath.Join(dir, "script"), 0o755),
@@ -39,7 +40,7 @@ func (b *box) spread(dir string) {
 		os.Symlink("keep.txt", filepath.Join(dir, "dir")),
 	} {
 		if err != nil {
-			b.t.Fatal(err)
+			b.T.Fatal(err)
 		}
 	}
 }
@@ -55,16 +56,16 @@ func kinds(list []git.Change) map[string]string {
 }
 
 func TestSnapshot(t *testing.T) {
-	eachFormat(t, func(t *testing.T, b *box) {
-		ctx, dir := t.Context(), b.add("feature/x")
-		b.spread(dir)
-		base := b.gitIn(dir, "rev-parse", "HEAD")
-		index := b.gitIn(dir, "ls-files", "--stage")
-		objects := b.git("count-objects", "-v")
-		s := must(b.Repo.Snapshot(ctx, dir, excluded...))(t)
+	eachFormat(t, func(t *testing.T, b *gittest.Box) {
+		ctx, dir := t.Context(), b.Add("feature/x")
+		spread(b, dir)
+		base := b.GitIn(dir, "rev-parse", "HEAD")
+		index := b.GitIn(dir, "ls-files", "--stage")
+		objects := b.Git("count-objects", "-v")
+		s := gittest.Must(b.Repo.Snapshot(ctx, dir, excluded...))(t)
 		defer s.Close()
 
-		changes := must(s.Changes(ctx, base))(t)
+		changes := gittest.Must(s.Changes(ctx, base))(t)
 		want := map[string]string{"keep.txt": "M", "staged.txt": "A", "new/un tracked\n\xff.txt": "A", "bin": "A", "gone.txt": "D", "script": "M", "dir/deep.txt": "D", "dir": "A"}
 		if got := kinds(changes); !maps.Equal(got, want) {
 			t.Errorf("Changes: got %q, want %q", got, want)
@@ -89,10 +90,10 @@ func TestSnapshot(t *testing.T) {
 				}
 			}
 		}
-		if got := must(s.DiffStat(ctx, base))(t); !strings.Contains(got, " keep.txt ") || !strings.Contains(got, "8 files changed") {
+		if got := gittest.Must(s.DiffStat(ctx, base))(t); !strings.Contains(got, " keep.txt ") || !strings.Contains(got, "8 files changed") {
 			t.Errorf("DiffStat: got %s", got)
 		}
-		diff := must(s.Diff(ctx, base, 1<<20))(t)
+		diff := gittest.Must(s.Diff(ctx, base, 1<<20))(t)
 		for _, part := range []string{"-2\n+two\n", "+staged and changed", "GIT binary patch", "Binary files"} {
 			if strings.Contains(diff, part) == (part == "GIT binary patch") {
 				t.Errorf("Diff: %q in\n%s", part, diff)
@@ -101,19 +102,19 @@ func TestSnapshot(t *testing.T) {
 		if strings.Contains(diff, "SECRET") || strings.Contains(diff, "task.json") {
 			t.Error("Diff shows what is excluded")
 		}
-		if got := must(s.Diff(ctx, base, 200))(t); len(got) > 300 || !strings.Contains(got, "left out") {
+		if got := gittest.Must(s.Diff(ctx, base, 200))(t); len(got) > 300 || !strings.Contains(got, "left out") {
 			t.Errorf("Diff with a limit: %q", got)
 		}
-		if b.gitIn(dir, "ls-files", "--stage") != index || b.git("count-objects", "-v") != objects {
+		if b.GitIn(dir, "ls-files", "--stage") != index || b.Git("count-objects", "-v") != objects {
 			t.Error("index or objects of the user were touched")
 		}
 
 		// The tree is the one that a commit of the same would have.
-		sha := must(b.Repo.Commit(ctx, dir, git.CommitOptions{Message: "m", Exclude: excluded}))(t)
-		if got := must(b.Repo.TreeAt(ctx, sha))(t); got != s.Tree {
+		sha := gittest.Must(b.Repo.Commit(ctx, dir, git.CommitOptions{Message: "m", Exclude: excluded}))(t)
+		if got := gittest.Must(b.Repo.TreeAt(ctx, sha))(t); got != s.Tree {
 			t.Errorf("TreeAt: got %s, want %s", got, s.Tree)
 		}
-		if got := must(b.Repo.TreeOf(ctx, dir, excluded...))(t); got != s.Tree {
+		if got := gittest.Must(b.Repo.TreeOf(ctx, dir, excluded...))(t); got != s.Tree {
 			t.Errorf("TreeOf: got %s, want %s", got, s.Tree)
 		}
 		left, _ := filepath.Glob(filepath.Join(os.TempDir(), "trellis-git-*"))
@@ -127,57 +128,57 @@ func TestSnapshot(t *testing.T) {
 }
 
 func TestTreeOfSeesEveryChange(t *testing.T) {
-	b := newBox(t)
+	b := gittest.New(t)
 	ctx := t.Context()
 	seen := map[string]string{}
 	look := func(what string) {
 		t.Helper()
-		tree := must(b.Repo.TreeOf(ctx, b.Dir))(t)
+		tree := gittest.Must(b.Repo.TreeOf(ctx, b.Dir))(t)
 		if before, ok := seen[tree]; ok {
 			t.Errorf("%s: the same tree as %s", what, before)
 		}
 		seen[tree] = what
-		if again := must(b.Repo.TreeOf(ctx, b.Dir))(t); again != tree {
+		if again := gittest.Must(b.Repo.TreeOf(ctx, b.Dir))(t); again != tree {
 			t.Errorf("%s: another tree the second time", what)
 		}
 	}
 	look("begin")
 	for i := range 20 { // as long, and at once: only the content tells
-		b.write("a.txt", string(rune('b'+i))+"\n")
+		b.Write("a.txt", string(rune('b'+i))+"\n")
 		look("rewritten with " + string(rune('b'+i)))
 	}
-	b.write("b.txt", "")
+	b.Write("b.txt", "")
 	look("new empty file")
-	if err := os.Chmod(b.path("b.txt"), 0o755); err != nil {
+	if err := os.Chmod(b.Path("b.txt"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	look("made executable")
-	b.git("add", "b.txt")
-	b.write("c/d", "x")
+	b.Git("add", "b.txt")
+	b.Write("c/d", "x")
 	look("new folder")
-	if err := os.Remove(b.path("a.txt")); err != nil {
+	if err := os.Remove(b.Path("a.txt")); err != nil {
 		t.Fatal(err)
 	}
 	look("deleted")
 }
 
 func TestRestore(t *testing.T) {
-	eachFormat(t, func(t *testing.T, b *box) {
-		ctx, dir := t.Context(), b.add("feature/x")
-		b.spread(dir)
-		s := must(b.Repo.Snapshot(ctx, dir, excluded...))(t)
+	eachFormat(t, func(t *testing.T, b *gittest.Box) {
+		ctx, dir := t.Context(), b.Add("feature/x")
+		spread(b, dir)
+		s := gittest.Must(b.Repo.Snapshot(ctx, dir, excluded...))(t)
 		defer s.Close()
-		if got := must(s.Drift(ctx))(t); got != nil {
+		if got := gittest.Must(s.Drift(ctx))(t); got != nil {
 			t.Errorf("Drift of nothing: %v", got)
 		}
 		outside := filepath.Join(filepath.Dir(b.Dir), "outside")
-		b.write(filepath.Join(outside, "victim"), "v")
+		b.Write(filepath.Join(outside, "victim"), "v")
 
-		b.write(filepath.Join(dir, "keep.txt"), "agent\n")
-		b.write(filepath.Join(dir, "new/un tracked\n\xff.txt"), "agent\n")
-		b.write(filepath.Join(dir, "agent/made/this"), "x")
-		b.write(filepath.Join(dir, "gone.txt/now/a-folder"), "x")
-		b.write(filepath.Join(dir, ".env"), "SECRET=2")
+		b.Write(filepath.Join(dir, "keep.txt"), "agent\n")
+		b.Write(filepath.Join(dir, "new/un tracked\n\xff.txt"), "agent\n")
+		b.Write(filepath.Join(dir, "agent/made/this"), "x")
+		b.Write(filepath.Join(dir, "gone.txt/now/a-folder"), "x")
+		b.Write(filepath.Join(dir, ".env"), "SECRET=2")
 		for _, err := range []error{
 			os.Remove(filepath.Join(dir, "bin")),
 			os.Chmod(filepath.Join(dir, "script"), 0o644),
@@ -190,26 +191,26 @@ func TestRestore(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		b.write(filepath.Join(dir, "dir/sub/x"), "x")
+		b.Write(filepath.Join(dir, "dir/sub/x"), "x")
 
-		changed := must(s.Restore(ctx, ""))(t)
+		changed := gittest.Must(s.Restore(ctx, ""))(t)
 		want := map[string]string{"keep.txt": "M", "new/un tracked\n\xff.txt": "M", "agent/made/this": "A", "gone.txt/now/a-folder": "A", "bin": "D", "script": "M", "dir": "D", "dir/sub/x": "A", "way-out": "A"}
 		if got := kinds(changed); !maps.Equal(got, want) {
 			t.Errorf("Restore: got %q, want %q", got, want)
 		}
-		if got := must(b.Repo.TreeOf(ctx, dir, excluded...))(t); got != s.Tree {
+		if got := gittest.Must(b.Repo.TreeOf(ctx, dir, excluded...))(t); got != s.Tree {
 			t.Errorf("the tree is %s, was %s", got, s.Tree)
 		}
 		if got, _ := os.Readlink(filepath.Join(dir, "dir")); got != "keep.txt" {
 			t.Errorf("dir points to %q", got)
 		}
-		if b.read(filepath.Join(outside, "victim")) != "v" || b.read(filepath.Join(dir, ".env")) != "SECRET=2" {
+		if b.Read(filepath.Join(outside, "victim")) != "v" || b.Read(filepath.Join(dir, ".env")) != "SECRET=2" {
 			t.Error("something else was touched")
 		}
 		if _, err := os.Stat(filepath.Join(dir, "agent")); !errors.Is(err, os.ErrNotExist) {
 			t.Error("an empty folder stays")
 		}
-		if got := must(s.Restore(ctx, ""))(t); got != nil {
+		if got := gittest.Must(s.Restore(ctx, ""))(t); got != nil {
 			t.Errorf("the second time: %v", got)
 		}
 	}, hardFormats...)
@@ -217,12 +218,12 @@ func TestRestore(t *testing.T) {
 
 // Without its .git a worktree that lies in a checkout must not be taken for a folder of that.
 func TestWorktreeWithinTheCheckout(t *testing.T) {
-	b := newBox(t)
-	dir := b.path("trees/x")
-	if err := b.Repo.AddWorktree(t.Context(), git.NewWorktree{Path: dir, Branch: "feature/x", Base: b.git("rev-parse", "main")}); err != nil {
+	b := gittest.New(t)
+	dir := b.Path("trees/x")
+	if err := b.Repo.AddWorktree(t.Context(), git.NewWorktree{Path: dir, Branch: "feature/x", Base: b.Git("rev-parse", "main")}); err != nil {
 		t.Fatal(err)
 	}
-	s := must(b.Repo.Snapshot(t.Context(), dir))(t)
+	s := gittest.Must(b.Repo.Snapshot(t.Context(), dir))(t)
 	defer s.Close()
 	if err := os.Remove(filepath.Join(dir, ".git")); err != nil {
 		t.Fatal(err)
@@ -233,56 +234,56 @@ func TestWorktreeWithinTheCheckout(t *testing.T) {
 }
 
 func TestStatus(t *testing.T) {
-	eachFormat(t, func(t *testing.T, b *box) {
-		ctx, dir := t.Context(), b.add("feature/x")
-		if got := must(b.Repo.Status(ctx, dir))(t); len(got) != 0 {
+	eachFormat(t, func(t *testing.T, b *gittest.Box) {
+		ctx, dir := t.Context(), b.Add("feature/x")
+		if got := gittest.Must(b.Repo.Status(ctx, dir))(t); len(got) != 0 {
 			t.Errorf("clean: got %v", got)
 		}
-		b.spread(dir)
+		spread(b, dir)
 		got := map[string]string{}
-		for _, e := range must(b.Repo.Status(ctx, dir, excluded...))(t) {
+		for _, e := range gittest.Must(b.Repo.Status(ctx, dir, excluded...))(t) {
 			got[e.Path] = e.Code
 		}
 		want := map[string]string{"keep.txt": ".M", "staged.txt": "AM", "new/": "??", "bin": "??", "gone.txt": ".D", "script": ".M", "dir/deep.txt": ".D", "dir": "??"}
 		if !maps.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
-		if list := must(b.Repo.Status(ctx, dir))(t); !slices.Contains(list, git.Entry{Path: ".env", Code: "??"}) {
+		if list := gittest.Must(b.Repo.Status(ctx, dir))(t); !slices.Contains(list, git.Entry{Path: ".env", Code: "??"}) {
 			t.Errorf("nothing excluded: got %v", list)
 		}
 	}, hardFormats...)
 }
 
 func TestStatusOfConflict(t *testing.T) {
-	b := newBox(t)
-	b.git("checkout", "-q", "-b", "other")
-	b.write("a.txt", "other\n")
-	b.git("commit", "-qam", "other")
-	b.git("checkout", "-q", "main")
-	b.write("a.txt", "main\n")
-	b.git("commit", "-qam", "main")
-	b.try(b.Dir, "merge", "-q", "other")
-	if got := must(b.Repo.Status(t.Context(), b.Dir))(t); !slices.Equal(got, []git.Entry{{Path: "a.txt", Code: "UU"}}) {
+	b := gittest.New(t)
+	b.Git("checkout", "-q", "-b", "other")
+	b.Write("a.txt", "other\n")
+	b.Git("commit", "-qam", "other")
+	b.Git("checkout", "-q", "main")
+	b.Write("a.txt", "main\n")
+	b.Git("commit", "-qam", "main")
+	b.Try(b.Dir, "merge", "-q", "other")
+	if got := gittest.Must(b.Repo.Status(t.Context(), b.Dir))(t); !slices.Equal(got, []git.Entry{{Path: "a.txt", Code: "UU"}}) {
 		t.Errorf("got %v", got)
 	}
-	must(b.Repo.TreeOf(t.Context(), b.Dir))(t)
+	gittest.Must(b.Repo.TreeOf(t.Context(), b.Dir))(t)
 	_, err := b.Repo.Commit(t.Context(), b.Dir, git.CommitOptions{Message: "m"})
 	if err == nil || !strings.Contains(err.Error(), "a.txt has conflicts") {
 		t.Errorf("got %v", err)
 	}
-	sha := must(b.Repo.Backup(t.Context(), b.Dir, "refs/trellis/backup/t/1", "m"))(t)
-	if got := b.git("show", sha+":a.txt"); !strings.Contains(got, "<<<<<<<") {
+	sha := gittest.Must(b.Repo.Backup(t.Context(), b.Dir, "refs/trellis/backup/t/1", "m"))(t)
+	if got := b.Git("show", sha+":a.txt"); !strings.Contains(got, "<<<<<<<") {
 		t.Errorf("saved: %q", got)
 	}
 }
 
 func TestRepositoriesInTheWorkTree(t *testing.T) {
-	b := newBox(t)
+	b := gittest.New(t)
 	ctx := t.Context()
-	b.git("init", "-q", "lib/unborn")
-	b.write("lib/unborn/f", "f")
-	b.write("new.txt", "n")
-	tree := must(b.Repo.TreeOf(ctx, b.Dir))(t)
+	b.Git("init", "-q", "lib/unborn")
+	b.Write("lib/unborn/f", "f")
+	b.Write("new.txt", "n")
+	tree := gittest.Must(b.Repo.TreeOf(ctx, b.Dir))(t)
 	var nested *git.NestedError
 	if _, err := b.Repo.Commit(ctx, b.Dir, git.CommitOptions{Message: "m"}); !errors.As(err, &nested) || !slices.Equal(nested.Paths, []string{"lib/unborn"}) {
 		t.Errorf("without commit: got %v", err)
@@ -290,9 +291,9 @@ func TestRepositoriesInTheWorkTree(t *testing.T) {
 	if _, err := b.Repo.Backup(ctx, b.Dir, "refs/trellis/backup/t/1", "m"); !errors.As(err, &nested) {
 		t.Errorf("Backup: got %v", err)
 	}
-	b.gitIn(b.path("lib/unborn"), "add", "-A")
-	b.gitIn(b.path("lib/unborn"), "commit", "-qm", "born")
-	if got := must(b.Repo.TreeOf(ctx, b.Dir))(t); got == tree {
+	b.GitIn(b.Path("lib/unborn"), "add", "-A")
+	b.GitIn(b.Path("lib/unborn"), "commit", "-qm", "born")
+	if got := gittest.Must(b.Repo.TreeOf(ctx, b.Dir))(t); got == tree {
 		t.Error("the same tree with and without it")
 	}
 	if _, err := b.Repo.Commit(ctx, b.Dir, git.CommitOptions{Message: "m"}); !errors.As(err, &nested) || !slices.Equal(nested.Paths, []string{"lib/unborn"}) {
@@ -301,47 +302,47 @@ func TestRepositoriesInTheWorkTree(t *testing.T) {
 	if _, err := b.Repo.Backup(ctx, b.Dir, "refs/trellis/backup/t/1", "m"); !errors.As(err, &nested) {
 		t.Errorf("Backup: got %v", err)
 	}
-	b.git("reset", "-q")
+	b.Git("reset", "-q")
 	library := filepath.Join(filepath.Dir(b.Dir), "library")
-	if err := os.Rename(b.path("lib/unborn"), library); err != nil {
+	if err := os.Rename(b.Path("lib/unborn"), library); err != nil {
 		t.Fatal(err)
 	}
-	b.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", library, "sub")
-	must(b.Repo.Commit(ctx, b.Dir, git.CommitOptions{Message: "a submodule"}))(t)
-	wt := b.add("feature/with-submodule")
-	b.gitIn(wt, "-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init")
-	must(b.Repo.Backup(ctx, wt, "refs/trellis/backup/t/2", "m"))(t)
-	b.write(filepath.Join(wt, "sub/f"), "changed")
+	b.Git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", library, "sub")
+	gittest.Must(b.Repo.Commit(ctx, b.Dir, git.CommitOptions{Message: "a submodule"}))(t)
+	wt := b.Add("feature/with-submodule")
+	b.GitIn(wt, "-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init")
+	gittest.Must(b.Repo.Backup(ctx, wt, "refs/trellis/backup/t/2", "m"))(t)
+	b.Write(filepath.Join(wt, "sub/f"), "changed")
 	if _, err := b.Repo.Backup(ctx, wt, "refs/trellis/backup/t/2", "m"); !errors.As(err, &nested) || !slices.Equal(nested.Paths, []string{"sub"}) {
 		t.Errorf("Backup with a changed submodule: got %v", err)
 	}
-	if err := b.Repo.RemoveWorktree(ctx, b.tree("feature/with-submodule")); err != nil {
+	if err := b.Repo.RemoveWorktree(ctx, b.Tree("feature/with-submodule")); err != nil {
 		t.Error(err)
 	}
 }
 
 // Snapshots that share a folder for their objects can be compared after the first one is closed.
 func TestSnapshotsInOneFolder(t *testing.T) {
-	eachFormat(t, func(t *testing.T, b *box) {
-		ctx, dir := t.Context(), b.add("feature/x")
+	eachFormat(t, func(t *testing.T, b *gittest.Box) {
+		ctx, dir := t.Context(), b.Add("feature/x")
 		objects := filepath.Join(filepath.Dir(b.Dir), "kept: objects", "of a run")
-		b.write(filepath.Join(dir, "before"), "not committed\n")
-		before := b.git("count-objects", "-v")
-		first := must(b.Repo.SnapshotIn(ctx, objects, dir))(t)
+		b.Write(filepath.Join(dir, "before"), "not committed\n")
+		before := b.Git("count-objects", "-v")
+		first := gittest.Must(b.Repo.SnapshotIn(ctx, objects, dir))(t)
 		if err := first.Close(); err != nil {
 			t.Fatal(err)
 		}
-		b.write(filepath.Join(dir, "before"), "changed\n")
-		b.write(filepath.Join(dir, "after"), "new\n")
-		second := must(b.Repo.SnapshotIn(ctx, objects, dir))(t)
+		b.Write(filepath.Join(dir, "before"), "changed\n")
+		b.Write(filepath.Join(dir, "after"), "new\n")
+		second := gittest.Must(b.Repo.SnapshotIn(ctx, objects, dir))(t)
 		defer second.Close()
-		if got, want := kinds(must(second.Changes(ctx, first.Tree))(t)), map[string]string{"before": "M", "after": "A"}; !maps.Equal(got, want) {
+		if got, want := kinds(gittest.Must(second.Changes(ctx, first.Tree))(t)), map[string]string{"before": "M", "after": "A"}; !maps.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
-		if diff := must(second.Diff(ctx, first.Tree, 1<<20))(t); !strings.Contains(diff, "-not committed\n+changed\n") {
+		if diff := gittest.Must(second.Diff(ctx, first.Tree, 1<<20))(t); !strings.Contains(diff, "-not committed\n+changed\n") {
 			t.Errorf("got %s", diff)
 		}
-		if now := b.git("count-objects", "-v"); now != before {
+		if now := b.Git("count-objects", "-v"); now != before {
 			t.Errorf("the repository's objects: %s, were %s", now, before)
 		}
 	}, hardFormats...)

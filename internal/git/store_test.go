@@ -8,16 +8,17 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
 func TestStoreOfAWorktree(t *testing.T) {
-	b := newBox(t)
-	b.git("config", "core.hooksPath", ".husky/_")
-	b.git("config", "extensions.worktreeConfig", "true")
-	dir := b.add("task/a")
-	b.mkdir(filepath.Join(dir, ".husky", "_"))
-	b.mkdir(filepath.Join(b.Dir, ".git", "lfs"))
-	got := must(b.Repo.Store(dir))(t)
+	b := gittest.New(t)
+	b.Git("config", "core.hooksPath", ".husky/_")
+	b.Git("config", "extensions.worktreeConfig", "true")
+	dir := b.Add("task/a")
+	b.Mkdir(filepath.Join(dir, ".husky", "_"))
+	b.Mkdir(filepath.Join(b.Dir, ".git", "lfs"))
+	got := gittest.Must(b.Repo.Store(dir))(t)
 	admin, objects := filepath.Join(b.Dir, ".git", "worktrees", filepath.Base(dir)), filepath.Join(b.Dir, ".git", "objects")
 	lfs, own := filepath.Join(b.Dir, ".git", "lfs"), func(kind string) string {
 		return filepath.Join(b.Dir, ".git", "trellis", kind, filepath.Base(dir))
@@ -32,12 +33,12 @@ func TestStoreOfAWorktree(t *testing.T) {
 	if !slices.Equal(got.Write, want.Write) || !slices.Equal(got.Fixed, want.Fixed) || !slices.Equal(got.Mounts, want.Mounts) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	b.gitIn(dir, "status") // the empty file is nothing to git
+	b.GitIn(dir, "status") // the empty file is nothing to git
 }
 
 func TestStoreOfTheMainCheckout(t *testing.T) {
-	b := newBox(t)
-	got := must(b.Repo.Store(b.Dir))(t)
+	b := gittest.New(t)
+	got := gittest.Must(b.Repo.Store(b.Dir))(t)
 	dot := filepath.Join(b.Dir, ".git")
 	objects := filepath.Join(dot, "objects")
 	if len(got.Write)+len(got.Mounts) != 0 || !slices.Equal(got.Fixed, []string{dot, objects}) {
@@ -47,16 +48,16 @@ func TestStoreOfTheMainCheckout(t *testing.T) {
 
 // Hooks of the user's settings count too, and nobody but us makes their folder.
 func TestStoreOfHooksThatAreNotThere(t *testing.T) {
-	b := newBox(t)
-	dir := b.add("task/a")
-	b.git("config", "--global", "core.hooksPath", "tools/hooks")
-	got := must(b.Repo.Store(dir))(t)
+	b := gittest.New(t)
+	dir := b.Add("task/a")
+	b.Git("config", "--global", "core.hooksPath", "tools/hooks")
+	got := gittest.Must(b.Repo.Store(dir))(t)
 	if hooks := filepath.Join(dir, "tools", "hooks"); !slices.Contains(got.Fixed, hooks) {
 		t.Errorf("got %v, want %s among them", got.Fixed, hooks)
 	}
 	for _, elsewhere := range []string{"~/hooks", "/srv/hooks", "../hooks"} {
-		b.git("config", "--global", "core.hooksPath", elsewhere)
-		if got := must(b.Repo.Store(dir))(t); got.Fixed[0] != filepath.Join(dir, ".git") {
+		b.Git("config", "--global", "core.hooksPath", elsewhere)
+		if got := gittest.Must(b.Repo.Store(dir))(t); got.Fixed[0] != filepath.Join(dir, ".git") {
 			t.Errorf("%s: got %v, want no hooks in the files", elsewhere, got.Fixed)
 		}
 	}
@@ -64,20 +65,20 @@ func TestStoreOfHooksThatAreNotThere(t *testing.T) {
 
 // Settings that stand among the files of the checkout, and hooks that those name, lead git as well.
 func TestStoreOfIncludedSettings(t *testing.T) {
-	b := newBox(t)
-	b.write(filepath.Join(b.Dir, "team", "config"), "[core]\n\thooksPath = "+filepath.Join(b.Dir, "team", "hooks")+"\n[include]\n\tpath = more\n")
-	b.git("config", "include.path", "../team/config")
-	b.git("config", "includeIf.onbranch:x.path", filepath.Join(b.Dir, "other"))
-	got := must(b.Repo.Store(b.Dir))(t)
+	b := gittest.New(t)
+	b.Write(filepath.Join(b.Dir, "team", "config"), "[core]\n\thooksPath = "+filepath.Join(b.Dir, "team", "hooks")+"\n[include]\n\tpath = more\n")
+	b.Git("config", "include.path", "../team/config")
+	b.Git("config", "includeIf.onbranch:x.path", filepath.Join(b.Dir, "other"))
+	got := gittest.Must(b.Repo.Store(b.Dir))(t)
 	for _, name := range []string{"team/config", "team/more", "team/hooks", "other"} {
 		if path := filepath.Join(b.Dir, name); !slices.Contains(got.Fixed, path) {
 			t.Errorf("got %v, want %s among them", got.Fixed, path)
 		}
 	}
-	b.git("status")
-	b.git("config", "core.hooksPath", "~nobody/hooks")
-	b.git("config", "include.path", "%(prefix)/etc/more")
-	must(b.Repo.Store(b.Dir))(t)
+	b.Git("status")
+	b.Git("config", "core.hooksPath", "~nobody/hooks")
+	b.Git("config", "include.path", "%(prefix)/etc/more")
+	gittest.Must(b.Repo.Store(b.Dir))(t)
 	if made, err := filepath.Glob(filepath.Join(b.Dir, "[~%]*")); err != nil || len(made) != 0 {
 		t.Errorf("%v was made, %v", made, err)
 	}
@@ -85,10 +86,10 @@ func TestStoreOfIncludedSettings(t *testing.T) {
 
 // What a .git file says is believed only when it is one of ours.
 func TestStoreOfAForeignPointer(t *testing.T) {
-	b, other := newBox(t), newBox(t)
-	dir := b.add("task/a")
+	b, other := gittest.New(t), gittest.New(t)
+	dir := b.Add("task/a")
 	for _, pointer := range []string{filepath.Join(other.Dir, ".git"), b.Home, "/"} {
-		b.write(filepath.Join(dir, ".git"), "gitdir: "+pointer+"\n")
+		b.Write(filepath.Join(dir, ".git"), "gitdir: "+pointer+"\n")
 		if got, err := b.Repo.Store(dir); !errors.Is(err, git.ErrNoWorktree) {
 			t.Errorf("pointing to %s: got %+v, %v, want %v", pointer, got, err, git.ErrNoWorktree)
 		}
@@ -96,12 +97,12 @@ func TestStoreOfAForeignPointer(t *testing.T) {
 }
 
 func TestStoreOfSubmodules(t *testing.T) {
-	b, inner := newBox(t), newBox(t)
-	b.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", inner.Dir, "lib/inner")
-	b.git("commit", "-qm", "with a submodule")
-	dir := b.add("task/a")
-	b.gitIn(dir, "-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init")
-	got := must(b.Repo.Store(dir))(t)
+	b, inner := gittest.New(t), gittest.New(t)
+	b.Git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", inner.Dir, "lib/inner")
+	b.Git("commit", "-qm", "with a submodule")
+	dir := b.Add("task/a")
+	b.GitIn(dir, "-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init")
+	got := gittest.Must(b.Repo.Store(dir))(t)
 	admin := filepath.Join(b.Dir, ".git", "worktrees", filepath.Base(dir))
 	for _, want := range []string{filepath.Join(admin, "modules"), filepath.Join(dir, "lib", "inner", ".git")} {
 		if !slices.Contains(got.Fixed, want) {
@@ -115,16 +116,16 @@ func TestStoreOfSubmodules(t *testing.T) {
 
 // Folders of objects go with their worktrees, also where somebody else removed those.
 func TestOwnObjectsAreRemoved(t *testing.T) {
-	b := newBox(t)
-	kept, taken, gone := b.add("task/a"), b.add("task/b"), b.add("task/c")
+	b := gittest.New(t)
+	kept, taken, gone := b.Add("task/a"), b.Add("task/b"), b.Add("task/c")
 	for _, dir := range []string{kept, taken, gone} {
-		must(b.Repo.Store(dir))(t)
+		gittest.Must(b.Repo.Store(dir))(t)
 	}
 	if err := b.Repo.RemoveWorktree(t.Context(), taken); err != nil {
 		t.Fatal(err)
 	}
-	b.git("worktree", "remove", "--force", gone)
-	must(b.Repo.Store(kept))(t)
+	b.Git("worktree", "remove", "--force", gone)
+	gittest.Must(b.Repo.Store(kept))(t)
 	left, err := filepath.Glob(filepath.Join(b.Dir, ".git", "trellis", "objects", "*"))
 	if err != nil || len(left) != 1 || filepath.Base(left[0]) != filepath.Base(kept) {
 		t.Errorf("got %v, %v, want the folder of %s alone", left, err, kept)
@@ -133,15 +134,15 @@ func TestOwnObjectsAreRemoved(t *testing.T) {
 
 // Edge S1: a folder of hooks that can't be listed counts as a change: git runs a hook there all the same.
 func TestHooksThatCannotBeListed(t *testing.T) {
-	b := newBox(t)
-	dir := b.add("one")
-	b.git("config", "core.hooksPath", b.path("../hooks"))
-	before := must(b.Repo.HookState(dir))(t)
-	if err := os.Symlink("hooks", b.path("../hooks")); err != nil { // to itself
+	b := gittest.New(t)
+	dir := b.Add("one")
+	b.Git("config", "core.hooksPath", b.Path("../hooks"))
+	before := gittest.Must(b.Repo.HookState(dir))(t)
+	if err := os.Symlink("hooks", b.Path("../hooks")); err != nil { // to itself
 		t.Fatal(err)
 	}
-	head := b.git("rev-parse", "HEAD")
-	if changed := must(b.Repo.ChangedHooks(t.Context(), dir, head, before))(t); len(changed) != 1 {
+	head := b.Git("rev-parse", "HEAD")
+	if changed := gittest.Must(b.Repo.ChangedHooks(t.Context(), dir, head, before))(t); len(changed) != 1 {
 		t.Errorf("changed: %q", changed)
 	}
 }

@@ -11,11 +11,12 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
 // fork is a repository whose main branch went on since a worktree was made on a branch of its own.
 type fork struct {
-	*box
+	*gittest.Box
 	tree       string // the worktree
 	from, base string // where the branch began, and what main is now
 }
@@ -25,34 +26,34 @@ const whose = "03-01-task"
 // newFork has the branch make one commit of ours, main one of theirs, by path and content; "" removes a file.
 func newFork(t testing.TB, ours, theirs map[string]string) *fork {
 	t.Helper()
-	f := &fork{box: newBox(t)}
-	f.write("f.txt", "1\n2\n3\n4\n5\n")
-	f.write("gone.txt", "here\n")
-	f.git("add", "-A")
-	f.git("commit", "-qm", "begin")
-	f.from = f.git("rev-parse", "HEAD")
+	f := &fork{Box: gittest.New(t)}
+	f.Write("f.txt", "1\n2\n3\n4\n5\n")
+	f.Write("gone.txt", "here\n")
+	f.Git("add", "-A")
+	f.Git("commit", "-qm", "begin")
+	f.from = f.Git("rev-parse", "HEAD")
 	f.tree = filepath.Join(filepath.Dir(f.Dir), "tree")
 	if err := f.Repo.AddWorktree(t.Context(), git.NewWorktree{Path: f.tree, Branch: "feature/x", Base: f.from}); err != nil {
 		t.Fatal(err)
 	}
 	f.change(f.tree, ours, "ours")
 	f.change(f.Dir, theirs, "theirs")
-	f.base = f.git("rev-parse", "main")
+	f.base = f.Git("rev-parse", "main")
 	return f
 }
 
 // change commits changes in a checkout.
 func (f *fork) change(dir string, files map[string]string, message string) {
-	f.t.Helper()
+	f.T.Helper()
 	for path, text := range files {
 		if text == "" {
-			f.gitIn(dir, "rm", "-q", path)
+			f.GitIn(dir, "rm", "-q", path)
 			continue
 		}
-		f.write(filepath.Join(dir, path), text)
+		f.Write(filepath.Join(dir, path), text)
 	}
-	f.gitIn(dir, "add", "-A")
-	f.gitIn(dir, "commit", "-qm", message)
+	f.GitIn(dir, "add", "-A")
+	f.GitIn(dir, "commit", "-qm", message)
 }
 
 func (f *fork) options(merge bool) git.UpdateOptions {
@@ -61,22 +62,22 @@ func (f *fork) options(merge bool) git.UpdateOptions {
 
 // commits are the subjects that the branch has above main, oldest first.
 func (f *fork) commits() string {
-	f.t.Helper()
-	return strings.ReplaceAll(f.git("log", "--reverse", "--format=%s", "main..feature/x"), "\n", " ")
+	f.T.Helper()
+	return strings.ReplaceAll(f.Git("log", "--reverse", "--format=%s", "main..feature/x"), "\n", " ")
 }
 
 func (f *fork) clean() string {
-	f.t.Helper()
-	return f.gitIn(f.tree, "status", "--porcelain")
+	f.T.Helper()
+	return f.GitIn(f.tree, "status", "--porcelain")
 }
 
 func TestUpdateReplaysTheBranch(t *testing.T) {
 	t.Parallel()
 	f := newFork(t, map[string]string{"mine.txt": "mine\n"}, map[string]string{"theirs.txt": "theirs\n", "picked.txt": "picked\n"})
 	f.change(f.tree, map[string]string{"picked.txt": "picked\n"}, "picked")
-	f.gitIn(f.tree, "-c", "user.name=Bea", "commit", "-q", "--amend", "--no-edit", "--reset-author")
+	f.GitIn(f.tree, "-c", "user.name=Bea", "commit", "-q", "--amend", "--no-edit", "--reset-author")
 	f.change(f.tree, map[string]string{"f.txt": "1\n2\n3\n4\nfive\n"}, "five\n\nKey: value")
-	tip := f.git("rev-parse", "feature/x")
+	tip := f.Git("rev-parse", "feature/x")
 	u, err := f.Repo.Update(t.Context(), f.options(false))
 	if err != nil || u != nil {
 		t.Fatalf("got %+v, %v", u, err)
@@ -84,16 +85,16 @@ func TestUpdateReplaysTheBranch(t *testing.T) {
 	if got, want := f.commits(), "ours five"; got != want {
 		t.Errorf("got commits %q, want %q", got, want)
 	}
-	if got := f.git("log", "-1", "--format=%an %ae %s|%(trailers:only)", "feature/x"); got != "Ann Example ann@example.org five|Key: value\n" {
+	if got := f.Git("log", "-1", "--format=%an %ae %s|%(trailers:only)", "feature/x"); got != "Ann Example ann@example.org five|Key: value\n" {
 		t.Errorf("got %q", got)
 	}
-	if f.read(filepath.Join(f.tree, "theirs.txt")) != "theirs\n" || f.clean() != "" {
+	if f.Read(filepath.Join(f.tree, "theirs.txt")) != "theirs\n" || f.clean() != "" {
 		t.Errorf("the worktree is not up to date: %q", f.clean())
 	}
-	if got := f.git("rev-parse", "refs/trellis/backup/"+whose+"/1"); got != tip {
+	if got := f.Git("rev-parse", "refs/trellis/backup/"+whose+"/1"); got != tip {
 		t.Errorf("the old end %s is kept as %s", tip, got)
 	}
-	if refs := f.git("for-each-ref", "refs/trellis/update"); refs != "" {
+	if refs := f.Git("for-each-ref", "refs/trellis/update"); refs != "" {
 		t.Errorf("left %s", refs)
 	}
 }
@@ -101,8 +102,8 @@ func TestUpdateReplaysTheBranch(t *testing.T) {
 func TestUpdateMerges(t *testing.T) {
 	t.Parallel()
 	f := newFork(t, map[string]string{"mine.txt": "mine\n"}, map[string]string{"theirs.txt": "theirs\n"})
-	f.hook("pre-commit", "echo ran >> "+filepath.Join(f.Home, "ran"))
-	tip := f.git("rev-parse", "feature/x")
+	f.Hook("pre-commit", "echo ran >> "+filepath.Join(f.Home, "ran"))
+	tip := f.Git("rev-parse", "feature/x")
 	u, err := f.Repo.Update(t.Context(), f.options(true))
 	if err != nil || u == nil || u.Onto != tip || len(u.Files) > 0 {
 		t.Fatalf("got %+v, %v", u, err)
@@ -111,10 +112,10 @@ func TestUpdateMerges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := f.git("log", "-1", "--format=%P", sha), tip+" "+f.base; got != want {
+	if got, want := f.Git("log", "-1", "--format=%P", sha), tip+" "+f.base; got != want {
 		t.Errorf("got parents %s, want %s", got, want)
 	}
-	if f.read(filepath.Join(f.Home, "ran")) != "ran\n" || f.clean() != "" {
+	if f.Read(filepath.Join(f.Home, "ran")) != "ran\n" || f.clean() != "" {
 		t.Errorf("the hook did not run once, or something is left: %q", f.clean())
 	}
 	if err := f.Repo.EndUpdate(t.Context(), whose); err != nil {
@@ -130,10 +131,10 @@ func TestUpdateMergesWhatIsOwn(t *testing.T) {
 	t.Parallel()
 	f := newFork(t, map[string]string{"f.txt": "one\n2\n3\n4\n5\n"}, map[string]string{"theirs.txt": "theirs\n"})
 	o := f.options(true)
-	o.From = f.git("rev-parse", "feature/x")
+	o.From = f.Git("rev-parse", "feature/x")
 	f.change(f.tree, map[string]string{"f.txt": "one, and more\n2\n3\n4\n5\n"}, "above")
 	f.change(f.Dir, map[string]string{"f.txt": "one\n2\n3\n4\n5\n"}, "squashed")
-	o.Base = f.git("rev-parse", "main")
+	o.Base = f.Git("rev-parse", "main")
 	u, err := f.Repo.Update(t.Context(), o)
 	if err != nil || u == nil || !u.Merge || len(u.Files) > 0 {
 		t.Fatalf("got %+v, %v", u, err)
@@ -141,7 +142,7 @@ func TestUpdateMergesWhatIsOwn(t *testing.T) {
 	if _, err := f.Repo.Commit(t.Context(), f.tree, git.CommitOptions{Message: "Merge main", Branch: "feature/x", Merge: u.Base}); err != nil {
 		t.Fatal(err)
 	}
-	if got := f.git("diff", "--stat", "--summary", "main...feature/x"); !strings.Contains(got, "1 file changed, 1 insertion(+), 1 deletion(-)") {
+	if got := f.Git("diff", "--stat", "--summary", "main...feature/x"); !strings.Contains(got, "1 file changed, 1 insertion(+), 1 deletion(-)") {
 		t.Errorf("its own work is %s", got)
 	}
 }
@@ -151,12 +152,12 @@ func TestUpdateOfWhatWasTakenBack(t *testing.T) {
 	t.Parallel()
 	f := newFork(t, map[string]string{"f.txt": "one\n2\n3\n4\n5\n"}, map[string]string{"f.txt": "ONE\n2\n3\n4\n5\n"})
 	f.change(f.tree, map[string]string{"f.txt": "1\n2\n3\n4\n5\n", "mine.txt": "mine\n"}, "back")
-	tip := f.git("rev-parse", "feature/x")
+	tip := f.Git("rev-parse", "feature/x")
 	u, err := f.Repo.Update(t.Context(), f.options(false))
 	if err != nil || u == nil || !u.Merge || u.Onto != tip || len(u.Files) > 0 {
 		t.Fatalf("got %+v, %v", u, err)
 	}
-	if got := f.read(filepath.Join(f.tree, "f.txt")); got != "ONE\n2\n3\n4\n5\n" {
+	if got := f.Read(filepath.Join(f.tree, "f.txt")); got != "ONE\n2\n3\n4\n5\n" {
 		t.Errorf("it has %q", got)
 	}
 }
@@ -177,17 +178,17 @@ func TestUpdateShowsBothSides(t *testing.T) {
 				t.Errorf("got %v, want %v", u.Files, want)
 			}
 			want := fmt.Sprintf("1\n<<<<<<< main %.12s\ntwo of main\n||||||| what both began with\n2\n=======\ntwo of ours\n>>>>>>> feature/x %.12s\n3\n4\n5\n", f.base, u.Ours)
-			if got := f.read(filepath.Join(f.tree, "f.txt")); got != want {
+			if got := f.Read(filepath.Join(f.tree, "f.txt")); got != want {
 				t.Errorf("got %q, want %q", got, want)
 			}
 			for _, file := range []string{"later.txt", "theirs.txt", "mine.txt"} {
-				f.read(filepath.Join(f.tree, file))
+				f.Read(filepath.Join(f.tree, file))
 			}
 			if got, want := f.commits(), map[bool]string{false: "ours", true: "ours clash later"}[merge]; got != want {
 				t.Errorf("got commits %q, want %q", got, want)
 			}
 			again, err := f.Repo.Update(t.Context(), f.options(merge))
-			if err != nil || again == nil || again.Ours != u.Ours || f.read(filepath.Join(f.tree, "f.txt")) != want {
+			if err != nil || again == nil || again.Ours != u.Ours || f.Read(filepath.Join(f.tree, "f.txt")) != want {
 				t.Errorf("a second call got %+v, %v", again, err)
 			}
 		})
@@ -208,13 +209,13 @@ func TestUpdateRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFork(t, c.ours, c.theirs)
-			tip := f.git("rev-parse", "feature/x")
+			tip := f.Git("rev-parse", "feature/x")
 			_, err := f.Repo.Update(t.Context(), f.options(false))
 			var conflict *git.ConflictError
 			if !errors.As(err, &conflict) || !strings.Contains(strings.Join(conflict.Files, " "), c.file) || conflict.Error() != c.said {
 				t.Fatalf("got %v", err)
 			}
-			if now := f.git("rev-parse", "feature/x"); now != tip || f.clean() != "" || f.git("for-each-ref", "refs/trellis") != "" {
+			if now := f.Git("rev-parse", "feature/x"); now != tip || f.clean() != "" || f.Git("for-each-ref", "refs/trellis") != "" {
 				t.Errorf("something was touched: %s, %q", now, f.clean())
 			}
 		})
@@ -225,22 +226,22 @@ func TestUpdateRefuses(t *testing.T) {
 func TestUpdateOfOddHistories(t *testing.T) {
 	t.Parallel()
 	f := newFork(t, map[string]string{"mine.txt": "mine\n"}, map[string]string{"theirs.txt": "theirs\n"})
-	f.gitIn(f.tree, "merge", "-q", "--no-edit", "main")
+	f.GitIn(f.tree, "merge", "-q", "--no-edit", "main")
 	f.change(f.Dir, map[string]string{"more.txt": "more\n"}, "more")
-	f.base = f.git("rev-parse", "main")
+	f.base = f.Git("rev-parse", "main")
 	u, err := f.Repo.Update(t.Context(), f.options(false))
 	if err != nil || u == nil || !u.Merge {
 		t.Fatalf("got %+v, %v", u, err)
 	}
 
 	f = newFork(t, map[string]string{"mine.txt": "mine\n"}, map[string]string{"theirs.txt": "theirs\n"})
-	f.git("reset", "-q", "--hard", "HEAD~2")
+	f.Git("reset", "-q", "--hard", "HEAD~2")
 	f.change(f.Dir, map[string]string{"f.txt": "1\n2\n3\n4\n5\n6\n"}, "rewritten")
-	f.base = f.git("rev-parse", "main")
+	f.base = f.Git("rev-parse", "main")
 	if u, err := f.Repo.Update(t.Context(), f.options(false)); err != nil || u != nil {
 		t.Fatalf("got %+v, %v", u, err)
 	}
-	if got := f.git("log", "--format=%s", "main..feature/x"); got != "ours" {
+	if got := f.Git("log", "--format=%s", "main..feature/x"); got != "ours" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -249,16 +250,16 @@ func TestUpdateSigns(t *testing.T) {
 	t.Parallel()
 	f := newFork(t, map[string]string{"mine.txt": "mine\n"}, map[string]string{"theirs.txt": "theirs\n"})
 	signer := filepath.Join(f.Home, "sign")
-	f.write(signer, "#!/bin/sh\ncat > /dev/null\necho '[GNUPG:] SIG_CREATED ' >&2\necho '-----BEGIN PGP SIGNATURE-----'\necho signed\necho '-----END PGP SIGNATURE-----'\n")
+	f.Write(signer, "#!/bin/sh\ncat > /dev/null\necho '[GNUPG:] SIG_CREATED ' >&2\necho '-----BEGIN PGP SIGNATURE-----'\necho signed\necho '-----END PGP SIGNATURE-----'\n")
 	if err := os.Chmod(signer, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	f.git("config", "gpg.program", signer)
-	f.git("config", "commit.gpgSign", "true")
+	f.Git("config", "gpg.program", signer)
+	f.Git("config", "commit.gpgSign", "true")
 	if u, err := f.Repo.Update(t.Context(), f.options(false)); err != nil || u != nil {
 		t.Fatalf("got %+v, %v", u, err)
 	}
-	if got := f.git("cat-file", "commit", "feature/x"); !strings.Contains(got, "gpgsig") {
+	if got := f.Git("cat-file", "commit", "feature/x"); !strings.Contains(got, "gpgsig") {
 		t.Errorf("got %s", got)
 	}
 }
@@ -299,18 +300,18 @@ func cutOff(t *testing.T, real, kind string, n int) bool {
 	f := newFork(t, map[string]string{"mine.txt": "mine\n"}, theirs)
 	root := filepath.Dir(f.Dir)
 	count := filepath.Join(root, "count")
-	f.write(filepath.Join(root, "bin", "git"), fmt.Sprintf("#!/bin/sh\necho >> '%s'\n[ $(wc -l < '%s') -gt %d ] && exit 9\nexec '%s' \"$@\"\n", count, count, n, real))
+	f.Write(filepath.Join(root, "bin", "git"), fmt.Sprintf("#!/bin/sh\necho >> '%s'\n[ $(wc -l < '%s') -gt %d ] && exit 9\nexec '%s' \"$@\"\n", count, count, n, real))
 	if err := os.Chmod(filepath.Join(root, "bin", "git"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	broken := f.open(f.Dir)
+	broken := f.Open(f.Dir)
 	broken.Env = append([]string{"PATH=" + filepath.Join(root, "bin") + ":" + os.Getenv("PATH")}, f.Env[1:]...)
 	u, err := broken.Update(t.Context(), f.options(kind != "rebase"))
 	cut := err != nil
 	if cut {
-		f.write(filepath.Join(f.tree, "f.txt"), "a person's\n")
+		f.Write(filepath.Join(f.tree, "f.txt"), "a person's\n")
 		if u, err = f.Repo.Update(t.Context(), f.options(kind != "rebase")); err != nil {
-			if open, _ := f.Repo.Updating(t.Context(), whose); open == nil && f.read(filepath.Join(f.tree, "f.txt")) == "a person's\n" {
+			if open, _ := f.Repo.Updating(t.Context(), whose); open == nil && f.Read(filepath.Join(f.tree, "f.txt")) == "a person's\n" {
 				return false // it had not begun, and git refuses to write over it
 			}
 			t.Fatalf("cut off after %d calls: %v", n, err)
@@ -325,8 +326,8 @@ func cutOff(t *testing.T, real, kind string, n int) bool {
 	if _, err := os.Stat(filepath.Join(f.tree, "theirs.txt")); err != nil {
 		t.Errorf("cut off after %d calls: %v", n, err)
 	}
-	kept := f.git("log", "-p", "--all", "-m", "--format=", "-S", "a person's")
-	if cut && f.read(filepath.Join(f.tree, "f.txt")) != "a person's\n" && !strings.Contains(kept, "a person's") {
+	kept := f.Git("log", "-p", "--all", "-m", "--format=", "-S", "a person's")
+	if cut && f.Read(filepath.Join(f.tree, "f.txt")) != "a person's\n" && !strings.Contains(kept, "a person's") {
 		t.Errorf("cut off after %d calls: what a person wrote is gone", n)
 	}
 	return !cut

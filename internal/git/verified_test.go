@@ -13,59 +13,60 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
 // loose is the file of a loose object.
-func (b *box) loose(name string) string {
+func loose(b *gittest.Box, name string) string {
 	return filepath.Join(b.Dir, ".git", "objects", name[:2], name[2:])
 }
 
 // overwrite puts the content of one loose object into the file of another, which then looks as before but for its last change.
-func (b *box) overwrite(name, by string) {
-	b.t.Helper()
-	data, st := must(os.ReadFile(b.loose(by)))(b.t), must(os.Stat(b.loose(name)))(b.t)
-	err := os.Chmod(b.loose(name), 0o644)
-	if err = errors.Join(err, os.WriteFile(b.loose(name), data, 0o644), os.Chmod(b.loose(name), 0o444), os.Chtimes(b.loose(name), st.ModTime(), st.ModTime())); err != nil {
-		b.t.Fatal(err)
+func overwrite(b *gittest.Box, name, by string) {
+	b.T.Helper()
+	data, st := gittest.Must(os.ReadFile(loose(b, by)))(b.T), gittest.Must(os.Stat(loose(b, name)))(b.T)
+	err := os.Chmod(loose(b, name), 0o644)
+	if err = errors.Join(err, os.WriteFile(loose(b, name), data, 0o644), os.Chmod(loose(b, name), 0o444), os.Chtimes(loose(b, name), st.ModTime(), st.ModTime())); err != nil {
+		b.T.Fatal(err)
 	}
 }
 
 // blob writes one.
-func (b *box) blob(content string) string {
-	b.t.Helper()
-	b.write("../blob", content)
-	return b.git("hash-object", "-w", "../blob")
+func blob(b *gittest.Box, content string) string {
+	b.T.Helper()
+	b.Write("../blob", content)
+	return b.Git("hash-object", "-w", "../blob")
 }
 
 // poisoned is a repository with a test, in a folder, and ways to have git check out another one.
-func poisoned(t *testing.T, settings ...string) *box {
-	b := newBox(t)
-	b.write("d/test.sh", "exit 1\n")
+func poisoned(t *testing.T, settings ...string) *gittest.Box {
+	b := gittest.New(t)
+	b.Write("d/test.sh", "exit 1\n")
 	for _, s := range settings {
 		key, value, _ := strings.Cut(s, "=")
-		b.git("config", key, value)
+		b.Git("config", key, value)
 	}
-	b.git("add", "-A")
-	b.git("commit", "-qm", "test")
+	b.Git("add", "-A")
+	b.Git("commit", "-qm", "test")
 	return b
 }
 
 // poison has git check out a test that always passes.
-var poison = map[string]func(b *box) (object string){
-	"blob": func(b *box) string {
-		name := b.git("rev-parse", "HEAD:d/test.sh")
-		b.overwrite(name, b.blob("exit 0\n"))
+var poison = map[string]func(b *gittest.Box) (object string){
+	"blob": func(b *gittest.Box) string {
+		name := b.Git("rev-parse", "HEAD:d/test.sh")
+		overwrite(b, name, blob(b, "exit 0\n"))
 		return name
 	},
-	"tree": func(b *box) string {
-		name := b.git("rev-parse", "HEAD:d")
-		b.write("../tree", strings.ReplaceAll(b.git("ls-tree", "HEAD:d"), b.git("rev-parse", "HEAD:d/test.sh"), b.blob("exit 0\n"))+"\n")
-		b.overwrite(name, b.git("-c", "alias.t=!git mktree < ../tree", "t"))
+	"tree": func(b *gittest.Box) string {
+		name := b.Git("rev-parse", "HEAD:d")
+		b.Write("../tree", strings.ReplaceAll(b.Git("ls-tree", "HEAD:d"), b.Git("rev-parse", "HEAD:d/test.sh"), blob(b, "exit 0\n"))+"\n")
+		overwrite(b, name, b.Git("-c", "alias.t=!git mktree < ../tree", "t"))
 		return name
 	},
-	"commit": func(b *box) string {
-		head, tree := b.git("rev-parse", "HEAD"), b.git("rev-parse", "HEAD^^{tree}")
-		b.overwrite(head, b.git("commit-tree", "-m", "x", tree))
+	"commit": func(b *gittest.Box) string {
+		head, tree := b.Git("rev-parse", "HEAD"), b.Git("rev-parse", "HEAD^^{tree}")
+		overwrite(b, head, b.Git("commit-tree", "-m", "x", tree))
 		return head
 	},
 }
@@ -74,22 +75,22 @@ var poison = map[string]func(b *box) (object string){
 func TestPoisonedObjects(t *testing.T) {
 	for kind, do := range poison {
 		b := poisoned(t)
-		head := b.git("rev-parse", "HEAD")
+		head := b.Git("rev-parse", "HEAD")
 		object := do(b)
-		fresh := b.tree("fresh")
+		fresh := b.Tree("fresh")
 		for what, err := range map[string]error{
 			"Checkout":    b.Repo.Checkout(t.Context(), fresh, head),
-			"AddWorktree": b.Repo.AddWorktree(t.Context(), git.NewWorktree{Path: b.tree("task/a"), Branch: "task/a", Base: head}),
+			"AddWorktree": b.Repo.AddWorktree(t.Context(), git.NewWorktree{Path: b.Tree("task/a"), Branch: "task/a", Base: head}),
 		} {
 			damaged := (*git.DamagedError)(nil)
 			if kind == "commit" && err != nil { // git itself hashes those
 				continue
 			}
-			if !errors.As(err, &damaged) || damaged.Object != object || damaged.File != b.loose(object) {
+			if !errors.As(err, &damaged) || damaged.Object != object || damaged.File != loose(b, object) {
 				t.Errorf("%s of a poisoned %s: got %v, want %s named", what, kind, err, object)
 			}
 		}
-		if list := must(b.Repo.Worktrees(t.Context()))(t); len(list) != 0 {
+		if list := gittest.Must(b.Repo.Worktrees(t.Context()))(t); len(list) != 0 {
 			t.Errorf("%s: worktrees are left: %v", kind, list)
 		}
 	}
@@ -98,24 +99,24 @@ func TestPoisonedObjects(t *testing.T) {
 // Edge S1 in a repository that packed its objects: a pack that names them wrong is no better.
 func TestPoisonedIndexOfAPack(t *testing.T) {
 	b := poisoned(t)
-	name, head := b.git("rev-parse", "HEAD:d/test.sh"), b.git("rev-parse", "HEAD")
-	b.git("gc", "-q", "--prune=now")
-	other := b.blob("exit 0\n")
-	if err := os.MkdirAll(filepath.Dir(b.loose(name)), 0o755); err != nil {
+	name, head := b.Git("rev-parse", "HEAD:d/test.sh"), b.Git("rev-parse", "HEAD")
+	b.Git("gc", "-q", "--prune=now")
+	other := blob(b, "exit 0\n")
+	if err := os.MkdirAll(filepath.Dir(loose(b, name)), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Rename(b.loose(other), b.loose(name)); err != nil { // packs come first
+	if err := os.Rename(loose(b, other), loose(b, name)); err != nil { // packs come first
 		t.Fatal(err)
 	}
-	if err := b.Repo.Checkout(t.Context(), b.tree("fresh"), head); err != nil {
+	if err := b.Repo.Checkout(t.Context(), b.Tree("fresh"), head); err != nil {
 		t.Error(err)
 	}
-	for _, pack := range must(filepath.Glob(filepath.Join(b.Dir, ".git", "objects", "pack", "*")))(t) {
+	for _, pack := range gittest.Must(filepath.Glob(filepath.Join(b.Dir, ".git", "objects", "pack", "*")))(t) {
 		if err := os.Rename(pack, filepath.Join(b.Home, filepath.Base(pack))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := b.Repo.Checkout(t.Context(), b.tree("fresh"), head); err == nil {
+	if err := b.Repo.Checkout(t.Context(), b.Tree("fresh"), head); err == nil {
 		t.Error("there is a checkout without objects")
 	}
 }
@@ -126,26 +127,26 @@ func TestFilteredFilesOfACheckout(t *testing.T) {
 		{"core.autocrlf=true"}, {"core.eol=crlf"}, {"index.version=4"}, {"core.symlinks=false"},
 		{"filter.x.smudge=tr a-z A-Z", "filter.x.clean=tr A-Z a-z"},
 	} {
-		b := newBox(t)
-		b.write(".gitattributes", "*.sh filter=x text\n*.id ident\n")
-		b.write("a.sh", "exit 1\n")
-		b.write("b.id", "$Id$\n")
-		b.write("crlf.bin", "a\r\nb\n")
-		if err := os.Symlink("a.sh", b.path("link")); err != nil {
+		b := gittest.New(t)
+		b.Write(".gitattributes", "*.sh filter=x text\n*.id ident\n")
+		b.Write("a.sh", "exit 1\n")
+		b.Write("b.id", "$Id$\n")
+		b.Write("crlf.bin", "a\r\nb\n")
+		if err := os.Symlink("a.sh", b.Path("link")); err != nil {
 			t.Fatal(err)
 		}
-		b.git("add", "-A")
-		b.git("commit", "-qm", "files")
+		b.Git("add", "-A")
+		b.Git("commit", "-qm", "files")
 		for _, s := range settings {
 			key, value, _ := strings.Cut(s, "=")
-			b.git("config", key, value)
+			b.Git("config", key, value)
 		}
-		head := b.git("rev-parse", "HEAD")
-		if err := b.Repo.Checkout(t.Context(), b.tree("fresh"), head); err != nil {
+		head := b.Git("rev-parse", "HEAD")
+		if err := b.Repo.Checkout(t.Context(), b.Tree("fresh"), head); err != nil {
 			t.Errorf("%v: %v", settings, err)
 		}
-		b.overwrite(b.git("rev-parse", "HEAD:a.sh"), b.blob("exit 0\n"))
-		if err := b.Repo.Checkout(t.Context(), b.tree("fresh"), head); !errors.As(err, new(*git.DamagedError)) {
+		overwrite(b, b.Git("rev-parse", "HEAD:a.sh"), blob(b, "exit 0\n"))
+		if err := b.Repo.Checkout(t.Context(), b.Tree("fresh"), head); !errors.As(err, new(*git.DamagedError)) {
 			t.Errorf("%v: got %v, want damage", settings, err)
 		}
 	}
@@ -153,34 +154,34 @@ func TestFilteredFilesOfACheckout(t *testing.T) {
 
 // A file that stands for an object of Git LFS has that object's content, whatever was put into the place of the object.
 func TestLFSObjectsOfACheckout(t *testing.T) {
-	b := newBox(t)
+	b := gittest.New(t)
 	good := "the weights\n"
 	oid := fmt.Sprintf("%x", sha256.Sum256([]byte(good)))
 	object := filepath.Join(".git", "lfs", "objects", oid[:2], oid[2:4], oid)
-	b.write(".gitattributes", "*.bin filter=lfs -text\n")
-	b.write("b.bin", strings.Repeat("no pointer\n", 1000))
-	b.write("a.bin", "version https://git-lfs.github.com/spec/v1\noid sha256:"+oid+"\nsize "+fmt.Sprint(len(good))+"\n")
-	b.git("add", "-A")
-	b.git("commit", "-qm", "files")
-	b.git("config", "filter.lfs.smudge", "cat >/dev/null; cat "+b.path(object))
-	b.git("config", "filter.lfs.clean", "cat")
-	head := b.git("rev-parse", "HEAD")
+	b.Write(".gitattributes", "*.bin filter=lfs -text\n")
+	b.Write("b.bin", strings.Repeat("no pointer\n", 1000))
+	b.Write("a.bin", "version https://git-lfs.github.com/spec/v1\noid sha256:"+oid+"\nsize "+fmt.Sprint(len(good))+"\n")
+	b.Git("add", "-A")
+	b.Git("commit", "-qm", "files")
+	b.Git("config", "filter.lfs.smudge", "cat >/dev/null; cat "+b.Path(object))
+	b.Git("config", "filter.lfs.clean", "cat")
+	head := b.Git("rev-parse", "HEAD")
 	for _, tt := range []struct {
 		stored, smudge string
 		damaged        bool
 	}{
 		{stored: good},
 		{stored: "the forgery\n", damaged: true},
-		{stored: good, smudge: "cat >/dev/null; tr a-z A-Z <" + b.path(object)},
-		{stored: "the forgery\n", smudge: "cat >/dev/null; tr a-z A-Z <" + b.path(object), damaged: true},
+		{stored: good, smudge: "cat >/dev/null; tr a-z A-Z <" + b.Path(object)},
+		{stored: "the forgery\n", smudge: "cat >/dev/null; tr a-z A-Z <" + b.Path(object), damaged: true},
 	} {
-		b.write(object, tt.stored)
+		b.Write(object, tt.stored)
 		if tt.smudge != "" {
-			b.git("config", "filter.lfs.smudge", tt.smudge)
+			b.Git("config", "filter.lfs.smudge", tt.smudge)
 		}
-		err := b.Repo.Checkout(t.Context(), b.tree("fresh"), head)
+		err := b.Repo.Checkout(t.Context(), b.Tree("fresh"), head)
 		var d *git.DamagedError
-		if errors.As(err, &d) != tt.damaged || tt.damaged && (d.File != b.path(object) || !strings.Contains(err.Error(), "git lfs fetch")) {
+		if errors.As(err, &d) != tt.damaged || tt.damaged && (d.File != b.Path(object) || !strings.Contains(err.Error(), "git lfs fetch")) {
 			t.Errorf("with %q stored, made by %q: got %v", tt.stored, tt.smudge, err)
 		}
 	}
@@ -190,7 +191,7 @@ func TestLFSObjectsOfACheckout(t *testing.T) {
 // do is no harm.
 func TestObjectsThatChange(t *testing.T) {
 	b := poisoned(t)
-	objects := must(b.Repo.Objects(time.Time{}, nil))(t)
+	objects := gittest.Must(b.Repo.Objects(time.Time{}, nil))(t)
 	fine := func(what string) {
 		t.Helper()
 		if notes, err := objects.Check(t.Context()); err != nil || len(notes) != 0 {
@@ -198,24 +199,24 @@ func TestObjectsThatChange(t *testing.T) {
 		}
 	}
 	fine("nothing")
-	b.write("more.txt", "more\n")
-	b.git("add", "-A")
-	b.git("commit", "-qm", "more")
+	b.Write("more.txt", "more\n")
+	b.Git("add", "-A")
+	b.Git("commit", "-qm", "more")
 	fine("a commit")
-	b.git("gc", "-q", "--prune=now")
+	b.Git("gc", "-q", "--prune=now")
 	fine("gc")
-	b.git("commit-graph", "write", "--reachable")
-	b.git("multi-pack-index", "write")
+	b.Git("commit-graph", "write", "--reachable")
+	b.Git("multi-pack-index", "write")
 	fine("what speeds git up")
 	for kind, do := range poison {
 		b := poisoned(t)
-		objects, began := must(b.Repo.Objects(time.Time{}, nil))(t), time.Now().Add(-time.Minute)
+		objects, began := gittest.Must(b.Repo.Objects(time.Time{}, nil))(t), time.Now().Add(-time.Minute)
 		name := do(b)
 		damaged := (*git.DamagedError)(nil)
 		if _, err := objects.Check(t.Context()); !errors.As(err, &damaged) || damaged.Object != name {
 			t.Errorf("%s: got %v, want %s", kind, err, name)
 		}
-		if _, err := must(b.Repo.Objects(began, nil))(t).Check(t.Context()); !errors.As(err, &damaged) || damaged.Object != name {
+		if _, err := gittest.Must(b.Repo.Objects(began, nil))(t).Check(t.Context()); !errors.As(err, &damaged) || damaged.Object != name {
 			t.Errorf("%s, by another process: got %v, want %s", kind, err, name)
 		}
 	}
@@ -225,21 +226,21 @@ func TestObjectsThatChange(t *testing.T) {
 // one is found, and so is an index of a pack whatever it is called.
 func TestPacksThatChange(t *testing.T) {
 	b := poisoned(t)
-	b.git("gc", "-q", "--prune=now")
-	packs, err := filepath.Glob(b.path(".git/objects/pack/*.pack"))
+	b.Git("gc", "-q", "--prune=now")
+	packs, err := filepath.Glob(b.Path(".git/objects/pack/*.pack"))
 	if err != nil || len(packs) != 1 {
 		t.Fatalf("got packs %q, %v", packs, err)
 	}
 	index := strings.TrimSuffix(packs[0], ".pack") + ".idx"
 	check := func(do func()) error {
-		objects := must(b.Repo.Objects(time.Time{}, nil))(t)
+		objects := gittest.Must(b.Repo.Objects(time.Time{}, nil))(t)
 		do()
 		_, err := objects.Check(t.Context())
 		return err
 	}
 	change := func(path string, at int64) func() {
 		return func() {
-			data := must(os.ReadFile(path))(t)
+			data := gittest.Must(os.ReadFile(path))(t)
 			data[at] ^= 1
 			if err := errors.Join(os.Chmod(path, 0o644), os.WriteFile(path, data, 0o644)); err != nil {
 				t.Fatal(err)
@@ -260,11 +261,11 @@ func TestPacksThatChange(t *testing.T) {
 	for _, name := range []string{"tmp_x", ".tmp-7-pack-x"} {
 		err := check(func() {
 			for from, ext := range map[string]string{packs[0]: ".pack", index: ".idx"} {
-				if err := os.WriteFile(b.path(".git/objects/pack/"+name+ext), must(os.ReadFile(from))(t), 0o644); err != nil {
+				if err := os.WriteFile(b.Path(".git/objects/pack/"+name+ext), gittest.Must(os.ReadFile(from))(t), 0o644); err != nil {
 					t.Fatal(err)
 				}
 			}
-			change(b.path(".git/objects/pack/"+name+".idx"), 300)()
+			change(b.Path(".git/objects/pack/"+name+".idx"), 300)()
 		})
 		if damaged := (*git.DamagedError)(nil); !errors.As(err, &damaged) {
 			t.Errorf("%s: got %v", name, err)
@@ -275,9 +276,9 @@ func TestPacksThatChange(t *testing.T) {
 // Edge S1: objects that are gone are told, those that are packed now are not.
 func TestObjectsThatAreGone(t *testing.T) {
 	b := poisoned(t)
-	objects := must(b.Repo.Objects(time.Time{}, nil))(t)
-	name := b.git("rev-parse", "HEAD^")
-	if err := os.Remove(b.loose(name)); err != nil {
+	objects := gittest.Must(b.Repo.Objects(time.Time{}, nil))(t)
+	name := b.Git("rev-parse", "HEAD^")
+	if err := os.Remove(loose(b, name)); err != nil {
 		t.Fatal(err)
 	}
 	notes, err := objects.Check(t.Context())
@@ -289,14 +290,14 @@ func TestObjectsThatAreGone(t *testing.T) {
 	}
 	for _, packed := range []bool{true, false} {
 		b := poisoned(t)
-		b.git("gc", "-q", "--prune=now")
-		objects := must(b.Repo.Objects(time.Time{}, nil))(t)
-		idx := must(filepath.Glob(filepath.Join(b.Dir, ".git", "objects", "pack", "*.idx")))(t)[0]
+		b.Git("gc", "-q", "--prune=now")
+		objects := gittest.Must(b.Repo.Objects(time.Time{}, nil))(t)
+		idx := gittest.Must(filepath.Glob(filepath.Join(b.Dir, ".git", "objects", "pack", "*.idx")))(t)[0]
 		file := idx
 		if packed {
 			file = strings.TrimSuffix(idx, ".idx") + ".pack"
 		}
-		data := must(os.ReadFile(file))(t)
+		data := gittest.Must(os.ReadFile(file))(t)
 		data[len(data)/2]++
 		if err := errors.Join(os.Remove(file), os.WriteFile(file, data, 0o444)); err != nil {
 			t.Fatal(err)
@@ -322,13 +323,13 @@ func TestBorrowedObjects(t *testing.T) {
 		"only remarks": {"", "# nothing\n\n", false},
 		"taken away":   {"/srv/a\n/srv/b\n", "/srv/a\n", false},
 	} {
-		b := newBox(t)
+		b := gittest.New(t)
 		if c.before != "" {
-			b.write(file, c.before)
+			b.Write(file, c.before)
 		}
-		objects := must(b.Repo.Objects(time.Time{}, nil))(t)
+		objects := gittest.Must(b.Repo.Objects(time.Time{}, nil))(t)
 		borrowed := objects.Borrowed()
-		b.write(file, c.after)
+		b.Write(file, c.after)
 		notes, err := objects.Check(t.Context())
 		if refused := errors.As(err, new(*git.BorrowedError)); refused != c.refused || err != nil && !refused {
 			t.Errorf("%s: got %v, want refused %v", name, err, c.refused)
@@ -336,14 +337,14 @@ func TestBorrowedObjects(t *testing.T) {
 		if told := slices.ContainsFunc(notes, func(n string) bool { return strings.Contains(n, "alternates") }); told != (name == "taken away") {
 			t.Errorf("%s: got %q", name, notes)
 		}
-		_, err = must(b.Repo.Objects(time.Now().Add(time.Minute), borrowed))(t).Check(t.Context())
+		_, err = gittest.Must(b.Repo.Objects(time.Now().Add(time.Minute), borrowed))(t).Check(t.Context())
 		if refused := errors.As(err, new(*git.BorrowedError)); refused != c.refused {
 			t.Errorf("%s, a process that begins later: got %v, want it refused", name, err)
 		}
 	}
-	b := newBox(t)
-	objects := must(b.Repo.Objects(time.Time{}, nil))(t)
-	if err := syscall.Mkfifo(b.path(file), 0o644); err != nil {
+	b := gittest.New(t)
+	objects := gittest.Must(b.Repo.Objects(time.Time{}, nil))(t)
+	if err := syscall.Mkfifo(b.Path(file), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := objects.Check(t.Context()); !errors.As(err, new(*git.BorrowedError)) {
@@ -354,17 +355,17 @@ func TestBorrowedObjects(t *testing.T) {
 // What a link in the place of a pack leads to may be changed as the pack may.
 func TestPackBehindALink(t *testing.T) {
 	b := poisoned(t)
-	b.git("gc", "-q", "--prune=now")
-	pack := must(filepath.Glob(b.path(".git/objects/pack/*.pack")))(t)[0]
+	b.Git("gc", "-q", "--prune=now")
+	pack := gittest.Must(filepath.Glob(b.Path(".git/objects/pack/*.pack")))(t)[0]
 	away := filepath.Join(b.Home, "away")
 	if err := errors.Join(os.Rename(pack, away), os.Symlink(away, pack)); err != nil {
 		t.Fatal(err)
 	}
-	objects := must(b.Repo.Objects(time.Time{}, nil))(t)
+	objects := gittest.Must(b.Repo.Objects(time.Time{}, nil))(t)
 	if notes, err := objects.Check(t.Context()); err != nil || len(notes) > 0 {
 		t.Errorf("got %q, %v before", notes, err)
 	}
-	data := must(os.ReadFile(away))(t)
+	data := gittest.Must(os.ReadFile(away))(t)
 	data[len(data)/2]++
 	if err := errors.Join(os.Remove(away), os.WriteFile(away, data, 0o644)); err != nil {
 		t.Fatal(err)
@@ -375,8 +376,8 @@ func TestPackBehindALink(t *testing.T) {
 }
 
 // manyFiles is a repository with n files, quickly made, whose objects are in a pack, or each in a file.
-func manyFiles(t testing.TB, n int, packed bool) *box {
-	b := emptyBox(t)
+func manyFiles(t testing.TB, n int, packed bool) *gittest.Box {
+	b := gittest.Empty(t)
 	var s strings.Builder
 	s.WriteString("commit refs/heads/main\ncommitter Ann <ann@example.org> 1700000000 +0000\ndata 1\nx\n")
 	for i := range n {
@@ -384,13 +385,13 @@ func manyFiles(t testing.TB, n int, packed bool) *box {
 		fmt.Fprintf(&s, "M 100644 inline d%d/f%d.txt\ndata %d\n%s\n", i/100, i, len(text), text)
 	}
 	s.WriteString("M 100644 inline test.sh\ndata 7\nexit 1\n\n")
-	b.write("../import", s.String())
+	b.Write("../import", s.String())
 	limit := "0"
 	if !packed {
 		limit = fmt.Sprint(2 * n)
 	}
-	b.git("-c", "fastimport.unpackLimit="+limit, "-c", "alias.i=!git fast-import --quiet < ../import", "i")
-	b.git("reset", "-q", "--hard")
+	b.Git("-c", "fastimport.unpackLimit="+limit, "-c", "alias.i=!git fast-import --quiet < ../import", "i")
+	b.Git("reset", "-q", "--hard")
 	return b
 }
 
@@ -398,26 +399,26 @@ func manyFiles(t testing.TB, n int, packed bool) *box {
 // there are many.
 func TestForgedIndexOfManyFiles(t *testing.T) {
 	b := manyFiles(t, 1000, true)
-	dir := b.add("task/a")
+	dir := b.Add("task/a")
 	old := time.Now().Add(-time.Minute)
 	if err := os.Chtimes(filepath.Join(dir, "test.sh"), old, old); err != nil {
 		t.Fatal(err)
 	}
-	b.gitIn(dir, "update-index", "--refresh")
-	head := b.gitIn(dir, "rev-parse", "HEAD^{tree}")
-	if got := must(b.Repo.TreeOf(t.Context(), dir))(t); got != head {
+	b.GitIn(dir, "update-index", "--refresh")
+	head := b.GitIn(dir, "rev-parse", "HEAD^{tree}")
+	if got := gittest.Must(b.Repo.TreeOf(t.Context(), dir))(t); got != head {
 		t.Fatalf("got tree %s, want %s", got, head)
 	}
-	st := must(os.Lstat(filepath.Join(dir, "test.sh")))(t)
-	b.write(filepath.Join(dir, "test.sh"), "exit 0\n")
+	st := gittest.Must(os.Lstat(filepath.Join(dir, "test.sh")))(t)
+	b.Write(filepath.Join(dir, "test.sh"), "exit 0\n")
 	if err := os.Chtimes(filepath.Join(dir, "test.sh"), st.ModTime(), st.ModTime()); err != nil {
 		t.Fatal(err)
 	}
-	b.forge(dir, "test.sh")
-	if out, err := b.try(dir, "status", "--porcelain"); err != nil || out != "" {
+	forge(b, dir, "test.sh")
+	if out, err := b.Try(dir, "status", "--porcelain"); err != nil || out != "" {
 		t.Fatalf("git sees through it: %q, %v", out, err)
 	}
-	if got := must(b.Repo.TreeOf(t.Context(), dir))(t); got == head {
+	if got := gittest.Must(b.Repo.TreeOf(t.Context(), dir))(t); got == head {
 		t.Error("the change was not seen")
 	}
 }

@@ -8,43 +8,44 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
 // Links beside the index lead no command of ours to other files.
 func TestWaryOfLinks(t *testing.T) {
-	b := newBox(t)
+	b := gittest.New(t)
 	b.Repo.BeWary()
-	dir := b.add("task/a")
+	dir := b.Add("task/a")
 	admin := filepath.Join(b.Dir, ".git", "worktrees", filepath.Base(dir))
-	b.write(filepath.Join(b.Home, ".bashrc"), "mine\n")
+	b.Write(filepath.Join(b.Home, ".bashrc"), "mine\n")
 	for _, name := range []string{"COMMIT_EDITMSG", "ORIG_HEAD", "logs/HEAD", "logs/refs"} {
 		link := filepath.Join(admin, name)
-		b.mkdir(filepath.Dir(link))
+		b.Mkdir(filepath.Dir(link))
 		if err := errors.Join(os.RemoveAll(link), os.Symlink(filepath.Join(b.Home, ".bashrc"), link)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	b.write(filepath.Join(dir, "b.txt"), "b\n")
-	must(b.Repo.Commit(t.Context(), dir, git.CommitOptions{Message: "work"}))(t)
-	if got := b.read(filepath.Join(b.Home, ".bashrc")); got != "mine\n" {
+	b.Write(filepath.Join(dir, "b.txt"), "b\n")
+	gittest.Must(b.Repo.Commit(t.Context(), dir, git.CommitOptions{Message: "work"}))(t)
+	if got := b.Read(filepath.Join(b.Home, ".bashrc")); got != "mine\n" {
 		t.Errorf("got %q in a file outside, want it as it was", got)
 	}
 }
 
 // The settings of a repository within the work tree name programs; git runs none of them.
 func TestWaryOfNestedRepositories(t *testing.T) {
-	b := newBox(t)
+	b := gittest.New(t)
 	b.Repo.BeWary()
-	dir := b.add("task/a")
+	dir := b.Add("task/a")
 	inner, ran := filepath.Join(dir, "inner"), filepath.Join(b.Home, "ran")
-	b.write(filepath.Join(inner, "x.txt"), "x\n")
-	b.gitIn(inner, "init", "-q")
-	b.gitIn(inner, "add", "-A")
-	b.gitIn(inner, "commit", "-qm", "inner")
-	b.write(filepath.Join(inner, ".gitattributes"), "*.txt filter=evil\n")
-	b.write(filepath.Join(inner, "x.txt"), "y\n")
-	b.gitIn(inner, "config", "filter.evil.clean", "touch "+ran+"; cat")
-	b.gitIn(dir, "add", "inner")
+	b.Write(filepath.Join(inner, "x.txt"), "x\n")
+	b.GitIn(inner, "init", "-q")
+	b.GitIn(inner, "add", "-A")
+	b.GitIn(inner, "commit", "-qm", "inner")
+	b.Write(filepath.Join(inner, ".gitattributes"), "*.txt filter=evil\n")
+	b.Write(filepath.Join(inner, "x.txt"), "y\n")
+	b.GitIn(inner, "config", "filter.evil.clean", "touch "+ran+"; cat")
+	b.GitIn(dir, "add", "inner")
 	os.Remove(ran)
 
 	_, statusErr := b.Repo.Status(t.Context(), dir)
@@ -65,15 +66,15 @@ func TestWaryOfNestedRepositories(t *testing.T) {
 
 // Submodules whose git directories stand in ours are no such thing.
 func TestWaryOfNoSubmodule(t *testing.T) {
-	b, inner := newBox(t), newBox(t)
+	b, inner := gittest.New(t), gittest.New(t)
 	b.Repo.BeWary()
-	b.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", inner.Dir, "lib/inner")
-	b.git("commit", "-qm", "with a submodule")
-	dir := b.add("task/a")
+	b.Git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", inner.Dir, "lib/inner")
+	b.Git("commit", "-qm", "with a submodule")
+	dir := b.Add("task/a")
 	if _, err := b.Repo.Status(t.Context(), dir); err != nil { // it is not there yet
 		t.Error(err)
 	}
-	b.gitIn(dir, "-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init")
+	b.GitIn(dir, "-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init")
 	if _, err := b.Repo.Status(t.Context(), dir); err != nil {
 		t.Error(err)
 	}

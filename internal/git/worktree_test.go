@@ -15,42 +15,43 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
 // isRight checks a worktree of feature/x at main.
-func (b *box) isRight(dir string) {
-	b.t.Helper()
-	if got := b.gitIn(dir, "rev-parse", "--abbrev-ref", "HEAD"); got != "feature/x" {
-		b.t.Errorf("%s is checked out", got)
+func isRight(b *gittest.Box, dir string) {
+	b.T.Helper()
+	if got := b.GitIn(dir, "rev-parse", "--abbrev-ref", "HEAD"); got != "feature/x" {
+		b.T.Errorf("%s is checked out", got)
 	}
-	if got := b.gitIn(dir, "rev-parse", "HEAD"); got != b.git("rev-parse", "main") {
-		b.t.Errorf("HEAD is %s", got)
+	if got := b.GitIn(dir, "rev-parse", "HEAD"); got != b.Git("rev-parse", "main") {
+		b.T.Errorf("HEAD is %s", got)
 	}
-	if got := b.gitIn(dir, "status", "--porcelain"); got != "" {
-		b.t.Errorf("the worktree is not clean: %s", got)
+	if got := b.GitIn(dir, "status", "--porcelain"); got != "" {
+		b.T.Errorf("the worktree is not clean: %s", got)
 	}
-	if got := b.git("worktree", "list", "--porcelain"); strings.Count(got, "worktree ") != 2 || strings.Contains(got, "locked") || strings.Contains(got, "prunable") {
-		b.t.Errorf("worktrees:\n%s", got)
+	if got := b.Git("worktree", "list", "--porcelain"); strings.Count(got, "worktree ") != 2 || strings.Contains(got, "locked") || strings.Contains(got, "prunable") {
+		b.T.Errorf("worktrees:\n%s", got)
 	}
-	if out, err := b.try(b.Dir, "fsck", "--no-dangling"); err != nil {
-		b.t.Errorf("fsck: %v %s", err, out)
+	if out, err := b.Try(b.Dir, "fsck", "--no-dangling"); err != nil {
+		b.T.Errorf("fsck: %v %s", err, out)
 	}
 }
 
 // However HEAD names a branch, it is the one that git says.
 func TestBranchesOfWorktrees(t *testing.T) {
-	eachFormat(t, func(t *testing.T, b *box) {
-		base := b.git("rev-parse", "main")
-		b.git("branch", "feature/real", base)
-		b.git("symbolic-ref", "refs/heads/alias", "refs/heads/feature/real")
-		b.git("worktree", "add", "-q", "--no-track", "-b", "feature/own", b.tree("own"), base)
-		b.git("worktree", "add", "-q", "--detach", b.tree("detached"), base)
-		b.git("worktree", "add", "-q", "--detach", b.tree("linked"), base)
-		b.gitIn(b.tree("linked"), "symbolic-ref", "HEAD", "refs/heads/alias")
-		b.git("worktree", "add", "-q", "--detach", b.tree("unborn"), base)
-		b.gitIn(b.tree("unborn"), "symbolic-ref", "HEAD", "refs/heads/unborn")
+	eachFormat(t, func(t *testing.T, b *gittest.Box) {
+		base := b.Git("rev-parse", "main")
+		b.Git("branch", "feature/real", base)
+		b.Git("symbolic-ref", "refs/heads/alias", "refs/heads/feature/real")
+		b.Git("worktree", "add", "-q", "--no-track", "-b", "feature/own", b.Tree("own"), base)
+		b.Git("worktree", "add", "-q", "--detach", b.Tree("detached"), base)
+		b.Git("worktree", "add", "-q", "--detach", b.Tree("linked"), base)
+		b.GitIn(b.Tree("linked"), "symbolic-ref", "HEAD", "refs/heads/alias")
+		b.Git("worktree", "add", "-q", "--detach", b.Tree("unborn"), base)
+		b.GitIn(b.Tree("unborn"), "symbolic-ref", "HEAD", "refs/heads/unborn")
 		want := map[string]string{"own": "feature/own", "detached": "", "linked": "feature/real", "unborn": "unborn"}
-		for _, w := range must(b.Repo.Worktrees(t.Context()))(t) {
+		for _, w := range gittest.Must(b.Repo.Worktrees(t.Context()))(t) {
 			if branch, ours := want[filepath.Base(w.Path)]; ours && w.Branch != branch {
 				t.Errorf("%s: got %q, want %q", filepath.Base(w.Path), w.Branch, branch)
 			}
@@ -63,32 +64,32 @@ func TestBranchesOfWorktrees(t *testing.T) {
 }
 
 func TestAddWorktree(t *testing.T) {
-	eachFormat(t, func(t *testing.T, b *box) {
-		ctx, base := t.Context(), b.git("rev-parse", "main")
-		if b.Repo.Main == b.Dir && len(must(b.Repo.Worktrees(ctx))(t)) > 0 {
-			b.git("worktree", "remove", "--force", b.tree("first"))
+	eachFormat(t, func(t *testing.T, b *gittest.Box) {
+		ctx, base := t.Context(), b.Git("rev-parse", "main")
+		if b.Repo.Main == b.Dir && len(gittest.Must(b.Repo.Worktrees(ctx))(t)) > 0 {
+			b.Git("worktree", "remove", "--force", b.Tree("first"))
 		}
-		b.write("untracked.txt", "stays here")
-		before := b.git("status", "--porcelain=v2", "--branch")
-		dir := b.tree("feature/x")
+		b.Write("untracked.txt", "stays here")
+		before := b.Git("status", "--porcelain=v2", "--branch")
+		dir := b.Tree("feature/x")
 		for range 2 { // the second time there is nothing to do
 			if err := b.Repo.AddWorktree(ctx, git.NewWorktree{Path: dir, Branch: "feature/x", Base: base}); err != nil {
 				t.Fatal(err)
 			}
-			b.isRight(dir)
+			isRight(b, dir)
 		}
-		if got := b.git("status", "--porcelain=v2", "--branch"); got != before {
+		if got := b.Git("status", "--porcelain=v2", "--branch"); got != before {
 			t.Errorf("the main checkout changed: %s", got)
 		}
-		if got := b.read(filepath.Join(b.Repo.Common, "config")); strings.Contains(got, "[branch") {
+		if got := b.Read(filepath.Join(b.Repo.Common, "config")); strings.Contains(got, "[branch") {
 			t.Errorf("the branch tracks something: %s", got)
 		}
-		list := must(b.Repo.Worktrees(ctx))(t)
+		list := gittest.Must(b.Repo.Worktrees(ctx))(t)
 		if len(list) != 1 || list[0].Path != dir || list[0].Branch != "feature/x" || list[0].Gone {
 			t.Errorf("Worktrees: got %+v", list)
 		}
 
-		b.write(filepath.Join(dir, "work.txt"), "w")
+		b.Write(filepath.Join(dir, "work.txt"), "w")
 		for range 2 {
 			if err := b.Repo.RemoveWorktree(ctx, dir); err != nil {
 				t.Fatal(err)
@@ -97,7 +98,7 @@ func TestAddWorktree(t *testing.T) {
 				t.Error("the worktree is there")
 			}
 		}
-		if must(b.Repo.Branch(ctx, "feature/x"))(t) != base {
+		if gittest.Must(b.Repo.Branch(ctx, "feature/x"))(t) != base {
 			t.Error("the branch is gone")
 		}
 	})
@@ -105,59 +106,59 @@ func TestAddWorktree(t *testing.T) {
 
 // Each case is what a call leaves that was killed half-way, or what a person has done meanwhile.
 func TestAddWorktreeRepairs(t *testing.T) {
-	admin := func(b *box) string { return b.path(".git/worktrees/x") }
-	initializing := func(b *box) { b.write(filepath.Join(admin(b), "locked"), "initializing\n") }
-	for name, spoil := range map[string]func(b *box, dir string){
-		"branch without worktree": func(b *box, dir string) { b.git("branch", "--no-track", "feature/x", "main") },
-		"old branch without commits of its own": func(b *box, dir string) {
-			b.git("branch", "--no-track", "feature/x", "main")
-			b.git("commit", "-q", "--allow-empty", "-m", "main goes on")
+	admin := func(b *gittest.Box) string { return b.Path(".git/worktrees/x") }
+	initializing := func(b *gittest.Box) { b.Write(filepath.Join(admin(b), "locked"), "initializing\n") }
+	for name, spoil := range map[string]func(b *gittest.Box, dir string){
+		"branch without worktree": func(b *gittest.Box, dir string) { b.Git("branch", "--no-track", "feature/x", "main") },
+		"old branch without commits of its own": func(b *gittest.Box, dir string) {
+			b.Git("branch", "--no-track", "feature/x", "main")
+			b.Git("commit", "-q", "--allow-empty", "-m", "main goes on")
 		},
-		"folder removed": func(b *box, dir string) { b.add("feature/x"); os.RemoveAll(dir) },
-		"empty folder":   func(b *box, dir string) { b.mkdir(dir) },
-		"folder emptied": func(b *box, dir string) {
-			b.add("feature/x")
+		"folder removed": func(b *gittest.Box, dir string) { b.Add("feature/x"); os.RemoveAll(dir) },
+		"empty folder":   func(b *gittest.Box, dir string) { b.Mkdir(dir) },
+		"folder emptied": func(b *gittest.Box, dir string) {
+			b.Add("feature/x")
 			os.RemoveAll(dir)
-			b.mkdir(dir)
+			b.Mkdir(dir)
 			initializing(b)
 		},
-		"killed while the files are written": func(b *box, dir string) {
-			b.add("feature/x")
+		"killed while the files are written": func(b *gittest.Box, dir string) {
+			b.Add("feature/x")
 			initializing(b)
 			os.Remove(filepath.Join(admin(b), "index"))
 			os.Remove(filepath.Join(dir, "a.txt"))
-			b.write(filepath.Join(admin(b), "index.lock"), "")
+			b.Write(filepath.Join(admin(b), "index.lock"), "")
 		},
-		"killed before .git is written": func(b *box, dir string) {
-			b.add("feature/x")
+		"killed before .git is written": func(b *gittest.Box, dir string) {
+			b.Add("feature/x")
 			initializing(b)
 			os.RemoveAll(dir)
-			b.write(filepath.Join(dir, ".git"), "")
+			b.Write(filepath.Join(dir, ".git"), "")
 		},
-		"killed before HEAD": func(b *box, dir string) {
-			b.add("feature/x")
+		"killed before HEAD": func(b *gittest.Box, dir string) {
+			b.Add("feature/x")
 			initializing(b)
 			os.Remove(filepath.Join(admin(b), "index"))
 			os.Remove(filepath.Join(admin(b), "HEAD"))
 			os.Remove(filepath.Join(dir, "a.txt"))
 		},
-		"killed before the folder is named": func(b *box, dir string) {
+		"killed before the folder is named": func(b *gittest.Box, dir string) {
 			initializing(b)
 			old := time.Now().Add(-time.Hour)
 			os.Chtimes(filepath.Join(admin(b), "locked"), old, old)
 		},
-		"a dead process's lock on the branch": func(b *box, dir string) { b.write(".git/refs/heads/feature/x.lock", "") },
+		"a dead process's lock on the branch": func(b *gittest.Box, dir string) { b.Write(".git/refs/heads/feature/x.lock", "") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBox(t)
-			dir := b.tree("feature/x")
+			b := gittest.New(t)
+			dir := b.Tree("feature/x")
 			spoil(b, dir)
-			if err := b.Repo.AddWorktree(t.Context(), git.NewWorktree{Path: dir, Branch: "feature/x", Base: b.git("rev-parse", "main")}); err != nil {
+			if err := b.Repo.AddWorktree(t.Context(), git.NewWorktree{Path: dir, Branch: "feature/x", Base: b.Git("rev-parse", "main")}); err != nil {
 				t.Fatal(err)
 			}
-			b.isRight(dir)
-			if list, _ := os.ReadDir(b.path(".git/worktrees")); len(list) != 1 {
+			isRight(b, dir)
+			if list, _ := os.ReadDir(b.Path(".git/worktrees")); len(list) != 1 {
 				t.Errorf("left behind: %v", list)
 			}
 		})
@@ -167,14 +168,14 @@ func TestAddWorktreeRepairs(t *testing.T) {
 // A git that was killed as soon as it made a worktree leaves its folder empty, or with the lock of an index in it. It goes when a
 // worktree is made or removed, but for one that somebody may be at work with.
 func TestLeftByAKilledWorktreeAdd(t *testing.T) {
-	b := newBox(t)
+	b := gittest.New(t)
 	kept := map[string]bool{}
 	leave := func(name string, keep bool, age time.Duration, files ...string) string {
-		dir := b.path(".git/worktrees/" + name)
-		b.mkdir(dir)
+		dir := b.Path(".git/worktrees/" + name)
+		b.Mkdir(dir)
 		at := time.Now().Add(-age)
 		for _, file := range files {
-			b.write(filepath.Join(dir, file), "")
+			b.Write(filepath.Join(dir, file), "")
 			if err := os.Chtimes(filepath.Join(dir, file), at, at); err != nil {
 				t.Fatal(err)
 			}
@@ -198,10 +199,10 @@ func TestLeftByAKilledWorktreeAdd(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer held.Close()
-	dir := b.add("feature/x")
+	dir := b.Add("feature/x")
 	for _, after := range []string{"made", "removed"} {
 		for name, keep := range kept {
-			if _, err := os.Stat(b.path(".git/worktrees/" + name)); (err == nil) != keep {
+			if _, err := os.Stat(b.Path(".git/worktrees/" + name)); (err == nil) != keep {
 				t.Errorf("%s, after a worktree was %s: got %v, want it kept: %v", name, after, err, keep)
 			}
 		}
@@ -214,8 +215,8 @@ func TestLeftByAKilledWorktreeAdd(t *testing.T) {
 }
 
 func TestAddWorktreeRefuses(t *testing.T) {
-	b := newBox(t)
-	ctx, base, dir := t.Context(), b.git("rev-parse", "main"), b.tree("feature/x")
+	b := gittest.New(t)
+	ctx, base, dir := t.Context(), b.Git("rev-parse", "main"), b.Tree("feature/x")
 	add := func(path, branch string, adopt bool) error {
 		return b.Repo.AddWorktree(ctx, git.NewWorktree{Path: path, Branch: branch, Base: base, Adopt: adopt})
 	}
@@ -224,10 +225,10 @@ func TestAddWorktreeRefuses(t *testing.T) {
 			t.Errorf("branch name %q is taken", name)
 		}
 	}
-	b.git("checkout", "-q", "-b", "feature/x")
-	b.git("commit", "-q", "--allow-empty", "-m", "someone's work")
-	tip := b.git("rev-parse", "HEAD")
-	b.git("checkout", "-q", "main")
+	b.Git("checkout", "-q", "-b", "feature/x")
+	b.Git("commit", "-q", "--allow-empty", "-m", "someone's work")
+	tip := b.Git("rev-parse", "HEAD")
+	b.Git("checkout", "-q", "main")
 
 	var branch *git.BranchError
 	if err := add(dir, "feature/x", false); !errors.As(err, &branch) || branch.Tip != tip {
@@ -237,38 +238,38 @@ func TestAddWorktreeRefuses(t *testing.T) {
 		t.Errorf("branch of the main checkout: got %v", err)
 	}
 	var path *git.PathError
-	b.write(filepath.Join(dir, "mine.txt"), "precious")
+	b.Write(filepath.Join(dir, "mine.txt"), "precious")
 	if err := add(dir, "feature/new", false); !errors.As(err, &path) || path.Path != dir {
 		t.Errorf("a folder with something in it: got %v", err)
 	}
 	if err := add(filepath.Join(dir, "mine.txt"), "feature/new", false); !errors.As(err, &path) {
 		t.Errorf("a file: got %v", err)
 	}
-	if b.read(filepath.Join(dir, "mine.txt")) != "precious" || must(b.Repo.Branch(ctx, "feature/new"))(t) != "" {
+	if b.Read(filepath.Join(dir, "mine.txt")) != "precious" || gittest.Must(b.Repo.Branch(ctx, "feature/new"))(t) != "" {
 		t.Error("something was touched")
 	}
 	os.RemoveAll(dir)
 	if err := add(dir, "feature/x", true); err != nil {
 		t.Fatalf("adopting: %v", err)
 	}
-	if got := b.gitIn(dir, "rev-parse", "HEAD"); got != tip {
+	if got := b.GitIn(dir, "rev-parse", "HEAD"); got != tip {
 		t.Errorf("adopted at %s", got)
 	}
-	if err := add(b.tree("other"), "feature/x", true); !errors.As(err, &branch) || branch.Worktree != dir {
+	if err := add(b.Tree("other"), "feature/x", true); !errors.As(err, &branch) || branch.Worktree != dir {
 		t.Errorf("branch of another worktree: got %v", err)
 	}
 	if err := add(dir, "feature/y", false); !errors.As(err, &path) {
 		t.Errorf("worktree of another branch: got %v", err)
 	}
 	os.RemoveAll(dir)
-	if err := add(b.tree("other"), "feature/x", true); !errors.As(err, &branch) || !strings.Contains(err.Error(), "git worktree prune") {
+	if err := add(b.Tree("other"), "feature/x", true); !errors.As(err, &branch) || !strings.Contains(err.Error(), "git worktree prune") {
 		t.Errorf("branch of a worktree that is gone: got %v", err)
 	}
-	b.git("worktree", "prune")
-	if err := add(b.tree("other"), "feature/x", true); err != nil {
+	b.Git("worktree", "prune")
+	if err := add(b.Tree("other"), "feature/x", true); err != nil {
 		t.Errorf("after prune: %v", err)
 	}
-	if err := b.Repo.RemoveWorktree(ctx, b.path("sub")); err != nil {
+	if err := b.Repo.RemoveWorktree(ctx, b.Path("sub")); err != nil {
 		t.Errorf("removing what is not there: %v", err)
 	}
 	if err := b.Repo.RemoveWorktree(ctx, b.Dir); !errors.Is(err, git.ErrNoWorktree) {
@@ -277,9 +278,9 @@ func TestAddWorktreeRefuses(t *testing.T) {
 }
 
 func TestFailingPostCheckoutHook(t *testing.T) {
-	b := newBox(t)
-	b.hook("post-checkout", "echo no lfs >&2; exit 3")
-	base, dir := b.git("rev-parse", "main"), b.tree("feature/x")
+	b := gittest.New(t)
+	b.Hook("post-checkout", "echo no lfs >&2; exit 3")
+	base, dir := b.Git("rev-parse", "main"), b.Tree("feature/x")
 	var hook *git.HookError
 	if err := b.Repo.AddWorktree(t.Context(), git.NewWorktree{Path: dir, Branch: "feature/x", Base: base}); !errors.As(err, &hook) || hook.Hook != "post-checkout" || !strings.Contains(hook.Output, "no lfs") {
 		t.Errorf("got %v", err)
@@ -287,48 +288,48 @@ func TestFailingPostCheckoutHook(t *testing.T) {
 	if err := b.Repo.AddWorktree(t.Context(), git.NewWorktree{Path: dir, Branch: "feature/x", Base: base}); err != nil {
 		t.Errorf("the worktree is there, but: %v", err)
 	}
-	b.isRight(dir)
+	isRight(b, dir)
 }
 
 // hold makes a lock file as another git process would, for a while.
-func (b *box) hold(path string, while time.Duration) (released <-chan struct{}) {
-	b.write(path, "")
+func hold(b *gittest.Box, path string, while time.Duration) (released <-chan struct{}) {
+	b.Write(path, "")
 	done := make(chan struct{})
 	timer := time.AfterFunc(while, func() {
-		os.Remove(b.path(path))
+		os.Remove(b.Path(path))
 		close(done)
 	})
-	b.t.Cleanup(func() { timer.Stop() })
+	b.T.Cleanup(func() { timer.Stop() })
 	return done
 }
 
 func TestManyWorktreesAtOnce(t *testing.T) {
 	const n = 16
-	b := newBox(t)
-	b.git("config", "extensions.worktreeConfig", "true") // so that git writes configuration as well
-	b.git("config", "branch.autoSetupMerge", "always")
-	base := b.git("rev-parse", "main")
-	released := b.hold(".git/config.lock", 500*time.Millisecond)
+	b := gittest.New(t)
+	b.Git("config", "extensions.worktreeConfig", "true") // so that git writes configuration as well
+	b.Git("config", "branch.autoSetupMerge", "always")
+	base := b.Git("rev-parse", "main")
+	released := hold(b, ".git/config.lock", 500*time.Millisecond)
 	var wg sync.WaitGroup
 	for i := range n {
 		r := b.Repo
 		if i%2 == 1 { // as another process would
-			r = b.open(b.Dir)
+			r = b.Open(b.Dir)
 		}
 		wg.Go(func() {
 			name := fmt.Sprint("feature/", i)
-			if err := r.AddWorktree(t.Context(), git.NewWorktree{Path: b.tree(name), Branch: name, Base: base}); err != nil {
+			if err := r.AddWorktree(t.Context(), git.NewWorktree{Path: b.Tree(name), Branch: name, Base: base}); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	wg.Wait()
 	<-released
-	if got := strings.Count(b.git("worktree", "list"), "\n"); got != n {
+	if got := strings.Count(b.Git("worktree", "list"), "\n"); got != n {
 		t.Errorf("got %d worktrees, want %d", got, n)
 	}
 	for i := range n {
-		if got := b.gitIn(b.tree(fmt.Sprint("feature/", i)), "status", "--porcelain"); got != "" {
+		if got := b.GitIn(b.Tree(fmt.Sprint("feature/", i)), "status", "--porcelain"); got != "" {
 			t.Errorf("%d: %s", i, got)
 		}
 	}
@@ -336,9 +337,9 @@ func TestManyWorktreesAtOnce(t *testing.T) {
 
 // Git looks at all worktrees when it makes one, and fails when another process is making or removing one of them.
 func TestOthersMakeWorktrees(t *testing.T) {
-	b := newBox(t)
+	b := gittest.New(t)
 	bin := filepath.Join(b.Home, "bin")
-	b.write(filepath.Join(bin, "git"), `#!/bin/sh
+	b.Write(filepath.Join(bin, "git"), `#!/bin/sh
 case "$*" in *"worktree add"*)
   echo x >> "$HOME/tries"
   if [ "$(wc -l < "$HOME/tries")" -lt 5 ]; then echo "fatal: failed to read .git/worktrees/2/commondir: Success" >&2; exit 128; fi ;;
@@ -350,22 +351,22 @@ PATH="$REAL" exec git "$@"
 	}
 	b.Repo.Env = append([]string{"PATH=" + bin + ":" + os.Getenv("PATH"), "REAL=" + os.Getenv("PATH")}, b.Env[1:]...)
 	b.Repo.Allow = []string{"REAL"}
-	b.add("feature/x")
-	if got := strings.Count(b.read(filepath.Join(b.Home, "tries")), "x"); got != 5 {
+	b.Add("feature/x")
+	if got := strings.Count(b.Read(filepath.Join(b.Home, "tries")), "x"); got != 5 {
 		t.Errorf("got %d tries, want 5", got)
 	}
 }
 
 func TestWorktreesComeAndGo(t *testing.T) {
-	b := newBox(t)
-	b.add("feature/x")
+	b := gittest.New(t)
+	b.Add("feature/x")
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for i := range 30 {
-			name := b.tree(fmt.Sprint(i % 2))
-			_, addErr := b.try(b.Dir, "worktree", "add", "-q", "--detach", name)
-			if _, err := b.try(b.Dir, "worktree", "remove", "--force", name); err != nil || addErr != nil {
+			name := b.Tree(fmt.Sprint(i % 2))
+			_, addErr := b.Try(b.Dir, "worktree", "add", "-q", "--detach", name)
+			if _, err := b.Try(b.Dir, "worktree", "remove", "--force", name); err != nil || addErr != nil {
 				t.Error(addErr, err)
 			}
 		}
@@ -384,43 +385,43 @@ func TestWorktreesComeAndGo(t *testing.T) {
 }
 
 func TestLocksOfOthersAreWaitedFor(t *testing.T) {
-	b := newBox(t)
-	base := b.git("rev-parse", "main")
-	released := b.hold(".git/refs/heads/feature/x.lock", 300*time.Millisecond)
-	if err := b.Repo.AddWorktree(t.Context(), git.NewWorktree{Path: b.tree("feature/x"), Branch: "feature/x", Base: base}); err != nil {
+	b := gittest.New(t)
+	base := b.Git("rev-parse", "main")
+	released := hold(b, ".git/refs/heads/feature/x.lock", 300*time.Millisecond)
+	if err := b.Repo.AddWorktree(t.Context(), git.NewWorktree{Path: b.Tree("feature/x"), Branch: "feature/x", Base: base}); err != nil {
 		t.Error(err)
 	}
 	<-released
 
-	wt := b.tree("feature/x")
-	b.write(filepath.Join(wt, "new.txt"), "n")
-	released = b.hold(b.path(".git/worktrees/x/index.lock"), 300*time.Millisecond)
-	must(b.Repo.Commit(t.Context(), wt, git.CommitOptions{Message: "m", Branch: "feature/x"}))(t)
+	wt := b.Tree("feature/x")
+	b.Write(filepath.Join(wt, "new.txt"), "n")
+	released = hold(b, b.Path(".git/worktrees/x/index.lock"), 300*time.Millisecond)
+	gittest.Must(b.Repo.Commit(t.Context(), wt, git.CommitOptions{Message: "m", Branch: "feature/x"}))(t)
 	<-released
 
 	// In the main checkout a lock is someone's for certain, and is never removed.
-	b.write("new.txt", "n")
-	b.write(".git/index.lock", "")
+	b.Write("new.txt", "n")
+	b.Write(".git/index.lock", "")
 	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errors.New("enough"))
 	defer cancel()
 	if _, err := b.Repo.Commit(ctx, b.Dir, git.CommitOptions{Message: "m"}); err == nil || err.Error() != "committing in "+b.Dir+": enough" {
 		t.Errorf("got %v", err)
 	}
-	if b.read(".git/index.lock") != "" {
+	if b.Read(".git/index.lock") != "" {
 		t.Error("the lock is gone")
 	}
 }
 
 func TestLocksOfTheDeadAreRemoved(t *testing.T) {
 	t.Parallel()
-	b := newBox(t)
-	wt := b.add("feature/x")
-	b.write(filepath.Join(wt, "new.txt"), "n")
+	b := gittest.New(t)
+	wt := b.Add("feature/x")
+	b.Write(filepath.Join(wt, "new.txt"), "n")
 	for _, lock := range []string{".git/worktrees/x/index.lock", ".git/worktrees/x/HEAD.lock", ".git/refs/heads/feature/x.lock"} {
-		b.write(lock, "")
+		b.Write(lock, "")
 	}
-	must(b.Repo.Commit(t.Context(), wt, git.CommitOptions{Message: "m", Branch: "feature/x"}))(t)
-	if got := b.gitIn(wt, "status", "--porcelain"); got != "" {
+	gittest.Must(b.Repo.Commit(t.Context(), wt, git.CommitOptions{Message: "m", Branch: "feature/x"}))(t)
+	if got := b.GitIn(wt, "status", "--porcelain"); got != "" {
 		t.Errorf("not clean: %s", got)
 	}
 }
@@ -428,13 +429,13 @@ func TestLocksOfTheDeadAreRemoved(t *testing.T) {
 // Git is killed in the middle of git worktree add, sooner and later.
 func TestAddWorktreeKilled(t *testing.T) {
 	t.Parallel()
-	b := newBox(t)
+	b := gittest.New(t)
 	for i := range 200 {
-		b.write(fmt.Sprintf("d%d/f", i), "x")
+		b.Write(fmt.Sprintf("d%d/f", i), "x")
 	}
-	b.git("add", "-A")
-	b.git("commit", "-qm", "more")
-	base, dir := b.git("rev-parse", "main"), b.tree("feature/x")
+	b.Git("add", "-A")
+	b.Git("commit", "-qm", "more")
+	base, dir := b.Git("rev-parse", "main"), b.Tree("feature/x")
 	for delay := time.Millisecond; delay < 30*time.Millisecond; delay += 4 * time.Millisecond {
 		cmd := exec.Command("git", "worktree", "add", "-q", "--no-track", "-b", "feature/x", dir, base)
 		cmd.Dir, cmd.Env, cmd.SysProcAttr = b.Dir, append(b.Env, "LC_ALL=C"), &syscall.SysProcAttr{Setpgid: true}
@@ -448,12 +449,12 @@ func TestAddWorktreeKilled(t *testing.T) {
 		if err := b.Repo.AddWorktree(t.Context(), git.NewWorktree{Path: dir, Branch: "feature/x", Base: base}); err != nil {
 			t.Fatalf("after a kill at %v: %v", delay, err)
 		}
-		if got := b.gitIn(dir, "status", "--porcelain"); got != "" {
+		if got := b.GitIn(dir, "status", "--porcelain"); got != "" {
 			t.Fatalf("after a kill at %v: %s", delay, got)
 		}
 		if err := b.Repo.RemoveWorktree(t.Context(), dir); err != nil {
 			t.Fatal(err)
 		}
-		b.git("branch", "-q", "-D", "feature/x")
+		b.Git("branch", "-q", "-D", "feature/x")
 	}
 }

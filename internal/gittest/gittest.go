@@ -1,0 +1,149 @@
+// Package gittest makes git repositories for tests.
+package gittest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/git"
+)
+
+// Box is a repository in a folder of its own, with an environment that has nothing of this machine.
+type Box struct {
+	T    testing.TB
+	Dir  string // the main checkout
+	Home string
+	Env  []string
+	Repo *git.Repo
+}
+
+// New makes a repository with one commit of a.txt ("a\n") on main.
+func New(t testing.TB, initArgs ...string) *Box {
+	t.Helper()
+	b := Empty(t, initArgs...)
+	b.Write("a.txt", "a\n")
+	b.Git("add", "-A")
+	b.Git("commit", "-qm", "first")
+	return b
+}
+
+func Empty(t testing.TB, initArgs ...string) *Box {
+	t.Helper()
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &Box{T: t, Dir: filepath.Join(root, "repo"), Home: filepath.Join(root, "home")}
+	b.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.Home, "GIT_CONFIG_NOSYSTEM=1", "TMPDIR=" + root}
+	b.Mkdir(b.Home)
+	b.Mkdir(b.Dir)
+	b.Git(append([]string{"init", "-q", "-b", "main"}, initArgs...)...)
+	b.Write(filepath.Join(b.Home, ".gitconfig"), "[user]\n\tname = Ann Example\n\temail = ann@example.org\n")
+	b.Repo = b.Open(b.Dir)
+	return b
+}
+
+func (b *Box) Open(dir string) *git.Repo {
+	b.T.Helper()
+	r, err := git.Open(dir)
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	r.Env = b.Env
+	return r
+}
+
+func (b *Box) Mkdir(dir string) {
+	b.T.Helper()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		b.T.Fatal(err)
+	}
+}
+
+// Path is below the main checkout unless it is absolute.
+func (b *Box) Path(p string) string {
+	if filepath.IsAbs(p) {
+		return p
+	}
+	return filepath.Join(b.Dir, p)
+}
+
+func (b *Box) Write(p, content string) {
+	b.T.Helper()
+	b.Mkdir(filepath.Dir(b.Path(p)))
+	if err := os.WriteFile(b.Path(p), []byte(content), 0o644); err != nil {
+		b.T.Fatal(err)
+	}
+}
+
+func (b *Box) Read(p string) string {
+	b.T.Helper()
+	data, err := os.ReadFile(b.Path(p))
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	return string(data)
+}
+
+func (b *Box) Hook(name, script string) {
+	b.T.Helper()
+	p := filepath.Join(b.Dir, ".git", "hooks", name)
+	b.Write(p, "#!/bin/sh\n"+script+"\n")
+	if err := os.Chmod(p, 0o755); err != nil {
+		b.T.Fatal(err)
+	}
+}
+
+// Git runs git itself in the main checkout and returns what it prints, without the last newline.
+func (b *Box) Git(args ...string) string {
+	b.T.Helper()
+	return b.GitIn(b.Dir, args...)
+}
+
+func (b *Box) GitIn(dir string, args ...string) string {
+	b.T.Helper()
+	out, err := b.Try(dir, args...)
+	if err != nil {
+		b.T.Fatalf("git %v: %v\n%s", args, err, out)
+	}
+	return strings.TrimSuffix(out, "\n")
+}
+
+func (b *Box) Try(dir string, args ...string) (string, error) {
+	cmd := exec.Command("git", args...)
+	cmd.Dir, cmd.Env = dir, b.Env
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, stderr.String())
+	}
+	return string(out), err
+}
+
+// Tree is a worktree next to the checkout.
+func (b *Box) Tree(name string) string { return filepath.Join(filepath.Dir(b.Dir), "trees", name) }
+
+// Add makes a worktree for branch at the commit that main is at.
+func (b *Box) Add(branch string) string {
+	b.T.Helper()
+	dir := b.Tree(branch)
+	if err := b.Repo.AddWorktree(b.T.Context(), git.NewWorktree{Path: dir, Branch: branch, Base: b.Git("rev-parse", "main")}); err != nil {
+		b.T.Fatal(err)
+	}
+	return dir
+}
+
+func Must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
