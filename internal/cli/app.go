@@ -9,7 +9,6 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
-	"github.com/trellis-tasks/trellis/internal/hooks"
 )
 
 // console is one call of trellis, with its commands.
@@ -101,32 +100,4 @@ func needsCommand(c *cli.Context) error {
 		names = append(names, s.Name)
 	}
 	return app.Usagef("%s needs a command: %s", c.Command.HelpName, strings.Join(names, ", "))
-}
-
-// taskArgument opens the project and finds the task that the first of exactly n arguments names.
-func (a *console) taskArgument(c *cli.Context, n int) (*app.Project, string, error) {
-	if c.NArg() != n {
-		return nil, "", command.WrongArguments(c)
-	}
-	p, err := a.Open(c.Context)
-	if err != nil {
-		return nil, "", err
-	}
-	dir, err := p.Find(c.Args().First())
-	return p, dir, err
-}
-
-// guardedFor runs work, in a process of its own when it may lead to hooks: those may leave something behind.
-func (a *console) guardedFor(ctx context.Context, e hooks.Event, work func() error) error {
-	p, err := a.OpenRepository()
-	if err != nil {
-		return work() // which says so
-	}
-	if !p.Hooked(e) {
-		return work()
-	}
-	if _, err := p.InForce(ctx); err != nil {
-		return err
-	}
-	return a.Guarded(work)
 }

@@ -62,10 +62,11 @@ With --runs, what agents were told and did in old runs is deleted; journals, app
 			if err != nil {
 				return err
 			}
-			clean, err := a.cleaner(p)
+			cfg, err := p.ValidConfig()
 			if err != nil {
 				return err
 			}
+			clean := p.Cleaner(cfg)
 			if c.Bool("runs") {
 				return a.cleanRuns(p, clean, o)
 			}
@@ -81,15 +82,6 @@ type cleanupOptions struct {
 	task                        string
 	merged, dryRun, force, json bool
 	older                       string
-}
-
-// cleaner is what cleans up in a project.
-func (a *console) cleaner(p *app.Project) (*delivery.Cleaner, error) {
-	cfg, err := p.ValidConfig()
-	if err != nil {
-		return nil, err
-	}
-	return &delivery.Cleaner{Store: p.Store, Repo: p.Repo, Folder: cfg.Worktree.Dir, Copied: cfg.Worktree.Copy, Now: a.Now}, nil
 }
 
 func (a *console) cleanup(ctx context.Context, p *app.Project, clean *delivery.Cleaner, o cleanupOptions) error {

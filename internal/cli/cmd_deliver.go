@@ -32,7 +32,7 @@ open is brought up to date. Commits of others are never written over. Without a 
 its sign-in, the commands to type are shown. The address of the pull request goes to stdout.`,
 			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitNotFound, command.ExitLocked, command.ExitNoAgent, command.ExitInterrupted, command.ExitTerminated}, "trellis deliver 02-03-paging --dry-run", "trellis deliver paging"),
 		Action: func(c *cli.Context) error {
-			p, dir, err := a.taskArgument(c, 1)
+			p, dir, err := a.TaskArgument(c, 1)
 			if err != nil {
 				return err
 			}

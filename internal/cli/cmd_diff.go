@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/terminal"
@@ -14,7 +12,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
-	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 // diffCommand is `trellis diff`.
@@ -27,7 +24,7 @@ func (a *console) diffCommand() *cli.Command {
 		Description: command.Manual(`While the worktree is there, what is in it counts, committed or not; after that, the branch.`,
 			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitNotFound}, "trellis diff 02-01-auth", "trellis diff --stat 02-01-auth"),
 		Action: func(c *cli.Context) error {
-			p, dir, err := a.taskArgument(c, 1)
+			p, dir, err := a.TaskArgument(c, 1)
 			if err != nil {
 				return err
 			}
@@ -45,7 +42,7 @@ func (a *console) diff(ctx context.Context, p *app.Project, dir string, stat boo
 		a.Say("%s has not begun: nothing was changed for it", t.ID)
 		return nil
 	}
-	if worktree := worktreeOf(p, t); worktree != "" {
+	if worktree := p.Worktree(t); worktree != "" {
 		return a.diffWorktree(ctx, p, worktree, t.Pipeline.BaseCommit, stat)
 	}
 	tip, err := p.Repo.Branch(ctx, t.Branch)
@@ -56,21 +53,6 @@ func (a *console) diff(ctx context.Context, p *app.Project, dir string, stat boo
 		return app.WithHints(fmt.Errorf("neither the worktree nor the branch %s of %s is there any more", t.Branch, t.ID), "git for-each-ref refs/trellis/backup")
 	}
 	return a.shown(func(out io.Writer) error { return p.Repo.Diff(ctx, t.Pipeline.BaseCommit, tip, stat, out) })
-}
-
-// worktreeOf is the folder that a task's work is in, "" when it is gone.
-func worktreeOf(p *app.Project, t *taskdir.Task) string {
-	dir := t.WorktreePath
-	if dir == "" {
-		return ""
-	}
-	if !filepath.IsAbs(dir) {
-		dir = filepath.Join(p.Root, dir)
-	}
-	if _, err := os.Stat(filepath.Join(dir, ".git")); err != nil {
-		return ""
-	}
-	return dir
 }
 
 // maxDiff is the longest patch that is shown whole.

@@ -360,7 +360,7 @@ func (a *console) probeLock(p *app.Project) (err error) {
 	if _, err := os.Stat(filepath.Join(p.Root, ".trellis")); err != nil {
 		return nil // reported as such
 	}
-	runtime, err := runtimeDir(p)
+	runtime, err := p.RuntimeDir()
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ import (
 func (a *console) order(site func(*app.Project, context.Context) (*dispatch.Site, error), name, usage, text string, exits []int, example string, flags []cli.Flag, do func(*cli.Context, *app.Project, *dispatch.Site, string) error) *cli.Command {
 	return &cli.Command{Name: name, Usage: usage, ArgsUsage: "TASKDIR", Flags: flags, Description: command.Manual(text, exits, example),
 		Action: func(c *cli.Context) error {
-			p, dir, err := a.taskArgument(c, 1)
+			p, dir, err := a.TaskArgument(c, 1)
 			if err != nil {
 				return err
 			}
@@ -66,7 +66,7 @@ func (a *console) cancelCommand() *cli.Command {
 		})
 	cancel := order.Action
 	order.Action = func(c *cli.Context) error {
-		return a.guardedFor(c.Context, hooks.AfterFinish, func() error { return cancel(c) })
+		return a.GuardedFor(c.Context, hooks.AfterFinish, func() error { return cancel(c) })
 	}
 	return order
 }

@@ -54,7 +54,7 @@ stops following. Without one, Ctrl-C ends the agents and leaves the run resumabl
 }
 
 func (a *console) start(c *cli.Context) error {
-	p, dir, err := a.taskArgument(c, 1)
+	p, dir, err := a.TaskArgument(c, 1)
 	if err != nil {
 		return err
 	}

@@ -106,7 +106,7 @@ func (a *console) statusOf(ctx context.Context, p *app.Project, dir string, asJS
 	if asJSON {
 		return terminal.JSON(a.Stdout, t)
 	}
-	return a.showTask(ctx, p, dir, t)
+	return a.ShowTask(ctx, p, dir, t)
 }
 
 // unready adds to a task that is to run what keeps it from that, as whoever runs it would say.
@@ -114,7 +114,7 @@ func (a *console) unready(ctx context.Context, p *app.Project, dir string, t *st
 	if t.Status != trellis.Ready && t.Status != trellis.Waiting {
 		return nil
 	}
-	in := a.whole(p, dir)
+	in := p.Readiness(dir)
 	in.Repo, in.Status = nil, trellis.Ready // no git for a look
 	problems, err := ready.Check(ctx, in)
 	wrongs := ready.Errors(problems)
@@ -127,26 +127,6 @@ func (a *console) unready(ctx context.Context, p *app.Project, dir string, t *st
 		}
 	}
 	return err
-}
-
-// showTask prints one task and the command that comes next.
-func (a *console) showTask(ctx context.Context, p *app.Project, dir string, t status.Task) error {
-	if err := terminal.Show(a.Stdout, t, a.Style(a.Stdout)); err != nil {
-		return err
-	}
-	command, err := a.next(ctx, p, dir)
-	if err == nil && command != "" {
-		fmt.Fprintf(a.Stdout, "  %-9s %s\n", "next", command)
-	}
-	return err
-}
-
-// next is the command that a person types next for a task, "" when nothing is left to do. Settings that can't be read
-// hide none.
-func (a *console) next(ctx context.Context, p *app.Project, dir string) (string, error) {
-	cfg, _ := p.Config()
-	_, _ = p.Gate.Judge() // nor do those of the person
-	return p.Wire(ctx, cfg, p).Next(ctx, dir)
 }
 
 // sayThenNext says what became of a task, and the command that comes next.

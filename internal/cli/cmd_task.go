@@ -47,7 +47,7 @@ func (a *console) taskReadyCommand() *cli.Command {
 		Description: command.Manual(`A watcher picks up what is ready. A directory that is not is left as it is, and what is missing is shown.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNotFound}, "trellis task ready 02-01-auth"),
 		Action: func(c *cli.Context) error {
-			p, dir, err := a.taskArgument(c, 1)
+			p, dir, err := a.TaskArgument(c, 1)
 			if err != nil {
 				return err
 			}
@@ -66,10 +66,10 @@ func (a *console) taskReady(ctx context.Context, p *app.Project, dir string) err
 		return nil
 	}
 	if t.Status != trellis.Planning {
-		command, err := a.next(ctx, p, dir)
+		command, err := p.Next(ctx, dir)
 		return errors.Join(err, app.WithHints(app.Usagef("%s is %s, and only a task in planning is set ready so", t.ID, t.Status), command))
 	}
-	in := a.whole(p, dir)
+	in := p.Readiness(dir)
 	in.Status = trellis.Ready
 	problems, err := ready.Check(ctx, in)
 	if err != nil {
@@ -101,13 +101,13 @@ func (a *console) taskArchiveCommand() *cli.Command {
 in the base branch, or you say that it is. One that runs, waits or is paused is left where it is.`,
 			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitUnmet, command.ExitNotFound, command.ExitLocked}, "trellis task archive 02-01-auth"),
 		Action: func(c *cli.Context) error {
-			return a.guardedFor(c.Context, hooks.AfterArchive, func() error { return a.taskArchive(c) })
+			return a.GuardedFor(c.Context, hooks.AfterArchive, func() error { return a.taskArchive(c) })
 		},
 	}
 }
 
 func (a *console) taskArchive(c *cli.Context) error {
-	p, dir, err := a.taskArgument(c, 1)
+	p, dir, err := a.TaskArgument(c, 1)
 	if err != nil {
 		return err
 	}
@@ -130,11 +130,11 @@ func (a *console) archivable(c *cli.Context, p *app.Project, dir string) (bool, 
 	if err != nil || t.Status != trellis.Review || c.Bool("force") {
 		return err == nil, err
 	}
-	clean, err := a.cleaner(p)
+	cfg, err := p.ValidConfig()
 	if err != nil {
 		return false, err
 	}
-	l, err := clean.LookAt(c.Context, dir)
+	l, err := p.Cleaner(cfg).LookAt(c.Context, dir)
 	if err != nil || l.Proof != "" || l.Branch == "" && t.Commit == "" { // made by hand, without work
 		return err == nil, err
 	}
@@ -155,7 +155,7 @@ func (a *console) taskRemoveCommand() *cli.Command {
 planner is gone, after a backup of what it holds. What has work on a branch is cancelled or archived instead.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound, command.ExitLocked}, "trellis task rm 02-01-auth"),
 		Action: func(c *cli.Context) error {
-			p, dir, err := a.taskArgument(c, 1)
+			p, dir, err := a.TaskArgument(c, 1)
 			if err != nil {
 				return err
 			}
@@ -226,12 +226,12 @@ func hasWork(ctx context.Context, p *app.Project, t *taskdir.Task) (bool, error)
 		return false, nil
 	}
 	tip, err := p.Repo.Branch(ctx, t.BranchName())
-	return tip != "" || worktreeOf(p, t) != "", err
+	return tip != "" || p.Worktree(t) != "", err
 }
 
 // remove makes a task directory vanish at once and then deletes it, so that nobody meets half of one.
 func remove(p *app.Project, dir string) error {
-	runtime, err := runtimeDir(p)
+	runtime, err := p.RuntimeDir()
 	if err != nil {
 		return err
 	}
@@ -245,19 +245,6 @@ func remove(p *app.Project, dir string) error {
 	return os.RemoveAll(gone)
 }
 
-// runtimeDir is the folder of machine state of the whole repository. Git ignores what is in it.
-func runtimeDir(p *app.Project) (string, error) {
-	dir := filepath.Join(p.Root, ".trellis", ".runtime")
-	if err := p.Store.Disk.MkdirAll(dir, 0o700); err != nil {
-		return "", err
-	}
-	ignore := filepath.Join(dir, ".gitignore")
-	if _, err := os.Stat(ignore); errors.Is(err, os.ErrNotExist) {
-		return dir, p.Store.Disk.WriteFile(ignore, []byte("*\n"), 0o644)
-	}
-	return dir, nil
-}
-
 func (a *console) taskShowCommand() *cli.Command {
 	return &cli.Command{
 		Name:        "show",
@@ -266,7 +253,7 @@ func (a *console) taskShowCommand() *cli.Command {
 		Flags:       []cli.Flag{command.JSONFlag()},
 		Description: command.Manual(`The same as trellis status of the task, and the files of its directory.`, []int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis task show 02-01-auth"),
 		Action: func(c *cli.Context) error {
-			p, dir, err := a.taskArgument(c, 1)
+			p, dir, err := a.TaskArgument(c, 1)
 			if err != nil {
 				return err
 			}
@@ -277,7 +264,7 @@ func (a *console) taskShowCommand() *cli.Command {
 			if c.Bool("json") {
 				return terminal.JSON(a.Stdout, t)
 			}
-			if err := a.showTask(c.Context, p, dir, t); err != nil {
+			if err := a.ShowTask(c.Context, p, dir, t); err != nil {
 				return err
 			}
 			return terminal.Files(a.Stdout, dir)

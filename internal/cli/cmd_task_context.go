@@ -29,7 +29,7 @@ func (a *console) taskContextCommands() []*cli.Command {
 What stands in them stays. The kind is kept as the task's dev_type.`,
 				[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis task init-context 02-01-auth backend"),
 			Action: func(c *cli.Context) error {
-				p, dir, err := a.taskArgument(c, 2)
+				p, dir, err := a.TaskArgument(c, 2)
 				if err != nil {
 					return err
 				}
@@ -45,7 +45,7 @@ not text is not added.`,
 				[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNotFound}, `trellis task add-context 02-01-auth implement internal/auth/ "the code to extend"`),
 			Action: func(c *cli.Context) error {
 				if c.NArg() == 3 || c.NArg() == 4 {
-					p, dir, err := a.taskArgument(c, c.NArg())
+					p, dir, err := a.TaskArgument(c, c.NArg())
 					if err != nil {
 						return err
 					}
@@ -61,7 +61,7 @@ not text is not added.`,
 			Flags:       []cli.Flag{command.JSONFlag()},
 			Description: command.Manual(`Every entry with its reason; what can't be used is marked with why.`, []int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis task list-context 02-01-auth"),
 			Action: func(c *cli.Context) error {
-				p, dir, err := a.taskArgument(c, 1)
+				p, dir, err := a.TaskArgument(c, 1)
 				if err != nil {
 					return err
 				}

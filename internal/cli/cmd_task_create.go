@@ -37,7 +37,7 @@ it ready. The last line printed is the directory.`,
 			if c.NArg() != 1 || strings.TrimSpace(c.Args().First()) == "" {
 				return command.WrongArguments(c)
 			}
-			return a.guardedFor(c.Context, hooks.AfterCreate, func() error { return a.taskCreate(c) })
+			return a.GuardedFor(c.Context, hooks.AfterCreate, func() error { return a.taskCreate(c) })
 		},
 	}
 }

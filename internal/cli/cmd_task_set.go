@@ -43,7 +43,7 @@ func (a *console) setCommand(s setter) *cli.Command {
 		Name: s.name, Usage: s.usage, ArgsUsage: "TASKDIR " + s.argument,
 		Description: command.Manual(s.text, []int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis task "+s.name+" 02-01-auth "+s.example),
 		Action: func(c *cli.Context) error {
-			p, dir, err := a.taskArgument(c, 2)
+			p, dir, err := a.TaskArgument(c, 2)
 			if err != nil {
 				return err
 			}
@@ -120,7 +120,7 @@ func (a *console) taskLinkCommands() []*cli.Command {
 			Name: name, Usage: usage, ArgsUsage: "TASKDIR SUBTASKDIR",
 			Description: command.Manual(text, []int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis task "+name+" 02-01-auth 02-02-login-form"),
 			Action: func(c *cli.Context) error {
-				p, parent, err := a.taskArgument(c, 2)
+				p, parent, err := a.TaskArgument(c, 2)
 				if err != nil {
 					return err
 				}

@@ -143,17 +143,11 @@ func (a *console) validateTask(ctx context.Context, p *app.Project, dir string, 
 		}
 		others.Changed(dir)
 	}
-	in := a.whole(p, dir)
+	in := p.Readiness(dir)
 	in.Neighbours = others
 	problems, err := ready.Check(ctx, in)
 	v.Problems = append(v.Problems, problems...)
 	return err
-}
-
-// whole is the check of a directory with all that a run looks at before it begins.
-func (a *console) whole(p *app.Project, dir string) ready.Input {
-	c, _ := p.Config() // what is wrong with it is said by --all, and by whoever runs something
-	return ready.Input{Store: p.Store, Dir: dir, Repo: p.Repo, Begins: p.Repo, MaxSteps: c.Planning.MaxSteps, LookPath: a.Caller().LookPath}
 }
 
 // fix drops invalid rows and adds missing fields, and says what it did.

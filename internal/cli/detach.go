@@ -62,7 +62,7 @@ func (a *console) background(args []string, log string, begun func() bool) (ende
 
 // startDetached queues a task with the watcher, or runs it in the background.
 func (a *console) startDetached(c *cli.Context) error {
-	p, dir, err := a.taskArgument(c, 1)
+	p, dir, err := a.TaskArgument(c, 1)
 	if err != nil {
 		return err
 	}

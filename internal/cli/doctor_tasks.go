@@ -14,7 +14,6 @@ import (
 
 	"github.com/trellis-tasks/trellis/contextfiles"
 	"github.com/trellis-tasks/trellis/internal/config"
-	"github.com/trellis-tasks/trellis/internal/delivery"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
@@ -203,8 +202,7 @@ func (d *diagnosis) children(p *app.Project, t *taskdir.Task, tasks map[string]*
 
 // worktrees looks for worktrees in the folder of them that belong to no task.
 func (d *diagnosis) worktrees(ctx context.Context, p *app.Project, c *config.Config) {
-	clean := &delivery.Cleaner{Store: p.Store, Repo: p.Repo, Folder: c.Worktree.Dir, Copied: c.Worktree.Copy, Now: d.app.Now}
-	_, orphans, err := clean.Look(ctx)
+	_, orphans, err := p.Cleaner(c).Look(ctx)
 	if err != nil {
 		d.verdict("worktrees", "", err)
 		return

@@ -18,7 +18,7 @@ var replacesWhole = map[string]string{
 	"internal/app/kept.go keep":                                 "a copy of the settings in a folder of the state, which nobody edits",
 	"internal/cli/cmd_init.go lay":                              "guidelines in a hidden folder; what is visible is made with Replace",
 	"internal/cli/cmd_objective_new.go create":                  "in a folder of its own, linked to its name after that",
-	"internal/cli/cmd_task.go runtimeDir":                       ".runtime/.gitignore",
+	"internal/app/work.go RuntimeDir":                           ".runtime/.gitignore",
 	"internal/agentcall/acts.go listen":                         "run/",
 	"internal/agentcall/acts.go keep":                           "run/",
 	"internal/delivery/react.go write":                          "run/pull.json",

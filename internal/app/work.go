@@ -1,0 +1,60 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/delivery"
+	"github.com/trellis-tasks/trellis/internal/ready"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Next is the command that a person types next for a task, "" when nothing is left to do. Settings that can't be read
+// hide none.
+func (p *Project) Next(ctx context.Context, dir string) (string, error) {
+	cfg, _ := p.Config()
+	_, _ = p.Gate.Judge() // nor do those of the person
+	return p.Wire(ctx, cfg, p).Next(ctx, dir)
+}
+
+// Readiness is the check of a task directory with all that a run looks at before it begins.
+func (p *Project) Readiness(dir string) ready.Input {
+	c, _ := p.Config() // what is wrong with it is said by `trellis validate --all`, and by whoever runs something
+	return ready.Input{Store: p.Store, Dir: dir, Repo: p.Repo, Begins: p.Repo, MaxSteps: c.Planning.MaxSteps, LookPath: p.Env.LookPath}
+}
+
+// Cleaner removes what tasks left, with these settings.
+func (p *Project) Cleaner(cfg *config.Config) *delivery.Cleaner {
+	return &delivery.Cleaner{Store: p.Store, Repo: p.Repo, Folder: cfg.Worktree.Dir, Copied: cfg.Worktree.Copy, Now: p.Env.Now}
+}
+
+// Worktree is the folder that a task's work is in, "" when it is gone.
+func (p *Project) Worktree(t *taskdir.Task) string {
+	dir := t.WorktreePath
+	if dir == "" {
+		return ""
+	}
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(p.Root, dir)
+	}
+	if _, err := os.Stat(filepath.Join(dir, ".git")); err != nil {
+		return ""
+	}
+	return dir
+}
+
+// RuntimeDir is the folder of machine state of the whole repository. Git ignores what is in it.
+func (p *Project) RuntimeDir() (string, error) {
+	dir := filepath.Join(p.Root, ".trellis", ".runtime")
+	if err := p.Store.Disk.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	ignore := filepath.Join(dir, ".gitignore")
+	if _, err := os.Stat(ignore); errors.Is(err, os.ErrNotExist) {
+		return dir, p.Store.Disk.WriteFile(ignore, []byte("*\n"), 0o644)
+	}
+	return dir, nil
+}
