@@ -1,75 +1,84 @@
 package pipeline
 
 import (
+	"context"
 	"errors"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-type (
-	// Delivering is what is wanted of a delivery. The zero value is the branch alone.
-	Delivering struct {
-		Push      bool     `json:"push,omitempty"`
-		PR        bool     `json:"pr,omitempty"` // push, too
-		Draft     bool     `json:"draft,omitempty"`
-		Labels    []string `json:"labels,omitempty"`
-		Reviewers []string `json:"reviewers,omitempty"`
-		Update    string   `json:"update,omitempty"` // rebase or merge: the branch follows its base
-	}
-	// DeliverIn is a verified commit and what is known of it.
-	DeliverIn struct {
-		Task    string `json:"task"`
-		Job     Job    `json:"job"`
-		Report  Report `json:"report"`
-		Mends   bool   `json:"mends,omitempty"` // what was wrong with the pull request
-		Title   string `json:"-"`               // subject of the commit
-		Summary string `json:"-"`               // prd.md, as it was taken in last
-	}
-	// Delivery is what became of it. What can't be done for want of a remote or of gh is what Commands do.
-	Delivery struct {
-		Remote   string     `json:"remote,omitempty"`
-		Pushed   bool       `json:"pushed,omitempty"`
-		PRURL    string     `json:"pr_url,omitempty"`
-		Number   int        `json:"number,omitempty"`
-		Modules  []ModulePR `json:"modules,omitempty"`
-		Commands []string   `json:"commands,omitempty"`
-		Notes    []string   `json:"notes,omitempty"`
-	}
-	// ModulePR is the pull request of what was done in a submodule.
-	ModulePR struct {
-		Path   string `json:"path"`
-		URL    string `json:"pr_url"`
-		Number int    `json:"number"`
-	}
-)
+const deliver flow.Act[DeliverIn, Delivery] = "deliver"
 
-// How long it is waited before a delivery is tried again, as with calls of agents.
-const (
-	backoff    = 10 * time.Second
-	maxBackoff = 5 * time.Minute
-)
+// Delivering is what is wanted of a delivery. The zero value is the branch alone.
+type Delivering struct {
+	Push      bool     `json:"push,omitempty"`
+	PR        bool     `json:"pr,omitempty"` // push, too
+	Draft     bool     `json:"draft,omitempty"`
+	Labels    []string `json:"labels,omitempty"`
+	Reviewers []string `json:"reviewers,omitempty"`
+	Update    string   `json:"update,omitempty"` // rebase or merge: the branch follows its base
+}
 
-// verified takes up what an earlier run verified and could not deliver, unless something was changed since.
-func (r *run) verified(f flow.Flow) (bool, error) {
-	was := r.in.Undelivered
-	if was == nil {
-		return false, nil
+// DeliverIn is a verified commit and what is known of it.
+type DeliverIn struct {
+	Task    string `json:"task"`
+	Job     Job    `json:"job"`
+	Report  Report `json:"report"`
+	Mends   bool   `json:"mends,omitempty"` // what was wrong with the pull request
+	Title   string `json:"-"`               // subject of the commit
+	Summary string `json:"-"`               // prd.md, as it was taken in last
+}
+
+// fill adds what is too long for a record.
+func (in *DeliverIn) fill(runDir string) {
+	in.Title, _, _ = strings.Cut(message(commitIn{Job: in.Job, Task: in.Task}), "\n")
+	if data, err := taskdir.ReadFile(filepath.Join(runDir, "inputs", in.Report.Content), taskdir.PRD); err == nil { // else it goes without
+		in.Summary = string(data)
 	}
-	f = f.In("verified")
-	content, err := r.observe(f, "deliver")
-	if err != nil || content.Hash != was.Content {
-		return false, err
+}
+
+// Delivery is what became of it. What can't be done for want of a remote or of gh is what Commands do.
+type Delivery struct {
+	Remote   string     `json:"remote,omitempty"`
+	Pushed   bool       `json:"pushed,omitempty"`
+	PRURL    string     `json:"pr_url,omitempty"`
+	Number   int        `json:"number,omitempty"`
+	Modules  []ModulePR `json:"modules,omitempty"`
+	Commands []string   `json:"commands,omitempty"`
+	Notes    []string   `json:"notes,omitempty"`
+}
+
+// ModulePR is the pull request of what was done in a submodule.
+type ModulePR struct {
+	Path   string `json:"path"`
+	URL    string `json:"pr_url"`
+	Number int    `json:"number"`
+}
+
+// deliver ends a run whose commit is verified, with push and pull request when they are wanted.
+func (r *run) deliver(f flow.Flow) error {
+	if r.rep.Outcome == trellis.NoChangeNeeded {
+		if _, err := discard.Do(f, discardIn{r.job}); err != nil {
+			return err
+		}
+		r.rep.Worktree = ""
+		return r.end(f, trellis.Completed, trellis.NoChangeNeeded, nil)
 	}
-	now, err := changed.Do(f, checksIn{Job: r.job})
-	if err != nil || now.Tree != was.Checks.Tree {
-		return false, err
+	if err := r.probe(f); err != nil {
+		return err
 	}
-	rep := *was
-	rep.Usage, rep.Attempts, rep.Worktree, rep.Delivery = r.rep.Usage, r.rep.Attempts, r.rep.Worktree, Delivery{}
-	r.rep, r.round = rep, rep.Rounds
-	return true, nil
+	if err := r.handOver(f); err != nil {
+		return err
+	}
+	return r.end(f, trellis.Review, trellis.Delivered, nil)
 }
 
 // handOver pushes the branch and opens the pull request, as far as that is wanted. It is tried again while what keeps it
@@ -99,6 +108,33 @@ func (r *run) handOver(f flow.Flow) error {
 	}
 }
 
+// How long it is waited before a delivery is tried again, as with calls of agents.
+const (
+	backoff    = 10 * time.Second
+	maxBackoff = 5 * time.Minute
+)
+
+// verified takes up what an earlier run verified and could not deliver, unless something was changed since.
+func (r *run) verified(f flow.Flow) (bool, error) {
+	was := r.in.Undelivered
+	if was == nil {
+		return false, nil
+	}
+	f = f.In("verified")
+	content, err := r.observe(f, "deliver")
+	if err != nil || content.Hash != was.Content {
+		return false, err
+	}
+	now, err := changed.Do(f, checksIn{Job: r.job})
+	if err != nil || now.Tree != was.Checks.Tree {
+		return false, err
+	}
+	rep := *was
+	rep.Usage, rep.Attempts, rep.Worktree, rep.Delivery = r.rep.Usage, r.rep.Attempts, r.rep.Worktree, Delivery{}
+	r.rep, r.round = rep, rep.Rounds
+	return true, nil
+}
+
 // undelivered reports whether a run ended with a verified commit that could not be delivered.
 func undelivered(in concludeIn) bool {
 	if in.Failure == nil || in.Report.Commit == "" {
@@ -106,4 +142,61 @@ func undelivered(in concludeIn) bool {
 	}
 	code := trellis.Code(in.Failure.Code)
 	return code == trellis.PushFailed || code == trellis.PRFailed
+}
+
+// deliverer is the effect of deliver.
+type deliverer struct {
+	repo   *git.Repo
+	send   func(context.Context, flow.Call, DeliverIn) (Delivery, error)
+	intake *intake
+	task   *taskDir
+}
+
+// deliver pushes the commit and opens its pull request.
+func (v *deliverer) deliver(ctx context.Context, c flow.Call, in DeliverIn) (Delivery, error) {
+	in.fill(v.task.runDir)
+	return v.send(ctx, c, in)
+}
+
+// Drifted says what was changed since a run verified what it could not deliver: then it is not delivered as it is. "" when
+// nothing was.
+func (v *deliverer) Drifted(ctx context.Context, in DeliverIn) (what string, err error) {
+	j := in.Job
+	tip, err := v.repo.Branch(ctx, j.Branch)
+	if err != nil || tip != in.Report.Commit {
+		return "its branch " + j.Branch, err
+	}
+	k, err := v.intake.read(&taskdir.Task{})
+	if err != nil || k.hash != in.Report.Content {
+		return "what is asked for", err
+	}
+	if _, err := os.Stat(filepath.Join(in.Report.Worktree, ".git")); in.Report.Worktree == "" || err != nil {
+		return "", nil // it is made anew of the branch
+	}
+	snap, err := v.repo.Snapshot(ctx, in.Report.Worktree, Outside(j)...)
+	if err != nil {
+		return "", err
+	}
+	if snap.Tree != in.Report.Checks.Tree {
+		what = "its worktree"
+	}
+	return what, snap.Close()
+}
+
+// Deliverable is the commit of a task's last run, to be delivered with push and pull request. False: there is none.
+func Deliverable(runDir string, cfg *config.Config, task string, p Progress) (DeliverIn, bool) {
+	if p.Report == nil || p.Report.Commit == "" {
+		return DeliverIn{}, false
+	}
+	in := DeliverIn{Task: task, Job: p.Job, Report: *p.Report}
+	in.Job.Delivery = delivering(cfg, true)
+	in.fill(runDir)
+	return in, true
+}
+
+func pushedTo(d Delivery) string {
+	if !d.Pushed {
+		return ""
+	}
+	return d.Remote
 }

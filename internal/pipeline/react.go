@@ -6,25 +6,24 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-type (
-	// React is what checks or reviewers of a pull request find wrong with delivered work: the rounds begin with mending it.
-	React struct {
-		Code    trellis.Code  `json:"code"`           // ci_failed or changes_requested
-		Detail  string        `json:"detail"`         // in short
-		Text    agentcall.Ref `json:"text"`           // what they said
-		Head    string        `json:"head"`           // the commit that it is about. Others have seen it: it is never amended
-		Base    string        `json:"base,omitempty"` // that it stands on, and the task on whose branch that is
-		Stacked string        `json:"stacked_on,omitempty"`
-		// Session is that of the agent who worked on it last, to go on with.
-		Agent   string `json:"agent,omitempty"`
-		Session string `json:"session,omitempty"`
-	}
-	// Reactions are what the runs of a task reacted to.
-	Reactions struct {
-		Seen   []string `json:"seen,omitempty"`   // what it was, by names of their own
-		Rounds int      `json:"rounds,omitempty"` // that it took
-	}
-)
+// React is what checks or reviewers of a pull request find wrong with delivered work: the rounds begin with mending it.
+type React struct {
+	Code    trellis.Code  `json:"code"`           // ci_failed or changes_requested
+	Detail  string        `json:"detail"`         // in short
+	Text    agentcall.Ref `json:"text"`           // what they said
+	Head    string        `json:"head"`           // the commit that it is about. Others have seen it: it is never amended
+	Base    string        `json:"base,omitempty"` // that it stands on, and the task on whose branch that is
+	Stacked string        `json:"stacked_on,omitempty"`
+	// Session is that of the agent who worked on it last, to go on with.
+	Agent   string `json:"agent,omitempty"`
+	Session string `json:"session,omitempty"`
+}
+
+// Reactions are what the runs of a task reacted to.
+type Reactions struct {
+	Seen   []string `json:"seen,omitempty"`   // what it was, by names of their own
+	Rounds int      `json:"rounds,omitempty"` // that it took
+}
 
 // trouble is what the first round begins with; nil is none.
 func (r *React) trouble() *trouble {
@@ -32,20 +31,6 @@ func (r *React) trouble() *trouble {
 		return nil
 	}
 	return &trouble{Code: r.Code, Detail: r.Detail, Output: r.Text}
-}
-
-// foreign reports whether what is said of the trouble was written by others: the checks and reviewers of a pull request.
-func (t *trouble) foreign() bool {
-	return t.Code == trellis.CIFailed || t.Code == trellis.ChangesRequested
-}
-
-// session is the one in which the debug agent goes on: that of who worked on the task before its pull request was found
-// wanting.
-func (r *run) session(role trellis.Role, agent string) string {
-	if was := r.in.React; was != nil && role == trellis.Debug && r.round == 1 && agent == was.Agent {
-		return was.Session
-	}
-	return ""
 }
 
 // seen is the commit that others have seen, "" when there is none.

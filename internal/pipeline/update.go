@@ -1,55 +1,45 @@
 package pipeline
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-type (
-	// Clash is a base that the worktree holds already, and the branch not yet: files hold both sides, or its merge is to
-	// be committed.
-	Clash struct {
-		Ours  string   `json:"ours,omitempty"`  // where the branch ends into which the next commit merges the base; "": it is on the base
-		Files []string `json:"files,omitempty"` // that held both sides when it began
-		Said  string   `json:"said,omitempty"`  // which commits of both sides changed them
-	}
-	updateIn struct {
-		Task    string `json:"task"`
-		Job     Job    `json:"job"`
-		Seen    string `json:"seen,omitempty"` // a commit that others have seen, which is not made anew
-		Content string `json:"content,omitempty"`
-	}
-	// Updated is what the work stands on now. Base is "" when nothing was to be done.
-	Updated struct {
-		Base   string    `json:"base,omitempty"`
-		On     string    `json:"on,omitempty"` // the task on whose branch that is
-		Clash  *Clash    `json:"clash,omitempty"`
-		Made   Committed `json:"made,omitzero"`
-		Checks Checks    `json:"checks,omitzero"` // what the work changes of it; nothing was run
-		Notes  []string  `json:"notes,omitempty"`
-	}
-	probeIn struct {
-		Task string `json:"task"`
-		Job  Job    `json:"job"`
-	}
-)
+const update flow.Act[updateIn, Updated] = "update"
 
-const (
-	update   flow.Act[updateIn, Updated] = "update"
-	unmended flow.Act[checksIn, Checks]  = "unmended" // Stray are the files that hold both sides still
-	probe    flow.Act[probeIn, []string] = "probe"    // notes on work in review that this one conflicts with
-)
+const unmended flow.Act[checksIn, Checks] = "unmended" // Stray are the files that hold both sides still
 
-// anchor is the commit that the branch must hold, whoever moved it.
-func (j Job) anchor() string {
-	if j.merging() {
-		return j.Clash.Ours
-	}
-	return j.BaseCommit
+// Clash is a base that the worktree holds already, and the branch not yet: files hold both sides, or its merge is to
+// be committed.
+type Clash struct {
+	Ours  string   `json:"ours,omitempty"`  // where the branch ends into which the next commit merges the base; "": it is on the base
+	Files []string `json:"files,omitempty"` // that held both sides when it began
+	Said  string   `json:"said,omitempty"`  // which commits of both sides changed them
 }
 
-// merging reports whether the next commit is to merge the base.
-func (j Job) merging() bool { return j.Clash != nil && j.Clash.Ours != "" }
+type updateIn struct {
+	Task    string `json:"task"`
+	Job     Job    `json:"job"`
+	Seen    string `json:"seen,omitempty"` // a commit that others have seen, which is not made anew
+	Content string `json:"content,omitempty"`
+}
+
+// Updated is what the work stands on now. Base is "" when nothing was to be done.
+type Updated struct {
+	Base   string    `json:"base,omitempty"`
+	On     string    `json:"on,omitempty"` // the task on whose branch that is
+	Clash  *Clash    `json:"clash,omitempty"`
+	Made   Committed `json:"made,omitzero"`
+	Checks Checks    `json:"checks,omitzero"` // what the work changes of it; nothing was run
+	Notes  []string  `json:"notes,omitempty"`
+}
 
 // update brings the branch up to its base when that has moved on. What both changed is trouble: it stands in the files
 // side by side.
@@ -95,36 +85,171 @@ func (r *run) clashed(files []string, tree string) *trouble {
 	return &trouble{Code: trellis.Conflict, Detail: "the base went on to " + cut(r.job.BaseCommit, 12) + ", and these files hold what it and this task changed side by side: " + tell(files), Tree: tree}
 }
 
-// opening is what the rounds begin with: what a delivery met, what others found wrong with it, or what an earlier run
-// left in conflict.
-func (r *run) opening(f flow.Flow) (*trouble, error) {
-	switch {
-	case r.first != nil:
-		return r.first, nil
-	case r.in.React != nil:
-		return r.in.React.trouble(), nil
-	}
-	return r.unmended(f.In("opening"))
+// updater is the effect of update.
+type updater struct {
+	repo      *git.Repo
+	committer *committer
+	modules   *modules
+	restorer  *restorer
+	task      *taskDir
+	trust     *trustJudge
+	upstream  *upstream
+	verifier  *verifier
 }
 
-// follow brings work up to its base that an earlier run verified, and has it verified there. What is wrong then is what
-// the rounds begin with.
-func (r *run) follow(f flow.Flow) (done bool, err error) {
-	f = f.In("follow")
-	moved, found, err := r.update(f)
-	if err == nil && moved && found == nil {
-		found, err = r.final(f)
+// update brings the branch, all of which is committed, up to its base. What an earlier entry began is gone on with.
+func (up *updater) update(ctx context.Context, c flow.Call, in updateIn) (out Updated, err error) {
+	whose := filepath.Base(up.task.dir)
+	u, err := up.repo.Updating(ctx, whose)
+	if err != nil {
+		return out, err
 	}
-	r.first = found
-	return found == nil, err
+	var o git.UpdateOptions
+	if u == nil {
+		if o, out, err = up.plannedUpdate(ctx, c, in); err != nil || o.Base == "" {
+			return out, err
+		}
+	} else {
+		o.Base, o.About = u.Base, u.About
+	}
+	o.Dir, o.Branch, o.Whose, o.Backup = in.Job.Worktree, in.Job.Branch, whose, up.task.backupRef(c)
+	before, err := up.repo.Branch(ctx, o.Branch)
+	if err != nil {
+		return out, err
+	}
+	u, err = up.repo.Update(ctx, o)
+	switch conflict := (*git.ConflictError)(nil); {
+	case errors.As(err, &conflict):
+		return out, flow.Fail(string(trellis.Conflict), "%s went on to %.12s, and the work can't be put on that: %s; nothing was touched: `git -C %s merge %.12[2]s`, mend it there and commit, then `trellis retry %[5]s` checks that and goes on",
+			in.Job.BaseBranch, o.Base, tell(conflict.Said), Typed(in.Job.Worktree), in.Task)
+	case errors.Is(err, git.ErrOldGit):
+		return Updated{Notes: append(out.Notes, fmt.Sprintf("%s went on, and the branch was not brought up to it: %v", in.Job.BaseBranch, err))}, nil
+	case err != nil:
+		return out, err
+	}
+	return up.updated(ctx, c, in, o, u, before, out)
 }
 
-// probe says with which work in review this one conflicts: whoever merges is to know before.
-func (r *run) probe(f flow.Flow) error {
-	if r.in.Code < 4 || r.job.Delivery.Update == "" {
+// updated is what became of an update: u is what is left to do of it, nil for nothing.
+func (up *updater) updated(ctx context.Context, c flow.Call, in updateIn, o git.UpdateOptions, u *git.Update, before string, out Updated) (Updated, error) {
+	j := &in.Job
+	j.BaseCommit = o.Base
+	if err := j.takeUp(u, o.About); err != nil {
+		return out, err
+	}
+	var way onTheWay
+	if err := json.Unmarshal([]byte(o.About), &way); err != nil {
+		return out, fmt.Errorf("reading what was updated: %w", err)
+	}
+	out.Base, out.On = o.Base, way.On
+	how := "made anew on it"
+	if u != nil && u.Merge {
+		how = "merged with it"
+	}
+	out.Notes = append(out.Notes, fmt.Sprintf("%s went on to %.12s while the task was worked on: the branch, which ended in %.12s, was %s", j.BaseBranch, o.Base, before, how))
+	var err error
+	if u != nil && len(u.Files) == 0 {
+		if out.Made, err = up.committer.commit(ctx, c, commitIn{Job: *j, Task: in.Task, Seen: in.Seen}); err != nil {
+			return out, err
+		}
+		if out.Made.SHA != "" {
+			j.Clash = nil
+		}
+	}
+	out.Clash = j.Clash
+	if u == nil {
+		if out.Made.SHA, err = up.repo.Head(ctx, j.Worktree); err != nil {
+			return out, err
+		}
+	}
+	out.Checks, err = up.verifier.changed(ctx, c, checksIn{Job: *j, Content: in.Content})
+	return out, err
+}
+
+// onTheWay is what an update keeps for who goes on with it.
+type onTheWay struct {
+	On   string `json:"on,omitempty"`
+	Said string `json:"said,omitempty"`
+}
+
+// takeUp makes a job know of an update that is under way.
+func (j *Job) takeUp(u *git.Update, about string) error {
+	j.Clash = nil
+	if u == nil || !u.Merge && len(u.Files) == 0 {
 		return nil
 	}
-	notes, err := probe.Do(f, probeIn{r.in.Task, r.job})
-	r.note(notes)
-	return err
+	var way onTheWay
+	if err := json.Unmarshal([]byte(about), &way); err != nil {
+		return fmt.Errorf("reading what is being updated: %w", err)
+	}
+	j.Clash = &Clash{Files: u.Files, Said: way.Said}
+	if u.Merge {
+		j.Clash.Ours = u.Ours
+	}
+	return nil
+}
+
+// plannedUpdate finds what the branch is to come up to. Without a Base nothing is to be done with git: out says what
+// holds then.
+func (up *updater) plannedUpdate(ctx context.Context, c flow.Call, in updateIn) (o git.UpdateOptions, out Updated, err error) {
+	j := in.Job
+	next, notes, err := up.upstream.nextBase(ctx, j, true)
+	if out.Notes = notes; err != nil || next.Commit == "" || next.Commit == j.BaseCommit && next.On == j.StackedOn {
+		return o, out, err
+	}
+	if old, err := up.repo.IsAncestor(ctx, next.Commit, j.BaseCommit); err != nil || old && next.Commit != j.BaseCommit {
+		return o, out, err
+	}
+	if why, err := up.trust.untrusted(ctx, next); err != nil || why != "" {
+		out.Notes = append(out.Notes, fmt.Sprintf("%s went on to %.12s, and the branch was not brought up to it: %s", next.Branch, next.Commit, why))
+		return o, out, err
+	}
+	if _, err := up.repo.Reattach(ctx, j.Worktree, j.Branch, j.BaseCommit, up.task.backupRef(c)+"-strayed"); err != nil {
+		return o, out, err
+	}
+	if left, err := up.restorer.uncommitted(ctx, j); err != nil || len(left) > 0 { // what is not committed, final verify names
+		return o, out, err
+	}
+	tip, err := up.repo.Branch(ctx, j.Branch)
+	if err != nil {
+		return o, out, err
+	}
+	if within, err := up.repo.IsAncestor(ctx, next.Commit, tip); err != nil {
+		return o, out, err
+	} else if within { // somebody merged it, or an earlier entry of this call did
+		j.BaseCommit = next.Commit
+		out.Base, out.On, out.Made.SHA = next.Commit, next.On, tip
+		out.Checks, err = up.verifier.changed(ctx, flow.Call{}, checksIn{Job: j, Content: in.Content})
+		return o, out, err
+	}
+	if err := up.modules.checkUnmoved(ctx, j, next.Commit); err != nil {
+		return o, out, err
+	}
+	grew, err := up.repo.IsAncestor(ctx, j.BaseCommit, next.Commit)
+	if err != nil {
+		return o, out, err
+	}
+	shown := in.Seen != ""
+	if !shown {
+		if shown, err = up.repo.Shown(ctx, in.Task, j.BaseCommit, tip); err != nil {
+			return o, out, err
+		}
+	}
+	o = git.UpdateOptions{From: j.BaseCommit, Base: next.Commit, Called: next.Branch, Merge: j.Delivery.Update == byMerge && grew || shown}
+	o.About, err = up.upstream.about(ctx, tip, next)
+	return o, out, err
+}
+
+// unmended finds the files that hold both sides still.
+func (up *updater) unmended(ctx context.Context, _ flow.Call, in checksIn) (out Checks, err error) {
+	j := in.Job
+	sides := []string{j.BaseCommit}
+	if j.Clash.Ours != "" {
+		sides = append(sides, j.Clash.Ours)
+	}
+	if out.Stray, err = up.repo.Marked(ctx, j.Worktree, j.Clash.Files, sides...); err == nil {
+		out.Tree, err = up.repo.TreeOf(ctx, j.Worktree, Outside(j)...)
+	}
+	out.Stray = few(out.Stray)
+	return out, err
 }

@@ -1,0 +1,327 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/sandbox"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+const prove flow.Act[proveIn, []Judged] = "criteria"
+
+const ground flow.Act[proveIn, []string] = "ground" // ids of what only a claim says
+
+// Criterion is one way to tell that the work is done.
+type Criterion struct {
+	ID     string `json:"id"` // A1, A2, …
+	Text   string `json:"text"`
+	Verify string `json:"verify,omitempty"`
+	Should bool   `json:"should,omitempty"` // does not block
+}
+
+// Judged is a criterion and what was found. Proven: a command said so.
+type Judged struct {
+	Criterion
+	Verdict  string `json:"verdict"` // met, unmet, unknown
+	Evidence string `json:"evidence,omitempty"`
+	Proven   bool   `json:"proven,omitempty"`
+}
+
+type proveIn struct {
+	Job      Job         `json:"job"`
+	Criteria []Criterion `json:"criteria"`
+	Judged   []Judged    `json:"judged,omitempty"`
+}
+
+// accept judges the criteria: those with a command by running it, the others by a session that took no
+// part. What nobody can tell is unmet.
+func (r *run) accept(f flow.Flow) (*trouble, error) {
+	content, err := r.observe(f, "accept")
+	if err != nil {
+		return nil, err
+	}
+	if err := r.enter(f, "accept"); err != nil {
+		return nil, err
+	}
+	judged, err := prove.Do(f, proveIn{Job: r.job, Criteria: content.Criteria})
+	if err != nil {
+		return nil, err
+	}
+	open := pending(judged)
+	if len(open) > 0 {
+		if judged, err = r.askAccept(f, content, judged, open); err != nil {
+			return nil, err
+		}
+	}
+	for _, j := range judged {
+		r.rep.Executed = r.rep.Executed || j.Verify != ""
+	}
+	r.rep.Criteria = judged
+	return unmet(judged, r.rep.Checks.Tree), nil
+}
+
+func (r *run) askAccept(f flow.Flow, content Content, judged []Judged, open []string) ([]Judged, error) {
+	reply, err := r.ask(f, trellis.Accept, r.job.Limits.Accept, about{Content: content, Open: open, Checks: r.rep.Checks.Results, Stat: r.rep.Checks.Stat})
+	why := "the accept agent did not answer to it"
+	if fail := answerless(err); fail != nil {
+		why, err = "the accept agent gave no usable answer: "+fail.Code, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return merge(judged, reply, why)
+}
+
+// verdicts is the answer of the accept agent.
+type verdicts struct {
+	Criteria []struct {
+		ID       string `json:"id"`
+		Verdict  string `json:"verdict"`
+		Evidence string `json:"evidence"`
+	} `json:"criteria"`
+}
+
+// pending are the ids that no command can judge.
+func pending(judged []Judged) (ids []string) {
+	for _, j := range judged {
+		if j.Verdict == "" {
+			ids = append(ids, j.ID)
+		}
+	}
+	return ids
+}
+
+// merge fills in what was asked; what was not answered is unknown, and why says so.
+func merge(judged []Judged, reply agentcall.Reply, why string) ([]Judged, error) {
+	var said verdicts
+	if len(reply.Answer) > 0 && reply.Failure == nil {
+		var err error
+		if said, err = agentcall.Decode[verdicts](reply); err != nil {
+			return nil, err
+		}
+	}
+	out := append([]Judged(nil), judged...)
+	for i := range out {
+		if out[i].Verdict != "" {
+			continue
+		}
+		out[i].Verdict, out[i].Evidence = "unknown", cut(why, evidenceSize(len(out)))
+		for _, v := range said.Criteria {
+			if v.ID == out[i].ID {
+				out[i].Verdict, out[i].Evidence = v.Verdict, cut(v.Evidence, evidenceSize(len(out)))
+			}
+		}
+	}
+	return out, nil
+}
+
+// answerless is the failure of an agent that ran but gave no usable answer, nil for anything else.
+func answerless(err error) *flow.Failure {
+	fail := (*flow.Failure)(nil)
+	if !errors.As(err, &fail) {
+		return nil
+	}
+	switch trellis.Code(fail.Code) {
+	case trellis.AgentProtocol, trellis.EmptyOutput:
+		return fail
+	}
+	return nil
+}
+
+// evidenceSize is how long the evidence of one of n criteria may be, in bytes.
+func evidenceSize(n int) int { return min(maxSaid, 16<<10/max(n, 1)) }
+
+// unmet is the trouble that criteria make, nil when each that blocks is met.
+func unmet(judged []Judged, tree string) *trouble {
+	t := &trouble{Code: trellis.AcceptanceUnmet, Tree: tree}
+	var said []string
+	for _, j := range judged {
+		if j.Verdict != "met" && !j.Should {
+			t.Unmet = append(t.Unmet, j)
+			said = append(said, short(fmt.Sprintf("%s is %s: %s", j.ID, j.Verdict, j.Text)))
+		}
+	}
+	if len(t.Unmet) == 0 {
+		return nil
+	}
+	t.Detail = tell(said)
+	return t
+}
+
+// nothingToDo ends a run that changed nothing: fine when each criterion is proven at base, by a command
+// or by evidence that names a file there. The bare claim that all is well is not enough.
+func (r *run) nothingToDo(f flow.Flow) error {
+	if r.in.React != nil {
+		return flow.Fail(string(trellis.EmptyDiff), "all of the work was taken back")
+	}
+	bare, err := ground.Do(f, proveIn{Job: r.job, Judged: r.rep.Criteria})
+	if err != nil {
+		return err
+	}
+	if len(bare) > 0 {
+		return flow.Fail(string(trellis.EmptyDiff), "nothing was changed, and nothing but a claim says that it need not be (%s)", strings.Join(bare, ", "))
+	}
+	r.rep.Outcome = trellis.NoChangeNeeded
+	return nil
+}
+
+// prover is the effect of accept: it judges the criteria that name a command.
+type prover struct {
+	commands *commands
+	fresh    *freshCheckout
+	restorer *restorer
+	task     *taskDir
+}
+
+// prove runs the command of each criterion that has one. What the commands leave behind is undone, as with checks.
+func (pv *prover) prove(ctx context.Context, c flow.Call, in proveIn) (out []Judged, err error) {
+	if !slices.ContainsFunc(in.Criteria, func(cr Criterion) bool { return cr.Verify != "" }) {
+		return pv.proveAt(ctx, c, in)
+	}
+	snap, _, end, err := pv.restorer.begin(ctx, c, in.Job)
+	if err != nil {
+		return nil, err
+	}
+	defer end(&err)
+	if out, err = pv.proveAt(ctx, c, in); err != nil {
+		return nil, err
+	}
+	_, err = snap.Restore(ctx, pv.task.backupRef(c))
+	return out, err
+}
+
+func (pv *prover) proveAt(ctx context.Context, c flow.Call, in proveIn) ([]Judged, error) {
+	var out []Judged
+	for _, cr := range in.Criteria {
+		j := Judged{Criterion: cr}
+		if cr.Verify != "" {
+			res, err := pv.commands.run(ctx, c, sandbox.Verify, cr.ID, in.Job.Worktree, cr.Verify, in.Job.Limits.Command)
+			if err != nil {
+				return nil, err
+			}
+			j.Verdict, j.Proven = "met", res.Code == 0
+			if res.Code != 0 {
+				j.Verdict = "unmet"
+			}
+			j.Evidence = fmt.Sprintf("`%s` ended with %d", cr.Verify, res.Code)
+			if res.Code != 0 && res.Tail != "" {
+				j.Evidence += ": " + res.Tail
+			}
+			j.Evidence = cut(j.Evidence, evidenceSize(len(in.Criteria)))
+		}
+		out = append(out, j)
+	}
+	return out, nil
+}
+
+// ground names the criteria that nothing but a claim says are met. What a command proved has to hold in a fresh
+// checkout too. Evidence counts when it names a line of a file that is there; and as long as no criterion at all
+// was proven by a command, none does.
+func (pv *prover) ground(ctx context.Context, c flow.Call, in proveIn) (bare []string, err error) {
+	held, err := pv.proveFresh(ctx, c, in)
+	if err != nil {
+		return nil, err
+	}
+	proven := slices.ContainsFunc(held, func(j Judged) bool { return j.Proven && !j.Should })
+	for _, j := range held {
+		if !j.Should && !j.Proven && !(proven && namesLine(in.Job.Worktree, j.Evidence)) {
+			bare = append(bare, j.ID)
+		}
+	}
+	return bare, nil
+}
+
+// proveFresh takes back what commands proved in the worktree and don't prove in a fresh checkout of its commit.
+func (pv *prover) proveFresh(ctx context.Context, c flow.Call, in proveIn) (held []Judged, err error) {
+	if in.Job.InPlace || !slices.ContainsFunc(in.Judged, func(j Judged) bool { return j.Proven }) {
+		return in.Judged, nil
+	}
+	err = pv.fresh.do(ctx, c, in.Job, func(fresh Job, broken *Check) error {
+		for _, j := range in.Judged {
+			if j.Proven && broken == nil {
+				again, err := pv.proveAt(ctx, c, proveIn{Job: fresh, Criteria: []Criterion{j.Criterion}})
+				if err != nil {
+					return err
+				}
+				j.Proven = again[0].Proven
+			}
+			j.Proven = j.Proven && broken == nil
+			held = append(held, j)
+		}
+		return nil
+	})
+	return held, err
+}
+
+// maxQuoted is how large a file can be that a line of it is named.
+const maxQuoted = 16 << 20
+
+// namesLine reports whether a text names a line, path:number, that is there.
+func namesLine(root, evidence string) bool {
+	for _, w := range strings.Fields(evidence) {
+		path, rest, ok := strings.Cut(strings.Trim(w, "`*_,;()[]\"'."), ":")
+		number, _, _ := strings.Cut(rest, ":")
+		line, err := strconv.Atoi(number)
+		if !ok || err != nil || line < 1 || !filepath.IsLocal(filepath.FromSlash(path)) {
+			continue
+		}
+		data, err := durable.ReadBelow(root, path, maxQuoted)
+		if err == nil && line <= strings.Count(string(data), "\n")+1 {
+			return true
+		}
+	}
+	return false
+}
+
+func (pr *prompts) acceptSlots(ctx context.Context, d about, slots map[string]string) (err error) {
+	var b strings.Builder
+	for _, c := range d.Content.Criteria {
+		if slices.Contains(d.Open, c.ID) {
+			fmt.Fprintf(&b, "%s: %s\n", c.ID, c.Text)
+		}
+	}
+	slots["criteria"], slots["base"] = b.String(), d.Job.BaseCommit
+	slots["diffstat"] = d.Stat
+	_, diff, err := pr.diff(ctx, d.Job, diffCap)
+	if err == nil {
+		slots["diff"], err = pr.leaks.maskDiff(ctx, d.Job, diff)
+	}
+	if err == nil {
+		slots["evidence"], err = pr.commandResults(d.Checks)
+	}
+	return err
+}
+
+// Check says what an answer lacks beyond its schema: accept names exactly the criteria that were asked;
+// what it leaves out counts as unknown.
+func (pr *prompts) Check(r agentcall.Request, answer json.RawMessage) (wrong []string) {
+	if r.Role != trellis.Accept {
+		return pr.steps.effects().Check(r, answer)
+	}
+	var d about
+	var v verdicts
+	if err := errors.Join(json.Unmarshal(r.Data, &d), json.Unmarshal(answer, &v)); err != nil {
+		return []string{"/: " + err.Error()}
+	}
+	seen := map[string]bool{}
+	for i, c := range v.Criteria {
+		switch {
+		case !slices.Contains(d.Open, c.ID):
+			wrong = append(wrong, fmt.Sprintf("/criteria/%d/id: %q was not asked (asked: %s)", i, c.ID, strings.Join(d.Open, ", ")))
+		case seen[c.ID]:
+			wrong = append(wrong, fmt.Sprintf("/criteria/%d/id: %q is judged twice", i, c.ID))
+		}
+		seen[c.ID] = true
+	}
+	return wrong
+}

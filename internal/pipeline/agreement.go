@@ -1,0 +1,137 @@
+package pipeline
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/proof"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Agreement is whose yes a plan needs as everything is on disk now, and what people said to it. A plan that needs
+// nobody's is approved.
+type Agreement struct {
+	proof.Verdict
+	Approvers int      // 0: nobody is asked
+	Protected []string // what the plan changes although it is protected
+	Changed   []string // in words, what was changed of what judges the work while agents were at work
+	Hash      string   // of what was decided on, or is to be
+}
+
+// Agreements judge whether people agreed to a plan: for a run, and for who decides whether that is to go on. There is
+// no other judge of it, so that the two can't differ.
+type Agreements struct {
+	Disk   *durable.Disk
+	Config *config.Config
+	Store  taskdir.Store
+	Counts proof.Counting
+	Now    func() time.Time
+}
+
+// Of judges the plan of a task as it lies in its directory. j is what its run claimed, zero without a run.
+func (a Agreements) Of(t *taskdir.Task, j Job) (Agreement, error) {
+	p, err := ReadPlan(a.Store, t.Dir)
+	if err != nil {
+		return Agreement{}, err
+	}
+	return a.of(t, p, j, false)
+}
+
+// ofRun judges the plan p of a task whose run is under way. A no ends the run.
+func (a Agreements) ofRun(t *taskdir.Task, p *plan.Plan, j Job, claimed bool) (Agreement, error) {
+	g, err := a.of(t, p, j, claimed)
+	if err == nil && g.State == proof.Rejected {
+		err = flow.Fail(string(trellis.ApprovalRejected), "%s", g.No())
+	}
+	return g, err
+}
+
+// of judges the plan p, nil for none. With claimed, a yes that was required at the claim still is.
+func (a Agreements) of(t *taskdir.Task, p *plan.Plan, j Job, claimed bool) (g Agreement, err error) {
+	g.Protected = guarded(p, append(protected(a.Config, t), j.Protected...))
+	u, err := ReadUnconfirmed(t.Dir)
+	if err != nil {
+		return g, err
+	}
+	if g.Changed = u.Changes(a.Store, t.Dir); len(g.Changed) == 0 {
+		u.Said = nil
+	}
+	if required(a.Config, t, p) || len(g.Protected)+len(g.Changed) > 0 || claimed && j.Approval > 0 {
+		g.Approvers = Approvers(a.Config, t)
+	}
+	bases := []string{t.BaseBranch}
+	if j.BaseUnset && t.BaseBranch == j.BaseBranch {
+		bases = append(bases, "") // the claim wrote it; what people agreed to before did not name it
+	}
+	for _, base := range bases {
+		named := *t
+		named.BaseBranch = base
+		if g.Hash, err = taskdir.PlanHash(t.Dir, &named); err != nil {
+			return g, err
+		}
+		if g.Verdict, err = a.said(t.Dir, g.Hash, g.Approvers, u.Said); err != nil || g.State != proof.Pending {
+			return g, err
+		}
+	}
+	return g, nil
+}
+
+// required reports whether a plan needs a yes whatever it changes: as the task says, or the settings of every plan, whoever
+// wrote it.
+func required(cfg *config.Config, t *taskdir.Task, p *plan.Plan) bool {
+	return t.Pipeline.Approval.Required || p != nil && cfg.Planning.Approval == "plan"
+}
+
+// said is what people decided, besides what they had written down before.
+func (a Agreements) said(dir, hash string, approvers int, before []string) (proof.Verdict, error) {
+	if approvers == 0 {
+		return proof.Verdict{State: proof.Approved}, nil
+	}
+	return decision(a.Disk, dir, hash, approvers, before, a.Counts, a.Now())
+}
+
+// No is why a plan that was rejected is, in words.
+func (g Agreement) No() string {
+	return fmt.Sprintf("rejected by %s: %s", strings.Join(g.By, ", "), g.Reason)
+}
+
+// Approvers is how many people have to agree to the plan of a task that needs a yes: as many as the project wants,
+// or the task, when that is more.
+func Approvers(cfg *config.Config, t *taskdir.Task) int {
+	return max(1, cfg.Planning.Approvers, t.Pipeline.Approval.Approvers)
+}
+
+// Decision is what people decided about the plan with this hash, by those lines that count. Lines that were written by hand
+// without a hash get it now.
+func Decision(disk *durable.Disk, dir, hash string, approvers int, counts proof.Counting, now time.Time) (v proof.Verdict, err error) {
+	return decision(disk, dir, hash, approvers, nil, counts, now)
+}
+
+// decision is that, without what was written down before.
+func decision(disk *durable.Disk, dir, hash string, approvers int, before []string, counts proof.Counting, now time.Time) (v proof.Verdict, err error) {
+	list, err := counts.Read(dir)
+	if err != nil {
+		return v, err
+	}
+	if v = proof.Decide(since(list, before), "", hash, approvers, now); len(v.Unbound) == 0 {
+		return v, nil
+	}
+	if _, err := proof.Bind(disk, dir, proof.Those(list, func(step string) string {
+		if step != "" {
+			return "" // of a step: its request binds it
+		}
+		return hash
+	})); err != nil {
+		return v, err
+	}
+	if list, err = counts.Read(dir); err != nil {
+		return v, err
+	}
+	return proof.Decide(since(list, before), "", hash, approvers, now), nil
+}

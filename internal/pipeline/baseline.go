@@ -1,0 +1,91 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/sandbox"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+const baseline flow.Act[checksIn, Checks] = "baseline"
+
+// baseline runs the verify commands before the first agent call: what fails already is known, and counts
+// as failing later only if the task names it.
+func (r *run) baseline(f flow.Flow) (err error) {
+	if r.in.Baseline != nil {
+		r.rep.Baseline = *r.in.Baseline
+		return nil
+	}
+	if !r.job.Baseline || len(r.job.Verify) == 0 {
+		return nil
+	}
+	if r.rep.Baseline, err = baseline.Do(f, checksIn{Job: r.job}); err != nil {
+		return err
+	}
+	for _, c := range r.rep.Baseline.Results {
+		if c.Offline { // as known to fail it would decide nothing any more
+			return flow.Fail(string(trellis.HookFailed), "`%s` can't run without a network, which it does not have in the sandbox: %s", c.Command, sandbox.NetworkHint(sandbox.Verify))
+		}
+		if !canRun(c) {
+			return flow.Fail(string(trellis.HookFailed),
+				"`%s` can't run in a fresh worktree (exit %d: %s): say how to set it up in worktree.setup of .trellis/config.yaml", c.Command, c.Code, c.Tail)
+		}
+	}
+	return nil
+}
+
+// canRun reports whether a command could do its work at all: its program is there, and what it needs.
+func canRun(c Check) bool {
+	switch c.Code {
+	case 0:
+		return true
+	case 124, 126, 127:
+		return false
+	}
+	for _, text := range []string{"command not found", "No module named", "Cannot find module", "cannot find package", "ERR_MODULE_NOT_FOUND"} {
+		if strings.Contains(c.Tail, text) {
+			return false
+		}
+	}
+	return true
+}
+
+// known are the commands that failed at base and are not asked to be mended.
+func (r *run) known() (list []string) {
+	for _, c := range r.rep.Baseline.Results {
+		if c.Code != 0 && !slices.Contains(r.named, c.Command) {
+			list = append(list, c.Command)
+		}
+	}
+	return list
+}
+
+// baseline runs the commands in the worktree, which holds nothing but what is committed. What is not committed is
+// named, and nothing is run.
+func (v *verifier) baseline(ctx context.Context, c flow.Call, in checksIn) (out Checks, err error) {
+	if out.Notes, err = v.repairer.repair(ctx, c, in.Job); err != nil {
+		return out, err
+	}
+	m := v.task.checkpoint(c)
+	stray, err := v.restorer.strayPaths(ctx, c, in.Job, m, &out)
+	if out.Stray = few(stray); err != nil || len(stray) > 0 {
+		return out, err
+	}
+	if err := m.write(allCommitted); err != nil {
+		return out, err
+	}
+	defer func() { err = errors.Join(err, m.end(err)) }()
+	if out.Results, err = v.runAll(ctx, c, in); err != nil || len(out.Results) == 0 {
+		return out, err
+	}
+	left, err := v.restorer.uncommitted(ctx, in.Job)
+	if err != nil || len(left) == 0 {
+		return out, err
+	}
+	_, err = v.repo.Discard(ctx, in.Job.Worktree, v.task.backupRef(c), left...)
+	return out.undone(left), err
+}

@@ -1,0 +1,43 @@
+package pipeline
+
+import (
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// check lets a fresh session review the change and mend what it finds. It returns the markers that are
+// missing at the end of its report, which count when there is no command to decide.
+func (r *run) check(f flow.Flow) (missing []string, err error) {
+	content, err := r.observe(f, "check")
+	if err != nil {
+		return nil, err
+	}
+	if err := r.enter(f, "check"); err != nil {
+		return nil, err
+	}
+	reply, err := r.ask(f, trellis.Check, r.job.Limits.Check, about{Content: content})
+	for _, m := range content.Markers {
+		if !endsWith(reply.Excerpt, m, len(content.Markers)) {
+			missing = append(missing, m)
+		}
+	}
+	return missing, err
+}
+
+// endsWith reports whether a marker stands alone on one of the last n lines of a text.
+func endsWith(text, marker string, n int) bool {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	for i := len(lines) - 1; i >= 0 && n > 0; i-- {
+		line := strings.Trim(lines[i], " \t\r`*_.-")
+		if line == "" {
+			continue
+		}
+		if line == marker {
+			return true
+		}
+		n--
+	}
+	return false
+}

@@ -1,0 +1,305 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/proof"
+	"github.com/trellis-tasks/trellis/internal/research"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+const claim flow.Act[Input, Job] = "claim"
+
+// claim fixes what holds until the end. When people must agree to the plan it is fixed once they have, so
+// that no command of a plan runs before.
+func (r *run) claim(f flow.Flow) (err error) {
+	in := r.in
+	in.Undelivered = nil // a claim does not ask for it, and it is long
+	for {
+		if r.job, err = claim.Do(f, in); err != nil || !r.job.Unapproved {
+			return err
+		}
+		if err := r.agreed(f); err != nil {
+			return err
+		}
+	}
+}
+
+// Approval is the signal that the plan needs nobody's yes any more, or has a no.
+const Approval = "approval"
+
+// agreed waits for people's yes to the plan. That it was required at the claim is written back to task.json, for them
+// alone to take away.
+func (r *run) agreed(f flow.Flow) error {
+	s := r.standing(trellis.Waiting)
+	s.Asks = r.job.Approval > 0
+	if _, err := project.Do(f, s); err != nil {
+		return err
+	}
+	_, err := f.Await(Approval, flow.Forever, nil)
+	return err
+}
+
+// claimer is the effect of the claim.
+type claimer struct {
+	repo      *git.Repo
+	store     taskdir.Store
+	config    *config.Config
+	cast      agentcall.Cast
+	lookPath  func(program string) error
+	merges    *Merges
+	approvals Agreements
+	intake    *intake
+	task      *taskDir
+	trust     *trustJudge
+}
+
+// claim fixes what holds for the whole run: branch, base, who plays each role, the commands that decide, and
+// whose yes is needed.
+func (cl *claimer) claim(ctx context.Context, _ flow.Call, in Input) (Job, error) {
+	var j Job
+	_, err := cl.intake.judge(ctx, func(t *taskdir.Task, k *taken) (err error) {
+		j, err = cl.claimRead(ctx, in, t, k)
+		return err
+	})
+	return j, err
+}
+
+// claimRead is the claim by what was taken.
+func (cl *claimer) claimRead(ctx context.Context, in Input, t *taskdir.Task, k *taken) (Job, error) {
+	asked := *t
+	if k.wrong != nil {
+		return Job{}, k.wrong
+	}
+	p := main(k.plan)
+	base, waits, err := cl.findBase(ctx, t, in)
+	if err != nil {
+		return Job{}, err
+	}
+	if waits != "" {
+		return Job{}, &UnmetError{waits}
+	}
+	if err := cl.trust.trusted(ctx, t, base, in.Begun || in.Fresh); err != nil {
+		return Job{}, err
+	}
+	j, err := cl.job(t, k, p, in, base)
+	if err != nil {
+		return j, err
+	}
+	if err := cl.resumeBaseUpdate(ctx, in, &j); err != nil {
+		return j, err
+	}
+	g, err := cl.approvals.ofRun(&asked, p, j, false)
+	j.Unapproved = g.State != proof.Approved
+	return j, err
+}
+
+// job is what a run of the task that begins at base is to be, with p as its plan, nil when it has none.
+func (cl *claimer) job(t *taskdir.Task, k *taken, p *plan.Plan, in Input, base Base) (Job, error) {
+	taskdir.Defaults(t)
+	cfg := cl.config
+	j := Job{Title: t.Title, Repo: cl.repo.Main, Branch: t.Branch, BaseBranch: base.Branch, BaseUnset: base.Unset, BaseCommit: base.Commit, StackedOn: base.On,
+		Scope: t.Scope, Baseline: cfg.Baseline, InPlace: !cfg.VerifyFresh,
+		Setup: Setup{cfg.Worktree.Copy, cfg.Worktree.Setup, cfg.Worktree.SetupTimeout}, CommitType: cfg.Delivery.CommitType, Delivery: delivering(cfg, in.Deliver),
+		Protected: protected(cfg, t), Choices: map[trellis.Role]agentcall.Choice{}, Limits: limits(cl.config), Approvers: Approvers(cfg, t),
+		Preconditions: preconditions(p), Assumed: few(Assumed(p))}
+	if required(cfg, t, p) {
+		j.Approval = j.Approvers
+	}
+	j.Worktree = filepath.Join(cfg.Worktree.Dir, filepath.FromSlash(j.Branch))
+	for _, role := range Roles() {
+		c, err := cl.cast.Choose(role, t.Pipeline.Agent, in.Agent)
+		if err != nil {
+			return j, err
+		}
+		j.Choices[role] = c
+	}
+	var err error
+	if j.Verify, j.VerifySource, err = cl.decidingCommands(t, k, p); err != nil {
+		return j, err
+	}
+	if long(j.Verify) {
+		return j, flow.Fail(string(trellis.InvalidTask), "the %d verify commands of %s are too many or too long to be recorded: put them into a script", len(j.Verify), j.VerifySource)
+	}
+	if j.Modules, err = modulesOf(cfg, t); err != nil {
+		return j, err
+	}
+	if long(j.Preconditions) {
+		return j, flow.Fail(string(trellis.InvalidTask), "the %d preconditions of plan.json are too many or too long to be recorded: put them into a script", len(j.Preconditions))
+	}
+	return j, nil
+}
+
+func limits(cfg *config.Config) Limits {
+	l := cfg.Limits
+	return Limits{Rounds: max(1, l.Rounds), Attempts: max(1, l.Attempts), Idle: l.Idle, Implement: l.Implement, Check: l.Check, Debug: l.Debug,
+		Accept: l.Accept, Command: cfg.VerifyTimeout, Tokens: l.Tokens, CostUSD: l.CostUSD, Seconds: float64(l.Seconds)}
+}
+
+// How long all verify commands may be together, and all preconditions, in bytes, and how many they may be.
+const (
+	maxCommands  = 8 << 10
+	mostCommands = 50
+)
+
+// long reports whether commands, or what comes of them, are too long to stand in a record.
+func long(commands []string) bool {
+	return len(strings.Join(commands, "")) > maxCommands || len(commands) > mostCommands
+}
+
+// modulesOf are the paths of the submodules that a task works in: that of its package.
+func modulesOf(cfg *config.Config, t *taskdir.Task) ([]string, error) {
+	_, pkg, err := cfg.Package(t.Package)
+	if err != nil && len(cfg.Packages) > 0 {
+		return nil, flow.Fail(string(trellis.InvalidTask), "%v: packages of .trellis/config.yaml names them", err)
+	}
+	if path := pkg.Submodule(); path != "" {
+		return []string{path}, nil
+	}
+	return nil, nil
+}
+
+// delivering is what is configured, or with asked all there is.
+func delivering(cfg *config.Config, asked bool) Delivering {
+	d := cfg.Delivery
+	if !d.Push && !d.PR && !asked {
+		return Delivering{Update: following(d.Update)}
+	}
+	return Delivering{Push: true, PR: d.PR || asked, Draft: d.Draft, Labels: d.Labels, Reviewers: d.Reviewers, Update: following(d.Update)}
+}
+
+// following is how a branch follows its base, "" when it does not.
+func following(update string) string {
+	if update == "none" {
+		return ""
+	}
+	return update
+}
+
+// findBase finds where the branch begins. waits is in words what has to come before that.
+func (cl *claimer) findBase(ctx context.Context, t *taskdir.Task, in Input) (base Base, waits string, err error) {
+	b := Bases{Repo: cl.repo, Store: cl.store, Merged: cl.config.DependsOnMerged, Known: cl.merges}
+	return b.Of(ctx, t, Base{Commit: in.Base, On: in.StackedOn}, in.Fresh)
+}
+
+// Sources of the commands that decide, in the order they are asked.
+const (
+	fromTask     = "task.json"
+	fromConfig   = "config.yaml"
+	fromPlan     = "plan.json"
+	fromResearch = "research.md"
+)
+
+// decidingCommands are the commands that decide whether work is done, and where they come from: the first source
+// that has any. An agent in a worktree can't reach one of them.
+func (cl *claimer) decidingCommands(t *taskdir.Task, k *taken, p *plan.Plan) (list []string, source string, err error) {
+	if len(t.Pipeline.Verify) > 0 {
+		return t.Pipeline.Verify, fromTask, nil
+	}
+	if len(cl.config.Verify) > 0 {
+		return cl.config.Verify, fromConfig, nil
+	}
+	if p != nil {
+		if list := p.Verification(); len(list) > 0 {
+			return list, fromPlan, nil
+		}
+	}
+	if err := k.unread[taskdir.Research]; err != nil {
+		return nil, "", flow.Fail(string(trellis.InvalidTask), "reading research.md, which says what decides: %v", err)
+	}
+	found := cl.researchCommands(k)
+	if len(found) == 0 {
+		return nil, "", nil
+	}
+	return found, fromResearch, nil
+}
+
+// researchCommands are the commands of research.md that can be run here.
+func (cl *claimer) researchCommands(k *taken) (found []string) {
+	here := research.Project{Root: cl.repo.Main, LookPath: cl.lookPath}
+	for _, c := range research.Parse(k.texts[taskdir.Research]).Commands {
+		if here.Missing(c) == "" {
+			found = append(found, c)
+		}
+	}
+	return found
+}
+
+// resumeBaseUpdate makes the claim of a later run know of the base that the branch came up to since: an update that an earlier run
+// began, or what a person merged by hand.
+func (cl *claimer) resumeBaseUpdate(ctx context.Context, in Input, j *Job) error {
+	if in.Code < 4 || in.Fresh || in.Base == "" {
+		return nil
+	}
+	tip, err := cl.repo.Branch(ctx, j.Branch)
+	if err != nil || tip == "" {
+		return err
+	}
+	u, err := cl.repo.Updating(ctx, filepath.Base(cl.task.dir))
+	if err != nil {
+		return err
+	}
+	if u == nil {
+		return cl.followHandMerge(ctx, j, tip)
+	}
+	if u.Merge && tip != u.Ours {
+		if within, err := cl.repo.IsAncestor(ctx, u.Base, tip); err != nil || within {
+			return errors.Join(err, cl.followHandMerge(ctx, j, tip))
+		}
+	}
+	var way onTheWay
+	if err := json.Unmarshal([]byte(u.About), &way); err != nil {
+		return fmt.Errorf("reading what is being updated: %w", err)
+	}
+	j.BaseCommit, j.StackedOn = u.Base, way.On
+	return j.takeUp(u, u.About)
+}
+
+// followHandMerge moves the base to the newest commit of the base branch that the branch has.
+func (cl *claimer) followHandMerge(ctx context.Context, j *Job, tip string) error {
+	base, err := cl.repo.Branch(ctx, j.BaseBranch)
+	if err != nil || base == "" || base == j.BaseCommit || j.Delivery.Update == "" {
+		return err
+	}
+	shared, err := cl.repo.MergeBase(ctx, base, tip)
+	if err != nil || shared == "" || shared == j.BaseCommit {
+		return err
+	}
+	if newer, err := cl.repo.IsAncestor(ctx, j.BaseCommit, shared); err != nil || !newer {
+		return err
+	}
+	j.BaseCommit, j.StackedOn = shared, ""
+	return nil
+}
+
+// preview is the job of a run that would be claimed now, and what it would take in.
+func (cl *claimer) preview(ctx context.Context, in Input) (Job, *taken, error) {
+	t, err := cl.store.Load(cl.task.dir)
+	if err != nil {
+		return Job{}, nil, err
+	}
+	k, err := cl.intake.read(t)
+	if err != nil {
+		return Job{}, nil, err
+	}
+	if k.wrong != nil {
+		return Job{}, nil, k.wrong
+	}
+	base, _, err := cl.findBase(ctx, t, in)
+	if err != nil {
+		return Job{}, nil, err
+	}
+	j, err := cl.job(t, k, main(k.plan), in, base)
+	return j, k, err
+}

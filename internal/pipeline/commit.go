@@ -1,0 +1,270 @@
+package pipeline
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+const commit flow.Act[commitIn, Committed] = "commit"
+
+type commitIn struct {
+	Job  Job    `json:"job"`
+	Task string `json:"task"`
+	// Seen is the commit that others have seen, which is not amended, and Why what they found wrong with it.
+	Seen string       `json:"seen,omitempty"`
+	Why  trellis.Code `json:"why,omitempty"`
+}
+
+// Committed is what git made of the work.
+type Committed struct {
+	SHA     string        `json:"sha,omitempty"`
+	Nothing bool          `json:"nothing,omitempty"` // there is no change
+	Hook    string        `json:"hook,omitempty"`    // what a hook said that refused the commit
+	Output  agentcall.Ref `json:"output,omitzero"`
+	// Leaks are the places of secrets, file, line and rule, for which nothing was committed.
+	Leaks []string `json:"leaks,omitempty"`
+	Notes []string `json:"notes,omitempty"`
+}
+
+func (r *run) commit(f flow.Flow) (*trouble, error) {
+	if err := r.enter(f, "commit"); err != nil {
+		return nil, err
+	}
+	in := commitIn{Job: r.job, Task: r.in.Task, Seen: r.seen()}
+	if r.in.React != nil {
+		in.Why = r.in.React.Code
+	}
+	made, err := commit.Do(f, in)
+	if err != nil {
+		return nil, err
+	}
+	if found, err := r.refused(made); found != nil || err != nil {
+		return found, err
+	}
+	if made.Nothing {
+		return nil, flow.Fail(string(trellis.EmptyDiff), "there is nothing to commit: all that was changed is left out of commits")
+	}
+	r.rep.Commit = made.SHA
+	r.job.Clash = nil
+	return nil, nil
+}
+
+// refused is the trouble that keeps work from being committed.
+func (r *run) refused(made Committed) (*trouble, error) {
+	r.note(made.Notes)
+	if len(made.Leaks) > 0 {
+		return leaked(made.Leaks, r.rep.Checks.Tree), nil
+	}
+	if made.Hook != "" {
+		return &trouble{Code: trellis.CommitFailed, Detail: "a git hook refused the commit: " + made.Hook, Output: made.Output, Tree: r.rep.Checks.Tree}, nil
+	}
+	return nil, nil
+}
+
+// leaked is the trouble that secrets make.
+func leaked(places []string, tree string) *trouble {
+	return &trouble{Code: trellis.SecretFound, Detail: "there are secrets in what was changed, which belong into configuration that is not committed: " + tell(places), Tree: tree}
+}
+
+// committer is the effect of commit.
+type committer struct {
+	repo      *git.Repo
+	committed func(commit string)
+	guard     *guard
+	leaks     *leaks
+	modules   *modules
+	restorer  *restorer
+	task      *taskDir
+}
+
+// Trailers of every commit that Trellis makes: whose it is, and which call of which run made it.
+const (
+	TaskTrailer = trellis.TaskTrailer
+	CallTrailer = "Trellis-Call"
+)
+
+// commit makes one commit of the work, by the user's git identity. The commit of an earlier round, which
+// nobody else has seen, is amended; on what others have seen comes another one. What holds a secret is not committed.
+func (cm *committer) commit(ctx context.Context, c flow.Call, in commitIn) (Committed, error) {
+	out, err := cm.commitVetted(ctx, c, in)
+	if out.SHA != "" && cm.committed != nil {
+		cm.committed(out.SHA)
+	}
+	if err == nil && out.SHA != "" && in.Job.Clash != nil {
+		err = cm.repo.EndUpdate(ctx, filepath.Base(cm.task.dir))
+	}
+	return out, err
+}
+
+// commitVetted is [Acts.record] with nothing secret in it, whoever made the commits that are on the branch. When one of them holds a secret they
+// are taken back: all that they bring is still to be committed, and is put into one commit, unless that would hold it as well.
+func (cm *committer) commitVetted(ctx context.Context, c flow.Call, in commitIn) (out Committed, err error) {
+	s, err := cm.leaks.search(ctx, in.Job)
+	if err != nil {
+		return out, err
+	}
+	defer func() { out.Notes = append(out.Notes, s.notes...) }()
+	const most = 2
+	for try := 1; ; try++ {
+		out, err = cm.commitOnce(ctx, c, in, s)
+		leak := (*leakError)(nil)
+		if err != nil && !errors.As(err, &leak) || err == nil && out.SHA == "" {
+			return out, err
+		}
+		places, err := cm.leaks.retract(ctx, c, s, try)
+		switch {
+		case err != nil:
+			return Committed{}, err
+		case leak != nil:
+			return Committed{Leaks: leak.places}, nil
+		case len(places) == 0:
+			return out, nil
+		}
+		if now, err := s.in(ctx, in.Job.BaseCommit, ""); err != nil || len(now) > 0 || try == most {
+			return Committed{Leaks: append(now, places...)}, err
+		}
+	}
+}
+
+// commitOnce makes the commit. When this very call was cut off before, the commit that it had made is
+// taken, if it holds all there is to commit: the trailer alone can be written by anyone.
+func (cm *committer) commitOnce(ctx context.Context, c flow.Call, in commitIn, s *search) (Committed, error) {
+	told, err := cm.guard.verifyObjects(ctx, in.Job.BaseCommit)
+	for _, n := range told {
+		s.note(n)
+	}
+	if err != nil {
+		return Committed{}, err
+	}
+	if _, err := cm.repo.Reattach(ctx, in.Job.Worktree, in.Job.Branch, in.Job.anchor(), cm.task.backupRef(c)+"-strayed"); err != nil {
+		return Committed{}, err
+	}
+	if made, err := cm.earlierCommit(ctx, c, in); err != nil || made != "" {
+		return Committed{SHA: made}, err
+	}
+	head, err := cm.repo.Head(ctx, in.Job.Worktree)
+	if err != nil {
+		return Committed{}, err
+	}
+	hooks, err := cm.guard.changedHooks(ctx, cm.guard.worktree(), in.Job.BaseCommit)
+	if err != nil {
+		return Committed{}, err
+	}
+	if len(hooks) > 0 {
+		s.note("hooks were changed while the run went on, and none was run at the commit: " + strings.Join(few(hooks), ", ") + "; look at them before you commit yourself")
+	}
+	in.Job.Title = s.mask(in.Job.Title)
+	o, err := cm.commitOptions(ctx, c, in, s, head)
+	if err != nil {
+		return Committed{}, err
+	}
+	notes, err := cm.commitModules(ctx, c, in, o, s)
+	for _, n := range notes {
+		s.note(n)
+	}
+	sha := ""
+	if err == nil {
+		sha, err = cm.repo.Commit(ctx, in.Job.Worktree, o)
+	}
+	if err != nil {
+		return cm.notCommitted(c, head != in.Job.BaseCommit, head, err)
+	}
+	return Committed{SHA: sha}, nil
+}
+
+// callTrailer tells which call made a commit.
+func callTrailer(c flow.Call) string { return CallTrailer + ": " + c.Key() }
+
+// earlierCommit is the commit that an earlier entry of this call made, "" when there is none, or more to commit.
+func (cm *committer) earlierCommit(ctx context.Context, c flow.Call, in commitIn) (string, error) {
+	if c.Attempt <= 1 {
+		return "", nil
+	}
+	left, err := cm.restorer.uncommitted(ctx, in.Job)
+	if err != nil {
+		return "", err
+	}
+	made, err := cm.repo.FindTrailer(ctx, in.Job.BaseCommit, in.Job.Branch, callTrailer(c))
+	if err != nil || len(left) > 0 {
+		return "", err
+	}
+	return made, nil
+}
+
+// commitOptions say what a commit on head holds, and whether it takes the place of that: when that is the task's own, and
+// nobody has seen it.
+func (cm *committer) commitOptions(ctx context.Context, c flow.Call, in commitIn, s *search, head string) (git.CommitOptions, error) {
+	whose := TaskTrailer + ": " + in.Task
+	own, err := cm.repo.FindTrailer(ctx, cmp.Or(in.Seen, in.Job.BaseCommit), head, whose)
+	o := git.CommitOptions{Message: message(in), Trailers: []string{whose, callTrailer(c)},
+		Amend: own == head, Base: in.Job.BaseCommit, Exclude: Outside(in.Job), Branch: in.Job.Branch, Inspect: s.inspect}
+	if in.Job.merging() {
+		o.Merge = in.Job.BaseCommit
+	}
+	return o, err
+}
+
+// notCommitted is what it means that no commit was made. With work, head holds it: the agent, or an earlier run, committed
+// it all.
+func (cm *committer) notCommitted(c flow.Call, work bool, head string, err error) (Committed, error) {
+	var hook *git.HookError
+	switch {
+	case errors.As(err, new(*leakError)):
+		return Committed{}, err
+	case errors.Is(err, git.ErrNothing) && work:
+		return Committed{SHA: head}, nil
+	case errors.Is(err, git.ErrNothing):
+		return Committed{Nothing: true}, nil
+	case errors.As(err, &hook):
+		return cm.refused(c, hook)
+	}
+	return Committed{}, flow.Fail(string(trellis.CommitFailed), "%v", err)
+}
+
+func (cm *committer) refused(c flow.Call, hook *git.HookError) (Committed, error) {
+	dir, err := cm.task.folder(c)
+	if err != nil {
+		return Committed{}, err
+	}
+	text, path := cm.task.redact(hook.Output), filepath.Join(dir, "hook.log")
+	if err := cm.task.disk.WriteFile(path, []byte(text), 0o600); err != nil {
+		return Committed{}, err
+	}
+	ref, err := cm.task.ref(path, text)
+	return Committed{Hook: tail(text, tailBytes), Output: ref}, err
+}
+
+// subjectMax is how long a commit's first line may be, in bytes.
+const subjectMax = 100
+
+// message is a conventional commit: type(scope): title, and the task in the body.
+func message(in commitIn) string {
+	scope := ""
+	if in.Job.Scope != "" {
+		scope = "(" + in.Job.Scope + ")"
+	}
+	title := trellis.VisibleLine(in.Job.Title)
+	subject := fmt.Sprintf("%s%s: %s", in.Job.CommitType, scope, title)
+	switch in.Why {
+	case trellis.CIFailed:
+		subject = fmt.Sprintf("fix%s: mend what checks found", scope)
+	case trellis.ChangesRequested:
+		subject = fmt.Sprintf("fix%s: mend what reviewers found", scope)
+	}
+	if in.Job.merging() {
+		subject = fmt.Sprintf("chore%s: merge %s", scope, in.Job.BaseBranch)
+	}
+	if len(subject) > subjectMax {
+		subject = strings.ToValidUTF8(subject[:subjectMax-len("…")], "") + "…"
+	}
+	return subject + "\n\nTask: " + in.Task
+}

@@ -1,0 +1,91 @@
+package pipeline
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// trouble is why a round did not end in a verified commit.
+type trouble struct {
+	Code   trellis.Code  `json:"code"`
+	Detail string        `json:"detail"`
+	Failed []Check       `json:"failed,omitempty"`
+	Unmet  []Judged      `json:"unmet,omitempty"`
+	Output agentcall.Ref `json:"output,omitzero"` // a hook's
+	Tree   string        `json:"tree"`            // that it was found on
+}
+
+// same reports whether nothing has changed since: the same failure of the same tree.
+func (t *trouble) same(u *trouble) bool {
+	return u != nil && t.Code == u.Code && t.Detail == u.Detail && t.Tree == u.Tree
+}
+
+func (r *run) debug(f flow.Flow, last *trouble) error {
+	content, err := r.observe(f, "debug")
+	if err != nil {
+		return err
+	}
+	if err := r.enter(f, "debug"); err != nil {
+		return err
+	}
+	reply, err := r.ask(f, trellis.Debug, r.job.Limits.Debug, about{Content: content, Trouble: last})
+	if err != nil {
+		return err
+	}
+	return r.silent(f, reply, last.Tree)
+}
+
+// session is the one in which the debug agent goes on: that of who worked on the task before its pull request was found
+// wanting.
+func (r *run) session(role trellis.Role, agent string) string {
+	if was := r.in.React; was != nil && role == trellis.Debug && r.round == 1 && agent == was.Agent {
+		return was.Session
+	}
+	return ""
+}
+
+// foreign reports whether what is said of the trouble was written by others: the checks and reviewers of a pull request.
+func (t *trouble) foreign() bool {
+	return t.Code == trellis.CIFailed || t.Code == trellis.ChangesRequested
+}
+
+// failureTexts is what went wrong, for the debug agent: what Trellis says of it, and what others wrote.
+func (pr *prompts) failureTexts(t *trouble) (ours, theirs string, err error) {
+	if !t.foreign() {
+		ours, err = pr.describe(t)
+		return ours, "", err
+	}
+	theirs, err = pr.task.output(t.Output)
+	return fmt.Sprintf("%s: %s\n", t.Code, t.Detail), theirs, err
+}
+
+// describe is what went wrong, for the debug agent.
+func (pr *prompts) describe(t *trouble) (string, error) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s\n", t.Code, t.Detail)
+	for _, c := range t.Failed {
+		text, err := pr.task.output(c.Output)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&b, "\n$ %s\nexit code %d\n%s\n", c.Command, c.Code, tail(text, failureTail))
+	}
+	for _, j := range t.Unmet {
+		fmt.Fprintf(&b, "\n%s (%s): %s\n%s\n", j.ID, j.Verdict, j.Text, j.Evidence)
+	}
+	if t.Output.Path != "" {
+		text, err := pr.task.output(t.Output)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&b, "\n%s\n", tail(text, failureTail))
+	}
+	return b.String(), nil
+}
+
+// failureTail is how much of each failed command's output the debug agent is shown, in bytes.
+const failureTail = 16 << 10

@@ -1,0 +1,192 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/contextfiles"
+	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// documents are the task's own texts and its context, taken apart into what all phases share and the rest.
+type documents struct {
+	artifacts string
+	source    contextfiles.Source
+	rest      map[string][]contextfiles.Row // by phase
+	shown     map[string][]byte             // files of the checkout, by path, so far
+	caps      contextfiles.Caps
+	hint      string // of TaskSpec and plan
+	notes     []string
+}
+
+// phases are those that share the beginning of their prompts.
+var phases = []string{"implement", "check", "debug"}
+
+func (pr *prompts) documents(d about) (documents, error) {
+	dir := pr.inputs.folder(d.Content.Hash)
+	doc := documents{rest: map[string][]contextfiles.Row{}, shown: map[string][]byte{}, source: contextfiles.Source{
+		Main: d.Job.Repo, Worktree: d.Job.Worktree, Task: pr.store.Rel(pr.task.dir), Inputs: dir, Name: pr.shownPath}}
+	doc.source.Shown = func(path string, content []byte) { doc.shown[path] = content }
+	rows := map[string][]contextfiles.Row{}
+	for _, p := range phases {
+		list, err := readRows(dir, p+".jsonl")
+		if err != nil {
+			return doc, err
+		}
+		rows[p] = list
+	}
+	if rows["debug"] == nil {
+		rows["debug"] = slices.Clone(rows["check"])
+	}
+	common := slices.DeleteFunc(slices.Clone(rows["implement"]), func(r contextfiles.Row) bool {
+		return !has(rows["check"], r.Path) || !has(rows["debug"], r.Path)
+	})
+	for _, p := range phases {
+		doc.rest[p] = slices.DeleteFunc(rows[p], func(r contextfiles.Row) bool { return has(common, r.Path) })
+	}
+	var own []contextfiles.Row
+	for _, name := range []string{taskdir.PRD, taskdir.Info, taskdir.Design} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			own = append(own, contextfiles.Row{Type: contextfiles.Artifact, Path: doc.source.Task + "/" + name, Reason: map[string]string{taskdir.PRD: "what is asked for"}[name]})
+		}
+	}
+	doc.caps = contextfiles.DefaultCaps()
+	text, notes := contextfiles.Assemble(doc.source, append(own, common...), doc.caps)
+	doc.artifacts, doc.caps, doc.notes = text, doc.caps.After(text), say(notes)
+	return doc, nil
+}
+
+// roleDocuments are the documents with what a role alone is shown of the checkout, and before that, when it is wanted, the hint.
+func (pr *prompts) roleDocuments(ctx context.Context, d about, role trellis.Role, hinted bool) (doc documents, own string, err error) {
+	err = pr.trust.readTrusted(ctx, func() (map[string][]byte, error) {
+		if doc, err = pr.documents(d); err != nil {
+			return nil, err
+		}
+		var more []string
+		if hinted {
+			doc.hint, more, err = pr.planHint(role, d.Content.Hash, doc.caps)
+			doc.notes, doc.caps = append(doc.notes, more...), doc.caps.After(doc.hint)
+		}
+		if role != trellis.Accept {
+			own, more = doc.own(string(role))
+			doc.notes = append(doc.notes, more...)
+		}
+		return doc.shown, err
+	})
+	return doc, own, err
+}
+
+// shownPath is where an agent finds a file: those of the task are laid out in the worktree.
+func (pr *prompts) shownPath(path string) string {
+	if name, ok := strings.CutPrefix(path, pr.store.Rel(pr.task.dir)+"/"); ok {
+		return runtimeDir + "/task/" + name
+	}
+	return path
+}
+
+// own are the entries that only this phase gets.
+func (d documents) own(phase string) (string, []string) {
+	if len(d.rest[phase]) == 0 {
+		return "", nil
+	}
+	text, notes := contextfiles.Assemble(d.source, d.rest[phase], d.caps)
+	return text, say(notes)
+}
+
+func say(notes []contextfiles.Note) (list []string) {
+	for _, n := range notes {
+		list = append(list, fmt.Sprintf("%s is not shown in full: %s", n.Path, n.Why))
+	}
+	return list
+}
+
+func has(rows []contextfiles.Row, path string) bool {
+	return slices.ContainsFunc(rows, func(r contextfiles.Row) bool { return r.Path == path })
+}
+
+// readRows are the rows of a frozen context file, nil when there is none.
+func readRows(dir, name string) ([]contextfiles.Row, error) {
+	data, err := taskdir.ReadFile(dir, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", name, err)
+	}
+	rows, _ := contextfiles.Parse(name, data) // its problems were found when it was taken in
+	return rows, nil
+}
+
+// planHint is what a role is told of TaskSpec and plan, within caps, and a note when that is not all. Who judges the
+// criteria is told what was decided; how the work was to be done is nothing to them.
+func (pr *prompts) planHint(role trellis.Role, hash string, caps contextfiles.Caps) (text string, notes []string, err error) {
+	var parts []string
+	if spec, _ := pr.inputs.taskSpec(hash); spec != nil { // what is wrong with it was told when it was taken in
+		parts = append(parts, meant(spec))
+	}
+	p, err := pr.inputs.frozenPlan(hash)
+	switch {
+	case err != nil:
+		return "", nil, err
+	case p != nil && role == trellis.Accept:
+		parts = append(parts, decided(p))
+	case p != nil:
+		parts = append(parts, p.Outline())
+	}
+	text = strings.Join(parts, "\n")
+	if room := max(0, min(caps.Artifact, caps.Total)); len(text) > room {
+		rest := fmt.Sprintf("\n… %d bytes in all; the rest is in %s/task/%s and %s", len(text), runtimeDir, taskdir.Plan, taskdir.TaskSpec)
+		text = strings.ToValidUTF8(text[:room], "") + rest
+		notes = []string{taskdir.Plan + " is not shown in full: the prompt has no room for all of it"}
+	}
+	return text, notes, nil
+}
+
+func meant(spec *plan.TaskSpec) string {
+	return "# What the requirement was taken to mean\n\n" + spec.Hint()
+}
+
+// decided is what a plan settled beforehand.
+func decided(p *plan.Plan) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s\n\n", strings.TrimSpace(p.Title+"\n\n"+p.Summary))
+	for _, s := range decisions(p) {
+		s.write(&b)
+	}
+	return b.String()
+}
+
+// section is a heading and what stands under it.
+type section struct {
+	title string
+	lines []string
+}
+
+// decisions are the parts of a plan that hold whatever its steps are.
+func decisions(p *plan.Plan) []section {
+	left := section{title: "Left out"}
+	for _, u := range p.Uncovered {
+		left.lines = append(left.lines, u.Item+": "+u.Reason)
+	}
+	return []section{{"Design decisions", p.DesignDecisions}, {"Assumptions", p.Assumptions}, left, {"Out of scope", p.OutOfScope}}
+}
+
+// write adds the section as a list under its heading, unless it is empty.
+func (s section) write(b *strings.Builder) {
+	if len(s.lines) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "## %s\n\n", s.title)
+	for _, l := range s.lines {
+		fmt.Fprintf(b, "- %s\n", oneLine(l))
+	}
+	b.WriteByte('\n')
+}

@@ -1,0 +1,242 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/proof"
+	"github.com/trellis-tasks/trellis/internal/ready"
+	"github.com/trellis-tasks/trellis/internal/sandbox"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/workflow"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Deps are what the effects of a task's run are made of. Only New sees all of them.
+type Deps struct {
+	Dir        string // the task directory
+	Repo       *git.Repo
+	Store      taskdir.Store
+	Config     *config.Config
+	Cast       agentcall.Cast
+	LookPath   func(program string) error
+	Neighbours *ready.Neighbours // what is known of other tasks; nil: they are read anew
+	Merges     *Merges           // what is known of merged work; nil: git is asked anew
+	Environ    []string          // of the project's own commands
+	Box        *sandbox.Box      // that they run in
+	Marker     string            // of the run's processes
+	Redact     func(string) string
+	Secrets    []string // values that must not be committed
+	Deliver    func(context.Context, flow.Call, DeliverIn) (Delivery, error)
+	// TrustedClaim says why a task can't begin at base here, and TrustedBase why nothing of base can be brought into its work:
+	// it came from somebody whom nobody here trusts. begun: a run of this clone made its branch. Nil: all is trusted.
+	TrustedClaim func(ctx context.Context, t *taskdir.Task, base Base, begun bool) error
+	TrustedBase  func(ctx context.Context, base Base) error
+	// TrustedTexts says why files of the checkout, as they were read, count for nothing. Nil: all is trusted.
+	TrustedTexts func(ctx context.Context, texts map[string][]byte) error
+	Counts       proof.Counting      // which decisions count; nil: all
+	Committed    func(commit string) // told what was committed; nil: nobody is
+
+	Stand func(Standing)       // told what task.json says now; nil: nobody is
+	Step  func(workflow.Event) // told what the steps of a plan do; nil: nobody is
+	Disk  *durable.Disk
+	Now   func() time.Time
+}
+
+// Effects are what a run does, and what is asked for without one.
+type Effects struct {
+	Prompts   *prompts   // of its agents' calls
+	Calls     *callWatch // around those
+	Bundles   *inputs    // the plans that it took in
+	Preview   *previewer
+	Report    *reporter
+	Upstream  *upstream
+	Delivery  *deliverer
+	Leaks     *leaks
+	status    *statusWriter
+	claimer   *claimer
+	preparer  *preparer
+	worktrees *worktrees
+	verifier  *verifier
+	prover    *prover
+	final     *finalVerifier
+	sealer    *sealer
+	committer *committer
+	updater   *updater
+	observer  *observer
+	steps     *stepRunner
+	guard     *guard
+	standards *standardsWatch
+}
+
+// Begin tells what is known before the run goes on: the highest revision of task.json that earlier runs wrote, and what
+// the journal says.
+func (e *Effects) Begin(revision int64, p Progress) {
+	e.status.Seen(revision)
+	e.guard.Made(p.Made)
+	e.guard.Hooks(p.Hooks)
+	e.guard.Objects(p.Since, p.Borrowed)
+}
+
+// Activities are all that a run does besides its agents' calls.
+func (e *Effects) Activities() []flow.Activity {
+	list := []flow.Activity{claim.With(e.claimer.claim), project.With(e.status.writeStatus), prepare.With(e.preparer.prepare), baseline.With(e.verifier.baseline), observe.With(e.observer.observe),
+		verify.With(e.verifier.verify), final.With(e.final.final), prove.With(e.prover.prove), ground.With(e.prover.ground), changed.With(e.verifier.changed), commit.With(e.committer.commit),
+		discard.With(e.worktrees.discard), seal.With(e.sealer.seal), deliver.With(e.Delivery.deliver), conclude.With(e.Report.conclude),
+		update.With(e.updater.update), unmended.With(e.updater.unmended), probe.With(e.Upstream.probe)}
+	return inWorktree(e.guard, e.standards, append(list, e.steps.effects().Activities()...))
+}
+
+// New makes the effects of a task's run.
+func New(d Deps) *Effects {
+	task := &taskDir{dir: d.Dir, disk: d.Disk, redactor: d.Redact, runDir: filepath.Join(d.Dir, taskdir.Run)}
+	inputs := &inputs{store: d.Store, task: task}
+	trust := &trustJudge{repo: d.Repo, trustedBase: d.TrustedBase, trustedClaim: d.TrustedClaim, textsTrusted: d.TrustedTexts}
+	intake := &intake{inputs: inputs, store: d.Store, task: task, trust: trust}
+	approvals := Agreements{Disk: d.Disk, Config: d.Config, Store: d.Store, Counts: d.Counts, Now: d.Now}
+	claimer := &claimer{approvals: approvals, cast: d.Cast, config: d.Config, intake: intake, lookPath: d.LookPath, merges: d.Merges, repo: d.Repo, store: d.Store, task: task, trust: trust}
+	standards := &standardsWatch{store: d.Store, task: task}
+	observer := &observer{approvals: approvals, config: d.Config, inputs: inputs, intake: intake, lookPath: d.LookPath, neighbours: d.Neighbours, standards: standards, store: d.Store, task: task}
+	guard := &guard{repo: d.Repo, task: task}
+	leaks := &leaks{repo: d.Repo, secrets: d.Secrets, task: task}
+	readOnly := &readerSnapshot{}
+	sealer := &sealer{config: d.Config, counts: d.Counts, inputs: inputs, now: d.Now, repo: d.Repo, task: task}
+	steps := &stepRunner{box: d.Box, config: d.Config, counts: d.Counts, environ: d.Environ, inputs: inputs, marker: d.Marker, now: d.Now, repo: d.Repo, sealer: sealer, step: d.Step, task: task}
+	prompts := &prompts{box: d.Box, guard: guard, inputs: inputs, leaks: leaks, readOnly: readOnly, repo: d.Repo, steps: steps, store: d.Store, task: task, trust: trust}
+	preview := &previewer{cast: d.Cast, claimer: claimer, observer: observer, prompts: prompts}
+	status := &statusWriter{now: d.Now, stand: d.Stand, store: d.Store, task: task}
+	commands := &commands{box: d.Box, environ: d.Environ, marker: d.Marker, task: task}
+	restorer := &restorer{repo: d.Repo, task: task}
+	modules := &modules{repo: d.Repo, task: task}
+	repairer := &repairer{guard: guard, modules: modules, repo: d.Repo, task: task}
+	environment := &fingerprinter{box: d.Box, environ: d.Environ, repo: d.Repo, store: d.Store, task: task}
+	worktrees := &worktrees{guard: guard, modules: modules, repo: d.Repo, restorer: restorer, store: d.Store, task: task}
+	setup := &setup{commands: commands, store: d.Store, task: task, trust: trust}
+	preparer := &preparer{box: d.Box, commands: commands, environment: environment, guard: guard, modules: modules, repo: d.Repo, restorer: restorer, setup: setup, task: task, worktrees: worktrees}
+	verifier := &verifier{commands: commands, environment: environment, inputs: inputs, repairer: repairer, repo: d.Repo, restorer: restorer, task: task}
+	fresh := &freshCheckout{commands: commands, modules: modules, repo: d.Repo, setup: setup}
+	prover := &prover{commands: commands, fresh: fresh, restorer: restorer, task: task}
+	final := &finalVerifier{fresh: fresh, inputs: inputs, leaks: leaks, prover: prover, repo: d.Repo, restorer: restorer, verifier: verifier}
+	committer := &committer{committed: d.Committed, guard: guard, leaks: leaks, modules: modules, repo: d.Repo, restorer: restorer, task: task}
+	upstream := &upstream{merges: d.Merges, repo: d.Repo, store: d.Store, trust: trust}
+	updater := &updater{committer: committer, modules: modules, repo: d.Repo, restorer: restorer, task: task, trust: trust, upstream: upstream, verifier: verifier}
+	delivery := &deliverer{intake: intake, repo: d.Repo, send: d.Deliver, task: task}
+	report := &reporter{guard: guard, inputs: inputs, repo: d.Repo, store: d.Store, task: task}
+	checkout := &mainWatch{repo: d.Repo, task: task}
+	calls := &callWatch{checkout: checkout, guard: guard, readOnly: readOnly, repo: d.Repo, standards: standards, task: task}
+	return &Effects{Prompts: prompts, Calls: calls, Bundles: inputs, Preview: preview, Report: report, Upstream: upstream, Delivery: delivery, Leaks: leaks,
+		status: status, claimer: claimer, preparer: preparer, worktrees: worktrees, verifier: verifier, prover: prover, final: final, sealer: sealer,
+		committer: committer, updater: updater, observer: observer, steps: steps, guard: guard, standards: standards}
+}
+
+// taskDir is the directory of the task, where its run keeps its files below run/.
+type taskDir struct {
+	dir      string
+	runDir   string
+	redactor func(string) string
+	disk     *durable.Disk
+}
+
+// id is the task's directory name.
+func (d *taskDir) id() string { return filepath.Base(d.dir) }
+
+// backupRef names what a call takes away.
+func (d *taskDir) backupRef(c flow.Call) string {
+	return fmt.Sprintf("refs/trellis/backup/%s/%s", filepath.Base(d.dir), strings.ReplaceAll(c.Key()[strings.LastIndex(c.Run, "/")+1:], "#", "-"))
+}
+
+// folder is where an entry of an activity keeps its files.
+func (d *taskDir) folder(c flow.Call) (string, error) {
+	if _, err := os.Stat(d.dir); err != nil {
+		return "", fmt.Errorf("making the folder of %s: %w", c.ID, err) // the task is gone, and is not made anew
+	}
+	dir := filepath.Join(d.runDir, agentcall.Folder(c), fmt.Sprint(c.Attempt))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("making the folder of %s: %w", c.ID, err)
+	}
+	return dir, nil
+}
+
+// ref names a file below run/.
+func (d *taskDir) ref(path, text string) (agentcall.Ref, error) {
+	rel, err := filepath.Rel(d.runDir, path)
+	return agentcall.Ref{Path: filepath.ToSlash(rel), SHA256: agentcall.Sum([]byte(text)), Bytes: len(text)}, err
+}
+
+func (d *taskDir) output(ref agentcall.Ref) (string, error) {
+	data, err := durable.ReadBelow(d.runDir, ref.Path, durable.MaxJournal)
+	if err != nil {
+		return "", fmt.Errorf("reading a command's output: %w", err)
+	}
+	return string(data), nil
+}
+
+func (d *taskDir) redact(s string) string {
+	if d.redactor == nil {
+		return s
+	}
+	return d.redactor(s)
+}
+
+// keepNote keeps in the folder of a call what it began with. A power cut may take it.
+func (d *taskDir) keepNote(c flow.Call, name string, v any) error {
+	dir := filepath.Join(d.runDir, agentcall.Folder(c))
+	data, err := json.Marshal(v)
+	if err == nil {
+		err = os.MkdirAll(dir, 0o700)
+	}
+	temp := filepath.Join(dir, durable.TempPrefix+name)
+	if err == nil {
+		err = durable.WriteOwn(temp, data, 0o600)
+	}
+	if err == nil {
+		err = os.Rename(temp, filepath.Join(dir, name))
+	}
+	if err != nil {
+		return fmt.Errorf("noting what %s began with: %w", c.ID, err)
+	}
+	return nil
+}
+
+// Coded are activities in which what git can't do, or a worktree that is not as it has to be, is a failure with a code,
+// and with all that git said.
+func Coded(list []flow.Activity) []flow.Activity {
+	for i, act := range list {
+		code := trellis.WorktreeFailed
+		switch act.Name {
+		case string(commit):
+			code = trellis.CommitFailed
+		case string(deliver):
+			code = trellis.PushFailed
+		}
+		list[i].Run = func(ctx context.Context, c flow.Call, input json.RawMessage) (any, error) {
+			out, err := act.Run(ctx, c, input)
+			if err == nil || ctx.Err() != nil || errors.As(err, new(*flow.Failure)) || !git.Failed(err) && !errors.Is(err, proc.ErrNoFolder) {
+				return out, err
+			}
+			return out, flow.Fail(string(code), "%v%s", err, where(err))
+		}
+	}
+	return list
+}
+
+// where is the checkout in which a git command failed, which git itself seldom says.
+func where(err error) string {
+	var e *git.Error
+	if !errors.As(err, &e) || e.Dir == "" || strings.Contains(err.Error(), e.Dir) {
+		return ""
+	}
+	return " (in " + e.Dir + ")"
+}

@@ -1,0 +1,158 @@
+package pipeline
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/proof"
+	"github.com/trellis-tasks/trellis/internal/sandbox"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// What a verdict stands on besides the worktree, by the first word of its name.
+const (
+	footGit     = "git"     // settings that git goes by
+	footProgram = "program" // programs of the commands that decide
+	footFile    = "file"    // what people wrote in the main checkout
+	footNetwork = "network" // whether kinds of commands have one
+)
+
+// fingerprinter takes the fingerprint of a run's environment.
+type fingerprinter struct {
+	repo    *git.Repo
+	store   taskdir.Store
+	environ []string
+	box     *sandbox.Box
+	task    *taskDir
+}
+
+// fingerprint is a hash of each thing outside of the worktree that a verdict stands on: an agent that may do what
+// its user may can reach them.
+func (fp *fingerprinter) fingerprint(ctx context.Context, j Job) (map[string]string, error) {
+	set, err := fp.repo.Settings(j.Worktree)
+	if err != nil {
+		return nil, err
+	}
+	f := map[string]string{}
+	for name, hash := range set {
+		f[footGit+" "+name] = hash
+	}
+	for _, word := range strings.Fields(strings.Join(j.Verify, " ")) {
+		if path, sum := fp.program(word); path != "" {
+			f[footProgram+" "+word] = sum
+		}
+	}
+	none := fp.box.Unconnected(ctx)
+	for _, kind := range sandbox.CommandKinds() {
+		f[footNetwork+" "+kind] = map[bool]string{true: "none", false: "yes"}[slices.Contains(none, kind)]
+	}
+	rel := fp.store.Rel(fp.task.dir) + "/"
+	for _, name := range append(slices.Clone(frozen), "implement.jsonl", "check.jsonl", "debug.jsonl", proof.ApprovalsFile) {
+		err = errors.Join(err, fp.hashFile(f, rel+name))
+	}
+	for _, name := range []string{".trellis/config.yaml", ".trellis/worktree.yaml", ".trellis/workflow.md"} {
+		err = errors.Join(err, fp.hashFile(f, name))
+	}
+	if t, lerr := fp.store.Load(fp.task.dir); lerr == nil { // one that can't be read stops the run elsewhere
+		said, merr := json.Marshal([]any{t.Pipeline.Verify, t.Pipeline.Protected, t.Pipeline.Approval})
+		f[footFile+" "+rel+taskdir.TaskJSON], err = brief(said), errors.Join(err, merr)
+	}
+	return f, err
+}
+
+// program is where a command's program lies, "" when the word is none, and how it looks there.
+func (fp *fingerprinter) program(word string) (path, sum string) {
+	if strings.ContainsAny(word, "/=$`'\"") {
+		return "", ""
+	}
+	for _, e := range slices.Backward(fp.environ) {
+		dirs, ok := strings.CutPrefix(e, "PATH=")
+		if !ok {
+			continue
+		}
+		for _, dir := range filepath.SplitList(dirs) {
+			file := filepath.Join(dir, word)
+			if st, err := os.Stat(file); err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
+				return file, brief(fmt.Appendf(nil, "%s %d %d", file, st.Size(), st.ModTime().UnixNano()))
+			}
+		}
+		break
+	}
+	return "", ""
+}
+
+// hashFile adds a file of the main checkout, if it is there.
+func (fp *fingerprinter) hashFile(f map[string]string, name string) error {
+	data, err := durable.ReadBelow(fp.store.Root, name, durable.MaxJournal)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if why := (*durable.FileError)(nil); errors.As(err, &why) {
+		data, err = []byte(why.Error()), nil // that is what it is like
+	}
+	f[footFile+" "+name] = brief(data)
+	return err
+}
+
+// drifted says what of a run's footing is not as it was when its worktree was ready. What makes git commit
+// something else than what is there comes back as bent; the rest are notes for people.
+func (fp *fingerprinter) drifted(ctx context.Context, in checksIn) (bent, notes []string, err error) {
+	if len(in.Footing) == 0 {
+		return nil, nil, nil
+	}
+	now, err := fp.fingerprint(ctx, in.Job)
+	if err != nil {
+		return nil, nil, err
+	}
+	bent, notes = drift(in.Footing, now)
+	return bent, notes, nil
+}
+
+func brief(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:8])
+}
+
+// drift is what shaken says of a footing then and now.
+func drift(then, now map[string]string) (bent, notes []string) {
+	moved := map[string][]string{}
+	all := maps.Clone(now)
+	maps.Copy(all, then)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if now[name] == then[name] {
+			continue
+		}
+		kind, what, _ := strings.Cut(name, " ")
+		if _, known := then[name]; kind == footNetwork && !known {
+			continue // the run was begun by an older version of Trellis, which did not record it
+		}
+		if kind == footGit && git.Bends(what) {
+			bent = append(bent, what)
+			continue
+		}
+		moved[kind] = append(moved[kind], what)
+	}
+	for _, n := range [][2]string{
+		{footFile, "changed by somebody while the run went on: "},
+		{footProgram, "these programs, which decide, are not those of the beginning of the run: "},
+		{footNetwork, "these commands had the network when the run began and have none now, or the other way round: "},
+		{footGit, "settings of git were changed while the run went on: "},
+	} {
+		if list := moved[n[0]]; len(list) > 0 {
+			notes = append(notes, n[1]+strings.Join(few(list), ", "))
+		}
+	}
+	return few(bent), notes
+}

@@ -1,0 +1,171 @@
+package pipeline
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// inputs are the copies below run/inputs of what people wrote, by their hashes: what phases read.
+type inputs struct {
+	store   taskdir.Store
+	task    *taskDir
+	bundles map[string]*plan.Bundle
+	mu      sync.Mutex
+}
+
+func (is *inputs) folder(hash string) string { return filepath.Join(is.task.runDir, "inputs", hash) }
+
+// freeze keeps what was taken in run/inputs/<hash>, which phases read.
+func (is *inputs) freeze(k *taken) error {
+	for name, err := range k.unread {
+		return fmt.Errorf("taking in %s: %w", name, err)
+	}
+	if _, err := os.Stat(is.folder(k.hash)); err == nil {
+		return nil
+	}
+	return is.writeFolder(is.folder(k.hash), k.texts)
+}
+
+// writeFolder makes a folder with these files, whole or not at all, also after a power cut. Only the run itself does so, at
+// one place at a time: what it finds half-made was left by one that was killed.
+func (is *inputs) writeFolder(dir string, texts map[string][]byte) error {
+	temp := filepath.Join(filepath.Dir(dir), durable.TempPrefix+filepath.Base(dir))
+	if err := os.RemoveAll(temp); err != nil {
+		return fmt.Errorf("clearing run/inputs: %w", err)
+	}
+	if err := os.MkdirAll(temp, 0o700); err != nil {
+		return fmt.Errorf("making a folder in run/inputs: %w", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		if err := is.task.disk.WriteFile(filepath.Join(temp, name), texts[name], 0o600); err != nil {
+			return errors.Join(fmt.Errorf("freezing %s: %w", name, err), os.RemoveAll(temp))
+		}
+	}
+	if err := is.task.disk.Rename(temp, dir); err != nil && !errors.Is(err, fs.ErrExist) {
+		return errors.Join(err, os.RemoveAll(temp))
+	}
+	return os.RemoveAll(temp)
+}
+
+// freezePlan freezes the plan that was taken with the files that it calls, and returns the hash of all that.
+func (is *inputs) freezePlan(k *taken) (*plan.Plan, string, error) {
+	b := k.plan
+	if b == nil {
+		return nil, "", k.wrong
+	}
+	text := k.texts[taskdir.Plan]
+	dir := is.folder(b.Hash)
+	if _, err := os.Stat(filepath.Join(dir, taskdir.Plan)); err == nil { // the last that is written
+		return main(b), b.Hash, nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, "", fmt.Errorf("freezing the plan: %w", err)
+	}
+	if err := b.Save(dir, is.task.disk); err != nil {
+		return nil, "", err
+	}
+	return main(b), b.Hash, is.task.disk.WriteFile(filepath.Join(dir, taskdir.Plan), text, 0o600)
+}
+
+// Bundle is the plan of a hash.
+func (is *inputs) Bundle(hash string) (*plan.Bundle, error) {
+	is.mu.Lock()
+	defer is.mu.Unlock()
+	if b := is.bundles[hash]; b != nil {
+		return b, nil
+	}
+	b, err := plan.OpenBundle(is.folder(hash), hash)
+	if err != nil {
+		return nil, err
+	}
+	if is.bundles == nil {
+		is.bundles = map[string]*plan.Bundle{}
+	}
+	is.bundles[hash] = b
+	return b, nil
+}
+
+// frozenPlan is the plan that a run took in with this content, nil when there was none.
+func (is *inputs) frozenPlan(hash string) (*plan.Plan, error) {
+	text, err := taskdir.ReadFile(is.folder(hash), taskdir.Plan)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading plan.json: %w", err)
+	}
+	if b := is.frozenAs(text); b != nil {
+		return main(b), nil
+	}
+	b, err := bundleOf(text, is.store.Rel(filepath.Join(is.task.dir, taskdir.Plan)), func(string) ([]byte, error) { return nil, fs.ErrNotExist })
+	return main(b), err // of an older version, or changed since: it is to call nothing
+}
+
+// frozenAs is the plan with this text as a run took it in, with the files that it called then; nil when it has not.
+func (is *inputs) frozenAs(text []byte) *plan.Bundle {
+	entries, err := os.ReadDir(filepath.Join(is.task.runDir, "inputs"))
+	if err != nil {
+		return nil
+	}
+	for _, e := range entries {
+		own, err := taskdir.ReadFile(is.folder(e.Name()), taskdir.Plan)
+		if err != nil || !bytes.Equal(own, text) {
+			continue
+		}
+		if b, err := is.Bundle(e.Name()); err == nil { // else it is a content
+			return b
+		}
+	}
+	return nil
+}
+
+// planHash names the plan.json of a content or a bundle, "" when there was none.
+func (is *inputs) planHash(content string) (string, error) {
+	data, err := taskdir.ReadFile(is.folder(content), taskdir.Plan)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return PlanSum(data), err
+}
+
+// PlanSum is how proofs name a plan.json.
+func PlanSum(data []byte) string { return "sha256:" + agentcall.Sum(data) }
+
+// taskSpec is the TaskSpec of a frozen content, nil when there is none. It is a hint and nothing else: one that
+// can't be read is an error that is told and does not stop anybody.
+func (is *inputs) taskSpec(hash string) (*plan.TaskSpec, error) {
+	data, err := taskdir.ReadFile(is.folder(hash), taskdir.TaskSpec)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading taskspec.json: %w", err)
+	}
+	spec, problems := plan.ParseTaskSpec(data)
+	if spec == nil {
+		return nil, fmt.Errorf("taskspec.json is left out: %s", strings.Join(problems, "; "))
+	}
+	return spec, nil
+}
+
+// allowed are the protected paths that may be changed by the plan of an approved content, "" being none.
+func (is *inputs) allowed(j Job, content string) ([]string, error) {
+	if content == "" {
+		return nil, nil
+	}
+	p, err := is.frozenPlan(content)
+	return guarded(p, j.Protected), err
+}

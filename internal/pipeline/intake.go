@@ -1,0 +1,157 @@
+package pipeline
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// taken is what was read of a task's directory at one time. All that comes of it is made of these bytes, which are also those
+// that are judged: another branch may be checked out at any moment.
+type taken struct {
+	hash   string            // of what counts
+	texts  map[string][]byte // by name
+	unread map[string]error  // why some can't be read
+	task   []byte            // task.json
+	calls  map[string][]byte // files of the checkout that the plan calls, by path
+	plan   *plan.Bundle      // with those files; nil when there is none, or it can't be read
+	wrong  error             // why not
+}
+
+// frozen are the files whose content counts, besides context files.
+var frozen = []string{taskdir.Requirement, taskdir.PRD, taskdir.Info, taskdir.Design, taskdir.Research, taskdir.TaskSpec, taskdir.Plan}
+
+// intake reads what counts of the task's directory.
+type intake struct {
+	store  taskdir.Store
+	inputs *inputs
+	task   *taskDir
+	trust  *trustJudge
+}
+
+// read reads what counts of the directory.
+func (ik *intake) read(t *taskdir.Task) (*taken, error) {
+	names, err := taskdir.ContextFiles(ik.task.dir)
+	if err != nil {
+		return nil, err
+	}
+	k, sum := &taken{texts: map[string][]byte{}, unread: map[string]error{}, calls: map[string][]byte{}, task: t.Raw}, sha256.New()
+	for _, name := range append(slices.Clone(frozen), names...) {
+		data, err := taskdir.ReadFile(ik.task.dir, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			k.unread[name] = err
+			fmt.Fprintf(sum, "%s unread\n", name)
+			continue
+		}
+		k.texts[name] = data
+		fmt.Fprintf(sum, "%s %d\n%s\n", name, len(data), data)
+	}
+	k.hash = hex.EncodeToString(sum.Sum(nil))
+	k.plan, k.wrong = ik.loadPlan(k)
+	return k, nil
+}
+
+// loadPlan is the plan that was taken with the files that it calls, nil when there is none. Where one of those is gone that the run
+// has of this plan, another branch is checked out: the run sleeps until it is back.
+func (ik *intake) loadPlan(k *taken) (*plan.Bundle, error) {
+	if err := k.unread[taskdir.Plan]; err != nil {
+		return nil, fmt.Errorf("reading plan.json: %w", err)
+	}
+	text, there := k.texts[taskdir.Plan]
+	if !there {
+		return nil, nil
+	}
+	var gone error
+	b, err := bundleOf(text, ik.store.Rel(filepath.Join(ik.task.dir, taskdir.Plan)), func(path string) ([]byte, error) {
+		data, err := durable.ReadBelow(ik.store.Root, path, plan.MaxBytes)
+		if err == nil {
+			k.calls[path] = data
+		}
+		if errors.Is(err, fs.ErrNotExist) && ik.hasCalled(text, path) {
+			gone = fmt.Errorf("%w: %s, which plan.json calls, was taken in and is gone: check out the branch that has it", flow.ErrSuspended, path)
+		}
+		return data, err
+	})
+	return b, cmp.Or(gone, err)
+}
+
+// hasCalled reports whether the run has a file that the plan with this text calls.
+func (ik *intake) hasCalled(text []byte, path string) bool {
+	b := ik.inputs.frozenAs(text)
+	return b != nil && b.Plan(path) != nil
+}
+
+// byPath are all the files that were read, by their paths from the root of the checkout.
+func (ik *intake) byPath(k *taken) map[string][]byte {
+	at := func(name string) string { return filepath.ToSlash(ik.store.Rel(filepath.Join(ik.task.dir, name))) }
+	all := map[string][]byte{at(taskdir.TaskJSON): k.task}
+	for name, data := range k.texts {
+		all[at(name)] = data
+	}
+	for path, data := range k.calls {
+		all[filepath.ToSlash(filepath.Clean(path))] = data
+	}
+	return all
+}
+
+// readTrusted takes what counts of the directory of a task.
+func (ik *intake) readTrusted(ctx context.Context) (t *taskdir.Task, k *taken, err error) {
+	err = ik.trust.readTrusted(ctx, func() (map[string][]byte, error) {
+		if t, err = steady(ctx, func() (*taskdir.Task, error) { return ik.store.Load(ik.task.dir) }); err != nil {
+			return nil, err
+		}
+		if k, err = ik.read(t); err != nil {
+			return nil, err
+		}
+		return ik.byPath(k), nil
+	})
+	return t, k, err
+}
+
+// judge has what was taken be judged by what reads the directory again. Where that says something else by then, it is taken and
+// judged anew: no yes to what lies there now counts for what was taken. A run sleeps while it is never the same.
+func (ik *intake) judge(ctx context.Context, judge func(*taskdir.Task, *taken) error) (*taskdir.Task, error) {
+	for end := time.Now().Add(Saving); ; {
+		t, k, err := ik.readTrusted(ctx)
+		if err != nil {
+			return nil, err
+		}
+		verdict := judge(t, k)
+		if same, err := ik.unchanged(ctx, k); same || err != nil {
+			return t, cmp.Or(err, verdict)
+		}
+		if time.Now().After(end) {
+			return nil, fmt.Errorf("%w: the files of %s are being changed", flow.ErrSuspended, filepath.Base(ik.task.dir))
+		}
+		if err := breathe(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// unchanged reports whether the directory says what was taken of it.
+func (ik *intake) unchanged(ctx context.Context, k *taken) (bool, error) {
+	t, err := steady(ctx, func() (*taskdir.Task, error) { return ik.store.Load(ik.task.dir) })
+	if err != nil {
+		return false, err
+	}
+	now, err := ik.read(t)
+	return err == nil && now.hash == k.hash && maps.EqualFunc(ik.byPath(now), ik.byPath(k), bytes.Equal), err
+}

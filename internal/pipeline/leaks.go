@@ -1,0 +1,255 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/secrets"
+)
+
+// maxScanned is how much of what is added to a file is looked at.
+const maxScanned = 4 << 20
+
+// leakError says that secrets would be committed, and where they stand.
+type leakError struct{ places []string }
+
+func (e *leakError) Error() string { return "there are secrets in it: " + tell(e.places) }
+
+// search looks for secrets in what a run adds to its base. What it passes by is what the base says: nothing that
+// an agent writes changes that.
+type search struct {
+	*secrets.Scanner
+	repo  *git.Repo
+	job   Job
+	below string   // goes before paths, which are a submodule's
+	kept  []string // paths that are in no commit of this run, see [Acts.outside]
+	notes []string
+	clean string // tree in which nothing was found that base has not
+}
+
+func (s *search) note(text string) {
+	if !slices.Contains(s.notes, text) {
+		s.notes = append(s.notes, text)
+	}
+}
+
+// in are the places of secrets in what is added, see [git.Repo.Added]. What the base holds somewhere is not
+// this run's doing.
+func (s *search) in(ctx context.Context, from, to string) (places []string, err error) {
+	var found []secrets.Finding
+	err = s.repo.Added(ctx, s.job.Worktree, from, to, maxScanned, func(t git.Stretch) {
+		if to == "" && s.keeps(t.Path) {
+			return
+		}
+		found = append(found, s.Scan(t.Path, t.First, t.Text)...)
+		if t.Cut && !strings.Contains(t.Text, "\x00") {
+			s.note(fmt.Sprintf("only the first %d MiB that were added to %s were looked through for secrets", maxScanned>>20, few([]string{t.Path})[0]))
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.places(ctx, found)
+}
+
+// keeps reports whether a path is in no commit.
+func (s *search) keeps(path string) bool {
+	return slices.ContainsFunc(s.kept, func(k string) bool {
+		k = strings.TrimRight(k, "/")
+		return path == k || strings.HasPrefix(path, k+"/")
+	})
+}
+
+// places are where those of the findings stand that the base does not hold.
+func (s *search) places(ctx context.Context, found []secrets.Finding) (places []string, err error) {
+	if len(found) == 0 {
+		return nil, nil
+	}
+	held, err := s.repo.TextsAt(ctx, s.job.BaseCommit, valuesOf(found))
+	for _, f := range found {
+		if place := s.below + f.String(); !held[longest(f.Value())] && !slices.Contains(places, place) {
+			places = append(places, place)
+		}
+	}
+	return few(places), err
+}
+
+// inspect is a *leakError when there are secrets in what is about to be committed.
+func (s *search) inspect(ctx context.Context) error {
+	s.clean = ""
+	tree := s.repo.Staged(s.job.Worktree)
+	places, err := s.in(ctx, s.job.BaseCommit, "")
+	switch {
+	case err != nil:
+		return err
+	case len(places) > 0:
+		return &leakError{places}
+	case s.repo.Staged(s.job.Worktree) == tree:
+		s.clean = tree
+	}
+	return nil
+}
+
+// inCommits are the places of secrets in the commits of the branch, each taken alone: a push shows them all. So is what
+// is never committed. One commit of what was looked through when it was staged is not looked through again.
+func (s *search) inCommits(ctx context.Context, tip string) (places []string, err error) {
+	if s.clean != "" && s.repo.Makes(tip, s.job.BaseCommit, s.clean) {
+		return nil, nil
+	}
+	list, err := s.repo.Between(ctx, s.job.BaseCommit, s.job.BaseBranch, tip)
+	if err != nil {
+		return nil, err
+	}
+	said, err := s.repo.Messages(ctx, list)
+	if err != nil {
+		return nil, err
+	}
+	touched, err := s.repo.Touched(ctx, list, s.kept)
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range touched {
+		places = append(places, s.below+few([]string{path})[0]+", which is not committed")
+	}
+	for _, sha := range list {
+		more, err := s.in(ctx, "", sha)
+		if err != nil {
+			return nil, err
+		}
+		inWords, err := s.places(ctx, s.Scan(itsMessage, 1, said[sha]))
+		if err != nil {
+			return nil, err
+		}
+		for _, place := range append(more, inWords...) {
+			places = append(places, fmt.Sprintf("%s in %.12s", place, sha))
+		}
+	}
+	return few(places), nil
+}
+
+// mask is a text for people, without secrets. One of a kind is found in a line: then there may be more.
+func (s *search) mask(text string) string {
+	const most = 20
+	for range most {
+		before := text
+		for _, f := range s.Scan(itsMessage, 1, text) {
+			if v := f.Value(); v != "" {
+				text = strings.ReplaceAll(text, v, "***")
+			}
+		}
+		if text == before {
+			break
+		}
+	}
+	return text
+}
+
+// leaks finds secrets in what a run adds.
+type leaks struct {
+	repo    *git.Repo
+	secrets []string
+	task    *taskDir
+}
+
+func (l *leaks) search(ctx context.Context, j Job) (*search, error) {
+	const config, ignore = ".gitleaks.toml", ".gitleaksignore"
+	texts, err := l.repo.Read(ctx, j.BaseCommit, config, ignore)
+	if err != nil {
+		return nil, err
+	}
+	scanner, wrong := secrets.New(secrets.Options{Config: texts[config], Ignore: texts[ignore], Known: slices.Concat(l.secrets, secrets.ValuesIn(j.Repo, j.Setup.Copy))})
+	s := &search{Scanner: scanner, repo: l.repo, job: j, kept: Outside(j)}
+	if len(wrong) > 0 {
+		s.note(".gitleaks.toml of the base does not count in: " + tell(wrong))
+	}
+	return s, nil
+}
+
+// Masker masks in what others will read all that a commit of the job must not hold, whoever's environment knows of it:
+// what looks like a secret by the rules, and the values that are known here.
+func (l *leaks) Masker(ctx context.Context, j Job) (func(string) string, error) {
+	s, err := l.search(ctx, j)
+	if err != nil {
+		return nil, err
+	}
+	return func(text string) string { return s.mask(l.task.redact(text)) }, nil
+}
+
+// retract takes back the commits of the branch when one of them holds a secret, or what is not to be committed, and says where. They
+// are kept where no push takes them.
+func (l *leaks) retract(ctx context.Context, c flow.Call, s *search, try int) ([]string, error) {
+	tip, err := s.repo.Branch(ctx, s.job.Branch)
+	if err != nil || tip == s.job.BaseCommit {
+		return nil, err
+	}
+	places, err := s.inCommits(ctx, tip)
+	if err != nil || len(places) == 0 {
+		return nil, err
+	}
+	ref := l.task.backupRef(c) + "-" + strconv.Itoa(try)
+	if _, err := s.repo.Keep(ctx, s.job.Branch, ref); err != nil {
+		return nil, err
+	}
+	s.note(fmt.Sprintf("commits of %s held what they may not (%s): they were taken back, and are kept as %s; don't push that", filepath.Base(s.job.Branch), tell(places), ref))
+	return places, s.repo.TakeBack(ctx, s.job.Branch, s.job.BaseCommit, tip)
+}
+
+// maskDiff is a diff without the secrets that it adds: nobody needs them to judge it.
+func (l *leaks) maskDiff(ctx context.Context, j Job, diff string) (string, error) {
+	if diff == "" {
+		return "", nil
+	}
+	s, err := l.search(ctx, j)
+	if err != nil {
+		return "", err
+	}
+	const begin = "diff --git "
+	parts := strings.SplitAfter(diff, "\n"+begin)
+	for i, part := range parts {
+		_, path, _ := strings.Cut(part, "\n+++ b/")
+		path, _, _ = strings.Cut(path, "\n")
+		for _, f := range s.Scan(strings.TrimSuffix(path, "\t"), 1, part) {
+			for line := range strings.SplitSeq(f.Value(), "\n") {
+				if line = strings.TrimLeft(line, "+"); len(line) >= minTelling { // a line of a diff begins so
+					parts[i] = strings.ReplaceAll(parts[i], line, "***")
+				}
+			}
+		}
+	}
+	return strings.Join(parts, ""), nil
+}
+
+func valuesOf(found []secrets.Finding) (list []string) {
+	for _, f := range found {
+		if line := longest(f.Value()); line != "" {
+			list = append(list, line)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// minTelling is how long a text must be to be the same secret when it stands elsewhere too.
+const minTelling = 8
+
+// longest is the longest line of a secret, "" when it tells nothing.
+func longest(value string) (line string) {
+	for l := range strings.SplitSeq(value, "\n") {
+		if len(l) > len(line) {
+			line = l
+		}
+	}
+	if len(line) < minTelling {
+		return ""
+	}
+	return line
+}
+
+// itsMessage stands for a path where the message of a commit is meant.
+const itsMessage = "commit message"

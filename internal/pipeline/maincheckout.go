@@ -1,0 +1,191 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// ReflogAction is what the git of a task's agents writes into the logs of refs before what it did, by the variable of git's
+// of that name: so what they moved in the main checkout is told from what people did there meanwhile.
+func ReflogAction(task string) string { return "trellis agent of " + task }
+
+// ReflogVariable is that variable.
+const ReflogVariable = "GIT_REFLOG_ACTION"
+
+// Typed is a path as it is typed in a shell.
+func Typed(path string) string {
+	if strings.ContainsAny(path, " \t\n'\"\\$&;()*?[]{}<>|`!#~") {
+		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+	}
+	return path
+}
+
+// mainWatch watches the main checkout around an agent's call.
+type mainWatch struct {
+	repo *git.Repo
+	task *taskDir
+	seen *git.Looks
+	mu   sync.Mutex
+}
+
+// watch sees to it that an agent moves nothing in the main checkout: that fails its call, and says how to undo it.
+// Where nothing shows that it was the agent, and of files, it is told and stays: people may be at work there.
+func (mw *mainWatch) watch(ctx context.Context, c flow.Call, r agentcall.Request) (looker, error) {
+	heads, err := mw.headsBefore(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	looked, err := mw.stateBefore(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) (notes []string, _ *flow.Failure, err error) {
+		moves, now, err := mw.repo.Moved(ctx, heads)
+		if err != nil {
+			return nil, nil, err
+		}
+		looks, err := mw.state(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		changed := looks.Since(looked)
+		if len(moves) > 0 { // they say more than that HEAD moved
+			changed = slices.DeleteFunc(changed, func(path string) bool { return path == "HEAD" })
+		}
+		notes = changedFiles(changed, r)
+		moves, err = mw.outsideWorktrees(ctx, moves)
+		told, fail := mw.attribute(r, moves, now)
+		return append(notes, told...), fail, err
+	}, nil
+}
+
+// changedFiles is one note for all files, so that a person who edits many leaves room for what else there is to note.
+func changedFiles(paths []string, r agentcall.Request) []string {
+	switch len(paths) {
+	case 0:
+		return nil
+	case 1:
+		return []string{fmt.Sprintf("%s of the main checkout was changed while %s", paths[0], atWork(r))}
+	}
+	return []string{fmt.Sprintf("%s of the main checkout were changed while %s", strings.Join(few(paths), ", "), atWork(r))}
+}
+
+// atWork says of a time which agent was at work in it.
+func atWork(r agentcall.Request) string {
+	if r.Permission == trellis.PermitRead {
+		return fmt.Sprintf("the %s agent, which may only read, was at work", r.Role)
+	}
+	return fmt.Sprintf("the %s agent was at work: by that, or by somebody else", r.Role)
+}
+
+// headsFile is where a call keeps what it began with, for its entries that come later.
+const (
+	headsFile = "heads.json"
+	maxHeads  = 64 << 20
+)
+
+// headsBefore is where the branches stood when a call was entered for the first time: a cut-off entry may have moved them.
+func (mw *mainWatch) headsBefore(ctx context.Context, c flow.Call) (h git.Heads, err error) {
+	dir := filepath.Join(mw.task.runDir, agentcall.Folder(c))
+	if c.Attempt > 1 {
+		if data, err := durable.ReadBelow(dir, headsFile, maxHeads); err == nil && json.Unmarshal(data, &h) == nil {
+			return h, nil
+		}
+	}
+	if h, err = mw.repo.Heads(ctx); err != nil {
+		return h, err
+	}
+	return h, mw.task.keepNote(c, headsFile, h)
+}
+
+// stateBefore is how the main checkout looks before a call. What was seen after one call is what the next begins with, but
+// for who may only read: of that it is said what was changed in its time.
+func (mw *mainWatch) stateBefore(ctx context.Context, r agentcall.Request) (git.Looks, error) {
+	mw.mu.Lock()
+	seen := mw.seen
+	mw.mu.Unlock()
+	if seen != nil && r.Permission != trellis.PermitRead {
+		return *seen, nil
+	}
+	return mw.state(ctx)
+}
+
+// state is how the main checkout looks, without what is Trellis' own. People may be at work there.
+func (mw *mainWatch) state(ctx context.Context) (git.Looks, error) {
+	l, err := mw.repo.LooksOf(ctx, mw.repo.Main, ".trellis/tasks", ".trellis/objectives", ".trellis/.runtime")
+	if err == nil {
+		mw.mu.Lock()
+		mw.seen = &l
+		mw.mu.Unlock()
+	}
+	return l, err
+}
+
+// outsideWorktrees are moves without those of branches that are worked on in worktrees, this task's and others'.
+func (mw *mainWatch) outsideWorktrees(ctx context.Context, moves []git.Move) ([]git.Move, error) {
+	if len(moves) == 0 {
+		return nil, nil
+	}
+	trees, err := mw.repo.Worktrees(ctx)
+	return slices.DeleteFunc(moves, func(m git.Move) bool {
+		return slices.ContainsFunc(trees, func(w git.Worktree) bool { return w.Branch == m.Ref && w.Owner() != "" })
+	}), err
+}
+
+// attribute takes moves apart: those that the log shows to be the agent's are a failure, the others notes.
+func (mw *mainWatch) attribute(r agentcall.Request, moves []git.Move, now git.Heads) (notes []string, fail *flow.Failure) {
+	var did, undo []string
+	for _, m := range moves {
+		what := fmt.Sprintf("%s from %.40s to %.40s", m.Ref, m.Was, m.Now)
+		if m.Now == "" {
+			what = fmt.Sprintf("%s, which ended in %.40s, away", m.Ref, m.Was)
+		}
+		if slices.ContainsFunc(m.Said, mw.byAgent) {
+			did, undo = append(did, what), append(undo, "`"+mw.undoCommand(m, now)+"`")
+			continue
+		}
+		notes = append(notes, fmt.Sprintf("somebody moved %s in the main checkout while the %s agent was at work (its log says: %s); if it was not you: `%s`", what, r.Role, said(m), mw.undoCommand(m, now)))
+	}
+	if len(did) > 0 {
+		fail = flow.Fail(string(trellis.ProtectedPath), "the %s agent moved %s in the main checkout, where it has nothing to do; look at `git -C %s reflog`, and undo it with %s; then `trellis retry %s`",
+			r.Role, strings.Join(few(did), ", "), Typed(mw.repo.Main), strings.Join(few(undo), ", "), mw.task.id())
+	}
+	return notes, fail
+}
+
+func (mw *mainWatch) byAgent(message string) bool {
+	return message == ReflogAction(mw.task.id()) || strings.HasPrefix(message, ReflogAction(mw.task.id())+":")
+}
+
+// said is what a log says of a move.
+func said(m git.Move) string {
+	if text := strings.TrimSpace(strings.Join(few(m.Said), "; ")); text != "" {
+		return text
+	}
+	return "nothing"
+}
+
+// undoCommand is the command that takes a move back, and loses nothing that is not committed.
+func (mw *mainWatch) undoCommand(m git.Move, now git.Heads) string {
+	in := "git -C " + Typed(mw.repo.Main)
+	switch {
+	case m.Ref == "HEAD":
+		return fmt.Sprintf("%s checkout %s", in, Typed(m.Was))
+	case m.Ref == now.Branch:
+		return fmt.Sprintf("%s reset --keep %s", in, m.Was)
+	case m.Now == "":
+		return fmt.Sprintf("%s branch %s %s", in, Typed(m.Ref), m.Was)
+	}
+	return fmt.Sprintf("%s branch -f %s %s", in, Typed(m.Ref), m.Was)
+}

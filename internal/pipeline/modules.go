@@ -1,0 +1,174 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// modules are the submodules that a task works in.
+type modules struct {
+	repo *git.Repo
+	task *taskDir
+}
+
+// at are the submodules of a job as a commit has them.
+func (ms *modules) at(ctx context.Context, j Job, commit string) (list []*git.Module, err error) {
+	if len(j.Modules) > 0 && j.Setup.Timeout > 0 { // what is not here is fetched
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, j.Setup.Timeout, fmt.Errorf("it took longer than worktree.setup_timeout, %v", j.Setup.Timeout))
+		defer cancel()
+	}
+	for _, path := range j.Modules {
+		m, err := ms.repo.Module(ctx, commit, path)
+		if err != nil {
+			return nil, flow.Fail(string(trellis.HookFailed), "%v", err)
+		}
+		list = append(list, m)
+	}
+	return list, nil
+}
+
+// enter checks the submodules out in the worktree, each on a branch that is called as the task's.
+func (ms *modules) enter(ctx context.Context, in prepareIn) error {
+	list, err := ms.at(ctx, in.Job, in.Job.BaseCommit)
+	for _, m := range list {
+		at := in
+		at.Job.BaseCommit = m.Base
+		own, err := ownBranch(ctx, m.Repo, at, filepath.Base(ms.task.dir))
+		if err != nil {
+			return err
+		}
+		if err := m.AddWorktree(ctx, git.NewWorktree{Path: m.Dir(in.Job.Worktree), Branch: in.Job.Branch, Base: m.Base, Adopt: own}); err != nil {
+			return flow.Fail(string(trellis.WorktreeFailed), "submodule %s: %v", m.Path, err)
+		}
+	}
+	return err
+}
+
+// remove takes the branches of the submodules away, whose worktrees are gone. What they hold is kept under a ref.
+func (ms *modules) remove(ctx context.Context, j Job, ref string) (notes []string, err error) {
+	list, err := ms.at(ctx, j, j.BaseCommit)
+	for _, m := range list {
+		tip, err := m.Branch(ctx, j.Branch)
+		if err != nil || tip == "" {
+			return notes, err
+		}
+		if tip != m.Base {
+			if _, err := m.Keep(ctx, j.Branch, ref); err != nil {
+				return notes, err
+			}
+			notes = append(notes, fmt.Sprintf("the branch of %s so far is kept there as %s", m.Path, ref))
+		}
+		if err := m.DeleteBranch(ctx, j.Branch); err != nil {
+			return notes, err
+		}
+	}
+	return notes, err
+}
+
+// repair takes back in submodules what no agent may do to git.
+func (ms *modules) repair(ctx context.Context, c flow.Call, j Job) (notes []string, err error) {
+	list, err := ms.at(ctx, j, j.BaseCommit)
+	for _, m := range list {
+		strayed, err := m.Reattach(ctx, m.Dir(j.Worktree), j.Branch, m.Base, ms.task.backupRef(c)+"-strayed")
+		if err != nil {
+			return notes, err
+		}
+		if strayed {
+			notes = append(notes, m.Path+" had left its branch, or the branch its base: it was put back, the files as they were")
+		}
+		if _, err := m.Unhide(ctx, m.Dir(j.Worktree)); err != nil {
+			return notes, err
+		}
+	}
+	return notes, err
+}
+
+// checkOut fills the submodules of a fresh checkout of a commit.
+func (ms *modules) checkOut(ctx context.Context, j Job, commit string) error {
+	list, err := ms.at(ctx, j, commit)
+	for _, m := range list {
+		if err := m.Checkout(ctx, m.Dir(j.Worktree), m.Base); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// checkUnmoved is a failure when the base moved a submodule that the task works in.
+func (ms *modules) checkUnmoved(ctx context.Context, j Job, next string) error {
+	for _, path := range j.Modules {
+		was, err := ms.repo.ModuleCommit(ctx, j.BaseCommit, path)
+		if err != nil {
+			return err
+		}
+		if now, err := ms.repo.ModuleCommit(ctx, next, path); err != nil || now != was {
+			return errors.Join(err, flow.Fail(string(trellis.Conflict), "%s went on to %.12s, which has another commit of the submodule %s that this task works in; `git -C %s merge %.12[2]s`, with a commit of the submodule that has both, then `trellis retry %[5]s` checks that and goes on", j.BaseBranch, next, path, Typed(j.Worktree), filepath.Base(ms.task.dir)))
+		}
+	}
+	return nil
+}
+
+// commitModules commits what was done in the submodules, before the superproject commits where they ended. What an
+// earlier entry of the call committed is there, and nothing is left to commit.
+func (cm *committer) commitModules(ctx context.Context, c flow.Call, in commitIn, o git.CommitOptions, s *search) (notes []string, err error) {
+	list, err := cm.modules.at(ctx, in.Job, in.Job.BaseCommit)
+	for _, m := range list {
+		head, err := cm.commitModule(ctx, c, m, in, o, s)
+		if err != nil {
+			return notes, err
+		}
+		if head != m.Base {
+			note := fmt.Sprintf("the work in %s is commit %.12s on its own branch %s", m.Path, head, in.Job.Branch)
+			if !in.Job.Delivery.Push {
+				note += fmt.Sprintf(": push that before the task's, with `git -C %s push origin %s`; `trellis deliver` does so", m.Path, in.Job.Branch)
+			}
+			notes = append(notes, note)
+		}
+	}
+	return notes, err
+}
+
+// commitModule commits what was done in one. Commits that hold a secret, by whomever, are taken back and made anew as one.
+func (cm *committer) commitModule(ctx context.Context, c flow.Call, m *git.Module, in commitIn, o git.CommitOptions, s *search) (head string, err error) {
+	dir := m.Dir(in.Job.Worktree)
+	if _, err := m.Reattach(ctx, dir, in.Job.Branch, m.Base, cm.task.backupRef(c)+"-strayed"); err != nil {
+		return "", err
+	}
+	if head, err = m.Head(ctx, dir); err != nil {
+		return "", err
+	}
+	own, err := m.FindTrailer(ctx, m.Base, head, o.Trailers[0])
+	if err != nil {
+		return "", err
+	}
+	within := *s
+	within.repo, within.below, within.job.Worktree, within.job.BaseCommit = m.Repo, m.Path+"/", dir, m.Base
+	defer func() { s.notes = within.notes }()
+	o.Amend, o.Base, o.Exclude = head != m.Base && own == head, m.Base, m.Below(Outside(in.Job))
+	o.Inspect, within.kept = within.inspect, o.Exclude
+	const most = 2
+	for try := 1; ; try++ {
+		made, err := m.Commit(ctx, dir, o)
+		if errors.Is(err, git.ErrNothing) { // there is nothing, or the agent or an earlier entry committed it all
+			made, err = m.Head(ctx, dir)
+		}
+		if err != nil {
+			return "", err
+		}
+		places, err := cm.leaks.retract(ctx, c, &within, try)
+		switch {
+		case err != nil || len(places) == 0:
+			return made, err
+		case try == most:
+			return "", &leakError{places}
+		}
+		o.Amend = false
+	}
+}

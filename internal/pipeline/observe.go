@@ -1,0 +1,224 @@
+package pipeline
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/contextfiles"
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/criteria"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/proof"
+	"github.com/trellis-tasks/trellis/internal/ready"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+const observe flow.Act[observeIn, Content] = "observe"
+
+type observeIn struct {
+	Job   Job    `json:"job"`
+	Phase string `json:"phase"`
+	Asked bool   `json:"asked,omitempty"` // the run waited for people since it was asked last: what task.json requires, they do
+	Known string `json:"known,omitempty"` // content that the run has taken in before
+}
+
+// Content is what people wrote, frozen: the copy below run/inputs is what phases read.
+type Content struct {
+	Hash     string      `json:"hash"`
+	Bundle   string      `json:"bundle,omitempty"` // hash of the plan with the files that it calls
+	Steps    bool        `json:"steps,omitempty"`  // it has steps to run
+	Criteria []Criterion `json:"criteria"`
+	PlanHash string      `json:"plan_hash,omitempty"`
+	Approved bool        `json:"approved"`
+	Waived   bool        `json:"waived,omitempty"` // it needs no yes any more, as people said while the run waited for it
+	Markers  []string    `json:"markers"`          // what the check agent ends with, when nothing can be executed
+	Named    []string    `json:"named,omitempty"`  // verify commands that the task itself names: they count although they failed at base
+	Notes    []string    `json:"notes,omitempty"`
+}
+
+// observe takes in what people wrote since the last phase. When the plan needs a person's yes, it goes on
+// only with one for exactly this content.
+func (r *run) observe(f flow.Flow, phase string) (Content, error) {
+	for asked := false; ; asked = true {
+		c, err := observe.Do(f, observeIn{r.job, phase, asked, r.rep.Content})
+		if err != nil {
+			return c, err
+		}
+		if c.Hash == r.rep.Content {
+			c.Criteria = r.criteria // as they were read when the run began
+		}
+		r.criteria = c.Criteria
+		r.note(c.Notes)
+		r.named, r.rep.Content = c.Named, c.Hash
+		if c.Waived {
+			r.job.Approval = 0
+		}
+		if c.Approved {
+			return c, nil
+		}
+		if err := r.agreed(f); err != nil {
+			return c, err
+		}
+	}
+}
+
+// observer is the effect of observe.
+type observer struct {
+	store      taskdir.Store
+	config     *config.Config
+	lookPath   func(program string) error
+	neighbours *ready.Neighbours
+	approvals  Agreements
+	inputs     *inputs
+	intake     *intake
+	standards  *standardsWatch
+	task       *taskDir
+}
+
+// observe takes in what people wrote: it checks the directory and freezes a copy that phases read.
+func (o *observer) observe(ctx context.Context, _ flow.Call, in observeIn) (c Content, err error) {
+	var g Agreement
+	t, err := o.intake.judge(ctx, func(t *taskdir.Task, k *taken) error {
+		if errors.Is(k.wrong, flow.ErrSuspended) {
+			return k.wrong
+		}
+		if err := o.validate(ctx, in.Known == k.hash); err != nil {
+			return err
+		}
+		var p *plan.Plan
+		if c, p, err = o.contentOf(k, in.Job); err != nil {
+			return err
+		}
+		g, err = o.approvals.ofRun(t, p, in.Job, !in.Asked)
+		return err
+	})
+	if err != nil {
+		return c, err
+	}
+	c.PlanHash, c.Approved = g.Hash, g.State == proof.Approved
+	if c.Approved {
+		if err := o.standards.confirm(); err != nil {
+			return c, err
+		}
+	}
+	c.Waived = c.Approved && in.Asked && !t.Pipeline.Approval.Required
+	return c, o.layOut(o.inputs.folder(c.Hash), in.Job)
+}
+
+// contentOf freezes what people wrote and takes out of it what code needs to know.
+func (o *observer) contentOf(k *taken, j Job) (c Content, p *plan.Plan, err error) {
+	c.Hash = k.hash
+	if err := o.inputs.freeze(k); err != nil {
+		return c, nil, err
+	}
+	prd, there := k.texts[taskdir.PRD]
+	if !there {
+		return c, nil, fmt.Errorf("reading prd.md: %w", fs.ErrNotExist)
+	}
+	if p, c.Bundle, err = o.inputs.freezePlan(k); err != nil {
+		return c, nil, err
+	}
+	if _, err := o.inputs.taskSpec(c.Hash); err != nil {
+		c.Notes = append(c.Notes, err.Error())
+	}
+	c.Steps = p != nil && p.VerificationAt() > 0
+	var added []string
+	c.Criteria, added = criteriaOf(string(prd), p)
+	c.Notes = append(c.Notes, added...)
+	if raw, err := json.Marshal(c.Criteria); err != nil || len(raw) > criteria.MaxBytes {
+		return c, nil, flow.Fail(string(trellis.InvalidTask), "%s: the %d acceptance criteria are %d bytes long, at most %d are taken: say them shorter, or split the task",
+			o.store.Rel(filepath.Join(o.task.dir, taskdir.PRD)), len(c.Criteria), len(raw), criteria.MaxBytes)
+	}
+	c.Markers = markers(k.texts[taskdir.CheckContext])
+	for _, line := range j.Verify {
+		if j.VerifySource == fromTask || strings.Contains(string(prd), line) {
+			c.Named = append(c.Named, line)
+		}
+	}
+	return c, p, nil
+}
+
+// validate is the failure that says what is wrong with the directory now. The criteria of content that the run knows
+// already were read when it was taken in, by the rules of then.
+func (o *observer) validate(ctx context.Context, known bool) error {
+	problems, err := ready.Check(ctx, ready.Input{Dir: o.task.dir, Store: o.store, Status: trellis.InProgress, Neighbours: o.neighbours,
+		MaxSteps: o.config.Planning.MaxSteps, LookPath: o.lookPath})
+	if err != nil {
+		return unusable(err)
+	}
+	prd := o.store.Rel(filepath.Join(o.task.dir, taskdir.PRD))
+	for _, p := range problems {
+		if p.Warning {
+			continue
+		}
+		if known && p.File == prd {
+			continue
+		}
+		return flow.Fail(string(trellis.InvalidTask), "%s", p.Error())
+	}
+	return nil
+}
+
+// allDone is how a check agent says that it looked at everything, when nothing can be executed.
+const allDone = "ALL_CHECKS_FINISH"
+
+// markers are the words that the check agent ends with: one for all, one for each one-word reason in
+// check.jsonl.
+func markers(data []byte) []string {
+	list := []string{allDone}
+	rows, _ := contextfiles.Parse("check.jsonl", data) // its problems were found by the check before
+	for _, r := range rows {
+		if r.Reason == "" || strings.ContainsAny(r.Reason, " \t\n") {
+			continue
+		}
+		if m := strings.ToUpper(strings.Trim(r.Reason, ".:;,")) + "_FINISH"; !slices.Contains(list, m) {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// layOut lays the task's documents into the worktree for agents to read. The task itself stays where it is.
+// An agent may have put a link in the way: nothing is written or removed outside of the worktree.
+func (o *observer) layOut(dir string, j Job) error {
+	if data, err := durable.ReadBelow(j.Worktree, runtimeDir+"/task/.sha256", sha256.BlockSize); err == nil && string(data) == filepath.Base(dir) {
+		return nil // as it is
+	}
+	root, err := ownFolder(j.Worktree)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	const to = runtimeDir + "/task"
+	if err := root.RemoveAll(to); err != nil {
+		return fmt.Errorf("clearing %s: %w", to, err)
+	}
+	if err := root.MkdirAll(to, 0o755); err != nil {
+		return fmt.Errorf("making %s: %w", to, err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("laying out the task's documents: %w", err)
+	}
+	for _, e := range entries {
+		data, err := taskdir.ReadFile(dir, e.Name())
+		if err == nil {
+			err = root.WriteFile(to+"/"+e.Name(), data, 0o644)
+		}
+		if err != nil {
+			return fmt.Errorf("laying out %s: %w", e.Name(), err)
+		}
+	}
+	return root.WriteFile(to+"/.sha256", []byte(filepath.Base(dir)), 0o644)
+}

@@ -1,0 +1,111 @@
+package pipeline
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// LoadPlan is the plan.json of a task directory with the files that it calls, nil when there is none. One that can't
+// be read is a failure of code invalid_task that names file and line. The files that it calls are those of the main checkout.
+func LoadPlan(s taskdir.Store, dir string) (*plan.Bundle, error) {
+	text, err := taskdir.ReadFile(dir, taskdir.Plan)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading plan.json: %w", err)
+	}
+	return bundleOf(text, s.Rel(filepath.Join(dir, taskdir.Plan)), func(path string) ([]byte, error) { return durable.ReadBelow(s.Root, path, plan.MaxBytes) })
+}
+
+// ReadPlan is LoadPlan without the files that it calls.
+func ReadPlan(s taskdir.Store, dir string) (*plan.Plan, error) {
+	b, err := LoadPlan(s, dir)
+	return main(b), err
+}
+
+// main is the plan of a bundle, nil when there is none.
+func main(b *plan.Bundle) *plan.Plan {
+	if b == nil {
+		return nil
+	}
+	return b.Plan("")
+}
+
+// bundleOf is the plan.json with this text, which people know as name, with the files that it calls.
+func bundleOf(text []byte, name string, read func(path string) ([]byte, error)) (*plan.Bundle, error) {
+	b, problems := plan.Load(plan.LoadOptions{File: name, Task: true, Read: func(path string) ([]byte, error) {
+		if path == taskdir.Plan {
+			return text, nil
+		}
+		return read(path)
+	}})
+	for _, p := range problems {
+		if !p.Warning {
+			return nil, flow.Fail(string(trellis.InvalidTask), "%s", p.Error())
+		}
+	}
+	return b, nil
+}
+
+// protected are the globs of what a task may not change.
+func protected(cfg *config.Config, t *taskdir.Task) []string {
+	return append(slices.Clone(cfg.Protected), t.Pipeline.Protected...)
+}
+
+// guarded are the protected paths that a plan says it changes. Such a plan runs only once people agreed to it;
+// then it may change these, and no others.
+func guarded(p *plan.Plan, globs []string) []string {
+	if p == nil {
+		return nil
+	}
+	return p.Protected(func(path string) bool { return config.Protects(globs, path) })
+}
+
+// demands are all preconditions of a plan, in its order, for people.
+func demands(p *plan.Plan) (list []string) {
+	for _, c := range p.Preconditions {
+		if c.Command != "" {
+			c.Text = "`" + c.Command + "`"
+		}
+		list = append(list, c.Text)
+	}
+	return list
+}
+
+// preconditions are the commands that must succeed before the work of a plan begins.
+func preconditions(p *plan.Plan) (commands []string) {
+	if p == nil {
+		return nil
+	}
+	for _, c := range p.Preconditions {
+		if c.Command != "" {
+			commands = append(commands, c.Command)
+		}
+	}
+	return commands
+}
+
+// Assumed are the sentences of a plan that people are to make sure of before its work begins.
+func Assumed(p *plan.Plan) (sentences []string) {
+	if p == nil {
+		return nil
+	}
+	for _, c := range p.Preconditions {
+		if c.Command == "" && strings.TrimSpace(c.Text) != "" {
+			sentences = append(sentences, c.Text)
+		}
+	}
+	return sentences
+}

@@ -1,0 +1,150 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/sandbox"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+const prepare flow.Act[prepareIn, Prepared] = "prepare"
+
+type prepareIn struct {
+	Job   Job  `json:"job"`
+	Fresh bool `json:"fresh,omitempty"`
+	Adopt bool `json:"adopt,omitempty"`
+	Begun bool `json:"begun,omitempty"`
+	// Hooks are those before the first run, and Borrowed is what was where git takes objects from.
+	Hooks    map[string]string `json:"hooks,omitempty"`
+	Borrowed []string          `json:"borrowed,omitzero"`
+}
+
+// Prepared is a worktree that agents can work in.
+type Prepared struct {
+	Notes   []string          `json:"notes,omitempty"`
+	Lost    bool              `json:"lost,omitempty"`    // what earlier runs did is gone
+	Footing map[string]string `json:"footing,omitempty"` // what a verdict stands on besides the worktree, hashed
+	Results []Check           `json:"results,omitempty"` // preconditions of the plan
+	Made    *git.Made         `json:"made,omitempty"`    // the worktree, told from what may be put in its place
+	// Hooks are those that git would run, before any agent of the task was at work, and Borrowed names the folders that it took
+	// objects from: nil in a journal of before that was written down.
+	Hooks    map[string]string `json:"hooks,omitempty"`
+	Borrowed []string          `json:"borrowed,omitzero"`
+}
+
+// preparer is the effect of prepare.
+type preparer struct {
+	repo        *git.Repo
+	box         *sandbox.Box
+	commands    *commands
+	environment *fingerprinter
+	guard       *guard
+	modules     *modules
+	restorer    *restorer
+	setup       *setup
+	task        *taskDir
+	worktrees   *worktrees
+}
+
+// checkPreconditions makes sure, in the worktree before the work, that what the plan says must hold does. What its commands
+// change there is undone.
+func (pp *preparer) checkPreconditions(ctx context.Context, c flow.Call, j Job) (held []Check, err error) {
+	if len(j.Preconditions) == 0 {
+		return nil, nil
+	}
+	snap, _, end, err := pp.restorer.begin(ctx, c, j)
+	if err != nil {
+		return nil, err
+	}
+	defer end(&err)
+	for i, line := range j.Preconditions {
+		res, err := pp.commands.run(ctx, c, sandbox.Verify, fmt.Sprintf("precondition-%d", i+1), j.Worktree, line, j.Limits.Command)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := snap.Restore(ctx, pp.task.backupRef(c)); err != nil {
+			return nil, err
+		}
+		if res.Code != 0 {
+			return nil, flow.Fail(string(trellis.InvalidTask), "a precondition of plan.json does not hold: `%s` ended with %d: %s", line, res.Code, res.Tail)
+		}
+		held = append(held, res)
+	}
+	return held, nil
+}
+
+// prepare makes the worktree on the task's branch, or finds it as it was left, sets it up to work in, and makes
+// sure of what must hold before the work.
+func (pp *preparer) prepare(ctx context.Context, c flow.Call, in prepareIn) (p Prepared, err error) {
+	if in.Fresh {
+		if err := pp.worktrees.checkOwner(ctx, c, in); err != nil {
+			return p, err
+		}
+		if p.Notes, err = pp.worktrees.backUpAndRemove(ctx, c, in.Job); err != nil {
+			return p, err
+		}
+	}
+	_, missing := pp.repo.Made(in.Job.Worktree)
+	if p.Notes, err = pp.worktrees.resumeUpdate(ctx, c, in, p.Notes); err != nil {
+		return p, err
+	}
+	made, err := pp.repo.Made(in.Job.Worktree)
+	if err != nil {
+		return p, pp.guard.explain(err)
+	}
+	pp.guard.Made(&made)
+	p.Made = &made
+	before := in.Borrowed
+	if in.Fresh {
+		before = nil
+	}
+	if p.Borrowed, err = pp.guard.beginObjects(before); err != nil {
+		return p, err
+	}
+	if missing == nil { // else its trees were hashed when it was made
+		if err := pp.repo.VerifyTrees(ctx, in.Job.BaseCommit); err != nil {
+			return p, pp.guard.explain(err)
+		}
+	}
+	if p.Hooks = in.Hooks; p.Hooks == nil || in.Fresh {
+		if p.Hooks, err = pp.repo.HookState(in.Job.Worktree); err != nil {
+			return p, err
+		}
+	}
+	pp.guard.Hooks(p.Hooks)
+	if ctx, err = pp.guard.confine(ctx, in.Job.BaseCommit); err != nil {
+		return p, err
+	}
+	if err := pp.modules.enter(ctx, in); err != nil {
+		return p, err
+	}
+	if p.Lost, err = pp.worktrees.lost(ctx, in); err != nil {
+		return p, err
+	}
+	settled, err := pp.restorer.finishEarlier(ctx, c, in)
+	if err != nil {
+		return p, err
+	}
+	notes, err := pp.setup.copyFiles(ctx, in.Job)
+	p.Notes = append(append(p.Notes, settled...), notes...)
+	if why := pp.box.Lacking(ctx); why != "" {
+		p.Notes = append(p.Notes, "agents and commands ran without a sandbox: "+why)
+	}
+	if err != nil {
+		return p, err
+	}
+	if err := pp.setup.writePointer(in.Job); err != nil {
+		return p, err
+	}
+	if err := pp.setup.runCommands(ctx, c, in.Job); err != nil {
+		return p, err
+	}
+	if p.Footing, err = pp.environment.fingerprint(ctx, in.Job); err != nil || in.Begun {
+		return p, err
+	}
+	p.Results, err = pp.checkPreconditions(ctx, c, in.Job)
+	return p, err
+}

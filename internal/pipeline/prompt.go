@@ -1,0 +1,156 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/sandbox"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// prompts makes what the prompt of a phase is made of.
+type prompts struct {
+	repo     *git.Repo
+	store    taskdir.Store
+	box      *sandbox.Box
+	guard    *guard
+	inputs   *inputs
+	leaks    *leaks
+	readOnly *readerSnapshot
+	steps    *stepRunner
+	task     *taskDir
+	trust    *trustJudge
+}
+
+// Slots are what the prompt of a phase, or of a step of the plan, is made of.
+func (pr *prompts) Slots(ctx context.Context, c flow.Call, r agentcall.Request) (map[string]string, []string, error) {
+	var d stepAbout
+	if err := json.Unmarshal(r.Data, &d); err != nil {
+		return nil, nil, fmt.Errorf("reading the request: %w", err)
+	}
+	m := pr.guard.worktree()
+	if err := pr.guard.checkSame(m); err != nil {
+		return nil, nil, err
+	}
+	ctx, err := pr.guard.confine(ctx, baseOf(r.Data))
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := pr.repo.Unlock(ctx, r.Dir); err != nil { // an agent calls git too
+		return nil, nil, err
+	}
+	if d.Path != "" {
+		return pr.stepSlots(ctx, c, r, about{Job: d.Job, Content: d.Content})
+	}
+	return pr.phaseSlots(ctx, r)
+}
+
+func (pr *prompts) phaseSlots(ctx context.Context, r agentcall.Request) (map[string]string, []string, error) {
+	var d about
+	if err := json.Unmarshal(r.Data, &d); err != nil {
+		return nil, nil, fmt.Errorf("reading the request: %w", err)
+	}
+	doc, own, err := pr.roleDocuments(ctx, d, r.Role, true)
+	if err != nil {
+		return nil, nil, err
+	}
+	slots, notes := map[string]string{"artifacts": doc.artifacts, "plan": doc.hint}, doc.notes
+	if r.Role == trellis.Accept {
+		return slots, notes, pr.acceptSlots(ctx, d, slots)
+	}
+	slots["context"], slots["verify"], slots["baseline"] = own, lines(d.Job.Verify), lines(d.Baseline)
+	slots["sandbox"] = pr.box.Words(ctx, string(r.Role), d.Job.Worktree)
+	if slots["protected"], err = pr.protectedText(d); err != nil {
+		return nil, nil, err
+	}
+	if r.Role != trellis.Implement {
+		slots["base"] = d.Job.BaseCommit
+		if slots["diffstat"], err = pr.listChanges(ctx, d.Job); err != nil {
+			return nil, nil, err
+		}
+	}
+	if r.Role == trellis.Check && len(d.Job.Verify) == len(d.Baseline) { // no command decides
+		slots["markers"] = strings.Join(d.Content.Markers, ", ")
+	}
+	if r.Role == trellis.Debug && d.Trouble.Code == trellis.Conflict && d.Job.Clash != nil {
+		slots["conflict"] = d.Job.Clash.Said
+	}
+	if r.Role == trellis.Debug {
+		if slots["failure"], slots["review"], err = pr.failureTexts(d.Trouble); err != nil {
+			return nil, nil, err
+		}
+	}
+	return slots, notes, nil
+}
+
+// protectedText are the globs of what must stay as it is, and the paths that are let off.
+func (pr *prompts) protectedText(d about) (string, error) {
+	allowed, err := pr.inputs.allowed(d.Job, d.Content.Hash)
+	if err != nil || len(allowed) == 0 {
+		return lines(d.Job.Protected), err
+	}
+	return lines(d.Job.Protected) + "\nThese may change, as the plan says: a person agreed to it.\n" + lines(allowed), nil
+}
+
+func lines(list []string) string { return strings.Join(list, "\n") }
+
+// listChanges names what the worktree changes of the base. As long as nothing is committed git's status says it.
+func (pr *prompts) listChanges(ctx context.Context, j Job) (string, error) {
+	head, err := pr.repo.Head(ctx, j.Worktree)
+	if err != nil {
+		return "", err
+	}
+	if head != j.BaseCommit {
+		list, _, err := pr.diff(ctx, j, 0)
+		return list, err
+	}
+	entries, err := pr.repo.Status(ctx, j.Worktree, Outside(j)...)
+	var b strings.Builder
+	for i, e := range entries {
+		if i == statLines {
+			fmt.Fprintf(&b, "… and %d more\n", len(entries)-i)
+			break
+		}
+		fmt.Fprintf(&b, "%s %s\n", e.Code, e.Path)
+	}
+	return b.String(), err
+}
+
+// diff is what the worktree changes of the base: up to limit bytes of the diff, or with 0 the list of files.
+func (pr *prompts) diff(ctx context.Context, j Job, limit int) (list, diff string, err error) {
+	snap := pr.readOnly.current()
+	if snap == nil {
+		if snap, err = pr.repo.Snapshot(ctx, j.Worktree, Outside(j)...); err != nil {
+			return "", "", err
+		}
+		defer snap.Close()
+	}
+	if limit == 0 {
+		list, err = snap.DiffStat(ctx, j.BaseCommit)
+		return list, "", err
+	}
+	diff, err = snap.Diff(ctx, j.BaseCommit, limit)
+	return list, strings.ToValidUTF8(diff, "�"), err
+}
+
+// diffCap is how much of a change the accept agent is shown, in bytes. It can read the rest.
+const diffCap = 48 << 10
+
+// commandResults says how commands ended, with the end of what they said.
+func (pr *prompts) commandResults(checks []Check) (string, error) {
+	var b strings.Builder
+	for _, c := range checks {
+		said, err := pr.task.output(c.Output)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&b, "$ %s\nexit code %d\n%s\n\n", c.Command, c.Code, tail(said, 2<<10))
+	}
+	return b.String(), nil
+}

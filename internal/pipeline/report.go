@@ -1,0 +1,115 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/workflow"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+const conclude flow.Act[concludeIn, struct{}] = "report"
+
+type concludeIn struct {
+	Task    string        `json:"task"`
+	Job     Job           `json:"job"`
+	Report  Report        `json:"report"`
+	Failure *flow.Failure `json:"failure,omitempty"`
+}
+
+// Report is how a run ended, also when it failed.
+type Report struct {
+	Outcome  trellis.Outcome `json:"outcome"`
+	Branch   string          `json:"branch,omitempty"`
+	Base     string          `json:"base,omitempty"`       // base commit
+	Stacked  string          `json:"stacked_on,omitempty"` // the task on whose branch that is
+	Worktree string          `json:"worktree,omitempty"`
+	Commit   string          `json:"commit,omitempty"`
+	Rounds   int             `json:"rounds"`
+	Attempts int             `json:"attempts"`
+	Usage    trellis.Usage   `json:"usage"`
+	Executed bool            `json:"executed"` // some check was run by a command
+	Baseline Checks          `json:"baseline"`
+	Checks   Checks          `json:"checks"`
+	Criteria []Judged        `json:"criteria,omitempty"`
+	Notes    []string        `json:"notes,omitempty"`
+	Steps    workflow.Report `json:"steps,omitzero"`   // of the plan
+	Proofs   string          `json:"proofs,omitempty"` // head of the chain in proofs.jsonl, when all is proven
+	Delivery Delivery        `json:"delivery,omitzero"`
+	// Implemented is the content hash that implement finished with, "" when it did not.
+	Implemented string `json:"implemented,omitempty"`
+	// Content is the hash of what people wrote as it was taken in last.
+	Content string `json:"content,omitempty"`
+}
+
+// brief is the report without what report.md does not show.
+func (r Report) brief() Report {
+	bare := func(list []Check, all bool) (out []Check) {
+		for _, c := range list {
+			if all || c.Code == 0 {
+				c.Tail = ""
+			}
+			out = append(out, c)
+		}
+		return out
+	}
+	r.Baseline.Results, r.Baseline.Stat = bare(r.Baseline.Results, true), ""
+	r.Checks.Results = bare(r.Checks.Results, false)
+	return r
+}
+
+// reporter is the effect of report.
+type reporter struct {
+	repo   *git.Repo
+	store  taskdir.Store
+	guard  *guard
+	inputs *inputs
+	task   *taskDir
+}
+
+// conclude writes report.md.
+func (w *reporter) conclude(ctx context.Context, _ flow.Call, in concludeIn) (struct{}, error) {
+	if err := w.repo.EndRun(ctx, w.guard.worktree()); err != nil { // which is no reason to say nothing else
+		in.Report.Notes = append(slices.Clone(in.Report.Notes), "what git add left beside the worktree could not be taken back: "+err.Error())
+	}
+	h, err := journal.Read(w.task.runDir)
+	if err != nil {
+		return struct{}{}, err
+	}
+	p, err := w.planOf(in.Report)
+	if err != nil {
+		return struct{}{}, err
+	}
+	text := trellis.Visible(w.task.redact(page(in, h, p)))
+	return struct{}{}, w.task.disk.WriteFile(filepath.Join(w.task.dir, taskdir.Report), []byte(text), 0o644)
+}
+
+// planOf is the plan that a run went by; when it took none in, the one that is there. One that can't be read is
+// why the run failed, or none.
+func (w *reporter) planOf(r Report) (*plan.Plan, error) {
+	read := func() (*plan.Plan, error) { return ReadPlan(w.store, w.task.dir) }
+	if r.Content != "" {
+		read = func() (*plan.Plan, error) { return w.inputs.frozenPlan(r.Content) }
+	}
+	p, err := read()
+	if errors.As(err, new(*flow.Failure)) {
+		return nil, nil
+	}
+	return p, err
+}
+
+// Tell writes report.md anew, with what became of a delivery after the run.
+func (w *reporter) Tell(ctx context.Context, in DeliverIn, d Delivery) error {
+	in.Report.Delivery = d
+	r := run{rep: in.Report}
+	r.note(d.Notes)
+	_, err := w.conclude(ctx, flow.Call{}, concludeIn{Task: in.Task, Job: in.Job, Report: r.rep})
+	return err
+}

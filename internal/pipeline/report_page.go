@@ -1,0 +1,311 @@
+package pipeline
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/workflow"
+)
+
+// page is report.md: how the run ended, what was checked with which result, what the plan left to people, what
+// it took.
+func page(in concludeIn, h *journal.History, p *plan.Plan) string {
+	var b strings.Builder
+	r := in.Report
+	fmt.Fprintf(&b, "# Report: %s\n\n", cmp.Or(in.Job.Title, in.Task))
+	fmt.Fprintf(&b, "- Task: %s\n- Outcome: %s\n", in.Task, outcome(r, in.Failure))
+	if in.Failure != nil {
+		fmt.Fprintf(&b, "- Failure: `%s` %s\n", in.Failure.Code, oneLine(in.Failure.Detail))
+		if info, ok := trellis.Code(in.Failure.Code).Info(); ok {
+			fmt.Fprintf(&b, "- What to do: %s\n", strings.ReplaceAll(info.Todo, "DIR", in.Task))
+		}
+	}
+	rows := [][2]string{{"Branch", r.Branch}, {"Base", r.Base}, {"Stacked on", stackedOn(r)}, {"Commit", r.Commit}, {"Pushed to", pushedTo(r.Delivery)}, {"Pull request", r.Delivery.PRURL}}
+	for _, m := range r.Delivery.Modules {
+		rows = append(rows, [2]string{"Pull request of " + m.Path, m.URL + ", merge that first"})
+	}
+	for _, f := range append(rows, [2]string{"Worktree", r.Worktree}, [2]string{"Sandbox", boxed(h)}) {
+		if f[1] != "" {
+			fmt.Fprintf(&b, "- %s: %s\n", f[0], f[1])
+		}
+	}
+	fmt.Fprintf(&b, "- Rounds: %d, attempts: %d\n- %s\n\n", r.Rounds, r.Attempts+1, Took(r.Usage))
+	criteriaTable(&b, r.Criteria)
+	stepTable(&b, in, p, h.Code)
+	checks(&b, in)
+	if len(r.Checks.Defining) > 0 {
+		fmt.Fprintf(&b, "These files say what the checks do, and were changed: %s\n\n", strings.Join(r.Checks.Defining, ", "))
+	}
+	if p != nil {
+		planned(&b, p, r.Outcome == trellis.OutcomeFailed)
+	}
+	if r.Checks.Stat != "" {
+		fmt.Fprintf(&b, "## Changes\n\n```\n%s```\n\n", r.Checks.Stat)
+	}
+	if len(r.Delivery.Commands) > 0 {
+		fmt.Fprintf(&b, "## To deliver it\n\n```\n%s\n```\n\n", strings.Join(r.Delivery.Commands, "\n"))
+	}
+	phaseTable(&b, h)
+	if len(r.Notes) > 0 {
+		b.WriteString("## Notes\n\n")
+		for _, n := range r.Notes {
+			fmt.Fprintf(&b, "- %s\n", oneLine(n))
+		}
+	}
+	return b.String()
+}
+
+// boxed says in which sandbox agents and commands ran, "" when in none.
+func boxed(h *journal.History) string {
+	name, in, all := "", 0, 0
+	count := func(sandbox string) {
+		all++
+		if sandbox != "" {
+			name = sandbox
+			in++
+		}
+	}
+	for _, e := range h.Calls {
+		var reply agentcall.Reply
+		var checks Checks
+		switch ran := commandOf(e); {
+		case !e.Done || e.Fail != nil:
+		case slices.Contains(Roles(), trellis.Role(e.Activity)) && json.Unmarshal(e.Out, &reply) == nil:
+			count(reply.Sandbox)
+		case ran.Command != "":
+			count(ran.Sandbox)
+		case json.Unmarshal(e.Out, &checks) == nil:
+			for _, c := range checks.Results {
+				count(c.Sandbox)
+			}
+		}
+	}
+	if in == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s, %d of %d calls of agents and commands", name, in, all)
+}
+
+// stackedOn says on whose branch the work began.
+func stackedOn(r Report) string {
+	if r.Stacked == "" {
+		return ""
+	}
+	return r.Stacked + ", which was not merged: merge that first"
+}
+
+// planned is what a plan says to people who look at the work: what it decided, took for granted and left out; of
+// a run that failed, how to go back.
+func planned(b *strings.Builder, p *plan.Plan, failed bool) {
+	list := append(decisions(p), section{"Preconditions", demands(p)})
+	if failed {
+		list = append(list, section{"Rollback", p.Rollback})
+	}
+	for _, s := range list {
+		s.write(b)
+	}
+}
+
+func outcome(r Report, fail *flow.Failure) string {
+	if r.Outcome != "" {
+		return string(r.Outcome)
+	}
+	return "paused: " + fail.Code
+}
+
+// Took says what agents used, in words.
+func Took(u trellis.Usage) string {
+	cost := "cost unknown"
+	if u.CostUSD != nil {
+		cost = fmt.Sprintf("%.4f USD", *u.CostUSD)
+	}
+	return fmt.Sprintf("Agents: %.0f s, %d tokens in (%d cached), %d out, %s", u.Seconds, u.InputTokens+u.CachedTokens, u.CachedTokens, u.OutputTokens, cost)
+}
+
+func criteriaTable(b *strings.Builder, list []Judged) {
+	if len(list) == 0 {
+		return
+	}
+	b.WriteString("## Acceptance Criteria\n\n| | Criterion | Level | Verdict | Evidence |\n| --- | --- | --- | --- | --- |\n")
+	for _, j := range list {
+		level := "must"
+		if j.Should {
+			level = "should"
+		}
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", j.ID, cell(j.Text), level, j.Verdict, cell(j.Evidence))
+	}
+	b.WriteByte('\n')
+}
+
+// stepTable tells what came of the plan's steps, which of them did not end well and why, and what is proven.
+func stepTable(b *strings.Builder, in concludeIn, p *plan.Plan, code int) {
+	if p == nil || code < 2 { // the runs of old gave the whole plan to one agent
+		return
+	}
+	r, verifying := in.Report.Steps, len(p.Steps)-p.VerificationAt()
+	switch {
+	case r.Steps == 0 && in.Report.Implemented == "":
+		return
+	case r.Steps == 0:
+		b.WriteString("## Steps\n\nAn earlier run did the steps of the plan.\n\n")
+	default:
+		fmt.Fprintf(b, "## Steps\n\n| Done | Failed | Blocked | Let pass | Skipped |\n| --- | --- | --- | --- | --- |\n| %d | %d | %d | %d | %d |\n\n",
+			r.Done, r.Failed, r.Blocked, r.Tolerate, max(0, r.Skipped-verifying))
+	}
+	worst(b, r)
+	if len(r.Empty) > 0 {
+		fmt.Fprintf(b, "Loops without items, for which nothing was done: %s.\n\n", strings.Join(r.Empty, ", "))
+	}
+	if in.Report.Proofs != "" {
+		fmt.Fprintf(b, "All that has a check is proven. The head of proofs.jsonl is `%s`; `trellis verify %s` looks at all of it again.\n\n", in.Report.Proofs, in.Task)
+	} else {
+		fmt.Fprintf(b, "`trellis verify %s` names what is proven so far.\n\n", in.Task)
+	}
+}
+
+// worst are the steps that did not end well, with their causes.
+func worst(b *strings.Builder, r workflow.Report) {
+	if len(r.Worst) == 0 {
+		return
+	}
+	b.WriteString("| Step | State | Exit | Why |\n| --- | --- | --- | --- |\n")
+	for _, o := range r.Worst {
+		state, exit := string(o.State), ""
+		if o.Tolerated {
+			state += ", let pass"
+		}
+		if o.Code != 0 {
+			exit = fmt.Sprint(o.Code)
+		}
+		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", cell(o.Path), state, exit, cell(o.Detail))
+	}
+	if more := r.Failed + r.Blocked + r.Tolerate - len(r.Worst); more > 0 {
+		fmt.Fprintf(b, "| and %d more | | | |\n", more)
+	}
+	b.WriteByte('\n')
+}
+
+func checks(b *strings.Builder, in concludeIn) {
+	r := in.Report
+	if reached := len(in.Job.Verify) == 0 || len(r.Checks.Results) > 0; !r.Executed && reached {
+		b.WriteString("**Nothing was executed**: the project names no command that checks it. The verdict is the agents' own.\n\n")
+	}
+	if len(r.Checks.Results) == 0 {
+		return
+	}
+	where := ""
+	if r.Checks.Fresh {
+		where = " in a fresh checkout of the commit"
+	}
+	fmt.Fprintf(b, "## Checks\n\nCommands from %s, run by Trellis%s.\n\n| Command | Exit | Seconds | At base | Output |\n| --- | --- | --- | --- | --- |\n", in.Job.VerifySource, where)
+	for i, c := range r.Checks.Results {
+		base := "not run"
+		if i < len(r.Baseline.Results) {
+			base = fmt.Sprint("exit ", r.Baseline.Results[i].Code)
+		}
+		if c.Known {
+			base += " (forgiven)"
+		}
+		fmt.Fprintf(b, "| `%s` | %d | %.1f | %s | run/%s `%.12s` |\n", cell(c.Command), c.Code, c.Seconds, base, c.Output.Path, c.Output.SHA256)
+	}
+	b.WriteByte('\n')
+	for _, c := range r.Checks.Results {
+		if c.Code != 0 && c.Tail != "" {
+			fmt.Fprintf(b, "`%s` ended with:\n\n```\n%s\n```\n\n", c.Command, strings.ReplaceAll(c.Tail, "```", "'''"))
+		}
+	}
+}
+
+// phaseTable is one row for each call of an agent, each run of checks, and each command of a step that failed.
+func phaseTable(b *strings.Builder, h *journal.History) {
+	b.WriteString("## Phases\n\n| What | Began | Seconds | Result |\n| --- | --- | --- | --- |\n")
+	for _, e := range h.Calls {
+		if !e.Done || !worthTelling(e) {
+			continue
+		}
+		fmt.Fprintf(b, "| %s | %s | %.1f | %s |\n", e.ID, e.Started.UTC().Format(time.DateTime), max(0, e.Finished.Sub(e.Started)).Seconds(), cell(came(e))) // 0: the clock was set back
+	}
+	b.WriteByte('\n')
+}
+
+// came is what an activity came to, in a few words.
+func came(e journal.Entry) string {
+	var reply agentcall.Reply
+	var checks Checks
+	switch {
+	case e.Fail != nil:
+		return e.Fail.Code
+	case slices.Contains(Roles(), trellis.Role(e.Activity)) && json.Unmarshal(e.Out, &reply) == nil:
+		return replied(reply)
+	case (e.Activity == string(baseline) || e.Activity == string(verify) || e.Activity == string(final)) && json.Unmarshal(e.Out, &checks) == nil:
+		return verified(checks)
+	}
+	if ran := commandOf(e); ran.Code != 0 {
+		return fmt.Sprintf("exit %d: `%s`", ran.Code, ran.Command)
+	}
+	return "done"
+}
+
+// commandOf is how the command ended that an activity of a step ran, zero when it ran none.
+func commandOf(e journal.Entry) workflow.Ran {
+	var ran workflow.Ran
+	if json.Unmarshal(e.Out, &ran) != nil || ran.Command == "" {
+		return workflow.Ran{}
+	}
+	return ran
+}
+
+func replied(r agentcall.Reply) string {
+	switch {
+	case r.Failure != nil:
+		return r.Failure.Code
+	case len(r.Problems) > 0:
+		return "invalid answer: " + r.Problems[0]
+	case r.Usage.Tokens() > 0:
+		return fmt.Sprintf("done, %d tokens", r.Usage.Tokens())
+	}
+	return "done"
+}
+
+func verified(c Checks) string {
+	var failed []string
+	for _, r := range c.Results {
+		if r.Code != 0 {
+			failed = append(failed, fmt.Sprintf("`%s` exit %d", r.Command, r.Code))
+		}
+	}
+	if len(c.Protected) > 0 {
+		failed = append(failed, "protected paths changed")
+	}
+	if len(failed) == 0 {
+		return "passed"
+	}
+	return "failed: " + strings.Join(failed, ", ")
+}
+
+// worthTelling reports whether people want to know of an activity: of what the steps of a plan do besides their agents'
+// calls, only of what failed.
+func worthTelling(e journal.Entry) bool {
+	switch e.Activity {
+	case string(project), string(observe), string(claim), string(conclude):
+		return false
+	}
+	return !workflow.Minor(e.Activity) || e.Fail != nil || commandOf(e).Code != 0
+}
+
+func cell(s string) string {
+	s = strings.ReplaceAll(oneLine(s), "|", "\\|")
+	if len(s) > 300 {
+		s = strings.ToValidUTF8(s[:300], "") + "…"
+	}
+	return s
+}

@@ -1,0 +1,214 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/git"
+)
+
+// restorer puts the worktree back to what it was before a call.
+type restorer struct {
+	repo *git.Repo
+	task *taskDir
+}
+
+// begin is the worktree as it was when a call was entered for the first time, so that what its commands leave behind can
+// be undone. What those of an entry that was cut off left is undone now; since a person may have worked there since, it
+// is saved first, and notes say where. The caller calls end when it is done, with how it ended.
+func (r *restorer) begin(ctx context.Context, c flow.Call, j Job) (snap *git.Snapshot, notes []string, end func(*error), err error) {
+	m := r.task.checkpoint(c)
+	known, err := m.read()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if known == "" {
+		err = m.clear() // of a run of the same number whose journal is gone
+	}
+	if err == nil {
+		snap, err = r.repo.SnapshotIn(ctx, m.path("objects"), j.Worktree, Outside(j)...)
+	}
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	switch {
+	case known == "":
+		err = m.write(snap.Tree)
+	case known != snap.Tree:
+		if notes, err = r.backUp(ctx, c, j); err == nil {
+			_, err = snap.Back(ctx, known)
+		}
+	}
+	end = func(ended *error) { *ended = errors.Join(*ended, snap.Close(), m.end(*ended)) }
+	if err != nil {
+		return nil, nil, nil, errors.Join(err, snap.Close())
+	}
+	return snap, notes, end, nil
+}
+
+// backUp saves what an entry of a call that was cut off left in the worktree.
+func (r *restorer) backUp(ctx context.Context, c flow.Call, j Job) ([]string, error) {
+	ref := r.task.backupRef(c)
+	if _, err := r.repo.Backup(ctx, j.Worktree, ref, "trellis: what was in the worktree of "+filepath.Base(r.task.dir)+" when "+c.ID+" was cut off"); err != nil {
+		return nil, err
+	}
+	return []string{"what was changed in the worktree when " + c.ID + " was cut off, or after it, was undone; it is kept as " + ref}, nil
+}
+
+// finishEarlier puts right what a call of an earlier run left in the worktree, which did not come so far itself.
+func (r *restorer) finishEarlier(ctx context.Context, c flow.Call, in prepareIn) (notes []string, err error) {
+	if !in.Begun || in.Fresh {
+		return nil, nil
+	}
+	var left []checkpoint
+	err = filepath.WalkDir(r.task.runDir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.IsDir() && e.Name() == memoFolder {
+			left = append(left, checkpoint{path, flow.Call{Run: c.Run, ID: c.ID, Attempt: c.Attempt + 1}})
+			return fs.SkipDir
+		}
+		return err
+	})
+	for _, m := range left {
+		if err == nil {
+			var more []string
+			more, err = r.putBack(ctx, c, in.Job, m)
+			notes = append(notes, more...)
+		}
+	}
+	return notes, err
+}
+
+func (r *restorer) putBack(ctx context.Context, c flow.Call, j Job, m checkpoint) (notes []string, err error) {
+	was, err := m.read()
+	switch {
+	case err != nil:
+		return nil, err
+	case was == allCommitted:
+		var out Checks
+		_, err = r.strayPaths(ctx, c, j, m, &out)
+		notes = out.Notes
+	case was != "":
+		var snap *git.Snapshot
+		if snap, err = r.repo.SnapshotIn(ctx, m.path("objects"), j.Worktree, Outside(j)...); err != nil {
+			return nil, err
+		}
+		if snap.Tree != was {
+			if notes, err = r.backUp(ctx, c, j); err == nil {
+				_, err = snap.Back(ctx, was)
+			}
+		}
+		err = errors.Join(err, snap.Close())
+	}
+	if err != nil {
+		return notes, err
+	}
+	return notes, m.clear()
+}
+
+// strayPaths are the paths that are not committed. Those that the commands of an entry left that was cut off are taken away.
+func (r *restorer) strayPaths(ctx context.Context, c flow.Call, j Job, m checkpoint, out *Checks) ([]string, error) {
+	left, err := r.uncommitted(ctx, j)
+	if err != nil || len(left) == 0 {
+		return nil, err
+	}
+	if was, err := m.read(); err != nil || was != allCommitted {
+		return left, err
+	}
+	notes, err := r.backUp(ctx, c, j)
+	if err == nil {
+		_, err = r.repo.Discard(ctx, j.Worktree, "", left...)
+	}
+	out.Notes = append(out.Notes, notes...)
+	return nil, err
+}
+
+// uncommitted are the paths of the worktree that are not committed, our own left out.
+func (r *restorer) uncommitted(ctx context.Context, j Job) (paths []string, err error) {
+	if _, err := os.Stat(j.Worktree); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	entries, err := r.repo.Status(ctx, j.Worktree, Outside(j)...)
+	for _, e := range entries {
+		if e.Path != ".trellis/" { // which git names for what is left out in it
+			paths = append(paths, e.Path)
+		}
+	}
+	return paths, err
+}
+
+// allCommitted is what recheck notes when nothing stands in the worktree that is not committed.
+const allCommitted = "committed"
+
+// memoFolder is where a call keeps its memo, in its own folder.
+const memoFolder = "before"
+
+// checkpoint is what the first entry of a call notes for those after it, in case that it is cut off. A power cut may take it.
+type checkpoint struct {
+	dir string
+	c   flow.Call
+}
+
+func (d *taskDir) checkpoint(c flow.Call) checkpoint {
+	return checkpoint{filepath.Join(d.runDir, agentcall.Folder(c), memoFolder), c}
+}
+
+// maxMemo is the most that a memo says: a few hashes.
+const maxMemo = 64 << 10
+
+func (m checkpoint) path(name string) string { return filepath.Join(m.dir, name) }
+
+// read is what an earlier entry of this call noted, "" for nothing.
+func (m checkpoint) read() (string, error) {
+	if m.c.Attempt == 1 {
+		return "", nil
+	}
+	data, err := durable.ReadBelow(m.dir, "tree", maxMemo)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("reading what %s began with: %w", m.c.ID, err)
+	}
+	if bytes.IndexByte(data, 0) >= 0 { // what a power cut left
+		return "", nil
+	}
+	return string(data), nil
+}
+
+func (m checkpoint) write(what string) error {
+	err := os.MkdirAll(m.dir, 0o700)
+	temp := m.path(durable.TempPrefix + "tree")
+	if err == nil {
+		err = durable.WriteOwn(temp, []byte(what), 0o600)
+	}
+	if err == nil {
+		err = os.Rename(temp, m.path("tree"))
+	}
+	if err != nil {
+		return fmt.Errorf("noting what %s begins with: %w", m.c.ID, err)
+	}
+	return nil
+}
+
+func (m checkpoint) clear() error {
+	if err := os.RemoveAll(m.dir); err != nil {
+		return fmt.Errorf("clearing what %s began with: %w", m.c.ID, err)
+	}
+	return nil
+}
+
+// end forgets it, unless the call did not come so far as to put things right: then the next entry does, or the next run.
+func (m checkpoint) end(err error) error {
+	if err != nil && !errors.As(err, new(*flow.Failure)) {
+		return nil
+	}
+	return m.clear()
+}

@@ -1,0 +1,191 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+const project flow.Act[Standing, int64] = "status" // returns the revision it wrote
+
+// Standing is what task.json is to say.
+type Standing struct {
+	Status   trellis.Status  `json:"status"`
+	Phase    string          `json:"phase,omitempty"`
+	Round    int             `json:"round,omitempty"`
+	Attempt  int             `json:"attempt,omitempty"`
+	Outcome  trellis.Outcome `json:"outcome,omitempty"`
+	Failure  *flow.Failure   `json:"failure,omitempty"`
+	ResumeAt time.Time       `json:"resume_at,omitzero"`
+	Usage    trellis.Usage   `json:"usage"`
+	Commit   string          `json:"commit,omitempty"`
+	PRURL    string          `json:"pr_url,omitempty"`
+	Asks     bool            `json:"asks,omitempty"` // people's yes to the plan is required
+	Job      *Job            `json:"job,omitempty"`  // branch, base, worktree: once, after the claim
+}
+
+// Why is the standing's failure in words, "" without one.
+func (s Standing) Why() string {
+	if s.Failure == nil {
+		return ""
+	}
+	return s.Failure.Error()
+}
+
+// writeStatus makes task.json say how the run stands. What people own in it stays; a status that an editor's
+// old buffer or git brought back is put right; a person's order (cancel, stop) is left for the mailbox, and nothing
+// written over it as long as it stands.
+func (w *statusWriter) writeStatus(ctx context.Context, _ flow.Call, s Standing) (int64, error) {
+	t, err := w.write(ctx, s)
+	for errors.Is(err, errOrdered) { // the mailbox ends the run, or lets it sleep, unless the order was taken back before
+		if err := breathe(ctx); err != nil {
+			return 0, err
+		}
+		t, err = w.write(ctx, s)
+	}
+	if err != nil {
+		return 0, err
+	}
+	w.Seen(t.Pipeline.Revision)
+	if w.stand != nil {
+		w.stand(s)
+	}
+	return t.Pipeline.Revision, nil
+}
+
+func (w *statusWriter) write(ctx context.Context, s Standing) (*taskdir.Task, error) {
+	return steady(ctx, func() (*taskdir.Task, error) {
+		return w.store.Update(w.task.dir, func(t *taskdir.Task, e *taskdir.Edit) error {
+			if ordered(t) && s.Status != trellis.Cancelled {
+				return errOrdered
+			}
+			w.raiseRevision(t, e)
+			s.write(t, e, w.now())
+			return nil
+		})
+	})
+}
+
+// raiseRevision lifts the revision of a task.json that git took back above all that were written.
+func (w *statusWriter) raiseRevision(t *taskdir.Task, e *taskdir.Edit) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if t.Pipeline.Revision < w.revision {
+		e.Set("pipeline.revision", w.revision+1)
+	}
+}
+
+// Seen tells that task.json once had this revision.
+func (w *statusWriter) Seen(revision int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.revision = max(w.revision, revision)
+}
+
+// statusWriter makes task.json say how the run stands.
+type statusWriter struct {
+	store    taskdir.Store
+	stand    func(Standing)
+	now      func() time.Time
+	task     *taskDir
+	revision int64
+	mu       sync.Mutex
+}
+
+// write makes the fields say how the run stands.
+func (s Standing) write(t *taskdir.Task, e *taskdir.Edit, now time.Time) {
+	e.Project(s.Status)
+	e.Set("pipeline.phase", s.Phase)
+	e.Set("pipeline.round", s.Round)
+	e.Set("pipeline.attempt", s.Attempt)
+	e.Set("pipeline.outcome", s.Outcome)
+	e.Set("pipeline.failure", failure(s.Failure))
+	e.Set("pipeline.usage", s.Usage)
+	e.Set("pipeline.resume_at", s.ResumeAt)
+	if s.Asks && !t.Pipeline.Approval.Required {
+		e.Set("pipeline.approval.required", true)
+	}
+	if s.Commit != "" {
+		e.Set("commit", s.Commit)
+	}
+	if s.PRURL != "" {
+		e.Set("pr_url", s.PRURL)
+	}
+	if s.Status == trellis.Completed {
+		e.Set("completedAt", now.Format(time.DateOnly))
+		e.Set("worktree_path", "")
+	}
+	if s.Job != nil {
+		e.Set("worktree_path", s.Job.Worktree)
+		e.Set("pipeline.base_commit", s.Job.BaseCommit)
+		if t.Pipeline.StackedOn != s.Job.StackedOn {
+			e.Set("pipeline.stacked_on", s.Job.StackedOn)
+		}
+		if t.Branch == "" {
+			e.Set("branch", s.Job.Branch)
+		}
+		if t.BaseBranch == "" {
+			e.Set("base_branch", s.Job.BaseBranch)
+		}
+	}
+}
+
+var errOrdered = errors.New("a person gave an order")
+
+// ordered reports whether a person told the run to end: cancelled, or paused for no reason of ours.
+func ordered(t *taskdir.Task) bool { return t.Status == trellis.Cancelled || Stopped(t) }
+
+// Stopped reports whether a person paused the task.
+func Stopped(t *taskdir.Task) bool {
+	own := []trellis.Code{trellis.RateLimited, trellis.ProviderDown, trellis.BudgetTokens, trellis.BudgetCost, trellis.BudgetTime}
+	return t.Status == trellis.Paused && !slices.Contains(own, t.Pipeline.Failure.Code)
+}
+
+func failure(f *flow.Failure) taskdir.Failure {
+	if f == nil {
+		return taskdir.Failure{}
+	}
+	return taskdir.Failure{Code: trellis.Code(f.Code), Detail: f.Detail, Retryable: f.Retryable, At: f.At}
+}
+
+// Saving is how long an editor, or git, may take to replace a task.json.
+const Saving = time.Second
+
+// steady does something with task.json, again as long as an editor may be saving it. See unusable.
+func steady(ctx context.Context, do func() (*taskdir.Task, error)) (*taskdir.Task, error) {
+	for end := time.Now().Add(Saving); ; {
+		t, err := do()
+		if err = unusable(err); !errors.Is(err, flow.ErrSuspended) || time.Now().After(end) {
+			return t, err
+		}
+		if err := breathe(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// unusable suspends the run when its task.json is not there (another branch was checked out) or can't be read
+// (a person is at it): nothing is made anew or written over, and the run goes on when it is back.
+func unusable(err error) error {
+	if errors.Is(err, taskdir.ErrNotFound) || errors.As(err, new(*trellis.Problem)) {
+		return fmt.Errorf("%w: %w", flow.ErrSuspended, err)
+	}
+	return err
+}
+
+// breathe waits for whoever is saving a file.
+func breathe(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(Saving / 20):
+		return nil
+	}
+}

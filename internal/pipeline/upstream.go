@@ -1,0 +1,202 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+const probe flow.Act[probeIn, []string] = "probe" // notes on work in review that this one conflicts with
+
+type probeIn struct {
+	Task string `json:"task"`
+	Job  Job    `json:"job"`
+}
+
+// probe says with which work in review this one conflicts: whoever merges is to know before.
+func (r *run) probe(f flow.Flow) error {
+	if r.in.Code < 4 || r.job.Delivery.Update == "" {
+		return nil
+	}
+	notes, err := probe.Do(f, probeIn{r.in.Task, r.job})
+	r.note(notes)
+	return err
+}
+
+// upstream knows what the base of a task went on to.
+type upstream struct {
+	repo   *git.Repo
+	store  taskdir.Store
+	merges *Merges
+	trust  *trustJudge
+}
+
+// Behind says that delivered work, which ends in tip by now, is to be brought up to its base before it is delivered again, ""
+// when it is not. ask: the remote is asked for what it has now.
+func (u *upstream) Behind(ctx context.Context, in DeliverIn, tip string, ask bool) (string, error) {
+	j := in.Job
+	if j.Delivery.Update == "" {
+		return "", nil
+	}
+	if within, err := u.repo.IsAncestor(ctx, in.Report.Commit, tip); err != nil || !within {
+		return "", err
+	}
+	next, _, err := u.nextBase(ctx, j, ask)
+	if err != nil || next.Commit == "" || next.Commit == j.BaseCommit {
+		return "", err
+	}
+	if held, err := u.repo.IsAncestor(ctx, next.Commit, tip); err != nil || held {
+		return "", err
+	}
+	if why, err := u.trust.untrusted(ctx, next); err != nil || why != "" {
+		return "", err
+	}
+	return fmt.Sprintf("%s went on to %.12s: the branch is brought up to it first (delivery.update: %s), and checked again", next.Branch, next.Commit, j.Delivery.Update), nil
+}
+
+// about is what is kept of an update: what it stands on, and what both sides did, should they conflict.
+func (u *upstream) about(ctx context.Context, tip string, next Base) (string, error) {
+	theirs, err := u.repo.Subjects(ctx, tip, next.Commit, mostSaid)
+	if err != nil {
+		return "", err
+	}
+	ours, err := u.repo.Subjects(ctx, next.Commit, tip, mostSaid)
+	if err != nil {
+		return "", err
+	}
+	said := fmt.Sprintf("%s is at %.12s. What it has and this task had not:\n%s\nWhat this task has:\n%s", next.Branch, next.Commit, theirs, ours)
+	text, err := json.Marshal(onTheWay{next.On, cut(said, 4<<10)})
+	return string(text), err
+}
+
+// mostSaid is how many commits of each side a conflict names.
+const mostSaid = 10
+
+// Values of delivery.update.
+const (
+	byRebase = "rebase"
+	byMerge  = "merge"
+)
+
+// fetchLimit is how long it may take to ask a remote for its branches.
+const fetchLimit = time.Minute
+
+// nextBase is the commit that the work is to stand on; without one there is none to be had, and notes say why. ask: the remote
+// is asked for what it has now.
+func (u *upstream) nextBase(ctx context.Context, j Job, ask bool) (next Base, notes []string, err error) {
+	next = Base{Branch: j.BaseBranch}
+	if next.Commit, notes, err = u.baseTip(ctx, j, ask); err != nil || next.Commit == "" || j.StackedOn == "" {
+		return next, notes, err
+	}
+	b := Bases{Repo: u.repo, Store: u.store, Known: u.merges}
+	t, why := b.find(j.StackedOn)
+	if why != "" {
+		return Base{}, append(notes, "the work stays on the branch of "+j.StackedOn+": "+why), nil
+	}
+	tip, err := b.Repo.Branch(ctx, t.BranchName())
+	if err != nil {
+		return Base{}, notes, err
+	}
+	if merged, err := b.merged(ctx, t, tip, next); err != nil || merged {
+		return next, notes, err
+	}
+	if t.Status != trellis.Review && t.Status != trellis.Completed || tip == "" {
+		return Base{}, append(notes, fmt.Sprintf("the work stays where it began: %s, on whose branch that was, is %s and not merged", t.ID, t.Status)), nil
+	}
+	return Base{Branch: t.BranchName(), Commit: tip, On: j.StackedOn}, notes, nil
+}
+
+// baseTip is the tip of the base branch: that of the remote when the branch is pushed there, and it has all that the local
+// one has.
+func (u *upstream) baseTip(ctx context.Context, j Job, ask bool) (tip string, notes []string, err error) {
+	remote := ""
+	if j.Delivery.Push {
+		if remote, err = u.repo.Remote(ctx, j.BaseBranch); err != nil {
+			return "", nil, err
+		}
+	}
+	if ask && remote != "" { // first: the base branch may be one that follows the remote
+		if err := u.repo.Fetch(ctx, remote, fetchLimit); ctx.Err() != nil {
+			return "", nil, context.Cause(ctx)
+		} else if err != nil {
+			notes = append(notes, fmt.Sprintf("what %s has now is not known: %v", remote, err))
+		}
+	}
+	tip, err = u.repo.Branch(ctx, j.BaseBranch)
+	if err == nil && tip == "" {
+		tip, err = u.repo.Resolve(ctx, j.BaseBranch)
+	}
+	if errors.Is(err, git.ErrNotFound) {
+		return "", append(notes, "the base branch "+j.BaseBranch+" is gone: the work stays where it began"), nil
+	}
+	if err != nil || remote == "" {
+		return tip, notes, err
+	}
+	there, err := u.repo.Resolve(ctx, remote+"/"+j.BaseBranch)
+	if errors.Is(err, git.ErrNotFound) {
+		return tip, notes, nil
+	}
+	if err != nil || there == tip {
+		return tip, notes, err
+	}
+	if ahead, err := u.repo.IsAncestor(ctx, tip, there); err != nil || ahead {
+		return there, notes, err
+	}
+	return tip, notes, nil
+}
+
+// mostProbed is how many branches in review are looked at.
+const mostProbed = 20
+
+// probe says with which branches in review this one conflicts: the newest of those that are for the same base.
+func (u *upstream) probe(ctx context.Context, _ flow.Call, in probeIn) (notes []string, err error) {
+	list, err := u.store.List()
+	if err != nil {
+		return nil, err
+	}
+	slices.Reverse(list)
+	own, err := u.repo.Branch(ctx, in.Job.Branch)
+	if err != nil {
+		return nil, err
+	}
+	looked := 0
+	for _, e := range list {
+		t := e.Task
+		if t == nil || t.ID == in.Task || t.Status != trellis.Review || t.BaseBranch != in.Job.BaseBranch || looked == mostProbed || t.ID == in.Job.StackedOn || t.Pipeline.StackedOn == in.Task {
+			continue
+		}
+		tip, err := u.repo.Branch(ctx, t.BranchName())
+		if err == nil && tip == "" {
+			continue
+		}
+		looked++
+		var files []string
+		if err == nil {
+			files, err = u.repo.Conflicts(ctx, own, tip)
+		}
+		switch {
+		case errors.Is(err, git.ErrOldGit):
+			return []string{"whether it conflicts with other work in review is not known: " + err.Error()}, nil
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case err != nil:
+			notes = append(notes, fmt.Sprintf("whether it conflicts with %s is not known: %v", t.ID, err))
+		case len(files) > 0:
+			b := Bases{Repo: u.repo, Store: u.store, Known: u.merges}
+			if done, err := b.merged(ctx, t, tip, Base{Commit: in.Job.BaseCommit}); err == nil && done {
+				continue // nobody told its task yet
+			}
+			notes = append(notes, fmt.Sprintf("will conflict with %s in %s: merge one first", t.ID, strings.Join(few(files), ", ")))
+		}
+	}
+	return notes, nil
+}

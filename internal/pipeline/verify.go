@@ -1,0 +1,281 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/sandbox"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+const verify flow.Act[checksIn, Checks] = "verify"
+
+const changed flow.Act[checksIn, Checks] = "changed"
+
+type checksIn struct {
+	Job      Job               `json:"job"`
+	Known    []string          `json:"known,omitempty"`    // commands that failed at base, and are forgiven
+	Content  string            `json:"content,omitempty"`  // whose plan may change protected paths
+	Plan     bool              `json:"plan,omitempty"`     // the checks at the end of that plan run too
+	Footing  map[string]string `json:"footing,omitempty"`  // when the worktree was made ready
+	Tree     string            `json:"tree,omitempty"`     // final: what was verified
+	Criteria []Criterion       `json:"criteria,omitempty"` // final: those that a command proved
+}
+
+// Checks is what the project's own commands said about a tree.
+type Checks struct {
+	Results   []Check  `json:"results,omitempty"`
+	Tree      string   `json:"tree,omitempty"`
+	Unchanged bool     `json:"unchanged,omitempty"` // the tree is the base's
+	Stray     []string `json:"stray,omitempty"`     // final: not in the commit, which was not checked therefore
+	Protected []string `json:"protected,omitempty"` // changed although the project protects them
+	Defining  []string `json:"defining,omitempty"`  // changed files that define what the commands do
+	Stat      string   `json:"stat,omitempty"`      // what was changed, in short
+	Bent      []string `json:"bent,omitempty"`      // settings by which git would not commit what is there; nothing was run
+	Fresh     bool     `json:"fresh,omitempty"`     // in a fresh checkout of the commit
+	Judged    []Judged `json:"judged,omitempty"`    // the criteria, there
+	Leaks     []string `json:"leaks,omitempty"`     // final: places of secrets in the commit
+	Unseen    []string `json:"unseen,omitempty"`    // what git ignores in the worktree, when something fails without
+	Notes     []string `json:"notes,omitempty"`
+}
+
+// Check is one command's run.
+type Check struct {
+	Command  string        `json:"command"`
+	Code     int           `json:"code"`
+	Seconds  float64       `json:"seconds"`
+	Tail     string        `json:"tail,omitempty"`
+	Sandbox  string        `json:"sandbox,omitempty"`  // that it ran in
+	Isolated *bool         `json:"isolated,omitempty"` // whether it had no network; nil in what older versions of Trellis recorded
+	Offline  bool          `json:"offline,omitempty"`  // it failed for that, as it seems
+	Output   agentcall.Ref `json:"output"`
+	Known    bool          `json:"known,omitempty"` // failed at base already, and was not asked to be mended
+}
+
+// isolated reports whether it is known that a command had no network, or with false that it had one.
+func (c Check) isolated(none bool) bool { return c.Isolated != nil && *c.Isolated == none }
+
+// verify lets the project's own commands decide; without any, the markers of the check agent.
+func (r *run) verify(f flow.Flow, missing []string) (*trouble, error) {
+	if err := r.enter(f, "verify"); err != nil {
+		return nil, err
+	}
+	res, err := verify.Do(f, checksIn{Job: r.job, Known: r.known(), Content: r.rep.Content, Footing: r.foot})
+	if err != nil {
+		return nil, err
+	}
+	r.rep.Checks = res
+	r.note(res.Notes)
+	if found := forbidden(res, res.Tree); found != nil {
+		return found, nil
+	}
+	if err := r.cutOff(res.Results); err != nil {
+		return nil, err
+	}
+	return r.judge(res.Results, missing), nil
+}
+
+// cutOff fails where a command that had the network when it was run at base has none now, and fails: a run goes on after
+// settings, or Trellis, were changed. Nobody can tell whether that is the work's doing.
+func (r *run) cutOff(results []Check) error {
+	for _, c := range results {
+		if c.Code == 0 || c.Known || !c.isolated(true) {
+			continue
+		}
+		had := func(b Check) bool { return b.Command == c.Command && b.isolated(false) && (b.Code == 0 || c.Offline) }
+		if slices.ContainsFunc(r.rep.Baseline.Results, had) {
+			return flow.Fail(string(trellis.HookFailed), "`%s` ended with %d without a network, which it had when it was run at base, so it says nothing about the work: %s, then trellis retry %s",
+				c.Command, c.Code, sandbox.NetworkHint(sandbox.Verify), r.in.Task)
+		}
+	}
+	return nil
+}
+
+// judge is the trouble that failed commands make, nil when those that count passed.
+func (r *run) judge(results []Check, missing []string) *trouble {
+	t := &trouble{Code: trellis.VerifyFailed, Tree: r.rep.Checks.Tree}
+	var said []string
+	deciding := 0
+	for _, c := range results {
+		if !c.Known {
+			deciding++
+		}
+		if c.Code != 0 && !c.Known {
+			t.Failed = append(t.Failed, c)
+			said = append(said, short(fmt.Sprintf("`%s` ended with %d", c.Command, c.Code)))
+		}
+	}
+	r.rep.Executed = r.rep.Executed || deciding > 0
+	if deciding == 0 && len(missing) > 0 {
+		said = append(said, "no command decides, and the check agent did not end with "+strings.Join(missing, ", "))
+	}
+	if len(said) == 0 {
+		return nil
+	}
+	t.Detail = tell(said)
+	return t
+}
+
+// forbidden is the trouble that a change makes which no work may bring, whatever the commands say.
+func forbidden(c Checks, tree string) *trouble {
+	switch {
+	case len(c.Bent) > 0:
+		return &trouble{Code: trellis.ProtectedPath, Detail: "settings by which git commits something else than what is there were changed: " + tell(c.Bent), Tree: tree}
+	case len(c.Protected) > 0:
+		return &trouble{Code: trellis.ProtectedPath, Detail: "protected paths were changed: " + strings.Join(c.Protected, ", "), Tree: tree}
+	}
+	return nil
+}
+
+// verifier is the effect of verify and baseline.
+type verifier struct {
+	repo        *git.Repo
+	commands    *commands
+	environment *fingerprinter
+	inputs      *inputs
+	repairer    *repairer
+	restorer    *restorer
+	task        *taskDir
+}
+
+// verify runs the commands that decide, in order, and looks at what was changed. What the commands themselves
+// leave behind is undone: the tree that is committed is the tree that they judged.
+func (v *verifier) verify(ctx context.Context, c flow.Call, in checksIn) (out Checks, err error) {
+	if err := v.checkEnvironment(ctx, c, in, &out); err != nil || len(out.Bent) > 0 {
+		return out, err
+	}
+	snap, notes, end, err := v.restorer.begin(ctx, c, in.Job)
+	if err != nil {
+		return out, err
+	}
+	defer end(&err)
+	out.Notes = append(out.Notes, notes...)
+	if err := v.describeChange(ctx, in, snap, &out); err != nil {
+		return out, err
+	}
+	if out.Results, err = v.runAll(ctx, c, in); err != nil || len(out.Results) == 0 {
+		return out, err
+	}
+	undone, err := snap.Restore(ctx, v.task.backupRef(c))
+	var paths []string
+	for _, ch := range undone {
+		paths = append(paths, ch.Path)
+	}
+	return out.undone(paths), err
+}
+
+// checkEnvironment makes sure of what a verdict stands on, and takes back what no agent may do.
+func (v *verifier) checkEnvironment(ctx context.Context, c flow.Call, in checksIn, out *Checks) (err error) {
+	if out.Bent, out.Notes, err = v.environment.drifted(ctx, in); err != nil || len(out.Bent) > 0 {
+		return err
+	}
+	notes, err := v.repairer.repair(ctx, c, in.Job)
+	out.Notes = append(out.Notes, notes...)
+	return err
+}
+
+func (v *verifier) runAll(ctx context.Context, c flow.Call, in checksIn) (list []Check, err error) {
+	commands, err := v.decidingCommands(in)
+	if err != nil {
+		return nil, err
+	}
+	for i, line := range commands {
+		res, err := v.commands.run(ctx, c, sandbox.Verify, fmt.Sprintf("check-%d", i+1), in.Job.Worktree, line, in.Job.Limits.Command)
+		if err != nil {
+			return nil, err
+		}
+		res.Known = res.Code != 0 && slices.Contains(in.Known, line)
+		list = append(list, res)
+	}
+	return list, nil
+}
+
+// decidingCommands are the commands to run.
+func (v *verifier) decidingCommands(in checksIn) ([]string, error) {
+	if !in.Plan {
+		return in.Job.Verify, nil
+	}
+	p, err := v.inputs.frozenPlan(in.Content)
+	return withPlan(in.Job.Verify, p), err
+}
+
+// withPlan are the commands that decide with those at the end of a plan that are not among them.
+func withPlan(commands []string, p *plan.Plan) []string {
+	if p == nil {
+		return commands
+	}
+	all := slices.Clone(commands)
+	for _, line := range p.Verification() {
+		if !slices.Contains(all, line) {
+			all = append(all, line)
+		}
+	}
+	return all
+}
+
+// describeChange says what tree the commands are about to judge, and what it changes of the base.
+func (v *verifier) describeChange(ctx context.Context, in checksIn, snap *git.Snapshot, out *Checks) error {
+	j := in.Job
+	changes, err := snap.Changes(ctx, j.BaseCommit)
+	if err != nil {
+		return err
+	}
+	allowed, err := v.inputs.allowed(j, in.Content)
+	if err != nil {
+		return err
+	}
+	out.Tree, out.Unchanged, out.Stat = snap.Tree, len(changes) == 0, stat(changes)
+	by := judgesOf(j.Worktree, j.Verify)
+	for _, ch := range changes {
+		if config.Protects(j.Protected, ch.Path) && !slices.Contains(allowed, ch.Path) {
+			out.Protected = append(out.Protected, ch.Path)
+		}
+		if what := by.decides(ch); what != "" {
+			out.Defining = append(out.Defining, what)
+		}
+	}
+	out.Protected, out.Defining = few(out.Protected), few(out.Defining)
+	return nil
+}
+
+// changed says what a phase has made of the worktree.
+func (v *verifier) changed(ctx context.Context, _ flow.Call, in checksIn) (out Checks, err error) {
+	snap, err := v.repo.Snapshot(ctx, in.Job.Worktree, Outside(in.Job)...)
+	if err != nil {
+		return out, err
+	}
+	defer func() { err = errors.Join(err, snap.Close()) }()
+	err = v.describeChange(ctx, in, snap, &out)
+	return out, err
+}
+
+// undone notes what the commands left behind.
+func (c Checks) undone(paths []string) Checks {
+	if len(paths) > 0 {
+		c.Notes = append(c.Notes, "the checks changed files, which was undone: "+strings.Join(few(paths), ", "))
+	}
+	return c
+}
+
+// statLines is how many changed files a summary names.
+const statLines = 50
+
+func stat(changes []git.Change) string {
+	var b strings.Builder
+	for i, ch := range changes {
+		if i == statLines {
+			fmt.Fprintf(&b, "… and %d more files\n", len(changes)-i)
+			break
+		}
+		fmt.Fprintf(&b, "%c %s +%d -%d\n", ch.Kind, few([]string{ch.Path})[0], max(ch.Added, 0), max(ch.Deleted, 0))
+	}
+	return b.String()
+}

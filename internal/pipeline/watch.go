@@ -1,0 +1,120 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// looker looks again after a call what it left, and puts right what it may. A change is noted, or fails the call.
+type looker = func(context.Context) ([]string, *flow.Failure, error)
+
+// callWatch watches around an agent's call.
+type callWatch struct {
+	repo      *git.Repo
+	guard     *guard
+	checkout  *mainWatch
+	readOnly  *readerSnapshot
+	standards *standardsWatch
+	task      *taskDir
+}
+
+// Watch sees to it that what an agent does is done in the worktree that was made for it.
+func (cw *callWatch) Watch(ctx context.Context, c flow.Call, r agentcall.Request) (looker, error) {
+	m := cw.guard.worktree()
+	if err := cw.guard.checkSame(m); err != nil {
+		return nil, err
+	}
+	ctx, err := cw.guard.confine(ctx, baseOf(r.Data))
+	if err != nil {
+		return nil, err
+	}
+	main, err := cw.checkout.watch(ctx, c, r)
+	if err != nil {
+		return nil, err
+	}
+	standards, err := cw.standards.watch(c)
+	if err != nil {
+		return nil, err
+	}
+	tree := looker(func(context.Context) ([]string, *flow.Failure, error) { return nil, nil, nil })
+	if r.Permission == trellis.PermitRead {
+		if tree, err = cw.watchReader(ctx, c, r); err != nil {
+			return nil, err
+		}
+	}
+	return func(ctx context.Context) ([]string, *flow.Failure, error) {
+		ctx, err := cw.guard.confine(ctx, baseOf(r.Data))
+		if err != nil {
+			return nil, nil, err
+		}
+		notes, fail, err := tree(ctx)
+		if gone := cw.guard.checkSame(m); gone != nil {
+			fail, err = flow.AsFailure(gone), nil
+		}
+		more, moved, mainErr := main(ctx)
+		if fail == nil {
+			fail = moved
+		}
+		told, standardsErr := standards(fmt.Sprintf("the %s agent was at work", r.Role))
+		return slices.Concat(notes, told, more), fail, errors.Join(err, mainErr, standardsErr)
+	}, nil
+}
+
+// watchReader sees to it that a role that may only read leaves the worktree as it was: what it changed is undone,
+// and fails its call.
+func (cw *callWatch) watchReader(ctx context.Context, c flow.Call, r agentcall.Request) (looker, error) {
+	var d about
+	if err := json.Unmarshal(r.Data, &d); err != nil {
+		return nil, fmt.Errorf("reading the request: %w", err)
+	}
+	before, err := cw.repo.Snapshot(ctx, r.Dir, Outside(d.Job)...)
+	if err != nil {
+		return nil, err
+	}
+	cw.readOnly.set(before)
+	return func(ctx context.Context) (notes []string, _ *flow.Failure, err error) {
+		cw.readOnly.set(nil)
+		defer func() { err = errors.Join(err, before.Close()) }()
+		undone, err := before.Restore(ctx, cw.task.backupRef(c))
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(undone) == 0 {
+			return notes, nil, nil
+		}
+		var paths []string
+		for _, ch := range undone {
+			paths = append(paths, ch.Path)
+		}
+		return notes, flow.Fail(string(trellis.ProtectedPath), "the %s agent may only read, but changed %s; that was undone", r.Role, strings.Join(few(paths), ", ")), nil
+	}, nil
+}
+
+// readerSnapshot is the worktree as a call found it that may only read.
+type readerSnapshot struct {
+	snap *git.Snapshot
+	mu   sync.Mutex
+}
+
+// set keeps the snapshot that a watched call began with, for its prompt to show.
+func (rs *readerSnapshot) set(snap *git.Snapshot) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	rs.snap = snap
+}
+
+func (rs *readerSnapshot) current() *git.Snapshot {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	return rs.snap
+}

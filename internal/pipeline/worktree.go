@@ -1,0 +1,244 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+const discard flow.Act[discardIn, struct{}] = "discard"
+
+type discardIn struct {
+	Job Job `json:"job"`
+}
+
+// worktrees makes, finds and takes away the worktree of a task.
+type worktrees struct {
+	repo     *git.Repo
+	store    taskdir.Store
+	guard    *guard
+	modules  *modules
+	restorer *restorer
+	task     *taskDir
+}
+
+// resumeUpdate makes the worktree, and goes on there with an update that an earlier run began.
+func (wt *worktrees) resumeUpdate(ctx context.Context, c flow.Call, in prepareIn, notes []string) ([]string, error) {
+	_, missing := os.Lstat(in.Job.Worktree)
+	if err := wt.makeWorktree(ctx, c, in); err != nil {
+		return notes, err
+	}
+	whose := filepath.Base(wt.task.dir)
+	u, err := wt.repo.Updating(ctx, whose)
+	if err != nil || u == nil {
+		return notes, err
+	}
+	if in.Job.Clash == nil && !u.Moving { // somebody ended it by hand
+		return notes, wt.repo.EndUpdate(ctx, whose)
+	}
+	if missing != nil {
+		if err := wt.repo.Redo(ctx, whose, u); err != nil {
+			return notes, err
+		}
+	}
+	_, err = wt.repo.Update(ctx, git.UpdateOptions{Dir: in.Job.Worktree, Branch: in.Job.Branch, Whose: whose, Base: u.Base, Backup: wt.task.backupRef(c)})
+	return append(notes, fmt.Sprintf("the branch is on its way to %.12s: an earlier run began that", u.Base)), err
+}
+
+// lost reports whether the worktree of an earlier run was taken away, with work that was not committed: in the new one
+// no phase has been, and nothing is on its branch.
+func (wt *worktrees) lost(ctx context.Context, in prepareIn) (bool, error) {
+	if _, err := os.Stat(filepath.Join(in.Job.Worktree, filepath.FromSlash(runtimeDir), "task")); !in.Begun || err == nil || in.Job.Clash != nil {
+		return false, nil
+	}
+	tip, err := wt.repo.Branch(ctx, in.Job.Branch)
+	return tip == in.Job.BaseCommit, err
+}
+
+// backUpAndRemove backs up what an earlier run left, worktree and branch, and takes it away. Each step looks for
+// itself what there is, since the one before may have been the last before a crash.
+func (wt *worktrees) backUpAndRemove(ctx context.Context, c flow.Call, j Job) (notes []string, err error) {
+	ref := wt.task.backupRef(c)
+	if err := wt.repo.EndUpdate(ctx, filepath.Base(wt.task.dir)); err != nil {
+		return nil, err
+	}
+	failed := func(what string, err error) ([]string, error) {
+		return notes, flow.Fail(string(trellis.WorktreeFailed), "%s: %v", what, err)
+	}
+	if _, err := os.Stat(j.Worktree); err == nil {
+		if _, err := wt.repo.Backup(ctx, j.Worktree, ref, "trellis: work of "+filepath.Base(wt.task.dir)+" that was taken away"); err != nil {
+			return failed("backing up the worktree", err)
+		}
+		notes = append(notes, "the work so far is kept as "+ref)
+		if err := wt.repo.RemoveWorktree(ctx, j.Worktree); err != nil {
+			return failed("removing the worktree", err)
+		}
+	}
+	kept, err := wt.modules.remove(ctx, j, ref+"-branch")
+	if notes = append(notes, kept...); err != nil {
+		return failed("backing up submodules", err)
+	}
+	tip, err := wt.repo.Branch(ctx, j.Branch)
+	if err != nil || tip == "" {
+		return notes, err
+	}
+	if tip != j.BaseCommit {
+		if _, err := wt.repo.Keep(ctx, j.Branch, ref+"-branch"); err != nil {
+			return failed("backing up the branch", err)
+		}
+		notes = append(notes, "the branch so far is kept as "+ref+"-branch")
+	}
+	if err := wt.repo.DeleteBranch(ctx, j.Branch); err != nil {
+		return failed("deleting the branch", err)
+	}
+	return notes, nil
+}
+
+// makeWorktree makes the worktree on the task's branch, or finds it.
+func (wt *worktrees) makeWorktree(ctx context.Context, c flow.Call, in prepareIn) error {
+	if err := os.MkdirAll(filepath.Dir(in.Job.Worktree), 0o755); err != nil {
+		return flow.Fail(string(trellis.WorktreeFailed), "making the folder of worktrees: %v", err)
+	}
+	own, err := ownBranch(ctx, wt.repo, in, wt.task.id())
+	if err != nil {
+		return err
+	}
+	n := git.NewWorktree{Path: in.Job.Worktree, Branch: in.Job.Branch, Base: in.Job.BaseCommit, Adopt: own, Owner: wt.task.id(),
+		Takes: func(owner string) bool { return wt.mayAdopt(c, in, owner, own) }}
+	if err = wt.repo.AddWorktree(ctx, n); errors.As(err, new(*git.PathError)) && wt.leftBranch(ctx, in) {
+		if _, err = wt.repo.Reattach(ctx, in.Job.Worktree, in.Job.Branch, in.Job.BaseCommit, wt.task.backupRef(c)+"-strayed"); err == nil {
+			err = wt.repo.AddWorktree(ctx, n)
+		}
+	}
+	return wt.failure(in.Job.Worktree, err)
+}
+
+// failure is the failure of a worktree that can't be made.
+func (wt *worktrees) failure(worktree string, err error) error {
+	var taken *git.BranchError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, new(*git.SwappedError)):
+		return wt.guard.explain(err)
+	case !errors.As(err, &taken):
+		return flow.Fail(string(trellis.WorktreeFailed), "%v", err)
+	}
+	if taken.Owner == "" {
+		taken.Owner = wt.claimedBy(worktree)
+	}
+	if taken.Owner != "" {
+		return flow.Fail(string(trellis.WorktreeFailed), "making a worktree: %v: name another branch with `trellis task set-branch %s BRANCH`", taken, wt.task.id())
+	}
+	return flow.Fail(string(trellis.WorktreeFailed), "%v: use it with `trellis start %s --adopt-branch`, or name another with `trellis task set-branch`", err, wt.task.id())
+}
+
+// mayAdopt reports whether a worktree that was made for nobody (an older Trellis made it, or one that was cut off before it
+// could write that down), or for a task that is no longer there, is this task's: an earlier run, or an earlier entry of
+// this call, was here, its pointer names the task, its branch has the task's commits, or a person said so. It is not when
+// another task names it.
+func (wt *worktrees) mayAdopt(c flow.Call, in prepareIn, owner string, ownBranch bool) bool {
+	if owner != "" && wt.isTask(owner) || wt.claimedBy(in.Job.Worktree) != "" {
+		return false
+	}
+	return ownBranch || in.Begun || c.Attempt > 1 || wt.namesTask(in.Job.Worktree)
+}
+
+// checkOwner is a failure when the worktree at the task's place is another's.
+func (wt *worktrees) checkOwner(ctx context.Context, c flow.Call, in prepareIn) error {
+	all, err := wt.repo.Worktrees(ctx)
+	for _, w := range all {
+		if !w.At(in.Job.Worktree) || w.Gone || w.HalfMade() {
+			continue
+		}
+		if err := wt.repo.Check(w); err != nil {
+			return wt.guard.explain(err)
+		}
+		if by := w.Owner(); by != wt.task.id() && !wt.mayAdopt(c, in, by, false) {
+			return wt.failure(in.Job.Worktree, &git.BranchError{Branch: in.Job.Branch, Taken: in.Job.Branch, Worktree: w.Path, Owner: by})
+		}
+	}
+	return err
+}
+
+// isTask reports whether there is, or was, a task of that name. One that can't be looked for may be there.
+func (wt *worktrees) isTask(id string) bool {
+	if _, err := os.Lstat(filepath.Join(wt.store.Tasks(), filepath.Base(id))); err == nil {
+		return true
+	}
+	archived, err := wt.store.Archived(id)
+	return archived || err != nil
+}
+
+// claimedBy is another task whose task.json names the worktree, "" for none.
+func (wt *worktrees) claimedBy(worktree string) string {
+	entries, _ := wt.store.List() // what can't be read names nothing
+	for _, e := range entries {
+		if e.Task != nil && e.Task.ID != wt.task.id() && e.Task.WorktreePath == worktree && e.Task.Status != trellis.Completed {
+			return e.Task.ID
+		}
+	}
+	return ""
+}
+
+// namesTask reports whether the pointer that mark leaves in a worktree names the task.
+func (wt *worktrees) namesTask(worktree string) bool {
+	const long = 1 << 10
+	data, err := durable.ReadBelow(worktree, currentTask, long)
+	return err == nil && strings.TrimSpace(string(data)) == wt.store.Rel(wt.task.dir)
+}
+
+// leftBranch reports whether the worktree of an earlier run has left its branch, which nobody else has checked out: an agent
+// switched away, and the run ended before that was put right.
+func (wt *worktrees) leftBranch(ctx context.Context, in prepareIn) bool {
+	all, err := wt.repo.Worktrees(ctx)
+	main, merr := wt.repo.CurrentBranch(ctx, wt.repo.Main)
+	now, nerr := wt.repo.CurrentBranch(ctx, in.Job.Worktree)
+	free := main != in.Job.Branch && !slices.ContainsFunc(all, func(w git.Worktree) bool { return w.Branch == in.Job.Branch })
+	return in.Begun && free && now != in.Job.Branch && errors.Join(err, merr, nerr) == nil
+}
+
+// discard takes away the worktree and the branch of a run that changed nothing against its base. What is not
+// of the base all the same (a commit that was taken back) is kept.
+func (wt *worktrees) discard(ctx context.Context, c flow.Call, in discardIn) (struct{}, error) {
+	tip, err := wt.repo.Branch(ctx, in.Job.Branch)
+	if err != nil {
+		return struct{}{}, err
+	}
+	left, err := wt.restorer.uncommitted(ctx, in.Job)
+	if err != nil {
+		return struct{}{}, err
+	}
+	if tip != in.Job.BaseCommit || len(left) > 0 {
+		_, err := wt.backUpAndRemove(ctx, c, in.Job)
+		return struct{}{}, err
+	}
+	if err := wt.repo.RemoveWorktree(ctx, in.Job.Worktree); err != nil {
+		return struct{}{}, flow.Fail(string(trellis.WorktreeFailed), "%v", err)
+	}
+	if _, err := wt.modules.remove(ctx, in.Job, wt.task.backupRef(c)+"-branch"); err != nil {
+		return struct{}{}, err
+	}
+	return struct{}{}, wt.repo.DeleteBranch(ctx, in.Job.Branch)
+}
+
+// ownBranch reports whether a branch that is there may be used: it holds a commit of this task, or a person
+// said so. One that holds nothing, or is checked out where it belongs, needs no leave.
+func ownBranch(ctx context.Context, repo *git.Repo, in prepareIn, task string) (bool, error) {
+	tip, err := repo.Branch(ctx, in.Job.Branch)
+	if in.Adopt || err != nil || tip == "" {
+		return in.Adopt, err
+	}
+	made, err := repo.FindTrailer(ctx, in.Job.BaseCommit, tip, TaskTrailer+": "+task)
+	return made != "", err
+}
