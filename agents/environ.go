@@ -50,14 +50,10 @@ func (o Options) environ(allow, defaults, fixed []string, r Request) []string {
 	return proc.Environ(nil, nil, slices.Concat(env, extra, r.Env)...)
 }
 
-// lookup is the value of a variable; the last one wins.
+// lookup is the value of a variable, "" when there is none.
 func lookup(env []string, name string) string {
-	for _, e := range slices.Backward(env) {
-		if value, ok := strings.CutPrefix(e, name+"="); ok {
-			return value
-		}
-	}
-	return ""
+	value, _ := proc.Getenv(env, name)
+	return value
 }
 
 // secrets are the values that must not be kept of a run with this environment.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
 // Env is what whoever asks brings along. Nothing below takes it from the process it runs in.
@@ -23,12 +24,8 @@ type Env struct {
 
 // Get is the value of a variable, "" when it is not set.
 func (e *Env) Get(name string) string {
-	for i := len(e.Vars) - 1; i >= 0; i-- {
-		if v, ok := strings.CutPrefix(e.Vars[i], name+"="); ok {
-			return v
-		}
-	}
-	return ""
+	value, _ := proc.Getenv(e.Vars, name)
+	return value
 }
 
 func (e *Env) say(format string, args ...any) {

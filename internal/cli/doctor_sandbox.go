@@ -62,7 +62,7 @@ func (d *diagnosis) reaches(p *app.Project, c *config.Config, box *sandbox.Box) 
 	o := p.Agents(c).Options()
 	var wide []string
 	for _, role := range trellis.Roles {
-		if !box.Narrow(string(role)) {
+		if !box.Narrow(sandbox.Need{Kind: string(role)}) {
 			wide = append(wide, string(role))
 		}
 	}

@@ -5,8 +5,9 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"slices"
 	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
 // Proxies is an environment whose proxy variables say how servers are reached.
@@ -41,14 +42,9 @@ func (p Proxies) either(name string) string {
 	return p.lookup(strings.ToUpper(name))
 }
 
-// lookup is the value of a variable; the last one wins.
 func (p Proxies) lookup(name string) string {
-	for _, e := range slices.Backward(p) {
-		if value, ok := strings.CutPrefix(e, name+"="); ok {
-			return value
-		}
-	}
-	return ""
+	value, _ := proc.Getenv(p, name)
+	return value
 }
 
 func (p Proxies) used(u *url.URL) bool {

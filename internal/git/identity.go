@@ -4,6 +4,8 @@ import (
 	"context"
 	"os"
 	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
 // configured is "Name <mail>" of the author when it is plain who author and committer are, by environment and
@@ -55,10 +57,5 @@ func (r *Repo) getenv(name string) (value string, ok bool) {
 	if r.Env == nil {
 		return os.LookupEnv(name)
 	}
-	for _, e := range r.Env {
-		if v, found := strings.CutPrefix(e, name+"="); found {
-			value, ok = v, true
-		}
-	}
-	return value, ok
+	return proc.Getenv(r.Env, name)
 }

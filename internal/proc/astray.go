@@ -25,8 +25,8 @@ func astray(pid int) bool {
 		return false
 	}
 	env := environ(pid)
-	call, _ := lookup(env, callVar)
-	marker, _ := lookup(env, MarkerVar)
+	call, _ := Getenv(env, callVar)
+	marker, _ := Getenv(env, MarkerVar)
 	if _, busy := atWork.Load(call); busy || MarkerVar+"="+marker == Owned(Self()) {
 		return false
 	}

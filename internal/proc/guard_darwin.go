@@ -46,8 +46,8 @@ func endDescendants(from ID) {
 	reapers := []ID{from, Self()}
 	sweep(nil, func(i info) bool {
 		env := environ(i.id.PID)
-		call, _ := lookup(env, callVar)
-		guard, _ := lookup(env, guardVar)
+		call, _ := Getenv(env, callVar)
+		guard, _ := Getenv(env, guardVar)
 		return slices.ContainsFunc(reapers, func(r ID) bool { return guard == r.String() || strings.HasPrefix(call, r.String()+"/") })
 	})
 	reapDead()

@@ -25,7 +25,7 @@ func Sweep(marker string, cgroups ...string) []int {
 
 // carries reports whether a process began with a variable of that value.
 func carries(pid int, name, value string) bool {
-	got, ok := lookup(environ(pid), name)
+	got, ok := Getenv(environ(pid), name)
 	return ok && got == value
 }
 
@@ -114,11 +114,11 @@ func among(all []info, pids map[int]bool) (list []info) {
 // of its ancestors carries a marker, which is returned. Whoever clears the environment and leaves
 // its parents gets past it.
 func InsideRun(env []string) (marker string, ok bool) {
-	if marker, _ = lookup(env, MarkerVar); marker != "" {
+	if marker, _ = Getenv(env, MarkerVar); marker != "" {
 		return marker, true
 	}
 	for _, pid := range ancestors(os.Getpid()) {
-		if marker, _ = lookup(environ(pid), MarkerVar); marker != "" {
+		if marker, _ = Getenv(environ(pid), MarkerVar); marker != "" {
 			return marker, true
 		}
 	}

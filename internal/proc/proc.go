@@ -239,7 +239,7 @@ func lookPath(name string, env []string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, nil
 	}
-	path, ok := lookup(env, "PATH")
+	path, ok := Getenv(env, "PATH")
 	if !ok {
 		return exec.LookPath(name)
 	}
@@ -297,7 +297,8 @@ func merge(base, extra []string) []string {
 	return out
 }
 
-func lookup(env []string, name string) (value string, ok bool) {
+// Getenv is the value of a variable in a list of KEY=VALUE, and whether it is there; the last one counts.
+func Getenv(env []string, name string) (value string, ok bool) {
 	for _, entry := range slices.Backward(env) {
 		if value, ok = strings.CutPrefix(entry, name+"="); ok {
 			return value, true

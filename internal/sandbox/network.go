@@ -15,16 +15,13 @@ func (b *Box) offline(kind string) bool {
 	return slices.Contains(b.Offline, kind) || asks && !slices.Contains(b.Network, kind)
 }
 
-// narrow reports whether a program reaches a few hosts alone: agents, and the setup of what they wrote, where a sandbox is required
+// Narrow reports whether a program reaches a few hosts alone: agents, and the setup of what they wrote, where a sandbox is required
 // or hosts are named, unless the project gives its kind the machine's network.
-func (b *Box) narrow(n Need) bool {
+func (b *Box) Narrow(n Need) bool {
 	asked := b.Mode == Require || b.Mode == Auto && b.Hosts != nil
 	command := slices.Contains(CommandKinds(), n.Kind) && !(n.Kind == Setup && n.Agents)
 	return asked && !command && !b.offline(n.Kind) && !slices.Contains(b.Network, n.Kind)
 }
-
-// Narrow reports whether a role reaches a few hosts alone.
-func (b *Box) Narrow(role string) bool { return b.narrow(Need{Kind: role}) }
 
 // CommandKinds are the kinds of the project's own commands.
 func CommandKinds() []string { return []string{Verify, Steps, Setup} }

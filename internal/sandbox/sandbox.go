@@ -12,7 +12,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 
@@ -137,7 +136,7 @@ func (b *Box) Enter(ctx context.Context, n Need) (Cell, error) {
 	switch {
 	case b.offline(n.Kind):
 		c.Offline = n.Kind
-	case b.narrow(n):
+	case b.Narrow(n):
 		return b.narrowed(c, n)
 	}
 	return c, nil
@@ -170,7 +169,7 @@ func (b *Box) Words(ctx context.Context, role, dir string) string {
 	switch {
 	case b.offline(role):
 		text += " There is no network."
-	case b.Narrow(role):
+	case b.Narrow(Need{Kind: role}):
 		text += " The network reaches " + strings.Join(append([]string{"your model"}, b.Hosts...), ", ") + " and nothing else, by the proxy in HTTPS_PROXY."
 	case b.offline(Verify):
 		text += " The commands that decide have no network, but for the loopback of their own."
@@ -216,19 +215,15 @@ func (b *Box) arguments(f Found, n Need) ([]string, error) {
 		return nil, fmt.Errorf("what may not be written there can't be told: %w; mend that, or remove what is named, and start again", err)
 	}
 	args := append([]string{f.Path}, apart()...)
-	if b.offline(n.Kind) || b.narrow(n) {
+	if b.offline(n.Kind) || b.Narrow(n) {
 		args = append(args, "--unshare-net")
 	}
 	return append(append(args, l.mounts()...), "--chdir", n.Dir, "--"), nil
 }
 
 func (b *Box) getenv(name string) string {
-	for _, e := range slices.Backward(b.Environ) {
-		if value, ok := strings.CutPrefix(e, name+"="); ok {
-			return value
-		}
-	}
-	return ""
+	value, _ := proc.Getenv(b.Environ, name)
+	return value
 }
 
 // environ is what bubblewrap itself is tried with.

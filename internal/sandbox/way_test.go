@@ -129,7 +129,7 @@ func TestWhoseNetworkIsNarrow(t *testing.T) {
 		{&sandbox.Box{Mode: sandbox.Auto, Hosts: hosts}, "research", true},
 		{&sandbox.Box{Mode: sandbox.Off, Hosts: hosts}, "implement", false},
 	} {
-		if got := c.box.Narrow(c.kind); got != c.want {
+		if got := c.box.Narrow(sandbox.Need{Kind: c.kind}); got != c.want {
 			t.Errorf("%s, %s, hosts %v: got %v", c.box.Mode, c.kind, c.box.Hosts, got)
 		}
 	}
