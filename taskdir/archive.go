@@ -32,17 +32,20 @@ func (s Store) Archive(dir string) (string, error) {
 		return "", fmt.Errorf("archiving %s: it is still being planned", id)
 	}
 	if filepath.Dir(dir) != s.Tasks() {
-		return dir, s.settle(dir, id)
+		return dir, archiver{s}.settle(dir, id)
 	}
-	to, err := s.archive(dir)
+	to, err := archiver{s}.move(dir)
 	if err != nil {
 		return "", fmt.Errorf("archiving %s: %w", id, err)
 	}
-	return to, s.settle(to, id)
+	return to, archiver{s}.settle(to, id)
 }
 
+// archiver moves tasks to the archive of a store, and mends what names them.
+type archiver struct{ Store }
+
 // settle does what follows when the task that was id is in the archive, where it is not done yet.
-func (s Store) settle(to, id string) error {
+func (s archiver) settle(to, id string) error {
 	if err := s.afterMove(to, id); err != nil {
 		return fmt.Errorf("archiving %s: %w", id, err)
 	}
@@ -50,8 +53,8 @@ func (s Store) settle(to, id string) error {
 	return err
 }
 
-// archive completes and moves. It holds the run lock, so that no run begins meanwhile.
-func (s Store) archive(dir string) (to string, err error) {
+// move completes and moves. It holds the run lock, so that no run begins meanwhile.
+func (s archiver) move(dir string) (to string, err error) {
 	if _, err := s.Load(dir); err != nil {
 		return "", err
 	}
@@ -74,7 +77,7 @@ func (s Store) archive(dir string) (to string, err error) {
 }
 
 // finish checks that the task may leave, and completes one in review.
-func (s Store) finish(dir string) error {
+func (s archiver) finish(dir string) error {
 	_, err := s.Update(dir, func(t *Task, e *Edit) error {
 		switch t.Status {
 		case trellis.InProgress:
@@ -93,7 +96,7 @@ func (s Store) finish(dir string) error {
 	return err
 }
 
-func (s Store) moveTo(dir, month string) (string, error) {
+func (s archiver) moveTo(dir, month string) (string, error) {
 	id := filepath.Base(dir)
 	for i := 1; ; i++ {
 		name := id
@@ -114,7 +117,7 @@ func (s Store) moveTo(dir, month string) (string, error) {
 }
 
 // afterMove mends what names the task that was id and is now in dir.
-func (s Store) afterMove(dir, id string) error {
+func (s archiver) afterMove(dir, id string) error {
 	t, err := s.Load(dir)
 	if err != nil {
 		return err
@@ -123,7 +126,7 @@ func (s Store) afterMove(dir, id string) error {
 		return err
 	}
 	for _, child := range t.Children {
-		err := s.unlinkParent(filepath.Join(s.Tasks(), filepath.Base(child)), id)
+		err := family{s.Store}.unlinkParent(filepath.Join(s.Tasks(), filepath.Base(child)), id)
 		if err != nil && !errors.Is(err, ErrNotFound) {
 			return err
 		}
@@ -141,7 +144,7 @@ func names(t *Task, id string) bool {
 
 // renameEverywhere changes the directory name in the live tasks that name it. A task that can't be read keeps what it
 // says.
-func (s Store) renameEverywhere(from, to string) error {
+func (s archiver) renameEverywhere(from, to string) error {
 	entries, err := s.List()
 	if err != nil {
 		return err
@@ -172,7 +175,7 @@ func (s Store) renameEverywhere(from, to string) error {
 }
 
 // fixContext makes the rows of the context files in dir that name files of the place it came from name those of dir.
-func (s Store) fixContext(dir, from string) error {
+func (s archiver) fixContext(dir, from string) error {
 	names, err := ContextFiles(dir)
 	if err != nil {
 		return err

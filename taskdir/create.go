@@ -65,11 +65,12 @@ func (e *ExistsError) Is(target error) bool { return target == ErrExists }
 // Create makes a whole task directory and returns its task. It appears under its name at once and
 // complete. A name that a task of the same day has, archived ones included, is an *ExistsError unless n.Force.
 func (s Store) Create(n New) (t *Task, err error) {
-	if n, err = s.begin(n); err != nil {
+	c := creator{s}
+	if n, err = c.begin(n); err != nil {
 		return nil, err
 	}
 	err = n.eachName(func(n New) error {
-		t, err = s.create(n)
+		t, err = c.task(n)
 		return err
 	})
 	if err != nil {
@@ -81,9 +82,12 @@ func (s Store) Create(n New) (t *Task, err error) {
 	return t, nil
 }
 
-// create makes the directory under a name that nobody looks at, and then gives it its own. So a process that is killed in
+// creator makes the directories of new tasks in a store.
+type creator struct{ Store }
+
+// task makes the directory under a name that nobody looks at, and then gives it its own. So a process that is killed in
 // between takes no name.
-func (s Store) create(n New) (*Task, error) {
+func (s creator) task(n New) (*Task, error) {
 	id := n.id()
 	draft, dir := filepath.Join(s.Tasks(), DraftPrefix+id), filepath.Join(s.Tasks(), id)
 	if err := s.free(id); err != nil {
@@ -109,14 +113,15 @@ func (s Store) create(n New) (*Task, error) {
 // Draft makes the directory of a task that is still to be planned, and returns it. Its name begins with
 // DraftPrefix until Publish. Errors are those of Create.
 func (s Store) Draft(n New) (dir string, err error) {
-	if n, err = s.begin(n); err != nil {
+	c := creator{s}
+	if n, err = c.begin(n); err != nil {
 		return "", err
 	}
 	err = n.eachName(func(n New) error {
-		if dir, err = s.makeDraft(n); err != nil {
+		if dir, err = c.makeDraft(n); err != nil {
 			return err
 		}
-		if err = s.fill(dir, n); err != nil {
+		if err = c.fill(dir, n); err != nil {
 			err = errors.Join(err, os.RemoveAll(dir))
 		}
 		return err
@@ -128,7 +133,7 @@ func (s Store) Draft(n New) (dir string, err error) {
 }
 
 // begin checks what is to be made, and makes the folder for it.
-func (s Store) begin(n New) (New, error) {
+func (s creator) begin(n New) (New, error) {
 	if n.Created.IsZero() {
 		n.Created = s.now()
 	}
@@ -174,7 +179,7 @@ func suffixed(name string, i int) string {
 }
 
 // makeDraft makes the draft's folder if the name is free. That mkdir decides between two that ask at once.
-func (s Store) makeDraft(n New) (string, error) {
+func (s creator) makeDraft(n New) (string, error) {
 	id := n.id()
 	draft := filepath.Join(s.Tasks(), DraftPrefix+id)
 	if err := s.free(id); err != nil {
@@ -194,7 +199,7 @@ func (s Store) makeDraft(n New) (string, error) {
 }
 
 // free is an *ExistsError when a task has the directory name id.
-func (s Store) free(id string) error {
+func (s creator) free(id string) error {
 	dirs, err := s.archived(id)
 	if err != nil {
 		return err
@@ -208,7 +213,7 @@ func (s Store) free(id string) error {
 }
 
 // fill writes the files of a new task, task.json last.
-func (s Store) fill(dir string, n New) error {
+func (s creator) fill(dir string, n New) error {
 	for _, name := range slices.Sorted(maps.Keys(n.Files)) {
 		if err := s.Disk.WriteFile(filepath.Join(dir, name), n.Files[name], 0o644); err != nil {
 			return err

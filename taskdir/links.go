@@ -16,7 +16,7 @@ import (
 // crash, completes it.
 func (s Store) AddSubtask(parent, child string) error {
 	parentID, childID := filepath.Base(parent), filepath.Base(child)
-	if err := s.noCycle(parent, childID); err != nil {
+	if err := (family{s}).noCycle(parent, childID); err != nil {
 		return err
 	}
 	if _, err := s.Load(parent); err != nil {
@@ -33,7 +33,7 @@ func (s Store) AddSubtask(parent, child string) error {
 	if err != nil {
 		return err
 	}
-	return s.editChildren(parent, func(list []string) []string {
+	return family{s}.editChildren(parent, func(list []string) []string {
 		if slices.Contains(list, childID) {
 			return list
 		}
@@ -41,8 +41,11 @@ func (s Store) AddSubtask(parent, child string) error {
 	})
 }
 
+// family is a store as the parents and children of its tasks.
+type family struct{ Store }
+
 // noCycle walks up from parent; child must not be met on the way.
-func (s Store) noCycle(parent, child string) error {
+func (s family) noCycle(parent, child string) error {
 	for seen := []string{}; parent != ""; {
 		id := filepath.Base(parent)
 		if id == child {
@@ -72,17 +75,17 @@ func (s Store) RemoveSubtask(parent, child string) error {
 	if c.Parent != parentID && !slices.Contains(p.Children, childID) {
 		return fmt.Errorf("%s is no subtask of %s", childID, parentID)
 	}
-	err = s.editChildren(parent, func(list []string) []string {
+	err = family{s}.editChildren(parent, func(list []string) []string {
 		return slices.DeleteFunc(list, func(id string) bool { return id == childID })
 	})
 	if err != nil {
 		return err
 	}
-	return s.unlinkParent(child, parentID) // last: by this the link is found again
+	return family{s}.unlinkParent(child, parentID) // last: by this the link is found again
 }
 
 // unlinkParent makes the task in child one without a parent, if parentID is what it has.
-func (s Store) unlinkParent(child, parentID string) error {
+func (s family) unlinkParent(child, parentID string) error {
 	_, err := s.Update(child, func(t *Task, e *Edit) error {
 		if t.Parent == parentID {
 			e.KeepRevision()
@@ -93,7 +96,7 @@ func (s Store) unlinkParent(child, parentID string) error {
 	return err
 }
 
-func (s Store) editChildren(dir string, edit func([]string) []string) error {
+func (s family) editChildren(dir string, edit func([]string) []string) error {
 	_, err := s.Update(dir, func(t *Task, e *Edit) error {
 		e.KeepRevision()
 		if list := edit(slices.Clone(t.Children)); !slices.Equal(list, t.Children) {
@@ -114,7 +117,7 @@ func (s Store) CompleteParents(dir string) (completed []string, err error) {
 			return completed, err
 		}
 		parent := filepath.Join(s.Tasks(), filepath.Base(t.Parent))
-		done, err := s.completeParent(parent)
+		done, err := family{s}.completeParent(parent)
 		if errors.Is(err, ErrNotFound) {
 			return completed, nil // archived, or never there
 		}
@@ -126,7 +129,7 @@ func (s Store) CompleteParents(dir string) (completed []string, err error) {
 	}
 }
 
-func (s Store) completeParent(dir string) (done bool, err error) {
+func (s family) completeParent(dir string) (done bool, err error) {
 	if durable.Held(filepath.Join(dir, RunLock)) {
 		return false, nil
 	}
@@ -150,7 +153,7 @@ func (s Store) completeParent(dir string) (done bool, err error) {
 // Completed is how many of the children of a task are completed, archived ones too: the progress of one that has some.
 func (s Store) Completed(t *Task) (n int) {
 	for _, child := range t.Children {
-		if s.completed(child) {
+		if (family{s}).completed(child) {
 			n++
 		}
 	}
@@ -158,7 +161,7 @@ func (s Store) Completed(t *Task) (n int) {
 }
 
 // completed reports whether the task of that directory name is completed, wherever it is kept.
-func (s Store) completed(id string) bool {
+func (s family) completed(id string) bool {
 	dirs, _ := s.archived(id) // what can't be listed is not known to be completed
 	for _, dir := range append(dirs, filepath.Join(s.Tasks(), id)) {
 		if t, err := s.Load(dir); err == nil && t.Status == trellis.Completed {

@@ -31,7 +31,7 @@ const (
 func (s Store) Update(dir string, change func(t *Task, e *Edit) error) (*Task, error) {
 	var t *Task
 	err := s.locked(dir, func(owned func() bool) (err error) {
-		t, err = s.update(dir, change, owned)
+		t, err = update{s, dir, change, owned}.run()
 		return err
 	})
 	if err != nil {
@@ -40,16 +40,24 @@ func (s Store) Update(dir string, change func(t *Task, e *Edit) error) (*Task, e
 	return t, nil
 }
 
-func (s Store) update(dir string, change func(t *Task, e *Edit) error, owned func() bool) (*Task, error) {
+// update is one change of the task.json in dir, whose write lock is held for as long as owned says so.
+type update struct {
+	Store
+	dir    string
+	change func(t *Task, e *Edit) error
+	owned  func() bool
+}
+
+func (s update) run() (*Task, error) {
 	for range updateTries {
-		before, wrote, err := s.tryUpdate(dir, change, owned)
+		before, wrote, err := s.try()
 		if errors.Is(err, durable.ErrChanged) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		now, err := s.loadSettled(dir)
+		now, err := s.loadSettled()
 		if err == nil && now.Pipeline.Revision < wrote.Pipeline.Revision {
 			continue // saved right after, by somebody who had read it before
 		}
@@ -58,46 +66,46 @@ func (s Store) update(dir string, change func(t *Task, e *Edit) error, owned fun
 		}
 		return now, err
 	}
-	return nil, fmt.Errorf("updating %s: %w, %d times", s.Rel(filepath.Join(dir, TaskJSON)), durable.ErrChanged, updateTries)
+	return nil, fmt.Errorf("updating %s: %w, %d times", s.Rel(filepath.Join(s.dir, TaskJSON)), durable.ErrChanged, updateTries)
 }
 
-// tryUpdate changes the file as it is now and returns the task before and after. The error is durable.ErrChanged when somebody
+// try changes the file as it is now and returns the task before and after. The error is durable.ErrChanged when somebody
 // saved another meanwhile.
-func (s Store) tryUpdate(dir string, change func(t *Task, e *Edit) error, owned func() bool) (before, after *Task, err error) {
-	before, err = s.loadSettled(dir)
+func (s update) try() (before, after *Task, err error) {
+	before, err = s.loadSettled()
 	if err != nil {
 		return nil, nil, err
 	}
-	data, err := before.edited(change)
+	data, err := before.edited(s.change)
 	if err != nil || bytes.Equal(data, before.Raw) {
 		return before, before, err
 	}
-	path := filepath.Join(dir, TaskJSON)
-	if !owned() {
+	path := filepath.Join(s.dir, TaskJSON)
+	if !s.owned() {
 		return nil, nil, fmt.Errorf("updating %s: the write lock was removed meanwhile, nothing is written", s.Rel(path))
 	}
 	if err := s.Disk.Replace(path, before.Raw, data); err != nil {
 		return nil, nil, fmt.Errorf("updating task: %w", err)
 	}
-	after, err = s.parse(dir, data)
+	after, err = s.parse(s.dir, data)
 	return before, after, err
 }
 
 // loadSettled is Load that waits until whoever saves task.json has done so: until nobody has it open for writing, and for a
 // moment when it was deleted, to be made anew, or only a part of it is there.
-func (s Store) loadSettled(dir string) (*Task, error) {
+func (s update) loadSettled() (*Task, error) {
 	for end := time.Now().Add(saveWait); ; time.Sleep(5 * time.Millisecond) {
-		data, err := durable.ReadSettled(filepath.Join(dir, TaskJSON))
+		data, err := durable.ReadSettled(filepath.Join(s.dir, TaskJSON))
 		if errors.Is(err, durable.ErrHeld) {
 			return nil, fmt.Errorf("reading task: %w", err)
 		}
 		var t *Task
 		if err == nil && len(data) <= durable.MaxRecords {
-			t, err = s.parse(dir, data)
+			t, err = s.parse(s.dir, data)
 		} else {
-			t, err = s.Load(dir) // says best what is wrong
+			t, err = s.Load(s.dir) // says best what is wrong
 		}
-		if err == nil || !recent(dir) || time.Now().After(end) {
+		if err == nil || !recent(s.dir) || time.Now().After(end) {
 			return t, err
 		}
 	}

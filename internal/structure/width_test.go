@@ -1,0 +1,35 @@
+package structure
+
+import (
+	"go/types"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// maxMethods is the most methods that a type of the product may have: one with more is several things.
+const maxMethods = 40
+
+// wide are types that still have more: none is added.
+var wide = []string{
+	"internal/cli.console", "internal/delivery.Cleaner", "internal/dispatch.Site", "internal/dispatch.watch", "internal/git.Repo",
+	"internal/pipeline.Acts", "internal/pipeline.run",
+}
+
+func TestTypesAreNarrow(t *testing.T) {
+	for _, p := range sourcesOf(t, "internal/...", "taskdir", "contextfiles", "specs", "templates", "agents") {
+		if slices.Contains(testingPackages, strings.TrimPrefix(p.PkgPath, module)) {
+			continue
+		}
+		for _, name := range p.Types.Scope().Names() {
+			named, ok := p.Types.Scope().Lookup(name).Type().(*types.Named)
+			if !ok || named.Obj().Pkg() != p.Types {
+				continue
+			}
+			name, n := strings.TrimPrefix(p.PkgPath, module)+"."+name, named.NumMethods()
+			if n > maxMethods && !slices.Contains(wide, name) {
+				t.Errorf("%s has %d methods, more than %d", name, n, maxMethods)
+			}
+		}
+	}
+}
