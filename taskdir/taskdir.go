@@ -42,7 +42,6 @@ const (
 	Journal          = "run/journal.jsonl"
 	RunLock          = "run/lock"       // held for a whole run
 	WriteLock        = "run/write.lock" // held for the milliseconds of a change
-	Inputs           = "run/inputs"
 )
 
 const (

@@ -115,9 +115,6 @@ func (t *Tree) Take(e workflow.Event) {
 	t.change(func() { t.take(e, true) })
 }
 
-// Say prints something that stays.
-func (t *Tree) Say(text string) { t.change(func() { t.print(text) }) }
-
 // Close takes the tree off the screen. After it nothing is shown.
 func (t *Tree) Close() { t.close(func() { t.root.children = nil; t.title = "" }) }
 

@@ -51,9 +51,6 @@ func ParseStatus(s string) (Status, error) {
 	return "", fmt.Errorf("unknown status %q (one of %s)", s, join(Statuses))
 }
 
-// Next are the statuses that a task may go to from s.
-func (s Status) Next() []Status { return slices.Clone(moves[s]) }
-
 // Ended reports whether nothing runs any more for a task of this status unless a person asks.
 func (s Status) Ended() bool {
 	switch s {
