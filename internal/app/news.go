@@ -24,16 +24,16 @@ const (
 type News struct {
 	p    *Project
 	once sync.Once
-	n    *notify.Teller
+	n    *notify.Notifier
 }
 
 // Teller is who tells it.
-func (r *News) Teller() *notify.Teller {
+func (r *News) Teller() *notify.Notifier {
 	r.once.Do(func() {
 		c := r.settings()
-		r.n = &notify.Teller{Root: r.p.Root, Env: r.p.Env.CommandEnv(), Redact: proc.NewRedactor(r.p.Agents(c).secrets()).String,
+		r.n = &notify.Notifier{Root: r.p.Root, Env: r.p.Env.CommandEnv(), Redact: proc.NewRedactor(r.p.Agents(c).secrets()).String,
 			Say: func(text string) { r.p.Env.say("%s", text) }, Late: true, Disk: r.p.Env.Disk, Now: r.p.Env.Now,
-			May: r.p.trustedPrograms}
+			Allowed: r.p.trustedPrograms}
 		r.n.Configure(c.Notify)
 	})
 	return r.n

@@ -95,7 +95,7 @@ func (a *console) stepOptions(c *cli.Context, p *app.Project, name string) (o di
 	}
 	o.Creator, _ = app.Developer(p.Root) // nobody has to say who they are
 	if c.Bool("github") {
-		o.Forge = &github.Forge{Dir: p.Root, Env: a.Caller().CommandEnv()}
+		o.Forge = &github.Client{Dir: p.Root, Env: a.Caller().CommandEnv()}
 		if err := o.Forge.SignedIn(c.Context); err != nil { // before anything is paid for
 			return o, forgeError(err)
 		}

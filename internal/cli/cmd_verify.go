@@ -39,7 +39,7 @@ reason. A task without plan.json has nothing to prove.`,
 			if err != nil {
 				return err
 			}
-			var audit *proof.Audit
+			var audit *proof.Report
 			if isFile {
 				audit, err = s.VerifyFile(dir)
 			} else {
@@ -88,7 +88,7 @@ type verification struct {
 	Signature    string          `json:"signature"` // good, made, why it is neither; "" when no key was given
 }
 
-func (a *console) verified(p *app.Project, dir string, audit *proof.Audit, key string, asJSON bool) error {
+func (a *console) verified(p *app.Project, dir string, audit *proof.Report, key string, asJSON bool) error {
 	v := verification{OK: audit.OK(), Nothing: audit.Nothing, Overall: audit.Overall, Records: len(audit.Records), Proven: append([]string{}, audit.Proven...),
 		Unchecked: append([]string{}, audit.Unchecked...), Unproven: append([]proof.Finding{}, audit.Unproven...), NotRechecked: audit.NotRechecked,
 		Findings: append([]proof.Finding{}, audit.Findings...)}
@@ -119,7 +119,7 @@ func (a *console) verified(p *app.Project, dir string, audit *proof.Audit, key s
 }
 
 // signature checks, or makes, the signature of what is proven.
-func (a *console) signature(p *app.Project, dir string, audit *proof.Audit, file string) (string, error) {
+func (a *console) signature(p *app.Project, dir string, audit *proof.Report, file string) (string, error) {
 	if !filepath.IsAbs(file) {
 		file = filepath.Join(a.Dir, file)
 	}

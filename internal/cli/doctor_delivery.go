@@ -31,10 +31,10 @@ func (d *diagnosis) delivery(ctx context.Context, p *app.Project, c *config.Conf
 		d.add(stateOK, "delivery", "branches go to "+remote, "")
 		return
 	}
-	switch err := (&github.Forge{Dir: p.Root, Env: d.app.Caller().CommandEnv()}).SignedIn(ctx); {
+	switch err := (&github.Client{Dir: p.Root, Env: d.app.Caller().CommandEnv()}).SignedIn(ctx); {
 	case errors.Is(err, github.ErrNoProgram):
 		d.add(stateWarning, "delivery", err.Error()+": no pull request is opened", "install it, then: gh auth login")
-	case errors.Is(err, github.ErrNotSignedIn), errors.Is(err, github.ErrNoForge):
+	case errors.Is(err, github.ErrNotSignedIn), errors.Is(err, github.ErrNoRemote):
 		d.add(stateWarning, "delivery", err.Error()+": no pull request is opened", "gh auth login")
 	case err != nil:
 		d.add(stateWarning, "delivery", err.Error()+": no pull request can be opened now", "gh repo view")

@@ -74,7 +74,7 @@ type Delivered struct {
 // Deliverer delivers work of a repository.
 type Deliverer struct {
 	Repo      *git.Repo
-	Forge     *github.Forge
+	Forge     *github.Client
 	PR        bool // open a pull request, not only push
 	Draft     bool
 	Labels    []string

@@ -71,7 +71,7 @@ func deliverer(dir string, env []string) *delivery.Deliverer {
 		panic(err)
 	}
 	repo.Env = env
-	return &delivery.Deliverer{Repo: repo, Forge: &github.Forge{Dir: dir, Env: env}, PR: true, Draft: true, Labels: []string{"trellis", "nope"}, Reviewers: []string{"bob", "ghost"},
+	return &delivery.Deliverer{Repo: repo, Forge: &github.Client{Dir: dir, Env: env}, PR: true, Draft: true, Labels: []string{"trellis", "nope"}, Reviewers: []string{"bob", "ghost"},
 		Record: filepath.Join(dir, "..", "delivered.json"), Disk: &durable.Disk{}}
 }
 

@@ -131,7 +131,7 @@ func (d *Deliverer) openModule(ctx context.Context, m module, p *Part, out *Deli
 	if err != nil {
 		return err
 	}
-	pr, err := d.request(ctx, d.forge(m), github.New{Title: p.Title, Body: p.Body, Base: p.Into, Head: p.Branch, Draft: d.Draft}, []string{p.Commit, m.above}, known.Modules[p.Path], out)
+	pr, err := d.request(ctx, d.forge(m), github.NewPR{Title: p.Title, Body: p.Body, Base: p.Into, Head: p.Branch, Draft: d.Draft}, []string{p.Commit, m.above}, known.Modules[p.Path], out)
 	if away(err) {
 		out.Notes = append(out.Notes, fmt.Sprintf("no pull request of %s was opened: %s", p.Path, d.words(err)))
 		return nil
@@ -206,7 +206,7 @@ func (d *Deliverer) link(ctx context.Context, w Work, list modules, out *Deliver
 }
 
 // forge asks for the pull requests of a submodule.
-func (d *Deliverer) forge(m module) *github.Forge {
+func (d *Deliverer) forge(m module) *github.Client {
 	f := *d.Forge
 	f.Dir = m.Main
 	return &f

@@ -50,13 +50,13 @@ type Refreshed struct {
 type Seen struct {
 	Dir      string // of the task
 	PR       *github.PR
-	Standing github.Standing
+	Standing github.PRStatus
 }
 
 // Remote asks where the work of tasks is meant to go.
 type Remote struct {
 	Cleaner *Cleaner
-	Forge   *github.Forge // nil: git alone is asked
+	Forge   *github.Client // nil: git alone is asked
 	Disk    *durable.Disk
 	Wall    time.Duration // of one fetch
 }
@@ -209,7 +209,7 @@ func (r *Remote) take(ctx context.Context, l Leftover, pr *github.PR, out *Refre
 func (r *Remote) keep(ctx context.Context, l Leftover, pr *github.PR, out *Refreshed) (err error) {
 	p := Pull{Number: pr.Number, URL: pr.URL, State: state(pr), Failing: []string{}, At: r.Cleaner.now().UTC().Format(time.RFC3339)}
 	if pr.State == github.Open {
-		s, err := r.Forge.Standing(ctx, pr.Number)
+		s, err := r.Forge.Status(ctx, pr.Number)
 		if err != nil {
 			out.Notes, out.Silent = append(out.Notes, fmt.Sprintf("%s: %v", l.ID, err)), true
 		} else {

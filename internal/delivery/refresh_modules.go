@@ -49,7 +49,7 @@ func (r *Remote) module(ctx context.Context, l Leftover, path string) (*ModulePu
 	}
 	p := &ModulePull{Path: path, Number: pr.Number, URL: pr.URL, State: state(pr), Failing: []string{}}
 	if pr.State == github.Open {
-		s, err := f.Standing(ctx, pr.Number)
+		s, err := f.Status(ctx, pr.Number)
 		if err != nil {
 			return nil, err
 		}

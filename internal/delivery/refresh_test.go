@@ -11,7 +11,7 @@ import (
 )
 
 // refresh asks the remote with this gh.
-func (h *house) refresh(f *github.Forge) delivery.Refreshed {
+func (h *house) refresh(f *github.Client) delivery.Refreshed {
 	h.Helper()
 	out, err := (&delivery.Remote{Cleaner: h.Cleaner, Forge: f, Wall: time.Minute}).Refresh(h.Context(), "")
 	if err != nil {
@@ -43,7 +43,7 @@ func TestRefreshByPullRequest(t *testing.T) {
 		}
 		prs = append(prs, pr)
 	}
-	gh := &github.Forge{Dir: h.Dir, Env: append(h.env(), githubtest.Install(t, githubtest.State{PRs: prs}).Env...)}
+	gh := &github.Client{Dir: h.Dir, Env: append(h.env(), githubtest.Install(t, githubtest.State{PRs: prs}).Env...)}
 	for range 2 {
 		out := h.refresh(gh)
 		if len(out.Notes) > 0 {
@@ -74,7 +74,7 @@ func TestRefreshByGit(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.done("02-01-open")
-	none := &github.Forge{Dir: h.Dir, Env: []string{"PATH=" + t.TempDir()}}
+	none := &github.Client{Dir: h.Dir, Env: []string{"PATH=" + t.TempDir()}}
 	if out := h.refresh(none); len(out.Notes)+len(out.Completed) > 0 {
 		t.Errorf("without a remote: got %+v", out)
 	}
@@ -86,7 +86,7 @@ func TestRefreshByGit(t *testing.T) {
 	if out := h.refresh(none); strings.Join(out.Completed, " ") != "02-01-there" || len(out.Notes) > 0 {
 		t.Errorf("merged in the remote: got %+v", out)
 	}
-	signedOut := &github.Forge{Dir: h.Dir, Env: append(h.env(), githubtest.Install(t, githubtest.State{SignedOut: true}).Env...)}
+	signedOut := &github.Client{Dir: h.Dir, Env: append(h.env(), githubtest.Install(t, githubtest.State{SignedOut: true}).Env...)}
 	if out := h.refresh(signedOut); len(out.Notes) != 1 || !strings.Contains(out.Notes[0], "not signed in") {
 		t.Errorf("signed out: got %+v", out)
 	}

@@ -13,7 +13,7 @@ import (
 
 // request finds the pull request of a branch, or makes one. One of this very commit that was merged or closed is taken, and
 // one that was mended when somebody closed it: whoever did that gets no other one.
-func (d *Deliverer) request(ctx context.Context, f *github.Forge, n github.New, commits []string, mended string, out *Delivered) (*github.PR, error) {
+func (d *Deliverer) request(ctx context.Context, f *github.Client, n github.NewPR, commits []string, mended string, out *Delivered) (*github.PR, error) {
 	there, err := f.Find(ctx, n.Head)
 	switch {
 	case err != nil:
@@ -39,7 +39,7 @@ func (d *Deliverer) open(ctx context.Context, w Work, out Delivered) (Delivered,
 	if w.Mends {
 		mended = w.PR
 	}
-	pr, err := d.request(ctx, d.Forge, github.New{Title: out.Title, Body: out.Body, Base: out.Into, Head: w.Branch, Draft: d.Draft}, []string{w.Commit, w.Above}, mended, &out)
+	pr, err := d.request(ctx, d.Forge, github.NewPR{Title: out.Title, Body: out.Body, Base: out.Into, Head: w.Branch, Draft: d.Draft}, []string{w.Commit, w.Above}, mended, &out)
 	if err != nil {
 		return d.without(ctx, w, out, err)
 	}
@@ -96,7 +96,7 @@ func has(ctx context.Context, repo *git.Repo, tip, commit string) (bool, error) 
 
 // renew brings our part of an open pull request's text up to date, and returns the text. It is what people wrote as well:
 // without the marks it is left as it is.
-func (d *Deliverer) renew(ctx context.Context, f *github.Forge, there *github.PR, name string, section func(room int) string, out *Delivered) string {
+func (d *Deliverer) renew(ctx context.Context, f *github.Client, there *github.PR, name string, section func(room int) string, out *Delivered) string {
 	body, ok := d.renewed(there.Body, section)
 	switch {
 	case !ok:
@@ -143,7 +143,7 @@ func (d *Deliverer) adorn(ctx context.Context, out *Delivered) error {
 
 // away reports whether there is no place, or no way, for pull requests: that is no failure.
 func away(err error) bool {
-	return errors.Is(err, github.ErrNoProgram) || errors.Is(err, github.ErrNotSignedIn) || errors.Is(err, github.ErrNoForge)
+	return errors.Is(err, github.ErrNoProgram) || errors.Is(err, github.ErrNotSignedIn) || errors.Is(err, github.ErrNoRemote)
 }
 
 // without is the end without a pull request: a failure, or for want of gh what to type.

@@ -26,7 +26,7 @@ func runsStore(t *testing.T, now time.Time, tasks map[string]string) taskdir.Sto
 			put(t, filepath.Join(dir, filepath.FromSlash(name)), strings.Repeat("x", 100), now.AddDate(0, 0, -age))
 		}
 		at := now.UTC().Truncate(time.Second)
-		_, err := proof.AppendProof(nil, dir, proof.Proof{Activity: "step-a/proof#1", Began: at, Ended: at, Kind: "test", Run: id + "/1", Step: "a", StepHash: "sha256:x", Task: id,
+		_, err := (&proof.Chain{Dir: dir}).Append(proof.Proof{Activity: "step-a/proof#1", Began: at, Ended: at, Kind: "test", Run: id + "/1", Step: "a", StepHash: "sha256:x", Task: id,
 			Stdout: proof.Digest{Bytes: 100, Path: "1/steps/step-a/stdout", SHA256: strings.Repeat("ab", 32)}})
 		if err != nil {
 			t.Fatal(err)

@@ -241,7 +241,7 @@ func (s *Site) deliverer(ctx context.Context, in pipeline.DeliverIn) (*delivery.
 	if err != nil {
 		return nil, fmt.Errorf("looking for secrets in what is told of %s: %w", in.Task, err)
 	}
-	return &delivery.Deliverer{Repo: s.Repo, Forge: &github.Forge{Dir: s.Repo.Main, Env: s.Environ, Marker: runlock.Marker(dir)},
+	return &delivery.Deliverer{Repo: s.Repo, Forge: &github.Client{Dir: s.Repo.Main, Env: s.Environ, Marker: runlock.Marker(dir)},
 		PR: want.PR, Draft: want.Draft, Labels: want.Labels, Reviewers: want.Reviewers, Redact: mask, Record: delivery.RecordFile(dir), Disk: s.Disk}, nil
 }
 

@@ -19,11 +19,11 @@ import (
 
 // StepOptions say which step of an objective is planned, and for whom.
 type StepOptions struct {
-	Step    string        // "": the next one
-	Creator string        // of the task
-	DevType string        // of the task
-	Agent   string        // that plans, whatever the config says
-	Forge   *github.Forge // not nil: the plan is put into an issue, too
+	Step    string         // "": the next one
+	Creator string         // of the task
+	DevType string         // of the task
+	Agent   string         // that plans, whatever the config says
+	Forge   *github.Client // not nil: the plan is put into an issue, too
 }
 
 // StepResult is what came of planning a step.

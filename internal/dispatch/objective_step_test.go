@@ -416,7 +416,7 @@ func TestIssueOfAStep(t *testing.T) {
 	gh := githubtest.Install(t, githubtest.State{FailFrom: 1, FailTo: 1, Lost: "cut"})
 	env := append(os.Environ(), gh.Env...)
 	plan := func(step string) (dispatch.StepResult, error) {
-		return w.Site.PlanStep(context.Background(), "farewells", dispatch.StepOptions{Step: step, Forge: &github.Forge{Dir: w.Dir, Env: env}})
+		return w.Site.PlanStep(context.Background(), "farewells", dispatch.StepOptions{Step: step, Forge: &github.Client{Dir: w.Dir, Env: env}})
 	}
 	if _, err := plan("1"); !errors.Is(err, dispatch.ErrNoIssue) || !strings.Contains(err.Error(), "step 1 of farewells is planned as "+today("first")+", but its plan could not be put into an issue: ") {
 		t.Fatalf("without an answer: %v", err)

@@ -252,10 +252,10 @@ func (s *Site) setAside(dir string) error {
 
 // Approve records a person's yes to the plan as it is now, and lets the task run when it was the last that
 // was missing.
-func (s *Site) Approve(dir, by string) (proof.Verdict, error) {
+func (s *Site) Approve(dir, by string) (proof.ApprovalState, error) {
 	hash, err := s.decide(dir, proof.Approval{Decision: proof.Approve, By: by})
 	if err != nil {
-		return proof.Verdict{}, err
+		return proof.ApprovalState{}, err
 	}
 	return s.settleApproval(dir, hash)
 }
@@ -306,7 +306,7 @@ func (s *Site) decide(dir string, a proof.Approval) (string, error) {
 
 // settleApproval takes the decisions about the plan into the status, when no run holds the task: a run
 // takes them from approvals.jsonl itself.
-func (s *Site) settleApproval(dir, hash string) (v proof.Verdict, err error) {
+func (s *Site) settleApproval(dir, hash string) (v proof.ApprovalState, err error) {
 	t, err := s.Store.Load(dir)
 	if err != nil {
 		return v, err

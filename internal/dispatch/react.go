@@ -30,7 +30,7 @@ const fetchWall = time.Minute
 
 func (s *Site) remote() *delivery.Remote {
 	clean := &delivery.Cleaner{Store: s.Store, Repo: s.Repo, Folder: s.Config.Worktree.Dir, Copied: s.Config.Worktree.Copy, Now: s.now}
-	return &delivery.Remote{Cleaner: clean, Forge: &github.Forge{Dir: s.Repo.Main, Env: s.Environ}, Disk: s.Disk, Wall: fetchWall}
+	return &delivery.Remote{Cleaner: clean, Forge: &github.Client{Dir: s.Repo.Main, Env: s.Environ}, Disk: s.Disk, Wall: fetchWall}
 }
 
 // Refresh asks the remote what became of the work in review, in dir or with "" of all, and reacts to it.
@@ -270,7 +270,7 @@ func (r *reaction) follow(ctx context.Context) (string, error) {
 }
 
 // well is the end of what was noted of a pull request that nobody finds wanting any more.
-func (r *reaction) well(st github.Standing) error {
+func (r *reaction) well(st github.PRStatus) error {
 	code := r.task.Pipeline.Failure.Code
 	ours := r.past.React != nil || code == trellis.CIFailed || code == trellis.ChangesRequested // else it says something else
 	if st.Waits || st.Checks == github.Failed || !ours || r.unpushed() {

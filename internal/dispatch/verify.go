@@ -18,7 +18,7 @@ import (
 )
 
 // VerifyFile compares the proofs of a file's run with all that there is of it.
-func (s *Site) VerifyFile(dir string) (*proof.Audit, error) {
+func (s *Site) VerifyFile(dir string) (*proof.Report, error) {
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if err != nil {
 		return nil, err
@@ -33,12 +33,12 @@ func (s *Site) VerifyFile(dir string) (*proof.Audit, error) {
 }
 
 // VerifyTask compares the proofs of a task with its plan, its branch and all else that there is.
-func (s *Site) VerifyTask(ctx context.Context, dir string) (*proof.Audit, error) {
+func (s *Site) VerifyTask(ctx context.Context, dir string) (*proof.Report, error) {
 	t, err := s.Store.Load(dir)
 	if err != nil {
 		return nil, err
 	}
-	w := proof.World{Task: filepath.Base(dir)}
+	w := proof.ExpectedState{Task: filepath.Base(dir)}
 	if err := taskRuns(dir, &w); err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (s *Site) VerifyTask(ctx context.Context, dir string) (*proof.Audit, error)
 }
 
 // planNow takes in the plan as it is. One that can't be read is another than the one that was proven.
-func (s *Site) planNow(dir string, w *proof.World) error {
+func (s *Site) planNow(dir string, w *proof.ExpectedState) error {
 	data, err := taskdir.ReadFile(dir, taskdir.Plan)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -71,7 +71,7 @@ func (s *Site) planNow(dir string, w *proof.World) error {
 }
 
 // taskRuns takes in what the journals of a task say. Without run/ nothing is known of them, which is no fault.
-func taskRuns(dir string, w *proof.World) error {
+func taskRuns(dir string, w *proof.ExpectedState) error {
 	run := filepath.Join(dir, taskdir.Run)
 	h, err := journal.Read(run)
 	switch {
@@ -91,7 +91,7 @@ func taskRuns(dir string, w *proof.World) error {
 }
 
 // branchNow takes in what the branch of a task holds.
-func (s *Site) branchNow(ctx context.Context, t *taskdir.Task, w *proof.World) (err error) {
+func (s *Site) branchNow(ctx context.Context, t *taskdir.Task, w *proof.ExpectedState) (err error) {
 	if w.Commit, err = s.Repo.Branch(ctx, t.BranchName()); err != nil || w.Commit == "" {
 		return err
 	}

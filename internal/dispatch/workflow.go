@@ -338,8 +338,8 @@ func (s *Site) fileEnd(ctx context.Context, res FileRun, h *journal.History, err
 }
 
 // fileWorld is what there is of a run for its proofs to be compared with.
-func fileWorld(dir string, h *journal.History, b *plan.Bundle) proof.World {
-	w := proof.World{Task: filepath.Base(dir), Plan: b.Hash, Steps: workflow.Provable(b)}
+func fileWorld(dir string, h *journal.History, b *plan.Bundle) proof.ExpectedState {
+	w := proof.ExpectedState{Task: filepath.Base(dir), Plan: b.Hash, Steps: workflow.Provable(b)}
 	for n := range h.Number {
 		w.Runs = append(w.Runs, fmt.Sprintf("%s/%d", w.Task, n+1))
 	}

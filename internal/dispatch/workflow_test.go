@@ -416,7 +416,7 @@ func TestVerifyFile(t *testing.T) {
 func TestVerifyTask(t *testing.T) {
 	w := newWorld(t, stepping(obj{"files": obj{"greet.sh": bye}, "answer": "done"}).String())
 	dir := w.stepped("02-01-bye", addFlag, note, runTests)
-	audit := func() *proof.Audit {
+	audit := func() *proof.Report {
 		t.Helper()
 		audit, err := w.Site.VerifyTask(context.Background(), dir)
 		if err != nil {

@@ -21,7 +21,7 @@ var programs = map[string]func(testing.TB, githubtest.State) *githubtest.GH{"fak
 type world struct {
 	*testing.T
 	*githubtest.GH
-	*github.Forge
+	*github.Client
 }
 
 // each runs a test with each program.
@@ -31,7 +31,7 @@ func each(t *testing.T, s githubtest.State, test func(w *world)) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := &world{T: t, GH: install(t, s)}
-			w.Forge = &github.Forge{Dir: checkout(t, w.GH), Env: w.GH.Env}
+			w.Client = &github.Client{Dir: checkout(t, w.GH), Env: w.GH.Env}
 			test(w)
 		})
 	}
@@ -63,7 +63,7 @@ func run(t *testing.T, dir, words string) {
 
 // pr is a pull request of the branch work with these fields besides.
 func (w *world) pr(number int, fields m) m {
-	tip, err := exec.Command("git", "-C", w.Forge.Dir, "rev-parse", "work").Output()
+	tip, err := exec.Command("git", "-C", w.Client.Dir, "rev-parse", "work").Output()
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func (w *world) has(list ...m) {
 // create makes the pull request of work.
 func (w *world) create() *github.PR {
 	w.Helper()
-	pr, err := w.Create(w.Context(), github.New{Title: "T", Body: "B", Base: "main", Head: "work"})
+	pr, err := w.Create(w.Context(), github.NewPR{Title: "T", Body: "B", Base: "main", Head: "work"})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestCreateFindEdit(t *testing.T) {
 			w.Fatalf("got %+v, %v before there is one", pr, err)
 		}
 		text := "--title $(touch x) `id`\n\"quoted\"\n"
-		made, err := w.Create(ctx, github.New{Title: "-n \"$HOME\"", Body: text, Base: "main", Head: "work", Draft: true})
+		made, err := w.Create(ctx, github.NewPR{Title: "-n \"$HOME\"", Body: text, Base: "main", Head: "work", Draft: true})
 		if err != nil {
 			w.Fatal(err)
 		}
@@ -141,8 +141,8 @@ func TestRefused(t *testing.T) {
 			"Not Found (HTTP 404)":                              w.Label(ctx, url, "nope"),
 			"Reviews may only be requested from collaborators.": w.AskReview(ctx, url, "ghost"),
 			"gh: Not Found (HTTP 404)":                          w.EditBody(ctx, w.Home+"/pull/9", "x"),
-			"No commits between main and main":                  second(w.Create(ctx, github.New{Title: "T", Body: "B", Base: "main", Head: "main"})),
-			"number of 9":                                       second(w.Standing(ctx, 9)),
+			"No commits between main and main":                  second(w.Create(ctx, github.NewPR{Title: "T", Body: "B", Base: "main", Head: "main"})),
+			"number of 9":                                       second(w.Status(ctx, 9)),
 			"PullRequest with the number of 9":                  second(w.Details(ctx, w.Home+"/pull/9")),
 		} {
 			var failed *github.Error
@@ -184,7 +184,7 @@ func TestCreateIsEnded(t *testing.T) {
 		defer cancel()
 		ended := make(chan error, 1)
 		go func() {
-			ended <- second(w.Create(ctx, github.New{Title: "T", Body: "B", Base: "main", Head: "work"}))
+			ended <- second(w.Create(ctx, github.NewPR{Title: "T", Body: "B", Base: "main", Head: "work"}))
 		}()
 		for len(w.State(w.T).PRs) == 0 && len(ended) == 0 { // until it is made
 			time.Sleep(time.Millisecond)
@@ -236,9 +236,9 @@ func TestOutOfOrder(t *testing.T) {
 			"signed in": func() error { return w.SignedIn(w.Context()) },
 			"find":      func() error { return second(w.Find(w.Context(), "work")) },
 			"create": func() error {
-				return second(w.Create(w.Context(), github.New{Title: "T", Body: "B", Base: "main", Head: "work"}))
+				return second(w.Create(w.Context(), github.NewPR{Title: "T", Body: "B", Base: "main", Head: "work"}))
 			},
-			"look":    func() error { return second(w.Standing(w.Context(), 1)) },
+			"look":    func() error { return second(w.Status(w.Context(), 1)) },
 			"details": func() error { return second(w.Details(w.Context(), url)) },
 			"body":    func() error { return w.EditBody(w.Context(), url, "new") },
 			"label":   func() error { return w.Label(w.Context(), url, "new") },
@@ -293,7 +293,7 @@ func TestNoHost(t *testing.T) {
 	t.Parallel()
 	each(t, githubtest.State{Fault: "away"}, func(w *world) {
 		for _, name := range []string{"http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"} {
-			w.Forge.Env = append(w.Forge.Env, name+"=http://127.0.0.1:1")
+			w.Client.Env = append(w.Client.Env, name+"=http://127.0.0.1:1")
 		}
 		for call, err := range map[string]error{"signed in": w.SignedIn(w.Context()), "find": second(w.Find(w.Context(), "work")), "body": w.EditBody(w.Context(), w.Home+"/pull/1", "x")} {
 			var failed *github.Error
@@ -305,15 +305,15 @@ func TestNoHost(t *testing.T) {
 }
 
 // A repository without a remote that gh knows has no place for pull requests.
-func TestNoForge(t *testing.T) {
+func TestNoRemote(t *testing.T) {
 	t.Parallel()
 	each(t, githubtest.State{Elsewhere: []string{"other"}}, func(w *world) {
-		run(t, w.Forge.Dir, "remote set-url origin https://git.example/ann/other.git")
-		if _, err := w.Find(w.Context(), "work"); !errors.Is(err, github.ErrNoForge) {
+		run(t, w.Client.Dir, "remote set-url origin https://git.example/ann/other.git")
+		if _, err := w.Find(w.Context(), "work"); !errors.Is(err, github.ErrNoRemote) {
 			w.Errorf("got %v", err)
 		}
-		run(t, w.Forge.Dir, "remote remove origin")
-		if err := w.SignedIn(w.Context()); !errors.Is(err, github.ErrNoForge) {
+		run(t, w.Client.Dir, "remote remove origin")
+		if err := w.SignedIn(w.Context()); !errors.Is(err, github.ErrNoRemote) {
 			w.Errorf("got %v without a remote", err)
 		}
 	})

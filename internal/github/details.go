@@ -68,13 +68,13 @@ type required struct {
 }
 
 // Details asks for the remarks and the required checks of the pull request with that address.
-func (f *Forge) Details(ctx context.Context, address string) (d Details, err error) {
-	p, number, err := pull(address)
+func (gh *Client) Details(ctx context.Context, address string) (d Details, err error) {
+	p, number, err := parsePullURL(address)
 	if err != nil {
 		return d, err
 	}
-	owner, name, _ := strings.Cut(p.repo, "/")
-	out, err := f.call(ctx, []string{"api", "graphql", "--hostname=" + p.host, "--raw-field=owner=" + owner, "--raw-field=name=" + name, "--field=number=" + number, "--raw-field=query=" + query}, "")
+	owner, name, _ := strings.Cut(p.name, "/")
+	out, err := gh.call(ctx, []string{"api", "graphql", "--hostname=" + p.host, "--raw-field=owner=" + owner, "--raw-field=name=" + name, "--field=number=" + number, "--raw-field=query=" + query}, "")
 	if err != nil {
 		return d, err
 	}
@@ -114,18 +114,18 @@ var job = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`/act
 
 // Log is what the failed steps of a check printed; "" when it is none whose output gh can tell. GitHub does not always
 // keep steps apart, and then gh before 2.70 prints nothing: it is all of the job's.
-func (f *Forge) Log(ctx context.Context, c Check) (string, error) {
+func (gh *Client) Log(ctx context.Context, c Check) (string, error) {
 	m := job().FindStringSubmatch(c.URL)
 	if m == nil {
 		return "", nil
 	}
-	log, err := f.call(ctx, []string{"run", "view", "--job=" + m[1], "--log-failed"}, "")
+	log, err := gh.call(ctx, []string{"run", "view", "--job=" + m[1], "--log-failed"}, "")
 	if log != "" || err != nil && !errors.As(err, new(*Error)) {
 		return log, err
 	}
-	p, err := f.here(ctx)
+	p, err := gh.repository(ctx)
 	if err != nil {
 		return "", err
 	}
-	return f.rest(ctx, p, "GET", "actions/jobs/"+m[1]+"/logs", nil)
+	return gh.rest(ctx, p, "GET", "actions/jobs/"+m[1]+"/logs", nil)
 }

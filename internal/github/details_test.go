@@ -31,8 +31,8 @@ func TestWhatIsWrong(t *testing.T) {
 				review("R4", "bob", "MEMBER", "CHANGES_REQUESTED", early), review("R5", "bob", "MEMBER", "APPROVED", late), review("R6", "eve", "NONE", "CHANGES_REQUESTED", early),
 				review("R7", "joe", "MEMBER", "DISMISSED", early)},
 		}))
-		s, err := w.Standing(w.Context(), 7)
-		want := github.Standing{Checks: github.Failed, Failing: []string{"test", "old"}, Review: github.ChangesWanted, Waits: true, Failed: []github.Check{{Name: "test", URL: url}},
+		s, err := w.Status(w.Context(), 7)
+		want := github.PRStatus{Checks: github.Failed, Failing: []string{"test", "old"}, Review: github.ChangesWanted, Waits: true, Failed: []github.Check{{Name: "test", URL: url}},
 			Wanted: []github.Review{{ID: "R6", Author: "eve", Text: "R6!"}, {ID: "R2", Author: "ann", Text: "R2!", Trusted: true}}}
 		if err != nil || !reflect.DeepEqual(s, want) {
 			w.Errorf("got %+v, %v\nwant %+v", s, err, want)
@@ -54,7 +54,7 @@ func TestDetails(t *testing.T) {
 				m{"path": "b.go", "line": nil, "originalLine": 4, "comments": m{"nodes": []any{comment("C2", "ann", "OWNER"), comment("C3", "eve", "NONE")}}},
 			},
 		}))
-		run(t, w.Forge.Dir, "remote add upstream "+w.Home+"-of-others.git") // which gh api would take before origin
+		run(t, w.Client.Dir, "remote add upstream "+w.Home+"-of-others.git") // which gh api would take before origin
 		d, err := w.Details(w.Context(), w.Home+"/pull/7")
 		want := github.Details{Required: []string{"test", "old"}, Remarks: []github.Remark{{ID: "C2", Author: "ann", Path: "b.go", Text: "C2?", Line: 4, Trusted: true}, {ID: "C3", Author: "eve", Path: "b.go", Text: "C3?", Line: 4}}}
 		slices.Sort(d.Required)

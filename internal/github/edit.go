@@ -11,31 +11,31 @@ import (
 // for the cards of classic projects besides, which GitHub has no more, and changes nothing.
 
 // EditBody replaces the text of the pull request with that address.
-func (f *Forge) EditBody(ctx context.Context, address, body string) error {
-	p, number, err := pull(address)
+func (gh *Client) EditBody(ctx context.Context, address, body string) error {
+	p, number, err := parsePullURL(address)
 	if err != nil {
 		return err
 	}
-	_, err = f.rest(ctx, p, "PATCH", "pulls/"+number, map[string]string{"body": body})
+	_, err = gh.rest(ctx, p, "PATCH", "pulls/"+number, map[string]string{"body": body})
 	return err
 }
 
 // Label adds a label that exists. To add one twice does no harm.
-func (f *Forge) Label(ctx context.Context, address, label string) error {
-	p, number, err := pull(address)
+func (gh *Client) Label(ctx context.Context, address, label string) error {
+	p, number, err := parsePullURL(address)
 	if err != nil {
 		return err
 	}
-	if _, err := f.rest(ctx, p, "GET", "labels/"+url.PathEscape(label), nil); err != nil { // GitHub would make one that is not there
+	if _, err := gh.rest(ctx, p, "GET", "labels/"+url.PathEscape(label), nil); err != nil { // GitHub would make one that is not there
 		return fmt.Errorf("looking for the label %q: %w", label, err)
 	}
-	_, err = f.rest(ctx, p, "POST", "issues/"+number+"/labels", map[string][]string{"labels": {label}})
+	_, err = gh.rest(ctx, p, "POST", "issues/"+number+"/labels", map[string][]string{"labels": {label}})
 	return err
 }
 
 // AskReview asks somebody, or a team (ORG/TEAM), to review. To ask twice does no harm.
-func (f *Forge) AskReview(ctx context.Context, address, who string) error {
-	p, number, err := pull(address)
+func (gh *Client) AskReview(ctx context.Context, address, who string) error {
+	p, number, err := parsePullURL(address)
 	if err != nil {
 		return err
 	}
@@ -43,6 +43,6 @@ func (f *Forge) AskReview(ctx context.Context, address, who string) error {
 	if _, team, is := strings.Cut(who, "/"); is {
 		kind, who = "team_reviewers", team
 	}
-	_, err = f.rest(ctx, p, "POST", "pulls/"+number+"/requested_reviewers", map[string][]string{kind: {who}})
+	_, err = gh.rest(ctx, p, "POST", "pulls/"+number+"/requested_reviewers", map[string][]string{kind: {who}})
 	return err
 }

@@ -1,4 +1,4 @@
-// Package github asks the place where pull requests are, through its own program: gh.
+// Package github reads and changes pull requests and issues through GitHub's own program, gh.
 //
 // Nothing goes through a shell, and texts of people never stand in arguments but as the value of a flag. What the
 // program says is data: it is parsed, checked, and bounded in length and time.
@@ -26,13 +26,13 @@ var (
 	ErrNoProgram = errors.New("there is no gh in PATH (https://cli.github.com)")
 	// ErrNotSignedIn says that gh knows no account to work with.
 	ErrNotSignedIn = errors.New("gh is not signed in")
-	// ErrNoForge says that no remote of the repository is at a place that gh knows.
-	ErrNoForge = errors.New("no remote of the repository is at a place that gh knows")
+	// ErrNoRemote says that no remote of the repository is on a host that gh knows.
+	ErrNoRemote = errors.New("no remote of the repository is at a place that gh knows")
 )
 
-// Forge is where the pull requests of a repository are. The zero value works in the current folder. Its methods may be
+// Client asks for, makes and changes the pull requests and issues of a repository. The zero value works in the current folder. Its methods may be
 // called by several goroutines at once.
-type Forge struct {
+type Client struct {
 	Dir    string        // a checkout of the repository
 	Env    []string      // nil: this process's
 	Marker string        // of the run that calls, see proc.Command
@@ -58,8 +58,8 @@ type PR struct {
 	MergeCommit      string
 }
 
-// New is a pull request to be made.
-type New struct {
+// NewPR is a pull request to be made.
+type NewPR struct {
 	Title, Body string
 	Base, Head  string // branches
 	Draft       bool
@@ -112,9 +112,9 @@ type answer struct {
 
 // Find is the pull request of a branch of this repository: the open one, else the newest that was merged or closed;
 // nil when there was none.
-func (f *Forge) Find(ctx context.Context, head string) (*PR, error) {
+func (gh *Client) Find(ctx context.Context, head string) (*PR, error) {
 	args := []string{"pr", "list", "--head=" + head, "--state=all", "--limit=30", "--json=" + fields}
-	out, err := f.call(ctx, args, "")
+	out, err := gh.call(ctx, args, "")
 	if err != nil {
 		return nil, err
 	}
@@ -153,23 +153,23 @@ func address(s string) bool {
 	return (strings.HasPrefix(s, "https://") || strings.HasPrefix(s, "http://")) && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f })
 }
 
-// Create makes a pull request. Callers look with Find first; when gh says no although there is an open one by now, made by a
+// Create makes a pull request. Callers ask Find first; when gh says no although there is an open one by now, made by a
 // call that was cut off, that one is returned.
-func (f *Forge) Create(ctx context.Context, n New) (*PR, error) {
+func (gh *Client) Create(ctx context.Context, n NewPR) (*PR, error) {
 	args := []string{"pr", "create", "--head=" + n.Head, "--base=" + n.Base, "--title=" + n.Title, "--body-file=-"}
 	if n.Draft {
 		args = append(args, "--draft")
 	}
-	out, err := f.call(ctx, args, n.Body)
+	out, err := gh.call(ctx, args, n.Body)
 	if errors.Is(err, ErrNoProgram) || errors.Is(err, ErrNotSignedIn) || err != nil && ctx.Err() != nil {
 		return nil, err
 	}
 	if err == nil {
-		if url, number := made(out); number > 0 {
+		if url, number := createdPR(out); number > 0 {
 			return &PR{Number: number, URL: url, State: Open, Draft: n.Draft, HeadRef: n.Head, BaseRef: n.Base, Title: n.Title, Body: n.Body}, nil
 		}
 	}
-	pr, findErr := f.Find(ctx, n.Head)
+	pr, findErr := gh.Find(ctx, n.Head)
 	switch {
 	case findErr == nil && pr != nil && pr.State == Open:
 		return pr, nil
@@ -181,8 +181,8 @@ func (f *Forge) Create(ctx context.Context, n New) (*PR, error) {
 	return nil, errors.New("gh pr create: it named no pull request, and there is none")
 }
 
-// made is the address and number of the pull request in what gh prints when it made one: the last that it names.
-func made(out string) (url string, number int) {
+// createdPR is the address and number of the pull request in what gh prints when it made one: the last that it names.
+func createdPR(out string) (url string, number int) {
 	const part = "/pull/"
 	for _, word := range strings.Fields(out) {
 		at := strings.LastIndex(word, part)
@@ -197,9 +197,9 @@ func made(out string) (url string, number int) {
 }
 
 // call runs gh and returns what it prints.
-func (f *Forge) call(ctx context.Context, args []string, stdin string) (string, error) {
+func (gh *Client) call(ctx context.Context, args []string, stdin string) (string, error) {
 	out, said := proc.NewCapped(maxAnswer), proc.NewCapped(maxSaid)
-	c := proc.Command{Argv: append([]string{"gh"}, args...), Dir: f.Dir, Env: f.environ(), Stdout: out, Stderr: said, Marker: f.Marker, Wall: f.Wall, Grace: time.Second}
+	c := proc.Command{Argv: append([]string{"gh"}, args...), Dir: gh.Dir, Env: gh.environ(), Stdout: out, Stderr: said, Marker: gh.Marker, Wall: gh.Wall, Grace: time.Second}
 	if stdin != "" {
 		c.Stdin = strings.NewReader(stdin)
 	}
@@ -215,17 +215,17 @@ func (f *Forge) call(ctx context.Context, args []string, stdin string) (string, 
 	case res.Code == notSigned, res.Code != 0 && unknownToken().MatchString(said.String()):
 		return "", fmt.Errorf("%w: %s", ErrNotSignedIn, strings.TrimSpace(said.String()))
 	case res.Code != 0 && (strings.Contains(said.String(), "point to a known GitHub host") || strings.HasPrefix(said.String(), "no git remotes found")): // gh has no other sign of it
-		return "", fmt.Errorf("%w: %s", ErrNoForge, strings.TrimSpace(said.String()))
+		return "", fmt.Errorf("%w: %s", ErrNoRemote, strings.TrimSpace(said.String()))
 	case res.Code != 0:
-		return "", &Error{brief(args), res.Code, said.String()}
+		return "", &Error{withoutTexts(args), res.Code, said.String()}
 	case out.Cut():
-		return "", fmt.Errorf("gh %s: the answer is longer than %d bytes", strings.Join(brief(args), " "), maxAnswer)
+		return "", fmt.Errorf("gh %s: the answer is longer than %d bytes", strings.Join(withoutTexts(args), " "), maxAnswer)
 	}
 	return out.String(), nil
 }
 
-// brief are arguments as errors show them: what to do, without texts, fields and queries.
-func brief(args []string) (list []string) {
+// withoutTexts are arguments as errors show them: without texts, fields and queries.
+func withoutTexts(args []string) (list []string) {
 	for _, a := range args {
 		if !strings.HasPrefix(a, "--title=") && !strings.HasPrefix(a, "--json=") && !strings.HasPrefix(a, "--body") && !strings.HasPrefix(a, "--raw-field=") {
 			list = append(list, a)
@@ -235,8 +235,8 @@ func brief(args []string) (list []string) {
 }
 
 // environ is the caller's environment, with gh told to ask nothing, to print plain text, and to work in Dir.
-func (f *Forge) environ() (env []string) {
-	base := f.Env
+func (gh *Client) environ() (env []string) {
+	base := gh.Env
 	if base == nil {
 		base = os.Environ()
 	}

@@ -22,33 +22,32 @@ type NewIssue struct {
 	Mark        string // a part of Body that no other issue with that label has: by it the issue is found again
 }
 
-// maxIssues is among how many issues with a label one is looked for, the newest first; so many are asked for at once that
+// maxIssues is among how many issues with a label one is searched for, the newest first; so many are asked for at once that
 // their texts stay below maxAnswer.
 const maxIssues, pageSize = 1000, 50
 
 // EnsureIssue is the issue with that mark, open or closed, and makes it when there is none. It may be called again after
-// it was cut off: then it finds what was made. Search is not asked, which learns of an issue some time after it
-// was made.
-func (f *Forge) EnsureIssue(ctx context.Context, n NewIssue) (*Issue, error) {
+// it was cut off: then it finds what was made. Search is not asked, whose index learns of an issue some time after it was made.
+func (gh *Client) EnsureIssue(ctx context.Context, n NewIssue) (*Issue, error) {
 	if n.Mark == "" || !strings.Contains(n.Body, n.Mark) {
 		return nil, errors.New("making an issue: its text lacks its mark")
 	}
 	if strings.Contains(n.Label, ",") {
 		return nil, fmt.Errorf("making an issue: there is a comma in its label %q", n.Label)
 	}
-	p, err := f.here(ctx)
+	p, err := gh.repository(ctx)
 	if err != nil {
 		return nil, err
 	}
-	found, err := f.marked(ctx, p, n)
+	found, err := gh.marked(ctx, p, n)
 	if err != nil || found != nil {
 		return found, err
 	}
-	i, err := f.write(ctx, p, n)
+	i, err := gh.write(ctx, p, n)
 	if err == nil || errors.Is(err, ErrNoProgram) || errors.Is(err, ErrNotSignedIn) || ctx.Err() != nil {
 		return i, err
 	}
-	found, findErr := f.marked(ctx, p, n) // the answer may have been lost
+	found, findErr := gh.marked(ctx, p, n) // the answer may have been lost
 	if findErr != nil || found == nil {
 		return nil, err
 	}
@@ -71,8 +70,8 @@ func (i issue) checked() (*Issue, error) {
 }
 
 // write makes the issue, and its label where there is none of that name.
-func (f *Forge) write(ctx context.Context, p place, n NewIssue) (*Issue, error) {
-	out, err := f.rest(ctx, p, "POST", "issues", map[string]any{"title": n.Title, "body": n.Body, "labels": []string{n.Label}})
+func (gh *Client) write(ctx context.Context, p repository, n NewIssue) (*Issue, error) {
+	out, err := gh.rest(ctx, p, "POST", "issues", map[string]any{"title": n.Title, "body": n.Body, "labels": []string{n.Label}})
 	if err != nil {
 		return nil, err
 	}
@@ -84,9 +83,9 @@ func (f *Forge) write(ctx context.Context, p place, n NewIssue) (*Issue, error) 
 }
 
 // marked is the issue with a mark, the oldest of several. gh issue list would ask the search, for it is told a label.
-func (f *Forge) marked(ctx context.Context, p place, n NewIssue) (best *Issue, err error) {
+func (gh *Client) marked(ctx context.Context, p repository, n NewIssue) (best *Issue, err error) {
 	for at := 1; at <= maxIssues/pageSize; at++ {
-		out, err := f.rest(ctx, p, "GET", fmt.Sprintf("issues?state=all&per_page=%d&page=%d&labels=%s", pageSize, at, url.QueryEscape(n.Label)), nil)
+		out, err := gh.rest(ctx, p, "GET", fmt.Sprintf("issues?state=all&per_page=%d&page=%d&labels=%s", pageSize, at, url.QueryEscape(n.Label)), nil)
 		if err != nil {
 			return nil, err
 		}

@@ -70,7 +70,7 @@ func TestEnsureIssueWhoseAnswerIsLost(t *testing.T) {
 func TestEnsureIssueFails(t *testing.T) {
 	t.Parallel()
 	gh := githubtest.Install(t, githubtest.State{FailFrom: 3, FailTo: 9})
-	f := &github.Forge{Dir: checkout(t, gh), Env: gh.Env}
+	f := &github.Client{Dir: checkout(t, gh), Env: gh.Env}
 	var failed *github.Error
 	if i, err := f.EnsureIssue(t.Context(), plan); !errors.As(err, &failed) || i != nil {
 		t.Errorf("got %+v, %v", i, err)

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 
 func TestWhatCanBeWrong(t *testing.T) {
 	ctx := context.Background()
-	f := &github.Forge{Dir: t.TempDir(), Env: []string{"PATH=" + t.TempDir()}}
+	f := &github.Client{Dir: t.TempDir(), Env: []string{"PATH=" + t.TempDir()}}
 	if _, err := f.Find(ctx, "work"); !errors.Is(err, github.ErrNoProgram) {
 		t.Errorf("got %v without a program", err)
 	}
@@ -35,7 +35,7 @@ func TestWhatCanBeWrong(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "gh"), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		f := &github.Forge{Dir: dir, Env: []string{"PATH=" + dir + ":" + os.Getenv("PATH")}, Wall: time.Second}
+		f := &github.Client{Dir: dir, Env: []string{"PATH=" + dir + ":" + os.Getenv("PATH")}, Wall: time.Second}
 		if pr, err := f.Find(ctx, "work"); err == nil {
 			t.Errorf("%s: got %+v", name, pr)
 		}

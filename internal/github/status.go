@@ -21,8 +21,8 @@ const (
 	ReviewRequired = "review_required"
 )
 
-// Standing is how a pull request stands with its checks and its reviewers.
-type Standing struct {
+// PRStatus is what checks and reviewers say of a pull request.
+type PRStatus struct {
 	Checks  string   // Passed, Failed, Pending or ""
 	Failing []string // names of the checks that failed
 	Review  string   // Approved, ChangesWanted, ReviewRequired or ""
@@ -40,9 +40,9 @@ type Review struct {
 	Trusted          bool
 }
 
-// Standing asks for the checks and reviews of a pull request.
-func (f *Forge) Standing(ctx context.Context, number int) (s Standing, err error) {
-	out, err := f.call(ctx, []string{"pr", "view", strconv.Itoa(number), "--json=statusCheckRollup,reviewDecision,reviews"}, "")
+// Status asks for the checks and reviews of a pull request.
+func (gh *Client) Status(ctx context.Context, number int) (s PRStatus, err error) {
+	out, err := gh.call(ctx, []string{"pr", "view", strconv.Itoa(number), "--json=statusCheckRollup,reviewDecision,reviews"}, "")
 	if err != nil {
 		return s, err
 	}
@@ -55,7 +55,7 @@ func (f *Forge) Standing(ctx context.Context, number int) (s Standing, err error
 		return s, fmt.Errorf("reading what gh says of pull request %d: %w", number, err)
 	}
 	s.Review = map[string]string{"APPROVED": Approved, "CHANGES_REQUESTED": ChangesWanted, "REVIEW_REQUIRED": ReviewRequired}[answer.ReviewDecision]
-	if s.Wanted = wanted(answer.Reviews); s.Review == "" && slices.ContainsFunc(s.Wanted, func(r Review) bool { return r.Trusted }) {
+	if s.Wanted = changesWanted(answer.Reviews); s.Review == "" && slices.ContainsFunc(s.Wanted, func(r Review) bool { return r.Trusted }) {
 		s.Review = ChangesWanted // where the base asks for no reviews there is no decision
 	} else if s.Review == "" && approved(answer.Reviews) {
 		s.Review = Approved
@@ -66,7 +66,7 @@ func (f *Forge) Standing(ctx context.Context, number int) (s Standing, err error
 		switch {
 		case verdict == Failed:
 			s.Checks, s.Failing = Failed, append(s.Failing, c.Name+c.Context)
-			if c.mendable() {
+			if c.fixable() {
 				s.Failed = append(s.Failed, Check{c.Name + c.Context, c.DetailsURL + c.TargetURL})
 			}
 		case s.Checks != Failed && (verdict == Pending || s.Checks == ""):
@@ -119,9 +119,9 @@ func (c check) verdict() string {
 	return Failed // what is not known to be good
 }
 
-// mendable reports whether a failed check did its work. One that was cancelled, never started, or waits for somebody is
-// mended by no change.
-func (c check) mendable() bool {
+// fixable reports whether a change of the code may make a failed check pass: not when it was cancelled, never started,
+// or waits for somebody.
+func (c check) fixable() bool {
 	return slices.Contains([]string{"FAILURE", "TIMED_OUT", "ERROR"}, c.said())
 }
 
@@ -133,8 +133,8 @@ type review struct {
 	SubmittedAt                    time.Time
 }
 
-// wanted are the reviews that ask for changes and were neither dismissed nor followed by another word of their author.
-func wanted(list []review) (open []Review) {
+// changesWanted are the reviews that ask for changes and were neither dismissed nor followed by another word of their author.
+func changesWanted(list []review) (open []Review) {
 	slices.SortStableFunc(list, func(a, b review) int { return a.SubmittedAt.Compare(b.SubmittedAt) })
 	last := map[string]review{}
 	for _, r := range list {
@@ -164,7 +164,7 @@ func approved(list []review) (yes bool) {
 	return yes
 }
 
-// trusted reports whether an author belongs to the repository, as the forge says.
+// trusted reports whether an author belongs to the repository, as GitHub says.
 func trusted(association string) bool {
 	return association == "OWNER" || association == "MEMBER" || association == "COLLABORATOR"
 }

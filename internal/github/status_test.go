@@ -7,7 +7,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 )
 
-func TestStanding(t *testing.T) {
+func TestStatus(t *testing.T) {
 	t.Parallel()
 	run := func(name, status, conclusion string) any {
 		return m{"name": name, "status": status, "conclusion": conclusion}
@@ -28,7 +28,7 @@ func TestStanding(t *testing.T) {
 			"run again":       {[]any{m{"context": "c", "state": "SUCCESS", "startedAt": late}, m{"context": "c", "state": "ERROR", "startedAt": early}}, "", "passed  "},
 		} {
 			w.has(w.pr(7, m{"statusCheckRollup": c.checks, "reviewDecision": c.review}))
-			s, err := w.Standing(w.Context(), 7)
+			s, err := w.Status(w.Context(), 7)
 			if got := s.Checks + " " + s.Review + " " + strings.Join(s.Failing, ","); err != nil || got != c.want {
 				w.Errorf("%s: got %q, %v, want %q", name, got, err, c.want)
 			}

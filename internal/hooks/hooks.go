@@ -2,8 +2,8 @@
 // occasion.
 //
 // A command runs at most once for each occasion: run/hooks.jsonl of the task says so before the command begins, and an
-// occasion that stands there is over. A crash in between leaves a command cut off or not run; what has to be told for
-// certain is for notify.
+// occasion that stands there is over. A crash in between leaves a command cut off or not run; what must
+// not get lost is for notify.
 package hooks
 
 import (
@@ -22,13 +22,14 @@ import (
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 // Event is what has happened, by the name of its key in config.yaml.
 type Event string
 
-// What hooks can be told of.
+// Events that have hooks.
 const (
 	AfterCreate  Event = "after_create"  // a task directory is there
 	AfterStart   Event = "after_start"   // a run of it began
@@ -36,15 +37,15 @@ const (
 	AfterArchive Event = "after_archive" // it is in the archive
 )
 
-// Variable is what tells the processes of a hook from others. What they call of trellis runs no hooks itself.
+// Variable marks the processes of a hook: a trellis that they call runs no hooks itself.
 const Variable = "TRELLIS_HOOK"
 
 // limit is how long one command may take, unless a Runner says otherwise.
 const limit = time.Minute
 
 const (
-	kept = 16 << 10 // bytes of what a command says, its beginning and its end
-	told = 500      // bytes of its end that a person is told
+	maxOutput = 16 << 10 // bytes that are kept of what a command prints, its beginning and its end
+	maxShown  = 500      // bytes of its end that a person is told
 )
 
 // Runner runs the commands of one repository. Its methods may be called concurrently.
@@ -99,7 +100,7 @@ func (r *Runner) run(ctx context.Context, e Event, dir, occasion string) error {
 	if err != nil {
 		return err
 	}
-	fresh, err := r.book(dir, record{e, occasion})
+	fresh, err := r.recordOnce(dir, record{e, occasion})
 	if err != nil || !fresh {
 		return err
 	}
@@ -120,30 +121,13 @@ func (r *Runner) command(ctx context.Context, e Event, t *taskdir.Task, line str
 	if wall == 0 {
 		wall = limit
 	}
-	said := proc.NewCapped(kept)
-	res, err := proc.Run(ctx, proc.Command{Argv: proc.Shell(line), Dir: r.Store.Root, Env: r.environ(e, t), Stdout: said, Stderr: said,
+	said := proc.NewCapped(maxOutput)
+	err := proc.Succeed(ctx, proc.Command{Argv: proc.Shell(line), Dir: r.Store.Root, Env: r.environ(e, t), Stdout: said, Stderr: said,
 		Marker: r.Marker, Wall: wall, Grace: time.Second})
-	text := r.redact(strings.TrimSpace(said.String()))
-	switch {
-	case err != nil:
-		return err
-	case res.TimedOut:
-		return fmt.Errorf("it took longer than %v%s", wall, end(text))
-	case res.Code != 0:
-		return fmt.Errorf("exit %d%s", res.Code, end(text))
+	if output := r.redact(strings.TrimSpace(said.String())); err != nil && output != "" && errors.As(err, new(*proc.FailedError)) {
+		return fmt.Errorf("%w: %s", err, text.Tail(output, maxShown))
 	}
-	return nil
-}
-
-// end is the end of what a command said, behind a colon.
-func end(text string) string {
-	if text == "" {
-		return ""
-	}
-	if len(text) > told {
-		text = "…" + strings.ToValidUTF8(text[len(text)-told:], "")
-	}
-	return ": " + text
+	return err
 }
 
 func (r *Runner) environ(e Event, t *taskdir.Task) []string {
@@ -166,11 +150,11 @@ type record struct {
 	Occasion string `json:"occasion,omitempty"`
 }
 
-// Book is where a task directory keeps which hooks were run.
-const Book = taskdir.Run + "/hooks.jsonl"
+// File is where a task directory keeps which hooks were run.
+const File = taskdir.Run + "/hooks.jsonl"
 
-// book writes down that the commands for an occasion run now, unless they did already.
-func (r *Runner) book(dir string, now record) (fresh bool, err error) {
+// recordOnce writes down that the commands for an occasion run now, unless they did already.
+func (r *Runner) recordOnce(dir string, now record) (fresh bool, err error) {
 	run, err := r.Store.RunDir(dir)
 	if err != nil {
 		return false, err
@@ -180,8 +164,8 @@ func (r *Runner) book(dir string, now record) (fresh bool, err error) {
 		return false, err
 	}
 	defer lock.Unlock()
-	path := filepath.Join(dir, filepath.FromSlash(Book))
-	data, err := durable.ReadBelow(dir, Book, durable.MaxRecords)
+	path := filepath.Join(dir, filepath.FromSlash(File))
+	data, err := durable.ReadBelow(dir, File, durable.MaxRecords)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, fmt.Errorf("reading which hooks were run: %w", err)
 	}

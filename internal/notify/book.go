@@ -41,11 +41,11 @@ const (
 type record struct {
 	At     time.Time `json:"at"`
 	Kind   kind      `json:"kind"`
-	ID     string    `json:"id,omitempty"` // of the news
+	ID     string    `json:"id,omitempty"` // of the event
 	Task   string    `json:"task,omitempty"`
 	Status string    `json:"status,omitempty"`
 	To     []string  `json:"to,omitempty"` // keys of hooks
-	News   *News     `json:"news,omitempty"`
+	Event  *Event    `json:"news,omitempty"`
 	Hook   string    `json:"hook,omitempty"` // key
 	Name   string    `json:"name,omitempty"` // of the hook, for people
 	Error  string    `json:"error,omitempty"`
@@ -57,7 +57,7 @@ type record struct {
 type book struct {
 	begin   time.Time
 	last    map[string]string    // status by task
-	ids     map[string]string    // of the news that told of it
+	ids     map[string]string    // of the event that was sent of it
 	events  map[string]string    // the last event by task
 	at      map[string]time.Time // of that
 	away    map[string]time.Time // until when a hook is left alone
@@ -66,9 +66,9 @@ type book struct {
 	size    int
 }
 
-// pending is news that a hook has not got.
+// pending is an event that a hook has not got.
 type pending struct {
-	news  *News
+	event *Event
 	hook  string // key
 	tries int
 	at    time.Time // of the last try
@@ -83,14 +83,14 @@ func (b *book) take(r record) {
 		b.begin = r.At
 	case kindStatus:
 		b.last[r.Task], b.ids[r.Task], b.at[r.Task] = r.Status, r.ID, r.At
-		b.owe(r)
+		b.addPending(r)
 	case kindEvent:
 		b.events[r.Task] = r.ID
-		b.owe(r)
+		b.addPending(r)
 	default:
-		b.hold(r)
+		b.holdBack(r)
 		for i, p := range b.pending {
-			if p.news.ID == r.ID && p.hook == r.Hook {
+			if p.event.ID == r.ID && p.hook == r.Hook {
 				b.pending[i].tries, b.pending[i].at = p.tries+1, r.At
 				if r.Kind != kindFailed {
 					b.pending = append(b.pending[:i:i], b.pending[i+1:]...)
@@ -101,43 +101,45 @@ func (b *book) take(r record) {
 	}
 }
 
-// owe has those told whom a line names.
-func (b *book) owe(r record) {
+// addPending adds what the hooks that a line names have not got yet.
+func (b *book) addPending(r record) {
 	for _, key := range r.To {
-		waits := func(p pending) bool { return p.news.ID == r.ID && p.hook == key }
-		if r.News != nil && !slices.ContainsFunc(b.pending, waits) {
-			b.pending = append(b.pending, pending{news: r.News, hook: key, tries: r.Tries, hold: b.away[key]})
+		waits := func(p pending) bool { return p.event.ID == r.ID && p.hook == key }
+		if r.Event != nil && !slices.ContainsFunc(b.pending, waits) {
+			b.pending = append(b.pending, pending{event: r.Event, hook: key, tries: r.Tries, hold: b.away[key]})
 		}
 	}
 }
 
-// tells reports whether the book has the change that task.json holds: somebody who saw the file was first to say so.
-func (b *book) tells(t *taskdir.Task) bool {
+// has reports whether the book has the change that task.json holds: another process may have been first to write it.
+func (b *book) has(t *taskdir.Task) bool {
 	id := change(t)
 	return (b.ids[t.ID] == id || strings.HasPrefix(b.ids[t.ID], id+":")) && !written(filepath.Join(t.Dir, taskdir.TaskJSON)).After(b.at[t.ID])
 }
 
-// hold has all other news wait for a hook that could not be reached. What it was tried with has a time of its own.
-func (b *book) hold(r record) {
+// holdBack has all other events wait for a hook that could not be reached. The one that was tried has a time of its own.
+func (b *book) holdBack(r record) {
 	until := time.Time{}
 	if r.Away {
-		until = r.At.Add(rest)
+		until = r.At.Add(holdTime)
 	}
 	b.away[r.Hook] = until
 	for i, p := range b.pending {
 		if p.hook == r.Hook {
 			b.pending[i].hold = until
-			if p.news.ID == r.ID {
+			if p.event.ID == r.ID {
 				b.pending[i].hold = time.Time{}
 			}
 		}
 	}
 }
 
-func (n *Teller) path() string { return filepath.Join(n.Root, ".trellis", ".runtime", "notify.jsonl") }
+func (n *Notifier) path() string {
+	return filepath.Join(n.Root, ".trellis", ".runtime", "notify.jsonl")
+}
 
-// read is the book as it is. A line that can't be read is passed over: it tells nothing that can be told.
-func (n *Teller) read() *book {
+// read is the book as it is. A line that can't be read is passed over.
+func (n *Notifier) read() *book {
 	b := &book{last: map[string]string{}, ids: map[string]string{}, events: map[string]string{}, at: map[string]time.Time{}, away: map[string]time.Time{}}
 	data, _ := durable.Read(n.path(), durable.MaxJournal) // none: an empty one
 	b.size = len(data)
@@ -152,8 +154,8 @@ func (n *Teller) read() *book {
 	return b
 }
 
-// write adds to the book what records says, and has it told. What keeps it from that is said, and stops nothing.
-func (n *Teller) write(records func(*book) []record) {
+// write adds records to the book and has their events sent. An error is only said.
+func (n *Notifier) write(records func(*book) []record) {
 	changed, err := n.locked(records)
 	if err != nil {
 		n.say("news of a task may get lost: %v", n.Redact(err.Error()))
@@ -163,7 +165,7 @@ func (n *Teller) write(records func(*book) []record) {
 	}
 }
 
-func (n *Teller) locked(records func(*book) []record) (changed bool, err error) {
+func (n *Notifier) locked(records func(*book) []record) (changed bool, err error) {
 	if err := os.MkdirAll(filepath.Dir(n.path()), 0o755); err != nil {
 		return false, fmt.Errorf("making .trellis/.runtime: %w", err)
 	}
@@ -189,7 +191,7 @@ func (n *Teller) locked(records func(*book) []record) (changed bool, err error) 
 	return changed, n.compact(b)
 }
 
-func (n *Teller) add(b *book, r record) error {
+func (n *Notifier) add(b *book, r record) error {
 	r.At = n.Now().UTC()
 	line, err := json.Marshal(r)
 	if err != nil {
@@ -203,9 +205,9 @@ func (n *Teller) add(b *book, r record) error {
 	return nil
 }
 
-// compact writes a book anew that is mostly of no use: without what was told, and without tasks that are gone. The
+// compact writes a book anew that is mostly of no use: without what was sent, and without tasks that are gone. The
 // one before is kept as notify.1.jsonl.
-func (n *Teller) compact(b *book) error {
+func (n *Notifier) compact(b *book) error {
 	if b.size < fullAt || b.lines < 2*(len(b.last)+len(b.pending)+1) {
 		return nil
 	}
@@ -219,10 +221,10 @@ func (n *Teller) compact(b *book) error {
 	lines := []record{{At: b.begin, Kind: kindBegin}}
 	for _, p := range b.pending {
 		kind := kindStatus
-		if p.news.Event != "" {
+		if p.event.Event != "" {
 			kind = kindEvent
 		}
-		lines = append(lines, record{At: p.news.At, Kind: kind, ID: p.news.ID, Task: p.news.Task, Status: string(p.news.Status), To: []string{p.hook}, News: p.news, Tries: p.tries})
+		lines = append(lines, record{At: p.event.At, Kind: kind, ID: p.event.ID, Task: p.event.Task, Status: string(p.event.Status), To: []string{p.hook}, Event: p.event, Tries: p.tries})
 	}
 	for task, status := range b.last {
 		if _, err := os.Stat(filepath.Join(n.Root, ".trellis", "tasks", task)); !errors.Is(err, fs.ErrNotExist) {
@@ -243,18 +245,18 @@ func (n *Teller) compact(b *book) error {
 	return n.Disk.WriteFile(n.path(), out.Bytes(), 0o600)
 }
 
-// stamp tells one content of a file from another.
-type stamp struct {
+// version tells one content of a file from another.
+type version struct {
 	size int64
 	at   time.Time
 }
 
-func stampOf(path string) stamp {
+func versionOf(path string) version {
 	st, err := os.Stat(path)
 	if err != nil {
-		return stamp{}
+		return version{}
 	}
-	return stamp{st.Size(), st.ModTime()}
+	return version{st.Size(), st.ModTime()}
 }
 
-func written(path string) time.Time { return stampOf(path).at }
+func written(path string) time.Time { return versionOf(path).at }

@@ -11,46 +11,46 @@ import (
 )
 
 const (
-	// Tries is how often a hook is tried for one piece of news.
+	// Tries is how often one event is tried with a hook.
 	Tries = 6
-	// pause is between the first try and the second; each pause after it is four times as long.
-	pause = 5 * time.Second
-	// rest is how long a hook that could not be reached is left alone with other news.
-	rest = 30 * time.Second
-	// again is between two looks while another process tells, or a hook takes its time.
-	again = time.Second
+	// firstPause is between the first try and the second; each pause after it is four times as long.
+	firstPause = 5 * time.Second
+	// holdTime is how long a hook that could not be reached gets no other events.
+	holdTime = 30 * time.Second
+	// recheckTime is how often the book is read while another process sends, or a hook is at work.
+	recheckTime = time.Second
 )
 
-// Poke has what is not told yet told, in the background, until Close.
-func (n *Teller) Poke() {
+// Poke has what is pending sent, in the background, until Close.
+func (n *Notifier) Poke() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.owed = true; n.Late || len(n.hooks) == 0 {
+	if n.due = true; n.Late || len(n.hooks) == 0 {
 		return
 	}
-	if n.poke == nil {
+	if n.wake == nil {
 		var ctx context.Context
 		ctx, n.stop = context.WithCancel(context.Background())
-		n.poke, n.done = make(chan struct{}, 1), make(chan struct{})
-		go n.work(ctx, n.poke, n.done)
+		n.wake, n.done = make(chan struct{}, 1), make(chan struct{})
+		go n.work(ctx, n.wake, n.done)
 	}
 	select {
-	case n.poke <- struct{}{}:
+	case n.wake <- struct{}{}:
 	default:
 	}
 }
 
-// Close ends the telling. What is due is told before, as far as it takes no longer than patience; the rest is for a
-// later process. Nothing may be called after it.
-func (n *Teller) Close(patience time.Duration) {
+// Close sends what is due, for no longer than patience, and ends the sending; the rest is for a later process. Nothing
+// may be called after it.
+func (n *Notifier) Close(patience time.Duration) {
 	n.mu.Lock()
-	stop, done, owed := n.stop, n.done, n.owed
+	stop, done, owed := n.stop, n.done, n.due
 	n.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	switch {
 	case stop != nil:
-		n.settle(ctx)
+		n.drain(ctx)
 		stop()
 		<-done
 	case owed && ctx.Err() == nil:
@@ -58,8 +58,8 @@ func (n *Teller) Close(patience time.Duration) {
 	}
 }
 
-// settle waits until nothing is due.
-func (n *Teller) settle(ctx context.Context) {
+// drain waits until nothing is due.
+func (n *Notifier) drain(ctx context.Context) {
 	for ctx.Err() == nil {
 		if next, left := n.next(); !left || next.After(n.Now()) {
 			return
@@ -71,12 +71,12 @@ func (n *Teller) settle(ctx context.Context) {
 	}
 }
 
-func (n *Teller) work(ctx context.Context, poke <-chan struct{}, done chan<- struct{}) {
+func (n *Notifier) work(ctx context.Context, poke <-chan struct{}, done chan<- struct{}) {
 	defer close(done)
 	for ctx.Err() == nil {
 		wait := time.Hour
 		if !n.deliver(ctx, poke) {
-			wait = again
+			wait = recheckTime
 		} else if next, left := n.next(); left {
 			wait = max(0, next.Sub(n.Now()))
 		}
@@ -91,7 +91,7 @@ func (n *Teller) work(ctx context.Context, poke <-chan struct{}, done chan<- str
 }
 
 // next is when the first of what is pending is to be tried.
-func (n *Teller) next() (at time.Time, left bool) {
+func (n *Notifier) next() (at time.Time, left bool) {
 	for _, p := range n.pending() {
 		if due := p.due(); !left || due.Before(at) {
 			at, left = due, true
@@ -100,12 +100,12 @@ func (n *Teller) next() (at time.Time, left bool) {
 	return at, left
 }
 
-// pending is what is not told yet.
-func (n *Teller) pending() []pending {
+// pending is what is not sent yet.
+func (n *Notifier) pending() []pending {
 	list := n.read().pending
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return slices.DeleteFunc(list, func(p pending) bool { return n.told[p.news.ID+" "+p.hook] })
+	return slices.DeleteFunc(list, func(p pending) bool { return n.unrecorded[p.event.ID+" "+p.hook] })
 }
 
 // due is when it is to be tried.
@@ -113,15 +113,15 @@ func (p pending) due() time.Time {
 	if p.tries == 0 {
 		return p.hold
 	}
-	if own := p.at.Add(pause << (2 * (p.tries - 1))); own.After(p.hold) {
+	if own := p.at.Add(firstPause << (2 * (p.tries - 1))); own.After(p.hold) {
 		return own
 	}
 	return p.hold
 }
 
-// deliver tries what is due, and what gets due or is poked for meanwhile. Each hook hears one thing at a time and waits
-// for no other one. One process does at a time: false means that it is another one now.
-func (n *Teller) deliver(ctx context.Context, poke <-chan struct{}) bool {
+// deliver sends what is due, and what gets due meanwhile. Each hook gets one event at a time, all hooks at once. Only one
+// process sends at a time: false means that it is another one now.
+func (n *Notifier) deliver(ctx context.Context, poke <-chan struct{}) bool {
 	lock, err := durable.TryLock(filepath.Join(filepath.Dir(n.path()), "notify-send.lock"), durable.Holder{Since: n.Now()})
 	if err != nil {
 		return !errors.Is(err, durable.ErrHeld)
@@ -133,7 +133,7 @@ func (n *Teller) deliver(ctx context.Context, poke <-chan struct{}) bool {
 			if ctx.Err() == nil && !busy[p.hook] && !p.due().After(n.Now()) {
 				busy[p.hook] = true
 				go func() {
-					n.try(ctx, p)
+					n.send(ctx, p)
 					free <- p.hook
 				}()
 			}
@@ -145,21 +145,21 @@ func (n *Teller) deliver(ctx context.Context, poke <-chan struct{}) bool {
 		case hook := <-free:
 			delete(busy, hook)
 		case <-poke:
-		case <-time.After(again):
+		case <-time.After(recheckTime):
 		}
 	}
 }
 
-// try tells one hook one piece of news and writes down what came of it.
-func (n *Teller) try(ctx context.Context, p pending) {
-	r := record{Kind: kindDropped, ID: p.news.ID, Hook: p.hook, Error: "it is not configured any more"}
+// send sends one event to one hook and writes down what came of it.
+func (n *Notifier) send(ctx context.Context, p pending) {
+	r := record{Kind: kindDropped, ID: p.event.ID, Hook: p.hook, Error: "it is not configured any more"}
 	for _, h := range n.configured() {
 		if h.key != p.hook {
 			continue
 		}
 		r.Kind, r.Name, r.Error = kindSent, h.name, ""
-		if err := h.tell(ctx, n, p.news); err != nil {
-			var none away
+		if err := h.send(ctx, n, p.event); err != nil {
+			var none unreachable
 			r.Kind, r.Error, r.Away = kindFailed, n.Redact(err.Error()), errors.As(err, &none)
 			if p.tries+1 >= Tries {
 				r.Kind = kindDropped
@@ -167,15 +167,15 @@ func (n *Teller) try(ctx context.Context, p pending) {
 		}
 	}
 	if r.Kind == kindDropped && r.Name != "" {
-		n.say("%s does not hear that %s is %s: %s", r.Name, p.news.Task, p.news.Status, r.Error)
+		n.say("%s does not hear that %s is %s: %s", r.Name, p.event.Task, p.event.Status, r.Error)
 	}
 	if _, err := n.locked(func(*book) []record { return []record{r} }); err != nil {
 		n.say("news may be told again by a later process: %v", err)
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		if n.told == nil {
-			n.told = map[string]bool{}
+		if n.unrecorded == nil {
+			n.unrecorded = map[string]bool{}
 		}
-		n.told[p.news.ID+" "+p.hook] = true
+		n.unrecorded[p.event.ID+" "+p.hook] = true
 	}
 }

@@ -42,40 +42,39 @@ func newHook(c config.Notify) hook {
 	return h
 }
 
-// away is why a hook could not be reached, or did not answer in time: other news fares no better now.
-type away struct{ error }
+// unreachable is why a hook could not be reached, or did not answer in time: it would not get other events either now.
+type unreachable struct{ error }
 
-// tell tells one piece of news once.
-func (h hook) tell(ctx context.Context, n *Teller, news *News) error {
-	body, err := json.Marshal(news)
+// send sends one event once.
+func (h hook) send(ctx context.Context, n *Notifier, e *Event) error {
+	body, err := json.Marshal(e)
 	if err != nil {
 		return fmt.Errorf("encoding news: %w", err)
 	}
 	if len(h.command) > 0 {
-		return h.run(ctx, n, news, body)
+		return h.run(ctx, n, e, body)
 	}
-	return h.post(ctx, news, body)
+	return h.post(ctx, e, body)
 }
 
-func (h hook) run(ctx context.Context, n *Teller, news *News, body []byte) error {
-	if n.May != nil {
-		if err := n.May(ctx); err != nil {
-			return away{err}
+func (h hook) run(ctx context.Context, n *Notifier, e *Event, body []byte) error {
+	if n.Allowed != nil {
+		if err := n.Allowed(ctx); err != nil {
+			return unreachable{err}
 		}
 	}
-	env := append(append([]string{}, n.Env...), "TRELLIS_NEWS_ID="+news.ID, "TRELLIS_TASK_ID="+news.Task, "TRELLIS_TASK_DIR="+filepath.Join(n.Root, news.Dir),
-		"TRELLIS_REPO="+n.Root, "TRELLIS_STATUS="+string(news.Status), "TRELLIS_EVENT="+news.Event, "TRELLIS_FROM="+string(news.From), "TRELLIS_CODE="+string(news.Failure.Code), "TRELLIS_TITLE="+news.Title)
+	env := append(append([]string{}, n.Env...), "TRELLIS_NEWS_ID="+e.ID, "TRELLIS_TASK_ID="+e.Task, "TRELLIS_TASK_DIR="+filepath.Join(n.Root, e.Dir),
+		"TRELLIS_REPO="+n.Root, "TRELLIS_STATUS="+string(e.Status), "TRELLIS_EVENT="+e.Event, "TRELLIS_FROM="+string(e.From), "TRELLIS_CODE="+string(e.Failure.Code), "TRELLIS_TITLE="+e.Title)
 	var said bytes.Buffer
-	res, err := proc.Run(ctx, proc.Command{Argv: h.command, Dir: n.Root, Env: env, Stdin: bytes.NewReader(append(body, '\n')), Stderr: &firstOf{&said, 500}, Wall: patience, Grace: time.Second})
+	err := proc.Succeed(ctx, proc.Command{Argv: h.command, Dir: n.Root, Env: env, Stdin: bytes.NewReader(append(body, '\n')), Stderr: &firstOf{&said, 500}, Wall: patience, Grace: time.Second})
+	var failed *proc.FailedError
 	switch {
-	case err != nil:
-		return away{err}
-	case res.TimedOut:
-		return away{fmt.Errorf("it took longer than %v", patience)}
-	case res.Code != 0:
-		return fmt.Errorf("exit %d: %s", res.Code, strings.TrimSpace(said.String()))
+	case err == nil:
+		return nil
+	case errors.As(err, &failed) && !failed.TimedOut:
+		return fmt.Errorf("%w: %s", err, strings.TrimSpace(said.String()))
 	}
-	return nil
+	return unreachable{err}
 }
 
 // firstOf keeps the first bytes that are written to it.
@@ -91,7 +90,7 @@ func (f *firstOf) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (h hook) post(ctx context.Context, news *News, body []byte) error {
+func (h hook) post(ctx context.Context, e *Event, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.webhook, bytes.NewReader(body))
@@ -99,8 +98,8 @@ func (h hook) post(ctx context.Context, news *News, body []byte) error {
 		return errors.New("its address can't be used")
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Idempotency-Key", news.ID)
-	// What is moved elsewhere is not followed: news is for the host that was named.
+	req.Header.Set("Idempotency-Key", e.ID)
+	// Redirects are not followed: an event is for the host that was named.
 	client := http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	res, err := client.Do(req)
@@ -109,7 +108,7 @@ func (h hook) post(ctx context.Context, news *News, body []byte) error {
 		err = with.Err
 	}
 	if err != nil {
-		return away{err}
+		return unreachable{err}
 	}
 	defer res.Body.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 64<<10))

@@ -47,13 +47,13 @@ func TestOneChangeSeenByTwo(t *testing.T) {
 		t.Fatal(err)
 	}
 	doer.Late, watcher.Late = true, true
-	h.becomes(&notify.Teller{}, trellis.Ready)
+	h.becomes(&notify.Notifier{}, trellis.Ready)
 	h.becomes(doer, trellis.InProgress) // the book is begun
 	before, err := store.Load(h.dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.becomes(&notify.Teller{}, trellis.Failed)
+	h.becomes(&notify.Notifier{}, trellis.Failed)
 	after, err := store.Load(h.dir)
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +74,7 @@ func TestOneChangeSeenByTwo(t *testing.T) {
 }
 
 // see has the task looked at as it is.
-func (h *house) see(n *notify.Teller) {
+func (h *house) see(n *notify.Notifier) {
 	h.Helper()
 	task, err := h.store(n).Load(h.dir)
 	if err != nil {

@@ -1,9 +1,9 @@
-// Package notify tells others when a task gets a status: it runs a command or calls a webhook, at least once for
-// each time, and stops nothing when that fails.
+// Package notify sends events: that a task got a status, that a pull request can be merged. It runs a command or calls
+// a webhook, at least once for each event, and stops nothing when that fails.
 //
-// What is to be told is written to .trellis/.runtime/notify.jsonl before it is tried, and what came of it after that,
-// so that a later process tells what a crash left. It also has the status that each task had last, by which a change
-// shows that nobody wrote down.
+// An event is written to .trellis/.runtime/notify.jsonl (the book) before it is sent, and what came of that afterwards,
+// so that a later process sends what a crash left. The book also has the last status of each task, by which changes are
+// found that nobody wrote down.
 package notify
 
 import (
@@ -20,8 +20,8 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// News is what is told: that a task got a status. Its JSON is a contract with the programs that get it.
-type News struct {
+// Event is that a task got a status, or that its pull request can be merged. Its JSON is a contract with the programs that get it.
+type Event struct {
 	Version  int             `json:"version"` // of this shape: 1
 	ID       string          `json:"id"`      // the same when it is told again
 	At       time.Time       `json:"at"`
@@ -47,33 +47,33 @@ type Failure struct {
 	Detail string       `json:"detail"`
 }
 
-// Teller tells the news of one repository. Its methods may be called concurrently; other processes may have a teller
-// of the same repository.
-type Teller struct {
+// Notifier sends the events of one repository. Its methods may be called concurrently; other processes may have a
+// notifier of the same repository.
+type Notifier struct {
 	Root   string
 	Env    []string // of the commands
 	Redact func(string) string
-	Say    func(string) // what can't be told and why; nil: nobody hears it
+	Say    func(string) // gets what can't be sent and why; nil: nobody does
 	// May says why no program of the settings may be run now, nil when one may; nil: they always may.
-	May  func(context.Context) error
-	Late bool // nothing is told before Close, as short commands do it
-	Disk *durable.Disk
-	Now  func() time.Time
+	Allowed func(context.Context) error
+	Late    bool // nothing is sent before Close, as short commands want it
+	Disk    *durable.Disk
+	Now     func() time.Time
 
-	mu    sync.Mutex
-	hooks []hook
-	known stamp             // of the file, when last was read
-	last  map[string]string // status by task, as the file said
-	begin time.Time         // of the file
-	told  map[string]bool   // what the file could not be told of
-	owed  bool              // with Late
-	poke  chan struct{}     // nil: nobody works
-	stop  context.CancelFunc
-	done  chan struct{}
+	mu         sync.Mutex
+	hooks      []hook
+	known      version           // of the file, when last was read
+	last       map[string]string // status by task, as the file said
+	begin      time.Time         // of the file
+	unrecorded map[string]bool   // what was sent and could not be written to the file
+	due        bool              // there is something to send
+	wake       chan struct{}     // nil: nothing sends in the background
+	stop       context.CancelFunc
+	done       chan struct{}
 }
 
-// Configure says who is told of what from now on.
-func (n *Teller) Configure(list []config.Notify) {
+// Configure sets who gets which events from now on.
+func (n *Notifier) Configure(list []config.Notify) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.hooks = nil
@@ -82,19 +82,19 @@ func (n *Teller) Configure(list []config.Notify) {
 	}
 }
 
-func (n *Teller) configured() []hook {
+func (n *Notifier) configured() []hook {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.hooks
 }
 
 // Changed takes in that a task got a status. before is nil for a new one.
-func (n *Teller) Changed(before, after *taskdir.Task) {
+func (n *Notifier) Changed(before, after *taskdir.Task) {
 	if len(n.configured()) == 0 {
 		return
 	}
 	n.write(func(b *book) []record {
-		if b.tells(after) {
+		if b.has(after) {
 			return nil
 		}
 		var list []record
@@ -111,8 +111,8 @@ func (n *Teller) Changed(before, after *taskdir.Task) {
 
 // Seen takes in a task as it is, which shows what was changed by hand, or by a process that was killed before it
 // could say so. Of a task never heard of, that is one with a run here, changed since there is a book.
-func (n *Teller) Seen(t *taskdir.Task) {
-	if len(n.configured()) == 0 || !n.news(t) {
+func (n *Notifier) Seen(t *taskdir.Task) {
+	if len(n.configured()) == 0 || !n.mayHaveChanged(t) {
 		return
 	}
 	n.write(func(b *book) []record {
@@ -127,11 +127,11 @@ func (n *Teller) Seen(t *taskdir.Task) {
 	})
 }
 
-// news reports whether a task may have news, by what is remembered of the book.
-func (n *Teller) news(t *taskdir.Task) bool {
+// mayHaveChanged reports whether a task may have a status that the book lacks, by what is remembered of the book.
+func (n *Notifier) mayHaveChanged(t *taskdir.Task) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if now := stampOf(n.path()); n.last == nil || now != n.known {
+	if now := versionOf(n.path()); n.last == nil || now != n.known {
 		b := n.read()
 		n.known, n.last, n.begin = now, b.last, b.begin
 	}
@@ -146,7 +146,7 @@ func younger(t *taskdir.Task, begin time.Time) bool {
 
 // Mergeable takes in that the pull request of a task can be merged as it is at a commit: people approved it, and its checks
 // pass. It is told once for each commit.
-func (n *Teller) Mergeable(t *taskdir.Task, commit string) {
+func (n *Notifier) Mergeable(t *taskdir.Task, commit string) {
 	if len(n.configured()) == 0 {
 		return
 	}
@@ -155,16 +155,16 @@ func (n *Teller) Mergeable(t *taskdir.Task, commit string) {
 		if b.events[t.ID] == r.ID {
 			return nil
 		}
-		if r.To = n.hearers(config.Mergeable); len(r.To) > 0 {
-			r.News = n.about(r.ID, t)
-			r.News.Event, r.News.From, r.News.Commit = config.Mergeable, t.Status, commit
+		if r.To = n.recipients(config.Mergeable); len(r.To) > 0 {
+			r.Event = n.event(r.ID, t)
+			r.Event.Event, r.Event.From, r.Event.Commit = config.Mergeable, t.Status, commit
 		}
 		return []record{r}
 	})
 }
 
-// hearers are the keys of those who are told of something.
-func (n *Teller) hearers(what string) (keys []string) {
+// recipients are the keys of the hooks that get an event.
+func (n *Notifier) recipients(what string) (keys []string) {
 	for _, h := range n.configured() {
 		if slices.Contains(h.on, what) {
 			keys = append(keys, h.key)
@@ -173,24 +173,24 @@ func (n *Teller) hearers(what string) (keys []string) {
 	return keys
 }
 
-// record is what the book says of a status that a task got, and whom to tell.
-func (n *Teller) record(from trellis.Status, t *taskdir.Task) record {
+// record is what the book says of a status that a task got, and who gets the event.
+func (n *Notifier) record(from trellis.Status, t *taskdir.Task) record {
 	r := record{Kind: kindStatus, ID: change(t) + n.Now().UTC().Format(":20060102T150405.000000"), Task: t.ID, Status: string(t.Status)}
-	if r.To = n.hearers(r.Status); len(r.To) > 0 {
-		r.News = n.about(r.ID, t)
-		r.News.From = from
+	if r.To = n.recipients(r.Status); len(r.To) > 0 {
+		r.Event = n.event(r.ID, t)
+		r.Event.From = from
 	}
 	return r
 }
 
-// about is news of a task as it is.
-func (n *Teller) about(id string, t *taskdir.Task) *News {
+// event is one of a task as it is.
+func (n *Notifier) event(id string, t *taskdir.Task) *Event {
 	rel, err := filepath.Rel(n.Root, t.Dir)
 	if err != nil {
 		rel = t.Dir
 	}
 	p := t.Pipeline
-	return &News{Version: 1, ID: id, At: n.Now().UTC(), Repo: n.Root, Task: t.ID, Dir: rel, Title: t.Title, Status: t.Status,
+	return &Event{Version: 1, ID: id, At: n.Now().UTC(), Repo: n.Root, Task: t.ID, Dir: rel, Title: t.Title, Status: t.Status,
 		Outcome: p.Outcome, Failure: Failure{p.Failure.Code, n.Redact(p.Failure.Detail)}, Branch: t.BranchName(), Worktree: t.WorktreePath,
 		Commit: t.Commit, PRURL: t.PRURL, Usage: p.Usage}
 }
@@ -201,7 +201,7 @@ func change(t *taskdir.Task) string {
 	return fmt.Sprintf("%s@%d:%s", t.ID, t.Pipeline.Revision, t.Status)
 }
 
-func (n *Teller) say(format string, args ...any) {
+func (n *Notifier) say(format string, args ...any) {
 	if n.Say != nil {
 		n.Say(fmt.Sprintf(format, args...))
 	}

@@ -62,8 +62,8 @@ func (h *house) pass(d time.Duration) {
 }
 
 // teller is the news of the repository, for one process.
-func (h *house) teller(hooks ...config.Notify) *notify.Teller {
-	n := &notify.Teller{Root: h.root, Env: os.Environ(), Redact: func(s string) string { return strings.ReplaceAll(s, "hunter22", "***") },
+func (h *house) teller(hooks ...config.Notify) *notify.Notifier {
+	n := &notify.Notifier{Root: h.root, Env: os.Environ(), Redact: func(s string) string { return strings.ReplaceAll(s, "hunter22", "***") },
 		Say: func(s string) {
 			h.mu.Lock()
 			defer h.mu.Unlock()
@@ -78,12 +78,12 @@ func (h *house) teller(hooks ...config.Notify) *notify.Teller {
 	return n
 }
 
-func (h *house) store(n *notify.Teller) taskdir.Store {
+func (h *house) store(n *notify.Notifier) taskdir.Store {
 	return taskdir.Store{Root: h.root, Changed: n.Changed}
 }
 
 // becomes gives the task a status.
-func (h *house) becomes(n *notify.Teller, status trellis.Status) {
+func (h *house) becomes(n *notify.Notifier, status trellis.Status) {
 	h.Helper()
 	_, err := h.store(n).Update(h.dir, func(t *taskdir.Task, e *taskdir.Edit) error {
 		e.Project(status)
@@ -256,7 +256,7 @@ func TestAfterACrash(t *testing.T) {
 	n := h.teller(s.hook("failed", "review", "completed"))
 	n.Late = true // and then it is killed
 	h.becomes(n, trellis.Failed)
-	none := &notify.Teller{} // one that is killed between task.json and the book
+	none := &notify.Notifier{} // one that is killed between task.json and the book
 	h.becomes(none, trellis.Ready)
 	h.becomes(none, trellis.Review)
 	next := h.teller(s.hook("failed", "review", "completed"))
@@ -376,7 +376,7 @@ func TestProgramThatMayNotRun(t *testing.T) {
 	h := newHouse(t)
 	file := filepath.Join(h.root, "told")
 	n := h.teller(config.Notify{On: []string{"review"}, Command: []string{"touch", file}})
-	n.May = func(context.Context) error { return errors.New("it came with a commit of Mallory's") }
+	n.Allowed = func(context.Context) error { return errors.New("it came with a commit of Mallory's") }
 	h.becomes(n, trellis.Review)
 	n.Close(5 * time.Second)
 	if _, err := os.Stat(file); err == nil {

@@ -17,7 +17,7 @@ import (
 // Agreement is whose yes a plan needs as everything is on disk now, and what people said to it. A plan that needs
 // nobody's is approved.
 type Agreement struct {
-	proof.Verdict
+	proof.ApprovalState
 	Approvers int      // 0: nobody is asked
 	Protected []string // what the plan changes although it is protected
 	Changed   []string // in words, what was changed of what judges the work while agents were at work
@@ -30,7 +30,7 @@ type Agreements struct {
 	Disk   *durable.Disk
 	Config *config.Config
 	Store  taskdir.Store
-	Counts proof.Counting
+	Counts proof.Filter
 	Now    func() time.Time
 }
 
@@ -75,7 +75,7 @@ func (a Agreements) of(t *taskdir.Task, p *plan.Plan, j Job, claimed bool) (g Ag
 		if g.Hash, err = taskdir.PlanHash(t.Dir, &named); err != nil {
 			return g, err
 		}
-		if g.Verdict, err = a.said(t.Dir, g.Hash, g.Approvers, u.Said); err != nil || g.State != proof.Pending {
+		if g.ApprovalState, err = a.said(t.Dir, g.Hash, g.Approvers, u.Said); err != nil || g.State != proof.Pending {
 			return g, err
 		}
 	}
@@ -89,9 +89,9 @@ func required(cfg *config.Config, t *taskdir.Task, p *plan.Plan) bool {
 }
 
 // said is what people decided, besides what they had written down before.
-func (a Agreements) said(dir, hash string, approvers int, before []string) (proof.Verdict, error) {
+func (a Agreements) said(dir, hash string, approvers int, before []string) (proof.ApprovalState, error) {
 	if approvers == 0 {
-		return proof.Verdict{State: proof.Approved}, nil
+		return proof.ApprovalState{State: proof.Approved}, nil
 	}
 	return decision(a.Disk, dir, hash, approvers, before, a.Counts, a.Now())
 }
@@ -109,12 +109,12 @@ func Approvers(cfg *config.Config, t *taskdir.Task) int {
 
 // Decision is what people decided about the plan with this hash, by those lines that count. Lines that were written by hand
 // without a hash get it now.
-func Decision(disk *durable.Disk, dir, hash string, approvers int, counts proof.Counting, now time.Time) (v proof.Verdict, err error) {
+func Decision(disk *durable.Disk, dir, hash string, approvers int, counts proof.Filter, now time.Time) (v proof.ApprovalState, err error) {
 	return decision(disk, dir, hash, approvers, nil, counts, now)
 }
 
 // decision is that, without what was written down before.
-func decision(disk *durable.Disk, dir, hash string, approvers int, before []string, counts proof.Counting, now time.Time) (v proof.Verdict, err error) {
+func decision(disk *durable.Disk, dir, hash string, approvers int, before []string, counts proof.Filter, now time.Time) (v proof.ApprovalState, err error) {
 	list, err := counts.Read(dir)
 	if err != nil {
 		return v, err
@@ -122,7 +122,7 @@ func decision(disk *durable.Disk, dir, hash string, approvers int, before []stri
 	if v = proof.Decide(since(list, before), "", hash, approvers, now); len(v.Unbound) == 0 {
 		return v, nil
 	}
-	if _, err := proof.Bind(disk, dir, proof.Those(list, func(step string) string {
+	if _, err := proof.Bind(disk, dir, proof.OnlyThese(list, func(step string) string {
 		if step != "" {
 			return "" // of a step: its request binds it
 		}

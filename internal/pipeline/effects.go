@@ -46,7 +46,7 @@ type Deps struct {
 	TrustedBase  func(ctx context.Context, base Base) error
 	// TrustedTexts says why files of the checkout, as they were read, count for nothing. Nil: all is trusted.
 	TrustedTexts func(ctx context.Context, texts map[string][]byte) error
-	Counts       proof.Counting      // which decisions count; nil: all
+	Counts       proof.Filter        // which decisions count; nil: all
 	Committed    func(commit string) // told what was committed; nil: nobody is
 
 	Stand func(Standing)       // told what task.json says now; nil: nobody is

@@ -29,7 +29,7 @@ type sealIn struct {
 type sealer struct {
 	repo   *git.Repo
 	config *config.Config
-	counts proof.Counting
+	counts proof.Filter
 	now    func() time.Time
 	inputs *inputs
 	task   *taskDir

@@ -22,7 +22,7 @@ type stepRunner struct {
 	environ []string
 	box     *sandbox.Box
 	marker  string
-	counts  proof.Counting
+	counts  proof.Filter
 	step    func(workflow.Event)
 	now     func() time.Time
 	inputs  *inputs

@@ -26,15 +26,6 @@ type Chain struct {
 	safe  bool        // all of it survives a power cut
 }
 
-// AppendProof adds one record to the task in dir. See Chain.Append.
-func AppendProof(disk *durable.Disk, dir string, p Proof) (Proof, error) {
-	list, err := (&Chain{Disk: disk, Dir: dir}).Append(p)
-	if err != nil {
-		return Proof{}, err
-	}
-	return list[0], nil
-}
-
 // Append adds records, gives them their place in the chain, and returns them as they are in the file. They
 // are on disk when Append returns, with one sync for all of them. Of a run and activity there is one
 // record: when it is there already, from before a crash, it is the one returned, and nothing is added.
@@ -69,14 +60,14 @@ func (c *Chain) load() error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if c.chain != nil && same(info, c.info) {
+	if c.chain != nil && sameFile(info, c.info) {
 		return nil
 	}
 	data, err := durable.ReadRecords(c.Dir, ProofsFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	whole := mended(data)
+	whole := withoutTornEnd(data)
 	read := readChain(whole, "", nil)
 	if bad := read.findings(); bad != nil {
 		return fmt.Errorf("%s:%d: %w: %s", c.path(), bad[0].Line, ErrChain, bad[0].Message)
@@ -87,27 +78,27 @@ func (c *Chain) load() error {
 		}
 	}
 	c.chain, c.safe = read, false
-	return c.look()
+	return c.remember()
 }
 
-// look remembers what the file is like.
-func (c *Chain) look() (err error) {
+// remember remembers what the file is like.
+func (c *Chain) remember() (err error) {
 	if c.info, err = os.Lstat(c.path()); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	return err
 }
 
-func same(a, b os.FileInfo) bool {
+func sameFile(a, b os.FileInfo) bool {
 	if a == nil || b == nil {
 		return a == nil && b == nil
 	}
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
-// mended is data without what a power cut left of its last line: a part of it, or pages that never
+// withoutTornEnd is data without what a power cut left of its last line: a part of it, or pages that never
 // reached the disk and read as zeros. A record that lacks only its newline gets it.
-func mended(data []byte) []byte {
+func withoutTornEnd(data []byte) []byte {
 	begin := bytes.LastIndexByte(bytes.TrimSuffix(data, []byte("\n")), '\n') + 1
 	last := data[begin:]
 	switch {
@@ -143,7 +134,7 @@ func (c *Chain) add(list []Proof) (written []Proof, err error) {
 		return nil, err
 	}
 	c.safe = true
-	return written, c.look()
+	return written, c.remember()
 }
 
 // extend puts p at the end of the chain, and returns its line.

@@ -186,7 +186,7 @@ func TestAppendProofRefuses(t *testing.T) {
 		"a year too large": {with(func(p *proof.Proof) { p.Ended = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) }), "year"},
 	} {
 		before := proofs(t, dir)
-		if _, err := proof.AppendProof(nil, dir, test.proof); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, err := (&proof.Chain{Dir: dir}).Append(test.proof); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: got %v, want %s", name, err, test.want)
 		}
 		if _, err := (&proof.Chain{Dir: dir}).Append(next, test.proof); err == nil || proofs(t, dir) != before {
@@ -194,11 +194,11 @@ func TestAppendProofRefuses(t *testing.T) {
 		}
 	}
 	add(t, dir, next)
-	if _, err := proof.AppendProof(nil, dir, proofOf("b")); !errors.Is(err, proof.ErrChain) || !strings.Contains(err.Error(), "ended with line 1") {
+	if _, err := (&proof.Chain{Dir: dir}).Append(proofOf("b")); !errors.Is(err, proof.ErrChain) || !strings.Contains(err.Error(), "ended with line 1") {
 		t.Errorf("a run that another has followed: got %v", err)
 	}
 	gone := filepath.Join(dir, "gone")
-	if _, err := proof.AppendProof(nil, gone, proofOf("a")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := (&proof.Chain{Dir: gone}).Append(proofOf("a")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v for a directory that is gone", err)
 	}
 }
@@ -333,7 +333,7 @@ func TestReadProofsWhileWritten(t *testing.T) {
 		time.Sleep(5 * time.Millisecond) // so that the reader comes while there is half a record
 		return nil
 	}}
-	if _, err := proof.AppendProof(disk, dir, proofOf("b")); err != nil {
+	if _, err := (&proof.Chain{Disk: disk, Dir: dir}).Append(proofOf("b")); err != nil {
 		t.Error(err)
 	}
 }

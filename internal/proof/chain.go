@@ -166,8 +166,8 @@ func (c *chain) findings() (list []Finding) {
 	return list
 }
 
-// sound are the records that can be believed.
-func (c *chain) sound() (list []Proof) {
+// valid are the records that can be believed.
+func (c *chain) valid() (list []Proof) {
 	for _, e := range c.entries {
 		if e.bad == nil {
 			list = append(list, e.proof)
@@ -197,7 +197,7 @@ func ReadProofs(dir string) ([]Proof, []trellis.Problem, error) {
 		f.File = filepath.Join(dir, ProofsFile)
 		problems = append(problems, f.Problem)
 	}
-	return c.sound(), problems, nil
+	return c.valid(), problems, nil
 }
 
 // readProofs reads the file. While its last line has no end it may be one that is being written: that is waited for.

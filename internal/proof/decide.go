@@ -15,8 +15,8 @@ const (
 	Rejected State = "rejected"
 )
 
-// Verdict is the state of one step, or of the plan.
-type Verdict struct {
+// ApprovalState is the state of one step, or of the plan.
+type ApprovalState struct {
 	State   State
 	By      []string   // who approved, each once, in order; of a rejection, who rejected
 	Reason  string     // of a rejection, or of the approval that decided
@@ -32,8 +32,8 @@ type Verdict struct {
 // last approval wanted decides; what is written later changes nothing. approvers is how many different people must
 // approve, at least one. A new request about the same content is decided by the part of list that
 // came after it.
-func Decide(list []Approval, step, hash string, approvers int, now time.Time) Verdict {
-	v := Verdict{State: Pending, Missing: max(approvers, 1)}
+func Decide(list []Approval, step, hash string, approvers int, now time.Time) ApprovalState {
+	v := ApprovalState{State: Pending, Missing: max(approvers, 1)}
 	for _, a := range list {
 		switch {
 		case a.Step != step:
@@ -49,7 +49,7 @@ func Decide(list []Approval, step, hash string, approvers int, now time.Time) Ve
 	return v
 }
 
-func (v *Verdict) approve(a Approval) {
+func (v *ApprovalState) approve(a Approval) {
 	v.voters = append(v.voters, a.voter())
 	if !contains(v.By, a.By) {
 		v.By = append(v.By, a.By)

@@ -1,10 +1,10 @@
 package proof
 
-// Counting says which of the decisions in a task directory count, and whose each is. Nil: all of them do.
-type Counting func(dir string, list []Approval) ([]Approval, error)
+// Filter says which of the decisions in a task directory count, and whose each is. Nil: all of them do.
+type Filter func(dir string, list []Approval) ([]Approval, error)
 
 // Read is Read of the decisions that count.
-func (c Counting) Read(dir string) ([]Approval, error) {
+func (c Filter) Read(dir string) ([]Approval, error) {
 	list, _, err := Read(dir) // a broken line is no decision; validate names it
 	if err != nil || c == nil || len(list) == 0 {
 		return list, err
@@ -22,8 +22,8 @@ func has(list []Approval, text string) bool {
 	return false
 }
 
-// Those is hash for Bind, for the lines of list alone.
-func Those(list []Approval, hash func(step string) string) func(Approval) (string, error) {
+// OnlyThese is hash for Bind, for the lines of list alone.
+func OnlyThese(list []Approval, hash func(step string) string) func(Approval) (string, error) {
 	return func(a Approval) (string, error) {
 		if !has(list, a.Text) {
 			return "", nil

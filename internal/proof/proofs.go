@@ -152,14 +152,14 @@ func parseProof(line []byte) (Proof, error) {
 	if err == nil {
 		var same []byte
 		if same, err = canonical(p); err == nil && bytes.Equal(same, line) {
-			return p, p.genuine()
+			return p, p.verifyHash()
 		}
 	}
-	return p, whyNot(line, err)
+	return p, explain(line, err)
 }
 
-// genuine says why a record that is spelled well is not as it was written.
-func (p Proof) genuine() error {
+// verifyHash says why a record that is spelled well is not as it was written.
+func (p Proof) verifyHash() error {
 	if p.Version != proofVersion {
 		return fmt.Errorf("its version is %d, this trellis knows %d", p.Version, proofVersion)
 	}
@@ -173,8 +173,8 @@ func (p Proof) genuine() error {
 	return p.check()
 }
 
-// whyNot says what is wrong with a line that is not canonical; err is what reading it gave.
-func whyNot(line []byte, err error) error {
+// explain says what is wrong with a line that is not canonical; err is what reading it gave.
+func explain(line []byte, err error) error {
 	var loose struct {
 		V int `json:"v"`
 	}
@@ -184,7 +184,7 @@ func whyNot(line []byte, err error) error {
 	if json.Unmarshal(line, &loose) == nil && loose.V > proofVersion {
 		return fmt.Errorf("its version is %d, this trellis knows %d", loose.V, proofVersion)
 	}
-	if key := twice(json.NewDecoder(bytes.NewReader(line))); key != "" {
+	if key := duplicateKey(json.NewDecoder(bytes.NewReader(line))); key != "" {
 		return fmt.Errorf("it was changed: it has the key %q twice", key)
 	}
 	if err != nil {
@@ -193,8 +193,8 @@ func whyNot(line []byte, err error) error {
 	return errors.New("it was changed: it is not spelled as it was written, in the canonical form")
 }
 
-// twice is a key that the next value of d has twice in one object, or "". The value is valid JSON.
-func twice(d *json.Decoder) string {
+// duplicateKey is a key that the next value of d has twice in one object, or "". The value is valid JSON.
+func duplicateKey(d *json.Decoder) string {
 	open, _ := d.Token()
 	if open != json.Delim('{') && open != json.Delim('[') {
 		return ""
@@ -209,7 +209,7 @@ func twice(d *json.Decoder) string {
 			}
 			seen[key] = true
 		}
-		if key := twice(d); key != "" {
+		if key := duplicateKey(d); key != "" {
 			return key
 		}
 	}

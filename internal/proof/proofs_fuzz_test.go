@@ -15,7 +15,7 @@ import (
 // would spell it. Whatever the texts of a record, it verifies once it is written.
 func FuzzProofs(f *testing.F) {
 	dir := f.TempDir()
-	if _, err := proof.AppendProof(nil, dir, proofOf("a")); err != nil {
+	if _, err := (&proof.Chain{Dir: dir}).Append(proofOf("a")); err != nil {
 		f.Fatal(err)
 	}
 	whole, err := os.ReadFile(filepath.Join(dir, proof.ProofsFile))
@@ -46,7 +46,7 @@ func fuzzFile(t *testing.T, data []byte) {
 	if len(problems) == 0 && !bytes.Equal(same, data) {
 		t.Errorf("%q is believed, and spelled %q", data, same)
 	}
-	a := verify(t, dir, proof.World{Task: task, Plan: planHash, Run: fstest.MapFS{}})
+	a := verify(t, dir, proof.ExpectedState{Task: task, Plan: planHash, Run: fstest.MapFS{}})
 	if a.OK() && len(problems) > 0 || a.Overall != "" && len(list) == 0 {
 		t.Errorf("%q: got %+v, and problems %+v", data, a, problems)
 	}
@@ -56,7 +56,7 @@ func fuzzRecord(t *testing.T, command string, exit int, size int64) {
 	dir := t.TempDir()
 	p := proofOf("a")
 	p.Command, p.Exit, p.Stdout = command, exit, proof.Digest{SHA256: sha(command), Bytes: size}
-	got, err := proof.AppendProof(nil, dir, p)
+	list, err := (&proof.Chain{Dir: dir}).Append(p)
 	if size < 0 {
 		if err == nil {
 			t.Errorf("a size of %d was accepted", size)
@@ -66,10 +66,11 @@ func fuzzRecord(t *testing.T, command string, exit int, size int64) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	got := list[0]
 	if utf8.ValidString(command) && got.Command != command || got.Exit != exit || got.Stdout.Bytes != size {
 		t.Errorf("got %+v of %+v", got, p)
 	}
-	a := verify(t, dir, proof.World{Task: task, Plan: planHash, Steps: []proof.Step{{Path: "a", Hash: p.StepHash, Check: true}}})
+	a := verify(t, dir, proof.ExpectedState{Task: task, Plan: planHash, Steps: []proof.Step{{Path: "a", Hash: p.StepHash, Check: true}}})
 	if !a.OK() || (a.Overall == got.Hash) != (exit == 0) {
 		t.Errorf("got %+v of %+v", a, got)
 	}

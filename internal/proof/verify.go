@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// World is what there is now, for proofs to be compared with. The caller has looked; Verify itself
+// ExpectedState is what there is now, for proofs to be compared with. The caller has read it; Verify itself
 // reads nothing but proofs.jsonl and Run.
-type World struct {
+type ExpectedState struct {
 	Task      string   // whose proofs they must be
 	Runs      []string // runs of the task; nil: not known
 	Plan      string   // hash of the plan; "" when there is none
@@ -31,8 +31,8 @@ type Step struct {
 	Loop  bool // it is done once for each item, of which only the run knew how many
 }
 
-// Audit is what Verify found.
-type Audit struct {
+// Report is what Verify found.
+type Report struct {
 	Nothing      bool      // there is no plan, and nothing was to be proven
 	Overall      string    // head of the chain, when all that has a check is proven and nothing is wrong
 	Records      []Proof   // that can be believed
@@ -44,32 +44,32 @@ type Audit struct {
 }
 
 // OK reports whether nothing is wrong. Before the delivery something may still be unproven.
-func (a *Audit) OK() bool { return len(a.Findings) == 0 }
+func (a *Report) OK() bool { return len(a.Findings) == 0 }
 
 // Verify compares the records of dir with themselves, each other, the output that was kept, and
-// the world. docs/proofs.md says what it sees and what no such comparison can see. An error means that
+// w. docs/proofs.md says what it sees and what no such comparison can see. An error means that
 // something could not be read; nothing is changed.
-func Verify(dir string, w World) (*Audit, error) {
+func Verify(dir string, w ExpectedState) (*Report, error) {
 	data, err := readProofs(dir)
 	if err != nil {
 		return nil, err
 	}
 	c := readChain(data, w.Task, w.Runs)
-	a := &Audit{Records: c.sound(), Findings: c.findings()}
+	a := &Report{Records: c.valid(), Findings: c.findings()}
 	if len(c.entries) == 0 && w.Plan == "" && len(w.Steps) == 0 && w.Head == "" {
 		a.Nothing = true
 		return a, nil
 	}
-	a.steps(w, a.OK())
+	a.checkSteps(w, a.OK())
 	if n := len(c.entries); n == 0 || c.entries[n-1].bad == nil {
-		a.tip(w)
+		a.checkTip(w)
 	}
 	for _, p := range a.Records {
-		if err := a.recheck(w.Run, p); err != nil {
+		if err := a.checkOutputs(w.Run, p); err != nil {
 			return nil, fmt.Errorf("reading output of line %d of %s: %w", p.Line, ProofsFile, err)
 		}
 	}
-	a.end(c, w)
+	a.checkHead(c, w)
 	if a.OK() && len(a.Unproven) == 0 && (len(a.Proven) > 0 || a.last().concludes()) {
 		a.Overall = c.head()
 	}
@@ -78,7 +78,7 @@ func Verify(dir string, w World) (*Audit, error) {
 }
 
 // sort puts findings in the order of lines, those without one at the end, and names the file.
-func (a *Audit) sort(file string) {
+func (a *Report) sort(file string) {
 	for _, list := range [][]Finding{a.Findings, a.Unproven} {
 		slices.SortStableFunc(list, func(x, y Finding) int {
 			if x.Line == 0 || y.Line == 0 {
@@ -92,10 +92,10 @@ func (a *Audit) sort(file string) {
 	}
 }
 
-func (a *Audit) found(f *Finding) { a.Findings = append(a.Findings, *f) }
+func (a *Report) add(f *Finding) { a.Findings = append(a.Findings, *f) }
 
 // last is the last record that can be believed, or a zero one.
-func (a *Audit) last() Proof {
+func (a *Report) last() Proof {
 	if len(a.Records) == 0 {
 		return Proof{}
 	}
@@ -105,8 +105,8 @@ func (a *Audit) last() Proof {
 // concludes reports whether p is a final that says yes.
 func (p Proof) concludes() bool { return p.Kind == Final && p.Exit == 0 }
 
-// recheck compares what was kept of a command's output with the record.
-func (a *Audit) recheck(run fs.FS, p Proof) error {
+// checkOutputs compares what was kept of a command's output with the record.
+func (a *Report) checkOutputs(run fs.FS, p Proof) error {
 	for _, d := range p.Outputs() {
 		if d == (Digest{}) {
 			continue
@@ -122,7 +122,7 @@ func (a *Audit) recheck(run fs.FS, p Proof) error {
 			return err
 		}
 		if why != "" {
-			a.found(finding(Changed, p, "its output run/%s %s", d.Path, why))
+			a.add(finding(Changed, p, "its output run/%s %s", d.Path, why))
 		}
 	}
 	return nil
@@ -170,17 +170,17 @@ func (d Digest) differs(run fs.FS) (string, error) {
 	return "was changed: it has another sha256 than was recorded", nil
 }
 
-// steps compares records with the steps of the plan. In a chain that was changed, what a step lacks is no
+// checkSteps compares records with the steps of the plan. In a chain that was changed, what a step lacks is no
 // finding of its own.
-func (a *Audit) steps(w World, whole bool) {
+func (a *Report) checkSteps(w ExpectedState, whole bool) {
 	records := map[string][]Proof{}
 	for _, p := range a.Records {
 		if p.Kind == Final {
 			continue
 		}
-		path, there := w.place(p.Step)
+		path, there := w.planPath(p.Step)
 		if !there && p.PlanHash == w.Plan {
-			a.found(finding(Stale, p, "the plan has no step %s", p.Step))
+			a.add(finding(Stale, p, "the plan has no step %s", p.Step))
 		}
 		records[path] = append(records[path], p)
 	}
@@ -198,13 +198,13 @@ func (a *Audit) steps(w World, whole bool) {
 		f.Step = s.Path
 		a.Unproven = append(a.Unproven, *f)
 		if whole && (w.Delivered || f.Fault == Stale) {
-			a.found(f)
+			a.add(f)
 		}
 	}
 }
 
-// place is the path of the plan's step that a record with the path names.
-func (w World) place(path string) (string, bool) {
+// planPath is the path of the plan's step that a record with the path names.
+func (w ExpectedState) planPath(path string) (string, bool) {
 	for _, s := range w.Steps {
 		if s.Path == path {
 			return path, true
@@ -247,28 +247,28 @@ func unproven(s Step, list []Proof) *Finding {
 	return nil
 }
 
-// tip compares the last record with the plan and the branch, and with what must end a chain.
-func (a *Audit) tip(w World) {
+// checkTip compares the last record with the plan and the branch, and with what must end a chain.
+func (a *Report) checkTip(w ExpectedState) {
 	p := a.last()
 	switch {
 	case p.Line == 0 && w.Delivered:
-		a.found(finding(Missing, p, "it is missing or empty, and the task was delivered"))
+		a.add(finding(Missing, p, "it is missing or empty, and the task was delivered"))
 		return
 	case p.Line == 0:
 		return
 	case w.Delivered && p.Kind != Final:
-		a.found(finding(Missing, p, "the task was delivered, and no proof of the committed tree ends the chain"))
+		a.add(finding(Missing, p, "the task was delivered, and no proof of the committed tree ends the chain"))
 	case w.Delivered && p.Exit != 0:
-		a.found(finding(Missing, p, "the task was delivered, and its last proof ended with exit code %d", p.Exit))
+		a.add(finding(Missing, p, "the task was delivered, and its last proof ended with exit code %d", p.Exit))
 	}
 	switch {
 	case p.PlanHash != "" && w.Plan == "":
-		a.found(finding(Stale, p, "the plan was removed after this proof"))
+		a.add(finding(Stale, p, "the plan was removed after this proof"))
 	case p.PlanHash != w.Plan:
-		a.found(finding(Stale, p, "the plan was edited after this proof"))
+		a.add(finding(Stale, p, "the plan was edited after this proof"))
 	}
 	if w.Tree != "" && w.Tree != p.Tree || w.Tree == "" && w.Commit != "" && w.Commit != p.Commit {
-		a.found(finding(Stale, p, "the branch moved after this proof: it was of %s, now there is %s",
+		a.add(finding(Stale, p, "the branch moved after this proof: it was of %s, now there is %s",
 			snapshot(p.Commit, p.Tree), snapshot(w.Commit, w.Tree)))
 	}
 }
@@ -286,15 +286,15 @@ func snapshot(commit, tree string) string {
 	return fmt.Sprintf("tree %s in commit %s", short(tree), short(commit))
 }
 
-// end compares the chain's end with the one that was reported. Before the delivery it may have grown
+// checkHead compares the chain's end with the one that was reported. Before the delivery it may have grown
 // since.
-func (a *Audit) end(c *chain, w World) {
+func (a *Report) checkHead(c *chain, w ExpectedState) {
 	i, there := c.hashes[w.Head]
 	switch {
 	case w.Head == "" || w.Head == c.head():
 	case !there:
-		a.found(finding(Broken, Proof{}, "the records do not lead to the head %s that was reported: they were cut off or replaced", w.Head))
+		a.add(finding(Broken, Proof{}, "the records do not lead to the head %s that was reported: they were cut off or replaced", w.Head))
 	case w.Delivered:
-		a.found(finding(Broken, c.entries[i].proof, "the chain was reported to end with this record: what follows was added"))
+		a.add(finding(Broken, c.entries[i].proof, "the chain was reported to end with this record: what follows was added"))
 	}
 }

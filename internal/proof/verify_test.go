@@ -24,10 +24,10 @@ func output(run fstest.MapFS, path, text string) proof.Digest {
 
 // honest is a task that was delivered: two runs, since the plan was edited after the first; a
 // step of every kind, a loop, and the final.
-func honest(t *testing.T) (dir string, w proof.World) {
+func honest(t *testing.T) (dir string, w proof.ExpectedState) {
 	t.Helper()
 	run := fstest.MapFS{}
-	w = proof.World{Task: task, Runs: []string{task + "/1", task + "/2"}, Plan: "sha256:new plan", Commit: "c2", Tree: "t2", Run: run, Delivered: true}
+	w = proof.ExpectedState{Task: task, Runs: []string{task + "/1", task + "/2"}, Plan: "sha256:new plan", Commit: "c2", Tree: "t2", Run: run, Delivered: true}
 	var list []proof.Proof
 	prove := func(n int, step, kind string, change func(*proof.Proof)) {
 		p := proofOf(step)
@@ -73,7 +73,7 @@ func honest(t *testing.T) (dir string, w proof.World) {
 	return dir, w
 }
 
-func verify(t *testing.T, dir string, w proof.World) *proof.Audit {
+func verify(t *testing.T, dir string, w proof.ExpectedState) *proof.Report {
 	t.Helper()
 	a, err := proof.Verify(dir, w)
 	if err != nil {
@@ -113,7 +113,7 @@ func TestHonestChainVerifies(t *testing.T) {
 type manipulated struct {
 	name  string
 	lines func(l []string) []string
-	world func(w *proof.World)
+	world func(w *proof.ExpectedState)
 	found []string
 	words string
 }
@@ -158,8 +158,8 @@ func manipulations(t *testing.T) []manipulated {
 		}
 		return p.Hash
 	}
-	run := func(change func(fstest.MapFS)) func(*proof.World) {
-		return func(w *proof.World) { change(w.Run.(fstest.MapFS)) }
+	run := func(change func(fstest.MapFS)) func(*proof.ExpectedState) {
+		return func(w *proof.ExpectedState) { change(w.Run.(fstest.MapFS)) }
 	}
 	last := func(change func(string) string) func([]string) []string { return onLine(11, change) }
 	return []manipulated{
@@ -169,7 +169,7 @@ func manipulations(t *testing.T) []manipulated {
 		{"last deleted", func(l []string) []string { return l[:10] }, nil, []string{"10 missing", "10 stale"}, "no proof of the committed tree ends the chain"},
 		{"tail deleted", func(l []string) []string { return l[:7] }, nil, []string{"7 missing", "7 stale", "0 missing", "0 missing"}, "step agree has no proof"},
 		{"tail deleted, head known", func(l []string) []string { return l[:10] },
-			func(w *proof.World) { w.Delivered, w.Tree, w.Commit, w.Head = false, "", "", "sha256:"+sha("") }, []string{"0 broken"}, "they were cut off or replaced"},
+			func(w *proof.ExpectedState) { w.Delivered, w.Tree, w.Commit, w.Head = false, "", "", "sha256:"+sha("") }, []string{"0 broken"}, "they were cut off or replaced"},
 		{"cut inside the last line", last(func(s string) string { return s[:40] }), nil, []string{"11 damaged"}, "the file was cut off here"},
 		{"last newline gone", last(func(s string) string { return s[:len(s)-1] }), nil, []string{"11 damaged"}, "it has no end"},
 		{"all deleted", func(l []string) []string { return nil }, nil, []string{"0 missing", "0 missing", "0 missing", "0 missing", "0 missing", "0 missing"}, "missing or empty, and the task was delivered"},
@@ -185,7 +185,7 @@ func manipulations(t *testing.T) []manipulated {
 		}, nil, []string{"6 broken"}, "follows line 4: what stands between was added"},
 		{"an added record that fits, at the end", func(l []string) []string {
 			return append(l, forge(t, l[10], "verify/final#1", "verify/final#2", `"previous":"`+hashIn(l[9]), `"previous":"`+hashIn(l[10])))
-		}, func(w *proof.World) {
+		}, func(w *proof.ExpectedState) {
 			dir, _ := honest(t)
 			w.Head = verify(t, dir, *w).Overall
 		}, []string{"11 broken"}, "what follows was added"},
@@ -207,15 +207,15 @@ func manipulations(t *testing.T) []manipulated {
 		}, nil, []string{"5 broken", "6 broken"}, "it is the first record of a chain"},
 		{"a step of another name", onLine(7, func(s string) string { return forge(t, s, `"step":"file"`, `"step":"fire"`) }), nil, []string{"7 stale", "8 broken"}, "the plan has no step fire"},
 
-		{"plan edited", nil, func(w *proof.World) { w.Plan = "sha256:edited" }, []string{"11 stale"}, "the plan was edited after this proof"},
-		{"plan gone", nil, func(w *proof.World) { w.Plan, w.Steps = "", nil }, []string{"11 stale"}, "the plan was removed"},
-		{"step changed", nil, func(w *proof.World) { w.Steps[2].Hash = "sha256:edited" }, []string{"7 stale"}, "step file was changed after this proof"},
-		{"step in a loop changed", nil, func(w *proof.World) { w.Steps[5].Hash = "sha256:edited" }, []string{"6 stale"}, "step each/test was changed"},
-		{"step added", nil, func(w *proof.World) { w.Steps = append(w.Steps, proof.Step{Path: "new", Check: true}) }, []string{"0 missing"}, "step new has no proof"},
-		{"step removed", nil, func(w *proof.World) { w.Steps = w.Steps[1:]; w.Steps = slices.Delete(w.Steps, 1, 2) }, []string{"7 stale"}, "the plan has no step file"},
-		{"branch moved", nil, func(w *proof.World) { w.Commit, w.Tree = "c3", "t3" }, []string{"11 stale"}, "it was of tree t2 in commit c2, now there is tree t3 in commit c3"},
-		{"branch moved, tree unknown", nil, func(w *proof.World) { w.Commit, w.Tree = "c3", "" }, []string{"11 stale"}, "now there is commit c3"},
-		{"branch moved, commit unknown", nil, func(w *proof.World) { w.Commit, w.Tree = "", "t3" }, []string{"11 stale"}, "now there is tree t3"},
+		{"plan edited", nil, func(w *proof.ExpectedState) { w.Plan = "sha256:edited" }, []string{"11 stale"}, "the plan was edited after this proof"},
+		{"plan gone", nil, func(w *proof.ExpectedState) { w.Plan, w.Steps = "", nil }, []string{"11 stale"}, "the plan was removed"},
+		{"step changed", nil, func(w *proof.ExpectedState) { w.Steps[2].Hash = "sha256:edited" }, []string{"7 stale"}, "step file was changed after this proof"},
+		{"step in a loop changed", nil, func(w *proof.ExpectedState) { w.Steps[5].Hash = "sha256:edited" }, []string{"6 stale"}, "step each/test was changed"},
+		{"step added", nil, func(w *proof.ExpectedState) { w.Steps = append(w.Steps, proof.Step{Path: "new", Check: true}) }, []string{"0 missing"}, "step new has no proof"},
+		{"step removed", nil, func(w *proof.ExpectedState) { w.Steps = w.Steps[1:]; w.Steps = slices.Delete(w.Steps, 1, 2) }, []string{"7 stale"}, "the plan has no step file"},
+		{"branch moved", nil, func(w *proof.ExpectedState) { w.Commit, w.Tree = "c3", "t3" }, []string{"11 stale"}, "it was of tree t2 in commit c2, now there is tree t3 in commit c3"},
+		{"branch moved, tree unknown", nil, func(w *proof.ExpectedState) { w.Commit, w.Tree = "c3", "" }, []string{"11 stale"}, "now there is commit c3"},
+		{"branch moved, commit unknown", nil, func(w *proof.ExpectedState) { w.Commit, w.Tree = "", "t3" }, []string{"11 stale"}, "now there is tree t3"},
 		{"the final failed", last(func(s string) string {
 			return forge(t, s, `"ended":"2026-02-01T12:00:01Z","exit":0`, `"ended":"2026-02-01T12:00:01Z","exit":3`)
 		}), nil, []string{"11 missing"}, "its last proof ended with exit code 3"},
@@ -276,7 +276,7 @@ func TestManipulationsAreFound(t *testing.T) {
 }
 
 // short is a delivered chain of three records in which every field occurs.
-func short(t *testing.T) (dir string, w proof.World) {
+func short(t *testing.T) (dir string, w proof.ExpectedState) {
 	t.Helper()
 	d := proof.Digest{SHA256: sha("x"), Bytes: 1, Path: "1/a"}
 	first, second := proofOf("a"), proofOf("b")
@@ -286,7 +286,7 @@ func short(t *testing.T) (dir string, w proof.World) {
 	final := proof.Proof{Task: task, Run: first.Run, Activity: "f#1", Kind: proof.Final, PlanHash: planHash, Began: noon, Ended: noon}
 	dir = t.TempDir()
 	add(t, dir, first, second, final)
-	w = proof.World{Task: task, Plan: planHash, Delivered: true}
+	w = proof.ExpectedState{Task: task, Plan: planHash, Delivered: true}
 	for _, s := range []string{"a", "b"} {
 		w.Steps = append(w.Steps, proof.Step{Path: s, Hash: "sha256:of " + s, Check: true})
 	}
@@ -396,7 +396,7 @@ func TestLastRecordCounts(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		add(t, dir, test.list...)
-		w := proof.World{Task: task, Plan: planHash, Steps: []proof.Step{{Path: "a", Hash: "sha256:1", Check: true},
+		w := proof.ExpectedState{Task: task, Plan: planHash, Steps: []proof.Step{{Path: "a", Hash: "sha256:1", Check: true},
 			{Path: "l/b", Hash: "sha256:1", Check: true, Loop: true}, {Path: "item-1", Hash: "sha256:1", Check: true}, {Path: "l/m/c", Hash: "sha256:1", Check: true, Loop: true}}}
 		a := verify(t, dir, w)
 		if (len(a.Proven) > 0) != test.proven || a.Overall != "" {
@@ -411,29 +411,29 @@ func TestLastRecordCounts(t *testing.T) {
 func TestNothingToProve(t *testing.T) {
 	dir := t.TempDir()
 	for _, delivered := range []bool{false, true} {
-		if a := verify(t, dir, proof.World{Task: task, Delivered: delivered}); !a.OK() || !a.Nothing || a.Overall != "" {
+		if a := verify(t, dir, proof.ExpectedState{Task: task, Delivered: delivered}); !a.OK() || !a.Nothing || a.Overall != "" {
 			t.Errorf("delivered %t: got %+v, want that nothing was to be proven", delivered, a)
 		}
 	}
-	if a := verify(t, dir, proof.World{Task: task, Plan: planHash}); !a.OK() || a.Nothing {
+	if a := verify(t, dir, proof.ExpectedState{Task: task, Plan: planHash}); !a.OK() || a.Nothing {
 		t.Errorf("with a plan: got %+v", a)
 	}
-	if a := verify(t, dir, proof.World{Task: task, Plan: planHash, Delivered: true}); a.OK() {
+	if a := verify(t, dir, proof.ExpectedState{Task: task, Plan: planHash, Delivered: true}); a.OK() {
 		t.Error("a plan was delivered without any proof, and that is fine")
 	}
 	final := proof.Proof{Task: task, Run: "r", Activity: "f#1", Kind: proof.Final, Began: noon, Ended: noon, Tree: "t"}
 	add(t, dir, final)
-	if a := verify(t, dir, proof.World{Task: task, Tree: "t", Delivered: true}); !a.OK() || a.Nothing || a.Overall != a.Records[0].Hash {
+	if a := verify(t, dir, proof.ExpectedState{Task: task, Tree: "t", Delivered: true}); !a.OK() || a.Nothing || a.Overall != a.Records[0].Hash {
 		t.Errorf("a final without a plan: got %+v", a)
 	}
-	if a := verify(t, t.TempDir(), proof.World{Task: task, Head: "sha256:" + sha("head")}); a.OK() || a.Nothing {
+	if a := verify(t, t.TempDir(), proof.ExpectedState{Task: task, Head: "sha256:" + sha("head")}); a.OK() || a.Nothing {
 		t.Errorf("a head was reported, and the file is gone: got %+v", a)
 	}
 	folder := t.TempDir()
 	if err := os.Mkdir(filepath.Join(folder, proof.ProofsFile), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := proof.Verify(folder, proof.World{Task: task}); err == nil {
+	if _, err := proof.Verify(folder, proof.ExpectedState{Task: task}); err == nil {
 		t.Error("a file that can't be read: got no error")
 	}
 }
@@ -449,7 +449,7 @@ func TestOutputThatIsGone(t *testing.T) {
 		p := proofOf("a")
 		p.Stdout = proof.Digest{SHA256: sha(""), Path: path}
 		add(t, dir, p)
-		w := proof.World{Task: task, Plan: planHash, Run: run, Steps: []proof.Step{{Path: "a", Hash: p.StepHash, Check: true}}}
+		w := proof.ExpectedState{Task: task, Plan: planHash, Run: run, Steps: []proof.Step{{Path: "a", Hash: p.StepHash, Check: true}}}
 		if run == nil {
 			w.Run = nil
 		}

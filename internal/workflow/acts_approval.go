@@ -24,14 +24,14 @@ func (a *Acts) decide(_ context.Context, _ flow.Call, q Request) (Answer, error)
 
 // Decision is what the lines of approvals.jsonl in dir say about a request, which as many people have to agree
 // to as it says, by those that count. A line that was written by hand without a hash gets that of the request.
-func Decision(disk *durable.Disk, dir string, q Request, counts proof.Counting, now time.Time) (Answer, error) {
+func Decision(disk *durable.Disk, dir string, q Request, counts proof.Filter, now time.Time) (Answer, error) {
 	list, err := counts.Read(dir)
 	if err != nil {
 		return Answer{}, err
 	}
 	v := proof.Decide(list, q.Path, q.Hash, q.Approvers, now)
 	if len(v.Unbound) > 0 {
-		if _, err := proof.Bind(disk, dir, proof.Those(list, func(step string) string {
+		if _, err := proof.Bind(disk, dir, proof.OnlyThese(list, func(step string) string {
 			if step == q.Path {
 				return q.Hash
 			}
@@ -88,7 +88,7 @@ func Open(h *journal.History) (list []Request, err error) {
 }
 
 // ApprovedBy names who agreed to a step that people prove, as approvals.jsonl in dir has it.
-func ApprovedBy(dir string, e Evidence, counts proof.Counting) (names []string, err error) {
+func ApprovedBy(dir string, e Evidence, counts proof.Filter) (names []string, err error) {
 	if e.Kind != "manual" {
 		return nil, nil
 	}

@@ -1,6 +1,6 @@
 // Package githubtest plays gh for tests: a program that keeps its pull requests in a file, and that can fail, or kill
 // who called it, at any call. It plays GitHub too, for the gh of this machine, from a file of the same kind: what is
-// tested with the one can be tested with the other, and the contract of package forge is.
+// tested with the one can be tested with the other, and the contract of package github is.
 package githubtest
 
 import (
