@@ -1,0 +1,176 @@
+package flowtest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+)
+
+// Played is a flow without an engine: its activities do nothing and come to what a test says, so that the test sees what
+// flow code makes of it. Branches run one after the other, waits are over at once, and nothing is recorded.
+type Played struct {
+	T *testing.T
+	// Results are what the calls of an activity come to, in order; the last one goes on. Each is JSON as a string, or an
+	// error. An activity that is not in it may not be called.
+	Results map[string][]any
+	// Signals are the data, JSON too, of signals that are there, in order. An Await that finds none suspends the flow if it has no limit.
+	Signals map[string][]string
+
+	Calls []PlayedCall
+	Slept []time.Duration
+	stop  error // ErrCancelled or ErrSuspended, once an activity said so
+}
+
+// PlayedCall is one call of an activity.
+type PlayedCall struct {
+	ID, Name string
+	In       json.RawMessage
+}
+
+// Flow is the flow at its root.
+func (p *Played) Flow() flow.Flow { return played{Played: p} }
+
+// Names are the activities that were called, in order, without these.
+func (p *Played) Names(without ...string) (list []string) {
+	for _, c := range p.Calls {
+		if !slices.Contains(without, c.Name) {
+			list = append(list, c.Name)
+		}
+	}
+	return list
+}
+
+// Last decodes the input of the last call of an activity into in. It fails the test when there was none.
+func (p *Played) Last(name string, in any) {
+	p.T.Helper()
+	for _, c := range slices.Backward(p.Calls) {
+		if c.Name != name {
+			continue
+		}
+		if err := json.Unmarshal(c.In, in); err != nil {
+			p.T.Fatalf("input of %s: %v", c.ID, err)
+		}
+		return
+	}
+	p.T.Fatalf("%s was not called", name)
+}
+
+type played struct {
+	*Played
+	scope  string
+	shield bool
+}
+
+func (f played) Do(name string, in, out any) error {
+	if f.stop != nil && !(f.shield && errors.Is(f.stop, flow.ErrCancelled)) {
+		return f.stop
+	}
+	raw, err := json.Marshal(in)
+	if err != nil {
+		f.T.Fatalf("input of %s: %v", name, err)
+	}
+	if len(raw) > flow.MaxPayload {
+		f.T.Errorf("input of %s has %d bytes", name, len(raw))
+	}
+	n := 1
+	for _, c := range f.Calls {
+		if strings.HasPrefix(c.ID, f.scope+name+"#") {
+			n++
+		}
+	}
+	f.Calls = append(f.Calls, PlayedCall{fmt.Sprintf("%s%s#%d", f.scope, name, n), name, raw})
+	results := f.Results[name]
+	if len(results) == 0 {
+		f.T.Fatalf("%s%s was called, and the test does not say what comes of it; called were %s", f.scope, name, strings.Join(f.Names(), " "))
+	}
+	if len(results) > 1 {
+		f.Results[name] = results[1:]
+	}
+	return f.result(name, results[0], out)
+}
+
+func (f played) result(name string, result, out any) error {
+	switch result := result.(type) {
+	case error:
+		if errors.Is(result, flow.ErrCancelled) || errors.Is(result, flow.ErrSuspended) {
+			f.stop = result
+		}
+		if fail := (*flow.Failure)(nil); errors.As(result, &fail) { // flow code may change what it gets
+			copied := *fail
+			return &copied
+		}
+		return result
+	case string:
+		if out == nil {
+			return nil
+		}
+		if err := json.Unmarshal([]byte(result), out); err != nil {
+			f.T.Fatalf("result of %s: %v in %s", name, err, result)
+		}
+		return nil
+	}
+	f.T.Fatalf("result of %s is a %T", name, result)
+	return nil
+}
+
+func (f played) Sleep(d time.Duration) error {
+	if f.stop != nil {
+		return f.stop
+	}
+	f.Slept = append(f.Slept, d)
+	return nil
+}
+
+func (f played) Await(signal string, limit time.Duration, out any) (bool, error) {
+	if f.stop != nil {
+		return false, f.stop
+	}
+	there := f.Signals[signal]
+	if len(there) == 0 && limit == flow.Forever {
+		f.stop = fmt.Errorf("waiting for %s: %w", signal, flow.ErrSuspended)
+		return false, f.stop
+	}
+	if len(there) == 0 {
+		f.Slept = append(f.Slept, limit)
+		return false, nil
+	}
+	f.Signals[signal] = there[1:]
+	if out == nil || there[0] == "" {
+		return true, nil
+	}
+	return true, json.Unmarshal([]byte(there[0]), out)
+}
+
+func (f played) All(_ int, branches ...flow.Branch) error {
+	var errs []error
+	for ended := map[string]bool{}; len(ended) < len(branches); {
+		before := len(ended)
+		for _, b := range branches {
+			if ended[b.Name] || slices.ContainsFunc(b.After, func(name string) bool { return !ended[name] }) {
+				continue
+			}
+			ended[b.Name] = true
+			errs = append(errs, b.Run(f.In(b.Name)))
+		}
+		if len(ended) == before {
+			f.T.Fatal("branches wait for each other")
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (f played) In(scope string) flow.Flow {
+	f.scope += scope + "/"
+	return f
+}
+
+func (f played) Shield() flow.Flow {
+	f.shield = true
+	return f
+}
