@@ -50,7 +50,7 @@ func (e *evaluation) report(asJSON bool, cases int) *evalReport {
 // ended prints a case.
 func (r *evalReport) ended(res eval.Result) {
 	r.n++
-	line := fmt.Sprintf("%*d/%d  %s: %s; %s", len(fmt.Sprint(r.of)), r.n, r.of, res.ID, verdict(res), command.Count(res.Calls, "call"))
+	line := fmt.Sprintf("%*d/%d  %s: %s; %s", len(fmt.Sprint(r.of)), r.n, r.of, res.ID, verdict(res), text.Count(res.Calls, "call"))
 	if used := text.Usage(res.Usage); used != "" {
 		line += ", " + used
 	}
@@ -143,7 +143,7 @@ func totals(w io.Writer, d evalDocument) {
 	}
 	fmt.Fprintf(w, "categories: %d of %d rejections have a right one\n", s.RightCategories.Right, s.RightCategories.Of)
 	fmt.Fprintf(w, "plans: %d of %d checks hold\n", s.Checks.Right, s.Checks.Of)
-	fmt.Fprintf(w, "%s, %s tokens, %s, %.0f s of cases in %.0f s\n", command.Count(s.Calls, "call"), text.Tokens(s.Usage.Tokens()), evalCost(s), s.Seconds, d.Seconds)
+	fmt.Fprintf(w, "%s, %s tokens, %s, %.0f s of cases in %.0f s\n", text.Count(s.Calls, "call"), text.Tokens(s.Usage.Tokens()), evalCost(s), s.Seconds, d.Seconds)
 	if s.Ended < s.Cases {
 		fmt.Fprintf(w, "cut off: %d of %d cases ended\n", s.Ended, s.Cases)
 	}

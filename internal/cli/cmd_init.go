@@ -16,7 +16,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
-	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/text"
 
 	"github.com/urfave/cli/v2"
 
@@ -33,8 +33,11 @@ import (
 //go:embed scaffold
 var scaffold embed.FS
 
+// setups are the commands that set a repository up.
+type setups struct{ *command.Console }
+
 // initCommand is `trellis init`.
-func (a *console) initCommand() *cli.Command {
+func (cmd setups) initCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "init",
 		Usage: "set up .trellis in a repository",
@@ -51,31 +54,31 @@ what is not, and what to do next. It may be called again at any time.`,
 			if c.NArg() > 0 {
 				return command.WrongArguments(c)
 			}
-			return a.init(c.Context, c.String("agent"), c.String("user"))
+			return cmd.init(c.Context, c.String("agent"), c.String("user"))
 		},
 	}
 }
 
-func (a *console) init(ctx context.Context, agent, user string) error {
-	p, err := a.OpenRepository()
+func (cmd setups) init(ctx context.Context, agent, user string) error {
+	p, err := cmd.OpenRepository()
 	if err != nil {
 		return err
 	}
 	root := filepath.Join(p.Root, ".trellis")
-	files, err := a.scaffolding(ctx, p, agent)
+	files, err := cmd.scaffolding(ctx, p, agent)
 	if err != nil {
 		return err
 	}
 	if user != "" {
-		if files[".developer"], err = a.developerFile(p.Root, user); err != nil {
+		if files[".developer"], err = cmd.developerFile(p.Root, user); err != nil {
 			return err
 		}
 	}
-	move := mover{a, p}
+	move := mover{cmd.Console, p}
 	if err := move.fit(files); err != nil {
 		return err
 	}
-	made, err := a.lay(p, root, files)
+	made, err := cmd.lay(p, root, files)
 	if err != nil {
 		return err
 	}
@@ -85,14 +88,14 @@ func (a *console) init(ctx context.Context, agent, user string) error {
 	if err := move.tell(); err != nil {
 		return err
 	}
-	a.madeHere(ctx, p, made)
-	return a.afterInit(ctx, p, len(made))
+	cmd.madeHere(ctx, p, made)
+	return cmd.afterInit(ctx, p, len(made))
 }
 
 // madeHere remembers that this person made the settings and the guidelines, whoever else has the same on a branch, and which
 // branch is trusted. Where nothing can be remembered, git tells when they are used.
-func (a *console) madeHere(ctx context.Context, p *app.Project, files []string) {
-	if _, inside := proc.InsideRun(a.Env); inside {
+func (cmd setups) madeHere(ctx context.Context, p *app.Project, files []string) {
+	if _, inside := proc.InsideRun(cmd.Env); inside {
 		return
 	}
 	j, err := p.Gate.Judge()
@@ -110,14 +113,14 @@ func (a *console) madeHere(ctx context.Context, p *app.Project, files []string) 
 
 // lay makes the files that are not there. The guidelines become visible all at once: where there are some, no others are
 // made, and those of an init that was cut off are no choice of the project.
-func (a *console) lay(p *app.Project, root string, files map[string][]byte) (made []string, err error) {
+func (cmd setups) lay(p *app.Project, root string, files map[string][]byte) (made []string, err error) {
 	spec, hidden := filepath.Join(root, "spec"), filepath.Join(root, durable.TempPrefix+"spec")
 	_, err = os.Lstat(spec)
 	whole := errors.Is(err, fs.ErrNotExist)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		path := filepath.Join(root, filepath.FromSlash(name))
 		if _, err := os.Lstat(path); err == nil {
-			a.Say("%s is there already", p.Store.Rel(path))
+			cmd.Say("%s is there already", p.Store.Rel(path))
 			continue
 		}
 		at := path
@@ -134,12 +137,12 @@ func (a *console) lay(p *app.Project, root string, files map[string][]byte) (mad
 		}
 		switch {
 		case errors.Is(err, durable.ErrChanged):
-			a.Say("%s is there already", p.Store.Rel(path)) // by now
+			cmd.Say("%s is there already", p.Store.Rel(path)) // by now
 		case err != nil:
 			return made, err
 		default:
 			made = append(made, p.Store.Rel(path))
-			fmt.Fprintln(a.Stdout, p.Store.Rel(path))
+			fmt.Fprintln(cmd.Stdout, p.Store.Rel(path))
 		}
 	}
 	if _, err := os.Lstat(hidden); err == nil && whole {
@@ -149,7 +152,7 @@ func (a *console) lay(p *app.Project, root string, files map[string][]byte) (mad
 }
 
 // developerFile is what .developer is to say. Who stands there already stays.
-func (a *console) developerFile(root, user string) ([]byte, error) {
+func (cmd setups) developerFile(root, user string) ([]byte, error) {
 	user = strings.TrimSpace(user)
 	if user == "" || strings.ContainsAny(user, "\n=") {
 		return nil, app.Usagef("-u wants a name on one line, without =")
@@ -159,27 +162,27 @@ func (a *console) developerFile(root, user string) ([]byte, error) {
 		return nil, err
 	}
 	if now != "" && now != user {
-		a.Say("%s works here; to change that: rm %s && trellis init -u %s", now, ".trellis/.developer", quoteAll([]string{user})[0])
+		cmd.Say("%s works here; to change that: rm %s && trellis init -u %s", now, ".trellis/.developer", quoteAll([]string{user})[0])
 	}
 	return []byte(user + "\n"), nil
 }
 
 // afterInit says what comes next.
-func (a *console) afterInit(ctx context.Context, p *app.Project, made int) error {
+func (cmd setups) afterInit(ctx context.Context, p *app.Project, made int) error {
 	if made > 0 {
-		a.Say("made %s; read .trellis/config.yaml, then commit:", command.Count(made, "file"))
-		a.Say("  git add .trellis && git commit -m %q", "Set up Trellis")
+		cmd.Say("made %s; read .trellis/config.yaml, then commit:", text.Count(made, "file"))
+		cmd.Say("  git add .trellis && git commit -m %q", "Set up Trellis")
 	}
 	if _, err := p.Repo.Head(ctx, p.Root); errors.Is(err, git.ErrNoCommit) {
-		a.Say("this repository has no commit yet: a task begins at one")
+		cmd.Say("this repository has no commit yet: a task begins at one")
 	}
-	a.Say("then hand over the first task:")
-	a.Say("  trellis plan --name NAME --type backend --requirement 'what is wanted'")
+	cmd.Say("then hand over the first task:")
+	cmd.Say("  trellis plan --name NAME --type backend --requirement 'what is wanted'")
 	return nil
 }
 
 // scaffolding are the files of a fresh .trellis, by their path below it.
-func (a *console) scaffolding(ctx context.Context, p *app.Project, agent string) (map[string][]byte, error) {
+func (cmd setups) scaffolding(ctx context.Context, p *app.Project, agent string) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	err := fs.WalkDir(scaffold, "scaffold", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -197,25 +200,25 @@ func (a *console) scaffolding(ctx context.Context, p *app.Project, agent string)
 	}
 	set, _ := p.Config() // what is wrong in it is said later
 	if agent == "" {
-		agent = a.installedAgent()
+		agent = cmd.installedAgent()
 	} else if _, err := agents.New(agent, p.Agents(set).Options()); errors.Is(err, agents.ErrUnknown) {
 		return nil, app.AsKind(app.ErrUsage, err)
 	}
 	if agent == "" && set.Agents.Default == "" {
-		a.Say("no agent program found (claude, codex, opencode): install one, then name it in agents.default")
+		cmd.Say("no agent program found (claude, codex, opencode): install one, then name it in agents.default")
 	}
 	verify := verifyCommands(p.Root)
 	for _, line := range packagesBelow(p.Root) {
-		a.Say("%s", line)
+		cmd.Say("%s", line)
 	}
 	if len(verify)+len(set.Verify) == 0 {
-		a.Say("no check commands found: name them under verify, or nothing is executed to see whether a task is done")
+		cmd.Say("no check commands found: name them under verify, or nothing is executed to see whether a task is done")
 	}
 	files["config.yaml"], err = fillConfig(files["config.yaml"], agent, verify)
-	if found := sandbox.Look(ctx, a.Env); found.OK() {
+	if found := sandbox.Look(ctx, cmd.Env); found.OK() {
 		files["config.yaml"] = bytes.Replace(files["config.yaml"], []byte("#sandbox: off\n"), []byte("sandbox: auto\n"), 1)
 		if set.Sandbox == sandbox.Off {
-			a.Say("%s works here: sandbox: auto in .trellis/config.yaml keeps agents to their folders (docs/sandbox.md)", found)
+			cmd.Say("%s works here: sandbox: auto in .trellis/config.yaml keeps agents to their folders (docs/sandbox.md)", found)
 		}
 	}
 	return files, err
@@ -246,21 +249,11 @@ func fillConfig(template []byte, agent string, verify []string) ([]byte, error) 
 }
 
 // installedAgent is the first agent program on the search path.
-func (a *console) installedAgent() string {
+func (cmd setups) installedAgent() string {
 	for _, name := range []string{"claude", "codex", "opencode"} {
-		if a.Caller().LookPath(name) == nil {
+		if cmd.Caller().LookPath(name) == nil {
 			return name
 		}
 	}
 	return ""
-}
-
-// namedAgents are the agents that config asks for, each once.
-func namedAgents(c *config.Config) []string {
-	names := map[string]bool{c.Agents.Default: true}
-	for _, r := range c.Agents.Roles {
-		names[r.Agent] = true
-	}
-	delete(names, "")
-	return slices.Sorted(maps.Keys(names))
 }

@@ -135,7 +135,7 @@ func whatRetryDoes(p *app.Project, dir string, fresh bool) string {
 	case code == trellis.PushFailed || code == trellis.PRFailed:
 		return "deliver what was verified; agents are asked only if something was changed since"
 	case t.WorktreePath != "" && gone == nil:
-		return "go on in " + short(p.Root, t.WorktreePath) + " with the work that is there"
+		return "go on in " + command.ShortPath(p.Root, t.WorktreePath) + " with the work that is there"
 	}
 	return "run again"
 }

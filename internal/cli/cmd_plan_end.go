@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/status"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 	"github.com/trellis-tasks/trellis/internal/text"
@@ -222,10 +221,10 @@ func (a *console) sayNext(s *dispatch.Site, end planEnd, rel string) {
 func measures(r planner.Report) []string {
 	list := []string{"size " + string(r.Verdict.Size), "confidence " + percent(r.Verdict.Confidence)}
 	if r.Steps > 0 {
-		list = append(list, command.Count(r.Steps, "step"))
+		list = append(list, text.Count(r.Steps, "step"))
 	}
 	if t := r.TaskSpec; t != nil && !t.Stub {
-		list = append(list, command.Count(t.Goals, "goal"))
+		list = append(list, text.Count(t.Goals, "goal"))
 	}
 	return list
 }
@@ -252,7 +251,7 @@ func spent(end planEnd) string {
 	} else if u.CostUSD != nil {
 		cost = fmt.Sprintf("$%.2f", *u.CostUSD)
 	}
-	said := fmt.Sprintf("%s in %.1fs, agents' time %.1fs, %s tokens, %s", command.Count(end.Report.Calls, "call"), end.seconds,
+	said := fmt.Sprintf("%s in %.1fs, agents' time %.1fs, %s tokens, %s", text.Count(end.Report.Calls, "call"), end.seconds,
 		max(0, u.Seconds-before.Seconds), text.Tokens(max(0, u.Tokens()-before.Tokens())), cost)
 	if before.Tokens() > 0 || before.Seconds > 0 {
 		said += "; the task in all: " + text.Usage(u)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/terminal"
+	"github.com/trellis-tasks/trellis/internal/text"
 
 	"github.com/urfave/cli/v2"
 
@@ -191,7 +192,7 @@ func (a *console) printValidation(v validation, asJSON bool) error {
 	bad := len(ready.Errors(v.Problems))
 	switch {
 	case bad > 0:
-		a.Say("%s, %s", command.Count(bad, "error"), command.Count(len(v.Problems)-bad, "warning"))
+		a.Say("%s, %s", text.Count(bad, "error"), text.Count(len(v.Problems)-bad, "warning"))
 	case len(v.Checked) == 1:
 		a.Say("%s is valid", v.Checked[0])
 	default:

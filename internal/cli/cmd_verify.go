@@ -11,6 +11,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/terminal"
+	"github.com/trellis-tasks/trellis/internal/text"
 
 	"github.com/urfave/cli/v2"
 
@@ -171,12 +172,12 @@ func (a *console) printVerified(name string, v verification) {
 	case v.Nothing:
 		a.Say("%s: nothing was to be proven", name)
 	case len(v.Findings) > 0:
-		a.Say("%s: %s", name, command.Count(len(v.Findings), "fault"))
+		a.Say("%s: %s", name, text.Count(len(v.Findings), "fault"))
 	default:
-		a.Say("%s: %d of %s with a check proven, by %s", name, len(v.Proven), command.Count(len(v.Proven)+len(v.Unproven), "step"), command.Count(v.Records, "record"))
+		a.Say("%s: %d of %s with a check proven, by %s", name, len(v.Proven), text.Count(len(v.Proven)+len(v.Unproven), "step"), text.Count(v.Records, "record"))
 	}
 	if v.NotRechecked > 0 {
-		a.Say("%s of commands not kept here, and not rechecked", command.Count(v.NotRechecked, "output"))
+		a.Say("%s of commands not kept here, and not rechecked", text.Count(v.NotRechecked, "output"))
 	}
 	if v.Signature != "" {
 		a.Say("signature: %s", v.Signature)

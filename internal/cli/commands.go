@@ -1,11 +1,17 @@
 package cli
 
-import "github.com/urfave/cli/v2"
+import (
+	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/cli/cleanup"
+	"github.com/trellis-tasks/trellis/internal/cli/doctor"
+	"github.com/trellis-tasks/trellis/internal/cli/trust"
+)
 
 // commands are all commands, in the order that help shows them.
 func (a *console) commands() []*cli.Command {
 	return []*cli.Command{
-		a.initCommand(),
+		setups{&a.Console}.initCommand(),
 		a.planCommand(),
 		a.startCommand(),
 		a.watchCommand(),
@@ -20,14 +26,14 @@ func (a *console) commands() []*cli.Command {
 		a.approveCommand(),
 		a.rejectCommand(),
 		a.deliverCommand(),
-		a.cleanupCommand(),
-		a.trustCommand(),
+		cleanup.Command(&a.Console),
+		trust.Command(&a.Console),
 		a.verifyCommand(),
 		a.validateCommand(),
 		a.taskCommand(),
 		a.objectiveCommand(),
 		a.promptCommand(),
-		a.doctorCommand(),
+		doctor.Command(&a.Console),
 		a.evalCommand(),
 		a.demoCommand(),
 		a.completionCommand(),

@@ -10,6 +10,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/terminal"
+	"github.com/trellis-tasks/trellis/internal/text"
 
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/proc"
@@ -127,7 +128,7 @@ func (a *console) sayFile(res dispatch.FileRun) {
 		a.Say("%s", worstLine(o))
 	}
 	if n := r.Failed + r.Blocked + r.Tolerate - len(r.Worst); n > 0 {
-		a.Say("and %s more", command.Count(n, "step"))
+		a.Say("and %s more", text.Count(n, "step"))
 	}
 	for _, q := range res.Waits {
 		a.sayRequest(res.ID, q)
@@ -149,7 +150,7 @@ func (a *console) sayFile(res dispatch.FileRun) {
 		a.Say("run %s is done: %s", res.ID, counts(r.Report))
 	}
 	if r.Head != "" {
-		a.Say("proofs %s · %d of %s with a check proven", r.Head, res.Proven, command.Count(res.Checks, "step"))
+		a.Say("proofs %s · %d of %s with a check proven", r.Head, res.Proven, text.Count(res.Checks, "step"))
 	}
 }
 

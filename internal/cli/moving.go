@@ -11,6 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/terminal"
+	"github.com/trellis-tasks/trellis/internal/text"
 
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/durable"
@@ -21,7 +22,7 @@ import (
 
 // mover says what of an earlier Trellis is there, and what becomes of it. It changes nothing.
 type mover struct {
-	app *console
+	app *command.Console
 	p   *app.Project
 }
 
@@ -108,7 +109,7 @@ func (m mover) tasks(live, archived []taskdir.Entry) {
 			parts = append(parts, fmt.Sprintf("%d %s", n, s))
 		}
 	}
-	m.say("found %s, %d of them archived: %s", command.Count(len(live)+len(archived), "task"), len(archived), strings.Join(parts, ", "))
+	m.say("found %s, %d of them archived: %s", text.Count(len(live)+len(archived), "task"), len(archived), strings.Join(parts, ", "))
 	if old > 0 {
 		m.say("  %d with current_phase or next_action of an earlier Trellis: kept in the file, not read", old)
 	}
@@ -192,7 +193,7 @@ func (m mover) settings() {
 // cards says which descriptions of agents are used, and which are not.
 func (m mover) cards() error {
 	var used, unused []string
-	for _, path := range glob(filepath.Join(m.p.Root, ".trellis", "agents"), "*.md") {
+	for _, path := range durable.Glob(filepath.Join(m.p.Root, ".trellis", "agents"), "*.md") {
 		name := strings.TrimSuffix(filepath.Base(path), ".md")
 		if !slices.Contains(trellis.Roles, trellis.Role(name)) {
 			unused = append(unused, m.p.Store.Rel(path))
@@ -208,7 +209,7 @@ func (m mover) cards() error {
 		used = append(used, name)
 	}
 	for _, folder := range []string{".claude/agents", ".codex/agents", ".opencode/agents", ".opencode/agent", ".cursor/agents"} {
-		for _, path := range glob(filepath.Join(m.p.Root, filepath.FromSlash(folder)), "*.md") {
+		for _, path := range durable.Glob(filepath.Join(m.p.Root, filepath.FromSlash(folder)), "*.md") {
 			if roleOf(path) != "" {
 				unused = append(unused, m.p.Store.Rel(path))
 			}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/text"
 )
 
 // A repository with tasks that others wrote is moved into: all are counted, no byte of theirs changes until doctor is
@@ -60,7 +61,7 @@ func TestMovingCorpus(t *testing.T) {
 	}
 	for range 2 {
 		code, said := run("init")
-		if code != command.ExitDone || !strings.Contains(said, "found "+command.Count(len(paths), "task")) || !strings.Contains(said, "2 whose task.json can't be read: trellis doctor --repair") {
+		if code != command.ExitDone || !strings.Contains(said, "found "+text.Count(len(paths), "task")) || !strings.Contains(said, "2 whose task.json can't be read: trellis doctor --repair") {
 			t.Errorf("got exit %d, %s", code, said)
 		}
 	}

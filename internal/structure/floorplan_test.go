@@ -31,6 +31,7 @@ var floors = [][]string{
 	{"internal/dispatch", "internal/status", "internal/eval"},
 	{"internal/app", "internal/terminal"},
 	{"internal/cli/command"},
+	{"internal/cli/cleanup", "internal/cli/doctor", "internal/cli/trust"},
 	{"internal/cli"},
 	{"cmd/trellis"},
 }
@@ -41,7 +42,7 @@ var testingPackages = []string{"agents/agentstest", "agents/modelserver", "inter
 
 // owners says which packages a library belongs to. Others go through them.
 var owners = map[string][]string{
-	"github.com/urfave/cli/v2":         {"internal/cli", "internal/cli/command"},
+	"github.com/urfave/cli/v2":         {"internal/cli", "internal/cli/command", "internal/cli/cleanup", "internal/cli/doctor", "internal/cli/trust"},
 	"golang.org/x/term":                {"internal/cli/command"},
 	"golang.org/x/net":                 {"internal/gateway"},
 	"golang.org/x/sys":                 {"internal/durable", "internal/git", "internal/proc", "agents/agentstest"},

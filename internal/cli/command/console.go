@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -134,14 +135,6 @@ func (c *Console) Confirm(question string) (bool, error) {
 	return answer == "y" || answer == "yes", nil
 }
 
-// Count is a number of things: 1 error, 2 errors.
-func Count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
-}
-
 // ExitStatus is the exit code of a command that another process ran and reported on.
 type ExitStatus int
 
@@ -161,4 +154,12 @@ func (c *Console) Guarded(work func() error) error {
 		return work()
 	}
 	return ExitStatus(code)
+}
+
+// ShortPath is a path as one would type it in the main checkout.
+func ShortPath(root, path string) string {
+	if rel, err := filepath.Rel(root, path); err == nil && strings.Count(rel, "..") <= 1 {
+		return rel
+	}
+	return path
 }

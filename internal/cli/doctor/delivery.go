@@ -1,4 +1,4 @@
-package cli
+package doctor
 
 import (
 	"context"
@@ -31,7 +31,7 @@ func (d *diagnosis) delivery(ctx context.Context, p *app.Project, c *config.Conf
 		d.add(stateOK, "delivery", "branches go to "+remote, "")
 		return
 	}
-	switch err := (&github.Client{Dir: p.Root, Env: d.app.Caller().CommandEnv()}).SignedIn(ctx); {
+	switch err := (&github.Client{Dir: p.Root, Env: d.console.Caller().CommandEnv()}).SignedIn(ctx); {
 	case errors.Is(err, github.ErrNoProgram):
 		d.add(stateWarning, "delivery", err.Error()+": no pull request is opened", "install it, then: gh auth login")
 	case errors.Is(err, github.ErrNotSignedIn), errors.Is(err, github.ErrNoRemote):

@@ -1,35 +1,26 @@
-package cli
+package doctor
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
-	"os"
-	"path/filepath"
 	"runtime"
-	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/terminal"
+	"github.com/trellis-tasks/trellis/internal/text"
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/config"
-	"github.com/trellis-tasks/trellis/internal/durable"
-	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/research"
 )
 
-// doctorCommand is `trellis doctor`.
-func (a *console) doctorCommand() *cli.Command {
+// Command is `trellis doctor`.
+func Command(console *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:  "doctor",
 		Usage: "say what is wrong with this machine and this project, and how to mend it",
@@ -48,19 +39,19 @@ Without a terminal and without --yes, --repair changes nothing too, and exits wi
 			if c.NArg() > 0 {
 				return command.WrongArguments(c)
 			}
-			o := doctorOptions{repair: c.Bool("repair"), yes: c.Bool("yes"), json: c.Bool("json")}
+			o := options{repair: c.Bool("repair"), yes: c.Bool("yes"), json: c.Bool("json")}
 			if o.yes && !o.repair {
 				return app.Usagef("--yes agrees to what --repair asks: add --repair")
 			}
-			if _, inside := proc.InsideRun(a.Env); inside && o.repair {
+			if _, inside := proc.InsideRun(console.Env); inside && o.repair {
 				return app.Usagef("this runs inside a task or a run: only a person can repair")
 			}
-			return a.doctor(c.Context, o)
+			return run(c.Context, console, o)
 		},
 	}
 }
 
-type doctorOptions struct{ repair, yes, json bool }
+type options struct{ repair, yes, json bool }
 
 // States of a finding.
 const (
@@ -86,8 +77,8 @@ type finding struct {
 	mend  func() (saved string, err error) // nil: a person has to
 }
 
-func (a *console) doctor(ctx context.Context, o doctorOptions) error {
-	d := &diagnosis{app: a}
+func run(ctx context.Context, console *command.Console, o options) error {
+	d := &diagnosis{console: console}
 	d.all(ctx)
 	if err := ctx.Err(); err != nil {
 		return err
@@ -95,14 +86,14 @@ func (a *console) doctor(ctx context.Context, o doctorOptions) error {
 	for i, f := range d.findings {
 		if f.mend == nil {
 			if !o.json {
-				a.printFinding(f)
+				d.print(f)
 			}
 			continue
 		}
 		if d.findings[i].Repair = repairPossible; !o.repair {
 			d.findings[i].Hint = "trellis doctor --repair"
 			if !o.json {
-				a.printFinding(d.findings[i])
+				d.print(d.findings[i])
 			}
 		}
 	}
@@ -112,7 +103,7 @@ func (a *console) doctor(ctx context.Context, o doctorOptions) error {
 		}
 	}
 	if o.json {
-		if err := terminal.JSON(a.Stdout, d.findings); err != nil {
+		if err := terminal.JSON(console.Stdout, d.findings); err != nil {
 			return err
 		}
 	}
@@ -120,7 +111,7 @@ func (a *console) doctor(ctx context.Context, o doctorOptions) error {
 }
 
 // end is what is left to mend.
-func (d *diagnosis) end(o doctorOptions) error {
+func (d *diagnosis) end(o options) error {
 	bad, left := 0, 0
 	for _, f := range d.findings {
 		switch {
@@ -134,7 +125,7 @@ func (d *diagnosis) end(o doctorOptions) error {
 	if bad == 0 {
 		return nil
 	}
-	err := app.AsKind(app.ErrUnmet, fmt.Errorf("%s to mend", command.Count(bad, "thing")))
+	err := app.AsKind(app.ErrUnmet, fmt.Errorf("%s to mend", text.Count(bad, "thing")))
 	if left > 0 {
 		return app.WithHints(err, "nothing was changed: answer on a terminal, or agree to all of it with trellis doctor --repair --yes")
 	}
@@ -143,7 +134,7 @@ func (d *diagnosis) end(o doctorOptions) error {
 
 // diagnosis collects findings.
 type diagnosis struct {
-	app      *console
+	console  *command.Console
 	findings []finding
 }
 
@@ -163,7 +154,7 @@ func (d *diagnosis) verdict(check, detail string, err error) {
 func (d *diagnosis) all(ctx context.Context) {
 	d.add(stateOK, "trellis", command.Version()+", "+runtime.GOOS+"/"+runtime.GOARCH, "")
 	d.git(ctx)
-	p, err := d.app.OpenRepository()
+	p, err := d.console.OpenRepository()
 	d.verdict("repository", rootOf(p), err)
 	if err != nil {
 		d.agents(ctx, &app.Project{}, &config.Config{})
@@ -171,7 +162,7 @@ func (d *diagnosis) all(ctx context.Context) {
 	}
 	_, err = p.Repo.Identity(ctx)
 	d.verdict("identity", "git knows who commits", err)
-	_, err = d.app.Open(ctx)
+	_, err = d.console.Open(ctx)
 	d.verdict("project", ".trellis is set up", err)
 	c := d.config(p)
 	d.trust(ctx, p)
@@ -210,7 +201,7 @@ func rootOf(p *app.Project) string {
 }
 
 func (d *diagnosis) git(ctx context.Context) {
-	v, err := (&git.Repo{Env: d.app.Env}).Version(ctx)
+	v, err := (&git.Repo{Env: d.console.Env}).Version(ctx)
 	if err != nil {
 		err = app.WithHints(err, "install git "+git.MinVersion+" or newer")
 	}
@@ -244,80 +235,12 @@ func (d *diagnosis) floors(p *app.Project) {
 	}
 }
 
-// agents looks for the programs that could play the roles, and checks those that config names.
-func (d *diagnosis) agents(ctx context.Context, p *app.Project, c *config.Config) {
-	o := p.Agents(c).Options()
-	o.Sandbox = app.Cell(p.Agents(c).Box())
-	usable := false
-	for _, f := range agents.Detect(ctx, o) {
-		switch {
-		case f.Path == "":
-			d.add(stateOK, f.Name, "not installed", "")
-			continue
-		case f.SignIn == agents.NotSignedIn:
-			d.add(stateWarning, f.Name, strings.TrimSpace(f.Version+" is not signed in"), signInHint(f.Name))
-			continue
-		case f.Unboxed:
-			d.add(stateError, f.Name, f.Version+": its own sandbox can't run here, so that every command of it would fail",
-				"see why: codex sandbox -- true; else sandbox: require and permission: full for the roles that edit, or another agent")
-			continue
-		}
-		usable = true
-		if f.Shut != "" {
-			d.add(stateWarning, f.Name, f.Version+" does not start in the sandbox: "+f.Shut, "name what it is made of: sandbox_home: [FOLDER] in .trellis/config.yaml; docs/sandbox.md")
-			continue
-		}
-		d.add(stateOK, f.Name, strings.TrimSpace(fmt.Sprintf("%s, signed in: %s", f.Version, f.SignIn)), "")
-	}
-	named := namedAgents(c)
-	d.apis(ctx, o, named)
-	for _, name := range named {
-		if _, listed := o.APIs[name]; listed {
-			continue
-		}
-		err := agents.Check(ctx, name, o)
-		d.verdict("agent", name+" can be used", err)
-		usable = usable || err == nil
-	}
-	if !usable {
-		d.add(stateError, "agent", "no agent can be used", "install claude, codex or opencode and sign in, or name a program of your own in agents.commands")
-	}
-}
-
-// apis lists the models that are asked directly, and whether their keys are there: an error for one that
-// config names for a role. Nothing is sent to them.
-func (d *diagnosis) apis(ctx context.Context, o agents.Options, named []string) {
-	for _, name := range slices.Sorted(maps.Keys(o.APIs)) {
-		model := strings.TrimSpace(o.APIs[name].Model + " " + o.APIs[name].BaseURL)
-		err := agents.Check(ctx, name, o)
-		if err == nil {
-			d.add(stateOK, name, model+", asked directly", "")
-			continue
-		}
-		state := stateWarning
-		if slices.Contains(named, name) {
-			state = stateError
-		}
-		d.add(state, name, model+": "+flow.AsFailure(err).Detail, "put the key into that variable of the environment")
-	}
-}
-
-func signInHint(agent string) string {
-	switch agent {
-	case agents.Claude:
-		return "claude auth login"
-	case agents.Codex:
-		return "codex login"
-	}
-	return agent + " auth login"
-}
-
 // verify looks whether the commands that decide can run.
 func (d *diagnosis) verify(p *app.Project, c *config.Config) {
 	if len(c.Verify) == 0 {
 		d.add(stateWarning, "verify", "no check commands: nothing is executed to see whether a task is done", "name them under verify in .trellis/config.yaml")
 	}
-	project := research.Project{Root: p.Root, LookPath: d.app.Caller().LookPath}
+	project := research.Project{Root: p.Root, LookPath: d.console.Caller().LookPath}
 	for _, command := range c.Verify {
 		if why := project.Missing(command); why != "" {
 			d.add(stateError, "verify", fmt.Sprintf("`%s` can't run: %s", command, why), "mend verify in .trellis/config.yaml")
@@ -333,94 +256,10 @@ func (d *diagnosis) notify(c *config.Config) {
 		if len(n.Command) == 0 {
 			continue
 		}
-		if err := d.app.Caller().LookPath(n.Command[0]); err != nil {
+		if err := d.console.Caller().LookPath(n.Command[0]); err != nil {
 			d.add(stateError, "notify", fmt.Sprintf("`%s` can't run: %v", n.Command[0], err), "mend notify in .trellis/config.yaml")
 		} else {
 			d.add(stateOK, "notify", strings.Join(n.On, ", ")+": "+n.Command[0], "")
 		}
 	}
-}
-
-// files looks whether locks hold on the file system of the tasks.
-func (d *diagnosis) files(p *app.Project) {
-	kind, err := d.app.FileSystem(p.Root)
-	switch {
-	case err != nil:
-		d.add(stateWarning, "file system", err.Error(), "")
-	case kind != "":
-		d.add(stateError, "file system", kind+": locks don't hold between the machines that share it", command.SharedHint)
-	default:
-		d.add(stateOK, "file system", "of this machine", "")
-	}
-	d.verdict("locks", "a second handle is kept out", d.app.probeLock(p))
-}
-
-// probeLock takes a lock twice, which must fail.
-func (a *console) probeLock(p *app.Project) (err error) {
-	if _, err := os.Stat(filepath.Join(p.Root, ".trellis")); err != nil {
-		return nil // reported as such
-	}
-	runtime, err := p.RuntimeDir()
-	if err != nil {
-		return err
-	}
-	dir, err := os.MkdirTemp(runtime, "probe-")
-	if err != nil {
-		return fmt.Errorf("trying locks: %w", err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	path := filepath.Join(dir, "lock")
-	first, err := durable.TryLock(path, durable.Holder{PID: os.Getpid(), Since: a.Now()})
-	if err != nil {
-		return fmt.Errorf("trying locks: %w", err)
-	}
-	second, err := durable.TryLock(path, durable.Holder{PID: os.Getpid(), Since: a.Now()})
-	if err == nil {
-		return errors.Join(errors.New("a lock was given twice"), second.Unlock(), first.Unlock())
-	}
-	return first.Unlock()
-}
-
-// ends says how what a call leaves is found at its end: the surest of the ways that this machine has, tried out.
-func (d *diagnosis) ends(ctx context.Context) {
-	_, err := proc.CgroupFolder()
-	if err == nil {
-		said := proc.NewCapped(4 << 10)
-		_, err = proc.Run(ctx, proc.Command{Argv: []string{"cat", "/proc/self/cgroup"}, Env: d.app.Env, Stdout: said, Marker: "doctor", Wall: 10 * time.Second})
-		if err == nil && !strings.Contains(said.String(), "/trellis-") {
-			err = errors.New("the system starts no program in one")
-		}
-	}
-	if err == nil {
-		d.add(stateOK, "processes", "each call has a control group, which ends as a whole", "")
-		return
-	}
-	d.add(stateOK, "processes", "what a call leaves is found by its marks, and as an orphan; no control groups (docs/agents.md): "+err.Error(), "")
-}
-
-// system looks at limits of the operating system.
-func (d *diagnosis) system(ctx context.Context, p *app.Project) {
-	if runtime.GOOS == "darwin" {
-		d.add(stateWarning, "system", "macOS ends no agents by itself when trellis is killed: the next start does", "")
-		return
-	}
-	d.ends(ctx)
-	entries, _ := os.ReadDir(p.Store.Tasks()) // none, if it can't be read
-	for _, limit := range []struct {
-		name string
-		want int
-	}{{"max_user_watches", 1024 + 2*len(entries)}, {"max_user_instances", 32}} {
-		data, err := os.ReadFile("/proc/sys/fs/inotify/" + limit.name)
-		have, convErr := strconv.Atoi(strings.TrimSpace(string(data)))
-		if err != nil || convErr != nil {
-			d.add(stateWarning, "inotify", "its limits can't be read; a watcher looks every 30 seconds instead", "")
-			return
-		}
-		if have < limit.want {
-			d.add(stateWarning, "inotify", fmt.Sprintf("%s is %d; a watcher may have to look every 30 seconds instead", limit.name, have),
-				fmt.Sprintf("sudo sysctl fs.inotify.%s=%d", limit.name, 4*limit.want))
-			return
-		}
-	}
-	d.add(stateOK, "inotify", "enough watches", "")
 }

@@ -1,4 +1,4 @@
-package cli
+package cleanup
 
 import (
 	"errors"
@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/trellis-tasks/trellis/internal/app"
-	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/terminal"
+	"github.com/trellis-tasks/trellis/internal/text"
 
 	"github.com/trellis-tasks/trellis/internal/delivery"
 	"github.com/trellis-tasks/trellis/internal/durable"
@@ -35,18 +35,14 @@ type cleanedRuns struct {
 }
 
 // cleanRuns deletes the runs beyond runs.keep and runs.size; with --dry-run it only says which.
-func (a *console) cleanRuns(p *app.Project, clean *delivery.Cleaner, o cleanupOptions) error {
-	cfg, err := p.ValidConfig()
+func (cmd *cleanup) cleanRuns(limits config.Runs) error {
+	all, err := cmd.cleaner.Runs()
 	if err != nil {
 		return err
 	}
-	all, err := clean.Runs()
-	if err != nil {
-		return err
-	}
-	list := clean.Beyond(all, cfg.Runs.Keep, int64(cfg.Runs.Size)*1_000_000)
-	if o.task != "" {
-		dir, err := p.Find(o.task)
+	list := cmd.cleaner.Beyond(all, limits.Keep, int64(limits.Size)*1_000_000)
+	if cmd.task != "" {
+		dir, err := cmd.project.Find(cmd.task)
 		if err != nil {
 			return err
 		}
@@ -56,32 +52,32 @@ func (a *console) cleanRuns(p *app.Project, clean *delivery.Cleaner, o cleanupOp
 	for _, r := range all {
 		doc.Size += r.Size
 	}
-	if remove, err := a.agreedRuns(o, list); err != nil {
+	if remove, err := cmd.confirmedRuns(list); err != nil {
 		return err
-	} else if err := a.removeRuns(p, clean, list, remove, &doc); err != nil {
+	} else if err := cmd.removeRuns(list, remove, &doc); err != nil {
 		return err
 	}
-	if o.json {
-		return terminal.JSON(a.Stdout, doc)
+	if cmd.json {
+		return terminal.JSON(cmd.Stdout, doc)
 	}
-	return doc.print(a.Stdout, o.dryRun)
+	return doc.print(cmd.Stdout, cmd.dryRun)
 }
 
-// agreedRuns asks on a terminal whether to delete what is in the list.
-func (a *console) agreedRuns(o cleanupOptions, list []delivery.Run) (bool, error) {
-	if o.dryRun || len(list) == 0 || o.force || !a.CanAsk() {
-		return !o.dryRun, nil
+// confirmedRuns asks on a terminal whether to delete what is in the list.
+func (cmd *cleanup) confirmedRuns(list []delivery.Run) (bool, error) {
+	if cmd.dryRun || len(list) == 0 || cmd.force || !cmd.CanAsk() {
+		return !cmd.dryRun, nil
 	}
-	return a.Confirm(fmt.Sprintf("delete the records of %s for good?", command.Count(len(list), "run")))
+	return cmd.Confirm(fmt.Sprintf("delete the records of %s for good?", text.Count(len(list), "run")))
 }
 
-func (a *console) removeRuns(p *app.Project, clean *delivery.Cleaner, list []delivery.Run, remove bool, doc *cleanedRuns) error {
+func (cmd *cleanup) removeRuns(list []delivery.Run, remove bool, doc *cleanedRuns) error {
 	for _, r := range list {
-		row := cleanedRun{Dir: filepath.ToSlash(p.Store.Rel(r.Dir)), ID: r.ID, Run: r.Number, Ended: r.Ended, Size: r.Size}
+		row := cleanedRun{Dir: filepath.ToSlash(cmd.project.Store.Rel(r.Dir)), ID: r.ID, Run: r.Number, Ended: r.Ended, Size: r.Size}
 		if remove {
-			err := clean.RemoveRun(r)
+			err := cmd.cleaner.RemoveRun(r)
 			if errors.Is(err, durable.ErrHeld) || errors.As(err, new(*delivery.KeptError)) {
-				a.Say("%s: %v", r.ID, err)
+				cmd.Say("%s: %v", r.ID, err)
 			} else if err != nil {
 				return err
 			}

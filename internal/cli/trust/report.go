@@ -1,4 +1,4 @@
-package cli
+package trust
 
 import (
 	"cmp"
@@ -8,19 +8,19 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/trust"
 )
 
-// trustReport is what `trellis trust --json` prints.
-type trustReport struct {
-	Trusted  bool           `json:"trusted"`
-	Branch   string         `json:"branch"` // that is trusted, and by what it was chosen
-	Subjects []trustSubject `json:"subjects"`
+// report is what `trellis trust --json` prints.
+type report struct {
+	Trusted  bool            `json:"trusted"`
+	Branch   string          `json:"branch"` // that is trusted, and by what it was chosen
+	Subjects []subjectReport `json:"subjects"`
 }
 
-type trustSubject struct {
+type subjectReport struct {
 	Subject string          `json:"subject"`
 	Trusted bool            `json:"trusted"`
 	Agreed  bool            `json:"agreed"` // by this call
@@ -28,8 +28,8 @@ type trustSubject struct {
 	Next    string          `json:"next,omitempty"`
 }
 
-func (r *trustReport) add(v trust.Verdict, agreed bool) {
-	s := trustSubject{Subject: v.Subject, Trusted: agreed || v.Trusted(), Agreed: agreed, Foreign: v.Foreign}
+func (r *report) add(v trust.Verdict, agreed bool) {
+	s := subjectReport{Subject: v.Subject, Trusted: agreed || v.Trusted(), Agreed: agreed, Foreign: v.Foreign}
 	if s.Foreign == nil {
 		s.Foreign = []trust.Foreign{}
 	}
@@ -42,22 +42,22 @@ func (r *trustReport) add(v trust.Verdict, agreed bool) {
 }
 
 // printVerdict shows each thing that is not trusted in full, what runs before what is read, with nothing invisible in it.
-func printVerdict(a *console, e *trust.UntrustedError) {
-	fmt.Fprintln(a.Stdout, trellis.VisibleLine(e.Error())+":")
+func printVerdict(w io.Writer, e *trust.UntrustedError) {
+	fmt.Fprintln(w, trellis.VisibleLine(e.Error())+":")
 	list := slices.Clone(e.Verdict.Foreign)
 	slices.SortStableFunc(list, func(x, y trust.Foreign) int { return rank(x) - rank(y) })
 	last := ""
 	const most = 50 // commits of a base
 	for n, f := range list {
 		if f.Item.Kind == trust.CommitKind && n == most {
-			fmt.Fprintf(a.Stdout, "  and %s more\n", command.Count(len(list)-n, "commit"))
+			fmt.Fprintf(w, "  and %s more\n", text.Count(len(list)-n, "commit"))
 			return
 		}
 		if from := cameWith(f); from != last {
-			fmt.Fprintf(a.Stdout, "  %s\n", trellis.VisibleLine(from))
+			fmt.Fprintf(w, "  %s\n", trellis.VisibleLine(from))
 			last = from
 		}
-		printItem(a.Stdout, f.Item)
+		printItem(w, f.Item)
 	}
 }
 

@@ -1,11 +1,10 @@
-package cli
+package cleanup
 
 import (
 	"fmt"
 	"io"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/terminal"
@@ -15,8 +14,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// cleanupReport is what a cleanup found and did. Its JSON is a contract.
-type cleanupReport struct {
+// report is what a cleanup found and did. Its JSON is a contract.
+type report struct {
 	Tasks     []cleanedTask     `json:"tasks"`
 	Orphans   []cleanedWorktree `json:"orphans"`   // worktrees of no task
 	Completed []string          `json:"completed"` // tasks whose work was found merged
@@ -67,7 +66,7 @@ func worktreeRow(t delivery.Tree) cleanedWorktree {
 	return cleanedWorktree{t.Path, t.Branch, t.Size, t.Gone, t.Dirty, t.Locked, append([]string{}, t.Nested...), append([]string{}, t.Ignored...), append([]string{}, t.Made...), t.Loose}
 }
 
-func (r *cleanupReport) add(l delivery.Leftover) {
+func (r *report) add(l delivery.Leftover) {
 	rel, err := filepath.Rel(r.root, l.Dir)
 	if err != nil {
 		rel = l.Dir
@@ -83,7 +82,7 @@ func (r *cleanupReport) add(l delivery.Leftover) {
 	r.Tasks = append(r.Tasks, t)
 }
 
-func (r *cleanupReport) removed(i int, done delivery.Removal) {
+func (r *report) removed(i int, done delivery.Removal) {
 	t := &r.Tasks[i]
 	t.Removed, t.Backups, t.Status = true, append(t.Backups, done.Saved...), done.Status
 	if len(done.Completed) > 0 {
@@ -92,7 +91,7 @@ func (r *cleanupReport) removed(i int, done delivery.Removal) {
 }
 
 // document is the report with its sums.
-func (r *cleanupReport) document() *cleanupReport {
+func (r *report) document() *report {
 	r.Tasks, r.Orphans, r.Completed = append([]cleanedTask{}, r.Tasks...), []cleanedWorktree{}, append([]string{}, r.Completed...)
 	for _, t := range r.orphans {
 		r.Orphans = append(r.Orphans, worktreeRow(t))
@@ -108,14 +107,14 @@ func (r *cleanupReport) document() *cleanupReport {
 }
 
 // print shows the report to people.
-func (r *cleanupReport) print(w io.Writer, o cleanupOptions) error {
+func (r *report) print(w io.Writer, o options) error {
 	r.document()
 	var b strings.Builder
 	for _, t := range r.Tasks {
 		t.print(&b, r.root, o)
 	}
 	for _, t := range r.Orphans {
-		fmt.Fprintf(&b, "%s  %s\n  belongs to no task: git worktree remove %s\n", short(r.root, t.Path), size(t.Size), short(r.root, t.Path))
+		fmt.Fprintf(&b, "%s  %s\n  belongs to no task: git worktree remove %s\n", command.ShortPath(r.root, t.Path), size(t.Size), command.ShortPath(r.root, t.Path))
 	}
 	switch {
 	case b.Len() == 0:
@@ -129,7 +128,7 @@ func (r *cleanupReport) print(w io.Writer, o cleanupOptions) error {
 	return err
 }
 
-func (t cleanedTask) print(b *strings.Builder, root string, o cleanupOptions) {
+func (t cleanedTask) print(b *strings.Builder, root string, o options) {
 	fmt.Fprintf(b, "%s  %s  %s\n", t.ID, t.Status, size(t.Size))
 	row := func(name, format string, args ...any) {
 		fmt.Fprintf(b, "  %-9s %s\n", name, fmt.Sprintf(format, args...))
@@ -138,7 +137,7 @@ func (t cleanedTask) print(b *strings.Builder, root string, o cleanupOptions) {
 		row("branch", "%s", t.Branch)
 	}
 	for _, tree := range t.Worktrees {
-		row("worktree", "%s%s", short(root, tree.Path), tree.remark())
+		row("worktree", "%s%s", command.ShortPath(root, tree.Path), tree.remark())
 		if len(tree.Ignored) > 0 {
 			row("ignored", "%s (by git; in no backup)", some(tree.Ignored))
 		}
@@ -163,7 +162,7 @@ func (t cleanedTask) print(b *strings.Builder, root string, o cleanupOptions) {
 }
 
 // fate is what was, or would be done.
-func (t cleanedTask) fate(o cleanupOptions) string {
+func (t cleanedTask) fate(o options) string {
 	saved := ""
 	if t.Saves {
 		saved = ", after a backup"
@@ -233,14 +232,6 @@ func some(list []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(list[:most], ", "), len(list)-most)
 }
 
-// short is a path as one would type it in the main checkout.
-func short(root, path string) string {
-	if rel, err := filepath.Rel(root, path); err == nil && strings.Count(rel, "..") <= 1 {
-		return rel
-	}
-	return path
-}
-
 // size is a number of bytes in few letters: 950 B, 12.3 KB, 1.2 GB.
 func size(n int64) string {
 	const step = 1000
@@ -254,36 +245,4 @@ func size(n int64) string {
 		}
 	}
 	return fmt.Sprintf("%.1f %s", value, unit)
-}
-
-// backupRow is a backup in JSON.
-type backupRow struct {
-	Ref     string `json:"ref"`
-	Task    string `json:"task"`
-	Attempt string `json:"attempt"`
-	Commit  string `json:"commit"`
-	Subject string `json:"subject"`
-	At      string `json:"at"`      // RFC 3339, UTC; never earlier than it was made
-	Commits int    `json:"commits"` // that nothing else has
-	Restore string `json:"restore"` // the command
-}
-
-func (a *console) showBackups(list []delivery.Backup, o cleanupOptions) error {
-	rows := []backupRow{}
-	for _, b := range list {
-		rows = append(rows, backupRow{b.Ref, b.Task, b.Attempt, b.Commit, b.Subject, b.At.UTC().Format(time.RFC3339), b.Commits, b.Restore})
-	}
-	if o.json {
-		return terminal.JSON(a.Stdout, rows)
-	}
-	if len(rows) == 0 {
-		a.Say("there are no such backups")
-		return nil
-	}
-	var b strings.Builder
-	for _, r := range rows {
-		fmt.Fprintf(&b, "%s  %s  %s  %s of its own\n  %s\n  %s\n", r.Task, r.Attempt, r.At, command.Count(r.Commits, "commit"), r.Subject, r.Restore)
-	}
-	_, err := io.WriteString(a.Stdout, terminal.Safe(b.String()))
-	return err
 }

@@ -1,4 +1,4 @@
-package cli
+package doctor
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 // weight where it is off.
 func (d *diagnosis) sandbox(ctx context.Context, p *app.Project, c *config.Config) {
 	box := p.Agents(c).Box()
-	found := sandbox.Look(ctx, d.app.Env)
+	found := sandbox.Look(ctx, d.console.Env)
 	err := error(nil)
 	if found.OK() {
 		err = box.Try(ctx, p.Root)
@@ -70,7 +70,7 @@ func (d *diagnosis) reaches(p *app.Project, c *config.Config, box *sandbox.Box) 
 		return
 	}
 	for _, name := range []string{agents.Claude, agents.Codex, agents.OpenCode} {
-		if d.app.Caller().LookPath(name) == nil {
+		if d.console.Caller().LookPath(name) == nil {
 			d.add(stateOK, "sandbox", name+" reaches "+few(o.Reaches(name), 8), "what else it needs: sandbox_hosts: [HOST] in .trellis/config.yaml; docs/sandbox.md")
 		}
 	}
@@ -88,7 +88,7 @@ func (d *diagnosis) reaches(p *app.Project, c *config.Config, box *sandbox.Box) 
 
 // unseen tells what of the person's own programs in the sandbox do not see, and how they would.
 func (d *diagnosis) unseen(box *sandbox.Box) {
-	if names := box.Withheld(d.app.Caller().CommandEnv()); len(names) > 0 {
+	if names := box.Withheld(d.console.Caller().CommandEnv()); len(names) > 0 {
 		d.add(stateOK, "sandbox", "commands do not get "+few(names, 8)+" of your environment", "sandbox_env: [NAME] in .trellis/config.yaml hands one on; docs/sandbox.md")
 	}
 	if box.HidesAccount() {
@@ -103,7 +103,7 @@ func (d *diagnosis) unseen(box *sandbox.Box) {
 func (d *diagnosis) absent(key string, paths []string) {
 	for _, path := range paths {
 		if rest, home := strings.CutPrefix(path, "~/"); home {
-			path = filepath.Join(d.app.Getenv("HOME"), rest)
+			path = filepath.Join(d.console.Getenv("HOME"), rest)
 		}
 		if _, err := os.Stat(path); err != nil {
 			d.add(stateWarning, "sandbox", key+": "+path+" is not there", "make it, or take it out of .trellis/config.yaml")

@@ -1,4 +1,4 @@
-package cli
+package doctor
 
 import (
 	"errors"
@@ -28,26 +28,26 @@ const (
 // repair mends what can be mended and a person agrees to; yes agrees to all. Without a yes and without a terminal it
 // changes nothing.
 func (d *diagnosis) repair(yes, asJSON bool) error {
-	ask := !asJSON && command.IsTerminal(d.app.Stdin) && command.IsTerminal(d.app.Stderr)
+	ask := !asJSON && command.IsTerminal(d.console.Stdin) && command.IsTerminal(d.console.Stderr)
 	for i := range d.findings {
 		f := &d.findings[i]
 		if f.mend == nil {
 			continue
 		}
 		if !asJSON {
-			d.app.printFinding(*f)
-			fmt.Fprint(d.app.Stdout, f.Diff)
+			d.print(*f)
+			fmt.Fprint(d.console.Stdout, f.Diff)
 		}
 		agreed := yes
 		if !yes && ask {
 			var err error
-			if agreed, err = d.app.Confirm(f.question()); err != nil {
+			if agreed, err = d.console.Confirm(f.question()); err != nil {
 				return err
 			}
 		}
 		f.become(agreed, yes || ask)
 		if !asJSON && f.Repair == repairDone {
-			d.app.Say("%s", f.Detail)
+			d.console.Say("%s", f.Detail)
 		}
 	}
 	return nil
@@ -81,7 +81,7 @@ func (f *finding) become(agreed, asked bool) {
 // old reports whether nothing happened to a file or folder for an hour, so that nobody is about to work on it.
 func (d *diagnosis) old(path string) bool {
 	st, err := os.Lstat(path)
-	return err == nil && d.app.Now().Sub(st.ModTime()) > time.Hour
+	return err == nil && d.console.Now().Sub(st.ModTime()) > time.Hour
 }
 
 // leftovers looks for what a process left that was killed: files half written, folders half removed, a watcher's last
@@ -94,13 +94,13 @@ func (d *diagnosis) leftovers(p *app.Project, live []taskdir.Entry) {
 		folders = append(folders, e.Dir, filepath.Join(e.Dir, taskdir.Run))
 	}
 	for _, folder := range folders {
-		for _, path := range glob(folder, durable.TempPrefix+"*") {
+		for _, path := range durable.Glob(folder, durable.TempPrefix+"*") {
 			if d.old(path) && !durable.Held(path) {
 				d.leftover(p, path, "half written", os.RemoveAll)
 			}
 		}
 	}
-	for _, path := range append(glob(runtime, "removed-*"), glob(runtime, "probe-*")...) {
+	for _, path := range append(durable.Glob(runtime, "removed-*"), durable.Glob(runtime, "probe-*")...) {
 		if d.old(path) {
 			d.leftover(p, path, "a folder that was half removed", os.RemoveAll)
 		}
@@ -108,17 +108,6 @@ func (d *diagnosis) leftovers(p *app.Project, live []taskdir.Entry) {
 	if beat := pulse.File(p.Root); d.old(beat) && !durable.Held(pulse.Lock(p.Root)) {
 		d.leftover(p, beat, "the last beat of a watcher that is gone", func(string) error { return d.forget(p.Root) })
 	}
-}
-
-// glob are the files and folders of folder that match; its own name is no pattern.
-func glob(folder, pattern string) (paths []string) {
-	entries, _ := os.ReadDir(folder) // none, if there is no such folder
-	for _, e := range entries {
-		if ok, err := filepath.Match(pattern, e.Name()); ok && err == nil {
-			paths = append(paths, filepath.Join(folder, e.Name()))
-		}
-	}
-	return paths
 }
 
 func (d *diagnosis) leftover(p *app.Project, path, what string, remove func(string) error) {
@@ -129,17 +118,17 @@ func (d *diagnosis) leftover(p *app.Project, path, what string, remove func(stri
 
 // forget takes the last beat of a watcher away, if none has come meanwhile.
 func (d *diagnosis) forget(root string) error {
-	lock, err := durable.TryLock(pulse.Lock(root), durable.Holder{PID: os.Getpid(), Since: d.app.Now()})
+	lock, err := durable.TryLock(pulse.Lock(root), durable.Holder{PID: os.Getpid(), Since: d.console.Now()})
 	if err != nil {
 		return err
 	}
 	return errors.Join(pulse.Remove(root), lock.Unlock())
 }
 
-// printFinding prints a finding for people.
-func (a *console) printFinding(f finding) {
-	fmt.Fprintf(a.Stdout, "%-8s %-12s %s\n", f.State, f.Check, terminal.Safe(f.Detail))
+// print shows a finding for people.
+func (d *diagnosis) print(f finding) {
+	fmt.Fprintf(d.console.Stdout, "%-8s %-12s %s\n", f.State, f.Check, terminal.Safe(f.Detail))
 	if f.Hint != "" {
-		fmt.Fprintf(a.Stdout, "%21s → %s\n", "", terminal.Safe(f.Hint))
+		fmt.Fprintf(d.console.Stdout, "%21s → %s\n", "", terminal.Safe(f.Hint))
 	}
 }

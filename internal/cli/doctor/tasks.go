@@ -1,4 +1,4 @@
-package cli
+package doctor
 
 import (
 	"context"
@@ -9,8 +9,8 @@ import (
 	"slices"
 
 	"github.com/trellis-tasks/trellis/internal/app"
-	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/terminal"
+	"github.com/trellis-tasks/trellis/internal/text"
 
 	"github.com/trellis-tasks/trellis/contextfiles"
 	"github.com/trellis-tasks/trellis/internal/config"
@@ -57,7 +57,7 @@ func (d *diagnosis) tasks(ctx context.Context, p *app.Project, c *config.Config)
 	d.leftovers(p, live)
 	d.worktrees(ctx, p, c)
 	if len(d.findings) == before {
-		d.add(stateOK, "tasks", command.Count(len(live)+len(archived), "task")+", all readable", "")
+		d.add(stateOK, "tasks", text.Count(len(live)+len(archived), "task")+", all readable", "")
 	}
 }
 
@@ -149,7 +149,7 @@ func (d *diagnosis) context(p *app.Project, dir string) {
 		if _, dropped := contextfiles.Fix(file, data, contextfiles.Checker{Root: p.Root}); len(dropped) > 0 {
 			first := dropped[0]
 			d.findings = append(d.findings, finding{Check: "context", State: stateWarning, Hint: "trellis validate " + filepath.Base(dir) + " --fix", File: file, Line: first.Line, Column: first.Column,
-				Detail: fmt.Sprintf("%s can't be used, the first: %v", command.Count(len(dropped), "row"), &first)})
+				Detail: fmt.Sprintf("%s can't be used, the first: %v", text.Count(len(dropped), "row"), &first)})
 		}
 	}
 }

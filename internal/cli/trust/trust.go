@@ -1,4 +1,4 @@
-package cli
+package trust
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/terminal"
+	"github.com/trellis-tasks/trellis/internal/text"
 
 	"github.com/urfave/cli/v2"
 
@@ -23,8 +24,8 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// trustCommand is `trellis trust`.
-func (a *console) trustCommand() *cli.Command {
+// Command is `trellis trust`.
+func Command(console *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:      "trust",
 		Usage:     "show what came by git and would run here, and agree to it",
@@ -46,14 +47,14 @@ changes is asked about again. Without arguments it shows what is not trusted, an
 TRELLIS_TRUST=checkout trusts all that is checked out, for one process.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitWaiting, command.ExitNotFound}, "trellis trust", "trellis trust 11-22-paging", "trellis trust --settings --yes", "trellis trust --all --json", "trellis trust 11-22-paging --revoke"),
 		Action: func(c *cli.Context) error {
-			o := trustOptions{c.Args().First(), c.Bool("settings"), c.String("objective"), c.String("base"), c.Bool("all"), c.Bool("yes"), c.Bool("json")}
+			o := options{c.Args().First(), c.Bool("settings"), c.String("objective"), c.String("base"), c.Bool("all"), c.Bool("yes"), c.Bool("json")}
 			if err := o.check(c); err != nil {
 				return err
 			}
-			if _, inside := proc.InsideRun(a.Env); inside {
+			if _, inside := proc.InsideRun(console.Env); inside {
 				return app.Usagef("this runs inside a task or a run: only a person can say what is trusted")
 			}
-			p, err := a.OpenRepository()
+			p, err := console.OpenRepository()
 			if err != nil {
 				return err
 			}
@@ -61,7 +62,7 @@ TRELLIS_TRUST=checkout trusts all that is checked out, for one process.`,
 			if err != nil {
 				return err
 			}
-			t := &truster{app: a, p: p, judge: j, o: o}
+			t := &call{console: console, project: p, judge: j, options: o}
 			switch {
 			case c.Bool("list"):
 				return t.list()
@@ -73,14 +74,14 @@ TRELLIS_TRUST=checkout trusts all that is checked out, for one process.`,
 	}
 }
 
-type trustOptions struct {
+type options struct {
 	task            string
 	settings        bool
 	objective, base string
 	all, yes, json  bool
 }
 
-func (o trustOptions) check(c *cli.Context) error {
+func (o options) check(c *cli.Context) error {
 	named := 0
 	for _, said := range []bool{o.task != "", o.settings, o.objective != "", o.base != "", o.all} {
 		if said {
@@ -102,197 +103,197 @@ func (o trustOptions) check(c *cli.Context) error {
 	return nil
 }
 
-// truster is one call of `trellis trust`.
-type truster struct {
-	app   *console
-	p     *app.Project
-	judge *trust.Judge
-	o     trustOptions
+// call is one call of `trellis trust`.
+type call struct {
+	console *command.Console
+	project *app.Project
+	judge   *trust.Judge
+	options
 
 	unasked error // why something that was to be agreed to was not
 }
 
 // run shows what is not trusted, and has it agreed to unless nothing was named.
-func (t *truster) run(ctx context.Context) error {
-	verdicts, err := t.verdicts(ctx)
+func (c *call) run(ctx context.Context) error {
+	verdicts, err := c.verdicts(ctx)
 	if err != nil {
 		return err
 	}
-	branch, err := t.judge.Chosen(ctx)
+	branch, err := c.judge.Chosen(ctx)
 	if err != nil {
 		return err
 	}
-	report := trustReport{Trusted: true, Branch: branch, Subjects: []trustSubject{}}
+	report := report{Trusted: true, Branch: branch, Subjects: []subjectReport{}}
 	for _, v := range verdicts {
-		agreed, err := t.settle(v)
+		agreed, err := c.settle(v)
 		if err != nil {
 			return err
 		}
 		report.add(v, agreed)
 	}
-	if t.o.json {
-		if err := terminal.JSON(t.app.Stdout, report); err != nil {
+	if c.json {
+		if err := terminal.JSON(c.console.Stdout, report); err != nil {
 			return err
 		}
-	} else if t.judge.Everything {
-		t.app.Say("everything that is checked out here is trusted, and nothing is remembered")
-	} else if report.Trusted && !t.asks() {
-		fmt.Fprintln(t.app.Stdout, "all of it is trusted")
+	} else if c.judge.Everything {
+		c.console.Say("everything that is checked out here is trusted, and nothing is remembered")
+	} else if report.Trusted && !c.asks() {
+		fmt.Fprintln(c.console.Stdout, "all of it is trusted")
 	}
-	if !t.o.json && !t.asks() {
-		fmt.Fprintln(t.app.Stdout, "the trusted branch is", trellis.VisibleLine(branch))
+	if !c.json && !c.asks() {
+		fmt.Fprintln(c.console.Stdout, "the trusted branch is", trellis.VisibleLine(branch))
 	}
 	switch {
 	case report.Trusted:
 		return nil
-	case t.unasked != nil:
-		return t.unasked
+	case c.unasked != nil:
+		return c.unasked
 	}
 	return app.Quiet(app.ErrWaiting)
 }
 
 // asks reports whether something was named to be agreed to.
-func (t *truster) asks() bool {
-	return t.o.all || t.o.settings || t.o.task != "" || t.o.objective != "" || t.o.base != ""
+func (c *call) asks() bool {
+	return c.all || c.settings || c.task != "" || c.objective != "" || c.base != ""
 }
 
 // settle shows a verdict and has a person agree to it.
-func (t *truster) settle(v trust.Verdict) (agreed bool, err error) {
+func (c *call) settle(v trust.Verdict) (agreed bool, err error) {
 	if v.Unsaved != nil {
-		t.app.Say("%s: %v", v.Subject, v.Unsaved)
+		c.console.Say("%s: %v", v.Subject, v.Unsaved)
 	}
 	var untrusted *trust.UntrustedError
 	if !errors.As(v.Err(), &untrusted) {
-		if t.asks() && !t.o.json && !t.judge.Everything && !t.o.all {
-			fmt.Fprintf(t.app.Stdout, "%s: nothing of it waits for anybody to agree\n", terminal.Safe(v.Subject))
+		if c.asks() && !c.json && !c.judge.Everything && !c.all {
+			fmt.Fprintf(c.console.Stdout, "%s: nothing of it waits for anybody to agree\n", terminal.Safe(v.Subject))
 		}
 		return false, nil
 	}
-	if !t.o.json {
-		printVerdict(t.app, untrusted)
+	if !c.json {
+		printVerdict(c.console.Stdout, untrusted)
 	}
 	switch {
-	case t.o.yes:
-	case !t.asks() || t.o.json:
-		if !t.o.json {
-			t.app.Say("next: %s", untrusted.Next())
+	case c.yes:
+	case !c.asks() || c.json:
+		if !c.json {
+			c.console.Say("next: %s", untrusted.Next())
 		}
 		return false, nil
-	case !t.app.CanAsk():
-		t.unasked = app.WithHints(app.AsKind(app.ErrWaiting, errors.New("nobody is here to be asked: it is not trusted")), t.again())
+	case !c.console.CanAsk():
+		c.unasked = app.WithHints(app.AsKind(app.ErrWaiting, errors.New("nobody is here to be asked: it is not trusted")), c.again())
 		return false, nil
 	default:
-		if yes, err := t.app.Confirm("may all of this run here?"); err != nil || !yes {
+		if yes, err := c.console.Confirm("may all of this run here?"); err != nil || !yes {
 			return false, err
 		}
 	}
-	if err := t.judge.Agree(v); err != nil {
+	if err := c.judge.Agree(v); err != nil {
 		return false, app.WithHints(err, "TRELLIS_TRUST=checkout trellis … trusts all that is checked out, for one process")
 	}
-	t.app.Say("%s may run here now", v.Called())
+	c.console.Say("%s may run here now", v.Called())
 	return true, nil
 }
 
 // again is the same call for somebody who is not asked.
-func (t *truster) again() string {
+func (c *call) again() string {
 	switch {
-	case t.o.settings:
+	case c.settings:
 		return "trellis trust --settings --yes"
-	case t.o.objective != "":
-		return "trellis trust --objective " + t.o.objective + " --yes"
-	case t.o.base != "":
-		return "trellis trust --base " + t.o.base + " --yes"
-	case t.o.all:
+	case c.objective != "":
+		return "trellis trust --objective " + c.objective + " --yes"
+	case c.base != "":
+		return "trellis trust --base " + c.base + " --yes"
+	case c.all:
 		return "trellis trust --all --yes"
 	}
-	return "trellis trust " + t.o.task + " --yes"
+	return "trellis trust " + c.task + " --yes"
 }
 
 // verdicts are those that a call is about.
-func (t *truster) verdicts(ctx context.Context) (list []trust.Verdict, err error) {
-	if t.o.base != "" {
-		v, err := t.base(ctx, t.o.base)
+func (c *call) verdicts(ctx context.Context) (list []trust.Verdict, err error) {
+	if c.base != "" {
+		v, err := c.ofCommit(ctx, c.base)
 		return []trust.Verdict{v}, err
 	}
-	subjects, err := t.subjects()
+	subjects, err := c.subjects()
 	if err != nil {
 		return nil, err
 	}
 	for _, s := range subjects {
-		v, err := t.judge.Subject(ctx, s)
+		v, err := c.judge.Subject(ctx, s)
 		if err != nil {
 			return nil, err
 		}
 		list = append(list, v)
 	}
-	if !t.asks() {
+	if !c.asks() {
 		return list, nil
 	}
-	v, err := t.baseOf(ctx, subjects[0].Name) // hooks and planners have what is checked out before them
+	v, err := c.ofBase(ctx, subjects[0].Name) // hooks and planners have what is checked out before them
 	if err == nil && !v.Trusted() {
 		list = append(list, v)
 	}
 	return list, err
 }
 
-// base is the verdict on a commit.
-func (t *truster) base(ctx context.Context, name string) (trust.Verdict, error) {
-	commit, err := t.p.Repo.Resolve(ctx, name)
+// ofCommit is the verdict on a commit.
+func (c *call) ofCommit(ctx context.Context, name string) (trust.Verdict, error) {
+	commit, err := c.project.Repo.Resolve(ctx, name)
 	if err != nil {
 		return trust.Verdict{}, app.AsKind(app.ErrUsage, err)
 	}
-	return t.judge.Base(ctx, commit)
+	return c.judge.Base(ctx, commit)
 }
 
-// baseOf is the verdict on the branch that a task names to begin at, or, of anything else too, on what is checked out.
-func (t *truster) baseOf(ctx context.Context, id string) (trust.Verdict, error) {
-	task, err := t.p.Store.Load(filepath.Join(t.p.Store.Tasks(), id))
-	if t.o.task != "" && err == nil && task.BaseBranch != "" {
-		if commit, err := t.p.Repo.Resolve(ctx, task.BaseBranch); err == nil {
-			return t.judge.Base(ctx, commit)
+// ofBase is the verdict on the branch that a task names to begin at, or, of anything else too, on what is checked out.
+func (c *call) ofBase(ctx context.Context, id string) (trust.Verdict, error) {
+	task, err := c.project.Store.Load(filepath.Join(c.project.Store.Tasks(), id))
+	if c.task != "" && err == nil && task.BaseBranch != "" {
+		if commit, err := c.project.Repo.Resolve(ctx, task.BaseBranch); err == nil {
+			return c.judge.Base(ctx, commit)
 		}
 	}
-	head, err := t.p.Repo.Head(ctx, t.p.Root)
+	head, err := c.project.Repo.Head(ctx, c.project.Root)
 	if errors.Is(err, git.ErrNoCommit) {
 		return trust.Verdict{}, nil // there is nothing to begin at yet, and the run says so
 	}
 	if err != nil {
 		return trust.Verdict{}, err
 	}
-	return t.judge.Base(ctx, head)
+	return c.judge.Base(ctx, head)
 }
 
-func (t *truster) subjects() ([]trust.Subject, error) {
+func (c *call) subjects() ([]trust.Subject, error) {
 	switch {
-	case t.o.settings:
+	case c.settings:
 		return []trust.Subject{subject.Settings()}, nil
-	case t.o.objective != "":
-		if _, err := roadmap.Read(t.p.Root, t.o.objective); err != nil {
+	case c.objective != "":
+		if _, err := roadmap.Read(c.project.Root, c.objective); err != nil {
 			return nil, app.WithHints(err, "trellis objective list")
 		}
-		return []trust.Subject{subject.Objective(t.o.objective)}, nil
-	case t.o.task != "":
-		dir, err := t.p.Find(t.o.task)
+		return []trust.Subject{subject.Objective(c.objective)}, nil
+	case c.task != "":
+		dir, err := c.project.Find(c.task)
 		if err != nil {
 			return nil, err
 		}
-		s, err := subject.Task(t.p.Root, t.p.Store.Rel(dir))
+		s, err := subject.Task(c.project.Root, c.project.Store.Rel(dir))
 		return []trust.Subject{s}, err
 	}
-	return t.everySubject()
+	return c.everySubject()
 }
 
 // everySubject is the settings, all objectives, and the tasks that are not over.
-func (t *truster) everySubject() ([]trust.Subject, error) {
+func (c *call) everySubject() ([]trust.Subject, error) {
 	list := []trust.Subject{subject.Settings()}
-	names, err := roadmap.Names(t.p.Root)
+	names, err := roadmap.Names(c.project.Root)
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range names {
 		list = append(list, subject.Objective(name))
 	}
-	entries, err := t.p.Store.List()
+	entries, err := c.project.Store.List()
 	if err != nil {
 		return nil, err
 	}
@@ -300,7 +301,7 @@ func (t *truster) everySubject() ([]trust.Subject, error) {
 		if finished(e) {
 			continue
 		}
-		s, err := subject.Task(t.p.Root, t.p.Store.Rel(e.Dir))
+		s, err := subject.Task(c.project.Root, c.project.Store.Rel(e.Dir))
 		if err != nil {
 			return nil, err
 		}
@@ -315,52 +316,52 @@ func finished(e taskdir.Entry) bool {
 }
 
 // revoke takes back trust in one subject.
-func (t *truster) revoke(ctx context.Context) error {
+func (c *call) revoke(ctx context.Context) error {
 	name := trust.BasePrefix
-	if t.o.base != "" {
-		commit, err := t.p.Repo.Resolve(ctx, t.o.base)
+	if c.base != "" {
+		commit, err := c.project.Repo.Resolve(ctx, c.base)
 		if err != nil {
 			return app.AsKind(app.ErrUsage, err)
 		}
 		name += commit
 	} else {
-		subjects, err := t.subjects()
+		subjects, err := c.subjects()
 		if err != nil {
 			return err
 		}
 		name = subjects[0].Name
 	}
-	n, err := t.judge.Revoke(name)
+	n, err := c.judge.Revoke(name)
 	if err == nil && name == trust.Settings {
-		err = t.p.Gate.ForgetSettings()
+		err = c.project.Gate.ForgetSettings()
 	}
 	if err != nil {
 		return err
 	}
 	if n == 0 {
-		t.app.Say("nothing of %s was remembered as trusted", name)
+		c.console.Say("nothing of %s was remembered as trusted", name)
 		return nil
 	}
-	t.app.Say("%s of %s will be asked about again", command.Count(n, "thing"), name)
+	c.console.Say("%s of %s will be asked about again", text.Count(n, "thing"), name)
 	return nil
 }
 
 // list prints the ledger's lines about this repository.
-func (t *truster) list() error {
-	entries, problems, err := t.judge.List()
+func (c *call) list() error {
+	entries, problems, err := c.judge.List()
 	if err != nil {
 		return err
 	}
 	for _, p := range problems {
-		t.app.Say("%v", &p)
+		c.console.Say("%v", &p)
 	}
-	if t.o.json {
+	if c.json {
 		if entries == nil {
 			entries = []trust.Entry{}
 		}
-		return terminal.JSON(t.app.Stdout, entries)
+		return terminal.JSON(c.console.Stdout, entries)
 	}
-	w := tabwriter.NewWriter(t.app.Stdout, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(c.console.Stdout, 0, 0, 2, ' ', 0)
 	for _, e := range entries {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", e.At.Local().Format("2006-01-02 15:04"), e.How, terminal.Safe(e.Subject), e.Kind, trellis.VisibleLine(strings.TrimSpace(e.Text+" "+shortCommit(e.Commit))))
 	}

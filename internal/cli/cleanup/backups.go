@@ -1,0 +1,122 @@
+package cleanup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/delivery"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/terminal"
+	"github.com/trellis-tasks/trellis/internal/text"
+)
+
+// cleanBackups lists backups, or deletes the old ones.
+func (cmd *cleanup) cleanBackups(ctx context.Context) error {
+	task := ""
+	if cmd.task != "" {
+		task = filepath.Base(cmd.task) // the task itself may be gone
+		if dir, err := cmd.project.Find(cmd.task); err == nil {
+			task = filepath.Base(dir)
+		}
+	}
+	list, err := cmd.cleaner.Backups(ctx, task)
+	if err != nil {
+		return err
+	}
+	if cmd.older == "" {
+		return cmd.showBackups(list)
+	}
+	age, err := days(cmd.older)
+	if err != nil {
+		return err
+	}
+	list = cmd.cleaner.Older(list, age)
+	if cmd.dryRun || len(list) == 0 {
+		return cmd.showBackups(list)
+	}
+	question := fmt.Sprintf("delete %s for good?", text.Count(len(list), "backup"))
+	switch {
+	case cmd.force:
+	case !cmd.CanAsk():
+		return app.WithHints(app.AsKind(app.ErrUnmet, errors.New("backups are deleted for good, and nobody is here to be asked: they stay")), "trellis cleanup --backups --older "+cmd.older+" --force")
+	default:
+		if yes, err := cmd.Confirm(question); err != nil || !yes {
+			return err
+		}
+	}
+	if list, err = cmd.prune(ctx, list); err != nil {
+		return err
+	}
+	return cmd.showBackups(list)
+}
+
+// prune deletes backups for good. Those that are others by now stay, and are not in the list that is left.
+func (cmd *cleanup) prune(ctx context.Context, list []delivery.Backup) (deleted []delivery.Backup, err error) {
+	for _, b := range list {
+		var moved *git.MovedError
+		switch err := cmd.cleaner.Prune(ctx, b); {
+		case errors.As(err, &moved):
+			cmd.Say("%v; it stays", err)
+			continue
+		case err != nil:
+			return deleted, err
+		}
+		cmd.Say("deleted %s; until git gc it comes back with: git update-ref %s %s", b.Ref, b.Ref, b.Commit)
+		b.Restore = strings.TrimSuffix(b.Restore, b.Ref) + b.Commit // the name is gone
+		deleted = append(deleted, b)
+	}
+	return deleted, nil
+}
+
+// days is a length of time, in days or as Go writes it.
+func days(text string) (time.Duration, error) {
+	if n, ok := strings.CutSuffix(text, "d"); ok {
+		if d, err := strconv.ParseUint(n, 10, 16); err == nil {
+			return time.Duration(d) * 24 * time.Hour, nil
+		}
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return 0, app.Usagef("--older %q is no length of time, as 30d and 12h are", text)
+	}
+	return d, nil
+}
+
+// backupRow is a backup in JSON.
+type backupRow struct {
+	Ref     string `json:"ref"`
+	Task    string `json:"task"`
+	Attempt string `json:"attempt"`
+	Commit  string `json:"commit"`
+	Subject string `json:"subject"`
+	At      string `json:"at"`      // RFC 3339, UTC; never earlier than it was made
+	Commits int    `json:"commits"` // that nothing else has
+	Restore string `json:"restore"` // the command
+}
+
+func (cmd *cleanup) showBackups(list []delivery.Backup) error {
+	rows := []backupRow{}
+	for _, b := range list {
+		rows = append(rows, backupRow{b.Ref, b.Task, b.Attempt, b.Commit, b.Subject, b.At.UTC().Format(time.RFC3339), b.Commits, b.Restore})
+	}
+	if cmd.json {
+		return terminal.JSON(cmd.Stdout, rows)
+	}
+	if len(rows) == 0 {
+		cmd.Say("there are no such backups")
+		return nil
+	}
+	var b strings.Builder
+	for _, r := range rows {
+		fmt.Fprintf(&b, "%s  %s  %s  %s of its own\n  %s\n  %s\n", r.Task, r.Attempt, r.At, text.Count(r.Commits, "commit"), r.Subject, r.Restore)
+	}
+	_, err := io.WriteString(cmd.Stdout, terminal.Safe(b.String()))
+	return err
+}

@@ -1,0 +1,90 @@
+package cleanup
+
+import (
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/delivery"
+	"github.com/trellis-tasks/trellis/internal/proc"
+)
+
+// Command is `trellis cleanup`.
+func Command(console *command.Console) *cli.Command {
+	return &cli.Command{
+		Name:      "cleanup",
+		Usage:     "show what tasks left, and take away what was merged",
+		ArgsUsage: "[TASKDIR]",
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "merged", Usage: "take away worktree and branch of every task whose work is in its base"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "only say what would be done"},
+			&cli.BoolFlag{Name: "force", Usage: "ask nothing; what is not in the base is saved all the same, backups are not"},
+			&cli.BoolFlag{Name: "backups", Usage: "show the backups instead"},
+			&cli.BoolFlag{Name: "runs", Usage: "delete what runs of completed and archived tasks left below run/, beyond runs.keep and runs.size"},
+			&cli.StringFlag{Name: "older", Usage: "with --backups, delete those older than `D`, as in 30d or 12h"},
+			command.JSONFlag(),
+		},
+		Description: command.Manual(`Without --merged and without a task it removes nothing: it lists worktrees and branches, and completes
+tasks in review whose work is in the base branch. With a task, its worktree and branch go, merged or not.
+What is not in the base then is saved first, under refs/trellis/backup: commits, and what is staged, not staged and
+untracked in the worktree. Files that git ignores are not saved. A task that runs, waits or is paused is left alone.
+Where nobody can be asked, work that is not merged and backups stay unless --force is given.
+With --runs, what agents were told and did in old runs is deleted; journals, approvals, proofs and reports stay.`,
+			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitUnmet, command.ExitNotFound, command.ExitLocked}, "trellis cleanup", "trellis cleanup --merged", "trellis cleanup 02-01-auth --dry-run", "trellis cleanup --backups --older 30d", "trellis cleanup --runs --dry-run"),
+		Action: func(c *cli.Context) error {
+			o := options{c.Args().First(), c.Bool("merged"), c.Bool("backups"), c.Bool("runs"), c.Bool("dry-run"), c.Bool("force"), c.Bool("json"), c.String("older")}
+			if err := o.check(c); err != nil {
+				return err
+			}
+			if _, inside := proc.InsideRun(console.Env); inside {
+				return app.Usagef("this runs inside a task or a run: only a person can clean up")
+			}
+			p, err := console.Open(c.Context)
+			if err != nil {
+				return err
+			}
+			cfg, err := p.ValidConfig()
+			if err != nil {
+				return err
+			}
+			cmd := &cleanup{console, p, p.Cleaner(cfg), o}
+			switch {
+			case o.runs:
+				return cmd.cleanRuns(cfg.Runs)
+			case o.backups:
+				return cmd.cleanBackups(c.Context)
+			}
+			return cmd.cleanTasks(c.Context)
+		},
+	}
+}
+
+type options struct {
+	task                                       string
+	merged, backups, runs, dryRun, force, json bool
+	older                                      string
+}
+
+// check refuses flags that do not go together.
+func (o options) check(c *cli.Context) error {
+	switch {
+	case c.NArg() > 1:
+		return command.WrongArguments(c)
+	case o.runs && (o.merged || o.backups):
+		return app.Usagef("--runs and --merged or --backups are two things")
+	case o.backups && o.merged:
+		return app.Usagef("--backups and --merged are two things")
+	case o.older != "" && !o.backups:
+		return app.Usagef("--older says which backups to delete: add --backups")
+	}
+	return nil
+}
+
+// cleanup is one call of `trellis cleanup`.
+type cleanup struct {
+	*command.Console
+	project *app.Project
+	cleaner *delivery.Cleaner
+	options
+}

@@ -1,0 +1,134 @@
+package cleanup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/delivery"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/terminal"
+)
+
+// cleanTasks shows what tasks left, and removes what it is asked to.
+func (cmd *cleanup) cleanTasks(ctx context.Context) error {
+	r := report{root: cmd.project.Root, dryRun: cmd.dryRun}
+	list, err := cmd.toClean(ctx, &r)
+	if err != nil {
+		return err
+	}
+	for _, l := range list {
+		r.add(l)
+	}
+	if !cmd.dryRun {
+		if r.Completed, err = cmd.cleaner.Settle(ctx, list); err != nil {
+			return err
+		}
+		for i, l := range list {
+			r.Tasks[i].Status = l.Status
+		}
+	}
+	var problem error
+	if (cmd.task != "" || cmd.merged) && !cmd.dryRun {
+		if problem, err = cmd.remove(ctx, list, &r); err != nil {
+			return err
+		}
+	}
+	for _, id := range r.Completed {
+		cmd.Say("%s is completed: its work was merged", id)
+	}
+	if cmd.json {
+		err = terminal.JSON(cmd.Stdout, r.document())
+	} else {
+		err = r.print(cmd.Stdout, cmd.options)
+	}
+	return errors.Join(err, problem)
+}
+
+// toClean are the tasks that a call is about.
+func (cmd *cleanup) toClean(ctx context.Context, r *report) (list []delivery.Leftover, err error) {
+	if cmd.task == "" {
+		list, r.orphans, err = cmd.cleaner.Look(ctx)
+		return list, err
+	}
+	dir, err := cmd.project.Find(cmd.task)
+	if err != nil {
+		return nil, err
+	}
+	l, err := cmd.cleaner.LookAt(ctx, dir)
+	return []delivery.Leftover{l}, err
+}
+
+// remove removes what may be removed. With a task that was named, why it is left is a problem; else it is shown.
+func (cmd *cleanup) remove(ctx context.Context, list []delivery.Leftover, r *report) (problem, err error) {
+	if yes, problem := cmd.confirmed(list); problem != nil || !yes {
+		return problem, nil
+	}
+	for i, l := range list {
+		if cmd.task == "" && (l.Proof == "" || l.Keeps != "") || l.Nothing() {
+			continue
+		}
+		done, err := cmd.cleaner.Remove(ctx, l.Dir, cmd.merged)
+		r.Completed = append(r.Completed, done.Completed...)
+		var kept *delivery.KeptError
+		switch {
+		case errors.As(err, &kept):
+			r.Tasks[i].Error, err = kept.Why, app.WithHints(app.AsKind(app.ErrUnmet, err), kept.Hint)
+		case errors.Is(err, durable.ErrHeld):
+			r.Tasks[i].Error = err.Error()
+		case err != nil && ctx.Err() != nil:
+			return nil, err
+		case err != nil:
+			r.Tasks[i].Error = err.Error()
+		default:
+			r.removed(i, done)
+		}
+		if err != nil && cmd.task == "" {
+			cmd.Say("%s: %v", l.ID, err)
+			err = app.Quiet(app.ErrFailed)
+		}
+		if problem == nil {
+			problem = err
+		}
+	}
+	return problem, nil
+}
+
+// confirmed asks on a terminal whether to take away what is in the list.
+func (cmd *cleanup) confirmed(list []delivery.Leftover) (bool, error) {
+	var names []string
+	unmerged := ""
+	for _, l := range list {
+		if l.Nothing() || l.Keeps != "" || l.Proof == "" && cmd.merged {
+			continue
+		}
+		text := l.ID + " (" + size(l.Size()) + ")"
+		if l.Proof == "" {
+			text += ", which is not merged: " + l.Why + "; a backup is made first"
+			unmerged = l.ID
+		}
+		if lost := ignoredIn(l); lost != "" {
+			text += ", with files that git ignores and no backup has: " + lost
+		}
+		names = append(names, text)
+	}
+	if len(names) == 0 || cmd.force {
+		return true, nil
+	}
+	if !cmd.CanAsk() {
+		return unmerged == "", unasked(unmerged)
+	}
+	for _, name := range names {
+		cmd.Say("worktree and branch of %s", name)
+	}
+	return cmd.Confirm("remove them?")
+}
+
+// unasked is why a task whose work is not merged is left when nobody can be asked.
+func unasked(id string) error {
+	if id == "" {
+		return nil
+	}
+	return app.WithHints(app.AsKind(app.ErrUnmet, fmt.Errorf("%s is not merged, and nobody is here to be asked: it stays", id)), "trellis cleanup "+id+" --dry-run", "trellis cleanup "+id+" --force")
+}

@@ -1,0 +1,92 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+)
+
+// agents looks for the programs that could play the roles, and checks those that config names.
+func (d *diagnosis) agents(ctx context.Context, p *app.Project, c *config.Config) {
+	o := p.Agents(c).Options()
+	o.Sandbox = app.Cell(p.Agents(c).Box())
+	usable := false
+	for _, f := range agents.Detect(ctx, o) {
+		switch {
+		case f.Path == "":
+			d.add(stateOK, f.Name, "not installed", "")
+			continue
+		case f.SignIn == agents.NotSignedIn:
+			d.add(stateWarning, f.Name, strings.TrimSpace(f.Version+" is not signed in"), signInHint(f.Name))
+			continue
+		case f.Unboxed:
+			d.add(stateError, f.Name, f.Version+": its own sandbox can't run here, so that every command of it would fail",
+				"see why: codex sandbox -- true; else sandbox: require and permission: full for the roles that edit, or another agent")
+			continue
+		}
+		usable = true
+		if f.Shut != "" {
+			d.add(stateWarning, f.Name, f.Version+" does not start in the sandbox: "+f.Shut, "name what it is made of: sandbox_home: [FOLDER] in .trellis/config.yaml; docs/sandbox.md")
+			continue
+		}
+		d.add(stateOK, f.Name, strings.TrimSpace(fmt.Sprintf("%s, signed in: %s", f.Version, f.SignIn)), "")
+	}
+	named := namedAgents(c)
+	d.apis(ctx, o, named)
+	for _, name := range named {
+		if _, listed := o.APIs[name]; listed {
+			continue
+		}
+		err := agents.Check(ctx, name, o)
+		d.verdict("agent", name+" can be used", err)
+		usable = usable || err == nil
+	}
+	if !usable {
+		d.add(stateError, "agent", "no agent can be used", "install claude, codex or opencode and sign in, or name a program of your own in agents.commands")
+	}
+}
+
+// namedAgents are the agents that config asks for, each once.
+func namedAgents(c *config.Config) []string {
+	names := map[string]bool{c.Agents.Default: true}
+	for _, r := range c.Agents.Roles {
+		names[r.Agent] = true
+	}
+	delete(names, "")
+	return slices.Sorted(maps.Keys(names))
+}
+
+// apis lists the models that are asked directly, and whether their keys are there: an error for one that
+// config names for a role. Nothing is sent to them.
+func (d *diagnosis) apis(ctx context.Context, o agents.Options, named []string) {
+	for _, name := range slices.Sorted(maps.Keys(o.APIs)) {
+		model := strings.TrimSpace(o.APIs[name].Model + " " + o.APIs[name].BaseURL)
+		err := agents.Check(ctx, name, o)
+		if err == nil {
+			d.add(stateOK, name, model+", asked directly", "")
+			continue
+		}
+		state := stateWarning
+		if slices.Contains(named, name) {
+			state = stateError
+		}
+		d.add(state, name, model+": "+flow.AsFailure(err).Detail, "put the key into that variable of the environment")
+	}
+}
+
+func signInHint(agent string) string {
+	switch agent {
+	case agents.Claude:
+		return "claude auth login"
+	case agents.Codex:
+		return "codex login"
+	}
+	return agent + " auth login"
+}

@@ -1,0 +1,102 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/proc"
+)
+
+// files looks whether locks hold on the file system of the tasks.
+func (d *diagnosis) files(p *app.Project) {
+	kind, err := d.console.FileSystem(p.Root)
+	switch {
+	case err != nil:
+		d.add(stateWarning, "file system", err.Error(), "")
+	case kind != "":
+		d.add(stateError, "file system", kind+": locks don't hold between the machines that share it", command.SharedHint)
+	default:
+		d.add(stateOK, "file system", "of this machine", "")
+	}
+	d.verdict("locks", "a second handle is kept out", d.probeLock(p))
+}
+
+// probeLock takes a lock twice, which must fail.
+func (d *diagnosis) probeLock(p *app.Project) (err error) {
+	if _, err := os.Stat(filepath.Join(p.Root, ".trellis")); err != nil {
+		return nil // reported as such
+	}
+	runtime, err := p.RuntimeDir()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp(runtime, "probe-")
+	if err != nil {
+		return fmt.Errorf("trying locks: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	path := filepath.Join(dir, "lock")
+	first, err := durable.TryLock(path, durable.Holder{PID: os.Getpid(), Since: d.console.Now()})
+	if err != nil {
+		return fmt.Errorf("trying locks: %w", err)
+	}
+	second, err := durable.TryLock(path, durable.Holder{PID: os.Getpid(), Since: d.console.Now()})
+	if err == nil {
+		return errors.Join(errors.New("a lock was given twice"), second.Unlock(), first.Unlock())
+	}
+	return first.Unlock()
+}
+
+// ends says how what a call leaves is found at its end: the surest of the ways that this machine has, tried out.
+func (d *diagnosis) ends(ctx context.Context) {
+	_, err := proc.CgroupFolder()
+	if err == nil {
+		said := proc.NewCapped(4 << 10)
+		_, err = proc.Run(ctx, proc.Command{Argv: []string{"cat", "/proc/self/cgroup"}, Env: d.console.Env, Stdout: said, Marker: "doctor", Wall: 10 * time.Second})
+		if err == nil && !strings.Contains(said.String(), "/trellis-") {
+			err = errors.New("the system starts no program in one")
+		}
+	}
+	if err == nil {
+		d.add(stateOK, "processes", "each call has a control group, which ends as a whole", "")
+		return
+	}
+	d.add(stateOK, "processes", "what a call leaves is found by its marks, and as an orphan; no control groups (docs/agents.md): "+err.Error(), "")
+}
+
+// system looks at limits of the operating system.
+func (d *diagnosis) system(ctx context.Context, p *app.Project) {
+	if runtime.GOOS == "darwin" {
+		d.add(stateWarning, "system", "macOS ends no agents by itself when trellis is killed: the next start does", "")
+		return
+	}
+	d.ends(ctx)
+	entries, _ := os.ReadDir(p.Store.Tasks()) // none, if it can't be read
+	for _, limit := range []struct {
+		name string
+		want int
+	}{{"max_user_watches", 1024 + 2*len(entries)}, {"max_user_instances", 32}} {
+		data, err := os.ReadFile("/proc/sys/fs/inotify/" + limit.name)
+		have, convErr := strconv.Atoi(strings.TrimSpace(string(data)))
+		if err != nil || convErr != nil {
+			d.add(stateWarning, "inotify", "its limits can't be read; a watcher looks every 30 seconds instead", "")
+			return
+		}
+		if have < limit.want {
+			d.add(stateWarning, "inotify", fmt.Sprintf("%s is %d; a watcher may have to look every 30 seconds instead", limit.name, have),
+				fmt.Sprintf("sudo sysctl fs.inotify.%s=%d", limit.name, 4*limit.want))
+			return
+		}
+	}
+	d.add(stateOK, "inotify", "enough watches", "")
+}
