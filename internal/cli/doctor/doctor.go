@@ -157,7 +157,7 @@ func (d *diagnosis) all(ctx context.Context) {
 	p, err := d.console.OpenRepository()
 	d.verdict("repository", rootOf(p), err)
 	if err != nil {
-		d.agents(ctx, &app.Project{}, &config.Config{})
+		d.agents(ctx, &app.Project{Env: d.console.Caller()}, &config.Config{})
 		return
 	}
 	_, err = p.Repo.Identity(ctx)
