@@ -4,7 +4,6 @@ import (
 	"path/filepath"
 
 	"github.com/fsnotify/fsnotify"
-
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/fsnotify/fsnotify"
-
 	"github.com/trellis-tasks/trellis/internal/dispatch"
 )
 

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
-
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 

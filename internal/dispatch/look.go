@@ -11,6 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/pipeline/bases"
 	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/trust"
@@ -231,21 +232,21 @@ func (s *Site) dependencies(ctx context.Context, t *taskdir.Task, h *journal.His
 }
 
 // base is where the work of a task begins, and which tasks it has to wait for. h is its journal, nil without one.
-func (s *Site) base(ctx context.Context, t *taskdir.Task, h *journal.History) (pipeline.Base, string, error) {
+func (s *Site) base(ctx context.Context, t *taskdir.Task, h *journal.History) (bases.Base, string, error) {
 	p, err := pipeline.ReadProgress(h)
 	if err != nil {
-		return pipeline.Base{}, "", err
+		return bases.Base{}, "", err
 	}
-	b := pipeline.Bases{Repo: s.Repo, Store: s.Store, Merged: s.Config.DependsOnMerged, Known: &s.shared().merges}
+	b := bases.Finder{Repo: s.Repo, Store: s.Store, OnlyMerged: s.Config.DependsOnMerged, Merges: &s.shared().merges}
 	return b.Of(ctx, t, begunAt(t, h, p), p.Fresh)
 }
 
 // begunAt is where the branch of a task began, by its journal, or without one by task.json; zero when it did not.
-func begunAt(t *taskdir.Task, h *journal.History, p pipeline.Progress) pipeline.Base {
+func begunAt(t *taskdir.Task, h *journal.History, p pipeline.Progress) bases.Base {
 	if h == nil || h.Flow != pipeline.Flow {
-		return pipeline.Base{Commit: t.Pipeline.BaseCommit, On: t.Pipeline.StackedOn}
+		return bases.Base{Commit: t.Pipeline.BaseCommit, On: t.Pipeline.StackedOn}
 	}
-	return pipeline.Base{Commit: p.Base, On: p.StackedOn}
+	return bases.Base{Commit: p.Base, On: p.StackedOn}
 }
 
 func (s *Site) move(l look, from, to trellis.Status) error {

@@ -12,6 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/pipeline/bases"
 	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/runlock"
@@ -218,7 +219,7 @@ func (s *Site) awake(dir string) error {
 func (s *Site) result(ctx context.Context, dir string, rep pipeline.Report, err error) (Result, error) {
 	r := Result{Dir: dir, Report: rep}
 	var parked *journal.Parked
-	var unmet *pipeline.UnmetError
+	var unmet *bases.UnmetError
 	var untrusted *trust.UntrustedError
 	switch {
 	case errors.As(err, &untrusted):

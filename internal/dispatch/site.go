@@ -26,6 +26,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/pipeline/bases"
 	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/runlock"
@@ -75,7 +76,7 @@ type Site struct {
 type common struct {
 	identity   atomic.Bool      // git knows who commits
 	neighbours ready.Neighbours // what is known of the tasks from one look to the next
-	merges     pipeline.Merges  // and of their branches
+	merges     bases.Merges     // and of their branches
 	reviewed   reviewed         // of those in review, which were not merged
 	spent      ledger           // of the day
 	phases     phases           // of runs

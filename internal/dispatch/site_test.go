@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/dispatch"
@@ -21,6 +19,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
+	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) {

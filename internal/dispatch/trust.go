@@ -18,6 +18,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/pipeline/bases"
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
@@ -139,7 +140,7 @@ func (s *Site) remembered(v trust.Verdict) {
 }
 
 // trustedBase says why no worktree is made on a commit, and nothing of it brought into one; nil when it may be.
-func (s *Site) trustedBase(ctx context.Context, base pipeline.Base) error {
+func (s *Site) trustedBase(ctx context.Context, base bases.Base) error {
 	if s.Trust == nil || base.Commit == "" {
 		return nil
 	}
@@ -245,7 +246,7 @@ func (s *Site) trustedStart(ctx context.Context, l look) error {
 
 // trustedClaim is trustedBase of where the work of a task begins, and, where no run of this clone has begun it and none takes
 // it away to begin afresh, of what its branch has already.
-func (s *Site) trustedClaim(ctx context.Context, t *taskdir.Task, base pipeline.Base, begun bool) error {
+func (s *Site) trustedClaim(ctx context.Context, t *taskdir.Task, base bases.Base, begun bool) error {
 	if err := s.trustedBase(ctx, base); err != nil || begun {
 		return err
 	}
@@ -253,12 +254,12 @@ func (s *Site) trustedClaim(ctx context.Context, t *taskdir.Task, base pipeline.
 	if err != nil {
 		return err
 	}
-	return s.trustedBase(ctx, pipeline.Base{Commit: tip})
+	return s.trustedBase(ctx, bases.Base{Commit: tip})
 }
 
 // below is the commit that the work of others began at, whose branch a task begins on just as a run of this clone left it;
 // or else where the task begins itself.
-func (s *Site) below(base pipeline.Base) string {
+func (s *Site) below(base bases.Base) string {
 	for range stackedMost {
 		h, err := journal.Read(filepath.Join(s.Store.Tasks(), base.On, taskdir.Run))
 		if base.On == "" || err != nil || h.Flow != pipeline.Flow || s.ours(context.Background(), filepath.Join(s.Store.Tasks(), base.On), h) != nil {
@@ -268,7 +269,7 @@ func (s *Site) below(base pipeline.Base) string {
 		if err != nil || p.Report == nil || p.Report.Commit != base.Commit || p.Base == "" {
 			return base.Commit
 		}
-		base = pipeline.Base{Commit: p.Base, On: p.StackedOn}
+		base = bases.Base{Commit: p.Base, On: p.StackedOn}
 	}
 	return base.Commit
 }
@@ -318,7 +319,7 @@ func (s *Site) trustedHere(ctx context.Context, dir string) error {
 			continue
 		}
 		if err == nil {
-			err = s.trustedBase(ctx, pipeline.Base{Commit: head})
+			err = s.trustedBase(ctx, bases.Base{Commit: head})
 		}
 		if err != nil {
 			return err

@@ -12,6 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/pipeline/bases"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/research"
@@ -58,7 +59,7 @@ type claimer struct {
 	config    *config.Config
 	cast      agentcall.Cast
 	lookPath  func(program string) error
-	merges    *Merges
+	bases     bases.Finder
 	approvals Agreements
 	intake    *intake
 	task      *taskDir
@@ -83,12 +84,12 @@ func (cl *claimer) claimRead(ctx context.Context, in Input, t *taskdir.Task, k *
 		return Job{}, k.wrong
 	}
 	p := main(k.plan)
-	base, waits, err := cl.findBase(ctx, t, in)
+	base, waits, err := cl.bases.Of(ctx, t, bases.Base{Commit: in.Base, On: in.StackedOn}, in.Fresh)
 	if err != nil {
 		return Job{}, err
 	}
 	if waits != "" {
-		return Job{}, &UnmetError{waits}
+		return Job{}, &bases.UnmetError{Waits: waits}
 	}
 	if err := cl.trust.trusted(ctx, t, base, in.Begun || in.Fresh); err != nil {
 		return Job{}, err
@@ -106,7 +107,7 @@ func (cl *claimer) claimRead(ctx context.Context, in Input, t *taskdir.Task, k *
 }
 
 // job is what a run of the task that begins at base is to be, with p as its plan, nil when it has none.
-func (cl *claimer) job(t *taskdir.Task, k *taken, p *plan.Plan, in Input, base Base) (Job, error) {
+func (cl *claimer) job(t *taskdir.Task, k *taken, p *plan.Plan, in Input, base bases.Base) (Job, error) {
 	taskdir.Defaults(t)
 	cfg := cl.config
 	j := Job{Title: t.Title, Repo: cl.repo.Main, Branch: t.Branch, BaseBranch: base.Branch, BaseUnset: base.Unset, BaseCommit: base.Commit, StackedOn: base.On,
@@ -185,12 +186,6 @@ func following(update string) string {
 		return ""
 	}
 	return update
-}
-
-// findBase finds where the branch begins. waits is in words what has to come before that.
-func (cl *claimer) findBase(ctx context.Context, t *taskdir.Task, in Input) (base Base, waits string, err error) {
-	b := Bases{Repo: cl.repo, Store: cl.store, Merged: cl.config.DependsOnMerged, Known: cl.merges}
-	return b.Of(ctx, t, Base{Commit: in.Base, On: in.StackedOn}, in.Fresh)
 }
 
 // Sources of the commands that decide, in the order they are asked.
@@ -296,7 +291,7 @@ func (cl *claimer) preview(ctx context.Context, in Input) (Job, *taken, error) {
 	if k.wrong != nil {
 		return Job{}, nil, k.wrong
 	}
-	base, _, err := cl.findBase(ctx, t, in)
+	base, _, err := cl.bases.Of(ctx, t, bases.Base{Commit: in.Base, On: in.StackedOn}, in.Fresh)
 	if err != nil {
 		return Job{}, nil, err
 	}

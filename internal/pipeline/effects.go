@@ -15,6 +15,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/pipeline/bases"
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/ready"
@@ -33,7 +34,7 @@ type Deps struct {
 	Cast       agentcall.Cast
 	LookPath   func(program string) error
 	Neighbours *ready.Neighbours // what is known of other tasks; nil: they are read anew
-	Merges     *Merges           // what is known of merged work; nil: git is asked anew
+	Merges     *bases.Merges     // what is known of merged work; nil: git is asked anew
 	Environ    []string          // of the project's own commands
 	Box        *sandbox.Box      // that they run in
 	Marker     string            // of the run's processes
@@ -42,8 +43,8 @@ type Deps struct {
 	Deliver    func(context.Context, flow.Call, DeliverIn) (Delivery, error)
 	// TrustedClaim says why a task can't begin at base here, and TrustedBase why nothing of base can be brought into its work:
 	// it came from somebody whom nobody here trusts. begun: a run of this clone made its branch. Nil: all is trusted.
-	TrustedClaim func(ctx context.Context, t *taskdir.Task, base Base, begun bool) error
-	TrustedBase  func(ctx context.Context, base Base) error
+	TrustedClaim func(ctx context.Context, t *taskdir.Task, base bases.Base, begun bool) error
+	TrustedBase  func(ctx context.Context, base bases.Base) error
 	// TrustedTexts says why files of the checkout, as they were read, count for nothing. Nil: all is trusted.
 	TrustedTexts func(ctx context.Context, texts map[string][]byte) error
 	Counts       proof.Filter        // which decisions count; nil: all
@@ -101,12 +102,13 @@ func (e *Effects) Activities() []flow.Activity {
 
 // New makes the effects of a task's run.
 func New(d Deps) *Effects {
+	finder := bases.Finder{Repo: d.Repo, Store: d.Store, OnlyMerged: d.Config.DependsOnMerged, Merges: d.Merges}
 	task := &taskDir{dir: d.Dir, disk: d.Disk, redactor: d.Redact, runDir: filepath.Join(d.Dir, taskdir.Run)}
 	inputs := &inputs{store: d.Store, task: task}
 	trust := &trustJudge{repo: d.Repo, trustedBase: d.TrustedBase, trustedClaim: d.TrustedClaim, textsTrusted: d.TrustedTexts}
 	intake := &intake{inputs: inputs, store: d.Store, task: task, trust: trust}
 	approvals := Agreements{Disk: d.Disk, Config: d.Config, Store: d.Store, Counts: d.Counts, Now: d.Now}
-	claimer := &claimer{approvals: approvals, cast: d.Cast, config: d.Config, intake: intake, lookPath: d.LookPath, merges: d.Merges, repo: d.Repo, store: d.Store, task: task, trust: trust}
+	claimer := &claimer{approvals: approvals, cast: d.Cast, config: d.Config, intake: intake, lookPath: d.LookPath, bases: finder, repo: d.Repo, store: d.Store, task: task, trust: trust}
 	standards := &standardsWatch{store: d.Store, task: task}
 	observer := &observer{approvals: approvals, config: d.Config, inputs: inputs, intake: intake, lookPath: d.LookPath, neighbours: d.Neighbours, standards: standards, store: d.Store, task: task}
 	guard := &guard{repo: d.Repo, task: task}
@@ -130,7 +132,7 @@ func New(d Deps) *Effects {
 	prover := &prover{commands: commands, fresh: fresh, restorer: restorer, task: task}
 	final := &finalVerifier{fresh: fresh, inputs: inputs, leaks: leaks, prover: prover, repo: d.Repo, restorer: restorer, verifier: verifier}
 	committer := &committer{committed: d.Committed, guard: guard, leaks: leaks, modules: modules, repo: d.Repo, restorer: restorer, task: task}
-	upstream := &upstream{merges: d.Merges, repo: d.Repo, store: d.Store, trust: trust}
+	upstream := &upstream{bases: finder, repo: d.Repo, store: d.Store, trust: trust}
 	updater := &updater{committer: committer, modules: modules, repo: d.Repo, restorer: restorer, task: task, trust: trust, upstream: upstream, verifier: verifier}
 	delivery := &deliverer{intake: intake, repo: d.Repo, send: d.Deliver, task: task}
 	report := &reporter{guard: guard, inputs: inputs, repo: d.Repo, store: d.Store, task: task}

@@ -8,12 +8,13 @@ import (
 	"unicode/utf8"
 
 	"github.com/trellis-tasks/trellis/contextfiles"
+	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // What a plan says fits under the caps of a prompt; what is cut is named, and where it can be read.
 func TestHintFits(t *testing.T) {
-	a := New(Deps{Dir: t.TempDir()}).Prompts
+	a := New(Deps{Dir: t.TempDir(), Config: new(config.Config)}).Prompts
 	if err := os.MkdirAll(a.inputs.folder("x"), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -17,7 +18,7 @@ import (
 // over it.
 func TestOrderThatIsTakenBack(t *testing.T) {
 	root := t.TempDir()
-	a := Deps{Store: taskdir.Store{Root: root}, Dir: filepath.Join(root, ".trellis", "tasks", "02-01-a"), Now: time.Now}
+	a := Deps{Config: new(config.Config), Store: taskdir.Store{Root: root}, Dir: filepath.Join(root, ".trellis", "tasks", "02-01-a"), Now: time.Now}
 	order := func(status string) {
 		t.Helper()
 		if err := errors.Join(os.MkdirAll(a.Dir, 0o755), os.WriteFile(filepath.Join(a.Dir, taskdir.TaskJSON), []byte(`{"status": "`+status+`"}`), 0o644)); err != nil {

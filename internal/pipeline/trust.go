@@ -9,6 +9,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/pipeline/bases"
 	"github.com/trellis-tasks/trellis/internal/trust"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -16,8 +17,8 @@ import (
 // trustJudge asks whether what a run takes in came from somebody who is trusted here.
 type trustJudge struct {
 	repo         *git.Repo
-	trustedClaim func(ctx context.Context, t *taskdir.Task, base Base, begun bool) error
-	trustedBase  func(ctx context.Context, base Base) error
+	trustedClaim func(ctx context.Context, t *taskdir.Task, base bases.Base, begun bool) error
+	trustedBase  func(ctx context.Context, base bases.Base) error
 	textsTrusted func(ctx context.Context, texts map[string][]byte) error
 }
 
@@ -38,7 +39,7 @@ func untilTrusted(err error) error {
 }
 
 // trusted says why a task does not begin at base, nil when it may.
-func (tj *trustJudge) trusted(ctx context.Context, t *taskdir.Task, base Base, begun bool) error {
+func (tj *trustJudge) trusted(ctx context.Context, t *taskdir.Task, base bases.Base, begun bool) error {
 	if tj.trustedClaim == nil {
 		return nil
 	}
@@ -89,13 +90,13 @@ func (tj *trustJudge) trustedCopies(ctx context.Context, j Job) error {
 		return nil
 	}
 	if err == nil {
-		err = tj.trustedBase(ctx, Base{Commit: head})
+		err = tj.trustedBase(ctx, bases.Base{Commit: head})
 	}
 	return untilTrusted(err)
 }
 
 // untrusted says why nothing of base is brought into the work, "" when it may be.
-func (tj *trustJudge) untrusted(ctx context.Context, base Base) (string, error) {
+func (tj *trustJudge) untrusted(ctx context.Context, base bases.Base) (string, error) {
 	if tj.trustedBase == nil {
 		return "", nil
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/pipeline/bases"
 	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
 	"github.com/trellis-tasks/trellis/internal/trellis"
@@ -27,7 +28,7 @@ var stranger = &trust.UntrustedError{Verdict: trust.Verdict{Subject: "02-01-a", 
 func judged(t *testing.T) (d Deps, write func(name, text string)) {
 	root := t.TempDir()
 	dir := filepath.Join(root, ".trellis", "tasks", "02-01-a")
-	d = Deps{Store: taskdir.Store{Root: root}, Dir: dir, Repo: &git.Repo{Main: root}, Box: &sandbox.Box{Mode: sandbox.Off}}
+	d = Deps{Config: new(config.Config), Store: taskdir.Store{Root: root}, Dir: dir, Repo: &git.Repo{Main: root}, Box: &sandbox.Box{Mode: sandbox.Off}}
 	write = func(name, text string) {
 		path := filepath.Join(root, ".trellis", name)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
@@ -44,9 +45,9 @@ func TestJudgeThatCannotWork(t *testing.T) {
 		err    error
 		sleeps bool
 	}{{stranger, true}, {errors.New("git is not there"), false}} {
-		tj := &trustJudge{trustedClaim: func(context.Context, *taskdir.Task, Base, bool) error { return c.err },
+		tj := &trustJudge{trustedClaim: func(context.Context, *taskdir.Task, bases.Base, bool) error { return c.err },
 			textsTrusted: func(context.Context, map[string][]byte) error { return c.err }}
-		for _, err := range []error{tj.trusted(t.Context(), nil, Base{}, false), tj.trustedTexts(t.Context(), map[string][]byte{"a": nil})} {
+		for _, err := range []error{tj.trusted(t.Context(), nil, bases.Base{}, false), tj.trustedTexts(t.Context(), map[string][]byte{"a": nil})} {
 			if !errors.Is(err, c.err) || errors.Is(err, flow.ErrSuspended) != c.sleeps {
 				t.Errorf("%v became %v", c.err, err)
 			}
@@ -105,7 +106,6 @@ func TestGuidelineSavedAroundAPrompt(t *testing.T) {
 // Edge S3: a yes, and that all is well, hold for what was read when they were found out. Here a person's saving comes between.
 func TestYesToWhatLiesThereNow(t *testing.T) {
 	deps, write := judged(t)
-	deps.Config = &config.Config{}
 	write("tasks/02-01-a/task.json", `{"status": "in_progress", "pipeline": {"approval": {"required": true}}}`)
 	write("spec/x.md", "words")
 	for _, name := range []string{"implement", "check"} {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/pipeline/bases"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -34,10 +35,10 @@ func (r *run) probe(f flow.Flow) error {
 
 // upstream knows what the base of a task went on to.
 type upstream struct {
-	repo   *git.Repo
-	store  taskdir.Store
-	merges *Merges
-	trust  *trustJudge
+	repo  *git.Repo
+	store taskdir.Store
+	bases bases.Finder
+	trust *trustJudge
 }
 
 // Behind says that delivered work, which ends in tip by now, is to be brought up to its base before it is delivered again, ""
@@ -64,7 +65,7 @@ func (u *upstream) Behind(ctx context.Context, in DeliverIn, tip string, ask boo
 }
 
 // about is what is kept of an update: what it stands on, and what both sides did, should they conflict.
-func (u *upstream) about(ctx context.Context, tip string, next Base) (string, error) {
+func (u *upstream) about(ctx context.Context, tip string, next bases.Base) (string, error) {
 	theirs, err := u.repo.Subjects(ctx, tip, next.Commit, mostSaid)
 	if err != nil {
 		return "", err
@@ -92,27 +93,26 @@ const fetchLimit = time.Minute
 
 // nextBase is the commit that the work is to stand on; without one there is none to be had, and notes say why. ask: the remote
 // is asked for what it has now.
-func (u *upstream) nextBase(ctx context.Context, j Job, ask bool) (next Base, notes []string, err error) {
-	next = Base{Branch: j.BaseBranch}
+func (u *upstream) nextBase(ctx context.Context, j Job, ask bool) (next bases.Base, notes []string, err error) {
+	next = bases.Base{Branch: j.BaseBranch}
 	if next.Commit, notes, err = u.baseTip(ctx, j, ask); err != nil || next.Commit == "" || j.StackedOn == "" {
 		return next, notes, err
 	}
-	b := Bases{Repo: u.repo, Store: u.store, Known: u.merges}
-	t, why := b.find(j.StackedOn)
+	t, why := u.bases.Find(j.StackedOn)
 	if why != "" {
-		return Base{}, append(notes, "the work stays on the branch of "+j.StackedOn+": "+why), nil
+		return bases.Base{}, append(notes, "the work stays on the branch of "+j.StackedOn+": "+why), nil
 	}
-	tip, err := b.Repo.Branch(ctx, t.BranchName())
+	tip, err := u.repo.Branch(ctx, t.BranchName())
 	if err != nil {
-		return Base{}, notes, err
+		return bases.Base{}, notes, err
 	}
-	if merged, err := b.merged(ctx, t, tip, next); err != nil || merged {
+	if merged, err := u.bases.Holds(ctx, t, tip, next); err != nil || merged {
 		return next, notes, err
 	}
 	if t.Status != trellis.Review && t.Status != trellis.Completed || tip == "" {
-		return Base{}, append(notes, fmt.Sprintf("the work stays where it began: %s, on whose branch that was, is %s and not merged", t.ID, t.Status)), nil
+		return bases.Base{}, append(notes, fmt.Sprintf("the work stays where it began: %s, on whose branch that was, is %s and not merged", t.ID, t.Status)), nil
 	}
-	return Base{Branch: t.BranchName(), Commit: tip, On: j.StackedOn}, notes, nil
+	return bases.Base{Branch: t.BranchName(), Commit: tip, On: j.StackedOn}, notes, nil
 }
 
 // baseTip is the tip of the base branch: that of the remote when the branch is pushed there, and it has all that the local
@@ -191,8 +191,7 @@ func (u *upstream) probe(ctx context.Context, _ flow.Call, in probeIn) (notes []
 		case err != nil:
 			notes = append(notes, fmt.Sprintf("whether it conflicts with %s is not known: %v", t.ID, err))
 		case len(files) > 0:
-			b := Bases{Repo: u.repo, Store: u.store, Known: u.merges}
-			if done, err := b.merged(ctx, t, tip, Base{Commit: in.Job.BaseCommit}); err == nil && done {
+			if done, err := u.bases.Holds(ctx, t, tip, bases.Base{Commit: in.Job.BaseCommit}); err == nil && done {
 				continue // nobody told its task yet
 			}
 			notes = append(notes, fmt.Sprintf("will conflict with %s in %s: merge one first", t.ID, strings.Join(few(files), ", ")))

@@ -27,6 +27,8 @@ var floors = [][]string{
 	{"taskdir", "contextfiles", "specs", "templates", "agents", "internal/git", "internal/engine/journal", "internal/config", "internal/proof", "internal/research", "internal/pulse", "internal/github", "internal/criteria"},
 	{"internal/agentcall", "internal/plan", "internal/notify", "internal/hooks", "internal/sandbox", "internal/roadmap", "internal/trust"},
 	{"internal/ready", "internal/workflow", "internal/trust/subject"},
+	// Of what a task's run asks more than once each question has a package.
+	{"internal/pipeline/bases"},
 	{"internal/pipeline", "internal/planner", "internal/delivery"},
 	{"internal/dispatch", "internal/status", "internal/eval"},
 	{"internal/app", "internal/terminal"},

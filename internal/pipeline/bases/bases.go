@@ -1,4 +1,6 @@
-package pipeline
+// Package bases tells where the work of a task begins, and what it has to wait for before it can begin there: its base
+// branch, or the branch of the one task that it depends on and that is not merged yet.
+package bases
 
 import (
 	"context"
@@ -14,12 +16,12 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Bases finds where the work of tasks begins.
-type Bases struct {
-	Repo   *git.Repo
-	Store  taskdir.Store
-	Merged bool    // tasks wait until those that they depend on are merged
-	Known  *Merges // nil: nothing is remembered
+// Finder finds where the work of tasks begins.
+type Finder struct {
+	Repo       *git.Repo
+	Store      taskdir.Store
+	OnlyMerged bool    // tasks wait until those that they depend on are merged
+	Merges     *Merges // nil: nothing is remembered
 }
 
 // Base is where the work of a task begins.
@@ -40,7 +42,7 @@ func (e *UnmetError) Is(target error) bool { return target == flow.ErrSuspended 
 
 // Of is the base of a task, and in words what it has to wait for before it can begin there. One that has begun keeps
 // its earlier base as long as its branch stands, whatever became of what it depends on, unless it is to begin afresh.
-func (b Bases) Of(ctx context.Context, t *taskdir.Task, earlier Base, fresh bool) (base Base, waits string, err error) {
+func (b Finder) Of(ctx context.Context, t *taskdir.Task, earlier Base, fresh bool) (base Base, waits string, err error) {
 	if base, err = b.named(ctx, t); err != nil {
 		return base, "", err
 	}
@@ -64,7 +66,7 @@ func (b Bases) Of(ctx context.Context, t *taskdir.Task, earlier Base, fresh bool
 }
 
 // named is the base branch of a task.
-func (b Bases) named(ctx context.Context, t *taskdir.Task) (base Base, err error) {
+func (b Finder) named(ctx context.Context, t *taskdir.Task) (base Base, err error) {
 	if t.BaseBranch != "" {
 		return Base{Branch: t.BaseBranch}, nil
 	}
@@ -77,7 +79,7 @@ func (b Bases) named(ctx context.Context, t *taskdir.Task) (base Base, err error
 
 // under moves the base of a branch that is there, and of which nobody knows where it began, below it: what came to the
 // base branch since is not to be taken back.
-func (b Bases) under(ctx context.Context, base *Base, tip string) error {
+func (b Finder) under(ctx context.Context, base *Base, tip string) error {
 	shared, err := b.Repo.MergeBase(ctx, base.Commit, tip)
 	if err == nil && shared != "" && shared != tip {
 		base.Commit = shared
@@ -89,7 +91,7 @@ func (b Bases) under(ctx context.Context, base *Base, tip string) error {
 type open struct{ id, tip string }
 
 // stack puts the base on the branch of the one dependency that is not merged yet, if there is one.
-func (b Bases) stack(ctx context.Context, t *taskdir.Task, base *Base) (waits string, err error) {
+func (b Finder) stack(ctx context.Context, t *taskdir.Task, base *Base) (waits string, err error) {
 	var missing []string
 	var list []open
 	for _, id := range t.Pipeline.DependsOn {
@@ -117,7 +119,7 @@ func (b Bases) stack(ctx context.Context, t *taskdir.Task, base *Base) (waits st
 }
 
 // tops leaves out the dependencies whose work is on the branch of another.
-func (b Bases) tops(ctx context.Context, list []open) (tops []open, err error) {
+func (b Finder) tops(ctx context.Context, list []open) (tops []open, err error) {
 	for i, d := range list {
 		below := false
 		for k, other := range list {
@@ -146,8 +148,8 @@ func several(list []open) string {
 
 // dependency says why a task that begins at base has to wait for another, "" when it hasn't; then on is that one's
 // branch, zero when base has its work already.
-func (b Bases) dependency(ctx context.Context, id string, base Base) (on open, why string, err error) {
-	t, why := b.find(id)
+func (b Finder) dependency(ctx context.Context, id string, base Base) (on open, why string, err error) {
+	t, why := b.Find(id)
 	switch {
 	case why != "":
 		return on, why, nil
@@ -162,11 +164,11 @@ func (b Bases) dependency(ctx context.Context, id string, base Base) (on open, w
 	if err != nil {
 		return on, "", err
 	}
-	merged, err := b.merged(ctx, t, tip, base)
+	merged, err := b.Holds(ctx, t, tip, base)
 	switch {
 	case err != nil || merged:
 		return on, "", err
-	case b.Merged:
+	case b.OnlyMerged:
 		return on, t.ID + " to be merged (it is in review)", nil
 	case tip == "":
 		return on, t.ID + " to be merged (it is in review, but its branch " + t.BranchName() + " is gone)", nil
@@ -177,7 +179,7 @@ func (b Bases) dependency(ctx context.Context, id string, base Base) (on open, w
 }
 
 // dead says that a dependency won't come to a good end by itself, and what people can do about it.
-func (b Bases) dead(t *taskdir.Task) string {
+func (b Finder) dead(t *taskdir.Task) string {
 	const out = "take it out of pipeline.depends_on"
 	switch {
 	case b.archived(t):
@@ -188,13 +190,13 @@ func (b Bases) dead(t *taskdir.Task) string {
 	return fmt.Sprintf("%s, which is %s: trellis retry %s, or %s", t.ID, t.Status, t.ID, out)
 }
 
-func (b Bases) archived(t *taskdir.Task) bool { return filepath.Dir(t.Dir) != b.Store.Tasks() }
+func (b Finder) archived(t *taskdir.Task) bool { return filepath.Dir(t.Dir) != b.Store.Tasks() }
 
 // hops is how many tasks without a change may stand on each other.
 const hops = 100
 
-// find is the task that one depends on. A task that needed no change on the branch of another one stands for that.
-func (b Bases) find(id string) (*taskdir.Task, string) {
+// Find is the task that one depends on. A task that needed no change on the branch of another one stands for that.
+func (b Finder) Find(id string) (*taskdir.Task, string) {
 	for range hops {
 		dir, err := b.Store.Find(id)
 		if err != nil {
@@ -212,8 +214,8 @@ func (b Bases) find(id string) (*taskdir.Task, string) {
 	return nil, id + ", which stands on itself"
 }
 
-// merged reports whether the base has the work of a task in review, whose branch may have been deleted since.
-func (b Bases) merged(ctx context.Context, t *taskdir.Task, tip string, base Base) (bool, error) {
+// Holds reports whether the base has the work of a task in review, whose branch may have been deleted since.
+func (b Finder) Holds(ctx context.Context, t *taskdir.Task, tip string, base Base) (bool, error) {
 	if tip == "" && t.Commit != "" {
 		var err error
 		if tip, err = b.Repo.Resolve(ctx, t.Commit); err != nil && !errors.Is(err, git.ErrNotFound) {
@@ -223,7 +225,7 @@ func (b Bases) merged(ctx context.Context, t *taskdir.Task, tip string, base Bas
 	if tip == "" {
 		return false, nil
 	}
-	return b.Known.merged(ctx, b.Repo, base.Commit, t.Pipeline.BaseCommit, tip)
+	return b.Merges.merged(ctx, b.Repo, base.Commit, t.Pipeline.BaseCommit, tip)
 }
 
 // Merges remembers which work was found in which base. The zero value is ready to use, by several goroutines at once.
