@@ -84,7 +84,7 @@ func (p *Project) Config() (*config.Config, []trellis.Problem) {
 
 func (p *Project) beWary(c *config.Config) {
 	if c.Sandbox != sandbox.Off {
-		p.Repo.BeWary()
+		p.Repo.Harden()
 	}
 }
 

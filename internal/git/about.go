@@ -13,7 +13,7 @@ const MinVersion = "2.34"
 
 // Version is the version of the git command, with an error when it is too old or missing.
 func (r *Repo) Version(ctx context.Context) (string, error) {
-	out, err := r.line(ctx, call{args: []string{"version"}})
+	out, err := r.Line(ctx, Command{Args: []string{"version"}})
 	if err != nil {
 		return "", err
 	}
@@ -76,7 +76,7 @@ func (r *Repo) Identity(ctx context.Context) (string, error) {
 }
 
 func (r *Repo) identity(ctx context.Context, who string) (string, error) {
-	out, err := r.line(ctx, call{dir: r.Main, args: append(named[:len(named):len(named)], "var", who)})
+	out, err := r.Line(ctx, Command{Dir: r.Main, Args: append(named[:len(named):len(named)], "var", who)})
 	var failed *Error
 	const fatal = 128
 	if errors.As(err, &failed) && failed.Code == fatal {

@@ -33,7 +33,7 @@ func (r *Repo) Added(ctx context.Context, dir, from, to string, most int, each f
 		args = slices.Concat([]string{"-c", "core.quotePath=false", "diff-tree", "-r"}, raw, []string{"--end-of-options", from, to, "--"})
 	}
 	p := &patch{each: each, most: most}
-	_, _, err := r.git(ctx, call{dir: dir, args: args, out: p})
+	_, _, err := r.Run(ctx, Command{Dir: dir, Args: args, Stdout: p})
 	p.end()
 	if err == nil {
 		err = p.wrong
@@ -157,7 +157,7 @@ func (r *Repo) TextsAt(ctx context.Context, commit string, texts []string) (map[
 		return held, nil
 	}
 	const none = 1
-	out, _, err := r.git(ctx, call{dir: r.Main, stdin: strings.NewReader(strings.Join(texts, "\n") + "\n"), fine: []int{none}, args: []string{"grep", "--text", "-h",
+	out, _, err := r.Run(ctx, Command{Dir: r.Main, Stdin: strings.NewReader(strings.Join(texts, "\n") + "\n"), Accept: []int{none}, Args: []string{"grep", "--text", "-h",
 		"--no-line-number", "--no-column", "--no-color", "--no-recurse-submodules", "--only-matching", "--fixed-strings", "-f", "-", commit}})
 	for line := range strings.Lines(out) {
 		held[strings.TrimSuffix(line, "\n")] = true
@@ -171,7 +171,7 @@ func (r *Repo) Between(ctx context.Context, base, also, tip string) ([]string, e
 	if sha, err := r.Branch(ctx, also); err == nil && sha != "" {
 		args = append(args, "^"+sha)
 	}
-	out, _, err := r.git(ctx, call{dir: r.Main, args: args})
+	out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: args})
 	return strings.Fields(out), err
 }
 
@@ -181,7 +181,7 @@ func (r *Repo) Messages(ctx context.Context, commits []string) (map[string]strin
 		return nil, nil
 	}
 	const begin, end = "commit ", "\x00\n"
-	out, _, err := r.git(ctx, call{dir: r.Main, stdin: strings.NewReader(strings.Join(commits, "\n") + "\n"), args: []string{"rev-list", "--no-walk", "--stdin", "--format=%B%x00"}})
+	out, _, err := r.Run(ctx, Command{Dir: r.Main, Stdin: strings.NewReader(strings.Join(commits, "\n") + "\n"), Args: []string{"rev-list", "--no-walk", "--stdin", "--format=%B%x00"}})
 	said := map[string]string{}
 	for part := range strings.SplitSeq(strings.TrimSuffix(out, end), end) {
 		sha, text, _ := strings.Cut(strings.TrimPrefix(part, begin), "\n")
@@ -200,7 +200,7 @@ func (r *Repo) Touched(ctx context.Context, commits, paths []string) ([]string, 
 	for _, p := range paths {
 		args = append(args, literal("", p))
 	}
-	out, _, err := r.git(ctx, call{dir: r.Main, stdin: strings.NewReader(strings.Join(commits, "\n") + "\n"), args: args})
+	out, _, err := r.Run(ctx, Command{Dir: r.Main, Stdin: strings.NewReader(strings.Join(commits, "\n") + "\n"), Args: args})
 	list := strings.FieldsFunc(out, func(c rune) bool { return c == 0 })
 	slices.Sort(list)
 	return slices.Compact(list), err
@@ -214,7 +214,7 @@ func (r *Repo) Read(ctx context.Context, commit string, paths ...string) (map[st
 		if err != nil {
 			break
 		}
-		texts[path], _, err = r.git(ctx, call{dir: r.Main, args: []string{"cat-file", "blob", commit + ":" + path}})
+		texts[path], _, err = r.Run(ctx, Command{Dir: r.Main, Args: []string{"cat-file", "blob", commit + ":" + path}})
 	}
 	return texts, err
 }
@@ -241,7 +241,7 @@ func (r *Repo) Makes(commit, parent, tree string) bool {
 // TakeBack makes a branch end in an older commit of its own, when it ends in tip. What it had above that is in the index and the
 // files of its checkout as before, still to be committed.
 func (r *Repo) TakeBack(ctx context.Context, branch, to, tip string) error {
-	if err := r.move(ctx, heads+branch, to, tip); err != nil {
+	if err := r.MoveRef(ctx, BranchPrefix+branch, to, tip); err != nil {
 		return fmt.Errorf("taking back what %s has: %w", branch, err)
 	}
 	return nil

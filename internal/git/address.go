@@ -12,7 +12,7 @@ func (r *Repo) Addresses(ctx context.Context, remote string) ([]string, error) {
 	if strings.ContainsAny(remote, ":/") { // branch.<name>.remote may be one itself
 		return []string{withoutSecret(remote)}, nil
 	}
-	out, err := r.line(ctx, call{dir: r.Main, args: []string{"remote", "get-url", "--push", "--all", "--", remote}})
+	out, err := r.Line(ctx, Command{Dir: r.Main, Args: []string{"remote", "get-url", "--push", "--all", "--", remote}})
 	if err != nil {
 		return nil, fmt.Errorf("looking for the address of %s: %w", remote, err)
 	}

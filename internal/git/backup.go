@@ -32,7 +32,7 @@ func (r *Repo) worktreeOrMain(dir string) error {
 	if dir == r.Main {
 		return nil
 	}
-	_, err := r.Made(dir)
+	_, err := r.Identify(dir)
 	return err
 }
 
@@ -45,13 +45,13 @@ func (r *Repo) saveCommit(ctx context.Context, sha, except, ref string) error {
 	if except != "" {
 		args = append(args, "--exclude="+except)
 	}
-	lost, err := r.line(ctx, call{dir: r.Main, args: append(args, "--branches", "--remotes", "--tags")})
+	lost, err := r.Line(ctx, Command{Dir: r.Main, Args: append(args, "--branches", "--remotes", "--tags")})
 	if err != nil || lost == "" {
 		return err
 	}
-	old, err := r.verify(ctx, r.Main, ref)
+	old, err := r.askCommit(ctx, r.Main, ref)
 	if errors.Is(err, ErrNotFound) {
-		return r.move(ctx, ref, sha, "")
+		return r.MoveRef(ctx, ref, sha, "")
 	}
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func (r *Repo) saveCommit(ctx context.Context, sha, except, ref string) error {
 	if err != nil {
 		return err
 	}
-	return r.move(ctx, ref, both, old)
+	return r.MoveRef(ctx, ref, both, old)
 }
 
 // backUp makes a backup, unless may forbids it.
@@ -137,7 +137,7 @@ func (s *Snapshot) backup(ctx context.Context, ref, message string) (string, err
 			return "", err
 		}
 	}
-	return sha, s.r.move(ctx, ref, sha, st.old)
+	return sha, s.r.MoveRef(ctx, ref, sha, st.old)
 }
 
 // saveable is nil when all that changed is kept in this repository, or was kept already, and not in another one within
@@ -178,7 +178,7 @@ func (s *Snapshot) state(ctx context.Context, ref string) (st state, err error) 
 	if err != nil && !errors.Is(err, ErrNoCommit) {
 		return st, err
 	}
-	st.old, err = s.r.verify(ctx, s.dir, ref)
+	st.old, err = s.r.askCommit(ctx, s.dir, ref)
 	if errors.Is(err, ErrNotFound) {
 		err = nil
 	}
@@ -187,15 +187,15 @@ func (s *Snapshot) state(ctx context.Context, ref string) (st state, err error) 
 
 // staged is the tree of the index, "" when it has conflicts.
 func (s *Snapshot) staged(ctx context.Context) (string, error) {
-	tree, err := s.r.line(ctx, call{dir: s.dir, env: s.env, args: []string{"write-tree"}, write: true, once: true})
+	tree, err := s.r.Line(ctx, Command{Dir: s.dir, Env: s.env, Args: []string{"write-tree"}, Write: true, Once: true})
 	if err == nil {
 		return tree, nil
 	}
-	conflicts, lookErr := s.r.line(ctx, call{dir: s.dir, env: s.env, args: []string{"ls-files", "--unmerged"}})
+	conflicts, lookErr := s.r.Line(ctx, Command{Dir: s.dir, Env: s.env, Args: []string{"ls-files", "--unmerged"}})
 	if lookErr != nil || conflicts != "" {
 		return "", lookErr
 	}
-	return s.r.line(ctx, call{dir: s.dir, env: s.env, args: []string{"write-tree"}, write: true})
+	return s.r.Line(ctx, Command{Dir: s.dir, Env: s.env, Args: []string{"write-tree"}, Write: true})
 }
 
 // differs reports whether the index holds something that neither HEAD nor the work tree has.
@@ -243,19 +243,19 @@ func (s *Snapshot) commit(ctx context.Context, tree, message string, parents ...
 		}
 	}
 	by := []string{"GIT_AUTHOR_NAME=trellis", "GIT_AUTHOR_EMAIL=trellis@localhost", "GIT_COMMITTER_NAME=trellis", "GIT_COMMITTER_EMAIL=trellis@localhost"}
-	return s.r.line(ctx, call{dir: s.dir, args: args, env: by, stdin: strings.NewReader(message + "\n"), write: true})
+	return s.r.Line(ctx, Command{Dir: s.dir, Args: args, Env: by, Stdin: strings.NewReader(message + "\n"), Write: true})
 }
 
-// move sets a ref, unless it no longer is what it was. old is "" for a ref that is not there.
-func (r *Repo) move(ctx context.Context, ref, sha, old string) error {
+// MoveRef sets a ref, unless it no longer is what it was. old is "" for a ref that is not there.
+func (r *Repo) MoveRef(ctx context.Context, ref, sha, old string) error {
 	if sha == old || sha == "" {
 		return nil
 	}
 	own := []string{filepath.Join(r.Common, filepath.FromSlash(ref)+".lock")}
-	return withLocks(ctx, own, func() error {
-		return again(ctx, func() error {
-			_, _, err := r.git(ctx, call{dir: r.Main, args: []string{"update-ref", "--end-of-options", ref, sha, old}, write: true, once: true})
-			if now, lookErr := r.parse(ctx, r.Main, ref); err != nil && lookErr == nil && now == sha {
+	return RetryLocked(ctx, own, func() error {
+		return Retry(ctx, func() error {
+			_, _, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"update-ref", "--end-of-options", ref, sha, old}, Write: true, Once: true})
+			if now, lookErr := r.RevParse(ctx, r.Main, ref); err != nil && lookErr == nil && now == sha {
 				return nil // it was done all the same
 			}
 			return err

@@ -49,7 +49,7 @@ func (s *Snapshot) against(ctx context.Context, base string, out io.Writer, opti
 		}
 		args = slices.Concat([]string{"diff-tree", "-r"}, plain, options, []string{base, s.Tree})
 	}
-	text, _, err := s.r.git(ctx, call{dir: s.dir, env: s.env, out: out, args: args})
+	text, _, err := s.r.Run(ctx, Command{Dir: s.dir, Env: s.env, Stdout: out, Args: args})
 	return text, err
 }
 
@@ -96,7 +96,7 @@ func (s *Snapshot) DiffStat(ctx context.Context, base string) (string, error) {
 // Diff is the difference to a commit as a patch, cut in the middle when it has more bytes than limit.
 func (s *Snapshot) Diff(ctx context.Context, base string, limit int) (string, error) {
 	var out *proc.Capped
-	err := again(ctx, func() error {
+	err := Retry(ctx, func() error {
 		out = proc.NewCapped(limit)
 		_, err := s.against(ctx, base, out, "--patch")
 		return err

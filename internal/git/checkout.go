@@ -15,7 +15,7 @@ import (
 // repository. No hook runs. Files that are not those of the commit are a *DamagedError. The caller removes it with [Repo.RemoveWorktree].
 func (r *Repo) Checkout(ctx context.Context, path, commit string) error {
 	path = clean(path)
-	err := again(ctx, func() error { return r.checkout(ctx, path, commit) })
+	err := Retry(ctx, func() error { return r.checkout(ctx, path, commit) })
 	if err != nil {
 		return fmt.Errorf("checking out %s: %w", commit, err)
 	}
@@ -30,9 +30,9 @@ func (r *Repo) checkout(ctx context.Context, path, commit string) error {
 		if err := vacant(path); err != nil {
 			return err
 		}
-		err := withLocks(ctx, nil, func() error {
-			_, _, err := r.git(ctx, call{dir: r.Main, write: true, args: []string{"-c", "core.hooksPath=" + os.DevNull, "-c", "core.sparseCheckout=false",
-				"worktree", "add", "--quiet", "--detach", "--", path, commit}, once: true})
+		err := RetryLocked(ctx, nil, func() error {
+			_, _, err := r.Run(ctx, Command{Dir: r.Main, Write: true, Args: []string{"-c", "core.hooksPath=" + os.DevNull, "-c", "core.sparseCheckout=false",
+				"worktree", "add", "--quiet", "--detach", "--", path, commit}, Once: true})
 			return err
 		})
 		if err == nil {
@@ -49,12 +49,12 @@ func (r *Repo) Unhide(ctx context.Context, dir string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	shown := r.looked.takeUnhid(gitDir)
+	shown := r.seen.takeUnhid(gitDir)
 	hidden, err := r.hidden(ctx, dir, filepath.Join(gitDir, "index"))
 	if err != nil || len(hidden) == 0 {
 		return shown, err
 	}
-	err = withLocks(ctx, r.ownLocks(gitDir, ""), func() error {
+	err = RetryLocked(ctx, r.ownLocks(gitDir, ""), func() error {
 		for _, option := range []string{"--no-assume-unchanged", "--no-skip-worktree"} { // git takes one at a time
 			if err := r.updateIndex(ctx, dir, option, hidden); err != nil {
 				return err
@@ -71,7 +71,7 @@ func (r *Repo) Unhide(ctx context.Context, dir string) ([]string, error) {
 // Ignored are the paths of a checkout that git ignores, folders ending in /, the excluded paths left out.
 func (r *Repo) Ignored(ctx context.Context, dir string, exclude ...string) (list []string, err error) {
 	args := append([]string{"ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory", "--"}, pathspec(exclude)...)
-	out, _, err := r.git(ctx, call{dir: dir, args: args})
+	out, _, err := r.Run(ctx, Command{Dir: dir, Args: args})
 	for p := range strings.SplitSeq(strings.TrimSuffix(out, "\x00"), "\x00") {
 		if p != "" {
 			list = append(list, p)
@@ -83,7 +83,7 @@ func (r *Repo) Ignored(ctx context.Context, dir string, exclude ...string) (list
 // ChangesBetween are the paths at which two commits differ, sorted.
 func (r *Repo) ChangesBetween(ctx context.Context, old, new string) ([]Change, error) {
 	args := slices.Concat([]string{"diff-tree", "-r", "-z", "--raw", "--numstat"}, plain, []string{"--end-of-options", old, new})
-	out, _, err := r.git(ctx, call{dir: r.Main, args: args})
+	out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: args})
 	if err != nil {
 		return nil, err
 	}

@@ -84,68 +84,68 @@ var always = []string{"-c", "core.fsmonitor=false", "-c", "gc.auto=0", "-c", "ma
 // durably are the options of calls whose effect must survive a power cut once they have returned.
 var durably = []string{"-c", "core.fsync=committed,reference", "-c", "core.fsyncMethod=batch"}
 
-// call is one run of the git command.
-type call struct {
-	dir   string
-	args  []string
-	env   []string // added to what every call gets
-	stdin io.Reader
-	out   io.Writer // nil: returned
-	fine  []int     // exit codes besides 0 that are an answer
-	write bool      // changes the repository: durable, and takes longer
-	once  bool      // would not find what it needs if it had been done already: callers look first, see again
-	hooks bool      // runs hooks of the user, in the language the user has set
-	raw   bool      // reads the index of a worktree as others left it
+// Command is one run of the git command.
+type Command struct {
+	Dir      string
+	Args     []string
+	Env      []string // added to what every call gets
+	Stdin    io.Reader
+	Stdout   io.Writer // nil: returned
+	Accept   []int     // exit codes besides 0 that are an answer
+	Write    bool      // changes the repository: durable, and takes longer
+	Once     bool      // would not find what it needs if it had been done already: callers look first, see again
+	Hooks    bool      // runs hooks of the user, in the language the user has set
+	RawIndex bool      // reads the index of a worktree as others left it
 }
 
-// git runs the command and returns its standard output and exit code. One that failed is run again, unless it must not be
+// Run runs the command and returns its standard output and exit code. One that failed is run again, unless it must not be
 // or somebody has got part of the answer already. Locks that others hold in a worktree are waited for.
-func (r *Repo) git(ctx context.Context, c call) (out string, code int, err error) {
+func (r *Repo) Run(ctx context.Context, c Command) (out string, code int, err error) {
 	do := func() (err error) {
-		out, code, err = r.run(ctx, c)
+		out, code, err = r.runOnce(ctx, c)
 		return err
 	}
-	if c.once || c.out != nil {
+	if c.Once || c.Stdout != nil {
 		err = do()
 		return out, code, err
 	}
-	err = r.patiently(ctx, c, func() error {
-		return again(ctx, func() error { return errors.Join(rewound(c), do()) })
+	err = r.retryLocked(ctx, c, func() error {
+		return Retry(ctx, func() error { return errors.Join(rewind(c), do()) })
 	})
 	return out, code, err
 }
 
-// patiently does something again while others hold locks of the worktree that a call changes.
-func (r *Repo) patiently(ctx context.Context, c call, do func() error) error {
-	if !c.write {
+// retryLocked does something again while others hold locks of the worktree that a call changes.
+func (r *Repo) retryLocked(ctx context.Context, c Command, do func() error) error {
+	if !c.Write {
 		return do()
 	}
-	gitDir, err := r.gitDir(c.dir)
+	gitDir, err := r.gitDir(c.Dir)
 	if err != nil || gitDir == r.Common {
 		return do()
 	}
-	return withLocks(ctx, r.ownLocks(gitDir, ""), do)
+	return RetryLocked(ctx, r.ownLocks(gitDir, ""), do)
 }
 
-func (r *Repo) run(ctx context.Context, c call) (string, int, error) {
-	if err := stillMade(ctx, c.dir); err != nil {
+func (r *Repo) runOnce(ctx context.Context, c Command) (string, int, error) {
+	if err := checkWorktree(ctx, c.Dir); err != nil {
 		return "", -1, err
 	}
-	if err := errors.Join(r.disarm(ctx, c), r.renew(ctx, c)); err != nil {
+	if err := errors.Join(r.sanitize(ctx, c), r.renewIndex(ctx, c)); err != nil {
 		return "", -1, err
 	}
-	defer r.renewed(ctx, c)
+	defer r.noteIndex(ctx, c)
 	out := &limited{max: maxOutput}
 	stderr := proc.NewCapped(maxStderr)
 	cmd := proc.Command{
-		Argv: slices.Concat([]string{"git"}, always, r.noHooks(ctx, c), c.args), Dir: c.dir, Env: r.environ(c),
-		Stdin: c.stdin, Stdout: out, Stderr: stderr, Wall: quick,
+		Argv: slices.Concat([]string{"git"}, always, r.noHooks(ctx, c), c.Args), Dir: c.Dir, Env: r.environ(c),
+		Stdin: c.Stdin, Stdout: out, Stderr: stderr, Wall: quick,
 	}
-	if c.write {
-		cmd.Argv, cmd.Wall = slices.Concat([]string{"git"}, always, durably, r.noHooks(ctx, c), c.args), patient
+	if c.Write {
+		cmd.Argv, cmd.Wall = slices.Concat([]string{"git"}, always, durably, r.noHooks(ctx, c), c.Args), patient
 	}
-	if c.out != nil {
-		cmd.Stdout = c.out
+	if c.Stdout != nil {
+		cmd.Stdout = c.Stdout
 	}
 	res, err := proc.Run(ctx, cmd)
 	switch {
@@ -154,34 +154,34 @@ func (r *Repo) run(ctx context.Context, c call) (string, int, error) {
 	case res.Code == proc.CodeNotFound && err != nil:
 		return "", res.Code, fmt.Errorf("running git: %w; install git %s or newer", err, MinVersion)
 	case err != nil:
-		return "", res.Code, fmt.Errorf("running git %s: %w", c.args[0], err)
-	case res.Code != 0 && !slices.Contains(c.fine, res.Code):
-		return out.String(), res.Code, &Error{Args: c.args, Dir: c.dir, Code: res.Code, Stderr: stderr.String()}
+		return "", res.Code, fmt.Errorf("running git %s: %w", c.Args[0], err)
+	case res.Code != 0 && !slices.Contains(c.Accept, res.Code):
+		return out.String(), res.Code, &Error{Args: c.Args, Dir: c.Dir, Code: res.Code, Stderr: stderr.String()}
 	}
 	return out.String(), res.Code, nil
 }
 
-// line runs a command that answers with one line.
-func (r *Repo) line(ctx context.Context, c call) (string, error) {
-	out, _, err := r.git(ctx, c)
+// Line runs a command that answers with one line.
+func (r *Repo) Line(ctx context.Context, c Command) (string, error) {
+	out, _, err := r.Run(ctx, c)
 	return strings.TrimSuffix(out, "\n"), err
 }
 
 // environ keeps git from looking above the checkout should its .git have been removed, and from taking other objects
 // for those that are meant.
-func (r *Repo) environ(c call) []string {
+func (r *Repo) environ(c Command) []string {
 	base := r.Env
 	if base == nil {
 		base = os.Environ()
 	}
 	extra := []string{"GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_EDITOR=:", "GIT_NO_REPLACE_OBJECTS=1", proc.Owned(proc.Self())}
-	if !c.hooks {
+	if !c.Hooks {
 		extra = append(extra, "LC_ALL=C")
 	}
-	if c.dir != "" {
-		extra = append(extra, "GIT_CEILING_DIRECTORIES="+filepath.Dir(c.dir))
+	if c.Dir != "" {
+		extra = append(extra, "GIT_CEILING_DIRECTORIES="+filepath.Dir(c.Dir))
 	}
-	return proc.Environ(base, slices.Concat(allowed, r.Allow), append(extra, c.env...)...)
+	return proc.Environ(base, slices.Concat(allowed, r.Allow), append(extra, c.Env...)...)
 }
 
 // limited is a buffer that refuses what is beyond all reason.
@@ -199,8 +199,8 @@ func (l *limited) Write(p []byte) (int, error) {
 	return l.Buffer.Write(p)
 }
 
-// contended reports whether git met a lock that another process holds.
-func contended(err error) bool {
+// lockContended reports whether git met a lock that another process holds.
+func lockContended(err error) bool {
 	var e *Error
 	return errors.Is(err, errLocked) || errors.As(err, &e) && (strings.Contains(e.Stderr, ".lock") || strings.Contains(e.Stderr, "packed-refs.new")) &&
 		(strings.Contains(e.Stderr, "File exists") || strings.Contains(e.Stderr, "could not lock"))
@@ -212,19 +212,19 @@ const (
 	staleAfter   = 3 * time.Second        // a lock that stands so long, and nobody is there who could hold it, is a dead process's
 )
 
-// withLocks does something again while other processes hold git's locks. One of own that stays for a while, that
+// RetryLocked does something again while other processes hold git's locks. One of own that stays for a while, that
 // nobody has open, and that is older than every process of git which is at work in a checkout of the repository, was
 // left by one that was killed, and is removed.
-func withLocks(ctx context.Context, own []string, do func() error) error {
+func RetryLocked(ctx context.Context, own []string, do func() error) error {
 	end := time.Now().Add(lockPatience)
 	standing := map[string]lockFile{}
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, lockGlance) {
 		err := do()
-		if !contended(err) || time.Now().After(end) {
+		if !lockContended(err) || time.Now().After(end) {
 			return err
 		}
 		for _, path := range own {
-			standing[path] = standing[path].look(path)
+			standing[path] = standing[path].removeStale(path)
 		}
 		select {
 		case <-ctx.Done():
@@ -241,20 +241,20 @@ type lockFile struct {
 	holders     map[int]bool
 }
 
-// look removes the lock when it is still the one that was found long ago, and whoever made it is gone.
-func (l lockFile) look(path string) lockFile {
+// removeStale removes the lock when it is still the one that was found long ago, and whoever made it is gone.
+func (l lockFile) removeStale(path string) lockFile {
 	st, err := os.Lstat(path)
 	switch {
 	case err != nil:
 		return lockFile{}
 	case !st.ModTime().Equal(l.made):
-		return lockFile{st.ModTime(), time.Now(), living(path)}
+		return lockFile{st.ModTime(), time.Now(), lockHolders(path)}
 	case time.Since(l.since) <= staleAfter:
 		return l
 	}
-	now := living(path)
+	now := lockHolders(path)
 	maps.DeleteFunc(l.holders, func(pid int, _ bool) bool { return !now[pid] })
-	if len(l.holders) == 0 && !opened(path) {
+	if len(l.holders) == 0 && !isOpen(path) {
 		os.Remove(path) // if that fails, git says what is wrong
 	}
 	return l

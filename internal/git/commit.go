@@ -75,8 +75,8 @@ func (r *Repo) commit(ctx context.Context, dir string, o CommitOptions) (string,
 	if o, err = r.parents(ctx, dir, gitDir, head, o); err != nil {
 		return "", err
 	}
-	err = withLocks(ctx, r.ownLocks(gitDir, o.Branch), func() error {
-		return again(ctx, func() error {
+	err = RetryLocked(ctx, r.ownLocks(gitDir, o.Branch), func() error {
+		return Retry(ctx, func() error {
 			if err := r.commitOnce(ctx, dir, gitDir, o); err != nil && !r.moved(ctx, dir, head) {
 				return err
 			}
@@ -160,7 +160,7 @@ func (r *Repo) stage(ctx context.Context, dir, gitDir string, exclude []string) 
 	if err := r.merged(ctx, dir, gitDir); err != nil {
 		return nil, err
 	}
-	_, _, err := r.git(ctx, call{dir: dir, args: append([]string{"add", "--all", "--"}, pathspec(exclude)...), write: true})
+	_, _, err := r.Run(ctx, Command{Dir: dir, Args: append([]string{"add", "--all", "--"}, pathspec(exclude)...), Write: true})
 	if err != nil {
 		return nil, r.orNested(ctx, dir, exclude, err)
 	}
@@ -172,7 +172,7 @@ func (r *Repo) stage(ctx context.Context, dir, gitDir string, exclude []string) 
 	for _, p := range exclude {
 		args = append(args, literal("", p))
 	}
-	if _, _, err := r.git(ctx, call{dir: dir, args: args, write: true}); err != nil {
+	if _, _, err := r.Run(ctx, Command{Dir: dir, Args: args, Write: true}); err != nil {
 		return nil, err
 	}
 	return slices.DeleteFunc(staged, within(exclude)), nil
@@ -182,7 +182,7 @@ func (r *Repo) merged(ctx context.Context, dir, gitDir string) error {
 	f, err := r.readIndex(filepath.Join(gitDir, "index"))
 	if errors.Is(err, errAskGit) {
 		var out string
-		out, _, err = r.git(ctx, call{dir: dir, args: []string{"ls-files", "--unmerged", "-z"}})
+		out, _, err = r.Run(ctx, Command{Dir: dir, Args: []string{"ls-files", "--unmerged", "-z"}})
 		first, _, _ := strings.Cut(out, "\x00")
 		_, f.unmerged, _ = strings.Cut(first, "\t")
 	}
@@ -210,7 +210,7 @@ func (r *Repo) staged(ctx context.Context, dir, gitDir string) ([]Change, error)
 			return list, nil
 		}
 	}
-	out, _, err := r.git(ctx, call{dir: dir, args: []string{"diff-index", "--cached", "--raw", "-z", "--no-renames", "HEAD"}})
+	out, _, err := r.Run(ctx, Command{Dir: dir, Args: []string{"diff-index", "--cached", "--raw", "-z", "--no-renames", "HEAD"}})
 	if err != nil {
 		return nil, err
 	}
@@ -219,7 +219,7 @@ func (r *Repo) staged(ctx context.Context, dir, gitDir string) ([]Change, error)
 
 // orNested names the repository without a commit that git could not add, if that is why it failed.
 func (r *Repo) orNested(ctx context.Context, dir string, exclude []string, err error) error {
-	if list, lookErr := r.nested(ctx, dir, nil, exclude); lookErr == nil && len(list) > 0 && !contended(err) {
+	if list, lookErr := r.nested(ctx, dir, nil, exclude); lookErr == nil && len(list) > 0 && !lockContended(err) {
 		return &NestedError{list}
 	}
 	return err
@@ -252,9 +252,9 @@ func (r *Repo) record(ctx context.Context, dir string, o CommitOptions) error {
 	if len(o.Trailers) > 0 {
 		message += "\n" + strings.Join(o.Trailers, "\n") + "\n"
 	}
-	_, _, err := r.git(ctx, call{dir: dir, args: args, stdin: strings.NewReader(message), write: true, hooks: true, once: true})
+	_, _, err := r.Run(ctx, Command{Dir: dir, Args: args, Stdin: strings.NewReader(message), Write: true, Hooks: true, Once: true})
 	var failed *Error
-	if !errors.As(err, &failed) || contended(err) {
+	if !errors.As(err, &failed) || lockContended(err) {
 		return err
 	}
 	return r.why(ctx, dir, o, failed)
@@ -269,7 +269,7 @@ func (r *Repo) why(ctx context.Context, dir string, o CommitOptions, failed *Err
 		return failed
 	}
 	if o.Amend {
-		_, code, err := r.git(ctx, call{dir: dir, args: []string{"diff-index", "--cached", "--quiet", "HEAD^"}, fine: []int{1}})
+		_, code, err := r.Run(ctx, Command{Dir: dir, Args: []string{"diff-index", "--cached", "--quiet", "HEAD^"}, Accept: []int{1}})
 		if err == nil && code == 0 {
 			return fmt.Errorf("%w: all of the commit was taken back", ErrNothing)
 		}
@@ -287,12 +287,12 @@ func (r *Repo) Hooks(ctx context.Context) []string {
 
 // hooks are those of the names that the user has.
 func (r *Repo) hooks(ctx context.Context, dir string, names ...string) (list []string) {
-	folder, err := r.line(ctx, call{dir: dir, args: []string{"rev-parse", "--git-path", "hooks"}})
+	folder, err := r.Line(ctx, Command{Dir: dir, Args: []string{"rev-parse", "--git-path", "hooks"}})
 	if err != nil {
 		return nil
 	}
 	for _, name := range names {
-		st, err := os.Stat(filepath.Join(from(dir, folder), name))
+		st, err := os.Stat(filepath.Join(AbsFrom(dir, folder), name))
 		if err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
 			list = append(list, name)
 		}

@@ -12,6 +12,6 @@ func (r *Repo) Diff(ctx context.Context, from, to string, stat bool, w io.Writer
 	if stat {
 		form = "--stat=100"
 	}
-	_, _, err := r.git(ctx, call{dir: r.Main, out: w, args: []string{"diff-tree", "-r", "--no-ext-diff", "--no-textconv", "--no-color", form, "--end-of-options", from, to}})
+	_, _, err := r.Run(ctx, Command{Dir: r.Main, Stdout: w, Args: []string{"diff-tree", "-r", "--no-ext-diff", "--no-textconv", "--no-color", form, "--end-of-options", from, to}})
 	return err
 }

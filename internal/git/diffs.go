@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// diffs remembers what differs between commits and trees, which never changes: a commit is told apart from its base as
+// diffCache remembers what differs between commits and trees, which never changes: a commit is told apart from its base as
 // its snapshot was. The zero value is empty.
-type diffs struct {
+type diffCache struct {
 	mu    sync.Mutex
 	known map[string][]Change // by commit, colon and tree
 }
@@ -18,14 +18,14 @@ const (
 	maxChanges = 1000
 )
 
-func (d *diffs) recall(commit, tree string) ([]Change, bool) {
+func (d *diffCache) recall(commit, tree string) ([]Change, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	list, ok := d.known[commit+":"+tree]
 	return slices.Clone(list), ok
 }
 
-func (d *diffs) keep(commit, tree string, list []Change) {
+func (d *diffCache) keep(commit, tree string, list []Change) {
 	if !isHash(commit) || len(list) > maxChanges {
 		return // a name can mean another commit next time
 	}

@@ -29,7 +29,7 @@ func (r *Repo) Discard(ctx context.Context, dir, ref string, paths ...string) (b
 		return false, fmt.Errorf("discarding changes: %w", err)
 	}
 	defer root.Close()
-	if err := stillMade(ctx, dir); err != nil {
+	if err := checkWorktree(ctx, dir); err != nil {
 		return false, err
 	}
 	var tracked []string
@@ -57,8 +57,8 @@ func (r *Repo) Discard(ctx context.Context, dir, ref string, paths ...string) (b
 	if len(tracked) == 0 {
 		return found, nil
 	}
-	_, _, err = r.git(ctx, call{dir: dir, write: true, args: []string{"checkout", "-q", "HEAD", "--pathspec-from-file=-", "--pathspec-file-nul"},
-		stdin: strings.NewReader(strings.Join(tracked, "\x00") + "\x00"), env: []string{"GIT_LITERAL_PATHSPECS=1"}})
+	_, _, err = r.Run(ctx, Command{Dir: dir, Write: true, Args: []string{"checkout", "-q", "HEAD", "--pathspec-from-file=-", "--pathspec-file-nul"},
+		Stdin: strings.NewReader(strings.Join(tracked, "\x00") + "\x00"), Env: []string{"GIT_LITERAL_PATHSPECS=1"}})
 	return true, err
 }
 
@@ -77,7 +77,7 @@ func below(paths []string) (list []string) {
 // drop removes a path that HEAD does not have.
 func (r *Repo) drop(ctx context.Context, root *os.Root, e Entry) error {
 	if !e.untracked() {
-		_, _, err := r.git(ctx, call{dir: root.Name(), write: true, args: []string{"rm", "-q", "-f", "--cached", "--ignore-unmatch", "--", e.Path}, env: []string{"GIT_LITERAL_PATHSPECS=1"}})
+		_, _, err := r.Run(ctx, Command{Dir: root.Name(), Write: true, Args: []string{"rm", "-q", "-f", "--cached", "--ignore-unmatch", "--", e.Path}, Env: []string{"GIT_LITERAL_PATHSPECS=1"}})
 		if err != nil {
 			return err
 		}
@@ -137,13 +137,13 @@ func (r *Repo) DeleteBranch(ctx context.Context, name string) error {
 	for _, shared := range []string{"packed-refs.lock", "packed-refs.new", "config.lock"} { // git trips over each that a dead one left
 		own = append(own, filepath.Join(r.Common, shared))
 	}
-	return withLocks(ctx, own, func() error {
-		return again(ctx, func() error {
+	return RetryLocked(ctx, own, func() error {
+		return Retry(ctx, func() error {
 			tip, err := r.Branch(ctx, name)
 			if err != nil || tip == "" {
 				return err
 			}
-			_, _, err = r.git(ctx, call{dir: r.Main, write: true, once: true, args: []string{"branch", "-q", "-D", "--", name}})
+			_, _, err = r.Run(ctx, Command{Dir: r.Main, Write: true, Once: true, Args: []string{"branch", "-q", "-D", "--", name}})
 			return err
 		})
 	})

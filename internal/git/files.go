@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// memory is what FilesAt found out before: what a commit has never changes. A task is checked at each of its
+// pathCache is what FilesAt found out before: what a commit has never changes. A task is checked at each of its
 // phases, and asking git each time would be much of what Trellis itself costs. The zero value is empty.
-type memory struct {
+type pathCache struct {
 	mu    sync.Mutex
 	there map[string]bool // by commit, colon and path
 }
@@ -18,7 +18,7 @@ type memory struct {
 const maxMemory = 10_000
 
 // recall fills in what is known about the paths and returns the others.
-func (m *memory) recall(commit string, paths []string, found map[string]bool) (unknown []string) {
+func (m *pathCache) recall(commit string, paths []string, found map[string]bool) (unknown []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, p := range paths {
@@ -32,7 +32,7 @@ func (m *memory) recall(commit string, paths []string, found map[string]bool) (u
 	return unknown
 }
 
-func (m *memory) keep(commit string, paths []string, found map[string]bool) {
+func (m *pathCache) keep(commit string, paths []string, found map[string]bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.there == nil || len(m.there)+len(paths) > maxMemory {
@@ -73,7 +73,7 @@ func (r *Repo) filesAt(ctx context.Context, commit string, paths []string, found
 				args = append(args, p)
 			}
 		}
-		out, _, err := r.git(ctx, call{dir: r.Main, args: args})
+		out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: args})
 		if err != nil {
 			return err
 		}
@@ -92,7 +92,7 @@ func (r *Repo) filesAt(ctx context.Context, commit string, paths []string, found
 // Files are the paths in a checkout that git has or would take: ignored ones are left out. One that was removed
 // and is still known to git may be among them.
 func (r *Repo) Files(ctx context.Context, dir string) ([]string, error) {
-	out, _, err := r.git(ctx, call{dir: dir, args: []string{"ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"}})
+	out, _, err := r.Run(ctx, Command{Dir: dir, Args: []string{"ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"}})
 	if err != nil || out == "" {
 		return nil, err
 	}

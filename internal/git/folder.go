@@ -25,14 +25,14 @@ func (s *Snapshot) saveFolder(ctx context.Context, folder, ref, message string, 
 	for _, path := range except {
 		args = append(args, ":(top,exclude,literal)"+folder+"/"+path)
 	}
-	if _, _, err := s.r.git(ctx, call{dir: s.dir, env: s.env, args: args, write: true}); err != nil {
+	if _, _, err := s.r.Run(ctx, Command{Dir: s.dir, Env: s.env, Args: args, Write: true}); err != nil {
 		return "", err
 	}
 	tree, err := s.treeIn(ctx, s.index(), true)
 	if err != nil {
 		return "", err
 	}
-	old, err := s.r.verify(ctx, s.dir, ref)
+	old, err := s.r.askCommit(ctx, s.dir, ref)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return "", err
 	}
@@ -43,5 +43,5 @@ func (s *Snapshot) saveFolder(ctx context.Context, folder, ref, message string, 
 	if err != nil {
 		return "", err
 	}
-	return sha, s.r.move(ctx, ref, sha, old)
+	return sha, s.r.MoveRef(ctx, ref, sha, old)
 }

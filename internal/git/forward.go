@@ -29,10 +29,10 @@ func (r *Repo) Forward(ctx context.Context, dir, branch, from, to string, exclud
 	if within, err := r.IsAncestor(ctx, from, to); err != nil || !within {
 		return false, err
 	}
-	if _, _, err := r.git(ctx, call{dir: dir, write: true, args: []string{"update-index", "-q", "--refresh"}, fine: []int{1}}); err != nil {
+	if _, _, err := r.Run(ctx, Command{Dir: dir, Write: true, Args: []string{"update-index", "-q", "--refresh"}, Accept: []int{1}}); err != nil {
 		return false, err
 	}
-	_, differs, err := r.git(ctx, call{dir: dir, args: []string{"diff-index", "--quiet", to, "--"}, fine: []int{1}})
+	_, differs, err := r.Run(ctx, Command{Dir: dir, Args: []string{"diff-index", "--quiet", to, "--"}, Accept: []int{1}})
 	if err != nil {
 		return false, err
 	}
@@ -40,11 +40,11 @@ func (r *Repo) Forward(ctx context.Context, dir, branch, from, to string, exclud
 		if list, err := r.Status(ctx, dir, exclude...); err != nil || slices.ContainsFunc(list, func(e Entry) bool { return !e.around(exclude) }) {
 			return false, err
 		}
-		if _, _, err := r.git(ctx, call{dir: dir, write: true, once: true, args: []string{"read-tree", "-m", "-u", from, to}}); err != nil {
+		if _, _, err := r.Run(ctx, Command{Dir: dir, Write: true, Once: true, Args: []string{"read-tree", "-m", "-u", from, to}}); err != nil {
 			return false, fmt.Errorf("taking %s to %.12s: %w", dir, to, err)
 		}
 	}
-	if err := r.move(ctx, heads+branch, to, from); err != nil {
+	if err := r.MoveRef(ctx, BranchPrefix+branch, to, from); err != nil {
 		return false, fmt.Errorf("moving %s to %.12s: %w", branch, to, err)
 	}
 	return true, nil
@@ -67,7 +67,7 @@ func (r *Repo) forwardAlone(ctx context.Context, branch, from, to string) (bool,
 	if err != nil || slices.ContainsFunc(list, func(w Worktree) bool { return w.Branch == branch && !w.Gone }) {
 		return false, err
 	}
-	if err := r.move(ctx, heads+branch, to, from); err != nil {
+	if err := r.MoveRef(ctx, BranchPrefix+branch, to, from); err != nil {
 		return false, fmt.Errorf("moving %s to %.12s: %w", branch, to, err)
 	}
 	return true, nil

@@ -46,16 +46,16 @@ type Repo struct {
 	Env   []string
 	Allow []string
 
-	wary   atomic.Bool // see BeWary
-	files  memory
-	diffs  diffs
-	looked looked
-	swept  sync.Once // of what killed processes left in the system's folder of temporary files
+	hardened atomic.Bool // see BeWary
+	files    pathCache
+	diffs    diffCache
+	seen     seenFiles
+	swept    sync.Once // of what killed processes left in the system's folder of temporary files
 }
 
-// BeWary says that programs in a sandbox write in linked worktrees: from then on, what they left there leads no git
+// Harden says that programs in a sandbox write in linked worktrees: from then on, what they left there leads no git
 // command elsewhere.
-func (r *Repo) BeWary() { r.wary.Store(true) }
+func (r *Repo) Harden() { r.hardened.Store(true) }
 
 // Open finds the repository that dir is in, dir being anywhere in the main checkout or a linked worktree.
 // It runs nothing. Errors are ErrNoRepository, ErrBare, and those of the file system. An unborn HEAD is
@@ -119,7 +119,7 @@ func withMain(main, common string) (*Repo, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening %s: %w", main, err)
 	}
-	c, err := readConfig(common)
+	c, err := ReadConfig(common)
 	if err == nil && c.bare {
 		return nil, fmt.Errorf("opening %s: %w", main, ErrBare)
 	}
@@ -128,14 +128,14 @@ func withMain(main, common string) (*Repo, error) {
 
 // fromCommon finds the main checkout from the directory that worktrees share.
 func fromCommon(common string) (*Repo, error) {
-	c, err := readConfig(common)
+	c, err := ReadConfig(common)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("reading %s: %w", filepath.Join(common, "config"), err)
 	case c.bare:
 		return nil, fmt.Errorf("opening %s: %w", common, ErrBare)
 	case c.worktree != "":
-		main, err := filepath.EvalSymlinks(from(common, c.worktree))
+		main, err := filepath.EvalSymlinks(AbsFrom(common, c.worktree))
 		if err != nil {
 			return nil, fmt.Errorf("looking for the main checkout: %w", err)
 		}
@@ -172,7 +172,7 @@ func readLink(dot string) (string, error) {
 	if target = strings.TrimRight(target, "\r\n"); !ok || target == "" {
 		return "", fmt.Errorf("reading %s: %w: it does not begin with gitdir:", dot, ErrNoRepository)
 	}
-	return from(filepath.Dir(dot), target), nil
+	return AbsFrom(filepath.Dir(dot), target), nil
 }
 
 // commonDir is the directory that a git directory shares with its worktrees: its own, or the one it names.
@@ -187,11 +187,11 @@ func commonDir(gitDir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return filepath.EvalSymlinks(from(gitDir, strings.TrimRight(string(data), "\r\n")))
+	return filepath.EvalSymlinks(AbsFrom(gitDir, strings.TrimRight(string(data), "\r\n")))
 }
 
-// from is path as seen from dir.
-func from(dir, path string) string {
+// AbsFrom is path as seen from dir.
+func AbsFrom(dir, path string) string {
 	if filepath.IsAbs(path) {
 		return filepath.Clean(path)
 	}

@@ -25,10 +25,10 @@ func (s *Snapshot) graft(ctx context.Context, i int) error {
 		return err
 	}
 	env := append(s.env[:len(s.env):len(s.env)], "GIT_INDEX_FILE="+index)
-	if _, _, err := m.git(ctx, call{dir: dir, env: env, args: append([]string{"add", "--all", "--"}, pathspec(m.Below(s.exclude))...)}); err != nil {
+	if _, _, err := m.Run(ctx, Command{Dir: dir, Env: env, Args: append([]string{"add", "--all", "--"}, pathspec(m.Below(s.exclude))...)}); err != nil {
 		return err
 	}
-	tree, err := m.line(ctx, call{dir: dir, env: env, args: []string{"write-tree"}})
+	tree, err := m.Line(ctx, Command{Dir: dir, Env: env, Args: []string{"write-tree"}})
 	if err != nil {
 		return err
 	}
@@ -37,9 +37,9 @@ func (s *Snapshot) graft(ctx context.Context, i int) error {
 
 // replant has an index hold a tree at path, whatever it held there.
 func (s *Snapshot) replant(ctx context.Context, env []string, path, tree string) error {
-	_, _, err := s.r.git(ctx, call{dir: s.dir, env: env, args: []string{"rm", "-r", "--cached", "--force", "--quiet", "--ignore-unmatch", "--sparse", "--", literal("", path)}})
+	_, _, err := s.r.Run(ctx, Command{Dir: s.dir, Env: env, Args: []string{"rm", "-r", "--cached", "--force", "--quiet", "--ignore-unmatch", "--sparse", "--", literal("", path)}})
 	if err == nil {
-		_, _, err = s.r.git(ctx, call{dir: s.dir, env: env, args: []string{"read-tree", "--prefix=" + path + "/", tree}})
+		_, _, err = s.r.Run(ctx, Command{Dir: s.dir, Env: env, Args: []string{"read-tree", "--prefix=" + path + "/", tree}})
 	}
 	return err
 }
@@ -54,11 +54,11 @@ func (s *Snapshot) whole(ctx context.Context, base string) (string, error) {
 		return tree, nil
 	}
 	env := append(s.env[:len(s.env):len(s.env)], "GIT_INDEX_FILE="+filepath.Join(s.temp, "base"))
-	if _, _, err := s.r.git(ctx, call{dir: s.dir, env: env, args: []string{"read-tree", base}}); err != nil {
+	if _, _, err := s.r.Run(ctx, Command{Dir: s.dir, Env: env, Args: []string{"read-tree", base}}); err != nil {
 		return "", err
 	}
 	for _, m := range s.inner {
-		commit, err := s.r.gitlinkIn(ctx, call{dir: s.dir, env: s.env}, base, m.Path)
+		commit, err := s.r.gitlinkIn(ctx, Command{Dir: s.dir, Env: s.env}, base, m.Path)
 		if err == nil && commit != "" { // else it was none then
 			err = s.replant(ctx, env, m.Path, commit+"^{tree}")
 		}

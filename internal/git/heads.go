@@ -40,7 +40,7 @@ func (r *Repo) Heads(ctx context.Context) (h Heads, err error) {
 	}
 	h.Logs["HEAD"] = r.logSize("HEAD")
 	for name := range h.Branches {
-		h.Logs[name] = r.logSize(heads + name)
+		h.Logs[name] = r.logSize(BranchPrefix + name)
 	}
 	return h, nil
 }
@@ -55,9 +55,9 @@ func (r *Repo) eachHead(ctx context.Context, do func(name, commit string)) error
 	if r.readHeads(list) {
 		return nil
 	}
-	out, _, err := r.git(ctx, call{dir: r.Main, args: []string{"for-each-ref", "--format=%(objectname) %(refname)", heads}})
+	out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"for-each-ref", "--format=%(objectname) %(refname)", BranchPrefix}})
 	for line := range strings.Lines(out) {
-		commit, name, _ := strings.Cut(strings.TrimSpace(line), " "+heads)
+		commit, name, _ := strings.Cut(strings.TrimSpace(line), " "+BranchPrefix)
 		do(name, commit)
 	}
 	return err
@@ -65,7 +65,7 @@ func (r *Repo) eachHead(ctx context.Context, do func(name, commit string)) error
 
 // readHeads goes through the local branches of a repository that keeps its refs in files. In another it reports false.
 func (r *Repo) readHeads(do func(name string, ref *plumbing.Reference)) bool {
-	c, err := readConfig(r.Common)
+	c, err := ReadConfig(r.Common)
 	if err != nil || c.extended {
 		return false
 	}
@@ -74,7 +74,7 @@ func (r *Repo) readHeads(do func(name string, ref *plumbing.Reference)) bool {
 		return false
 	}
 	for _, ref := range refs {
-		name, ok := strings.CutPrefix(ref.Name().String(), heads)
+		name, ok := strings.CutPrefix(ref.Name().String(), BranchPrefix)
 		if ok && !strings.HasSuffix(name, ".lock") { // what git has beside a branch while it moves it; none is called so
 			do(name, ref)
 		}
@@ -111,7 +111,7 @@ func (r *Repo) Moved(ctx context.Context, h Heads) (list []Move, now Heads, err 
 	}
 	for _, name := range slices.Sorted(maps.Keys(h.Branches)) {
 		if was, at := h.Branches[name], now.Branches[name]; was != at {
-			list = append(list, Move{name, was, at, r.saidSince(heads+name, h.Logs[name])})
+			list = append(list, Move{name, was, at, r.saidSince(BranchPrefix+name, h.Logs[name])})
 		}
 	}
 	return list, now, nil

@@ -36,7 +36,7 @@ func (r *Repo) marked(index string) (list []string, err error) {
 
 // askMarked asks git, which marks such entries with a small letter, or an S.
 func (r *Repo) askMarked(ctx context.Context, dir string) (list []string, err error) {
-	out, _, err := r.git(ctx, call{dir: dir, args: []string{"ls-files", "-v", "-z"}})
+	out, _, err := r.Run(ctx, Command{Dir: dir, Args: []string{"ls-files", "-v", "-z"}})
 	for line := range strings.SplitSeq(out, "\x00") {
 		if tag, path, ok := strings.Cut(line, " "); ok && (tag == "S" || tag != strings.ToUpper(tag)) {
 			list = append(list, path)
@@ -46,6 +46,6 @@ func (r *Repo) askMarked(ctx context.Context, dir string) (list []string, err er
 }
 
 func (r *Repo) updateIndex(ctx context.Context, dir, option string, paths []string) error {
-	_, _, err := r.git(ctx, call{dir: dir, write: true, args: []string{"update-index", option, "-z", "--stdin"}, stdin: strings.NewReader(strings.Join(paths, "\x00") + "\x00")})
+	_, _, err := r.Run(ctx, Command{Dir: dir, Write: true, Args: []string{"update-index", option, "-z", "--stdin"}, Stdin: strings.NewReader(strings.Join(paths, "\x00") + "\x00")})
 	return err
 }

@@ -19,7 +19,7 @@ func (r *Repo) FindTrailer(ctx context.Context, base, tip, trailer string) (stri
 	if base != "" {
 		args = append(args, "^"+base)
 	}
-	out, _, err := r.git(ctx, call{dir: r.Main, args: append(args, "--")})
+	out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: append(args, "--")})
 	if err != nil || out == "" {
 		return "", err
 	}
@@ -40,12 +40,12 @@ func (r *Repo) FindTrailer(ctx context.Context, base, tip, trailer string) (stri
 // is none.
 func (r *Repo) Says(ctx context.Context, base, tip, text string) (string, error) {
 	pattern := regexp.QuoteMeta(text) + "[[:space:]]*$"
-	return r.line(ctx, call{dir: r.Main, args: []string{"rev-list", "--max-count=1", "--extended-regexp", "--grep=" + pattern, "--end-of-options", tip, "^" + base, "--"}})
+	return r.Line(ctx, Command{Dir: r.Main, Args: []string{"rev-list", "--max-count=1", "--extended-regexp", "--grep=" + pattern, "--end-of-options", tip, "^" + base, "--"}})
 }
 
 // Ahead is how many commits tip has that other has not.
 func (r *Repo) Ahead(ctx context.Context, other, tip string) (int, error) {
-	out, err := r.line(ctx, call{dir: r.Main, args: []string{"rev-list", "--count", "--end-of-options", tip, "^" + other, "--"}})
+	out, err := r.Line(ctx, Command{Dir: r.Main, Args: []string{"rev-list", "--count", "--end-of-options", tip, "^" + other, "--"}})
 	if err != nil {
 		return 0, err
 	}
@@ -57,6 +57,6 @@ func (r *Repo) IsAncestor(ctx context.Context, old, tip string) (bool, error) {
 	if r.near(old, tip) {
 		return true, nil
 	}
-	_, code, err := r.git(ctx, call{dir: r.Main, args: []string{"merge-base", "--is-ancestor", "--end-of-options", old, tip}, fine: []int{1}})
+	_, code, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"merge-base", "--is-ancestor", "--end-of-options", old, tip}, Accept: []int{1}})
 	return code == 0 && err == nil, err
 }

@@ -58,7 +58,7 @@ func (r *Repo) changedWithin(ctx context.Context, dir, folder, base string) (cha
 	if err != nil {
 		return nil, err
 	}
-	out, _, err := r.git(ctx, call{dir: r.Main, args: []string{"ls-tree", "-z", "--full-tree", base, "--", filepath.ToSlash(rel) + "/"}})
+	out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"ls-tree", "-z", "--full-tree", base, "--", filepath.ToSlash(rel) + "/"}})
 	if err != nil {
 		return nil, err
 	}
@@ -96,18 +96,18 @@ func (r *Repo) hookFolders(dir string, set func(file, value string)) (folders []
 	files := append([]string{filepath.Join(r.Common, "config"), filepath.Join(admin, worktreeSettings)}, r.global()...)
 	const most = 100 // files; git itself gives up at a depth of 10
 	for i := 0; i < len(files) && i < most; i++ {
-		s, readErr := readSettings(files[i])
+		s, readErr := ReadConfigFile(files[i])
 		if readErr != nil { // git then says what is wrong with it
 			continue
 		}
 		for _, name := range s.includes {
-			files = append(files, r.at(filepath.Dir(files[i]), name))
+			files = append(files, r.settingPath(filepath.Dir(files[i]), name))
 		}
 		if s.hooks == "" {
 			continue
 		}
 		set(files[i], s.hooks)
-		folder := r.at(dir, s.hooks)
+		folder := r.settingPath(dir, s.hooks)
 		folders = append(folders, folder)
 		if filepath.Base(folder) == "_" { // husky's, which call those beside it
 			folders = append(folders, filepath.Dir(folder))
@@ -154,8 +154,8 @@ func Hookless(ctx context.Context) context.Context {
 
 // noHooks are the options of a call in such a context, and of one in the main checkout whose hooks are among its files: those are
 // of whatever branch is checked out there.
-func (r *Repo) noHooks(ctx context.Context, c call) []string {
-	if ctx.Value(hooklessKey{}) == nil && (c.dir != r.Main || !r.hooksWithin(c.dir)) {
+func (r *Repo) noHooks(ctx context.Context, c Command) []string {
+	if ctx.Value(hooklessKey{}) == nil && (c.Dir != r.Main || !r.hooksWithin(c.Dir)) {
 		return nil
 	}
 	return []string{"-c", "core.hooksPath=" + os.DevNull}

@@ -26,20 +26,20 @@ func (r *Repo) configured(ctx context.Context) string {
 	}
 	name, mail := find("GIT_AUTHOR_NAME", "author.name", "user.name"), find("GIT_AUTHOR_EMAIL", "author.email", "user.email")
 	for _, value := range []string{name, mail, find("GIT_COMMITTER_NAME", "committer.name", "user.name"), find("GIT_COMMITTER_EMAIL", "committer.email", "user.email")} {
-		if value == "" || strings.TrimFunc(value, crud) != value || strings.ContainsAny(value, "\n<>") {
+		if value == "" || strings.TrimFunc(value, trimCrud) != value || strings.ContainsAny(value, "\n<>") {
 			return "" // git knows what to make of it
 		}
 	}
 	return name + " <" + mail + ">"
 }
 
-// crud is what git takes away from the ends of names and addresses.
-func crud(c rune) bool { return c <= ' ' || strings.ContainsRune(`.,:;<>"\'`, c) }
+// trimCrud is what git takes away from the ends of names and addresses.
+func trimCrud(c rune) bool { return c <= ' ' || strings.ContainsRune(`.,:;<>"\'`, c) }
 
 // persons is what the configuration says of people.
 func (r *Repo) persons(ctx context.Context) map[string]string {
 	const none = 1
-	out, _, err := r.git(ctx, call{dir: r.Main, args: []string{"config", "-z", "--get-regexp", `^(user|author|committer)\.(name|email)$`}, fine: []int{none}})
+	out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"config", "-z", "--get-regexp", `^(user|author|committer)\.(name|email)$`}, Accept: []int{none}})
 	if err != nil {
 		return nil
 	}

@@ -53,7 +53,7 @@ func (e entry) hidden() bool   { return e.flags&unchanged != 0 || e.more&skipped
 // readIndex reads an index file of version 2 or 3 with SHA-1, as git writes them by itself. It fails with
 // errAskGit for another one. A file that is not there is an empty index.
 func (r *Repo) readIndex(file string) (f indexFacts, err error) {
-	if c, err := readConfig(r.Common); err != nil || c.extended {
+	if c, err := ReadConfig(r.Common); err != nil || c.extended {
 		return f, errAskGit
 	}
 	list, err := entriesOf(file, sha1.Size)
@@ -203,7 +203,7 @@ func nameOf(kind string, data []byte, newHash func() hash.Hash) []byte {
 
 // hashes is how objects get their names in a repository, and how long those are.
 func (r *Repo) hashes() (newHash func() hash.Hash, size int) {
-	if c, err := readConfig(r.Common); err == nil && c.sha256 {
+	if c, err := ReadConfig(r.Common); err == nil && c.sha256 {
 		return sha256.New, sha256.Size
 	}
 	return sha1.New, sha1.Size

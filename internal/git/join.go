@@ -31,7 +31,7 @@ func (r *Repo) Joined(ctx context.Context, ours, theirs, message string) (string
 	if signed {
 		args = append(args, "-S")
 	}
-	sha, err := r.line(ctx, call{dir: r.Main, args: args, stdin: strings.NewReader(message + "\n"), write: true})
+	sha, err := r.Line(ctx, Command{Dir: r.Main, Args: args, Stdin: strings.NewReader(message + "\n"), Write: true})
 	if err != nil {
 		return "", fmt.Errorf("merging %.12s and %.12s: %w", ours, theirs, err)
 	}
@@ -40,7 +40,7 @@ func (r *Repo) Joined(ctx context.Context, ours, theirs, message string) (string
 
 // Pushed reports whether a commit is remembered as one that was pushed for whose.
 func (r *Repo) Pushed(ctx context.Context, whose, commit string) (bool, error) {
-	_, err := r.parse(ctx, r.Main, pushedRefs+whose+"/"+commit)
+	_, err := r.RevParse(ctx, r.Main, pushedRefs+whose+"/"+commit)
 	if errors.Is(err, ErrNotFound) {
 		return false, nil
 	}
@@ -49,7 +49,7 @@ func (r *Repo) Pushed(ctx context.Context, whose, commit string) (bool, error) {
 
 // Builds reports whether a commit has one in its history that was pushed for whose.
 func (r *Repo) Builds(ctx context.Context, whose, commit string) (bool, error) {
-	out, err := r.line(ctx, call{dir: r.Main, args: []string{"for-each-ref", "--format=%(objectname)", pushedRefs + whose + "/"}})
+	out, err := r.Line(ctx, Command{Dir: r.Main, Args: []string{"for-each-ref", "--format=%(objectname)", pushedRefs + whose + "/"}})
 	if err != nil {
 		return false, err
 	}
@@ -64,7 +64,7 @@ func (r *Repo) Builds(ctx context.Context, whose, commit string) (bool, error) {
 // Authors are those who made the commits that tip has and other has not, the one of the newest first, and how many commits
 // these are. What a merge brought along is left out.
 func (r *Repo) Authors(ctx context.Context, other, tip string) (names []string, commits int, err error) {
-	out, err := r.line(ctx, call{dir: r.Main, args: []string{"log", "--no-show-signature", "--first-parent", "--format=%an", "--end-of-options", tip, "^" + other, "--"}})
+	out, err := r.Line(ctx, Command{Dir: r.Main, Args: []string{"log", "--no-show-signature", "--first-parent", "--format=%an", "--end-of-options", tip, "^" + other, "--"}})
 	for name := range strings.Lines(out) {
 		commits++
 		if name = strings.TrimSpace(name); !slices.Contains(names, name) {

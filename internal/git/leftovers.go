@@ -56,7 +56,7 @@ func (r *Repo) Relink(w Worktree) (bool, error) {
 type MovedError struct{ Ref, Now string }
 
 func (e *MovedError) Error() string {
-	return fmt.Sprintf("%s moved to %.12s meanwhile", strings.TrimPrefix(e.Ref, heads), e.Now)
+	return fmt.Sprintf("%s moved to %.12s meanwhile", strings.TrimPrefix(e.Ref, BranchPrefix), e.Now)
 }
 
 // RemoveBranch deletes a local branch that is checked out nowhere and still ends in tip, with its settings; none of that
@@ -65,7 +65,7 @@ func (r *Repo) RemoveBranch(ctx context.Context, name, tip string) error {
 	if r.isLink(name) {
 		return fmt.Errorf("branch %s is only another name of one", name)
 	}
-	err := r.removeRef(ctx, heads+name, tip)
+	err := r.DeleteRef(ctx, BranchPrefix+name, tip)
 	if err == nil {
 		err = r.unconfigure(ctx, name)
 	}
@@ -75,12 +75,12 @@ func (r *Repo) RemoveBranch(ctx context.Context, name, tip string) error {
 	return nil
 }
 
-// removeRef deletes a ref that names sha.
-func (r *Repo) removeRef(ctx context.Context, ref, sha string) error {
+// DeleteRef deletes a ref that names sha.
+func (r *Repo) DeleteRef(ctx context.Context, ref, sha string) error {
 	own := []string{filepath.Join(r.Common, filepath.FromSlash(ref)+".lock"), filepath.Join(r.Common, "packed-refs.lock")}
-	return withLocks(ctx, own, func() error {
-		return again(ctx, func() error {
-			now, err := r.parse(ctx, r.Main, ref)
+	return RetryLocked(ctx, own, func() error {
+		return Retry(ctx, func() error {
+			now, err := r.RevParse(ctx, r.Main, ref)
 			switch {
 			case errors.Is(err, ErrNotFound):
 				return nil
@@ -89,7 +89,7 @@ func (r *Repo) removeRef(ctx context.Context, ref, sha string) error {
 			case now != sha:
 				return &MovedError{ref, now}
 			}
-			_, _, err = r.git(ctx, call{dir: r.Main, write: true, once: true, args: []string{"update-ref", "--no-deref", "-d", ref, sha}})
+			_, _, err = r.Run(ctx, Command{Dir: r.Main, Write: true, Once: true, Args: []string{"update-ref", "--no-deref", "-d", ref, sha}})
 			return err
 		})
 	})
@@ -98,13 +98,13 @@ func (r *Repo) removeRef(ctx context.Context, ref, sha string) error {
 // unconfigure removes what the configuration says of a branch.
 func (r *Repo) unconfigure(ctx context.Context, branch string) error {
 	pattern := "^branch\\." + regexp.QuoteMeta(branch) + "\\."
-	return withLocks(ctx, []string{filepath.Join(r.Common, "config.lock")}, func() error {
-		return again(ctx, func() error {
-			_, none, err := r.git(ctx, call{dir: r.Main, args: []string{"config", "--local", "--name-only", "--get-regexp", pattern}, fine: []int{1}})
+	return RetryLocked(ctx, []string{filepath.Join(r.Common, "config.lock")}, func() error {
+		return Retry(ctx, func() error {
+			_, none, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"config", "--local", "--name-only", "--get-regexp", pattern}, Accept: []int{1}})
 			if err != nil || none == 1 {
 				return err
 			}
-			_, _, err = r.git(ctx, call{dir: r.Main, write: true, once: true, args: []string{"config", "--local", "--remove-section", "branch." + branch}})
+			_, _, err = r.Run(ctx, Command{Dir: r.Main, Write: true, Once: true, Args: []string{"config", "--local", "--remove-section", "branch." + branch}})
 			return err
 		})
 	})
@@ -124,12 +124,12 @@ func (r *Repo) Unsaved(ctx context.Context, dir, inner string) (bool, error) {
 	for _, refs := range [][]string{{"--all"}, {"HEAD"}} {
 		args := slices.Concat([]string{"rev-list", "--max-count=1"}, refs, []string{"--not", "--remotes"})
 		if refs[0] == "HEAD" {
-			if _, err := r.parse(ctx, inner, "HEAD^{commit}"); errors.Is(err, ErrNotFound) {
+			if _, err := r.RevParse(ctx, inner, "HEAD^{commit}"); errors.Is(err, ErrNotFound) {
 				unborn = true
 				continue
 			}
 		}
-		out, err := r.line(ctx, call{dir: inner, args: args, env: env})
+		out, err := r.Line(ctx, Command{Dir: inner, Args: args, Env: env})
 		if err != nil || out != "" {
 			return out != "", err
 		}
@@ -137,11 +137,11 @@ func (r *Repo) Unsaved(ctx context.Context, dir, inner string) (bool, error) {
 	if !unborn {
 		return false, nil
 	}
-	return begun(inner)
+	return hasFiles(inner)
 }
 
-// begun reports whether there is anything in the folder of a repository.
-func begun(inner string) (bool, error) {
+// hasFiles reports whether there is anything in the folder of a repository.
+func hasFiles(inner string) (bool, error) {
 	entries, err := os.ReadDir(inner)
 	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() != ".git" }), err
 }
@@ -177,7 +177,7 @@ func (r *Repo) BackedUp(ctx context.Context, backup, dir string) (held bool, err
 	if !st.differs() {
 		return true, nil
 	}
-	parents, err := r.line(ctx, call{dir: r.Main, args: []string{"rev-parse", backup, backup + "^@"}})
+	parents, err := r.Line(ctx, Command{Dir: r.Main, Args: []string{"rev-parse", backup, backup + "^@"}})
 	for sha := range strings.FieldsSeq(parents) {
 		if tree, err := r.TreeAt(ctx, sha); err != nil || tree == st.staged {
 			return err == nil, err
@@ -201,7 +201,7 @@ func (r *Repo) Backups(ctx context.Context, task string) (list []Saved, err erro
 	if task != "" {
 		under += task + "/"
 	}
-	out, _, err := r.git(ctx, call{dir: r.Main, args: []string{"for-each-ref", "--format=%(refname)%00%(objectname)%00%(committerdate:unix)%00%(committeremail)%00%(contents:subject)", under}})
+	out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"for-each-ref", "--format=%(refname)%00%(objectname)%00%(committerdate:unix)%00%(committeremail)%00%(contents:subject)", under}})
 	if err != nil {
 		return nil, fmt.Errorf("listing backups: %w", err)
 	}
@@ -239,12 +239,12 @@ func (r *Repo) DropBackup(ctx context.Context, s Saved) error {
 	if !strings.HasPrefix(s.Ref, Backups) {
 		return fmt.Errorf("%s is no backup", s.Ref)
 	}
-	return r.removeRef(ctx, s.Ref, s.Commit)
+	return r.DeleteRef(ctx, s.Ref, s.Commit)
 }
 
 // OnlyIn counts the commits that are in the history of a commit, and in that of no branch, remote one or tag.
 func (r *Repo) OnlyIn(ctx context.Context, commit string) (int, error) {
-	out, err := r.line(ctx, call{dir: r.Main, args: []string{"rev-list", "--count", commit, "--not", "--branches", "--remotes", "--tags"}})
+	out, err := r.Line(ctx, Command{Dir: r.Main, Args: []string{"rev-list", "--count", commit, "--not", "--branches", "--remotes", "--tags"}})
 	if err != nil {
 		return 0, err
 	}
@@ -258,15 +258,15 @@ func (r *Repo) Fetch(ctx context.Context, remote string, limit time.Duration, br
 	defer cancel()
 	args := []string{"fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--end-of-options", remote}
 	for _, name := range branches {
-		args = append(args, heads+name)
+		args = append(args, BranchPrefix+name)
 	}
 	fetch := func() error {
-		_, _, err := r.git(ctx, call{dir: r.Main, write: true, once: true, env: r.signIn(), args: args})
+		_, _, err := r.Run(ctx, Command{Dir: r.Main, Write: true, Once: true, Env: r.signIn(), Args: args})
 		return err
 	}
-	err := withLocks(ctx, nil, fetch)
+	err := RetryLocked(ctx, nil, fetch)
 	for try := 1; try < 10 && overtaken(err); try++ {
-		err = withLocks(ctx, nil, fetch)
+		err = RetryLocked(ctx, nil, fetch)
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("it took longer than %v", limit)

@@ -20,7 +20,7 @@ const maxLog = 256 << 20
 // Logged are the commits that HEAD of the main checkout and of the worktrees that Trellis did not make was set to, as the
 // reflogs say. Those are written here alone: no clone and no fetch brings any.
 func (r *Repo) Logged(ctx context.Context) (list []Logged, err error) {
-	if c, err := readConfig(r.Common); err == nil && c.tabled {
+	if c, err := ReadConfig(r.Common); err == nil && c.tabled {
 		return r.loggedTable(ctx)
 	}
 	admins, err := filepath.Glob(filepath.Join(r.Common, "worktrees", "*"))
@@ -45,7 +45,7 @@ func (r *Repo) loggedTable(ctx context.Context) (list []Logged, err error) {
 	if _, err := r.Head(ctx, r.Main); errors.Is(err, ErrNoCommit) {
 		return nil, nil
 	}
-	out, _, err := r.git(ctx, call{dir: r.Main, args: []string{"reflog", "show", "-z", "--format=%H%x00%gs", "HEAD", "--"}})
+	out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"reflog", "show", "-z", "--format=%H%x00%gs", "HEAD", "--"}})
 	if err != nil || out == "" {
 		return nil, err
 	}
@@ -158,16 +158,16 @@ func (r *Repo) Upstream(ctx context.Context) (ref, commit string, fetched bool, 
 			return "", "", false, err
 		}
 	}
-	out, err := r.line(ctx, call{dir: r.Main, args: []string{"for-each-ref", "--count=1", "--format=%(refname)", "refs/remotes"}})
+	out, err := r.Line(ctx, Command{Dir: r.Main, Args: []string{"for-each-ref", "--count=1", "--format=%(refname)", "refs/remotes"}})
 	return "", "", out != "", err
 }
 
 // remotes are the names of the remotes in the repository's own settings.
 func (r *Repo) remotes(ctx context.Context) ([]string, error) {
-	if c, err := readConfig(r.Common); err == nil && len(c.includes) == 0 {
+	if c, err := ReadConfig(r.Common); err == nil && len(c.includes) == 0 {
 		return c.remotes, nil
 	}
-	out, err := r.line(ctx, call{dir: r.Main, args: []string{"remote"}})
+	out, err := r.Line(ctx, Command{Dir: r.Main, Args: []string{"remote"}})
 	if err != nil || out == "" {
 		return nil, err
 	}
@@ -177,7 +177,7 @@ func (r *Repo) remotes(ctx context.Context) ([]string, error) {
 // Tracked is the commit of a branch that a person names: that of a remote (origin/main) before a local one, which anybody's
 // branch may have become. ErrNotFound when there is neither.
 func (r *Repo) Tracked(ctx context.Context, name string) (ref, commit string, err error) {
-	for _, ref := range []string{"refs/remotes/" + name, heads + name} {
+	for _, ref := range []string{"refs/remotes/" + name, BranchPrefix + name} {
 		commit, target, err := r.resolveRef(ctx, ref)
 		if err == nil || !errors.Is(err, ErrNotFound) {
 			return target, commit, err
@@ -188,9 +188,9 @@ func (r *Repo) Tracked(ctx context.Context, name string) (ref, commit string, er
 
 // resolveRef is the commit of a full name, and the last name on the way to it.
 func (r *Repo) resolveRef(ctx context.Context, ref string) (commit, target string, err error) {
-	commit, target, err = r.ref(r.Common, ref)
+	commit, target, err = r.readRef(r.Common, ref)
 	if errors.Is(err, errAskGit) {
-		commit, err = r.verify(ctx, r.Main, ref)
+		commit, err = r.askCommit(ctx, r.Main, ref)
 		target = ref
 	}
 	return commit, target, err

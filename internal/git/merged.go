@@ -28,7 +28,7 @@ func (r *Repo) Merged(ctx context.Context, base, from, tip string) (bool, error)
 
 // cherry counts the commits between from and tip, and those of them whose patch base has not.
 func (r *Repo) cherry(ctx context.Context, base, from, tip string) (own, missing int, err error) {
-	out, err := r.line(ctx, call{dir: r.Main, args: []string{"cherry", base, tip, from}})
+	out, err := r.Line(ctx, Command{Dir: r.Main, Args: []string{"cherry", base, tip, from}})
 	for line := range strings.Lines(out) {
 		own++
 		if strings.HasPrefix(line, "+") {
@@ -44,11 +44,11 @@ func (r *Repo) squashed(ctx context.Context, from, tip string) (string, error) {
 	for _, who := range []string{"AUTHOR", "COMMITTER"} {
 		env = append(env, "GIT_"+who+"_NAME=trellis", "GIT_"+who+"_EMAIL=trellis@localhost", "GIT_"+who+"_DATE=@0 +0000")
 	}
-	return r.line(ctx, call{dir: r.Main, env: env, args: []string{"commit-tree", "--no-gpg-sign", tip + "^{tree}", "-p", from, "-m", "squashed"}})
+	return r.Line(ctx, Command{Dir: r.Main, Env: env, Args: []string{"commit-tree", "--no-gpg-sign", tip + "^{tree}", "-p", from, "-m", "squashed"}})
 }
 
 // MergeBase is the best commit that is in the history of both, "" when there is none.
 func (r *Repo) MergeBase(ctx context.Context, a, b string) (string, error) {
 	const none = 1
-	return r.line(ctx, call{dir: r.Main, args: []string{"merge-base", "--end-of-options", a, b}, fine: []int{none}})
+	return r.Line(ctx, Command{Dir: r.Main, Args: []string{"merge-base", "--end-of-options", a, b}, Accept: []int{none}})
 }

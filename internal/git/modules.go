@@ -56,13 +56,13 @@ func (r *Repo) module(ctx context.Context, commit, path string) (*Module, error)
 
 // ModuleCommit is the commit of the submodule at path that a commit names, "" when it has none there.
 func (r *Repo) ModuleCommit(ctx context.Context, commit, path string) (string, error) {
-	return r.gitlinkIn(ctx, call{dir: r.Main}, commit, path)
+	return r.gitlinkIn(ctx, Command{Dir: r.Main}, commit, path)
 }
 
 // gitlinkIn is the commit of a submodule that a commit or a tree names, "" when there is none at path.
-func (r *Repo) gitlinkIn(ctx context.Context, c call, tree, path string) (string, error) {
-	c.args = []string{"ls-tree", "-z", "--full-tree", tree, "--", path}
-	out, _, err := r.git(ctx, c)
+func (r *Repo) gitlinkIn(ctx context.Context, c Command, tree, path string) (string, error) {
+	c.Args = []string{"ls-tree", "-z", "--full-tree", tree, "--", path}
+	out, _, err := r.Run(ctx, c)
 	if f := strings.Fields(strings.TrimSuffix(out, "\x00")); err == nil && len(f) > 2 && f[0] == gitlink {
 		return f[2], nil
 	}
@@ -77,7 +77,7 @@ func (r *Repo) ModuleBranch(ctx context.Context, commit, path string) (string, e
 		return "", err
 	}
 	const none = 1
-	out, _, err := r.git(ctx, call{dir: r.Main, args: []string{"config", "--blob", commit + ":.gitmodules", "--get", "submodule." + name + ".branch"}, fine: []int{none}})
+	out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"config", "--blob", commit + ":.gitmodules", "--get", "submodule." + name + ".branch"}, Accept: []int{none}})
 	return strings.TrimSpace(out), err
 }
 
@@ -102,7 +102,7 @@ func (r *Repo) moduleRepo(ctx context.Context, commit, path string) (*Repo, erro
 // moduleName is what .gitmodules of a commit calls the submodule at path.
 func (r *Repo) moduleName(ctx context.Context, commit, path string) (string, error) {
 	const none = 1
-	out, _, err := r.git(ctx, call{dir: r.Main, args: []string{"config", "-z", "--blob", commit + ":.gitmodules", "--get-regexp", `^submodule\..*\.path$`}, fine: []int{none}})
+	out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"config", "-z", "--blob", commit + ":.gitmodules", "--get-regexp", `^submodule\..*\.path$`}, Accept: []int{none}})
 	if err != nil {
 		return "", err
 	}
@@ -122,10 +122,10 @@ func (r *Repo) fetchModule(ctx context.Context, name, path, common string) error
 	if isGitDir(common) {
 		return nil
 	}
-	if _, _, err := r.git(ctx, call{dir: r.Main, args: []string{"submodule", "--quiet", "init", "--", path}, write: true}); err != nil {
+	if _, _, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"submodule", "--quiet", "init", "--", path}, Write: true}); err != nil {
 		return err
 	}
-	url, err := r.line(ctx, call{dir: r.Main, args: []string{"config", "--get", "submodule." + name + ".url"}})
+	url, err := r.Line(ctx, Command{Dir: r.Main, Args: []string{"config", "--get", "submodule." + name + ".url"}})
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (r *Repo) fetchModule(ctx context.Context, name, path, common string) error
 		{"--git-dir=" + temp, "remote", "add", "origin", url},
 		{"--git-dir=" + temp, "fetch", "--quiet", "origin"},
 	} {
-		if _, _, err := r.git(ctx, call{dir: r.Main, args: args, write: true, once: true}); err != nil {
+		if _, _, err := r.Run(ctx, Command{Dir: r.Main, Args: args, Write: true, Once: true}); err != nil {
 			return errors.Join(err, os.RemoveAll(temp))
 		}
 	}
@@ -149,7 +149,7 @@ func (r *Repo) fetchModule(ctx context.Context, name, path, common string) error
 // Has reports whether a commit is there.
 func (r *Repo) Has(ctx context.Context, commit string) (bool, error) {
 	const gone, broken = 1, 128
-	_, code, err := r.git(ctx, call{dir: r.Main, args: []string{"cat-file", "-e", commit + "^{commit}"}, fine: []int{gone, broken}})
+	_, code, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"cat-file", "-e", commit + "^{commit}"}, Accept: []int{gone, broken}})
 	return code == 0, err
 }
 
@@ -157,7 +157,7 @@ func (r *Repo) Has(ctx context.Context, commit string) (bool, error) {
 func (m *Module) fetch(ctx context.Context, commit string) error {
 	get := func(what ...string) error {
 		args := append([]string{"fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "origin"}, what...)
-		_, _, err := m.git(ctx, call{dir: m.Main, args: args, write: true, once: true})
+		_, _, err := m.Run(ctx, Command{Dir: m.Main, Args: args, Write: true, Once: true})
 		return err
 	}
 	err := get()
@@ -192,11 +192,11 @@ func (r *Repo) moduleAt(common string) (*Repo, error) {
 		return nil, err
 	}
 	sub := &Repo{Main: common, Common: common, Env: r.Env, Allow: r.Allow}
-	c, err := readConfig(common)
+	c, err := ReadConfig(common)
 	if err != nil || c.worktree == "" {
 		return sub, err
 	}
-	if at, err := openAt(from(common, c.worktree)); err == nil && at != nil && at.Common == common {
+	if at, err := openAt(AbsFrom(common, c.worktree)); err == nil && at != nil && at.Common == common {
 		sub.Main = at.Main
 	}
 	return sub, nil

@@ -16,7 +16,7 @@ import (
 // errAskGit for all others.
 func (r *Repo) loose(commit string) (tree string, parents []string, err error) {
 	const long = 1 << 20
-	if c, err := readConfig(r.Common); err != nil || c.extended || !isHash(commit) {
+	if c, err := ReadConfig(r.Common); err != nil || c.extended || !isHash(commit) {
 		return "", nil, errAskGit
 	}
 	f, err := os.Open(filepath.Join(r.Common, "objects", commit[:2], commit[2:]))
@@ -54,7 +54,7 @@ func (r *Repo) single(ctx context.Context, dir, commit string) (bool, error) {
 	if _, parents, err := r.loose(commit); err == nil {
 		return len(parents) < 2, nil
 	}
-	_, err := r.parse(ctx, dir, commit+"^2")
+	_, err := r.RevParse(ctx, dir, commit+"^2")
 	if errors.Is(err, ErrNotFound) {
 		return true, nil
 	}

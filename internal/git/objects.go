@@ -50,7 +50,7 @@ func (r *Repo) Objects(since time.Time, borrowed []string) (*Objects, error) {
 	o := &Objects{r: r, folders: map[string]objectFolder{}, borrowed: borrowed}
 	seen, err := o.look()
 	if err == nil && borrowed == nil {
-		o.borrowed, err = r.borrowed()
+		o.borrowed, err = r.alternates()
 	}
 	if err != nil {
 		return nil, err
@@ -62,30 +62,30 @@ func (r *Repo) Objects(since time.Time, borrowed []string) (*Objects, error) {
 	return o, nil
 }
 
-// Borrowed are the lines in which folders are named that objects may be taken from, never nil.
-func (o *Objects) Borrowed() []string { return append([]string{}, o.borrowed...) }
+// Alternates are the lines in which folders are named that objects may be taken from, never nil.
+func (o *Objects) Alternates() []string { return append([]string{}, o.borrowed...) }
 
-// BorrowedError says that objects are taken from more folders than before. What stands there can be changed by whoever writes
+// AlternatesError says that objects are taken from more folders than before. What stands there can be changed by whoever writes
 // there, and what is committed may be nowhere else.
-type BorrowedError struct {
+type AlternatesError struct {
 	File string
 	From []string // folders that were added
 }
 
-func (e *BorrowedError) Error() string {
+func (e *AlternatesError) Error() string {
 	return fmt.Sprintf("%s has git take objects from %s since the run is at work: take that out of it again (`rm -r %s` where nothing in it is yours); what git misses then was in that folder alone",
 		e.File, strings.Join(e.From, ", "), e.File)
 }
 
-// checkBorrowed is a *BorrowedError when more is borrowed than before. It is told that something no longer is.
-func (o *Objects) checkBorrowed() (notes []string, err error) {
-	now, err := o.r.borrowed()
+// checkAlternates is a *BorrowedError when more is borrowed than before. It is told that something no longer is.
+func (o *Objects) checkAlternates() (notes []string, err error) {
+	now, err := o.r.alternates()
 	if err != nil {
 		now = []string{"folders that can't be told (" + err.Error() + ")"}
 	}
 	added := slices.DeleteFunc(slices.Clone(now), func(line string) bool { return slices.Contains(o.borrowed, line) })
 	if len(added) > 0 {
-		return nil, &BorrowedError{filepath.Join(o.r.Common, "objects", alternatesFile), added}
+		return nil, &AlternatesError{filepath.Join(o.r.Common, "objects", alternatesFile), added}
 	}
 	if len(now) < len(o.borrowed) {
 		notes = append(notes, "git's objects/info/alternates was changed: `git fsck --full` says what is missing")
@@ -101,7 +101,7 @@ func (o *Objects) Check(ctx context.Context) (notes []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if notes, err = o.checkBorrowed(); err != nil {
+	if notes, err = o.checkAlternates(); err != nil {
 		return nil, err
 	}
 	gone, changed := o.compare(now)
@@ -281,7 +281,7 @@ func (r *Repo) verifyObjectFile(ctx context.Context, name string, asked map[stri
 		return nil
 	}
 	asked[strings.Join(args, " ")] = true
-	_, _, err := r.git(ctx, call{dir: r.Main, args: args, write: true}) // which may take long
+	_, _, err := r.Run(ctx, Command{Dir: r.Main, Args: args, Write: true}) // which may take long
 	const wrong, fatal = 1, 128
 	if failed := (*Error)(nil); errors.As(err, &failed) && (failed.Code == wrong || failed.Code == fatal) {
 		if _, gone := os.Stat(filepath.Join(r.Common, "objects", name)); gone != nil {
@@ -372,8 +372,8 @@ func (r *Repo) goneObjects(ctx context.Context, gone []string) (string, error) {
 
 // missing are those of some objects that the repository does not have, in their order. No remote is asked for them.
 func (r *Repo) missing(ctx context.Context, names []string) (list []string, err error) {
-	out, _, err := r.git(ctx, call{dir: r.Main, args: []string{"cat-file", "--batch-check"}, stdin: strings.NewReader(strings.Join(names, "\n") + "\n"),
-		env: []string{"GIT_ALLOW_PROTOCOL=none", "GIT_NO_LAZY_FETCH=1"}})
+	out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"cat-file", "--batch-check"}, Stdin: strings.NewReader(strings.Join(names, "\n") + "\n"),
+		Env: []string{"GIT_ALLOW_PROTOCOL=none", "GIT_NO_LAZY_FETCH=1"}})
 	for line := range strings.Lines(out) {
 		if name, ok := strings.CutSuffix(strings.TrimSpace(line), " missing"); ok {
 			list = append(list, name)

@@ -36,7 +36,7 @@ func (w Reach) args() []string {
 		args = append(args, "--first-parent")
 	}
 	if w.All {
-		args = append(args, "--exclude=refs/stash", "--exclude="+own+"*", "--all")
+		args = append(args, "--exclude=refs/stash", "--exclude="+OwnPrefix+"*", "--all")
 	}
 	return args
 }
@@ -68,7 +68,7 @@ func (r *Repo) Touches(ctx context.Context, w Reach, blob string, paths ...strin
 		args = append(args, "--find-object="+blob)
 	}
 	args = append(append(args, "--format=%x01%H%x00%P%x00%an%x00%ct%x00", "--"), paths...)
-	out, _, err := r.git(ctx, call{dir: r.Main, args: args, stdin: w.stdin()})
+	out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: args, Stdin: w.stdin()})
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +132,7 @@ type About struct {
 // Abouts are the commits of a reach, the newest first.
 func (r *Repo) Abouts(ctx context.Context, w Reach) (list []About, err error) {
 	args := slices.Concat(plainly, w.args(), []string{"-z", "--no-color", "--no-decorate", "--format=%H%x00%P%x00%an <%ae>%x00%at%x00%s", "--"})
-	out, _, err := r.git(ctx, call{dir: r.Main, args: args, stdin: w.stdin()})
+	out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: args, Stdin: w.stdin()})
 	if err != nil || out == "" {
 		return nil, err
 	}
@@ -154,7 +154,7 @@ func (r *Repo) BlobsAt(ctx context.Context, commit string, paths ...string) (map
 	found := map[string]string{}
 	for part := range slices.Chunk(paths, atOnce) {
 		args := append([]string{"--literal-pathspecs", "ls-tree", "-z", "--full-tree", "--end-of-options", commit, "--"}, part...)
-		out, _, err := r.git(ctx, call{dir: r.Main, args: args})
+		out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: args})
 		if err != nil {
 			return nil, err
 		}
@@ -199,7 +199,7 @@ func (r *Repo) sizes(ctx context.Context, blobs []string) (map[string]int64, err
 	if len(blobs) == 0 {
 		return sizes, nil
 	}
-	out, _, err := r.git(ctx, call{dir: r.Main, args: []string{"cat-file", "--batch-check"}, env: unfetched, stdin: strings.NewReader(strings.Join(blobs, "\n") + "\n")})
+	out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"cat-file", "--batch-check"}, Env: unfetched, Stdin: strings.NewReader(strings.Join(blobs, "\n") + "\n")})
 	for line := range strings.Lines(out) {
 		if f := strings.Fields(line); len(f) == 3 && f[1] == "blob" {
 			sizes[f[0]], _ = strconv.ParseInt(f[2], 10, 64) // git's own number
@@ -213,7 +213,7 @@ func (r *Repo) contents(ctx context.Context, blobs []string, to map[string][]byt
 	if len(blobs) == 0 {
 		return nil
 	}
-	out, _, err := r.git(ctx, call{dir: r.Main, args: []string{"cat-file", "--batch"}, env: unfetched, stdin: strings.NewReader(strings.Join(blobs, "\n") + "\n")})
+	out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"cat-file", "--batch"}, Env: unfetched, Stdin: strings.NewReader(strings.Join(blobs, "\n") + "\n")})
 	if err != nil {
 		return err
 	}
@@ -234,7 +234,7 @@ func (r *Repo) contents(ctx context.Context, blobs []string, to map[string][]byt
 
 // Indexed are the files at some paths of the main checkout's index: blobs by path. What is in conflict is not among them.
 func (r *Repo) Indexed(ctx context.Context, paths ...string) (map[string]string, error) {
-	out, _, err := r.git(ctx, call{dir: r.Main, args: append([]string{"--literal-pathspecs", "ls-files", "--stage", "-z", "--"}, paths...)})
+	out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: append([]string{"--literal-pathspecs", "ls-files", "--stage", "-z", "--"}, paths...)})
 	if err != nil {
 		return nil, err
 	}
@@ -251,7 +251,7 @@ func (r *Repo) Indexed(ctx context.Context, paths ...string) (map[string]string,
 // Modified are those of some paths of the main checkout that are not as its index has them.
 func (r *Repo) Modified(ctx context.Context, paths ...string) (map[string]bool, error) {
 	args := []string{"-c", "diff.ignoreSubmodules=all", "--literal-pathspecs", "diff", "--name-only", "-z", "--no-ext-diff", "--no-renames", "--no-relative", "--"}
-	out, _, err := r.git(ctx, call{dir: r.Main, args: append(args, paths...)})
+	out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: append(args, paths...)})
 	found := map[string]bool{}
 	for path := range strings.SplitSeq(strings.TrimSuffix(out, "\x00"), "\x00") {
 		found[path] = path != ""
@@ -262,7 +262,7 @@ func (r *Repo) Modified(ctx context.Context, paths ...string) (map[string]bool, 
 // Converted are those of some paths of the main checkout that git makes other bytes of when it checks them out: by a filter, or
 // in another encoding.
 func (r *Repo) Converted(ctx context.Context, paths ...string) (map[string]bool, error) {
-	out, _, err := r.git(ctx, call{dir: r.Main, args: append([]string{"check-attr", "-z", "filter", "working-tree-encoding", "--"}, paths...)})
+	out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: append([]string{"check-attr", "-z", "filter", "working-tree-encoding", "--"}, paths...)})
 	if err != nil || out == "" {
 		return nil, err
 	}

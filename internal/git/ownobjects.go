@@ -81,8 +81,8 @@ func openFolders(dir string) error {
 // alternatesFile names, below a folder of objects, others that git looks in as well.
 const alternatesFile = "info/alternates"
 
-// borrowed are the lines in which the repository names folders that it takes objects from.
-func (r *Repo) borrowed() (lines []string, err error) {
+// alternates are the lines in which the repository names folders that it takes objects from.
+func (r *Repo) alternates() (lines []string, err error) {
 	data, err := durable.Read(filepath.Join(r.Common, "objects", alternatesFile), maxPointer)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("reading which folders git takes objects from: %w", err)
@@ -100,7 +100,7 @@ func (r *Repo) borrowed() (lines []string, err error) {
 func (r *Repo) tellAlternates(own string) error {
 	objects := filepath.Join(r.Common, "objects")
 	lines := quoteAlternate(filepath.Join(objects, realStore, "objects")) + "\n"
-	borrowed, err := r.borrowed()
+	borrowed, err := r.alternates()
 	if err != nil {
 		return err
 	}

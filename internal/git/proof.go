@@ -58,7 +58,7 @@ func (r *Repo) picked(ctx context.Context, base, from, tip string) (bool, error)
 	if err != nil || own == 0 || missing > 0 {
 		return false, err
 	}
-	merge, err := r.line(ctx, call{dir: r.Main, args: []string{"rev-list", "--min-parents=2", "--max-count=1", "--end-of-options", tip, "^" + base, "^" + from}})
+	merge, err := r.Line(ctx, Command{Dir: r.Main, Args: []string{"rev-list", "--min-parents=2", "--max-count=1", "--end-of-options", tip, "^" + base, "^" + from}})
 	return merge == "" && err == nil, err
 }
 
@@ -85,16 +85,16 @@ func (r *Repo) Remotes(ctx context.Context, branch string) (list []string, err e
 	if CheckBranchName(branch) != nil {
 		return nil, nil
 	}
-	out, err := r.line(ctx, call{dir: r.Main, args: []string{"for-each-ref", "--format=%(upstream)%00%(refname)", heads + branch, "refs/remotes/origin/" + branch}})
+	out, err := r.Line(ctx, Command{Dir: r.Main, Args: []string{"for-each-ref", "--format=%(upstream)%00%(refname)", BranchPrefix + branch, "refs/remotes/origin/" + branch}})
 	for line := range strings.Lines(out) {
 		upstream, name, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\x00")
-		if strings.HasPrefix(name, heads) {
+		if strings.HasPrefix(name, BranchPrefix) {
 			name = upstream
 		}
 		if !strings.HasPrefix(name, "refs/remotes/") || len(list) > 0 && list[0] == name {
 			continue
 		}
-		if _, err := r.verify(ctx, r.Main, name); err == nil { // git names one that was never fetched as well
+		if _, err := r.askCommit(ctx, r.Main, name); err == nil { // git names one that was never fetched as well
 			list = append(list, name)
 		}
 	}

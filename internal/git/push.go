@@ -13,11 +13,11 @@ import (
 // Remote is the remote that a branch is followed on (branch.<name>.remote), else origin, else the only one there is;
 // "" when there is none, or nobody can tell.
 func (r *Repo) Remote(ctx context.Context, branch string) (string, error) {
-	name, _, err := r.git(ctx, call{dir: r.Main, args: []string{"config", "--get", "branch." + branch + ".remote"}, fine: []int{1}})
+	name, _, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"config", "--get", "branch." + branch + ".remote"}, Accept: []int{1}})
 	if name = strings.TrimSuffix(name, "\n"); err != nil || name != "" && name != "." {
 		return name, err
 	}
-	out, err := r.line(ctx, call{dir: r.Main, args: []string{"remote"}})
+	out, err := r.Line(ctx, Command{Dir: r.Main, Args: []string{"remote"}})
 	if err != nil || out == "" {
 		return "", err
 	}
@@ -35,16 +35,16 @@ func (r *Repo) Remote(ctx context.Context, branch string) (string, error) {
 func (r *Repo) RemoteBranches(ctx context.Context, remote string, names ...string) (map[string]string, error) {
 	args := []string{"ls-remote", "--heads", "--", remote}
 	for _, n := range names {
-		args = append(args, heads+n)
+		args = append(args, BranchPrefix+n)
 	}
-	out, _, err := r.git(ctx, call{dir: r.Main, args: args, env: r.signIn()})
+	out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: args, Env: r.signIn()})
 	if err != nil {
 		return nil, err
 	}
 	tips := map[string]string{}
 	for line := range strings.Lines(out) {
 		sha, ref, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
-		if name, is := strings.CutPrefix(ref, heads); ok && is && slices.Contains(names, name) { // git takes the names for endings
+		if name, is := strings.CutPrefix(ref, BranchPrefix); ok && is && slices.Contains(names, name) { // git takes the names for endings
 			tips[name] = sha
 		}
 	}
@@ -53,9 +53,9 @@ func (r *Repo) RemoteBranches(ctx context.Context, remote string, names ...strin
 
 // RemoteHead asks a remote for the branch that it begins with, "" when it has none.
 func (r *Repo) RemoteHead(ctx context.Context, remote string) (string, error) {
-	out, _, err := r.git(ctx, call{dir: r.Main, args: []string{"ls-remote", "--symref", "--", remote, "HEAD"}, env: r.signIn()})
+	out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"ls-remote", "--symref", "--", remote, "HEAD"}, Env: r.signIn()})
 	ref, _, _ := strings.Cut(out, "\t")
-	name, is := strings.CutPrefix(ref, "ref: "+heads)
+	name, is := strings.CutPrefix(ref, "ref: "+BranchPrefix)
 	if err != nil || !is {
 		return "", err
 	}
@@ -102,7 +102,7 @@ func (r *Repo) Push(ctx context.Context, o PushOptions) (bool, error) {
 	}
 	tip, ours := tips[o.Branch], pushedRefs+o.Whose+"/"
 	if tip == o.Commit {
-		return false, r.forget(ctx, ours, o.Commit)
+		return false, r.PruneRefs(ctx, ours, o.Commit)
 	}
 	if err := r.within(ctx, o, tip); err != nil {
 		return false, err
@@ -110,8 +110,8 @@ func (r *Repo) Push(ctx context.Context, o PushOptions) (bool, error) {
 	if err := r.replaceable(ctx, o, tip); err != nil {
 		return false, err
 	}
-	if _, err := r.parse(ctx, r.Main, ours+o.Commit); errors.Is(err, ErrNotFound) { // before it is pushed: a kill in between leaves it known as ours
-		err = r.move(ctx, ours+o.Commit, o.Commit, "")
+	if _, err := r.RevParse(ctx, r.Main, ours+o.Commit); errors.Is(err, ErrNotFound) { // before it is pushed: a kill in between leaves it known as ours
+		err = r.MoveRef(ctx, ours+o.Commit, o.Commit, "")
 		if err != nil {
 			return false, err
 		}
@@ -121,7 +121,7 @@ func (r *Repo) Push(ctx context.Context, o PushOptions) (bool, error) {
 	if err := r.push(ctx, o, tip); err != nil {
 		return false, err
 	}
-	return true, r.forget(ctx, ours, o.Commit)
+	return true, r.PruneRefs(ctx, ours, o.Commit)
 }
 
 // fetchWall is the time that a remote has to tell of commits that are not known here.
@@ -152,7 +152,7 @@ func (r *Repo) within(ctx context.Context, o PushOptions, tip string) error {
 // Shown reports whether tip has a commit that from has not and that was pushed for whose: others may have seen it, or made
 // it.
 func (r *Repo) Shown(ctx context.Context, whose, from, tip string) (bool, error) {
-	out, err := r.line(ctx, call{dir: r.Main, args: []string{"for-each-ref", "--format=%(objectname)", pushedRefs + whose + "/"}})
+	out, err := r.Line(ctx, Command{Dir: r.Main, Args: []string{"for-each-ref", "--format=%(objectname)", pushedRefs + whose + "/"}})
 	if err != nil || out == "" {
 		return false, err
 	}
@@ -179,7 +179,7 @@ func (r *Repo) replaceable(ctx context.Context, o PushOptions, tip string) error
 	if tip == "" {
 		return nil
 	}
-	if _, err := r.parse(ctx, r.Main, tip+"^{commit}"); errors.Is(err, ErrNotFound) {
+	if _, err := r.RevParse(ctx, r.Main, tip+"^{commit}"); errors.Is(err, ErrNotFound) {
 		return &DivergedError{o.Remote, o.Branch, tip}
 	} else if err != nil {
 		return err
@@ -187,7 +187,7 @@ func (r *Repo) replaceable(ctx context.Context, o PushOptions, tip string) error
 	if within, err := r.IsAncestor(ctx, tip, o.Commit); err != nil || within {
 		return err
 	}
-	_, err := r.parse(ctx, r.Main, pushedRefs+o.Whose+"/"+tip)
+	_, err := r.RevParse(ctx, r.Main, pushedRefs+o.Whose+"/"+tip)
 	if errors.Is(err, ErrNotFound) {
 		return &DivergedError{o.Remote, o.Branch, tip}
 	}
@@ -196,13 +196,13 @@ func (r *Repo) replaceable(ctx context.Context, o PushOptions, tip string) error
 
 // push pushes to a branch that is to be at tip until then, "" being not there.
 func (r *Repo) push(ctx context.Context, o PushOptions, tip string) error {
-	ref := heads + o.Branch
+	ref := BranchPrefix + o.Branch
 	to, err := r.address(ctx, o)
 	if err != nil {
 		return err
 	}
 	args := []string{"push", "--porcelain", "--no-follow-tags", "--recurse-submodules=no", "--force-with-lease=" + ref + ":" + tip, "--", to, o.Commit + ":" + ref}
-	out, _, err := r.git(ctx, call{dir: o.Dir, args: args, env: r.signIn(), write: true, hooks: true, once: true})
+	out, _, err := r.Run(ctx, Command{Dir: o.Dir, Args: args, Env: r.signIn(), Write: true, Hooks: true, Once: true})
 	var failed *Error
 	if !errors.As(err, &failed) {
 		return err
@@ -227,16 +227,16 @@ func (r *Repo) address(ctx context.Context, o PushOptions) (string, error) {
 	if o.Dir == r.Main {
 		return o.Remote, nil
 	}
-	url, _, err := r.git(ctx, call{dir: r.Main, args: []string{"config", "--get", "remote." + o.Remote + ".url"}, fine: []int{1}})
+	url, _, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"config", "--get", "remote." + o.Remote + ".url"}, Accept: []int{1}})
 	if url = strings.TrimSuffix(url, "\n"); err != nil || !strings.HasPrefix(url, "./") && !strings.HasPrefix(url, "../") {
 		return o.Remote, err
 	}
 	return filepath.Join(r.Main, url), nil
 }
 
-// forget removes what is remembered of a branch besides the commit that it is at now, if any.
-func (r *Repo) forget(ctx context.Context, ours, commit string) error {
-	out, err := r.line(ctx, call{dir: r.Main, args: []string{"for-each-ref", "--format=%(refname) %(objectname)", ours}})
+// PruneRefs removes what is remembered of a branch besides the commit that it is at now, if any.
+func (r *Repo) PruneRefs(ctx context.Context, ours, commit string) error {
+	out, err := r.Line(ctx, Command{Dir: r.Main, Args: []string{"for-each-ref", "--format=%(refname) %(objectname)", ours}})
 	if err != nil || out == "" {
 		return err
 	}
@@ -246,11 +246,11 @@ func (r *Repo) forget(ctx context.Context, ours, commit string) error {
 			continue
 		}
 		own := []string{filepath.Join(r.Common, filepath.FromSlash(ref)+".lock")}
-		err := withLocks(ctx, own, func() error {
-			_, _, err := r.git(ctx, call{dir: r.Main, args: []string{"update-ref", "-d", "--end-of-options", ref, sha}, write: true, once: true})
+		err := RetryLocked(ctx, own, func() error {
+			_, _, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"update-ref", "-d", "--end-of-options", ref, sha}, Write: true, Once: true})
 			return err
 		})
-		if _, gone := r.parse(ctx, r.Main, ref); err != nil && !errors.Is(gone, ErrNotFound) {
+		if _, gone := r.RevParse(ctx, r.Main, ref); err != nil && !errors.Is(gone, ErrNotFound) {
 			return err
 		}
 	}
@@ -259,9 +259,9 @@ func (r *Repo) forget(ctx context.Context, ours, commit string) error {
 
 // ForgetPushes removes what is remembered of the pushes of one whose work is merged, in submodules too.
 func (r *Repo) ForgetPushes(ctx context.Context, whose string) error {
-	err := r.forget(ctx, pushedRefs+whose+"/", "")
+	err := r.PruneRefs(ctx, pushedRefs+whose+"/", "")
 	if err == nil {
-		err = r.eachModule(func(sub *Repo) error { return sub.forget(ctx, pushedRefs+whose+"/", "") })
+		err = r.eachModule(func(sub *Repo) error { return sub.PruneRefs(ctx, pushedRefs+whose+"/", "") })
 	}
 	if err != nil {
 		return fmt.Errorf("forgetting what was pushed for %s: %w", whose, err)

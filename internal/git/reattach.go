@@ -11,7 +11,7 @@ import (
 // still to be committed. Commits that nothing else names then are saved as ref, unless that is "". It reports whether it
 // had to.
 func (r *Repo) Reattach(ctx context.Context, dir, branch, base, ref string) (bool, error) {
-	if err := stillMade(ctx, dir); err != nil {
+	if err := checkWorktree(ctx, dir); err != nil {
 		return false, err
 	}
 	now, err := r.CurrentBranch(ctx, dir)
@@ -44,11 +44,11 @@ func (r *Repo) Reattach(ctx context.Context, dir, branch, base, ref string) (boo
 		if err := r.saveCommit(ctx, tip, branch, ref); err != nil {
 			return false, err
 		}
-		if err := r.move(ctx, "refs/heads/"+branch, base, tip); err != nil {
+		if err := r.MoveRef(ctx, "refs/heads/"+branch, base, tip); err != nil {
 			return false, fmt.Errorf("putting %s back on its base: %w", branch, err)
 		}
 	}
-	_, _, err = r.git(ctx, call{dir: dir, write: true, args: []string{"symbolic-ref", "HEAD", "refs/heads/" + branch}})
+	_, _, err = r.Run(ctx, Command{Dir: dir, Write: true, Args: []string{"symbolic-ref", "HEAD", "refs/heads/" + branch}})
 	return true, err
 }
 
@@ -62,5 +62,5 @@ func (r *Repo) Keep(ctx context.Context, branch, ref string) (string, error) {
 	if old, err := r.Resolve(ctx, ref); err == nil && old == tip {
 		return tip, nil
 	}
-	return tip, r.move(ctx, ref, tip, "")
+	return tip, r.MoveRef(ctx, ref, tip, "")
 }

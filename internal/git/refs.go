@@ -18,12 +18,12 @@ import (
 )
 
 const (
-	heads = "refs/heads/"
-	own   = "refs/trellis/" // what is kept for the program alone
+	BranchPrefix = "refs/heads/"
+	OwnPrefix    = "refs/trellis/" // what is kept for the program alone
 )
 
-// settings are what we need to know of a repository's configuration.
-type settings struct {
+// Config are what we need to know of a repository's configuration.
+type Config struct {
 	extended bool // uses extensions, which go-git does not know
 	apart    bool // worktrees have settings of their own
 	sha256   bool // names of objects are that long
@@ -35,12 +35,12 @@ type settings struct {
 	remotes  []string
 }
 
-func readConfig(common string) (s settings, err error) {
-	return readSettings(filepath.Join(common, "config"))
+func ReadConfig(common string) (s Config, err error) {
+	return ReadConfigFile(filepath.Join(common, "config"))
 }
 
-// readSettings reads one file of settings.
-func readSettings(file string) (s settings, err error) {
+// ReadConfigFile reads one file of settings.
+func ReadConfigFile(file string) (s Config, err error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return s, err
@@ -87,10 +87,10 @@ func (f folder) ReadDir(name string) ([]fs.FileInfo, error) {
 	return osfs.Default.ReadDir(filepath.Join(f.dir, name))
 }
 
-// ref follows a ref to a commit without running anything. target is the last name on the way. It fails
+// readRef follows a ref to a commit without running anything. target is the last name on the way. It fails
 // with ErrNotFound or errAskGit.
-func (r *Repo) ref(gitDir, name string) (hash, target string, err error) {
-	if c, err := readConfig(r.Common); err != nil || c.extended {
+func (r *Repo) readRef(gitDir, name string) (hash, target string, err error) {
+	if c, err := ReadConfig(r.Common); err != nil || c.extended {
 		return "", "", errAskGit
 	}
 	store := dotgit.New(dotgit.NewRepositoryFilesystem(folder{dir: gitDir}, folder{dir: r.Common}))
@@ -118,9 +118,9 @@ func (r *Repo) Head(ctx context.Context, dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	sha, _, err := r.ref(gitDir, "HEAD")
+	sha, _, err := r.readRef(gitDir, "HEAD")
 	if errors.Is(err, errAskGit) {
-		sha, err = r.verify(ctx, dir, "HEAD")
+		sha, err = r.askCommit(ctx, dir, "HEAD")
 	}
 	if errors.Is(err, ErrNotFound) {
 		return "", fmt.Errorf("reading HEAD of %s: %w", dir, ErrNoCommit)
@@ -140,15 +140,15 @@ func (r *Repo) CurrentBranch(ctx context.Context, dir string) (string, error) {
 
 // branchOf is the branch that the HEAD of a git directory names.
 func (r *Repo) branchOf(ctx context.Context, gitDir string) (string, error) {
-	_, name, err := r.ref(gitDir, "HEAD")
+	_, name, err := r.readRef(gitDir, "HEAD")
 	if errors.Is(err, errAskGit) {
 		const none, detached = 128, 1
-		name, err = r.line(ctx, call{dir: gitDir, env: []string{"GIT_DIR=" + gitDir}, args: []string{"symbolic-ref", "-q", "HEAD"}, fine: []int{detached, none}})
+		name, err = r.Line(ctx, Command{Dir: gitDir, Env: []string{"GIT_DIR=" + gitDir}, Args: []string{"symbolic-ref", "-q", "HEAD"}, Accept: []int{detached, none}})
 	}
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return "", err
 	}
-	branch, ok := strings.CutPrefix(name, heads)
+	branch, ok := strings.CutPrefix(name, BranchPrefix)
 	if !ok {
 		return "", nil
 	}
@@ -164,23 +164,23 @@ func (r *Repo) Resolve(ctx context.Context, name string) (string, error) {
 		if _, _, err := r.loose(name); err == nil {
 			return name, nil
 		}
-	case strings.HasPrefix(name, own):
+	case strings.HasPrefix(name, OwnPrefix):
 		refs = []string{name}
 	default:
-		refs = []string{heads + name, "refs/remotes/" + name}
+		refs = []string{BranchPrefix + name, "refs/remotes/" + name}
 	}
 	for _, full := range refs {
-		sha, _, err := r.ref(r.Common, full)
+		sha, _, err := r.readRef(r.Common, full)
 		if errors.Is(err, errAskGit) || err != nil && strings.ContainsAny(name, "~^") { // a commit before the branch's, not a tag's of that name
-			sha, err = r.verify(ctx, r.Main, full)
+			sha, err = r.askCommit(ctx, r.Main, full)
 		}
 		if !errors.Is(err, ErrNotFound) {
 			return sha, err
 		}
 	}
 	sha, err := "", ErrNotFound
-	if !strings.HasPrefix(name, own) {
-		sha, err = r.verify(ctx, r.Main, name)
+	if !strings.HasPrefix(name, OwnPrefix) {
+		sha, err = r.askCommit(ctx, r.Main, name)
 	}
 	if errors.Is(err, ErrNotFound) {
 		return "", fmt.Errorf("looking for commit %q: %w", name, ErrNotFound)
@@ -188,13 +188,13 @@ func (r *Repo) Resolve(ctx context.Context, name string) (string, error) {
 	return sha, err
 }
 
-// verify asks git for the commit behind a name.
-func (r *Repo) verify(ctx context.Context, dir, name string) (string, error) {
-	return r.parse(ctx, dir, name+"^{commit}")
+// askCommit asks git for the commit behind a name.
+func (r *Repo) askCommit(ctx context.Context, dir, name string) (string, error) {
+	return r.RevParse(ctx, dir, name+"^{commit}")
 }
 
-func (r *Repo) parse(ctx context.Context, dir, rev string) (string, error) {
-	out, code, err := r.git(ctx, call{dir: dir, args: []string{"rev-parse", "--verify", "--quiet", "--end-of-options", rev}, fine: []int{1}})
+func (r *Repo) RevParse(ctx context.Context, dir, rev string) (string, error) {
+	out, code, err := r.Run(ctx, Command{Dir: dir, Args: []string{"rev-parse", "--verify", "--quiet", "--end-of-options", rev}, Accept: []int{1}})
 	if err == nil && code == 1 {
 		return "", ErrNotFound
 	}
@@ -205,12 +205,12 @@ func (r *Repo) parse(ctx context.Context, dir, rev string) (string, error) {
 func (r *Repo) TreeAt(ctx context.Context, commit string) (string, error) {
 	sha := commit
 	if !isHash(sha) {
-		sha, _, _ = r.ref(r.Common, heads+commit) // what it is else, git tells
+		sha, _, _ = r.readRef(r.Common, BranchPrefix+commit) // what it is else, git tells
 	}
 	if tree, _, err := r.loose(sha); err == nil {
 		return tree, nil
 	}
-	tree, err := r.parse(ctx, r.Main, commit+"^{tree}")
+	tree, err := r.RevParse(ctx, r.Main, commit+"^{tree}")
 	if errors.Is(err, ErrNotFound) {
 		return "", fmt.Errorf("looking for the tree of %q: %w", commit, err)
 	}
@@ -222,9 +222,9 @@ func (r *Repo) Branch(ctx context.Context, name string) (string, error) {
 	if CheckBranchName(name) != nil {
 		return "", nil
 	}
-	sha, _, err := r.ref(r.Common, heads+name)
+	sha, _, err := r.readRef(r.Common, BranchPrefix+name)
 	if errors.Is(err, errAskGit) {
-		sha, err = r.verify(ctx, r.Main, heads+name)
+		sha, err = r.askCommit(ctx, r.Main, BranchPrefix+name)
 	}
 	if errors.Is(err, ErrNotFound) {
 		return "", nil
@@ -237,12 +237,12 @@ func (r *Repo) branches(ctx context.Context) (list []string, err error) {
 	if r.readHeads(func(name string, _ *plumbing.Reference) { list = append(list, name) }) {
 		return list, nil
 	}
-	out, err := r.line(ctx, call{dir: r.Main, args: []string{"for-each-ref", "--format=%(refname)", heads}})
+	out, err := r.Line(ctx, Command{Dir: r.Main, Args: []string{"for-each-ref", "--format=%(refname)", BranchPrefix}})
 	if err != nil || out == "" {
 		return nil, err
 	}
 	for line := range strings.SplitSeq(out, "\n") {
-		list = append(list, strings.TrimPrefix(line, heads))
+		list = append(list, strings.TrimPrefix(line, BranchPrefix))
 	}
 	return list, nil
 }

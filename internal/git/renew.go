@@ -22,10 +22,10 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
-// looked is what is known of the files of checkouts, by what Trellis saw itself: git takes a file that looks as its index
+// seenFiles is what is known of the files of checkouts, by what Trellis saw itself: git takes a file that looks as its index
 // says for unchanged, and an index can be written by others. Of a file that looks as it did then the content is known too: each change
 // sets the time of the last one (ctime) to that of the clock, which nobody sets back. The zero value is empty.
-type looked struct {
+type seenFiles struct {
 	mu    sync.Mutex
 	files map[string]map[string]seenFile // by checkout and path
 	own   map[string]seenIndex           // by git directory: the index that Trellis wrote last
@@ -48,7 +48,7 @@ const clockTick = 100 * time.Millisecond
 
 // learn remembers the files of an index that git wrote since started, in a place of Trellis' own. What was changed in that very
 // second is left out: git looks at whole seconds, and it may be changed once more in it.
-func (l *looked) learn(dir string, list []entry, started time.Time) {
+func (l *seenFiles) learn(dir string, list []entry, started time.Time) {
 	settled := started.Add(-clockTick).Unix()
 	files := make(map[string]seenFile, len(list))
 	for _, e := range list {
@@ -66,7 +66,7 @@ func (l *looked) learn(dir string, list []entry, started time.Time) {
 }
 
 // known leaves to the entries of an index what Trellis saw itself of their files.
-func (l *looked) known(dir string, list []entry) {
+func (l *seenFiles) known(dir string, list []entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	files := l.files[dir]
@@ -78,7 +78,7 @@ func (l *looked) known(dir string, list []entry) {
 	}
 }
 
-func (l *looked) forget(dir, gitDir string) {
+func (l *seenFiles) forget(dir, gitDir string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.files, dir)
@@ -87,7 +87,7 @@ func (l *looked) forget(dir, gitDir string) {
 }
 
 // wrote remembers the index of a git directory as it is.
-func (l *looked) wrote(gitDir string) {
+func (l *seenFiles) wrote(gitDir string) {
 	now, ok := indexAt(gitDir)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,7 +100,7 @@ func (l *looked) wrote(gitDir string) {
 }
 
 // same reports whether the index of a git directory is the one that Trellis wrote.
-func (l *looked) same(gitDir string) bool {
+func (l *seenFiles) same(gitDir string) bool {
 	now, ok := indexAt(gitDir)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -121,7 +121,7 @@ func indexAt(gitDir string) (s seenIndex, ok bool) {
 }
 
 // unhid notes, and returns, what an index told git not to look at.
-func (l *looked) unhid(gitDir string, paths []string) {
+func (l *seenFiles) unhid(gitDir string, paths []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.shown == nil {
@@ -130,7 +130,7 @@ func (l *looked) unhid(gitDir string, paths []string) {
 	l.shown[gitDir] = append(l.shown[gitDir], paths...)
 }
 
-func (l *looked) takeUnhid(gitDir string) []string {
+func (l *seenFiles) takeUnhid(gitDir string) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	paths := l.shown[gitDir]
@@ -150,7 +150,7 @@ func (r *Repo) freshIndex(ctx context.Context, dir, gitDir string) (data []byte,
 	if err != nil || list == nil {
 		return nil, nil, err
 	}
-	r.looked.known(dir, list)
+	r.seen.known(dir, list)
 	if err := r.meantOnly(ctx, gitDir, list); err != nil {
 		return nil, nil, err
 	}
@@ -233,7 +233,7 @@ func (r *Repo) isLoose(hash []byte) bool {
 
 // askEntries are the entries of an index that git alone can read.
 func (r *Repo) askEntries(ctx context.Context, dir string) (list []entry, err error) {
-	out, _, err := r.git(ctx, call{dir: dir, args: []string{"ls-files", "-v", "--stage", "-z"}, raw: true})
+	out, _, err := r.Run(ctx, Command{Dir: dir, Args: []string{"ls-files", "-v", "--stage", "-z"}, RawIndex: true})
 	for line := range strings.SplitSeq(strings.TrimSuffix(out, "\x00"), "\x00") {
 		about, path, ok := strings.Cut(line, "\t")
 		f := strings.Fields(about) // tag, mode, hash, stage
@@ -257,63 +257,63 @@ func (r *Repo) askEntries(ctx context.Context, dir string) (list []entry, err er
 	return list, err
 }
 
-// renew makes the index of the worktree of a run anew, before git does something there, unless it is the one that git wrote
+// renewIndex makes the index of the worktree of a run anew, before git does something there, unless it is the one that git wrote
 // last for Trellis. Hands that worked there in between may have written it.
-func (r *Repo) renew(ctx context.Context, c call) error {
-	gitDir, ok := r.renewable(ctx, c)
-	if !ok || r.looked.same(gitDir) {
+func (r *Repo) renewIndex(ctx context.Context, c Command) error {
+	gitDir, ok := r.runIndex(ctx, c)
+	if !ok || r.seen.same(gitDir) {
 		return nil
 	}
-	data, hidden, err := r.freshIndex(ctx, c.dir, gitDir)
+	data, hidden, err := r.freshIndex(ctx, c.Dir, gitDir)
 	if err == nil && data != nil {
-		err = withLocks(ctx, r.ownLocks(gitDir, ""), func() error { return r.replaceIndex(gitDir, data) })
+		err = RetryLocked(ctx, r.ownLocks(gitDir, ""), func() error { return r.replaceIndex(gitDir, data) })
 	}
 	if err != nil {
-		return fmt.Errorf("making the index of %s anew: %w", c.dir, err)
+		return fmt.Errorf("making the index of %s anew: %w", c.Dir, err)
 	}
-	r.looked.unhid(gitDir, hidden)
-	r.looked.wrote(gitDir)
+	r.seen.unhid(gitDir, hidden)
+	r.seen.wrote(gitDir)
 	return nil
 }
 
 // EndRun takes back what programs kept beside the files of a worktree while a run was at work there: what they only staged
 // becomes what is in the files, and their objects are removed. The context is that of the run.
-func (r *Repo) EndRun(ctx context.Context, m Made) error {
+func (r *Repo) EndRun(ctx context.Context, m WorktreeID) error {
 	if m.Path == "" {
 		return nil
 	}
-	c := call{dir: m.Path, args: []string{"add", "--update"}, write: true}
-	if gitDir, ok := r.renewable(ctx, c); ok {
-		if err := withLocks(ctx, nil, func() error { return r.renew(ctx, c) }); err != nil {
+	c := Command{Dir: m.Path, Args: []string{"add", "--update"}, Write: true}
+	if gitDir, ok := r.runIndex(ctx, c); ok {
+		if err := RetryLocked(ctx, nil, func() error { return r.renewIndex(ctx, c) }); err != nil {
 			return err
 		}
 		_, size := r.hashes()
 		list, err := entriesOf(filepath.Join(gitDir, "index"), size)
 		if err == nil && slices.ContainsFunc(list, entry.meant) {
-			if _, _, err := r.git(ctx, c); err != nil {
+			if _, _, err := r.Run(ctx, c); err != nil {
 				return err
 			}
 		}
 	}
-	r.looked.forget(m.Path, m.Admin)
+	r.seen.forget(m.Path, m.Admin)
 	return r.dropOwn(m.Admin)
 }
 
-// renewable is the git directory of the worktree of a run, in a call that goes by the index there.
-func (r *Repo) renewable(ctx context.Context, c call) (gitDir string, ok bool) {
-	m, run := ctx.Value(onlyKey{}).(Made)
-	own := slices.ContainsFunc(c.env, func(e string) bool { return strings.HasPrefix(e, "GIT_INDEX_FILE=") })
-	if c.raw || own || !run || c.dir != m.Path || r.Common != m.Common {
+// runIndex is the git directory of the worktree of a run, in a call that goes by the index there.
+func (r *Repo) runIndex(ctx context.Context, c Command) (gitDir string, ok bool) {
+	m, run := ctx.Value(worktreeKey{}).(WorktreeID)
+	own := slices.ContainsFunc(c.Env, func(e string) bool { return strings.HasPrefix(e, "GIT_INDEX_FILE=") })
+	if c.RawIndex || own || !run || c.Dir != m.Path || r.Common != m.Common {
 		return "", false
 	}
-	gitDir, err := r.gitDir(c.dir)
+	gitDir, err := r.gitDir(c.Dir)
 	return gitDir, err == nil && gitDir != r.Common
 }
 
-// renewed remembers the index that a call wrote.
-func (r *Repo) renewed(ctx context.Context, c call) {
-	if gitDir, ok := r.renewable(ctx, c); ok && c.write {
-		r.looked.wrote(gitDir)
+// noteIndex remembers the index that a call wrote.
+func (r *Repo) noteIndex(ctx context.Context, c Command) {
+	if gitDir, ok := r.runIndex(ctx, c); ok && c.Write {
+		r.seen.wrote(gitDir)
 	}
 }
 

@@ -44,7 +44,7 @@ func forge(b *gittest.Box, dir, name string) {
 // run is a context as the activities of a run have it.
 func run(b *gittest.Box, dir string) context.Context {
 	b.T.Helper()
-	return git.Only(b.T.Context(), gittest.Must(b.Repo.Made(dir))(b.T))
+	return git.InWorktree(b.T.Context(), gittest.Must(b.Repo.Identify(dir))(b.T))
 }
 
 // Edge S1: what the index says of files is not believed, whether snapshots, status or commits go by it, and no other setting makes
@@ -177,7 +177,7 @@ func TestAddedInTheSandbox(t *testing.T) {
 		t.Errorf("got status %v after the commit", list)
 	}
 	add("last")
-	if err := b.Repo.EndRun(run(b, dir), gittest.Must(b.Repo.Made(dir))(t)); err != nil {
+	if err := b.Repo.EndRun(run(b, dir), gittest.Must(b.Repo.Identify(dir))(t)); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Stat(store.Mounts[0].From); !errors.Is(err, fs.ErrNotExist) {

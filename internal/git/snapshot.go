@@ -164,7 +164,7 @@ func (s *Snapshot) look(ctx context.Context) (tree string, err error) {
 // treeIn writes the tree of an index.
 func (s *Snapshot) treeIn(ctx context.Context, index string, durable bool) (string, error) {
 	env := append(slices.Clone(s.env), "GIT_INDEX_FILE="+index)
-	return s.r.line(ctx, call{dir: s.dir, env: env, write: durable, args: []string{"write-tree"}})
+	return s.r.Line(ctx, Command{Dir: s.dir, Env: env, Write: durable, Args: []string{"write-tree"}})
 }
 
 // store makes Tree an object.
@@ -191,15 +191,15 @@ func (s *Snapshot) add(ctx context.Context, durable bool) error {
 	for _, m := range s.inner {
 		exclude = append(exclude, m.Path)
 	}
-	add := call{dir: s.dir, env: s.env, write: durable, args: append([]string{"add", "--all", "--"}, pathspec(exclude)...)}
+	add := Command{Dir: s.dir, Env: s.env, Write: durable, Args: append([]string{"add", "--all", "--"}, pathspec(exclude)...)}
 	started := time.Now()
-	_, _, err := s.r.git(ctx, add)
+	_, _, err := s.r.Run(ctx, add)
 	var failed *Error
 	if errors.As(err, &failed) {
 		unborn, lookErr := s.r.nested(ctx, s.dir, s.env, s.exclude)
 		if lookErr == nil && len(unborn) > 0 {
-			add.args = append([]string{"add", "--all", "--"}, pathspec(slices.Concat(exclude, unborn))...)
-			_, _, err = s.r.git(ctx, add)
+			add.Args = append([]string{"add", "--all", "--"}, pathspec(slices.Concat(exclude, unborn))...)
+			_, _, err = s.r.Run(ctx, add)
 		}
 	}
 	if err == nil {
@@ -217,14 +217,14 @@ func (s *Snapshot) add(ctx context.Context, durable bool) error {
 func (r *Repo) remember(dir, index string, started time.Time) {
 	_, size := r.hashes()
 	if list, err := entriesOf(index, size); err == nil {
-		r.looked.learn(dir, list, started)
+		r.seen.learn(dir, list, started)
 	}
 }
 
 // nested are the repositories within a checkout that are no submodules.
 func (r *Repo) nested(ctx context.Context, dir string, env, exclude []string) (list []string, err error) {
 	args := append([]string{"ls-files", "-z", "--others", "--exclude-standard", "--directory", "--"}, pathspec(exclude)...)
-	out, _, err := r.git(ctx, call{dir: dir, env: env, args: args})
+	out, _, err := r.Run(ctx, Command{Dir: dir, Env: env, Args: args})
 	if err != nil {
 		return nil, err
 	}
@@ -283,7 +283,7 @@ func (s *Snapshot) Drift(ctx context.Context) (list []Change, err error) {
 // moved is what the private index has of other content than Tree.
 func (s *Snapshot) moved(ctx context.Context) ([]Change, error) {
 	args := slices.Concat([]string{"diff-index", "--cached", "-z", "--raw", "--numstat"}, plain, []string{s.Tree})
-	out, _, err := s.r.git(ctx, call{dir: s.dir, env: s.env, args: args})
+	out, _, err := s.r.Run(ctx, Command{Dir: s.dir, Env: s.env, Args: args})
 	if err != nil {
 		return nil, err
 	}
@@ -313,9 +313,9 @@ func (s *Snapshot) Restore(ctx context.Context, ref string) ([]Change, error) {
 	if err != nil {
 		return drift, fmt.Errorf("restoring %s: %w", s.dir, err)
 	}
-	if _, _, err = s.r.git(ctx, call{dir: s.dir, env: s.env, args: []string{"read-tree", s.Tree}}); err == nil {
+	if _, _, err = s.r.Run(ctx, Command{Dir: s.dir, Env: s.env, Args: []string{"read-tree", s.Tree}}); err == nil {
 		s.held = s.Tree
-		_, _, err = s.r.git(ctx, call{dir: s.dir, env: s.env, args: []string{"checkout-index", "--force", "-z", "--stdin"}, stdin: strings.NewReader(paths.String())})
+		_, _, err = s.r.Run(ctx, Command{Dir: s.dir, Env: s.env, Args: []string{"checkout-index", "--force", "-z", "--stdin"}, Stdin: strings.NewReader(paths.String())})
 	}
 	if err != nil {
 		return drift, fmt.Errorf("restoring %s: %w", s.dir, err)

@@ -28,7 +28,7 @@ func (r *Repo) statusOf(ctx context.Context, dir string, pathspec []string) ([]E
 	if _, err := r.gitDir(dir); err != nil {
 		return nil, err
 	}
-	out, _, err := r.git(ctx, call{dir: dir, args: args})
+	out, _, err := r.Run(ctx, Command{Dir: dir, Args: args})
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ func (r *Repo) Store(dir string) (Store, error) {
 		return Store{}, err
 	}
 	var s Store
-	led, err := r.leads(dir, admin)
+	led, err := r.configuredPaths(dir, admin)
 	if err != nil {
 		return s, err
 	}
@@ -84,8 +84,8 @@ func pointersOf(root string) (files []string, err error) {
 		if err != nil || !e.IsDir() || !isGitDir(path) {
 			return err
 		}
-		if c, err := readConfig(path); err == nil && c.worktree != "" {
-			files = append(files, filepath.Join(from(path, c.worktree), ".git"))
+		if c, err := ReadConfig(path); err == nil && c.worktree != "" {
+			files = append(files, filepath.Join(AbsFrom(path, c.worktree), ".git"))
 		}
 		inner, err := pointersOf(filepath.Join(path, "modules"))
 		if err != nil {

@@ -69,16 +69,16 @@ func (r *Repo) Update(ctx context.Context, o UpdateOptions) (*Update, error) {
 // Updating is the update that is under way, nil when none is.
 func (r *Repo) Updating(ctx context.Context, whose string) (*Update, error) {
 	ref := updateRefs + whose
-	sha, _, err := r.ref(r.Common, ref)
+	sha, _, err := r.readRef(r.Common, ref)
 	if errors.Is(err, errAskGit) {
-		sha, err = r.parse(ctx, r.Main, ref)
+		sha, err = r.RevParse(ctx, r.Main, ref)
 	}
 	if errors.Is(err, ErrNotFound) {
 		return nil, nil
 	}
 	var out string
 	if err == nil {
-		out, _, err = r.git(ctx, call{dir: r.Main, args: []string{"cat-file", "commit", sha}})
+		out, _, err = r.Run(ctx, Command{Dir: r.Main, Args: []string{"cat-file", "commit", sha}})
 	}
 	u := &Update{sha: sha}
 	if err == nil {
@@ -102,10 +102,10 @@ func (r *Repo) Redo(ctx context.Context, whose string, u *Update) error {
 // EndUpdate forgets the update: it is done, or given up.
 func (r *Repo) EndUpdate(ctx context.Context, whose string) error {
 	ref := updateRefs + whose
-	if _, _, err := r.ref(r.Common, ref); errors.Is(err, ErrNotFound) {
+	if _, _, err := r.readRef(r.Common, ref); errors.Is(err, ErrNotFound) {
 		return nil
 	}
-	if err := r.forget(ctx, ref, ""); err != nil {
+	if err := r.PruneRefs(ctx, ref, ""); err != nil {
 		return fmt.Errorf("forgetting %s: %w", ref, err)
 	}
 	return nil
@@ -121,7 +121,7 @@ func (r *Repo) note(ctx context.Context, whose string, u *Update) error {
 	slices.Sort(parents)
 	sha, err := (&Snapshot{r: r, dir: r.Main}).commit(ctx, u.tree, string(text), slices.Compact(parents)...)
 	if err == nil {
-		err = r.move(ctx, updateRefs+whose, sha, u.sha)
+		err = r.MoveRef(ctx, updateRefs+whose, sha, u.sha)
 	}
 	if err == nil {
 		u.sha = sha
@@ -147,7 +147,7 @@ func (r *Repo) carryOn(ctx context.Context, o UpdateOptions, u *Update, late boo
 		err = r.fill(ctx, o, u)
 	}
 	if err == nil {
-		err = r.move(ctx, heads+o.Branch, u.Onto, tip)
+		err = r.MoveRef(ctx, BranchPrefix+o.Branch, u.Onto, tip)
 	}
 	if err != nil {
 		return nil, err
@@ -165,13 +165,13 @@ var shallow = []string{"-c", "submodule.recurse=false"}
 // fill makes files and index be those of the update, unless that would write over something.
 func (r *Repo) fill(ctx context.Context, o UpdateOptions, u *Update, also ...string) error {
 	args := slices.Concat(shallow, []string{"read-tree", "-m", "-u"}, also, []string{u.Ours, u.tree})
-	_, _, err := r.git(ctx, call{dir: o.Dir, args: args, write: true, once: true})
+	_, _, err := r.Run(ctx, Command{Dir: o.Dir, Args: args, Write: true, Once: true})
 	return err
 }
 
 // fits is nil when files and index can become those of the update.
 func (r *Repo) fits(ctx context.Context, o UpdateOptions, u *Update) error {
-	_, _, err := r.git(ctx, call{dir: o.Dir, args: []string{"update-index", "-q", "--refresh"}, write: true, fine: []int{1}})
+	_, _, err := r.Run(ctx, Command{Dir: o.Dir, Args: []string{"update-index", "-q", "--refresh"}, Write: true, Accept: []int{1}})
 	if err == nil {
 		err = r.fill(ctx, o, u, "--dry-run")
 	}
@@ -184,12 +184,12 @@ func (r *Repo) refill(ctx context.Context, o UpdateOptions, u *Update) error {
 		return err
 	}
 	const differs = 1
-	_, code, err := r.git(ctx, call{dir: o.Dir, args: []string{"diff", "--quiet", "--no-ext-diff", "--ignore-submodules=all", u.tree}, fine: []int{differs}})
+	_, code, err := r.Run(ctx, Command{Dir: o.Dir, Args: []string{"diff", "--quiet", "--no-ext-diff", "--ignore-submodules=all", u.tree}, Accept: []int{differs}})
 	if err == nil && code == differs {
 		_, err = r.Backup(ctx, o.Dir, o.Backup+"-files", "trellis: files of "+o.Branch+" when its update was cut off, or after that")
 	}
 	if err == nil {
-		_, _, err = r.git(ctx, call{dir: o.Dir, args: slices.Concat(shallow, []string{"read-tree", "--reset", "-u", u.tree}), write: true})
+		_, _, err = r.Run(ctx, Command{Dir: o.Dir, Args: slices.Concat(shallow, []string{"read-tree", "--reset", "-u", u.tree}), Write: true})
 	}
 	return err
 }

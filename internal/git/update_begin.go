@@ -33,7 +33,7 @@ func (r *Repo) begin(ctx context.Context, o UpdateOptions) (*Update, error) {
 		u.Files = append(u.Files, c.path)
 	}
 	if len(m.clashes) > 0 {
-		if u.tree, err = r.withMarks(ctx, m, sides{short(o.Called, o.Base), "what both began with", short(o.Branch, tip)}); err != nil {
+		if u.tree, err = r.withMarks(ctx, m, sides{shortName(o.Called, o.Base), "what both began with", shortName(o.Branch, tip)}); err != nil {
 			return nil, err
 		}
 	}
@@ -73,7 +73,7 @@ func (r *Repo) standIn(ctx context.Context, commit, parent string) (string, erro
 	return (&Snapshot{r: r, dir: r.Main}).commit(ctx, tree, "trellis: "+commit, parent)
 }
 
-func short(name, commit string) string { return name + " " + commit[:min(12, len(commit))] }
+func shortName(name, commit string) string { return name + " " + commit[:min(12, len(commit))] }
 
 // replay makes the commits of the branch anew on the base, one after the other, and drops those that change nothing there.
 // The first that conflicts ends it: that one and all after it become what is merged, not committed. A history with merges,
@@ -128,7 +128,7 @@ type link struct{ sha, parent string }
 
 // ownLine are the commits of the branch alone, oldest first, unless one of them has several parents, or none.
 func (r *Repo) ownLine(ctx context.Context, o UpdateOptions, tip string) (list []link, straight bool, err error) {
-	out, _, err := r.git(ctx, call{dir: r.Main, args: []string{"rev-list", "--reverse", "--topo-order", "--parents", "--end-of-options", tip, "^" + o.From, "^" + o.Base}})
+	out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"rev-list", "--reverse", "--topo-order", "--parents", "--end-of-options", tip, "^" + o.From, "^" + o.Base}})
 	if err != nil {
 		return nil, false, err
 	}
@@ -144,13 +144,13 @@ func (r *Repo) ownLine(ctx context.Context, o UpdateOptions, tip string) (list [
 
 // signs reports whether the user wants commits signed.
 func (r *Repo) signs(ctx context.Context) (bool, error) {
-	out, _, err := r.git(ctx, call{dir: r.Main, args: []string{"config", "--type=bool", "--get", "commit.gpgSign"}, fine: []int{1}})
+	out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"config", "--type=bool", "--get", "commit.gpgSign"}, Accept: []int{1}})
 	return strings.TrimSpace(out) == "true", err
 }
 
 // remake makes a commit anew with another tree on another parent: author and message stay.
 func (r *Repo) remake(ctx context.Context, old, tree, parent string, signed bool) (string, error) {
-	raw, _, err := r.git(ctx, call{dir: r.Main, args: []string{"cat-file", "commit", old}})
+	raw, _, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"cat-file", "commit", old}})
 	if err != nil {
 		return "", err
 	}
@@ -173,7 +173,7 @@ func (r *Repo) remake(ctx context.Context, old, tree, parent string, signed bool
 	if signed {
 		args = append(args, "-S")
 	}
-	return r.line(ctx, call{dir: r.Main, args: args, env: env, stdin: strings.NewReader(message), write: true})
+	return r.Line(ctx, Command{Dir: r.Main, Args: args, Env: env, Stdin: strings.NewReader(message), Write: true})
 }
 
 func cutLast(s, sep string) (before, after string, found bool) {

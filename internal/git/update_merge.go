@@ -79,7 +79,7 @@ func (r *Repo) Conflicts(ctx context.Context, a, b string) ([]string, error) {
 
 // merging merges two commits and touches nothing but the objects.
 func (r *Repo) merging(ctx context.Context, one, other string) (m merging, err error) {
-	out, code, err := r.git(ctx, call{dir: r.Main, args: []string{"merge-tree", "--write-tree", "--messages", "-z", one, other}, write: true, fine: []int{1}})
+	out, code, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"merge-tree", "--write-tree", "--messages", "-z", one, other}, Write: true, Accept: []int{1}})
 	if err == nil && code == 1 && out == "" {
 		err = fmt.Errorf("merging %.12s and %.12s: %w", one, other, ErrNotFound)
 	}
@@ -207,7 +207,7 @@ func (r *Repo) isText(ctx context.Context, c clash) bool {
 		if blob == "" {
 			continue
 		}
-		text, _, err := r.git(ctx, call{dir: r.Main, args: []string{"cat-file", "blob", blob}})
+		text, _, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"cat-file", "blob", blob}})
 		if err != nil || strings.Contains(text[:min(len(text), looked)], "\x00") {
 			return false
 		}
@@ -234,13 +234,13 @@ func (r *Repo) withMarks(ctx context.Context, m merging, names sides) (tree stri
 		fmt.Fprintf(&info, "%s %s\t%s\x00", c.mode, blob, c.path)
 	}
 	env := []string{"GIT_INDEX_FILE=" + filepath.Join(temp, "index")}
-	if _, _, err := r.git(ctx, call{dir: r.Main, env: env, args: []string{"read-tree", m.tree}}); err != nil {
+	if _, _, err := r.Run(ctx, Command{Dir: r.Main, Env: env, Args: []string{"read-tree", m.tree}}); err != nil {
 		return "", err
 	}
-	if _, _, err := r.git(ctx, call{dir: r.Main, env: env, args: []string{"update-index", "-z", "--index-info"}, stdin: strings.NewReader(info.String())}); err != nil {
+	if _, _, err := r.Run(ctx, Command{Dir: r.Main, Env: env, Args: []string{"update-index", "-z", "--index-info"}, Stdin: strings.NewReader(info.String())}); err != nil {
 		return "", err
 	}
-	return r.line(ctx, call{dir: r.Main, env: env, args: []string{"write-tree"}, write: true})
+	return r.Line(ctx, Command{Dir: r.Main, Env: env, Args: []string{"write-tree"}, Write: true})
 }
 
 // both is the blob of a file with both sides in it.
@@ -250,7 +250,7 @@ func (r *Repo) both(ctx context.Context, temp string, c clash, names sides) (str
 		text := ""
 		if blob != "" {
 			var err error
-			if text, _, err = r.git(ctx, call{dir: r.Main, args: []string{"cat-file", "blob", blob}}); err != nil {
+			if text, _, err = r.Run(ctx, Command{Dir: r.Main, Args: []string{"cat-file", "blob", blob}}); err != nil {
 				return "", err
 			}
 		}
@@ -263,12 +263,12 @@ func (r *Repo) both(ctx context.Context, temp string, c clash, names sides) (str
 	for n := range 127 {
 		found = append(found, n+1)
 	}
-	text, _, err := r.git(ctx, call{dir: r.Main, fine: found,
-		args: []string{"merge-file", "-p", "--zdiff3", "-L", names[0], "-L", names[1], "-L", names[2], files[1], files[0], files[2]}})
+	text, _, err := r.Run(ctx, Command{Dir: r.Main, Accept: found,
+		Args: []string{"merge-file", "-p", "--zdiff3", "-L", names[0], "-L", names[1], "-L", names[2], files[1], files[0], files[2]}})
 	if err != nil {
 		return "", err
 	}
-	return r.line(ctx, call{dir: r.Main, args: []string{"hash-object", "-w", "--stdin"}, stdin: strings.NewReader(text), write: true})
+	return r.Line(ctx, Command{Dir: r.Main, Args: []string{"hash-object", "-w", "--stdin"}, Stdin: strings.NewReader(text), Write: true})
 }
 
 // mergeHead is where git keeps what it is merging into a checkout.

@@ -86,7 +86,7 @@ func (r *Repo) verifyCheckout(ctx context.Context, dir, commit string) error {
 	if err != nil {
 		return err
 	}
-	r.looked.learn(dir, list, started)
+	r.seen.learn(dir, list, started)
 	return nil
 }
 
@@ -117,7 +117,7 @@ func (r *Repo) treeOfCommit(ctx context.Context, commit string) (string, error) 
 	if tree, _, err := r.loose(commit); err == nil {
 		return tree, nil
 	}
-	text, _, err := r.git(ctx, call{dir: r.Main, args: []string{"cat-file", "commit", commit}})
+	text, _, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"cat-file", "commit", commit}})
 	if err != nil {
 		return "", err
 	}
@@ -131,7 +131,7 @@ func (r *Repo) treeOfCommit(ctx context.Context, commit string) (string, error) 
 
 // listTree are the files of a tree, all of whose folders are what their names say.
 func (r *Repo) listTree(ctx context.Context, tree string) (list []entry, err error) {
-	out, _, err := r.git(ctx, call{dir: r.Main, args: []string{"ls-tree", "-r", "-z", "--full-tree", tree}})
+	out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"ls-tree", "-r", "-z", "--full-tree", tree}})
 	for line := range strings.SplitSeq(strings.TrimSuffix(out, "\x00"), "\x00") {
 		about, path, ok := strings.Cut(line, "\t")
 		f := strings.Fields(about) // mode, kind, hash
@@ -154,7 +154,7 @@ func (r *Repo) listTree(ctx context.Context, tree string) (list []entry, err err
 
 // damagedTree finds out which of the trees below one is not what its name says.
 func (r *Repo) damagedTree(ctx context.Context, tree, path string) error {
-	text, _, err := r.git(ctx, call{dir: r.Main, args: []string{"cat-file", "tree", tree}})
+	text, _, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"cat-file", "tree", tree}})
 	newHash, size := r.hashes()
 	if err != nil || hex.EncodeToString(nameOf("tree", []byte(text), newHash)) != tree {
 		return r.damaged(tree, path)
@@ -278,7 +278,7 @@ func (r *Repo) verifyBlobs(ctx context.Context, dir string, list []entry) error 
 		err := r.readBlobs(bufio.NewReader(in), dir, list)
 		found <- errors.Join(err, in.CloseWithError(err)) // so that git ends, too
 	}()
-	_, _, err := r.git(ctx, call{dir: r.Main, args: []string{"cat-file", "--batch"}, stdin: strings.NewReader(names.String()), out: out})
+	_, _, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"cat-file", "--batch"}, Stdin: strings.NewReader(names.String()), Stdout: out})
 	out.Close()
 	if wrong := <-found; wrong != nil {
 		return wrong

@@ -328,17 +328,17 @@ func TestBorrowedObjects(t *testing.T) {
 			b.Write(file, c.before)
 		}
 		objects := gittest.Must(b.Repo.Objects(time.Time{}, nil))(t)
-		borrowed := objects.Borrowed()
+		borrowed := objects.Alternates()
 		b.Write(file, c.after)
 		notes, err := objects.Check(t.Context())
-		if refused := errors.As(err, new(*git.BorrowedError)); refused != c.refused || err != nil && !refused {
+		if refused := errors.As(err, new(*git.AlternatesError)); refused != c.refused || err != nil && !refused {
 			t.Errorf("%s: got %v, want refused %v", name, err, c.refused)
 		}
 		if told := slices.ContainsFunc(notes, func(n string) bool { return strings.Contains(n, "alternates") }); told != (name == "taken away") {
 			t.Errorf("%s: got %q", name, notes)
 		}
 		_, err = gittest.Must(b.Repo.Objects(time.Now().Add(time.Minute), borrowed))(t).Check(t.Context())
-		if refused := errors.As(err, new(*git.BorrowedError)); refused != c.refused {
+		if refused := errors.As(err, new(*git.AlternatesError)); refused != c.refused {
 			t.Errorf("%s, a process that begins later: got %v, want it refused", name, err)
 		}
 	}
@@ -347,7 +347,7 @@ func TestBorrowedObjects(t *testing.T) {
 	if err := syscall.Mkfifo(b.Path(file), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := objects.Check(t.Context()); !errors.As(err, new(*git.BorrowedError)) {
+	if _, err := objects.Check(t.Context()); !errors.As(err, new(*git.AlternatesError)) {
 		t.Errorf("a pipe: got %v, want it refused", err)
 	}
 }

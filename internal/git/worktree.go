@@ -53,7 +53,7 @@ func (r *Repo) AddWorktree(ctx context.Context, n NewWorktree) error {
 	if err == nil {
 		n.Path = clean(n.Path)
 		err = r.exclusively(ctx, func() error {
-			return again(ctx, func() error { return r.addWorktree(ctx, n) })
+			return Retry(ctx, func() error { return r.addWorktree(ctx, n) })
 		})
 	}
 	if err != nil {
@@ -112,8 +112,8 @@ func (r *Repo) addWorktree(ctx context.Context, n NewWorktree) error {
 	if err != nil {
 		return err
 	}
-	err = withLocks(ctx, []string{r.branchLock(n.Branch)}, func() error {
-		_, _, err := r.git(ctx, call{dir: r.Main, args: append([]string{"worktree", "add", "--quiet"}, args...), write: true, once: true})
+	err = RetryLocked(ctx, []string{r.branchLock(n.Branch)}, func() error {
+		_, _, err := r.Run(ctx, Command{Dir: r.Main, Args: append([]string{"worktree", "add", "--quiet"}, args...), Write: true, Once: true})
 		return err
 	})
 	return r.made(ctx, n, err)
@@ -148,7 +148,7 @@ func unnamed(admin string) bool {
 	if err != nil || len(list) > 1 || len(list) == 1 && list[0].Name() != lock || !old(admin) {
 		return false
 	}
-	return len(list) == 0 || old(filepath.Join(admin, lock)) && !opened(filepath.Join(admin, lock))
+	return len(list) == 0 || old(filepath.Join(admin, lock)) && !isOpen(filepath.Join(admin, lock))
 }
 
 func old(path string) bool {
@@ -176,7 +176,7 @@ func (r *Repo) clear(ctx context.Context, all []Worktree, n NewWorktree) (done b
 	if err := r.relink(*here); err != nil {
 		return false, err
 	}
-	if _, err := (Made{Path: path, Admin: here.admin, Common: r.Common}).linked(); err != nil {
+	if _, err := (WorktreeID{Path: path, Admin: here.admin, Common: r.Common}).linked(); err != nil {
 		return false, err
 	}
 	if here.Branch != n.Branch {
@@ -290,7 +290,7 @@ func (r *Repo) RemoveWorktree(ctx context.Context, path string) error {
 	err := r.removeInner(ctx, path)
 	if err == nil {
 		err = r.exclusively(ctx, func() error {
-			return again(ctx, func() error { return r.removeWorktree(ctx, path) })
+			return Retry(ctx, func() error { return r.removeWorktree(ctx, path) })
 		})
 	}
 	if err != nil {
@@ -312,7 +312,7 @@ func (r *Repo) removeWorktree(ctx context.Context, path string) error {
 		if err := r.takeAway(ctx, w); err != nil {
 			return err
 		}
-		r.looked.forget(w.Path, w.admin)
+		r.seen.forget(w.Path, w.admin)
 		return r.dropOwn(w.admin)
 	}
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
@@ -333,7 +333,7 @@ func (r *Repo) takeAway(ctx context.Context, w Worktree) error {
 	case w.Gone:
 		return r.unregister(ctx, w.Path)
 	}
-	if err := errors.Join(stillMade(ctx, w.Path), r.Check(w)); err != nil {
+	if err := errors.Join(checkWorktree(ctx, w.Path), r.Check(w)); err != nil {
 		return err
 	}
 	return r.unregister(ctx, w.Path)
@@ -381,7 +381,7 @@ func (r *Repo) unlinkedSame(w Worktree) error {
 }
 
 func (r *Repo) unregister(ctx context.Context, path string) error {
-	_, _, err := r.git(ctx, call{dir: r.Main, args: []string{"worktree", "remove", "--force", "--", path}, write: true, once: true})
+	_, _, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"worktree", "remove", "--force", "--", path}, Write: true, Once: true})
 	return err
 }
 
@@ -395,7 +395,7 @@ func (r *Repo) Worktrees(ctx context.Context) ([]Worktree, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing worktrees: %w", err)
 	}
-	c, err := readConfig(r.Common)
+	c, err := ReadConfig(r.Common)
 	plain := err == nil && !c.extended
 	var all []Worktree
 	for _, e := range list {
@@ -425,7 +425,7 @@ func (r *Repo) worktree(ctx context.Context, admin string, plain bool) (*Worktre
 	if err != nil {
 		return nil, err
 	}
-	w.Path = filepath.Dir(from(admin, strings.TrimSuffix(string(link), "\n")))
+	w.Path = filepath.Dir(AbsFrom(admin, strings.TrimSuffix(string(link), "\n")))
 	_, err = os.Lstat(w.Path)
 	w.Gone = errors.Is(err, fs.ErrNotExist)
 	w.Branch, err = r.branchIn(ctx, admin, plain)
@@ -440,7 +440,7 @@ func (r *Repo) worktree(ctx context.Context, admin string, plain bool) (*Worktre
 func (r *Repo) branchIn(ctx context.Context, gitDir string, plain bool) (string, error) {
 	if plain {
 		head, err := os.ReadFile(filepath.Join(gitDir, "HEAD"))
-		name, ok := strings.CutPrefix(strings.TrimSpace(string(head)), "ref: "+heads)
+		name, ok := strings.CutPrefix(strings.TrimSpace(string(head)), "ref: "+BranchPrefix)
 		if err == nil && ok && CheckBranchName(name) == nil && !r.isLink(name) {
 			return name, nil
 		}

@@ -19,13 +19,13 @@ type guard struct {
 	task     *taskDir
 	hooks    map[string]string
 	lastBase string
-	made     git.Made
+	made     git.WorktreeID
 	objects  objects
 	mu       sync.Mutex
 }
 
 // Made tells the worktree as this run made it, or found it.
-func (g *guard) Made(m *git.Made) {
+func (g *guard) Made(m *git.WorktreeID) {
 	if m == nil { // not yet, or by a Trellis that did not write it down
 		return
 	}
@@ -41,14 +41,14 @@ func (g *guard) Hooks(before map[string]string) {
 	g.hooks = before
 }
 
-func (g *guard) worktree() git.Made {
+func (g *guard) worktree() git.WorktreeID {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.made
 }
 
 // changedHooks are those that were changed since: an agent may have written them, and git runs none then.
-func (g *guard) changedHooks(ctx context.Context, m git.Made, base string) ([]string, error) {
+func (g *guard) changedHooks(ctx context.Context, m git.WorktreeID, base string) ([]string, error) {
 	g.mu.Lock()
 	before := g.hooks
 	if base == "" { // of an activity that knows no job
@@ -66,7 +66,7 @@ func (g *guard) changedHooks(ctx context.Context, m git.Made, base string) ([]st
 // may have written.
 func (g *guard) confine(ctx context.Context, base string) (context.Context, error) {
 	m := g.worktree()
-	ctx = git.Only(ctx, m)
+	ctx = git.InWorktree(ctx, m)
 	changed, err := g.changedHooks(ctx, m, base)
 	if len(changed) > 0 {
 		ctx = git.Hookless(ctx)
@@ -115,14 +115,14 @@ func inWorktree(g *guard, s *standardsWatch, list []flow.Activity) []flow.Activi
 }
 
 // checkSame is the failure of a run whose worktree is no longer the one that it worked in.
-func (g *guard) checkSame(m git.Made) error { return g.explain(m.Same()) }
+func (g *guard) checkSame(m git.WorktreeID) error { return g.explain(m.Same()) }
 
 // explain adds to an error that says so, or that objects of git are not what they are to be, what to do.
 func (g *guard) explain(err error) error {
 	if damaged := (*git.DamagedError)(nil); errors.As(err, &damaged) {
 		return flow.Fail(string(trellis.ProtectedPath), "%v; then `trellis retry %s`", damaged, g.task.id())
 	}
-	if borrowed := (*git.BorrowedError)(nil); errors.As(err, &borrowed) {
+	if borrowed := (*git.AlternatesError)(nil); errors.As(err, &borrowed) {
 		return flow.Fail(string(trellis.ProtectedPath), "%v; then `trellis retry %s`", borrowed, g.task.id())
 	}
 	var e *git.SwappedError
@@ -148,7 +148,7 @@ func (o *objects) begin(r *git.Repo, before []string) (borrowed []string, err er
 	if o.seen, err = r.Objects(o.since, before); err != nil {
 		return nil, err
 	}
-	o.borrowed = o.seen.Borrowed()
+	o.borrowed = o.seen.Alternates()
 	return o.borrowed, nil
 }
 

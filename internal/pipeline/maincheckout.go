@@ -35,7 +35,7 @@ func Typed(path string) string {
 type mainWatch struct {
 	repo *git.Repo
 	task *taskDir
-	seen *git.Looks
+	seen *git.WorktreeState
 	mu   sync.Mutex
 }
 
@@ -111,7 +111,7 @@ func (mw *mainWatch) headsBefore(ctx context.Context, c flow.Call) (h git.Heads,
 
 // stateBefore is how the main checkout looks before a call. What was seen after one call is what the next begins with, but
 // for who may only read: of that it is said what was changed in its time.
-func (mw *mainWatch) stateBefore(ctx context.Context, r agentcall.Request) (git.Looks, error) {
+func (mw *mainWatch) stateBefore(ctx context.Context, r agentcall.Request) (git.WorktreeState, error) {
 	mw.mu.Lock()
 	seen := mw.seen
 	mw.mu.Unlock()
@@ -122,8 +122,8 @@ func (mw *mainWatch) stateBefore(ctx context.Context, r agentcall.Request) (git.
 }
 
 // state is how the main checkout looks, without what is Trellis' own. People may be at work there.
-func (mw *mainWatch) state(ctx context.Context) (git.Looks, error) {
-	l, err := mw.repo.LooksOf(ctx, mw.repo.Main, ".trellis/tasks", ".trellis/objectives", ".trellis/.runtime")
+func (mw *mainWatch) state(ctx context.Context) (git.WorktreeState, error) {
+	l, err := mw.repo.StateOf(ctx, mw.repo.Main, ".trellis/tasks", ".trellis/objectives", ".trellis/.runtime")
 	if err == nil {
 		mw.mu.Lock()
 		mw.seen = &l

@@ -28,7 +28,7 @@ type Prepared struct {
 	Lost    bool              `json:"lost,omitempty"`    // what earlier runs did is gone
 	Footing map[string]string `json:"footing,omitempty"` // what a verdict stands on besides the worktree, hashed
 	Results []Check           `json:"results,omitempty"` // preconditions of the plan
-	Made    *git.Made         `json:"made,omitempty"`    // the worktree, told from what may be put in its place
+	Made    *git.WorktreeID   `json:"made,omitempty"`    // the worktree, told from what may be put in its place
 	// Hooks are those that git would run, before any agent of the task was at work, and Borrowed names the folders that it took
 	// objects from: nil in a journal of before that was written down.
 	Hooks    map[string]string `json:"hooks,omitempty"`
@@ -87,11 +87,11 @@ func (pp *preparer) prepare(ctx context.Context, c flow.Call, in prepareIn) (p P
 			return p, err
 		}
 	}
-	_, missing := pp.repo.Made(in.Job.Worktree)
+	_, missing := pp.repo.Identify(in.Job.Worktree)
 	if p.Notes, err = pp.worktrees.resumeUpdate(ctx, c, in, p.Notes); err != nil {
 		return p, err
 	}
-	made, err := pp.repo.Made(in.Job.Worktree)
+	made, err := pp.repo.Identify(in.Job.Worktree)
 	if err != nil {
 		return p, pp.guard.explain(err)
 	}

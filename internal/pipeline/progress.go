@@ -41,7 +41,7 @@ type Progress struct {
 	Hooks       map[string]string // that git would run, before an agent of any run was at work
 	Borrowed    []string          // where git took objects from then, nil when nobody wrote that down
 	Since       time.Time         // when the first run began
-	Made        *git.Made         // the worktree of this run, nil before it is there
+	Made        *git.WorktreeID   // the worktree of this run, nil before it is there
 
 	earlier  int    // rounds of earlier reactions
 	claimed  Job    // by the last claim

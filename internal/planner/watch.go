@@ -14,7 +14,7 @@ type watcher struct {
 	repo *git.Repo
 
 	mu   sync.Mutex
-	seen *git.Looks // after the last call
+	seen *git.WorktreeState // after the last call
 }
 
 // watch looks whether the main checkout was changed while a planning agent, which may only read, was at work. People
@@ -39,7 +39,7 @@ func (w *watcher) watch(ctx context.Context, _ flow.Call, _ agentcall.Request) (
 	}, nil
 }
 
-func (w *watcher) lastSeen(ctx context.Context) (*git.Looks, error) {
+func (w *watcher) lastSeen(ctx context.Context) (*git.WorktreeState, error) {
 	w.mu.Lock()
 	seen := w.seen
 	w.mu.Unlock()
@@ -50,7 +50,7 @@ func (w *watcher) lastSeen(ctx context.Context) (*git.Looks, error) {
 }
 
 // looks is how the main checkout looks, without what is Trellis' own.
-func (w *watcher) looks(ctx context.Context) (*git.Looks, error) {
-	l, err := w.repo.LooksOf(ctx, w.repo.Main, ".trellis/tasks", ".trellis/objectives", ".trellis/.runtime")
+func (w *watcher) looks(ctx context.Context) (*git.WorktreeState, error) {
+	l, err := w.repo.StateOf(ctx, w.repo.Main, ".trellis/tasks", ".trellis/objectives", ".trellis/.runtime")
 	return &l, err
 }

@@ -11,42 +11,42 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
-// breath is how long it is waited before git is called again.
-const breath = 50 * time.Millisecond
+// retryDelay is how long it is waited before git is called again.
+const retryDelay = 50 * time.Millisecond
 
-// again does something that looks for its own effect first once more when git failed at it: what keeps a call from its
+// Retry does something that looks for its own effect first once more when git failed at it: what keeps a call from its
 // end (no memory, no process to be had, a kill) is mostly gone at the next. Locks of others have their own patience, and
 // what took too long would do so again. Where others make and remove worktrees it takes more than two.
-func again(ctx context.Context, do func() error) error {
+func Retry(ctx context.Context, do func() error) error {
 	for try := 1; ; try++ {
 		err := do()
 		var failed *Error
-		if !errors.As(err, &failed) || failed.Code == proc.CodeTimeout || contended(err) || errors.As(err, new(*HookError)) {
+		if !errors.As(err, &failed) || failed.Code == proc.CodeTimeout || lockContended(err) || errors.As(err, new(*HookError)) {
 			return err
 		}
-		if try == 10 || try > 1 && !stumbled(failed) {
+		if try == 10 || try > 1 && !worktreeRace(failed) {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return err
-		case <-time.After(breath):
+		case <-time.After(retryDelay):
 		}
 	}
 }
 
-// stumbled reports whether git met a worktree that another process was making or removing at that moment: many of its
+// worktreeRace reports whether git met a worktree that another process was making or removing at that moment: many of its
 // commands look at all there are, and others tidy up what looks unfinished.
-func stumbled(e *Error) bool { return strings.Contains(e.Stderr, "worktrees/") }
+func worktreeRace(e *Error) bool { return strings.Contains(e.Stderr, "worktrees/") }
 
-// rewound makes a call ready to be made once more. An index of its own is nobody else's, nor is a lock on it.
-func rewound(c call) error {
-	for _, v := range c.env {
+// rewind makes a call ready to be made once more. An index of its own is nobody else's, nor is a lock on it.
+func rewind(c Command) error {
+	for _, v := range c.Env {
 		if index, ok := strings.CutPrefix(v, "GIT_INDEX_FILE="); ok {
 			_ = os.Remove(index + ".lock") // mostly there is none
 		}
 	}
-	if in, ok := c.stdin.(io.Seeker); ok {
+	if in, ok := c.Stdin.(io.Seeker); ok {
 		_, err := in.Seek(0, io.SeekStart)
 		return err
 	}
@@ -63,5 +63,5 @@ func Failed(err error) bool {
 	}
 	return errors.As(err, new(*Error)) || errors.As(err, new(*HookError)) || errors.As(err, new(*NestedError)) ||
 		errors.As(err, new(*IdentityError)) || errors.As(err, new(*BranchError)) || errors.As(err, new(*PathError)) || errors.As(err, new(*SwappedError)) ||
-		errors.As(err, new(*DamagedError)) || errors.As(err, new(*BorrowedError))
+		errors.As(err, new(*DamagedError)) || errors.As(err, new(*AlternatesError))
 }

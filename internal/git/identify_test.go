@@ -91,8 +91,8 @@ func TestSwappedWorktrees(t *testing.T) {
 				}
 				b.Write(filepath.Join(*at, "tasks/a.txt"), "changed in "+branch+"\n")
 			}
-			made := gittest.Must(b.Repo.Made(dir))(t)
-			ctx := git.Only(t.Context(), made)
+			made := gittest.Must(b.Repo.Identify(dir))(t)
+			ctx := git.InWorktree(t.Context(), made)
 			snap := gittest.Must(b.Repo.Snapshot(ctx, dir))(t)
 			defer snap.Close()
 			if err := made.Same(); err != nil {

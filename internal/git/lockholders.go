@@ -22,7 +22,7 @@ func (r *Repo) Unlock(ctx context.Context, dir string) error {
 		return err
 	}
 	own := r.ownLocks(gitDir, "")
-	err = withLocks(ctx, own, func() error {
+	err = RetryLocked(ctx, own, func() error {
 		if slices.ContainsFunc(own, func(path string) bool { _, err := os.Lstat(path); return err == nil }) {
 			return errLocked
 		}
@@ -34,17 +34,17 @@ func (r *Repo) Unlock(ctx context.Context, dir string) error {
 	return err
 }
 
-// living are the processes that may hold a lock of a repository: those of git that work in one of its checkouts. Daemons
+// lockHolders are the processes that may hold a lock of a repository: those of git that work in one of its checkouts. Daemons
 // of git take none for long. Where the system does not tell in which folder a process works, all of git count.
-func living(lock string) map[int]bool {
+func lockHolders(lock string) map[int]bool {
 	pids, err := os.ReadDir("/proc")
 	if _, tells := os.Stat("/proc/self/cwd"); err != nil || tells != nil {
-		return listed()
+		return gitProcesses()
 	}
 	folders, found := checkouts(lock), map[int]bool{}
 	for _, e := range pids {
 		pid, err := strconv.Atoi(e.Name())
-		if err != nil || !ofGit("/proc/"+e.Name()) {
+		if err != nil || !isGit("/proc/"+e.Name()) {
 			continue
 		}
 		at, err := os.Readlink("/proc/" + e.Name() + "/cwd")
@@ -65,13 +65,13 @@ func checkouts(lock string) []string {
 	links, _ := filepath.Glob(filepath.Join(common, "worktrees", "*", "gitdir")) // the pattern is a good one
 	for _, link := range links {
 		if to, err := os.ReadFile(link); err == nil {
-			list = append(list, filepath.Dir(from(filepath.Dir(link), strings.TrimSpace(string(to)))))
+			list = append(list, filepath.Dir(AbsFrom(filepath.Dir(link), strings.TrimSpace(string(to)))))
 		}
 	}
 	return list
 }
 
-func ofGit(dir string) bool {
+func isGit(dir string) bool {
 	name, err := os.ReadFile(dir + "/comm")
 	if err != nil || !strings.HasPrefix(string(name), "git") {
 		return false
@@ -80,8 +80,8 @@ func ofGit(dir string) bool {
 	return err == nil && !bytes.Contains(args, []byte("daemon"))
 }
 
-// listed are all processes of git, by ps.
-func listed() map[int]bool {
+// gitProcesses are all processes of git, by ps.
+func gitProcesses() map[int]bool {
 	out, _ := exec.Command("ps", "-axo", "pid=,args=").Output() // none: then the lock's age alone tells
 	found := map[int]bool{}
 	for line := range strings.Lines(string(out)) {
@@ -96,8 +96,8 @@ func listed() map[int]bool {
 	return found
 }
 
-// opened reports whether some process has a file open. Nobody is known to where the system does not tell.
-func opened(path string) bool {
+// isOpen reports whether some process has a file open. Nobody is known to where the system does not tell.
+func isOpen(path string) bool {
 	fds, _ := filepath.Glob("/proc/[0-9]*/fd/*") // the pattern is a good one
 	return slices.ContainsFunc(fds, func(fd string) bool {
 		at, err := os.Readlink(fd)

@@ -9,15 +9,15 @@ import (
 	"slices"
 )
 
-// Looks is how a checkout looks: where HEAD is, and each file that is not as committed.
-type Looks struct {
+// WorktreeState is how a checkout looks: where HEAD is, and each file that is not as committed.
+type WorktreeState struct {
 	head  string
 	files map[string]string
 }
 
-// LooksOf is how the checkout at dir looks, the excluded paths aside. A change of the content of a file that was changed
+// StateOf is how the checkout at dir looks, the excluded paths aside. A change of the content of a file that was changed
 // before shows too.
-func (r *Repo) LooksOf(ctx context.Context, dir string, exclude ...string) (l Looks, err error) {
+func (r *Repo) StateOf(ctx context.Context, dir string, exclude ...string) (l WorktreeState, err error) {
 	if l.head, err = r.Head(ctx, dir); err != nil {
 		return l, err
 	}
@@ -39,7 +39,7 @@ func (r *Repo) LooksOf(ctx context.Context, dir string, exclude ...string) (l Lo
 }
 
 // Since are the paths that look otherwise than before, sorted, and HEAD if that moved.
-func (l Looks) Since(before Looks) (changed []string) {
+func (l WorktreeState) Since(before WorktreeState) (changed []string) {
 	all := maps.Clone(l.files)
 	maps.Copy(all, before.files)
 	for path := range all {

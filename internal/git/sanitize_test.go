@@ -14,7 +14,7 @@ import (
 // Links beside the index lead no command of ours to other files.
 func TestWaryOfLinks(t *testing.T) {
 	b := gittest.New(t)
-	b.Repo.BeWary()
+	b.Repo.Harden()
 	dir := b.Add("task/a")
 	admin := filepath.Join(b.Dir, ".git", "worktrees", filepath.Base(dir))
 	b.Write(filepath.Join(b.Home, ".bashrc"), "mine\n")
@@ -35,7 +35,7 @@ func TestWaryOfLinks(t *testing.T) {
 // The settings of a repository within the work tree name programs; git runs none of them.
 func TestWaryOfNestedRepositories(t *testing.T) {
 	b := gittest.New(t)
-	b.Repo.BeWary()
+	b.Repo.Harden()
 	dir := b.Add("task/a")
 	inner, ran := filepath.Join(dir, "inner"), filepath.Join(b.Home, "ran")
 	b.Write(filepath.Join(inner, "x.txt"), "x\n")
@@ -67,7 +67,7 @@ func TestWaryOfNestedRepositories(t *testing.T) {
 // Submodules whose git directories stand in ours are no such thing.
 func TestWaryOfNoSubmodule(t *testing.T) {
 	b, inner := gittest.New(t), gittest.New(t)
-	b.Repo.BeWary()
+	b.Repo.Harden()
 	b.Git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", inner.Dir, "lib/inner")
 	b.Git("commit", "-qm", "with a submodule")
 	dir := b.Add("task/a")

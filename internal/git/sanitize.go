@@ -13,49 +13,49 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
-// disarm sees to it that a git command in a linked worktree does not do outside of a sandbox what a program in it could
+// sanitize sees to it that a git command in a linked worktree does not do outside of a sandbox what a program in it could
 // not: git writes through links that it finds beside the index, and runs what the settings of a repository within the
 // work tree name when it looks into that. Links are removed, git makes none there; such a repository is a *NestedError.
-func (r *Repo) disarm(ctx context.Context, c call) error {
-	if !r.wary.Load() || c.dir == "" {
+func (r *Repo) sanitize(ctx context.Context, c Command) error {
+	if !r.hardened.Load() || c.Dir == "" {
 		return nil
 	}
-	gitDir, err := r.gitDir(c.dir)
+	gitDir, err := r.gitDir(c.Dir)
 	if err != nil || gitDir == r.Common { // whose index and logs can't be written in a sandbox
 		return nil
 	}
-	if err := unlink(gitDir); err != nil {
+	if err := removeLinks(gitDir); err != nil {
 		return fmt.Errorf("removing links from %s: %w", gitDir, err)
 	}
-	if slices.Contains(blind, c.name()) {
+	if slices.Contains(noLookInside, c.name()) {
 		return nil
 	}
 	links, err := r.gitlinks(ctx, c)
 	if err != nil {
 		return err
 	}
-	foreign := slices.DeleteFunc(links, func(path string) bool { return r.ours(gitDir, filepath.Join(c.dir, path, ".git")) })
+	foreign := slices.DeleteFunc(links, func(path string) bool { return r.ours(gitDir, filepath.Join(c.Dir, path, ".git")) })
 	if len(foreign) > 0 {
 		return &NestedError{foreign}
 	}
 	return nil
 }
 
-// blind are commands that look into no repository within the work tree.
-var blind = []string{"ls-files", "rev-parse", "symbolic-ref", "cat-file", "ls-tree", "rev-list", "merge-base", "for-each-ref", "check-ignore"}
+// noLookInside are commands that look into no repository within the work tree.
+var noLookInside = []string{"ls-files", "rev-parse", "symbolic-ref", "cat-file", "ls-tree", "rev-list", "merge-base", "for-each-ref", "check-ignore"}
 
 // name is the command of a call, behind its options.
-func (c call) name() string {
-	args := c.args
+func (c Command) name() string {
+	args := c.Args
 	for len(args) > 2 && args[0] == "-c" {
 		args = args[2:]
 	}
 	return args[0]
 }
 
-// unlink removes what is neither a file nor a folder from a worktree's git directory. HEAD, which may be a link, is
+// removeLinks removes what is neither a file nor a folder from a worktree's git directory. HEAD, which may be a link, is
 // never written through; submodules have settings of their own, and are not for others to write.
-func unlink(gitDir string) error {
+func removeLinks(gitDir string) error {
 	return filepath.WalkDir(gitDir, func(path string, e fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -72,15 +72,15 @@ func unlink(gitDir string) error {
 }
 
 // gitlinks are the paths of the index of a call at which git looks for a repository.
-func (r *Repo) gitlinks(ctx context.Context, c call) (paths []string, err error) {
+func (r *Repo) gitlinks(ctx context.Context, c Command) (paths []string, err error) {
 	out, stderr := &limited{max: maxOutput}, proc.NewCapped(maxStderr)
 	args := []string{"ls-files", "--stage", "-z"}
-	res, err := proc.Run(ctx, proc.Command{Argv: slices.Concat([]string{"git"}, always, args), Dir: c.dir, Env: r.environ(c), Stdout: out, Stderr: stderr, Wall: quick})
+	res, err := proc.Run(ctx, proc.Command{Argv: slices.Concat([]string{"git"}, always, args), Dir: c.Dir, Env: r.environ(c), Stdout: out, Stderr: stderr, Wall: quick})
 	if err != nil {
 		return nil, err
 	}
 	if res.Code != 0 {
-		return nil, &Error{Args: args, Dir: c.dir, Code: res.Code, Stderr: stderr.String()}
+		return nil, &Error{Args: args, Dir: c.Dir, Code: res.Code, Stderr: stderr.String()}
 	}
 	for entry := range strings.SplitSeq(out.String(), "\x00") {
 		about, path, _ := strings.Cut(entry, "\t")

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// leads are the paths among the files of a checkout that git is led to by the settings of the repository, the worktree, and
+// configuredPaths are the paths among the files of a checkout that git is led to by the settings of the repository, the worktree, and
 // the user: folders of hooks, and files of more settings. One that is not there is made, empty, so that nobody else makes it.
-func (r *Repo) leads(dir, admin string) (paths []string, err error) {
+func (r *Repo) configuredPaths(dir, admin string) (paths []string, err error) {
 	files := append([]string{filepath.Join(r.Common, "config"), filepath.Join(admin, worktreeSettings)}, r.global()...)
 	const most = 100 // files; git itself gives up at a depth of 10
 	for i := 0; i < len(files) && i < most; i++ {
@@ -18,17 +18,17 @@ func (r *Repo) leads(dir, admin string) (paths []string, err error) {
 			paths = append(paths, files[i])
 			err = errors.Join(err, touch(files[i]))
 		}
-		s, readErr := readSettings(files[i])
+		s, readErr := ReadConfigFile(files[i])
 		if readErr != nil { // git then says what is wrong with it
 			continue
 		}
 		for _, name := range s.includes {
-			files = append(files, r.at(filepath.Dir(files[i]), name))
+			files = append(files, r.settingPath(filepath.Dir(files[i]), name))
 		}
 		if s.hooks == "" {
 			continue
 		}
-		hooks := r.at(dir, s.hooks)
+		hooks := r.settingPath(dir, s.hooks)
 		if filepath.Base(hooks) == "_" { // husky's, which call those beside it
 			hooks = filepath.Dir(hooks)
 		}
@@ -43,8 +43,8 @@ func (r *Repo) leads(dir, admin string) (paths []string, err error) {
 	return paths, err
 }
 
-// at is a path as settings write it, seen from a folder; "" where it is in another user's home folder, or beside git itself.
-func (r *Repo) at(dir, path string) string {
+// settingPath is a path as settings write it, seen from a folder; "" where it is in another user's home folder, or beside git itself.
+func (r *Repo) settingPath(dir, path string) string {
 	if rest, ok := strings.CutPrefix(path, "~/"); ok {
 		home, _ := r.getenv("HOME")
 		return filepath.Join(home, rest)
@@ -52,7 +52,7 @@ func (r *Repo) at(dir, path string) string {
 	if strings.HasPrefix(path, "~") || strings.HasPrefix(path, "%(prefix)/") {
 		return ""
 	}
-	return from(dir, path)
+	return AbsFrom(dir, path)
 }
 
 // touch makes a file that is not there.

@@ -13,8 +13,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
-// Made tells a worktree that Trellis made from all that can be put in its place. The zero one tells nothing.
-type Made struct {
+// WorktreeID tells a worktree that Trellis made from all that can be put in its place. The zero one tells nothing.
+type WorktreeID struct {
 	Path       string `json:"path"`
 	Admin      string `json:"admin"`  // git's folder of it
 	Common     string `json:"common"` // the repository
@@ -37,10 +37,10 @@ func (e *SwappedError) Error() string {
 	return fmt.Sprintf("%s is no longer the worktree that Trellis made: %s", e.Path, e.Reason)
 }
 
-// Made is the worktree at path as it is now. A *SwappedError when what is there is none of this repository, seems to be one
+// Identify is the worktree at path as it is now. A *SwappedError when what is there is none of this repository, seems to be one
 // by a link, or is another folder than was written down when it was made.
-func (r *Repo) Made(path string) (Made, error) {
-	m := Made{Path: clean(path), Common: r.Common}
+func (r *Repo) Identify(path string) (WorktreeID, error) {
+	m := WorktreeID{Path: clean(path), Common: r.Common}
 	admin, err := r.gitDir(m.Path)
 	if err != nil || admin == r.Common {
 		return m, &SwappedError{m.Path, "no worktree of this repository is there"}
@@ -69,13 +69,13 @@ func (r *Repo) Check(w Worktree) error {
 	if admin, err := r.gitDir(w.Path); err == nil && admin != w.admin {
 		return &SwappedError{w.Path, "its .git leads to " + admin}
 	}
-	_, err := r.Made(w.Path)
+	_, err := r.Identify(w.Path)
 	return err
 }
 
 // Same is a *SwappedError unless the worktree that was made is still there: the same folder, which no link leads to, whose
 // .git leads to the same folder of git's, and that back to it. All is read through one handle of the folder.
-func (m Made) Same() error {
+func (m WorktreeID) Same() error {
 	if m.Path == "" {
 		return nil
 	}
@@ -100,7 +100,7 @@ func (m Made) Same() error {
 
 // linked is the folder of a worktree. It and git's folder of it have to lead to each other, and no link may be on the way
 // from one to the other.
-func (m Made) linked() (id FileID, err error) {
+func (m WorktreeID) linked() (id FileID, err error) {
 	swapped := func(format string, args ...any) (FileID, error) {
 		return FileID{}, &SwappedError{m.Path, fmt.Sprintf(format, args...)}
 	}
@@ -140,14 +140,14 @@ func (m Made) linked() (id FileID, err error) {
 }
 
 // lead says what is wrong with the ways between an open worktree and git's folder of it, "" for nothing.
-func (m Made) lead(root *os.Root) string {
+func (m WorktreeID) lead(root *os.Root) string {
 	const long = 64 << 10
 	text, err := readShort(root, ".git", long)
 	target, ok := strings.CutPrefix(text, "gitdir: ")
 	if err != nil || !ok {
 		return "its .git does not lead to a repository"
 	}
-	if admin, err := filepath.EvalSymlinks(from(m.Path, target)); err != nil || admin != m.Admin {
+	if admin, err := filepath.EvalSymlinks(AbsFrom(m.Path, target)); err != nil || admin != m.Admin {
 		return fmt.Sprintf("its .git leads to %s", target)
 	}
 	st, err := os.Lstat(m.Admin)
@@ -155,7 +155,7 @@ func (m Made) lead(root *os.Root) string {
 		return "git's folder of it is gone"
 	}
 	back, err := durable.ReadBelow(m.Admin, "gitdir", long)
-	if to := from(m.Admin, strings.TrimSpace(string(back))); err != nil || clean(filepath.Dir(to)) != m.Path {
+	if to := AbsFrom(m.Admin, strings.TrimSpace(string(back))); err != nil || clean(filepath.Dir(to)) != m.Path {
 		return fmt.Sprintf("git's folder of it leads to %s", filepath.Dir(to))
 	}
 	if common, err := commonDir(m.Admin); err != nil || common != m.Common {
@@ -190,20 +190,20 @@ func fileID(st fs.FileInfo) FileID {
 	return FileID{uint64(sys.Dev), uint64(sys.Ino)}
 }
 
-type onlyKey struct{}
+type worktreeKey struct{}
 
-// Only is a context in which nothing is done in the folder of a worktree, or below it, unless that is still the one that was
+// InWorktree is a context in which nothing is done in the folder of a worktree, or below it, unless that is still the one that was
 // made.
-func Only(ctx context.Context, m Made) context.Context {
+func InWorktree(ctx context.Context, m WorktreeID) context.Context {
 	if m.Path == "" {
 		return ctx
 	}
-	return context.WithValue(ctx, onlyKey{}, m)
+	return context.WithValue(ctx, worktreeKey{}, m)
 }
 
-// stillMade is the error of a call in dir that the context forbids.
-func stillMade(ctx context.Context, dir string) error {
-	m, ok := ctx.Value(onlyKey{}).(Made)
+// checkWorktree is the error of a call in dir that the context forbids.
+func checkWorktree(ctx context.Context, dir string) error {
+	m, ok := ctx.Value(worktreeKey{}).(WorktreeID)
 	if !ok || dir == "" || dir != m.Path && !inside(m.Path, dir) {
 		return nil
 	}
