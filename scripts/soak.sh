@@ -10,7 +10,7 @@ for=${1:-10m} seed=${2:-$(date +%s)}
 export GORACE=atexit_sleep_ms=0
 if [ -n "${FULL:-}" ]; then
 	FAULTS_FULL=1 ${GO:-go} test -count=1 -timeout 0
-	(cd .. && TRELLIS_SOAK=1 ${GO:-go} test -count=1 -timeout 0 -run '^Test(ManyAtOnce|OverflowOfEvents|Kill.*|WorktreeIsTakenAway)$' ./internal/dispatch)
+	(cd .. && TRELLIS_SOAK=1 ${GO:-go} test -count=1 -timeout 0 -run '^Test(ManyAtOnce|OverflowOfEvents|Kill.*|WorktreeIsTakenAway)$' ./internal/runner ./internal/scheduler)
 	(cd .. && TRELLIS_SOAK=1 ${GO:-go} test -count=1 -timeout 0 -run '^Test(GitFaultAtEveryCall|CleanupAtEveryCall|RepeatedAfter.*|WholeLife|Edits|NextCommandIsTaken)$' ./internal/cli)
 	(cd .. && TRELLIS_SOAK=1 ${GO:-go} test -count=1 -timeout 0 ./e2e ./agents/agentstest ./internal/delivery ./internal/proof ./internal/engine/journal)
 fi

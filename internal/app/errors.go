@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
+	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/trust"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -48,7 +48,7 @@ func KindOf(err error) Kind {
 	switch {
 	case errors.Is(err, trust.ErrUntrusted):
 		return ErrWaiting
-	case errors.Is(err, taskdir.ErrNotFound), errors.Is(err, dispatch.ErrNoRun), errors.Is(err, roadmap.ErrNotFound):
+	case errors.Is(err, taskdir.ErrNotFound), errors.Is(err, runner.ErrNoRun), errors.Is(err, roadmap.ErrNotFound):
 		return ErrNotFound
 	case errors.Is(err, durable.ErrHeld), errors.Is(err, journal.ErrFenced):
 		return ErrLocked

@@ -7,8 +7,8 @@ import (
 	"io/fs"
 	"sync"
 
-	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/trust"
 	"github.com/trellis-tasks/trellis/internal/trust/subject"
@@ -17,10 +17,10 @@ import (
 
 // instruct says what the project tells a role: as it is now when that is trusted, else as it was trusted last. What was
 // judged is not judged again as long as it stays.
-func (p *Project) instruct(ctx context.Context) func(trellis.Role) (dispatch.Instructions, error) {
+func (p *Project) instruct(ctx context.Context) func(trellis.Role) (runner.Instructions, error) {
 	var mu sync.Mutex
 	known := map[string]bool{}
-	return func(role trellis.Role) (dispatch.Instructions, error) {
+	return func(role trellis.Role) (runner.Instructions, error) {
 		words, err := wordsFor(p.Settings.Dir(), role)
 		if err != nil || p.Gate.made() == nil || p.Settings.Kept != "" {
 			return words.instructions(role, err)
@@ -66,7 +66,7 @@ func roleFile(role trellis.Role) string {
 }
 
 // Instructions are what the files below root tell a role, whether they are trusted or not.
-func Instructions(root string, role trellis.Role) (dispatch.Instructions, error) {
+func Instructions(root string, role trellis.Role) (runner.Instructions, error) {
 	words, err := wordsFor(root, role)
 	return words.instructions(role, err)
 }
@@ -85,7 +85,7 @@ func wordsFor(root string, role trellis.Role) (roleWords, error) {
 }
 
 // instructions are what they say, unless reading them failed.
-func (w roleWords) instructions(role trellis.Role, unread error) (in dispatch.Instructions, err error) {
+func (w roleWords) instructions(role trellis.Role, unread error) (in runner.Instructions, err error) {
 	if unread != nil {
 		return in, unread
 	}

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/internal/config"
-	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/notify"
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/pulse"
+	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -58,11 +58,11 @@ func (r *News) settings() *config.Config {
 func (r *News) changed(before, after *taskdir.Task) { r.Teller().Changed(before, after) }
 
 // Work has news told while a site works, that of earlier processes first.
-func (r *News) Work(s *dispatch.Site) {
+func (r *News) Work(s *runner.Site) {
 	n := r.Teller()
 	n.Late = false
 	if say := s.Event; say != nil {
-		n.Say = func(text string) { say(dispatch.Event{Level: slog.LevelWarn, Message: text}) }
+		n.Say = func(text string) { say(runner.Event{Level: slog.LevelWarn, Message: text}) }
 	}
 	s.Seen = n.Seen
 	n.Poke()

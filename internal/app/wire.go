@@ -6,15 +6,15 @@ import (
 
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/config"
-	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
 	"github.com/trellis-tasks/trellis/internal/trust"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 // Site is all that running tasks in a project needs, with the settings that are in force.
-func (p *Project) Site(ctx context.Context) (*dispatch.Site, error) {
+func (p *Project) Site(ctx context.Context) (*runner.Site, error) {
 	q, err := p.InForce(ctx)
 	if err != nil {
 		return nil, err
@@ -26,7 +26,7 @@ func (p *Project) Site(ctx context.Context) (*dispatch.Site, error) {
 }
 
 // SiteWith is a site with the settings of the project as they are read now.
-func (p *Project) SiteWith(ctx context.Context) (*dispatch.Site, error) {
+func (p *Project) SiteWith(ctx context.Context) (*runner.Site, error) {
 	cfg, err := p.ValidConfig()
 	if err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func (p *Project) SiteWith(ctx context.Context) (*dispatch.Site, error) {
 
 // Wire makes the site of a project with these settings. Agents are those of home: its programs and
 // scripts, and what it tells each role.
-func (p *Project) Wire(ctx context.Context, cfg *config.Config, home *Project) *dispatch.Site {
+func (p *Project) Wire(ctx context.Context, cfg *config.Config, home *Project) *runner.Site {
 	p.beWary(cfg)
 	secret := p.Agents(cfg).secrets()
 	known := home.Agents(cfg).Options()
@@ -45,7 +45,7 @@ func (p *Project) Wire(ctx context.Context, cfg *config.Config, home *Project) *
 	if cfg.Sandbox != sandbox.Off {
 		known.Sandbox = Cell(box)
 	}
-	s := &dispatch.Site{Store: p.Store, Repo: p.Repo, Config: cfg,
+	s := &runner.Site{Store: p.Store, Repo: p.Repo, Config: cfg,
 		Agent: func(name string) (agents.Agent, error) { return agents.New(name, known) },
 		Available: func(ctx context.Context, name string) error {
 			if err := box.Ready(ctx); err != nil {
@@ -68,7 +68,7 @@ func (p *Project) Wire(ctx context.Context, cfg *config.Config, home *Project) *
 
 // SiteForOrders is the site of a command that runs nothing itself. Where no settings are trusted it has those that are
 // there, without what they would have run.
-func (p *Project) SiteForOrders(ctx context.Context) (*dispatch.Site, error) {
+func (p *Project) SiteForOrders(ctx context.Context) (*runner.Site, error) {
 	q, err := p.InForce(ctx)
 	if errors.Is(err, trust.ErrUntrusted) {
 		return p.ReadingSite(ctx)
@@ -80,7 +80,7 @@ func (p *Project) SiteForOrders(ctx context.Context) (*dispatch.Site, error) {
 }
 
 // ReadingSite is the site of a command that only reads. It judges nothing, and runs nothing that the settings say.
-func (p *Project) ReadingSite(ctx context.Context) (*dispatch.Site, error) {
+func (p *Project) ReadingSite(ctx context.Context) (*runner.Site, error) {
 	s, err := p.SiteWith(ctx)
 	if err == nil {
 		s.Config.Hooks, s.Config.Notify = config.Hooks{}, nil

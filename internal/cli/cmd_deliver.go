@@ -13,9 +13,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
-	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -51,7 +51,7 @@ its sign-in, the commands to type are shown. The address of the pull request goe
 	}
 }
 
-func (a *console) deliver(ctx context.Context, p *app.Project, s *dispatch.Site, dir string) error {
+func (a *console) deliver(ctx context.Context, p *app.Project, s *runner.Site, dir string) error {
 	if err := a.sayWhere(ctx, p, dir); err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func undelivered(dir string, err error) error {
 }
 
 // sayDelivery says what became of the branch, and what is left to type.
-func (a *console) sayDelivery(res dispatch.Result) {
+func (a *console) sayDelivery(res runner.Result) {
 	d := res.Report.Delivery
 	if d.Pushed {
 		a.Say("pushed    %s to %s", res.Report.Branch, d.Remote)
@@ -131,7 +131,7 @@ func (a *console) sayDelivery(res dispatch.Result) {
 }
 
 // previewDelivery shows what deliver would do.
-func (a *console) previewDelivery(ctx context.Context, p *app.Project, s *dispatch.Site, dir string) error {
+func (a *console) previewDelivery(ctx context.Context, p *app.Project, s *runner.Site, dir string) error {
 	d, err := s.PreviewDelivery(ctx, dir)
 	if err != nil {
 		return a.runError(p, dir, undelivered(dir, err))

@@ -15,10 +15,10 @@ import (
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/config"
-	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/eval"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/planner"
+	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -114,7 +114,7 @@ type evaluation struct {
 	dir      string // of the repositories
 	keep     bool
 	show     *progress
-	event    func(dispatch.Event)
+	event    func(runner.Event)
 	fallback func() (string, error) // the agent to take when nobody chose one
 }
 
@@ -142,9 +142,9 @@ func (a *console) newEvaluation(c *cli.Context) (*evaluation, error) {
 	if err := e.makeDir(c.String("keep")); err != nil {
 		return nil, err
 	}
-	watched := &dispatch.Site{}
+	watched := &runner.Site{}
 	e.show = a.progress(watched, c.Bool("json") || !command.IsTerminal(a.Stderr))
-	e.show.Ahead(stages(e.cfg.Planning, dispatch.PlanOptions{Quick: e.quick})...)
+	e.show.Ahead(stages(e.cfg.Planning, runner.PlanOptions{Quick: e.quick})...)
 	e.event, e.fallback = watched.Event, e.home.Wire(c.Context, e.cfg, e.home).Default
 	return e, nil
 }
@@ -198,7 +198,7 @@ func (e *evaluation) close() {
 }
 
 // site is all that planning a case in its repository needs.
-func (e *evaluation) site(ctx context.Context, c eval.Case, dir string) (*dispatch.Site, error) {
+func (e *evaluation) site(ctx context.Context, c eval.Case, dir string) (*runner.Site, error) {
 	repo, err := git.Open(dir)
 	if err != nil {
 		return nil, err
@@ -270,7 +270,7 @@ func (e *evaluation) plan(ctx context.Context, c eval.Case, dir string) (eval.Pl
 	if err != nil {
 		return eval.Planned{}, err
 	}
-	res, err := s.Plan(ctx, dispatch.PlanOptions{New: taskdir.New{Name: c.ID, DevType: c.DevType}, Requirement: c.Requirement, Agent: e.agent, Quick: e.quick})
+	res, err := s.Plan(ctx, runner.PlanOptions{New: taskdir.New{Name: c.ID, DevType: c.DevType}, Requirement: c.Requirement, Agent: e.agent, Quick: e.quick})
 	if res.Dir != "" {
 		e.show.End(strings.TrimPrefix(filepath.Base(res.Dir), taskdir.DraftPrefix))
 	}

@@ -13,10 +13,10 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
-	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/github"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
+	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -71,7 +71,7 @@ func (a *console) objectivePlan(c *cli.Context) error {
 		return err
 	}
 	show := a.progress(s, c.Bool("json"))
-	show.Ahead(stages(s.Config.Planning, dispatch.PlanOptions{})...)
+	show.Ahead(stages(s.Config.Planning, runner.PlanOptions{})...)
 	began := a.Now()
 	res, err := s.PlanStep(c.Context, name, o)
 	show.close()
@@ -83,11 +83,11 @@ func (a *console) objectivePlan(c *cli.Context) error {
 }
 
 // stepOptions reads the flags. What costs nothing is checked first.
-func (a *console) stepOptions(c *cli.Context, p *app.Project, name string) (o dispatch.StepOptions, err error) {
+func (a *console) stepOptions(c *cli.Context, p *app.Project, name string) (o runner.StepOptions, err error) {
 	if c.IsSet("step") && strings.TrimSpace(c.String("step")) == "" { // a variable that is empty is no wish for the next one
 		return o, app.WithHints(app.Usagef("--step names no step"), "trellis objective show "+name)
 	}
-	o = dispatch.StepOptions{Step: c.String("step"), Agent: c.String("agent")}
+	o = runner.StepOptions{Step: c.String("step"), Agent: c.String("agent")}
 	if c.IsSet("type") {
 		if o.DevType, err = command.DevType(c.String("type"), "--type"); err != nil {
 			return o, err
@@ -105,7 +105,7 @@ func (a *console) stepOptions(c *cli.Context, p *app.Project, name string) (o di
 
 // notPlanned says why a step is not planned, or not all of it done.
 func (a *console) notPlanned(c *cli.Context, p *app.Project, end stepEnd, err error) error {
-	var not *dispatch.StepError
+	var not *runner.StepError
 	if errors.As(err, &not) && not.Step == "" && c.Bool("json") {
 		d := stepDocument{Objective: end.objective, Code: not.Code, planDocument: document("", planEnd{})}
 		d.ID, d.Files, d.Why = "", []string{}, []string{not.Why}
@@ -116,7 +116,7 @@ func (a *console) notPlanned(c *cli.Context, p *app.Project, end stepEnd, err er
 	switch {
 	case c.Context.Err() != nil:
 		return app.WithHints(err, end.again())
-	case errors.Is(err, dispatch.ErrNoIssue):
+	case errors.Is(err, runner.ErrNoIssue):
 		err = forgeError(err)
 		return app.WithHints(err, append(app.HintsOf(err), end.again())...)
 	}
@@ -126,7 +126,7 @@ func (a *console) notPlanned(c *cli.Context, p *app.Project, end stepEnd, err er
 // stepEnd is how the planning of a step ended, and how long it took.
 type stepEnd struct {
 	objective string
-	dispatch.StepResult
+	runner.StepResult
 	seconds float64
 	step    string // its id; "" when none was chosen
 	github  bool   // the plan is to be put into an issue
@@ -153,7 +153,7 @@ type stepDocument struct {
 }
 
 // plannedStep says how the planning of a step ended.
-func (a *console) plannedStep(ctx context.Context, p *app.Project, s *dispatch.Site, end stepEnd, asJSON bool) error {
+func (a *console) plannedStep(ctx context.Context, p *app.Project, s *runner.Site, end stepEnd, asJSON bool) error {
 	if asJSON {
 		if err := terminal.JSON(a.Stdout, end.document(p)); err != nil {
 			return err
@@ -179,7 +179,7 @@ func (e stepEnd) document(p *app.Project) stepDocument {
 }
 
 // sayStep tells people what came of planning a step.
-func (a *console) sayStep(ctx context.Context, p *app.Project, s *dispatch.Site, end stepEnd) {
+func (a *console) sayStep(ctx context.Context, p *app.Project, s *runner.Site, end stepEnd) {
 	if end.Known {
 		a.Say("step %s is planned as %s (%s)", end.Step.ID, end.Task, end.Status)
 	} else if !end.Interrupted && len(end.Waits) == 0 {
@@ -212,7 +212,7 @@ func (e stepEnd) dead() error {
 
 // stepError gives the errors of planning a step their exit codes and hints.
 func (a *console) stepError(p *app.Project, name string, err error) error {
-	var not *dispatch.StepError
+	var not *runner.StepError
 	var held *durable.HeldError
 	var problem *trellis.Problem
 	switch {
@@ -225,7 +225,7 @@ func (a *console) stepError(p *app.Project, name string, err error) error {
 		return app.WithHints(app.AsKind(app.ErrUnmet, err), "trellis objective show "+not.Objective)
 	case errors.Is(err, roadmap.ErrNotFound):
 		return app.WithHints(err, nearObjective(p, name)...)
-	case errors.Is(err, roadmap.ErrNoStep), errors.Is(err, roadmap.ErrNoCell), errors.Is(err, dispatch.ErrOtherPlan):
+	case errors.Is(err, roadmap.ErrNoStep), errors.Is(err, roadmap.ErrNoCell), errors.Is(err, runner.ErrOtherPlan):
 		return app.WithHints(app.AsKind(app.ErrUnmet, err), "trellis objective show "+name)
 	case errors.As(err, &problem) && problem.File == roadmap.File(name):
 		return app.WithHints(err, "trellis objective check "+name)

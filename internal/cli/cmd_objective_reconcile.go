@@ -11,8 +11,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
-	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
+	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -49,7 +49,7 @@ func (a *console) objectiveReconcile(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	o := dispatch.ReconcileOptions{All: c.Bool("all-unblocked"), Dry: c.Bool("dry-run")}
+	o := runner.ReconcileOptions{All: c.Bool("all-unblocked"), Dry: c.Bool("dry-run")}
 	for _, arg := range c.Args().Slice() {
 		name, err := a.objectiveName(p, arg)
 		if err != nil {
@@ -108,7 +108,7 @@ type plannedDocument struct {
 	Known  bool           `json:"known"`
 }
 
-func reconciledDocuments(p *app.Project, all []dispatch.Reconciled) []reconciledDocument {
+func reconciledDocuments(p *app.Project, all []runner.Reconciled) []reconciledDocument {
 	list := []reconciledDocument{}
 	for _, r := range all {
 		d := reconciledDocument{Objective: r.Name, Changes: r.Changes, Code: r.Decision.Code, Why: r.Decision.Why, Steps: []string{}, Planned: []plannedDocument{}, Problems: append([]trellis.Problem{}, r.Gone...)}
@@ -130,7 +130,7 @@ func reconciledDocuments(p *app.Project, all []dispatch.Reconciled) []reconciled
 }
 
 // sayReconciled says what came of an objective. What is or would be changed goes to standard output, a line each.
-func (a *console) sayReconciled(p *app.Project, r dispatch.Reconciled, dry bool) {
+func (a *console) sayReconciled(p *app.Project, r runner.Reconciled, dry bool) {
 	for _, c := range r.Changes {
 		fmt.Fprintf(a.Stdout, "%s: step %s: %s %q becomes %q: %s\n", r.Name, c.Step, c.Cell, c.Was, c.Value, c.Why)
 	}
@@ -162,7 +162,7 @@ func (a *console) sayReconciled(p *app.Project, r dispatch.Reconciled, dry bool)
 }
 
 // plannedAs says in a word or two how a step's planning ended.
-func plannedAs(res dispatch.StepResult) string {
+func plannedAs(res runner.StepResult) string {
 	switch {
 	case res.Interrupted:
 		return "interrupted"
@@ -176,7 +176,7 @@ func plannedAs(res dispatch.StepResult) string {
 
 // endOfReconcile is what the ends of objectives mean for the exit code: what went wrong with one, or that something did
 // with several.
-func (a *console) endOfReconcile(ctx context.Context, p *app.Project, all []dispatch.Reconciled) error {
+func (a *console) endOfReconcile(ctx context.Context, p *app.Project, all []runner.Reconciled) error {
 	if ctx.Err() != nil {
 		return context.Canceled
 	}

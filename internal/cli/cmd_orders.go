@@ -12,17 +12,17 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
-	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/hooks"
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/proof"
+	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
 // order is a command that tells a task something and ends.
-func (a *console) order(site func(*app.Project, context.Context) (*dispatch.Site, error), name, usage, text string, exits []int, example string, flags []cli.Flag, do func(*cli.Context, *app.Project, *dispatch.Site, string) error) *cli.Command {
+func (a *console) order(site func(*app.Project, context.Context) (*runner.Site, error), name, usage, text string, exits []int, example string, flags []cli.Flag, do func(*cli.Context, *app.Project, *runner.Site, string) error) *cli.Command {
 	return &cli.Command{Name: name, Usage: usage, ArgsUsage: "TASKDIR", Flags: flags, Description: command.Manual(text, exits, example),
 		Action: func(c *cli.Context) error {
 			p, dir, err := a.TaskArgument(c, 1)
@@ -43,7 +43,7 @@ func (a *console) order(site func(*app.Project, context.Context) (*dispatch.Site
 func (a *console) stopCommand() *cli.Command {
 	return a.order((*app.Project).SiteForOrders, "stop", "pause a task that runs", `Its agents are ended and its work stays. It goes on with trellis start, and not by itself.`,
 		[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis stop 02-03-paging", nil,
-		func(c *cli.Context, p *app.Project, s *dispatch.Site, dir string) error {
+		func(c *cli.Context, p *app.Project, s *runner.Site, dir string) error {
 			if err := s.Stop(dir); err != nil {
 				return err
 			}
@@ -55,11 +55,11 @@ func (a *console) stopCommand() *cli.Command {
 func (a *console) cancelCommand() *cli.Command {
 	order := a.order((*app.Project).SiteForOrders, "cancel", "call a task off", `A run ends its agents. Worktree and branch stay; trellis retry takes the task up again.`,
 		[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis cancel 02-03-paging", nil,
-		func(c *cli.Context, p *app.Project, s *dispatch.Site, dir string) error {
+		func(c *cli.Context, p *app.Project, s *runner.Site, dir string) error {
 			if err := s.Cancel(dir); err != nil {
 				return err
 			}
-			s.Event = func(e dispatch.Event) { a.Say("%s", e.Message) }
+			s.Event = func(e runner.Event) { a.Say("%s", e.Message) }
 			s.CalledOff(c.Context, dir)
 			a.Say("%s is cancelled%s", filepath.Base(dir), a.stays(c.Context, p, dir))
 			return nil
@@ -101,9 +101,9 @@ refs/trellis/backup and begins at the base. Of a task in review it mends what ch
 wrong with the pull request, whatever delivery.react says.`,
 		[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNotFound, command.ExitLocked}, "trellis retry 02-03-paging --fresh",
 		[]cli.Flag{&cli.BoolFlag{Name: "fresh", Usage: "begin again at the base"}},
-		func(c *cli.Context, p *app.Project, s *dispatch.Site, dir string) error {
+		func(c *cli.Context, p *app.Project, s *runner.Site, dir string) error {
 			will := whatRetryDoes(p, dir, c.Bool("fresh"))
-			if err := s.Retry(c.Context, dir, c.Bool("fresh"), dispatch.RunOptions{}); err != nil {
+			if err := s.Retry(c.Context, dir, c.Bool("fresh"), runner.RunOptions{}); err != nil {
 				return err
 			}
 			a.Say("%s is to %s", filepath.Base(dir), will)
@@ -192,7 +192,7 @@ func (a *console) signer(file string) (ed25519.PrivateKey, error) {
 }
 
 // decide records what a person says: to a step, or with plan to the plan of a task.
-func (a *console) decide(c *cli.Context, said proof.Approval, plan func(context.Context, *dispatch.Site, string, proof.Approval) error) error {
+func (a *console) decide(c *cli.Context, said proof.Approval, plan func(context.Context, *runner.Site, string, proof.Approval) error) error {
 	p, s, dir, isFile, err := a.taskOrRun(c, (*app.Project).Site)
 	if err != nil {
 		return err
@@ -215,7 +215,7 @@ func (a *console) decide(c *cli.Context, said proof.Approval, plan func(context.
 }
 
 // decideStep says to a step that waits what a person says. The first yes or no counts.
-func (a *console) decideStep(ctx context.Context, s *dispatch.Site, dir string, isFile bool, said proof.Approval) error {
+func (a *console) decideStep(ctx context.Context, s *runner.Site, dir string, isFile bool, said proof.Approval) error {
 	q, now, err := s.DecideStep(dir, said)
 	if err != nil {
 		return err
@@ -232,15 +232,15 @@ func (a *console) decideStep(ctx context.Context, s *dispatch.Site, dir string, 
 		a.Say("%s of %s has the approval of %s and waits for others", q.Path, id, said.By)
 		return app.Quiet(app.ErrWaiting)
 	case now.State == workflow.Rejected && said.Decision == proof.Approve:
-		return &dispatch.RefusedError{Why: q.Path + " was " + now.Why, Hint: next}
+		return &runner.RefusedError{Why: q.Path + " was " + now.Why, Hint: next}
 	case now.State == workflow.Approved && said.Decision == proof.Reject:
-		return &dispatch.RefusedError{Why: q.Path + " was approved before", Hint: next}
+		return &runner.RefusedError{Why: q.Path + " was approved before", Hint: next}
 	}
 	a.Say("%s of %s is %s by %s; next: %s", q.Path, id, now.State, said.By, next)
 	return nil
 }
 
-func (a *console) approvePlan(ctx context.Context, s *dispatch.Site, dir string, said proof.Approval) error {
+func (a *console) approvePlan(ctx context.Context, s *runner.Site, dir string, said proof.Approval) error {
 	v, err := s.Approve(dir, said.By)
 	if err != nil {
 		return err
@@ -252,7 +252,7 @@ func (a *console) approvePlan(ctx context.Context, s *dispatch.Site, dir string,
 	return app.Quiet(app.ErrWaiting)
 }
 
-func (a *console) rejectPlan(ctx context.Context, s *dispatch.Site, dir string, said proof.Approval) error {
+func (a *console) rejectPlan(ctx context.Context, s *runner.Site, dir string, said proof.Approval) error {
 	if err := s.Reject(dir, said.By, said.Reason); err != nil {
 		return err
 	}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
-	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/trust"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -98,11 +98,11 @@ func (a *console) plan(c *cli.Context) error {
 	return a.planned(c.Context, p, s, planEnd{res, a.Now().Sub(began).Seconds()}, c.Bool("json"))
 }
 
-func (a *console) planOrRetry(c *cli.Context, p *app.Project, s *dispatch.Site, o dispatch.PlanOptions) (dispatch.PlanResult, error) {
+func (a *console) planOrRetry(c *cli.Context, p *app.Project, s *runner.Site, o runner.PlanOptions) (runner.PlanResult, error) {
 	if ref := c.String("retry"); ref != "" {
 		dir, err := a.replannable(p, ref, o)
 		if err != nil {
-			return dispatch.PlanResult{}, err
+			return runner.PlanResult{}, err
 		}
 		return s.Replan(c.Context, dir, o)
 	}
@@ -110,7 +110,7 @@ func (a *console) planOrRetry(c *cli.Context, p *app.Project, s *dispatch.Site, 
 }
 
 // replannable finds a task to plan again. One that was made by hand needs a requirement.
-func (a *console) replannable(p *app.Project, ref string, o dispatch.PlanOptions) (string, error) {
+func (a *console) replannable(p *app.Project, ref string, o runner.PlanOptions) (string, error) {
 	dir, err := p.Find(ref)
 	if err != nil || o.Requirement != "" {
 		return dir, err
@@ -128,8 +128,8 @@ func (a *console) replannable(p *app.Project, ref string, o dispatch.PlanOptions
 }
 
 // planOptions reads the flags and the requirement. What costs nothing is checked first.
-func (a *console) planOptions(c *cli.Context, p *app.Project) (o dispatch.PlanOptions, err error) {
-	o = dispatch.PlanOptions{Agent: c.String("agent"), Quick: c.Bool("quick"), Base: c.String("base"), Verify: c.StringSlice("verify"), NoTaskSpec: c.Bool("no-taskspec")}
+func (a *console) planOptions(c *cli.Context, p *app.Project) (o runner.PlanOptions, err error) {
+	o = runner.PlanOptions{Agent: c.String("agent"), Quick: c.Bool("quick"), Base: c.String("base"), Verify: c.StringSlice("verify"), NoTaskSpec: c.Bool("no-taskspec")}
 	from, err := source(c)
 	if err != nil {
 		return o, err
@@ -207,7 +207,7 @@ func (a *console) plannedTask(c *cli.Context, p *app.Project) (n taskdir.New, er
 
 // planError gives the errors of planning their exit codes and hints.
 func (a *console) planError(p *app.Project, err error) error {
-	var draft *dispatch.DraftError
+	var draft *runner.DraftError
 	var held *durable.HeldError
 	var move *trellis.MoveError
 	var untrusted *trust.UntrustedError

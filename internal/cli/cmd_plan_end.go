@@ -14,15 +14,15 @@ import (
 	"github.com/trellis-tasks/trellis/internal/text"
 
 	"github.com/trellis-tasks/trellis/internal/app"
-	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/planner"
+	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 // planEnd is how a planning ended, and how long it took.
 type planEnd struct {
-	dispatch.PlanResult
+	runner.PlanResult
 	seconds float64
 }
 
@@ -79,7 +79,7 @@ type planJudge struct {
 }
 
 // planned says how a planning ended and what to do next.
-func (a *console) planned(ctx context.Context, p *app.Project, s *dispatch.Site, end planEnd, asJSON bool) error {
+func (a *console) planned(ctx context.Context, p *app.Project, s *runner.Site, end planEnd, asJSON bool) error {
 	rel := p.Store.Rel(end.Dir)
 	if asJSON {
 		if err := terminal.JSON(a.Stdout, document(rel, end)); err != nil {
@@ -175,7 +175,7 @@ func written(dir string) (names []string) {
 }
 
 // sayPlanned tells people what came of a planning that is at its end.
-func (a *console) sayPlanned(ctx context.Context, p *app.Project, s *dispatch.Site, end planEnd) {
+func (a *console) sayPlanned(ctx context.Context, p *app.Project, s *runner.Site, end planEnd) {
 	r, id := end.Report, filepath.Base(end.Dir)
 	for _, w := range end.warnings() {
 		a.Say("warning: %s", w)
@@ -200,7 +200,7 @@ func (a *console) sayPlanned(ctx context.Context, p *app.Project, s *dispatch.Si
 }
 
 // sayNext says what comes next, and of a plan that waits why it does.
-func (a *console) sayNext(s *dispatch.Site, end planEnd, rel string) {
+func (a *console) sayNext(s *runner.Site, end planEnd, rel string) {
 	id := filepath.Base(rel)
 	if end.Status == trellis.Waiting {
 		for _, why := range end.Report.Why {
@@ -259,7 +259,7 @@ func spent(end planEnd) string {
 	return said
 }
 
-func (a *console) sayRejected(p *app.Project, res dispatch.PlanResult) {
+func (a *console) sayRejected(p *app.Project, res runner.PlanResult) {
 	v := res.Report.Verdict
 	fmt.Fprintf(a.Stderr, "=== PLAN REJECTED ===\nReason: %s\nDetails: %s\n", planner.Rejection{Category: v.Category}.Reason(), terminal.Safe(v.Details))
 	for _, s := range v.Suggestions {

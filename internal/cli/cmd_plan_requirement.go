@@ -15,8 +15,8 @@ import (
 	"github.com/trellis-tasks/trellis/contextfiles"
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
-	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -131,7 +131,7 @@ func (a *console) readInput(name string) (string, error) {
 }
 
 // remarks are what a person says beside the requirement.
-func (a *console) remarks(c *cli.Context, p *app.Project, o *dispatch.PlanOptions) (err error) {
+func (a *console) remarks(c *cli.Context, p *app.Project, o *runner.PlanOptions) (err error) {
 	if o.Feedback = c.String("feedback"); len(o.Feedback) > maxFeedback {
 		return app.Usagef("--feedback is %d bytes long, at most %d are taken: put more into --requirement-file", len(o.Feedback), maxFeedback)
 	}

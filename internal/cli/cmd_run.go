@@ -13,9 +13,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
-	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
@@ -57,7 +57,7 @@ that are as they were are taken over. The id is the last line on standard output
 }
 
 // runWhat is the project and what the flags ask for. Without a file Bundle is nil.
-func (a *console) runWhat(c *cli.Context) (p *app.Project, o dispatch.FileOptions, err error) {
+func (a *console) runWhat(c *cli.Context) (p *app.Project, o runner.FileOptions, err error) {
 	file, resume := c.Args().First(), c.IsSet("resume")
 	switch {
 	case c.NArg() > 1 || file == "" && !resume:
@@ -68,7 +68,7 @@ func (a *console) runWhat(c *cli.Context) (p *app.Project, o dispatch.FileOption
 	if p, err = a.Open(c.Context); err != nil {
 		return nil, o, err
 	}
-	o = dispatch.FileOptions{Agent: c.String("agent"), Steps: workflow.Options{Dir: a.Dir, Only: c.String("step"), From: c.String("from-step"), To: c.String("to-step"), FailFast: c.Bool("fail-fast")}}
+	o = runner.FileOptions{Agent: c.String("agent"), Steps: workflow.Options{Dir: a.Dir, Only: c.String("step"), From: c.String("from-step"), To: c.String("to-step"), FailFast: c.Bool("fail-fast")}}
 	if file == "" {
 		return p, o, nil
 	}
@@ -139,7 +139,7 @@ func (a *console) run(c *cli.Context) error {
 		return err
 	}
 	show := a.following(s, c.Bool("json"))
-	var res dispatch.FileRun
+	var res runner.FileRun
 	if id := c.String("resume"); id != "" {
 		res, err = s.ResumeFile(c.Context, id, o, show.begin)
 	} else {
@@ -178,7 +178,7 @@ func (a *console) dryRun(c *cli.Context) error {
 }
 
 // endOfFile is the error that the end of a file's run means for the exit code.
-func endOfFile(res dispatch.FileRun) error {
+func endOfFile(res runner.FileRun) error {
 	next := "trellis run --resume " + res.ID
 	switch {
 	case res.Interrupted:
@@ -196,7 +196,7 @@ func endOfFile(res dispatch.FileRun) error {
 }
 
 // fileChanged says that a run goes on with a copy of a file that is another by now.
-func (a *console) fileChanged(res dispatch.FileRun) {
+func (a *console) fileChanged(res runner.FileRun) {
 	now, _ := loadFile(res.Input.File, res.Input.File, res.Bundle.Given)
 	if now == nil || now.Hash != res.Bundle.Hash {
 		a.Say("%s is not as it was: what runs is the copy of it that the run began with", a.rel(res.Input.File))

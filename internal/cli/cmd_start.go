@@ -16,11 +16,11 @@ import (
 
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/app"
-	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -68,7 +68,7 @@ func (a *console) start(c *cli.Context) error {
 	a.sayUncommitted(c.Context, p)
 	show := a.progress(s, c.Bool("json"))
 	p.News.Work(s)
-	res, err := s.Start(c.Context, dir, dispatch.RunOptions{Agent: c.String("agent"), Adopt: c.Bool("adopt-branch")})
+	res, err := s.Start(c.Context, dir, runner.RunOptions{Agent: c.String("agent"), Adopt: c.Bool("adopt-branch")})
 	show.close()
 	if err != nil {
 		return a.runError(p, dir, err)
@@ -93,7 +93,7 @@ func (a *console) printTask(p *app.Project, dir string) error {
 }
 
 // endOf is the error that a run's end means for the exit code.
-func (a *console) endOf(res dispatch.Result) error {
+func (a *console) endOf(res runner.Result) error {
 	switch {
 	case res.Interrupted:
 		return context.Canceled
@@ -117,8 +117,8 @@ func (a *console) endOf(res dispatch.Result) error {
 // runError gives what keeps a task from running its exit code and its hint.
 func (a *console) runError(p *app.Project, dir string, err error) error {
 	id := filepath.Base(dir)
-	var refused *dispatch.RefusedError
-	var not *dispatch.NotReadyError
+	var refused *runner.RefusedError
+	var not *runner.NotReadyError
 	var held *durable.HeldError
 	switch {
 	case errors.As(err, &refused):
@@ -129,7 +129,7 @@ func (a *console) runError(p *app.Project, dir string, err error) error {
 	case errors.As(err, &not):
 		a.PrintProblems(not.Problems)
 		return app.AsKind(app.ErrUnmet, fmt.Errorf("%s is not ready", id))
-	case errors.Is(err, dispatch.ErrPlanning):
+	case errors.Is(err, runner.ErrPlanning):
 		return app.WithHints(app.AsKind(app.ErrUsage, fmt.Errorf("%s is being planned, or its planning was cut off", id)), "trellis plan --retry "+p.Store.Rel(dir))
 	case errors.As(err, &held), errors.Is(err, journal.ErrFenced):
 		return err
@@ -157,7 +157,7 @@ func (a *console) agentError(err error) error {
 }
 
 // sayEnd says where a task stands and what to do next.
-func (a *console) sayEnd(p *app.Project, res dispatch.Result) {
+func (a *console) sayEnd(p *app.Project, res runner.Result) {
 	id := filepath.Base(res.Dir)
 	switch res.Status {
 	case trellis.Review:
@@ -197,7 +197,7 @@ func (a *console) sayEnd(p *app.Project, res dispatch.Result) {
 }
 
 // sayNotes says what a run noted besides its delivery.
-func (a *console) sayNotes(res dispatch.Result) {
+func (a *console) sayNotes(res runner.Result) {
 	for _, n := range res.Report.Notes {
 		if !slices.Contains(res.Report.Delivery.Notes, n) {
 			a.Say("note      %s", terminal.Safe(n))
@@ -206,7 +206,7 @@ func (a *console) sayNotes(res dispatch.Result) {
 }
 
 // sayReview says what people are to look at.
-func (a *console) sayReview(p *app.Project, id string, res dispatch.Result) {
+func (a *console) sayReview(p *app.Project, id string, res runner.Result) {
 	r := res.Report
 	if r.Branch == "" {
 		a.Say("%s is in review: nothing to do", id)
@@ -230,7 +230,7 @@ func (a *console) sayReview(p *app.Project, id string, res dispatch.Result) {
 }
 
 // sayPaused says until when, or why, a task is paused, and reports whether it said how it goes on, too.
-func (a *console) sayPaused(id string, res dispatch.Result) bool {
+func (a *console) sayPaused(id string, res runner.Result) bool {
 	if res.Until.IsZero() {
 		a.Say("%s is paused", id)
 	} else {

@@ -7,8 +7,8 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
-	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -17,7 +17,7 @@ func TestNotesAreSaid(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	a := &console{Console: command.Console{Stderr: &out}}
-	res := dispatch.Result{Dir: t.TempDir(), Report: pipeline.Report{Branch: "feature/two", Notes: []string{"push that first", "pushed late"}, Delivery: pipeline.Delivery{Notes: []string{"pushed late"}}}}
+	res := runner.Result{Dir: t.TempDir(), Report: pipeline.Report{Branch: "feature/two", Notes: []string{"push that first", "pushed late"}, Delivery: pipeline.Delivery{Notes: []string{"pushed late"}}}}
 	a.sayReview(&app.Project{Store: taskdir.Store{Root: res.Dir}}, "02-01-two", res)
 	for _, note := range res.Report.Notes {
 		if got := strings.Count(out.String(), "note      "+note+"\n"); got != 1 {

@@ -16,9 +16,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
-	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/ready"
+	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -70,7 +70,7 @@ them.`,
 func (a *console) runDir(ctx context.Context, p *app.Project, ref string) (string, error) {
 	cfg, _ := p.Config() // settings that can't be read hide no run
 	dir, err := p.Wire(ctx, cfg, p).FileDir(ref)
-	if errors.Is(err, dispatch.ErrNoRun) {
+	if errors.Is(err, runner.ErrNoRun) {
 		return "", nil
 	}
 	return dir, err
@@ -130,7 +130,7 @@ func (a *console) unready(ctx context.Context, p *app.Project, dir string, t *st
 }
 
 // sayThenNext says what became of a task, and the command that comes next.
-func (a *console) sayThenNext(ctx context.Context, s *dispatch.Site, dir, became string) error {
+func (a *console) sayThenNext(ctx context.Context, s *runner.Site, dir, became string) error {
 	command, err := s.Next(ctx, dir)
 	if command != "" {
 		became += "; next: " + command

@@ -16,8 +16,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
-	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/proof"
+	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -55,7 +55,7 @@ reason. A task without plan.json has nothing to prove.`,
 }
 
 // taskOrRun opens the project and finds the directory that the argument names: of a task, or of the run of a file.
-func (a *console) taskOrRun(c *cli.Context, site func(*app.Project, context.Context) (*dispatch.Site, error)) (p *app.Project, s *dispatch.Site, dir string, isFile bool, err error) {
+func (a *console) taskOrRun(c *cli.Context, site func(*app.Project, context.Context) (*runner.Site, error)) (p *app.Project, s *runner.Site, dir string, isFile bool, err error) {
 	if c.NArg() != 1 {
 		return nil, nil, "", false, command.WrongArguments(c)
 	}
@@ -68,7 +68,7 @@ func (a *console) taskOrRun(c *cli.Context, site func(*app.Project, context.Cont
 	if dir, err = s.FileDir(c.Args().First()); err == nil {
 		return p, s, dir, true, nil
 	}
-	if !errors.Is(err, dispatch.ErrNoRun) {
+	if !errors.Is(err, runner.ErrNoRun) {
 		return nil, nil, "", false, err
 	}
 	dir, err = p.Find(c.Args().First())

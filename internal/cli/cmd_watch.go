@@ -15,11 +15,12 @@ import (
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/config"
-	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/pulse"
 	"github.com/trellis-tasks/trellis/internal/ready"
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/scheduler"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -98,7 +99,7 @@ func (a *console) watch(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	o := dispatch.WatchOptions{Once: c.Bool("once"), Parallel: c.Int("parallel"), Rescan: c.Duration("rescan"), Poll: c.Bool("poll"),
+	o := scheduler.WatchOptions{Once: c.Bool("once"), Parallel: c.Int("parallel"), Rescan: c.Duration("rescan"), Poll: c.Bool("poll"),
 		Objectives: c.Bool("objectives"), Reload: a.reloader(c.Context, p, files), Hangup: proc.Hangups(c.Context)}
 	o.Creator, _ = app.Developer(p.Root) // nobody has to say who they are
 	at := cmp.Or(o.Parallel, s.Config.Limits.Parallel)
@@ -108,13 +109,13 @@ func (a *console) watch(c *cli.Context) error {
 		o.Begun = func() {
 			log.Info("watching", "tasks", p.Store.Tasks(), "parallel", at, "version", command.Version(), "pid", os.Getpid())
 		}
-		results, err := s.Watch(c.Context, o)
+		results, err := scheduler.Watch(c.Context, s, o)
 		return a.endOfWatch(c, p, results, err)
 	}
 	show := a.progress(s, false)
 	o.Begun = func() { show.Say(fmt.Sprintf("watching %s, %d at once", p.Store.Rel(p.Store.Tasks()), at)) }
 	p.News.Work(s)
-	results, err := s.Watch(c.Context, o)
+	results, err := scheduler.Watch(c.Context, s, o)
 	show.close()
 	for _, r := range results {
 		a.sayEnd(p, r)
@@ -123,7 +124,7 @@ func (a *console) watch(c *cli.Context) error {
 }
 
 // records are the log of a watcher that has one: a service, or one that was asked for it.
-func (a *console) records(c *cli.Context, s *dispatch.Site) (records, bool) {
+func (a *console) records(c *cli.Context, s *runner.Site) (records, bool) {
 	asked := c.Bool("json") || c.IsSet("log-level")
 	if !asked && (c.Bool("once") || command.IsTerminal(a.Stderr)) {
 		return records{}, false
@@ -136,8 +137,8 @@ func (a *console) records(c *cli.Context, s *dispatch.Site) (records, bool) {
 }
 
 // reloader reads the settings again, where they are others than files.
-func (a *console) reloader(ctx context.Context, p *app.Project, files config.Files) func() (*dispatch.Site, error) {
-	return func() (*dispatch.Site, error) {
+func (a *console) reloader(ctx context.Context, p *app.Project, files config.Files) func() (*runner.Site, error) {
+	return func() (*runner.Site, error) {
 		now, unread := p.Settings.Read()
 		if len(unread) > 0 {
 			return nil, &unread[0]
@@ -162,7 +163,7 @@ func (a *console) reloader(ctx context.Context, p *app.Project, files config.Fil
 }
 
 // endOfWatch is what the end of a watcher means for the exit code.
-func (a *console) endOfWatch(c *cli.Context, p *app.Project, results []dispatch.Result, err error) error {
+func (a *console) endOfWatch(c *cli.Context, p *app.Project, results []runner.Result, err error) error {
 	if c.Context.Err() != nil {
 		return context.Canceled
 	}
@@ -193,7 +194,7 @@ func holderWords(h durable.Holder) string {
 
 // endOfAll is the error that the ends of several tasks mean for the exit code: the first that applies of
 // failed, no agent, not ready, waiting.
-func (a *console) endOfAll(results []dispatch.Result) error {
+func (a *console) endOfAll(results []runner.Result) error {
 	var found [4]bool
 	for _, r := range results {
 		switch {

@@ -14,8 +14,8 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
-	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -154,7 +154,7 @@ func (a *console) planDetached(c *cli.Context) error {
 }
 
 // planFolder is where the planning goes on that --retry names, or a new one begins.
-func (a *console) planFolder(c *cli.Context, p *app.Project, o dispatch.PlanOptions) (dir string, err error) {
+func (a *console) planFolder(c *cli.Context, p *app.Project, o runner.PlanOptions) (dir string, err error) {
 	s, err := p.Site(c.Context)
 	if err != nil {
 		return "", err
@@ -174,7 +174,7 @@ func (a *console) planFolder(c *cli.Context, p *app.Project, o dispatch.PlanOpti
 }
 
 // planArgs are those of the process that plans.
-func planArgs(c *cli.Context, p *app.Project, dir string, o dispatch.PlanOptions) []string {
+func planArgs(c *cli.Context, p *app.Project, dir string, o runner.PlanOptions) []string {
 	args := []string{"plan", "--retry", dir}
 	if o.Agent != "" {
 		args = append(args, "--agent", o.Agent)

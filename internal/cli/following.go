@@ -12,8 +12,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/terminal"
 	"github.com/trellis-tasks/trellis/internal/text"
 
-	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
@@ -27,13 +27,13 @@ type following struct {
 	mu sync.Mutex // of the output
 }
 
-func (a *console) following(s *dispatch.Site, asJSON bool) *following {
+func (a *console) following(s *runner.Site, asJSON bool) *following {
 	f := &following{a: a, json: asJSON}
 	s.Event = f.take
 	return f
 }
 
-func (f *following) take(e dispatch.Event) {
+func (f *following) take(e runner.Event) {
 	switch {
 	case e.Step != nil && f.json:
 		f.print(*e.Step)
@@ -54,7 +54,7 @@ func (f *following) print(e workflow.Event) {
 }
 
 // begin says which run it is.
-func (f *following) begin(res dispatch.FileRun, past []workflow.Event) {
+func (f *following) begin(res runner.FileRun, past []workflow.Event) {
 	a := f.a
 	if len(past) > 0 || res.Input.Number > 1 {
 		a.fileChanged(res)
@@ -80,7 +80,7 @@ func (f *following) close() {
 }
 
 // end says how the run ended, or where it stands.
-func (f *following) end(ctx context.Context, res dispatch.FileRun) error {
+func (f *following) end(ctx context.Context, res runner.FileRun) error {
 	err := endOfFile(res)
 	if f.json {
 		f.print(f.a.finished(ctx, res, err))
@@ -92,7 +92,7 @@ func (f *following) end(ctx context.Context, res dispatch.FileRun) error {
 }
 
 // finished is the last event of a run.
-func (a *console) finished(ctx context.Context, res dispatch.FileRun, err error) workflow.Event {
+func (a *console) finished(ctx context.Context, res runner.FileRun, err error) workflow.Event {
 	r := &workflow.Result{Exit: command.ExitCode(err), Steps: res.Report.Steps, Done: res.Report.Done, Skipped: res.Report.Skipped, Tolerated: res.Report.Tolerate,
 		Failed: []workflow.Outcome{}, Blocked: []workflow.Outcome{}, Waits: append([]workflow.Request{}, res.Waits...), Head: res.Report.Head,
 		Proven: res.Checks > 0 && res.Proven == res.Checks, Usage: res.Usage}
@@ -122,7 +122,7 @@ func (a *console) finished(ctx context.Context, res dispatch.FileRun, err error)
 }
 
 // sayFile says how the run of a file ended, or where it stands.
-func (a *console) sayFile(res dispatch.FileRun) {
+func (a *console) sayFile(res runner.FileRun) {
 	r := res.Report
 	for _, o := range r.Worst {
 		a.Say("%s", worstLine(o))

@@ -13,9 +13,9 @@ import (
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/config"
-	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/planner"
+	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -33,7 +33,7 @@ func TestPlanDocument(t *testing.T) {
 	if err := json.Compact(&flat, got.Bytes()); err != nil || flat.String() != want {
 		t.Errorf("got %v\n%s\nwant\n%s", err, &flat, want)
 	}
-	end := planEnd{PlanResult: dispatch.PlanResult{Interrupted: true, Report: planner.Report{
+	end := planEnd{PlanResult: runner.PlanResult{Interrupted: true, Report: planner.Report{
 		TaskSpec: &planner.Spec{Valid: true, Repaired: true, Goals: 2}, Judge: &planner.Judgement{Pass: true, Rounds: 1}}}}
 	d := document(".trellis/tasks/.new-02-01-auth", end)
 	if d.ID != "02-01-auth" || d.Status != trellis.Planning || d.Failure.Code != trellis.Interrupted || d.Goals != 2 ||
@@ -73,13 +73,13 @@ func TestSpent(t *testing.T) {
 func TestPlanningInFile(t *testing.T) {
 	var out bytes.Buffer
 	a := &console{Console: command.Console{Stderr: &out, Now: func() time.Time { return time.Unix(0, 0) }}}
-	s := &dispatch.Site{Config: &config.Config{}}
+	s := &runner.Site{Config: &config.Config{}}
 	p := a.progress(s, false)
-	event := dispatch.Event{Task: ".new-02-01-auth", Role: trellis.Evaluate, Call: "evaluate#1"}
-	for _, change := range []func(*dispatch.Event){
-		func(e *dispatch.Event) { e.Asked = &agentcall.Request{Role: trellis.Evaluate} },
-		func(e *dispatch.Event) { e.Agent = agents.Event{Kind: agents.EventTool, Tool: "read", Input: "x"} },
-		func(e *dispatch.Event) {
+	event := runner.Event{Task: ".new-02-01-auth", Role: trellis.Evaluate, Call: "evaluate#1"}
+	for _, change := range []func(*runner.Event){
+		func(e *runner.Event) { e.Asked = &agentcall.Request{Role: trellis.Evaluate} },
+		func(e *runner.Event) { e.Agent = agents.Event{Kind: agents.EventTool, Tool: "read", Input: "x"} },
+		func(e *runner.Event) {
 			e.Reply = &agentcall.Reply{Answer: json.RawMessage(`{"decision": "accept", "size": "tiny"}`)}
 		},
 	} {
@@ -98,12 +98,12 @@ func TestPlanningInFile(t *testing.T) {
 func TestStages(t *testing.T) {
 	for want, c := range map[string]struct {
 		taskspec, judge bool
-		o               dispatch.PlanOptions
+		o               runner.PlanOptions
 	}{
-		"evaluate|research taskspec|plan|judge": {true, true, dispatch.PlanOptions{}},
-		"evaluate|research|plan|judge":          {true, true, dispatch.PlanOptions{NoTaskSpec: true}},
-		"evaluate|research|plan":                {false, false, dispatch.PlanOptions{}},
-		"evaluate|research|prd":                 {true, true, dispatch.PlanOptions{Quick: true}},
+		"evaluate|research taskspec|plan|judge": {true, true, runner.PlanOptions{}},
+		"evaluate|research|plan|judge":          {true, true, runner.PlanOptions{NoTaskSpec: true}},
+		"evaluate|research|plan":                {false, false, runner.PlanOptions{}},
+		"evaluate|research|prd":                 {true, true, runner.PlanOptions{Quick: true}},
 	} {
 		var list []string
 		for _, stage := range stages(config.Planning{TaskSpec: c.taskspec, Judge: c.judge}, c.o) {

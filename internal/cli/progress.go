@@ -7,7 +7,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/terminal"
 
 	"github.com/trellis-tasks/trellis/internal/config"
-	"github.com/trellis-tasks/trellis/internal/dispatch"
+	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -15,11 +15,11 @@ import (
 // progress shows on Stderr what runs and plannings do while they do it.
 type progress struct{ *terminal.Progress }
 
-// progress begins to show what happens in a site. quiet shows nothing but dispatch's own messages.
-func (a *console) progress(s *dispatch.Site, quiet bool) *progress {
+// progress begins to show what happens in a site. quiet shows nothing but messages.
+func (a *console) progress(s *runner.Site, quiet bool) *progress {
 	live := !quiet && command.IsTerminal(a.Stderr) && a.Getenv("TERM") != "dumb"
 	p := &progress{terminal.NewProgress(a.Stderr, a.Style(a.Stderr), live, a.Now)}
-	s.Event = func(e dispatch.Event) {
+	s.Event = func(e runner.Event) {
 		if !quiet || e.Message != "" {
 			p.take(e)
 		}
@@ -30,7 +30,7 @@ func (a *console) progress(s *dispatch.Site, quiet bool) *progress {
 // close ends the show and clears its lines.
 func (p *progress) close() { p.Close() }
 
-func (p *progress) take(e dispatch.Event) {
+func (p *progress) take(e runner.Event) {
 	task := strings.TrimPrefix(e.Task, taskdir.DraftPrefix) // as it is called in the end
 	switch {
 	case e.Message != "":
@@ -54,7 +54,7 @@ func (p *progress) take(e dispatch.Event) {
 
 // stages are the roles that a planning with these options asks, as far as one can tell before the requirement
 // is evaluated.
-func stages(c config.Planning, o dispatch.PlanOptions) [][]trellis.Role {
+func stages(c config.Planning, o runner.PlanOptions) [][]trellis.Role {
 	if o.Quick {
 		return [][]trellis.Role{{trellis.Evaluate}, {trellis.Research}, {trellis.PRD}}
 	}

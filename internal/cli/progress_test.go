@@ -13,18 +13,18 @@ import (
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
-	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // work tells a site's events of a short run.
-func work(s *dispatch.Site) {
-	s.Event(dispatch.Event{Task: "02-01-auth", Standing: &pipeline.Standing{Status: trellis.InProgress, Phase: "check", Round: 2, Usage: trellis.Usage{InputTokens: 1000}}})
-	s.Event(dispatch.Event{Task: "02-01-auth", Role: trellis.Check, Call: "round-2/check#1", Agent: agents.Event{Kind: agents.EventUsage, Usage: &trellis.Usage{InputTokens: 500}}})
-	s.Event(dispatch.Event{Task: "02-01-auth", Role: trellis.Check, Call: "round-2/check#1", Agent: agents.Event{Kind: agents.EventTool, Tool: "edit", Input: "main.go"}})
-	s.Event(dispatch.Event{Task: "02-01-auth", Standing: &pipeline.Standing{Status: trellis.Review}})
+func work(s *runner.Site) {
+	s.Event(runner.Event{Task: "02-01-auth", Standing: &pipeline.Standing{Status: trellis.InProgress, Phase: "check", Round: 2, Usage: trellis.Usage{InputTokens: 1000}}})
+	s.Event(runner.Event{Task: "02-01-auth", Role: trellis.Check, Call: "round-2/check#1", Agent: agents.Event{Kind: agents.EventUsage, Usage: &trellis.Usage{InputTokens: 500}}})
+	s.Event(runner.Event{Task: "02-01-auth", Role: trellis.Check, Call: "round-2/check#1", Agent: agents.Event{Kind: agents.EventTool, Tool: "edit", Input: "main.go"}})
+	s.Event(runner.Event{Task: "02-01-auth", Standing: &pipeline.Standing{Status: trellis.Review}})
 }
 
 // On a terminal there is one line that is written over: phase, time, tokens, the last tool.
@@ -50,7 +50,7 @@ func TestProgressInTerminal(t *testing.T) {
 		}
 	}()
 	a := &console{Console: command.Console{Stderr: tty, Env: []string{"TERM=xterm"}, Now: time.Now}}
-	s := &dispatch.Site{}
+	s := &runner.Site{}
 	p := a.progress(s, false)
 	work(s)
 	p.close()
@@ -71,7 +71,7 @@ func TestProgressInTerminal(t *testing.T) {
 	}
 }
 
-// Elsewhere there are plain lines, and with quiet only what dispatch says.
+// Elsewhere there are plain lines, and with quiet only what a run says beside its events.
 func TestProgressInFile(t *testing.T) {
 	for quiet, want := range map[bool]string{
 		false: "trellis: 02-01-auth: check, round 2\ntrellis: 02-01-auth: review\ntrellis: queued\n",
@@ -79,10 +79,10 @@ func TestProgressInFile(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		a := &console{Console: command.Console{Stderr: &out, Env: os.Environ(), Now: time.Now}}
-		s := &dispatch.Site{}
+		s := &runner.Site{}
 		p := a.progress(s, quiet)
 		work(s)
-		s.Event(dispatch.Event{Message: "queued"})
+		s.Event(runner.Event{Message: "queued"})
 		p.close()
 		if got := out.String(); got != want {
 			t.Errorf("quiet %v: got %q, want %q", quiet, got, want)
@@ -113,13 +113,13 @@ func TestProgressSaysUntilWhen(t *testing.T) {
 	limit := &flow.Failure{Code: string(trellis.RateLimited), Detail: "slow down", ResumeAt: now.Add(5 * time.Minute)}
 	var out bytes.Buffer
 	a := &console{Console: command.Console{Stderr: &out, Now: func() time.Time { return now }}}
-	s := &dispatch.Site{}
+	s := &runner.Site{}
 	p := a.progress(s, false)
 	call := func(f *flow.Failure) {
-		s.Event(dispatch.Event{Task: "02-01-auth", Call: "plan#1", Asked: &agentcall.Request{Role: trellis.Plan, Agent: "mine"}})
-		s.Event(dispatch.Event{Task: "02-01-auth", Call: "plan#1", Reply: &agentcall.Reply{Failure: f}})
+		s.Event(runner.Event{Task: "02-01-auth", Call: "plan#1", Asked: &agentcall.Request{Role: trellis.Plan, Agent: "mine"}})
+		s.Event(runner.Event{Task: "02-01-auth", Call: "plan#1", Reply: &agentcall.Reply{Failure: f}})
 	}
-	s.Event(dispatch.Event{Task: "02-01-auth", Standing: &pipeline.Standing{Status: trellis.Paused, Failure: limit, ResumeAt: limit.ResumeAt}})
+	s.Event(runner.Event{Task: "02-01-auth", Standing: &pipeline.Standing{Status: trellis.Paused, Failure: limit, ResumeAt: limit.ResumeAt}})
 	call(limit)
 	call(flow.Fail(string(trellis.ProviderDown), "529"))
 	p.close()

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/trellis-tasks/trellis/agents"
-	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
@@ -33,7 +33,7 @@ func newRecords(w io.Writer, asJSON bool, level slog.Level, redact func(string) 
 	return records{slog.New(slog.NewTextHandler(w, o))}
 }
 
-func (r records) take(e dispatch.Event) {
+func (r records) take(e runner.Event) {
 	log := r.Logger
 	if e.Task != "" {
 		log = r.With("task", e.Task)
@@ -95,7 +95,7 @@ func step(log *slog.Logger, e workflow.Event) {
 }
 
 // agent tells what the agent of a task does.
-func agent(log *slog.Logger, e dispatch.Event) {
+func agent(log *slog.Logger, e runner.Event) {
 	log = log.With("role", e.Role, "round", e.Round, "call", e.Call)
 	switch e.Agent.Kind {
 	case agents.EventNotice:

@@ -18,11 +18,11 @@ import (
 
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
-	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/pulse"
+	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -111,11 +111,11 @@ func TestRecords(t *testing.T) {
 	var out strings.Builder
 	r := newRecords(&out, true, slog.LevelInfo, func(s string) string { return strings.ReplaceAll(s, secret, "***") })
 	cost := 0.5
-	r.take(dispatch.Event{Task: "02-01-a", Message: "waits for " + secret, Level: slog.LevelWarn})
-	r.take(dispatch.Event{Task: "02-01-a", Standing: &pipeline.Standing{Status: trellis.InProgress, Phase: "check", Round: 2, Attempt: 1, Usage: trellis.Usage{InputTokens: 3, CostUSD: &cost}}})
-	r.take(dispatch.Event{Task: "02-01-a", Standing: &pipeline.Standing{Status: trellis.Failed, Phase: "verify", Round: 2, Attempt: 1, Outcome: trellis.OutcomeFailed,
+	r.take(runner.Event{Task: "02-01-a", Message: "waits for " + secret, Level: slog.LevelWarn})
+	r.take(runner.Event{Task: "02-01-a", Standing: &pipeline.Standing{Status: trellis.InProgress, Phase: "check", Round: 2, Attempt: 1, Usage: trellis.Usage{InputTokens: 3, CostUSD: &cost}}})
+	r.take(runner.Event{Task: "02-01-a", Standing: &pipeline.Standing{Status: trellis.Failed, Phase: "verify", Round: 2, Attempt: 1, Outcome: trellis.OutcomeFailed,
 		ResumeAt: time.Date(2026, 2, 3, 12, 0, 0, 0, time.UTC), Failure: &flow.Failure{Code: "verify_failed", Detail: secret}}})
-	r.take(dispatch.Event{Task: "02-01-a", Role: trellis.Check, Agent: agents.Event{Kind: agents.EventTool, Tool: "Bash"}})
+	r.take(runner.Event{Task: "02-01-a", Role: trellis.Check, Agent: agents.Event{Kind: agents.EventTool, Tool: "Bash"}})
 	want := []string{
 		`{"level":"WARN","msg":"waits for ***","task":"02-01-a"}`,
 		`{"attempt":1,"cost_usd":0.5,"level":"INFO","msg":"check","phase":"check","round":2,"status":"in_progress","task":"02-01-a","tokens":3}`,

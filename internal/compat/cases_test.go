@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/trellis-tasks/trellis/agents"
-	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/proof"
+	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 	"github.com/trellis-tasks/trellis/taskdir"
@@ -26,7 +26,7 @@ type testCase struct {
 	script    string            // of the agents
 	files     map[string]string // of the repository, besides program
 	work      map[string]string // in the checkout, not committed
-	configure func(*dispatch.Site)
+	configure func(*runner.Site)
 	cuts      []string // activities whose end is not written yet, by id
 	// play does the work from its beginning. It may take the world down at moments of its own.
 	play func(r *recorder) result
@@ -145,9 +145,9 @@ func with(files map[string]string, name, text string) map[string]string {
 
 // cases are the recorded ones, by the name of their archive.
 func cases() map[string]testCase {
-	pushed := func(s *dispatch.Site) { s.Config.Delivery.Push = true }
-	asked := func(s *dispatch.Site) { s.Config.Planning.Approval = "plan" }
-	little := func(s *dispatch.Site) {
+	pushed := func(s *runner.Site) { s.Config.Delivery.Push = true }
+	asked := func(s *runner.Site) { s.Config.Planning.Approval = "plan" }
+	little := func(s *runner.Site) {
 		s.Config.Agents.Default, s.Config.Limits.Tokens = "mine", 2000
 		o := agents.Options{Environ: os.Environ(), Root: s.Repo.Main, Commands: map[string]agents.Command{
 			"mine": {Argv: []string{"sh", filepath.Join(filepath.Dir(s.Repo.Main), "agent.sh")}, Output: "events"}}}
@@ -225,7 +225,7 @@ func (w *world) standing(dir string) result {
 
 func (w *world) start() result {
 	w.Helper()
-	res, err := w.Site.Start(context.Background(), w.path(bye), dispatch.RunOptions{})
+	res, err := w.Site.Start(context.Background(), w.path(bye), runner.RunOptions{})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -242,7 +242,7 @@ func resumeTask(w *world, _ string) result { return w.start() }
 func untouched(w *world, _ string) result {
 	w.Helper()
 	before := w.journals()
-	if _, err := w.Site.Start(context.Background(), w.path(bye), dispatch.RunOptions{}); err != nil {
+	if _, err := w.Site.Start(context.Background(), w.path(bye), runner.RunOptions{}); err != nil {
 		w.Logf("start: %v", err)
 	}
 	if after := w.journals(); !maps.Equal(before, after) {
@@ -289,7 +289,7 @@ func (r *recorder) later() result {
 
 func plan1(r *recorder) result {
 	r.Helper()
-	res, err := r.Site.Plan(context.Background(), dispatch.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "greet.sh --bye says bye"})
+	res, err := r.Site.Plan(context.Background(), runner.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "greet.sh --bye says bye"})
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -302,14 +302,14 @@ func resumePlan(w *world, _ string) result {
 	if err != nil || len(drafts) != 1 {
 		w.Fatalf("the drafts are %q, %v", drafts, err)
 	}
-	res, err := w.Site.Replan(context.Background(), drafts[0], dispatch.PlanOptions{})
+	res, err := w.Site.Replan(context.Background(), drafts[0], runner.PlanOptions{})
 	if err != nil {
 		w.Fatal(err)
 	}
 	return w.standing(strings.TrimPrefix(res.Dir, w.Root+"/"))
 }
 
-func nobody(dispatch.FileRun, []workflow.Event) {}
+func nobody(runner.FileRun, []workflow.Event) {}
 
 func runFile(r *recorder) result {
 	r.Helper()
@@ -317,14 +317,14 @@ func runFile(r *recorder) result {
 	if b == nil {
 		r.Fatal(problems)
 	}
-	res, err := r.Site.RunFile(context.Background(), dispatch.FileOptions{File: filepath.Join(r.Dir, "steps.json"), Bundle: b, Steps: workflow.Options{Dir: r.Dir}}, nobody)
+	res, err := r.Site.RunFile(context.Background(), runner.FileOptions{File: filepath.Join(r.Dir, "steps.json"), Bundle: b, Steps: workflow.Options{Dir: r.Dir}}, nobody)
 	if err != nil {
 		r.Fatal(err)
 	}
 	return r.file(res)
 }
 
-func (w *world) file(res dispatch.FileRun) result {
+func (w *world) file(res runner.FileRun) result {
 	if res.Failure != nil {
 		w.Logf("the file: %v", res.Failure)
 	}
@@ -338,8 +338,8 @@ func resumeFile(w *world, _ string) result {
 	if err != nil || len(runs) != 1 {
 		w.Fatalf("the runs are %q, %v", runs, err)
 	}
-	resume := func() dispatch.FileRun {
-		res, err := w.Site.ResumeFile(context.Background(), filepath.Base(runs[0]), dispatch.FileOptions{Steps: workflow.Options{Dir: w.Dir}}, nobody)
+	resume := func() runner.FileRun {
+		res, err := w.Site.ResumeFile(context.Background(), filepath.Base(runs[0]), runner.FileOptions{Steps: workflow.Options{Dir: w.Dir}}, nobody)
 		if err != nil {
 			w.Fatal(err)
 		}

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/runner"
 )
 
 // recording says that cases are played and written down instead of being gone on with.
@@ -27,7 +27,7 @@ type recorder struct {
 
 // tape has the world taken down whenever the start of one of these activities was just written, and what it does
 // is done, but not its end: what a crash leaves there.
-func tape(w *world, s *dispatch.Site, wanted []string) *recorder {
+func tape(w *world, s *runner.Site, wanted []string) *recorder {
 	r := &recorder{world: w, wanted: slices.Clone(wanted), archive: archive{want: map[string]string{}, texts: map[string]string{}}}
 	s.Now = clock()
 	s.Store.Now = s.Now

@@ -12,8 +12,8 @@ import (
 
 	"github.com/trellis-tasks/trellis/agents"
 	"github.com/trellis-tasks/trellis/internal/config"
-	"github.com/trellis-tasks/trellis/internal/dispatch"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -28,7 +28,7 @@ type world struct {
 	Root string // the folder, without symbolic links
 	Dir  string // the repository
 	Env  []string
-	Site *dispatch.Site
+	Site *runner.Site
 }
 
 func newWorld(t *testing.T) *world {
@@ -44,7 +44,7 @@ func newWorld(t *testing.T) *world {
 }
 
 // open makes the site of the repository, whose agents are played, and sets what this case configures.
-func (w *world) open(configure func(*dispatch.Site)) {
+func (w *world) open(configure func(*runner.Site)) {
 	w.Helper()
 	repo, err := git.Open(w.Dir)
 	if err != nil {
@@ -54,11 +54,11 @@ func (w *world) open(configure func(*dispatch.Site)) {
 	cfg, _ := config.Load(config.Files{Root: repo.Main})
 	cfg.Agents.Default, cfg.Verify = agents.Rehearsal, []string{"sh test.sh"}
 	o := agents.Options{Environ: w.Env, Root: repo.Main}
-	w.Site = &dispatch.Site{Store: taskdir.Store{Root: repo.Main}, Repo: repo, Config: cfg, Environ: w.Env, Build: build,
+	w.Site = &runner.Site{Store: taskdir.Store{Root: repo.Main}, Repo: repo, Config: cfg, Environ: w.Env, Build: build,
 		Agent:     func(name string) (agents.Agent, error) { return agents.New(name, o) },
 		Available: func(context.Context, string) error { return nil },
 		Default:   func() (string, error) { return agents.Rehearsal, nil },
-		Instruct:  func(trellis.Role) (dispatch.Instructions, error) { return dispatch.Instructions{}, nil },
+		Instruct:  func(trellis.Role) (runner.Instructions, error) { return runner.Instructions{}, nil },
 		LookPath:  func(p string) error { _, err := exec.LookPath(p); return err },
 		Now:       time.Now}
 	if configure != nil {

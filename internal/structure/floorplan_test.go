@@ -30,7 +30,8 @@ var floors = [][]string{
 	// Of what a task's run asks more than once each question has a package.
 	{"internal/pipeline/bases"},
 	{"internal/pipeline", "internal/planner", "internal/delivery"},
-	{"internal/dispatch", "internal/status", "internal/eval"},
+	{"internal/runner", "internal/status", "internal/eval"},
+	{"internal/scheduler"},
 	{"internal/app", "internal/terminal"},
 	{"internal/cli/command"},
 	{"internal/cli/cleanup", "internal/cli/doctor", "internal/cli/trust"},
@@ -40,7 +41,7 @@ var floors = [][]string{
 
 // testingPackages are for tests: other code does not import them. They may import from the floors up to their parent's, and those
 // that stand on none from all.
-var testingPackages = []string{"agents/agentstest", "agents/modelserver", "internal/engine/flow/flowtest", "internal/github/githubtest", "internal/gittest", "internal/compat", "internal/structure", "e2e", "faults", "bench", "bench/instant"}
+var testingPackages = []string{"agents/agentstest", "agents/modelserver", "internal/engine/flow/flowtest", "internal/github/githubtest", "internal/runner/runnertest", "internal/gittest", "internal/compat", "internal/structure", "e2e", "faults", "bench", "bench/instant"}
 
 // owners says which packages a library belongs to. Others go through them.
 var owners = map[string][]string{
@@ -48,7 +49,7 @@ var owners = map[string][]string{
 	"golang.org/x/term":                {"internal/cli/command"},
 	"golang.org/x/net":                 {"internal/gateway"},
 	"golang.org/x/sys":                 {"internal/durable", "internal/git", "internal/proc", "agents/agentstest"},
-	"github.com/fsnotify/fsnotify":     {"internal/dispatch"},
+	"github.com/fsnotify/fsnotify":     {"internal/runner", "internal/scheduler"},
 	"github.com/go-git/go-git/v5":      {"internal/git"},
 	"github.com/go-git/go-billy/v5":    {"internal/git"},
 	"github.com/tidwall/gjson":         {"taskdir"},

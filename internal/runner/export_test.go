@@ -1,0 +1,14 @@
+package runner
+
+import (
+	"github.com/trellis-tasks/trellis/internal/proof"
+)
+
+// Counts says which decisions count.
+func (s *Site) Counts() proof.Filter { return s.counts() }
+
+// Hear is what listens to the events of a task directory while its run goes on.
+var Hear = hear
+
+// AppendLine is how each process writes to the ledger of a day.
+var AppendLine = appendLine

@@ -1,0 +1,46 @@
+package runner_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Edge S10: a journal of before journals said where they began goes on as it did, unless git has it.
+func TestJournalThatDoesNotSayItsClone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Quickly)
+	dir := w.Hand("02-01-a", "# A\n")
+	w.Write(".trellis/tasks/02-01-a/task.json", `{"status": "in_progress"}`)
+	j, err := journal.Open(journal.Options{Dir: filepath.Join(dir, taskdir.Run)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Begin(journal.Spec{Run: "02-01-a/1", Flow: pipeline.Flow, Code: pipeline.Code, Input: []byte(`{}`)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	next := func() string {
+		t.Helper()
+		command, err := w.Site.Next(t.Context(), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return command
+	}
+	if got := next(); !strings.HasPrefix(got, "trellis start ") {
+		t.Errorf("not in git: next is %q, want that it goes on", got)
+	}
+	w.Git("add", "-f", filepath.Join(dir, taskdir.Journal))
+	if got := next(); !strings.HasPrefix(got, "trellis retry ") {
+		t.Errorf("in git: next is %q, want retry", got)
+	}
+}

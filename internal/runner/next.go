@@ -1,0 +1,206 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/trellis-tasks/trellis/internal/delivery"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/planner"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/workflow"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Next is the command that a person types next for a task as it stands, one that is not refused; "" when nothing is
+// left to do, or task.json can't be read. All that tells people what comes next asks here. It changes nothing.
+func (s *Site) Next(ctx context.Context, dir string) (string, error) {
+	n := next{s: s, id: filepath.Base(dir)}
+	var err error
+	if n.h, err = journal.Read(filepath.Join(dir, taskdir.Run)); err != nil && !errors.Is(err, journal.ErrNone) && !errors.Is(err, journal.ErrDamaged) {
+		return "", err
+	}
+	_, n.held = s.Held(dir)
+	t, err := s.Store.Load(dir)
+	if _, draft := drafted(dir); draft || err == nil && unplanned(n.h) && !settled(t.Status) {
+		return n.planning(), nil
+	}
+	switch {
+	case errors.As(err, new(*trellis.Problem)), err == nil && filepath.Dir(dir) != s.Store.Tasks(): // archived
+		return "", nil
+	case err != nil:
+		return "", err
+	}
+	n.t = t
+	return n.command(ctx)
+}
+
+// settled reports whether a status says what comes next whatever a planning left behind.
+func settled(s trellis.Status) bool {
+	return s == trellis.Rejected || s == trellis.Review || s == trellis.Completed
+}
+
+// next is what decides which command comes next for a task.
+type next struct {
+	s    *Site
+	id   string
+	t    *taskdir.Task
+	h    *journal.History // nil without one
+	held bool             // a process is at work
+}
+
+func (n next) say(command string) string { return "trellis " + command + " " + n.id }
+
+func (n next) command(ctx context.Context) (string, error) {
+	switch n.t.Status {
+	case trellis.Planning:
+		return n.unready(ctx)
+	case trellis.Rejected:
+		return n.say("plan --retry") + " --requirement '<revised requirement>'", nil
+	case trellis.Ready, trellis.Waiting:
+		return n.runnable(ctx)
+	case trellis.InProgress:
+		return n.started(ctx)
+	case trellis.Review:
+		return n.review(ctx)
+	case trellis.Completed:
+		return n.say("task archive"), nil
+	}
+	if n.held {
+		return n.say("logs -f"), nil
+	}
+	if n.t.Status == trellis.Paused {
+		return n.say("start"), nil
+	}
+	return n.say("retry"), nil
+}
+
+// planning is the command for a planning that is under way or was cut off.
+func (n next) planning() string {
+	if n.held {
+		return n.say("logs -f")
+	}
+	return n.say("plan --retry")
+}
+
+// unready is the command for a task in planning that nobody plans now.
+func (n next) unready(ctx context.Context) (string, error) {
+	if n.held || n.t.Pipeline.Failure.Code != "" && n.planned() {
+		return n.planning(), nil
+	}
+	err := n.s.check(ctx, n.t.Dir, false)
+	if err == nil {
+		return n.say("task ready"), nil
+	}
+	if !errors.As(err, new(*NotReadyError)) {
+		return "", err
+	}
+	if n.planned() {
+		return n.say("plan --retry"), nil
+	}
+	return n.say("validate"), nil
+}
+
+// planned reports whether a planning made the task, or can.
+func (n next) planned() bool {
+	if n.h != nil && n.h.Flow == planner.Flow {
+		return true
+	}
+	_, err := os.Lstat(filepath.Join(n.t.Dir, taskdir.Requirement))
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// runnable is the command for a task that is to run, if nothing keeps it from that.
+func (n next) runnable(ctx context.Context) (string, error) {
+	if step, err := n.asks(); err != nil || step != "" {
+		return n.say("approve") + " --step " + step, err
+	}
+	l, err := n.s.Assess(ctx, n.t.Dir)
+	switch {
+	case err != nil:
+		return "", err
+	case n.held:
+		return n.say("logs -f"), nil
+	case l.Untrusted != nil:
+		return l.Untrusted.Next(), nil
+	case l.Waits != "":
+		return n.waits()
+	case len(l.Problems) == 0:
+		return n.say("start"), nil
+	case l.Problems[0].Hint == n.say("retry"):
+		return n.say("retry"), nil
+	}
+	return n.say("validate"), nil
+}
+
+// asks is the step of the run that waits for people, "" when none does.
+func (n next) asks() (string, error) {
+	if !underWay(n.h) {
+		return "", nil
+	}
+	open, err := workflow.Open(n.h)
+	if err != nil {
+		return "", err
+	}
+	for _, q := range open {
+		said, err := workflow.Decision(n.s.Disk, n.t.Dir, q, n.s.counts(), n.s.Clock())
+		if err != nil || said.State == workflow.Pending {
+			return q.Path, err
+		}
+	}
+	return "", nil
+}
+
+// waits is the command for a task that waits for people, or for others: then it is where the first of them stands.
+func (n next) waits() (string, error) {
+	if why, err := n.s.approval(n.t, n.h); err != nil || why != "" {
+		return n.say("approve"), err
+	}
+	for _, id := range n.t.Pipeline.DependsOn {
+		other, err := n.s.Store.Load(filepath.Join(filepath.Dir(n.t.Dir), id))
+		if err == nil && other.Status != trellis.Completed {
+			return "trellis status " + id, nil
+		}
+	}
+	return n.say("start"), nil
+}
+
+// started is the command for a task that is in progress: its run goes on, unless there is none here that could.
+func (n next) started(ctx context.Context) (string, error) {
+	if n.held {
+		return n.say("logs -f"), nil
+	}
+	l, err := n.s.lookStarted(ctx, Assessment{Dir: n.t.Dir, Task: n.t})
+	if err != nil || !l.Run {
+		return n.say("retry"), err
+	}
+	if _, watched := n.s.Watcher(); watched {
+		return n.say("logs -f"), nil
+	}
+	return n.say("start"), nil
+}
+
+// review is the command for a task whose work is there to be looked at.
+func (n next) review(ctx context.Context) (string, error) {
+	switch code := n.t.Pipeline.Failure.Code; {
+	case code == trellis.CIFailed || code == trellis.ChangesRequested:
+		if pull, err := delivery.ReadPull(n.t.Dir); err == nil && pull != nil {
+			return fmt.Sprintf("gh pr view --web %d", pull.Number), nil
+		}
+	case code != "":
+		p, err := pipeline.ReadProgress(n.h)
+		if err != nil || p.React != nil || p.Standing.Failure != nil {
+			return n.say("retry"), err
+		}
+	}
+	tip, err := n.s.Repo.Branch(ctx, n.t.BranchName())
+	if tip == "" && n.t.Pipeline.BaseCommit != "" {
+		return n.say("task archive"), err
+	}
+	return n.say("diff"), err
+}

@@ -1,0 +1,108 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+
+	"github.com/trellis-tasks/trellis/internal/delivery"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/roadmap"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// reviewed remembers, by task directory, where branch and bases were when nothing of it was found merged. The zero value
+// is ready to use.
+type reviewed struct {
+	mu   sync.Mutex
+	seen map[string]string
+}
+
+// known reports whether a task was looked at with branch and bases where they are now.
+func (r *reviewed) known(dir, tips string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.seen[dir] == tips
+}
+
+func (r *reviewed) keep(dir, tips string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.seen == nil {
+		r.seen = map[string]string{}
+	}
+	r.seen[dir] = tips
+}
+
+// works are the tasks of objectives as they stand now: those in review that were merged since, by what git has here, are
+// completed first. A dry look says the same of them and writes nothing.
+func (s *Site) SurveyWorks(ctx context.Context, dry bool) (*roadmap.Works, error) {
+	works, err := roadmap.Survey(s.Store, false)
+	if err != nil {
+		return nil, err
+	}
+	bases := map[string]string{}
+	for _, t := range works.InReview() {
+		tips, err := s.tips(ctx, t, bases)
+		if err != nil {
+			return nil, err
+		}
+		if s.shared().reviewed.known(t.Dir, tips) {
+			continue
+		}
+		merged, err := s.completeMerged(ctx, t, dry)
+		if err != nil {
+			return nil, err
+		}
+		if !merged {
+			s.shared().reviewed.keep(t.Dir, tips)
+		}
+	}
+	return works, nil
+}
+
+// tips says where the branch of a task and its bases are, here and as the remote was seen last.
+func (s *Site) tips(ctx context.Context, t *taskdir.Task, bases map[string]string) (string, error) {
+	tip, err := s.Repo.Branch(ctx, t.BranchName())
+	if err != nil {
+		return "", err
+	}
+	at, known := bases[t.BaseBranch]
+	if !known {
+		remotes, err := s.Repo.Remotes(ctx, t.BaseBranch)
+		if err != nil {
+			return "", err
+		}
+		for _, name := range append(remotes, t.BaseBranch) {
+			sha, err := s.Repo.Resolve(ctx, name)
+			if err != nil && !errors.Is(err, git.ErrNotFound) {
+				return "", err
+			}
+			at += " " + sha
+		}
+		bases[t.BaseBranch] = at
+	}
+	return strings.Join([]string{tip, t.Commit, t.Pipeline.BaseCommit, t.BaseBranch, at}, " "), nil
+}
+
+// completeMerged completes a task in review whose work is in its base, and reports whether it is; t says so afterwards.
+// One that somebody is at work on is completed another time.
+func (s *Site) completeMerged(ctx context.Context, t *taskdir.Task, dry bool) (merged bool, err error) {
+	clean := s.Remote().Cleaner
+	left, err := clean.LookAt(ctx, t.Dir)
+	if err != nil || left.Proof == "" {
+		return false, err
+	}
+	list := []delivery.Leftover{left}
+	if dry {
+		list[0].Status = trellis.Completed
+	} else if _, err := clean.Settle(ctx, list); err != nil {
+		return true, err
+	}
+	if list[0].Status == trellis.Completed {
+		t.Status, t.Pipeline.Outcome = trellis.Completed, trellis.Merged
+	}
+	return true, nil
+}

@@ -1,0 +1,249 @@
+package runner
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/github"
+	"github.com/trellis-tasks/trellis/internal/planner"
+	"github.com/trellis-tasks/trellis/internal/roadmap"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// StepOptions say which step of an objective is planned, and for whom.
+type StepOptions struct {
+	Step    string         // "": the next one
+	Creator string         // of the task
+	DevType string         // of the task
+	Agent   string         // that plans, whatever the config says
+	Forge   *github.Client // not nil: the plan is put into an issue, too
+}
+
+// StepResult is what came of planning a step.
+type StepResult struct {
+	PlanResult
+	Step  roadmap.Step  // as the roadmap has it now
+	Task  string        // directory name
+	Known bool          // it was planned already: nothing was planned now
+	Dead  string        // known: why nothing comes of the task unless a person does something; "" when that is not so
+	Issue *github.Issue // that holds the plan; nil: it is in none
+}
+
+// PlanStep plans a step of an objective and has the roadmap name the task. What is there already is not made again: a
+// planning that was cut off is gone on with, a task whose step does not name it is linked. Errors that callers tell
+// apart, besides those of Plan: *StepError, *BusyError, *trellis.Problem, roadmap.ErrNotFound, roadmap.ErrNoStep,
+// ErrOtherPlan, ErrNoIssue.
+func (s *Site) PlanStep(ctx context.Context, name string, o StepOptions) (StepResult, error) {
+	works, err := roadmap.Survey(s.Store, true)
+	if err != nil {
+		return StepResult{}, err
+	}
+	a, err := s.Advance(ctx, name, works, false)
+	if err != nil {
+		return StepResult{}, err
+	}
+	steps, err := a.pick(works, o.Step)
+	if err != nil {
+		return StepResult{}, err
+	}
+	var res StepResult
+	for _, o.Step = range steps {
+		if res, err = s.PlanOne(ctx, name, o, true); !errors.As(err, new(*BusyError)) {
+			break
+		}
+	}
+	if err == nil && o.Forge != nil && res.published() && res.Dead == "" {
+		err = s.openIssue(ctx, name, o.Forge, &res)
+	}
+	return res, err
+}
+
+// published reports whether the task has its name.
+func (r StepResult) published() bool { return !r.Interrupted && len(r.Waits) == 0 }
+
+// pick is the step that a person names, if it can be planned, or else those that come next: the first of them that
+// nobody plans already is wanted.
+func (a Advance) pick(works *roadmap.Works, id string) (ids []string, err error) {
+	if id == "" {
+		for _, step := range a.Ready {
+			ids = append(ids, step.ID)
+		}
+		if len(ids) == 0 {
+			return nil, &StepError{Objective: a.Name, Code: a.Decision.Code, Why: a.Decision.Why}
+		}
+		return ids, nil
+	}
+	step := a.Road.Step(id)
+	if step == nil {
+		return nil, fmt.Errorf("objective %s: %w: %s", a.Name, roadmap.ErrNoStep, id)
+	}
+	if _, planned := works.Of(a.Name, id); planned || step.State != roadmap.Pending {
+		return []string{id}, nil // whether it is ours to go on with is decided once it is claimed
+	}
+	if on, why := a.Road.Missing(works, *step); on != "" {
+		return nil, &StepError{a.Name, id, roadmap.Waiting, fmt.Sprintf("it depends on step %s, which %s", on, why)}
+	}
+	return []string{id}, nil
+}
+
+// planStep plans a step that nobody else plans. asked: by a person, who wants a planning that failed to be tried again.
+func (s *Site) PlanOne(ctx context.Context, name string, o StepOptions, asked bool) (res StepResult, err error) {
+	claim, err := s.desk().Claim(name, o.Step)
+	var held *durable.HeldError
+	if errors.As(err, &held) {
+		return res, &BusyError{name, o.Step, held}
+	}
+	if err != nil {
+		return res, err
+	}
+	defer claim.Unlock()
+	works, err := roadmap.Survey(s.Store, true)
+	if err != nil {
+		return res, err
+	}
+	src, err := roadmap.Read(s.Store.Root, name)
+	if err != nil {
+		return res, err
+	}
+	if err := cmp.Or(s.trustedObjective(ctx, name, src), s.trustedHere(ctx, s.Store.Root)); err != nil {
+		return res, err
+	}
+	road, err := roadmap.Parse(name, src)
+	if err != nil {
+		return res, err
+	}
+	step := road.Step(o.Step)
+	if step == nil {
+		return res, fmt.Errorf("objective %s: %w: %s", name, roadmap.ErrNoStep, o.Step)
+	}
+	j := stepPlanning{s, road, *step, works, src, o}
+	res.PlanResult, res.Known, err = j.plan(ctx, asked)
+	if res.Step = *step; res.Dir != "" {
+		res.Task = filepath.Base(published(res.Dir))
+	}
+	if work, _ := works.Of(name, o.Step); res.Known && work.Dead() {
+		res.Dead = work.Why()
+	}
+	if err != nil || !res.published() {
+		return res, err
+	}
+	return res, s.link(ctx, name, &res)
+}
+
+// stepPlanning is a step that this process has claimed.
+type stepPlanning struct {
+	*Site
+	road  *roadmap.Roadmap
+	step  roadmap.Step
+	works *roadmap.Works
+	src   []byte // of the roadmap
+	o     StepOptions
+}
+
+// plan plans the step, unless it was planned: then it goes on with that, or has nothing to do.
+func (p stepPlanning) plan(ctx context.Context, asked bool) (res PlanResult, known bool, err error) {
+	work, ok := p.works.Of(p.road.Name, p.step.ID)
+	failed := ok && work.Status == trellis.Planning && work.Pipeline.Failure.Code != ""
+	stands := ok && !p.road.Free(p.works, p.step)
+	switch {
+	case (stands || ok && work.Draft) && p.o.DevType != "" && p.o.DevType != work.DevType:
+		return res, false, &StepError{p.road.Name, p.step.ID, roadmap.Stuck, fmt.Sprintf("it is planned as %s already, of type %s", work.Name(), cmp.Or(work.DevType, "none"))}
+	case ok && work.Draft, failed && asked:
+		res, err = p.Replan(ctx, work.Dir, PlanOptions{Agent: p.o.Agent})
+		return res, false, err
+	case stands:
+		return PlanResult{Dir: work.Dir, Status: work.Status}, true, nil
+	case p.step.State != roadmap.Pending:
+		return res, false, &StepError{p.road.Name, p.step.ID, roadmap.Stuck, p.taken()}
+	}
+	if p.step.Unwritten() {
+		return res, false, &StepError{p.road.Name, p.step.ID, roadmap.Stuck, fmt.Sprintf("%s:%d still says what a new objective says there: write what is to be done", roadmap.File(p.road.Name), p.step.Line)}
+	}
+	if err := p.road.Linkable(p.step.ID); err != nil { // before anything is paid for
+		return res, false, err
+	}
+	if err := p.CanPlan(ctx, p.o.Agent); err != nil {
+		return res, false, err
+	}
+	o, draft, err := p.draft()
+	if err != nil {
+		return res, false, err
+	}
+	res, err = p.Site.plan(ctx, draft, published(draft), func(j *journal.Run) (planner.Input, error) {
+		return p.beginPlan(j, published(draft), o, 0, trellis.Usage{})
+	})
+	return res, false, err
+}
+
+// taken says why a step that is not pending is not planned.
+func (p stepPlanning) taken() string {
+	why := fmt.Sprintf("it is %s", p.step.State)
+	if p.step.Plan == "" {
+		return why
+	}
+	why += ", and its cell says plan " + p.step.Plan
+	if _, there := p.works.Planned(p.road.Name, p.step.Plan); !there && !strings.HasPrefix(p.step.Plan, "#") {
+		why += ", which is no task: empty the cell to plan it anew"
+	}
+	return why
+}
+
+// names is how many names are tried for a task.
+const names = 100
+
+// draft makes the folder that the step is planned in. From then on it is known by the step that stands in it.
+func (p stepPlanning) draft() (o PlanOptions, dir string, err error) {
+	o.Requirement, o.Agent = roadmap.Requirement(p.road.Name, p.road.Title, p.step, p.src), p.o.Agent
+	o.New = taskdir.New{Title: p.step.Title(), DevType: p.o.DevType, Creator: p.o.Creator, Assignee: p.o.Creator,
+		DependsOn: p.road.Before(p.works, p.step), Objective: taskdir.Objective{Name: p.road.Name, Step: p.step.ID}}
+	name := p.step.TaskName()
+	for n := 1; n <= names; n++ {
+		if o.New.Name = name; n > 1 {
+			o.New.Name = fmt.Sprintf("%s-%d", name, n)
+		}
+		dir, err = p.Draft(o)
+		if !errors.Is(err, taskdir.ErrExists) && !errors.As(err, new(*DraftError)) && !errors.Is(err, durable.ErrHeld) {
+			break
+		}
+	}
+	return o, dir, err
+}
+
+// link has the roadmap name the task of a step.
+func (s *Site) link(ctx context.Context, name string, res *StepResult) error {
+	works, err := roadmap.Survey(s.Store, false)
+	if err != nil {
+		return err
+	}
+	due, err := s.desk().Settle(ctx, s.Store, name, works)
+	if err != nil {
+		return err
+	}
+	other := ""
+	for _, d := range due {
+		if d.Step == res.Step.ID {
+			other = d.Other
+		}
+	}
+	road, err := roadmap.Load(s.Store.Root, name)
+	if err != nil {
+		return err
+	}
+	if now := road.Step(res.Step.ID); now != nil {
+		res.Step = *now
+		if work, ok := works.Planned(name, now.Plan); ok && work.Name() != res.Task { // another that there is
+			other = "plan " + now.Plan
+		}
+	}
+	if other != "" {
+		return fmt.Errorf("objective %s: step %s is planned as %s, and %w: %s", name, res.Step.ID, res.Task, ErrOtherPlan, other)
+	}
+	return nil
+}

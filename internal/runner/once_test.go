@@ -1,0 +1,30 @@
+package runner_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// Work that went away with its worktree is done again when a person asks for it.
+func TestWorktreeTakenAway(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Quickly)
+	dir := w.Depends("02-01-x")
+	if killed, _ := w.Child(dir, 60); !killed {
+		t.Fatal("the run came to its end")
+	}
+	w.Git("worktree", "remove", "--force", w.Task(dir).WorktreePath)
+	if res := w.Start(dir); res.Failure == nil || res.Failure.Code != string(trellis.WorktreeFailed) {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+	if err := w.Site.Retry(context.Background(), dir, false, runner.RunOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if res := w.Start(dir); res.Status != trellis.Review || w.Calls()["02-01-x"] != 2 {
+		t.Errorf("again: %s, %v, calls %v", res.Status, res.Failure, w.Calls())
+	}
+}

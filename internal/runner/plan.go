@@ -1,0 +1,396 @@
+package runner
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/hooks"
+	"github.com/trellis-tasks/trellis/internal/planner"
+	"github.com/trellis-tasks/trellis/internal/runlock"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/trust"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// PlanOptions is a requirement and what a person says about its planning.
+type PlanOptions struct {
+	New         taskdir.New // name, type, title, priority, dependencies, …
+	Requirement string      // valid UTF-8
+	Agent       string
+	Quick       bool
+	Base        string
+	Verify      []string
+	Feedback    string
+	Context     []string // files of the repository that a person names, slash-separated, relative to its root
+	Background  []string // what a person says to understand the requirement by
+	Constraints []string // what must hold whatever is planned, one sentence each
+	NoTaskSpec  bool
+}
+
+// PlanResult is how a planning ended.
+type PlanResult struct {
+	Dir         string // of the task, published
+	Status      trellis.Status
+	Report      planner.Report
+	Before      trellis.Usage // what the task used before this planning; the report's usage includes it
+	Failure     *flow.Failure // the planner failed, or why it waits
+	Interrupted bool          // the planning is not at its end; `plan --retry` of Dir, as it is called until then, goes on with it
+	Waits       []string      // the same, since it waits for this
+	Until       time.Time     // when that has passed
+}
+
+// DraftError says that an unfinished planning of the same name stands in the way.
+type DraftError struct{ Dir string }
+
+func (e *DraftError) Error() string { return "an unfinished planning of that name is there: " + e.Dir }
+
+// Plan takes a requirement to a published task directory. *durable.HeldError: the name is being planned by
+// another process; *DraftError: a dead planner left its folder; taskdir.ErrExists: the name is taken.
+func (s *Site) Plan(ctx context.Context, o PlanOptions) (PlanResult, error) {
+	if err := s.CanPlan(ctx, o.Agent); err != nil {
+		return PlanResult{}, err
+	}
+	if err := s.trustedHere(ctx, s.Store.Root); err != nil {
+		return PlanResult{}, err
+	}
+	draft, err := s.Draft(o)
+	if err != nil {
+		return PlanResult{}, err
+	}
+	s.wanted(published(draft), o.Requirement)
+	return s.plan(ctx, draft, published(draft), func(j *journal.Run) (planner.Input, error) {
+		return s.beginPlan(j, published(draft), o, 0, trellis.Usage{})
+	})
+}
+
+// published is the directory that a draft becomes; any other is itself.
+func published(dir string) string {
+	return filepath.Join(filepath.Dir(dir), strings.TrimPrefix(filepath.Base(dir), taskdir.DraftPrefix))
+}
+
+// handover is how long a planner may take from making a folder to holding it, and from letting go of it to giving it
+// its name.
+const handover = 2 * time.Second
+
+// Draft makes the folder that is planned in, with the requirement in it.
+func (s *Site) Draft(o PlanOptions) (string, error) {
+	o.New.Files = map[string][]byte{taskdir.Requirement: []byte(o.Requirement)}
+	for end := time.Now().Add(handover); ; time.Sleep(10 * time.Millisecond) { // another process's steps have no event
+		dir, err := s.Store.Draft(o.New)
+		var taken *taskdir.ExistsError
+		if !errors.As(err, &taken) || !taken.Draft {
+			return dir, err
+		}
+		if h, ok := s.Held(taken.Dir); ok {
+			return "", &durable.HeldError{Path: taken.Dir, Holder: h}
+		}
+		if unmade(taken.Dir) {
+			if err := os.RemoveAll(taken.Dir); err != nil {
+				return "", fmt.Errorf("removing what a dead planner left: %w", err)
+			}
+		} else if s.abandoned(taken.Dir) || time.Now().After(end) {
+			return "", &DraftError{s.Store.Rel(taken.Dir)}
+		}
+	}
+}
+
+// unmade reports whether whoever made a folder died before it was a task: there is nothing to go on with.
+func unmade(dir string) bool {
+	if _, err := os.Lstat(filepath.Join(dir, taskdir.TaskJSON)); !errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	made, err := os.Lstat(dir)
+	return err == nil && time.Since(made.ModTime()) > handover
+}
+
+// abandoned reports whether a folder's planning was begun, is not at its end, and is nobody's.
+func (s *Site) abandoned(dir string) bool {
+	cut := func() bool {
+		h, err := journal.Read(filepath.Join(dir, taskdir.Run))
+		return err == nil && !h.Ended
+	}
+	if !cut() {
+		return false
+	}
+	_, held := s.Held(dir)
+	return !held && cut() // who ended it while we looked, let go of it after that
+}
+
+// beginPlan begins a planning with what was asked for.
+func (s *Site) beginPlan(j *journal.Run, final string, o PlanOptions, revision int64, used trellis.Usage) (planner.Input, error) {
+	in := planner.Input{Code: planner.Code, Task: filepath.Base(final), Name: o.New.Name, DevType: o.New.DevType, Quick: o.Quick, Agent: o.Agent,
+		Feedback: o.Feedback, Package: o.New.Package, Priority: o.New.Priority, Base: o.Base, Verify: o.Verify,
+		Objective: o.New.Objective,
+		Context:   o.Context, Background: o.Background, Constraints: o.Constraints, NoTaskSpec: o.NoTaskSpec, Nonce: s.nonce(), Revision: revision, Used: used}
+	raw, err := json.Marshal(in)
+	if err != nil {
+		return in, fmt.Errorf("encoding the planning's input: %w", err)
+	}
+	return in, j.Begin(journal.Spec{Run: fmt.Sprintf("%s/%d", in.Task, j.History().Number+1), Flow: planner.Flow, Code: in.Code, Input: raw})
+}
+
+// Replan plans a task again in place, or goes on with a planning that was cut off. A requirement of ""
+// keeps the one that is there.
+func (s *Site) Replan(ctx context.Context, dir string, o PlanOptions) (PlanResult, error) {
+	if err := s.CanPlan(ctx, o.Agent); err != nil {
+		return PlanResult{}, err
+	}
+	if err := s.mendJournal(dir); err != nil {
+		return PlanResult{}, err
+	}
+	if err := cmp.Or(s.trustedHere(ctx, s.Store.Root), s.trusted(ctx, dir)); err != nil {
+		return PlanResult{}, err
+	}
+	final := published(dir)
+	return s.plan(ctx, dir, final, func(j *journal.Run) (planner.Input, error) {
+		h := j.History()
+		cutOff := h.Run != "" && h.Flow == planner.Flow && (!h.Ended || dir != final) // an ended one only lacks its name
+		if cutOff && !o.asks() {
+			var in planner.Input
+			if err := json.Unmarshal(h.Input, &in); err != nil || len(h.Calls) > 0 {
+				return in, err
+			}
+			return in, s.replanned(dir) // it may have been cut off before that
+		}
+		return s.again(j, dir, final, o)
+	})
+}
+
+// mendJournal sets the damaged journal of a task that can be planned again aside. That of one that is ready may tell of
+// work that was begun, and stays.
+func (s *Site) mendJournal(dir string) error {
+	if _, err := journal.Read(filepath.Join(dir, taskdir.Run)); !errors.Is(err, journal.ErrDamaged) {
+		return nil
+	}
+	t, err := s.Store.Load(dir)
+	if err != nil || t.Status == trellis.Ready || trellis.Move(t.Status, trellis.Planning) != nil {
+		return err
+	}
+	j, err := s.reopen(dir)
+	if err != nil {
+		return err
+	}
+	return j.Close()
+}
+
+// asks reports whether something is asked for that an earlier planning was not.
+func (o PlanOptions) asks() bool {
+	return o.Requirement != "" || o.Feedback != "" || o.Agent != "" || o.Quick || o.Base != "" || len(o.Verify) > 0 ||
+		len(o.Context) > 0 || len(o.Background) > 0 || len(o.Constraints) > 0 || o.NoTaskSpec
+}
+
+// replanned has task.json say that the task is planned. It is the last that a planning in place begins with: until
+// then it can be asked for again as if nothing had been.
+func (s *Site) replanned(dir string) error {
+	_, err := s.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
+		if t.Status != trellis.Planning {
+			e.Set("status", trellis.Planning)
+		}
+		e.Set("pipeline.outcome", "")
+		e.Set("pipeline.failure", taskdir.Failure{})
+		e.Set("pipeline.rejection", taskdir.Rejection{Suggestions: []string{}})
+		return nil
+	})
+	return err
+}
+
+// again begins another planning of a directory that has seen one.
+func (s *Site) again(j *journal.Run, dir, final string, o PlanOptions) (in planner.Input, err error) {
+	t, err := s.Store.Load(dir)
+	if err != nil {
+		return in, err
+	}
+	if err := trellis.Move(t.Status, trellis.Planning); err != nil {
+		return in, fmt.Errorf("planning %s again: %w", t.ID, err)
+	}
+	if h := j.History(); t.Status == trellis.Ready && h.Run != "" && h.Flow != planner.Flow {
+		return in, &RefusedError{t.ID + " is ready to go on with work that was begun: it can't be planned again", "trellis start " + t.ID}
+	}
+	used, err := s.used(dir, j.History())
+	if err != nil {
+		return in, err
+	}
+	if o.Requirement != "" {
+		err := s.Disk.Edit(filepath.Join(dir, taskdir.Requirement), func(old []byte) ([]byte, error) {
+			return []byte(o.Requirement), s.keepRequirement(dir, string(old), o.Requirement)
+		})
+		if err != nil {
+			return in, err
+		}
+		s.wanted(final, o.Requirement)
+	}
+	if err := planner.KeepRejection(s.Disk, dir); err != nil {
+		return in, err
+	}
+	o.New.Name, o.New.DevType, o.New.Package, o.New.Objective = t.Name, t.DevType, t.Package, t.Pipeline.Objective
+	if t.Priority != "P2" { // which nobody has to have said: then a TaskSpec may
+		o.New.Priority = t.Priority
+	}
+	if o.Base == "" {
+		o.Base = t.BaseBranch
+	}
+	if len(o.Verify) == 0 {
+		o.Verify = t.Pipeline.Verify
+	}
+	if err := o.remember(j.History()); err != nil {
+		return in, err
+	}
+	if in, err = s.beginPlan(j, final, o, t.Pipeline.Revision, used); err != nil {
+		return in, err
+	}
+	return in, s.replanned(dir)
+}
+
+// keepRequirement copies a requirement that another one takes the place of to requirement-1.md, -2, …: a person wrote it.
+func (s *Site) keepRequirement(dir, old, next string) error {
+	if old == "" || old == next {
+		return nil
+	}
+	for n := 1; ; n++ {
+		path := filepath.Join(dir, fmt.Sprintf("requirement-%d.md", n))
+		kept, err := durable.ReadSettled(path)
+		switch {
+		case err == nil && string(kept) == old: // by one who was cut off then
+			return nil
+		case errors.Is(err, fs.ErrNotExist):
+			err = s.Disk.Replace(path, nil, []byte(old))
+		}
+		if err == nil && kept == nil || err != nil && !errors.Is(err, durable.ErrChanged) {
+			return err
+		}
+	}
+}
+
+// remember takes the files and constraints of the planning before where no others are given. Of one that did not
+// come to a good end all that was asked for counts, so that what its failure hints at does the same again.
+func (o *PlanOptions) remember(h *journal.History) error {
+	if h.Flow != planner.Flow {
+		return nil
+	}
+	var last planner.Input
+	if err := json.Unmarshal(h.Input, &last); err != nil {
+		return fmt.Errorf("reading the input of planning %s: %w", h.Run, err)
+	}
+	if len(o.Context)+len(o.Background) == 0 { // one flag gives both
+		o.Context, o.Background = last.Context, last.Background
+	}
+	if len(o.Constraints) == 0 {
+		o.Constraints = last.Constraints
+	}
+	o.New.Priority = cmp.Or(o.New.Priority, last.Priority)
+	if o.Requirement == "" && o.Feedback != "" && last.Feedback != "" {
+		o.Feedback = said(last.Feedback, o.Feedback)
+	}
+	if h.Ended && h.End == nil {
+		return nil
+	}
+	o.Agent, o.Quick, o.NoTaskSpec = cmp.Or(o.Agent, last.Agent), o.Quick || last.Quick, o.NoTaskSpec || last.NoTaskSpec
+	if o.Requirement == "" {
+		o.Feedback = cmp.Or(o.Feedback, last.Feedback)
+	}
+	return nil
+}
+
+// earlierFeedback is how much of what a person said before goes on beside what they say now, in bytes.
+const earlierFeedback = 8 << 10
+
+// said is what a person says now, behind what they said before.
+func said(before, now string) string {
+	if len(before) > earlierFeedback {
+		before = "…" + strings.ToValidUTF8(before[len(before)-earlierFeedback:], "")
+	}
+	return before + "\n\nAnd then, of the plan after that:\n\n" + now
+}
+
+// planning is what the effects of planning a directory are made of.
+func (s *Site) planning(dir, final string) planner.Deps {
+	return planner.Deps{Dir: dir, Final: final, Repo: s.Repo, Store: s.Store, Config: s.Config, Choose: s.chooseTrusted, LookPath: s.LookPath, Disk: s.Disk, Now: s.Clock}
+}
+
+// plan runs the planner over a directory and publishes it, whatever the end, unless this process is told
+// to stop: then the folder stays as it is.
+func (s *Site) plan(ctx context.Context, dir, final string, begin func(*journal.Run) (planner.Input, error)) (PlanResult, error) {
+	marker := runlock.Marker(dir)
+	deps := s.planning(dir, final)
+	deps.Trusted = s.trustedToPlan(dir)
+	crew := s.crew(dir, marker)
+	deps.Equip(crew)
+	res := PlanResult{Dir: final}
+	j, err := s.open(dir, append(deps.Activities(), s.telling(dir, crew.Activities(planner.Roles()...))...), nil)
+	if err != nil {
+		return res, err
+	}
+	in, err := begin(j)
+	if err != nil {
+		return res, errors.Join(err, j.Close())
+	}
+	res.Before = in.Used
+	crew.Cast = s.cast(in.Nonce)
+	crew.Env = func(c flow.Call, r agentcall.Request) []string { return append(s.env(dir, c, r), deps.Env(in)...) }
+	res.Report, err = journal.Execute(ctx, j, planner.Run)
+	lerr := planner.WriteLog(s.Disk, dir)
+	if err := errors.Join(j.Close(), lerr); err != nil {
+		return res, err
+	}
+	if errors.Is(err, flow.ErrSuspended) && ctx.Err() != nil {
+		res.Dir, res.Interrupted = dir, true
+		return res, nil
+	}
+	if parked := (*journal.Parked)(nil); errors.As(err, &parked) {
+		res.Dir, res.Waits, res.Until = dir, parked.For, parked.Until
+		_, res.Failure = SleepingCall(dir)
+		return res, nil
+	}
+	if untrusted := (*trust.UntrustedError)(nil); errors.As(err, &untrusted) {
+		return res, untrusted
+	}
+	if err != nil && !errors.As(err, &res.Failure) {
+		return res, err
+	}
+	return s.publish(ctx, dir, final, res)
+}
+
+// seen has the judge see what was planned before git has it, so that it is ours. What of it is not, since somebody took
+// it back or it is another's to the letter, is told: it will not run.
+func (s *Site) seen(ctx context.Context, dir string) error {
+	err := s.trusted(ctx, dir)
+	var untrusted *trust.UntrustedError
+	if !errors.As(err, &untrusted) {
+		return err
+	}
+	s.Tell(Event{Task: filepath.Base(dir), Level: slog.LevelWarn, Message: untrusted.Error() + "\n  next: " + untrusted.Next()})
+	return nil
+}
+
+// publish gives a planned directory its name.
+func (s *Site) publish(ctx context.Context, dir, final string, res PlanResult) (PlanResult, error) {
+	if dir != final {
+		s.planned(dir, final)
+		if _, err := s.Store.Publish(dir); err != nil {
+			return res, fmt.Errorf("publishing %s: %w", s.Store.Rel(final), err)
+		}
+		s.hook(ctx, hooks.AfterCreate, final, "")
+	}
+	t, err := s.Store.Load(final)
+	if err != nil {
+		return res, err
+	}
+	if err := s.seen(ctx, final); err != nil {
+		return res, err
+	}
+	res.Status = t.Status
+	return res, nil
+}

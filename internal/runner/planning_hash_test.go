@@ -1,0 +1,75 @@
+package runner_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// A person agrees to what they have read: an edit of any file or field that decides what is done takes the yes away,
+// and nothing is run until it is given again. What only tells of the planning does not.
+func TestApprovalIsOfThePlanAsItWas(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Quickly)
+	w.Git("branch", "other")
+	dir := w.handPlan(runnertest.ProvenPRD, planJSON(""))
+	w.Write(".trellis/tasks/02-01-bye/task.json", `{"status": "waiting", "branch": "feature/bye", "base_branch": "main", "pipeline": {"approval": {"required": true, "approvers": 1}, "verify": ["sh test.sh"]}}`)
+	files := map[string]string{"requirement.md": "say bye\n", "research.md": "# Found\n", "debug.jsonl": `{"file": "greet.sh", "reason": "the program"}` + "\n"}
+	for name, text := range files {
+		w.Write(".trellis/tasks/02-01-bye/"+name, text)
+	}
+	more := func(name, text string) func() {
+		return func() {
+			path := filepath.Join(dir, name)
+			data, err := os.ReadFile(path)
+			if err != nil && !os.IsNotExist(err) {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, append(data, text...), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	row := `{"file": "README.md", "reason": "what it is"}` + "\n"
+	for _, c := range []struct {
+		what string
+		edit func()
+	}{
+		{"plan.json", func() { w.replan(dir, "It waves.", "It waves twice.") }},
+		{"plan.json, its spaces", more("plan.json", "\n")},
+		{"research.md", more("research.md", "More.\n")},
+		{"research.md taken away", func() { os.Remove(filepath.Join(dir, "research.md")) }},
+		{"requirement.md", more("requirement.md", "twice\n")},
+		{"prd.md", more("prd.md", "\n## Notes\n\nMore.\n")},
+		{"info.md", more("info.md", "More.\n")},
+		{"design.md", more("design.md", "More.\n")},
+		{"implement.jsonl", more("implement.jsonl", row)},
+		{"check.jsonl", more("check.jsonl", row)},
+		{"debug.jsonl", more("debug.jsonl", row)},
+		{"the base", func() { w.Edit(dir, `"main"`, `"other"`) }},
+		{"the branch", func() { w.Edit(dir, `"feature/bye"`, `"feature/ciao"`) }},
+		{"the commands that decide", func() { w.Edit(dir, "sh test.sh", "sh test.sh Ada") }},
+	} {
+		w.Approve(dir, "ann")
+		if got := w.Task(dir).Status; got != trellis.Ready {
+			t.Fatalf("before the edit of %s it is %s", c.what, got)
+		}
+		c.edit()
+		if res := w.Start(dir); res.Status != trellis.Waiting || len(res.Waits) != 1 {
+			t.Fatalf("after an edit of %s: %s, %v, %q", c.what, res.Status, res.Failure, res.Waits)
+		}
+		none(w, dir, "run/journal.jsonl")
+	}
+	w.Approve(dir, "ann")
+	more("taskspec.json", specJSON)()
+	more(".plan-log", "x\n")()
+	more("REJECTED-1.md", "x\n")()
+	w.Write(".trellis/rehearsal.yaml", runnertest.ByPlan("true"))
+	if res := w.Start(dir); res.Status != trellis.Review {
+		t.Errorf("agreed to: %s, %v, %q", res.Status, res.Failure, res.Waits)
+	}
+}

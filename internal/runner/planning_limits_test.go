@@ -1,0 +1,227 @@
+package runner_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// A TaskSpec whose agent takes too long, falls silent or is out of reach is not asked for again: a stub takes its
+// place, and says why.
+func TestTaskSpecOfAgentsThatFail(t *testing.T) {
+	t.Parallel()
+	hang := runnertest.Careful("small").With("taskspec", runnertest.Obj{"sleep": "300s"}).With("plan", runnertest.Answer(uncovered()))
+	for name, c := range map[string]struct {
+		script runnertest.Script
+		change func(*runner.Site)
+		code   trellis.Code
+	}{
+		"too long": {hang, func(s *runner.Site) { s.Config.Limits.Evaluate = 4 * time.Second }, trellis.TimeoutWall},
+		"silent":   {hang, func(s *runner.Site) { s.Config.Limits.Idle = 4 * time.Second }, trellis.TimeoutIdle},
+		"dead":     {hang.With("taskspec", runnertest.Obj{"exit": 137, "answer": ""}), func(*runner.Site) {}, trellis.AgentExit},
+		"too much": {hang.With("taskspec", runnertest.Obj{"fail": runnertest.Obj{"code": "context_overflow", "detail": "too long"}}), func(*runner.Site) {}, trellis.ContextOverflow},
+		"no key":   {hang.With("taskspec", runnertest.Obj{"fail": runnertest.Obj{"code": "agent_auth", "detail": "no key"}}), func(*runner.Site) {}, trellis.AgentAuth},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, c.script.String())
+			c.change(w.Site)
+			res := w.planned()
+			if res.Status != trellis.Ready || res.Report.Calls != 5 || !res.Report.TaskSpec.Stub {
+				t.Fatalf("got %s, %v, %+v", res.Status, res.Failure, res.Report)
+			}
+			if !strings.Contains(strings.Join(res.Report.Warnings, "\n"), string(c.code)) {
+				t.Errorf("it warns of %q", res.Report.Warnings)
+			}
+			logged{"taskspec", find(w.log(res.Dir), "taskspec_finished", -1)}.says(w, "error="+string(c.code), "stub=true", "attempts=1")
+		})
+	}
+}
+
+// A provider's limit in one of two calls that are under way at once: the other comes to its end, the planning sleeps,
+// and goes on when the time has come without asking again what was answered.
+func TestRateLimitInABranch(t *testing.T) {
+	t.Parallel()
+	at := time.Now().Add(time.Hour)
+	for _, role := range []string{"research", "taskspec"} {
+		t.Run(role, func(t *testing.T) {
+			t.Parallel()
+			good := runnertest.Careful("small")[role][0]
+			w := newWorld(t, runnertest.Careful("small").With(role, runnertest.Obj{"fail": runnertest.Obj{"code": "rate_limited", "detail": "slow down", "resume_at": at}}, good).String())
+			res := w.planned()
+			if len(res.Waits) == 0 || res.Until.Before(at.Add(-time.Minute)) || !strings.Contains(res.Dir, ".new-") {
+				t.Fatalf("got %+v", res)
+			}
+			if again, err := w.Site.Replan(context.Background(), res.Dir, runner.PlanOptions{}); err != nil || len(again.Waits) == 0 {
+				t.Fatalf("before the time: %+v, %v", again, err)
+			}
+			w.Site.Now = func() time.Time { return at.Add(time.Second) }
+			again, err := w.Site.Replan(context.Background(), res.Dir, runner.PlanOptions{})
+			if err != nil || again.Status != trellis.Ready {
+				t.Fatalf("after it: %+v, %v", again, err)
+			}
+			for r, n := range map[string]int{"evaluate": 1, "research": 1, "taskspec": 1, "plan": 1, "judge": 1} {
+				if r == role {
+					n = 2
+				}
+				if got := w.results(again.Dir, r); got != n {
+					t.Errorf("%s was asked %d times, want %d", r, got, n)
+				}
+			}
+		})
+	}
+}
+
+// spending are parts that use up tokens and dollars with each call.
+func spending(p *played, tokens int64, usd float64) {
+	for role, do := range p.parts {
+		p.parts[role] = func(ctx context.Context, r agents.Request, n int) (*agents.Result, error) {
+			res, err := do(ctx, r, n)
+			if res != nil {
+				res.Usage = trellis.Usage{InputTokens: tokens, CostUSD: &usd}
+			}
+			return res, err
+		}
+	}
+}
+
+// A budget ends a planning between two calls: nobody is asked any more, and what was used is on record. Raised, it is
+// planned again.
+func TestBudgetBetweenPlanningCalls(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		limits func(*runner.Site)
+		code   trellis.Code
+		asked  int
+		left   int64 // tokens of the research
+	}{
+		"after evaluate":    {func(s *runner.Site) { s.Config.Limits.Tokens = 100 }, trellis.BudgetTokens, 1, 0},
+		"after two at once": {func(s *runner.Site) { s.Config.Limits.Tokens = 250 }, trellis.BudgetTokens, 3, 150},
+		"before the judge":  {func(s *runner.Site) { s.Config.Limits.Tokens = 400 }, trellis.BudgetTokens, 4, 300},
+		"by cost":           {func(s *runner.Site) { s.Config.Limits.CostUSD = 0.7 }, trellis.BudgetCost, 3, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, "roles: {}\n")
+			p := w.play("small", nil)
+			spending(p, 100, 0.25)
+			limits := w.Site.Config.Limits
+			c.limits(w.Site)
+			res := w.planned()
+			asked := 0
+			for _, heard := range p.heard {
+				asked += len(heard)
+			}
+			if code(res) != c.code || res.Status != trellis.Planning || asked != c.asked {
+				t.Fatalf("got %s, %v after %d calls, want %d", res.Status, res.Failure, asked, c.asked)
+			}
+			if heard := p.heard[trellis.Research]; c.left > 0 && heard[0].Limits.Tokens != c.left {
+				t.Errorf("research may use %d tokens, want %d", heard[0].Limits.Tokens, c.left)
+			}
+			task := w.Task(res.Dir)
+			if got := task.Pipeline.Usage.Tokens(); got != int64(100*asked) || task.Pipeline.Failure.Code != c.code {
+				t.Errorf("task.json says %d tokens, %+v", got, task.Pipeline.Failure)
+			}
+			none(w, res.Dir, "prd.md")
+			w.Site.Config.Limits = limits
+			if again, err := w.Site.Replan(context.Background(), res.Dir, runner.PlanOptions{}); err != nil || again.Status != trellis.Ready {
+				t.Errorf("raised: %s, %v, %v", again.Status, again.Failure, err)
+			}
+		})
+	}
+}
+
+// Ctrl-C ends the calls that are under way, both of two at once; --retry goes on and asks no one again who answered.
+func TestInterruptedPlanning(t *testing.T) {
+	t.Parallel()
+	for _, hung := range [][]trellis.Role{{trellis.Evaluate}, {trellis.Research, trellis.TaskSpec}, {trellis.Research}, {trellis.TaskSpec}, {trellis.Plan}, {trellis.Judge}} {
+		t.Run(fmt.Sprint(hung), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, "roles: {}\n")
+			p := w.play("small", nil)
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			whole := map[trellis.Role]part{}
+			for _, role := range hung {
+				whole[role], p.parts[role] = p.parts[role], waits
+			}
+			go func() {
+				for !(p.hears(hung) && w.underWay(hung)) && ctx.Err() == nil {
+					time.Sleep(5 * time.Millisecond)
+				}
+				cancel()
+			}()
+			res, err := w.Site.Plan(ctx, runner.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "say bye"})
+			if err != nil || !res.Interrupted || !strings.Contains(res.Dir, ".new-") {
+				t.Fatalf("got %+v, %v", res, err)
+			}
+			if _, held := w.Site.Held(res.Dir); held {
+				t.Error("it is still held")
+			}
+			for role, do := range whole {
+				p.parts[role] = do
+			}
+			again, err := w.Site.Replan(context.Background(), res.Dir, runner.PlanOptions{})
+			if err != nil || again.Status != trellis.Ready || strings.Contains(again.Dir, ".new-") {
+				t.Fatalf("again: %+v, %v", again, err)
+			}
+			for role, heard := range p.heard {
+				if want := 1 + min(1, strings.Count(fmt.Sprint(hung), string(role))); len(heard) != want {
+					t.Errorf("%s was asked %d times, want %d", role, len(heard), want)
+				}
+			}
+			if again.Report.Calls != 5 {
+				t.Errorf("it says %d calls", again.Report.Calls)
+			}
+			w.log(again.Dir)
+		})
+	}
+}
+
+// hears reports whether these roles were asked.
+func (p *played) hears(roles []trellis.Role) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !slices.ContainsFunc(roles, func(r trellis.Role) bool { return len(p.heard[r]) == 0 })
+}
+
+// underWay reports whether these roles are being asked, and all that can be done beside them is done.
+func (w *world) underWay(roles []trellis.Role) bool {
+	dirs, _ := filepath.Glob(filepath.Join(w.Site.Store.Tasks(), ".new-*"))
+	if len(dirs) != 1 {
+		return false
+	}
+	h, err := journal.Read(filepath.Join(dirs[0], taskdir.Run))
+	if err != nil {
+		return false
+	}
+	var open []trellis.Role
+	acts := map[string]bool{}
+	for _, e := range h.Calls {
+		if acts[e.Activity] = true; !e.Done {
+			open = append(open, trellis.Role(e.Activity))
+		}
+	}
+	slices.Sort(open)
+	if !slices.Equal(open, roles) {
+		return false
+	}
+	switch { // a branch ends in an act of Trellis' own
+	case roles[0] == trellis.Research && len(roles) == 1:
+		return acts["settle"]
+	case roles[0] == trellis.TaskSpec:
+		return acts["digest"]
+	}
+	return true
+}

@@ -1,0 +1,92 @@
+package runner_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// part is what an agent in a role does at its nth call, from 1.
+type part func(ctx context.Context, r agents.Request, n int) (*agents.Result, error)
+
+// played is an agent in this process that plays all roles of a planning, each call's prompt being kept.
+type played struct {
+	mu    sync.Mutex
+	parts map[trellis.Role]part
+	heard map[trellis.Role][]agents.Request
+}
+
+func (p *played) Run(ctx context.Context, r agents.Request, emit func(agents.Event)) (*agents.Result, error) {
+	p.mu.Lock()
+	p.heard[r.Role] = append(p.heard[r.Role], r)
+	n, do := len(p.heard[r.Role]), p.parts[r.Role]
+	p.mu.Unlock()
+	return do(ctx, r, n)
+}
+
+// says are answers, the last one again and again: text as it is, anything else as JSON that is text too.
+func says(answers ...any) part {
+	return func(_ context.Context, _ agents.Request, n int) (*agents.Result, error) {
+		return said(answers[min(n, len(answers))-1]), nil
+	}
+}
+
+func said(v any) *agents.Result {
+	text, ok := v.(string)
+	if !ok {
+		var b strings.Builder
+		e := json.NewEncoder(&b)
+		e.SetEscapeHTML(false) // as models write it
+		if err := e.Encode(v); err != nil {
+			panic(err)
+		}
+		text = b.String()
+	}
+	return &agents.Result{Text: text, ToolCalls: -1}
+}
+
+// waits is a part that says nothing until the call is ended.
+func waits(ctx context.Context, _ agents.Request, _ int) (*agents.Result, error) {
+	<-ctx.Done()
+	return nil, context.Cause(ctx)
+}
+
+// play has a careful planning played in this process, with some parts of its own.
+func (w *world) play(size string, parts map[trellis.Role]part) *played {
+	p := &played{parts: map[trellis.Role]part{}, heard: map[trellis.Role][]agents.Request{}}
+	for role, calls := range runnertest.Careful(size) {
+		p.parts[trellis.Role(role)] = says(calls[0]["answer"])
+	}
+	for role, do := range parts {
+		p.parts[role] = do
+	}
+	w.Site.Agent = func(string) (agents.Agent, error) { return p, nil }
+	return p
+}
+
+// planned is a planning of the usual requirement.
+func (w *world) planned() runner.PlanResult {
+	w.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), runnertest.Hang)
+	defer cancel()
+	res, err := w.Site.Plan(ctx, runner.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "say bye"})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return res
+}
+
+// fails is a part that fails for good.
+func fails(code trellis.Code) part {
+	return func(context.Context, agents.Request, int) (*agents.Result, error) {
+		return nil, &flow.Failure{Code: string(code), Detail: "it failed"}
+	}
+}

@@ -1,0 +1,417 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/planner"
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// prompts are what the calls of a role were told in the nth planning, in order.
+func (w *world) prompts(dir, role string, run int) (texts []string) {
+	w.Helper()
+	root := filepath.Join(dir, taskdir.Run, fmt.Sprint(run))
+	var paths []string
+	err := filepath.WalkDir(root, func(path string, e os.DirEntry, err error) error {
+		if err == nil && e.Name() == "prompt.md" && strings.HasPrefix(filepath.Base(filepath.Dir(filepath.Dir(path))), role+"#") {
+			paths = append(paths, path)
+		}
+		return err
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	slices.Sort(paths)
+	for _, p := range paths {
+		data, err := os.ReadFile(p)
+		if err != nil {
+			w.Fatal(err)
+		}
+		texts = append(texts, string(data))
+	}
+	return texts
+}
+
+func none(w *world, dir, name string) {
+	w.Helper()
+	if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+		w.Errorf("there is a %s", name)
+	}
+}
+
+// How many calls a planning of each size makes, and how it ends.
+func TestCallsOfEachSize(t *testing.T) {
+	t.Parallel()
+	reject := runnertest.Answer(runnertest.Obj{"decision": "reject", "category": "unclear", "details": "what?", "suggestions": []string{"say what"}})
+	for name, c := range map[string]struct {
+		script runnertest.Script
+		change func(*runner.Site, *runner.PlanOptions)
+		calls  string
+		status trellis.Status
+	}{
+		"rejected":        {runnertest.Careful("small").With("evaluate", reject), nil, "evaluate", trellis.Rejected},
+		"tiny":            {runnertest.Careful("tiny"), nil, "evaluate prd research", trellis.Ready},
+		"quick":           {runnertest.Careful("medium"), func(_ *runner.Site, o *runner.PlanOptions) { o.Quick = true }, "evaluate prd research", trellis.Ready},
+		"large and quick": {runnertest.Careful("large"), func(_ *runner.Site, o *runner.PlanOptions) { o.Quick = true }, "evaluate prd research", trellis.Waiting},
+		"small":           {runnertest.Careful("small"), nil, "evaluate judge plan research taskspec", trellis.Ready},
+		"medium":          {runnertest.Careful("medium"), nil, "evaluate judge plan research taskspec", trellis.Ready},
+		"large":           {runnertest.Careful("large"), nil, "evaluate judge plan research taskspec", trellis.Waiting},
+		"approval wanted": {runnertest.Careful("small"), func(s *runner.Site, _ *runner.PlanOptions) { s.Config.Planning.Approval = "plan" }, "evaluate judge plan research taskspec", trellis.Waiting},
+		"no TaskSpec":     {runnertest.Careful("small"), func(_ *runner.Site, o *runner.PlanOptions) { o.NoTaskSpec = true }, "evaluate judge plan research", trellis.Ready},
+		"TaskSpec off":    {runnertest.Careful("small"), func(s *runner.Site, _ *runner.PlanOptions) { s.Config.Planning.TaskSpec = false }, "evaluate judge plan research", trellis.Ready},
+		"judge off":       {runnertest.Careful("small"), func(s *runner.Site, _ *runner.PlanOptions) { s.Config.Planning.Judge = false }, "evaluate plan research taskspec", trellis.Ready},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, c.script.String())
+			o := runner.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "say bye"}
+			if c.change != nil {
+				c.change(w.Site, &o)
+			}
+			res, err := w.Site.Plan(context.Background(), o)
+			if err != nil || res.Failure != nil || res.Status != c.status {
+				t.Fatalf("got %s, %v, %v", res.Status, res.Failure, err)
+			}
+			if got := w.asked(res.Dir); got != c.calls || res.Report.Calls != len(strings.Fields(c.calls)) {
+				t.Errorf("got %d calls: %s; want %s", res.Report.Calls, got, c.calls)
+			}
+			if planned := strings.Contains(c.calls, "plan"); planned != (res.Report.Steps == 2) {
+				t.Errorf("the plan has %d steps", res.Report.Steps)
+			}
+			if short := len(strings.Fields(c.calls)) < 5 && c.status != trellis.Rejected; short != (len(res.Report.Skipped) > 0) {
+				t.Errorf("it says it skipped %q", res.Report.Skipped)
+			}
+			if (c.status == trellis.Waiting) != (len(res.Report.Why) > 0) {
+				t.Errorf("it says it waits since %q", res.Report.Why)
+			}
+		})
+	}
+}
+
+// asked are the roles that were asked, sorted.
+func (w *world) asked(dir string) string {
+	w.Helper()
+	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
+	if err != nil {
+		w.Fatal(err)
+	}
+	var roles []string
+	for _, e := range h.Calls {
+		if slices.Contains(planner.Roles(), trellis.Role(e.Activity)) {
+			roles = append(roles, e.Activity)
+		}
+	}
+	slices.Sort(roles)
+	return strings.Join(roles, " ")
+}
+
+// Research and TaskSpec are asked for at the same time: each waits for the other to have begun.
+func TestCriticalPath(t *testing.T) {
+	t.Parallel()
+	s := runnertest.Careful("small")
+	s = s.With("research", runnertest.Obj{"sleep": "400ms", "answer": runnertest.Found}).With("taskspec", runnertest.Obj{"sleep": "400ms", "answer": runnertest.Spec()})
+	w := newWorld(t, s.String())
+	res, err := w.Plan("bye", "say bye")
+	if err != nil || res.Status != trellis.Ready {
+		t.Fatalf("got %+v, %v", res, err)
+	}
+	h, err := journal.Read(filepath.Join(res.Dir, taskdir.Run))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := map[string]journal.Entry{}
+	for _, e := range h.Calls {
+		at[e.Activity] = e
+	}
+	if r, s := at["research"], at["taskspec"]; !r.Started.Before(s.Finished) || !s.Started.Before(r.Finished) {
+		t.Errorf("research %s to %s, taskspec %s to %s", r.Started, r.Finished, s.Started, s.Finished)
+	}
+}
+
+// What a planned directory holds, and that the next phases get it.
+func TestPlannedDirectory(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Careful("small").String())
+	res, err := w.Site.Plan(context.Background(), runner.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "say bye",
+		Constraints: []string{"no new program"}, Context: []string{"README.md"}})
+	if err != nil || res.Status != trellis.Ready {
+		t.Fatalf("got %+v, %v", res, err)
+	}
+	for name, want := range map[string][]string{
+		"prd.md":    {"# Task: Say bye", "- bye\n- no new program\n", "- [ ] it says bye\n  verify: `sh greet.sh --bye | grep -q Bye`", "## Design Decisions\n\n- a flag"},
+		"plan.json": {`"id": "add_flag"`, `"command": "sh test.sh"`}, "taskspec.json": {`"user_intent": "say bye"`, `"no new program"`},
+		"implement.jsonl": {"README.md", "greet.sh"}, "debug.jsonl": {"README.md"},
+		".plan-log": {"taskspec_finished", "stub=false", "planner_finished", "judge_finished", "priority=high", "goals=1"},
+	} {
+		text := w.File(res.Dir, name)
+		for _, s := range want {
+			if !strings.Contains(text, s) {
+				t.Errorf("%s lacks %q:\n%s", name, s, text)
+			}
+		}
+	}
+	task := w.Task(res.Dir)
+	if task.Priority != "P1" || task.Pipeline.Judge == nil || !task.Pipeline.Judge.Pass || task.Pipeline.PlanHash == "" {
+		t.Errorf("task.json says %s, %+v", task.Priority, task.Pipeline)
+	}
+	for role, want := range map[string][]string{
+		"taskspec": {"no new program"}, "research": {"# greet", "no new program"},
+		"plan":  {"a --bye flag", "the program", "sh test.sh", "# greet", "no new program"},
+		"judge": {"add_flag", "a --bye flag", "sh test.sh", "no new program"},
+	} {
+		for _, s := range want {
+			if got := w.prompts(res.Dir, role, 1); len(got) != 1 || !strings.Contains(got[0], s) {
+				t.Errorf("the prompt of %s lacks %q:\n%s", role, s, got)
+			}
+		}
+	}
+}
+
+// An invalid TaskSpec is sent back once; whatever comes after that, planning goes on.
+func TestTaskSpec(t *testing.T) {
+	t.Parallel()
+	bad := runnertest.Spec()
+	bad["mood"] = "fine"
+	long := runnertest.Spec()
+	long["goals"] = strings.Fields("a b c d e f g h i j k l m n")
+	for name, c := range map[string]struct {
+		calls []runnertest.Obj
+		want  planner.Spec
+		n     int
+	}{
+		"valid":            {[]runnertest.Obj{runnertest.Answer(runnertest.Spec())}, planner.Spec{Valid: true, Goals: 1, Acceptance: 1, Priority: "high"}, 1},
+		"mended":           {[]runnertest.Obj{runnertest.Answer(bad), runnertest.Answer(runnertest.Spec())}, planner.Spec{Valid: true, Repaired: true, Goals: 1, Acceptance: 1, Priority: "high"}, 2},
+		"invalid twice":    {[]runnertest.Obj{runnertest.Answer(bad), runnertest.Answer(bad), runnertest.Answer(runnertest.Spec())}, planner.Spec{Stub: true, Priority: "normal"}, 2},
+		"prose":            {[]runnertest.Obj{runnertest.Answer("I would rather not.")}, planner.Spec{Stub: true, Priority: "normal"}, 2},
+		"the agent failed": {[]runnertest.Obj{{"exit": 3}}, planner.Spec{Stub: true, Priority: "normal"}, 1},
+		"silence":          {[]runnertest.Obj{runnertest.Answer("")}, planner.Spec{Stub: true, Priority: "normal"}, 1},
+		"too long a list":  {[]runnertest.Obj{runnertest.Answer(long)}, planner.Spec{Valid: true, Goals: 12, Acceptance: 1, Priority: "high"}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, runnertest.Careful("small").With("taskspec", c.calls...).With("plan", runnertest.Answer(uncovered())).String())
+			res, err := w.Plan("bye", "say bye")
+			if err != nil || res.Status != trellis.Ready {
+				t.Fatalf("got %s, %v, %v", res.Status, res.Failure, err)
+			}
+			if got := res.Report.TaskSpec; got == nil || *got != c.want {
+				t.Errorf("got %+v, want %+v", got, c.want)
+			}
+			prompts := w.prompts(res.Dir, "taskspec", 1)
+			if len(prompts) != c.n {
+				t.Errorf("it was asked %d times, want %d", len(prompts), c.n)
+			}
+			if name == "mended" && (!strings.Contains(prompts[1], "/mood") || !strings.Contains(prompts[1], `"fine"`)) {
+				t.Errorf("the repair lacks the error or the answer:\n%s", prompts[1])
+			}
+			if log := w.File(res.Dir, ".plan-log"); strings.Count(log, "taskspec_started") != c.n || strings.Count(log, "taskspec_finished") != c.n ||
+				!strings.Contains(log, fmt.Sprintf("stub=%t", c.want.Stub)) {
+				t.Errorf(".plan-log is\n%s", log)
+			}
+			if text := w.File(res.Dir, "taskspec.json"); !strings.Contains(text, `"user_intent": "say bye"`) {
+				t.Errorf("taskspec.json is %s", text)
+			}
+		})
+	}
+}
+
+// uncovered is a plan that traces nothing to a TaskSpec, but says so.
+func uncovered() runnertest.Obj {
+	p := runnertest.Steps()
+	p["uncovered"] = []runnertest.Obj{{"item": "it says bye", "reason": "the criterion says it"}}
+	return p
+}
+
+// A plan that the code checks refuse comes back with what is wrong with it, twice; after that the planner failed.
+func TestPlanComesBackFromTheChecks(t *testing.T) {
+	t.Parallel()
+	unproven := runnertest.Steps()
+	unproven["steps"] = unproven["steps"].([]runnertest.Obj)[:1] // without the confirmed command
+	ghost := runnertest.Steps()
+	ghost["files"] = []runnertest.Obj{{"path": "no-such-file.sh", "change": "edit"}}
+	for name, c := range map[string]struct {
+		calls []runnertest.Obj
+		ok    bool
+		n     int
+	}{
+		"mended at once":     {[]runnertest.Obj{runnertest.Answer(unproven), runnertest.Answer(runnertest.Steps())}, true, 2},
+		"mended in the end":  {[]runnertest.Obj{runnertest.Answer(ghost), runnertest.Answer("I can't plan this."), runnertest.Answer(runnertest.Steps())}, true, 3},
+		"never":              {[]runnertest.Obj{runnertest.Answer(unproven), runnertest.Answer(ghost), runnertest.Answer(unproven), runnertest.Answer(runnertest.Steps())}, false, 3},
+		"a refusal":          {[]runnertest.Obj{runnertest.Answer("Summary: I will not help with that.\nSteps: none")}, false, 3},
+		"silence":            {[]runnertest.Obj{runnertest.Answer(""), runnertest.Answer(runnertest.Steps())}, true, 2},
+		"the agent is ended": {[]runnertest.Obj{{"fail": runnertest.Obj{"code": "agent_auth", "detail": "no key"}}}, false, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, runnertest.Careful("small").With("plan", c.calls...).String())
+			res, err := w.Plan("bye", "say bye")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ok := res.Status == trellis.Ready && res.Failure == nil; ok != c.ok {
+				t.Errorf("got %s, %v", res.Status, res.Failure)
+			}
+			prompts := w.prompts(res.Dir, "plan", 1)
+			if len(prompts) != c.n {
+				t.Fatalf("it was asked %d times, want %d", len(prompts), c.n)
+			}
+			if !c.ok {
+				none(w, res.Dir, "plan.json")
+				none(w, res.Dir, "prd.md")
+				if got := w.Task(res.Dir); got.Status != trellis.Planning || got.Pipeline.Failure.Code == "" {
+					t.Errorf("task.json says %s, %+v", got.Status, got.Pipeline.Failure)
+				}
+				return
+			}
+			if last := prompts[c.n-1]; name == "mended in the end" && (!strings.Contains(last, "no-such-file.sh") || !strings.Contains(last, "I can't plan this.") || !strings.Contains(last, "Plan 2")) {
+				t.Errorf("the last prompt lacks what came before:\n%s", last)
+			}
+			if len(res.Report.Retries) != c.n-1 {
+				t.Errorf("it says it was asked again since %q", res.Report.Retries)
+			}
+		})
+	}
+}
+
+// A judge's no comes back twice, with all that was said before; after that the plan is kept and a person decides.
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	broken := runnertest.Steps()
+	broken["steps"] = []runnertest.Obj{}
+	for name, c := range map[string]struct {
+		plan, judge    []runnertest.Obj
+		status         trellis.Status
+		plans, judged  int
+		lastPromptSays []string
+	}{
+		"no, then yes": {[]runnertest.Obj{runnertest.Answer(runnertest.Steps())}, []runnertest.Obj{runnertest.Verdict(false, "split add_flag"), runnertest.Verdict(true, "")}, trellis.Ready, 2, 2, []string{"split add_flag", "Let the program take --bye."}},
+		"no for good":  {[]runnertest.Obj{runnertest.Answer(runnertest.Steps())}, []runnertest.Obj{runnertest.Verdict(false, "split add_flag"), runnertest.Verdict(false, "add_flag: too much"), runnertest.Verdict(false, "still add_flag")}, trellis.Waiting, 3, 3, []string{"split add_flag", "add_flag: too much"}},
+		"both counters": {[]runnertest.Obj{runnertest.Answer(broken), runnertest.Answer(runnertest.Steps()), runnertest.Answer(broken), runnertest.Answer(runnertest.Steps()), runnertest.Answer(runnertest.Steps())},
+			[]runnertest.Obj{runnertest.Verdict(false, "split add_flag"), runnertest.Verdict(false, "add_flag: more"), runnertest.Verdict(true, "")}, trellis.Ready, 5, 3, []string{"/steps", "split add_flag", "add_flag: more"}},
+		"a no that names nothing is sent back": {[]runnertest.Obj{runnertest.Answer(runnertest.Steps())}, []runnertest.Obj{runnertest.Verdict(false, "meh"), runnertest.Verdict(true, "")}, trellis.Ready, 1, 2, nil},
+		"a yes that is none":                   {[]runnertest.Obj{runnertest.Answer(runnertest.Steps())}, []runnertest.Obj{runnertest.Answer(runnertest.Obj{"pass": true, "feedback": "", "criteria": runnertest.Obj{"verification": false, "atomicity": true, "coverage": true, "vars": true}})}, trellis.Planning, 1, 2, nil},
+		"prose":                                {[]runnertest.Obj{runnertest.Answer(runnertest.Steps())}, []runnertest.Obj{runnertest.Answer("Looks good to me!")}, trellis.Planning, 1, 2, nil},
+		"the judge can't be asked":             {[]runnertest.Obj{runnertest.Answer(runnertest.Steps())}, []runnertest.Obj{{"fail": runnertest.Obj{"code": "agent_auth", "detail": "no key"}}}, trellis.Planning, 1, 1, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, runnertest.Careful("small").With("plan", c.plan...).With("judge", c.judge...).String())
+			res, err := w.Plan("bye", "say bye")
+			if err != nil || res.Status != c.status || (res.Status == trellis.Planning) != (res.Failure != nil) {
+				t.Fatalf("got %s, %v, %v", res.Status, res.Failure, err)
+			}
+			prompts := w.prompts(res.Dir, "plan", 1)
+			if judged := w.prompts(res.Dir, "judge", 1); len(prompts) != c.plans || len(judged) != c.judged {
+				t.Errorf("%d plans and %d judgements, want %d and %d", len(prompts), len(judged), c.plans, c.judged)
+			}
+			for _, want := range c.lastPromptSays {
+				if !strings.Contains(prompts[len(prompts)-1], want) {
+					t.Errorf("the last prompt lacks %q:\n%s", want, prompts[len(prompts)-1])
+				}
+			}
+			if c.status == trellis.Waiting {
+				w.undecided(res)
+			}
+		})
+	}
+}
+
+// undecided is about a plan that the judge refused for good.
+func (w *world) undecided(res runner.PlanResult) {
+	w.Helper()
+	task := w.Task(res.Dir)
+	if j := task.Pipeline.Judge; j == nil || j.Pass || j.Feedback != "still add_flag" || !task.Pipeline.Approval.Required || len(res.Report.Why) != 1 {
+		w.Errorf("task.json says %+v, the report %q", task.Pipeline, res.Report.Why)
+	}
+	w.File(res.Dir, "plan.json")
+	if got := w.Start(res.Dir); got.Status != trellis.Waiting {
+		w.Errorf("it was started: %s", got.Status)
+	}
+	again, err := w.Site.Replan(context.Background(), res.Dir, runner.PlanOptions{Feedback: "one step is fine"})
+	if err != nil {
+		w.Fatal(err)
+	}
+	prompts := w.prompts(again.Dir, "plan", 2)
+	if len(prompts) == 0 || !strings.Contains(prompts[0], "one step is fine") || !strings.Contains(prompts[0], "Let the program take --bye.") {
+		w.Errorf("the feedback or the plan it is about does not reach the planner:\n%s", prompts)
+	}
+	if _, err := w.Site.Approve(again.Dir, "ann"); err != nil || w.Task(again.Dir).Status != trellis.Ready {
+		w.Errorf("a person can't decide: %v, %s", err, w.Task(again.Dir).Status)
+	}
+}
+
+// Planning again replaces what an earlier planning wrote; what a person made of it is kept below run/.
+func TestReplanKeepsEdits(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Careful("small").With("evaluate", runnertest.Accepted("small"), runnertest.Accepted("tiny")).String())
+	w.Site.Config.Planning.Approval = "plan"
+	res, err := w.Plan("bye", "say bye")
+	if err != nil || res.Status != trellis.Waiting {
+		t.Fatalf("got %+v, %v", res, err)
+	}
+	edited := strings.Replace(w.File(res.Dir, "plan.json"), "greet.sh says bye.", "greet.sh says bye, kindly.", 1)
+	if err := os.WriteFile(filepath.Join(res.Dir, "plan.json"), []byte(edited), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	again, err := w.Site.Replan(context.Background(), res.Dir, runner.PlanOptions{Requirement: "say bye, but tiny"})
+	if err != nil || again.Status != trellis.Waiting {
+		t.Fatalf("again: %+v, %v", again, err)
+	}
+	none(w, res.Dir, "plan.json")
+	none(w, res.Dir, "taskspec.json")
+	if got := w.File(res.Dir, "run/2/survey#1/before/plan.json"); got != edited {
+		t.Errorf("the edited plan is kept as %q", got)
+	}
+	if task := w.Task(res.Dir); task.Pipeline.Judge != nil {
+		t.Errorf("the verdict on a plan that is gone stays: %+v", task.Pipeline.Judge)
+	}
+}
+
+// A plan that names what the project protects waits for a person.
+func TestPlanThatTouchesProtectedPaths(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Careful("small").String())
+	w.Site.Config.Protected = append(w.Site.Config.Protected, "greet.sh")
+	res, err := w.Plan("bye", "say bye")
+	if err != nil || res.Status != trellis.Waiting || !strings.Contains(strings.Join(res.Report.Why, "\n"), "greet.sh") {
+		t.Fatalf("got %s, %v, %v, %q", res.Status, res.Failure, err, res.Report.Why)
+	}
+}
+
+// A plan that is ready can be planned again until work has begun; what a person said before goes with what they say now,
+// to the judge too.
+func TestFeedbackOnAReadyPlan(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Careful("small").String())
+	res, err := w.Plan("bye", "say bye")
+	if err != nil || res.Status != trellis.Ready {
+		t.Fatalf("got %+v, %v", res, err)
+	}
+	for _, said := range []string{"leave out the README", "and the manual"} {
+		if res, err = w.Site.Replan(context.Background(), res.Dir, runner.PlanOptions{Feedback: said}); err != nil || res.Status != trellis.Ready {
+			t.Fatalf("got %+v, %v", res, err)
+		}
+	}
+	for _, role := range []string{"evaluate", "plan", "judge"} {
+		w.holds(role, w.prompts(res.Dir, role, 3)[0], "leave out the README", "and the manual")
+	}
+	if _, err := w.Site.Start(context.Background(), res.Dir, runner.RunOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.Edit(res.Dir, `"status": "`+string(w.Task(res.Dir).Status), `"status": "ready`)
+	var refused *runner.RefusedError
+	if _, err := w.Site.Replan(context.Background(), res.Dir, runner.PlanOptions{Feedback: "again"}); !errors.As(err, &refused) {
+		t.Errorf("planned again after work was begun: %v", err)
+	}
+}

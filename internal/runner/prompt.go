@@ -1,0 +1,56 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/planner"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+	"github.com/trellis-tasks/trellis/templates"
+)
+
+// Prompt is what an agent in a role would get for a task now, who would get it, and what would be left out.
+func (s *Site) Prompt(ctx context.Context, dir string, role trellis.Role) (p templates.Prompt, who agentcall.Choice, notes []string, err error) {
+	t, err := s.Store.Load(dir)
+	if err != nil {
+		return p, who, nil, err
+	}
+	if who, err = s.Choose(role, t.Pipeline.Agent, ""); err != nil {
+		return p, who, nil, err
+	}
+	switch {
+	case slices.Contains(planner.Roles(), role):
+		o := PlanOptions{}
+		if err := o.remembered(dir); err != nil {
+			return p, who, nil, err
+		}
+		slots, err := s.planning(dir, dir).Preview(ctx, role, planner.Input{Task: t.ID, Name: t.Name, DevType: t.DevType, Context: o.Context, Constraints: o.Constraints, Verify: t.Pipeline.Verify})
+		if err != nil {
+			return p, who, nil, err
+		}
+		p, err = s.cast(s.nonce()).Render(string(role), slots)
+		return p, who, nil, err
+	case slices.Contains(pipeline.Roles(), role):
+		deps := s.pipelineDeps(dir)
+		deps.TrustedTexts = nil // nobody is told it
+		p, notes, err = pipeline.New(deps).Preview.Preview(ctx, role, pipeline.Input{Task: t.ID})
+	default:
+		err = fmt.Errorf("nobody asks an agent to be %s yet", role)
+	}
+	return p, who, notes, err
+}
+
+// remembered is what another planning of the directory would take from the one before.
+func (o *PlanOptions) remembered(dir string) error {
+	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
+	if err != nil {
+		return err
+	}
+	return o.remember(h)
+}

@@ -1,0 +1,126 @@
+package runnertest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/proof"
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// Variables of a child, which runs one task of a repository and dies at a step of its journal or its proofs.
+const (
+	ChildDir  = "TRELLIS_TEST_DIR"
+	ChildTask = "TRELLIS_TEST_TASK"
+	ChildKill = "TRELLIS_TEST_KILL" // the how many-th of these steps; 0: none
+	ChildLog  = "TRELLIS_TEST_LOG"  // steps go here
+	ChildPR   = "TRELLIS_TEST_PR"   // not "": with a pull request
+	ChildOnto = "TRELLIS_TEST_ONTO" // delivery.update, none when it is not set
+)
+
+// child is what such a child does. other does what else a package asks of its own, and says whether it was asked.
+func child(dir string, other func(*runner.Site) (code int, asked bool)) int {
+	site, err := NewSite(dir, os.Environ())
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	site.Config.Delivery.PR, site.Config.Delivery.Update = os.Getenv(ChildPR) != "", os.Getenv(ChildOnto)
+	kill, _ := strconv.Atoi(os.Getenv(ChildKill))
+	log, err := os.OpenFile(os.Getenv(ChildLog), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	var steps atomic.Int64
+	site.Disk = &durable.Disk{Fault: func(step, path string) error {
+		if name := filepath.Base(path); name != "journal.jsonl" && name != "proofs.jsonl" && os.Getenv(ChildAny) == "" {
+			return nil
+		}
+		n := steps.Add(1)
+		fmt.Fprintln(log, step)
+		if n == int64(kill) {
+			syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		}
+		return nil
+	}}
+	if script := os.Getenv(ChildScript); script != "" {
+		Commanded(site, script, "events")
+		site.Config.Limits.DayTokens, _ = strconv.ParseInt(os.Getenv(ChildDay), 10, 64)
+	}
+	if os.Getenv(ChildAny) != "" {
+		site.Store.Disk = site.Disk
+	}
+	if other != nil {
+		if code, asked := other(site); asked {
+			return code
+		}
+	}
+	res, err := site.Start(context.Background(), os.Getenv(ChildTask), runner.RunOptions{})
+	if err == nil && res.Status == trellis.Waiting { // a step asks for a person
+		_, _, err = site.DecideStep(res.Dir, proof.Approval{Step: "ask", Decision: proof.Approve, By: "ann"})
+		if err == nil {
+			res, err = site.Start(context.Background(), res.Dir, runner.RunOptions{})
+		}
+	}
+	if err != nil || res.Status != trellis.Review {
+		fmt.Fprintln(os.Stderr, res.Status, res.Failure, err)
+		return 1
+	}
+	return 0
+}
+
+// run runs the task in a process of its own and reports whether it was killed.
+func (w *World) Child(dir string, kill int) (killed bool, steps int) {
+	w.Helper()
+	log := filepath.Join(w.Dir, "..", "steps.log")
+	os.Remove(log)
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(append(os.Environ(), w.Env...), ChildDir+"="+w.Dir, ChildTask+"="+dir, ChildKill+"="+strconv.Itoa(kill), ChildLog+"="+log, "GORACE=atexit_sleep_ms=0",
+		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
+	out, err := cmd.CombinedOutput()
+	if ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return true, 0
+	}
+	if err != nil {
+		w.Fatalf("kill %d: %v\n%s", kill, err, out)
+	}
+	data, err := os.ReadFile(log)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return false, bytes.Count(data, []byte("\n"))
+}
+
+// counted is the working script whose edit roles leave a mark outside of the repository at each call.
+func Counted() string {
+	script := Working
+	for _, role := range []string{"implement", "debug"} {
+		script = strings.Replace(script, role+":\n    - files:", role+":\n    - run: [\"echo "+role+" >> $TRELLIS_REPO/../calls.log\"]\n      files:", 1)
+	}
+	return script
+}
+
+func (w *World) Calls() map[string]int {
+	w.Helper()
+	data, err := os.ReadFile(filepath.Join(w.Dir, "..", "calls.log"))
+	if err != nil {
+		w.Fatal(err)
+	}
+	n := map[string]int{}
+	for _, role := range strings.Fields(string(data)) {
+		n[role]++
+	}
+	return n
+}

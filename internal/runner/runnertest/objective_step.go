@@ -1,0 +1,56 @@
+package runnertest
+
+import (
+	"context"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/runner"
+)
+
+// short is an objective of two steps, one after the other, and one beside them.
+const Short = `# Objective: Short
+
+| Step | Description | Depends On | Status | PR |
+| --- | --- | --- | --- | --- |
+| 1 | First | | | |
+| 2 | Second | | | |
+| 3 | Beside | none | todo | |
+`
+
+func (w *World) PlanStep(step string) (runner.StepResult, error) {
+	w.Helper()
+	return w.Site.PlanStep(context.Background(), "farewells", runner.StepOptions{Step: step})
+}
+
+func (w *World) MustPlan(step string) runner.StepResult {
+	w.Helper()
+	res, err := w.PlanStep(step)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return res
+}
+
+// row is the row of a step.
+func (w *World) Row(step string) string {
+	w.Helper()
+	for line := range strings.Lines(w.Read(RoadFile)) {
+		if strings.HasPrefix(line, "| "+step+" |") {
+			return strings.TrimSpace(line)
+		}
+	}
+	w.Fatalf("there is no row %s", step)
+	return ""
+}
+
+// narrow is a row without the width of its cells, which stays as it was where it can.
+func Narrow(row string) string {
+	return strings.ReplaceAll(strings.Join(strings.Fields(row), " "), "| |", "||")
+}
+
+func (w *World) WantRow(step, want string) {
+	w.Helper()
+	if got := Narrow(w.Row(step)); got != Narrow(want) {
+		w.Errorf("row %s is %q, want %q", step, got, want)
+	}
+}

@@ -1,0 +1,19 @@
+package runnertest
+
+import (
+	"context"
+
+	"github.com/trellis-tasks/trellis/internal/runner"
+)
+
+// auto is a roadmap whose steps are planned without a person's asking.
+func Auto(text string) string { return "---\nauto_advance: true\n---\n" + text }
+
+func (w *World) Reconcile(o runner.ReconcileOptions) []runner.Reconciled {
+	w.Helper()
+	all, err := w.Site.Reconcile(context.Background(), o)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return all
+}

@@ -1,0 +1,307 @@
+// Package runner takes a task, a plan or a file of steps from what is on disk to its end: it opens the run, holds its lock,
+// gives it its effects and says where it ended. What a run does stands in planner, pipeline and workflow.
+package runner
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/agentcall"
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/pipeline/bases"
+	"github.com/trellis-tasks/trellis/internal/planner"
+	"github.com/trellis-tasks/trellis/internal/ready"
+	"github.com/trellis-tasks/trellis/internal/runlock"
+	"github.com/trellis-tasks/trellis/internal/sandbox"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/trust"
+	"github.com/trellis-tasks/trellis/internal/workflow"
+	"github.com/trellis-tasks/trellis/taskdir"
+	"github.com/trellis-tasks/trellis/templates"
+)
+
+// Site is one repository and all that running tasks in it needs. Its methods may be called concurrently.
+type Site struct {
+	Store     taskdir.Store
+	Repo      *git.Repo
+	Config    *config.Config
+	Agent     func(name string) (agents.Agent, error)
+	Available func(ctx context.Context, name string) error // a *flow.Failure agent_missing or agent_auth when it can't work
+	Default   func() (string, error)                       // the agent to take when nobody chose one
+	Instruct  func(trellis.Role) (Instructions, error)     // what .trellis/agents and .trellis/templates say of a role
+	LookPath  func(program string) error
+	Environ   []string            // of the project's own commands
+	Box       *sandbox.Box        // that they run in; nil: none
+	Trust     *trust.Judge        // of what came by git; nil: all of it may run
+	Keys      []ed25519.PublicKey // whose decisions count, whoever brings them
+	SignWith  ed25519.PrivateKey  // decisions, when there is one
+	Account   string              // that people decide with here, as USER@HOST
+	// TrustedPrograms says why what the settings name may not be run any more, nil when it may; nil: it always may.
+	TrustedPrograms func(context.Context) error
+	Redact          func(string) string
+	Secrets         []string            // values that must not be committed
+	Build           string              // of this binary: inputs are compared to the letter only within one
+	Event           func(Event)         // told what happens, from many goroutines; nil: nobody is
+	Seen            func(*taskdir.Task) // shown each task that is looked at as it is; nil: nobody is
+	// Mergeable is shown each task whose pull request people approved and whose checks pass, with the commit that this is
+	// said of, at every look; nil: nobody is.
+	Mergeable func(t *taskdir.Task, commit string)
+	Disk      *durable.Disk
+	Now       func() time.Time
+
+	once   sync.Once
+	common *common
+}
+
+// common is what a process learned of a repository. A site that takes another one's place, with newer settings,
+// goes on with it.
+type common struct {
+	identity   atomic.Bool      // git knows who commits
+	neighbours ready.Neighbours // what is known of the tasks from one look to the next
+	merges     bases.Merges     // and of their branches
+	reviewed   reviewed         // of those in review, which were not merged
+	spent      ledger           // of the day
+	phases     phases           // of runs
+	forgetful  sync.Once        // says that what is trusted can't be remembered
+}
+
+func (s *Site) shared() *common {
+	s.once.Do(func() {
+		if s.common == nil {
+			s.common = new(common)
+		}
+	})
+	return s.common
+}
+
+// Succeed has a site with newer settings take the place of another one: it goes on with what that learned and tells the
+// same people.
+func (s *Site) Succeed(old *Site) {
+	s.common, s.Event, s.Seen = old.shared(), old.Event, old.Seen
+}
+
+// Neighbours is what is known of the other tasks.
+func (s *Site) Neighbours() *ready.Neighbours { return &s.shared().neighbours }
+
+// LastPhase is the last phase that a run of this process entered since it was asked before.
+func (s *Site) LastPhase(dir string) (Phase, bool) { return s.shared().phases.take(dir) }
+
+// Instructions are a project's own words for a role.
+type Instructions struct {
+	Agent, Model string
+	Permission   trellis.Permission // "" is the role's own; it can only be narrower
+	Override     templates.Override
+}
+
+// Event is something that happened in a run, for people who watch.
+type Event struct {
+	Task     string // directory name
+	Role     trellis.Role
+	Round    int
+	Call     string             // which call of an agent it is about, by its id in the run
+	Agent    agents.Event       // what the agent did, when all below are empty
+	Asked    *agentcall.Request // the call begins; told while planning
+	Reply    *agentcall.Reply   // the call came to this; told while planning
+	Standing *pipeline.Standing // where the run stands now
+	Step     *workflow.Event    // what a step of a file did
+	Message  string             // what is to be said beside that
+	Level    slog.Level         // of a Message: how much it matters
+}
+
+func (s *Site) Tell(e Event) {
+	if s.Event != nil {
+		s.Event(e)
+	}
+}
+
+func (s *Site) Clock() time.Time {
+	if s.Now == nil {
+		return time.Now()
+	}
+	return s.Now()
+}
+
+// nonce is a word that nobody can guess.
+func (s *Site) nonce() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// open takes the lock of a task and reads its journal.
+func (s *Site) open(dir string, acts []flow.Activity, mailbox func(*journal.Run) []journal.Message) (j *journal.Run, err error) {
+	var raised []journal.Message
+	clone, err := s.Repo.CloneID()
+	if err != nil {
+		return nil, err
+	}
+	o := journal.Options{Dir: filepath.Join(dir, taskdir.Run), Clone: clone, Build: s.Build, Activities: acts, Disk: s.Disk, Mailbox: func() []journal.Message {
+		if mailbox == nil {
+			return raised
+		}
+		return append(mailbox(j), raised...)
+	}, Holder: runlock.Holder(dir, s.Clock()), Now: s.Clock, ParkAfter: ParkAfter,
+		Clear: func(former durable.Holder) error { return runlock.Clear(dir, former) }}
+	err = runlock.Await(func() (err error) {
+		j, err = journal.Open(o)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.ours(context.Background(), dir, j.History()); err != nil {
+		return nil, errors.Join(err, j.Close())
+	}
+	raised = s.raised(j.History())
+	return j, nil
+}
+
+// parkAfter is the longest wait that a process sits out: longer than any between two tries of a call.
+const ParkAfter = 6 * time.Minute
+
+// pipelineDeps are what the effects of a task's run are made of.
+func (s *Site) pipelineDeps(dir string) pipeline.Deps {
+	d := pipeline.Deps{Dir: dir, Repo: s.Repo, Cast: s.cast(s.nonce()), Store: s.Store, Config: s.Config, LookPath: s.LookPath, Neighbours: &s.shared().neighbours, Merges: &s.shared().merges,
+		Environ: s.Environ, Box: s.Box, Marker: runlock.Marker(dir), Redact: s.Redact, Secrets: s.Secrets, Disk: s.Disk, Now: s.Clock, Deliver: s.deliver,
+		Step: func(e workflow.Event) { s.Tell(Event{Task: filepath.Base(dir), Step: &e}) },
+		Stand: func(st pipeline.Standing) {
+			s.shared().phases.put(dir, Phase{st.Phase, st.Round})
+			s.Tell(Event{Task: filepath.Base(dir), Round: st.Round, Standing: &st})
+		}}
+	s.watchTrust(&d)
+	return d
+}
+
+// effects are those of a task that nobody runs.
+func (s *Site) effects(dir string) *pipeline.Effects { return pipeline.New(s.pipelineDeps(dir)) }
+
+// crew are the agents' calls for a task directory.
+func (s *Site) crew(dir, marker string) *agentcall.Acts {
+	return &agentcall.Acts{RunDir: filepath.Join(dir, taskdir.Run), Disk: s.Disk, Marker: marker, Redact: s.Redact, Now: s.Clock,
+		Env:   func(c flow.Call, r agentcall.Request) []string { return s.env(dir, c, r) },
+		Spend: func(c flow.Call, more trellis.Usage) (agentcall.Rest, error) { return s.spend(dir, c, more) },
+		Event: func(c flow.Call, r agentcall.Request, e agents.Event) {
+			s.Tell(Event{Task: filepath.Base(dir), Role: r.Role, Round: r.Round, Call: c.ID, Agent: e})
+		}}
+}
+
+// telling are calls that tell when they begin and what they came to.
+func (s *Site) telling(dir string, calls []flow.Activity) []flow.Activity {
+	for i, call := range calls {
+		calls[i].Run = func(ctx context.Context, c flow.Call, in json.RawMessage) (any, error) {
+			e := Event{Task: filepath.Base(dir), Role: trellis.Role(call.Name), Call: c.ID}
+			begun, ended := e, e
+			begun.Asked = new(agentcall.Request)
+			if err := json.Unmarshal(in, begun.Asked); err != nil {
+				return nil, fmt.Errorf("decoding input of %s: %w", call.Name, err)
+			}
+			s.Tell(begun)
+			out, err := call.Run(ctx, c, in)
+			if r, ok := out.(agentcall.Reply); ok && err == nil {
+				ended.Reply = &r
+				s.Tell(ended)
+			}
+			return out, err
+		}
+	}
+	return calls
+}
+
+// env is what every agent finds in its environment about its task.
+func (s *Site) env(dir string, c flow.Call, r agentcall.Request) []string {
+	return []string{pipeline.ReflogVariable + "=" + pipeline.ReflogAction(filepath.Base(dir)), "TRELLIS_ROLE=" + string(r.Role), "TRELLIS_TASK_ID=" + filepath.Base(dir), "TRELLIS_TASK_DIR=" + dir, "TRELLIS_REPO=" + s.Repo.Main,
+		"TRELLIS_RUN_DIR=" + filepath.Join(dir, taskdir.Run, agentcall.Folder(c)), "TRELLIS_ATTEMPT=" + strconv.Itoa(max(1, r.Attempt)),
+		"TRELLIS_ROUND=" + strconv.Itoa(max(1, r.Round))}
+}
+
+// cast says who plays which role, and what they are told. A run sleeps where that is not trusted.
+func (s *Site) cast(nonce string) agentcall.Cast {
+	return agentcall.Cast{Choose: s.chooseTrusted, Agent: s.trustedAgent, Render: func(name string, slots map[string]string) (templates.Prompt, error) {
+		in, err := s.Instruct(trellis.Role(name))
+		if err != nil {
+			return templates.Prompt{}, suspended(err)
+		}
+		return templates.Render(name, slots, nonce, in.Override)
+	}}
+}
+
+// chooseTrusted is choose for a run.
+func (s *Site) chooseTrusted(role trellis.Role, taskAgent, flag string) (agentcall.Choice, error) {
+	c, err := s.Choose(role, taskAgent, flag)
+	return c, suspended(err)
+}
+
+func (s *Site) Choose(role trellis.Role, taskAgent, flag string) (agentcall.Choice, error) {
+	in, err := s.Instruct(role)
+	if err != nil {
+		return agentcall.Choice{}, err
+	}
+	c := agentcall.Choice{Permission: s.Config.PermissionFor(role, in.Permission)}
+	c.Agent, c.Model = s.Config.AgentFor(role, taskAgent, flag, in.Agent, in.Model)
+	if c.Agent == "" {
+		if c.Agent, err = s.Default(); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+// able makes sure, before anything is claimed, that these roles can be played, and that git knows who commits.
+func (s *Site) able(ctx context.Context, roles []trellis.Role, taskAgent, flag string) error {
+	if err := s.available(ctx, roles, taskAgent, flag); err != nil {
+		return err
+	}
+	if s.shared().identity.Load() {
+		return nil
+	}
+	_, err := s.Repo.Identity(ctx)
+	s.shared().identity.Store(err == nil)
+	return err
+}
+
+// CanPlan says what keeps a task from being planned with this agent, "" for the one that is configured.
+func (s *Site) CanPlan(ctx context.Context, agent string) error {
+	return s.able(ctx, planner.Roles(), "", agent)
+}
+
+// CanRun says what keeps tasks with this agent, "" for the one that is configured, from being run on this machine: a
+// *flow.Failure agent_missing or agent_auth, or agents.ErrUnknown.
+func (s *Site) CanRun(ctx context.Context, agent string) error {
+	return s.available(ctx, pipeline.Roles(), agent, "")
+}
+
+// available makes sure, before anything is claimed, that the agents of these roles can work.
+func (s *Site) available(ctx context.Context, roles []trellis.Role, taskAgent, flag string) error {
+	seen := map[string]bool{}
+	for _, role := range roles {
+		c, err := s.Choose(role, taskAgent, flag)
+		if err != nil {
+			return err
+		}
+		if seen[c.Agent] {
+			continue
+		}
+		seen[c.Agent] = true
+		if err := s.Available(ctx, c.Agent); err != nil {
+			return err
+		}
+	}
+	return nil
+}

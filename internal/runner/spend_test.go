@@ -1,0 +1,159 @@
+package runner_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// A cost that nobody tells limits nothing.
+func TestDayBudgetOfUnknownCost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Quickly)
+	w.Program("events", fmt.Sprintf(runnertest.Spends, "null"))
+	w.Site.Config.Limits.DayCostUSD = 0.01
+	if res := w.Start(w.Ready("02-01-a")[0]); res.Status != trellis.Review {
+		t.Fatalf("got %+v", res)
+	}
+	if used, err := w.Site.Today(); err != nil || used.Tokens() != 2400 || used.CostUSD != nil {
+		t.Errorf("got %+v, %v", used, err)
+	}
+}
+
+// Two processes share a day's budget: each sees what the other uses, and both end within the turn.
+func TestDayBudgetOfTwoProcesses(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Quickly)
+	w.Write("../agent.sh", `cat > /dev/null
+echo x >> notes.txt
+n=0
+while n=$((n+1)); do echo "{\"type\": \"usage\", \"usage\": {\"input_tokens\": ${n}0}}"; sleep 0.05; done
+`)
+	dirs := w.Ready("02-01-a", "02-02-b")
+	var children []*exec.Cmd
+	for _, dir := range dirs {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), runnertest.ChildDir+"="+w.Dir, runnertest.ChildTask+"="+dir, runnertest.ChildLog+"="+os.DevNull, runnertest.ChildScript+"="+filepath.Join(w.Dir, "..", "agent.sh"),
+			runnertest.ChildDay+"=600", "GORACE=atexit_sleep_ms=0", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		children = append(children, cmd)
+	}
+	for _, cmd := range children {
+		_ = cmd.Wait() // it ends with 1, since its task is paused
+	}
+	var sum int64
+	for _, dir := range dirs {
+		p := w.Task(dir)
+		if p.Status != trellis.Paused || p.Pipeline.Failure.Code != trellis.BudgetTokens || p.Pipeline.ResumeAt.IsZero() || p.Pipeline.Usage.Tokens() == 0 {
+			t.Errorf("%s: %s, %+v", p.ID, p.Status, p.Pipeline)
+		}
+		sum += p.Pipeline.Usage.Tokens()
+	}
+	if sum < 600 || sum > 1000 { // a turn is 10, and ending a program takes some of them
+		t.Errorf("both used %d tokens of 600", sum)
+	}
+}
+
+// What an agent used before its call was killed counts for the task when the call is made again.
+func TestUsageOfKilledCalls(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Quickly)
+	w.Write("../agent.sh", fmt.Sprintf(strings.Replace(runnertest.Spends, "echo '{\"type\": \"usage\"", `if mkdir "$TRELLIS_REPO/../first" 2> /dev/null; then
+ echo '{"type": "usage", "usage": {"input_tokens": 5000}}'; exec sleep 60
+fi
+echo '{"type": "usage"`, 1), "null"))
+	dir := w.Ready("02-01-a")[0]
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), runnertest.ChildDir+"="+w.Dir, runnertest.ChildTask+"="+dir, runnertest.ChildLog+"="+os.DevNull, runnertest.ChildScript+"="+filepath.Join(w.Dir, "..", "agent.sh"),
+		"GORACE=atexit_sleep_ms=0", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	told := func() bool {
+		files, _ := filepath.Glob(filepath.Join(dir, "run", "1", "implement#1", "1", "usage.json"))
+		return len(files) == 1
+	}
+	for end := time.Now().Add(time.Minute); !told() && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	runnertest.Commanded(w.Site, filepath.Join(w.Dir, "..", "agent.sh"), "events")
+	if res := w.Start(dir); res.Status != trellis.Review || res.Report.Usage.Tokens() != 5000+3*800 {
+		t.Errorf("got %s, %v, %d tokens", res.Status, res.Failure, res.Report.Usage.Tokens())
+	}
+	if used, err := w.Site.Today(); err != nil || used.Tokens() != 5000+3*800 {
+		t.Errorf("the day's ledger says %+v, %v", used, err)
+	}
+}
+
+// The day's ledger is what all processes wrote to it: torn and foreign lines mean nothing, what is old goes.
+func TestLedger(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Quickly)
+	w.Program("events", fmt.Sprintf(runnertest.Spends, "0.5"))
+	w.Noon(0)
+	day := w.Site.Now().Format(time.DateOnly)
+	today := ".trellis/.runtime/spend/" + day + ".jsonl"
+	old := ".trellis/.runtime/spend/" + w.Site.Now().AddDate(0, 0, -40).Format(time.DateOnly) + ".jsonl"
+	w.Write(old, "")
+	w.Write(today, `{"task": "02-09-z", "call": "x", "used": {"input_tokens": 40, "cost_usd": 1}}
+{"hello": "world"}
+not json
+`+`{"task": "02-09-z", "call": "x", "used": {"input_tok`)
+	if used, err := w.Site.Today(); err != nil || used.Tokens() != 40 || *used.CostUSD != 1 {
+		t.Fatalf("got %+v, %v", used, err)
+	}
+	if res := w.Start(w.Ready("02-01-a")[0]); res.Status != trellis.Review {
+		t.Fatalf("got %+v", res)
+	}
+	if used, err := w.Site.Today(); err != nil || used.Tokens() != 40+3*800 || *used.CostUSD != 2.5 {
+		t.Errorf("behind a torn line: %+v, %v\n%s", used, err, w.Read(today))
+	}
+	if _, err := os.Stat(filepath.Join(w.Dir, old)); err == nil {
+		t.Error("the ledger of a day 40 days ago is still there")
+	}
+	w.Write(today, "") // somebody made it anew
+	if used, err := w.Site.Today(); err != nil || used.Tokens() != 0 {
+		t.Errorf("emptied: %+v, %v", used, err)
+	}
+}
+
+// A planning that finds the day's budget used up sleeps until midnight, like one that a provider limits, and goes on
+// when there is some again.
+func TestDayBudgetWhilePlanning(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "roles: {}\n")
+	p := w.play("small", nil)
+	spending(p, 100, 0.25)
+	w.Noon(0)
+	w.Site.Config.Limits.DayTokens = 250
+	res := w.planned()
+	if len(res.Waits) == 0 || res.Until.Hour() != 0 || res.Failure == nil || res.Failure.Code != string(trellis.BudgetTokens) || !strings.Contains(res.Dir, ".new-") {
+		t.Fatalf("got %+v", res)
+	}
+	again, err := w.Site.Replan(context.Background(), res.Dir, runner.PlanOptions{})
+	if err != nil || len(again.Waits) == 0 {
+		t.Fatalf("the same day: %+v, %v", again, err)
+	}
+	w.Site.Config.Limits.DayTokens = 10_000
+	again, err = w.Site.Replan(context.Background(), res.Dir, runner.PlanOptions{})
+	if err != nil || again.Status != trellis.Ready {
+		t.Fatalf("raised: %+v, %v", again, err)
+	}
+	for role, heard := range p.heard {
+		if len(heard) != 1 {
+			t.Errorf("%s was asked %d times", role, len(heard))
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// A task that was paused after it had delivered is not run twice: start says again what came of it.
+func TestPausedAfterDelivery(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Counted())
+	dir := w.Hand("02-01-bye", runnertest.ProvenPRD)
+	if res := w.Start(dir); res.Status != trellis.Review {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+	before, commit := w.Calls(), w.Git("rev-parse", "feature/bye")
+	w.Edit(dir, `"review"`, `"paused"`)
+	var refused *runner.RefusedError
+	if err := w.Site.Retry(context.Background(), dir, false, runner.RunOptions{}); !errors.As(err, &refused) || !strings.Contains(refused.Why, "delivered") {
+		t.Errorf("retried: %v", err)
+	}
+	if res := w.Start(dir); res.Status != trellis.Review || res.Outcome != trellis.Delivered || w.Heard("not run twice") != 1 {
+		t.Errorf("started: %+v, said %q", res, w.Said)
+	}
+	if after := w.Calls(); after["implement"] != before["implement"] || w.Git("rev-parse", "feature/bye") != commit {
+		t.Errorf("it ran again: %v", after)
+	}
+}
+
+// When a journal is damaged, what its process left running is ended before the work is saved, and a ready task
+// says what to type.
+func TestDamagedJournal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Working)
+	dir := w.Hand("02-01-bye", runnertest.ProvenPRD)
+	w.Start(dir)
+	h, err := durable.ReadHolder(filepath.Join(dir, taskdir.RunLock))
+	if err != nil || h.Marker == "" {
+		t.Fatalf("got %+v, %v", h, err)
+	}
+	left := exec.Command("sleep", "300")
+	left.Env = append(os.Environ(), "TRELLIS_RUN_MARKER="+h.Marker)
+	if err := left.Start(); err != nil {
+		t.Fatal(err)
+	}
+	gone := make(chan error, 1)
+	go func() { gone <- left.Wait() }()
+	w.Write(".trellis/tasks/02-01-bye/run/journal.jsonl", "{}\nnonsense\n")
+	w.Edit(dir, `"review"`, `"ready"`)
+	var refused *runner.RefusedError
+	if _, err := w.Site.Start(context.Background(), dir, runner.RunOptions{}); !errors.As(err, &refused) || refused.Hint != "trellis retry 02-01-bye" {
+		t.Errorf("a ready one: %v", err)
+	}
+	w.Edit(dir, `"ready"`, `"in_progress"`)
+	if res := w.Start(dir); res.Failure == nil || res.Failure.Code != string(trellis.JournalDamaged) {
+		t.Errorf("got %+v", res)
+	}
+	select {
+	case <-gone:
+	case <-time.After(runnertest.Hang):
+		t.Error("what the former process started is still running")
+		left.Process.Kill()
+		<-gone
+	}
+}

@@ -1,0 +1,100 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/proof"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/workflow"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// VerifyFile compares the proofs of a file's run with all that there is of it.
+func (s *Site) VerifyFile(dir string) (*proof.Report, error) {
+	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
+	if err != nil {
+		return nil, err
+	}
+	_, b, err := frozenFile(dir, h)
+	if err != nil {
+		return nil, err
+	}
+	w := fileWorld(dir, h, b)
+	w.Run = durable.Below(filepath.Join(dir, taskdir.Run), durable.MaxJournal)
+	return proof.Verify(dir, w)
+}
+
+// VerifyTask compares the proofs of a task with its plan, its branch and all else that there is.
+func (s *Site) VerifyTask(ctx context.Context, dir string) (*proof.Report, error) {
+	t, err := s.Store.Load(dir)
+	if err != nil {
+		return nil, err
+	}
+	w := proof.ExpectedState{Task: filepath.Base(dir)}
+	if err := taskRuns(dir, &w); err != nil {
+		return nil, err
+	}
+	if err := s.planNow(dir, &w); err != nil {
+		return nil, err
+	}
+	w.Delivered = w.Plan != "" && (t.Status == trellis.Review || t.Status == trellis.Completed) && t.Commit != ""
+	if w.Delivered {
+		if err := s.branchNow(ctx, t, &w); err != nil {
+			return nil, err
+		}
+	}
+	return proof.Verify(dir, w)
+}
+
+// planNow takes in the plan as it is. One that can't be read is another than the one that was proven.
+func (s *Site) planNow(dir string, w *proof.ExpectedState) error {
+	data, err := taskdir.ReadFile(dir, taskdir.Plan)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading plan.json: %w", err)
+	}
+	w.Plan = pipeline.PlanSum(data)
+	if b, err := pipeline.LoadPlan(s.Store, dir); err == nil {
+		w.Steps = workflow.Provable(b)
+	}
+	return nil
+}
+
+// taskRuns takes in what the journals of a task say. Without run/ nothing is known of them, which is no fault.
+func taskRuns(dir string, w *proof.ExpectedState) error {
+	run := filepath.Join(dir, taskdir.Run)
+	h, err := journal.Read(run)
+	switch {
+	case errors.Is(err, journal.ErrNone):
+		return nil
+	case err != nil && !errors.Is(err, journal.ErrDamaged):
+		return err
+	}
+	if w.Run = durable.Below(run, durable.MaxJournal); err != nil {
+		return nil
+	}
+	var rep pipeline.Report
+	if h.Flow == pipeline.Flow && h.Ended && json.Unmarshal(h.Out, &rep) == nil {
+		w.Head = rep.Proofs
+	}
+	return nil
+}
+
+// branchNow takes in what the branch of a task holds.
+func (s *Site) branchNow(ctx context.Context, t *taskdir.Task, w *proof.ExpectedState) (err error) {
+	if w.Commit, err = s.Repo.Branch(ctx, t.BranchName()); err != nil || w.Commit == "" {
+		return err
+	}
+	w.Tree, err = s.Repo.TreeAt(ctx, w.Commit)
+	return err
+}

@@ -1,0 +1,135 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+const writesNote = "implement: [{files: {notes.txt: \"x\\n\"}, answer: done}]\n"
+
+// Edge F5: a branch belongs to the task that names it, however the directories of the tasks are called.
+func TestBranchOfATaskWithAnotherName(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, roles(writesNote+noteDone))
+	login := w.Hand("02-01-login", lyingPRD)
+	w.Write(".trellis/tasks/02-01-login/task.json", `{"status": "ready", "branch": "feature/auth"}`)
+	if res := w.Start(login); res.Status != trellis.Review {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+	auth := w.Hand("02-02-auth", lyingPRD)
+	_, err := w.Site.Start(context.Background(), auth, runner.RunOptions{})
+	var not *runner.NotReadyError
+	if !errors.As(err, &not) || !strings.Contains(err.Error(), "feature/auth belongs to task 02-01-login") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Edge F5: a worktree is taken only by the task that it was made for, also when nothing else keeps the branch: not by a
+// first run, not with leave for the branch, and not to begin afresh.
+func TestWorktreeOfAnotherTask(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		o      runner.RunOptions
+		afresh bool
+		old    bool // made by a Trellis that did not write down for whom
+	}{
+		"start": {}, "adopt": {o: runner.RunOptions{Adopt: true}}, "afresh": {afresh: true}, "unmarked": {old: true}, "unmarked, adopt": {o: runner.RunOptions{Adopt: true}, old: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, roles(writesNote+noteDone))
+			login := w.Hand("02-01-login", lyingPRD)
+			w.Write(".trellis/tasks/02-01-login/task.json", `{"status": "ready", "branch": "feature/auth"}`)
+			res := w.Start(login)
+			if res.Status != trellis.Review {
+				t.Fatalf("got %s, %v", res.Status, res.Failure)
+			}
+			tree, tip := res.Report.Worktree, res.Report.Commit
+			w.Write("../repo-worktrees/feature/auth/precious.txt", "mine\n")
+			w.Edit(login, `"feature/auth"`, `"feature/moved"`) // who looks at task.json alone finds the branch free
+			if c.old {
+				w.unmark(tree)
+			}
+			auth := w.Hand("02-02-auth", lyingPRD)
+			w.Write(".trellis/tasks/02-02-auth/task.json", `{"status": "ready", "pipeline": {"base_commit": "`+w.Git("rev-parse", "main")+`"}}`) // begun: not looked at before it runs
+			for range 2 {
+				got, err := w.Site.Start(context.Background(), auth, c.o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got.Failure == nil || got.Failure.Code != string(trellis.WorktreeFailed) || !strings.Contains(got.Failure.Detail, "task 02-01-login") || !strings.Contains(got.Failure.Detail, "set-branch 02-02-auth") {
+					t.Fatalf("got %s, %v", got.Status, got.Failure)
+				}
+				if err := w.Site.Retry(context.Background(), auth, c.afresh, c.o); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if now := w.Git("rev-parse", "feature/auth"); now != tip || w.File(tree, "precious.txt") != "mine\n" {
+				t.Errorf("the branch ends in %s, not %s; precious.txt is %q", now, tip, w.File(tree, "precious.txt"))
+			}
+		})
+	}
+}
+
+// Edge F5: what is asked for is the task's own worktree, also when an older Trellis made it, its journal is gone, or the
+// task directory has another name by now.
+func TestOwnWorktreeIsTakenAgain(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(w *world, dir, tree string) string{
+		"as it is": func(_ *world, dir, _ string) string { return dir },
+		"unmarked": func(w *world, dir, tree string) string { w.unmark(tree); return dir },
+		"no journal": func(w *world, dir, tree string) string {
+			w.unmark(tree)
+			os.RemoveAll(filepath.Join(dir, "run"))
+			return dir
+		},
+		"another name":  func(w *world, dir, _ string) string { return w.rename(dir, "02-09-bye") },
+		"renamed again": func(w *world, dir, tree string) string { w.unmark(tree); return w.rename(dir, "02-09-bye") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, roles("implement: [{files: {greet.sh: \"echo nonsense\\n\"}, answer: done}]\ncheck: [{answer: fine}]\ndebug: [{answer: hm}, {answer: hm}, {files: {greet.sh: 'echo \"Hello, ${1:-world}!\"', notes.txt: x}, answer: done}]\n"+runnertest.Met))
+			w.Site.Config.Limits.Rounds = 1
+			dir := w.Hand("02-01-bye", lyingPRD)
+			res := w.Start(dir)
+			if res.Status != trellis.Failed {
+				t.Fatalf("got %s, %v", res.Status, res.Failure)
+			}
+			w.Write("../repo-worktrees/feature/bye/kept.txt", "kept\n")
+			dir = change(w, dir, res.Report.Worktree)
+			if err := w.Site.Retry(context.Background(), dir, false, runner.RunOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			res = w.Start(dir)
+			if res.Failure != nil && res.Failure.Code == string(trellis.WorktreeFailed) || w.File(res.Report.Worktree, "kept.txt") != "kept\n" {
+				t.Errorf("got %s, %v, kept.txt %q", res.Status, res.Failure, w.File(res.Report.Worktree, "kept.txt"))
+			}
+		})
+	}
+}
+
+// unmark makes a worktree look as one that an older Trellis made.
+func (w *world) unmark(tree string) {
+	w.Helper()
+	if err := os.Remove(w.Git("-C", tree, "rev-parse", "--git-path", "trellis.json")); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// rename gives a task directory another name.
+func (w *world) rename(dir, name string) string {
+	w.Helper()
+	to := filepath.Join(filepath.Dir(filepath.Clean(dir)), name)
+	if err := os.Rename(dir, to); err != nil {
+		w.Fatal(err)
+	}
+	return to
+}

@@ -1,0 +1,9 @@
+package scheduler
+
+import "time"
+
+// Unrest is when the watcher says what is wrong with a directory.
+type Unrest = unrest
+
+// Until is when to say what is wrong with a directory.
+func (u unrest) Until(dir string) time.Time { return u.until(dir) }

@@ -1,0 +1,153 @@
+package scheduler_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/scheduler"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// hung makes tasks whose directories do not answer until free is called: whoever looks at one waits in a call that no
+// context ends, as one of a disk does.
+func (w *world) hung(ids ...string) (dirs []string, free func()) {
+	w.Helper()
+	for _, id := range ids {
+		dirs = append(dirs, w.with(id, `"priority": "P0"`))
+		w.Write(".trellis/tasks/"+id+"/plan.json", `{"schema_version": 1, "title": "x", "steps": [{"id": "a", "command": "echo x > x.txt"}], "acceptance": [{"criterion": "it is", "verify": "slow-disk notes.txt"}]}`)
+	}
+	answer := make(chan struct{})
+	free = sync.OnceFunc(func() { close(answer) })
+	w.Cleanup(free)
+	w.Site.LookPath = func(p string) error {
+		if p == "slow-disk" {
+			<-answer
+			return nil
+		}
+		_, err := exec.LookPath(p)
+		return err
+	}
+	return dirs, free
+}
+
+// Edge F12. Directories that do not answer, more of them than are looked at at once, are told by name and keep no other
+// task from running, nor the watcher from ending; once they answer they run.
+func TestDirectoriesThatDoNotAnswer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Quickly)
+	ids := []string{"02-01-a", "02-01-b", "02-01-c", "02-01-d", "02-01-e"}
+	dirs, free := w.hung(ids...)
+	w.Ready("02-02-found")
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	watch := func() {
+		_, err := scheduler.Watch(ctx, w.Site, scheduler.WatchOptions{Parallel: 1, Rescan: 50 * time.Millisecond})
+		done <- err
+	}
+	go watch()
+	w.Until("the one that was found to be in review", func() bool { return w.status("02-02-found") == trellis.Review })
+	begun := time.Now()
+	from := filepath.Join(w.Dir, "..", "made")
+	if err := runnertest.Lay(from, "ready"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(from, filepath.Join(filepath.Dir(dirs[0]), "02-03-new")); err != nil {
+		t.Fatal(err)
+	}
+	w.Until("the new one in review", func() bool { return w.status("02-03-new") == trellis.Review })
+	t.Logf("the new one took %v", time.Since(begun))
+	for _, id := range ids {
+		w.Until("a word about "+id, func() bool { return w.Heard(filepath.Join(".trellis/tasks", id)) == 1 })
+	}
+	w.Until("word of them in watch.json", func() bool {
+		n := 0
+		for _, wait := range w.beat().Waiting {
+			if strings.Contains(wait.For, "does not answer") {
+				n++
+			}
+		}
+		return n == len(ids)
+	})
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	free()
+	ctx, cancel = context.WithCancel(t.Context())
+	go watch()
+	w.Until("all of them at work", func() bool {
+		for _, id := range ids {
+			if s := w.status(id); s == trellis.Ready {
+				return false
+			}
+		}
+		return true
+	})
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// Edge F12. A watch --once ends although a directory does not answer, and says so.
+func TestOnceWithADirectoryThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Quickly)
+	dirs, _ := w.hung("02-01-a")
+	w.Ready("02-02-b")
+	found := w.watchOnce(1)
+	if got := found[dirs[0]]; len(found) != 2 || got.Status != "" {
+		t.Errorf("got %+v", found)
+	}
+	if got := w.status("02-02-b"); got != trellis.Review {
+		t.Errorf("the other one is %s", got)
+	}
+}
+
+// Edge F12. What a task waits for may come while the task is being looked at: it is looked at once more, and begun.
+func TestDependencyEndsDuringALook(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Quickly)
+	w.Depends("02-01-a")
+	next := w.Depends("02-02-next", "02-01-a")
+	came, seen := make(chan struct{}), make(chan struct{})
+	hasCome, hasSeen := sync.OnceFunc(func() { close(came) }), sync.OnceFunc(func() { close(seen) })
+	var ending atomic.Bool // what it waits for is all but done: a look that is held till then is not held for long
+	say := w.Site.Event
+	w.Site.Event = func(e runner.Event) {
+		if e.Task == "02-01-a" && e.Standing != nil && e.Standing.Phase == "final-verify" && !ending.Swap(true) {
+			w.Write(".trellis/tasks/02-02-next/info.md", "Look again.\n")
+		}
+		say(e)
+	}
+	w.Site.Seen = func(task *taskdir.Task) {
+		switch {
+		case task.ID == "02-01-a" && task.Status == trellis.Review:
+			hasCome()
+		case task.ID == "02-03-later":
+			hasSeen() // what was found before this was looked at has most likely been taken in
+		case task.ID == "02-02-next" && task.Status == trellis.Waiting && ending.Load():
+			select {
+			case <-came:
+			default:
+				<-came // judged as it was before
+				w.Ready("02-03-later")
+				<-seen
+			}
+		}
+	}
+	w.once()
+	if got := w.Task(next).Status; got != trellis.Review {
+		t.Errorf("it is %s; said %q", got, w.Said)
+	}
+}

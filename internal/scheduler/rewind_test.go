@@ -1,0 +1,200 @@
+package scheduler_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/scheduler"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// rewinds are what people do with git while tasks are about: how a task directory goes back, and how it comes back.
+var rewinds = map[string]struct {
+	committed  bool // the directory was committed as it was when it became ready
+	back, fore []string
+}{
+	"stash":            {true, []string{"stash -q"}, []string{"stash pop -q"}},
+	"reset":            {true, []string{"reset -q --hard"}, nil},
+	"switch":           {true, []string{"commit -q -a -m later", "switch -q older"}, []string{"switch -q tasks"}},
+	"switch away":      {true, []string{"commit -q -a -m later", "switch -q main"}, []string{"switch -q tasks"}},
+	"checkout a file":  {true, []string{"checkout -q older -- .trellis/tasks/02-01-x/task.json"}, nil},
+	"stash untracked":  {false, []string{"stash -q -u"}, []string{"stash pop -q"}},
+	"reset, untracked": {false, []string{"reset -q --hard"}, nil},
+}
+
+// rewound is a repository with one task, which is committed or not, on a branch of its own.
+func rewound(t *testing.T, name, script string) (w *world, dir string, back, fore func()) {
+	r := rewinds[name]
+	w = newWorld(t, script)
+	w.Git("switch", "-q", "-c", "tasks")
+	dir = filepath.Join(w.Site.Store.Tasks(), "02-01-x")
+	if err := runnertest.Lay(dir, "ready"); err != nil {
+		t.Fatal(err)
+	}
+	w.Write(".trellis/tasks/02-01-x/task.json", `{"status": "ready", "base_branch": "main"}`)
+	if r.committed {
+		w.Git("add", "-A")
+		w.Git("commit", "-q", "-m", "a task")
+		w.Git("branch", "older")
+	}
+	do := func(lines []string) func() {
+		return func() {
+			for _, line := range lines {
+				if strings.HasPrefix(line, "stash pop") { // what stands in the way of it is git's to say
+					w.Git("checkout", "-q", "--", ".")
+				}
+				w.Git(strings.Fields(line)...)
+			}
+		}
+	}
+	return w, dir, do(r.back), do(r.fore)
+}
+
+// worked checks that the task was worked on once, whatever was done to it.
+func (w *world) worked(dir string) {
+	w.Helper()
+	if n := w.Calls()["02-01-x"]; n != 1 {
+		w.Errorf("%d launches", n)
+	}
+	if n := w.Git("rev-list", "--count", "main..feature/x"); n != "1" {
+		w.Errorf("%s commits", n)
+	}
+}
+
+// A delivered task that git takes back is not run again, and needs nothing but to be brought back.
+func TestRewoundAfterDelivery(t *testing.T) {
+	t.Parallel()
+	for name := range rewinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, dir, back, fore := rewound(t, name, runnertest.Quickly)
+			if res := w.Start(dir); res.Status != trellis.Review {
+				t.Fatalf("got %s, %v", res.Status, res.Failure)
+			}
+			back()
+			w.once()
+			if got := w.status("02-01-x"); got == trellis.Ready && w.Heard("trellis retry 02-01-x") != 1 {
+				t.Errorf("it is %s; said %q", got, w.Said)
+			}
+			fore()
+			w.once()
+			w.worked(dir)
+		})
+	}
+}
+
+// What git does to a task that nobody holds, but that was begun, begins nothing a second time. One that is in progress
+// still is gone on with.
+func TestRewoundWhileCutOff(t *testing.T) {
+	t.Parallel()
+	for name := range rewinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, dir, back, fore := rewound(t, name, runnertest.Quickly)
+			if killed, _ := w.Child(dir, 60); !killed { // after the agent's work
+				t.Fatal("the run came to its end")
+			}
+			if got := w.status("02-01-x"); got != trellis.InProgress {
+				t.Fatalf("it is %s", got)
+			}
+			back()
+			rewoundTo := w.status("02-01-x")
+			w.once()
+			if rewoundTo == trellis.Ready {
+				if got := w.status("02-01-x"); got != trellis.Ready || w.Heard("git took task.json back") != 1 {
+					t.Errorf("it is %s; said %q", got, w.Said)
+				}
+				fore()
+				if w.status("02-01-x") == trellis.Ready {
+					if err := w.Site.Retry(context.Background(), dir, false, runner.RunOptions{}); err != nil {
+						t.Fatal(err)
+					}
+				}
+			} else {
+				fore()
+			}
+			w.once()
+			if got := w.status("02-01-x"); got != trellis.Review {
+				t.Errorf("it is %s; said %q", got, w.Said)
+			}
+			w.worked(dir)
+		})
+	}
+}
+
+// Git may do what it wants to a task that runs: the run puts it right, or sleeps until it is back.
+func TestRewoundWhileItRuns(t *testing.T) {
+	t.Parallel()
+	for name := range rewinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, dir, back, fore := rewound(t, name, strings.Replace(runnertest.Quickly, "run: [\"", "run: [\"touch $TRELLIS_REPO/../begun; while ! test -f $TRELLIS_REPO/../go; do sleep 0.05; done; ", 1))
+			w.watching(scheduler.WatchOptions{Rescan: 200 * time.Millisecond})
+			w.Until("the agent at work", func() bool { _, err := os.Stat(filepath.Join(w.Dir, "..", "begun")); return err == nil })
+			back()
+			w.Write("../go", "")
+			if gone := w.status("02-01-x") == ""; gone {
+				w.Until("the run to sleep", func() bool { _, held := w.Site.Held(dir); return !held })
+				fore()
+			}
+			w.Until("the task in review", func() bool { return w.status("02-01-x") == trellis.Review })
+			w.Until("the end of its run", func() bool { _, held := w.Site.Held(dir); return !held })
+			w.worked(dir)
+		})
+	}
+}
+
+// A ready task that git takes back before it is begun is none any more; brought back, it runs.
+func TestRewoundWhileReady(t *testing.T) {
+	t.Parallel()
+	for name, r := range rewinds {
+		if len(r.fore) == 0 || name == "switch" { // there it is ready on both
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, dir, back, fore := rewound(t, name, runnertest.Quickly)
+			w.Edit(dir, `"ready"`, `"planning"`)
+			if r.committed {
+				w.Git("commit", "-q", "-a", "-m", "not yet")
+			}
+			w.Edit(dir, `"planning"`, `"ready"`)
+			back()
+			w.once()
+			if got := w.status("02-01-x"); got == trellis.Review {
+				t.Error("it was run")
+			}
+			fore()
+			w.once()
+			if got := w.status("02-01-x"); got != trellis.Review {
+				t.Errorf("it is %s; said %q", got, w.Said)
+			}
+			w.worked(dir)
+		})
+	}
+}
+
+// An order that git brings while a run holds the task is an order all the same.
+func TestCancelledByCheckout(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, strings.Replace(runnertest.Quickly, "run: [\"", "run: [\"touch $TRELLIS_REPO/../begun; sleep 300\", \"", 1))
+	w.Git("switch", "-q", "-c", "off")
+	dir := filepath.Join(w.Site.Store.Tasks(), "02-01-x")
+	if err := runnertest.Lay(dir, "cancelled"); err != nil {
+		t.Fatal(err)
+	}
+	w.Git("add", "-A")
+	w.Git("commit", "-q", "-m", "called off")
+	w.Edit(dir, `"cancelled"`, `"ready"`)
+	w.watching(scheduler.WatchOptions{})
+	w.Until("the agent at work", func() bool { _, err := os.Stat(filepath.Join(w.Dir, "..", "begun")); return err == nil })
+	w.Git("checkout", "-q", "--", ".trellis/tasks/02-01-x/task.json")
+	w.Until("the end of its run", func() bool { _, held := w.Site.Held(dir); return !held && w.status("02-01-x") == trellis.Cancelled })
+	w.Until("the run's word", func() bool { return w.Task(dir).Pipeline.Outcome == trellis.OutcomeCancel })
+}

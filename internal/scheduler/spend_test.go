@@ -1,0 +1,92 @@
+package scheduler_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
+	"github.com/trellis-tasks/trellis/internal/scheduler"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+func (w *world) watchOnce(parallel int) map[string]runner.Result {
+	w.Helper()
+	all, err := scheduler.Watch(context.Background(), w.Site, scheduler.WatchOptions{Once: true, Parallel: parallel, Rescan: time.Hour})
+	if err != nil {
+		w.Fatal(err)
+	}
+	byDir := map[string]runner.Result{}
+	for _, r := range all {
+		byDir[r.Dir] = r
+	}
+	return byDir
+}
+
+// The day's budget ends the agent that uses it up within its turn, and pauses the task until midnight, without an
+// attempt; nothing else is begun until then. The next day all goes on by itself, with a budget of its own.
+func TestDayBudget(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Quickly)
+	w.Program("events", fmt.Sprintf(runnertest.Spends, "null"))
+	w.Site.Config.Limits.DayTokens = 4100
+	w.Noon(0)
+	dirs := w.Ready("02-01-a", "02-02-b", "02-03-c")
+	w.Write("../hang-02-02-b-accept", "")
+	got := w.watchOnce(1)
+	y, m, d := w.Site.Now().Date()
+	midnight := time.Date(y, m, d+1, 0, 0, 0, 0, time.Local)
+	b := w.Task(dirs[1])
+	if got[dirs[0]].Status != trellis.Review || b.Status != trellis.Paused || w.Task(dirs[2]).Status != trellis.Ready {
+		t.Fatalf("got %+v", got)
+	}
+	if p := b.Pipeline; p.Failure.Code != trellis.BudgetTokens || !strings.Contains(p.Failure.Detail, "day") || !p.ResumeAt.Equal(midnight) || p.Usage.Tokens() != 2400 {
+		t.Errorf("task.json says %+v", p)
+	}
+	if c := got[dirs[2]]; c.Status != trellis.Waiting || !c.Until.Equal(midnight) || len(c.Waits) != 1 || !strings.Contains(c.Waits[0], "day") {
+		t.Errorf("what was not begun: %+v", c)
+	}
+	if got := w.watchOnce(1); got[dirs[1]].Status != trellis.Paused || strings.Count(w.Read("../calls.log"), "\n") != 6 {
+		t.Errorf("the same day: %+v, %s", got, w.Read("../calls.log"))
+	}
+	w.Noon(1)
+	got = w.watchOnce(1)
+	for _, dir := range dirs {
+		if w.Task(dir).Status != trellis.Review || w.Task(dir).Pipeline.Attempt != 1 {
+			t.Errorf("the next day: %+v", got[dir])
+		}
+	}
+	if used, err := w.Site.Today(); err != nil || used.Tokens() != 3200 || used.CostUSD != nil {
+		t.Errorf("the next day's ledger says %+v, %v", used, err)
+	}
+}
+
+// Who raises the day's budget and says start goes on at once; a watcher does so by itself when it looks again.
+func TestDayBudgetRaised(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Quickly)
+	w.Program("events", fmt.Sprintf(runnertest.Spends, "0.25"))
+	w.Noon(0)
+	w.Site.Config.Limits.DayCostUSD = 0.5
+	dir := w.Ready("02-01-a")[0]
+	w.Write("../hang-02-01-a-check", "")
+	w.Write("../hang-02-01-a-accept", "")
+	res := w.Start(dir)
+	if res.Status != trellis.Paused || res.Until.IsZero() || res.Failure == nil || res.Failure.Code != string(trellis.BudgetCost) {
+		t.Fatalf("got %+v", res)
+	}
+	if res = w.Start(dir); res.Status != trellis.Paused {
+		t.Fatalf("started again: %+v", res)
+	}
+	w.Site.Config.Limits.DayCostUSD = 0.8 // the check is made again, and the acceptance ends on it
+	if res = w.Start(dir); res.Status != trellis.Paused || w.Task(dir).Pipeline.Phase != "accept" {
+		t.Fatalf("raised: %+v, %+v", res, w.Task(dir).Pipeline)
+	}
+	w.Site.Config.Limits.DayCostUSD = 0
+	if got := w.watchOnce(1); got[dir].Status != trellis.Review {
+		t.Errorf("without a limit: %+v", got)
+	}
+}

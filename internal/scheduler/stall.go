@@ -1,0 +1,97 @@
+package scheduler
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/runner"
+
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// stall is that a task's run was begun and came to nothing, time and again: it ended, or sleeps, without one more result
+// of work in its journal. It is begun again ever later, and then no more until its directory changes.
+type stall struct {
+	times int
+	until time.Time // when it is tried again
+	left  traces    // the directory as the last run left it
+	why   string    // in words, what it ended with
+}
+
+// stallTries is how often a run that comes to nothing is begun.
+const stallTries = 4
+
+// over reports whether nobody but a person can end the stall.
+func (s stall) over() bool { return s.times >= stallTries }
+
+// traces are the files of a task directory, each with what tells it from one that was saved since. What lies in its
+// folders, as run/ does, is not among them.
+type traces map[string]string
+
+func tracesOf(dir string) traces {
+	t := traces{}
+	entries, _ := os.ReadDir(dir) // one that can't be read is as good as empty: that changes, too
+	for _, e := range entries {
+		if e.Type().IsRegular() {
+			t.add(dir, e.Name())
+		}
+	}
+	return t
+}
+
+func (t traces) add(dir, name string) {
+	if st, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+		t[name] = fmt.Sprint(st.Size(), st.ModTime().UnixNano())
+	}
+}
+
+// stalled takes in that a run came to nothing, or did not.
+func (w *watch) stalled(r ran) {
+	if r.res.Progress || !r.res.Until.IsZero() && !r.Assessment.Early() {
+		delete(w.stalls, r.Dir)
+		return
+	}
+	s := w.stalls[r.Dir]
+	s.times++
+	s.until = time.Now().Add(time.Second << (s.times - 1))
+	s.left, s.why = r.files, strings.Join(r.res.Waits, ", ")
+	w.stalls[r.Dir] = s
+}
+
+// leaves reports whether a task that could run is left alone, as its last runs came to nothing and nobody did anything
+// about it since.
+func (w *watch) leaves(f inspected) bool {
+	l := f.Assessment
+	s, ok := w.stalls[l.Dir]
+	if ok && !maps.Equal(s.left, f.files) {
+		delete(w.stalls, l.Dir)
+		ok = false
+	}
+	switch {
+	case !ok:
+		return false
+	case s.over():
+		w.giveUp(l, s)
+		return true
+	case s.until.After(time.Now()):
+		w.calendar(l.Dir, s.until, true)
+		return true
+	}
+	return false
+}
+
+// giveUp says that a person has to look at a task.
+func (w *watch) giveUp(l runner.Assessment, s stall) {
+	what := fmt.Sprintf("its run was begun %d times and came to nothing", s.times)
+	if s.why != "" {
+		what += ": it waits for " + s.why
+	}
+	what += "; it is begun again when something in its directory changes"
+	w.warn(l.Dir, problemText(l.Because(what, "trellis logs "+l.Task.ID+"; then trellis start "+l.Task.ID).Problems))
+	w.last[l.Dir] = runner.Result{Dir: l.Dir, Status: trellis.Ready}
+	w.noted[l.Dir] = true
+}

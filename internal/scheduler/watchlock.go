@@ -1,0 +1,57 @@
+package scheduler
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/trellis-tasks/trellis/internal/runner"
+
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/pulse"
+	"github.com/trellis-tasks/trellis/internal/runlock"
+)
+
+// watchLock makes this process the watcher of its repository, as long as it is kept.
+type watchLock struct {
+	s    *runner.Site
+	lock *durable.Lock
+}
+
+// lockWatch takes the lock. A *durable.HeldError says who has it.
+func lockWatch(s *runner.Site) (*watchLock, error) {
+	l := &watchLock{s: s}
+	return l, l.take()
+}
+
+func (l *watchLock) take() (err error) {
+	path := l.s.WatchLock()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("making .trellis/.runtime: %w", err)
+	}
+	l.lock, err = durable.TryLock(path, runlock.Holder("", l.s.Clock()))
+	return err
+}
+
+// keep takes the lock anew when its file is gone, as after git clean: until then a second watcher could take it. An
+// error says that there is one, or that there can be no lock.
+func (l *watchLock) keep() (anew bool, err error) {
+	if l.lock.Owned() {
+		return false, nil
+	}
+	lost := l.lock
+	if err := l.take(); err != nil {
+		l.lock = lost
+		return false, err
+	}
+	return true, lost.Unlock()
+}
+
+// release ends the watch. The last beat goes with it, unless it is another watcher's.
+func (l *watchLock) release() error {
+	defer l.lock.Unlock()
+	if !l.lock.Owned() {
+		return nil
+	}
+	return pulse.Remove(l.s.Store.Root)
+}
