@@ -14,6 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -115,10 +116,10 @@ func merge(judged []Judged, reply agentcall.Reply, why string) ([]Judged, error)
 		if out[i].Verdict != "" {
 			continue
 		}
-		out[i].Verdict, out[i].Evidence = "unknown", cut(why, evidenceSize(len(out)))
+		out[i].Verdict, out[i].Evidence = "unknown", text.Cut(why, evidenceSize(len(out)))
 		for _, v := range said.Criteria {
 			if v.ID == out[i].ID {
-				out[i].Verdict, out[i].Evidence = v.Verdict, cut(v.Evidence, evidenceSize(len(out)))
+				out[i].Verdict, out[i].Evidence = v.Verdict, text.Cut(v.Evidence, evidenceSize(len(out)))
 			}
 		}
 	}
@@ -217,7 +218,7 @@ func (pv *prover) proveAt(ctx context.Context, c flow.Call, in proveIn) ([]Judge
 			if res.Code != 0 && res.Tail != "" {
 				j.Evidence += ": " + res.Tail
 			}
-			j.Evidence = cut(j.Evidence, evidenceSize(len(in.Criteria)))
+			j.Evidence = text.Cut(j.Evidence, evidenceSize(len(in.Criteria)))
 		}
 		out = append(out, j)
 	}

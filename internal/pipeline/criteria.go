@@ -6,6 +6,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/criteria"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -82,12 +83,12 @@ func statedIn(prd string) (list []stated) {
 func join(list []stated, acceptance []plan.Criterion) (_ []stated, notes []string) {
 	at := map[string]int{} // by text
 	for i := range list {
-		if text := oneLine(list[i].Text); at[text] == 0 {
+		if text := text.OneLine(list[i].Text); at[text] == 0 {
 			at[text] = i + 1
 		}
 	}
 	for _, c := range acceptance {
-		text := oneLine(c.Criterion)
+		text := text.OneLine(c.Criterion)
 		if i := at[text]; i > 0 {
 			list[i-1].borrow(c)
 			continue

@@ -12,6 +12,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/contextfiles"
 	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -186,7 +187,7 @@ func (s section) write(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "## %s\n\n", s.title)
 	for _, l := range s.lines {
-		fmt.Fprintf(b, "- %s\n", oneLine(l))
+		fmt.Fprintf(b, "- %s\n", text.OneLine(l))
 	}
 	b.WriteByte('\n')
 }

@@ -194,11 +194,16 @@ func (d *taskDir) redact(s string) string {
 
 // keepNote keeps in the folder of a call what it began with. A power cut may take it.
 func (d *taskDir) keepNote(c flow.Call, name string, v any) error {
-	dir := filepath.Join(d.runDir, agentcall.Folder(c))
 	data, err := json.Marshal(v)
-	if err == nil {
-		err = os.MkdirAll(dir, 0o700)
+	if err != nil {
+		return fmt.Errorf("encoding what %s began with: %w", c.ID, err)
 	}
+	return noteIn(filepath.Join(d.runDir, agentcall.Folder(c)), name, c, data)
+}
+
+// noteIn writes a note of what a call began with into a folder of it. A power cut may take it.
+func noteIn(dir, name string, c flow.Call, data []byte) error {
+	err := os.MkdirAll(dir, 0o700)
 	temp := filepath.Join(dir, durable.TempPrefix+name)
 	if err == nil {
 		err = durable.WriteOwn(temp, data, 0o600)

@@ -7,6 +7,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
@@ -151,7 +152,7 @@ func (r *run) mend(f flow.Flow, t workflow.Trouble) (bool, error) {
 	r.spent++
 	last := &trouble{Code: trellis.StepFailed, Detail: short(fmt.Sprintf("step %s: %s", t.Path, t.Detail))}
 	if t.Ran != nil {
-		last.Failed = []Check{{Command: short(t.Ran.Command), Code: t.Ran.Code, Tail: cut(t.Ran.Tail, maxSaid), Output: t.Ran.Stdout},
+		last.Failed = []Check{{Command: short(t.Ran.Command), Code: t.Ran.Code, Tail: text.Cut(t.Ran.Tail, maxSaid), Output: t.Ran.Stdout},
 			{Command: short(t.Ran.Command) + " (what it said on stderr)", Code: t.Ran.Code, Output: t.Ran.Stderr}}
 	}
 	if err := r.debug(f, last); err != nil {

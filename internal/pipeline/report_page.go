@@ -12,6 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
@@ -24,7 +25,7 @@ func page(in concludeIn, h *journal.History, p *plan.Plan) string {
 	fmt.Fprintf(&b, "# Report: %s\n\n", cmp.Or(in.Job.Title, in.Task))
 	fmt.Fprintf(&b, "- Task: %s\n- Outcome: %s\n", in.Task, outcome(r, in.Failure))
 	if in.Failure != nil {
-		fmt.Fprintf(&b, "- Failure: `%s` %s\n", in.Failure.Code, oneLine(in.Failure.Detail))
+		fmt.Fprintf(&b, "- Failure: `%s` %s\n", in.Failure.Code, text.OneLine(in.Failure.Detail))
 		if info, ok := trellis.Code(in.Failure.Code).Info(); ok {
 			fmt.Fprintf(&b, "- What to do: %s\n", strings.ReplaceAll(info.Todo, "DIR", in.Task))
 		}
@@ -58,7 +59,7 @@ func page(in concludeIn, h *journal.History, p *plan.Plan) string {
 	if len(r.Notes) > 0 {
 		b.WriteString("## Notes\n\n")
 		for _, n := range r.Notes {
-			fmt.Fprintf(&b, "- %s\n", oneLine(n))
+			fmt.Fprintf(&b, "- %s\n", text.OneLine(n))
 		}
 	}
 	return b.String()
@@ -303,7 +304,7 @@ func worthTelling(e journal.Entry) bool {
 }
 
 func cell(s string) string {
-	s = strings.ReplaceAll(oneLine(s), "|", "\\|")
+	s = strings.ReplaceAll(text.OneLine(s), "|", "\\|")
 	if len(s) > 300 {
 		s = strings.ToValidUTF8(s[:300], "") + "…"
 	}

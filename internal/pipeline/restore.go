@@ -183,20 +183,7 @@ func (m checkpoint) read() (string, error) {
 	return string(data), nil
 }
 
-func (m checkpoint) write(what string) error {
-	err := os.MkdirAll(m.dir, 0o700)
-	temp := m.path(durable.TempPrefix + "tree")
-	if err == nil {
-		err = durable.WriteOwn(temp, []byte(what), 0o600)
-	}
-	if err == nil {
-		err = os.Rename(temp, m.path("tree"))
-	}
-	if err != nil {
-		return fmt.Errorf("noting what %s begins with: %w", m.c.ID, err)
-	}
-	return nil
-}
+func (m checkpoint) write(what string) error { return noteIn(m.dir, "tree", m.c, []byte(what)) }
 
 func (m checkpoint) clear() error {
 	if err := os.RemoveAll(m.dir); err != nil {

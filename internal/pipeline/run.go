@@ -6,6 +6,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -70,14 +71,7 @@ const (
 )
 
 // short is a text that fits into a record beside others.
-func short(s string) string { return cut(s, maxSaid) }
-
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "") + "…"
-}
+func short(s string) string { return text.Cut(s, maxSaid) }
 
 // tell joins sentences, the first of them when there are many.
 func tell(said []string) string {
@@ -108,5 +102,3 @@ func tail(s string, n int) string {
 	}
 	return "…" + strings.ToValidUTF8(s[len(s)-n:], "")
 }
-
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -13,6 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/research"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -59,9 +60,9 @@ func whole(data []byte) string {
 // stating are the criteria of a prd.md. One that has none is one as a whole.
 func stating(prd []byte) (lines []string) {
 	for _, c := range statedIn(string(prd)) {
-		line := oneLine(c.Text)
+		line := text.OneLine(c.Text)
 		if c.Verify != "" {
-			line += ", proven by `" + oneLine(c.Verify) + "`"
+			line += ", proven by `" + text.OneLine(c.Verify) + "`"
 		}
 		if c.Should {
 			line += " (should)"
@@ -89,7 +90,7 @@ func commandsOf(root string, t *taskdir.Task) (lines []string, known bool) {
 		}
 	}
 	for _, command := range list {
-		lines = append(lines, "`"+oneLine(command)+"` of "+source)
+		lines = append(lines, "`"+text.OneLine(command)+"` of "+source)
 	}
 	return lines, true
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -82,7 +83,7 @@ func (r *run) unmended(f flow.Flow) (*trouble, error) {
 }
 
 func (r *run) clashed(files []string, tree string) *trouble {
-	return &trouble{Code: trellis.Conflict, Detail: "the base went on to " + cut(r.job.BaseCommit, 12) + ", and these files hold what it and this task changed side by side: " + tell(files), Tree: tree}
+	return &trouble{Code: trellis.Conflict, Detail: "the base went on to " + text.Cut(r.job.BaseCommit, 12) + ", and these files hold what it and this task changed side by side: " + tell(files), Tree: tree}
 }
 
 // updater is the effect of update.

@@ -12,6 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/pipeline/bases"
+	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -75,7 +76,7 @@ func (u *upstream) about(ctx context.Context, tip string, next bases.Base) (stri
 		return "", err
 	}
 	said := fmt.Sprintf("%s is at %.12s. What it has and this task had not:\n%s\nWhat this task has:\n%s", next.Branch, next.Commit, theirs, ours)
-	text, err := json.Marshal(onTheWay{next.On, cut(said, 4<<10)})
+	text, err := json.Marshal(onTheWay{next.On, text.Cut(said, 4<<10)})
 	return string(text), err
 }
 
