@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/text"
+
 	"github.com/bmatcuk/doublestar/v4"
 
 	"github.com/trellis-tasks/trellis/internal/durable"
@@ -87,7 +89,7 @@ func parse(name string, data []byte) Spec {
 		Paths       patterns `yaml:"paths"` // as Trellis 0.7 calls them
 	}
 	body, problem := frontMatter(name, data, &front)
-	s := Spec{Path: name, Description: oneLine(front.Description), ReadWhen: oneLine(front.ReadWhen), Problem: problem}
+	s := Spec{Path: name, Description: text.OneLine(front.Description), ReadWhen: text.OneLine(front.ReadWhen), Problem: problem}
 	for _, g := range append(front.Globs, front.Paths...) {
 		if !doublestar.ValidatePattern(g) {
 			s.Problem = &trellis.Problem{File: name, Line: 1, Message: fmt.Sprintf("glob %q is not a pattern", g)}
@@ -103,8 +105,6 @@ func parse(name string, data []byte) Spec {
 	}
 	return s
 }
-
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // title is the first heading of the first level.
 func title(body []byte) string {

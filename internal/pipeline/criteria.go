@@ -3,10 +3,11 @@ package pipeline
 import (
 	"fmt"
 
+	"github.com/trellis-tasks/trellis/internal/text"
+
 	"github.com/trellis-tasks/trellis/internal/criteria"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/plan"
-	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 

@@ -10,9 +10,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/text"
+
 	"github.com/trellis-tasks/trellis/contextfiles"
 	"github.com/trellis-tasks/trellis/internal/plan"
-	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )

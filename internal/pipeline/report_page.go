@@ -8,11 +8,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/text"
+
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/plan"
-	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )

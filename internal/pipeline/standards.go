@@ -10,10 +10,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/text"
+
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/research"
-	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 

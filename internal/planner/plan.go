@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/text"
+
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
@@ -90,7 +92,7 @@ func (p *planning) plan(f flow.Flow, e explored) (Draft, error) {
 			return d, nil
 		}
 		if refused++; refused > maxRefused {
-			p.waits(fmt.Sprintf("the judge refused it %d times: %s", refused, oneLine(p.rep.Judge.Feedback)))
+			p.waits(fmt.Sprintf("the judge refused it %d times: %s", refused, text.OneLine(p.rep.Judge.Feedback)))
 			return d, nil
 		}
 		a = p.back(a, byJudge, fmt.Sprintf("%d of %d", refused, maxRefused), []string{p.rep.Judge.Feedback}, &d.Plan)
@@ -132,7 +134,7 @@ func (p *planning) back(a about, by, count string, said []string, before *agentc
 	}
 	a.Tries = append(a.Tries, try{by, kept})
 	a.Plan = before
-	a.Why = agentcall.Within(fmt.Sprintf("%s, %s: %s", by, count, oneLine(first(kept))), 400)
+	a.Why = agentcall.Within(fmt.Sprintf("%s, %s: %s", by, count, text.OneLine(first(kept))), 400)
 	p.rep.Retries = append(p.rep.Retries, a.Why)
 	return a
 }
@@ -180,7 +182,7 @@ func (dr drafter) faults(g ground, answer json.RawMessage) []string {
 		if len(p.Requirements) == 0 {
 			problems = append(problems, plan.Problem{Pointer: "/requirements", Message: "name at least one: they become prd.md"})
 		}
-		if oneLine(p.Summary) == "" {
+		if text.OneLine(p.Summary) == "" {
 			problems = append(problems, plan.Problem{Pointer: "/summary", Message: "say in a paragraph what is done, for whom and why: it becomes prd.md"})
 		}
 	}

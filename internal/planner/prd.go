@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/text"
+
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/criteria"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
@@ -84,7 +86,7 @@ func (p prd) render() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Task: %s\n\n", title(p.Title))
 	if of := p.step.of; of.Step != "" {
-		fmt.Fprintf(&b, "Part of Objective %s, Step %s\n\n", oneLine(of.Name), oneLine(of.Step))
+		fmt.Fprintf(&b, "Part of Objective %s, Step %s\n\n", text.OneLine(of.Name), text.OneLine(of.Step))
 	}
 	fmt.Fprintf(&b, "## Overview\n\n%s\n\n## Requirements\n\n", plainSection(p.Summary))
 	bullets(&b, p.Requirements)
@@ -105,7 +107,7 @@ func (p prd) render() string {
 func (p prd) criteria(b *strings.Builder) {
 	b.WriteString("\n## Acceptance Criteria\n\n")
 	for _, c := range p.Acceptance {
-		fmt.Fprintf(b, "- [ ] %s\n", oneLine(c.Criterion))
+		fmt.Fprintf(b, "- [ ] %s\n", text.OneLine(c.Criterion))
 		if c.Verify != "" {
 			fmt.Fprintf(b, "  verify: %s\n", codeSpan(c.Verify))
 		}
@@ -122,7 +124,7 @@ func (s roadmapStep) render(b *strings.Builder) {
 	if len(s.phases) > 0 {
 		b.WriteString("\n## Phases\n\n")
 		for i, phase := range s.phases {
-			fmt.Fprintf(b, "%d. %s\n", i+1, oneLine(phase))
+			fmt.Fprintf(b, "%d. %s\n", i+1, text.OneLine(phase))
 		}
 	}
 	section(b, "Files", s.files)
@@ -141,7 +143,7 @@ func (s *roadmapStep) take(p *plan.Plan) {
 
 func bullets(b *strings.Builder, list []string) {
 	for _, s := range list {
-		fmt.Fprintf(b, "- %s\n", oneLine(s))
+		fmt.Fprintf(b, "- %s\n", text.OneLine(s))
 	}
 }
 
@@ -162,7 +164,7 @@ func orNone(list []string, none string) []string {
 
 func codeSpans(list []string) (spans []string) {
 	for _, s := range list {
-		spans = append(spans, codeSpan(oneLine(s)))
+		spans = append(spans, codeSpan(text.OneLine(s)))
 	}
 	return spans
 }

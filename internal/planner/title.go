@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/trellis-tasks/trellis/internal/text"
+
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -13,7 +15,7 @@ const maxTitle = 100
 
 // title is a title as task.json and commits take it: one line, without the marks and labels that models put on it.
 func title(s string) string {
-	s = trellis.Visible(oneLine(unmarked(s)))
+	s = trellis.Visible(text.OneLine(unmarked(s)))
 	s = strings.TrimSpace(strings.TrimLeft(s, "# "))
 	if !strings.ContainsFunc(s, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }) {
 		return "" // marks alone
@@ -46,5 +48,3 @@ func unmarked(s string) string {
 	})
 	return strings.ReplaceAll(s, "`", "")
 }
-
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/text"
+
 	"github.com/trellis-tasks/trellis/contextfiles"
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/config"
@@ -149,7 +151,7 @@ func (wr writer) write(ctx context.Context, c flow.Call, in writeIn) (w written,
 	}
 	_, err = wr.store.Update(wr.dir, func(t *taskdir.Task, e *taskdir.Edit) error {
 		e.Set("title", title(in.Document.Title))
-		e.Set("description", oneLine(in.Document.Summary))
+		e.Set("description", text.OneLine(in.Document.Summary))
 		e.Set("scope", in.Findings.Scope)
 		e.Set("branch", "feature/"+in.Input.Name)
 		e.Set("base_branch", base)

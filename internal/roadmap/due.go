@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/trellis-tasks/trellis/internal/text"
+
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
@@ -164,8 +166,6 @@ func (d *Due) status(s Step) {
 	}
 }
 
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
-
 // how says how a completed task ended.
 func (w Work) how() string {
 	switch w.Pipeline.Outcome {
@@ -181,13 +181,13 @@ func (w Work) how() string {
 func (w Work) Why() string {
 	switch f := w.Pipeline.Failure; {
 	case w.Status == trellis.Rejected && w.Pipeline.Rejection.Details != "":
-		return fmt.Sprintf("%s is rejected: %s", w.Name(), oneLine(w.Pipeline.Rejection.Details))
+		return fmt.Sprintf("%s is rejected: %s", w.Name(), text.OneLine(w.Pipeline.Rejection.Details))
 	case w.Status == trellis.Planning:
-		return fmt.Sprintf("the planning of %s failed: %s: %s", w.Name(), f.Code, oneLine(f.Detail))
+		return fmt.Sprintf("the planning of %s failed: %s: %s", w.Name(), f.Code, text.OneLine(f.Detail))
 	case w.Archived && !(w.Status == trellis.Failed || w.Status == trellis.Rejected || w.Status == trellis.Cancelled):
 		return fmt.Sprintf("%s is in the archive, and was %s", w.Name(), w.Status)
 	case f.Code != "":
-		return fmt.Sprintf("%s is %s: %s: %s", w.Name(), w.Status, f.Code, oneLine(f.Detail))
+		return fmt.Sprintf("%s is %s: %s: %s", w.Name(), w.Status, f.Code, text.OneLine(f.Detail))
 	}
 	return fmt.Sprintf("%s is %s", w.Name(), w.Status)
 }

@@ -27,6 +27,7 @@ var pureFuncs = map[string][]string{
 	"maps": {"*", "!Keys", "!Values", "!All"},
 	"time": {"*", "!Now", "!Since", "!Until", "!After", "!AfterFunc", "!NewTicker", "!NewTimer", "!Sleep", "!Tick", "!LoadLocation", "!Time.Local"},
 
+	module + "internal/text":        {"*"},
 	module + "internal/trellis":     {"*"},
 	module + "internal/engine/flow": {"*"},
 	module + "internal/text":        {"Cut", "OneLine"},

@@ -23,6 +23,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/trellis-tasks/trellis/internal/text"
 )
 
 // Kind is what an item is.
@@ -128,7 +130,7 @@ func (e *UntrustedError) Is(target error) bool { return target == ErrUntrusted }
 func (e *UntrustedError) Error() string {
 	f := e.Verdict.Foreign[0]
 	if f.Item.Kind == CommitKind {
-		return fmt.Sprintf("%s has %s that nobody here has agreed to, the newest is %s", e.Verdict.Called(), count(len(e.Verdict.Foreign), "commit"), origin(f))
+		return fmt.Sprintf("%s has %s that nobody here has agreed to, the newest is %s", e.Verdict.Called(), text.Count(len(e.Verdict.Foreign), "commit"), origin(f))
 	}
 	runs := 0
 	for _, f := range e.Verdict.Foreign {
@@ -136,9 +138,9 @@ func (e *UntrustedError) Error() string {
 			runs++
 		}
 	}
-	what := "would run " + count(runs, "command")
+	what := "would run " + text.Count(runs, "command")
 	if runs == 0 {
-		what = fmt.Sprintf("says %s to agents or to Trellis", count(len(e.Verdict.Foreign), "thing"))
+		what = fmt.Sprintf("says %s to agents or to Trellis", text.Count(len(e.Verdict.Foreign), "thing"))
 	}
 	if f.Commit != "" {
 		what = "came with commit " + origin(f) + " and " + what
@@ -195,11 +197,4 @@ func origin(f Foreign) string {
 func short(commit string) string {
 	const enough = 10
 	return commit[:min(enough, len(commit))]
-}
-
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

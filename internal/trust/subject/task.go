@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/text"
+
 	"github.com/trellis-tasks/trellis/contextfiles"
 	"github.com/trellis-tasks/trellis/internal/criteria"
 	"github.com/trellis-tasks/trellis/internal/durable"
@@ -237,10 +239,8 @@ func headline(s plan.Step) (trust.Kind, string) {
 	if len(commands) > 0 {
 		return trust.Step, "step " + s.ID + ": " + strings.Join(commands, " ; ")
 	}
-	return trust.Prompt, "step " + s.ID + ": " + oneLine(s.Title+" "+s.Prompt+s.Message+s.Description)
+	return trust.Prompt, "step " + s.ID + ": " + text.OneLine(s.Title+" "+s.Prompt+s.Message+s.Description)
 }
-
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 func asJSON(v any) []byte {
 	var b bytes.Buffer
