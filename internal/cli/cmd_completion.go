@@ -95,7 +95,7 @@ func (a *console) candidates(before []string, last string) []string {
 	case strings.HasPrefix(usage, "TASKDIR"):
 		return a.taskCandidates()
 	case strings.HasPrefix(usage, "OBJECTIVE"):
-		return slices.DeleteFunc(a.objectiveNames(), func(line string) bool {
+		return slices.DeleteFunc(objectives{&a.Console}.objectiveNames(), func(line string) bool {
 			name, _, _ := strings.Cut(line, "\t")
 			return slices.Contains(given, name)
 		})
@@ -158,7 +158,7 @@ func (a *console) flagValues(name string, line *commandLine) []string {
 		return a.agentNames()
 	case "step":
 		if slices.Equal(line.path, []string{"objective", "plan"}) {
-			return a.objectiveSteps(line.positional())
+			return objectives{&a.Console}.objectiveSteps(line.positional())
 		}
 	}
 	return nil

@@ -23,8 +23,11 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
+// evals is the command that measures how well an agent plans.
+type evals struct{ *command.Console }
+
 // evalCommand is `trellis eval`.
-func (a *console) evalCommand() *cli.Command {
+func (cmd evals) evalCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "eval",
 		Usage:     "measure how well an agent plans, over requirements whose right answer is known",
@@ -50,33 +53,33 @@ this project is changed. The calls are real: with a paid agent they cost money.`
 			if c.NArg() > 0 {
 				return command.WrongArguments(c)
 			}
-			return a.Guarded(func() error { return a.eval(c) })
+			return cmd.Guarded(func() error { return cmd.eval(c) })
 		},
 	}
 }
 
-func (a *console) eval(c *cli.Context) error {
+func (cmd evals) eval(c *cli.Context) error {
 	cases, err := evalCases(c)
 	if err != nil {
 		return err
 	}
-	e, err := a.newEvaluation(c)
+	e, err := cmd.newEvaluation(c)
 	if err != nil {
 		return err
 	}
 	defer e.close()
 	who, err := e.able(c.Context, cases[0])
 	if err != nil {
-		return a.agentError(err)
+		return (&console{*cmd.Console}).agentError(err)
 	}
 	out := e.report(c.Bool("json"), len(cases))
-	a.Say("%s", e.warning(who, cases, c.Int("parallel")))
-	runner := eval.Runner{Plan: e.plan, Dir: e.dir, Parallel: c.Int("parallel"), Env: a.Env, Ended: out.ended, Now: a.Now}
-	began := a.Now()
+	cmd.Say("%s", e.warning(who, cases, c.Int("parallel")))
+	runner := eval.Runner{Plan: e.plan, Dir: e.dir, Parallel: c.Int("parallel"), Env: cmd.Env, Ended: out.ended, Now: cmd.Now}
+	began := cmd.Now()
 	results, err := runner.Run(c.Context, cases)
 	e.show.close()
 	sum := eval.Summarize(results, len(cases))
-	if werr := out.end(evalDocument{who, results, sum, a.Now().Sub(began).Seconds()}); err == nil {
+	if werr := out.end(evalDocument{who, results, sum, cmd.Now().Sub(began).Seconds()}); err == nil {
 		err = werr
 	}
 	if least := c.Float64("min-score"); err == nil && sum.Score < least {
@@ -106,7 +109,7 @@ func evalCases(c *cli.Context) ([]eval.Case, error) {
 
 // evaluation is what all cases of one call share.
 type evaluation struct {
-	app      *console
+	app      *command.Console
 	home     *app.Project // whose agents plan; without a repository, the folder that trellis was called in
 	cfg      *config.Config
 	agent    string
@@ -118,11 +121,11 @@ type evaluation struct {
 	fallback func() (string, error) // the agent to take when nobody chose one
 }
 
-func (a *console) newEvaluation(c *cli.Context) (*evaluation, error) {
-	e := &evaluation{app: a, agent: c.String("agent"), quick: c.Bool("quick"), keep: c.IsSet("keep")}
+func (cmd evals) newEvaluation(c *cli.Context) (*evaluation, error) {
+	e := &evaluation{app: cmd.Console, agent: c.String("agent"), quick: c.Bool("quick"), keep: c.IsSet("keep")}
 	var err error
-	if e.home, err = a.OpenRepository(); errors.Is(err, git.ErrNoRepository) || errors.Is(err, git.ErrBare) {
-		e.home, err = &app.Project{Env: a.Caller(), Root: a.Dir, Settings: app.Settings{Root: a.Dir, UserFile: a.Caller().UserFile()}}, nil
+	if e.home, err = cmd.OpenRepository(); errors.Is(err, git.ErrNoRepository) || errors.Is(err, git.ErrBare) {
+		e.home, err = &app.Project{Env: cmd.Caller(), Root: cmd.Dir, Settings: app.Settings{Root: cmd.Dir, UserFile: cmd.Caller().UserFile()}}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -143,7 +146,7 @@ func (a *console) newEvaluation(c *cli.Context) (*evaluation, error) {
 		return nil, err
 	}
 	watched := &runner.Site{}
-	e.show = a.progress(watched, c.Bool("json") || !command.IsTerminal(a.Stderr))
+	e.show = (&console{*cmd.Console}).progress(watched, c.Bool("json") || !command.IsTerminal(cmd.Stderr))
 	e.show.Ahead(stages(e.cfg.Planning, runner.PlanOptions{Quick: e.quick})...)
 	e.event, e.fallback = watched.Event, e.home.Wire(c.Context, e.cfg, e.home).Default
 	return e, nil

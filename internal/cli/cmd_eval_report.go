@@ -27,7 +27,7 @@ type evalDocument struct {
 
 // evalReport prints how cases go.
 type evalReport struct {
-	app   *console
+	app   *command.Console
 	print func(text string) // a line of a case
 	json  bool
 	n, of int

@@ -16,39 +16,42 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
+// objectives are the commands that work on roadmaps.
+type objectives struct{ *command.Console }
+
 // objectiveCommand is `trellis objective`: roadmaps whose steps become tasks.
-func (a *console) objectiveCommand() *cli.Command {
+func (cmd objectives) objectiveCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "objective",
 		Usage: "work on roadmaps, whose steps become tasks",
 		Subcommands: []*cli.Command{
-			a.objectiveListCommand(),
-			a.objectiveShowCommand(),
-			a.objectiveNextCommand(),
-			a.objectiveCheckCommand(),
-			a.objectivePlanCommand(),
-			a.objectiveReconcileCommand(),
-			a.objectiveNewCommand(),
+			cmd.objectiveListCommand(),
+			cmd.objectiveShowCommand(),
+			cmd.objectiveNextCommand(),
+			validations{cmd.Console}.objectiveCheckCommand(),
+			cmd.objectivePlanCommand(),
+			cmd.objectiveReconcileCommand(),
+			cmd.objectiveNewCommand(),
 		},
 	}
 }
 
 // objectiveArgument opens the project and takes the name of an objective, the only argument.
-func (a *console) objectiveArgument(c *cli.Context) (*app.Project, string, error) {
+func (cmd objectives) objectiveArgument(c *cli.Context) (*app.Project, string, error) {
 	if c.NArg() != 1 {
 		return nil, "", command.WrongArguments(c)
 	}
-	p, err := a.Open(c.Context)
+	p, err := cmd.Open(c.Context)
 	if err != nil {
 		return nil, "", err
 	}
-	name, err := a.objectiveName(p, c.Args().First())
+	name, err := cmd.objectiveName(p, c.Args().First())
 	return p, name, err
 }
 
 // objectiveName is the name that an argument says: itself, or of the file that it is the path of, from the current folder
 // or from the repository's. The path of a file elsewhere matches roadmap.ErrNotFound.
-func (a *console) objectiveName(p *app.Project, arg string) (string, error) {
+func (cmd objectives) objectiveName(p *app.Project, arg string) (string, error) {
 	path := filepath.ToSlash(filepath.Clean(arg))
 	name, isFile := strings.CutSuffix(path, ".md")
 	if !strings.Contains(path, "/") {
@@ -58,7 +61,7 @@ func (a *console) objectiveName(p *app.Project, arg string) (string, error) {
 		return arg, nil
 	}
 	if !filepath.IsAbs(arg) {
-		path = filepath.Join(a.Dir, arg)
+		path = filepath.Join(cmd.Dir, arg)
 	}
 	name = filepath.Base(name)
 	for _, at := range []string{path, filepath.Join(p.Root, arg)} {
@@ -137,8 +140,8 @@ func (l objectivePlans) draft(name, step string) string {
 }
 
 // objectiveNames are what the name of an objective may become.
-func (a *console) objectiveNames() (list []string) {
-	p, err := a.OpenRepository()
+func (cmd objectives) objectiveNames() (list []string) {
+	p, err := cmd.OpenRepository()
 	if err != nil {
 		return nil
 	}
@@ -150,13 +153,13 @@ func (a *console) objectiveNames() (list []string) {
 }
 
 // objectiveSteps are what the id of a step may become, of the objective that is among the words.
-func (a *console) objectiveSteps(words []string) (list []string) {
-	p, err := a.OpenRepository()
+func (cmd objectives) objectiveSteps(words []string) (list []string) {
+	p, err := cmd.OpenRepository()
 	if err != nil {
 		return nil
 	}
 	for _, w := range words {
-		name, err := a.objectiveName(p, w)
+		name, err := cmd.objectiveName(p, w)
 		if err != nil {
 			continue
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-func (a *console) objectiveCheckCommand() *cli.Command {
+func (cmd validations) objectiveCheckCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "check",
 		Usage:     "check objectives: rows, ids, dependencies, plans",
@@ -25,13 +25,13 @@ func (a *console) objectiveCheckCommand() *cli.Command {
 there twice, dependencies that are unknown or go in a circle. A plan whose task is gone or is for another step is a warning.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNotFound}, "trellis objective check", "trellis objective check gateway --json"),
 		Action: func(c *cli.Context) error {
-			return a.objectiveCheck(c.Context, c.Args().Slice(), c.Bool("json"))
+			return cmd.objectiveCheck(c.Context, c.Args().Slice(), c.Bool("json"))
 		},
 	}
 }
 
-func (a *console) objectiveCheck(ctx context.Context, names []string, asJSON bool) error {
-	p, err := a.Open(ctx)
+func (cmd validations) objectiveCheck(ctx context.Context, names []string, asJSON bool) error {
+	p, err := cmd.Open(ctx)
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (a *console) objectiveCheck(ctx context.Context, names []string, asJSON boo
 	for _, arg := range names {
 		var name string
 		if err == nil {
-			name, err = a.objectiveName(p, arg)
+			name, err = objectives{cmd.Console}.objectiveName(p, arg)
 		}
 		if err == nil {
 			err = v.objective(p, plans, name)
@@ -53,7 +53,7 @@ func (a *console) objectiveCheck(ctx context.Context, names []string, asJSON boo
 		return err
 	}
 	v.OK = len(ready.Errors(v.Problems)) == 0
-	if err := a.printValidation(v, asJSON); err != nil || v.OK {
+	if err := cmd.printValidation(v, asJSON); err != nil || v.OK {
 		return err
 	}
 	return app.Quiet(app.ErrUnmet)

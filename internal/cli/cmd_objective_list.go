@@ -17,7 +17,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-func (a *console) objectiveListCommand() *cli.Command {
+func (cmd objectives) objectiveListCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "list",
 		Usage: "show the objectives, how far they are, and what comes next",
@@ -28,7 +28,7 @@ func (a *console) objectiveListCommand() *cli.Command {
 			if c.NArg() > 0 {
 				return command.WrongArguments(c)
 			}
-			return a.objectiveList(c.Context, c.Bool("json"))
+			return cmd.objectiveList(c.Context, c.Bool("json"))
 		},
 	}
 }
@@ -103,8 +103,8 @@ func summary(r *roadmap.Roadmap, broken bool, tasks roadmap.Tasks) objectiveRow 
 	return row
 }
 
-func (a *console) objectiveList(ctx context.Context, asJSON bool) error {
-	p, err := a.Open(ctx)
+func (cmd objectives) objectiveList(ctx context.Context, asJSON bool) error {
+	p, err := cmd.Open(ctx)
 	if err != nil {
 		return err
 	}
@@ -128,21 +128,21 @@ func (a *console) objectiveList(ctx context.Context, asJSON bool) error {
 		rows = append(rows, summary(r, err != nil, plans.of(name)))
 	}
 	if asJSON {
-		return terminal.JSON(a.Stdout, rows)
+		return terminal.JSON(cmd.Stdout, rows)
 	}
 	others, err := roadmap.Misnamed(p.Root)
 	if err != nil {
 		return err
 	}
 	for _, o := range others {
-		a.Say("warning: %s", inLine(o.Error()))
+		cmd.Say("warning: %s", inLine(o.Error()))
 	}
 	if len(rows) == 0 {
-		a.Say("no objectives")
-		a.Say("hint: trellis objective new NAME")
+		cmd.Say("no objectives")
+		cmd.Say("hint: trellis objective new NAME")
 		return nil
 	}
-	return printObjectives(a.Stdout, rows)
+	return printObjectives(cmd.Stdout, rows)
 }
 
 func printObjectives(w io.Writer, rows []objectiveRow) error {

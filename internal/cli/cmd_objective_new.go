@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/roadmap"
 )
 
-func (a *console) objectiveNewCommand() *cli.Command {
+func (cmd objectives) objectiveNewCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "new",
 		Usage:     "write the file of a new objective, for you to fill in",
@@ -26,11 +26,11 @@ func (a *console) objectiveNewCommand() *cli.Command {
 			if c.NArg() != 1 {
 				return command.WrongArguments(c)
 			}
-			p, err := a.Open(c.Context)
+			p, err := cmd.Open(c.Context)
 			if err != nil {
 				return err
 			}
-			name, err := a.objectiveName(p, c.Args().First())
+			name, err := cmd.objectiveName(p, c.Args().First())
 			if err != nil {
 				name = c.Args().First() // which is no name
 			}
@@ -38,12 +38,12 @@ func (a *console) objectiveNewCommand() *cli.Command {
 			if c.IsSet("title") {
 				title = c.String("title")
 			}
-			return a.objectiveNew(p, name, title)
+			return cmd.objectiveNew(p, name, title)
 		},
 	}
 }
 
-func (a *console) objectiveNew(p *app.Project, name, title string) error {
+func (cmd objectives) objectiveNew(p *app.Project, name, title string) error {
 	if err := roadmap.CheckName(name); err != nil {
 		return app.AsKind(app.ErrUsage, err)
 	}
@@ -60,8 +60,8 @@ func (a *console) objectiveNew(p *app.Project, name, title string) error {
 	} else if err != nil {
 		return err
 	}
-	a.Say("write its steps, then: trellis objective check %s", name)
-	_, err = fmt.Fprintln(a.Stdout, roadmap.File(name))
+	cmd.Say("write its steps, then: trellis objective check %s", name)
+	_, err = fmt.Fprintln(cmd.Stdout, roadmap.File(name))
 	return err
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/roadmap"
 )
 
-func (a *console) objectiveNextCommand() *cli.Command {
+func (cmd objectives) objectiveNextCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "next",
 		Usage:     "say which step comes next, and why",
@@ -26,11 +26,11 @@ Those are the ones that it states, or else the step before it. A step whose task
 The first word that is printed is next, waiting (for a step under way), blocked (a person is needed) or complete.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitWaiting, command.ExitNotFound}, "trellis objective next gateway", "trellis objective next gateway --all", "trellis objective next gateway --json | jq -r .code"),
 		Action: func(c *cli.Context) error {
-			p, name, err := a.objectiveArgument(c)
+			p, name, err := cmd.objectiveArgument(c)
 			if err != nil {
 				return err
 			}
-			return a.objectiveNext(p, name, c.Bool("all"), c.Bool("json"))
+			return cmd.objectiveNext(p, name, c.Bool("all"), c.Bool("json"))
 		},
 	}
 }
@@ -46,10 +46,10 @@ type objectiveDecision struct {
 	Ready     []objectiveStep `json:"ready"` // every step that could start now
 }
 
-func (a *console) objectiveNext(p *app.Project, name string, all, asJSON bool) error {
+func (cmd objectives) objectiveNext(p *app.Project, name string, all, asJSON bool) error {
 	r, err := loadObjective(p, name)
 	if err != nil {
-		return a.brokenObjective(r, err)
+		return cmd.brokenObjective(r, err)
 	}
 	tasks := newObjectivePlans(p).of(r.Name)
 	d := r.Next(tasks)
@@ -66,9 +66,9 @@ func (a *console) objectiveNext(p *app.Project, name string, all, asJSON bool) e
 		out.Step = &step
 	}
 	if asJSON {
-		err = terminal.JSON(a.Stdout, out)
+		err = terminal.JSON(cmd.Stdout, out)
 	} else {
-		out.print(a, next, all)
+		out.print(cmd.Console, next, all)
 	}
 	if err != nil || d.Code == roadmap.Next || d.Code == roadmap.Complete {
 		return err
@@ -76,7 +76,7 @@ func (a *console) objectiveNext(p *app.Project, name string, all, asJSON bool) e
 	return app.Quiet(app.ErrWaiting)
 }
 
-func (d *objectiveDecision) print(a *console, next *objectiveNext, all bool) {
+func (d *objectiveDecision) print(a *command.Console, next *objectiveNext, all bool) {
 	if d.Step == nil {
 		fmt.Fprintf(a.Stdout, "%s\n    %s\n", inLine(next.words()), inLine(d.Why))
 		return
@@ -94,13 +94,13 @@ func (d *objectiveDecision) print(a *console, next *objectiveNext, all bool) {
 }
 
 // brokenObjective tells what is wrong with a file that can't be relied on.
-func (a *console) brokenObjective(r *roadmap.Roadmap, err error) error {
+func (cmd objectives) brokenObjective(r *roadmap.Roadmap, err error) error {
 	if r == nil {
 		return err
 	}
 	for _, p := range r.Check() {
 		if !p.Warning {
-			a.Say("%s", p.Error())
+			cmd.Say("%s", p.Error())
 		}
 	}
 	return app.WithHints(app.Usagef("%s can't be relied on", roadmap.File(r.Name)), "trellis objective check "+r.Name)

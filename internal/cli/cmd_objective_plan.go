@@ -21,7 +21,7 @@ import (
 )
 
 // objectivePlanCommand is `trellis objective plan`.
-func (a *console) objectivePlanCommand() *cli.Command {
+func (cmd objectives) objectivePlanCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "plan",
 		Usage:     "plan a step of an objective, and have the roadmap name the task",
@@ -45,45 +45,45 @@ The issue is for people to read and talk about: nothing that is written there is
 			if c.NArg() != 1 {
 				return command.WrongArguments(c)
 			}
-			return a.Guarded(func() error { return a.objectivePlan(c) })
+			return cmd.Guarded(func() error { return cmd.objectivePlan(c) })
 		},
 	}
 }
 
-func (a *console) objectivePlan(c *cli.Context) error {
-	p, err := a.Open(c.Context)
+func (cmd objectives) objectivePlan(c *cli.Context) error {
+	p, err := cmd.Open(c.Context)
 	if err != nil {
 		return err
 	}
-	if err := a.RefuseSharedDisk(c, p.Root); err != nil {
+	if err := cmd.RefuseSharedDisk(c, p.Root); err != nil {
 		return err
 	}
 	s, err := p.Site(c.Context)
 	if err != nil {
 		return err
 	}
-	name, err := a.objectiveName(p, c.Args().First())
+	name, err := cmd.objectiveName(p, c.Args().First())
 	if err != nil {
 		return err
 	}
-	o, err := a.stepOptions(c, p, name)
+	o, err := cmd.stepOptions(c, p, name)
 	if err != nil {
 		return err
 	}
-	show := a.progress(s, c.Bool("json"))
+	show := (&console{*cmd.Console}).progress(s, c.Bool("json"))
 	show.Ahead(stages(s.Config.Planning, runner.PlanOptions{})...)
-	began := a.Now()
+	began := cmd.Now()
 	res, err := s.PlanStep(c.Context, name, o)
 	show.close()
-	end := stepEnd{name, res, a.Now().Sub(began).Seconds(), cmp.Or(res.Step.ID, o.Step), o.Forge != nil}
+	end := stepEnd{name, res, cmd.Now().Sub(began).Seconds(), cmp.Or(res.Step.ID, o.Step), o.Forge != nil}
 	if err != nil {
-		return a.notPlanned(c, p, end, err)
+		return cmd.notPlanned(c, p, end, err)
 	}
-	return a.plannedStep(c.Context, p, s, end, c.Bool("json"))
+	return cmd.plannedStep(c.Context, p, s, end, c.Bool("json"))
 }
 
 // stepOptions reads the flags. What costs nothing is checked first.
-func (a *console) stepOptions(c *cli.Context, p *app.Project, name string) (o runner.StepOptions, err error) {
+func (cmd objectives) stepOptions(c *cli.Context, p *app.Project, name string) (o runner.StepOptions, err error) {
 	if c.IsSet("step") && strings.TrimSpace(c.String("step")) == "" { // a variable that is empty is no wish for the next one
 		return o, app.WithHints(app.Usagef("--step names no step"), "trellis objective show "+name)
 	}
@@ -95,7 +95,7 @@ func (a *console) stepOptions(c *cli.Context, p *app.Project, name string) (o ru
 	}
 	o.Creator, _ = app.Developer(p.Root) // nobody has to say who they are
 	if c.Bool("github") {
-		o.Forge = &github.Client{Dir: p.Root, Env: a.Caller().CommandEnv()}
+		o.Forge = &github.Client{Dir: p.Root, Env: cmd.Caller().CommandEnv()}
 		if err := o.Forge.SignedIn(c.Context); err != nil { // before anything is paid for
 			return o, forgeError(err)
 		}
@@ -104,12 +104,12 @@ func (a *console) stepOptions(c *cli.Context, p *app.Project, name string) (o ru
 }
 
 // notPlanned says why a step is not planned, or not all of it done.
-func (a *console) notPlanned(c *cli.Context, p *app.Project, end stepEnd, err error) error {
+func (cmd objectives) notPlanned(c *cli.Context, p *app.Project, end stepEnd, err error) error {
 	var not *runner.StepError
 	if errors.As(err, &not) && not.Step == "" && c.Bool("json") {
 		d := stepDocument{Objective: end.objective, Code: not.Code, planDocument: document("", planEnd{})}
 		d.ID, d.Files, d.Why = "", []string{}, []string{not.Why}
-		if err := terminal.JSON(a.Stdout, d); err != nil {
+		if err := terminal.JSON(cmd.Stdout, d); err != nil {
 			return err
 		}
 	}
@@ -120,7 +120,7 @@ func (a *console) notPlanned(c *cli.Context, p *app.Project, end stepEnd, err er
 		err = forgeError(err)
 		return app.WithHints(err, append(app.HintsOf(err), end.again())...)
 	}
-	return a.stepError(p, end.objective, err)
+	return cmd.stepError(p, end.objective, err)
 }
 
 // stepEnd is how the planning of a step ended, and how long it took.
@@ -153,18 +153,18 @@ type stepDocument struct {
 }
 
 // plannedStep says how the planning of a step ended.
-func (a *console) plannedStep(ctx context.Context, p *app.Project, s *runner.Site, end stepEnd, asJSON bool) error {
+func (cmd objectives) plannedStep(ctx context.Context, p *app.Project, s *runner.Site, end stepEnd, asJSON bool) error {
 	if asJSON {
-		if err := terminal.JSON(a.Stdout, end.document(p)); err != nil {
+		if err := terminal.JSON(cmd.Stdout, end.document(p)); err != nil {
 			return err
 		}
 	} else {
-		a.sayStep(ctx, p, s, end)
+		cmd.sayStep(ctx, p, s, end)
 	}
 	if end.Dead != "" {
 		return end.dead()
 	}
-	return a.endOfPlan(planEnd{end.PlanResult, end.seconds}, end.again())
+	return (&console{*cmd.Console}).endOfPlan(planEnd{end.PlanResult, end.seconds}, end.again())
 }
 
 func (e stepEnd) document(p *app.Project) stepDocument {
@@ -179,19 +179,19 @@ func (e stepEnd) document(p *app.Project) stepDocument {
 }
 
 // sayStep tells people what came of planning a step.
-func (a *console) sayStep(ctx context.Context, p *app.Project, s *runner.Site, end stepEnd) {
+func (cmd objectives) sayStep(ctx context.Context, p *app.Project, s *runner.Site, end stepEnd) {
 	if end.Known {
-		a.Say("step %s is planned as %s (%s)", end.Step.ID, end.Task, end.Status)
+		cmd.Say("step %s is planned as %s (%s)", end.Step.ID, end.Task, end.Status)
 	} else if !end.Interrupted && len(end.Waits) == 0 {
-		a.sayPlanned(ctx, p, s, planEnd{end.PlanResult, end.seconds})
+		(&console{*cmd.Console}).sayPlanned(ctx, p, s, planEnd{end.PlanResult, end.seconds})
 	}
 	if cell := end.Step.Link(); cell != "" {
-		a.Say("%s: step %s says %s", roadmap.File(end.objective), end.Step.ID, cell)
+		cmd.Say("%s: step %s says %s", roadmap.File(end.objective), end.Step.ID, cell)
 	}
 	if end.Issue != nil {
-		a.Say("issue     %s", end.Issue.URL)
+		cmd.Say("issue     %s", end.Issue.URL)
 	}
-	fmt.Fprintln(a.Stdout, p.Store.Rel(end.Dir))
+	fmt.Fprintln(cmd.Stdout, p.Store.Rel(end.Dir))
 }
 
 // dead is the error of a step whose task came to a bad end: nothing was planned, and nothing comes of it by itself.
@@ -211,13 +211,13 @@ func (e stepEnd) dead() error {
 }
 
 // stepError gives the errors of planning a step their exit codes and hints.
-func (a *console) stepError(p *app.Project, name string, err error) error {
+func (cmd objectives) stepError(p *app.Project, name string, err error) error {
 	var not *runner.StepError
 	var held *durable.HeldError
 	var problem *trellis.Problem
 	switch {
 	case errors.As(err, &not) && not.Step == "" && not.Code == roadmap.Complete:
-		a.Say("objective %s is complete: %s", not.Objective, not.Why)
+		cmd.Say("objective %s is complete: %s", not.Objective, not.Why)
 		return nil
 	case errors.As(err, &not) && not.Step == "":
 		return app.WithHints(app.AsKind(app.ErrWaiting, err), "trellis objective next "+not.Objective)
@@ -232,7 +232,7 @@ func (a *console) stepError(p *app.Project, name string, err error) error {
 	case errors.As(err, &held), errors.As(err, &problem):
 		return err
 	}
-	return forgeError(a.planError(p, err))
+	return forgeError((&console{*cmd.Console}).planError(p, err))
 }
 
 // forgeError gives the errors of gh their exit codes and hints.

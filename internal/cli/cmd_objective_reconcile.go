@@ -17,7 +17,7 @@ import (
 )
 
 // objectiveReconcileCommand is `trellis objective reconcile`.
-func (a *console) objectiveReconcileCommand() *cli.Command {
+func (cmd objectives) objectiveReconcileCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "reconcile",
 		Usage:     "write into roadmaps what became of their tasks, and plan what comes next",
@@ -37,28 +37,28 @@ What goes wrong with one objective stops no other.`,
 			"trellis objective reconcile", "trellis objective reconcile gateway --all-unblocked", "trellis objective reconcile --dry-run"),
 		Action: func(c *cli.Context) error {
 			if c.Bool("dry-run") {
-				return a.objectiveReconcile(c)
+				return cmd.objectiveReconcile(c)
 			}
-			return a.Guarded(func() error { return a.objectiveReconcile(c) })
+			return cmd.Guarded(func() error { return cmd.objectiveReconcile(c) })
 		},
 	}
 }
 
-func (a *console) objectiveReconcile(c *cli.Context) error {
-	p, err := a.Open(c.Context)
+func (cmd objectives) objectiveReconcile(c *cli.Context) error {
+	p, err := cmd.Open(c.Context)
 	if err != nil {
 		return err
 	}
 	o := runner.ReconcileOptions{All: c.Bool("all-unblocked"), Dry: c.Bool("dry-run")}
 	for _, arg := range c.Args().Slice() {
-		name, err := a.objectiveName(p, arg)
+		name, err := cmd.objectiveName(p, arg)
 		if err != nil {
 			return err
 		}
 		o.Names = append(o.Names, name)
 	}
 	if !o.Dry {
-		if err := a.RefuseSharedDisk(c, p.Root); err != nil {
+		if err := cmd.RefuseSharedDisk(c, p.Root); err != nil {
 			return err
 		}
 	}
@@ -67,25 +67,25 @@ func (a *console) objectiveReconcile(c *cli.Context) error {
 		return err
 	}
 	o.Creator, _ = app.Developer(p.Root)
-	show := a.progress(s, c.Bool("json"))
+	show := (&console{*cmd.Console}).progress(s, c.Bool("json"))
 	all, err := s.Reconcile(c.Context, o)
 	show.close()
 	if err != nil {
 		return err
 	}
 	if c.Bool("json") {
-		if err := terminal.JSON(a.Stdout, reconciledDocuments(p, all)); err != nil {
+		if err := terminal.JSON(cmd.Stdout, reconciledDocuments(p, all)); err != nil {
 			return err
 		}
 	} else {
 		for _, r := range all {
-			a.sayReconciled(p, r, o.Dry)
+			cmd.sayReconciled(p, r, o.Dry)
 		}
 		if len(all) == 0 {
-			a.Say("no objective says auto_advance: true; name one: trellis objective reconcile NAME")
+			cmd.Say("no objective says auto_advance: true; name one: trellis objective reconcile NAME")
 		}
 	}
-	return a.endOfReconcile(c.Context, p, all)
+	return cmd.endOfReconcile(c.Context, p, all)
 }
 
 // reconciledDocument is what reconcile --json prints of an objective.
@@ -130,20 +130,20 @@ func reconciledDocuments(p *app.Project, all []runner.Reconciled) []reconciledDo
 }
 
 // sayReconciled says what came of an objective. What is or would be changed goes to standard output, a line each.
-func (a *console) sayReconciled(p *app.Project, r runner.Reconciled, dry bool) {
+func (cmd objectives) sayReconciled(p *app.Project, r runner.Reconciled, dry bool) {
 	for _, c := range r.Changes {
-		fmt.Fprintf(a.Stdout, "%s: step %s: %s %q becomes %q: %s\n", r.Name, c.Step, c.Cell, c.Was, c.Value, c.Why)
+		fmt.Fprintf(cmd.Stdout, "%s: step %s: %s %q becomes %q: %s\n", r.Name, c.Step, c.Cell, c.Was, c.Value, c.Why)
 	}
 	for _, d := range r.Others {
-		a.Say("warning: objective %s: step %s is planned as %s, and its cell says %s", r.Name, d.Step, d.Work.Name(), d.Other)
+		cmd.Say("warning: objective %s: step %s is planned as %s, and its cell says %s", r.Name, d.Step, d.Work.Name(), d.Other)
 	}
 	for _, g := range r.Gone {
-		a.Say("warning: %s", inLine(g.Error()))
-		a.Say("hint: %s", inLine(g.Hint))
+		cmd.Say("warning: %s", inLine(g.Error()))
+		cmd.Say("hint: %s", inLine(g.Hint))
 	}
 	if dry {
 		for _, s := range r.Steps {
-			fmt.Fprintf(a.Stdout, "%s: step %s would be planned: %s\n", r.Name, s.ID, s.Description)
+			fmt.Fprintf(cmd.Stdout, "%s: step %s would be planned: %s\n", r.Name, s.ID, s.Description)
 		}
 	}
 	for _, res := range r.Planned {
@@ -151,13 +151,13 @@ func (a *console) sayReconciled(p *app.Project, r runner.Reconciled, dry bool) {
 		if res.Known { // by another process, meanwhile
 			did = "is planned already"
 		}
-		fmt.Fprintf(a.Stdout, "%s: step %s %s: %s (%s)\n", r.Name, res.Step.ID, did, p.Store.Rel(res.Dir), plannedAs(res))
+		fmt.Fprintf(cmd.Stdout, "%s: step %s %s: %s (%s)\n", r.Name, res.Step.ID, did, p.Store.Rel(res.Dir), plannedAs(res))
 	}
 	for _, busy := range r.Busy {
-		a.Say("%v", busy)
+		cmd.Say("%v", busy)
 	}
 	if r.Err == nil && len(r.Steps) == 0 {
-		a.Say("objective %s: %s: %s", r.Name, r.Decision.Code, r.Decision.Why)
+		cmd.Say("objective %s: %s: %s", r.Name, r.Decision.Code, r.Decision.Why)
 	}
 }
 
@@ -176,7 +176,7 @@ func plannedAs(res runner.StepResult) string {
 
 // endOfReconcile is what the ends of objectives mean for the exit code: what went wrong with one, or that something did
 // with several.
-func (a *console) endOfReconcile(ctx context.Context, p *app.Project, all []runner.Reconciled) error {
+func (cmd objectives) endOfReconcile(ctx context.Context, p *app.Project, all []runner.Reconciled) error {
 	if ctx.Err() != nil {
 		return context.Canceled
 	}
@@ -203,7 +203,7 @@ func (a *console) endOfReconcile(ctx context.Context, p *app.Project, all []runn
 	case 0:
 		return nil
 	case 1:
-		return a.stepError(p, name, errs[0])
+		return cmd.stepError(p, name, errs[0])
 	}
 	return app.AsKind(app.ErrFailed, errors.Join(errs...))
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-func (a *console) objectiveShowCommand() *cli.Command {
+func (cmd objectives) objectiveShowCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "show",
 		Usage:     "show an objective, its phases and steps, and where their tasks stand",
@@ -37,11 +37,11 @@ the status that its task has now. In a graph a whole line is a dependency that i
 			if format != "" && c.Bool("json") {
 				return app.Usagef("--graph and --json are two ways to print one thing")
 			}
-			p, name, err := a.objectiveArgument(c)
+			p, name, err := cmd.objectiveArgument(c)
 			if err != nil {
 				return err
 			}
-			return a.objectiveShow(c.Context, p, name, format, c.Bool("json"))
+			return cmd.objectiveShow(c.Context, p, name, format, c.Bool("json"))
 		},
 	}
 }
@@ -85,14 +85,14 @@ func newObjectiveStep(s roadmap.Step, tasks roadmap.Tasks) objectiveStep {
 	return o
 }
 
-func (a *console) objectiveShow(ctx context.Context, p *app.Project, name, graph string, asJSON bool) error {
+func (cmd objectives) objectiveShow(ctx context.Context, p *app.Project, name, graph string, asJSON bool) error {
 	r, err := loadObjective(p, name)
 	if r == nil {
 		return err
 	}
 	if graph != "" {
 		text, err := r.Graph(graph)
-		fmt.Fprint(a.Stdout, text)
+		fmt.Fprint(cmd.Stdout, text)
 		return err
 	}
 	plans := newObjectivePlans(p)
@@ -108,13 +108,13 @@ func (a *console) objectiveShow(ctx context.Context, p *app.Project, name, graph
 		v.Phases = append(v.Phases, phase)
 	}
 	if asJSON {
-		return terminal.JSON(a.Stdout, v)
+		return terminal.JSON(cmd.Stdout, v)
 	}
-	v.print(a)
+	v.print(cmd.Console)
 	return nil
 }
 
-func (v *objectiveView) print(a *console) {
+func (v *objectiveView) print(a *command.Console) {
 	style := a.Style(a.Stdout)
 	fmt.Fprintf(a.Stdout, "%s  %s\n", v.Name, inLine(v.Title))
 	fmt.Fprintf(a.Stdout, "  file      %s\n", v.File)
@@ -132,7 +132,7 @@ func (v *objectiveView) print(a *console) {
 	}
 }
 
-func (p *objectivePhase) print(a *console, style terminal.Style) {
+func (p *objectivePhase) print(a *command.Console, style terminal.Style) {
 	var c objectiveCount
 	width, delivered := 0, 0
 	for _, s := range p.Steps {

@@ -22,24 +22,27 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
+// tasks are the commands that make and change task directories by hand.
+type tasks struct{ *command.Console }
+
 // taskCommand is `trellis task`: changes of task directories by hand, by scripts and by agents. All are
 // safe to call at the same time.
-func (a *console) taskCommand() *cli.Command {
+func (cmd tasks) taskCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "task",
 		Usage: "make and change task directories by hand",
 		Subcommands: slices.Concat(
-			[]*cli.Command{a.taskCreateCommand(), a.taskReadyCommand()},
-			a.taskContextCommands(),
-			[]*cli.Command{a.validateOneCommand()},
-			a.taskSetCommands(),
-			a.taskLinkCommands(),
-			[]*cli.Command{a.taskArchiveCommand(), a.taskRemoveCommand(), a.taskShowCommand()},
+			[]*cli.Command{cmd.taskCreateCommand(), cmd.taskReadyCommand()},
+			cmd.taskContextCommands(),
+			[]*cli.Command{validations{cmd.Console}.validateOneCommand()},
+			cmd.taskSetCommands(),
+			cmd.taskLinkCommands(),
+			[]*cli.Command{cmd.taskArchiveCommand(), cmd.taskRemoveCommand(), cmd.taskShowCommand()},
 		),
 	}
 }
 
-func (a *console) taskReadyCommand() *cli.Command {
+func (cmd tasks) taskReadyCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "ready",
 		Usage:     "check a task that was written by hand and set it ready",
@@ -47,22 +50,22 @@ func (a *console) taskReadyCommand() *cli.Command {
 		Description: command.Manual(`A watcher picks up what is ready. A directory that is not is left as it is, and what is missing is shown.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNotFound}, "trellis task ready 02-01-auth"),
 		Action: func(c *cli.Context) error {
-			p, dir, err := a.TaskArgument(c, 1)
+			p, dir, err := cmd.TaskArgument(c, 1)
 			if err != nil {
 				return err
 			}
-			return a.taskReady(c.Context, p, dir)
+			return cmd.taskReady(c.Context, p, dir)
 		},
 	}
 }
 
-func (a *console) taskReady(ctx context.Context, p *app.Project, dir string) error {
+func (cmd tasks) taskReady(ctx context.Context, p *app.Project, dir string) error {
 	t, err := p.Store.Load(dir)
 	if err != nil {
 		return err
 	}
 	if t.Status == trellis.Ready {
-		a.Say("%s is ready already", t.ID)
+		cmd.Say("%s is ready already", t.ID)
 		return nil
 	}
 	if t.Status != trellis.Planning {
@@ -75,7 +78,7 @@ func (a *console) taskReady(ctx context.Context, p *app.Project, dir string) err
 	if err != nil {
 		return err
 	}
-	a.PrintProblems(problems)
+	cmd.PrintProblems(problems)
 	if len(ready.Errors(problems)) > 0 {
 		return app.AsKind(app.ErrUnmet, fmt.Errorf("%s is not ready", t.ID))
 	}
@@ -87,11 +90,11 @@ func (a *console) taskReady(ctx context.Context, p *app.Project, dir string) err
 	if err != nil {
 		return err
 	}
-	a.Say("%s is ready: a watcher picks it up, or run it with: trellis start %s", t.ID, t.ID)
+	cmd.Say("%s is ready: a watcher picks it up, or run it with: trellis start %s", t.ID, t.ID)
 	return nil
 }
 
-func (a *console) taskArchiveCommand() *cli.Command {
+func (cmd tasks) taskArchiveCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "archive",
 		Usage:     "move a task that is over to the archive",
@@ -101,31 +104,31 @@ func (a *console) taskArchiveCommand() *cli.Command {
 in the base branch, or you say that it is. One that runs, waits or is paused is left where it is.`,
 			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitUnmet, command.ExitNotFound, command.ExitLocked}, "trellis task archive 02-01-auth"),
 		Action: func(c *cli.Context) error {
-			return a.GuardedFor(c.Context, hooks.AfterArchive, func() error { return a.taskArchive(c) })
+			return cmd.GuardedFor(c.Context, hooks.AfterArchive, func() error { return cmd.taskArchive(c) })
 		},
 	}
 }
 
-func (a *console) taskArchive(c *cli.Context) error {
-	p, dir, err := a.TaskArgument(c, 1)
+func (cmd tasks) taskArchive(c *cli.Context) error {
+	p, dir, err := cmd.TaskArgument(c, 1)
 	if err != nil {
 		return err
 	}
-	if yes, err := a.archivable(c, p, dir); err != nil || !yes {
+	if yes, err := cmd.archivable(c, p, dir); err != nil || !yes {
 		return err
 	}
 	to, err := p.Store.Archive(dir)
 	if err != nil {
 		return err
 	}
-	a.Report(p.Hook(c.Context, hooks.AfterArchive, to))
-	_, err = fmt.Fprintln(a.Stdout, p.Store.Rel(to))
+	cmd.Report(p.Hook(c.Context, hooks.AfterArchive, to))
+	_, err = fmt.Fprintln(cmd.Stdout, p.Store.Rel(to))
 	return err
 }
 
 // archivable reports whether a task may be put away: one in review becomes completed, which it is not before its work is
 // merged.
-func (a *console) archivable(c *cli.Context, p *app.Project, dir string) (bool, error) {
+func (cmd tasks) archivable(c *cli.Context, p *app.Project, dir string) (bool, error) {
 	t, err := p.Store.Load(dir)
 	if err != nil || t.Status != trellis.Review || c.Bool("force") {
 		return err == nil, err
@@ -139,14 +142,14 @@ func (a *console) archivable(c *cli.Context, p *app.Project, dir string) (bool, 
 		return err == nil, err
 	}
 	said := fmt.Sprintf("%s is in review, and its work is not merged: %s", t.ID, l.Why)
-	if !a.CanAsk() {
+	if !cmd.CanAsk() {
 		return false, app.WithHints(app.AsKind(app.ErrUnmet, errors.New(said)), "merge it: git merge "+t.BranchName(), "or, when it was merged elsewhere: trellis status --refresh", "or complete it all the same: trellis task archive "+t.ID+" --force")
 	}
-	a.Say("%s", said)
-	return a.Confirm("complete it all the same?")
+	cmd.Say("%s", said)
+	return cmd.Confirm("complete it all the same?")
 }
 
-func (a *console) taskRemoveCommand() *cli.Command {
+func (cmd tasks) taskRemoveCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "rm",
 		Usage:     "remove a task directory that nothing was done for",
@@ -155,16 +158,16 @@ func (a *console) taskRemoveCommand() *cli.Command {
 planner is gone, after a backup of what it holds. What has work on a branch is cancelled or archived instead.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound, command.ExitLocked}, "trellis task rm 02-01-auth"),
 		Action: func(c *cli.Context) error {
-			p, dir, err := a.TaskArgument(c, 1)
+			p, dir, err := cmd.TaskArgument(c, 1)
 			if err != nil {
 				return err
 			}
-			return a.taskRemove(c.Context, p, dir)
+			return cmd.taskRemove(c.Context, p, dir)
 		},
 	}
 }
 
-func (a *console) taskRemove(ctx context.Context, p *app.Project, dir string) error {
+func (cmd tasks) taskRemove(ctx context.Context, p *app.Project, dir string) error {
 	id := filepath.Base(dir)
 	if filepath.Dir(dir) != p.Store.Tasks() {
 		return app.Usagef("%s is archived, and an archive keeps what it has", id)
@@ -175,7 +178,7 @@ func (a *console) taskRemove(ctx context.Context, p *app.Project, dir string) er
 	if _, err := p.Store.RunDir(dir); err != nil {
 		return err
 	}
-	lock, err := runlock.Take(dir, a.Now()) // so that nothing begins in it meanwhile
+	lock, err := runlock.Take(dir, cmd.Now()) // so that nothing begins in it meanwhile
 	if err != nil {
 		return err
 	}
@@ -196,7 +199,7 @@ func (a *console) taskRemove(ctx context.Context, p *app.Project, dir string) er
 	if err := remove(p, dir); err != nil {
 		return err
 	}
-	a.Say("%s is removed; it comes back with: %s", id, saved.Restore)
+	cmd.Say("%s is removed; it comes back with: %s", id, saved.Restore)
 	return nil
 }
 
@@ -245,7 +248,7 @@ func remove(p *app.Project, dir string) error {
 	return os.RemoveAll(gone)
 }
 
-func (a *console) taskShowCommand() *cli.Command {
+func (cmd tasks) taskShowCommand() *cli.Command {
 	return &cli.Command{
 		Name:        "show",
 		Usage:       "show a task, its files and where it stands",
@@ -253,7 +256,7 @@ func (a *console) taskShowCommand() *cli.Command {
 		Flags:       []cli.Flag{command.JSONFlag()},
 		Description: command.Manual(`The same as trellis status of the task, and the files of its directory.`, []int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis task show 02-01-auth"),
 		Action: func(c *cli.Context) error {
-			p, dir, err := a.TaskArgument(c, 1)
+			p, dir, err := cmd.TaskArgument(c, 1)
 			if err != nil {
 				return err
 			}
@@ -262,12 +265,12 @@ func (a *console) taskShowCommand() *cli.Command {
 				return err
 			}
 			if c.Bool("json") {
-				return terminal.JSON(a.Stdout, t)
+				return terminal.JSON(cmd.Stdout, t)
 			}
-			if err := a.ShowTask(c.Context, p, dir, t); err != nil {
+			if err := cmd.ShowTask(c.Context, p, dir, t); err != nil {
 				return err
 			}
-			return terminal.Files(a.Stdout, dir)
+			return terminal.Files(cmd.Stdout, dir)
 		},
 	}
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // taskContextCommands write and show the files that name what agents read.
-func (a *console) taskContextCommands() []*cli.Command {
+func (cmd tasks) taskContextCommands() []*cli.Command {
 	return []*cli.Command{
 		{
 			Name:      "init-context",
@@ -29,11 +29,11 @@ func (a *console) taskContextCommands() []*cli.Command {
 What stands in them stays. The kind is kept as the task's dev_type.`,
 				[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis task init-context 02-01-auth backend"),
 			Action: func(c *cli.Context) error {
-				p, dir, err := a.TaskArgument(c, 2)
+				p, dir, err := cmd.TaskArgument(c, 2)
 				if err != nil {
 					return err
 				}
-				return a.initContext(p, dir, c.Args().Get(1))
+				return cmd.initContext(p, dir, c.Args().Get(1))
 			},
 		},
 		{
@@ -45,11 +45,11 @@ not text is not added.`,
 				[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNotFound}, `trellis task add-context 02-01-auth implement internal/auth/ "the code to extend"`),
 			Action: func(c *cli.Context) error {
 				if c.NArg() == 3 || c.NArg() == 4 {
-					p, dir, err := a.TaskArgument(c, c.NArg())
+					p, dir, err := cmd.TaskArgument(c, c.NArg())
 					if err != nil {
 						return err
 					}
-					return a.addContext(p, dir, c.Args().Get(1), c.Args().Get(2), c.Args().Get(3))
+					return cmd.addContext(p, dir, c.Args().Get(1), c.Args().Get(2), c.Args().Get(3))
 				}
 				return command.WrongArguments(c)
 			},
@@ -61,17 +61,17 @@ not text is not added.`,
 			Flags:       []cli.Flag{command.JSONFlag()},
 			Description: command.Manual(`Every entry with its reason; what can't be used is marked with why.`, []int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis task list-context 02-01-auth"),
 			Action: func(c *cli.Context) error {
-				p, dir, err := a.TaskArgument(c, 1)
+				p, dir, err := cmd.TaskArgument(c, 1)
 				if err != nil {
 					return err
 				}
-				return a.listContext(p, dir, c.Bool("json"))
+				return cmd.listContext(p, dir, c.Bool("json"))
 			},
 		},
 	}
 }
 
-func (a *console) initContext(p *app.Project, dir, kind string) error {
+func (cmd tasks) initContext(p *app.Project, dir, kind string) error {
 	kind, err := command.DevType(kind, "the type")
 	if err != nil {
 		return err
@@ -107,12 +107,12 @@ func (a *console) initContext(p *app.Project, dir, kind string) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(a.Stdout, "%s: %d added\n", p.Store.Rel(filepath.Join(dir, name)), added)
+		fmt.Fprintf(cmd.Stdout, "%s: %d added\n", p.Store.Rel(filepath.Join(dir, name)), added)
 	}
 	return nil
 }
 
-func (a *console) addContext(p *app.Project, dir, file, path, reason string) error {
+func (cmd tasks) addContext(p *app.Project, dir, file, path, reason string) error {
 	name := strings.TrimSuffix(file, ".jsonl") + ".jsonl"
 	if name != filepath.Base(name) || strings.HasPrefix(name, ".") || name == taskdir.Approvals || name == taskdir.Proofs {
 		return app.Usagef("%q is no context file (implement, check, debug)", file)
@@ -126,9 +126,9 @@ func (a *console) addContext(p *app.Project, dir, file, path, reason string) err
 	}
 	valid, problems := contextfiles.Checker{Root: p.Root}.Check(name, []contextfiles.Row{row})
 	for _, problem := range problems {
-		a.Say("%s: %s", path, problem.Message)
+		cmd.Say("%s: %s", path, problem.Message)
 		if !problem.Warning && problem.Hint != "" {
-			a.Say("hint: %s", problem.Hint)
+			cmd.Say("hint: %s", problem.Hint)
 		}
 	}
 	if len(valid) == 0 {
@@ -136,7 +136,7 @@ func (a *console) addContext(p *app.Project, dir, file, path, reason string) err
 	}
 	err := p.ChangeContext(dir, name, func(data []byte) ([]byte, error) { return contextfiles.Add(data, valid[0]) })
 	if errors.Is(err, contextfiles.ErrDuplicate) {
-		a.Say("%v", err)
+		cmd.Say("%v", err)
 		return nil
 	}
 	return err
@@ -152,7 +152,7 @@ type contextEntry struct {
 	Problem string `json:"problem"` // why it can't be used
 }
 
-func (a *console) listContext(p *app.Project, dir string, asJSON bool) error {
+func (cmd tasks) listContext(p *app.Project, dir string, asJSON bool) error {
 	if _, err := p.Store.Load(dir); err != nil {
 		return err
 	}
@@ -161,12 +161,12 @@ func (a *console) listContext(p *app.Project, dir string, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		return terminal.JSON(a.Stdout, append([]contextEntry{}, entries...))
+		return terminal.JSON(cmd.Stdout, append([]contextEntry{}, entries...))
 	}
 	last := ""
 	for _, e := range entries {
 		if e.File != last {
-			fmt.Fprintln(a.Stdout, e.File)
+			fmt.Fprintln(cmd.Stdout, e.File)
 			last = e.File
 		}
 		line := "  " + e.Path
@@ -176,7 +176,7 @@ func (a *console) listContext(p *app.Project, dir string, asJSON bool) error {
 		if e.Problem != "" {
 			line += "  ✗ " + e.Problem
 		}
-		fmt.Fprintln(a.Stdout, terminal.Safe(line))
+		fmt.Fprintln(cmd.Stdout, terminal.Safe(line))
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-func (a *console) taskCreateCommand() *cli.Command {
+func (cmd tasks) taskCreateCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "create",
 		Usage:     "make the directory of a task that you write yourself",
@@ -37,35 +37,35 @@ it ready. The last line printed is the directory.`,
 			if c.NArg() != 1 || strings.TrimSpace(c.Args().First()) == "" {
 				return command.WrongArguments(c)
 			}
-			return a.GuardedFor(c.Context, hooks.AfterCreate, func() error { return a.taskCreate(c) })
+			return cmd.GuardedFor(c.Context, hooks.AfterCreate, func() error { return cmd.taskCreate(c) })
 		},
 	}
 }
 
-func (a *console) taskCreate(c *cli.Context) error {
-	p, err := a.Open(c.Context)
+func (cmd tasks) taskCreate(c *cli.Context) error {
+	p, err := cmd.Open(c.Context)
 	if err != nil {
 		return err
 	}
 	cfg, _ := p.Config() // settings that are wrong keep nobody from writing a task down
-	n, parent, err := a.newTask(c, p, cfg)
+	n, parent, err := cmd.newTask(c, p, cfg)
 	if err != nil {
 		return err
 	}
-	dir, err := a.makeTask(p, n, parent)
+	dir, err := cmd.makeTask(p, n, parent)
 	if err != nil {
 		return err
 	}
-	if _, inside := proc.InsideRun(a.Env); !inside {
+	if _, inside := proc.InsideRun(cmd.Env); !inside {
 		p.Gate.Unowned(p.Gate.Own(dir, []string{taskdir.TaskJSON, taskdir.PRD}))
 	}
-	a.Report(p.Hook(c.Context, hooks.AfterCreate, dir))
-	_, err = fmt.Fprintln(a.Stdout, p.Store.Rel(dir))
+	cmd.Report(p.Hook(c.Context, hooks.AfterCreate, dir))
+	_, err = fmt.Fprintln(cmd.Stdout, p.Store.Rel(dir))
 	return err
 }
 
 // newTask is the task that the flags describe, and the directory of its parent.
-func (a *console) newTask(c *cli.Context, p *app.Project, cfg *config.Config) (n taskdir.New, parent string, err error) {
+func (cmd tasks) newTask(c *cli.Context, p *app.Project, cfg *config.Config) (n taskdir.New, parent string, err error) {
 	n = taskdir.New{Title: strings.TrimSpace(c.Args().First()), Description: c.String("description"), Priority: c.String("priority"),
 		Assignee: c.String("assignee")}
 	if n.Package, err = p.PackageOf(cfg, c.String("package")); err != nil {
@@ -75,7 +75,7 @@ func (a *console) newTask(c *cli.Context, p *app.Project, cfg *config.Config) (n
 		return n, "", err
 	}
 	if text := c.String("slug"); text != "" {
-		n.Name, err = a.Slug(text, "--slug")
+		n.Name, err = cmd.Slug(text, "--slug")
 	} else if n.Name = trellis.Slug(n.Title); n.Name == "" {
 		err = app.WithHints(app.Usagef("the title %q leaves no name: it has no letter from a to z and no digit", n.Title), "give one with --slug")
 	}
@@ -98,7 +98,7 @@ func (a *console) newTask(c *cli.Context, p *app.Project, cfg *config.Config) (n
 }
 
 // makeTask makes the directory, and links it to its parent.
-func (a *console) makeTask(p *app.Project, n taskdir.New, parent string) (dir string, err error) {
+func (cmd tasks) makeTask(p *app.Project, n taskdir.New, parent string) (dir string, err error) {
 	t, err := p.Store.Create(n)
 	var taken *taskdir.ExistsError
 	if errors.As(err, &taken) {
@@ -116,9 +116,9 @@ func (a *console) makeTask(p *app.Project, n taskdir.New, parent string) (dir st
 		}
 	}
 	rel := p.Store.Rel(t.Dir)
-	a.Say("made %s; what is next:", rel)
-	a.Say("  write what is wanted into %s/prd.md", rel)
-	a.Say("  trellis task init-context %s backend|frontend|fullstack|test|docs", t.ID)
-	a.Say("  trellis task ready %s", t.ID)
+	cmd.Say("made %s; what is next:", rel)
+	cmd.Say("  write what is wanted into %s/prd.md", rel)
+	cmd.Say("  trellis task init-context %s backend|frontend|fullstack|test|docs", t.ID)
+	cmd.Say("  trellis task ready %s", t.ID)
 	return t.Dir, nil
 }

@@ -23,7 +23,7 @@ type setter struct {
 }
 
 // taskSetCommands are the setters.
-func (a *console) taskSetCommands() []*cli.Command {
+func (cmd tasks) taskSetCommands() []*cli.Command {
 	var list []*cli.Command
 	for _, s := range []setter{
 		{"set-branch", "BRANCH", "branch", "name the branch that the work goes to",
@@ -33,17 +33,17 @@ func (a *console) taskSetCommands() []*cli.Command {
 		{"set-scope", "SCOPE", "scope", "set the scope that stands in the commit, as in feat(SCOPE): title",
 			"One word of letters, digits, dots, dashes, underscores and slashes.", "auth", checkScope},
 	} {
-		list = append(list, a.setCommand(s))
+		list = append(list, cmd.setCommand(s))
 	}
 	return list
 }
 
-func (a *console) setCommand(s setter) *cli.Command {
+func (cmd tasks) setCommand(s setter) *cli.Command {
 	return &cli.Command{
 		Name: s.name, Usage: s.usage, ArgsUsage: "TASKDIR " + s.argument,
 		Description: command.Manual(s.text, []int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis task "+s.name+" 02-01-auth "+s.example),
 		Action: func(c *cli.Context) error {
-			p, dir, err := a.TaskArgument(c, 2)
+			p, dir, err := cmd.TaskArgument(c, 2)
 			if err != nil {
 				return err
 			}
@@ -114,13 +114,13 @@ func checkScope(_ context.Context, _ *app.Project, _, scope string) error {
 }
 
 // taskLinkCommands make a task part of another, or not any more.
-func (a *console) taskLinkCommands() []*cli.Command {
+func (cmd tasks) taskLinkCommands() []*cli.Command {
 	link := func(name, usage, text string, change func(taskdir.Store) func(parent, child string) error) *cli.Command {
 		return &cli.Command{
 			Name: name, Usage: usage, ArgsUsage: "TASKDIR SUBTASKDIR",
 			Description: command.Manual(text, []int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis task "+name+" 02-01-auth 02-02-login-form"),
 			Action: func(c *cli.Context) error {
-				p, parent, err := a.TaskArgument(c, 2)
+				p, parent, err := cmd.TaskArgument(c, 2)
 				if err != nil {
 					return err
 				}

@@ -20,9 +20,12 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
+// validations are the commands that check tasks, objectives and the project.
+type validations struct{ *command.Console }
+
 // validateCommand is `trellis validate`.
-func (a *console) validateCommand() *cli.Command {
-	c := a.validateOneCommand()
+func (cmd validations) validateCommand() *cli.Command {
+	c := cmd.validateOneCommand()
 	c.Usage = "check task directories, and with --all config and guidelines too"
 	c.Flags = append([]cli.Flag{&cli.BoolFlag{Name: "all", Usage: "check every task that is not archived, config.yaml, guidelines, roles and templates"}}, c.Flags...)
 	c.ArgsUsage = "TASKDIR | --all"
@@ -33,7 +36,7 @@ In planning a missing file is a warning; of a task that is over only task.json i
 }
 
 // validateOneCommand is `trellis task validate`.
-func (a *console) validateOneCommand() *cli.Command {
+func (cmd validations) validateOneCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "validate",
 		Usage:     "check a task directory",
@@ -51,7 +54,7 @@ func (a *console) validateOneCommand() *cli.Command {
 			if c.NArg() != want {
 				return command.WrongArguments(c)
 			}
-			return a.validate(c.Context, c.Args().First(), validateOptions{all: c.Bool("all"), fix: c.Bool("fix"), json: c.Bool("json")})
+			return cmd.validate(c.Context, c.Args().First(), validateOptions{all: c.Bool("all"), fix: c.Bool("fix"), json: c.Bool("json")})
 		},
 	}
 }
@@ -66,13 +69,13 @@ type validation struct {
 	Problems []trellis.Problem `json:"problems"`
 }
 
-func (a *console) validate(ctx context.Context, ref string, o validateOptions) error {
-	p, err := a.Open(ctx)
+func (cmd validations) validate(ctx context.Context, ref string, o validateOptions) error {
+	p, err := cmd.Open(ctx)
 	if err != nil {
 		return err
 	}
 	v := validation{Checked: []string{}, Fixed: []string{}, Problems: []trellis.Problem{}}
-	dirs, err := a.toValidate(p, ref, o)
+	dirs, err := cmd.toValidate(p, ref, o)
 	if err != nil {
 		return err
 	}
@@ -83,15 +86,15 @@ func (a *console) validate(ctx context.Context, ref string, o validateOptions) e
 	}
 	others := new(ready.Neighbours)
 	others.Follow()
-	able := a.staffing(ctx, p)
+	able := cmd.staffing(ctx, p)
 	for _, dir := range dirs {
-		if err := a.validateTask(ctx, p, dir, others, o, &v); err != nil {
+		if err := cmd.validateTask(ctx, p, dir, others, o, &v); err != nil {
 			return err
 		}
 		v.Problems = append(v.Problems, able(dir)...)
 	}
 	v.OK = len(ready.Errors(v.Problems)) == 0
-	if err := a.printValidation(v, o.json); err != nil || v.OK {
+	if err := cmd.printValidation(v, o.json); err != nil || v.OK {
 		return err
 	}
 	return app.Quiet(app.ErrUnmet)
@@ -99,7 +102,7 @@ func (a *console) validate(ctx context.Context, ref string, o validateOptions) e
 
 // staffing looks for the agents of tasks that are still to begin, each once, as whoever starts one does. One that is
 // missing here is a warning, since another machine may have it.
-func (a *console) staffing(ctx context.Context, p *app.Project) func(dir string) []trellis.Problem {
+func (cmd validations) staffing(ctx context.Context, p *app.Project) func(dir string) []trellis.Problem {
 	s, err := p.ReadingSite(ctx)
 	seen := map[string]bool{}
 	return func(dir string) []trellis.Problem {
@@ -119,7 +122,7 @@ func (a *console) staffing(ctx context.Context, p *app.Project) func(dir string)
 }
 
 // toValidate are the directories asked for. Planners at work are none of ours.
-func (a *console) toValidate(p *app.Project, ref string, o validateOptions) ([]string, error) {
+func (cmd validations) toValidate(p *app.Project, ref string, o validateOptions) ([]string, error) {
 	if !o.all {
 		dir, err := p.Find(ref)
 		return []string{dir}, err
@@ -134,10 +137,10 @@ func (a *console) toValidate(p *app.Project, ref string, o validateOptions) ([]s
 	return dirs, err
 }
 
-func (a *console) validateTask(ctx context.Context, p *app.Project, dir string, others *ready.Neighbours, o validateOptions, v *validation) error {
+func (cmd validations) validateTask(ctx context.Context, p *app.Project, dir string, others *ready.Neighbours, o validateOptions, v *validation) error {
 	v.Checked = append(v.Checked, p.Store.Rel(dir))
 	if o.fix {
-		fixed, err := a.fix(p, dir)
+		fixed, err := cmd.fix(p, dir)
 		var problem *trellis.Problem
 		if v.Fixed = append(v.Fixed, fixed...); err != nil && !errors.As(err, &problem) {
 			return err
@@ -152,7 +155,7 @@ func (a *console) validateTask(ctx context.Context, p *app.Project, dir string, 
 }
 
 // fix drops invalid rows and adds missing fields, and says what it did.
-func (a *console) fix(p *app.Project, dir string) (fixed []string, err error) {
+func (cmd validations) fix(p *app.Project, dir string) (fixed []string, err error) {
 	fields, err := p.Store.AddMissing(dir)
 	if err != nil {
 		return nil, err
@@ -181,22 +184,22 @@ func (a *console) fix(p *app.Project, dir string) (fixed []string, err error) {
 	return fixed, nil
 }
 
-func (a *console) printValidation(v validation, asJSON bool) error {
+func (cmd validations) printValidation(v validation, asJSON bool) error {
 	if asJSON {
-		return terminal.JSON(a.Stdout, v)
+		return terminal.JSON(cmd.Stdout, v)
 	}
 	for _, f := range v.Fixed {
-		fmt.Fprintln(a.Stdout, "fixed:", f)
+		fmt.Fprintln(cmd.Stdout, "fixed:", f)
 	}
-	a.PrintProblems(v.Problems)
+	cmd.PrintProblems(v.Problems)
 	bad := len(ready.Errors(v.Problems))
 	switch {
 	case bad > 0:
-		a.Say("%s, %s", text.Count(bad, "error"), text.Count(len(v.Problems)-bad, "warning"))
+		cmd.Say("%s, %s", text.Count(bad, "error"), text.Count(len(v.Problems)-bad, "warning"))
 	case len(v.Checked) == 1:
-		a.Say("%s is valid", v.Checked[0])
+		cmd.Say("%s is valid", v.Checked[0])
 	default:
-		a.Say("%d checked, all valid", len(v.Checked))
+		cmd.Say("%d checked, all valid", len(v.Checked))
 	}
 	return nil
 }
