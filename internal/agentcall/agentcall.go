@@ -15,20 +15,20 @@ import (
 
 // Request is one piece of work for an agent. It is journalled: Data holds paths and hashes, no texts.
 type Request struct {
-	Role       trellis.Role       `json:"role"`
-	Agent      string             `json:"agent"` // name of the agent, see agents.New
-	Model      string             `json:"model,omitempty"`
-	Permission trellis.Permission `json:"permission"`
-	Dir        string             `json:"dir"`
-	Session    string             `json:"session,omitempty"`  // a session to go on with
-	Anew       bool               `json:"anew,omitempty"`     // the prompt says all: when the session is gone, another one does
-	Template   string             `json:"template,omitempty"` // name of the prompt's template; "" is that of the role
-	Schema     string             `json:"schema,omitempty"`   // name of the answer's schema; "" is free text
-	Data       json.RawMessage    `json:"data,omitempty"`     // what Acts.Render and Acts.Check understand
-	Repair     *Repair            `json:"repair,omitempty"`
-	Limits     Limits             `json:"limits"`
-	Round      int                `json:"round,omitempty"`
-	Attempt    int                `json:"attempt,omitempty"`
+	Role           trellis.Role       `json:"role"`
+	Agent          string             `json:"agent"` // name of the agent, see agents.New
+	Model          string             `json:"model,omitempty"`
+	Permission     trellis.Permission `json:"permission"`
+	Dir            string             `json:"dir"`
+	Session        string             `json:"session,omitempty"`  // a session to go on with
+	RestartSession bool               `json:"anew,omitempty"`     // the prompt says all: when the session is gone, another one does
+	Template       string             `json:"template,omitempty"` // name of the prompt's template; "" is that of the role
+	Schema         string             `json:"schema,omitempty"`   // name of the answer's schema; "" is free text
+	Data           json.RawMessage    `json:"data,omitempty"`     // what Caller.Slots and Caller.Check understand
+	Repair         *Repair            `json:"repair,omitempty"`
+	Limits         Limits             `json:"limits"`
+	Round          int                `json:"round,omitempty"`
+	Attempt        int                `json:"attempt,omitempty"`
 }
 
 // template is the name of the prompt's template.
@@ -90,8 +90,8 @@ type PromptSize struct {
 	Shared int `json:"shared"` // bytes of its prefix that are the same in every phase
 }
 
-// Asker is how a flow asks. Its functions are flow code.
-type Asker struct {
+// Policy is how a flow asks. Its functions are flow code.
+type Policy struct {
 	Repairs int // how often an invalid answer is sent back
 	// Again says whether a call that failed for a passing reason may be tried once more, and counts it.
 	Again func(*flow.Failure) bool
@@ -107,9 +107,9 @@ const (
 	maxBackoff = 5 * time.Minute
 )
 
-// Ask makes the call until it has an answer, or a failure that asking again does not mend: the
+// Call makes the call until it has an answer, or a failure that asking again does not mend: the
 // agent's own, or agent_protocol when the answer stays invalid after its repairs.
-func (a Asker) Ask(f flow.Flow, r Request) (Reply, error) {
+func (a Policy) Call(f flow.Flow, r Request) (Reply, error) {
 	wait := backoff
 	var out outage
 	for repairs := 0; ; {
@@ -127,16 +127,16 @@ func (a Asker) Ask(f flow.Flow, r Request) (Reply, error) {
 			repairs++
 			r.Repair = &Repair{reply.Problems, reply.Text}
 		case fail == nil:
-			return reply, protocol(r, reply)
+			return reply, invalidAnswer(r, reply)
 		case limited(fail) || !down(fail) && !fail.ResumeAt.IsZero():
-			if err := a.rest(f, fail); err != nil {
+			if err := a.pause(f, fail); err != nil {
 				return reply, err
 			}
-		case down(fail) && out.lasts(reply):
-			if err := a.rest(f, out.until(fail)); err != nil {
+		case down(fail) && out.worthWaiting(reply):
+			if err := a.pause(f, out.retryAt(fail)); err != nil {
 				return reply, err
 			}
-			r.Anew = r.Anew || r.Repair == nil // the session may be one that was never written down
+			r.RestartSession = r.RestartSession || r.Repair == nil // the session may be one that was never written down
 		case fail.Retryable && a.Again != nil && a.Again(fail):
 			if err := f.Sleep(wait); err != nil {
 				return reply, err
@@ -149,12 +149,12 @@ func (a Asker) Ask(f flow.Flow, r Request) (Reply, error) {
 	}
 }
 
-// Raised is the signal that ends the wait for a budget before its time.
-const Raised = "budget"
+// BudgetRaised is the signal that ends the wait for a budget before its time.
+const BudgetRaised = "budget"
 
-// rest waits until the time that a failure says: the provider's limit is lifted, it is asked again, or there is a new
+// pause waits until the time that a failure says: the provider's limit is lifted, it is asked again, or there is a new
 // budget. No attempt is used up.
-func (a Asker) rest(f flow.Flow, fail *flow.Failure) error {
+func (a Policy) pause(f flow.Flow, fail *flow.Failure) error {
 	if a.Pause != nil {
 		if err := a.Pause(f, fail); err != nil {
 			return err
@@ -164,7 +164,7 @@ func (a Asker) rest(f flow.Flow, fail *flow.Failure) error {
 	if fail.ResumeAt.IsZero() || d <= 0 {
 		d = time.Minute
 	}
-	if err := sitOut(f, fail, d); err != nil {
+	if err := wait(f, fail, d); err != nil {
 		return err
 	}
 	if a.Resume != nil {
@@ -173,11 +173,11 @@ func (a Asker) rest(f flow.Flow, fail *flow.Failure) error {
 	return nil
 }
 
-func sitOut(f flow.Flow, fail *flow.Failure, d time.Duration) error {
+func wait(f flow.Flow, fail *flow.Failure, d time.Duration) error {
 	if limited(fail) || down(fail) {
 		return f.Sleep(d)
 	}
-	_, err := f.Await(Raised, d, nil)
+	_, err := f.Await(BudgetRaised, d, nil)
 	return err
 }
 
@@ -188,28 +188,28 @@ func down(fail *flow.Failure) bool { return fail.Code == string(trellis.Provider
 // How long a provider is waited for that can't be reached, and how many calls it may let begin their work in that time
 // and then fail.
 const (
-	firstOutage = 15 * time.Second
-	maxOutage   = 12 * time.Hour
-	maxBegun    = 5
+	firstRetry     = 15 * time.Second
+	maxOutage      = 12 * time.Hour
+	maxInterrupted = 5
 )
 
 // outage is the time in which a provider can't be reached. It uses up no attempt.
 type outage struct {
 	wait, waited time.Duration
-	begun        int
+	interrupted  int
 }
 
-// lasts reports whether it is worth to wait for its end.
-func (o *outage) lasts(r Reply) bool {
+// worthWaiting reports whether it is worth to wait for its end.
+func (o *outage) worthWaiting(r Reply) bool {
 	if r.Usage.Tokens() > 0 {
-		o.begun++
+		o.interrupted++
 	}
-	return o.waited < maxOutage && o.begun <= maxBegun
+	return o.waited < maxOutage && o.interrupted <= maxInterrupted
 }
 
-// until is the failure with the time at which the call is made again: ever later, and not before the provider wants it.
-func (o *outage) until(fail *flow.Failure) *flow.Failure {
-	o.wait = min(max(2*o.wait, firstOutage), maxBackoff)
+// retryAt is the failure with the time at which the call is made again: ever later, and not before the provider wants it.
+func (o *outage) retryAt(fail *flow.Failure) *flow.Failure {
+	o.wait = min(max(2*o.wait, firstRetry), maxBackoff)
 	pause := *fail
 	if next := fail.At.Add(o.wait); next.After(pause.ResumeAt) {
 		pause.ResumeAt = next
@@ -218,7 +218,7 @@ func (o *outage) until(fail *flow.Failure) *flow.Failure {
 	return &pause
 }
 
-func protocol(r Request, reply Reply) *flow.Failure {
+func invalidAnswer(r Request, reply Reply) *flow.Failure {
 	return flow.Fail(string(trellis.AgentProtocol), "the %s agent's answer is invalid: %s; it is kept in run/%s",
 		r.Role, strings.Join(reply.Problems, "; "), reply.Text.Path)
 }

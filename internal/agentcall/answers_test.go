@@ -24,10 +24,10 @@ func (s speaker) Run(context.Context, agents.Request, func(agents.Event)) (*agen
 }
 
 // hear asks a speaker for a TaskSpec, in a task directory of its own.
-func hear(t *testing.T, s speaker, more func(*agentcall.Acts)) (reply agentcall.Reply, run string) {
+func hear(t *testing.T, s speaker, more func(*agentcall.Caller)) (reply agentcall.Reply, run string) {
 	t.Helper()
-	acts := &agentcall.Acts{RunDir: filepath.Join(t.TempDir(), "run"), Cast: agentcall.Cast{
-		Agent:  func(string) (agents.Agent, error) { return s, nil },
+	acts := &agentcall.Caller{RunDir: filepath.Join(t.TempDir(), "run"), Agents: agentcall.Agents{
+		Open:   func(string) (agents.Agent, error) { return s, nil },
 		Render: func(string, map[string]string) (templates.Prompt, error) { return templates.Prompt{Text: "say"}, nil }},
 		Slots: func(context.Context, flow.Call, agentcall.Request) (map[string]string, []string, error) {
 			return nil, nil, nil
@@ -107,7 +107,7 @@ func TestAnswersInEveryShape(t *testing.T) {
 
 // What mending changes is what is checked, kept and told of.
 func TestAnswersAreMendedBeforeTheyAreChecked(t *testing.T) {
-	mend := func(a *agentcall.Acts) {
+	mend := func(a *agentcall.Caller) {
 		a.Mend = func(_ agentcall.Request, answer json.RawMessage) (json.RawMessage, []string) {
 			if strings.Contains(string(answer), "null") {
 				return json.RawMessage(`{"user_intent": "mended"}`), []string{"/goals: is null, left out"}

@@ -54,12 +54,12 @@ func TestRetriedAsTheTableSays(t *testing.T) {
 			}
 			f := &scripted{replies: []Reply{{Failure: fail}, {Failure: fail}, {}}}
 			again := 0
-			a := Asker{Again: func(*flow.Failure) bool { again++; return again < 2 }}
+			a := Policy{Again: func(*flow.Failure) bool { again++; return again < 2 }}
 			waited := row.Code == trellis.RateLimited || row.Code == trellis.ProviderDown
 			if waited {
 				f.replies[1] = Reply{} // sat out, as often as it takes, without an attempt
 			}
-			_, err := a.Ask(f, Request{Role: trellis.Accept})
+			_, err := a.Call(f, Request{Role: trellis.Accept})
 			calls, want := len(f.asked), 1
 			if row.Retried || waited {
 				want = 2

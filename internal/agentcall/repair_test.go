@@ -28,8 +28,8 @@ func TestRepairOfALongAnswer(t *testing.T) {
 	}
 	for _, session := range []string{"", "s-1"} {
 		var sent string
-		acts := &agentcall.Acts{RunDir: run, Cast: agentcall.Cast{
-			Agent: func(string) (agents.Agent, error) { return listening{&sent}, nil },
+		acts := &agentcall.Caller{RunDir: run, Agents: agentcall.Agents{
+			Open: func(string) (agents.Agent, error) { return listening{&sent}, nil },
 			Render: func(name string, slots map[string]string) (templates.Prompt, error) {
 				if name != "repair" {
 					return templates.Prompt{Text: "THE REQUEST"}, nil
@@ -70,8 +70,8 @@ func TestRepairOfACommand(t *testing.T) {
 			}
 			o := agents.Options{Environ: os.Environ(), Root: dir, Commands: map[string]agents.Command{
 				"mine": {Argv: []string{"sh", filepath.Join(dir, "agent.sh")}, Session: session, Output: "events"}}}
-			acts := &agentcall.Acts{RunDir: filepath.Join(dir, "run"), Cast: agentcall.Cast{
-				Agent: func(name string) (agents.Agent, error) { return agents.New(name, o) },
+			acts := &agentcall.Caller{RunDir: filepath.Join(dir, "run"), Agents: agentcall.Agents{
+				Open: func(name string) (agents.Agent, error) { return agents.New(name, o) },
 				Render: func(name string, slots map[string]string) (templates.Prompt, error) {
 					return templates.Prompt{Text: "THE " + name}, nil
 				},
@@ -97,7 +97,7 @@ func TestRepairOfACommand(t *testing.T) {
 	}
 }
 
-func perform(t *testing.T, acts *agentcall.Acts, id string, r agentcall.Request) agentcall.Reply {
+func perform(t *testing.T, acts *agentcall.Caller, id string, r agentcall.Request) agentcall.Reply {
 	t.Helper()
 	raw, err := json.Marshal(r)
 	if err != nil {
@@ -120,8 +120,8 @@ func (l listening) Run(_ context.Context, r agents.Request, _ func(agents.Event)
 
 // A session that has no room left to mend its answer fails for that answer, and not for context files (edge A9).
 func TestNoRoomForARepair(t *testing.T) {
-	acts := &agentcall.Acts{RunDir: filepath.Join(t.TempDir(), "run"), Cast: agentcall.Cast{
-		Agent:  func(string) (agents.Agent, error) { return full{}, nil },
+	acts := &agentcall.Caller{RunDir: filepath.Join(t.TempDir(), "run"), Agents: agentcall.Agents{
+		Open:   func(string) (agents.Agent, error) { return full{}, nil },
 		Render: func(string, map[string]string) (templates.Prompt, error) { return templates.Prompt{Text: "again"}, nil },
 	}}
 	raw, err := json.Marshal(agentcall.Request{Role: trellis.Judge, Schema: "judge", Session: "s-1",

@@ -42,7 +42,7 @@ func TestSessionThatIsNotThere(t *testing.T) {
 	} {
 		listened := 0
 		listen := func() func(agents.Event) { listened++; return func(agents.Event) {} }
-		res, err := cutOff{anew: c.anew}.run(t.Context(), &c.agent, agents.Request{Session: "old"}, listen)
+		res, err := interrupted{mayRestart: c.anew}.run(t.Context(), &c.agent, agents.Request{Session: "old"}, listen)
 		if got := strings.Join(c.agent.asked, ","); got != c.want || listened != len(c.agent.asked) || (err == nil) != (res.Session == "new") {
 			t.Errorf("%s: asked %q, listened %d, got %+v, %v", name, got, listened, res, err)
 		}

@@ -25,8 +25,8 @@ func (s silent) Run(context.Context, agents.Request, func(agents.Event)) (*agent
 func TestTemplateOfARequest(t *testing.T) {
 	run := filepath.Join(t.TempDir(), "run")
 	var rendered []string
-	acts := &agentcall.Acts{RunDir: run, Cast: agentcall.Cast{
-		Agent: func(string) (agents.Agent, error) { return silent{"done"}, nil },
+	acts := &agentcall.Caller{RunDir: run, Agents: agentcall.Agents{
+		Open: func(string) (agents.Agent, error) { return silent{"done"}, nil },
 		Render: func(name string, slots map[string]string) (templates.Prompt, error) {
 			rendered = append(rendered, name)
 			return templates.Prompt{Text: name}, nil

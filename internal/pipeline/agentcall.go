@@ -33,15 +33,15 @@ func (r *run) ask(f flow.Flow, role trellis.Role, wall time.Duration, a about) (
 	c := r.job.Choices[role]
 	session := r.session(role, c.Agent)
 	req := agentcall.Request{Role: role, Agent: c.Agent, Model: c.Model, Permission: c.Permission, Dir: r.job.Worktree, Data: data,
-		Session: session, Anew: session != "", Limits: limits, Round: max(r.round, 1), Attempt: r.rep.Attempts + 1}
+		Session: session, RestartSession: session != "", Limits: limits, Round: max(r.round, 1), Attempt: r.rep.Attempts + 1}
 	if role == trellis.Accept {
 		req.Schema = "accept"
 	}
-	return r.asker().Ask(f, req)
+	return r.asker().Call(f, req)
 }
 
-func (r *run) asker() agentcall.Asker {
-	return agentcall.Asker{
+func (r *run) asker() agentcall.Policy {
+	return agentcall.Policy{
 		Repairs: 1,
 		Again:   func(*flow.Failure) bool { return r.again() },
 		Pause: func(f flow.Flow, fail *flow.Failure) error {

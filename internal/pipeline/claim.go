@@ -57,7 +57,7 @@ type claimer struct {
 	repo      *git.Repo
 	store     taskdir.Store
 	config    *config.Config
-	cast      agentcall.Cast
+	cast      agentcall.Agents
 	lookPath  func(program string) error
 	bases     bases.Finder
 	approvals Agreements

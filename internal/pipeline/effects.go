@@ -31,7 +31,7 @@ type Deps struct {
 	Repo       *git.Repo
 	Store      taskdir.Store
 	Config     *config.Config
-	Cast       agentcall.Cast
+	Cast       agentcall.Agents
 	LookPath   func(program string) error
 	Neighbours *ready.Neighbours // what is known of other tasks; nil: they are read anew
 	Merges     *bases.Merges     // what is known of merged work; nil: git is asked anew

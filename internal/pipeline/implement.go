@@ -108,7 +108,7 @@ func (r *run) askStep(f flow.Flow, c Content, q workflow.Question) (agentcall.Re
 		return agentcall.Reply{}, err
 	}
 	who := q.Who(r.job.Choices[q.Role])
-	return r.asker().Ask(f, agentcall.Request{Role: q.Role, Template: q.Template(), Schema: q.Schema(), Agent: who.Agent, Model: who.Model, Permission: who.Permission,
+	return r.asker().Call(f, agentcall.Request{Role: q.Role, Template: q.Template(), Schema: q.Schema(), Agent: who.Agent, Model: who.Model, Permission: who.Permission,
 		Session: q.Session, Dir: r.job.Worktree, Data: data, Limits: limits, Round: max(r.round, 1), Attempt: r.rep.Attempts + 1})
 }
 

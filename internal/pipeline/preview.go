@@ -14,7 +14,7 @@ import (
 
 // previewer shows prompts without a run.
 type previewer struct {
-	cast     agentcall.Cast
+	cast     agentcall.Agents
 	claimer  *claimer
 	observer *observer
 	prompts  *prompts

@@ -64,7 +64,7 @@ func (p *planning) askInto(f flow.Flow, t *tally, role trellis.Role, repairs int
 	if role == trellis.TaskSpec {
 		again = 0
 	}
-	asker := agentcall.Asker{
+	asker := agentcall.Policy{
 		Repairs: repairs,
 		Again:   func(*flow.Failure) bool { again--; return again >= 0 },
 		Used: func(r agentcall.Reply) {
@@ -77,7 +77,7 @@ func (p *planning) askInto(f flow.Flow, t *tally, role trellis.Role, repairs int
 	if role == trellis.Research {
 		schema = "" // markdown
 	}
-	return asker.Ask(f, agentcall.Request{Role: role, Agent: c.Agent, Model: c.Model, Permission: c.Permission, Dir: p.sv.Dir,
+	return asker.Call(f, agentcall.Request{Role: role, Agent: c.Agent, Model: c.Model, Permission: c.Permission, Dir: p.sv.Dir,
 		Schema: schema, Data: data, Limits: limits})
 }
 

@@ -41,7 +41,7 @@ func (d Deps) Activities() []flow.Activity {
 
 // Equip makes calls of agents those of a planning: their prompts, the checks of their answers, and a watch over the
 // main checkout.
-func (d Deps) Equip(calls *agentcall.Acts) {
+func (d Deps) Equip(calls *agentcall.Caller) {
 	p := d.prompts()
 	calls.Slots, calls.Check, calls.Mend = p.slots, p.check, p.mend
 	calls.Watch = (&watcher{repo: d.Repo}).watch

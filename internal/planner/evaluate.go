@@ -37,7 +37,7 @@ func (p *planning) evaluate(f flow.Flow) error {
 func (p *planning) understood() Verdict {
 	v := p.rep.Verdict
 	if p.in.Code > 1 {
-		v.Details, v.Suggestions = agentcall.Within(v.Details, 2<<10), agentcall.Few(slices.Clone(v.Suggestions), 4)
+		v.Details, v.Suggestions = agentcall.Truncate(v.Details, 2<<10), agentcall.TruncateList(slices.Clone(v.Suggestions), 4)
 	}
 	return v
 }

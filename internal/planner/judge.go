@@ -46,7 +46,7 @@ func (p *planning) judge(f flow.Flow, e explored, d Draft) error {
 		return err
 	}
 	o, err := agentcall.Decode[Opinion](reply)
-	p.rep.Judge = &Judgement{Pass: o.Pass, Feedback: agentcall.Within(o.Feedback, maxSaid), Rounds: a.Round}
+	p.rep.Judge = &Judgement{Pass: o.Pass, Feedback: agentcall.Truncate(o.Feedback, maxSaid), Rounds: a.Round}
 	return err
 }
 

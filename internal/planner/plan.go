@@ -126,7 +126,7 @@ func unusable(r agentcall.Reply, err error) []string {
 func (p *planning) back(a about, by, count string, said []string, before *agentcall.Ref) about {
 	var kept []string
 	for _, s := range said {
-		kept = append(kept, agentcall.Within(s, maxSaid-100))
+		kept = append(kept, agentcall.Truncate(s, maxSaid-100))
 	}
 	kept, left := part(kept, maxSaid)
 	if left > 0 {
@@ -134,7 +134,7 @@ func (p *planning) back(a about, by, count string, said []string, before *agentc
 	}
 	a.Tries = append(a.Tries, try{by, kept})
 	a.Plan = before
-	a.Why = agentcall.Within(fmt.Sprintf("%s, %s: %s", by, count, text.OneLine(first(kept))), 400)
+	a.Why = agentcall.Truncate(fmt.Sprintf("%s, %s: %s", by, count, text.OneLine(first(kept))), 400)
 	p.rep.Retries = append(p.rep.Retries, a.Why)
 	return a
 }
@@ -233,7 +233,7 @@ func (dr drafter) draft(_ context.Context, c flow.Call, in draftIn) (d Draft, er
 	for _, p := range append(problems, p.Check(facts)...) {
 		d.Warnings = append(d.Warnings, taskdir.Plan+": "+p.Words())
 	}
-	d.Warnings = agentcall.Few(d.Warnings, maxNoted)
+	d.Warnings = agentcall.TruncateList(d.Warnings, maxNoted)
 	d.Title, d.Steps = title(p.Title), len(p.Steps)
 	d.Guarded = p.Protected(func(path string) bool {
 		return config.Protects(append(slices.Clone(dr.config.Protected), in.Ground.Protected...), path)

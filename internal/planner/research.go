@@ -154,7 +154,7 @@ func (r researcher) digest(ctx context.Context, c flow.Call, in digestIn) (f Fin
 		f.Scope, _, _ = strings.Cut(in.Input.Name, "-")
 	}
 	r.confirm(r.decided(in.Input.Verify), res, &f)
-	f.Warnings = agentcall.Few(f.Warnings, maxNoted)
+	f.Warnings = agentcall.TruncateList(f.Warnings, maxNoted)
 	return f, nil
 }
 

@@ -72,7 +72,7 @@ func (s specifier) settle(_ context.Context, c flow.Call, in settleIn) (out sett
 		if err != nil {
 			return out, fmt.Errorf("reading the requirement: %w", err)
 		}
-		spec = plan.Stub(agentcall.Within(string(requirement), plan.MaxBytes/2)) // a larger one could not be read
+		spec = plan.Stub(agentcall.Truncate(string(requirement), plan.MaxBytes/2)) // a larger one could not be read
 	} else {
 		s, problems := plan.ParseTaskSpec(in.Answer)
 		if s == nil {
@@ -90,7 +90,7 @@ func (s specifier) settle(_ context.Context, c flow.Call, in settleIn) (out sett
 			out.Warnings = append(out.Warnings, fmt.Sprintf("taskspec.json has no room for its constraint %q beside those that were given", said))
 		}
 	}
-	spec.Constraints, out.Warnings = all, agentcall.Few(out.Warnings, maxNoted)
+	spec.Constraints, out.Warnings = all, agentcall.TruncateList(out.Warnings, maxNoted)
 	out.Said.Valid, out.Said.Goals, out.Said.Acceptance, out.Said.Priority = !out.Said.Stub, len(spec.Goals), len(spec.Acceptance), spec.Priority
 	out.Spec, err = s.keep(c, taskdir.TaskSpec, indented(spec))
 	return out, err
@@ -99,7 +99,7 @@ func (s specifier) settle(_ context.Context, c flow.Call, in settleIn) (out sett
 // unkept says that an answer is too large to stand in a record beside what people say, and of a TaskSpec what keeps
 // it from being read.
 func unkept(role trellis.Role, answer json.RawMessage) (wrong []string) {
-	if n := agentcall.Recorded(answer); n > maxShort {
+	if n := agentcall.RecordSize(answer); n > maxShort {
 		return []string{agentcall.TooLong(n, maxShort)}
 	}
 	if role == trellis.TaskSpec {

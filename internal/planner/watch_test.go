@@ -32,7 +32,7 @@ func TestWatchTellsWhatReadersChange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var calls agentcall.Acts
+	var calls agentcall.Caller
 	planner.Deps{Repo: repo}.Equip(&calls)
 	for _, c := range []struct{ script, want string }{
 		{"true", ""},

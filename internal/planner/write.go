@@ -54,7 +54,7 @@ func (p *planning) planned(e explored, d Draft) writeIn {
 	p.rep.Title, p.rep.Steps = d.Title, d.Steps
 	p.rep.Warnings = append(p.rep.Warnings, d.Warnings...)
 	if len(d.Guarded) > 0 {
-		p.waits(agentcall.Within("it changes what the project protects: "+strings.Join(d.Guarded, ", "), maxGuards))
+		p.waits(agentcall.Truncate("it changes what the project protects: "+strings.Join(d.Guarded, ", "), maxGuards))
 	}
 	in := writeIn{Findings: e.found, Plan: &d.Plan, Research: e.text, Judge: p.rep.Judge}
 	if e.spec != nil {
@@ -133,7 +133,7 @@ func (wr writer) write(ctx context.Context, c flow.Call, in writeIn) (w written,
 			in.Document.Acceptance[i].Verify = ""
 		}
 	}
-	w.Warnings = agentcall.Few(w.Warnings, maxNoted)
+	w.Warnings = agentcall.TruncateList(w.Warnings, maxNoted)
 	if err := wr.rewrite(c, taskdir.PRD, []byte(prd{in.Document, notes, in.Input.Background, of}.render())); err != nil {
 		return w, err
 	}
@@ -181,7 +181,7 @@ func (wr writer) technicalNotes(ref *agentcall.Ref) (string, error) {
 		return "", nil
 	}
 	text, err := wr.read(*ref)
-	return agentcall.Within(research.Parse([]byte(text)).Notes, maxNotes), err
+	return agentcall.Truncate(research.Parse([]byte(text)).Notes, maxNotes), err
 }
 
 // plannedDocument is prd.md of a plan.
@@ -243,6 +243,6 @@ func (k checker) check(ctx context.Context, _ flow.Call, _ struct{}) (checked, e
 			out.Problems = append(out.Problems, &p)
 		}
 	}
-	out.Dropped, out.Problems = agentcall.Few(out.Dropped, maxNoted), out.Problems[:min(len(out.Problems), maxNoted)]
+	out.Dropped, out.Problems = agentcall.TruncateList(out.Dropped, maxNoted), out.Problems[:min(len(out.Problems), maxNoted)]
 	return out, nil
 }

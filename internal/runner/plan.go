@@ -338,7 +338,7 @@ func (s *Site) plan(ctx context.Context, dir, final string, begin func(*journal.
 		return res, errors.Join(err, j.Close())
 	}
 	res.Before = in.Used
-	crew.Cast = s.cast(in.Nonce)
+	crew.Agents = s.cast(in.Nonce)
 	crew.Env = func(c flow.Call, r agentcall.Request) []string { return append(s.env(dir, c, r), deps.Env(in)...) }
 	res.Report, err = journal.Execute(ctx, j, planner.Run)
 	lerr := planner.WriteLog(s.Disk, dir)

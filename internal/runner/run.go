@@ -95,7 +95,7 @@ func (s *Site) Run(ctx context.Context, dir string, o RunOptions, begun func(dir
 			return Result{Dir: dir}, err
 		}
 	}
-	crew.Cast = s.cast(in.Nonce)
+	crew.Agents = s.cast(in.Nonce)
 	past, err := pipeline.ReadProgress(j.History())
 	if err != nil {
 		return Result{Dir: dir}, err

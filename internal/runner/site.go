@@ -193,10 +193,10 @@ func (s *Site) pipelineDeps(dir string) pipeline.Deps {
 func (s *Site) effects(dir string) *pipeline.Effects { return pipeline.New(s.pipelineDeps(dir)) }
 
 // crew are the agents' calls for a task directory.
-func (s *Site) crew(dir, marker string) *agentcall.Acts {
-	return &agentcall.Acts{RunDir: filepath.Join(dir, taskdir.Run), Disk: s.Disk, Marker: marker, Redact: s.Redact, Now: s.Clock,
+func (s *Site) crew(dir, marker string) *agentcall.Caller {
+	return &agentcall.Caller{RunDir: filepath.Join(dir, taskdir.Run), Disk: s.Disk, Marker: marker, Redact: s.Redact, Now: s.Clock,
 		Env:   func(c flow.Call, r agentcall.Request) []string { return s.env(dir, c, r) },
-		Spend: func(c flow.Call, more trellis.Usage) (agentcall.Rest, error) { return s.spend(dir, c, more) },
+		Spend: func(c flow.Call, more trellis.Usage) (agentcall.Budget, error) { return s.spend(dir, c, more) },
 		Event: func(c flow.Call, r agentcall.Request, e agents.Event) {
 			s.Tell(Event{Task: filepath.Base(dir), Role: r.Role, Round: r.Round, Call: c.ID, Agent: e})
 		}}
@@ -232,8 +232,8 @@ func (s *Site) env(dir string, c flow.Call, r agentcall.Request) []string {
 }
 
 // cast says who plays which role, and what they are told. A run sleeps where that is not trusted.
-func (s *Site) cast(nonce string) agentcall.Cast {
-	return agentcall.Cast{Choose: s.chooseTrusted, Agent: s.trustedAgent, Render: func(name string, slots map[string]string) (templates.Prompt, error) {
+func (s *Site) cast(nonce string) agentcall.Agents {
+	return agentcall.Agents{Choose: s.chooseTrusted, Open: s.trustedAgent, Render: func(name string, slots map[string]string) (templates.Prompt, error) {
 		in, err := s.Instruct(trellis.Role(name))
 		if err != nil {
 			return templates.Prompt{}, suspended(err)

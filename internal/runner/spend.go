@@ -47,11 +47,11 @@ func (s *Site) Today() (trellis.Usage, error) {
 }
 
 // spend takes in what a call of a task's used, and says what is left of the day's budgets.
-func (s *Site) spend(dir string, c flow.Call, more trellis.Usage) (agentcall.Rest, error) {
+func (s *Site) spend(dir string, c flow.Call, more trellis.Usage) (agentcall.Budget, error) {
 	if more != (trellis.Usage{}) {
 		raw, err := json.Marshal(spending{Task: filepath.Base(dir), Call: c.Key(), Used: more})
 		if err != nil {
-			return agentcall.Rest{}, fmt.Errorf("encoding what %s used: %w", c.ID, err)
+			return agentcall.Budget{}, fmt.Errorf("encoding what %s used: %w", c.ID, err)
 		}
 		s.shared().spent.add(s, raw, more)
 	}
@@ -59,7 +59,7 @@ func (s *Site) spend(dir string, c flow.Call, more trellis.Usage) (agentcall.Res
 }
 
 // rest is what is left of the day's budgets.
-func (s *Site) BudgetLeft() (r agentcall.Rest, err error) {
+func (s *Site) BudgetLeft() (r agentcall.Budget, err error) {
 	l := s.Config.Limits
 	if l.DayTokens <= 0 && l.DayCostUSD <= 0 {
 		return r, nil
@@ -72,16 +72,16 @@ func (s *Site) BudgetLeft() (r agentcall.Rest, err error) {
 	r.Until = midnight(now)
 	switch {
 	case l.DayTokens > 0 && used.Tokens() >= l.DayTokens:
-		r.Over = flow.Fail(string(trellis.BudgetTokens), "the day's tasks used %d tokens of limits.day_tokens, which is %d", used.Tokens(), l.DayTokens)
+		r.Exhausted = flow.Fail(string(trellis.BudgetTokens), "the day's tasks used %d tokens of limits.day_tokens, which is %d", used.Tokens(), l.DayTokens)
 	case l.DayCostUSD > 0 && used.CostUSD != nil && *used.CostUSD >= l.DayCostUSD:
-		r.Over = flow.Fail(string(trellis.BudgetCost), "the day's tasks cost $%.2f of limits.day_cost_usd, which is $%.2f", *used.CostUSD, l.DayCostUSD)
+		r.Exhausted = flow.Fail(string(trellis.BudgetCost), "the day's tasks cost $%.2f of limits.day_cost_usd, which is $%.2f", *used.CostUSD, l.DayCostUSD)
 	case l.DayCostUSD > 0 && used.CostUSD != nil:
 		r.CostUSD = l.DayCostUSD - *used.CostUSD
 	case l.DayCostUSD > 0:
 		r.CostUSD = l.DayCostUSD
 	}
-	if r.Over != nil {
-		r.Over.At, r.Over.ResumeAt = now.UTC(), r.Until
+	if r.Exhausted != nil {
+		r.Exhausted.At, r.Exhausted.ResumeAt = now.UTC(), r.Until
 	}
 	return r, nil
 }
@@ -159,12 +159,12 @@ func (l *ledger) total(dir string, now time.Time) (trellis.Usage, error) {
 
 // raised are the messages that end a run's waits for another day: there is some budget left, after all.
 func (s *Site) raised(h *journal.History) (list []journal.Message) {
-	if r, err := s.BudgetLeft(); err != nil || r.Over != nil {
+	if r, err := s.BudgetLeft(); err != nil || r.Exhausted != nil {
 		return nil
 	}
 	for i, c := range h.Calls {
-		if c.Activity == "await:"+agentcall.Raised && !c.Done {
-			list = append(list, journal.Message{ID: fmt.Sprintf("%s-%d", agentcall.Raised, i), Signal: agentcall.Raised})
+		if c.Activity == "await:"+agentcall.BudgetRaised && !c.Done {
+			list = append(list, journal.Message{ID: fmt.Sprintf("%s-%d", agentcall.BudgetRaised, i), Signal: agentcall.BudgetRaised})
 		}
 	}
 	return list
@@ -174,7 +174,7 @@ func (s *Site) raised(h *journal.History) (list []journal.Message) {
 // all.
 func (s *Site) resumes(t *taskdir.Task) time.Time {
 	if code := t.Pipeline.Failure.Code; code == trellis.BudgetTokens || code == trellis.BudgetCost {
-		if r, err := s.BudgetLeft(); err == nil && r.Over == nil {
+		if r, err := s.BudgetLeft(); err == nil && r.Exhausted == nil {
 			return time.Time{}
 		}
 	}

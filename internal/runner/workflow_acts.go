@@ -32,7 +32,7 @@ type fileActs struct {
 	dir   string
 	steps *workflow.Acts
 	run   *workflow.FileActs
-	crew  *agentcall.Acts
+	crew  *agentcall.Caller
 	in    workflow.FileInput
 	b     *plan.Bundle
 	spent purse
@@ -107,7 +107,7 @@ func (a *fileActs) call(ctx context.Context, call flow.Activity, c flow.Call, in
 // bind completes the effects with what the run's input fixes, and with what was done before.
 func (a *fileActs) bind(in workflow.FileInput, b *plan.Bundle, h *journal.History) error {
 	a.in, a.b, a.steps.Dir = in, b, in.Options.Dir
-	a.crew.Cast = a.s.cast(in.Nonce)
+	a.crew.Agents = a.s.cast(in.Nonce)
 	a.run.Prover = &workflow.FileProver{ID: in.ID, Bundle: b.Hash, Dir: in.Options.Dir, Chain: &proof.Chain{Disk: a.s.Disk, Dir: a.dir}, Repo: a.s.Repo, Except: unworked, Now: a.s.Clock}
 	a.steps.Prover = a.run.Prover
 	used, err := fileUsage(a.dir, h)

@@ -136,8 +136,8 @@ func (w *watch) exhausted(l runner.Assessment) hold {
 	if l.Task.Status != trellis.Ready {
 		return hold{}
 	}
-	if r, err := w.s.BudgetLeft(); err == nil && r.Over != nil {
-		return hold{"tomorrow: " + r.Over.Detail, r.Until}
+	if r, err := w.s.BudgetLeft(); err == nil && r.Exhausted != nil {
+		return hold{"tomorrow: " + r.Exhausted.Detail, r.Until}
 	}
 	if len(w.room.limited) == 0 {
 		return hold{}

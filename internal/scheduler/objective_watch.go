@@ -128,12 +128,12 @@ func (w *watch) working() int { return len(w.running) + len(w.roads.planning) }
 // spent reports whether the day's budget is used up; then the step rests until that changes.
 func (w *watch) spent(at road) bool {
 	r, err := w.s.BudgetLeft()
-	if err != nil || r.Over == nil {
+	if err != nil || r.Exhausted == nil {
 		return false
 	}
-	w.tell(at.key(), at.String()+" is planned tomorrow: "+r.Over.Detail)
+	w.tell(at.key(), at.String()+" is planned tomorrow: "+r.Exhausted.Detail)
 	w.roads.resting[at] = repose{until: w.real(r.Until)}
-	w.last[at.key()] = runner.Result{Dir: w.roadFile(at), Status: trellis.Waiting, Waits: []string{r.Over.Detail}, Until: r.Until}
+	w.last[at.key()] = runner.Result{Dir: w.roadFile(at), Status: trellis.Waiting, Waits: []string{r.Exhausted.Detail}, Until: r.Until}
 	return true
 }
 

@@ -30,7 +30,6 @@ var pureFuncs = map[string][]string{
 	module + "internal/text":        {"*"},
 	module + "internal/trellis":     {"*"},
 	module + "internal/engine/flow": {"*"},
-	module + "internal/text":        {"Cut", "OneLine"},
 	module + "internal/sandbox":     {"NetworkHint"},
 	module + "internal/plan":        {"Fill", "Bundle.Plan", "Bundle.Called", "Plan.StepHash", "Plan.Verification", "Plan.VerificationAt", "Plan.VerifyingScriptsAt", "Step.Kind", "Step.Loop", "Step.Provable", "Step.ProofKind", "Proof.Manual", "Place.In"},
 }

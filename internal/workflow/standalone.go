@@ -95,7 +95,7 @@ func (r *fileRun) ask(f flow.Flow, q Question) (agentcall.Reply, error) {
 		req.Limits.Wall = own
 	}
 	tries := 1
-	reply, err := agentcall.Asker{Repairs: 1, Again: func(*flow.Failure) bool { tries++; return tries <= r.job.Attempts }}.Ask(f, req)
+	reply, err := agentcall.Policy{Repairs: 1, Again: func(*flow.Failure) bool { tries++; return tries <= r.job.Attempts }}.Call(f, req)
 	if err == nil && q.Role == trellis.Implement && reply.Text.Bytes == 0 && reply.ToolCalls == 0 {
 		err = flow.Fail(string(trellis.EmptyOutput), "the agent ended well, but said nothing and called no tool")
 	}

@@ -7,22 +7,22 @@ import (
 	"unicode/utf8"
 )
 
-// maxWord is how much of one sentence Few keeps, in bytes of a record.
-const maxWord = 400
+// maxSentence is how much of one sentence TruncateList keeps, in bytes of a record.
+const maxSentence = 400
 
-// Within is the beginning of s that takes about n bytes in a record.
-func Within(s string, n int) string {
+// Truncate is the beginning of s that takes about n bytes in a record.
+func Truncate(s string, n int) string {
 	used := 0
 	for i, r := range s {
-		if used += size(r); used > n {
+		if used += runeSize(r); used > n {
 			return s[:i] + "…"
 		}
 	}
 	return s
 }
 
-// middleOut is s with so much of its middle left out that about n bytes are left, and a word about it.
-func middleOut(s string, n int) string {
+// elideMiddle is s with so much of its middle left out that about n bytes are left, and a word about it.
+func elideMiddle(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
@@ -30,21 +30,21 @@ func middleOut(s string, n int) string {
 	return fmt.Sprintf("%s\n[… %d bytes are left out here …]\n%s", strings.ToValidUTF8(head, ""), len(s)-len(head)-len(tail), strings.ToValidUTF8(tail, ""))
 }
 
-// Few are the first of a list of sentences, at most n, each cut to 400 bytes of a record. The last one says how
+// TruncateList is the first sentences of a list, at most n, each cut to 400 bytes of a record. The last one says how
 // many are left out.
-func Few(list []string, n int) []string {
+func TruncateList(list []string, n int) []string {
 	if len(list) > n {
 		list = append(list[:n-1:n-1], fmt.Sprintf("and %d more", len(list)-n+1))
 	}
 	for i, s := range list {
-		list[i] = Within(s, maxWord)
+		list[i] = Truncate(s, maxSentence)
 	}
 	return list
 }
 
-// Recorded is how many bytes a JSON value takes in a record, which has no needless spaces and writes <, > and &
+// RecordSize is how many bytes a JSON value takes in a record, which has no needless spaces and writes <, > and &
 // with six bytes each.
-func Recorded(value json.RawMessage) int {
+func RecordSize(value json.RawMessage) int {
 	raw, err := json.Marshal(value)
 	if err != nil {
 		return len(value) // no JSON: it is not going to be recorded
@@ -57,8 +57,8 @@ func TooLong(n, most int) string {
 	return fmt.Sprintf("/: takes %d bytes (<, > and & take six each), may take at most %d: say it shorter", n, most)
 }
 
-// size is how many bytes r takes in a record.
-func size(r rune) int {
+// runeSize is how many bytes r takes in a record.
+func runeSize(r rune) int {
 	if r < ' ' || strings.ContainsRune("<>&\u2028\u2029\ufffd", r) {
 		return 6
 	}
@@ -76,7 +76,7 @@ func excerpt(text string) string {
 	text = strings.TrimSpace(text)
 	for used, at := 0, len(text); at > 0; {
 		r, n := utf8.DecodeLastRuneInString(text[:at])
-		if used += size(r); used > excerptBytes {
+		if used += runeSize(r); used > excerptBytes {
 			return "…" + text[at:]
 		}
 		at -= n

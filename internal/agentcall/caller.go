@@ -33,21 +33,21 @@ const (
 // maxAnswer is the largest structured answer, which has to fit into a journal record with what stands beside it.
 const maxAnswer = 48 << 10
 
-// Cast is who plays the roles, and what they are told. Its functions may be called concurrently.
-type Cast struct {
+// Agents says which agent plays a role, and what it is told. Its functions may be called concurrently.
+type Agents struct {
 	// Choose picks the agent of a role: flag, config, role file, the task's own agent, default.
 	Choose func(role trellis.Role, taskAgent, flag string) (Choice, error)
-	Agent  func(name string) (agents.Agent, error)
+	Open   func(name string) (agents.Agent, error)
 	// Render makes a prompt from a template, with what the project changed of it.
 	Render func(name string, slots map[string]string) (templates.Prompt, error)
 }
 
-// Acts are the effects of a role's call. All functions may be called concurrently by different calls.
-type Acts struct {
+// Caller makes the calls of roles. Its functions may be called concurrently by different calls.
+type Caller struct {
 	RunDir string // the task's run/
 	Disk   *durable.Disk
 	Marker string
-	Cast   Cast
+	Agents Agents
 	// Slots are what the prompt of a request is made of, by the slots of its template, and what had to be left
 	// out.
 	Slots func(context.Context, flow.Call, Request) (slots map[string]string, notes []string, err error)
@@ -63,18 +63,18 @@ type Acts struct {
 	// Spend takes in what a call used since it was told of it last, at the beginning nothing, and says what all calls
 	// together may still use. An error keeps a call from being made, and is nothing to one that was begun. Nil:
 	// nobody counts.
-	Spend func(c flow.Call, more trellis.Usage) (Rest, error)
+	Spend func(c flow.Call, more trellis.Usage) (Budget, error)
 	// Redact masks known secrets. Nil: nothing is masked.
 	Redact func(string) string
 	// Event is told what happens. Nil: nobody is.
 	Event func(flow.Call, Request, agents.Event)
 	Now   func() time.Time
 
-	together together // what calls at the same time use
+	shared sharedBudget // what calls at the same time use
 }
 
 // Activities are the calls of all roles given.
-func (a *Acts) Activities(roles ...trellis.Role) (list []flow.Activity) {
+func (a *Caller) Activities(roles ...trellis.Role) (list []flow.Activity) {
 	for _, r := range roles {
 		list = append(list, flow.Act[Request, Reply](r).With(a.perform))
 	}
@@ -83,22 +83,22 @@ func (a *Acts) Activities(roles ...trellis.Role) (list []flow.Activity) {
 
 // perform makes one call. An earlier entry that was cut off after its end answers; one that was cut off
 // in its work is gone on with in its session, and what it used counts.
-func (a *Acts) perform(ctx context.Context, c flow.Call, r Request) (Reply, error) {
+func (a *Caller) perform(ctx context.Context, c flow.Call, r Request) (Reply, error) {
 	base := filepath.Join(a.RunDir, Folder(c))
-	earlier, session, err := a.earlier(base, c.Attempt)
+	earlier, session, err := a.resume(base, c.Attempt)
 	if earlier != nil || err != nil {
-		return *orZero(earlier), err
+		return *orEmpty(earlier), err
 	}
-	dir, err := a.fresh(base, c)
+	dir, err := a.makeFolder(base, c)
 	if err != nil {
 		return Reply{}, err
 	}
-	lost := lost(base, c.Attempt)
-	fail, bound, err := a.may(c, &r.Limits, lost)
+	lost := usageOfEarlier(base, c.Attempt)
+	fail, bound, err := a.applyBudget(c, &r.Limits, lost)
 	if fail != nil || err != nil {
 		return Reply{Failure: fail, Usage: lost, Session: cmp.Or(session, r.Session), ToolCalls: -1}, err
 	}
-	before := cutOff{dir: lastRecord(base, c.Attempt), agent: r.Agent, anew: (session != "" && session != r.Session || r.Anew) && r.Repair == nil}
+	before := interrupted{dir: lastFolder(base, c.Attempt), agent: r.Agent, mayRestart: (session != "" && session != r.Session || r.RestartSession) && r.Repair == nil}
 	if session != "" {
 		r.Session = session
 	}
@@ -108,16 +108,16 @@ func (a *Acts) perform(ctx context.Context, c flow.Call, r Request) (Reply, erro
 	}
 	prompt, notes, err := a.prompt(ctx, c, r, resumption(base, c.Attempt, r, session))
 	if err == nil {
-		err = a.note(dir, PromptFile, []byte(a.redact(prompt.Text)))
+		err = a.keepUnsynced(dir, PromptFile, []byte(a.mask(prompt.Text)))
 	}
 	if err != nil {
 		return Reply{}, again.drop(ctx, err)
 	}
-	reply, err := a.work(ctx, c, r, prompt, dir, before, again)
+	reply, err := a.run(ctx, c, r, prompt, dir, before, again)
 	reply.Usage = lost.Add(reply.Usage)
-	bound.blame(reply.Failure)
-	reply.Notes = Few(append(notes, reply.Notes...), maxWords)
-	reply.Problems = Few(reply.Problems, maxWords)
+	bound.explain(reply.Failure)
+	reply.Notes = TruncateList(append(notes, reply.Notes...), maxSentences)
+	reply.Problems = TruncateList(reply.Problems, maxSentences)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -125,12 +125,12 @@ func (a *Acts) perform(ctx context.Context, c flow.Call, r Request) (Reply, erro
 	if err != nil {
 		return Reply{}, fmt.Errorf("encoding the reply of %s: %w", c.ID, err)
 	}
-	return reply, a.note(dir, ResultFile, raw)
+	return reply, a.keepUnsynced(dir, ResultFile, raw)
 }
 
-// note keeps a file whose loss by a power cut costs nothing but a call that is made again: it appears whole, and
+// keepUnsynced keeps a file whose loss by a power cut costs nothing but a call that is made again: it appears whole, and
 // is not synced.
-func (a *Acts) note(dir, name string, data []byte) error {
+func (a *Caller) keepUnsynced(dir, name string, data []byte) error {
 	if err := a.Disk.Step("note", filepath.Join(dir, name)); err != nil {
 		return err
 	}
@@ -144,9 +144,9 @@ func (a *Acts) note(dir, name string, data []byte) error {
 	return nil
 }
 
-// fresh makes the folder of an entry. What another run of the same number left there, whose journal is gone,
+// makeFolder makes the folder of an entry. What another run of the same number left there, whose journal is gone,
 // is no earlier entry of this one.
-func (a *Acts) fresh(base string, c flow.Call) (string, error) {
+func (a *Caller) makeFolder(base string, c flow.Call) (string, error) {
 	if _, err := os.Stat(filepath.Dir(a.RunDir)); err != nil {
 		return "", fmt.Errorf("making the folder of %s: %w", c.ID, err) // the task is gone, and is not made anew
 	}
@@ -162,10 +162,10 @@ func (a *Acts) fresh(base string, c flow.Call) (string, error) {
 	return dir, nil
 }
 
-// maxWords is how many problems and notes a reply holds.
-const maxWords = 20
+// maxSentences is how many problems and notes a reply holds.
+const maxSentences = 20
 
-func orZero(r *Reply) *Reply {
+func orEmpty(r *Reply) *Reply {
 	if r == nil {
 		return &Reply{}
 	}
@@ -180,8 +180,8 @@ func Folder(c flow.Call) string {
 // sessionFile names the agent's session as soon as it is known, so that a killed run can go on in it.
 const sessionFile = "session"
 
-// earlier is the reply of an entry that ended but was not recorded, or the session of one that was cut off.
-func (a *Acts) earlier(base string, attempt int) (*Reply, string, error) {
+// resume is the reply of an entry that ended but was not recorded, or the session of one that was cut off.
+func (a *Caller) resume(base string, attempt int) (*Reply, string, error) {
 	for n := attempt - 1; n > 0; n-- {
 		dir := filepath.Join(base, strconv.Itoa(n))
 		raw, err := durable.ReadBelow(dir, ResultFile, durable.MaxJournal)
@@ -204,13 +204,13 @@ func (a *Acts) earlier(base string, attempt int) (*Reply, string, error) {
 
 // prompt renders the request. A repair goes to a session that remembers the request alone, to a new one
 // behind the whole of it. before is what goes before it.
-func (a *Acts) prompt(ctx context.Context, c flow.Call, r Request, before string) (p templates.Prompt, notes []string, err error) {
+func (a *Caller) prompt(ctx context.Context, c flow.Call, r Request, before string) (p templates.Prompt, notes []string, err error) {
 	if r.Repair == nil || r.Session == "" {
 		slots, notes, err := a.Slots(ctx, c, r)
 		if err != nil {
 			return p, nil, err
 		}
-		p, err = a.Cast.Render(r.template(), slots)
+		p, err = a.Agents.Render(r.template(), slots)
 		if before != "" {
 			p.Text, p.Shared = before+p.Text, 0
 		}
@@ -233,14 +233,14 @@ func (a *Acts) prompt(ctx context.Context, c flow.Call, r Request, before string
 const maxPrevious = 16 << 10
 
 // repair asks for a better answer. Who remembers the refused one is not shown it again, others as much as fits.
-func (a *Acts) repair(r Request) (p templates.Prompt, err error) {
+func (a *Caller) repair(r Request) (p templates.Prompt, err error) {
 	slots := map[string]string{"problems": strings.Join(r.Repair.Problems, "\n")}
 	if r.Session == "" {
 		previous, err := durable.ReadBelow(a.RunDir, r.Repair.Previous.Path, durable.MaxJournal)
 		if err != nil {
 			return p, fmt.Errorf("reading the previous answer: %w", err)
 		}
-		slots["previous"] = middleOut(string(previous), maxPrevious)
+		slots["previous"] = elideMiddle(string(previous), maxPrevious)
 	}
 	if r.Schema != "" {
 		schema, err := templates.Schema(r.Schema)
@@ -249,16 +249,16 @@ func (a *Acts) repair(r Request) (p templates.Prompt, err error) {
 		}
 		slots["schema"] = string(schema)
 	}
-	return a.Cast.Render("repair", slots)
+	return a.Agents.Render("repair", slots)
 }
 
-// work runs the agent and reads its answer. What the agent did wrong is part of the reply; an error is
+// run runs the agent and reads its answer. What the agent did wrong is part of the reply; an error is
 // what keeps us from asking.
-func (a *Acts) work(ctx context.Context, c flow.Call, r Request, p templates.Prompt, dir string, before cutOff, again watcher) (reply Reply, err error) {
+func (a *Caller) run(ctx context.Context, c flow.Call, r Request, p templates.Prompt, dir string, before interrupted, again watcher) (reply Reply, err error) {
 	size := len(p.System) + len(p.Text)
 	reply.Prompt = PromptSize{size, (size + 3) / 4, p.Shared}
 	reply.ToolCalls = -1
-	agent, err := a.Cast.Agent(r.Agent)
+	agent, err := a.Agents.Open(r.Agent)
 	req := a.request(c, r, p, dir)
 	if err == nil && r.Schema != "" {
 		req.Schema, err = templates.Native(r.Schema)
@@ -269,7 +269,7 @@ func (a *Acts) work(ctx context.Context, c flow.Call, r Request, p templates.Pro
 	began := a.now()
 	shared, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	share, fail := a.together.begin(r.Limits, end)
+	share, fail := a.shared.begin(r.Limits, end)
 	if fail != nil {
 		fail.At = began.UTC()
 		reply.Failure = fail
@@ -277,8 +277,8 @@ func (a *Acts) work(ctx context.Context, c flow.Call, r Request, p templates.Pro
 	}
 	defer share.done()
 	m := a.meter(c, dir, began, share)
-	req.Spent = m.total
-	res, err := before.run(shared, agent, req, func() func(agents.Event) { return a.listen(c, r, dir) })
+	req.Spent = m.report
+	res, err := before.run(shared, agent, req, func() func(agents.Event) { return a.events(c, r, dir) })
 	if ctx.Err() != nil && err != nil {
 		return reply, again.drop(ctx, err)
 	}
@@ -288,7 +288,7 @@ func (a *Acts) work(ctx context.Context, c flow.Call, r Request, p templates.Pro
 	if res != nil {
 		reply.Session, reply.Usage, reply.ToolCalls, reply.Stop = res.Session, res.Usage, res.ToolCalls, res.Stop
 		reply.Sandbox = res.Sandbox
-		m.total(res.Usage) // which may be all that is ever told
+		m.report(res.Usage) // which may be all that is ever told
 	}
 	reply.Usage.Seconds = a.now().Sub(began).Seconds()
 	notes, undue, werr := again(ctx)
@@ -305,10 +305,10 @@ func (a *Acts) work(ctx context.Context, c flow.Call, r Request, p templates.Pro
 			reply.Failure.Code = string(trellis.WorktreeFailed)
 		}
 		if r.Repair != nil && reply.Failure.Code == string(trellis.ContextOverflow) { // shorter context would not help
-			reply.Failure = protocol(r, Reply{Problems: r.Repair.Problems, Text: r.Repair.Previous})
+			reply.Failure = invalidAnswer(r, Reply{Problems: r.Repair.Problems, Text: r.Repair.Previous})
 			reply.Failure.Detail += "; there is no room left in the session to mend it"
 		}
-		reply.Failure.Detail = Within(reply.Failure.Detail, 4*maxWord)
+		reply.Failure.Detail = Truncate(reply.Failure.Detail, 4*maxSentence)
 		if reply.Failure.At.IsZero() {
 			reply.Failure.At = a.now().UTC()
 		}
@@ -327,14 +327,14 @@ func (w watcher) drop(ctx context.Context, err error) error {
 	return errors.Join(err, werr)
 }
 
-func (a *Acts) watch(ctx context.Context, c flow.Call, r Request) (watcher, error) {
+func (a *Caller) watch(ctx context.Context, c flow.Call, r Request) (watcher, error) {
 	if a.Watch == nil || r.Permission == trellis.PermitNone { // who has no tools changes nothing
 		return func(context.Context) ([]string, *flow.Failure, error) { return nil, nil, nil }, nil
 	}
 	return a.Watch(ctx, c, r)
 }
 
-func (a *Acts) request(c flow.Call, r Request, p templates.Prompt, dir string) agents.Request {
+func (a *Caller) request(c flow.Call, r Request, p templates.Prompt, dir string) agents.Request {
 	req := agents.Request{
 		Role: r.Role, Prompt: p.Text, System: p.System, Dir: r.Dir, Permission: r.Permission, Model: r.Model, Session: r.Session,
 		RunDir: dir, Marker: a.Marker,
@@ -346,7 +346,7 @@ func (a *Acts) request(c flow.Call, r Request, p templates.Prompt, dir string) a
 	return req
 }
 
-func (a *Acts) listen(c flow.Call, r Request, dir string) func(agents.Event) {
+func (a *Caller) events(c flow.Call, r Request, dir string) func(agents.Event) {
 	known := false
 	return func(e agents.Event) {
 		if e.Kind == agents.EventSession && e.Session != "" && !known {
@@ -358,18 +358,18 @@ func (a *Acts) listen(c flow.Call, r Request, dir string) func(agents.Event) {
 	}
 }
 
-func (a *Acts) keep(dir, name, text string) error {
-	return a.Disk.WriteFile(filepath.Join(dir, name), []byte(a.redact(text)), 0o600)
+func (a *Caller) keep(dir, name, text string) error {
+	return a.Disk.WriteFile(filepath.Join(dir, name), []byte(a.mask(text)), 0o600)
 }
 
-func (a *Acts) redact(s string) string {
+func (a *Caller) mask(s string) string {
 	if a.Redact == nil {
 		return s
 	}
 	return a.Redact(s)
 }
 
-func (a *Acts) now() time.Time {
+func (a *Caller) now() time.Time {
 	if a.Now == nil {
 		return time.Now()
 	}

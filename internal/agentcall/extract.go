@@ -17,12 +17,12 @@ func objects(text []byte) (found []json.RawMessage) {
 		if text[i] != '{' {
 			continue
 		}
-		end := balanced(text[i:], &budget)
+		end := objectEnd(text[i:], &budget)
 		switch {
 		case end > 0 && json.Valid(text[i:i+end]):
 			found = append(found, text[i:i+end])
 			i += end - 1
-		case !opens(text[i:]): // prose
+		case !opensObject(text[i:]): // prose
 		case end > 0:
 			i += end - 1
 		default:
@@ -32,15 +32,15 @@ func objects(text []byte) (found []json.RawMessage) {
 	return found
 }
 
-// opens reports whether text begins as a JSON object does: a brace and a key's quote.
-func opens(text []byte) bool {
+// opensObject reports whether text begins as a JSON object does: a brace and a key's quote.
+func opensObject(text []byte) bool {
 	rest := bytes.TrimLeft(text[1:], " \t\r\n")
 	return len(rest) > 0 && rest[0] == '"'
 }
 
-// balanced is the length of the braces' group that text begins with, 0 when it never ends.
+// objectEnd is the length of the braces' group that text begins with, 0 when it never ends.
 // Braces in strings don't count.
-func balanced(text []byte, budget *int) int {
+func objectEnd(text []byte, budget *int) int {
 	depth, quoted := 0, false
 	for i := 0; i < len(text); i++ {
 		if *budget--; *budget <= 0 {

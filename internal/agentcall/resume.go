@@ -30,31 +30,31 @@ const (
 // streamFile is what agents keep of what they print.
 const streamFile = "stream.jsonl"
 
-// cutOff is what is left of an entry that was cut off.
-type cutOff struct {
-	dir   string // of the last entry in which the agent ran; "" when there is none
-	anew  bool   // the session may be unknown, and the prompt says all that another one needs
-	agent string
+// interrupted is what is left of an entry that was cut off.
+type interrupted struct {
+	dir        string // of the last entry in which the agent ran; "" when there is none
+	mayRestart bool   // the session may be unknown, and the prompt says all that another one needs
+	agent      string
 }
 
 // run has the agent do what is asked, unless the entry before was cut off with the result at hand. A session may have
 // been named before the program wrote anything of it down: one that it does not know is begun anew.
-func (o cutOff) run(ctx context.Context, agent agents.Agent, req agents.Request, listen func() func(agents.Event)) (*agents.Result, error) {
+func (o interrupted) run(ctx context.Context, agent agents.Agent, req agents.Request, listen func() func(agents.Event)) (*agents.Result, error) {
 	if o.dir != "" {
 		if res := agents.Recall(o.agent, req, o.dir); res != nil {
 			return res, nil
 		}
 	}
 	res, err := agent.Run(ctx, req, listen())
-	if !o.anew || ctx.Err() != nil || !barren(res, err) {
+	if !o.mayRestart || ctx.Err() != nil || !noModelCall(res, err) {
 		return res, err
 	}
 	req.Session = ""
 	return agent.Run(ctx, req, listen())
 }
 
-// lastRecord is the folder of the last entry before in which the agent ran.
-func lastRecord(base string, attempt int) string {
+// lastFolder is the folder of the last entry before in which the agent ran.
+func lastFolder(base string, attempt int) string {
 	for n := attempt - 1; n > 0; n-- {
 		dir := filepath.Join(base, strconv.Itoa(n))
 		if _, err := os.Stat(filepath.Join(dir, streamFile)); err == nil {
@@ -64,8 +64,8 @@ func lastRecord(base string, attempt int) string {
 	return ""
 }
 
-// barren reports whether a run failed before its model was asked for anything.
-func barren(res *agents.Result, err error) bool {
+// noModelCall reports whether a run failed before its model was asked for anything.
+func noModelCall(res *agents.Result, err error) bool {
 	return errors.Is(err, &flow.Failure{Code: string(trellis.AgentExit)}) && res != nil && res.Usage.Tokens() == 0 && res.ToolCalls <= 0 && res.Text == ""
 }
 

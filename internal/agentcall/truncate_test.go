@@ -24,7 +24,7 @@ func recorded(t *testing.T, s string) int {
 // What is cut takes no more of a record than it may.
 func TestWithin(t *testing.T) {
 	for _, s := range hostile {
-		got := Within(s, 100)
+		got := Truncate(s, 100)
 		if recorded(t, got) > 100+len("…") || !strings.HasPrefix(s, strings.TrimSuffix(got, "…")) || utf8.ValidString(s) != utf8.ValidString(got) && got == s {
 			t.Errorf("%.20q: got %d bytes: %q", s, recorded(t, got), got)
 		}
@@ -36,17 +36,17 @@ func TestWithin(t *testing.T) {
 
 func TestFew(t *testing.T) {
 	list := slices.Repeat([]string{strings.Repeat("<", 1000)}, 30)
-	got := Few(slices.Clone(list), 5)
+	got := TruncateList(slices.Clone(list), 5)
 	if len(got) != 5 || got[4] != "and 26 more" {
 		t.Errorf("got %d: %.40q", len(got), got)
 	}
-	if n := recorded(t, strings.Join(got, "")); n > 5*(maxWord+len("…")) {
+	if n := recorded(t, strings.Join(got, "")); n > 5*(maxSentence+len("…")) {
 		t.Errorf("it takes %d bytes", n)
 	}
-	if got := Few([]string{"a", "b"}, 2); !slices.Equal(got, []string{"a", "b"}) {
+	if got := TruncateList([]string{"a", "b"}, 2); !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("got %q", got)
 	}
-	if got := Few(nil, 2); len(got) != 0 {
+	if got := TruncateList(nil, 2); len(got) != 0 {
 		t.Errorf("got %q", got)
 	}
 }
@@ -67,7 +67,7 @@ func TestExcerpt(t *testing.T) {
 // How large an answer is, is what it takes in a record: spaces don't count, and what JSON escapes counts as it is there.
 func TestRecorded(t *testing.T) {
 	for value, want := range map[string]int{`{"a": 1}`: len(`{"a":1}`), `"<"`: len(`"\u003c"`), "[\n\n\n1]": 3, "no JSON": 7} {
-		if got := Recorded(json.RawMessage(value)); got != want {
+		if got := RecordSize(json.RawMessage(value)); got != want {
 			t.Errorf("%s: got %d, want %d", value, got, want)
 		}
 	}

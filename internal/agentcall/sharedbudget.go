@@ -8,17 +8,17 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// together is what calls that are made at the same time use of one budget. What a call may use was reckoned when it began, of
+// sharedBudget is what calls that are made at the same time use of one budget. What a call may use was reckoned when it began, of
 // what had been recorded by then: what others use meanwhile is taken out of it as soon as it is told.
-type together struct {
+type sharedBudget struct {
 	mu   sync.Mutex
-	told trellis.Usage // by all calls of this process
+	used trellis.Usage // by all calls of this process
 	open map[*share]bool
 }
 
 // share is one call that is under way.
 type share struct {
-	of     *together
+	of     *sharedBudget
 	limits Limits
 	before trellis.Usage // told by others that were over when its limits were reckoned
 	own    trellis.Usage
@@ -26,14 +26,14 @@ type share struct {
 }
 
 // begin counts a call in. When others that are under way have used up what it may use, it is not to be made.
-func (t *together) begin(l Limits, end context.CancelCauseFunc) (*share, *flow.Failure) {
+func (t *sharedBudget) begin(l Limits, end context.CancelCauseFunc) (*share, *flow.Failure) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := &share{of: t, limits: l, before: t.told, end: end}
+	s := &share{of: t, limits: l, before: t.used, end: end}
 	for other := range t.open {
 		s.before = since(s.before, other.own)
 	}
-	if fail := s.over(); fail != nil {
+	if fail := s.exhausted(); fail != nil {
 		return nil, fail
 	}
 	if t.open == nil {
@@ -48,9 +48,9 @@ func (s *share) add(more trellis.Usage) (fail *flow.Failure) {
 	t := s.of
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.told, s.own = t.told.Add(more), s.own.Add(more)
+	t.used, s.own = t.used.Add(more), s.own.Add(more)
 	for other := range t.open {
-		switch over := other.over(); {
+		switch over := other.exhausted(); {
 		case over == nil:
 		case other == s:
 			fail = over
@@ -68,9 +68,9 @@ func (s *share) done() {
 	delete(s.of.open, s)
 }
 
-// over says that this call and those beside it have used up what it may use. A call that is alone is bound by its agent.
-func (s *share) over() *flow.Failure {
-	used := since(s.of.told, s.before)
+// exhausted says that this call and those beside it have used up what it may use. A call that is alone is bound by its agent.
+func (s *share) exhausted() *flow.Failure {
+	used := since(s.of.used, s.before)
 	beside := since(used, s.own)
 	switch l := s.limits; {
 	case l.Tokens > 0 && beside.Tokens() > 0 && used.Tokens() >= l.Tokens:

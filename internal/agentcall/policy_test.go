@@ -32,7 +32,7 @@ func (s *scripted) Do(_ string, in, out any) error {
 func (s *scripted) Sleep(d time.Duration) error { s.slept = append(s.slept, d); return nil }
 
 func (s *scripted) Await(signal string, d time.Duration, _ any) (bool, error) {
-	if signal == Raised {
+	if signal == BudgetRaised {
 		s.slept = append(s.slept, d)
 	}
 	return false, nil
@@ -75,9 +75,9 @@ func TestAsk(t *testing.T) {
 	} {
 		f := &scripted{replies: c.replies}
 		tries, used, paused := 2, 0, 0
-		a := Asker{Repairs: 1, Again: func(*flow.Failure) bool { tries--; return tries >= 0 }, Used: func(Reply) { used++ },
+		a := Policy{Repairs: 1, Again: func(*flow.Failure) bool { tries--; return tries >= 0 }, Used: func(Reply) { used++ },
 			Pause: func(flow.Flow, *flow.Failure) error { paused++; return nil }, Resume: func(flow.Flow) error { paused--; return nil }}
-		_, err := a.Ask(f, Request{Role: trellis.Judge})
+		_, err := a.Call(f, Request{Role: trellis.Judge})
 		var fail *flow.Failure
 		if errors.As(err, &fail) != (c.code != "") || fail != nil && fail.Code != string(c.code) {
 			t.Errorf("%s: got %v, want %q", name, err, c.code)

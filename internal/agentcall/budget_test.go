@@ -43,14 +43,14 @@ func (s *spender) Run(ctx context.Context, r agents.Request, _ func(agents.Event
 	return res, nil
 }
 
-func spending(dir string, agent agents.Agent) *Acts {
-	return &Acts{RunDir: filepath.Join(dir, "run"),
+func spending(dir string, agent agents.Agent) *Caller {
+	return &Caller{RunDir: filepath.Join(dir, "run"),
 		Slots: func(context.Context, flow.Call, Request) (map[string]string, []string, error) { return nil, nil, nil },
-		Cast: Cast{Agent: func(string) (agents.Agent, error) { return agent, nil },
+		Agents: Agents{Open: func(string) (agents.Agent, error) { return agent, nil },
 			Render: func(string, map[string]string) (templates.Prompt, error) { return templates.Prompt{Text: "work"}, nil }}}
 }
 
-func (a *Acts) call(ctx context.Context, attempt int, l Limits) (Reply, error) {
+func (a *Caller) call(ctx context.Context, attempt int, l Limits) (Reply, error) {
 	return a.perform(ctx, flow.Call{Run: "02-01-x/1", ID: "implement#1", Attempt: attempt}, Request{Role: trellis.Implement, Permission: trellis.PermitEdit, Limits: l})
 }
 
@@ -103,11 +103,11 @@ func TestSpend(t *testing.T) {
 	s := &spender{totals: []int64{100, 250, 300}}
 	a := spending(t.TempDir(), s)
 	var used int64
-	a.Spend = func(c flow.Call, more trellis.Usage) (Rest, error) {
+	a.Spend = func(c flow.Call, more trellis.Usage) (Budget, error) {
 		if used += more.Tokens(); used >= 250 {
-			return Rest{Over: over(), Until: midnight}, nil
+			return Budget{Exhausted: over(), Until: midnight}, nil
 		}
-		return Rest{CostUSD: 2, Until: midnight}, nil
+		return Budget{CostUSD: 2, Until: midnight}, nil
 	}
 	reply, err := a.call(context.Background(), 1, Limits{})
 	if err != nil || reply.Failure == nil || !reply.Failure.ResumeAt.Equal(midnight) || reply.Usage.Tokens() != 250 || used != 250 {
@@ -124,13 +124,13 @@ func TestSpend(t *testing.T) {
 	if reply, err = b.call(context.Background(), 1, Limits{}); err != nil || reply.Failure == nil || reply.Failure.ResumeAt.IsZero() || reply.Failure.At.IsZero() || len(s.asked) != 1 {
 		t.Errorf("nothing is left: %+v, %v after %d calls", reply, err, len(s.asked))
 	}
-	b.Spend = func(flow.Call, trellis.Usage) (Rest, error) { return Rest{}, flow.ErrSuspended }
+	b.Spend = func(flow.Call, trellis.Usage) (Budget, error) { return Budget{}, flow.ErrSuspended }
 	if _, err = b.call(context.Background(), 1, Limits{}); !errors.Is(err, flow.ErrSuspended) || len(s.asked) != 1 {
 		t.Errorf("nobody can tell what is left: %v", err)
 	}
 	for cost, want := range map[float64]bool{1: false, 5: true} {
 		c := spending(t.TempDir(), failing{flow.Fail(string(trellis.BudgetCost), "$2.01 spent of $2.00")})
-		c.Spend = func(flow.Call, trellis.Usage) (Rest, error) { return Rest{CostUSD: 2, Until: midnight}, nil }
+		c.Spend = func(flow.Call, trellis.Usage) (Budget, error) { return Budget{CostUSD: 2, Until: midnight}, nil }
 		reply, err := c.call(context.Background(), 1, Limits{CostUSD: cost})
 		if err != nil || reply.Failure == nil || reply.Failure.ResumeAt.Equal(midnight) != want {
 			t.Errorf("a task's rest of $%v beside the day's of $2: %+v, %v", cost, reply.Failure, err)
@@ -150,10 +150,10 @@ func TestSpendIsToldDifferences(t *testing.T) {
 	s := &spender{totals: []int64{100, 100, 400, 350}, cost: 0.5}
 	a := spending(t.TempDir(), s)
 	var told []string
-	a.Spend = func(c flow.Call, more trellis.Usage) (Rest, error) {
+	a.Spend = func(c flow.Call, more trellis.Usage) (Budget, error) {
 		raw, _ := json.Marshal(more.CostUSD)
 		told = append(told, fmt.Sprint(c.Key(), " ", more.Tokens(), " ", string(raw)))
-		return Rest{}, nil
+		return Budget{}, nil
 	}
 	if _, err := a.call(context.Background(), 1, Limits{}); err != nil {
 		t.Fatal(err)

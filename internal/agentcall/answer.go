@@ -10,14 +10,14 @@ import (
 )
 
 // answer keeps what the agent said and, unless it failed, takes the answer out of it.
-func (a *Acts) answer(r Request, res *agents.Result, dir string, reply Reply, failed bool) (Reply, error) {
+func (a *Caller) answer(r Request, res *agents.Result, dir string, reply Reply, failed bool) (Reply, error) {
 	text := ""
 	if res != nil {
 		if text = res.Text; text == "" && res.Answer != nil {
 			text = string(res.Answer)
 		}
 	}
-	text = a.redact(text)
+	text = a.mask(text)
 	if err := a.keep(dir, AnswerFile, text); err != nil {
 		return reply, err
 	}
@@ -43,14 +43,14 @@ func (a *Acts) answer(r Request, res *agents.Result, dir string, reply Reply, fa
 	return reply, err
 }
 
-func (a *Acts) mend(r Request, answer json.RawMessage) (json.RawMessage, []string) {
+func (a *Caller) mend(r Request, answer json.RawMessage) (json.RawMessage, []string) {
 	if a.Mend == nil {
 		return answer, nil
 	}
 	return a.Mend(r, answer)
 }
 
-func (a *Acts) parse(r Request, res *agents.Result, text string) (json.RawMessage, []string, error) {
+func (a *Caller) parse(r Request, res *agents.Result, text string) (json.RawMessage, []string, error) {
 	schema, err := templates.Schema(r.Schema)
 	if err != nil {
 		return nil, nil, err
@@ -62,7 +62,7 @@ func (a *Acts) parse(r Request, res *agents.Result, text string) (json.RawMessag
 		if err != nil {
 			broken = err
 		}
-		if n := Recorded(obj); n > maxAnswer {
+		if n := RecordSize(obj); n > maxAnswer {
 			problems = append(problems, TooLong(n, maxAnswer))
 		}
 		if len(problems) == 0 && a.Check != nil {
@@ -72,7 +72,7 @@ func (a *Acts) parse(r Request, res *agents.Result, text string) (json.RawMessag
 	}
 	if len(res.Answer) > 0 {
 		if problems := check(res.Answer); len(problems) == 0 || broken != nil {
-			return json.RawMessage(a.redact(string(res.Answer))), problems, broken
+			return json.RawMessage(a.mask(string(res.Answer))), problems, broken
 		}
 	}
 	obj, problems := extract([]byte(text), check)

@@ -14,8 +14,8 @@ import (
 // usageFile is what an entry used so far, for the next one when this one is cut off.
 const usageFile = "usage.json"
 
-// lost is what entries that were cut off used, as far as they told.
-func lost(base string, attempt int) (u trellis.Usage) {
+// usageOfEarlier is what entries that were cut off used, as far as they told.
+func usageOfEarlier(base string, attempt int) (u trellis.Usage) {
 	for n := 1; n < attempt; n++ {
 		raw, err := durable.ReadBelow(base, filepath.Join(strconv.Itoa(n), usageFile), durable.MaxDocument)
 		var used trellis.Usage
@@ -26,25 +26,25 @@ func lost(base string, attempt int) (u trellis.Usage) {
 	return u
 }
 
-// Rest is what all calls together may still use.
-type Rest struct {
-	Over    *flow.Failure // nothing, and when there is more; nil: something
-	CostUSD float64       // at most this; 0: nobody says
-	Until   time.Time     // when there is more
+// Budget is what all calls together may still use.
+type Budget struct {
+	Exhausted *flow.Failure // nothing, and when there is more; nil: something
+	CostUSD   float64       // at most this; 0: nobody says
+	Until     time.Time     // when there is more
 }
 
-// blame has a call that used up what was left for all calls fail for that reason.
-func (b *Rest) blame(fail *flow.Failure) {
+// explain says of a call that used up what was left for all calls that this is why it failed.
+func (b *Budget) explain(fail *flow.Failure) {
 	if b != nil && fail != nil && fail.Code == string(trellis.BudgetCost) && fail.ResumeAt.IsZero() {
 		fail.Detail += ", which is what was left of limits.day_cost_usd"
 		fail.ResumeAt = b.Until
 	}
 }
 
-// may takes what was lost, and what all calls together may not use, out of the limits of a call. It returns why that
+// applyBudget takes what was lost, and what all calls together may not use, out of the limits of a call. It returns why that
 // is not made, or the rest when that bounds its cost.
-func (a *Acts) may(c flow.Call, l *Limits, lost trellis.Usage) (fail *flow.Failure, bound *Rest, err error) {
-	var rest Rest
+func (a *Caller) applyBudget(c flow.Call, l *Limits, lost trellis.Usage) (fail *flow.Failure, bound *Budget, err error) {
+	var rest Budget
 	if a.Spend != nil {
 		if rest, err = a.Spend(c, trellis.Usage{}); err != nil {
 			return nil, nil, err
@@ -56,7 +56,7 @@ func (a *Acts) may(c flow.Call, l *Limits, lost trellis.Usage) (fail *flow.Failu
 	case l.CostUSD > 0 && lost.CostUSD != nil && *lost.CostUSD >= l.CostUSD:
 		fail = flow.Fail(string(trellis.BudgetCost), "$%.2f were left, and spent by this call before it was cut off", l.CostUSD)
 	default:
-		fail = rest.Over
+		fail = rest.Exhausted
 	}
 	if fail != nil {
 		fail.At = a.now().UTC()
@@ -76,38 +76,38 @@ func (a *Acts) may(c flow.Call, l *Limits, lost trellis.Usage) (fail *flow.Failu
 
 // meter counts what one entry uses, while it does. Nobody uses it concurrently.
 type meter struct {
-	acts  *Acts
+	acts  *Caller
 	call  flow.Call
 	dir   string
 	began time.Time
-	told  trellis.Usage // of it so far
+	total trellis.Usage // of it so far
 	share *share        // in what calls at the same time may use
 }
 
-func (a *Acts) meter(c flow.Call, dir string, began time.Time, s *share) *meter {
+func (a *Caller) meter(c flow.Call, dir string, began time.Time, s *share) *meter {
 	return &meter{acts: a, call: c, dir: dir, began: began, share: s}
 }
 
-// total takes in the running total of an entry, and says why it may use no more, nil when it may.
-func (m *meter) total(u trellis.Usage) *flow.Failure {
-	more := since(u, m.told)
+// report takes in the running total of an entry, and says why it may use no more, nil when it may.
+func (m *meter) report(u trellis.Usage) *flow.Failure {
+	more := since(u, m.total)
 	if more == (trellis.Usage{}) {
 		return nil
 	}
-	m.told = u
-	var rest Rest
+	m.total = u
+	var rest Budget
 	if m.acts.Spend != nil {
 		rest, _ = m.acts.Spend(m.call, more) // nothing to a call that was begun
 	}
 	u.Seconds = m.acts.now().Sub(m.began).Seconds()
 	if raw, err := json.Marshal(u); err == nil {
-		_ = m.acts.note(m.dir, usageFile, raw) // a loss costs what one that is cut off used
+		_ = m.acts.keepUnsynced(m.dir, usageFile, raw) // a loss costs what one that is cut off used
 	}
 	if fail := m.share.add(more); fail != nil {
 		fail.At = m.acts.now().UTC()
 		return fail
 	}
-	return rest.Over
+	return rest.Exhausted
 }
 
 // since is what was used in u beyond what was in before, time aside.
