@@ -69,8 +69,11 @@ func (p *play) undisturbed(t *testing.T) {
 			w.gone()
 			p.audit(w)
 			spots, want, calls := spotsOf(w.read("steps")), w.ending(id, branch), w.calls()
-			if p.spots != nil && (len(spots) != len(p.spots) || want != p.want) {
-				t.Fatalf("twice the same comes past %d and %d steps, and ends otherwise:\n%s", len(p.spots), len(spots), differ(want, p.want))
+			if p.spots != nil {
+				if want != p.want {
+					t.Fatalf("twice the same ends otherwise:\n%s", differ(want, p.want))
+				}
+				spots = p.inBoth(t, p.spots, spots)
 			}
 			p.spots, p.want, p.calls = spots, want, calls
 		}
@@ -127,6 +130,28 @@ func (s spot) class() string {
 		name = "HASH"
 	}
 	return name
+}
+
+// inBoth are the steps that both runs came past. They come past the same ones, except that the engine also syncs a
+// journal when it looks at its mailbox while an outcome is written that no record after it has synced yet.
+func (p *play) inBoth(t *testing.T, first, second []spot) []spot {
+	t.Helper()
+	for _, s := range append(without(first, second), without(second, first)...) {
+		if s.Kind != "sync" || filepath.Base(s.Path) != "journal.jsonl" {
+			t.Fatalf("one of two runs of %s comes past %v, the other does not", p.Name, s)
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(first), func(s spot) bool { return !slices.Contains(second, s) })
+}
+
+// without are the steps of list that others lacks.
+func without(list, others []spot) (only []spot) {
+	for _, s := range list {
+		if !slices.Contains(others, s) {
+			only = append(only, s)
+		}
+	}
+	return only
 }
 
 // spotsOf are the steps of a log.
