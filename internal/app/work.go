@@ -17,7 +17,7 @@ import (
 func (p *Project) Next(ctx context.Context, dir string) (string, error) {
 	cfg, _ := p.Config()
 	_, _ = p.Gate.Judge() // nor do those of the person
-	return p.Wire(ctx, cfg, p).Next(ctx, dir)
+	return p.Wire(ctx, cfg, p).Assessor().Next(ctx, dir)
 }
 
 // Readiness is the check of a task directory with all that a run looks at before it begins.

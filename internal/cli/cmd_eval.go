@@ -225,7 +225,7 @@ func (e *evaluation) able(ctx context.Context, c eval.Case) (map[trellis.Role]st
 	if err != nil {
 		return nil, err
 	}
-	if err := s.CanPlan(ctx, e.agent); err != nil {
+	if err := s.Roles().CanPlan(ctx, e.agent); err != nil {
 		return nil, err
 	}
 	who := map[trellis.Role]string{}
@@ -273,7 +273,7 @@ func (e *evaluation) plan(ctx context.Context, c eval.Case, dir string) (eval.Pl
 	if err != nil {
 		return eval.Planned{}, err
 	}
-	res, err := s.Plan(ctx, runner.PlanOptions{New: taskdir.New{Name: c.ID, DevType: c.DevType}, Requirement: c.Requirement, Agent: e.agent, Quick: e.quick})
+	res, err := s.PlanRunner().Plan(ctx, runner.PlanOptions{New: taskdir.New{Name: c.ID, DevType: c.DevType}, Requirement: c.Requirement, Agent: e.agent, Quick: e.quick})
 	if res.Dir != "" {
 		e.show.End(strings.TrimPrefix(filepath.Base(res.Dir), taskdir.DraftPrefix))
 	}

@@ -73,7 +73,7 @@ func (cmd objectives) objectivePlan(c *cli.Context) error {
 	show := (&console{*cmd.Console}).progress(s, c.Bool("json"))
 	show.Ahead(stages(s.Config.Planning, runner.PlanOptions{})...)
 	began := cmd.Now()
-	res, err := s.PlanStep(c.Context, name, o)
+	res, err := s.Objectives().PlanStep(c.Context, name, o)
 	show.close()
 	end := stepEnd{name, res, cmd.Now().Sub(began).Seconds(), cmp.Or(res.Step.ID, o.Step), o.Forge != nil}
 	if err != nil {

@@ -68,7 +68,7 @@ func (cmd objectives) objectiveReconcile(c *cli.Context) error {
 	}
 	o.Creator, _ = app.Developer(p.Root)
 	show := (&console{*cmd.Console}).progress(s, c.Bool("json"))
-	all, err := s.Reconcile(c.Context, o)
+	all, err := s.Objectives().Reconcile(c.Context, o)
 	show.close()
 	if err != nil {
 		return err

@@ -44,7 +44,7 @@ func (a *console) stopCommand() *cli.Command {
 	return a.order((*app.Project).SiteForOrders, "stop", "pause a task that runs", `Its agents are ended and its work stays. It goes on with trellis start, and not by itself.`,
 		[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis stop 02-03-paging", nil,
 		func(c *cli.Context, p *app.Project, s *runner.Site, dir string) error {
-			if err := s.Stop(dir); err != nil {
+			if err := s.Orders().Stop(dir); err != nil {
 				return err
 			}
 			a.Say("%s is paused; next: trellis start %s", filepath.Base(dir), filepath.Base(dir))
@@ -56,11 +56,11 @@ func (a *console) cancelCommand() *cli.Command {
 	order := a.order((*app.Project).SiteForOrders, "cancel", "call a task off", `A run ends its agents. Worktree and branch stay; trellis retry takes the task up again.`,
 		[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis cancel 02-03-paging", nil,
 		func(c *cli.Context, p *app.Project, s *runner.Site, dir string) error {
-			if err := s.Cancel(dir); err != nil {
+			if err := s.Orders().Cancel(dir); err != nil {
 				return err
 			}
 			s.Event = func(e runner.Event) { a.Say("%s", e.Message) }
-			s.CalledOff(c.Context, dir)
+			s.Hooks().CalledOff(c.Context, dir)
 			a.Say("%s is cancelled%s", filepath.Base(dir), a.stays(c.Context, p, dir))
 			return nil
 		})
@@ -103,7 +103,7 @@ wrong with the pull request, whatever delivery.react says.`,
 		[]cli.Flag{&cli.BoolFlag{Name: "fresh", Usage: "begin again at the base"}},
 		func(c *cli.Context, p *app.Project, s *runner.Site, dir string) error {
 			will := whatRetryDoes(p, dir, c.Bool("fresh"))
-			if err := s.Retry(c.Context, dir, c.Bool("fresh"), runner.RunOptions{}); err != nil {
+			if err := s.Orders().Retry(c.Context, dir, c.Bool("fresh"), runner.RunOptions{}); err != nil {
 				return err
 			}
 			a.Say("%s is to %s", filepath.Base(dir), will)
@@ -111,7 +111,7 @@ wrong with the pull request, whatever delivery.react says.`,
 				a.Say("the watcher picks it up")
 				return nil
 			}
-			command, err := s.Next(c.Context, dir)
+			command, err := s.Assessor().Next(c.Context, dir)
 			a.Say("next: %s", command)
 			return err
 		})
@@ -216,14 +216,14 @@ func (a *console) decide(c *cli.Context, said proof.Approval, plan func(context.
 
 // decideStep says to a step that waits what a person says. The first yes or no counts.
 func (a *console) decideStep(ctx context.Context, s *runner.Site, dir string, isFile bool, said proof.Approval) error {
-	q, now, err := s.DecideStep(dir, said)
+	q, now, err := s.Approvals().DecideStep(dir, said)
 	if err != nil {
 		return err
 	}
 	id := filepath.Base(dir)
 	next := "trellis run --resume " + id
 	if !isFile {
-		if next, err = s.Next(ctx, dir); err != nil {
+		if next, err = s.Assessor().Next(ctx, dir); err != nil {
 			return err
 		}
 	}
@@ -241,7 +241,7 @@ func (a *console) decideStep(ctx context.Context, s *runner.Site, dir string, is
 }
 
 func (a *console) approvePlan(ctx context.Context, s *runner.Site, dir string, said proof.Approval) error {
-	v, err := s.Approve(dir, said.By)
+	v, err := s.Approvals().Approve(dir, said.By)
 	if err != nil {
 		return err
 	}
@@ -253,7 +253,7 @@ func (a *console) approvePlan(ctx context.Context, s *runner.Site, dir string, s
 }
 
 func (a *console) rejectPlan(ctx context.Context, s *runner.Site, dir string, said proof.Approval) error {
-	if err := s.Reject(dir, said.By, said.Reason); err != nil {
+	if err := s.Approvals().Reject(dir, said.By, said.Reason); err != nil {
 		return err
 	}
 	return a.sayThenNext(ctx, s, dir, filepath.Base(dir)+" is rejected")

@@ -104,9 +104,9 @@ func (a *console) planOrRetry(c *cli.Context, p *app.Project, s *runner.Site, o 
 		if err != nil {
 			return runner.PlanResult{}, err
 		}
-		return s.Replan(c.Context, dir, o)
+		return s.PlanRunner().Replan(c.Context, dir, o)
 	}
-	return s.Plan(c.Context, o)
+	return s.PlanRunner().Plan(c.Context, o)
 }
 
 // replannable finds a task to plan again. One that was made by hand needs a requirement.

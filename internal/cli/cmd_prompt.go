@@ -77,7 +77,7 @@ func (a *console) prompt(c *cli.Context, role trellis.Role) error {
 	if err != nil {
 		return err
 	}
-	prompt, who, notes, err := s.Prompt(c.Context, dir, role)
+	prompt, who, notes, err := s.Roles().Prompt(c.Context, dir, role)
 	if err != nil {
 		return a.agentError(err)
 	}

@@ -141,9 +141,9 @@ func (a *console) run(c *cli.Context) error {
 	show := a.following(s, c.Bool("json"))
 	var res runner.FileRun
 	if id := c.String("resume"); id != "" {
-		res, err = s.ResumeFile(c.Context, id, o, show.begin)
+		res, err = s.FileRunner().ResumeFile(c.Context, id, o, show.begin)
 	} else {
-		res, err = s.RunFile(c.Context, o, show.begin)
+		res, err = s.FileRunner().RunFile(c.Context, o, show.begin)
 	}
 	show.close()
 	if err != nil {

@@ -68,7 +68,7 @@ func (a *console) start(c *cli.Context) error {
 	a.sayUncommitted(c.Context, p)
 	show := a.progress(s, c.Bool("json"))
 	p.News.Work(s)
-	res, err := s.Start(c.Context, dir, runner.RunOptions{Agent: c.String("agent"), Adopt: c.Bool("adopt-branch")})
+	res, err := s.Starter().Start(c.Context, dir, runner.RunOptions{Agent: c.String("agent"), Adopt: c.Bool("adopt-branch")})
 	show.close()
 	if err != nil {
 		return a.runError(p, dir, err)

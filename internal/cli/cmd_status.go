@@ -69,7 +69,7 @@ them.`,
 // runDir is the folder of the run of a file that ref names, "" when it names none.
 func (a *console) runDir(ctx context.Context, p *app.Project, ref string) (string, error) {
 	cfg, _ := p.Config() // settings that can't be read hide no run
-	dir, err := p.Wire(ctx, cfg, p).FileDir(ref)
+	dir, err := p.Wire(ctx, cfg, p).FileRunner().FileDir(ref)
 	if errors.Is(err, runner.ErrNoRun) {
 		return "", nil
 	}
@@ -131,7 +131,7 @@ func (a *console) unready(ctx context.Context, p *app.Project, dir string, t *st
 
 // sayThenNext says what became of a task, and the command that comes next.
 func (a *console) sayThenNext(ctx context.Context, s *runner.Site, dir, became string) error {
-	command, err := s.Next(ctx, dir)
+	command, err := s.Assessor().Next(ctx, dir)
 	if command != "" {
 		became += "; next: " + command
 	}

@@ -111,7 +111,7 @@ func (cmd validations) staffing(ctx context.Context, p *app.Project) func(dir st
 			return nil // what is wrong with settings and task.json is said elsewhere
 		}
 		seen[t.Pipeline.Agent] = true
-		missing := s.CanRun(ctx, t.Pipeline.Agent)
+		missing := s.Roles().CanRun(ctx, t.Pipeline.Agent)
 		if missing == nil {
 			return nil
 		}

@@ -42,9 +42,9 @@ reason. A task without plan.json has nothing to prove.`,
 			}
 			var audit *proof.Report
 			if isFile {
-				audit, err = s.VerifyFile(dir)
+				audit, err = s.Verifier().VerifyFile(dir)
 			} else {
-				audit, err = s.VerifyTask(c.Context, dir)
+				audit, err = s.Verifier().VerifyTask(c.Context, dir)
 			}
 			if err != nil {
 				return err
@@ -65,7 +65,7 @@ func (a *console) taskOrRun(c *cli.Context, site func(*app.Project, context.Cont
 	if s, err = site(p, c.Context); err != nil {
 		return nil, nil, "", false, err
 	}
-	if dir, err = s.FileDir(c.Args().First()); err == nil {
+	if dir, err = s.FileRunner().FileDir(c.Args().First()); err == nil {
 		return p, s, dir, true, nil
 	}
 	if !errors.Is(err, runner.ErrNoRun) {

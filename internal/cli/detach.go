@@ -75,7 +75,7 @@ func (a *console) startDetached(c *cli.Context) error {
 	}
 	id := filepath.Base(dir)
 	if c.String("agent") == "" && !c.Bool("adopt-branch") { // a watcher knows of no options
-		runs, res, err := s.Admit(c.Context, dir)
+		runs, res, err := s.Starter().Admit(c.Context, dir)
 		if err != nil {
 			return a.runError(p, dir, err)
 		}
@@ -164,8 +164,8 @@ func (a *console) planFolder(c *cli.Context, p *app.Project, o runner.PlanOption
 			return "", app.Usagef("--detach with --retry takes no requirement and no feedback: leave out --detach")
 		}
 		dir, err = a.replannable(p, ref, o)
-	} else if err = s.CanPlan(c.Context, o.Agent); err == nil {
-		dir, err = s.Draft(o)
+	} else if err = s.Roles().CanPlan(c.Context, o.Agent); err == nil {
+		dir, err = s.PlanRunner().Draft(o)
 	}
 	if err != nil {
 		return "", a.planError(p, err)

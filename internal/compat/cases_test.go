@@ -199,7 +199,7 @@ func cases() map[string]testCase {
 		"refused": {script: refusing, play: atEnd("refused", plan1), resume: untouched},
 		"rejected": {script: planning, configure: asked, play: func(r *recorder) result {
 			res := plan1(r)
-			if err := r.Site.Reject(r.path(res.run), "ann", "not now"); err != nil {
+			if err := r.Site.Approvals().Reject(r.path(res.run), "ann", "not now"); err != nil {
 				r.Error(err)
 			}
 			r.take("rejected")
@@ -225,7 +225,7 @@ func (w *world) standing(dir string) result {
 
 func (w *world) start() result {
 	w.Helper()
-	res, err := w.Site.Start(context.Background(), w.path(bye), runner.RunOptions{})
+	res, err := w.Site.Starter().Start(context.Background(), w.path(bye), runner.RunOptions{})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -242,7 +242,7 @@ func resumeTask(w *world, _ string) result { return w.start() }
 func untouched(w *world, _ string) result {
 	w.Helper()
 	before := w.journals()
-	if _, err := w.Site.Start(context.Background(), w.path(bye), runner.RunOptions{}); err != nil {
+	if _, err := w.Site.Starter().Start(context.Background(), w.path(bye), runner.RunOptions{}); err != nil {
 		w.Logf("start: %v", err)
 	}
 	if after := w.journals(); !maps.Equal(before, after) {
@@ -262,7 +262,7 @@ func atEnd(name string, play func(*recorder) result) func(*recorder) result {
 
 func resumeApproved(w *world, _ string) result {
 	w.Helper()
-	if _, err := w.Site.Approve(w.path(bye), "ann"); err != nil {
+	if _, err := w.Site.Approvals().Approve(w.path(bye), "ann"); err != nil {
 		w.Error(err)
 	}
 	return w.start()
@@ -274,7 +274,7 @@ func resumeStep(w *world, _ string) result {
 	if res := w.start(); res.status != string(trellis.Waiting) {
 		return res
 	}
-	if _, _, err := w.Site.DecideStep(w.path(bye), proof.Approval{Step: "ask", Decision: proof.Approve, By: "ann"}); err != nil {
+	if _, _, err := w.Site.Approvals().DecideStep(w.path(bye), proof.Approval{Step: "ask", Decision: proof.Approve, By: "ann"}); err != nil {
 		w.Error(err)
 	}
 	return w.start()
@@ -289,7 +289,7 @@ func (r *recorder) later() result {
 
 func plan1(r *recorder) result {
 	r.Helper()
-	res, err := r.Site.Plan(context.Background(), runner.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "greet.sh --bye says bye"})
+	res, err := r.Site.PlanRunner().Plan(context.Background(), runner.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "greet.sh --bye says bye"})
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -302,7 +302,7 @@ func resumePlan(w *world, _ string) result {
 	if err != nil || len(drafts) != 1 {
 		w.Fatalf("the drafts are %q, %v", drafts, err)
 	}
-	res, err := w.Site.Replan(context.Background(), drafts[0], runner.PlanOptions{})
+	res, err := w.Site.PlanRunner().Replan(context.Background(), drafts[0], runner.PlanOptions{})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -317,7 +317,7 @@ func runFile(r *recorder) result {
 	if b == nil {
 		r.Fatal(problems)
 	}
-	res, err := r.Site.RunFile(context.Background(), runner.FileOptions{File: filepath.Join(r.Dir, "steps.json"), Bundle: b, Steps: workflow.Options{Dir: r.Dir}}, nobody)
+	res, err := r.Site.FileRunner().RunFile(context.Background(), runner.FileOptions{File: filepath.Join(r.Dir, "steps.json"), Bundle: b, Steps: workflow.Options{Dir: r.Dir}}, nobody)
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -339,7 +339,7 @@ func resumeFile(w *world, _ string) result {
 		w.Fatalf("the runs are %q, %v", runs, err)
 	}
 	resume := func() runner.FileRun {
-		res, err := w.Site.ResumeFile(context.Background(), filepath.Base(runs[0]), runner.FileOptions{Steps: workflow.Options{Dir: w.Dir}}, nobody)
+		res, err := w.Site.FileRunner().ResumeFile(context.Background(), filepath.Base(runs[0]), runner.FileOptions{Steps: workflow.Options{Dir: w.Dir}}, nobody)
 		if err != nil {
 			w.Fatal(err)
 		}
@@ -347,7 +347,7 @@ func resumeFile(w *world, _ string) result {
 	}
 	res := resume()
 	if len(res.Waits) == 1 {
-		if _, _, err := w.Site.DecideStep(runs[0], proof.Approval{Decision: proof.Approve, By: "ann"}); err != nil {
+		if _, _, err := w.Site.Approvals().DecideStep(runs[0], proof.Approval{Decision: proof.Approve, By: "ann"}); err != nil {
 			w.Error(err)
 		}
 		res = resume()

@@ -136,7 +136,7 @@ func TestVerificationOfAnEditedPlan(t *testing.T) {
 		t.Fatalf("got %s, %v", res.Status, res.Failure)
 	}
 	w.holds("plan.json", w.File(dir, "plan.json"), "!sh test.sh")
-	if err := w.Site.Retry(context.Background(), dir, false, runner.RunOptions{}); err != nil {
+	if err := w.Site.Orders().Retry(context.Background(), dir, false, runner.RunOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if res := w.Start(dir); res.Status != trellis.Review {

@@ -13,9 +13,15 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
+// Approvals are what people say to plans and steps.
+type Approvals struct{ *Site }
+
+// Approvals works on s.
+func (s *Site) Approvals() Approvals { return Approvals{s} }
+
 // asks reports whether a run that is under way asked people about a step, and says about which as long as they have
 // not decided. Whether they agreed to its plan is not asked then.
-func (s *Site) asks(dir string, h *journal.History) (asked bool, why string, err error) {
+func (s Approvals) asks(dir string, h *journal.History) (asked bool, why string, err error) {
 	if !underWay(h) {
 		return false, "", nil
 	}
@@ -38,7 +44,7 @@ func underWay(h *journal.History) bool {
 }
 
 // agreement is what people say to the plan of a task as it is on disk now. h is its journal, nil without one.
-func (s *Site) agreement(t *taskdir.Task, h *journal.History) (g pipeline.Agreement, err error) {
+func (s Approvals) agreement(t *taskdir.Task, h *journal.History) (g pipeline.Agreement, err error) {
 	var claimed pipeline.Job
 	if underWay(h) {
 		p, err := pipeline.ReadProgress(h)
@@ -51,7 +57,7 @@ func (s *Site) agreement(t *taskdir.Task, h *journal.History) (g pipeline.Agreem
 }
 
 // approval says what people still have to agree to, "" when there is nothing. A run that they said no to ends itself.
-func (s *Site) approval(t *taskdir.Task, h *journal.History) (string, error) {
+func (s Approvals) approval(t *taskdir.Task, h *journal.History) (string, error) {
 	g, err := s.agreement(t, h)
 	if err != nil || g.State == proof.Approved || g.State == proof.Rejected && underWay(h) {
 		return "", err
@@ -71,7 +77,7 @@ func (s *Site) approval(t *taskdir.Task, h *journal.History) (string, error) {
 
 // answers are messages to those waits of a run that what is on disk answers, each named by its wait: however often
 // people are asked the same, and say the same, every time they are asked is answered.
-func (s *Site) answers(dir string, j *journal.Run) (list []journal.Message) {
+func (s Approvals) answers(dir string, j *journal.Run) (list []journal.Message) {
 	var h *journal.History
 	for _, w := range j.Waits() {
 		signal, ok := strings.CutPrefix(w.Activity, "await:"+pipeline.Approval)
@@ -93,7 +99,7 @@ func (s *Site) answers(dir string, j *journal.Run) (list []journal.Message) {
 }
 
 // answer is what people said to what a run waits for with a signal.
-func (s *Site) answer(dir string, h *journal.History, signal string) (workflow.Answer, error) {
+func (s Approvals) answer(dir string, h *journal.History, signal string) (workflow.Answer, error) {
 	if signal == pipeline.Approval {
 		return s.planAnswer(dir, h)
 	}
@@ -109,7 +115,7 @@ func (s *Site) answer(dir string, h *journal.History, signal string) (workflow.A
 	return workflow.Answer{State: workflow.Pending}, nil
 }
 
-func (s *Site) planAnswer(dir string, h *journal.History) (workflow.Answer, error) {
+func (s Approvals) planAnswer(dir string, h *journal.History) (workflow.Answer, error) {
 	t, err := s.Store.Load(dir)
 	if err != nil {
 		return workflow.Answer{}, err

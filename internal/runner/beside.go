@@ -11,7 +11,7 @@ import (
 )
 
 // touches are the globs of what a task changes, as task.json says or else its plan.
-func (s *Site) Touches(t *taskdir.Task) []string {
+func (s Assessor) Touches(t *taskdir.Task) []string {
 	if len(t.Pipeline.Touches) > 0 {
 		return t.Pipeline.Touches
 	}
@@ -27,7 +27,7 @@ func SameFiles(dir, glob string) string {
 }
 
 // others says which task that runs changes the same files as one that a person starts, "" when none does.
-func (s *Site) others(t *taskdir.Task) string {
+func (s Assessor) others(t *taskdir.Task) string {
 	own := s.Touches(t)
 	if len(own) == 0 {
 		return ""

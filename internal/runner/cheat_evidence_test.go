@@ -40,7 +40,7 @@ func TestForgedRecords(t *testing.T) {
 			t.Parallel()
 			w := cheat(t, nonsense+c.script)
 			dir := w.Hand("02-01-bye", lyingPRD)
-			res, err := w.Site.Start(context.Background(), dir, runner.RunOptions{})
+			res, err := w.Site.Starter().Start(context.Background(), dir, runner.RunOptions{})
 			if stopped := errors.Is(err, flow.ErrSuspended); stopped != c.stops || !stopped && res.Status != trellis.Failed {
 				t.Errorf("got %s, %v, %v", res.Status, res.Failure, err)
 			}

@@ -212,7 +212,7 @@ func TestCheatsWithTheBase(t *testing.T) {
 			w := cheat(t, "echo x > go.sum; echo x > notes.txt; "+script)
 			w.Site.Config.Protected = append(w.Site.Config.Protected, "go.sum")
 			dir := w.Hand("02-01-bye", provenBy("test -f notes.txt"))
-			res, err := w.Site.Start(context.Background(), dir, runner.RunOptions{})
+			res, err := w.Site.Starter().Start(context.Background(), dir, runner.RunOptions{})
 			if err != nil || res.Status != trellis.Failed || res.Failure.Code == string(trellis.Internal) {
 				t.Errorf("got %s, %v, %v", res.Status, res.Failure, err)
 			}

@@ -15,7 +15,7 @@ import (
 // DecideStep records what a person says to a step that a run waits with, of a task or of a file, both named by
 // their directory. a.Step is the step's path; it may be empty when there is one alone. It returns the request, and what people said to
 // it altogether: of a yes and a no the first one counts.
-func (s *Site) DecideStep(dir string, a proof.Approval) (q workflow.Request, said workflow.Answer, err error) {
+func (s Approvals) DecideStep(dir string, a proof.Approval) (q workflow.Request, said workflow.Answer, err error) {
 	if q, err = s.asked(dir, a.Step); err != nil {
 		return q, said, err
 	}
@@ -31,7 +31,7 @@ func (s *Site) DecideStep(dir string, a proof.Approval) (q workflow.Request, sai
 }
 
 // say writes a decision down, signed where there is a key to sign with. The judge of what came by git sees it before git does.
-func (s *Site) say(dir string, a proof.Approval) (err error) {
+func (s Approvals) say(dir string, a proof.Approval) (err error) {
 	a.Account = s.Account
 	if s.SignWith != nil {
 		if a, err = a.Sign(s.SignWith); err != nil {
@@ -46,7 +46,7 @@ func (s *Site) say(dir string, a proof.Approval) (err error) {
 }
 
 // asked is the request for a step of a run.
-func (s *Site) asked(dir, step string) (q workflow.Request, err error) {
+func (s Approvals) asked(dir, step string) (q workflow.Request, err error) {
 	id := filepath.Base(dir)
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if errors.Is(err, journal.ErrNone) {

@@ -12,7 +12,7 @@ import (
 
 // counts says which decisions count: those that are signed with a key that is trusted, that were written in this clone, or
 // that stand on the trusted branch. What else came by git is nobody's word. It is nil where everything is trusted.
-func (s *Site) counts() proof.Filter {
+func (s Approvals) counts() proof.Filter {
 	if s.Trust == nil || s.Trust.Everything {
 		return nil
 	}

@@ -23,27 +23,27 @@ import (
 func (s *Site) Deliver(ctx context.Context, dir string) (Result, error) {
 	t, in, err := s.deliverable(dir)
 	if err == nil {
-		err = s.trustedRun(ctx, dir)
+		err = s.guard().trustedRun(ctx, dir)
 	}
 	if err != nil {
 		return Result{Dir: dir}, err
 	}
 	if t.Status == trellis.InProgress {
-		return s.Start(ctx, dir, RunOptions{})
+		return s.Starter().Start(ctx, dir, RunOptions{})
 	}
 	if t.Status == trellis.Failed {
 		if err := s.gathered(ctx, dir, in); err != nil {
 			return Result{Dir: dir}, err
 		}
-		if err := s.Retry(ctx, dir, false, RunOptions{Deliver: true}); err != nil {
+		if err := s.Orders().Retry(ctx, dir, false, RunOptions{Deliver: true}); err != nil {
 			return Result{Dir: dir}, err
 		}
-		return s.Start(ctx, dir, RunOptions{})
+		return s.Starter().Start(ctx, dir, RunOptions{})
 	}
 	if done, err := s.caughtUp(ctx, dir, in); err != nil {
 		return Result{Dir: dir}, err
 	} else if !done {
-		return s.Start(ctx, dir, RunOptions{})
+		return s.Starter().Start(ctx, dir, RunOptions{})
 	}
 	lock, err := runlock.Take(dir, s.Clock())
 	if err != nil {
@@ -59,7 +59,7 @@ func (s *Site) deliverNow(ctx context.Context, dir string, in pipeline.DeliverIn
 	if err != nil {
 		return Result{Dir: dir}, err
 	}
-	if err := s.effects(dir).Report.Tell(ctx, in, done); err != nil {
+	if err := s.TaskRunner().effects(dir).Report.Tell(ctx, in, done); err != nil {
 		return Result{Dir: dir}, err
 	}
 	t, err := s.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
@@ -71,7 +71,7 @@ func (s *Site) deliverNow(ctx context.Context, dir string, in pipeline.DeliverIn
 	if err != nil {
 		return Result{Dir: dir}, err
 	}
-	res := s.standing(t)
+	res := s.Starter().standing(t)
 	res.Report.Delivery, res.Failure = done, nil // what is said of the task is another matter
 	return res, nil
 }
@@ -94,7 +94,7 @@ func (s *Site) PreviewDelivery(ctx context.Context, dir string) (delivery.Delive
 	if err != nil {
 		return delivery.Delivered{}, err
 	}
-	behind, err := s.effects(dir).Upstream.Behind(ctx, in, in.Report.Commit, false)
+	behind, err := s.TaskRunner().effects(dir).Upstream.Behind(ctx, in, in.Report.Commit, false)
 	if err != nil {
 		return delivery.Delivered{}, err
 	}
@@ -157,7 +157,7 @@ func (s *Site) gathered(ctx context.Context, dir string, in pipeline.DeliverIn) 
 
 // drifted says that a task whose delivery failed is run anew before it is delivered, and why; "" when it is not.
 func (s *Site) drifted(ctx context.Context, dir string, in pipeline.DeliverIn) (string, error) {
-	what, err := s.effects(dir).Delivery.Drifted(ctx, in)
+	what, err := s.TaskRunner().effects(dir).Delivery.Drifted(ctx, in)
 	if err != nil || what == "" {
 		return "", err
 	}
@@ -205,14 +205,14 @@ func begunByDeliver(h *journal.History) bool {
 
 // staffed is able for the run of a task. Where only the delivery is left no agent is asked, so none need be there; if it
 // turns out that something was changed since, the run itself says what is missing.
-func (s *Site) CheckAgents(ctx context.Context, t *taskdir.Task, flag string) error {
+func (s Roles) CheckAgents(ctx context.Context, t *taskdir.Task, flag string) error {
 	h, err := journal.Read(filepath.Join(t.Dir, taskdir.Run))
 	if err != nil {
 		h = nil // whoever runs it says so
 	}
 	p, err := pipeline.ReadProgress(h)
 	if err == nil && slices.Contains([]string{"", "prepare", "deliver"}, p.Standing.Phase) {
-		if held, err := s.undelivered(ctx, t, p); err == nil && held != nil {
+		if held, err := s.TaskRunner().undelivered(ctx, t, p); err == nil && held != nil {
 			return nil
 		}
 	}
@@ -237,7 +237,7 @@ func (s *Site) deliver(ctx context.Context, _ flow.Call, in pipeline.DeliverIn) 
 
 func (s *Site) deliverer(ctx context.Context, in pipeline.DeliverIn) (*delivery.Deliverer, error) {
 	want, dir := in.Job.Delivery, filepath.Join(s.Store.Tasks(), in.Task)
-	mask, err := s.effects(dir).Leaks.Masker(ctx, in.Job)
+	mask, err := s.TaskRunner().effects(dir).Leaks.Masker(ctx, in.Job)
 	if err != nil {
 		return nil, fmt.Errorf("looking for secrets in what is told of %s: %w", in.Task, err)
 	}

@@ -131,7 +131,7 @@ func (o *strangers) takeIn(ctx context.Context) (string, error) {
 	if o.tip == "" || o.to == o.in.Report.Commit {
 		return "", nil
 	}
-	if err := o.s.trustedPush(ctx, o.tip, o.theirs); err != nil {
+	if err := o.s.guard().trustedPush(ctx, o.tip, o.theirs); err != nil {
 		return "", err
 	}
 	said, err := o.said(ctx)

@@ -80,10 +80,10 @@ func TestDeliveryGoesOn(t *testing.T) {
 	t.Parallel()
 	for name, again := range map[string]func(w *world, dir string) (runner.Result, error){
 		"retry": func(w *world, dir string) (runner.Result, error) {
-			if err := w.Site.Retry(context.Background(), dir, false, runner.RunOptions{}); err != nil {
+			if err := w.Site.Orders().Retry(context.Background(), dir, false, runner.RunOptions{}); err != nil {
 				return runner.Result{}, err
 			}
-			return w.Site.Start(context.Background(), dir, runner.RunOptions{})
+			return w.Site.Starter().Start(context.Background(), dir, runner.RunOptions{})
 		},
 		"deliver": func(w *world, dir string) (runner.Result, error) {
 			w.Site.Config.Delivery.PR = false

@@ -35,7 +35,7 @@ func (s *Site) caughtUp(ctx context.Context, dir string, in pipeline.DeliverIn) 
 	if err != nil {
 		return false, err
 	}
-	behind, err := s.effects(dir).Upstream.Behind(ctx, in, cmp.Or(with.to, in.Report.Commit), true)
+	behind, err := s.TaskRunner().effects(dir).Upstream.Behind(ctx, in, cmp.Or(with.to, in.Report.Commit), true)
 	if err != nil || behind == "" && !with.moved() {
 		return true, err
 	}
@@ -48,7 +48,7 @@ func (s *Site) caughtUp(ctx context.Context, dir string, in pipeline.DeliverIn) 
 			s.Tell(Event{Task: t.ID, Message: t.ID + ": " + text})
 		}
 	}
-	next, err := s.input(ctx, dir, h, p, RunOptions{Deliver: true})
+	next, err := s.TaskRunner().input(ctx, dir, h, p, RunOptions{Deliver: true})
 	if err != nil {
 		return false, err
 	}
@@ -57,7 +57,7 @@ func (s *Site) caughtUp(ctx context.Context, dir string, in pipeline.DeliverIn) 
 	with.hold(&held)
 	next.Undelivered, next.Revision = &held, max(p.Revision, t.Pipeline.Revision)
 	next.Retries++
-	if err := s.beginRun(j, h, dir, next); err != nil {
+	if err := s.TaskRunner().beginRun(j, h, dir, next); err != nil {
 		return false, err
 	}
 	return false, s.resume(dir, p)

@@ -34,10 +34,10 @@ func TestPeoplesCommitsStay(t *testing.T) {
 	w.Git(append(ann, "checkout", "-q", "main")...)
 	w.Git(append(ann, "commit", "-q", "--allow-empty", "-m", "went on")...)
 	w.Git("-C", "../ann", "push", "-q", "origin", "main")
-	if err := w.Site.Cancel(dir); err != nil {
+	if err := w.Site.Orders().Cancel(dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Site.Retry(w.T.Context(), dir, false, runner.RunOptions{}); err != nil {
+	if err := w.Site.Orders().Retry(w.T.Context(), dir, false, runner.RunOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if res := w.Start(dir); res.Status != trellis.Review || res.Failure != nil {
@@ -95,7 +95,7 @@ func TestDeliverThatConflicts(t *testing.T) {
 			w.Write(".trellis/rehearsal.yaml", strings.Replace(runnertest.Mending, `when: "# From the pull request"`, `files: {greet.sh: "if [ \"$1\" = --bye ]; then echo Bye; else echo \"Hello, ${1:-world}!\"; fi\n"}`, 1))
 			if again == "deliver" {
 				res, err = w.Site.Deliver(t.Context(), dir)
-			} else if err = w.Site.Retry(t.Context(), dir, false, runner.RunOptions{}); err == nil {
+			} else if err = w.Site.Orders().Retry(t.Context(), dir, false, runner.RunOptions{}); err == nil {
 				res = w.Start(dir)
 			}
 			if err != nil || res.Status != trellis.Review || res.Failure != nil || w.Task(dir).Pipeline.Failure.Code != "" {
@@ -114,7 +114,7 @@ func TestDeliverIsCutOff(t *testing.T) {
 	for name, again := range map[string]func(w *world, dir string) (runner.Result, error){
 		"deliver": func(w *world, dir string) (runner.Result, error) { return w.Site.Deliver(w.T.Context(), dir) },
 		"start": func(w *world, dir string) (runner.Result, error) {
-			return w.Site.Start(w.T.Context(), dir, runner.RunOptions{})
+			return w.Site.Starter().Start(w.T.Context(), dir, runner.RunOptions{})
 		},
 	} {
 		for _, at := range []string{"begun", "woken"} {
@@ -162,10 +162,10 @@ func TestBaseOfTheRemote(t *testing.T) {
 	if _, err := w.Site.Store.Update(dir, func(_ *taskdir.Task, e *taskdir.Edit) error { e.Set("base_branch", "origin/main"); return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Site.Cancel(dir); err != nil {
+	if err := w.Site.Orders().Cancel(dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Site.Retry(t.Context(), dir, false, runner.RunOptions{}); err != nil {
+	if err := w.Site.Orders().Retry(t.Context(), dir, false, runner.RunOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if res := w.Start(dir); res.Status != trellis.Review || res.Failure != nil {

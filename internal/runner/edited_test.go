@@ -14,7 +14,7 @@ func TestEditAfterApproval(t *testing.T) {
 		w := newWorld(t, "roles: {}\n")
 		const rest = `{"id": "a", "command": "echo a >> log", "depends_on": []}, %s, {"id": "p", "command": "echo p >> log; exit %d"}`
 		res := w.runFile(w.stepsFile(fmt.Sprintf(rest, ok, 1)))
-		if _, _, err := w.Site.DecideStep(res.Dir, proof.Approval{Decision: proof.Approve, By: "ann"}); err != nil {
+		if _, _, err := w.Site.Approvals().DecideStep(res.Dir, proof.Approval{Decision: proof.Approve, By: "ann"}); err != nil {
 			t.Fatal(err)
 		}
 		w.resume(res.ID, runner.FileOptions{})

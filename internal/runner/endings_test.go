@@ -130,11 +130,11 @@ roles:
 	if res := w.Start(dir); res.Status != trellis.Failed {
 		t.Fatalf("got %s", res.Status)
 	}
-	if _, err := w.Site.Start(context.Background(), dir, runner.RunOptions{}); err == nil {
+	if _, err := w.Site.Starter().Start(context.Background(), dir, runner.RunOptions{}); err == nil {
 		t.Error("a failed task was started without a retry")
 	}
 	w.Write(".trellis/rehearsal.yaml", strings.ReplaceAll(runnertest.Working, "implement:\n    - files:", "implement:\n    - run: [\"echo again >> $TRELLIS_REPO/../calls.log\"]\n      files:"))
-	if err := w.Site.Retry(context.Background(), dir, false, runner.RunOptions{}); err != nil {
+	if err := w.Site.Orders().Retry(context.Background(), dir, false, runner.RunOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if res := w.Start(dir); res.Status != trellis.Review {
@@ -154,7 +154,7 @@ func TestRetryFresh(t *testing.T) {
 	dir := w.Hand("02-01-bye", lyingPRD)
 	w.Start(dir)
 	w.Write(".trellis/rehearsal.yaml", runnertest.Working)
-	if err := w.Site.Retry(context.Background(), dir, true, runner.RunOptions{}); err != nil {
+	if err := w.Site.Orders().Retry(context.Background(), dir, true, runner.RunOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if res := w.Start(dir); res.Status != trellis.Review {

@@ -5,7 +5,7 @@ import (
 )
 
 // Counts says which decisions count.
-func (s *Site) Counts() proof.Filter { return s.counts() }
+func (s *Site) Counts() proof.Filter { return s.Approvals().counts() }
 
 // Hear is what listens to the events of a task directory while its run goes on.
 var Hear = hear

@@ -18,7 +18,7 @@ func (e *ForeignError) Unwrap() error { return &e.Problem }
 
 // ours says why a journal is not gone on with, nil when it is. One that does not say where it began is from before journals
 // said so, unless git has it.
-func (s *Site) ours(ctx context.Context, dir string, h *journal.History) error {
+func (s guard) ours(ctx context.Context, dir string, h *journal.History) error {
 	if h == nil || h.Empty() {
 		return nil
 	}
@@ -35,7 +35,7 @@ func (s *Site) ours(ctx context.Context, dir string, h *journal.History) error {
 	return s.foreign(dir, path, "is of a run that began in another clone of the repository")
 }
 
-func (s *Site) foreign(dir, path, why string) error {
+func (s guard) foreign(dir, path, why string) error {
 	p := trellis.Problem{File: path, Message: "its journal, run/journal.jsonl, " + why + ": it is not gone on with here", Hint: "trellis retry " + filepath.Base(dir)}
 	if filepath.Dir(dir) != s.Store.Tasks() {
 		p.Hint = "trellis run FILE"

@@ -30,7 +30,7 @@ func TestJournalThatDoesNotSayItsClone(t *testing.T) {
 	}
 	next := func() string {
 		t.Helper()
-		command, err := w.Site.Next(t.Context(), dir)
+		command, err := w.Site.Assessor().Next(t.Context(), dir)
 		if err != nil {
 			t.Fatal(err)
 		}

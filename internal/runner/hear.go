@@ -9,7 +9,7 @@ import (
 
 // listen calls poke when something changes in a task directory. Without events the journal looks by itself,
 // every few seconds.
-func (s *Site) listen(dir string, poke func()) (stop func()) {
+func listen(dir string, poke func()) (stop func()) {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
 		return func() {}

@@ -18,10 +18,10 @@ import (
 // childPlan plans a task, or goes on with a planning that was cut off.
 func childPlan(site *runner.Site) int {
 	o := runner.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "greet.sh --bye says bye"}
-	res, err := site.Plan(context.Background(), o)
+	res, err := site.PlanRunner().Plan(context.Background(), o)
 	var draft *runner.DraftError
 	if errors.As(err, &draft) {
-		res, err = site.Replan(context.Background(), filepath.Join(site.Repo.Main, draft.Dir), runner.PlanOptions{})
+		res, err = site.PlanRunner().Replan(context.Background(), filepath.Join(site.Repo.Main, draft.Dir), runner.PlanOptions{})
 	}
 	if err != nil || res.Status != trellis.Ready {
 		fmt.Fprintln(os.Stderr, res.Status, res.Failure, err)
@@ -77,7 +77,7 @@ func TestKillAtEveryRecord(t *testing.T) {
 // proven are the records of a task's chain, which has to be whole.
 func (w *world) proven(dir string) string {
 	w.Helper()
-	audit, err := w.Site.VerifyTask(context.Background(), dir)
+	audit, err := w.Site.Verifier().VerifyTask(context.Background(), dir)
 	if err != nil || !audit.OK() || audit.Overall == "" || audit.NotRechecked > 0 {
 		w.Errorf("the proofs: %+v, %v", audit, err)
 	}

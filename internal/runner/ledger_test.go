@@ -29,7 +29,7 @@ func TestLedgerIsFolded(t *testing.T) {
 	if err := runner.AppendLine(nil, path, []byte(`{"used": {"seconds": 1}}`)); err != nil {
 		t.Fatal(err)
 	}
-	if used, err := early.Today(); err != nil || used.Seconds != 1 {
+	if used, err := early.Budgets().Today(); err != nil || used.Seconds != 1 {
 		t.Fatalf("got %+v, %v", used, err)
 	}
 	line := fmt.Sprintf(`{"task": %q, "call": "x", "used": {"input_tokens": 1, "cost_usd": 0.5}}`, strings.Repeat("a", 10<<10))
@@ -52,14 +52,14 @@ func TestLedgerIsFolded(t *testing.T) {
 			done = true
 		default:
 		}
-		used, err := site.Today()
+		used, err := site.Budgets().Today()
 		if err != nil || used.Tokens() < last || done && used.Tokens() != writers*lines {
 			t.Fatalf("got %d tokens after %d, of %d, %v", used.Tokens(), last, writers*lines, err)
 		}
 		last = used.Tokens()
 	}
 	for _, s := range []*runner.Site{early, reader(root, now)} {
-		if used, err := s.Today(); err != nil || used.Tokens() != writers*lines || *used.CostUSD != writers*lines/2 || used.Seconds != 1 {
+		if used, err := s.Budgets().Today(); err != nil || used.Tokens() != writers*lines || *used.CostUSD != writers*lines/2 || used.Seconds != 1 {
 			t.Errorf("another process reads %+v, %v", used, err)
 		}
 	}

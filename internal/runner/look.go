@@ -18,6 +18,12 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
+// Assessor says of a task directory whether it can run now, what it waits for or what is wrong with it.
+type Assessor struct{ *Site }
+
+// Assessor works on s.
+func (s *Site) Assessor() Assessor { return Assessor{s} }
+
 // Assessment is what is made of a task directory as it is now.
 type Assessment struct {
 	Dir      string
@@ -48,7 +54,7 @@ func (l Assessment) foreign(err error) (Assessment, error) {
 
 // look judges a task directory. It moves ready tasks that wait for something to waiting, and back when that
 // has come.
-func (s *Site) Settle(ctx context.Context, dir string) (Assessment, error) {
+func (s Assessor) Settle(ctx context.Context, dir string) (Assessment, error) {
 	l, err := s.Assess(ctx, dir)
 	if s.Seen != nil && l.Task != nil {
 		s.Seen(l.Task)
@@ -63,7 +69,7 @@ func (s *Site) Settle(ctx context.Context, dir string) (Assessment, error) {
 }
 
 // take writes what was judged of a status.
-func (s *Site) take(l Assessment) error {
+func (s Assessor) take(l Assessment) error {
 	if l.To == "" || l.From == l.To {
 		return nil
 	}
@@ -71,21 +77,21 @@ func (s *Site) take(l Assessment) error {
 }
 
 // judge reads a task directory and decides whether it can run. It changes nothing.
-func (s *Site) Assess(ctx context.Context, dir string) (Assessment, error) {
+func (s Assessor) Assess(ctx context.Context, dir string) (Assessment, error) {
 	return s.assess(ctx, Assessment{Dir: dir})
 }
 
 // assess is judge of a look that is begun.
-func (s *Site) assess(ctx context.Context, l Assessment) (Assessment, error) {
+func (s Assessor) assess(ctx context.Context, l Assessment) (Assessment, error) {
 	l, err := s.runnableNow(ctx, l)
 	if err != nil {
 		return l, err
 	}
-	return s.awaiting(ctx, l)
+	return s.guard().awaiting(ctx, l)
 }
 
 // runnableNow decides whether a task could run, whoever it is from.
-func (s *Site) runnableNow(ctx context.Context, l Assessment) (Assessment, error) {
+func (s Assessor) runnableNow(ctx context.Context, l Assessment) (Assessment, error) {
 	t, err := s.Store.Load(l.Dir)
 	if p := (*trellis.Problem)(nil); errors.As(err, &p) {
 		l.Problems = []trellis.Problem{*p}
@@ -102,14 +108,14 @@ func (s *Site) runnableNow(ctx context.Context, l Assessment) (Assessment, error
 		return s.lookStarted(ctx, l)
 	case trellis.Paused:
 		if !pipeline.Stopped(t) && !t.Pipeline.ResumeAt.IsZero() {
-			l.Run, l.At = true, s.resumes(t)
+			l.Run, l.At = true, s.Budgets().resumes(t)
 		}
 	}
 	return l, nil
 }
 
 // lookStarted decides about a task that is in progress: a run that was cut off goes on.
-func (s *Site) lookStarted(ctx context.Context, l Assessment) (Assessment, error) {
+func (s Assessor) lookStarted(ctx context.Context, l Assessment) (Assessment, error) {
 	h, err := journal.Read(filepath.Join(l.Dir, taskdir.Run))
 	l.journal = h
 	switch {
@@ -121,7 +127,7 @@ func (s *Site) lookStarted(ctx context.Context, l Assessment) (Assessment, error
 	case err != nil:
 		return l, err
 	}
-	if err := s.ours(ctx, l.Dir, h); err != nil {
+	if err := s.guard().ours(ctx, l.Dir, h); err != nil {
 		return l.foreign(err)
 	}
 	if h.Ended {
@@ -132,7 +138,7 @@ func (s *Site) lookStarted(ctx context.Context, l Assessment) (Assessment, error
 }
 
 // lookReady decides about a task that someone wants to run.
-func (s *Site) lookReady(ctx context.Context, l Assessment) (Assessment, error) {
+func (s Assessor) lookReady(ctx context.Context, l Assessment) (Assessment, error) {
 	h, err := journal.Read(filepath.Join(l.Dir, taskdir.Run))
 	l.journal = h
 	switch {
@@ -141,7 +147,7 @@ func (s *Site) lookReady(ctx context.Context, l Assessment) (Assessment, error) 
 	case err != nil && !errors.Is(err, journal.ErrNone):
 		return l, err
 	}
-	if err := s.ours(ctx, l.Dir, h); err != nil {
+	if err := s.guard().ours(ctx, l.Dir, h); err != nil {
 		return l.foreign(err)
 	}
 	if unplanned(h) {
@@ -157,7 +163,7 @@ func (s *Site) lookReady(ctx context.Context, l Assessment) (Assessment, error) 
 		}
 		return l, err
 	}
-	asked, why, err := s.asks(l.Dir, h)
+	asked, why, err := s.Approvals().asks(l.Dir, h)
 	if l.Waits = why; err == nil && !asked {
 		l.Waits, err = s.waits(ctx, l, h)
 	}
@@ -181,7 +187,7 @@ func unplanned(h *journal.History) bool {
 }
 
 // finished reports tasks whose ready is no request: the work was delivered, or git took task.json back.
-func (s *Site) finished(ctx context.Context, l Assessment, h *journal.History) (Assessment, bool, error) {
+func (s Assessor) finished(ctx context.Context, l Assessment, h *journal.History) (Assessment, bool, error) {
 	retry := "trellis retry " + l.Task.ID
 	p, err := pipeline.ReadProgress(h)
 	if err != nil {
@@ -211,16 +217,16 @@ func (s *Site) finished(ctx context.Context, l Assessment, h *journal.History) (
 }
 
 // waits says what a ready task has to wait for: a person's yes, or another task.
-func (s *Site) waits(ctx context.Context, l Assessment, h *journal.History) (string, error) {
+func (s Assessor) waits(ctx context.Context, l Assessment, h *journal.History) (string, error) {
 	t := l.Task
-	if why, err := s.approval(t, h); err != nil || why != "" {
+	if why, err := s.Approvals().approval(t, h); err != nil || why != "" {
 		return why, err
 	}
 	return s.dependencies(ctx, t, h)
 }
 
 // dependencies says which tasks a task has to wait for, "" when there is none. h is its journal, nil without one.
-func (s *Site) dependencies(ctx context.Context, t *taskdir.Task, h *journal.History) (string, error) {
+func (s Assessor) dependencies(ctx context.Context, t *taskdir.Task, h *journal.History) (string, error) {
 	if len(t.Pipeline.DependsOn) == 0 {
 		return "", nil
 	}
@@ -232,7 +238,7 @@ func (s *Site) dependencies(ctx context.Context, t *taskdir.Task, h *journal.His
 }
 
 // base is where the work of a task begins, and which tasks it has to wait for. h is its journal, nil without one.
-func (s *Site) base(ctx context.Context, t *taskdir.Task, h *journal.History) (bases.Base, string, error) {
+func (s Assessor) base(ctx context.Context, t *taskdir.Task, h *journal.History) (bases.Base, string, error) {
 	p, err := pipeline.ReadProgress(h)
 	if err != nil {
 		return bases.Base{}, "", err
@@ -249,7 +255,7 @@ func begunAt(t *taskdir.Task, h *journal.History, p pipeline.Progress) bases.Bas
 	return bases.Base{Commit: p.Base, On: p.StackedOn}
 }
 
-func (s *Site) move(l Assessment, from, to trellis.Status) error {
+func (s Assessor) move(l Assessment, from, to trellis.Status) error {
 	_, err := s.Store.Update(l.Dir, func(t *taskdir.Task, e *taskdir.Edit) error {
 		if t.Status == from {
 			e.Set("status", to)

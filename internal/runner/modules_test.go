@@ -77,7 +77,7 @@ func TestSubmodule(t *testing.T) {
 	if report := w.Read(".trellis/tasks/02-01-two/report.md"); !strings.Contains(report, "libs/cli/new.txt") || !strings.Contains(report, "git -C libs/cli push origin feature/two") {
 		t.Errorf("report.md is\n%s", report)
 	}
-	if audit, err := w.Site.VerifyTask(context.Background(), dir); err != nil || len(audit.Findings) > 0 {
+	if audit, err := w.Site.Verifier().VerifyTask(context.Background(), dir); err != nil || len(audit.Findings) > 0 {
 		t.Errorf("the proofs: %+v, %v", audit, err)
 	}
 }
@@ -171,7 +171,7 @@ roles:
 	}
 	w.Write(".trellis/rehearsal.yaml", inCLI)
 	w.Site.Config.Limits.Rounds = 3
-	if err := w.Site.Retry(context.Background(), dir, true, runner.RunOptions{}); err != nil {
+	if err := w.Site.Orders().Retry(context.Background(), dir, true, runner.RunOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if res := w.Start(dir); res.Status != trellis.Review {

@@ -19,13 +19,13 @@ import (
 
 // Next is the command that a person types next for a task as it stands, one that is not refused; "" when nothing is
 // left to do, or task.json can't be read. All that tells people what comes next asks here. It changes nothing.
-func (s *Site) Next(ctx context.Context, dir string) (string, error) {
-	n := next{s: s, id: filepath.Base(dir)}
+func (s Assessor) Next(ctx context.Context, dir string) (string, error) {
+	n := next{s: s.Site, id: filepath.Base(dir)}
 	var err error
 	if n.h, err = journal.Read(filepath.Join(dir, taskdir.Run)); err != nil && !errors.Is(err, journal.ErrNone) && !errors.Is(err, journal.ErrDamaged) {
 		return "", err
 	}
-	_, n.held = s.Held(dir)
+	_, n.held = Held(dir)
 	t, err := s.Store.Load(dir)
 	if _, draft := drafted(dir); draft || err == nil && unplanned(n.h) && !settled(t.Status) {
 		return n.planning(), nil
@@ -93,7 +93,7 @@ func (n next) unready(ctx context.Context) (string, error) {
 	if n.held || n.t.Pipeline.Failure.Code != "" && n.planned() {
 		return n.planning(), nil
 	}
-	err := n.s.check(ctx, n.t.Dir, false)
+	err := n.s.Assessor().check(ctx, n.t.Dir, false)
 	if err == nil {
 		return n.say("task ready"), nil
 	}
@@ -120,7 +120,7 @@ func (n next) runnable(ctx context.Context) (string, error) {
 	if step, err := n.asks(); err != nil || step != "" {
 		return n.say("approve") + " --step " + step, err
 	}
-	l, err := n.s.Assess(ctx, n.t.Dir)
+	l, err := n.s.Assessor().Assess(ctx, n.t.Dir)
 	switch {
 	case err != nil:
 		return "", err
@@ -148,7 +148,7 @@ func (n next) asks() (string, error) {
 		return "", err
 	}
 	for _, q := range open {
-		said, err := workflow.Decision(n.s.Disk, n.t.Dir, q, n.s.counts(), n.s.Clock())
+		said, err := workflow.Decision(n.s.Disk, n.t.Dir, q, n.s.Approvals().counts(), n.s.Clock())
 		if err != nil || said.State == workflow.Pending {
 			return q.Path, err
 		}
@@ -158,7 +158,7 @@ func (n next) asks() (string, error) {
 
 // waits is the command for a task that waits for people, or for others: then it is where the first of them stands.
 func (n next) waits() (string, error) {
-	if why, err := n.s.approval(n.t, n.h); err != nil || why != "" {
+	if why, err := n.s.Approvals().approval(n.t, n.h); err != nil || why != "" {
 		return n.say("approve"), err
 	}
 	for _, id := range n.t.Pipeline.DependsOn {
@@ -175,7 +175,7 @@ func (n next) started(ctx context.Context) (string, error) {
 	if n.held {
 		return n.say("logs -f"), nil
 	}
-	l, err := n.s.lookStarted(ctx, Assessment{Dir: n.t.Dir, Task: n.t})
+	l, err := n.s.Assessor().lookStarted(ctx, Assessment{Dir: n.t.Dir, Task: n.t})
 	if err != nil || !l.Run {
 		return n.say("retry"), err
 	}

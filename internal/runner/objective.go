@@ -11,6 +11,12 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
+// Objectives plans the steps of objectives and writes into roadmaps what became of them.
+type Objectives struct{ *Site }
+
+// Objectives works on s.
+func (s *Site) Objectives() Objectives { return Objectives{s} }
+
 // StepError says why a step is not planned.
 type StepError struct {
 	Objective string
@@ -41,7 +47,7 @@ func (e *BusyError) Unwrap() error { return e.Held }
 // ErrOtherPlan says that a step's cell names another plan.
 var ErrOtherPlan = errors.New("its cell names another plan")
 
-func (s *Site) desk() roadmap.Desk {
+func (s Objectives) desk() roadmap.Desk {
 	return roadmap.Desk{Root: s.Store.Root, Disk: s.Disk, Holder: runlock.Holder("", s.Clock())}
 }
 
@@ -58,7 +64,7 @@ type Advance struct {
 
 // Advance writes into a roadmap what became of its tasks, and says what comes next. A dry one says the same and
 // writes nothing.
-func (s *Site) Advance(ctx context.Context, name string, works *roadmap.Works, dry bool) (a Advance, err error) {
+func (s Objectives) Advance(ctx context.Context, name string, works *roadmap.Works, dry bool) (a Advance, err error) {
 	a.Name = name
 	road, err := roadmap.Load(s.Store.Root, name)
 	if err != nil {

@@ -24,7 +24,7 @@ const maxIssue = 60 << 10
 
 // openIssue puts the plan of a step into an issue, once, and has the roadmap name that. Nothing is ever read back
 // from it.
-func (s *Site) openIssue(ctx context.Context, name string, f *github.Client, res *StepResult) error {
+func (s Objectives) openIssue(ctx context.Context, name string, f *github.Client, res *StepResult) error {
 	t, err := s.Store.Load(res.Dir)
 	if err != nil {
 		return err

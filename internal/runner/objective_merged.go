@@ -38,7 +38,7 @@ func (r *reviewed) keep(dir, tips string) {
 
 // works are the tasks of objectives as they stand now: those in review that were merged since, by what git has here, are
 // completed first. A dry look says the same of them and writes nothing.
-func (s *Site) SurveyWorks(ctx context.Context, dry bool) (*roadmap.Works, error) {
+func (s Objectives) SurveyWorks(ctx context.Context, dry bool) (*roadmap.Works, error) {
 	works, err := roadmap.Survey(s.Store, false)
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (s *Site) SurveyWorks(ctx context.Context, dry bool) (*roadmap.Works, error
 }
 
 // tips says where the branch of a task and its bases are, here and as the remote was seen last.
-func (s *Site) tips(ctx context.Context, t *taskdir.Task, bases map[string]string) (string, error) {
+func (s Objectives) tips(ctx context.Context, t *taskdir.Task, bases map[string]string) (string, error) {
 	tip, err := s.Repo.Branch(ctx, t.BranchName())
 	if err != nil {
 		return "", err
@@ -89,7 +89,7 @@ func (s *Site) tips(ctx context.Context, t *taskdir.Task, bases map[string]strin
 
 // completeMerged completes a task in review whose work is in its base, and reports whether it is; t says so afterwards.
 // One that somebody is at work on is completed another time.
-func (s *Site) completeMerged(ctx context.Context, t *taskdir.Task, dry bool) (merged bool, err error) {
+func (s Objectives) completeMerged(ctx context.Context, t *taskdir.Task, dry bool) (merged bool, err error) {
 	clean := s.Remote().Cleaner
 	left, err := clean.LookAt(ctx, t.Dir)
 	if err != nil || left.Proof == "" {

@@ -40,7 +40,7 @@ type StepResult struct {
 // planning that was cut off is gone on with, a task whose step does not name it is linked. Errors that callers tell
 // apart, besides those of Plan: *StepError, *BusyError, *trellis.Problem, roadmap.ErrNotFound, roadmap.ErrNoStep,
 // ErrOtherPlan, ErrNoIssue.
-func (s *Site) PlanStep(ctx context.Context, name string, o StepOptions) (StepResult, error) {
+func (s Objectives) PlanStep(ctx context.Context, name string, o StepOptions) (StepResult, error) {
 	works, err := roadmap.Survey(s.Store, true)
 	if err != nil {
 		return StepResult{}, err
@@ -94,7 +94,7 @@ func (a Advance) pick(works *roadmap.Works, id string) (ids []string, err error)
 }
 
 // planStep plans a step that nobody else plans. asked: by a person, who wants a planning that failed to be tried again.
-func (s *Site) PlanOne(ctx context.Context, name string, o StepOptions, asked bool) (res StepResult, err error) {
+func (s Objectives) PlanOne(ctx context.Context, name string, o StepOptions, asked bool) (res StepResult, err error) {
 	claim, err := s.desk().Claim(name, o.Step)
 	var held *durable.HeldError
 	if errors.As(err, &held) {
@@ -112,7 +112,7 @@ func (s *Site) PlanOne(ctx context.Context, name string, o StepOptions, asked bo
 	if err != nil {
 		return res, err
 	}
-	if err := cmp.Or(s.trustedObjective(ctx, name, src), s.trustedHere(ctx, s.Store.Root)); err != nil {
+	if err := cmp.Or(s.guard().trustedObjective(ctx, name, src), s.guard().trustedHere(ctx, s.Store.Root)); err != nil {
 		return res, err
 	}
 	road, err := roadmap.Parse(name, src)
@@ -123,7 +123,7 @@ func (s *Site) PlanOne(ctx context.Context, name string, o StepOptions, asked bo
 	if step == nil {
 		return res, fmt.Errorf("objective %s: %w: %s", name, roadmap.ErrNoStep, o.Step)
 	}
-	j := stepPlanning{s, road, *step, works, src, o}
+	j := stepPlanning{s.Site, road, *step, works, src, o}
 	res.PlanResult, res.Known, err = j.plan(ctx, asked)
 	if res.Step = *step; res.Dir != "" {
 		res.Task = filepath.Base(published(res.Dir))
@@ -156,7 +156,7 @@ func (p stepPlanning) plan(ctx context.Context, asked bool) (res PlanResult, kno
 	case (stands || ok && work.Draft) && p.o.DevType != "" && p.o.DevType != work.DevType:
 		return res, false, &StepError{p.road.Name, p.step.ID, roadmap.Stuck, fmt.Sprintf("it is planned as %s already, of type %s", work.Name(), cmp.Or(work.DevType, "none"))}
 	case ok && work.Draft, failed && asked:
-		res, err = p.Replan(ctx, work.Dir, PlanOptions{Agent: p.o.Agent})
+		res, err = p.PlanRunner().Replan(ctx, work.Dir, PlanOptions{Agent: p.o.Agent})
 		return res, false, err
 	case stands:
 		return PlanResult{Dir: work.Dir, Status: work.Status}, true, nil
@@ -169,15 +169,15 @@ func (p stepPlanning) plan(ctx context.Context, asked bool) (res PlanResult, kno
 	if err := p.road.Linkable(p.step.ID); err != nil { // before anything is paid for
 		return res, false, err
 	}
-	if err := p.CanPlan(ctx, p.o.Agent); err != nil {
+	if err := p.Roles().CanPlan(ctx, p.o.Agent); err != nil {
 		return res, false, err
 	}
 	o, draft, err := p.draft()
 	if err != nil {
 		return res, false, err
 	}
-	res, err = p.Site.plan(ctx, draft, published(draft), func(j *journal.Run) (planner.Input, error) {
-		return p.beginPlan(j, published(draft), o, 0, trellis.Usage{})
+	res, err = p.Site.PlanRunner().plan(ctx, draft, published(draft), func(j *journal.Run) (planner.Input, error) {
+		return p.PlanRunner().beginPlan(j, published(draft), o, 0, trellis.Usage{})
 	})
 	return res, false, err
 }
@@ -208,7 +208,7 @@ func (p stepPlanning) draft() (o PlanOptions, dir string, err error) {
 		if o.New.Name = name; n > 1 {
 			o.New.Name = fmt.Sprintf("%s-%d", name, n)
 		}
-		dir, err = p.Draft(o)
+		dir, err = p.PlanRunner().Draft(o)
 		if !errors.Is(err, taskdir.ErrExists) && !errors.As(err, new(*DraftError)) && !errors.Is(err, durable.ErrHeld) {
 			break
 		}
@@ -217,7 +217,7 @@ func (p stepPlanning) draft() (o PlanOptions, dir string, err error) {
 }
 
 // link has the roadmap name the task of a step.
-func (s *Site) link(ctx context.Context, name string, res *StepResult) error {
+func (s Objectives) link(ctx context.Context, name string, res *StepResult) error {
 	works, err := roadmap.Survey(s.Store, false)
 	if err != nil {
 		return err

@@ -26,7 +26,7 @@ type Reconciled struct {
 
 // Reconcile writes into roadmaps what became of their tasks, and plans what comes next, one step after the other. What
 // goes wrong with one objective stops no other. After an interruption what was not begun is left out.
-func (s *Site) Reconcile(ctx context.Context, o ReconcileOptions) ([]Reconciled, error) {
+func (s Objectives) Reconcile(ctx context.Context, o ReconcileOptions) ([]Reconciled, error) {
 	names, err := s.objectives(o.Names)
 	if err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func (s *Site) Reconcile(ctx context.Context, o ReconcileOptions) ([]Reconciled,
 
 // objectives are the names given, or else those of all objectives that go on by themselves. One that can't be read may
 // be one of them.
-func (s *Site) objectives(names []string) (list []string, err error) {
+func (s Objectives) objectives(names []string) (list []string, err error) {
 	if len(names) > 0 {
 		return names, nil
 	}
@@ -59,7 +59,7 @@ func (s *Site) objectives(names []string) (list []string, err error) {
 	return list, nil
 }
 
-func (s *Site) reconcile(ctx context.Context, name string, o ReconcileOptions) (r Reconciled) {
+func (s Objectives) reconcile(ctx context.Context, name string, o ReconcileOptions) (r Reconciled) {
 	works, err := s.SurveyWorks(ctx, o.Dry)
 	if err == nil {
 		r.Advance, err = s.Advance(ctx, name, works, o.Dry)

@@ -28,7 +28,7 @@ func (w *world) settle() runner.Advance {
 	if err != nil {
 		w.Fatal(err)
 	}
-	a, err := w.Site.Advance(context.Background(), "farewells", works, false)
+	a, err := w.Site.Objectives().Advance(context.Background(), "farewells", works, false)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -141,22 +141,22 @@ func TestStepAsAskedFor(t *testing.T) {
 		return errors.New("there is no " + name)
 	}
 	o := runner.StepOptions{Step: "1", DevType: "backend", Agent: "nobody"}
-	if _, err := w.Site.PlanStep(context.Background(), "farewells", o); err == nil || !strings.Contains(err.Error(), "nobody") {
+	if _, err := w.Site.Objectives().PlanStep(context.Background(), "farewells", o); err == nil || !strings.Contains(err.Error(), "nobody") {
 		t.Errorf("planned by nobody: %v", err)
 	}
 	o.Agent = agents.Rehearsal
-	first, err := w.Site.PlanStep(context.Background(), "farewells", o)
+	first, err := w.Site.Objectives().PlanStep(context.Background(), "farewells", o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := w.Task(first.Dir).DevType; got != "backend" {
 		t.Errorf("type %q", got)
 	}
-	if again, err := w.Site.PlanStep(context.Background(), "farewells", o); err != nil || !again.Known {
+	if again, err := w.Site.Objectives().PlanStep(context.Background(), "farewells", o); err != nil || !again.Known {
 		t.Errorf("again: %+v, %v", again, err)
 	}
 	o.DevType = "docs"
-	if _, err := w.Site.PlanStep(context.Background(), "farewells", o); err == nil || !strings.Contains(err.Error(), first.Task+" already, of type backend") {
+	if _, err := w.Site.Objectives().PlanStep(context.Background(), "farewells", o); err == nil || !strings.Contains(err.Error(), first.Task+" already, of type backend") {
 		t.Errorf("another type: %v", err)
 	}
 
@@ -201,7 +201,7 @@ func TestStepIsBeingPlanned(t *testing.T) {
 	if busy := (*runner.BusyError)(nil); !errors.As(err, &busy) || !errors.Is(err, durable.ErrHeld) || busy.Error() != "step 1 of farewells is being planned by process 7" {
 		t.Errorf("got %v", err)
 	}
-	list, err := w.Site.Reconcile(context.Background(), runner.ReconcileOptions{Names: []string{"farewells"}})
+	list, err := w.Site.Objectives().Reconcile(context.Background(), runner.ReconcileOptions{Names: []string{"farewells"}})
 	if err != nil || list[0].Err != nil || len(list[0].Busy) != 1 || list[0].Busy[0].Step != "1" || len(list[0].Planned) > 0 {
 		t.Errorf("reconciled: %+v, %v", list, err)
 	}
@@ -222,7 +222,7 @@ func TestStepThatNobodyCanPlan(t *testing.T) {
 	t.Parallel()
 	w := newRoad(t, runnertest.Roadwork(), runnertest.Short)
 	w.Site.Available = func(context.Context, string) error { return flow.Fail(string(trellis.AgentMissing), "no such program") }
-	list, err := w.Site.Reconcile(context.Background(), runner.ReconcileOptions{Names: []string{"farewells"}})
+	list, err := w.Site.Objectives().Reconcile(context.Background(), runner.ReconcileOptions{Names: []string{"farewells"}})
 	if err != nil || list[0].Err == nil || len(list[0].Planned) > 0 {
 		t.Errorf("reconciled: %+v, %v", list, err)
 	}
@@ -269,7 +269,7 @@ func TestStepOfABadEnd(t *testing.T) {
 	if _, err := w.PlanStep("2"); err == nil || !strings.Contains(err.Error(), "it depends on step 1, which is ") {
 		t.Errorf("what nothing comes of was built on: %v", err)
 	}
-	if _, err := w.Site.Replan(context.Background(), res.Dir, runner.PlanOptions{Feedback: "the first one"}); err != nil {
+	if _, err := w.Site.PlanRunner().Replan(context.Background(), res.Dir, runner.PlanOptions{Feedback: "the first one"}); err != nil {
 		t.Fatal(err)
 	}
 	w.settle()
@@ -369,7 +369,7 @@ func TestIssueOfAStep(t *testing.T) {
 	gh := githubtest.Install(t, githubtest.State{FailFrom: 1, FailTo: 1, Lost: "cut"})
 	env := append(os.Environ(), gh.Env...)
 	plan := func(step string) (runner.StepResult, error) {
-		return w.Site.PlanStep(context.Background(), "farewells", runner.StepOptions{Step: step, Forge: &github.Client{Dir: w.Dir, Env: env}})
+		return w.Site.Objectives().PlanStep(context.Background(), "farewells", runner.StepOptions{Step: step, Forge: &github.Client{Dir: w.Dir, Env: env}})
 	}
 	if _, err := plan("1"); !errors.Is(err, runner.ErrNoIssue) || !strings.Contains(err.Error(), "step 1 of farewells is planned as "+runnertest.Today("first")+", but its plan could not be put into an issue: ") {
 		t.Fatalf("without an answer: %v", err)

@@ -21,7 +21,7 @@ func TestWorktreeTakenAway(t *testing.T) {
 	if res := w.Start(dir); res.Failure == nil || res.Failure.Code != string(trellis.WorktreeFailed) {
 		t.Fatalf("got %s, %v", res.Status, res.Failure)
 	}
-	if err := w.Site.Retry(context.Background(), dir, false, runner.RunOptions{}); err != nil {
+	if err := w.Site.Orders().Retry(context.Background(), dir, false, runner.RunOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if res := w.Start(dir); res.Status != trellis.Review || w.Calls()["02-01-x"] != 2 {

@@ -20,8 +20,14 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
+// Orders are what people ask of a task that is there: stop, cancel, retry.
+type Orders struct{ *Site }
+
+// Orders works on s.
+func (s *Site) Orders() Orders { return Orders{s} }
+
 // Stop pauses a task: its run ends its agents and goes on only when someone says start or retry.
-func (s *Site) Stop(dir string) error {
+func (s Orders) Stop(dir string) error {
 	if err := s.live(dir); err != nil {
 		return err
 	}
@@ -42,21 +48,21 @@ func (s *Site) Stop(dir string) error {
 }
 
 // notStopped says how a planning is ended, which no order does.
-func (s *Site) notStopped(dir string) error {
+func (s Orders) notStopped(dir string) error {
 	rel := s.Store.Rel(dir)
-	if h, ok := s.Held(dir); ok {
+	if h, ok := Held(dir); ok {
 		return &RefusedError{fmt.Sprintf("%s is being planned by process %d on %s: Ctrl-C there ends it, and later it can go on", rel, h.PID, h.Host), "trellis plan --retry " + rel}
 	}
 	return &RefusedError{rel + " is in planning, and nothing runs that could be stopped", "trellis status " + filepath.Base(dir)}
 }
 
 // Cancel calls a task off for good. Worktree and branch stay.
-func (s *Site) Cancel(dir string) error {
+func (s Orders) Cancel(dir string) error {
 	if err := s.live(dir); err != nil {
 		return err
 	}
 	_, err := s.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
-		_, held := s.Held(dir)
+		_, held := Held(dir)
 		_, draft := drafted(dir)
 		switch {
 		case t.Status == trellis.Planning && held: // its end would take the order back
@@ -75,7 +81,7 @@ func (s *Site) Cancel(dir string) error {
 }
 
 // endLeftovers ends what a run of the task that died left at work. A run that lives ends its own by itself.
-func (s *Site) endLeftovers(dir string) error {
+func (s Orders) endLeftovers(dir string) error {
 	if _, err := s.Store.RunDir(dir); err != nil {
 		return err
 	}
@@ -92,14 +98,14 @@ func (s *Site) endLeftovers(dir string) error {
 // Retry asks for another run of a task that failed, was cancelled, is paused, or is reported as finished
 // or rewound, or is in review with what the last run was to mend, or to bring up to its base, and did not, or with something
 // wrong with its pull request. It goes on in the same worktree; fresh backs that up and begins at base.
-func (s *Site) Retry(ctx context.Context, dir string, fresh bool, o RunOptions) error {
+func (s Orders) Retry(ctx context.Context, dir string, fresh bool, o RunOptions) error {
 	if err := s.retries(ctx, dir, fresh); err != nil {
 		return err
 	}
-	if err := s.trustedRun(ctx, dir); err != nil {
+	if err := s.guard().trustedRun(ctx, dir); err != nil {
 		return err
 	}
-	if err := s.check(ctx, dir, o.Adopt); err != nil {
+	if err := s.Assessor().check(ctx, dir, o.Adopt); err != nil {
 		return err
 	}
 	if t, err := s.Store.Load(dir); err == nil && mends(t) && !fresh {
@@ -122,14 +128,14 @@ func (s *Site) Retry(ctx context.Context, dir string, fresh bool, o RunOptions) 
 	if err != nil {
 		return err
 	}
-	if err := s.beginRun(j, h, dir, in); err != nil {
+	if err := s.TaskRunner().beginRun(j, h, dir, in); err != nil {
 		return err
 	}
 	return s.makeReady(dir, p.Revision) // last: who sees it may run it
 }
 
 // retries says why there is nothing to retry, before anything that a run would need is looked at, and what to do instead.
-func (s *Site) retries(ctx context.Context, dir string, fresh bool) error {
+func (s Orders) retries(ctx context.Context, dir string, fresh bool) error {
 	if err := s.live(dir); err != nil {
 		return err
 	}
@@ -140,13 +146,13 @@ func (s *Site) retries(ctx context.Context, dir string, fresh bool) error {
 	err = retryable(t)
 	var refused *RefusedError
 	if errors.As(err, &refused) {
-		refused.Hint, _ = s.Next(ctx, dir) // it is refused with or without
+		refused.Hint, _ = s.Assessor().Next(ctx, dir) // it is refused with or without
 	}
 	return err
 }
 
 // live refuses a task that is in the archive: nobody runs what is there.
-func (s *Site) live(dir string) error {
+func (s Orders) live(dir string) error {
 	if dir = filepath.Clean(dir); filepath.Dir(dir) == s.Store.Tasks() {
 		return nil
 	}
@@ -154,7 +160,7 @@ func (s *Site) live(dir string) error {
 }
 
 // reopen opens the journal of a task; one that is damaged, or not ours, is set aside for a new one.
-func (s *Site) reopen(dir string) (*journal.Run, error) {
+func (s Orders) reopen(dir string) (*journal.Run, error) {
 	j, err := s.open(dir, nil, nil)
 	if !errors.Is(err, journal.ErrDamaged) && !errors.As(err, new(*ForeignError)) {
 		return j, err
@@ -166,7 +172,7 @@ func (s *Site) reopen(dir string) (*journal.Run, error) {
 }
 
 // retried is the input of another run after the one that h tells of, or why there can be none.
-func (s *Site) retried(ctx context.Context, dir string, h *journal.History, p pipeline.Progress, fresh bool, o RunOptions) (in pipeline.Input, err error) {
+func (s Orders) retried(ctx context.Context, dir string, h *journal.History, p pipeline.Progress, fresh bool, o RunOptions) (in pipeline.Input, err error) {
 	t, err := s.Store.Load(dir)
 	if err != nil {
 		return in, err
@@ -190,7 +196,7 @@ func (s *Site) retried(ctx context.Context, dir string, h *journal.History, p pi
 	if done != "" && t.Status == trellis.Paused && !fresh {
 		return in, &RefusedError{fmt.Sprintf("%s is paused, but its run ended with %s: there is nothing to retry", t.ID, done), "trellis start " + t.ID}
 	}
-	if in, err = s.input(ctx, dir, h, p, o); err != nil {
+	if in, err = s.TaskRunner().input(ctx, dir, h, p, o); err != nil {
 		return in, err
 	}
 	in.Retries, in.Fresh, in.Revision = p.Retries+1, fresh || p.Fresh, max(p.Revision, t.Pipeline.Revision)
@@ -206,7 +212,7 @@ func (s *Site) retried(ctx context.Context, dir string, h *journal.History, p pi
 }
 
 // makeReady lets a task run again, for what came after the revision that its last run was of.
-func (s *Site) makeReady(dir string, last int64) error {
+func (s Orders) makeReady(dir string, last int64) error {
 	_, err := s.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
 		if err := retryable(t); err != nil {
 			return err
@@ -245,14 +251,14 @@ func nothingToRetry(t *taskdir.Task) error {
 }
 
 // setAside moves a damaged journal out of the way; it stays for people to look at.
-func (s *Site) setAside(dir string) error {
+func (s Orders) setAside(dir string) error {
 	path := filepath.Join(dir, taskdir.Journal)
 	return s.Disk.Rename(path, fmt.Sprintf("%s.damaged-%d", path, s.Clock().Unix()))
 }
 
 // Approve records a person's yes to the plan as it is now, and lets the task run when it was the last that
 // was missing.
-func (s *Site) Approve(dir, by string) (proof.ApprovalState, error) {
+func (s Approvals) Approve(dir, by string) (proof.ApprovalState, error) {
 	hash, err := s.decide(dir, proof.Approval{Decision: proof.Approve, By: by})
 	if err != nil {
 		return proof.ApprovalState{}, err
@@ -261,7 +267,7 @@ func (s *Site) Approve(dir, by string) (proof.ApprovalState, error) {
 }
 
 // Reject records a person's no.
-func (s *Site) Reject(dir, by, reason string) error {
+func (s Approvals) Reject(dir, by, reason string) error {
 	hash, err := s.decide(dir, proof.Approval{Decision: proof.Reject, By: by, Reason: reason})
 	if err != nil {
 		return err
@@ -270,8 +276,8 @@ func (s *Site) Reject(dir, by, reason string) error {
 	return err
 }
 
-func (s *Site) decide(dir string, a proof.Approval) (string, error) {
-	if err := s.live(dir); err != nil {
+func (s Approvals) decide(dir string, a proof.Approval) (string, error) {
+	if err := s.Orders().live(dir); err != nil {
 		return "", err
 	}
 	t, err := s.Store.Load(dir)
@@ -306,7 +312,7 @@ func (s *Site) decide(dir string, a proof.Approval) (string, error) {
 
 // settleApproval takes the decisions about the plan into the status, when no run holds the task: a run
 // takes them from approvals.jsonl itself.
-func (s *Site) settleApproval(dir, hash string) (v proof.ApprovalState, err error) {
+func (s Approvals) settleApproval(dir, hash string) (v proof.ApprovalState, err error) {
 	t, err := s.Store.Load(dir)
 	if err != nil {
 		return v, err
@@ -339,7 +345,7 @@ func (s *Site) settleApproval(dir, hash string) (v proof.ApprovalState, err erro
 }
 
 // Held reports whether some process runs the task, and which.
-func (s *Site) Held(dir string) (durable.Holder, bool) {
+func Held(dir string) (durable.Holder, bool) {
 	path := filepath.Join(dir, taskdir.RunLock)
 	if _, err := os.Stat(path); err != nil || !durable.Held(path) {
 		return durable.Holder{}, false

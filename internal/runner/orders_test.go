@@ -26,14 +26,14 @@ func TestRetryCutOff(t *testing.T) {
 		}
 		return nil
 	}}
-	if err := w.Site.Retry(context.Background(), dir, false, runner.RunOptions{}); !errors.Is(err, cut) {
+	if err := w.Site.Orders().Retry(context.Background(), dir, false, runner.RunOptions{}); !errors.Is(err, cut) {
 		t.Fatalf("got %v", err)
 	}
 	w.Site.Store.Disk = nil
 	if got := w.Task(dir).Status; got != trellis.Failed {
 		t.Fatalf("it is %s", got)
 	}
-	if err := w.Site.Retry(context.Background(), dir, false, runner.RunOptions{}); err != nil {
+	if err := w.Site.Orders().Retry(context.Background(), dir, false, runner.RunOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.Read(".trellis/tasks/02-01-bye/run/journal.jsonl"); !strings.Contains(got, `"retries":1`) {

@@ -25,6 +25,12 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
+// PlanRunner takes a requirement to a published task directory.
+type PlanRunner struct{ *Site }
+
+// PlanRunner works on s.
+func (s *Site) PlanRunner() PlanRunner { return PlanRunner{s} }
+
 // PlanOptions is a requirement and what a person says about its planning.
 type PlanOptions struct {
 	New         taskdir.New // name, type, title, priority, dependencies, …
@@ -59,18 +65,18 @@ func (e *DraftError) Error() string { return "an unfinished planning of that nam
 
 // Plan takes a requirement to a published task directory. *durable.HeldError: the name is being planned by
 // another process; *DraftError: a dead planner left its folder; taskdir.ErrExists: the name is taken.
-func (s *Site) Plan(ctx context.Context, o PlanOptions) (PlanResult, error) {
-	if err := s.CanPlan(ctx, o.Agent); err != nil {
+func (s PlanRunner) Plan(ctx context.Context, o PlanOptions) (PlanResult, error) {
+	if err := s.Roles().CanPlan(ctx, o.Agent); err != nil {
 		return PlanResult{}, err
 	}
-	if err := s.trustedHere(ctx, s.Store.Root); err != nil {
+	if err := s.guard().trustedHere(ctx, s.Store.Root); err != nil {
 		return PlanResult{}, err
 	}
 	draft, err := s.Draft(o)
 	if err != nil {
 		return PlanResult{}, err
 	}
-	s.wanted(published(draft), o.Requirement)
+	s.guard().wanted(published(draft), o.Requirement)
 	return s.plan(ctx, draft, published(draft), func(j *journal.Run) (planner.Input, error) {
 		return s.beginPlan(j, published(draft), o, 0, trellis.Usage{})
 	})
@@ -86,7 +92,7 @@ func published(dir string) string {
 const handover = 2 * time.Second
 
 // Draft makes the folder that is planned in, with the requirement in it.
-func (s *Site) Draft(o PlanOptions) (string, error) {
+func (s PlanRunner) Draft(o PlanOptions) (string, error) {
 	o.New.Files = map[string][]byte{taskdir.Requirement: []byte(o.Requirement)}
 	for end := time.Now().Add(handover); ; time.Sleep(10 * time.Millisecond) { // another process's steps have no event
 		dir, err := s.Store.Draft(o.New)
@@ -94,7 +100,7 @@ func (s *Site) Draft(o PlanOptions) (string, error) {
 		if !errors.As(err, &taken) || !taken.Draft {
 			return dir, err
 		}
-		if h, ok := s.Held(taken.Dir); ok {
+		if h, ok := Held(taken.Dir); ok {
 			return "", &durable.HeldError{Path: taken.Dir, Holder: h}
 		}
 		if unmade(taken.Dir) {
@@ -117,7 +123,7 @@ func unmade(dir string) bool {
 }
 
 // abandoned reports whether a folder's planning was begun, is not at its end, and is nobody's.
-func (s *Site) abandoned(dir string) bool {
+func (s PlanRunner) abandoned(dir string) bool {
 	cut := func() bool {
 		h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 		return err == nil && !h.Ended
@@ -125,16 +131,16 @@ func (s *Site) abandoned(dir string) bool {
 	if !cut() {
 		return false
 	}
-	_, held := s.Held(dir)
+	_, held := Held(dir)
 	return !held && cut() // who ended it while we looked, let go of it after that
 }
 
 // beginPlan begins a planning with what was asked for.
-func (s *Site) beginPlan(j *journal.Run, final string, o PlanOptions, revision int64, used trellis.Usage) (planner.Input, error) {
+func (s PlanRunner) beginPlan(j *journal.Run, final string, o PlanOptions, revision int64, used trellis.Usage) (planner.Input, error) {
 	in := planner.Input{Code: planner.Code, Task: filepath.Base(final), Name: o.New.Name, DevType: o.New.DevType, Quick: o.Quick, Agent: o.Agent,
 		Feedback: o.Feedback, Package: o.New.Package, Priority: o.New.Priority, Base: o.Base, Verify: o.Verify,
 		Objective: o.New.Objective,
-		Context:   o.Context, Background: o.Background, Constraints: o.Constraints, NoTaskSpec: o.NoTaskSpec, Nonce: s.nonce(), Revision: revision, Used: used}
+		Context:   o.Context, Background: o.Background, Constraints: o.Constraints, NoTaskSpec: o.NoTaskSpec, Nonce: nonce(), Revision: revision, Used: used}
 	raw, err := json.Marshal(in)
 	if err != nil {
 		return in, fmt.Errorf("encoding the planning's input: %w", err)
@@ -144,14 +150,14 @@ func (s *Site) beginPlan(j *journal.Run, final string, o PlanOptions, revision i
 
 // Replan plans a task again in place, or goes on with a planning that was cut off. A requirement of ""
 // keeps the one that is there.
-func (s *Site) Replan(ctx context.Context, dir string, o PlanOptions) (PlanResult, error) {
-	if err := s.CanPlan(ctx, o.Agent); err != nil {
+func (s PlanRunner) Replan(ctx context.Context, dir string, o PlanOptions) (PlanResult, error) {
+	if err := s.Roles().CanPlan(ctx, o.Agent); err != nil {
 		return PlanResult{}, err
 	}
 	if err := s.mendJournal(dir); err != nil {
 		return PlanResult{}, err
 	}
-	if err := cmp.Or(s.trustedHere(ctx, s.Store.Root), s.trusted(ctx, dir)); err != nil {
+	if err := cmp.Or(s.guard().trustedHere(ctx, s.Store.Root), s.guard().trusted(ctx, dir)); err != nil {
 		return PlanResult{}, err
 	}
 	final := published(dir)
@@ -171,7 +177,7 @@ func (s *Site) Replan(ctx context.Context, dir string, o PlanOptions) (PlanResul
 
 // mendJournal sets the damaged journal of a task that can be planned again aside. That of one that is ready may tell of
 // work that was begun, and stays.
-func (s *Site) mendJournal(dir string) error {
+func (s PlanRunner) mendJournal(dir string) error {
 	if _, err := journal.Read(filepath.Join(dir, taskdir.Run)); !errors.Is(err, journal.ErrDamaged) {
 		return nil
 	}
@@ -179,7 +185,7 @@ func (s *Site) mendJournal(dir string) error {
 	if err != nil || t.Status == trellis.Ready || trellis.Move(t.Status, trellis.Planning) != nil {
 		return err
 	}
-	j, err := s.reopen(dir)
+	j, err := s.Orders().reopen(dir)
 	if err != nil {
 		return err
 	}
@@ -194,7 +200,7 @@ func (o PlanOptions) asks() bool {
 
 // replanned has task.json say that the task is planned. It is the last that a planning in place begins with: until
 // then it can be asked for again as if nothing had been.
-func (s *Site) replanned(dir string) error {
+func (s PlanRunner) replanned(dir string) error {
 	_, err := s.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
 		if t.Status != trellis.Planning {
 			e.Set("status", trellis.Planning)
@@ -208,7 +214,7 @@ func (s *Site) replanned(dir string) error {
 }
 
 // again begins another planning of a directory that has seen one.
-func (s *Site) again(j *journal.Run, dir, final string, o PlanOptions) (in planner.Input, err error) {
+func (s PlanRunner) again(j *journal.Run, dir, final string, o PlanOptions) (in planner.Input, err error) {
 	t, err := s.Store.Load(dir)
 	if err != nil {
 		return in, err
@@ -219,7 +225,7 @@ func (s *Site) again(j *journal.Run, dir, final string, o PlanOptions) (in plann
 	if h := j.History(); t.Status == trellis.Ready && h.Run != "" && h.Flow != planner.Flow {
 		return in, &RefusedError{t.ID + " is ready to go on with work that was begun: it can't be planned again", "trellis start " + t.ID}
 	}
-	used, err := s.used(dir, j.History())
+	used, err := s.TaskRunner().used(dir, j.History())
 	if err != nil {
 		return in, err
 	}
@@ -230,7 +236,7 @@ func (s *Site) again(j *journal.Run, dir, final string, o PlanOptions) (in plann
 		if err != nil {
 			return in, err
 		}
-		s.wanted(final, o.Requirement)
+		s.guard().wanted(final, o.Requirement)
 	}
 	if err := planner.KeepRejection(s.Disk, dir); err != nil {
 		return in, err
@@ -255,7 +261,7 @@ func (s *Site) again(j *journal.Run, dir, final string, o PlanOptions) (in plann
 }
 
 // keepRequirement copies a requirement that another one takes the place of to requirement-1.md, -2, …: a person wrote it.
-func (s *Site) keepRequirement(dir, old, next string) error {
+func (s PlanRunner) keepRequirement(dir, old, next string) error {
 	if old == "" || old == next {
 		return nil
 	}
@@ -316,20 +322,20 @@ func said(before, now string) string {
 }
 
 // planning is what the effects of planning a directory are made of.
-func (s *Site) planning(dir, final string) planner.Deps {
-	return planner.Deps{Dir: dir, Final: final, Repo: s.Repo, Store: s.Store, Config: s.Config, Choose: s.chooseTrusted, LookPath: s.LookPath, Disk: s.Disk, Now: s.Clock}
+func (s PlanRunner) planning(dir, final string) planner.Deps {
+	return planner.Deps{Dir: dir, Final: final, Repo: s.Repo, Store: s.Store, Config: s.Config, Choose: s.Roles().chooseTrusted, LookPath: s.LookPath, Disk: s.Disk, Now: s.Clock}
 }
 
 // plan runs the planner over a directory and publishes it, whatever the end, unless this process is told
 // to stop: then the folder stays as it is.
-func (s *Site) plan(ctx context.Context, dir, final string, begin func(*journal.Run) (planner.Input, error)) (PlanResult, error) {
+func (s PlanRunner) plan(ctx context.Context, dir, final string, begin func(*journal.Run) (planner.Input, error)) (PlanResult, error) {
 	marker := runlock.Marker(dir)
 	deps := s.planning(dir, final)
-	deps.Trusted = s.trustedToPlan(dir)
-	crew := s.crew(dir, marker)
+	deps.Trusted = s.guard().trustedToPlan(dir)
+	crew := s.Roles().crew(dir, marker)
 	deps.Equip(crew)
 	res := PlanResult{Dir: final}
-	j, err := s.open(dir, append(deps.Activities(), s.telling(dir, crew.Activities(planner.Roles()...))...), nil)
+	j, err := s.open(dir, append(deps.Activities(), s.Roles().telling(dir, crew.Activities(planner.Roles()...))...), nil)
 	if err != nil {
 		return res, err
 	}
@@ -338,8 +344,10 @@ func (s *Site) plan(ctx context.Context, dir, final string, begin func(*journal.
 		return res, errors.Join(err, j.Close())
 	}
 	res.Before = in.Used
-	crew.Agents = s.cast(in.Nonce)
-	crew.Env = func(c flow.Call, r agentcall.Request) []string { return append(s.env(dir, c, r), deps.Env(in)...) }
+	crew.Agents = s.Roles().cast(in.Nonce)
+	crew.Env = func(c flow.Call, r agentcall.Request) []string {
+		return append(s.Roles().env(dir, c, r), deps.Env(in)...)
+	}
 	res.Report, err = journal.Execute(ctx, j, planner.Run)
 	lerr := planner.WriteLog(s.Disk, dir)
 	if err := errors.Join(j.Close(), lerr); err != nil {
@@ -365,8 +373,8 @@ func (s *Site) plan(ctx context.Context, dir, final string, begin func(*journal.
 
 // seen has the judge see what was planned before git has it, so that it is ours. What of it is not, since somebody took
 // it back or it is another's to the letter, is told: it will not run.
-func (s *Site) seen(ctx context.Context, dir string) error {
-	err := s.trusted(ctx, dir)
+func (s PlanRunner) seen(ctx context.Context, dir string) error {
+	err := s.guard().trusted(ctx, dir)
 	var untrusted *trust.UntrustedError
 	if !errors.As(err, &untrusted) {
 		return err
@@ -376,13 +384,13 @@ func (s *Site) seen(ctx context.Context, dir string) error {
 }
 
 // publish gives a planned directory its name.
-func (s *Site) publish(ctx context.Context, dir, final string, res PlanResult) (PlanResult, error) {
+func (s PlanRunner) publish(ctx context.Context, dir, final string, res PlanResult) (PlanResult, error) {
 	if dir != final {
-		s.planned(dir, final)
+		s.guard().planned(dir, final)
 		if _, err := s.Store.Publish(dir); err != nil {
 			return res, fmt.Errorf("publishing %s: %w", s.Store.Rel(final), err)
 		}
-		s.hook(ctx, hooks.AfterCreate, final, "")
+		s.Hooks().hook(ctx, hooks.AfterCreate, final, "")
 	}
 	t, err := s.Store.Load(final)
 	if err != nil {

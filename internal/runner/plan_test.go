@@ -47,7 +47,7 @@ func TestRejection(t *testing.T) {
 	if log := w.Read(rel + ".plan-log"); !strings.Contains(log, "evaluate_finished") || !strings.Contains(log, "decision=reject") {
 		t.Errorf(".plan-log is %s", log)
 	}
-	again, err := w.Site.Replan(context.Background(), res.Dir, runner.PlanOptions{Feedback: "It is in scope: see docs."})
+	again, err := w.Site.PlanRunner().Replan(context.Background(), res.Dir, runner.PlanOptions{Feedback: "It is in scope: see docs."})
 	if err != nil || again.Status != trellis.Ready {
 		t.Fatalf("again: %+v, %v", again, err)
 	}
@@ -138,7 +138,7 @@ func TestNamesAreTakenOnce(t *testing.T) {
 	if _, err := w.Plan("bye", "say bye again"); !errors.Is(err, taskdir.ErrExists) {
 		t.Errorf("got %v", err)
 	}
-	draft, err := w.Site.Draft(runner.PlanOptions{New: taskdir.New{Name: "hi", DevType: "backend"}, Requirement: "hi"})
+	draft, err := w.Site.PlanRunner().Draft(runner.PlanOptions{New: taskdir.New{Name: "hi", DevType: "backend"}, Requirement: "hi"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func TestReplanIsCutOffAtTheBegin(t *testing.T) {
 			}}
 			w.Site.Disk, w.Site.Store.Disk = disk, disk
 			o := runner.PlanOptions{Requirement: "It is in scope: take payments"}
-			if _, err := w.Site.Replan(context.Background(), res.Dir, o); !errors.Is(err, cut) {
+			if _, err := w.Site.PlanRunner().Replan(context.Background(), res.Dir, o); !errors.Is(err, cut) {
 				t.Fatalf("got %v", err)
 			}
 			w.Site.Disk, w.Site.Store.Disk = nil, nil
@@ -190,7 +190,7 @@ func TestReplanIsCutOffAtTheBegin(t *testing.T) {
 			if file == "task.json" { // all but that is done
 				o = runner.PlanOptions{}
 			}
-			again, err := w.Site.Replan(context.Background(), res.Dir, o)
+			again, err := w.Site.PlanRunner().Replan(context.Background(), res.Dir, o)
 			if err != nil || again.Status != trellis.Ready {
 				t.Errorf("again: %+v, %v", again, err)
 			}
@@ -206,18 +206,18 @@ func TestReplanIsCutOffAtTheBegin(t *testing.T) {
 func TestReplanWithOtherOptions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Working)
-	draft, err := w.Site.Draft(runner.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "say bye"})
+	draft, err := w.Site.PlanRunner().Draft(runner.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "say bye"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	said := w.Site.Event
 	w.Site.Event = func(e runner.Event) { cancel() }
-	if res, err := w.Site.Replan(ctx, draft, runner.PlanOptions{}); err != nil || !res.Interrupted {
+	if res, err := w.Site.PlanRunner().Replan(ctx, draft, runner.PlanOptions{}); err != nil || !res.Interrupted {
 		t.Fatalf("got %+v, %v", res, err)
 	}
 	w.Site.Event = said
-	res, err := w.Site.Replan(context.Background(), draft, runner.PlanOptions{Verify: []string{"sh test.sh"}})
+	res, err := w.Site.PlanRunner().Replan(context.Background(), draft, runner.PlanOptions{Verify: []string{"sh test.sh"}})
 	if err != nil || res.Status != trellis.Ready {
 		t.Fatalf("got %+v, %v", res, err)
 	}
@@ -234,7 +234,7 @@ func TestReplanKeepsTheRequirement(t *testing.T) {
 		if err != nil || res.Status != trellis.Rejected {
 			t.Fatalf("got %+v, %v", res, err)
 		}
-		res, err = w.Site.Replan(context.Background(), res.Dir, runner.PlanOptions{Requirement: next})
+		res, err = w.Site.PlanRunner().Replan(context.Background(), res.Dir, runner.PlanOptions{Requirement: next})
 	}
 	for name, want := range map[string]string{"requirement.md": "take coins", "requirement-1.md": "take payments", "requirement-2.md": "take euros"} {
 		if got := w.File(res.Dir, name); got != want {
@@ -249,12 +249,12 @@ func TestReplanAfterAFailure(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Careful("large").With("prd", runnertest.Answer("no"), runnertest.Answer("no"), runnertest.Careful("large")["prd"][0]).String())
 	o := runner.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "say bye", Agent: "rehearsal", Quick: true, NoTaskSpec: true}
-	res, err := w.Site.Plan(context.Background(), o)
+	res, err := w.Site.PlanRunner().Plan(context.Background(), o)
 	if err != nil || res.Failure == nil {
 		t.Fatalf("got %+v, %v", res, err)
 	}
 	for _, want := range []string{"prd", "plan"} {
-		if res, err = w.Site.Replan(context.Background(), res.Dir, runner.PlanOptions{Feedback: "about " + want}); err != nil || res.Status != trellis.Waiting {
+		if res, err = w.Site.PlanRunner().Replan(context.Background(), res.Dir, runner.PlanOptions{Feedback: "about " + want}); err != nil || res.Status != trellis.Waiting {
 			t.Fatalf("%s: got %+v, %v", want, res, err)
 		}
 		if _, err := os.Stat(filepath.Join(res.Dir, taskdir.Plan)); (err == nil) != (want == "plan") {
@@ -272,11 +272,11 @@ func TestPriorityOfAReplan(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Careful("small").String())
 	for said, want := range map[string]string{"": "P1", "P0": "P0"} {
-		draft, err := w.Site.Draft(runner.PlanOptions{New: taskdir.New{Name: "bye" + strings.ToLower(said), DevType: "backend", Priority: said}, Requirement: "say bye"})
+		draft, err := w.Site.PlanRunner().Draft(runner.PlanOptions{New: taskdir.New{Name: "bye" + strings.ToLower(said), DevType: "backend", Priority: said}, Requirement: "say bye"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		res, err := w.Site.Replan(context.Background(), draft, runner.PlanOptions{})
+		res, err := w.Site.PlanRunner().Replan(context.Background(), draft, runner.PlanOptions{})
 		if err != nil || w.Task(res.Dir).Priority != want {
 			t.Errorf("%q: got %+v, %v, want priority %s", said, res, err, want)
 		}

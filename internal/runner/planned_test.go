@@ -66,7 +66,7 @@ func TestBrokenPlan(t *testing.T) {
 	w := newWorld(t, runnertest.ByPlan(`printf '{\\\"goals\\\": 7}' > $TRELLIS_TASK_DIR/taskspec.json`))
 	dir := w.handPlan(runnertest.ProvenPRD, planJSON(""))
 	w.Write(".trellis/tasks/02-01-bye/taskspec.json", `{"goals": 7}`)
-	if _, err := w.Site.Start(t.Context(), dir, runner.RunOptions{}); err == nil || !strings.Contains(err.Error(), ".trellis/tasks/02-01-bye/taskspec.json:1: ") {
+	if _, err := w.Site.Starter().Start(t.Context(), dir, runner.RunOptions{}); err == nil || !strings.Contains(err.Error(), ".trellis/tasks/02-01-bye/taskspec.json:1: ") {
 		t.Errorf("before it begins: got %v", err)
 	}
 	w.Write(".trellis/tasks/02-01-bye/taskspec.json", `{"user_intent": "say bye"}`)
@@ -101,7 +101,7 @@ func TestPreconditions(t *testing.T) {
 	}
 	w.holds("report.md", w.File(dir, "report.md"), "## Preconditions\n\n- the stage is free\n- `echo the hall", "## Rollback\n\n- git revert it\n")
 	w.Write(".trellis/tasks/02-01-bye/plan.json", demand("echo x > dirt; test ! -f lamp"))
-	if err := w.Site.Retry(context.Background(), dir, false, runner.RunOptions{}); err != nil {
+	if err := w.Site.Orders().Retry(context.Background(), dir, false, runner.RunOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if res := w.Start(dir); res.Status != trellis.Review {
@@ -122,7 +122,7 @@ func TestTooManyPreconditions(t *testing.T) {
 		t.Fatalf("got %s, %v", res.Status, res.Failure)
 	}
 	w.replan(dir, `{"command": "test -f test.sh"}`, `"the stage is free"`)
-	if err := w.Site.Retry(context.Background(), dir, false, runner.RunOptions{}); err != nil {
+	if err := w.Site.Orders().Retry(context.Background(), dir, false, runner.RunOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if res := w.Start(dir); res.Status != trellis.Review {
@@ -140,7 +140,7 @@ func TestPreconditionsOfARetry(t *testing.T) {
 		t.Fatalf("got %s, %v", res.Status, res.Failure)
 	}
 	for _, fresh := range []bool{false, true} {
-		if err := w.Site.Retry(context.Background(), dir, fresh, runner.RunOptions{}); err != nil {
+		if err := w.Site.Orders().Retry(context.Background(), dir, fresh, runner.RunOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		if res := w.Start(dir); res.Failure == nil || res.Failure.Code != string(trellis.NoProgress) {
@@ -166,7 +166,7 @@ func TestDeliveredByVerificationInALoop(t *testing.T) {
 	}
 	w.holds("report.md", w.File(dir, "report.md"), "| `sh test.sh` | 0 |", "| `sh greet.sh` | 0 |")
 	w.holds("proofs.jsonl", w.File(dir, "proofs.jsonl"), `"step":"each/item-1/run_it"`, `"step":"each/item-2/run_it"`)
-	audit, err := w.Site.VerifyTask(context.Background(), dir)
+	audit, err := w.Site.Verifier().VerifyTask(context.Background(), dir)
 	if err != nil || !audit.OK() || !slices.Contains(audit.Proven, "each/run_it") {
 		t.Fatalf("got %+v, %v", audit, err)
 	}

@@ -24,7 +24,7 @@ func TestTaskSpecHasRoomForConstraints(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, runnertest.Careful("small").With("taskspec", runnertest.Answer(full)).String())
-			res, err := w.Site.Plan(context.Background(), runner.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "say bye", Constraints: strings.Fields(c.given)})
+			res, err := w.Site.PlanRunner().Plan(context.Background(), runner.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "say bye", Constraints: strings.Fields(c.given)})
 			if err != nil || res.Status != trellis.Ready {
 				t.Fatalf("got %s, %v, %v", res.Status, res.Failure, err)
 			}

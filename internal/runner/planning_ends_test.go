@@ -70,7 +70,7 @@ func TestDecisionsThatAreNone(t *testing.T) {
 		if c.says != "" && (w.File(res.Dir, "run/1/evaluate#2/1/answer.md") != said(c.says).Text || !strings.Contains(res.Failure.Detail, "run/1/evaluate#2/1/answer.md")) {
 			t.Errorf("%v: the answer is not kept where it says: %v", c.says, res.Failure)
 		}
-		if _, err := w.Site.Start(context.Background(), res.Dir, runner.RunOptions{}); err == nil {
+		if _, err := w.Site.Starter().Start(context.Background(), res.Dir, runner.RunOptions{}); err == nil {
 			t.Errorf("%v: it was started", c.says)
 		}
 	}
@@ -159,7 +159,7 @@ func TestWithoutTaskSpec(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "roles: {}\n")
 	p := w.play("small", nil)
-	res, err := w.Site.Plan(context.Background(), runner.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "say bye", NoTaskSpec: true})
+	res, err := w.Site.PlanRunner().Plan(context.Background(), runner.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "say bye", NoTaskSpec: true})
 	if err != nil || res.Status != trellis.Ready || res.Report.TaskSpec != nil || len(p.heard[trellis.TaskSpec]) > 0 {
 		t.Fatalf("got %s, %v, %v, %+v", res.Status, res.Failure, err, res.Report)
 	}
@@ -178,7 +178,7 @@ func TestContextThatWentAway(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "roles: {}\n")
 	p := w.play("small", nil)
-	res, err := w.Site.Plan(context.Background(), runner.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "say bye", Context: []string{"greet.sh", "gone.md", "test.sh"}})
+	res, err := w.Site.PlanRunner().Plan(context.Background(), runner.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "say bye", Context: []string{"greet.sh", "gone.md", "test.sh"}})
 	if err != nil || res.Status != trellis.Ready {
 		t.Fatalf("got %s, %v, %v", res.Status, res.Failure, err)
 	}

@@ -27,7 +27,7 @@ func childReplan(site *runner.Site, dir string) int {
 	if h, err := journal.Read(filepath.Join(dir, taskdir.Run)); err == nil && h.Number == 2 {
 		o = runner.PlanOptions{}
 	}
-	res, err := site.Replan(context.Background(), dir, o)
+	res, err := site.PlanRunner().Replan(context.Background(), dir, o)
 	if err != nil || res.Status != trellis.Waiting {
 		fmt.Fprintln(os.Stderr, res.Status, res.Failure, err)
 		return 1
@@ -136,7 +136,7 @@ func TestKillPlanningAgain(t *testing.T) {
 					t.Errorf("it is %s, with\n%s", w.Task(dir).Status, got)
 				}
 			case !h.Ended:
-				if _, err := w.Site.Start(context.Background(), dir, runner.RunOptions{}); !errors.Is(err, runner.ErrPlanning) {
+				if _, err := w.Site.Starter().Start(context.Background(), dir, runner.RunOptions{}); !errors.Is(err, runner.ErrPlanning) {
 					t.Errorf("it was started: %v", err)
 				}
 			}

@@ -63,11 +63,11 @@ func TestRateLimitInABranch(t *testing.T) {
 			if len(res.Waits) == 0 || res.Until.Before(at.Add(-time.Minute)) || !strings.Contains(res.Dir, ".new-") {
 				t.Fatalf("got %+v", res)
 			}
-			if again, err := w.Site.Replan(context.Background(), res.Dir, runner.PlanOptions{}); err != nil || len(again.Waits) == 0 {
+			if again, err := w.Site.PlanRunner().Replan(context.Background(), res.Dir, runner.PlanOptions{}); err != nil || len(again.Waits) == 0 {
 				t.Fatalf("before the time: %+v, %v", again, err)
 			}
 			w.Site.Now = func() time.Time { return at.Add(time.Second) }
-			again, err := w.Site.Replan(context.Background(), res.Dir, runner.PlanOptions{})
+			again, err := w.Site.PlanRunner().Replan(context.Background(), res.Dir, runner.PlanOptions{})
 			if err != nil || again.Status != trellis.Ready {
 				t.Fatalf("after it: %+v, %v", again, err)
 			}
@@ -135,7 +135,7 @@ func TestBudgetBetweenPlanningCalls(t *testing.T) {
 			}
 			none(w, res.Dir, "prd.md")
 			w.Site.Config.Limits = limits
-			if again, err := w.Site.Replan(context.Background(), res.Dir, runner.PlanOptions{}); err != nil || again.Status != trellis.Ready {
+			if again, err := w.Site.PlanRunner().Replan(context.Background(), res.Dir, runner.PlanOptions{}); err != nil || again.Status != trellis.Ready {
 				t.Errorf("raised: %s, %v, %v", again.Status, again.Failure, err)
 			}
 		})
@@ -162,17 +162,17 @@ func TestInterruptedPlanning(t *testing.T) {
 				}
 				cancel()
 			}()
-			res, err := w.Site.Plan(ctx, runner.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "say bye"})
+			res, err := w.Site.PlanRunner().Plan(ctx, runner.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "say bye"})
 			if err != nil || !res.Interrupted || !strings.Contains(res.Dir, ".new-") {
 				t.Fatalf("got %+v, %v", res, err)
 			}
-			if _, held := w.Site.Held(res.Dir); held {
+			if _, held := runner.Held(res.Dir); held {
 				t.Error("it is still held")
 			}
 			for role, do := range whole {
 				p.parts[role] = do
 			}
-			again, err := w.Site.Replan(context.Background(), res.Dir, runner.PlanOptions{})
+			again, err := w.Site.PlanRunner().Replan(context.Background(), res.Dir, runner.PlanOptions{})
 			if err != nil || again.Status != trellis.Ready || strings.Contains(again.Dir, ".new-") {
 				t.Fatalf("again: %+v, %v", again, err)
 			}

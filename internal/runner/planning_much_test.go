@@ -129,7 +129,7 @@ func TestEverybodyHasMuchToSay(t *testing.T) {
 				}
 				return said(plan), nil
 			}
-			res, err := w.Site.Plan(context.Background(), runner.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "say bye", Constraints: person})
+			res, err := w.Site.PlanRunner().Plan(context.Background(), runner.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "say bye", Constraints: person})
 			if err != nil || res.Failure != nil {
 				t.Fatalf("got %s, %v, %.900v", res.Status, err, res.Failure)
 			}

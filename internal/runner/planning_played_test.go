@@ -77,7 +77,7 @@ func (w *world) planned() runner.PlanResult {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), runnertest.Hang)
 	defer cancel()
-	res, err := w.Site.Plan(ctx, runner.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "say bye"})
+	res, err := w.Site.PlanRunner().Plan(ctx, runner.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "say bye"})
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func racer(site *runner.Site, name string) int {
 		_, err := os.Stat(flag)
 		there = err == nil
 	}
-	res, err := site.Plan(context.Background(), runner.PlanOptions{New: taskdir.New{Name: name, DevType: "backend"}, Requirement: "say bye"})
+	res, err := site.PlanRunner().Plan(context.Background(), runner.PlanOptions{New: taskdir.New{Name: name, DevType: "backend"}, Requirement: "say bye"})
 	switch {
 	case err == nil && res.Status == trellis.Ready:
 		return racerWon

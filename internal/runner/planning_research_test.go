@@ -133,7 +133,7 @@ func TestPersonsCommandsAreConfirmed(t *testing.T) {
 			w := newWorld(t, "roles: {}\n")
 			w.Site.Config.Verify = c.config
 			p := w.play("small", map[trellis.Role]part{trellis.Research: says(strings.Replace(runnertest.Found, "- test: sh test.sh", "none found", 1))})
-			res, err := w.Site.Plan(context.Background(), runner.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "say bye", Verify: c.flag})
+			res, err := w.Site.PlanRunner().Plan(context.Background(), runner.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "say bye", Verify: c.flag})
 			heard := p.heard[trellis.Plan]
 			if err != nil || res.Status != trellis.Ready || len(heard) != 1 || !slices.Equal(res.Report.Commands, []string{"sh test.sh"}) {
 				t.Fatalf("got %s, %v, %v after %d plans with %q", res.Status, res.Failure, err, len(heard), res.Report.Commands)

@@ -79,7 +79,7 @@ func TestCallsOfEachSize(t *testing.T) {
 			if c.change != nil {
 				c.change(w.Site, &o)
 			}
-			res, err := w.Site.Plan(context.Background(), o)
+			res, err := w.Site.PlanRunner().Plan(context.Background(), o)
 			if err != nil || res.Failure != nil || res.Status != c.status {
 				t.Fatalf("got %s, %v, %v", res.Status, res.Failure, err)
 			}
@@ -143,7 +143,7 @@ func TestCriticalPath(t *testing.T) {
 func TestPlannedDirectory(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Careful("small").String())
-	res, err := w.Site.Plan(context.Background(), runner.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "say bye",
+	res, err := w.Site.PlanRunner().Plan(context.Background(), runner.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "say bye",
 		Constraints: []string{"no new program"}, Context: []string{"README.md"}})
 	if err != nil || res.Status != trellis.Ready {
 		t.Fatalf("got %+v, %v", res, err)
@@ -338,7 +338,7 @@ func (w *world) undecided(res runner.PlanResult) {
 	if got := w.Start(res.Dir); got.Status != trellis.Waiting {
 		w.Errorf("it was started: %s", got.Status)
 	}
-	again, err := w.Site.Replan(context.Background(), res.Dir, runner.PlanOptions{Feedback: "one step is fine"})
+	again, err := w.Site.PlanRunner().Replan(context.Background(), res.Dir, runner.PlanOptions{Feedback: "one step is fine"})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -346,7 +346,7 @@ func (w *world) undecided(res runner.PlanResult) {
 	if len(prompts) == 0 || !strings.Contains(prompts[0], "one step is fine") || !strings.Contains(prompts[0], "Let the program take --bye.") {
 		w.Errorf("the feedback or the plan it is about does not reach the planner:\n%s", prompts)
 	}
-	if _, err := w.Site.Approve(again.Dir, "ann"); err != nil || w.Task(again.Dir).Status != trellis.Ready {
+	if _, err := w.Site.Approvals().Approve(again.Dir, "ann"); err != nil || w.Task(again.Dir).Status != trellis.Ready {
 		w.Errorf("a person can't decide: %v, %s", err, w.Task(again.Dir).Status)
 	}
 }
@@ -364,7 +364,7 @@ func TestReplanKeepsEdits(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(res.Dir, "plan.json"), []byte(edited), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	again, err := w.Site.Replan(context.Background(), res.Dir, runner.PlanOptions{Requirement: "say bye, but tiny"})
+	again, err := w.Site.PlanRunner().Replan(context.Background(), res.Dir, runner.PlanOptions{Requirement: "say bye, but tiny"})
 	if err != nil || again.Status != trellis.Waiting {
 		t.Fatalf("again: %+v, %v", again, err)
 	}
@@ -399,19 +399,19 @@ func TestFeedbackOnAReadyPlan(t *testing.T) {
 		t.Fatalf("got %+v, %v", res, err)
 	}
 	for _, said := range []string{"leave out the README", "and the manual"} {
-		if res, err = w.Site.Replan(context.Background(), res.Dir, runner.PlanOptions{Feedback: said}); err != nil || res.Status != trellis.Ready {
+		if res, err = w.Site.PlanRunner().Replan(context.Background(), res.Dir, runner.PlanOptions{Feedback: said}); err != nil || res.Status != trellis.Ready {
 			t.Fatalf("got %+v, %v", res, err)
 		}
 	}
 	for _, role := range []string{"evaluate", "plan", "judge"} {
 		w.holds(role, w.prompts(res.Dir, role, 3)[0], "leave out the README", "and the manual")
 	}
-	if _, err := w.Site.Start(context.Background(), res.Dir, runner.RunOptions{}); err != nil {
+	if _, err := w.Site.Starter().Start(context.Background(), res.Dir, runner.RunOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.Edit(res.Dir, `"status": "`+string(w.Task(res.Dir).Status), `"status": "ready`)
 	var refused *runner.RefusedError
-	if _, err := w.Site.Replan(context.Background(), res.Dir, runner.PlanOptions{Feedback: "again"}); !errors.As(err, &refused) {
+	if _, err := w.Site.PlanRunner().Replan(context.Background(), res.Dir, runner.PlanOptions{Feedback: "again"}); !errors.As(err, &refused) {
 		t.Errorf("planned again after work was begun: %v", err)
 	}
 }

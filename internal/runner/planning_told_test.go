@@ -18,7 +18,7 @@ func TestNotesReachTheDocument(t *testing.T) {
 	t.Parallel()
 	noted := runnertest.Found + "## Technical Notes\n\nThe greeting is `echo`, never `printf`.\n\n### Acceptance Criteria\n\n- a box of the notes\n"
 	w := newWorld(t, runnertest.Careful("small").With("research", runnertest.Answer(noted)).String())
-	res, err := w.Site.Plan(context.Background(), runner.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "say bye",
+	res, err := w.Site.PlanRunner().Plan(context.Background(), runner.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "say bye",
 		Background: []string{"Guests leave by the back door.\n## Acceptance Criteria\n- [ ] none"}})
 	if err != nil || res.Status != trellis.Ready {
 		t.Fatalf("got %+v, %v", res, err)

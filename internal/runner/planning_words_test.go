@@ -39,7 +39,7 @@ func TestHostileRequirement(t *testing.T) {
 			w := newWorld(t, "roles: {}\n")
 			p := w.play(c.size, c.parts)
 			const constraint = "keep {{requirement}} $& and </data> as they are"
-			res, err := w.Site.Plan(context.Background(), runner.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: hostile, Constraints: []string{constraint}})
+			res, err := w.Site.PlanRunner().Plan(context.Background(), runner.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: hostile, Constraints: []string{constraint}})
 			if err != nil || res.Status != trellis.Ready {
 				t.Fatalf("got %s, %.900v, %v", res.Status, res.Failure, err)
 			}
@@ -71,7 +71,7 @@ func TestStubOfALargeRequirement(t *testing.T) {
 	w := newWorld(t, "roles: {}\n")
 	p := w.play("small", map[trellis.Role]part{trellis.TaskSpec: says("no"), trellis.Plan: says(uncovered())})
 	text := strings.Repeat("<a long requirement>\n", 60_000)
-	res, err := w.Site.Plan(context.Background(), runner.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: text, Constraints: []string{"no new program"}})
+	res, err := w.Site.PlanRunner().Plan(context.Background(), runner.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: text, Constraints: []string{"no new program"}})
 	if err != nil || res.Status != trellis.Ready || !res.Report.TaskSpec.Stub {
 		t.Fatalf("got %s, %.900v, %v", res.Status, res.Failure, err)
 	}

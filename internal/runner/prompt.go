@@ -16,7 +16,7 @@ import (
 )
 
 // Prompt is what an agent in a role would get for a task now, who would get it, and what would be left out.
-func (s *Site) Prompt(ctx context.Context, dir string, role trellis.Role) (p templates.Prompt, who agentcall.Choice, notes []string, err error) {
+func (s Roles) Prompt(ctx context.Context, dir string, role trellis.Role) (p templates.Prompt, who agentcall.Choice, notes []string, err error) {
 	t, err := s.Store.Load(dir)
 	if err != nil {
 		return p, who, nil, err
@@ -30,14 +30,14 @@ func (s *Site) Prompt(ctx context.Context, dir string, role trellis.Role) (p tem
 		if err := o.remembered(dir); err != nil {
 			return p, who, nil, err
 		}
-		slots, err := s.planning(dir, dir).Preview(ctx, role, planner.Input{Task: t.ID, Name: t.Name, DevType: t.DevType, Context: o.Context, Constraints: o.Constraints, Verify: t.Pipeline.Verify})
+		slots, err := s.PlanRunner().planning(dir, dir).Preview(ctx, role, planner.Input{Task: t.ID, Name: t.Name, DevType: t.DevType, Context: o.Context, Constraints: o.Constraints, Verify: t.Pipeline.Verify})
 		if err != nil {
 			return p, who, nil, err
 		}
-		p, err = s.cast(s.nonce()).Render(string(role), slots)
+		p, err = s.cast(nonce()).Render(string(role), slots)
 		return p, who, nil, err
 	case slices.Contains(pipeline.Roles(), role):
-		deps := s.pipelineDeps(dir)
+		deps := s.TaskRunner().pipelineDeps(dir)
 		deps.TrustedTexts = nil // nobody is told it
 		p, notes, err = pipeline.New(deps).Preview.Preview(ctx, role, pipeline.Input{Task: t.ID})
 	default:

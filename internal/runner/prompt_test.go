@@ -14,7 +14,7 @@ import (
 // What a prompt is shown to be holds what the agent got, and names no command that was left out.
 func TestPromptsOfAPlannedTask(t *testing.T) {
 	w := newWorld(t, runnertest.Careful("small").With("research", runnertest.Answer(runnertest.Found+"- lint: no-such-program\n")).String())
-	res, err := w.Site.Plan(context.Background(), runner.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "say bye",
+	res, err := w.Site.PlanRunner().Plan(context.Background(), runner.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "say bye",
 		Constraints: []string{"no new program"}, Context: []string{"README.md"}})
 	if err != nil || res.Status != trellis.Ready {
 		t.Fatalf("got %+v, %v", res, err)
@@ -27,7 +27,7 @@ func TestPromptsOfAPlannedTask(t *testing.T) {
 		trellis.Judge:    {"say bye", "no new program", "a --bye flag", "sh test.sh", "add_flag"},
 		trellis.PRD:      {"say bye", "no new program", "# README.md"},
 	} {
-		p, _, _, err := w.Site.Prompt(context.Background(), res.Dir, role)
+		p, _, _, err := w.Site.Roles().Prompt(context.Background(), res.Dir, role)
 		if err != nil {
 			t.Errorf("%s: %v", role, err)
 		}

@@ -202,7 +202,7 @@ func (r *reaction) run(ctx context.Context, j *journal.Run, h *journal.History) 
 	if head == "" {
 		return r.not(r.detail() + ": somebody pushed to its branch or committed on it, and the worktree can't simply follow: commit what it holds, then trellis deliver " + r.task.ID + " brings both together")
 	}
-	in, err := r.s.input(ctx, r.seen.Dir, h, r.past, RunOptions{Deliver: true})
+	in, err := r.s.TaskRunner().input(ctx, r.seen.Dir, h, r.past, RunOptions{Deliver: true})
 	if err != nil {
 		return "", err
 	}
@@ -213,7 +213,7 @@ func (r *reaction) run(ctx context.Context, j *journal.Run, h *journal.History) 
 	in.Retries, in.Revision, in.Undelivered = in.Retries+1, max(r.past.Revision, r.task.Pipeline.Revision), nil
 	in.React = &pipeline.React{Code: r.code(), Detail: r.detail(), Text: text, Head: head, Base: r.past.Report.Base, Stacked: r.past.Report.Stacked, Agent: r.past.Agent, Session: r.past.Session}
 	in.Reactions = r.reactions()
-	if err := r.s.beginRun(j, h, r.seen.Dir, in); err != nil {
+	if err := r.s.TaskRunner().beginRun(j, h, r.seen.Dir, in); err != nil {
 		return "", err
 	}
 	return "", r.s.resume(r.seen.Dir, r.past)
@@ -261,7 +261,7 @@ func (r *reaction) follow(ctx context.Context) (string, error) {
 	if len(r.past.Job.Modules) > 0 {
 		return "", nil // what they are at is for people to say
 	}
-	may := func(ctx context.Context) error { return r.s.trustedPush(ctx, tip, head) }
+	may := func(ctx context.Context) error { return r.s.guard().trustedPush(ctx, tip, head) }
 	there, err := r.s.Remote().Follow(ctx, r.task, ours, head, pipeline.Outside(r.past.Job), may)
 	if err != nil || !there {
 		return "", err

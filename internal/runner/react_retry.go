@@ -21,7 +21,7 @@ func mends(t *taskdir.Task) bool {
 
 // mendPull begins a run for what checks or reviewers find wrong with the pull request of a task in review, since a person
 // wants it: whatever delivery.react says, also for what there was a run for before, and with as many rounds again.
-func (s *Site) mendPull(ctx context.Context, dir string) error {
+func (s Orders) mendPull(ctx context.Context, dir string) error {
 	seen, err := s.Remote().Pulls(ctx, dir)
 	if err != nil {
 		return err

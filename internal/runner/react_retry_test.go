@@ -14,7 +14,7 @@ import (
 
 func (w *world) retry(dir string) error {
 	w.Helper()
-	return w.Site.Retry(w.T.Context(), dir, false, runner.RunOptions{})
+	return w.Site.Orders().Retry(w.T.Context(), dir, false, runner.RunOptions{})
 }
 
 // What is wrong with a pull request is mended when a person says so, whatever the settings are.

@@ -215,13 +215,13 @@ func TestReactionFails(t *testing.T) {
 		t.Fatalf("the same again: %+v", done)
 	}
 	w.Write(".trellis/rehearsal.yaml", strings.Replace(runnertest.Mending, "    - when:", "    - files: {greet.sh: \"if [ \\\"$1\\\" = --bye ]; then echo Bye; else echo \\\"Hello, ${1:-world}!\\\"; fi\\n\"}\n      when:", 1))
-	if err := w.Site.Retry(w.T.Context(), dir, false, runner.RunOptions{}); err != nil {
+	if err := w.Site.Orders().Retry(w.T.Context(), dir, false, runner.RunOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if res := w.Start(dir); res.Status != trellis.Review || res.Failure != nil || w.Git("rev-parse", "feature/bye^") != head {
 		t.Errorf("retry: got %s, %v", res.Status, res.Failure)
 	}
-	if err := w.Site.Retry(w.T.Context(), dir, false, runner.RunOptions{}); err == nil {
+	if err := w.Site.Orders().Retry(w.T.Context(), dir, false, runner.RunOptions{}); err == nil {
 		t.Error("there was something to retry")
 	}
 }

@@ -69,7 +69,7 @@ func TestCommitOfAnEarlierLife(t *testing.T) {
 	}
 	w.Write(".trellis/rehearsal.yaml", roles("implement: [{files: {notes.txt: \"new\\n\"}, answer: done}]\n"+noteDone))
 	w.Edit(dir, `"review"`, `"failed"`)
-	if err := w.Site.Retry(context.Background(), dir, false, runner.RunOptions{}); err != nil {
+	if err := w.Site.Orders().Retry(context.Background(), dir, false, runner.RunOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if res := w.Start(dir); res.Status != trellis.Review {
@@ -94,7 +94,7 @@ func TestFreshWithoutWorktree(t *testing.T) {
 	}
 	w.Git("worktree", "remove", "--force", res.Report.Worktree)
 	w.Write(".trellis/rehearsal.yaml", roles("implement: [{files: {notes.txt: \"x\\n\"}, answer: done}]\n"+noteDone))
-	if err := w.Site.Retry(context.Background(), dir, true, runner.RunOptions{}); err != nil {
+	if err := w.Site.Orders().Retry(context.Background(), dir, true, runner.RunOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if res := w.Start(dir); res.Status != trellis.Review {
@@ -166,7 +166,7 @@ func TestMuchToSay(t *testing.T) {
 		t.Errorf("with failing checks: %s, %v", res.Status, res.Failure)
 	}
 	w.Site.Config.Verify = []string{"true"}
-	if err := w.Site.Retry(context.Background(), dir, false, runner.RunOptions{}); err != nil {
+	if err := w.Site.Orders().Retry(context.Background(), dir, false, runner.RunOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	res = w.Start(dir)
@@ -255,7 +255,7 @@ func TestSameName(t *testing.T) {
 		t.Fatalf("got %s", res.Status)
 	}
 	dir := w.Hand("02-02-x", lyingPRD)
-	_, err := w.Site.Start(context.Background(), dir, runner.RunOptions{})
+	_, err := w.Site.Starter().Start(context.Background(), dir, runner.RunOptions{})
 	var not *runner.NotReadyError
 	if !errors.As(err, &not) || !strings.Contains(err.Error(), "feature/x belongs to task 02-01-x") || w.Task(dir).Status != trellis.Ready {
 		t.Errorf("got %v, status %s", err, w.Task(dir).Status)
@@ -271,7 +271,7 @@ func TestForeignBranch(t *testing.T) {
 	w.Git("checkout", "-q", "main")
 	dir := w.Hand("02-01-x", lyingPRD)
 	var not *runner.NotReadyError
-	if _, err := w.Site.Start(context.Background(), dir, runner.RunOptions{}); !errors.As(err, &not) || !strings.Contains(not.Problems[0].Hint, "--adopt-branch") || w.Task(dir).Status != trellis.Ready {
+	if _, err := w.Site.Starter().Start(context.Background(), dir, runner.RunOptions{}); !errors.As(err, &not) || !strings.Contains(not.Problems[0].Hint, "--adopt-branch") || w.Task(dir).Status != trellis.Ready {
 		t.Fatalf("got %v, status %s", err, w.Task(dir).Status)
 	}
 	w.Write(".trellis/tasks/02-01-x/task.json", `{"status": "ready", "pipeline": {"base_commit": "`+w.Git("rev-parse", "main")+`"}}`) // begun: its branch is looked at when it runs
@@ -280,14 +280,14 @@ func TestForeignBranch(t *testing.T) {
 		if res.Failure == nil || res.Failure.Code != string(trellis.WorktreeFailed) || !strings.Contains(res.Failure.Detail, "--adopt-branch") {
 			t.Fatalf("got %s, %v", res.Status, res.Failure)
 		}
-		if err := w.Site.Retry(context.Background(), dir, false, runner.RunOptions{}); err != nil {
+		if err := w.Site.Orders().Retry(context.Background(), dir, false, runner.RunOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if got := w.Git("log", "--format=%s", "-1", "feature/x"); got != "somebody's" {
 		t.Errorf("the branch ends in %q", got)
 	}
-	if err := w.Site.Retry(context.Background(), dir, false, runner.RunOptions{Adopt: true}); err != nil {
+	if err := w.Site.Orders().Retry(context.Background(), dir, false, runner.RunOptions{Adopt: true}); err != nil {
 		t.Fatal(err)
 	}
 	if res := w.Start(dir); res.Status != trellis.Review {
@@ -305,7 +305,7 @@ func TestBaselineIsAskedOnce(t *testing.T) {
 		if res.Status != trellis.Failed || res.Failure == nil || res.Failure.Code != string(trellis.NoProgress) {
 			t.Fatalf("got %s, %v", res.Status, res.Failure)
 		}
-		if err := w.Site.Retry(context.Background(), dir, false, runner.RunOptions{}); err != nil {
+		if err := w.Site.Orders().Retry(context.Background(), dir, false, runner.RunOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -21,6 +21,12 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
+// TaskRunner takes one task from where its journal stands to its end.
+type TaskRunner struct{ *Site }
+
+// TaskRunner works on s.
+func (s *Site) TaskRunner() TaskRunner { return TaskRunner{s} }
+
 // Result is where a task stood when this process let go of it.
 type Result struct {
 	Dir         string
@@ -70,13 +76,13 @@ func (e *RefusedError) Error() string { return e.Why }
 // run takes one task from where its journal stands to its end, or as far as it goes now. It holds the
 // task's lock all the time; *durable.HeldError says that someone else does. Once the run is begun it calls
 // begun, unless that is nil.
-func (s *Site) Run(ctx context.Context, dir string, o RunOptions, begun func(dir string) error) (Result, error) {
-	if err := s.trustedRun(ctx, dir); err != nil {
+func (s TaskRunner) Run(ctx context.Context, dir string, o RunOptions, begun func(dir string) error) (Result, error) {
+	if err := s.guard().trustedRun(ctx, dir); err != nil {
 		return Result{Dir: dir}, err
 	}
 	deps, run := s.pipelineDeps(dir), ""
-	deps.Stand = s.afterStart(ctx, dir, &run, deps.Stand)
-	effects, crew := pipeline.New(deps), s.crew(dir, deps.Marker)
+	deps.Stand = s.Hooks().afterStart(ctx, dir, &run, deps.Stand)
+	effects, crew := pipeline.New(deps), s.Roles().crew(dir, deps.Marker)
 	crew.Slots, crew.Check, crew.Watch = effects.Prompts.Slots, effects.Prompts.Check, effects.Calls.Watch
 	j, err := s.open(dir, pipeline.Coded(append(effects.Activities(), crew.Activities(pipeline.Roles()...)...)), s.mailbox(dir))
 	if errors.Is(err, journal.ErrDamaged) {
@@ -95,14 +101,14 @@ func (s *Site) Run(ctx context.Context, dir string, o RunOptions, begun func(dir
 			return Result{Dir: dir}, err
 		}
 	}
-	crew.Agents = s.cast(in.Nonce)
+	crew.Agents = s.Roles().cast(in.Nonce)
 	past, err := pipeline.ReadProgress(j.History())
 	if err != nil {
 		return Result{Dir: dir}, err
 	}
 	effects.Begin(in.Revision, past)
 	run = j.History().Run
-	defer s.listen(dir, j.Poke)()
+	defer listen(dir, j.Poke)()
 	if err := s.awake(dir); err != nil {
 		return Result{Dir: dir}, err
 	}
@@ -115,12 +121,12 @@ func (s *Site) Run(ctx context.Context, dir string, o RunOptions, begun func(dir
 		_, perr := s.Store.CompleteParents(dir)
 		err = errors.Join(err, perr)
 	}
-	s.afterFinish(ctx, dir, after.Run, res.Status)
+	s.Hooks().afterFinish(ctx, dir, after.Run, res.Status)
 	return res, err
 }
 
 // begin begins a new run when there is none to go on with, and returns the input of the run.
-func (s *Site) begin(ctx context.Context, j *journal.Run, dir string, o RunOptions) (in pipeline.Input, err error) {
+func (s TaskRunner) begin(ctx context.Context, j *journal.Run, dir string, o RunOptions) (in pipeline.Input, err error) {
 	h := j.History()
 	if h.Run != "" && !h.Ended {
 		if h.Flow != pipeline.Flow {
@@ -141,7 +147,7 @@ func (s *Site) begin(ctx context.Context, j *journal.Run, dir string, o RunOptio
 	return in, s.beginRun(j, h, dir, in)
 }
 
-func (s *Site) input(ctx context.Context, dir string, h *journal.History, p pipeline.Progress, o RunOptions) (pipeline.Input, error) {
+func (s TaskRunner) input(ctx context.Context, dir string, h *journal.History, p pipeline.Progress, o RunOptions) (pipeline.Input, error) {
 	t, err := s.Store.Load(dir)
 	if err != nil {
 		return pipeline.Input{}, err
@@ -152,14 +158,14 @@ func (s *Site) input(ctx context.Context, dir string, h *journal.History, p pipe
 		return pipeline.Input{}, err
 	}
 	held, err := s.undelivered(ctx, t, p)
-	return pipeline.Input{Code: pipeline.Code, Task: filepath.Base(dir), Agent: o.Agent, Adopt: o.Adopt, Nonce: s.nonce(),
+	return pipeline.Input{Code: pipeline.Code, Task: filepath.Base(dir), Agent: o.Agent, Adopt: o.Adopt, Nonce: nonce(),
 		Attempts: p.Attempts, Retries: p.Retries, Revision: p.Revision, Used: used, Implemented: p.Implemented, Baseline: p.Baseline, Begun: p.Begun, Finished: p.Finished,
 		Fresh: p.Fresh, Base: base.Commit, StackedOn: base.On, Undelivered: held, Deliver: o.Deliver,
 		React: p.React, Reactions: p.Reactions, Hooks: p.Hooks, Since: p.Since, Borrowed: p.Borrowed}, err
 }
 
 // undelivered is what the last run of a task verified and could not deliver, nil when its branch moved since.
-func (s *Site) undelivered(ctx context.Context, t *taskdir.Task, p pipeline.Progress) (*pipeline.Report, error) {
+func (s TaskRunner) undelivered(ctx context.Context, t *taskdir.Task, p pipeline.Progress) (*pipeline.Report, error) {
 	if !p.Undelivered || p.Fresh {
 		return nil, nil
 	}
@@ -171,7 +177,7 @@ func (s *Site) undelivered(ctx context.Context, t *taskdir.Task, p pipeline.Prog
 }
 
 // used is what agents used for a task so far, its plannings included: by the journal, or without one by task.json.
-func (s *Site) used(dir string, h *journal.History) (trellis.Usage, error) {
+func (s TaskRunner) used(dir string, h *journal.History) (trellis.Usage, error) {
 	switch {
 	case h.Run == "":
 		t, err := s.Store.Load(dir)
@@ -186,7 +192,7 @@ func (s *Site) used(dir string, h *journal.History) (trellis.Usage, error) {
 	return p.Used, err
 }
 
-func (s *Site) beginRun(j *journal.Run, h *journal.History, dir string, in pipeline.Input) error {
+func (s TaskRunner) beginRun(j *journal.Run, h *journal.History, dir string, in pipeline.Input) error {
 	raw, err := json.Marshal(in)
 	if err != nil {
 		return fmt.Errorf("encoding the run's input: %w", err)
@@ -196,7 +202,7 @@ func (s *Site) beginRun(j *journal.Run, h *journal.History, dir string, in pipel
 
 // awake takes a task that was put to sleep (paused, waiting) back to in_progress. One whose time has not come
 // stays paused: its run sleeps on.
-func (s *Site) awake(dir string) error {
+func (s TaskRunner) awake(dir string) error {
 	_, err := s.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
 		switch t.Status {
 		case trellis.Paused, trellis.Waiting:
@@ -216,7 +222,7 @@ func (s *Site) awake(dir string) error {
 }
 
 // result turns the end of Execute into where the task stands.
-func (s *Site) result(ctx context.Context, dir string, rep pipeline.Report, err error) (Result, error) {
+func (s TaskRunner) result(ctx context.Context, dir string, rep pipeline.Report, err error) (Result, error) {
 	r := Result{Dir: dir, Report: rep}
 	var parked *journal.Parked
 	var unmet *bases.UnmetError
@@ -246,7 +252,7 @@ func (s *Site) result(ctx context.Context, dir string, rep pipeline.Report, err 
 		r.Rollback = s.rollback(t)
 	}
 	if parked != nil && r.Status == trellis.Waiting && err == nil {
-		if l, lerr := s.Assess(ctx, dir); lerr == nil && l.Waits != "" {
+		if l, lerr := s.Assessor().Assess(ctx, dir); lerr == nil && l.Waits != "" {
 			r.Waits = []string{l.Waits} // in words
 		}
 	}
@@ -254,7 +260,7 @@ func (s *Site) result(ctx context.Context, dir string, rep pipeline.Report, err 
 }
 
 // unmet has a task wait whose run was begun too early.
-func (s *Site) unmet(dir string) error {
+func (s TaskRunner) unmet(dir string) error {
 	_, err := s.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
 		if t.Status == trellis.Ready || t.Status == trellis.InProgress {
 			e.Set("status", trellis.Waiting)
@@ -265,7 +271,7 @@ func (s *Site) unmet(dir string) error {
 }
 
 // rollback is what the plan of a task that failed says about going back.
-func (s *Site) rollback(t *taskdir.Task) []string {
+func (s TaskRunner) rollback(t *taskdir.Task) []string {
 	if t.Status != trellis.Failed {
 		return nil
 	}
@@ -277,7 +283,7 @@ func (s *Site) rollback(t *taskdir.Task) []string {
 }
 
 // asleep has task.json say again what a parked run waits for: whoever began to go on with it took that away.
-func (s *Site) asleep(dir string, parked *journal.Parked) error {
+func (s TaskRunner) asleep(dir string, parked *journal.Parked) error {
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if err != nil {
 		return err
@@ -313,7 +319,7 @@ func (s *Site) asleep(dir string, parked *journal.Parked) error {
 }
 
 // unusable says what is wrong with the task.json of a run that sleeps because of it; other errors are returned.
-func (s *Site) unusable(dir string, err error) error {
+func (s TaskRunner) unusable(dir string, err error) error {
 	var p *trellis.Problem
 	switch {
 	case errors.Is(err, ErrVanished), errors.Is(err, taskdir.ErrNotFound):
@@ -327,7 +333,7 @@ func (s *Site) unusable(dir string, err error) error {
 }
 
 // interrupted notes in task.json why nothing goes on.
-func (s *Site) interrupted(dir string) error {
+func (s TaskRunner) interrupted(dir string) error {
 	_, err := s.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
 		if t.Status == trellis.InProgress {
 			e.Set("pipeline.failure", taskdir.Failure{Code: trellis.Interrupted, Detail: "the process was told to end", Retryable: true, At: s.Clock()})
@@ -342,7 +348,7 @@ func (s *Site) interrupted(dir string) error {
 
 // unreadable fails a task whose journal is there but can't be read: its work is backed up, and nothing
 // begins afresh by itself.
-func (s *Site) unreadable(ctx context.Context, dir string, cause error) (Result, error) {
+func (s TaskRunner) unreadable(ctx context.Context, dir string, cause error) (Result, error) {
 	lock, err := runlock.Take(dir, s.Clock()) // who wrote the journal may still be at work in the worktree
 	if err != nil {
 		return Result{Dir: dir}, err
@@ -372,7 +378,7 @@ func (s *Site) unreadable(ctx context.Context, dir string, cause error) (Result,
 
 // mailbox is how people talk to a run: by the files of its task directory, as the commands do and as they
 // may by hand.
-func (s *Site) mailbox(dir string) func(*journal.Run) []journal.Message {
+func (s TaskRunner) mailbox(dir string) func(*journal.Run) []journal.Message {
 	var missing time.Time // since when task.json is
 	return func(j *journal.Run) []journal.Message {
 		t, err := s.Store.Load(dir)
@@ -393,12 +399,12 @@ func (s *Site) mailbox(dir string) func(*journal.Run) []journal.Message {
 		case pipeline.Stopped(t):
 			return []journal.Message{{Suspend: ErrStopped}}
 		}
-		return s.answers(dir, j)
+		return s.Approvals().answers(dir, j)
 	}
 }
 
 // check is the failure of a task that can't run, as everyone sees it.
-func (s *Site) check(ctx context.Context, dir string, adopt bool) error {
+func (s Assessor) check(ctx context.Context, dir string, adopt bool) error {
 	problems, err := ready.Check(ctx, ready.Input{Dir: dir, Store: s.Store, Status: trellis.Ready, Begins: s.Repo, Adopt: adopt, Neighbours: &s.shared().neighbours,
 		MaxSteps: s.Config.Planning.MaxSteps, LookPath: s.LookPath})
 	if err != nil {

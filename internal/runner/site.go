@@ -7,12 +7,9 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,7 +23,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/pipeline/bases"
-	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/ready"
 	"github.com/trellis-tasks/trellis/internal/runlock"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
@@ -34,7 +30,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trust"
 	"github.com/trellis-tasks/trellis/internal/workflow"
 	"github.com/trellis-tasks/trellis/taskdir"
-	"github.com/trellis-tasks/trellis/templates"
 )
 
 // Site is one repository and all that running tasks in it needs. Its methods may be called concurrently.
@@ -103,13 +98,6 @@ func (s *Site) Neighbours() *ready.Neighbours { return &s.shared().neighbours }
 // LastPhase is the last phase that a run of this process entered since it was asked before.
 func (s *Site) LastPhase(dir string) (Phase, bool) { return s.shared().phases.take(dir) }
 
-// Instructions are a project's own words for a role.
-type Instructions struct {
-	Agent, Model string
-	Permission   trellis.Permission // "" is the role's own; it can only be narrower
-	Override     templates.Override
-}
-
 // Event is something that happened in a run, for people who watch.
 type Event struct {
 	Task     string // directory name
@@ -139,7 +127,7 @@ func (s *Site) Clock() time.Time {
 }
 
 // nonce is a word that nobody can guess.
-func (s *Site) nonce() string {
+func nonce() string {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return hex.EncodeToString(b[:])
@@ -166,10 +154,10 @@ func (s *Site) open(dir string, acts []flow.Activity, mailbox func(*journal.Run)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.ours(context.Background(), dir, j.History()); err != nil {
+	if err := s.guard().ours(context.Background(), dir, j.History()); err != nil {
 		return nil, errors.Join(err, j.Close())
 	}
-	raised = s.raised(j.History())
+	raised = s.Budgets().raised(j.History())
 	return j, nil
 }
 
@@ -177,131 +165,17 @@ func (s *Site) open(dir string, acts []flow.Activity, mailbox func(*journal.Run)
 const ParkAfter = 6 * time.Minute
 
 // pipelineDeps are what the effects of a task's run are made of.
-func (s *Site) pipelineDeps(dir string) pipeline.Deps {
-	d := pipeline.Deps{Dir: dir, Repo: s.Repo, Cast: s.cast(s.nonce()), Store: s.Store, Config: s.Config, LookPath: s.LookPath, Neighbours: &s.shared().neighbours, Merges: &s.shared().merges,
+func (s TaskRunner) pipelineDeps(dir string) pipeline.Deps {
+	d := pipeline.Deps{Dir: dir, Repo: s.Repo, Cast: s.Roles().cast(nonce()), Store: s.Store, Config: s.Config, LookPath: s.LookPath, Neighbours: &s.shared().neighbours, Merges: &s.shared().merges,
 		Environ: s.Environ, Box: s.Box, Marker: runlock.Marker(dir), Redact: s.Redact, Secrets: s.Secrets, Disk: s.Disk, Now: s.Clock, Deliver: s.deliver,
 		Step: func(e workflow.Event) { s.Tell(Event{Task: filepath.Base(dir), Step: &e}) },
 		Stand: func(st pipeline.Standing) {
 			s.shared().phases.put(dir, Phase{st.Phase, st.Round})
 			s.Tell(Event{Task: filepath.Base(dir), Round: st.Round, Standing: &st})
 		}}
-	s.watchTrust(&d)
+	s.guard().watchTrust(&d)
 	return d
 }
 
 // effects are those of a task that nobody runs.
-func (s *Site) effects(dir string) *pipeline.Effects { return pipeline.New(s.pipelineDeps(dir)) }
-
-// crew are the agents' calls for a task directory.
-func (s *Site) crew(dir, marker string) *agentcall.Caller {
-	return &agentcall.Caller{RunDir: filepath.Join(dir, taskdir.Run), Disk: s.Disk, Marker: marker, Redact: s.Redact, Now: s.Clock,
-		Env:   func(c flow.Call, r agentcall.Request) []string { return s.env(dir, c, r) },
-		Spend: func(c flow.Call, more trellis.Usage) (agentcall.Budget, error) { return s.spend(dir, c, more) },
-		Event: func(c flow.Call, r agentcall.Request, e agents.Event) {
-			s.Tell(Event{Task: filepath.Base(dir), Role: r.Role, Round: r.Round, Call: c.ID, Agent: e})
-		}}
-}
-
-// telling are calls that tell when they begin and what they came to.
-func (s *Site) telling(dir string, calls []flow.Activity) []flow.Activity {
-	for i, call := range calls {
-		calls[i].Run = func(ctx context.Context, c flow.Call, in json.RawMessage) (any, error) {
-			e := Event{Task: filepath.Base(dir), Role: trellis.Role(call.Name), Call: c.ID}
-			begun, ended := e, e
-			begun.Asked = new(agentcall.Request)
-			if err := json.Unmarshal(in, begun.Asked); err != nil {
-				return nil, fmt.Errorf("decoding input of %s: %w", call.Name, err)
-			}
-			s.Tell(begun)
-			out, err := call.Run(ctx, c, in)
-			if r, ok := out.(agentcall.Reply); ok && err == nil {
-				ended.Reply = &r
-				s.Tell(ended)
-			}
-			return out, err
-		}
-	}
-	return calls
-}
-
-// env is what every agent finds in its environment about its task.
-func (s *Site) env(dir string, c flow.Call, r agentcall.Request) []string {
-	return []string{pipeline.ReflogVariable + "=" + pipeline.ReflogAction(filepath.Base(dir)), "TRELLIS_ROLE=" + string(r.Role), "TRELLIS_TASK_ID=" + filepath.Base(dir), "TRELLIS_TASK_DIR=" + dir, "TRELLIS_REPO=" + s.Repo.Main,
-		"TRELLIS_RUN_DIR=" + filepath.Join(dir, taskdir.Run, agentcall.Folder(c)), "TRELLIS_ATTEMPT=" + strconv.Itoa(max(1, r.Attempt)),
-		"TRELLIS_ROUND=" + strconv.Itoa(max(1, r.Round))}
-}
-
-// cast says who plays which role, and what they are told. A run sleeps where that is not trusted.
-func (s *Site) cast(nonce string) agentcall.Agents {
-	return agentcall.Agents{Choose: s.chooseTrusted, Open: s.trustedAgent, Render: func(name string, slots map[string]string) (templates.Prompt, error) {
-		in, err := s.Instruct(trellis.Role(name))
-		if err != nil {
-			return templates.Prompt{}, suspended(err)
-		}
-		return templates.Render(name, slots, nonce, in.Override)
-	}}
-}
-
-// chooseTrusted is choose for a run.
-func (s *Site) chooseTrusted(role trellis.Role, taskAgent, flag string) (agentcall.Choice, error) {
-	c, err := s.Choose(role, taskAgent, flag)
-	return c, suspended(err)
-}
-
-func (s *Site) Choose(role trellis.Role, taskAgent, flag string) (agentcall.Choice, error) {
-	in, err := s.Instruct(role)
-	if err != nil {
-		return agentcall.Choice{}, err
-	}
-	c := agentcall.Choice{Permission: s.Config.PermissionFor(role, in.Permission)}
-	c.Agent, c.Model = s.Config.AgentFor(role, taskAgent, flag, in.Agent, in.Model)
-	if c.Agent == "" {
-		if c.Agent, err = s.Default(); err != nil {
-			return c, err
-		}
-	}
-	return c, nil
-}
-
-// able makes sure, before anything is claimed, that these roles can be played, and that git knows who commits.
-func (s *Site) able(ctx context.Context, roles []trellis.Role, taskAgent, flag string) error {
-	if err := s.available(ctx, roles, taskAgent, flag); err != nil {
-		return err
-	}
-	if s.shared().identity.Load() {
-		return nil
-	}
-	_, err := s.Repo.Identity(ctx)
-	s.shared().identity.Store(err == nil)
-	return err
-}
-
-// CanPlan says what keeps a task from being planned with this agent, "" for the one that is configured.
-func (s *Site) CanPlan(ctx context.Context, agent string) error {
-	return s.able(ctx, planner.Roles(), "", agent)
-}
-
-// CanRun says what keeps tasks with this agent, "" for the one that is configured, from being run on this machine: a
-// *flow.Failure agent_missing or agent_auth, or agents.ErrUnknown.
-func (s *Site) CanRun(ctx context.Context, agent string) error {
-	return s.available(ctx, pipeline.Roles(), agent, "")
-}
-
-// available makes sure, before anything is claimed, that the agents of these roles can work.
-func (s *Site) available(ctx context.Context, roles []trellis.Role, taskAgent, flag string) error {
-	seen := map[string]bool{}
-	for _, role := range roles {
-		c, err := s.Choose(role, taskAgent, flag)
-		if err != nil {
-			return err
-		}
-		if seen[c.Agent] {
-			continue
-		}
-		seen[c.Agent] = true
-		if err := s.Available(ctx, c.Agent); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+func (s TaskRunner) effects(dir string) *pipeline.Effects { return pipeline.New(s.pipelineDeps(dir)) }

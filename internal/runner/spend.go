@@ -21,6 +21,12 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
+// Budgets say what agents used today and what is left of the day's budgets.
+type Budgets struct{ *Site }
+
+// Budgets works on s.
+func (s *Site) Budgets() Budgets { return Budgets{s} }
+
 // ledger is what the agents of a repository used on a local day: a file for each day, with a line for each time that
 // one told. All processes append to it, each in one write, and read what the others wrote. Lines are not synced; torn
 // and foreign ones mean nothing. A large file is folded into one line.
@@ -36,10 +42,12 @@ type ledger struct {
 // keepDays is how long the ledger of a day is kept.
 const keepDays = 14
 
-func (s *Site) ledgers() string { return filepath.Join(s.Store.Root, ".trellis", ".runtime", "spend") }
+func (s Budgets) ledgers() string {
+	return filepath.Join(s.Store.Root, ".trellis", ".runtime", "spend")
+}
 
 // Today is what agents used today, in this repository and by local time.
-func (s *Site) Today() (trellis.Usage, error) {
+func (s Budgets) Today() (trellis.Usage, error) {
 	l := &s.shared().spent
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -47,19 +55,19 @@ func (s *Site) Today() (trellis.Usage, error) {
 }
 
 // spend takes in what a call of a task's used, and says what is left of the day's budgets.
-func (s *Site) spend(dir string, c flow.Call, more trellis.Usage) (agentcall.Budget, error) {
+func (s Budgets) spend(dir string, c flow.Call, more trellis.Usage) (agentcall.Budget, error) {
 	if more != (trellis.Usage{}) {
 		raw, err := json.Marshal(spending{Task: filepath.Base(dir), Call: c.Key(), Used: more})
 		if err != nil {
 			return agentcall.Budget{}, fmt.Errorf("encoding what %s used: %w", c.ID, err)
 		}
-		s.shared().spent.add(s, raw, more)
+		s.shared().spent.add(s.Site, raw, more)
 	}
 	return s.BudgetLeft()
 }
 
 // rest is what is left of the day's budgets.
-func (s *Site) BudgetLeft() (r agentcall.Budget, err error) {
+func (s Budgets) BudgetLeft() (r agentcall.Budget, err error) {
 	l := s.Config.Limits
 	if l.DayTokens <= 0 && l.DayCostUSD <= 0 {
 		return r, nil
@@ -96,7 +104,7 @@ func midnight(t time.Time) time.Time {
 func (l *ledger) add(s *Site, line []byte, used trellis.Usage) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now, dir := s.Clock(), s.ledgers()
+	now, dir := s.Clock(), s.Budgets().ledgers()
 	l.turn(dir, now)
 	path := l.path(dir)
 	if err := errors.Join(s.Disk.Step("note", path), appendLine(s.Disk, path, line)); err != nil {
@@ -158,7 +166,7 @@ func (l *ledger) total(dir string, now time.Time) (trellis.Usage, error) {
 }
 
 // raised are the messages that end a run's waits for another day: there is some budget left, after all.
-func (s *Site) raised(h *journal.History) (list []journal.Message) {
+func (s Budgets) raised(h *journal.History) (list []journal.Message) {
 	if r, err := s.BudgetLeft(); err != nil || r.Exhausted != nil {
 		return nil
 	}
@@ -172,7 +180,7 @@ func (s *Site) raised(h *journal.History) (list []journal.Message) {
 
 // resumes is when a paused task goes on: at once, when it waits for another day and there is some budget left, after
 // all.
-func (s *Site) resumes(t *taskdir.Task) time.Time {
+func (s Budgets) resumes(t *taskdir.Task) time.Time {
 	if code := t.Pipeline.Failure.Code; code == trellis.BudgetTokens || code == trellis.BudgetCost {
 		if r, err := s.BudgetLeft(); err == nil && r.Exhausted == nil {
 			return time.Time{}

@@ -24,7 +24,7 @@ func TestDayBudgetOfUnknownCost(t *testing.T) {
 	if res := w.Start(w.Ready("02-01-a")[0]); res.Status != trellis.Review {
 		t.Fatalf("got %+v", res)
 	}
-	if used, err := w.Site.Today(); err != nil || used.Tokens() != 2400 || used.CostUSD != nil {
+	if used, err := w.Site.Budgets().Today(); err != nil || used.Tokens() != 2400 || used.CostUSD != nil {
 		t.Errorf("got %+v, %v", used, err)
 	}
 }
@@ -92,7 +92,7 @@ echo '{"type": "usage"`, 1), "null"))
 	if res := w.Start(dir); res.Status != trellis.Review || res.Report.Usage.Tokens() != 5000+3*800 {
 		t.Errorf("got %s, %v, %d tokens", res.Status, res.Failure, res.Report.Usage.Tokens())
 	}
-	if used, err := w.Site.Today(); err != nil || used.Tokens() != 5000+3*800 {
+	if used, err := w.Site.Budgets().Today(); err != nil || used.Tokens() != 5000+3*800 {
 		t.Errorf("the day's ledger says %+v, %v", used, err)
 	}
 }
@@ -111,20 +111,20 @@ func TestLedger(t *testing.T) {
 {"hello": "world"}
 not json
 `+`{"task": "02-09-z", "call": "x", "used": {"input_tok`)
-	if used, err := w.Site.Today(); err != nil || used.Tokens() != 40 || *used.CostUSD != 1 {
+	if used, err := w.Site.Budgets().Today(); err != nil || used.Tokens() != 40 || *used.CostUSD != 1 {
 		t.Fatalf("got %+v, %v", used, err)
 	}
 	if res := w.Start(w.Ready("02-01-a")[0]); res.Status != trellis.Review {
 		t.Fatalf("got %+v", res)
 	}
-	if used, err := w.Site.Today(); err != nil || used.Tokens() != 40+3*800 || *used.CostUSD != 2.5 {
+	if used, err := w.Site.Budgets().Today(); err != nil || used.Tokens() != 40+3*800 || *used.CostUSD != 2.5 {
 		t.Errorf("behind a torn line: %+v, %v\n%s", used, err, w.Read(today))
 	}
 	if _, err := os.Stat(filepath.Join(w.Dir, old)); err == nil {
 		t.Error("the ledger of a day 40 days ago is still there")
 	}
 	w.Write(today, "") // somebody made it anew
-	if used, err := w.Site.Today(); err != nil || used.Tokens() != 0 {
+	if used, err := w.Site.Budgets().Today(); err != nil || used.Tokens() != 0 {
 		t.Errorf("emptied: %+v, %v", used, err)
 	}
 }
@@ -142,12 +142,12 @@ func TestDayBudgetWhilePlanning(t *testing.T) {
 	if len(res.Waits) == 0 || res.Until.Hour() != 0 || res.Failure == nil || res.Failure.Code != string(trellis.BudgetTokens) || !strings.Contains(res.Dir, ".new-") {
 		t.Fatalf("got %+v", res)
 	}
-	again, err := w.Site.Replan(context.Background(), res.Dir, runner.PlanOptions{})
+	again, err := w.Site.PlanRunner().Replan(context.Background(), res.Dir, runner.PlanOptions{})
 	if err != nil || len(again.Waits) == 0 {
 		t.Fatalf("the same day: %+v, %v", again, err)
 	}
 	w.Site.Config.Limits.DayTokens = 10_000
-	again, err = w.Site.Replan(context.Background(), res.Dir, runner.PlanOptions{})
+	again, err = w.Site.PlanRunner().Replan(context.Background(), res.Dir, runner.PlanOptions{})
 	if err != nil || again.Status != trellis.Ready {
 		t.Fatalf("raised: %+v, %v", again, err)
 	}

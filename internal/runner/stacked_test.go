@@ -37,7 +37,7 @@ func TestDependencyGoesBack(t *testing.T) {
 	w.Site.Config.Verify = []string{"sh test.sh && ! test -e ../../../fail"}
 	ended := make(chan runner.Result)
 	go func() {
-		res, err := w.Site.Start(context.Background(), b, runner.RunOptions{})
+		res, err := w.Site.Starter().Start(context.Background(), b, runner.RunOptions{})
 		if err != nil {
 			t.Error(err)
 		}
@@ -56,7 +56,7 @@ func TestDependencyGoesBack(t *testing.T) {
 	if err := os.Remove(filepath.Join(w.Dir, "..", "fail")); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Site.Retry(context.Background(), b, false, runner.RunOptions{}); err != nil {
+	if err := w.Site.Orders().Retry(context.Background(), b, false, runner.RunOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.Edit(b, first, strings.Repeat("0", 40)) // an old copy of the file; the journal knows better
@@ -68,7 +68,7 @@ func TestDependencyGoesBack(t *testing.T) {
 		t.Errorf("%s commits of its own", got)
 	}
 	w.Edit(b, `"review"`, `"failed"`)
-	if err := w.Site.Retry(context.Background(), b, true, runner.RunOptions{}); err != nil {
+	if err := w.Site.Orders().Retry(context.Background(), b, true, runner.RunOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if res := w.Start(b); res.Status != trellis.Waiting || len(res.Waits) != 1 || res.Waits[0] != "02-01-a, which is cancelled: trellis retry 02-01-a, or take it out of pipeline.depends_on" {

@@ -74,11 +74,11 @@ func TestWeakenedForTheNextRun(t *testing.T) {
 		t.Fatalf("got %s, %v", res.Status, res.Failure)
 	}
 	w.rewrite(dir, "prd.md", "# Bye", "# Bye, Ada")
-	if err := w.Site.Retry(context.Background(), dir, false, runner.RunOptions{}); err != nil {
+	if err := w.Site.Orders().Retry(context.Background(), dir, false, runner.RunOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.waits(w.Start(dir), "+ notes, proven by")
-	if err := w.Site.Reject(dir, "ann", "too little"); err != nil {
+	if err := w.Site.Approvals().Reject(dir, "ann", "too little"); err != nil {
 		t.Fatal(err)
 	}
 	if res := w.Start(dir); res.Failure == nil || res.Failure.Code != string(trellis.ApprovalRejected) {

@@ -17,20 +17,26 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
+// Starter begins a task that a person wants to run, or hands it to the watcher and follows it.
+type Starter struct{ *Site }
+
+// Starter works on s.
+func (s *Site) Starter() Starter { return Starter{s} }
+
 // Start runs one task, or goes on with it, to where it ends for now. With a live watcher, and nothing special
 // asked for, it hands the task over and follows it. Errors that callers tell apart: *RefusedError, *NotReadyError, *durable.HeldError,
 // ErrPlanning, *git.IdentityError, and agent_missing or agent_auth as *flow.Failure, found before anything is claimed.
-func (s *Site) Start(ctx context.Context, dir string, o RunOptions) (Result, error) {
+func (s Starter) Start(ctx context.Context, dir string, o RunOptions) (Result, error) {
 	t, res, err := s.startable(ctx, dir, o.Adopt)
 	if err != nil || t == nil {
 		return res, err
 	}
-	if err := s.CheckAgents(ctx, t, o.Agent); err != nil {
+	if err := s.Roles().CheckAgents(ctx, t, o.Agent); err != nil {
 		return res, err
 	}
 	s.PrintAssumptions(dir)
 	hand := func() bool { _, ok := s.Watcher(); return ok && o == (RunOptions{}) } // a watcher knows of no options
-	if why := s.others(t); why != "" && hand() {
+	if why := s.Assessor().others(t); why != "" && hand() {
 		s.Tell(Event{Task: t.ID, Message: t.ID + " waits for " + why})
 	} else if why != "" {
 		s.Tell(Event{Task: t.ID, Message: t.ID + " is started beside " + why})
@@ -42,7 +48,7 @@ func (s *Site) Start(ctx context.Context, dir string, o RunOptions) (Result, err
 	}
 	for {
 		if !hand() {
-			res, err = s.Run(ctx, dir, o, s.readied)
+			res, err = s.TaskRunner().Run(ctx, dir, o, s.readied)
 			if !runlock.Busy(err) || t.Status != trellis.InProgress {
 				return res, err
 			}
@@ -55,7 +61,7 @@ func (s *Site) Start(ctx context.Context, dir string, o RunOptions) (Result, err
 }
 
 // foretell says what people are to make sure of before the work on a task begins. Its run makes sure of the rest.
-func (s *Site) PrintAssumptions(dir string) {
+func (s Starter) PrintAssumptions(dir string) {
 	p, err := pipeline.ReadPlan(s.Store, dir)
 	if err != nil || len(pipeline.Assumed(p)) == 0 {
 		return // what is wrong is said when the task is claimed
@@ -70,13 +76,13 @@ func (s *Site) PrintAssumptions(dir string) {
 }
 
 // readied makes a task that a person wrote ready, once its run is begun: a watcher who sees it finds the run.
-func (s *Site) readied(dir string) error {
-	return s.move(Assessment{Dir: dir}, trellis.Planning, trellis.Ready)
+func (s Starter) readied(dir string) error {
+	return s.Assessor().move(Assessment{Dir: dir}, trellis.Planning, trellis.Ready)
 }
 
 // Admit makes a task runnable if its state allows it, as Start does, without running it. It reports whether
 // there is something to run.
-func (s *Site) Admit(ctx context.Context, dir string) (bool, Result, error) {
+func (s Starter) Admit(ctx context.Context, dir string) (bool, Result, error) {
 	t, res, err := s.startable(ctx, dir, false)
 	if err != nil || t == nil {
 		return false, res, err
@@ -87,7 +93,7 @@ func (s *Site) Admit(ctx context.Context, dir string) (bool, Result, error) {
 	case trellis.Paused:
 		err = s.wake(ctx, dir)
 	case trellis.Waiting:
-		_, err = s.Settle(ctx, dir)
+		_, err = s.Assessor().Settle(ctx, dir)
 	}
 	if err == nil {
 		err = touch(dir)
@@ -97,7 +103,7 @@ func (s *Site) Admit(ctx context.Context, dir string) (bool, Result, error) {
 
 // startable is the task when there is something to run, nil when there is not; Result says where it stands.
 // It changes a task only when that has to wait, or when its run has delivered already: then to what the run says.
-func (s *Site) startable(ctx context.Context, dir string, adopt bool) (*taskdir.Task, Result, error) {
+func (s Starter) startable(ctx context.Context, dir string, adopt bool) (*taskdir.Task, Result, error) {
 	res := Result{Dir: dir}
 	if _, draft := drafted(dir); draft {
 		return nil, res, ErrPlanning
@@ -107,7 +113,7 @@ func (s *Site) startable(ctx context.Context, dir string, adopt bool) (*taskdir.
 		return nil, res, err
 	}
 	res.Status, res.Outcome = t.Status, t.Pipeline.Outcome
-	if err := s.live(dir); err != nil && t.Status != trellis.Completed {
+	if err := s.Orders().live(dir); err != nil && t.Status != trellis.Completed {
 		return nil, res, err
 	}
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
@@ -117,7 +123,7 @@ func (s *Site) startable(ctx context.Context, dir string, adopt bool) (*taskdir.
 	if unplanned(h) && !t.Status.Ended() {
 		return nil, res, ErrPlanning
 	}
-	if err := s.trustedToStart(ctx, t, h); err != nil {
+	if err := s.guard().trustedToStart(ctx, t, h); err != nil {
 		return nil, res, err
 	}
 	switch t.Status {
@@ -144,22 +150,22 @@ func (s *Site) startable(ctx context.Context, dir string, adopt bool) (*taskdir.
 }
 
 // written is startable for a task that a person wrote and nobody set ready. It may have to wait all the same.
-func (s *Site) written(ctx context.Context, t *taskdir.Task, res Result, adopt bool) (_ *taskdir.Task, _ Result, err error) {
-	if err := s.check(ctx, t.Dir, adopt); err != nil {
+func (s Starter) written(ctx context.Context, t *taskdir.Task, res Result, adopt bool) (_ *taskdir.Task, _ Result, err error) {
+	if err := s.Assessor().check(ctx, t.Dir, adopt); err != nil {
 		return nil, res, s.unplannedYet(ctx, t, err)
 	}
 	l := Assessment{Dir: t.Dir, Task: t, From: trellis.Planning, To: trellis.Waiting}
-	if l.Waits, err = s.waits(ctx, l, nil); err != nil || l.Waits == "" {
+	if l.Waits, err = s.Assessor().waits(ctx, l, nil); err != nil || l.Waits == "" {
 		return t, res, err
 	}
 	res.Status, res.Waits = trellis.Waiting, []string{l.Waits}
-	return nil, res, s.take(l)
+	return nil, res, s.Assessor().take(l)
 }
 
 // unplannedYet is err, or, of a task that a planning was to write and did not, what became of that.
-func (s *Site) unplannedYet(ctx context.Context, t *taskdir.Task, err error) error {
+func (s Starter) unplannedYet(ctx context.Context, t *taskdir.Task, err error) error {
 	again := "trellis plan --retry " + t.ID
-	if command, nerr := s.Next(ctx, t.Dir); nerr != nil || command != again {
+	if command, nerr := s.Assessor().Next(ctx, t.Dir); nerr != nil || command != again {
 		return err
 	}
 	if f := t.Pipeline.Failure; f.Code != "" {
@@ -169,8 +175,8 @@ func (s *Site) unplannedYet(ctx context.Context, t *taskdir.Task, err error) err
 }
 
 // runnable is startable for a task of which a watcher would know what to do.
-func (s *Site) runnable(ctx context.Context, t *taskdir.Task, res Result, adopt bool) (*taskdir.Task, Result, error) {
-	l, err := s.assess(ctx, Assessment{Dir: t.Dir, Adopt: adopt})
+func (s Starter) runnable(ctx context.Context, t *taskdir.Task, res Result, adopt bool) (*taskdir.Task, Result, error) {
+	l, err := s.Assessor().assess(ctx, Assessment{Dir: t.Dir, Adopt: adopt})
 	retry := "trellis retry " + t.ID
 	switch {
 	case err != nil:
@@ -181,7 +187,7 @@ func (s *Site) runnable(ctx context.Context, t *taskdir.Task, res Result, adopt 
 		return nil, res, l.Untrusted
 	case l.Waits != "":
 		res.Status, res.Waits = trellis.Waiting, []string{l.Waits}
-		return nil, res, s.take(l)
+		return nil, res, s.Assessor().take(l)
 	case l.Task != nil && len(l.Problems) == 1 && l.Problems[0].Hint == retry:
 		return nil, res, &RefusedError{l.Problems[0].Message, retry}
 	}
@@ -201,7 +207,7 @@ func delivered(h *journal.History) (trellis.Outcome, error) {
 }
 
 // restore has a task say again what its run, which delivered, said last.
-func (s *Site) restore(dir string, h *journal.History) (Result, error) {
+func (s Starter) restore(dir string, h *journal.History) (Result, error) {
 	p, err := pipeline.ReadProgress(h)
 	if err != nil {
 		return Result{Dir: dir}, err
@@ -221,20 +227,20 @@ func (s *Site) restore(dir string, h *journal.History) (Result, error) {
 }
 
 // wake makes a paused task runnable: its run goes on, or, when a budget ended that, another begins.
-func (s *Site) wake(ctx context.Context, dir string) error {
+func (s Starter) wake(ctx context.Context, dir string) error {
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if err == nil && h.Flow == pipeline.Flow && h.Ended {
-		return s.Retry(ctx, dir, false, RunOptions{})
+		return s.Orders().Retry(ctx, dir, false, RunOptions{})
 	}
 	if err != nil && !errors.Is(err, journal.ErrNone) && !errors.Is(err, journal.ErrDamaged) {
 		return err
 	}
-	return s.awake(dir)
+	return s.TaskRunner().awake(dir)
 }
 
 // Follow waits until nobody runs the task any more and says where it stands. A Follow that is told to end
 // only stops following.
-func (s *Site) Follow(ctx context.Context, dir string) (Result, error) {
+func (s Starter) Follow(ctx context.Context, dir string) (Result, error) {
 	w, err := fsnotify.NewWatcher()
 	if err == nil {
 		defer w.Close()
@@ -274,8 +280,8 @@ func (s *Site) Follow(ctx context.Context, dir string) (Result, error) {
 const patience = 2 * time.Second
 
 // untaken says why a watcher does not take a task. The zero Result is one that it takes when it has room.
-func (s *Site) untaken(ctx context.Context, dir string) (Result, error) {
-	l, err := s.Assess(ctx, dir)
+func (s Starter) untaken(ctx context.Context, dir string) (Result, error) {
+	l, err := s.Assessor().Assess(ctx, dir)
 	if err != nil {
 		return Result{Dir: dir}, err
 	}
@@ -302,7 +308,7 @@ func (s *Site) untaken(ctx context.Context, dir string) (Result, error) {
 }
 
 // active reports whether a task runs or is about to.
-func (s *Site) active(t *taskdir.Task) bool {
+func (s Starter) active(t *taskdir.Task) bool {
 	switch t.Status {
 	case trellis.Ready, trellis.InProgress:
 		if _, ok := s.Watcher(); ok {
@@ -313,7 +319,7 @@ func (s *Site) active(t *taskdir.Task) bool {
 	return IsHeld(t.Dir) && !t.Status.Ended()
 }
 
-func (s *Site) standing(t *taskdir.Task) Result {
+func (s Starter) standing(t *taskdir.Task) Result {
 	r := Result{Dir: t.Dir, Status: t.Status, Outcome: t.Pipeline.Outcome}
 	if t.Status == trellis.Paused {
 		r.Until = t.Pipeline.ResumeAt
@@ -321,7 +327,7 @@ func (s *Site) standing(t *taskdir.Task) Result {
 	if c := t.Pipeline.Failure; c.Code != "" {
 		r.Failure = asFailure(c)
 	}
-	r.Rollback = s.rollback(t)
+	r.Rollback = s.TaskRunner().rollback(t)
 	r.Report.Branch, r.Report.Base, r.Report.Stacked, r.Report.Worktree, r.Report.Commit, r.Report.Usage = t.Branch, t.Pipeline.BaseCommit, t.Pipeline.StackedOn, t.WorktreePath, t.Commit, t.Pipeline.Usage
 	r.Report.Delivery.PRURL = t.PRURL
 	return r
@@ -340,7 +346,7 @@ func touch(dir string) error {
 const GivenUp = "somebody: its runs come to nothing"
 
 // givenUp is what the watcher says of a task whose runs came to nothing, "" while it tries.
-func (s *Site) givenUp(dir string) string {
+func (s Starter) givenUp(dir string) string {
 	for _, w := range pulse.Look(s.Store.Root, s.Clock()).Beat.Waiting {
 		if w.Task == filepath.Base(dir) && w.For == GivenUp {
 			return w.For

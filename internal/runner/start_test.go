@@ -28,7 +28,7 @@ func TestPausedAfterDelivery(t *testing.T) {
 	before, commit := w.Calls(), w.Git("rev-parse", "feature/bye")
 	w.Edit(dir, `"review"`, `"paused"`)
 	var refused *runner.RefusedError
-	if err := w.Site.Retry(context.Background(), dir, false, runner.RunOptions{}); !errors.As(err, &refused) || !strings.Contains(refused.Why, "delivered") {
+	if err := w.Site.Orders().Retry(context.Background(), dir, false, runner.RunOptions{}); !errors.As(err, &refused) || !strings.Contains(refused.Why, "delivered") {
 		t.Errorf("retried: %v", err)
 	}
 	if res := w.Start(dir); res.Status != trellis.Review || res.Outcome != trellis.Delivered || w.Heard("not run twice") != 1 {
@@ -60,7 +60,7 @@ func TestDamagedJournal(t *testing.T) {
 	w.Write(".trellis/tasks/02-01-bye/run/journal.jsonl", "{}\nnonsense\n")
 	w.Edit(dir, `"review"`, `"ready"`)
 	var refused *runner.RefusedError
-	if _, err := w.Site.Start(context.Background(), dir, runner.RunOptions{}); !errors.As(err, &refused) || refused.Hint != "trellis retry 02-01-bye" {
+	if _, err := w.Site.Starter().Start(context.Background(), dir, runner.RunOptions{}); !errors.As(err, &refused) || refused.Hint != "trellis retry 02-01-bye" {
 		t.Errorf("a ready one: %v", err)
 	}
 	w.Edit(dir, `"ready"`, `"in_progress"`)

@@ -36,7 +36,7 @@ func TestStepOfATaskIsAgreedToAsItIs(t *testing.T) {
 	dir := w.Stepped("02-01-bye", runnertest.Obj{"id": "note", "command": "echo first >> NOTES", "risk": "high"}, runnertest.AddFlag)
 	yes := func(by, want string) {
 		t.Helper()
-		_, said, err := w.Site.DecideStep(dir, proof.Approval{Decision: proof.Approve, By: by})
+		_, said, err := w.Site.Approvals().DecideStep(dir, proof.Approval{Decision: proof.Approve, By: by})
 		if err != nil || said.State != want {
 			t.Fatalf("%s: got %+v, %v, want %s", by, said, err, want)
 		}
@@ -74,14 +74,14 @@ func TestRefusedStepIsAskedForAnew(t *testing.T) {
 	w.Site.Config.Limits.Rounds = 1
 	say := func(d proof.Decision, want string) {
 		t.Helper()
-		_, said, err := w.Site.DecideStep(dir, proof.Approval{Decision: d, By: "ann", Reason: "so"})
+		_, said, err := w.Site.Approvals().DecideStep(dir, proof.Approval{Decision: d, By: "ann", Reason: "so"})
 		if err != nil || said.State != want {
 			t.Fatalf("got %+v, %v, want %s", said, err, want)
 		}
 	}
 	again := func() runner.Result {
 		t.Helper()
-		if err := w.Site.Retry(t.Context(), dir, false, runner.RunOptions{}); err != nil {
+		if err := w.Site.Orders().Retry(t.Context(), dir, false, runner.RunOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		return w.Start(dir)
@@ -121,7 +121,7 @@ func TestBranchesGoOnWhilePeopleAreAsked(t *testing.T) {
 		t.Fatalf("asked %s, log %q, %+v", got, w.Read("log"), res.Report)
 	}
 	for _, path := range []string{"l.2.ask", "x", "l.1.ask"} {
-		if _, said, err := w.Site.DecideStep(res.Dir, proof.Approval{Step: path, Decision: proof.Approve, By: "ann"}); err != nil || said.State != workflow.Approved {
+		if _, said, err := w.Site.Approvals().DecideStep(res.Dir, proof.Approval{Step: path, Decision: proof.Approve, By: "ann"}); err != nil || said.State != workflow.Approved {
 			t.Fatalf("%s: %+v, %v", path, said, err)
 		}
 	}

@@ -88,7 +88,7 @@ func TestRetryKeepsSteps(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(filepath.Dir(w.Dir), "go"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Site.Retry(t.Context(), dir, false, runner.RunOptions{}); err != nil {
+	if err := w.Site.Orders().Retry(t.Context(), dir, false, runner.RunOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if res := w.Start(dir); res.Status != trellis.Review {

@@ -26,8 +26,13 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
+// guard says whether what came by git may be run here.
+type guard struct{ *Site }
+
+func (s *Site) guard() guard { return guard{s} }
+
 // trusted says why nothing of a task may run here, nil when it may: an *trust.UntrustedError.
-func (s *Site) trusted(ctx context.Context, dir string) error {
+func (s guard) trusted(ctx context.Context, dir string) error {
 	if s.Trust == nil {
 		return nil
 	}
@@ -40,7 +45,7 @@ func (s *Site) trusted(ctx context.Context, dir string) error {
 
 // trustedTexts says why files of a task, or that agents are shown for it, may not be used as they were read; nil when they may.
 // It is asked of what is used: another branch may have been checked out since the task was looked at.
-func (s *Site) trustedTexts(ctx context.Context, dir string, texts map[string][]byte) error {
+func (s guard) trustedTexts(ctx context.Context, dir string, texts map[string][]byte) error {
 	if s.Trust == nil {
 		return nil
 	}
@@ -52,7 +57,7 @@ func (s *Site) trustedTexts(ctx context.Context, dir string, texts map[string][]
 }
 
 // trustedToPlan has a planning sleep before a call that would be told, or look around in, what is not trusted.
-func (s *Site) trustedToPlan(dir string) func(context.Context, map[string][]byte) error {
+func (s guard) trustedToPlan(dir string) func(context.Context, map[string][]byte) error {
 	return func(ctx context.Context, texts map[string][]byte) error {
 		return suspended(cmp.Or(s.trustedHere(ctx, s.Store.Root), s.trustedTexts(ctx, dir, texts)))
 	}
@@ -67,13 +72,13 @@ func suspended(err error) error {
 }
 
 // wanted remembers that a requirement was given here, whoever else asks for the same to the letter.
-func (s *Site) wanted(final, requirement string) {
+func (s guard) wanted(final, requirement string) {
 	file := filepath.ToSlash(s.Store.Rel(filepath.Join(final, taskdir.Requirement)))
 	s.madeHere(final, map[string][]byte{file: []byte(requirement)}, func(items []trust.Item) ([]trust.Item, error) { return items, nil })
 }
 
 // planned remembers that what a planning wrote into a draft was made here. What trust was taken back in stays so.
-func (s *Site) planned(draft, final string) {
+func (s guard) planned(draft, final string) {
 	if s.Trust == nil {
 		return
 	}
@@ -92,7 +97,7 @@ func (s *Site) planned(draft, final string) {
 }
 
 // madeHere remembers what files of a task say, as far as pick has it so. What an agent asks for is judged as all else is.
-func (s *Site) madeHere(dir string, texts map[string][]byte, pick func([]trust.Item) ([]trust.Item, error)) {
+func (s guard) madeHere(dir string, texts map[string][]byte, pick func([]trust.Item) ([]trust.Item, error)) {
 	if _, inside := proc.InsideRun(s.Environ); inside || s.Trust == nil {
 		return
 	}
@@ -115,7 +120,7 @@ func (s *Site) madeHere(dir string, texts map[string][]byte, pick func([]trust.I
 }
 
 // judged is that of any subject.
-func (s *Site) judged(ctx context.Context, of trust.Subject) error {
+func (s guard) judged(ctx context.Context, of trust.Subject) error {
 	if s.Trust == nil {
 		return nil
 	}
@@ -128,7 +133,7 @@ func (s *Site) judged(ctx context.Context, of trust.Subject) error {
 }
 
 // remembered tells once that what was found out could not be remembered.
-func (s *Site) remembered(v trust.Verdict) {
+func (s guard) remembered(v trust.Verdict) {
 	if v.Unsaved == nil || errors.Is(v.Unsaved, trust.ErrNowhere) {
 		return
 	}
@@ -138,7 +143,7 @@ func (s *Site) remembered(v trust.Verdict) {
 }
 
 // trustedBase says why no worktree is made on a commit, and nothing of it brought into one; nil when it may be.
-func (s *Site) trustedBase(ctx context.Context, base bases.Base) error {
+func (s guard) trustedBase(ctx context.Context, base bases.Base) error {
 	if s.Trust == nil || base.Commit == "" {
 		return nil
 	}
@@ -152,7 +157,7 @@ func (s *Site) trustedBase(ctx context.Context, base bases.Base) error {
 
 // awaiting has a task that could run, or waits for something else, wait until somebody here trusts it. Nothing is written
 // into its directory for that.
-func (s *Site) awaiting(ctx context.Context, l Assessment) (Assessment, error) {
+func (s guard) awaiting(ctx context.Context, l Assessment) (Assessment, error) {
 	if !l.Run && l.Waits == "" {
 		return l, nil
 	}
@@ -176,7 +181,7 @@ func kept(l Assessment, err error) (Assessment, error) {
 }
 
 // trustedRun says why nothing may be run for the task in dir: by itself, or as the programs of the settings are not trusted.
-func (s *Site) trustedRun(ctx context.Context, dir string) error {
+func (s guard) trustedRun(ctx context.Context, dir string) error {
 	if err := s.trustedPrograms(ctx); err != nil {
 		return err
 	}
@@ -184,7 +189,7 @@ func (s *Site) trustedRun(ctx context.Context, dir string) error {
 }
 
 // trustedPrograms says why what the settings name may not be run now, nil when it may be.
-func (s *Site) trustedPrograms(ctx context.Context) error {
+func (s guard) trustedPrograms(ctx context.Context) error {
 	if s.TrustedPrograms == nil {
 		return nil
 	}
@@ -193,7 +198,7 @@ func (s *Site) trustedPrograms(ctx context.Context) error {
 
 // trustedAgent is an agent for one call. One that may be a program of the checkout, or is told by a file of it what to do, is judged
 // each time: another branch may be checked out since the run began, which then sleeps.
-func (s *Site) trustedAgent(name string) (agents.Agent, error) {
+func (s guard) trustedAgent(name string) (agents.Agent, error) {
 	if _, command := s.Config.Agents.Commands[name]; command || name == agents.Rehearsal {
 		if err := s.trustedPrograms(context.Background()); err != nil {
 			return nil, suspended(err)
@@ -203,7 +208,7 @@ func (s *Site) trustedAgent(name string) (agents.Agent, error) {
 }
 
 // trustedObjective says why no step of an objective with this text is planned here, nil when one may be.
-func (s *Site) trustedObjective(ctx context.Context, name string, text []byte) error {
+func (s guard) trustedObjective(ctx context.Context, name string, text []byte) error {
 	if err := s.trustedPrograms(ctx); err != nil {
 		return err
 	}
@@ -211,7 +216,7 @@ func (s *Site) trustedObjective(ctx context.Context, name string, text []byte) e
 }
 
 // trustedToStart says why a task is not started here, nil when it may be, or stands where nothing is started anyway.
-func (s *Site) trustedToStart(ctx context.Context, t *taskdir.Task, h *journal.History) error {
+func (s guard) trustedToStart(ctx context.Context, t *taskdir.Task, h *journal.History) error {
 	switch t.Status {
 	case trellis.Planning, trellis.Ready, trellis.Waiting, trellis.InProgress, trellis.Paused:
 	default:
@@ -224,7 +229,7 @@ func (s *Site) trustedToStart(ctx context.Context, t *taskdir.Task, h *journal.H
 }
 
 // trustedStart says why the work of a task can't begin where it would, nil when it can, or has begun.
-func (s *Site) trustedStart(ctx context.Context, l Assessment) error {
+func (s guard) trustedStart(ctx context.Context, l Assessment) error {
 	if s.Trust == nil {
 		return nil
 	}
@@ -232,7 +237,7 @@ func (s *Site) trustedStart(ctx context.Context, l Assessment) error {
 	if err != nil || underWay(l.journal) && p.Claimed().Branch != "" {
 		return err
 	}
-	base, _, err := s.base(ctx, l.Task, l.journal)
+	base, _, err := s.Assessor().base(ctx, l.Task, l.journal)
 	if errors.As(err, new(*flow.Failure)) {
 		return nil // there is no base, and so no run: its claim says so
 	}
@@ -244,7 +249,7 @@ func (s *Site) trustedStart(ctx context.Context, l Assessment) error {
 
 // trustedClaim is trustedBase of where the work of a task begins, and, where no run of this clone has begun it and none takes
 // it away to begin afresh, of what its branch has already.
-func (s *Site) trustedClaim(ctx context.Context, t *taskdir.Task, base bases.Base, begun bool) error {
+func (s guard) trustedClaim(ctx context.Context, t *taskdir.Task, base bases.Base, begun bool) error {
 	if err := s.trustedBase(ctx, base); err != nil || begun {
 		return err
 	}
@@ -257,7 +262,7 @@ func (s *Site) trustedClaim(ctx context.Context, t *taskdir.Task, base bases.Bas
 
 // below is the commit that the work of others began at, whose branch a task begins on just as a run of this clone left it;
 // or else where the task begins itself.
-func (s *Site) below(base bases.Base) string {
+func (s guard) below(base bases.Base) string {
 	for range stackedMost {
 		h, err := journal.Read(filepath.Join(s.Store.Tasks(), base.On, taskdir.Run))
 		if base.On == "" || err != nil || h.Flow != pipeline.Flow || s.ours(context.Background(), filepath.Join(s.Store.Tasks(), base.On), h) != nil {
@@ -276,7 +281,7 @@ func (s *Site) below(base bases.Base) string {
 const stackedMost = 100
 
 // trustedPush says why what people pushed to the branch of a task, which ends in tip here, is not taken in; nil when it may be.
-func (s *Site) trustedPush(ctx context.Context, tip, theirs string) error {
+func (s guard) trustedPush(ctx context.Context, tip, theirs string) error {
 	if s.Trust == nil || theirs == "" || theirs == tip {
 		return nil
 	}
@@ -300,7 +305,7 @@ func (s *Site) trustedPush(ctx context.Context, tip, theirs string) error {
 
 // trustedHere says why nothing is run in a folder that may run, or be told by, whatever is checked out there; nil when it
 // may be.
-func (s *Site) trustedHere(ctx context.Context, dir string) error {
+func (s guard) trustedHere(ctx context.Context, dir string) error {
 	if s.Trust == nil {
 		return nil
 	}
@@ -327,11 +332,11 @@ func (s *Site) trustedHere(ctx context.Context, dir string) error {
 }
 
 // watchTrust gives the effects of a run who judges what they take in, and tells the judge what they make.
-func (s *Site) watchTrust(d *pipeline.Deps) {
+func (s guard) watchTrust(d *pipeline.Deps) {
 	if s.Trust == nil {
 		return
 	}
-	d.Counts = s.counts()
+	d.Counts = s.Approvals().counts()
 	d.TrustedClaim, d.TrustedBase = s.trustedClaim, s.trustedBase
 	d.TrustedTexts = func(ctx context.Context, texts map[string][]byte) error { return s.trustedTexts(ctx, d.Dir, texts) }
 	d.Committed = func(commit string) {

@@ -70,7 +70,7 @@ func TestStrangersVersionUnderARun(t *testing.T) {
 					once()
 				}
 			}
-			_, err := w.Site.Start(context.Background(), dir, runner.RunOptions{})
+			_, err := w.Site.Starter().Start(context.Background(), dir, runner.RunOptions{})
 			var untrusted *trust.UntrustedError
 			if !errors.As(err, &untrusted) || !strings.Contains(err.Error(), "task 02-01-bye came with commit") || untrusted.Next() != "trellis trust 02-01-bye" {
 				t.Errorf("the run ended with %v", err)
@@ -113,7 +113,7 @@ func TestCalledFileThatIsGone(t *testing.T) {
 					once()
 				}
 			}
-			if res, err := w.Site.Start(context.Background(), dir, runner.RunOptions{}); res.Status == trellis.Failed || err == nil || !strings.Contains(err.Error(), "flows/a.yaml") {
+			if res, err := w.Site.Starter().Start(context.Background(), dir, runner.RunOptions{}); res.Status == trellis.Failed || err == nil || !strings.Contains(err.Error(), "flows/a.yaml") {
 				t.Errorf("the run ended with %s, %v, %v", res.Status, res.Failure, err)
 			}
 			w.Git("checkout", "-q", "main")
@@ -160,7 +160,7 @@ func TestStrangersVersionUnderAPlanning(t *testing.T) {
 					once()
 				}
 			}
-			_, err := w.Site.Replan(context.Background(), dir, runner.PlanOptions{New: taskdir.New{Name: "bye"}})
+			_, err := w.Site.PlanRunner().Replan(context.Background(), dir, runner.PlanOptions{New: taskdir.New{Name: "bye"}})
 			if !errors.Is(err, trust.ErrUntrusted) || !strings.Contains(err.Error(), "Mallory") {
 				t.Errorf("it ended with %v", err)
 			}
@@ -169,7 +169,7 @@ func TestStrangersVersionUnderAPlanning(t *testing.T) {
 				t.Errorf("%d agents of %d got a prompt, %v: want the first of them, %v", len(prompts), asked, err, planner.Roles()[0])
 			}
 			w.Git("checkout", "-q", "-f", "main")
-			if res, err := w.Site.Replan(context.Background(), dir, runner.PlanOptions{New: taskdir.New{Name: "bye"}}); err != nil || res.Status != trellis.Ready {
+			if res, err := w.Site.PlanRunner().Replan(context.Background(), dir, runner.PlanOptions{New: taskdir.New{Name: "bye"}}); err != nil || res.Status != trellis.Ready {
 				t.Errorf("with the person's own again: %+v, %v", res, err)
 			}
 		})
@@ -244,7 +244,7 @@ func TestCopiesOfAStrangers(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Brings(".env", "export PATH=/theirs\n")
-	_, err := w.Site.Start(context.Background(), dir, runner.RunOptions{})
+	_, err := w.Site.Starter().Start(context.Background(), dir, runner.RunOptions{})
 	var untrusted *trust.UntrustedError
 	if !errors.As(err, &untrusted) || untrusted.Next() != "trellis trust --base "+w.Git("rev-parse", "HEAD") {
 		t.Fatalf("from the stranger's commit: %v", err)
@@ -272,7 +272,7 @@ func TestAgentsAreJudgedAtEachCall(t *testing.T) {
 			theirs.Store(true)
 		}
 	}
-	if _, err := w.Site.Start(context.Background(), dir, runner.RunOptions{}); !errors.Is(err, trust.ErrUntrusted) {
+	if _, err := w.Site.Starter().Start(context.Background(), dir, runner.RunOptions{}); !errors.Is(err, trust.ErrUntrusted) {
 		t.Errorf("the run ended with %v", err)
 	}
 	if streams, _ := filepath.Glob(filepath.Join(dir, "run", "*", "*check*", "*", "stream.jsonl")); len(streams) > 0 {
@@ -316,7 +316,7 @@ func TestWordsAreJudgedAtEachCall(t *testing.T) {
 					theirs.Store(true)
 				}
 			}
-			if _, err := w.Site.Start(context.Background(), dir, runner.RunOptions{}); !errors.Is(err, trust.ErrUntrusted) {
+			if _, err := w.Site.Starter().Start(context.Background(), dir, runner.RunOptions{}); !errors.Is(err, trust.ErrUntrusted) {
 				t.Errorf("the run ended with %v", err)
 			}
 			theirs.Store(false)

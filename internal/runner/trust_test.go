@@ -24,7 +24,7 @@ func TestDecisionsByGit(t *testing.T) {
 	t.Parallel()
 	w := newTrustWorld(t, runnertest.Working)
 	w.Site.Config.Planning.Approval = "plan"
-	res, err := w.Site.Plan(context.Background(), runner.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "bye"})
+	res, err := w.Site.PlanRunner().Plan(context.Background(), runner.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "bye"})
 	if err != nil || res.Status != trellis.Waiting {
 		t.Fatalf("got %+v, %v", res, err)
 	}
@@ -104,7 +104,7 @@ func TestEveryPlanWaits(t *testing.T) {
 	if got := w.Start(dir); got.Status != trellis.Waiting || len(got.Waits) != 1 || !strings.Contains(got.Waits[0], "approval of the plan") {
 		t.Fatalf("got %+v", got)
 	}
-	if _, err := w.Site.Approve(dir, "ann"); err != nil {
+	if _, err := w.Site.Approvals().Approve(dir, "ann"); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.Start(dir); got.Status != trellis.Review {
@@ -121,7 +121,7 @@ func TestBaseOfAStranger(t *testing.T) {
 	}
 	w.Brings("greet.sh", "echo theirs\n")
 	dir := w.Hand("02-03-mine", "# Mine\n\n## Acceptance Criteria\n\n- [ ] notes.txt names the task\n")
-	_, err := w.Site.Start(context.Background(), dir, runner.RunOptions{})
+	_, err := w.Site.Starter().Start(context.Background(), dir, runner.RunOptions{})
 	var untrusted *trust.UntrustedError
 	if !errors.As(err, &untrusted) || !strings.Contains(err.Error(), "Mallory") || untrusted.Next() != "trellis trust --base "+w.Git("rev-parse", "HEAD") {
 		t.Fatalf("at the stranger's commit: %v", err)
@@ -165,7 +165,7 @@ func TestPlanTellsWhatIsNotTrusted(t *testing.T) {
 	t.Parallel()
 	w := newTrustWorld(t, runnertest.Working)
 	plan := func(name string) string {
-		res, err := w.Site.Plan(context.Background(), runner.PlanOptions{New: taskdir.New{Name: name, DevType: "backend"}, Requirement: "bye"})
+		res, err := w.Site.PlanRunner().Plan(context.Background(), runner.PlanOptions{New: taskdir.New{Name: name, DevType: "backend"}, Requirement: "bye"})
 		if err != nil {
 			t.Fatal(err)
 		}

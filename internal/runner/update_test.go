@@ -89,7 +89,7 @@ func TestBaseMoved(t *testing.T) {
 				t.Errorf("got commits %q, want %q", got, commits)
 			}
 			w.report(dir, "main went on to "+w.Git("rev-parse", "main")[:12], "M greet.sh +1 -1\n```")
-			if audit, err := w.Site.VerifyTask(context.Background(), dir); err != nil || !audit.OK() {
+			if audit, err := w.Site.Verifier().VerifyTask(context.Background(), dir); err != nil || !audit.OK() {
 				t.Errorf("the proofs: %+v, %v", audit, err)
 			}
 		})
@@ -207,7 +207,7 @@ func TestConflictIsMendedByHand(t *testing.T) {
 				t.Fatalf("got %s, %v", res.Status, res.Failure)
 			}
 			mend(w, w.Task(dir).WorktreePath)
-			if err := w.Site.Retry(context.Background(), dir, false, runner.RunOptions{}); err != nil {
+			if err := w.Site.Orders().Retry(context.Background(), dir, false, runner.RunOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			if res := w.Start(dir); res.Status != trellis.Review {
@@ -251,7 +251,7 @@ func TestConflictWithoutSides(t *testing.T) {
 	w.put(filepath.Join(tree, "data"), "a\x00bc")
 	w.Git("-C", tree, "add", "data")
 	w.Git("-C", tree, "commit", "-q", "--no-edit")
-	if err := w.Site.Retry(t.Context(), dir, false, runner.RunOptions{}); err != nil {
+	if err := w.Site.Orders().Retry(t.Context(), dir, false, runner.RunOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if res := w.Start(dir); res.Status != trellis.Review {

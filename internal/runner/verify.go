@@ -17,8 +17,14 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
+// Verifier compares proofs with all that there is of what they say.
+type Verifier struct{ *Site }
+
+// Verifier works on s.
+func (s *Site) Verifier() Verifier { return Verifier{s} }
+
 // VerifyFile compares the proofs of a file's run with all that there is of it.
-func (s *Site) VerifyFile(dir string) (*proof.Report, error) {
+func (s Verifier) VerifyFile(dir string) (*proof.Report, error) {
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if err != nil {
 		return nil, err
@@ -33,7 +39,7 @@ func (s *Site) VerifyFile(dir string) (*proof.Report, error) {
 }
 
 // VerifyTask compares the proofs of a task with its plan, its branch and all else that there is.
-func (s *Site) VerifyTask(ctx context.Context, dir string) (*proof.Report, error) {
+func (s Verifier) VerifyTask(ctx context.Context, dir string) (*proof.Report, error) {
 	t, err := s.Store.Load(dir)
 	if err != nil {
 		return nil, err
@@ -55,7 +61,7 @@ func (s *Site) VerifyTask(ctx context.Context, dir string) (*proof.Report, error
 }
 
 // planNow takes in the plan as it is. One that can't be read is another than the one that was proven.
-func (s *Site) planNow(dir string, w *proof.ExpectedState) error {
+func (s Verifier) planNow(dir string, w *proof.ExpectedState) error {
 	data, err := taskdir.ReadFile(dir, taskdir.Plan)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -91,7 +97,7 @@ func taskRuns(dir string, w *proof.ExpectedState) error {
 }
 
 // branchNow takes in what the branch of a task holds.
-func (s *Site) branchNow(ctx context.Context, t *taskdir.Task, w *proof.ExpectedState) (err error) {
+func (s Verifier) branchNow(ctx context.Context, t *taskdir.Task, w *proof.ExpectedState) (err error) {
 	if w.Commit, err = s.Repo.Branch(ctx, t.BranchName()); err != nil || w.Commit == "" {
 		return err
 	}

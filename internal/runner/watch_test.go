@@ -22,8 +22,8 @@ func TestStopAndCancel(t *testing.T) {
 		order func(w *world, dir string) error
 		want  trellis.Status
 	}{
-		"stop":           {func(w *world, dir string) error { return w.Site.Stop(dir) }, trellis.Paused},
-		"cancel":         {func(w *world, dir string) error { return w.Site.Cancel(dir) }, trellis.Cancelled},
+		"stop":           {func(w *world, dir string) error { return w.Site.Orders().Stop(dir) }, trellis.Paused},
+		"cancel":         {func(w *world, dir string) error { return w.Site.Orders().Cancel(dir) }, trellis.Cancelled},
 		"cancel by hand": {func(w *world, dir string) error { w.Edit(dir, `"in_progress"`, `"cancelled"`); return nil }, trellis.Cancelled},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -34,7 +34,7 @@ func TestStopAndCancel(t *testing.T) {
 			}
 			ended := make(chan runner.Result)
 			go func() {
-				res, err := w.Site.Start(context.Background(), dir, runner.RunOptions{})
+				res, err := w.Site.Starter().Start(context.Background(), dir, runner.RunOptions{})
 				if err != nil {
 					t.Error(err)
 				}
@@ -52,7 +52,7 @@ func TestStopAndCancel(t *testing.T) {
 			case <-time.After(runnertest.Hang):
 				t.Fatal("the run did not end")
 			}
-			if _, held := w.Site.Held(dir); held {
+			if _, held := runner.Held(dir); held {
 				t.Error("the task is still held")
 			}
 		})
@@ -65,7 +65,7 @@ func TestApproval(t *testing.T) {
 	w := newWorld(t, runnertest.Working)
 	w.Site.Config.Planning.Approval = "plan"
 	plan := func(name string) string {
-		res, err := w.Site.Plan(context.Background(), runner.PlanOptions{New: taskdir.New{Name: name, DevType: "backend"}, Requirement: "bye"})
+		res, err := w.Site.PlanRunner().Plan(context.Background(), runner.PlanOptions{New: taskdir.New{Name: name, DevType: "backend"}, Requirement: "bye"})
 		if err != nil || res.Status != trellis.Waiting {
 			t.Fatalf("got %+v, %v", res, err)
 		}
@@ -75,7 +75,7 @@ func TestApproval(t *testing.T) {
 	if res := w.Start(dir); res.Status != trellis.Waiting || len(res.Waits) != 1 {
 		t.Fatalf("without an approval: %+v", res)
 	}
-	if _, err := w.Site.Approve(dir, "ann"); err != nil {
+	if _, err := w.Site.Approvals().Approve(dir, "ann"); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "info.md"), []byte("another way\n"), 0o644); err != nil {
@@ -84,14 +84,14 @@ func TestApproval(t *testing.T) {
 	if res := w.Start(dir); res.Status != trellis.Waiting {
 		t.Fatalf("after an edit: %+v", res)
 	}
-	if _, err := w.Site.Approve(dir, "ann"); err != nil {
+	if _, err := w.Site.Approvals().Approve(dir, "ann"); err != nil {
 		t.Fatal(err)
 	}
 	if res := w.Start(dir); res.Status != trellis.Review {
 		t.Fatalf("approved: %s, %v", res.Status, res.Failure)
 	}
 	dir = plan("no")
-	if err := w.Site.Reject(dir, "bob", "not now"); err != nil {
+	if err := w.Site.Approvals().Reject(dir, "bob", "not now"); err != nil {
 		t.Fatal(err)
 	}
 	if page := w.Read(".trellis/tasks/" + filepath.Base(dir) + "/REJECTED.md"); w.Task(dir).Status != trellis.Rejected || !strings.Contains(page, "Rejected by bob") || !strings.Contains(page, "not now") {

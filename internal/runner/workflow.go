@@ -25,6 +25,12 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
+// FileRunner runs files of steps.
+type FileRunner struct{ *Site }
+
+// FileRunner works on s.
+func (s *Site) FileRunner() FileRunner { return FileRunner{s} }
+
 // FileOptions say what of a file of steps is to run, and how.
 type FileOptions struct {
 	File   string       // as a person named it
@@ -64,10 +70,10 @@ var ErrNoRun = errors.New("no such run")
 // ID of a run: when it began, and four letters.
 var runID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\d{6}-\d{6}-[a-z2-7]{4}$`) })
 
-func (s *Site) runs() string { return filepath.Join(s.Store.Root, ".trellis", ".runtime", "runs") }
+func (s FileRunner) runs() string { return filepath.Join(s.Store.Root, ".trellis", ".runtime", "runs") }
 
 // FileDir is the folder of the run of a file with this id. ErrNoRun: there is none.
-func (s *Site) FileDir(id string) (string, error) {
+func (s FileRunner) FileDir(id string) (string, error) {
 	dir := filepath.Join(s.runs(), id)
 	if runID().MatchString(id) {
 		if _, err := os.Stat(filepath.Join(dir, taskdir.Journal)); err == nil {
@@ -79,10 +85,10 @@ func (s *Site) FileDir(id string) (string, error) {
 	return "", fmt.Errorf("%w: %s", ErrNoRun, id)
 }
 
-// RunFile runs a file of steps, as far as it goes now. Errors that callers tell apart are those of [Site.Start].
+// RunFile runs a file of steps, as far as it goes now. Errors that callers tell apart are those of [Starter.Start].
 // begun is told which run it is, and what it did before, when nothing else has happened.
-func (s *Site) RunFile(ctx context.Context, o FileOptions, begun func(FileRun, []workflow.Event)) (FileRun, error) {
-	if err := s.trustedHere(ctx, o.Steps.Dir); err != nil {
+func (s FileRunner) RunFile(ctx context.Context, o FileOptions, begun func(FileRun, []workflow.Event)) (FileRun, error) {
+	if err := s.guard().trustedHere(ctx, o.Steps.Dir); err != nil {
 		return FileRun{}, err
 	}
 	if err := s.canRun(ctx, o.Bundle, o); err != nil {
@@ -99,7 +105,7 @@ func (s *Site) RunFile(ctx context.Context, o FileOptions, begun func(FileRun, [
 
 // ResumeFile goes on with the run of a file. One that has ended, and one of which something else is asked now, is
 // followed by another run of the same id, which takes over all steps that were finished and are as they were.
-func (s *Site) ResumeFile(ctx context.Context, id string, o FileOptions, begun func(FileRun, []workflow.Event)) (FileRun, error) {
+func (s FileRunner) ResumeFile(ctx context.Context, id string, o FileOptions, begun func(FileRun, []workflow.Event)) (FileRun, error) {
 	dir, err := s.FileDir(id)
 	if err != nil {
 		return FileRun{}, err
@@ -112,7 +118,7 @@ func (s *Site) ResumeFile(ctx context.Context, id string, o FileOptions, begun f
 	if err != nil {
 		return FileRun{}, err
 	}
-	if err := s.trustedHere(ctx, old.Options.Dir); err != nil {
+	if err := s.guard().trustedHere(ctx, old.Options.Dir); err != nil {
 		return FileRun{}, err
 	}
 	if o.Bundle != nil && o.Bundle.Hash == old.Bundle {
@@ -165,7 +171,7 @@ func endedWell(h *journal.History) bool {
 }
 
 // newRun makes the folder of a run.
-func (s *Site) newRun() (string, error) {
+func (s FileRunner) newRun() (string, error) {
 	if err := s.Disk.MkdirAll(s.runs(), 0o700); err != nil {
 		return "", fmt.Errorf("making the folder of a run: %w", err)
 	}
@@ -188,9 +194,9 @@ func inputs(dir, hash string) string {
 }
 
 // beginFile begins a run with the file as it is now. before is the one whose finished steps it takes over, nil for none.
-func (s *Site) beginFile(j *journal.Run, dir string, o FileOptions, before *journal.History) (workflow.FileInput, error) {
+func (s FileRunner) beginFile(j *journal.Run, dir string, o FileOptions, before *journal.History) (workflow.FileInput, error) {
 	in := workflow.FileInput{Code: workflow.FileCode, ID: filepath.Base(dir), Number: j.History().Number + 1, File: o.File, Bundle: o.Bundle.Hash, Agent: o.Agent,
-		Options: o.Steps, Nonce: s.nonce()}
+		Options: o.Steps, Nonce: nonce()}
 	if err := o.Bundle.Save(inputs(dir, in.Bundle), s.Disk); err != nil {
 		return in, err
 	}
@@ -228,7 +234,7 @@ func finishedBy(dir string, h *journal.History) (map[string]string, error) {
 }
 
 // keepFinished keeps a list of finished steps and returns its hash, by which an input names it.
-func (s *Site) keepFinished(dir string, done map[string]string) (string, error) {
+func (s FileRunner) keepFinished(dir string, done map[string]string) (string, error) {
 	if len(done) == 0 {
 		return "", nil
 	}
@@ -272,10 +278,10 @@ func frozenFile(dir string, h *journal.History) (in workflow.FileInput, b *plan.
 }
 
 // file takes the run of a file from where its journal stands to its end, or as far as it goes now.
-func (s *Site) file(ctx context.Context, dir string, begun func(FileRun, []workflow.Event), begin func(*journal.Run) (workflow.FileInput, error)) (res FileRun, err error) {
+func (s FileRunner) file(ctx context.Context, dir string, begun func(FileRun, []workflow.Event), begin func(*journal.Run) (workflow.FileInput, error)) (res FileRun, err error) {
 	res = FileRun{ID: filepath.Base(dir), Dir: dir}
 	a := s.fileActs(dir)
-	j, err := s.open(dir, a.activities(), func(j *journal.Run) []journal.Message { return s.answers(dir, j) })
+	j, err := s.open(dir, a.activities(), func(j *journal.Run) []journal.Message { return s.Approvals().answers(dir, j) })
 	if err != nil {
 		return res, err
 	}
@@ -293,7 +299,7 @@ func (s *Site) file(ctx context.Context, dir string, begun func(FileRun, []workf
 	if err := a.bind(res.Input, res.Bundle, j.History()); err != nil {
 		return res, err
 	}
-	defer s.listen(dir, j.Poke)()
+	defer listen(dir, j.Poke)()
 	past, err := workflow.Past(j.History())
 	if err != nil {
 		return res, err
@@ -309,7 +315,7 @@ func (s *Site) file(ctx context.Context, dir string, begun func(FileRun, []workf
 }
 
 // fileEnd turns the end of Execute into where the run stands.
-func (s *Site) fileEnd(ctx context.Context, res FileRun, h *journal.History, err error) (FileRun, error) {
+func (s FileRunner) fileEnd(ctx context.Context, res FileRun, h *journal.History, err error) (FileRun, error) {
 	var parked *journal.Parked
 	switch {
 	case errors.As(err, &res.Failure):

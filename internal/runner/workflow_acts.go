@@ -38,9 +38,9 @@ type fileActs struct {
 	spent purse
 }
 
-func (s *Site) fileActs(dir string) *fileActs {
+func (s FileRunner) fileActs(dir string) *fileActs {
 	marker := runlock.Marker(dir)
-	a := &fileActs{s: s, dir: dir, crew: s.crew(dir, marker)}
+	a := &fileActs{s: s.Site, dir: dir, crew: s.Roles().crew(dir, marker)}
 	a.steps = &workflow.Acts{RunDir: a.crew.RunDir, Bundle: func(string) (*plan.Bundle, error) { return a.b, nil }, Env: s.Environ, Box: s.Box, Marker: marker, Repo: s.Repo, Except: unworked,
 		Decide: a.decide, Disk: s.Disk, Redact: s.Redact, Protected: s.Config.Protected, Event: a.tell, Now: s.Clock}
 	a.run = &workflow.FileActs{Job: a.job}
@@ -107,7 +107,7 @@ func (a *fileActs) call(ctx context.Context, call flow.Activity, c flow.Call, in
 // bind completes the effects with what the run's input fixes, and with what was done before.
 func (a *fileActs) bind(in workflow.FileInput, b *plan.Bundle, h *journal.History) error {
 	a.in, a.b, a.steps.Dir = in, b, in.Options.Dir
-	a.crew.Agents = a.s.cast(in.Nonce)
+	a.crew.Agents = a.s.Roles().cast(in.Nonce)
 	a.run.Prover = &workflow.FileProver{ID: in.ID, Bundle: b.Hash, Dir: in.Options.Dir, Chain: &proof.Chain{Disk: a.s.Disk, Dir: a.dir}, Repo: a.s.Repo, Except: unworked, Now: a.s.Clock}
 	a.steps.Prover = a.run.Prover
 	used, err := fileUsage(a.dir, h)
@@ -128,7 +128,7 @@ func (a *fileActs) job(in workflow.FileInput) (workflow.FileJob, error) {
 		if _, known := j.Choices[q.Role]; known {
 			continue
 		}
-		if j.Choices[q.Role], err = a.s.chooseTrusted(q.Role, "", in.Agent); err != nil {
+		if j.Choices[q.Role], err = a.s.Roles().chooseTrusted(q.Role, "", in.Agent); err != nil {
 			return j, err
 		}
 	}
@@ -137,7 +137,7 @@ func (a *fileActs) job(in workflow.FileInput) (workflow.FileJob, error) {
 
 // canRun makes sure, before anything is begun, that the steps asked for are there, and that their commands and agents
 // can work.
-func (s *Site) canRun(ctx context.Context, b *plan.Bundle, o FileOptions) error {
+func (s FileRunner) canRun(ctx context.Context, b *plan.Bundle, o FileOptions) error {
 	if err := s.Box.Ready(ctx); err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (s *Site) canRun(ctx context.Context, b *plan.Bundle, o FileOptions) error 
 	}
 	seen := map[string]bool{}
 	for _, q := range wanted {
-		c, err := s.Choose(q.Role, "", o.Agent)
+		c, err := s.Roles().Choose(q.Role, "", o.Agent)
 		if err != nil {
 			return err
 		}

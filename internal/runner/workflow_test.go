@@ -46,7 +46,7 @@ func nobody(runner.FileRun, []workflow.Event) {}
 
 func (w *world) runFile(o runner.FileOptions) runner.FileRun {
 	w.Helper()
-	res, err := w.Site.RunFile(context.Background(), o, nobody)
+	res, err := w.Site.FileRunner().RunFile(context.Background(), o, nobody)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func (w *world) runFile(o runner.FileOptions) runner.FileRun {
 func (w *world) resume(id string, o runner.FileOptions) runner.FileRun {
 	w.Helper()
 	o.Steps.Dir = w.Dir
-	res, err := w.Site.ResumeFile(context.Background(), id, o, nobody)
+	res, err := w.Site.FileRunner().ResumeFile(context.Background(), id, o, nobody)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -141,10 +141,10 @@ func TestFileIsResumed(t *testing.T) {
 	if res.Report.Failure() != nil || res.Report.Skipped != 1 || !strings.HasSuffix(w.Read("log"), "c\nx2\ny\nc\n") {
 		t.Errorf("from a step: %+v, log %q", res, w.Read("log"))
 	}
-	if _, err := w.Site.ResumeFile(context.Background(), "260101-000000-aaaa", runner.FileOptions{}, nobody); !errors.Is(err, runner.ErrNoRun) {
+	if _, err := w.Site.FileRunner().ResumeFile(context.Background(), "260101-000000-aaaa", runner.FileOptions{}, nobody); !errors.Is(err, runner.ErrNoRun) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := w.Site.ResumeFile(context.Background(), "../../../x", runner.FileOptions{}, nobody); !errors.Is(err, runner.ErrNoRun) {
+	if _, err := w.Site.FileRunner().ResumeFile(context.Background(), "../../../x", runner.FileOptions{}, nobody); !errors.Is(err, runner.ErrNoRun) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -207,7 +207,7 @@ func TestFileWaitsForPeople(t *testing.T) {
 		t.Errorf("nobody was told of the wait: %q", heard())
 	}
 	say := func(step string, d proof.Decision, by string) (workflow.Answer, error) {
-		_, said, err := w.Site.DecideStep(res.Dir, proof.Approval{Step: step, Decision: d, By: by, Reason: "so"})
+		_, said, err := w.Site.Approvals().DecideStep(res.Dir, proof.Approval{Step: step, Decision: d, By: by, Reason: "so"})
 		return said, err
 	}
 	var refused *runner.RefusedError
@@ -279,7 +279,7 @@ func TestStepApprovalExpires(t *testing.T) {
 	w := newWorld(t, "roles: {}\n")
 	w.Site.Config.Planning.ApprovalExpires = time.Hour
 	res := w.runFile(w.stepsFile(`{"id": "ok", "type": "approval", "title": "Publish?"}`))
-	if _, _, err := w.Site.DecideStep(res.Dir, proof.Approval{Decision: proof.Approve, By: "ann"}); err != nil {
+	if _, _, err := w.Site.Approvals().DecideStep(res.Dir, proof.Approval{Decision: proof.Approve, By: "ann"}); err != nil {
 		t.Fatal(err)
 	}
 	w.Site.Now = func() time.Time { return time.Now().Add(2 * time.Hour) }
@@ -303,13 +303,13 @@ func TestFileCantRun(t *testing.T) {
 	}
 	o := w.stepsFile(`{"id": "s", "command": "echo s"}, {"id": "p", "prompt": "Do.", "agent": "codex", "verify": "test -d .git"}`)
 	fail := (*flow.Failure)(nil)
-	if _, err := w.Site.RunFile(context.Background(), o, nobody); !errors.As(err, &fail) || fail.Code != "agent_missing" {
+	if _, err := w.Site.FileRunner().RunFile(context.Background(), o, nobody); !errors.As(err, &fail) || fail.Code != "agent_missing" {
 		t.Errorf("got %v", err)
 	}
 	var refused *runner.RefusedError
 	bad := o
 	bad.Steps.From = "gone"
-	if _, err := w.Site.RunFile(context.Background(), bad, nobody); !errors.As(err, &refused) || !strings.Contains(err.Error(), "--from-step gone: there is no step gone") {
+	if _, err := w.Site.FileRunner().RunFile(context.Background(), bad, nobody); !errors.As(err, &refused) || !strings.Contains(err.Error(), "--from-step gone: there is no step gone") {
 		t.Errorf("got %v", err)
 	}
 	if list, _ := filepath.Glob(filepath.Join(w.Dir, ".trellis/.runtime/runs/*")); len(list) > 0 {
@@ -346,10 +346,10 @@ func TestFileIsHeld(t *testing.T) {
 	began := make(chan runner.FileRun)
 	done := make(chan error)
 	go func() {
-		_, err := w.Site.RunFile(context.Background(), o, func(r runner.FileRun, _ []workflow.Event) { began <- r })
+		_, err := w.Site.FileRunner().RunFile(context.Background(), o, func(r runner.FileRun, _ []workflow.Event) { began <- r })
 		done <- err
 	}()
-	_, err := w.Site.ResumeFile(context.Background(), (<-began).ID, runner.FileOptions{Steps: workflow.Options{Dir: w.Dir}}, nobody)
+	_, err := w.Site.FileRunner().ResumeFile(context.Background(), (<-began).ID, runner.FileOptions{Steps: workflow.Options{Dir: w.Dir}}, nobody)
 	if !errors.Is(err, durable.ErrHeld) {
 		t.Errorf("got %v", err)
 	}
@@ -368,7 +368,7 @@ func TestFileIsInterrupted(t *testing.T) {
 			cancel()
 		}
 	}
-	res, err := w.Site.RunFile(ctx, w.stepsFile(`{"id": "a", "command": "echo a >> log"}, {"id": "b", "command": "test -e go || sleep 60; echo b >> log", "continue_on_error": true}, {"id": "c", "command": "echo c >> log"}`), nobody)
+	res, err := w.Site.FileRunner().RunFile(ctx, w.stepsFile(`{"id": "a", "command": "echo a >> log"}, {"id": "b", "command": "test -e go || sleep 60; echo b >> log", "continue_on_error": true}, {"id": "c", "command": "echo c >> log"}`), nobody)
 	if err != nil || !res.Interrupted || w.Read("log") != "a\n" {
 		t.Fatalf("got %+v, %v", res, err)
 	}
@@ -386,7 +386,7 @@ func TestVerifyFile(t *testing.T) {
 	if res.Proven != 3 || res.Checks != 3 {
 		t.Fatalf("got %+v", res)
 	}
-	audit, err := w.Site.VerifyFile(res.Dir)
+	audit, err := w.Site.Verifier().VerifyFile(res.Dir)
 	if err != nil || !audit.OK() || audit.Overall == "" || audit.Overall != res.Report.Head || len(audit.Records) != 7 || audit.NotRechecked != 0 {
 		t.Fatalf("got %+v, %v", audit, err)
 	}
@@ -400,7 +400,7 @@ func TestVerifyFile(t *testing.T) {
 		if err := os.WriteFile(proofs, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if audit, err := w.Site.VerifyFile(res.Dir); err != nil || audit.OK() {
+		if audit, err := w.Site.Verifier().VerifyFile(res.Dir); err != nil || audit.OK() {
 			t.Errorf("%s: got %+v, %v", name, audit, err)
 		}
 	}
@@ -408,7 +408,7 @@ func TestVerifyFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Write(".trellis/.runtime/runs/"+res.ID+"/run/1/step-t/script#1/stdout", "changed\n")
-	if audit, err := w.Site.VerifyFile(res.Dir); err != nil || len(audit.Findings) != 1 || audit.Findings[0].Fault != proof.Changed {
+	if audit, err := w.Site.Verifier().VerifyFile(res.Dir); err != nil || len(audit.Findings) != 1 || audit.Findings[0].Fault != proof.Changed {
 		t.Errorf("got %+v, %v", audit, err)
 	}
 }
@@ -419,7 +419,7 @@ func TestVerifyTask(t *testing.T) {
 	dir := w.Stepped("02-01-bye", runnertest.AddFlag, runnertest.Note, runTests)
 	audit := func() *proof.Report {
 		t.Helper()
-		audit, err := w.Site.VerifyTask(context.Background(), dir)
+		audit, err := w.Site.Verifier().VerifyTask(context.Background(), dir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -478,10 +478,10 @@ func childRun(site *runner.Site) int {
 	if err == nil && len(ids) > 0 {
 		err = durable.ErrHeld
 		for end := time.Now().Add(runnertest.Hang); errors.Is(err, durable.ErrHeld) && time.Now().Before(end); time.Sleep(5 * time.Millisecond) { // a shell that was just forked when its parent was killed has the lock until it begins
-			res, err = site.ResumeFile(context.Background(), filepath.Base(filepath.Dir(filepath.Dir(ids[0]))), runner.FileOptions{Steps: workflow.Options{Dir: dir}}, nobody)
+			res, err = site.FileRunner().ResumeFile(context.Background(), filepath.Base(filepath.Dir(filepath.Dir(ids[0]))), runner.FileOptions{Steps: workflow.Options{Dir: dir}}, nobody)
 		}
 	} else if err == nil {
-		res, err = site.RunFile(context.Background(), o, nobody)
+		res, err = site.FileRunner().RunFile(context.Background(), o, nobody)
 	}
 	if err != nil || (res.Report.Failure() != nil) != o.Steps.FailFast {
 		fmt.Fprintln(os.Stderr, res, err)
@@ -547,7 +547,7 @@ func TestKillFileAtEveryRecord(t *testing.T) {
 		if err != nil || len(ids) != 1 {
 			t.Fatalf("kill %d: the runs are %q, %v", at, ids, err)
 		}
-		audit, err := w.Site.VerifyFile(filepath.Dir(filepath.Dir(ids[0])))
+		audit, err := w.Site.Verifier().VerifyFile(filepath.Dir(filepath.Dir(ids[0])))
 		if err != nil || !audit.OK() || audit.Overall == "" || len(audit.Records) != 5 {
 			t.Errorf("kill %d: got %+v, %v", at, audit, err)
 		}

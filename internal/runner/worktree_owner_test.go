@@ -25,7 +25,7 @@ func TestBranchOfATaskWithAnotherName(t *testing.T) {
 		t.Fatalf("got %s, %v", res.Status, res.Failure)
 	}
 	auth := w.Hand("02-02-auth", lyingPRD)
-	_, err := w.Site.Start(context.Background(), auth, runner.RunOptions{})
+	_, err := w.Site.Starter().Start(context.Background(), auth, runner.RunOptions{})
 	var not *runner.NotReadyError
 	if !errors.As(err, &not) || !strings.Contains(err.Error(), "feature/auth belongs to task 02-01-login") {
 		t.Errorf("got %v", err)
@@ -61,14 +61,14 @@ func TestWorktreeOfAnotherTask(t *testing.T) {
 			auth := w.Hand("02-02-auth", lyingPRD)
 			w.Write(".trellis/tasks/02-02-auth/task.json", `{"status": "ready", "pipeline": {"base_commit": "`+w.Git("rev-parse", "main")+`"}}`) // begun: not looked at before it runs
 			for range 2 {
-				got, err := w.Site.Start(context.Background(), auth, c.o)
+				got, err := w.Site.Starter().Start(context.Background(), auth, c.o)
 				if err != nil {
 					t.Fatal(err)
 				}
 				if got.Failure == nil || got.Failure.Code != string(trellis.WorktreeFailed) || !strings.Contains(got.Failure.Detail, "task 02-01-login") || !strings.Contains(got.Failure.Detail, "set-branch 02-02-auth") {
 					t.Fatalf("got %s, %v", got.Status, got.Failure)
 				}
-				if err := w.Site.Retry(context.Background(), auth, c.afresh, c.o); err != nil {
+				if err := w.Site.Orders().Retry(context.Background(), auth, c.afresh, c.o); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -105,7 +105,7 @@ func TestOwnWorktreeIsTakenAgain(t *testing.T) {
 			}
 			w.Write("../repo-worktrees/feature/bye/kept.txt", "kept\n")
 			dir = change(w, dir, res.Report.Worktree)
-			if err := w.Site.Retry(context.Background(), dir, false, runner.RunOptions{}); err != nil {
+			if err := w.Site.Orders().Retry(context.Background(), dir, false, runner.RunOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			res = w.Start(dir)

@@ -41,17 +41,17 @@ func TestAgentSwapsItsWorktree(t *testing.T) {
 			if res.Failure == nil || res.Failure.Code != string(trellis.WorktreeFailed) || !strings.Contains(res.Failure.Detail, "no longer the worktree that Trellis made") || !strings.Contains(res.Failure.Detail, "trellis retry 02-01-bye") {
 				t.Errorf("got %s, %v", res.Status, res.Failure)
 			}
-			if err := w.Site.Retry(context.Background(), dir, name == "a link to the main checkout", runner.RunOptions{}); err != nil {
+			if err := w.Site.Orders().Retry(context.Background(), dir, name == "a link to the main checkout", runner.RunOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			again, err := w.Site.Start(context.Background(), dir, runner.RunOptions{})
+			again, err := w.Site.Starter().Start(context.Background(), dir, runner.RunOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if mayGoOn := name == "removed and made again" || name == "renamed"; !mayGoOn && (again.Failure == nil || again.Failure.Code != string(trellis.WorktreeFailed)) {
 				t.Errorf("retried: %s, %v", again.Status, again.Failure)
 			}
-			if err := w.Site.Cancel(dir); err != nil {
+			if err := w.Site.Orders().Cancel(dir); err != nil {
 				t.Log(err) // one that went well
 			}
 			c := delivery.Cleaner{Store: w.Site.Store, Repo: w.Site.Repo, Folder: w.Site.Config.Worktree.Dir, Now: w.Site.Now}

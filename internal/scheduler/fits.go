@@ -72,7 +72,7 @@ func (w *watch) agents(dir string) []string {
 	}
 	n.agents = []string{}
 	for _, role := range pipeline.Roles() {
-		c, err := w.s.Choose(role, n.agent, "")
+		c, err := w.s.Roles().Choose(role, n.agent, "")
 		if err == nil && !slices.Contains(n.agents, c.Agent) { // an error is said when it is started
 			n.agents = append(n.agents, c.Agent)
 		}
@@ -136,7 +136,7 @@ func (w *watch) exhausted(l runner.Assessment) hold {
 	if l.Task.Status != trellis.Ready {
 		return hold{}
 	}
-	if r, err := w.s.BudgetLeft(); err == nil && r.Exhausted != nil {
+	if r, err := w.s.Budgets().BudgetLeft(); err == nil && r.Exhausted != nil {
 		return hold{"tomorrow: " + r.Exhausted.Detail, r.Until}
 	}
 	if len(w.room.limited) == 0 {

@@ -117,7 +117,7 @@ func TestTouchesOfOthers(t *testing.T) {
 	}
 	done := make(chan error)
 	go func() {
-		_, err := other.Start(context.Background(), a, runner.RunOptions{})
+		_, err := other.Starter().Start(context.Background(), a, runner.RunOptions{})
 		done <- err
 	}()
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
@@ -139,7 +139,7 @@ func TestTouchesOfOthers(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	if res, err := w.Site.Follow(context.Background(), b); err != nil || res.Status != trellis.Review {
+	if res, err := w.Site.Starter().Follow(context.Background(), b); err != nil || res.Status != trellis.Review {
 		t.Errorf("got %+v, %v", res, err)
 	}
 	w.order("end 02-01-a", "begin 02-02-b")

@@ -149,12 +149,12 @@ func inspect(ctx context.Context, s *runner.Site, dir string, notify *fsnotify.W
 			f.deaf = err
 		}
 	}
-	f.Assessment, f.err = s.Settle(ctx, dir)
+	f.Assessment, f.err = s.Assessor().Settle(ctx, dir)
 	f.gone = f.Task == nil && gone(dir)
 	if !f.Run {
 		return f
 	}
-	f.held, f.touches = runner.IsHeld(dir), s.Touches(f.Task)
+	f.held, f.touches = runner.IsHeld(dir), s.Assessor().Touches(f.Task)
 	if traced {
 		f.files = tracesOf(dir)
 	}

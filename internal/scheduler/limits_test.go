@@ -102,7 +102,7 @@ func TestStartBeforeTheTime(t *testing.T) {
 		t.Errorf("started again: %+v", res)
 	}
 	paused("start")
-	if err := w.Site.Stop(dir); err != nil {
+	if err := w.Site.Orders().Stop(dir); err != nil {
 		t.Fatal(err)
 	}
 	if res := w.Start(dir); res.Status != trellis.Paused || res.Until.IsZero() || res.Failure == nil {

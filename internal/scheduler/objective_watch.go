@@ -127,7 +127,7 @@ func (w *watch) working() int { return len(w.running) + len(w.roads.planning) }
 
 // spent reports whether the day's budget is used up; then the step rests until that changes.
 func (w *watch) spent(at road) bool {
-	r, err := w.s.BudgetLeft()
+	r, err := w.s.Budgets().BudgetLeft()
 	if err != nil || r.Exhausted == nil {
 		return false
 	}
@@ -155,7 +155,7 @@ func (w *watch) learnRoad(at road) {
 	}
 	n := needs{agents: []string{}}
 	for _, role := range planner.Roles() {
-		if c, err := w.s.Choose(role, "", ""); err == nil && !slices.Contains(n.agents, c.Agent) {
+		if c, err := w.s.Roles().Choose(role, "", ""); err == nil && !slices.Contains(n.agents, c.Agent) {
 			n.agents = append(n.agents, c.Agent)
 		}
 	}
@@ -169,7 +169,7 @@ func (w *watch) planRoad(ctx context.Context, at road) {
 	w.say("%v is being planned", at)
 	s, r, creator := w.s, &w.roads, w.o.Creator
 	go func() {
-		res, err := s.PlanOne(ctx, at.name, runner.StepOptions{Step: at.step, Creator: creator}, false)
+		res, err := s.Objectives().PlanOne(ctx, at.name, runner.StepOptions{Step: at.step, Creator: creator}, false)
 		r.ended <- planned{at, res, err}
 	}()
 }
@@ -184,13 +184,13 @@ func lookAtRoads(ctx context.Context, s *runner.Site) (l lookedAt) {
 		l.err = err
 		return l
 	}
-	works, err := s.SurveyWorks(ctx, false)
+	works, err := s.Objectives().SurveyWorks(ctx, false)
 	if err != nil {
 		l.err = err
 		return l
 	}
 	for _, name := range names {
-		a, err := s.Advance(ctx, name, works, false)
+		a, err := s.Objectives().Advance(ctx, name, works, false)
 		switch {
 		case ctx.Err() != nil:
 			return l

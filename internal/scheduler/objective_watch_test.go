@@ -42,7 +42,7 @@ func TestObjectiveOfAFailingStep(t *testing.T) {
 	if err := os.Remove(filepath.Join(w.Dir, "..", "fail")); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Site.Retry(context.Background(), first, false, runner.RunOptions{}); err != nil {
+	if err := w.Site.Orders().Retry(context.Background(), first, false, runner.RunOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.works()
@@ -207,7 +207,7 @@ func TestTaskOfAStepIsGone(t *testing.T) {
 	gone := where + res.Task + ", and there is no such task"
 	const todo = "bring its directory back, or empty the PR cell of step 1, then: trellis objective plan farewells --step 1"
 	for _, dry := range []bool{true, false} {
-		list, err := w.Site.Reconcile(context.Background(), runner.ReconcileOptions{Names: []string{"farewells"}, All: true, Dry: dry})
+		list, err := w.Site.Objectives().Reconcile(context.Background(), runner.ReconcileOptions{Names: []string{"farewells"}, All: true, Dry: dry})
 		if err != nil || len(list) != 1 || list[0].Err != nil {
 			t.Fatalf("got %+v, %v", list, err)
 		}
@@ -228,7 +228,7 @@ func TestTaskOfAStepIsGone(t *testing.T) {
 	}
 
 	w.Write(filepath.Join(".trellis/tasks", res.Task, "task.json"), "{") // it is there, whatever is wrong with it
-	list, err := w.Site.Reconcile(context.Background(), runner.ReconcileOptions{Names: []string{"farewells"}, Dry: true})
+	list, err := w.Site.Objectives().Reconcile(context.Background(), runner.ReconcileOptions{Names: []string{"farewells"}, Dry: true})
 	if err != nil || len(list[0].Gone) > 0 || !strings.Contains(list[0].Decision.Why, "whose task.json can't be read") {
 		t.Errorf("unreadable: %+v, %v", list, err)
 	}

@@ -160,7 +160,7 @@ func TestAttemptsForLife(t *testing.T) {
 	}
 	w.Start(dir)
 	failed("the first run", 1)
-	if err := w.Site.Retry(context.Background(), dir, false, runner.RunOptions{}); err != nil {
+	if err := w.Site.Orders().Retry(context.Background(), dir, false, runner.RunOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.once()
@@ -170,7 +170,7 @@ func TestAttemptsForLife(t *testing.T) {
 	if got := strings.Fields(w.Read("../attempts.log")); len(got) != 2 {
 		t.Errorf("git's old copy was run: %q", got)
 	}
-	if err := w.Site.Retry(context.Background(), dir, false, runner.RunOptions{}); err != nil {
+	if err := w.Site.Orders().Retry(context.Background(), dir, false, runner.RunOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.once()

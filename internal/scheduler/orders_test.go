@@ -24,7 +24,7 @@ func TestRetryBesideAWatcher(t *testing.T) {
 	if err := runnertest.Lay(dir, "ready"); err != nil {
 		t.Fatal(err)
 	}
-	w.Until("the failure", func() bool { _, held := w.Site.Held(dir); return w.status("02-01-again") == trellis.Failed && !held })
+	w.Until("the failure", func() bool { _, held := runner.Held(dir); return w.status("02-01-again") == trellis.Failed && !held })
 	orderer, err := runnertest.NewSite(w.Dir, os.Environ())
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +36,7 @@ func TestRetryBesideAWatcher(t *testing.T) {
 		return nil
 	}}
 	orderer.Store.Disk = orderer.Disk
-	if err := orderer.Retry(context.Background(), dir, false, runner.RunOptions{}); err != nil {
+	if err := orderer.Orders().Retry(context.Background(), dir, false, runner.RunOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.Until("the task in review", func() bool { return w.status("02-01-again") == trellis.Review })

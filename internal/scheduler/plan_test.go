@@ -30,7 +30,7 @@ func TestReplanCutOff(t *testing.T) {
 			cancel()
 		}
 	}
-	cut, err := w.Site.Replan(ctx, res.Dir, runner.PlanOptions{Feedback: "shorter"})
+	cut, err := w.Site.PlanRunner().Replan(ctx, res.Dir, runner.PlanOptions{Feedback: "shorter"})
 	if err != nil || !cut.Interrupted {
 		t.Fatalf("got %+v, %v", cut, err)
 	}
@@ -39,13 +39,13 @@ func TestReplanCutOff(t *testing.T) {
 		if got := w.Task(res.Dir).Status; got != status {
 			w.Edit(res.Dir, `"`+string(got)+`"`, `"`+string(status)+`"`)
 		}
-		if _, err := w.Site.Start(context.Background(), res.Dir, runner.RunOptions{}); !errors.Is(err, runner.ErrPlanning) {
+		if _, err := w.Site.Starter().Start(context.Background(), res.Dir, runner.RunOptions{}); !errors.Is(err, runner.ErrPlanning) {
 			t.Errorf("started when %s: %v", status, err)
 		}
-		if _, err := w.Site.Approve(res.Dir, "ann"); !errors.Is(err, runner.ErrPlanning) {
+		if _, err := w.Site.Approvals().Approve(res.Dir, "ann"); !errors.Is(err, runner.ErrPlanning) {
 			t.Errorf("approved when %s: %v", status, err)
 		}
-		if err := w.Site.Reject(res.Dir, "ann", "no"); !errors.Is(err, runner.ErrPlanning) {
+		if err := w.Site.Approvals().Reject(res.Dir, "ann", "no"); !errors.Is(err, runner.ErrPlanning) {
 			t.Errorf("rejected when %s: %v", status, err)
 		}
 		if got := w.Task(res.Dir).Status; got != status {
@@ -57,7 +57,7 @@ func TestReplanCutOff(t *testing.T) {
 		t.Errorf("watched: %+v, %v, %q", all, err, w.Said)
 	}
 	w.Edit(res.Dir, `"ready"`, `"planning"`)
-	if again, err := w.Site.Replan(context.Background(), res.Dir, runner.PlanOptions{}); err != nil || again.Status != trellis.Waiting {
+	if again, err := w.Site.PlanRunner().Replan(context.Background(), res.Dir, runner.PlanOptions{}); err != nil || again.Status != trellis.Waiting {
 		t.Errorf("gone on with: %+v, %v", again, err)
 	}
 }

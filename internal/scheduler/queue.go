@@ -240,12 +240,12 @@ func priority(t *taskdir.Task) string {
 func attempt(ctx context.Context, s *runner.Site, l runner.Assessment) (r ran) {
 	r.Assessment, r.files = l, tracesOf(l.Dir)
 	defer func() { r.files.add(l.Dir, taskdir.TaskJSON) }() // which the run writes; what people saved meanwhile counts as a change
-	if err := s.CheckAgents(ctx, l.Task, ""); err != nil {
+	if err := s.Roles().CheckAgents(ctx, l.Task, ""); err != nil {
 		r.res, r.err = runner.Result{Dir: l.Dir, Status: l.Task.Status}, errors.Join(err, unable(s, l, err))
 		return r
 	}
-	s.PrintAssumptions(l.Dir)
-	r.res, r.err = s.Run(ctx, l.Dir, runner.RunOptions{}, nil)
+	s.Starter().PrintAssumptions(l.Dir)
+	r.res, r.err = s.TaskRunner().Run(ctx, l.Dir, runner.RunOptions{}, nil)
 	if r.err != nil {
 		r.Task = nil
 		if t, err := s.Store.Load(l.Dir); err == nil {

@@ -112,7 +112,7 @@ func TestRewoundWhileCutOff(t *testing.T) {
 				}
 				fore()
 				if w.status("02-01-x") == trellis.Ready {
-					if err := w.Site.Retry(context.Background(), dir, false, runner.RunOptions{}); err != nil {
+					if err := w.Site.Orders().Retry(context.Background(), dir, false, runner.RunOptions{}); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -140,11 +140,11 @@ func TestRewoundWhileItRuns(t *testing.T) {
 			back()
 			w.Write("../go", "")
 			if gone := w.status("02-01-x") == ""; gone {
-				w.Until("the run to sleep", func() bool { _, held := w.Site.Held(dir); return !held })
+				w.Until("the run to sleep", func() bool { _, held := runner.Held(dir); return !held })
 				fore()
 			}
 			w.Until("the task in review", func() bool { return w.status("02-01-x") == trellis.Review })
-			w.Until("the end of its run", func() bool { _, held := w.Site.Held(dir); return !held })
+			w.Until("the end of its run", func() bool { _, held := runner.Held(dir); return !held })
 			w.worked(dir)
 		})
 	}
@@ -195,6 +195,6 @@ func TestCancelledByCheckout(t *testing.T) {
 	w.watching(scheduler.WatchOptions{})
 	w.Until("the agent at work", func() bool { _, err := os.Stat(filepath.Join(w.Dir, "..", "begun")); return err == nil })
 	w.Git("checkout", "-q", "--", ".trellis/tasks/02-01-x/task.json")
-	w.Until("the end of its run", func() bool { _, held := w.Site.Held(dir); return !held && w.status("02-01-x") == trellis.Cancelled })
+	w.Until("the end of its run", func() bool { _, held := runner.Held(dir); return !held && w.status("02-01-x") == trellis.Cancelled })
 	w.Until("the run's word", func() bool { return w.Task(dir).Pipeline.Outcome == trellis.OutcomeCancel })
 }

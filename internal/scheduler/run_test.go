@@ -14,7 +14,7 @@ import (
 func TestPlanThenWatch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Working)
-	res, err := w.Site.Plan(context.Background(), runner.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "greet.sh --bye says bye"})
+	res, err := w.Site.PlanRunner().Plan(context.Background(), runner.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "greet.sh --bye says bye"})
 	if err != nil || res.Status != trellis.Ready || res.Failure != nil {
 		t.Fatalf("got %+v, %v", res, err)
 	}

@@ -59,7 +59,7 @@ func TestDayBudget(t *testing.T) {
 			t.Errorf("the next day: %+v", got[dir])
 		}
 	}
-	if used, err := w.Site.Today(); err != nil || used.Tokens() != 3200 || used.CostUSD != nil {
+	if used, err := w.Site.Budgets().Today(); err != nil || used.Tokens() != 3200 || used.CostUSD != nil {
 		t.Errorf("the next day's ledger says %+v, %v", used, err)
 	}
 }

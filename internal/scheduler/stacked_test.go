@@ -217,7 +217,7 @@ func TestPromotedAtOnce(t *testing.T) {
 		said string
 	}{
 		"completed by hand": {func(w *world, dir string) { w.Edit(dir, `"in_progress"`, `"completed"`) }, trellis.Review, ""},
-		"cancelled":         {func(w *world, dir string) { _ = w.Site.Cancel(dir) }, trellis.Waiting, "02-02-b waits for 02-01-a, which is cancelled"},
+		"cancelled":         {func(w *world, dir string) { _ = w.Site.Orders().Cancel(dir) }, trellis.Waiting, "02-02-b waits for 02-01-a, which is cancelled"},
 		"failed by hand":    {func(w *world, dir string) { w.Edit(dir, `"in_progress"`, `"failed"`) }, trellis.Waiting, "02-02-b waits for 02-01-a, which is failed"},
 		"archived": {func(w *world, dir string) {
 			w.Edit(dir, `"in_progress"`, `"completed"`)

@@ -28,7 +28,7 @@ func TestStartWithOptionsBesideAWatcher(t *testing.T) {
 	if err := runnertest.Lay(dir, "planning"); err != nil {
 		t.Fatal(err)
 	}
-	res, err := w.Site.Start(context.Background(), dir, runner.RunOptions{Agent: agents.Rehearsal})
+	res, err := w.Site.Starter().Start(context.Background(), dir, runner.RunOptions{Agent: agents.Rehearsal})
 	if err != nil || res.Status != trellis.Review {
 		t.Fatalf("got %+v, %v", res, err)
 	}
@@ -69,7 +69,7 @@ func TestFollowUntaken(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 			defer cancel()
-			if res, err := w.Site.Follow(ctx, filepath.Join(w.Site.Store.Tasks(), "02-01-mine")); !c.want(res, err) {
+			if res, err := w.Site.Starter().Follow(ctx, filepath.Join(w.Site.Store.Tasks(), "02-01-mine")); !c.want(res, err) {
 				t.Errorf("got %+v, %v", res, err)
 			}
 		})
@@ -88,7 +88,7 @@ func TestNoIdentity(t *testing.T) {
 	dir := w.Hand("02-01-bye", runnertest.ProvenPRD)
 	w.Hand("02-02-hello", runnertest.ProvenPRD)
 	var nobody *git.IdentityError
-	if _, err := w.Site.Start(context.Background(), dir, runner.RunOptions{}); !errors.As(err, &nobody) {
+	if _, err := w.Site.Starter().Start(context.Background(), dir, runner.RunOptions{}); !errors.As(err, &nobody) {
 		t.Errorf("started: %v", err)
 	}
 	if _, err := w.Plan("bye", "say bye"); !errors.As(err, &nobody) {

@@ -42,7 +42,7 @@ func TestDecisionTakesTheLineOfAnother(t *testing.T) {
 	dir := w.Stepped("02-01-bye", ask("begin"), ask("end"), runnertest.AddFlag)
 	say := func(step string) {
 		t.Helper()
-		if _, _, err := w.Site.DecideStep(dir, proof.Approval{Step: step, Decision: proof.Approve, By: "ann"}); err != nil {
+		if _, _, err := w.Site.Approvals().DecideStep(dir, proof.Approval{Step: step, Decision: proof.Approve, By: "ann"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -103,7 +103,7 @@ func TestRunThatComesToNothing(t *testing.T) {
 	if n, more := begun.Load(), w.Task(dir).Pipeline.Revision-revision; n != 4 || more > 5*4 || w.Heard("trellis start 02-01-bye") != 1 {
 		t.Errorf("%d runs, %d revisions, said %q", n, more, w.Said)
 	}
-	if _, err := w.Site.Start(t.Context(), dir, runner.RunOptions{}); err != nil && !errors.As(err, new(*runner.NotReadyError)) {
+	if _, err := w.Site.Starter().Start(t.Context(), dir, runner.RunOptions{}); err != nil && !errors.As(err, new(*runner.NotReadyError)) {
 		t.Error(err)
 	}
 	w.Until("another try", func() bool { return begun.Load() > 4 })

@@ -36,7 +36,7 @@ func TestWatchLeavesWaitingSteps(t *testing.T) {
 	if res := w.Start(dir); res.Status != trellis.Waiting || len(res.Waits) != 1 || res.Waits[0] != how {
 		t.Errorf("start: %s, %q", res.Status, res.Waits)
 	}
-	if _, _, err := w.Site.DecideStep(dir, proof.Approval{Decision: proof.Approve, By: "ann"}); err != nil {
+	if _, _, err := w.Site.Approvals().DecideStep(dir, proof.Approval{Decision: proof.Approve, By: "ann"}); err != nil {
 		t.Fatal(err)
 	}
 	if res := watch(); res.Status != trellis.Review {

@@ -273,14 +273,14 @@ func TestStopThenStart(t *testing.T) {
 	}
 	ended := make(chan runner.Result)
 	go func() {
-		res, err := w.Site.Start(context.Background(), dir, runner.RunOptions{})
+		res, err := w.Site.Starter().Start(context.Background(), dir, runner.RunOptions{})
 		if err != nil {
 			t.Error(err)
 		}
 		ended <- res
 	}()
 	w.Until("the agent at work", func() bool { _, err := os.Stat(filepath.Join(w.Dir, "..", "begun")); return err == nil })
-	if err := w.Site.Stop(dir); err != nil {
+	if err := w.Site.Orders().Stop(dir); err != nil {
 		t.Fatal(err)
 	}
 	<-ended
@@ -316,7 +316,7 @@ func TestPassingErrors(t *testing.T) {
 		t.Errorf("got %+v, %v, said %q", all, err, w.Said)
 	}
 	always.Store(true)
-	if err := w.Site.Cancel(filepath.Join(w.Site.Store.Tasks(), "02-01-passes")); err != nil {
+	if err := w.Site.Orders().Cancel(filepath.Join(w.Site.Store.Tasks(), "02-01-passes")); err != nil {
 		t.Fatal(err)
 	}
 	w.Edit(filepath.Join(w.Site.Store.Tasks(), "02-01-passes"), `"cancelled"`, `"ready"`)
@@ -377,7 +377,7 @@ func TestTaskJSONGoesAway(t *testing.T) {
 			c.break_(w, dir)
 			w.Write("../go", "")
 			w.Until("a word about it", func() bool { return w.Heard("02-01-x/task.json") > 0 })
-			w.Until("the run to sleep", func() bool { _, held := w.Site.Held(dir); return !held })
+			w.Until("the run to sleep", func() bool { _, held := runner.Held(dir); return !held })
 			if name == "checked out" {
 				if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 || entries[0].Name() != "run" {
 					t.Errorf("in the directory that is gone: %v, %v", entries, err)

@@ -67,11 +67,11 @@ func child(dir string, other func(*runner.Site) (code int, asked bool)) int {
 			return code
 		}
 	}
-	res, err := site.Start(context.Background(), os.Getenv(ChildTask), runner.RunOptions{})
+	res, err := site.Starter().Start(context.Background(), os.Getenv(ChildTask), runner.RunOptions{})
 	if err == nil && res.Status == trellis.Waiting { // a step asks for a person
-		_, _, err = site.DecideStep(res.Dir, proof.Approval{Step: "ask", Decision: proof.Approve, By: "ann"})
+		_, _, err = site.Approvals().DecideStep(res.Dir, proof.Approval{Step: "ask", Decision: proof.Approve, By: "ann"})
 		if err == nil {
-			res, err = site.Start(context.Background(), res.Dir, runner.RunOptions{})
+			res, err = site.Starter().Start(context.Background(), res.Dir, runner.RunOptions{})
 		}
 	}
 	if err != nil || res.Status != trellis.Review {

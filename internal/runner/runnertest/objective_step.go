@@ -19,7 +19,7 @@ const Short = `# Objective: Short
 
 func (w *World) PlanStep(step string) (runner.StepResult, error) {
 	w.Helper()
-	return w.Site.PlanStep(context.Background(), "farewells", runner.StepOptions{Step: step})
+	return w.Site.Objectives().PlanStep(context.Background(), "farewells", runner.StepOptions{Step: step})
 }
 
 func (w *World) MustPlan(step string) runner.StepResult {

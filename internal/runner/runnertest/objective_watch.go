@@ -11,7 +11,7 @@ func Auto(text string) string { return "---\nauto_advance: true\n---\n" + text }
 
 func (w *World) Reconcile(o runner.ReconcileOptions) []runner.Reconciled {
 	w.Helper()
-	all, err := w.Site.Reconcile(context.Background(), o)
+	all, err := w.Site.Objectives().Reconcile(context.Background(), o)
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -8,5 +8,5 @@ import (
 )
 
 func (w *World) Plan(name, requirement string) (runner.PlanResult, error) {
-	return w.Site.Plan(context.Background(), runner.PlanOptions{New: taskdir.New{Name: name, DevType: "backend"}, Requirement: requirement})
+	return w.Site.PlanRunner().Plan(context.Background(), runner.PlanOptions{New: taskdir.New{Name: name, DevType: "backend"}, Requirement: requirement})
 }

@@ -147,7 +147,7 @@ func (w *World) Hand(id, prd string) string {
 
 func (w *World) Start(dir string) runner.Result {
 	w.Helper()
-	res, err := w.Site.Start(context.Background(), dir, runner.RunOptions{})
+	res, err := w.Site.Starter().Start(context.Background(), dir, runner.RunOptions{})
 	if err != nil {
 		w.Fatal(err)
 	}
