@@ -107,7 +107,7 @@ wrong with the pull request, whatever delivery.react says.`,
 				return err
 			}
 			a.Say("%s is to %s", filepath.Base(dir), will)
-			if _, ok := s.Watcher(); ok {
+			if _, ok := s.Starter().Watcher(); ok {
 				a.Say("the watcher picks it up")
 				return nil
 			}

@@ -210,7 +210,7 @@ func (a *console) sayNext(s *runner.Site, end planEnd, rel string) {
 		a.Say("or plan again: trellis plan --retry %s --feedback 'what should be different'", id)
 		return
 	}
-	if h, ok := s.Watcher(); ok {
+	if h, ok := s.Starter().Watcher(); ok {
 		a.Say("the watcher (pid %d) picks it up: trellis start %s follows it", h.PID, id)
 		return
 	}

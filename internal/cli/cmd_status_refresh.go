@@ -24,7 +24,7 @@ func (a *console) refresh(ctx context.Context, p *app.Project, dir string) error
 	for _, id := range done.Cancelled {
 		a.Say("%s is cancelled: its pull request was closed without a merge; its worktree and branch stay", id)
 	}
-	_, watched := site.Watcher()
+	_, watched := site.Starter().Watcher()
 	for i, dir := range reacted.Begun {
 		id := filepath.Base(dir)
 		a.Say("%s goes on, as its pull request is not well: %s", id, reacted.Why[i])

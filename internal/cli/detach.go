@@ -83,7 +83,7 @@ func (a *console) startDetached(c *cli.Context) error {
 			a.sayEnd(p, res)
 			return a.endOf(res)
 		}
-		if h, ok := s.Watcher(); ok {
+		if h, ok := s.Starter().Watcher(); ok {
 			a.Say("%s is queued with the watcher (pid %d)", id, h.PID)
 			return nil
 		}

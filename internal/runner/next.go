@@ -179,7 +179,7 @@ func (n next) started(ctx context.Context) (string, error) {
 	if err != nil || !l.Run {
 		return n.say("retry"), err
 	}
-	if _, watched := n.s.Watcher(); watched {
+	if _, watched := n.s.Starter().Watcher(); watched {
 		return n.say("logs -f"), nil
 	}
 	return n.say("start"), nil

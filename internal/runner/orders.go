@@ -355,7 +355,7 @@ func Held(dir string) (durable.Holder, bool) {
 }
 
 // Watcher is the process that watches this repository, if there is one.
-func (s *Site) Watcher() (durable.Holder, bool) {
+func (s Starter) Watcher() (durable.Holder, bool) {
 	path := s.WatchLock()
 	if _, err := os.Stat(path); err != nil || !durable.Held(path) {
 		return durable.Holder{}, false
@@ -364,6 +364,6 @@ func (s *Site) Watcher() (durable.Holder, bool) {
 	return h, true
 }
 
-func (s *Site) WatchLock() string {
+func (s Starter) WatchLock() string {
 	return filepath.Join(s.Store.Root, ".trellis", ".runtime", "watch.lock")
 }

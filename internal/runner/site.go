@@ -93,10 +93,10 @@ func (s *Site) Succeed(old *Site) {
 }
 
 // Neighbours is what is known of the other tasks.
-func (s *Site) Neighbours() *ready.Neighbours { return &s.shared().neighbours }
+func (s Assessor) Neighbours() *ready.Neighbours { return &s.shared().neighbours }
 
 // LastPhase is the last phase that a run of this process entered since it was asked before.
-func (s *Site) LastPhase(dir string) (Phase, bool) { return s.shared().phases.take(dir) }
+func (s TaskRunner) LastPhase(dir string) (Phase, bool) { return s.shared().phases.take(dir) }
 
 // Event is something that happened in a run, for people who watch.
 type Event struct {

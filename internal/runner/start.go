@@ -35,7 +35,7 @@ func (s Starter) Start(ctx context.Context, dir string, o RunOptions) (Result, e
 		return res, err
 	}
 	s.PrintAssumptions(dir)
-	hand := func() bool { _, ok := s.Watcher(); return ok && o == (RunOptions{}) } // a watcher knows of no options
+	hand := func() bool { _, ok := s.Starter().Watcher(); return ok && o == (RunOptions{}) } // a watcher knows of no options
 	if why := s.Assessor().others(t); why != "" && hand() {
 		s.Tell(Event{Task: t.ID, Message: t.ID + " waits for " + why})
 	} else if why != "" {
@@ -311,7 +311,7 @@ func (s Starter) untaken(ctx context.Context, dir string) (Result, error) {
 func (s Starter) active(t *taskdir.Task) bool {
 	switch t.Status {
 	case trellis.Ready, trellis.InProgress:
-		if _, ok := s.Watcher(); ok {
+		if _, ok := s.Starter().Watcher(); ok {
 			return true
 		}
 		return IsHeld(t.Dir)

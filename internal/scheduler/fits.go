@@ -206,7 +206,7 @@ func (w *watch) start(ctx context.Context, l runner.Assessment) {
 		delete(w.last, l.Dir)
 	}
 	w.running[l.Dir] = true
-	w.s.LastPhase(l.Dir) // of a run before
+	w.s.TaskRunner().LastPhase(l.Dir) // of a run before
 	w.enters(l.Dir, runner.Phase{Name: l.Task.Pipeline.Phase, Round: l.Task.Pipeline.Round})
 	s := w.s // a reload takes another one
 	go func() { w.ended <- attempt(ctx, s, l) }()

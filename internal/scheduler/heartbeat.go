@@ -62,7 +62,7 @@ func (w *watch) enters(dir string, p runner.Phase) {
 func (w *watch) work() []pulse.Work {
 	list := make([]pulse.Work, 0, len(w.running))
 	for _, dir := range slices.Sorted(maps.Keys(w.running)) {
-		if now, ok := w.s.LastPhase(dir); ok {
+		if now, ok := w.s.TaskRunner().LastPhase(dir); ok {
 			w.enters(dir, now)
 		}
 		list = append(list, w.phases[dir])

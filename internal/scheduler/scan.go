@@ -29,7 +29,7 @@ func (w *watch) rescan() {
 		w.scan.again = true
 		return
 	}
-	w.s.Neighbours().Changed("")
+	w.s.Assessor().Neighbours().Changed("")
 	w.scan = scan{list: true, found: map[string]bool{}}
 }
 

@@ -69,7 +69,7 @@ func Watch(ctx context.Context, s *runner.Site, o WatchOptions) ([]runner.Result
 	w.alive()
 	defer w.events()()
 	if w.notify != nil {
-		s.Neighbours().Follow()
+		s.Assessor().Neighbours().Follow()
 	}
 	all, err := w.loop(ctx)
 	if err := lock.release(); err != nil {
@@ -265,10 +265,10 @@ func (w *watch) keepLock(stop context.CancelCauseFunc) bool {
 	anew, err := w.lock.keep()
 	switch {
 	case anew:
-		w.s.Tell(runner.Event{Level: slog.LevelWarn, Message: w.s.Store.Rel(w.s.WatchLock()) + " was removed: it is made anew"})
+		w.s.Tell(runner.Event{Level: slog.LevelWarn, Message: w.s.Store.Rel(w.s.Starter().WatchLock()) + " was removed: it is made anew"})
 		w.beaten = time.Time{} // watch.json may be gone as well
 	case err != nil:
-		w.lost = fmt.Errorf("%s was removed, and this watcher ends: %w", w.s.Store.Rel(w.s.WatchLock()), err)
+		w.lost = fmt.Errorf("%s was removed, and this watcher ends: %w", w.s.Store.Rel(w.s.Starter().WatchLock()), err)
 		w.s.Tell(runner.Event{Level: slog.LevelError, Message: w.lost.Error()})
 		stop(w.lost)
 	}
@@ -324,7 +324,7 @@ func (w *watch) mark(path string) {
 		return
 	}
 	dir := filepath.Join(w.s.Store.Tasks(), name)
-	w.s.Neighbours().Changed(dir)
+	w.s.Assessor().Neighbours().Changed(dir)
 	at := w.seen[dir].Add(settle)
 	if old, ok := w.due[dir]; !ok || old.After(at) {
 		w.due[dir] = at

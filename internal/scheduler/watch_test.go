@@ -39,7 +39,7 @@ func (w *world) watching(o scheduler.WatchOptions) {
 		}
 	})
 	w.Until("a watcher", func() bool { // who has its place makes the folder next
-		_, ok := w.Site.Watcher()
+		_, ok := w.Site.Starter().Watcher()
 		_, err := os.Stat(w.Site.Store.Tasks())
 		return ok && err == nil
 	})

@@ -25,7 +25,7 @@ func lockWatch(s *runner.Site) (*watchLock, error) {
 }
 
 func (l *watchLock) take() (err error) {
-	path := l.s.WatchLock()
+	path := l.s.Starter().WatchLock()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("making .trellis/.runtime: %w", err)
 	}
