@@ -92,7 +92,7 @@ func TestWatcherAndStarts(t *testing.T) {
 		}
 	}
 	w.until(func() bool { // what a start ran, when the watcher was not there yet, is done; the rest is the watcher's
-		return len(ids) == strings.Count(w.git("log", "--all", "--format=%B"), "Trellis-Task: ") && !w.at(ids, "in_progress") && !w.at(ids, "ready")
+		return len(ids) == strings.Count(w.git("log", "--branches", "--format=%B"), "Trellis-Task: ") && !w.at(ids, "in_progress") && !w.at(ids, "ready")
 	})
 	if err := watcher.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Error(err)

@@ -377,7 +377,7 @@ func (p *people) leave() {
 	}
 	for _, id := range p.ids {
 		p.bounded(id)
-		if made := p.git("log", "--all", "--format=%H", "--grep=^Trellis-Task: "+id+"$", "--", "notes"); made != "" {
+		if made := p.git("log", "--branches", "--format=%H", "--grep=^Trellis-Task: "+id+"$", "--", "notes"); made != "" {
 			p.commits++
 		}
 	}

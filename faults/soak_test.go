@@ -206,7 +206,7 @@ func branchOf(id string) string { return "feature/" + strings.TrimPrefix(id, "02
 // count finds what was lost, and what was done twice: more commits than one, or more calls than kills account for.
 func (s *soaking) count() {
 	for _, id := range s.ids {
-		made := s.git("log", "--all", "--format=%H", "--grep=^Trellis-Task: "+id+"$", "--", "notes")
+		made := s.git("log", "--branches", "--format=%H", "--grep=^Trellis-Task: "+id+"$", "--", "notes")
 		if got := s.status(id); got != "review" || made == "" || s.git("show", branchOf(id)+":notes/"+id) != id {
 			s.score.losses++
 			s.say("LOST: %s is %s, its commits are %q", id, got, made)

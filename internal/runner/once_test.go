@@ -2,11 +2,14 @@ package runner_test
 
 import (
 	"context"
+	"path/filepath"
 	"testing"
 
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
 	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 // Work that went away with its worktree is done again when a person asks for it.
@@ -26,5 +29,23 @@ func TestWorktreeTakenAway(t *testing.T) {
 	}
 	if res := w.Start(dir); res.Status != trellis.Review || w.Calls()["02-01-x"] != 2 {
 		t.Errorf("again: %s, %v, calls %v", res.Status, res.Failure, w.Calls())
+	}
+}
+
+// Two processes may judge one task runnable. The one that gets the lock when the other has run it to its end does not run
+// it again.
+func TestRunAfterItEnded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Counted())
+	dir := w.Hand("02-01-bye", runnertest.ProvenPRD)
+	if res := w.Start(dir); res.Status != trellis.Review {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+	res, err := w.Site.TaskRunner().Run(t.Context(), dir, runner.RunOptions{}, nil)
+	if err != nil || res.Status != trellis.Review || res.Outcome != trellis.Delivered {
+		t.Errorf("the late one: %+v, %v", res, err)
+	}
+	if h, err := journal.Read(filepath.Join(dir, taskdir.Run)); err != nil || h.Number != 1 {
+		t.Errorf("it ran again: run %d, %v", h.Number, err)
 	}
 }

@@ -93,6 +93,13 @@ func (s TaskRunner) Run(ctx context.Context, dir string, o RunOptions, begun fun
 	}
 	defer j.Close()
 	in, err := s.begin(ctx, j, dir, o)
+	if errors.Is(err, errOver) {
+		t, err := s.Store.Load(dir)
+		if err != nil {
+			return Result{Dir: dir}, err
+		}
+		return s.Starter().standing(t), nil
+	}
 	if err != nil {
 		return Result{Dir: dir}, err
 	}
@@ -125,7 +132,11 @@ func (s TaskRunner) Run(ctx context.Context, dir string, o RunOptions, begun fun
 	return res, err
 }
 
-// begin begins a new run when there is none to go on with, and returns the input of the run.
+// errOver says that there is no run to go on with, and that the task's status asks for no other.
+var errOver = errors.New("the task has ended")
+
+// begin begins a new run when there is none to go on with, and returns the input of the run. It is errOver when another
+// process ran the task to its end after the caller had judged it, and before the lock was taken.
 func (s TaskRunner) begin(ctx context.Context, j *journal.Run, dir string, o RunOptions) (in pipeline.Input, err error) {
 	h := j.History()
 	if h.Run != "" && !h.Ended {
@@ -133,6 +144,11 @@ func (s TaskRunner) begin(ctx context.Context, j *journal.Run, dir string, o Run
 			return in, ErrPlanning
 		}
 		return in, json.Unmarshal(h.Input, &in)
+	}
+	if t, err := s.Store.Load(dir); err != nil {
+		return in, err
+	} else if t.Status.Ended() {
+		return in, errOver
 	}
 	p, err := pipeline.ReadProgress(h)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/pulse"
@@ -103,7 +104,20 @@ func (s Starter) Admit(ctx context.Context, dir string) (bool, Result, error) {
 
 // startable is the task when there is something to run, nil when there is not; Result says where it stands.
 // It changes a task only when that has to wait, or when its run has delivered already: then to what the run says.
+// What another process does for the task meanwhile is no fault of it: *durable.HeldError then.
 func (s Starter) startable(ctx context.Context, dir string, adopt bool) (*taskdir.Task, Result, error) {
+	t, res, err := s.judge(ctx, dir, adopt)
+	if !errors.As(err, new(*NotReadyError)) {
+		return t, res, err
+	}
+	if by, held := Held(dir); held {
+		return nil, res, &durable.HeldError{Path: filepath.Join(dir, taskdir.RunLock), Holder: by}
+	}
+	return s.judge(ctx, dir, adopt) // whoever was at it when it was judged is done
+}
+
+// judge is startable for a task that no other process works on.
+func (s Starter) judge(ctx context.Context, dir string, adopt bool) (*taskdir.Task, Result, error) {
 	res := Result{Dir: dir}
 	if _, draft := drafted(dir); draft {
 		return nil, res, ErrPlanning
