@@ -100,7 +100,7 @@ func (s *site) spentLooks(n int) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	objects, err := r.Objects(time.Time{}, nil)
+	objects, err := r.Trees().Objects(time.Time{}, nil)
 	noted, spentErr := spentHere()
 	if err = errors.Join(err, spentErr, s.writeObjects(n)); err != nil {
 		return 0, err

@@ -86,7 +86,7 @@ func (a Agents) Options() agents.Options {
 	for name, c := range a.cfg.Agents.APIs {
 		o.APIs[name] = agents.API{Kind: c.API, Model: c.Model, BaseURL: c.BaseURL, KeyEnv: c.KeyEnv}
 	}
-	o.Files = (&git.Repo{Env: a.p.Env.Vars}).Files
+	o.Files = (&git.Repo{Env: a.p.Env.Vars}).History().Files
 	return o
 }
 

@@ -33,7 +33,7 @@ func (e *Env) Open(ctx context.Context) (*Project, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := p.Repo.Head(ctx, p.Root); errors.Is(err, git.ErrNoCommit) {
+	if _, err := p.Repo.Refs().Head(ctx, p.Root); errors.Is(err, git.ErrNoCommit) {
 		return nil, WithHints(Usagef("the repository %s has no commit yet, and a task begins at one", p.Root), `git add -A && git commit -m "first commit"`)
 	} else if err != nil {
 		return nil, err

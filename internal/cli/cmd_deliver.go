@@ -80,7 +80,7 @@ func (a *console) sayWhere(ctx context.Context, p *app.Project, dir string) erro
 	if err != nil {
 		return err
 	}
-	remote, err := p.Repo.Remote(ctx, t.BaseBranch)
+	remote, err := p.Repo.Remotes().Remote(ctx, t.BaseBranch)
 	if err != nil || remote == "" {
 		return err
 	}
@@ -93,7 +93,7 @@ func (a *console) sayWhere(ctx context.Context, p *app.Project, dir string) erro
 
 // address is a remote with where it is.
 func address(ctx context.Context, p *app.Project, remote string) (string, error) {
-	list, err := p.Repo.Addresses(ctx, remote)
+	list, err := p.Repo.Remotes().Addresses(ctx, remote)
 	if err != nil || len(list) == 1 && list[0] == remote {
 		return remote, err
 	}

@@ -45,14 +45,14 @@ func (a *console) diff(ctx context.Context, p *app.Project, dir string, stat boo
 	if worktree := p.Worktree(t); worktree != "" {
 		return a.diffWorktree(ctx, p, worktree, t.Pipeline.BaseCommit, stat)
 	}
-	tip, err := p.Repo.Branch(ctx, t.Branch)
+	tip, err := p.Repo.Refs().Branch(ctx, t.Branch)
 	if err != nil {
 		return err
 	}
 	if tip == "" {
 		return app.WithHints(fmt.Errorf("neither the worktree nor the branch %s of %s is there any more", t.Branch, t.ID), "git for-each-ref refs/trellis/backup")
 	}
-	return a.shown(func(out io.Writer) error { return p.Repo.Diff(ctx, t.Pipeline.BaseCommit, tip, stat, out) })
+	return a.shown(func(out io.Writer) error { return p.Repo.History().Diff(ctx, t.Pipeline.BaseCommit, tip, stat, out) })
 }
 
 // maxDiff is the longest patch that is shown whole.
@@ -60,7 +60,7 @@ const maxDiff = 64 << 20
 
 func (a *console) diffWorktree(ctx context.Context, p *app.Project, worktree, base string, stat bool) error {
 	p.Config() // by which git is wary of what is there
-	s, err := p.Repo.Snapshot(ctx, worktree, ".trellis/tasks", ".trellis/.runtime", ".trellis/.current-task")
+	s, err := p.Repo.Snapshots().Snapshot(ctx, worktree, ".trellis/tasks", ".trellis/.runtime", ".trellis/.current-task")
 	if err != nil {
 		return err
 	}

@@ -173,7 +173,7 @@ func (cmd setups) afterInit(ctx context.Context, p *app.Project, made int) error
 		cmd.Say("made %s; read .trellis/config.yaml, then commit:", text.Count(made, "file"))
 		cmd.Say("  git add .trellis && git commit -m %q", "Set up Trellis")
 	}
-	if _, err := p.Repo.Head(ctx, p.Root); errors.Is(err, git.ErrNoCommit) {
+	if _, err := p.Repo.Refs().Head(ctx, p.Root); errors.Is(err, git.ErrNoCommit) {
 		cmd.Say("this repository has no commit yet: a task begins at one")
 	}
 	cmd.Say("then hand over the first task:")

@@ -81,7 +81,7 @@ func (a *console) stays(ctx context.Context, p *app.Project, dir string) string 
 	if _, err := os.Lstat(t.WorktreePath); err == nil {
 		list = append(list, "worktree")
 	}
-	if tip, err := p.Repo.Branch(ctx, t.BranchName()); err == nil && tip != "" && t.Pipeline.BaseCommit != "" {
+	if tip, err := p.Repo.Refs().Branch(ctx, t.BranchName()); err == nil && tip != "" && t.Pipeline.BaseCommit != "" {
 		list = append(list, "branch")
 	}
 	switch len(list) {
@@ -271,7 +271,7 @@ func (a *console) person(ctx context.Context, p *app.Project, given string) (str
 	if name, err := app.Developer(p.Root); err == nil && name != "" {
 		return name, nil
 	}
-	name, err := p.Repo.Identity(ctx)
+	name, err := p.Repo.Author().Identity(ctx)
 	if err != nil {
 		return "", app.WithHints(app.AsKind(app.ErrUsage, err), "add --by NAME, or git config user.name NAME")
 	}

@@ -191,7 +191,7 @@ func (a *console) plannedTask(c *cli.Context, p *app.Project) (n taskdir.New, er
 	n.Creator, _ = app.Developer(p.Root) // nobody has to say who they are
 	n.Assignee = n.Creator
 	if n.BaseBranch != "" {
-		if _, err := p.Repo.Resolve(c.Context, n.BaseBranch); err != nil {
+		if _, err := p.Repo.Refs().Resolve(c.Context, n.BaseBranch); err != nil {
 			return n, app.AsKind(app.ErrUsage, fmt.Errorf("--base %s: %w", n.BaseBranch, err))
 		}
 	}

@@ -270,7 +270,7 @@ func (a *console) sayRejected(p *app.Project, res runner.PlanResult) {
 
 // sayUncommitted warns of files that a worktree won't have.
 func (a *console) sayUncommitted(ctx context.Context, p *app.Project) {
-	list, err := p.Repo.Status(ctx, p.Root, ".trellis/tasks", ".trellis/objectives", ".trellis/.runtime")
+	list, err := p.Repo.Index().Status(ctx, p.Root, ".trellis/tasks", ".trellis/objectives", ".trellis/.runtime")
 	switch {
 	case err != nil:
 		a.Say("looking for uncommitted files: %v", err)

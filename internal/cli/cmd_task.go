@@ -228,7 +228,7 @@ func hasWork(ctx context.Context, p *app.Project, t *taskdir.Task) (bool, error)
 	if t.Pipeline.BaseCommit == "" {
 		return false, nil
 	}
-	tip, err := p.Repo.Branch(ctx, t.BranchName())
+	tip, err := p.Repo.Refs().Branch(ctx, t.BranchName())
 	return tip != "" || p.Worktree(t) != "", err
 }
 

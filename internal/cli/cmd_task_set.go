@@ -93,7 +93,7 @@ func checkBaseBranch(ctx context.Context, p *app.Project, _, branch string) erro
 	if err := git.CheckBranchName(branch); err != nil {
 		return app.AsKind(app.ErrUsage, err)
 	}
-	tip, err := p.Repo.Branch(ctx, branch)
+	tip, err := p.Repo.Refs().Branch(ctx, branch)
 	if err != nil {
 		return err
 	}

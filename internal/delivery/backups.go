@@ -23,16 +23,16 @@ type Backup struct {
 
 // Backups are those of all tasks, or of one, sorted by name.
 func (c *Cleaner) Backups(ctx context.Context, task string) ([]Backup, error) {
-	saved, err := c.Repo.Backups(ctx, task)
+	saved, err := c.Repo.Backups().List(ctx, task)
 	if err != nil {
 		return nil, err
 	}
 	list := make([]Backup, len(saved))
 	for i, s := range saved {
 		b := Backup{Saved: s}
-		b.Task, b.Attempt, _ = strings.Cut(strings.TrimPrefix(s.Ref, git.Backups), "/")
+		b.Task, b.Attempt, _ = strings.Cut(strings.TrimPrefix(s.Ref, git.BackupRefs), "/")
 		b.Restore = b.restore()
-		if b.Commits, err = c.Repo.OnlyIn(ctx, s.Commit); err != nil {
+		if b.Commits, err = c.Repo.History().OnlyIn(ctx, s.Commit); err != nil {
 			return nil, fmt.Errorf("looking at %s: %w", s.Ref, err)
 		}
 		list[i] = b
@@ -49,8 +49,8 @@ func (c *Cleaner) SaveTask(ctx context.Context, dir string) (b Backup, err error
 	if git.CheckBranchName(b.Task) != nil { // a ref can't be called so either
 		b.Task = cmp.Or(trellis.Slug(b.Task), "task")
 	}
-	b.Ref = git.Backups + b.Task + "/" + removed
-	b.Commit, err = c.Repo.BackupFolder(ctx, c.Store.Rel(dir), b.Ref, "backup of "+filepath.Base(dir)+", which was removed", taskdir.Run)
+	b.Ref = git.BackupRefs + b.Task + "/" + removed
+	b.Commit, err = c.Repo.Backups().BackupFolder(ctx, c.Store.Rel(dir), b.Ref, "backup of "+filepath.Base(dir)+", which was removed", taskdir.Run)
 	b.Restore = b.restore()
 	return b, err
 }
@@ -75,7 +75,7 @@ func (c *Cleaner) Older(list []Backup, age time.Duration) (old []Backup) {
 
 // Prune deletes a backup for good, unless it is another one by now.
 func (c *Cleaner) Prune(ctx context.Context, b Backup) error {
-	if err := c.Repo.DropBackup(ctx, b.Saved); err != nil {
+	if err := c.Repo.Backups().DropBackup(ctx, b.Saved); err != nil {
 		return fmt.Errorf("deleting backup %s: %w", b.Ref, err)
 	}
 	return nil

@@ -160,10 +160,10 @@ func (c *Cleaner) survey(ctx context.Context) (s *survey, err error) {
 			}
 		}
 	}
-	if s.main, err = c.Repo.CurrentBranch(ctx, c.Repo.Main); err != nil {
+	if s.main, err = c.Repo.Refs().CurrentBranch(ctx, c.Repo.Main); err != nil {
 		return nil, err
 	}
-	s.trees, err = c.Repo.Worktrees(ctx)
+	s.trees, err = c.Repo.Worktrees().List(ctx)
 	return s, err
 }
 
@@ -202,7 +202,7 @@ func (c *Cleaner) leftover(ctx context.Context, s *survey, t *taskdir.Task) (l L
 		l.Why = "its branch belongs to " + owner.ID + " by now"
 		return l, nil
 	}
-	if l.Tip, err = c.Repo.Branch(ctx, t.BranchName()); err != nil {
+	if l.Tip, err = c.Repo.Refs().Branch(ctx, t.BranchName()); err != nil {
 		return l, err
 	}
 	if l.Tip != "" {
@@ -244,14 +244,14 @@ func (c *Cleaner) swapped(w git.Worktree) error {
 	if st, err := os.Lstat(w.Path); w.Gone || w.HalfMade() || err == nil && st.IsDir() && !exists(filepath.Join(w.Path, ".git")) {
 		return nil
 	}
-	return c.Repo.Check(w)
+	return c.Repo.Worktrees().Check(w)
 }
 
 // pushed is the remote that has a branch, by the remote-tracking branch of it, and where it ends there.
 func (c *Cleaner) pushed(ctx context.Context, s *survey, base, branch string) (remote, tip string, err error) {
 	remote, asked := s.to[base]
 	if !asked {
-		if remote, err = c.Repo.Remote(ctx, base); err != nil {
+		if remote, err = c.Repo.Remotes().Remote(ctx, base); err != nil {
 			return "", "", err
 		}
 		s.to[base] = remote
@@ -272,7 +272,7 @@ func (c *Cleaner) loose(ctx context.Context, l *Leftover) error {
 		if tree.Gone || tree.at.HalfMade() || !exists(filepath.Join(tree.Path, ".git")) {
 			continue
 		}
-		head, err := c.Repo.Head(ctx, tree.Path)
+		head, err := c.Repo.Refs().Head(ctx, tree.Path)
 		if errors.Is(err, git.ErrNoCommit) || err == nil && head == l.Tip {
 			continue
 		}
@@ -307,7 +307,7 @@ func (c *Cleaner) basesOf(ctx context.Context, s *survey, branch string) ([]base
 	}
 	var list []base
 	add := func(name, shown string) error {
-		sha, err := c.Repo.Resolve(ctx, name)
+		sha, err := c.Repo.Refs().Resolve(ctx, name)
 		if err == nil {
 			list = append(list, base{shown, sha})
 		}
@@ -316,7 +316,7 @@ func (c *Cleaner) basesOf(ctx context.Context, s *survey, branch string) ([]base
 		}
 		return err
 	}
-	remotes, err := c.Repo.Remotes(ctx, branch)
+	remotes, err := c.Repo.Remotes().Remotes(ctx, branch)
 	if err == nil {
 		err = add(branch, branch)
 	}

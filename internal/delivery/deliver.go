@@ -119,12 +119,12 @@ func (d *Deliverer) Deliver(ctx context.Context, w Work) (out Delivered, err err
 
 // push makes sure that a remote's branch has the commit, and returns the one that people pushed on top of it, "" for none.
 func (d *Deliverer) push(ctx context.Context, repo *git.Repo, o git.PushOptions, out *Delivered) (above string, err error) {
-	_, err = repo.Push(ctx, o)
+	_, err = repo.Remotes().Push(ctx, o)
 	var ahead *git.AheadError
 	if !errors.As(err, &ahead) {
 		return "", err
 	}
-	who, n, err := repo.Authors(ctx, o.Commit, ahead.Tip)
+	who, n, err := repo.History().Authors(ctx, o.Commit, ahead.Tip)
 	if err != nil {
 		return "", err
 	}
@@ -147,7 +147,7 @@ func Commits(n int, who []string) string {
 // look finds the remote, and makes sure that there is something to deliver.
 func (d *Deliverer) look(ctx context.Context, w Work) (out Delivered, err error) {
 	out = Delivered{Title: w.Title, Into: w.Base}
-	tip, err := d.Repo.Branch(ctx, w.Branch)
+	tip, err := d.Repo.Refs().Branch(ctx, w.Branch)
 	switch {
 	case err != nil:
 		return out, err
@@ -158,12 +158,12 @@ func (d *Deliverer) look(ctx context.Context, w Work) (out Delivered, err error)
 			return out, d.strayed(err, w, tip)
 		}
 	}
-	if base, err := d.Repo.Resolve(ctx, w.Base); err == nil {
-		if within, err := d.Repo.IsAncestor(ctx, w.Commit, base); err != nil || within {
+	if base, err := d.Repo.Refs().Resolve(ctx, w.Base); err == nil {
+		if within, err := d.Repo.History().IsAncestor(ctx, w.Commit, base); err != nil || within {
 			return out, orEmpty(err, w, w.Base)
 		}
 	}
-	if out.Remote, err = d.Repo.Remote(ctx, w.Base); err != nil || out.Remote != "" {
+	if out.Remote, err = d.Repo.Remotes().Remote(ctx, w.Base); err != nil || out.Remote != "" {
 		return out, err
 	}
 	out.Body = d.redact(d.body(w))
@@ -174,14 +174,14 @@ func (d *Deliverer) look(ctx context.Context, w Work) (out Delivered, err error)
 
 // there reports whether the remote has what the branch has here on top of the verified commit.
 func (d *Deliverer) there(ctx context.Context, w Work, tip string) (bool, error) {
-	if within, err := d.Repo.IsAncestor(ctx, w.Commit, tip); err != nil || !within {
+	if within, err := d.Repo.History().IsAncestor(ctx, w.Commit, tip); err != nil || !within {
 		return false, err
 	}
-	remote, err := d.Repo.Remote(ctx, w.Base)
+	remote, err := d.Repo.Remotes().Remote(ctx, w.Base)
 	if err != nil || remote == "" {
 		return false, err
 	}
-	tips, err := d.Repo.RemoteBranches(ctx, remote, w.Branch)
+	tips, err := d.Repo.Remotes().RemoteBranches(ctx, remote, w.Branch)
 	if err != nil || tips[w.Branch] == "" {
 		return false, nil // what is wrong with the remote shows when it is pushed to
 	}
@@ -216,7 +216,7 @@ func orEmpty(err error, w Work, base string) error {
 // checkout is where the user's hook runs: with the work, as long as that is there.
 func (d *Deliverer) checkout(ctx context.Context, w Work) string {
 	if w.Worktree != "" {
-		if _, err := d.Repo.Head(ctx, w.Worktree); err == nil {
+		if _, err := d.Repo.Refs().Head(ctx, w.Worktree); err == nil {
 			return w.Worktree
 		}
 	}

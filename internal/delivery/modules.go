@@ -39,11 +39,11 @@ type modules []module
 // modules are those in which the work names a commit that its base does not.
 func (d *Deliverer) modules(ctx context.Context, w Work) (list modules, err error) {
 	for _, path := range w.Modules {
-		named, err := d.Repo.ModuleCommit(ctx, w.Commit, path)
+		named, err := d.Repo.Modules().ModuleCommit(ctx, w.Commit, path)
 		if err != nil {
 			return nil, err
 		}
-		before, err := d.Repo.ModuleCommit(ctx, w.BaseCommit, path)
+		before, err := d.Repo.Modules().ModuleCommit(ctx, w.BaseCommit, path)
 		if err != nil {
 			return nil, err
 		}
@@ -51,13 +51,13 @@ func (d *Deliverer) modules(ctx context.Context, w Work) (list modules, err erro
 			continue
 		}
 		m := module{folder: path, at: "git -C " + word(path)}
-		if m.Module, err = d.Repo.Module(ctx, w.Commit, path); err != nil {
+		if m.Module, err = d.Repo.Modules().Module(ctx, w.Commit, path); err != nil {
 			return nil, err
 		}
 		if m.Main == m.Common { // the main checkout has no files of it
 			m.folder, m.at = m.Common, "git --git-dir="+word(m.Common)
 		}
-		if m.remote, err = m.Remote(ctx, w.Base); err != nil {
+		if m.remote, err = m.Remotes().Remote(ctx, w.Base); err != nil {
 			return nil, err
 		}
 		list = append(list, m)
@@ -176,17 +176,17 @@ func (d *Deliverer) part(ctx context.Context, w Work, m module, out *Delivered) 
 
 // moduleBase is the branch of a submodule's remote that work there is for, and its tip, "" when it is not there.
 func (d *Deliverer) moduleBase(ctx context.Context, w Work, m module, remote string) (base, tip string, err error) {
-	base, err = d.Repo.ModuleBranch(ctx, w.Commit, m.Path)
+	base, err = d.Repo.Modules().ModuleBranch(ctx, w.Commit, m.Path)
 	switch {
 	case err == nil && base == ".": // the one that is called as the superproject's
 		base = strings.TrimPrefix(w.Base, remote+"/")
 	case err == nil && base == "":
-		base, err = m.RemoteHead(ctx, m.remote)
+		base, err = m.Remotes().RemoteHead(ctx, m.remote)
 	}
 	if err != nil {
 		return "", "", err
 	}
-	tips, err := m.RemoteBranches(ctx, m.remote, slices.DeleteFunc([]string{base, w.StackedBranch}, func(name string) bool { return name == "" })...)
+	tips, err := m.Remotes().RemoteBranches(ctx, m.remote, slices.DeleteFunc([]string{base, w.StackedBranch}, func(name string) bool { return name == "" })...)
 	if err == nil && w.StackedBranch != "" && tips[w.StackedBranch] != "" {
 		base = w.StackedBranch
 	}
@@ -216,7 +216,7 @@ func (d *Deliverer) forge(m module) *github.Client {
 func (m module) checkout(ctx context.Context, w Work) string {
 	if w.Worktree != "" {
 		dir := m.Dir(w.Worktree)
-		if _, err := m.Head(ctx, dir); err == nil {
+		if _, err := m.Refs().Head(ctx, dir); err == nil {
 			return dir
 		}
 	}

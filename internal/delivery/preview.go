@@ -50,7 +50,7 @@ func (d *Deliverer) Preview(ctx context.Context, w Work) (out Delivered, err err
 // toPush says what a push would bring to the remote, by where its branches are now.
 func (d *Deliverer) toPush(ctx context.Context, w Work, remote string) (string, error) {
 	base := strings.TrimPrefix(w.Base, remote+"/")
-	tips, err := d.Repo.RemoteBranches(ctx, remote, w.Branch, base)
+	tips, err := d.Repo.Remotes().RemoteBranches(ctx, remote, w.Branch, base)
 	if err != nil {
 		return "", d.pushFailure(ctx, w, err)
 	}
@@ -72,29 +72,29 @@ func (d *Deliverer) bring(ctx context.Context, w Work, remote, tip string) (stri
 		return "nothing: " + there + " has it", nil
 	}
 	if tip == "" {
-		n, err := d.Repo.Ahead(ctx, w.BaseCommit, w.Commit)
+		n, err := d.Repo.History().Ahead(ctx, w.BaseCommit, w.Commit)
 		return many(n) + " to " + there + ", which is new", err
 	}
-	known, err := d.Repo.Has(ctx, tip)
+	known, err := d.Repo.Modules().Has(ctx, tip)
 	if err != nil || !known {
 		return fmt.Sprintf("%s is at %.12s, which somebody pushed and which is not known here: it stays, and is merged where that is needed", there, tip), err
 	}
-	theirs, err := d.Repo.Ahead(ctx, w.Commit, tip)
+	theirs, err := d.Repo.History().Ahead(ctx, w.Commit, tip)
 	if err != nil {
 		return "", err
 	}
-	ours, err := d.Repo.Ahead(ctx, tip, w.Commit)
+	ours, err := d.Repo.History().Ahead(ctx, tip, w.Commit)
 	if err != nil || theirs == 0 {
 		return many(ours) + " to " + there, err
 	}
-	who, n, err := d.Repo.Authors(ctx, w.Commit, tip)
+	who, n, err := d.Repo.History().Authors(ctx, w.Commit, tip)
 	if err != nil {
 		return "", err
 	}
 	if ours == 0 {
 		return fmt.Sprintf("nothing: %s has it, and %s on top", there, d.redact(Commits(n, who))), nil
 	}
-	own, err := d.Repo.Pushed(ctx, w.Task, tip)
+	own, err := d.Repo.Remotes().Pushed(ctx, w.Task, tip)
 	if own {
 		return fmt.Sprintf("%s to %s, in the place of what was pushed before (%.12s)", many(ours), there, tip), err
 	}
@@ -106,10 +106,10 @@ func (d *Deliverer) behind(ctx context.Context, commit, tip string) (string, err
 	if tip == "" {
 		return "", nil
 	}
-	if known, err := d.Repo.Has(ctx, tip); err != nil || !known {
+	if known, err := d.Repo.Modules().Has(ctx, tip); err != nil || !known {
 		return "behind what was not fetched yet of", err
 	}
-	n, err := d.Repo.Ahead(ctx, commit, tip)
+	n, err := d.Repo.History().Ahead(ctx, commit, tip)
 	if err != nil || n == 0 {
 		return "", err
 	}

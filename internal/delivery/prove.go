@@ -46,7 +46,7 @@ func (c *Cleaner) work(ctx context.Context, tip, delivered string) ([]string, er
 	if tip == "" || tip == delivered || delivered == "" {
 		return []string{cmp.Or(tip, delivered)}, nil
 	}
-	within, err := c.Repo.IsAncestor(ctx, delivered, tip)
+	within, err := c.Repo.History().IsAncestor(ctx, delivered, tip)
 	if err != nil || within {
 		return []string{tip}, err
 	}
@@ -81,7 +81,7 @@ func (c *Cleaner) edited(ctx context.Context, l *Leftover) error {
 		return err
 	}
 	for _, b := range l.bases {
-		sha, err := c.Repo.Says(ctx, from, b.commit, taskTrailer+l.ID)
+		sha, err := c.Repo.History().Says(ctx, from, b.commit, taskTrailer+l.ID)
 		if err != nil {
 			return err
 		}
@@ -97,7 +97,7 @@ func (c *Cleaner) edited(ctx context.Context, l *Leftover) error {
 // proofOf is how the first of the commits is in a base, when the others are there, too.
 func (c *Cleaner) proofOf(ctx context.Context, b base, from string, work []string) (first git.Proof, err error) {
 	for i, sha := range work {
-		proof, err := c.Repo.Prove(ctx, b.commit, from, sha)
+		proof, err := c.Repo.History().Prove(ctx, b.commit, from, sha)
 		if err != nil || proof == "" {
 			return "", err
 		}
@@ -119,12 +119,12 @@ func (c *Cleaner) own(ctx context.Context, l *Leftover, work, delivered string) 
 		return delivered != from, nil
 	}
 	for _, b := range l.bases {
-		within, err := c.Repo.IsAncestor(ctx, work, b.commit)
+		within, err := c.Repo.History().IsAncestor(ctx, work, b.commit)
 		if err != nil {
 			return false, err
 		}
 		if within {
-			made, err := c.Repo.FindTrailer(ctx, from, work, taskTrailer+l.ID)
+			made, err := c.Repo.History().FindTrailer(ctx, from, work, taskTrailer+l.ID)
 			return made != "", err
 		}
 	}
@@ -136,7 +136,7 @@ func (c *Cleaner) known(ctx context.Context, commit string) (string, error) {
 	if commit == "" {
 		return "", nil
 	}
-	sha, err := c.Repo.Resolve(ctx, commit)
+	sha, err := c.Repo.Refs().Resolve(ctx, commit)
 	if errors.Is(err, git.ErrNotFound) {
 		return "", nil
 	}
@@ -146,7 +146,7 @@ func (c *Cleaner) known(ctx context.Context, commit string) (string, error) {
 // inBase reports whether a commit is in the history of a base.
 func (c *Cleaner) inBase(ctx context.Context, l Leftover, commit string) (bool, error) {
 	for _, b := range l.bases {
-		if within, err := c.Repo.IsAncestor(ctx, commit, b.commit); err != nil || within {
+		if within, err := c.Repo.History().IsAncestor(ctx, commit, b.commit); err != nil || within {
 			return within, err
 		}
 	}

@@ -81,7 +81,7 @@ func (r *Remote) Pulls(ctx context.Context, dir string) (out Refreshed, err erro
 			continue
 		}
 		l := Leftover{Dir: t.Dir, ID: t.ID, Status: trellis.Review, Base: t.BaseBranch, Branch: t.BranchName(), task: t}
-		if l.Tip, err = r.Cleaner.Repo.Branch(ctx, l.Branch); err != nil {
+		if l.Tip, err = r.Cleaner.Repo.Refs().Branch(ctx, l.Branch); err != nil {
 			return out, err
 		}
 		list = append(list, l)
@@ -96,12 +96,12 @@ func (r *Remote) Pulls(ctx context.Context, dir string) (out Refreshed, err erro
 // fetched by then, is not taken in; nil when it may be.
 func (r *Remote) Follow(ctx context.Context, t *taskdir.Task, delivered, head string, outside []string, may func(context.Context) error) (bool, error) {
 	repo := r.Cleaner.Repo
-	if _, err := repo.Resolve(ctx, head); errors.Is(err, git.ErrNotFound) {
-		name, err := repo.Remote(ctx, t.BaseBranch)
+	if _, err := repo.Refs().Resolve(ctx, head); errors.Is(err, git.ErrNotFound) {
+		name, err := repo.Remotes().Remote(ctx, t.BaseBranch)
 		if err == nil {
-			err = repo.Fetch(ctx, name, r.Wall)
+			err = repo.Remotes().Fetch(ctx, name, r.Wall)
 		}
-		if _, known := repo.Resolve(ctx, head); err != nil || known != nil {
+		if _, known := repo.Refs().Resolve(ctx, head); err != nil || known != nil {
 			return false, err
 		}
 	} else if err != nil {
@@ -113,5 +113,5 @@ func (r *Remote) Follow(ctx context.Context, t *taskdir.Task, delivered, head st
 	if !exists(t.WorktreePath) {
 		return false, nil
 	}
-	return repo.Forward(ctx, t.WorktreePath, t.BranchName(), delivered, head, outside...)
+	return repo.Backups().Forward(ctx, t.WorktreePath, t.BranchName(), delivered, head, outside...)
 }

@@ -131,10 +131,10 @@ func (r *Remote) fetch(ctx context.Context, tasks []*taskdir.Task, out *Refreshe
 			continue
 		}
 		bases[t.BaseBranch] = true
-		name, err := r.Cleaner.Repo.Remote(ctx, t.BaseBranch)
+		name, err := r.Cleaner.Repo.Remotes().Remote(ctx, t.BaseBranch)
 		if err == nil && name != "" && !asked[name] {
 			asked[name] = true
-			err = r.Cleaner.Repo.Fetch(ctx, name, r.Wall)
+			err = r.Cleaner.Repo.Remotes().Fetch(ctx, name, r.Wall)
 		}
 		if err != nil {
 			out.Notes = append(out.Notes, err.Error())
@@ -148,7 +148,7 @@ func (r *Remote) pulls(ctx context.Context, list []Leftover, out *Refreshed) err
 		if r.Forge == nil || ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if remote, err := r.Cleaner.Repo.Remote(ctx, l.Base); err != nil || remote == "" && l.task.PRURL == "" {
+		if remote, err := r.Cleaner.Repo.Remotes().Remote(ctx, l.Base); err != nil || remote == "" && l.task.PRURL == "" {
 			continue
 		}
 		pr, err := r.Forge.Find(ctx, l.task.BranchName())

@@ -37,7 +37,7 @@ func (r *Remote) modules(ctx context.Context, l Leftover, out *Refreshed) ([]Mod
 
 // module looks at the pull request in one submodule, nil when there is none any more.
 func (r *Remote) module(ctx context.Context, l Leftover, path string) (*ModulePull, error) {
-	m, err := r.Cleaner.Repo.Module(ctx, l.task.Commit, path)
+	m, err := r.Cleaner.Repo.Modules().Module(ctx, l.task.Commit, path)
 	if err != nil {
 		return nil, err
 	}

@@ -60,7 +60,7 @@ func (c *Cleaner) Remove(ctx context.Context, dir string, merged bool) (r Remova
 
 // lookHeld looks at a task whose lock we hold ourselves, and makes worktrees whole of which a part was removed before.
 func (c *Cleaner) lookHeld(ctx context.Context, dir string) (l Leftover, err error) {
-	all, err := c.Repo.Worktrees(ctx)
+	all, err := c.Repo.Worktrees().List(ctx)
 	if err != nil {
 		return l, err
 	}
@@ -70,7 +70,7 @@ func (c *Cleaner) lookHeld(ctx context.Context, dir string) (l Leftover, err err
 	}
 	for _, w := range all {
 		if c.owns(t, w) && c.swapped(w) == nil {
-			if _, err := c.Repo.Relink(w); err != nil {
+			if _, err := c.Repo.Worktrees().Relink(w); err != nil {
 				return l, err
 			}
 		}
@@ -80,7 +80,7 @@ func (c *Cleaner) lookHeld(ctx context.Context, dir string) (l Leftover, err err
 
 // save makes sure that what is taken away is in a base or in a backup.
 func (c *Cleaner) save(ctx context.Context, r *Removal) error {
-	ref := fmt.Sprintf("%s%s/%d", git.Backups, r.ID, max(1, r.task.Pipeline.Attempt))
+	ref := fmt.Sprintf("%s%s/%d", git.BackupRefs, r.ID, max(1, r.task.Pipeline.Attempt))
 	var saved []string // commits
 	for _, tree := range r.Trees {
 		name := ref
@@ -113,7 +113,7 @@ func (c *Cleaner) saveTree(ctx context.Context, l Leftover, tree Tree, ref strin
 	if tree.Gone || tree.at.HalfMade() {
 		return "", nil
 	}
-	head, err := c.Repo.Head(ctx, tree.Path)
+	head, err := c.Repo.Refs().Head(ctx, tree.Path)
 	if errors.Is(err, git.ErrNoCommit) {
 		head, err = "", nil
 	}
@@ -132,7 +132,7 @@ func (c *Cleaner) saveTree(ctx context.Context, l Leftover, tree Tree, ref strin
 	}
 	sha, err := c.savedBefore(ctx, tree.Path, ref)
 	if err == nil && sha == "" {
-		sha, err = c.Repo.Backup(ctx, tree.Path, ref, "trellis: work of "+l.ID+" that was taken away")
+		sha, err = c.Repo.Backups().Backup(ctx, tree.Path, ref, "trellis: work of "+l.ID+" that was taken away")
 	}
 	var inner *git.NestedError
 	if errors.As(err, &inner) {
@@ -148,7 +148,7 @@ func (c *Cleaner) savedBefore(ctx context.Context, dir, ref string) (string, err
 	if err != nil || sha == "" {
 		return "", err
 	}
-	if held, err := c.Repo.BackedUp(ctx, sha, dir); err != nil || !held {
+	if held, err := c.Repo.Backups().BackedUp(ctx, sha, dir); err != nil || !held {
 		return "", err
 	}
 	return sha, nil
@@ -160,7 +160,7 @@ func (c *Cleaner) saveBranch(ctx context.Context, r *Removal, ref string, saved 
 		return nil
 	}
 	for _, sha := range saved {
-		if within, err := c.Repo.IsAncestor(ctx, r.Tip, sha); err != nil || within {
+		if within, err := c.Repo.History().IsAncestor(ctx, r.Tip, sha); err != nil || within {
 			return err
 		}
 	}
@@ -178,7 +178,7 @@ func (c *Cleaner) saveBranch(ctx context.Context, r *Removal, ref string, saved 
 		}
 		name = fmt.Sprintf("%s-%d", ref, i)
 	}
-	tip, err := c.Repo.Keep(ctx, r.Branch, name)
+	tip, err := c.Repo.Backups().Keep(ctx, r.Branch, name)
 	if err == nil && tip != r.Tip {
 		err = &git.MovedError{Ref: "refs/heads/" + r.Branch, Now: tip}
 	}
@@ -189,7 +189,7 @@ func (c *Cleaner) saveBranch(ctx context.Context, r *Removal, ref string, saved 
 // take removes the worktrees, then what is remembered of pushes of merged work, then the branch, then what the task says of them.
 func (c *Cleaner) take(ctx context.Context, l Leftover) error {
 	for _, tree := range l.Trees {
-		if err := c.Repo.RemoveWorktree(ctx, tree.Path); err != nil {
+		if err := c.Repo.Worktrees().Remove(ctx, tree.Path); err != nil {
 			return err
 		}
 	}
@@ -198,15 +198,15 @@ func (c *Cleaner) take(ctx context.Context, l Leftover) error {
 		dir = filepath.Dir(dir)
 	}
 	if l.Proof != "" {
-		if err := c.Repo.ForgetPushes(ctx, l.ID); err != nil {
+		if err := c.Repo.Remotes().ForgetPushes(ctx, l.ID); err != nil {
 			return err
 		}
 	}
 	if l.Branch != "" {
-		if err := c.Repo.EndUpdate(ctx, l.ID); err != nil {
+		if err := c.Repo.Updater().EndUpdate(ctx, l.ID); err != nil {
 			return err
 		}
-		if err := c.Repo.RemoveBranch(ctx, l.Branch, l.Tip); err != nil {
+		if err := c.Repo.Refs().RemoveBranch(ctx, l.Branch, l.Tip); err != nil {
 			return err
 		}
 	}

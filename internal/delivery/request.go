@@ -63,7 +63,7 @@ func (d *Deliverer) into(ctx context.Context, w Work, out *Delivered) error {
 	if w.StackedBranch != "" {
 		names = append(names, w.StackedBranch)
 	}
-	tips, err := d.Repo.RemoteBranches(ctx, out.Remote, names...)
+	tips, err := d.Repo.Remotes().RemoteBranches(ctx, out.Remote, names...)
 	if err != nil {
 		return err
 	}
@@ -88,10 +88,10 @@ func (d *Deliverer) into(ctx context.Context, w Work, out *Delivered) error {
 // has reports whether the tip of a remote's branch has a commit. Of one that others pushed, and that is not here, nobody
 // can tell.
 func has(ctx context.Context, repo *git.Repo, tip, commit string) (bool, error) {
-	if _, err := repo.Resolve(ctx, tip); errors.Is(err, git.ErrNotFound) {
+	if _, err := repo.Refs().Resolve(ctx, tip); errors.Is(err, git.ErrNotFound) {
 		return false, nil
 	}
-	return repo.IsAncestor(ctx, commit, tip)
+	return repo.History().IsAncestor(ctx, commit, tip)
 }
 
 // renew brings our part of an open pull request's text up to date, and returns the text. It is what people wrote as well:

@@ -50,7 +50,7 @@ func (c *Cleaner) inspect(ctx context.Context, w git.Worktree, all []git.Worktre
 	}
 	t.Size = size
 	for _, dir := range inner {
-		if unsaved, err := c.Repo.Unsaved(ctx, w.Path, dir); err != nil || unsaved { // what can't be read may hold anything
+		if unsaved, err := c.Repo.Backups().Unsaved(ctx, w.Path, dir); err != nil || unsaved { // what can't be read may hold anything
 			t.Nested = append(t.Nested, dir)
 		}
 	}
@@ -72,7 +72,7 @@ func (c *Cleaner) inspect(ctx context.Context, w git.Worktree, all []git.Worktre
 // dirty reports whether a worktree holds something that is not committed.
 func (c *Cleaner) dirty(ctx context.Context, dir string) (bool, error) {
 	const missing = ".D"
-	list, err := c.Repo.Status(ctx, dir, c.laid(dir)...)
+	list, err := c.Repo.Index().Status(ctx, dir, c.laid(dir)...)
 	if errors.As(err, new(*git.NestedError)) { // git may not look into it; what saves the work says so
 		return true, nil
 	}
@@ -125,7 +125,7 @@ func content(file string) ([]byte, error) {
 // what is made anew. A name proves nothing: people put things there, too.
 func (c *Cleaner) ignored(ctx context.Context, dir string) (missed, made []string, err error) {
 	laid := c.laid(dir)
-	list, err := c.Repo.Ignored(ctx, dir, laid...)
+	list, err := c.Repo.Index().Ignored(ctx, dir, laid...)
 	for _, p := range list {
 		switch name := strings.TrimSuffix(p, "/"); {
 		case slices.Contains(laid, name):

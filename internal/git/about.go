@@ -59,7 +59,7 @@ func (e *IdentityError) Unwrap() error { return e.Err }
 var named = []string{"-c", "user.useConfigOnly=true"}
 
 // Identity is "Name <mail>" of who commits are by, or an *IdentityError.
-func (r *Repo) Identity(ctx context.Context) (string, error) {
+func (r Author) Identity(ctx context.Context) (string, error) {
 	if author := r.configured(ctx); author != "" {
 		return author, nil
 	}
@@ -75,7 +75,7 @@ func (r *Repo) Identity(ctx context.Context) (string, error) {
 	return author, err
 }
 
-func (r *Repo) identity(ctx context.Context, who string) (string, error) {
+func (r Author) identity(ctx context.Context, who string) (string, error) {
 	out, err := r.Line(ctx, Command{Dir: r.Main, Args: append(named[:len(named):len(named)], "var", who)})
 	var failed *Error
 	const fatal = 128

@@ -24,7 +24,7 @@ var raw = []string{"-p", "--unified=0", "--inter-hunk-context=0", "--text", "--n
 
 // Added hands on, stretch by stretch, what the index of a checkout adds to the commit from; with to, what that commit adds
 // to from, or with from "" to its first parent. Of a file no more than most bytes are handed on. Submodules are left out.
-func (r *Repo) Added(ctx context.Context, dir, from, to string, most int, each func(Stretch)) error {
+func (r History) Added(ctx context.Context, dir, from, to string, most int, each func(Stretch)) error {
 	args := slices.Concat([]string{"-c", "core.quotePath=false", "diff-index", "--cached"}, raw, []string{"--end-of-options", from, "--"})
 	switch {
 	case from == "":
@@ -151,7 +151,7 @@ func span(s string) (first, lines int) {
 }
 
 // TextsAt tells which of these texts stand in a file of a commit. Texts of several lines are not looked for.
-func (r *Repo) TextsAt(ctx context.Context, commit string, texts []string) (map[string]bool, error) {
+func (r History) TextsAt(ctx context.Context, commit string, texts []string) (map[string]bool, error) {
 	held := map[string]bool{}
 	if len(texts) == 0 {
 		return held, nil
@@ -166,9 +166,9 @@ func (r *Repo) TextsAt(ctx context.Context, commit string, texts []string) (map[
 }
 
 // Between are the commits that tip has and neither base nor, where it is there, the branch also has, newest first.
-func (r *Repo) Between(ctx context.Context, base, also, tip string) ([]string, error) {
+func (r History) Between(ctx context.Context, base, also, tip string) ([]string, error) {
 	args := []string{"rev-list", "--end-of-options", tip, "^" + base}
-	if sha, err := r.Branch(ctx, also); err == nil && sha != "" {
+	if sha, err := r.Refs().Branch(ctx, also); err == nil && sha != "" {
 		args = append(args, "^"+sha)
 	}
 	out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: args})
@@ -176,7 +176,7 @@ func (r *Repo) Between(ctx context.Context, base, also, tip string) ([]string, e
 }
 
 // Messages are those of commits, by commit.
-func (r *Repo) Messages(ctx context.Context, commits []string) (map[string]string, error) {
+func (r History) Messages(ctx context.Context, commits []string) (map[string]string, error) {
 	if len(commits) == 0 {
 		return nil, nil
 	}
@@ -192,7 +192,7 @@ func (r *Repo) Messages(ctx context.Context, commits []string) (map[string]strin
 
 // Touched are those of the paths, files or all in folders, that one of the commits changes by itself: what a merge only
 // brings along is not its doing.
-func (r *Repo) Touched(ctx context.Context, commits, paths []string) ([]string, error) {
+func (r History) Touched(ctx context.Context, commits, paths []string) ([]string, error) {
 	if len(commits) == 0 || len(paths) == 0 {
 		return nil, nil
 	}
@@ -207,7 +207,7 @@ func (r *Repo) Touched(ctx context.Context, commits, paths []string) ([]string, 
 }
 
 // Read is the text of those of the files that a commit has.
-func (r *Repo) Read(ctx context.Context, commit string, paths ...string) (map[string]string, error) {
+func (r History) Read(ctx context.Context, commit string, paths ...string) (map[string]string, error) {
 	texts := map[string]string{}
 	there, err := r.FilesAt(ctx, commit, paths)
 	for path := range there {
@@ -220,7 +220,7 @@ func (r *Repo) Read(ctx context.Context, commit string, paths ...string) (map[st
 }
 
 // Staged is the tree that the index of a checkout makes, "" when that takes more than a look.
-func (r *Repo) Staged(dir string) string {
+func (r Index) Staged(dir string) string {
 	gitDir, err := r.gitDir(dir)
 	if err != nil {
 		return ""
@@ -233,14 +233,14 @@ func (r *Repo) Staged(dir string) string {
 }
 
 // Makes reports whether a commit has this tree and this parent alone. That it has not is no answer.
-func (r *Repo) Makes(commit, parent, tree string) bool {
+func (r History) Makes(commit, parent, tree string) bool {
 	got, parents, err := r.loose(commit)
 	return err == nil && got == tree && slices.Equal(parents, []string{parent})
 }
 
 // TakeBack makes a branch end in an older commit of its own, when it ends in tip. What it had above that is in the index and the
 // files of its checkout as before, still to be committed.
-func (r *Repo) TakeBack(ctx context.Context, branch, to, tip string) error {
+func (r Refs) TakeBack(ctx context.Context, branch, to, tip string) error {
 	if err := r.MoveRef(ctx, BranchPrefix+branch, to, tip); err != nil {
 		return fmt.Errorf("taking back what %s has: %w", branch, err)
 	}

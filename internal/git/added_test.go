@@ -12,7 +12,7 @@ import (
 
 func added(t *testing.T, r *git.Repo, dir, from, to string, most int) (list []string) {
 	t.Helper()
-	err := r.Added(t.Context(), dir, from, to, most, func(s git.Stretch) {
+	err := r.History().Added(t.Context(), dir, from, to, most, func(s git.Stretch) {
 		list = append(list, fmt.Sprintf("%s:%d %q %v", s.Path, s.First, s.Text, s.Cut))
 	})
 	if err != nil {
@@ -28,11 +28,11 @@ func TestMessages(t *testing.T) {
 		b.Git("commit", "-q", "--allow-empty", "-m", text)
 		commits = append(commits, b.Git("rev-parse", "HEAD"))
 	}
-	got, err := b.Repo.Messages(t.Context(), commits)
+	got, err := b.Repo.History().Messages(t.Context(), commits)
 	if err != nil || len(got) != 2 || got[commits[0]] != "one\n\ncommit of two lines\n" || got[commits[1]] != "two\n" {
 		t.Errorf("got %q, %v", got, err)
 	}
-	if got, err := b.Repo.Messages(t.Context(), nil); len(got) > 0 || err != nil {
+	if got, err := b.Repo.History().Messages(t.Context(), nil); len(got) > 0 || err != nil {
 		t.Errorf("got %q, %v, want nothing", got, err)
 	}
 }
@@ -62,12 +62,12 @@ func TestTouched(t *testing.T) {
 	b.Git("checkout", "-q", "work")
 	b.Git("merge", "-q", "--no-edit", "main")
 	commits := strings.Fields(b.Git("rev-list", "work", "^main"))
-	got, err := b.Repo.Touched(t.Context(), commits, []string{".env", "keep", "k[a]"})
+	got, err := b.Repo.History().Touched(t.Context(), commits, []string{".env", "keep", "k[a]"})
 	if want := []string{".env", "keep/new.txt", "keep/old.txt"}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %q, %v, want %q", got, err, want)
 	}
 	for _, c := range [][2][]string{{nil, {"keep"}}, {commits, nil}, {{base}, {"other"}}} {
-		if got, err := b.Repo.Touched(t.Context(), c[0], c[1]); len(got) > 0 || err != nil {
+		if got, err := b.Repo.History().Touched(t.Context(), c[0], c[1]); len(got) > 0 || err != nil {
 			t.Errorf("%q: got %q, %v, want nothing", c, got, err)
 		}
 	}
@@ -138,14 +138,14 @@ func TestTextsAt(t *testing.T) {
 	b.Git("commit", "-qm", "second")
 	head := b.Git("rev-parse", "HEAD")
 	b.Write("a.txt", "not yet\n")
-	got, err := b.Repo.TextsAt(t.Context(), head, []string{"a.*b", "in a program", "not yet", "axxb"})
+	got, err := b.Repo.History().TextsAt(t.Context(), head, []string{"a.*b", "in a program", "not yet", "axxb"})
 	if err != nil || len(got) != 2 || !got["a.*b"] || !got["in a program"] {
 		t.Errorf("got %v, %v", got, err)
 	}
-	if got, err := b.Repo.Read(t.Context(), head, "a.txt", "none.txt"); err != nil || len(got) != 1 || got["a.txt"] != "a.*b stands here\n" {
+	if got, err := b.Repo.History().Read(t.Context(), head, "a.txt", "none.txt"); err != nil || len(got) != 1 || got["a.txt"] != "a.*b stands here\n" {
 		t.Errorf("got %q, %v", got, err)
 	}
-	if got, err = b.Repo.TextsAt(t.Context(), head, []string{"nothing"}); err != nil || len(got) != 0 {
+	if got, err = b.Repo.History().TextsAt(t.Context(), head, []string{"nothing"}); err != nil || len(got) != 0 {
 		t.Errorf("nothing: got %v, %v", got, err)
 	}
 }
@@ -156,13 +156,13 @@ func TestStagedAndMade(t *testing.T) {
 	base := b.Git("rev-parse", "HEAD")
 	b.Write("new.txt", "new\n")
 	b.Git("add", "-A")
-	staged := b.Repo.Staged(b.Dir)
+	staged := b.Repo.Index().Staged(b.Dir)
 	if want := b.Git("write-tree"); staged != want {
 		t.Errorf("staged is %q, want %s", staged, want)
 	}
 	b.Git("commit", "-qm", "second")
 	head := b.Git("rev-parse", "HEAD")
-	if !b.Repo.Makes(head, base, staged) {
+	if !b.Repo.History().Makes(head, base, staged) {
 		t.Error("the commit does not make what was staged")
 	}
 	b.Write("more.txt", "more\n")
@@ -170,7 +170,7 @@ func TestStagedAndMade(t *testing.T) {
 	b.Git("commit", "-qm", "third")
 	b.Git("commit", "-q", "--allow-empty", "-m", "fourth")
 	for _, commit := range []string{base, b.Git("rev-parse", "HEAD^"), b.Git("rev-parse", "HEAD")} {
-		if b.Repo.Makes(commit, base, staged) || b.Repo.Makes(commit, base, b.Git("rev-parse", "HEAD:")) {
+		if b.Repo.History().Makes(commit, base, staged) || b.Repo.History().Makes(commit, base, b.Git("rev-parse", "HEAD:")) {
 			t.Errorf("%s is taken for one that makes it of the first", commit)
 		}
 	}
@@ -185,14 +185,14 @@ func TestTakeBack(t *testing.T) {
 	b.Git("add", "-A")
 	b.Git("commit", "-qm", "second")
 	tip := b.Git("rev-parse", "HEAD")
-	if got, err := b.Repo.Between(t.Context(), base, "main", tip); err != nil || !slices.Equal(got, []string{tip}) {
+	if got, err := b.Repo.History().Between(t.Context(), base, "main", tip); err != nil || !slices.Equal(got, []string{tip}) {
 		t.Errorf("between: got %v, %v", got, err)
 	}
 	other := b.Git("commit-tree", "-m", "other", "HEAD^{tree}")
-	if err := b.Repo.TakeBack(t.Context(), "work", base, other); err == nil {
+	if err := b.Repo.Refs().TakeBack(t.Context(), "work", base, other); err == nil {
 		t.Error("it was moved from another commit")
 	}
-	if err := b.Repo.TakeBack(t.Context(), "work", base, tip); err != nil {
+	if err := b.Repo.Refs().TakeBack(t.Context(), "work", base, tip); err != nil {
 		t.Fatal(err)
 	}
 	if got := b.Git("status", "--porcelain"); got != "A  new.txt" {

@@ -8,7 +8,7 @@ import (
 )
 
 // Addresses are where a push to a remote goes, without what signs in there.
-func (r *Repo) Addresses(ctx context.Context, remote string) ([]string, error) {
+func (r Remotes) Addresses(ctx context.Context, remote string) ([]string, error) {
 	if strings.ContainsAny(remote, ":/") { // branch.<name>.remote may be one itself
 		return []string{withoutSecret(remote)}, nil
 	}

@@ -14,12 +14,12 @@ import (
 // ref named before is in the history of the new commit, so that a backup is never lost to another one.
 // A submodule that is a worktree (see [Module]) is saved under the same name in its own repository. Other
 // repositories within the work tree, and submodules that changed, can't be saved and are a *NestedError; ignored files are not saved.
-func (r *Repo) Backup(ctx context.Context, dir, ref, message string) (string, error) {
+func (r Backups) Backup(ctx context.Context, dir, ref, message string) (string, error) {
 	return r.backUp(ctx, dir, ref, message, (*Snapshot).saveable)
 }
 
 // save is Backup before something in a checkout is undone, which other repositories in it are not.
-func (r *Repo) save(ctx context.Context, dir, ref string) error {
+func (r Backups) save(ctx context.Context, dir, ref string) error {
 	if ref == "" {
 		return nil
 	}
@@ -28,16 +28,16 @@ func (r *Repo) save(ctx context.Context, dir, ref string) error {
 }
 
 // worktreeOrMain is a *SwappedError when dir is neither the main checkout nor a worktree as it was made.
-func (r *Repo) worktreeOrMain(dir string) error {
+func (r Backups) worktreeOrMain(dir string) error {
 	if dir == r.Main {
 		return nil
 	}
-	_, err := r.Identify(dir)
+	_, err := r.Worktrees().Identify(dir)
 	return err
 }
 
 // saveCommit makes ref have a commit in its history, unless a branch other than the one given, a remote or a tag has it.
-func (r *Repo) saveCommit(ctx context.Context, sha, except, ref string) error {
+func (r Backups) saveCommit(ctx context.Context, sha, except, ref string) error {
 	if sha == "" || ref == "" {
 		return nil
 	}
@@ -49,30 +49,30 @@ func (r *Repo) saveCommit(ctx context.Context, sha, except, ref string) error {
 	if err != nil || lost == "" {
 		return err
 	}
-	old, err := r.askCommit(ctx, r.Main, ref)
+	old, err := r.Refs().askCommit(ctx, r.Main, ref)
 	if errors.Is(err, ErrNotFound) {
-		return r.MoveRef(ctx, ref, sha, "")
+		return r.Refs().MoveRef(ctx, ref, sha, "")
 	}
 	if err != nil {
 		return err
 	}
-	if within, err := r.IsAncestor(ctx, sha, old); err != nil || within {
+	if within, err := r.History().IsAncestor(ctx, sha, old); err != nil || within {
 		return err
 	}
 	both := ""
-	tree, err := r.TreeAt(ctx, sha)
+	tree, err := r.Refs().TreeAt(ctx, sha)
 	if err == nil {
-		both, err = (&Snapshot{r: r, dir: r.Main}).commit(ctx, tree, "trellis: commits that were left", sha, old)
+		both, err = (&Snapshot{r: r.Repo, dir: r.Main}).commit(ctx, tree, "trellis: commits that were left", sha, old)
 	}
 	if err != nil {
 		return err
 	}
-	return r.MoveRef(ctx, ref, both, old)
+	return r.Refs().MoveRef(ctx, ref, both, old)
 }
 
 // backUp makes a backup, unless may forbids it.
-func (r *Repo) backUp(ctx context.Context, dir, ref, message string, may func(*Snapshot, context.Context, ...string) error) (string, error) {
-	s := &Snapshot{r: r, dir: dir}
+func (r Backups) backUp(ctx context.Context, dir, ref, message string, may func(*Snapshot, context.Context, ...string) error) (string, error) {
+	s := &Snapshot{r: r.Repo, dir: dir}
 	defer s.Close()
 	err := r.mend(ctx, dir)
 	if err == nil {
@@ -86,7 +86,7 @@ func (r *Repo) backUp(ctx context.Context, dir, ref, message string, may func(*S
 	}
 	var kept []string
 	if err == nil {
-		kept, err = r.backUpInner(ctx, dir, ref, message)
+		kept, err = r.Modules().backUpInner(ctx, dir, ref, message)
 	}
 	if err == nil && may != nil {
 		err = may(s, ctx, kept...)
@@ -102,14 +102,14 @@ func (r *Repo) backUp(ctx context.Context, dir, ref, message string, may func(*S
 }
 
 // mend links a worktree to the repository again that has lost the file which does.
-func (r *Repo) mend(ctx context.Context, dir string) error {
+func (r Backups) mend(ctx context.Context, dir string) error {
 	if !unlinked(dir) {
 		return nil
 	}
-	all, err := r.Worktrees(ctx)
+	all, err := r.Worktrees().List(ctx)
 	for _, w := range all {
 		if err == nil && w.Path == clean(dir) && !w.Gone {
-			err = r.relink(w)
+			err = r.Worktrees().relink(w)
 		}
 	}
 	return err
@@ -137,17 +137,17 @@ func (s *Snapshot) backup(ctx context.Context, ref, message string) (string, err
 			return "", err
 		}
 	}
-	return sha, s.r.MoveRef(ctx, ref, sha, st.old)
+	return sha, s.r.Refs().MoveRef(ctx, ref, sha, st.old)
 }
 
 // saveable is nil when all that changed is kept in this repository, or was kept already, and not in another one within
 // the work tree.
 func (s *Snapshot) saveable(ctx context.Context, kept ...string) error {
-	inside, err := s.r.nested(ctx, s.dir, s.env, nil)
+	inside, err := s.r.Snapshots().nested(ctx, s.dir, s.env, nil)
 	if err != nil {
 		return err
 	}
-	changed, err := s.r.Status(ctx, s.dir)
+	changed, err := s.r.Index().Status(ctx, s.dir)
 	if err != nil {
 		return err
 	}
@@ -172,13 +172,13 @@ func (s *Snapshot) state(ctx context.Context, ref string) (st state, err error) 
 	if st.work, err = s.treeIn(ctx, s.index(), true); err != nil {
 		return st, err
 	}
-	if st.head, err = s.r.Head(ctx, s.dir); err == nil {
-		st.tree, err = s.r.TreeAt(ctx, st.head)
+	if st.head, err = s.r.Refs().Head(ctx, s.dir); err == nil {
+		st.tree, err = s.r.Refs().TreeAt(ctx, st.head)
 	}
 	if err != nil && !errors.Is(err, ErrNoCommit) {
 		return st, err
 	}
-	st.old, err = s.r.askCommit(ctx, s.dir, ref)
+	st.old, err = s.r.Refs().askCommit(ctx, s.dir, ref)
 	if errors.Is(err, ErrNotFound) {
 		err = nil
 	}
@@ -211,14 +211,14 @@ func (s *Snapshot) saved(ctx context.Context, st state) (bool, error) {
 	if st.old == st.head {
 		return st.tree == st.work, nil
 	}
-	tree, err := s.r.TreeAt(ctx, st.old)
+	tree, err := s.r.Refs().TreeAt(ctx, st.old)
 	if err != nil || tree != st.work {
 		return false, err
 	}
 	if st.head == "" {
 		return true, nil
 	}
-	return s.r.IsAncestor(ctx, st.head, st.old)
+	return s.r.History().IsAncestor(ctx, st.head, st.old)
 }
 
 // keep makes the commit: the work tree, on top of HEAD, the index and the backup before.
@@ -247,7 +247,7 @@ func (s *Snapshot) commit(ctx context.Context, tree, message string, parents ...
 }
 
 // MoveRef sets a ref, unless it no longer is what it was. old is "" for a ref that is not there.
-func (r *Repo) MoveRef(ctx context.Context, ref, sha, old string) error {
+func (r Refs) MoveRef(ctx context.Context, ref, sha, old string) error {
 	if sha == old || sha == "" {
 		return nil
 	}

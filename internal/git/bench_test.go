@@ -32,16 +32,16 @@ func BenchmarkReads(b *testing.B) {
 	x := gittest.New(b)
 	for b.Loop() {
 		r := gittest.Must(git.Open(x.Dir))(b)
-		gittest.Must(r.CurrentBranch(b.Context(), x.Dir))(b)
-		gittest.Must(r.Resolve(b.Context(), "main"))(b)
-		gittest.Must(r.Branch(b.Context(), "feature/x"))(b)
+		gittest.Must(r.Refs().CurrentBranch(b.Context(), x.Dir))(b)
+		gittest.Must(r.Refs().Resolve(b.Context(), "main"))(b)
+		gittest.Must(r.Refs().Branch(b.Context(), "feature/x"))(b)
 	}
 }
 
 func BenchmarkOneGitProcess(b *testing.B) {
 	x := gittest.New(b)
 	for b.Loop() {
-		gittest.Must(x.Repo.TreeAt(b.Context(), "main"))(b)
+		gittest.Must(x.Repo.Refs().TreeAt(b.Context(), "main"))(b)
 	}
 }
 
@@ -51,7 +51,7 @@ func BenchmarkAddWorktree(b *testing.B) {
 		for b.Loop() {
 			n++
 			name := fmt.Sprint("feature/", n)
-			if err := x.Repo.AddWorktree(b.Context(), git.NewWorktree{Path: x.Tree(name), Branch: name, Base: base}); err != nil {
+			if err := x.Repo.Worktrees().Add(b.Context(), git.NewWorktree{Path: x.Tree(name), Branch: name, Base: base}); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -76,7 +76,7 @@ func BenchmarkCommit(b *testing.B) {
 		for b.Loop() {
 			n++
 			x.Write(filepath.Join(wt, "new.txt"), fmt.Sprint(n))
-			gittest.Must(x.Repo.Commit(b.Context(), wt, git.CommitOptions{Message: "m", Exclude: []string{".trellis/tasks"}, Branch: "feature/x"}))(b)
+			gittest.Must(x.Repo.Committer().Commit(b.Context(), wt, git.CommitOptions{Message: "m", Exclude: []string{".trellis/tasks"}, Branch: "feature/x"}))(b)
 		}
 	})
 }
@@ -98,7 +98,7 @@ func BenchmarkTreeOf(b *testing.B) {
 		wt := x.Add("feature/x")
 		x.Write(filepath.Join(wt, "new.txt"), "new")
 		for b.Loop() {
-			gittest.Must(x.Repo.TreeOf(b.Context(), wt))(b)
+			gittest.Must(x.Repo.Snapshots().TreeOf(b.Context(), wt))(b)
 		}
 	})
 }
@@ -106,14 +106,14 @@ func BenchmarkTreeOf(b *testing.B) {
 func BenchmarkIdentity(b *testing.B) {
 	x := gittest.New(b)
 	for b.Loop() {
-		gittest.Must(x.Repo.Identity(b.Context()))(b)
+		gittest.Must(x.Repo.Author().Identity(b.Context()))(b)
 	}
 }
 
 // What a run asks before it judges and before it commits, beside 20,000 loose objects.
 func BenchmarkObjects(b *testing.B) {
 	x := manyFiles(b, 20_000, false)
-	objects := gittest.Must(x.Repo.Objects(time.Time{}, nil))(b)
+	objects := gittest.Must(x.Repo.Trees().Objects(time.Time{}, nil))(b)
 	for b.Loop() {
 		if notes, err := objects.Check(b.Context()); err != nil || len(notes) > 0 {
 			b.Fatal(notes, err)
@@ -130,7 +130,7 @@ func BenchmarkObjectsThatAppear(b *testing.B) {
 	}
 	x.Git("add", "-A")
 	for b.Loop() {
-		if notes, err := gittest.Must(x.Repo.Objects(before, nil))(b).Check(b.Context()); err != nil || len(notes) > 0 {
+		if notes, err := gittest.Must(x.Repo.Trees().Objects(before, nil))(b).Check(b.Context()); err != nil || len(notes) > 0 {
 			b.Fatal(notes, err)
 		}
 	}
@@ -141,13 +141,13 @@ func BenchmarkTreeOfManyFiles(b *testing.B) {
 	x := manyFiles(b, 20_000, true)
 	b.Run("anew", func(b *testing.B) {
 		for b.Loop() {
-			gittest.Must(x.Open(x.Dir).TreeOf(b.Context(), x.Dir))(b)
+			gittest.Must(x.Open(x.Dir).Snapshots().TreeOf(b.Context(), x.Dir))(b)
 		}
 	})
 	b.Run("known", func(b *testing.B) {
-		gittest.Must(x.Repo.TreeOf(b.Context(), x.Dir))(b)
+		gittest.Must(x.Repo.Snapshots().TreeOf(b.Context(), x.Dir))(b)
 		for b.Loop() {
-			gittest.Must(x.Repo.TreeOf(b.Context(), x.Dir))(b)
+			gittest.Must(x.Repo.Snapshots().TreeOf(b.Context(), x.Dir))(b)
 		}
 	})
 }
@@ -159,7 +159,7 @@ func BenchmarkCheckoutOfManyFiles(b *testing.B) {
 		name string
 		make func(dir string) error
 	}{
-		{"verified", func(dir string) error { return x.Repo.Checkout(b.Context(), dir, head) }},
+		{"verified", func(dir string) error { return x.Repo.Worktrees().Checkout(b.Context(), dir, head) }},
 		{"by git alone", func(dir string) error {
 			_, err := x.Try(x.Dir, "worktree", "add", "-q", "--detach", dir, head)
 			return err
@@ -171,7 +171,7 @@ func BenchmarkCheckoutOfManyFiles(b *testing.B) {
 					b.Fatal(err)
 				}
 				b.StopTimer()
-				if err := x.Repo.RemoveWorktree(b.Context(), x.Tree("fresh")); err != nil {
+				if err := x.Repo.Worktrees().Remove(b.Context(), x.Tree("fresh")); err != nil {
 					b.Fatal(err)
 				}
 				b.StartTimer()

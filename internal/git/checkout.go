@@ -12,8 +12,8 @@ import (
 
 // Checkout makes a fresh checkout of a commit at path (absolute), on no branch: the files of the commit and no
 // others. What is at path already, from a call that was cut off, is replaced when it is a worktree of this
-// repository. No hook runs. Files that are not those of the commit are a *DamagedError. The caller removes it with [Repo.RemoveWorktree].
-func (r *Repo) Checkout(ctx context.Context, path, commit string) error {
+// repository. No hook runs. Files that are not those of the commit are a *DamagedError. The caller removes it with [Worktrees.Remove].
+func (r Worktrees) Checkout(ctx context.Context, path, commit string) error {
 	path = clean(path)
 	err := Retry(ctx, func() error { return r.checkout(ctx, path, commit) })
 	if err != nil {
@@ -22,8 +22,8 @@ func (r *Repo) Checkout(ctx context.Context, path, commit string) error {
 	return nil
 }
 
-func (r *Repo) checkout(ctx context.Context, path, commit string) error {
-	if err := r.RemoveWorktree(ctx, path); err != nil && !errors.Is(err, ErrNoWorktree) {
+func (r Worktrees) checkout(ctx context.Context, path, commit string) error {
+	if err := r.Remove(ctx, path); err != nil && !errors.Is(err, ErrNoWorktree) {
 		return err
 	}
 	return r.exclusively(ctx, func() error {
@@ -36,7 +36,7 @@ func (r *Repo) checkout(ctx context.Context, path, commit string) error {
 			return err
 		})
 		if err == nil {
-			err = r.verifyHead(ctx, path)
+			err = r.Trees().verifyHead(ctx, path)
 		}
 		return err
 	})
@@ -44,7 +44,7 @@ func (r *Repo) checkout(ctx context.Context, path, commit string) error {
 
 // Unhide makes git look again at tracked files that it was told not to look at (assume-unchanged, skip-worktree),
 // and returns them. Files that a sparse checkout leaves out stay out.
-func (r *Repo) Unhide(ctx context.Context, dir string) ([]string, error) {
+func (r Index) Unhide(ctx context.Context, dir string) ([]string, error) {
 	gitDir, err := r.gitDir(dir)
 	if err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func (r *Repo) Unhide(ctx context.Context, dir string) ([]string, error) {
 }
 
 // Ignored are the paths of a checkout that git ignores, folders ending in /, the excluded paths left out.
-func (r *Repo) Ignored(ctx context.Context, dir string, exclude ...string) (list []string, err error) {
+func (r Index) Ignored(ctx context.Context, dir string, exclude ...string) (list []string, err error) {
 	args := append([]string{"ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory", "--"}, pathspec(exclude)...)
 	out, _, err := r.Run(ctx, Command{Dir: dir, Args: args})
 	for p := range strings.SplitSeq(strings.TrimSuffix(out, "\x00"), "\x00") {
@@ -81,7 +81,7 @@ func (r *Repo) Ignored(ctx context.Context, dir string, exclude ...string) (list
 }
 
 // ChangesBetween are the paths at which two commits differ, sorted.
-func (r *Repo) ChangesBetween(ctx context.Context, old, new string) ([]Change, error) {
+func (r History) ChangesBetween(ctx context.Context, old, new string) ([]Change, error) {
 	args := slices.Concat([]string{"diff-tree", "-r", "-z", "--raw", "--numstat"}, plain, []string{"--end-of-options", old, new})
 	out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: args})
 	if err != nil {

@@ -34,7 +34,7 @@ func TestCheckout(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "x~final")
 	for range 2 {
-		if err := b.Repo.Checkout(ctx, path, base); err != nil {
+		if err := b.Repo.Worktrees().Checkout(ctx, path, base); err != nil {
 			t.Fatal(err)
 		}
 		if got := names(path); !slices.Equal(got, want) {
@@ -42,11 +42,11 @@ func TestCheckout(t *testing.T) {
 		}
 		b.Write(filepath.Join(path, "left.txt"), "x")
 	}
-	if err := b.Repo.RemoveWorktree(ctx, path); err != nil {
+	if err := b.Repo.Worktrees().Remove(ctx, path); err != nil {
 		t.Fatal(err)
 	}
 	b.Write(filepath.Join(path, "mine.txt"), "x")
-	if err := b.Repo.Checkout(ctx, path, base); err == nil {
+	if err := b.Repo.Worktrees().Checkout(ctx, path, base); err == nil {
 		t.Error("a folder that is no worktree was taken")
 	}
 }
@@ -69,7 +69,7 @@ func TestUnhide(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, want := range [][]string{{"one.txt", "two.txt"}, nil} {
-			if got := gittest.Must(b.Repo.Unhide(t.Context(), b.Repo.Main))(t); !slices.Equal(got, want) {
+			if got := gittest.Must(b.Repo.Index().Unhide(t.Context(), b.Repo.Main))(t); !slices.Equal(got, want) {
 				t.Errorf("extended %v: got %q, want %q", extended, got, want)
 			}
 		}
@@ -79,12 +79,12 @@ func TestUnhide(t *testing.T) {
 // Settings tell what was changed of them; those that bend what is committed are told apart.
 func TestSettings(t *testing.T) {
 	b := gittest.New(t)
-	before := gittest.Must(b.Repo.Settings(b.Repo.Main))(t)
+	before := gittest.Must(b.Repo.Hooks().Settings(b.Repo.Main))(t)
 	b.Git("config", "filter.x.clean", "cat")
 	b.Git("config", "core.hooksPath", "elsewhere")
 	b.Git("config", "branch.main.remote", "origin")
 	b.Write(filepath.Join(b.Repo.Common, "info", "attributes"), "* filter=x\n")
-	after := gittest.Must(b.Repo.Settings(b.Repo.Main))(t)
+	after := gittest.Must(b.Repo.Hooks().Settings(b.Repo.Main))(t)
 	var bent, other []string
 	for name, hash := range after {
 		switch {
@@ -109,7 +109,7 @@ func TestSettingsWithoutFolders(t *testing.T) {
 		if err := errors.Join(os.RemoveAll(folder), os.Symlink(os.DevNull, folder)); err != nil {
 			t.Fatal(err)
 		}
-		for setting := range gittest.Must(b.Repo.Settings(b.Repo.Main))(t) {
+		for setting := range gittest.Must(b.Repo.Hooks().Settings(b.Repo.Main))(t) {
 			if strings.HasPrefix(setting, name) {
 				t.Errorf("%s is no folder: got %s", name, setting)
 			}

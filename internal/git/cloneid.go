@@ -55,7 +55,7 @@ func (r *Repo) makeCloneID() error {
 }
 
 // Tracks reports whether git has a file of the main checkout, in the index or below a path of it.
-func (r *Repo) Tracks(ctx context.Context, rel string) (bool, error) {
+func (r History) Tracks(ctx context.Context, rel string) (bool, error) {
 	out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"ls-files", "-z", "--", ":(top,literal)" + filepath.ToSlash(rel)}})
 	return out != "", err
 }

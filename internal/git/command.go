@@ -131,18 +131,18 @@ func (r *Repo) runOnce(ctx context.Context, c Command) (string, int, error) {
 	if err := checkWorktree(ctx, c.Dir); err != nil {
 		return "", -1, err
 	}
-	if err := errors.Join(r.sanitize(ctx, c), r.renewIndex(ctx, c)); err != nil {
+	if err := errors.Join(r.sanitize(ctx, c), r.Index().renewIndex(ctx, c)); err != nil {
 		return "", -1, err
 	}
-	defer r.noteIndex(ctx, c)
+	defer r.Index().noteIndex(ctx, c)
 	out := &limited{max: maxOutput}
 	stderr := proc.NewCapped(maxStderr)
 	cmd := proc.Command{
-		Argv: slices.Concat([]string{"git"}, always, r.noHooks(ctx, c), c.Args), Dir: c.Dir, Env: r.environ(c),
+		Argv: slices.Concat([]string{"git"}, always, r.Hooks().noHooks(ctx, c), c.Args), Dir: c.Dir, Env: r.environ(c),
 		Stdin: c.Stdin, Stdout: out, Stderr: stderr, Wall: quick,
 	}
 	if c.Write {
-		cmd.Argv, cmd.Wall = slices.Concat([]string{"git"}, always, durably, r.noHooks(ctx, c), c.Args), patient
+		cmd.Argv, cmd.Wall = slices.Concat([]string{"git"}, always, durably, r.Hooks().noHooks(ctx, c), c.Args), patient
 	}
 	if c.Stdout != nil {
 		cmd.Stdout = c.Stdout

@@ -47,7 +47,7 @@ func (e *NestedError) Error() string {
 // Commit commits all changes in the work tree of dir, untracked files too, and returns the commit. The user's
 // identity is used, and the user's hooks run. Errors that callers tell apart: ErrNothing, *HookError,
 // *IdentityError, *NestedError.
-func (r *Repo) Commit(ctx context.Context, dir string, o CommitOptions) (string, error) {
+func (r Committer) Commit(ctx context.Context, dir string, o CommitOptions) (string, error) {
 	sha, err := r.commit(ctx, dir, o)
 	if err != nil {
 		return "", fmt.Errorf("committing in %s: %w", dir, err)
@@ -55,7 +55,7 @@ func (r *Repo) Commit(ctx context.Context, dir string, o CommitOptions) (string,
 	return sha, nil
 }
 
-func (r *Repo) commit(ctx context.Context, dir string, o CommitOptions) (string, error) {
+func (r Committer) commit(ctx context.Context, dir string, o CommitOptions) (string, error) {
 	gitDir, err := r.gitDir(dir)
 	if err != nil {
 		return "", err
@@ -63,12 +63,12 @@ func (r *Repo) commit(ctx context.Context, dir string, o CommitOptions) (string,
 	if err := r.onBranch(ctx, dir, o.Branch); err != nil {
 		return "", err
 	}
-	head, err := r.Head(ctx, dir)
+	head, err := r.Refs().Head(ctx, dir)
 	if err != nil {
 		return "", err
 	}
 	if o.Adopt != "" {
-		if found, err := r.FindTrailer(ctx, o.Base, head, o.Adopt); err != nil || found != "" {
+		if found, err := r.History().FindTrailer(ctx, o.Base, head, o.Adopt); err != nil || found != "" {
 			return found, err
 		}
 	}
@@ -86,23 +86,23 @@ func (r *Repo) commit(ctx context.Context, dir string, o CommitOptions) (string,
 	if err != nil {
 		return "", err
 	}
-	return r.Head(ctx, dir)
+	return r.Refs().Head(ctx, dir)
 }
 
 // parents settles what a commit on head merges, and whether it takes the place of that.
-func (r *Repo) parents(ctx context.Context, dir, gitDir, head string, o CommitOptions) (CommitOptions, error) {
+func (r Committer) parents(ctx context.Context, dir, gitDir, head string, o CommitOptions) (CommitOptions, error) {
 	var err error
 	if o.Merge, err = r.toMerge(ctx, gitDir, o.Merge, head); err != nil {
 		return o, err
 	}
 	if o.Amend = o.Amend && o.Merge == ""; o.Amend {
-		o.Amend, err = r.single(ctx, dir, head)
+		o.Amend, err = r.History().single(ctx, dir, head)
 	}
 	return o, err
 }
 
 // commitOnce stages, has it inspected, and commits.
-func (r *Repo) commitOnce(ctx context.Context, dir, gitDir string, o CommitOptions) error {
+func (r Committer) commitOnce(ctx context.Context, dir, gitDir string, o CommitOptions) error {
 	staged, err := r.stage(ctx, dir, gitDir, o.Exclude)
 	if err != nil {
 		return err
@@ -122,16 +122,16 @@ func (r *Repo) commitOnce(ctx context.Context, dir, gitDir string, o CommitOptio
 }
 
 // moved reports whether a checkout has another commit than before: git made one, whatever kept it from saying so.
-func (r *Repo) moved(ctx context.Context, dir, head string) bool {
-	now, err := r.Head(ctx, dir)
+func (r Committer) moved(ctx context.Context, dir, head string) bool {
+	now, err := r.Refs().Head(ctx, dir)
 	return err == nil && now != head
 }
 
-func (r *Repo) onBranch(ctx context.Context, dir, want string) error {
+func (r Committer) onBranch(ctx context.Context, dir, want string) error {
 	if want == "" {
 		return nil
 	}
-	got, err := r.CurrentBranch(ctx, dir)
+	got, err := r.Refs().CurrentBranch(ctx, dir)
 	if err == nil && got != want {
 		err = fmt.Errorf("%q is checked out, not %s", got, want)
 	}
@@ -156,7 +156,7 @@ func (r *Repo) branchLock(branch string) string {
 
 // stage brings the index up to date, sees to it that it has what may be committed and nothing else, and
 // returns what a commit would change.
-func (r *Repo) stage(ctx context.Context, dir, gitDir string, exclude []string) ([]Change, error) {
+func (r Committer) stage(ctx context.Context, dir, gitDir string, exclude []string) ([]Change, error) {
 	if err := r.merged(ctx, dir, gitDir); err != nil {
 		return nil, err
 	}
@@ -178,8 +178,8 @@ func (r *Repo) stage(ctx context.Context, dir, gitDir string, exclude []string) 
 	return slices.DeleteFunc(staged, within(exclude)), nil
 }
 
-func (r *Repo) merged(ctx context.Context, dir, gitDir string) error {
-	f, err := r.readIndex(filepath.Join(gitDir, "index"))
+func (r Committer) merged(ctx context.Context, dir, gitDir string) error {
+	f, err := r.Index().readIndex(filepath.Join(gitDir, "index"))
 	if errors.Is(err, errAskGit) {
 		var out string
 		out, _, err = r.Run(ctx, Command{Dir: dir, Args: []string{"ls-files", "--unmerged", "-z"}})
@@ -203,9 +203,9 @@ func within(paths []string) func(Change) bool {
 }
 
 // staged is what the index has and HEAD has not.
-func (r *Repo) staged(ctx context.Context, dir, gitDir string) ([]Change, error) {
-	f, err := r.readIndex(filepath.Join(gitDir, "index"))
-	if head, headErr := r.Head(ctx, dir); err == nil && headErr == nil {
+func (r Committer) staged(ctx context.Context, dir, gitDir string) ([]Change, error) {
+	f, err := r.Index().readIndex(filepath.Join(gitDir, "index"))
+	if head, headErr := r.Refs().Head(ctx, dir); err == nil && headErr == nil {
 		if list, ok := r.diffs.recall(head, f.tree); ok {
 			return list, nil
 		}
@@ -218,8 +218,8 @@ func (r *Repo) staged(ctx context.Context, dir, gitDir string) ([]Change, error)
 }
 
 // orNested names the repository without a commit that git could not add, if that is why it failed.
-func (r *Repo) orNested(ctx context.Context, dir string, exclude []string, err error) error {
-	if list, lookErr := r.nested(ctx, dir, nil, exclude); lookErr == nil && len(list) > 0 && !lockContended(err) {
+func (r Committer) orNested(ctx context.Context, dir string, exclude []string, err error) error {
+	if list, lookErr := r.Snapshots().nested(ctx, dir, nil, exclude); lookErr == nil && len(list) > 0 && !lockContended(err) {
 		return &NestedError{list}
 	}
 	return err
@@ -243,7 +243,7 @@ func nestedIn(staged []Change) error {
 }
 
 // record commits what is staged.
-func (r *Repo) record(ctx context.Context, dir string, o CommitOptions) error {
+func (r Committer) record(ctx context.Context, dir string, o CommitOptions) error {
 	args := slices.Concat(named, []string{"commit", "--quiet", "--cleanup=whitespace", "--file=-"})
 	if o.Amend {
 		args = append(args, "--amend")
@@ -261,8 +261,8 @@ func (r *Repo) record(ctx context.Context, dir string, o CommitOptions) error {
 }
 
 // why tells apart what makes git refuse a commit. Git itself ends with 1 for hooks and empty commits.
-func (r *Repo) why(ctx context.Context, dir string, o CommitOptions, failed *Error) error {
-	if _, err := r.Identity(ctx); err != nil {
+func (r Committer) why(ctx context.Context, dir string, o CommitOptions, failed *Error) error {
+	if _, err := r.Author().Identity(ctx); err != nil {
 		return err
 	}
 	if failed.Code != 1 {
@@ -274,19 +274,19 @@ func (r *Repo) why(ctx context.Context, dir string, o CommitOptions, failed *Err
 			return fmt.Errorf("%w: all of the commit was taken back", ErrNothing)
 		}
 	}
-	if hooks := r.hooks(ctx, dir, "pre-commit", "prepare-commit-msg", "commit-msg"); len(hooks) > 0 {
+	if hooks := r.Hooks().hooks(ctx, dir, "pre-commit", "prepare-commit-msg", "commit-msg"); len(hooks) > 0 {
 		return &HookError{strings.Join(hooks, " or "), failed.Stderr}
 	}
 	return failed
 }
 
 // Hooks are the hooks of the main checkout that git runs when Trellis commits and pushes.
-func (r *Repo) Hooks(ctx context.Context) []string {
+func (r Hooks) Hooks(ctx context.Context) []string {
 	return r.hooks(ctx, r.Main, "pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "pre-push")
 }
 
 // hooks are those of the names that the user has.
-func (r *Repo) hooks(ctx context.Context, dir string, names ...string) (list []string) {
+func (r Hooks) hooks(ctx context.Context, dir string, names ...string) (list []string) {
 	folder, err := r.Line(ctx, Command{Dir: dir, Args: []string{"rev-parse", "--git-path", "hooks"}})
 	if err != nil {
 		return nil

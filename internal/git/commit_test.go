@@ -22,7 +22,7 @@ func TestCommit(t *testing.T) {
 		b.Write(filepath.Join(dir, ".trellis/tasks/old/task.json"), "{}")
 		b.GitIn(dir, "add", "-f", ".trellis/tasks/old", ".env") // an agent staged what is not to be committed
 		base := b.GitIn(dir, "rev-parse", "HEAD")
-		sha := gittest.Must(b.Repo.Commit(ctx, dir, git.CommitOptions{
+		sha := gittest.Must(b.Repo.Committer().Commit(ctx, dir, git.CommitOptions{
 			Message: "feat(x): add ünï $(rm -rf /) `x`\n\n# not a comment\nbody \n", Trailers: []string{"Trellis-Task: 02-01-x", "Trellis-Key: 02-01-x/1/commit#1"},
 			Exclude: excluded, Branch: "feature/x",
 		}))(t)
@@ -43,18 +43,18 @@ func TestCommit(t *testing.T) {
 		if want := []string{".gitignore", "a.txt", "bin", "dir", "keep.txt", "new/un tracked\n\xff.txt", "script", "staged.txt", ""}; !slices.Equal(files, want) {
 			t.Errorf("got %q, want %q", files, want)
 		}
-		if got := gittest.Must(b.Repo.Status(ctx, dir, excluded...))(t); len(got) != 0 {
+		if got := gittest.Must(b.Repo.Index().Status(ctx, dir, excluded...))(t); len(got) != 0 {
 			t.Errorf("left: %v", got)
 		}
 		if b.Read(filepath.Join(dir, ".env")) != "SECRET=1" {
 			t.Error("an excluded file was touched")
 		}
-		if got := gittest.Must(b.Repo.FindTrailer(ctx, base, "feature/x", "Trellis-Key: 02-01-x/1/commit#1"))(t); got != sha {
+		if got := gittest.Must(b.Repo.History().FindTrailer(ctx, base, "feature/x", "Trellis-Key: 02-01-x/1/commit#1"))(t); got != sha {
 			t.Errorf("FindTrailer: got %s", got)
 		}
 		for range 2 {
 			b.GitIn(dir, "add", "-f", ".env")
-			if _, err := b.Repo.Commit(ctx, dir, git.CommitOptions{Message: "m", Exclude: excluded}); !errors.Is(err, git.ErrNothing) {
+			if _, err := b.Repo.Committer().Commit(ctx, dir, git.CommitOptions{Message: "m", Exclude: excluded}); !errors.Is(err, git.ErrNothing) {
 				t.Errorf("nothing to commit: got %v", err)
 			}
 		}
@@ -66,15 +66,15 @@ func TestCommitIsMadeOnce(t *testing.T) {
 	ctx, dir, base := t.Context(), b.Add("feature/x"), b.Git("rev-parse", "main")
 	o := git.CommitOptions{Message: "m", Trailers: []string{"Trellis-Key: k1"}, Adopt: "Trellis-Key: k1", Base: base}
 	b.Write(filepath.Join(dir, "new.txt"), "n")
-	first := gittest.Must(b.Repo.Commit(ctx, dir, o))(t)
+	first := gittest.Must(b.Repo.Committer().Commit(ctx, dir, o))(t)
 	b.Write(filepath.Join(dir, "later.txt"), "n")
-	if got := gittest.Must(b.Repo.Commit(ctx, dir, o))(t); got != first {
+	if got := gittest.Must(b.Repo.Committer().Commit(ctx, dir, o))(t); got != first {
 		t.Errorf("got %s, want the first", got)
 	}
 
 	o = git.CommitOptions{Message: "amended", Trailers: []string{"Trellis-Key: k2"}, Adopt: "Trellis-Key: k2", Base: base, Amend: true}
-	second := gittest.Must(b.Repo.Commit(ctx, dir, o))(t)
-	if got := gittest.Must(b.Repo.Commit(ctx, dir, o))(t); got != second {
+	second := gittest.Must(b.Repo.Committer().Commit(ctx, dir, o))(t)
+	if got := gittest.Must(b.Repo.Committer().Commit(ctx, dir, o))(t); got != second {
 		t.Errorf("got %s, want %s", got, second)
 	}
 	if got := b.GitIn(dir, "rev-list", "--count", base+"..HEAD"); got != "1" {
@@ -84,11 +84,11 @@ func TestCommitIsMadeOnce(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	o.Adopt = ""
-	if _, err := b.Repo.Commit(ctx, dir, o); !errors.Is(err, git.ErrNothing) {
+	if _, err := b.Repo.Committer().Commit(ctx, dir, o); !errors.Is(err, git.ErrNothing) {
 		t.Errorf("amending with nothing: got %v", err)
 	}
 	b.GitIn(dir, "rm", "-q", "new.txt", "later.txt")
-	if _, err := b.Repo.Commit(ctx, dir, o); !errors.Is(err, git.ErrNothing) {
+	if _, err := b.Repo.Committer().Commit(ctx, dir, o); !errors.Is(err, git.ErrNothing) {
 		t.Errorf("amending to nothing: got %v", err)
 	}
 	if got := b.GitIn(dir, "rev-parse", "HEAD"); got != second {
@@ -102,7 +102,7 @@ func TestCommitOnAnotherBranch(t *testing.T) {
 	b.Write(filepath.Join(dir, "new.txt"), "n")
 	for _, args := range [][]string{{"checkout", "-q", "-b", "agents-own"}, {"checkout", "-q", "--detach"}} {
 		b.GitIn(dir, args...)
-		if _, err := b.Repo.Commit(t.Context(), dir, git.CommitOptions{Message: "m", Branch: "feature/x"}); err == nil || !strings.Contains(err.Error(), "not feature/x") {
+		if _, err := b.Repo.Committer().Commit(t.Context(), dir, git.CommitOptions{Message: "m", Branch: "feature/x"}); err == nil || !strings.Contains(err.Error(), "not feature/x") {
 			t.Errorf("got %v", err)
 		}
 	}
@@ -115,7 +115,7 @@ func TestHooks(t *testing.T) {
 		b.Write(filepath.Join(dir, "new.txt"), "n")
 		b.Hook(name, "echo to stdout; echo no, ünï >&2; exit 7")
 		var hook *git.HookError
-		_, err := b.Repo.Commit(t.Context(), dir, git.CommitOptions{Message: "m"})
+		_, err := b.Repo.Committer().Commit(t.Context(), dir, git.CommitOptions{Message: "m"})
 		if !errors.As(err, &hook) || hook.Hook != name || !strings.Contains(hook.Output, "to stdout") || !strings.Contains(hook.Output, "no, ünï") {
 			t.Errorf("%s: got %v", name, err)
 		}
@@ -123,7 +123,7 @@ func TestHooks(t *testing.T) {
 			t.Errorf("%s: there is a commit", name)
 		}
 		b.Hook(name, "test -f .hook-ran && exit 0; touch .hook-ran; cat >/dev/null")
-		gittest.Must(b.Repo.Commit(t.Context(), dir, git.CommitOptions{Message: "m", Exclude: []string{".hook-ran"}}))(t)
+		gittest.Must(b.Repo.Committer().Commit(t.Context(), dir, git.CommitOptions{Message: "m", Exclude: []string{".hook-ran"}}))(t)
 		if b.Read(filepath.Join(dir, ".hook-ran")) != "" {
 			t.Errorf("%s did not run", name)
 		}
@@ -133,7 +133,7 @@ func TestHooks(t *testing.T) {
 func TestCommitFailsWithoutHook(t *testing.T) {
 	b := gittest.New(t)
 	b.Write("new.txt", "n")
-	_, err := b.Repo.Commit(t.Context(), b.Dir, git.CommitOptions{Message: "  "})
+	_, err := b.Repo.Committer().Commit(t.Context(), b.Dir, git.CommitOptions{Message: "  "})
 	var failed *git.Error
 	if !errors.As(err, &failed) || !strings.Contains(err.Error(), "empty commit message") {
 		t.Errorf("got %v", err)
@@ -141,7 +141,7 @@ func TestCommitFailsWithoutHook(t *testing.T) {
 	b.Git("config", "commit.gpgSign", "true")
 	b.Git("config", "gpg.program", "false")
 	b.Hook("pre-commit", "exit 0")
-	_, err = b.Repo.Commit(t.Context(), b.Dir, git.CommitOptions{Message: "m"})
+	_, err = b.Repo.Committer().Commit(t.Context(), b.Dir, git.CommitOptions{Message: "m"})
 	if !errors.As(err, &failed) || !strings.Contains(err.Error(), "gpg") {
 		t.Errorf("got %v", err)
 	}
@@ -162,7 +162,7 @@ func TestHookThatHangsIsStopped(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}()
-	if _, err := b.Repo.Commit(ctx, b.Dir, git.CommitOptions{Message: "m"}); !errors.Is(err, cause) {
+	if _, err := b.Repo.Committer().Commit(ctx, b.Dir, git.CommitOptions{Message: "m"}); !errors.Is(err, cause) {
 		t.Errorf("got %v", err)
 	}
 	pid := strings.TrimSpace(b.Read("pid"))
@@ -179,7 +179,7 @@ func TestBackup(t *testing.T) {
 		save := func() string {
 			t.Helper()
 			status, index := b.GitIn(dir, "status", "--porcelain=v2"), b.GitIn(dir, "ls-files", "--stage")
-			sha := gittest.Must(b.Repo.Backup(ctx, dir, ref, "backup of x"))(t)
+			sha := gittest.Must(b.Repo.Backups().Backup(ctx, dir, ref, "backup of x"))(t)
 			if b.GitIn(dir, "status", "--porcelain=v2") != status || b.GitIn(dir, "ls-files", "--stage") != index {
 				t.Error("the worktree was touched")
 			}
@@ -214,13 +214,13 @@ func TestBackup(t *testing.T) {
 		if third := save(); third != second {
 			t.Errorf("saved twice: %s, %s", second, third)
 		}
-		if ok := gittest.Must(b.Repo.IsAncestor(ctx, first, second))(t); !ok && second != first {
+		if ok := gittest.Must(b.Repo.History().IsAncestor(ctx, first, second))(t); !ok && second != first {
 			t.Error("the first backup is lost")
 		}
 		b.GitIn(dir, "reset", "-q", "--hard")
 		b.GitIn(dir, "clean", "-qfdx")
 		if last := save(); last != second { // HEAD is saved in it
-			if ok := gittest.Must(b.Repo.IsAncestor(ctx, second, last))(t); !ok {
+			if ok := gittest.Must(b.Repo.History().IsAncestor(ctx, second, last))(t); !ok {
 				t.Error("the second backup is lost")
 			}
 		}
@@ -230,7 +230,7 @@ func TestBackup(t *testing.T) {
 func TestBackupOfUnborn(t *testing.T) {
 	b := gittest.Empty(t)
 	b.Write("new.txt", "n")
-	sha := gittest.Must(b.Repo.Backup(t.Context(), b.Dir, "refs/trellis/backup/x/1", "m"))(t)
+	sha := gittest.Must(b.Repo.Backups().Backup(t.Context(), b.Dir, "refs/trellis/backup/x/1", "m"))(t)
 	if got := b.Git("show", sha+":new.txt"); got != "n" {
 		t.Errorf("got %q", got)
 	}

@@ -10,7 +10,7 @@ import (
 
 // configuredPaths are the paths among the files of a checkout that git is led to by the settings of the repository, the worktree, and
 // the user: folders of hooks, and files of more settings. One that is not there is made, empty, so that nobody else makes it.
-func (r *Repo) configuredPaths(dir, admin string) (paths []string, err error) {
+func (r Hooks) configuredPaths(dir, admin string) (paths []string, err error) {
 	files := append([]string{filepath.Join(r.Common, "config"), filepath.Join(admin, worktreeSettings)}, r.global()...)
 	const most = 100 // files; git itself gives up at a depth of 10
 	for i := 0; i < len(files) && i < most; i++ {
@@ -44,7 +44,7 @@ func (r *Repo) configuredPaths(dir, admin string) (paths []string, err error) {
 }
 
 // settingPath is a path as settings write it, seen from a folder; "" where it is in another user's home folder, or beside git itself.
-func (r *Repo) settingPath(dir, path string) string {
+func (r Hooks) settingPath(dir, path string) string {
 	if rest, ok := strings.CutPrefix(path, "~/"); ok {
 		home, _ := r.getenv("HOME")
 		return filepath.Join(home, rest)

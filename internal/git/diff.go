@@ -7,7 +7,7 @@ import (
 
 // Diff writes the difference between two commits to w, as a patch, or with stat as text for people: one
 // file a line and the sum.
-func (r *Repo) Diff(ctx context.Context, from, to string, stat bool, w io.Writer) error {
+func (r History) Diff(ctx context.Context, from, to string, stat bool, w io.Writer) error {
 	form := "--patch"
 	if stat {
 		form = "--stat=100"

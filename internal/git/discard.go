@@ -14,8 +14,8 @@ import (
 // Discard takes back all that is not committed at or below the paths of a checkout: staged, unstaged and
 // untracked. Paths are relative to the root. It reports whether there was anything: all of the checkout is then saved as
 // ref first, unless that is "". A repository within is a *NestedError, and nothing is taken back.
-func (r *Repo) Discard(ctx context.Context, dir, ref string, paths ...string) (bool, error) {
-	entries, err := r.statusOf(ctx, dir, below(paths))
+func (r Backups) Discard(ctx context.Context, dir, ref string, paths ...string) (bool, error) {
+	entries, err := r.Index().statusOf(ctx, dir, below(paths))
 	if err != nil {
 		return false, err
 	}
@@ -75,7 +75,7 @@ func below(paths []string) (list []string) {
 }
 
 // drop removes a path that HEAD does not have.
-func (r *Repo) drop(ctx context.Context, root *os.Root, e Entry) error {
+func (r Backups) drop(ctx context.Context, root *os.Root, e Entry) error {
 	if !e.untracked() {
 		_, _, err := r.Run(ctx, Command{Dir: root.Name(), Write: true, Args: []string{"rm", "-q", "-f", "--cached", "--ignore-unmatch", "--", e.Path}, Env: []string{"GIT_LITERAL_PATHSPECS=1"}})
 		if err != nil {
@@ -99,8 +99,8 @@ func remove(root *os.Root, path string) (bool, error) {
 }
 
 // repositoriesAt is a *NestedError when there are repositories at or below the paths: nothing saves what is in them.
-func (r *Repo) repositoriesAt(ctx context.Context, dir string, paths []string) error {
-	all, err := r.nested(ctx, dir, nil, nil)
+func (r Backups) repositoriesAt(ctx context.Context, dir string, paths []string) error {
+	all, err := r.Snapshots().nested(ctx, dir, nil, nil)
 	if err != nil {
 		return err
 	}
@@ -131,8 +131,8 @@ func overlap(paths []string, path string) (inside bool, own []string) {
 }
 
 // DeleteBranch deletes a local branch that is checked out nowhere; none of that name is no error. What it
-// held is lost unless something else names it: save it first, with [Repo.Backup].
-func (r *Repo) DeleteBranch(ctx context.Context, name string) error {
+// held is lost unless something else names it: save it first, with [Backups.Backup].
+func (r Refs) DeleteBranch(ctx context.Context, name string) error {
 	own := []string{r.branchLock(name)}
 	for _, shared := range []string{"packed-refs.lock", "packed-refs.new", "config.lock"} { // git trips over each that a dead one left
 		own = append(own, filepath.Join(r.Common, shared))

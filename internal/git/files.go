@@ -44,7 +44,7 @@ func (m *pathCache) keep(commit string, paths []string, found map[string]bool) {
 }
 
 // FilesAt tells which of the paths, files or folders, are in a commit. Paths are relative to the root.
-func (r *Repo) FilesAt(ctx context.Context, commit string, paths []string) (map[string]bool, error) {
+func (r History) FilesAt(ctx context.Context, commit string, paths []string) (map[string]bool, error) {
 	found := map[string]bool{}
 	if !isHash(commit) { // a name, which can mean another commit next time
 		return found, r.filesAt(ctx, commit, paths, found)
@@ -63,7 +63,7 @@ func isHash(name string) bool {
 }
 
 // filesAt asks git, and adds the paths that are there to found.
-func (r *Repo) filesAt(ctx context.Context, commit string, paths []string, found map[string]bool) error {
+func (r History) filesAt(ctx context.Context, commit string, paths []string, found map[string]bool) error {
 	const atOnce = 1000 // an argument list has a limit
 	there := map[string]bool{}
 	for part := range slices.Chunk(paths, atOnce) {
@@ -91,7 +91,7 @@ func (r *Repo) filesAt(ctx context.Context, commit string, paths []string, found
 
 // Files are the paths in a checkout that git has or would take: ignored ones are left out. One that was removed
 // and is still known to git may be among them.
-func (r *Repo) Files(ctx context.Context, dir string) ([]string, error) {
+func (r History) Files(ctx context.Context, dir string) ([]string, error) {
 	out, _, err := r.Run(ctx, Command{Dir: dir, Args: []string{"ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"}})
 	if err != nil || out == "" {
 		return nil, err

@@ -8,8 +8,8 @@ import (
 
 // BackupFolder saves a folder of the main checkout as it is, committed or not, ignored or not, as a commit that ref
 // names; without what stands below except, paths within the folder. What ref named before is in its history.
-func (r *Repo) BackupFolder(ctx context.Context, folder, ref, message string, except ...string) (sha string, err error) {
-	s := &Snapshot{r: r, dir: r.Main}
+func (r Backups) BackupFolder(ctx context.Context, folder, ref, message string, except ...string) (sha string, err error) {
+	s := &Snapshot{r: r.Repo, dir: r.Main}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	if err = s.prepare(); err == nil { // with an index of the folder alone
 		sha, err = s.saveFolder(ctx, folder, ref, message, except)
@@ -32,16 +32,16 @@ func (s *Snapshot) saveFolder(ctx context.Context, folder, ref, message string, 
 	if err != nil {
 		return "", err
 	}
-	old, err := s.r.askCommit(ctx, s.dir, ref)
+	old, err := s.r.Refs().askCommit(ctx, s.dir, ref)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return "", err
 	}
-	if saved, err := s.r.TreeAt(ctx, old); old != "" && err == nil && saved == tree {
+	if saved, err := s.r.Refs().TreeAt(ctx, old); old != "" && err == nil && saved == tree {
 		return old, nil
 	}
 	sha, err := s.commit(ctx, tree, message, old)
 	if err != nil {
 		return "", err
 	}
-	return sha, s.r.MoveRef(ctx, ref, sha, old)
+	return sha, s.r.Refs().MoveRef(ctx, ref, sha, old)
 }

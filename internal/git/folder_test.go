@@ -16,7 +16,7 @@ func TestBackupFolder(t *testing.T) {
 	b.Write("kept/b/task.json", "{}")
 	const ref = "refs/trellis/backup/a/removed"
 	before := b.Git("status", "--porcelain")
-	first, err := b.Repo.BackupFolder(t.Context(), "kept/.new-a", ref, "one", "run")
+	first, err := b.Repo.Backups().BackupFolder(t.Context(), "kept/.new-a", ref, "one", "run")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func TestBackupFolder(t *testing.T) {
 		t.Errorf("the status was\n%s, and is\n%s", before, after)
 	}
 	b.Write("kept/.new-a/task.json", "{1}")
-	second, err := b.Repo.BackupFolder(t.Context(), "kept/.new-a", ref, "two", "run")
+	second, err := b.Repo.Backups().BackupFolder(t.Context(), "kept/.new-a", ref, "two", "run")
 	if err != nil || b.Git("rev-parse", ref) != second || b.Git("rev-parse", second+"^") != first {
 		t.Errorf("got %s, %v on top of %s", second, err, first)
 	}
@@ -44,12 +44,12 @@ func TestAddresses(t *testing.T) {
 		"../a b.git":                           "../a b.git",
 	} {
 		b.Git("remote", "add", "origin", address)
-		if got, err := b.Repo.Addresses(t.Context(), "origin"); err != nil || strings.Join(got, " ") != want {
+		if got, err := b.Repo.Remotes().Addresses(t.Context(), "origin"); err != nil || strings.Join(got, " ") != want {
 			t.Errorf("%s: got %q, %v", address, got, err)
 		}
 		b.Git("remote", "remove", "origin")
 	}
-	if got, err := b.Repo.Addresses(t.Context(), "https://token@example.org/a.git"); err != nil || got[0] != "https://example.org/a.git" {
+	if got, err := b.Repo.Remotes().Addresses(t.Context(), "https://token@example.org/a.git"); err != nil || got[0] != "https://example.org/a.git" {
 		t.Errorf("an address in the place of a name: got %q, %v", got, err)
 	}
 }

@@ -37,7 +37,7 @@ func TestForward(t *testing.T) {
 			}
 			before := b.Git("rev-parse", "work")
 			repo := b.Open(b.Dir)
-			if got := gittest.Must(repo.Forward(t.Context(), dir, "work", from, to, "own/x"))(t); got != c.want {
+			if got := gittest.Must(repo.Backups().Forward(t.Context(), dir, "work", from, to, "own/x"))(t); got != c.want {
 				t.Fatalf("got %v", got)
 			}
 			if tip := b.Git("rev-parse", "work"); c.want && (tip != to || b.GitIn(dir, "status", "--porcelain", "--", "a.txt", "b.txt") != "") || !c.want && tip != before {

@@ -34,7 +34,8 @@ var (
 	ErrNoWorktree = errors.New("no worktree of this repository")
 )
 
-// Repo is a repository with a main checkout. Its methods may be called by several goroutines, and several
+// Repo is a repository with a main checkout: where it is, and how a git command is run there. What can be done with
+// it stands in parts.go. Its methods, and those of its parts, may be called by several goroutines, and several
 // processes, at once. Those that take a dir mean the root of the main checkout or of a linked worktree.
 //
 // What git itself says in an error is an *Error. When a context ends, its cause is returned.
@@ -46,7 +47,7 @@ type Repo struct {
 	Env   []string
 	Allow []string
 
-	hardened atomic.Bool // see BeWary
+	hardened atomic.Bool // see Harden
 	files    pathCache
 	diffs    diffCache
 	seen     seenFiles
@@ -59,7 +60,7 @@ func (r *Repo) Harden() { r.hardened.Store(true) }
 
 // Open finds the repository that dir is in, dir being anywhere in the main checkout or a linked worktree.
 // It runs nothing. Errors are ErrNoRepository, ErrBare, and those of the file system. An unborn HEAD is
-// no error here; [Repo.Head] tells.
+// no error here; [Refs.Head] tells.
 func Open(dir string) (*Repo, error) {
 	start, err := filepath.Abs(dir)
 	if err == nil {

@@ -152,45 +152,45 @@ func TestReads(t *testing.T) {
 		b.Git("tag", "twin", first)
 		r := b.Repo
 
-		if got := gittest.Must(r.Head(ctx, b.Dir))(t); got != second {
+		if got := gittest.Must(r.Refs().Head(ctx, b.Dir))(t); got != second {
 			t.Errorf("Head: got %s, want %s", got, second)
 		}
-		if got := gittest.Must(r.CurrentBranch(ctx, b.Dir))(t); got != "feature/x" {
+		if got := gittest.Must(r.Refs().CurrentBranch(ctx, b.Dir))(t); got != "feature/x" {
 			t.Errorf("CurrentBranch: got %s", got)
 		}
 		for name, want := range map[string]string{"main": first, "feature/x": second, "origin/main": first, "v1": first, "HEAD": second, second: second, second[:12]: second, "HEAD~1": first, "refs/heads/main": first, "twin": second, "twin^0": second, "twin~1": first} {
-			if got, err := r.Resolve(ctx, name); got != want && !(name[0] == 'H' && b.Repo.Main != b.Dir) || err != nil {
+			if got, err := r.Refs().Resolve(ctx, name); got != want && !(name[0] == 'H' && b.Repo.Main != b.Dir) || err != nil {
 				t.Errorf("Resolve(%s): got %s, %v, want %s", name, got, err, want)
 			}
 		}
 		for _, name := range []string{"nosuch", "", "--all", "-q", "a..b", "main:a.txt", strings.Repeat("0", len(first)), "feature"} {
-			if got, err := r.Resolve(ctx, name); !errors.Is(err, git.ErrNotFound) {
+			if got, err := r.Refs().Resolve(ctx, name); !errors.Is(err, git.ErrNotFound) {
 				t.Errorf("Resolve(%q): got %q, %v, want ErrNotFound", name, got, err)
 			}
 		}
-		if got := gittest.Must(r.Branch(ctx, "main"))(t); got != first {
+		if got := gittest.Must(r.Refs().Branch(ctx, "main"))(t); got != first {
 			t.Errorf("Branch(main): got %s", got)
 		}
-		if got := gittest.Must(r.Branch(ctx, "v1"))(t); got != "" {
+		if got := gittest.Must(r.Refs().Branch(ctx, "v1"))(t); got != "" {
 			t.Errorf("Branch(v1), a tag: got %s", got)
 		}
-		if got := gittest.Must(r.TreeAt(ctx, "main"))(t); got != b.Git("rev-parse", "main^{tree}") {
+		if got := gittest.Must(r.Refs().TreeAt(ctx, "main"))(t); got != b.Git("rev-parse", "main^{tree}") {
 			t.Errorf("TreeAt: got %s", got)
 		}
 		for _, tt := range []struct {
 			old, tip string
 			want     bool
 		}{{first, second, true}, {second, first, false}, {first, first, true}} {
-			if got := gittest.Must(r.IsAncestor(ctx, tt.old, tt.tip))(t); got != tt.want {
+			if got := gittest.Must(r.History().IsAncestor(ctx, tt.old, tt.tip))(t); got != tt.want {
 				t.Errorf("IsAncestor: got %v", got)
 			}
 		}
 		for trailer, want := range map[string]string{"Trellis-Task: 02-01-x/1": second, "Trellis-Task: 02-01-x": "", "second": ""} {
-			if got := gittest.Must(r.FindTrailer(ctx, first, "feature/x", trailer))(t); got != want {
+			if got := gittest.Must(r.History().FindTrailer(ctx, first, "feature/x", trailer))(t); got != want {
 				t.Errorf("FindTrailer(%s): got %q, want %q", trailer, got, want)
 			}
 		}
-		if got := gittest.Must(r.FindTrailer(ctx, second, "feature/x", "Other: y"))(t); got != "" {
+		if got := gittest.Must(r.History().FindTrailer(ctx, second, "feature/x", "Other: y"))(t); got != "" {
 			t.Errorf("FindTrailer below the base: got %s", got)
 		}
 	})
@@ -200,21 +200,21 @@ func TestHeadWithoutBranchOrCommit(t *testing.T) {
 	for _, format := range []string{"sha1", "sha256"} {
 		b := gittest.Empty(t, "--object-format="+format)
 		ctx := t.Context()
-		if _, err := b.Repo.Head(ctx, b.Dir); !errors.Is(err, git.ErrNoCommit) {
+		if _, err := b.Repo.Refs().Head(ctx, b.Dir); !errors.Is(err, git.ErrNoCommit) {
 			t.Errorf("%s: got %v, want ErrNoCommit", format, err)
 		}
-		if got := gittest.Must(b.Repo.CurrentBranch(ctx, b.Dir))(t); got != "main" {
+		if got := gittest.Must(b.Repo.Refs().CurrentBranch(ctx, b.Dir))(t); got != "main" {
 			t.Errorf("%s: unborn branch: got %q", format, got)
 		}
-		if _, err := b.Repo.Resolve(ctx, "main"); !errors.Is(err, git.ErrNotFound) {
+		if _, err := b.Repo.Refs().Resolve(ctx, "main"); !errors.Is(err, git.ErrNotFound) {
 			t.Errorf("%s: got %v, want ErrNotFound", format, err)
 		}
 		b.Git("commit", "-q", "--allow-empty", "-m", "x")
 		b.Git("checkout", "-q", "--detach")
-		if got := gittest.Must(b.Repo.CurrentBranch(ctx, b.Dir))(t); got != "" {
+		if got := gittest.Must(b.Repo.Refs().CurrentBranch(ctx, b.Dir))(t); got != "" {
 			t.Errorf("%s: detached: got %q", format, got)
 		}
-		if got := gittest.Must(b.Repo.Head(ctx, b.Dir))(t); got != b.Git("rev-parse", "HEAD") {
+		if got := gittest.Must(b.Repo.Refs().Head(ctx, b.Dir))(t); got != b.Git("rev-parse", "HEAD") {
 			t.Errorf("%s: detached: got %s", format, got)
 		}
 	}
@@ -225,19 +225,19 @@ func TestOtherFoldersAreNoWorktrees(t *testing.T) {
 	wt := b.Add("feature/x")
 	b.Mkdir(b.Path("sub"))
 	for _, dir := range []string{other.Dir, b.Path("sub"), "/"} {
-		if _, err := b.Repo.Head(t.Context(), dir); !errors.Is(err, git.ErrNoWorktree) {
+		if _, err := b.Repo.Refs().Head(t.Context(), dir); !errors.Is(err, git.ErrNoWorktree) {
 			t.Errorf("%s: got %v, want ErrNoWorktree", dir, err)
 		}
 	}
 	// An agent that replaces .git must not lead us into another repository, or into one above.
 	b.Write(filepath.Join(wt, ".git"), "gitdir: "+other.Path(".git")+"\n")
-	if _, err := b.Repo.Commit(t.Context(), wt, git.CommitOptions{Message: "m"}); !errors.Is(err, git.ErrNoWorktree) {
+	if _, err := b.Repo.Committer().Commit(t.Context(), wt, git.CommitOptions{Message: "m"}); !errors.Is(err, git.ErrNoWorktree) {
 		t.Errorf("got %v, want ErrNoWorktree", err)
 	}
 	if err := os.Remove(filepath.Join(wt, ".git")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Repo.Status(t.Context(), wt); !errors.Is(err, git.ErrNoWorktree) {
+	if _, err := b.Repo.Index().Status(t.Context(), wt); !errors.Is(err, git.ErrNoWorktree) {
 		t.Errorf("got %v, want ErrNoWorktree", err)
 	}
 }
@@ -254,7 +254,7 @@ func TestFilesAt(t *testing.T) {
 		for range 2500 {
 			ask = append(ask, "nosuch/"+strings.Repeat("x", 40))
 		}
-		got := gittest.Must(b.Repo.FilesAt(t.Context(), b.Git("rev-parse", "HEAD"), ask))(t)
+		got := gittest.Must(b.Repo.History().FilesAt(t.Context(), b.Git("rev-parse", "HEAD"), ask))(t)
 		for _, p := range ask {
 			if want := slices.Contains(odd, p) || p == "dir" || p == "dir/"; got[p] != want {
 				t.Errorf("%q: got %v", p, got[p])
@@ -268,24 +268,24 @@ func TestFilesAtAsksOnce(t *testing.T) {
 	b := gittest.New(t)
 	old := b.Git("rev-parse", "HEAD")
 	for _, commit := range []string{old, "main"} {
-		if got := gittest.Must(b.Repo.FilesAt(t.Context(), commit, []string{"a.txt", "b.txt"}))(t); !got["a.txt"] || got["b.txt"] {
+		if got := gittest.Must(b.Repo.History().FilesAt(t.Context(), commit, []string{"a.txt", "b.txt"}))(t); !got["a.txt"] || got["b.txt"] {
 			t.Errorf("%s: got %v", commit, got)
 		}
 	}
 	b.Write("b.txt", "b\n")
 	b.Git("add", "-A")
 	b.Git("commit", "-qm", "second")
-	if got := gittest.Must(b.Repo.FilesAt(t.Context(), "main", []string{"b.txt"}))(t); !got["b.txt"] {
+	if got := gittest.Must(b.Repo.History().FilesAt(t.Context(), "main", []string{"b.txt"}))(t); !got["b.txt"] {
 		t.Error("the name is taken for the commit it meant before")
 	}
-	if got := gittest.Must(b.Repo.FilesAt(t.Context(), b.Git("rev-parse", "HEAD"), []string{"b.txt"}))(t); !got["b.txt"] {
+	if got := gittest.Must(b.Repo.History().FilesAt(t.Context(), b.Git("rev-parse", "HEAD"), []string{"b.txt"}))(t); !got["b.txt"] {
 		t.Error("one commit is taken for the other")
 	}
 	b.Repo.Env = []string{"PATH=" + b.Home} // where there is no git
-	if got := gittest.Must(b.Repo.FilesAt(t.Context(), old, []string{"b.txt", "a.txt"}))(t); !got["a.txt"] || got["b.txt"] {
+	if got := gittest.Must(b.Repo.History().FilesAt(t.Context(), old, []string{"b.txt", "a.txt"}))(t); !got["a.txt"] || got["b.txt"] {
 		t.Errorf("the second time: got %v", got)
 	}
-	if _, err := b.Repo.FilesAt(t.Context(), old, []string{"a.txt", "new"}); err == nil {
+	if _, err := b.Repo.History().FilesAt(t.Context(), old, []string{"a.txt", "new"}); err == nil {
 		t.Error("a path that was never asked for is known")
 	}
 }
@@ -294,14 +294,14 @@ func TestFindTrailerInNothing(t *testing.T) {
 	b := gittest.New(t)
 	head := b.Git("rev-parse", "HEAD")
 	b.Repo.Env = []string{"PATH=" + b.Home} // git need not be asked
-	if got, err := b.Repo.FindTrailer(t.Context(), head, head, "Key: value"); got != "" || err != nil {
+	if got, err := b.Repo.History().FindTrailer(t.Context(), head, head, "Key: value"); got != "" || err != nil {
 		t.Errorf("got %q, %v", got, err)
 	}
 }
 
 func TestErrorsPassOnWhatGitSays(t *testing.T) {
 	b := gittest.New(t)
-	_, err := b.Repo.FindTrailer(t.Context(), "", "nosuch", "A: b")
+	_, err := b.Repo.History().FindTrailer(t.Context(), "", "nosuch", "A: b")
 	var e *git.Error
 	if !errors.As(err, &e) || e.Code != 128 || !strings.Contains(e.Stderr, "bad revision 'nosuch'") || !strings.Contains(err.Error(), "bad revision") || e.Args[0] != "log" {
 		t.Errorf("got %#v", err)
@@ -315,7 +315,7 @@ func TestEnvironment(t *testing.T) {
 	b.Repo.Env = append(slices.Clone(b.Env), "GIT_DIR="+other.Path(".git"), "GIT_INDEX_FILE=/nowhere", "GIT_WORK_TREE=/", "GIT_OBJECT_DIRECTORY=/", "SECRET_TOKEN=x", "MY_TOOL=1", "LC_ALL=de_DE.UTF-8")
 	b.Repo.Allow = []string{"MY_*"}
 	b.Write("a.txt", "changed\n")
-	sha := gittest.Must(b.Repo.Commit(t.Context(), b.Dir, git.CommitOptions{Message: "m"}))(t)
+	sha := gittest.Must(b.Repo.Committer().Commit(t.Context(), b.Dir, git.CommitOptions{Message: "m"}))(t)
 	if sha != b.Git("rev-parse", "main") {
 		t.Error("the commit went elsewhere")
 	}
@@ -354,24 +354,24 @@ func TestVersion(t *testing.T) {
 
 func TestIdentity(t *testing.T) {
 	b := gittest.New(t)
-	if got := gittest.Must(b.Repo.Identity(t.Context()))(t); got != "Ann Example <ann@example.org>" {
+	if got := gittest.Must(b.Repo.Author().Identity(t.Context()))(t); got != "Ann Example <ann@example.org>" {
 		t.Errorf("got %q", got)
 	}
 	b.Write(filepath.Join(b.Home, ".gitconfig"), "")
-	_, err := b.Repo.Identity(t.Context())
+	_, err := b.Repo.Author().Identity(t.Context())
 	var id *git.IdentityError
 	if !errors.As(err, &id) || !strings.Contains(err.Error(), `git config --global user.name "`) || !strings.Contains(err.Error(), "git config --global user.email ") {
 		t.Errorf("got %v", err)
 	}
 	b.Write("a.txt", "changed\n")
-	if _, err := b.Repo.Commit(t.Context(), b.Dir, git.CommitOptions{Message: "m"}); !errors.As(err, &id) {
+	if _, err := b.Repo.Committer().Commit(t.Context(), b.Dir, git.CommitOptions{Message: "m"}); !errors.As(err, &id) {
 		t.Errorf("got %v", err)
 	}
 	if b.Git("rev-list", "--count", "main") != "1" {
 		t.Error("there is a commit by nobody")
 	}
 	b.Repo.Env = append(slices.Clone(b.Env), "GIT_AUTHOR_NAME=E", "GIT_AUTHOR_EMAIL=e@x", "GIT_COMMITTER_NAME=E", "GIT_COMMITTER_EMAIL=e@x")
-	if got := gittest.Must(b.Repo.Identity(t.Context()))(t); got != "E <e@x>" {
+	if got := gittest.Must(b.Repo.Author().Identity(t.Context()))(t); got != "E <e@x>" {
 		t.Errorf("got %q", got)
 	}
 }

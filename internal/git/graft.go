@@ -21,7 +21,7 @@ func (s *Snapshot) graft(ctx context.Context, i int) error {
 	m := s.inner[i]
 	dir := m.Dir(s.dir)
 	index := filepath.Join(s.temp, fmt.Sprintf("inner-%d", i))
-	if err := m.privateIndex(ctx, dir, index); err != nil {
+	if err := m.Snapshots().privateIndex(ctx, dir, index); err != nil {
 		return err
 	}
 	env := append(s.env[:len(s.env):len(s.env)], "GIT_INDEX_FILE="+index)
@@ -58,7 +58,7 @@ func (s *Snapshot) whole(ctx context.Context, base string) (string, error) {
 		return "", err
 	}
 	for _, m := range s.inner {
-		commit, err := s.r.gitlinkIn(ctx, Command{Dir: s.dir, Env: s.env}, base, m.Path)
+		commit, err := s.r.Modules().gitlinkIn(ctx, Command{Dir: s.dir, Env: s.env}, base, m.Path)
 		if err == nil && commit != "" { // else it was none then
 			err = s.replant(ctx, env, m.Path, commit+"^{tree}")
 		}

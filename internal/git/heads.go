@@ -27,7 +27,7 @@ type Heads struct {
 }
 
 // Heads looks. It takes no process in a repository that keeps its refs in files.
-func (r *Repo) Heads(ctx context.Context) (h Heads, err error) {
+func (r Refs) Heads(ctx context.Context) (h Heads, err error) {
 	h = Heads{Branches: map[string]string{}, Logs: map[string]int64{}}
 	if h.Branch, err = r.branchOf(ctx, r.Common); err != nil {
 		return h, err
@@ -46,7 +46,7 @@ func (r *Repo) Heads(ctx context.Context) (h Heads, err error) {
 }
 
 // eachHead goes through the local branches.
-func (r *Repo) eachHead(ctx context.Context, do func(name, commit string)) error {
+func (r Refs) eachHead(ctx context.Context, do func(name, commit string)) error {
 	list := func(name string, ref *plumbing.Reference) {
 		if ref.Type() == plumbing.HashReference {
 			do(name, ref.Hash().String())
@@ -64,7 +64,7 @@ func (r *Repo) eachHead(ctx context.Context, do func(name, commit string)) error
 }
 
 // readHeads goes through the local branches of a repository that keeps its refs in files. In another it reports false.
-func (r *Repo) readHeads(do func(name string, ref *plumbing.Reference)) bool {
+func (r Refs) readHeads(do func(name string, ref *plumbing.Reference)) bool {
 	c, err := ReadConfig(r.Common)
 	if err != nil || c.extended {
 		return false
@@ -83,7 +83,7 @@ func (r *Repo) readHeads(do func(name string, ref *plumbing.Reference)) bool {
 }
 
 // logSize is 0 where there is none.
-func (r *Repo) logSize(ref string) int64 {
+func (r Refs) logSize(ref string) int64 {
 	st, err := os.Lstat(filepath.Join(r.Common, "logs", filepath.FromSlash(ref)))
 	if err != nil || !st.Mode().IsRegular() {
 		return 0
@@ -99,7 +99,7 @@ type Move struct {
 }
 
 // Moved are the moves since h, by name. New branches are none: whoever works makes some.
-func (r *Repo) Moved(ctx context.Context, h Heads) (list []Move, now Heads, err error) {
+func (r Refs) Moved(ctx context.Context, h Heads) (list []Move, now Heads, err error) {
 	if now, err = r.Heads(ctx); err != nil {
 		return nil, now, err
 	}
@@ -126,7 +126,7 @@ func whereIs(h Heads) string {
 }
 
 // saidSince are the messages that were added to a log since it had that many bytes. One that was cut meanwhile says nothing.
-func (r *Repo) saidSince(ref string, size int64) (said []string) {
+func (r Refs) saidSince(ref string, size int64) (said []string) {
 	const long = 1 << 20
 	if r.logSize(ref) <= size {
 		return nil

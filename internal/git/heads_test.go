@@ -15,11 +15,11 @@ import (
 func TestLocksOfBranchesAreNoBranches(t *testing.T) {
 	b := gittest.New(t)
 	b.Write(".git/refs/heads/feature/d.lock", b.Git("rev-parse", "HEAD")+"\n")
-	h, err := b.Repo.Heads(t.Context())
+	h, err := b.Repo.Refs().Heads(t.Context())
 	if got := slices.Sorted(maps.Keys(h.Branches)); err != nil || !slices.Equal(got, []string{"main"}) {
 		t.Errorf("got %q, want main alone; %v", got, err)
 	}
-	if err := b.Repo.BranchFree(t.Context(), "feature/d"); err != nil {
+	if err := b.Repo.Refs().BranchFree(t.Context(), "feature/d"); err != nil {
 		t.Error(err)
 	}
 }
@@ -33,13 +33,13 @@ func TestRefsBehindALink(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Git("commit", "-q", "--allow-empty", "-m", "x")
-	if got, want := gittest.Must(b.Repo.Head(t.Context(), b.Dir))(t), b.Git("rev-parse", "HEAD"); got != want {
+	if got, want := gittest.Must(b.Repo.Refs().Head(t.Context(), b.Dir))(t), b.Git("rev-parse", "HEAD"); got != want {
 		t.Errorf("HEAD: got %s, want %s", got, want)
 	}
-	if got, want := gittest.Must(b.Repo.Resolve(t.Context(), "main"))(t), b.Git("rev-parse", "main"); got != want {
+	if got, want := gittest.Must(b.Repo.Refs().Resolve(t.Context(), "main"))(t), b.Git("rev-parse", "main"); got != want {
 		t.Errorf("main: got %s, want %s", got, want)
 	}
-	h, err := b.Repo.Heads(t.Context())
+	h, err := b.Repo.Refs().Heads(t.Context())
 	if got := slices.Sorted(maps.Keys(h.Branches)); err != nil || !slices.Equal(got, []string{"feature/x", "main"}) {
 		t.Errorf("got %q, %v", got, err)
 	}

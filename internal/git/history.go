@@ -11,7 +11,7 @@ import (
 
 // FindTrailer is the newest commit that tip has and base has not, and that carries the trailer
 // ("Key: value"); "" when there is none. With base "" it may have to read a long history.
-func (r *Repo) FindTrailer(ctx context.Context, base, tip, trailer string) (string, error) {
+func (r History) FindTrailer(ctx context.Context, base, tip, trailer string) (string, error) {
 	if tip == base {
 		return "", nil // git would take some milliseconds to say the same
 	}
@@ -38,13 +38,13 @@ func (r *Repo) FindTrailer(ctx context.Context, base, tip, trailer string) (stri
 
 // Says is the newest commit that tip has and base has not, and whose message has a line that ends in the text; "" when there
 // is none.
-func (r *Repo) Says(ctx context.Context, base, tip, text string) (string, error) {
+func (r History) Says(ctx context.Context, base, tip, text string) (string, error) {
 	pattern := regexp.QuoteMeta(text) + "[[:space:]]*$"
 	return r.Line(ctx, Command{Dir: r.Main, Args: []string{"rev-list", "--max-count=1", "--extended-regexp", "--grep=" + pattern, "--end-of-options", tip, "^" + base, "--"}})
 }
 
 // Ahead is how many commits tip has that other has not.
-func (r *Repo) Ahead(ctx context.Context, other, tip string) (int, error) {
+func (r History) Ahead(ctx context.Context, other, tip string) (int, error) {
 	out, err := r.Line(ctx, Command{Dir: r.Main, Args: []string{"rev-list", "--count", "--end-of-options", tip, "^" + other, "--"}})
 	if err != nil {
 		return 0, err
@@ -53,7 +53,7 @@ func (r *Repo) Ahead(ctx context.Context, other, tip string) (int, error) {
 }
 
 // IsAncestor reports whether commit old is commit tip or in its history.
-func (r *Repo) IsAncestor(ctx context.Context, old, tip string) (bool, error) {
+func (r History) IsAncestor(ctx context.Context, old, tip string) (bool, error) {
 	if r.near(old, tip) {
 		return true, nil
 	}

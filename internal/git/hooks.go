@@ -17,7 +17,7 @@ import (
 
 // HookState is a hash of each file that git may run as a hook in a checkout, by its path, and of each setting that says where
 // those are. Hooks among the files of the checkout itself are left out: see ChangedHooks. Nothing is run.
-func (r *Repo) HookState(dir string) (map[string]string, error) {
+func (r Hooks) HookState(dir string) (map[string]string, error) {
 	state := map[string]string{}
 	folders, err := r.hookFolders(dir, func(file, value string) { state["core.hooksPath of "+file] = sum([]byte(value)) })
 	for _, folder := range folders {
@@ -31,7 +31,7 @@ func (r *Repo) HookState(dir string) (map[string]string, error) {
 
 // ChangedHooks are the paths and settings in which the hooks of a checkout differ: from what HookState said before, and among
 // its own files from those of the commit base.
-func (r *Repo) ChangedHooks(ctx context.Context, dir, base string, before map[string]string) (changed []string, err error) {
+func (r Hooks) ChangedHooks(ctx context.Context, dir, base string, before map[string]string) (changed []string, err error) {
 	now, err := r.HookState(dir)
 	all := maps.Clone(now)
 	maps.Copy(all, before)
@@ -53,7 +53,7 @@ func (r *Repo) ChangedHooks(ctx context.Context, dir, base string, before map[st
 }
 
 // changedWithin are the hooks in a folder of a checkout that are not as in the commit base.
-func (r *Repo) changedWithin(ctx context.Context, dir, folder, base string) (changed []string, err error) {
+func (r Hooks) changedWithin(ctx context.Context, dir, folder, base string) (changed []string, err error) {
 	rel, err := filepath.Rel(dir, folder)
 	if err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func blobName(data []byte, long int) string {
 }
 
 // hookFolders are the folders in which git may look for hooks, by all settings, whatever those depend on.
-func (r *Repo) hookFolders(dir string, set func(file, value string)) (folders []string, err error) {
+func (r Hooks) hookFolders(dir string, set func(file, value string)) (folders []string, err error) {
 	admin, err := r.gitDir(dir)
 	if err != nil {
 		return nil, err
@@ -154,7 +154,7 @@ func Hookless(ctx context.Context) context.Context {
 
 // noHooks are the options of a call in such a context, and of one in the main checkout whose hooks are among its files: those are
 // of whatever branch is checked out there.
-func (r *Repo) noHooks(ctx context.Context, c Command) []string {
+func (r Hooks) noHooks(ctx context.Context, c Command) []string {
 	if ctx.Value(hooklessKey{}) == nil && (c.Dir != r.Main || !r.hooksWithin(c.Dir)) {
 		return nil
 	}
@@ -162,7 +162,7 @@ func (r *Repo) noHooks(ctx context.Context, c Command) []string {
 }
 
 // hooksWithin reports whether git may find hooks among the files of a checkout.
-func (r *Repo) hooksWithin(dir string) bool {
+func (r Hooks) hooksWithin(dir string) bool {
 	folders, err := r.hookFolders(dir, func(string, string) {})
 	return err != nil || slices.ContainsFunc(folders, func(folder string) bool { return inside(dir, folder) && !inside(r.Common, folder) })
 }

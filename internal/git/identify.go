@@ -39,7 +39,7 @@ func (e *SwappedError) Error() string {
 
 // Identify is the worktree at path as it is now. A *SwappedError when what is there is none of this repository, seems to be one
 // by a link, or is another folder than was written down when it was made.
-func (r *Repo) Identify(path string) (WorktreeID, error) {
+func (r Worktrees) Identify(path string) (WorktreeID, error) {
 	m := WorktreeID{Path: clean(path), Common: r.Common}
 	admin, err := r.gitDir(m.Path)
 	if err != nil || admin == r.Common {
@@ -65,7 +65,7 @@ func (r *Repo) Identify(path string) (WorktreeID, error) {
 }
 
 // Check is a *SwappedError when something else is in the place of a worktree that is there. See Made.
-func (r *Repo) Check(w Worktree) error {
+func (r Worktrees) Check(w Worktree) error {
 	if admin, err := r.gitDir(w.Path); err == nil && admin != w.admin {
 		return &SwappedError{w.Path, "its .git leads to " + admin}
 	}

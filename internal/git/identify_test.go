@@ -86,14 +86,14 @@ func TestSwappedWorktrees(t *testing.T) {
 			b.Git("commit", "-qm", "tasks")
 			for branch, at := range map[string]*string{"feature/x": &dir, "other/y": &other} {
 				*at = b.Tree(branch)
-				if err := b.Repo.AddWorktree(t.Context(), git.NewWorktree{Path: *at, Branch: branch, Base: b.Git("rev-parse", "main"), Owner: branch}); err != nil {
+				if err := b.Repo.Worktrees().Add(t.Context(), git.NewWorktree{Path: *at, Branch: branch, Base: b.Git("rev-parse", "main"), Owner: branch}); err != nil {
 					t.Fatal(err)
 				}
 				b.Write(filepath.Join(*at, "tasks/a.txt"), "changed in "+branch+"\n")
 			}
-			made := gittest.Must(b.Repo.Identify(dir))(t)
+			made := gittest.Must(b.Repo.Worktrees().Identify(dir))(t)
 			ctx := git.InWorktree(t.Context(), made)
-			snap := gittest.Must(b.Repo.Snapshot(ctx, dir))(t)
+			snap := gittest.Must(b.Repo.Snapshots().Snapshot(ctx, dir))(t)
 			defer snap.Close()
 			if err := made.Same(); err != nil {
 				t.Fatalf("as it was made: %v", err)
@@ -106,19 +106,19 @@ func TestSwappedWorktrees(t *testing.T) {
 			var swapped *git.SwappedError
 			for what, err := range map[string]error{
 				"Same":     made.Same(),
-				"Discard":  second(b.Repo.Discard(ctx, dir, "", "tasks")),
+				"Discard":  second(b.Repo.Backups().Discard(ctx, dir, "", "tasks")),
 				"Restore":  second(snap.Restore(ctx, "")),
-				"Reattach": second(b.Repo.Reattach(ctx, dir, "feature/z", b.Git("rev-parse", "main"), "")),
-				"Backup":   second(b.Repo.Backup(ctx, dir, "refs/trellis/backup/x/1", "m")),
-				"Snapshot": second(b.Repo.Snapshot(ctx, dir)),
-				"Commit":   second(b.Repo.Commit(ctx, dir, git.CommitOptions{Message: "m"})),
-				"Forward":  second(b.Repo.Forward(ctx, dir, "feature/x", b.Git("rev-parse", "main"), b.Git("rev-parse", "main"))),
+				"Reattach": second(b.Repo.Backups().Reattach(ctx, dir, "feature/z", b.Git("rev-parse", "main"), "")),
+				"Backup":   second(b.Repo.Backups().Backup(ctx, dir, "refs/trellis/backup/x/1", "m")),
+				"Snapshot": second(b.Repo.Snapshots().Snapshot(ctx, dir)),
+				"Commit":   second(b.Repo.Committer().Commit(ctx, dir, git.CommitOptions{Message: "m"})),
+				"Forward":  second(b.Repo.Backups().Forward(ctx, dir, "feature/x", b.Git("rev-parse", "main"), b.Git("rev-parse", "main"))),
 			} {
 				if !errors.As(err, &swapped) && !errors.Is(err, git.ErrNoWorktree) {
 					t.Errorf("%s: got %v", what, err)
 				}
 			}
-			if err := b.Repo.RemoveWorktree(ctx, dir); err == nil && name != "renamed" && name != "moved by git" && name != "a link for its folder" {
+			if err := b.Repo.Worktrees().Remove(ctx, dir); err == nil && name != "renamed" && name != "moved by git" && name != "a link for its folder" {
 				t.Error("RemoveWorktree: it is gone")
 			}
 			if now := b.Git("status", "--porcelain=v2", "--branch"); now != main || b.Read("tasks/a.txt") != "a person's\n" || b.Read("tasks/b.txt") != "a person's\n" {

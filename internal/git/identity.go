@@ -10,7 +10,7 @@ import (
 
 // configured is "Name <mail>" of the author when it is plain who author and committer are, by environment and
 // configuration, so that git would make up nothing; else "".
-func (r *Repo) configured(ctx context.Context) string {
+func (r Author) configured(ctx context.Context) string {
 	said, asked := map[string]string{}, false
 	find := func(variable, key, common string) string {
 		if value, ok := r.getenv(variable); ok {
@@ -37,7 +37,7 @@ func (r *Repo) configured(ctx context.Context) string {
 func trimCrud(c rune) bool { return c <= ' ' || strings.ContainsRune(`.,:;<>"\'`, c) }
 
 // persons is what the configuration says of people.
-func (r *Repo) persons(ctx context.Context) map[string]string {
+func (r Author) persons(ctx context.Context) map[string]string {
 	const none = 1
 	out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"config", "-z", "--get-regexp", `^(user|author|committer)\.(name|email)$`}, Accept: []int{none}})
 	if err != nil {

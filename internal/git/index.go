@@ -52,7 +52,7 @@ func (e entry) hidden() bool   { return e.flags&unchanged != 0 || e.more&skipped
 
 // readIndex reads an index file of version 2 or 3 with SHA-1, as git writes them by itself. It fails with
 // errAskGit for another one. A file that is not there is an empty index.
-func (r *Repo) readIndex(file string) (f indexFacts, err error) {
+func (r Index) readIndex(file string) (f indexFacts, err error) {
 	if c, err := ReadConfig(r.Common); err != nil || c.extended {
 		return f, errAskGit
 	}

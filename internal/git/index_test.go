@@ -46,7 +46,7 @@ func TestSnapshotAgreesWithGit(t *testing.T) {
 				}},
 			} {
 				step.do()
-				got := gittest.Must(b.Repo.TreeOf(t.Context(), dir))(t)
+				got := gittest.Must(b.Repo.Snapshots().TreeOf(t.Context(), dir))(t)
 				scratch := b.Tree("scratch")
 				b.GitIn(dir, "clone", "-q", "--shared", "--no-checkout", b.Dir, scratch)
 				os.RemoveAll(filepath.Join(scratch, ".git/index"))
@@ -74,7 +74,7 @@ func TestCommitDuringMerge(t *testing.T) {
 		if _, err := b.Try(b.Dir, "merge", "other"); err == nil {
 			t.Fatal("the merge has no conflict")
 		}
-		_, err := b.Repo.Commit(t.Context(), b.Dir, git.CommitOptions{Message: "m"})
+		_, err := b.Repo.Committer().Commit(t.Context(), b.Dir, git.CommitOptions{Message: "m"})
 		if err == nil || !strings.Contains(err.Error(), "a.txt has conflicts") {
 			t.Errorf("index version %s: got %v", version, err)
 		}
@@ -113,15 +113,15 @@ func TestProcesses(t *testing.T) {
 	}
 	dir := b.Add("feature/x")
 	want("AddWorktree", 1)
-	gittest.Must(b.Repo.Discard(ctx, dir, "", ".trellis/tasks"))(t)
+	gittest.Must(b.Repo.Backups().Discard(ctx, dir, "", ".trellis/tasks"))(t)
 	want("Discard of nothing", 1)
-	s := gittest.Must(b.Repo.Snapshot(ctx, dir))(t)
+	s := gittest.Must(b.Repo.Snapshots().Snapshot(ctx, dir))(t)
 	want("Snapshot of what is committed", 1)
 	gittest.Must(s.Restore(ctx, ""))(t)
 	want("Restore of nothing", 1)
 	s.Close()
 	b.Write(filepath.Join(dir, "new.txt"), "new")
-	s = gittest.Must(b.Repo.Snapshot(ctx, dir))(t)
+	s = gittest.Must(b.Repo.Snapshots().Snapshot(ctx, dir))(t)
 	want("Snapshot", 1)
 	gittest.Must(s.Changes(ctx, base))(t)
 	want("Changes", 1)
@@ -132,19 +132,19 @@ func TestProcesses(t *testing.T) {
 	gittest.Must(s.Restore(ctx, ""))(t)
 	want("Restore of nothing", 1)
 	s.Close()
-	sha := gittest.Must(b.Repo.Commit(ctx, dir, git.CommitOptions{Message: "m", Trailers: []string{"A: b"}, Adopt: "A: b", Base: base, Branch: "feature/x", Exclude: []string{".trellis/tasks"}}))(t)
+	sha := gittest.Must(b.Repo.Committer().Commit(ctx, dir, git.CommitOptions{Message: "m", Trailers: []string{"A: b"}, Adopt: "A: b", Base: base, Branch: "feature/x", Exclude: []string{".trellis/tasks"}}))(t)
 	want("Commit of what was looked at", 2)
-	gittest.Must(b.Repo.Reattach(ctx, dir, "feature/x", base, ""))(t)
-	gittest.Must(b.Repo.TreeAt(ctx, sha))(t)
-	gittest.Must(b.Repo.TreeAt(ctx, "feature/x"))(t)
-	gittest.Must(b.Repo.IsAncestor(ctx, base, sha))(t)
+	gittest.Must(b.Repo.Backups().Reattach(ctx, dir, "feature/x", base, ""))(t)
+	gittest.Must(b.Repo.Refs().TreeAt(ctx, sha))(t)
+	gittest.Must(b.Repo.Refs().TreeAt(ctx, "feature/x"))(t)
+	gittest.Must(b.Repo.History().IsAncestor(ctx, base, sha))(t)
 	want("questions about a new commit", 0)
 	b.Write(filepath.Join(dir, "new.txt"), "newer")
-	gittest.Must(b.Repo.Commit(ctx, dir, git.CommitOptions{Message: "m"}))(t)
+	gittest.Must(b.Repo.Committer().Commit(ctx, dir, git.CommitOptions{Message: "m"}))(t)
 	want("Commit", 3)
-	gittest.Must(b.Repo.Identity(ctx))(t)
+	gittest.Must(b.Repo.Author().Identity(ctx))(t)
 	want("Identity", 1)
-	if err := b.Repo.BranchFree(ctx, "feature/y"); err != nil {
+	if err := b.Repo.Refs().BranchFree(ctx, "feature/y"); err != nil {
 		t.Error(err)
 	}
 	want("BranchFree", 0)

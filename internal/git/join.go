@@ -10,9 +10,9 @@ import (
 
 // Joined is a commit that has two others in its history: that of them which has the other one, else a merge of both, by the
 // user's identity, which no branch has. What both change in different ways is a *ConflictError. ErrOldGit when git can't tell.
-func (r *Repo) Joined(ctx context.Context, ours, theirs, message string) (string, error) {
+func (r Updater) Joined(ctx context.Context, ours, theirs, message string) (string, error) {
 	for _, two := range [][2]string{{ours, theirs}, {theirs, ours}} {
-		if within, err := r.IsAncestor(ctx, two[0], two[1]); err != nil || within {
+		if within, err := r.History().IsAncestor(ctx, two[0], two[1]); err != nil || within {
 			return two[1], err
 		}
 	}
@@ -39,8 +39,8 @@ func (r *Repo) Joined(ctx context.Context, ours, theirs, message string) (string
 }
 
 // Pushed reports whether a commit is remembered as one that was pushed for whose.
-func (r *Repo) Pushed(ctx context.Context, whose, commit string) (bool, error) {
-	_, err := r.RevParse(ctx, r.Main, pushedRefs+whose+"/"+commit)
+func (r Remotes) Pushed(ctx context.Context, whose, commit string) (bool, error) {
+	_, err := r.Refs().RevParse(ctx, r.Main, pushedRefs+whose+"/"+commit)
 	if errors.Is(err, ErrNotFound) {
 		return false, nil
 	}
@@ -48,7 +48,7 @@ func (r *Repo) Pushed(ctx context.Context, whose, commit string) (bool, error) {
 }
 
 // Builds reports whether a commit has one in its history that was pushed for whose.
-func (r *Repo) Builds(ctx context.Context, whose, commit string) (bool, error) {
+func (r History) Builds(ctx context.Context, whose, commit string) (bool, error) {
 	out, err := r.Line(ctx, Command{Dir: r.Main, Args: []string{"for-each-ref", "--format=%(objectname)", pushedRefs + whose + "/"}})
 	if err != nil {
 		return false, err
@@ -63,7 +63,7 @@ func (r *Repo) Builds(ctx context.Context, whose, commit string) (bool, error) {
 
 // Authors are those who made the commits that tip has and other has not, the one of the newest first, and how many commits
 // these are. What a merge brought along is left out.
-func (r *Repo) Authors(ctx context.Context, other, tip string) (names []string, commits int, err error) {
+func (r History) Authors(ctx context.Context, other, tip string) (names []string, commits int, err error) {
 	out, err := r.Line(ctx, Command{Dir: r.Main, Args: []string{"log", "--no-show-signature", "--first-parent", "--format=%an", "--end-of-options", tip, "^" + other, "--"}})
 	for name := range strings.Lines(out) {
 		commits++

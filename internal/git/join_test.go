@@ -24,19 +24,19 @@ func TestJoined(t *testing.T) {
 	}
 	one, two, clash := line("one.txt", "one\n"), line("two.txt", "two\n"), line("one.txt", "other\n")
 	for _, c := range []struct{ ours, theirs, want string }{{first, one, one}, {one, first, one}, {one, one, one}} {
-		if got, err := b.Repo.Joined(ctx, c.ours, c.theirs, "x"); err != nil || got != c.want {
+		if got, err := b.Repo.Updater().Joined(ctx, c.ours, c.theirs, "x"); err != nil || got != c.want {
 			t.Errorf("got %s, %v, want %s", got, err, c.want)
 		}
 	}
-	got, err := b.Repo.Joined(ctx, one, two, "both")
+	got, err := b.Repo.Updater().Joined(ctx, one, two, "both")
 	if err != nil || b.Git("log", "-1", "--format=%P %an %s", got) != one+" "+two+" Ann Example both" || b.Git("ls-tree", "--name-only", got) != "a.txt\none.txt\ntwo.txt" {
 		t.Errorf("got %s, %v", b.Git("log", "-1", "--format=%P %an %s", got), err)
 	}
 	var conflict *git.ConflictError
-	if _, err := b.Repo.Joined(ctx, one, clash, "x"); !errors.As(err, &conflict) || !slices.Equal(conflict.Files, []string{"one.txt"}) {
+	if _, err := b.Repo.Updater().Joined(ctx, one, clash, "x"); !errors.As(err, &conflict) || !slices.Equal(conflict.Files, []string{"one.txt"}) {
 		t.Errorf("got %v", err)
 	}
-	if who, n, err := b.Repo.Authors(ctx, one, got); err != nil || n != 1 || !slices.Equal(who, []string{"Ann Example"}) {
+	if who, n, err := b.Repo.History().Authors(ctx, one, got); err != nil || n != 1 || !slices.Equal(who, []string{"Ann Example"}) {
 		t.Errorf("got %d of %q, %v", n, who, err)
 	}
 }

@@ -31,7 +31,7 @@ func (w Worktree) HalfMade() bool { return halfMade(w.admin) }
 
 // Relink makes a worktree known again whose .git is gone, as it is when its removal was cut off, so that it can be
 // looked at. It reports whether it had to.
-func (r *Repo) Relink(w Worktree) (bool, error) {
+func (r Worktrees) Relink(w Worktree) (bool, error) {
 	if w.Gone || w.HalfMade() || !unlinked(w.Path) {
 		return false, nil
 	}
@@ -61,7 +61,7 @@ func (e *MovedError) Error() string {
 
 // RemoveBranch deletes a local branch that is checked out nowhere and still ends in tip, with its settings; none of that
 // name is no error. A *MovedError when it ends elsewhere.
-func (r *Repo) RemoveBranch(ctx context.Context, name, tip string) error {
+func (r Refs) RemoveBranch(ctx context.Context, name, tip string) error {
 	if r.isLink(name) {
 		return fmt.Errorf("branch %s is only another name of one", name)
 	}
@@ -76,7 +76,7 @@ func (r *Repo) RemoveBranch(ctx context.Context, name, tip string) error {
 }
 
 // DeleteRef deletes a ref that names sha.
-func (r *Repo) DeleteRef(ctx context.Context, ref, sha string) error {
+func (r Refs) DeleteRef(ctx context.Context, ref, sha string) error {
 	own := []string{filepath.Join(r.Common, filepath.FromSlash(ref)+".lock"), filepath.Join(r.Common, "packed-refs.lock")}
 	return RetryLocked(ctx, own, func() error {
 		return Retry(ctx, func() error {
@@ -96,7 +96,7 @@ func (r *Repo) DeleteRef(ctx context.Context, ref, sha string) error {
 }
 
 // unconfigure removes what the configuration says of a branch.
-func (r *Repo) unconfigure(ctx context.Context, branch string) error {
+func (r Refs) unconfigure(ctx context.Context, branch string) error {
 	pattern := "^branch\\." + regexp.QuoteMeta(branch) + "\\."
 	return RetryLocked(ctx, []string{filepath.Join(r.Common, "config.lock")}, func() error {
 		return Retry(ctx, func() error {
@@ -112,7 +112,7 @@ func (r *Repo) unconfigure(ctx context.Context, branch string) error {
 
 // Unsaved reports whether the repository at inner, a folder of the worktree at dir, has commits that none of its remotes
 // had when it last looked, and that go with the worktree; or files, and no commit at all yet. Nothing of its configuration is run.
-func (r *Repo) Unsaved(ctx context.Context, dir, inner string) (bool, error) {
+func (r Backups) Unsaved(ctx context.Context, dir, inner string) (bool, error) {
 	inner = filepath.Join(dir, inner)
 	if link, err := readLink(filepath.Join(inner, ".git")); err == nil {
 		if common, err := commonDir(link); err == nil && !inside(dir, common) && !inside(filepath.Join(r.Common, "worktrees"), common) {
@@ -124,7 +124,7 @@ func (r *Repo) Unsaved(ctx context.Context, dir, inner string) (bool, error) {
 	for _, refs := range [][]string{{"--all"}, {"HEAD"}} {
 		args := slices.Concat([]string{"rev-list", "--max-count=1"}, refs, []string{"--not", "--remotes"})
 		if refs[0] == "HEAD" {
-			if _, err := r.RevParse(ctx, inner, "HEAD^{commit}"); errors.Is(err, ErrNotFound) {
+			if _, err := r.Refs().RevParse(ctx, inner, "HEAD^{commit}"); errors.Is(err, ErrNotFound) {
 				unborn = true
 				continue
 			}
@@ -146,10 +146,10 @@ func hasFiles(inner string) (bool, error) {
 	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() != ".git" }), err
 }
 
-// BackedUp reports whether a backup that [Repo.Backup] made has all that a checkout holds now. Files that are only missing
+// BackedUp reports whether a backup that [Backups.Backup] made has all that a checkout holds now. Files that are only missing
 // there, because its removal was cut off, are nothing.
-func (r *Repo) BackedUp(ctx context.Context, backup, dir string) (held bool, err error) {
-	s := &Snapshot{r: r, dir: dir}
+func (r Backups) BackedUp(ctx context.Context, backup, dir string) (held bool, err error) {
+	s := &Snapshot{r: r.Repo, dir: dir}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	if err = s.prepare(); err == nil {
 		err = s.begin(ctx)
@@ -157,7 +157,7 @@ func (r *Repo) BackedUp(ctx context.Context, backup, dir string) (held bool, err
 	if err != nil {
 		return false, err
 	}
-	changed, err := r.Status(ctx, dir)
+	changed, err := r.Index().Status(ctx, dir)
 	if err != nil || slices.ContainsFunc(changed, func(e Entry) bool { return e.submodule }) {
 		return false, err
 	}
@@ -165,12 +165,12 @@ func (r *Repo) BackedUp(ctx context.Context, backup, dir string) (held bool, err
 	if err != nil {
 		return false, err
 	}
-	list, err := r.ChangesBetween(ctx, backup, st.work)
+	list, err := r.History().ChangesBetween(ctx, backup, st.work)
 	if err != nil || slices.ContainsFunc(list, func(c Change) bool { return c.Kind != 'D' }) {
 		return false, err
 	}
 	if st.head != "" {
-		if within, err := r.IsAncestor(ctx, st.head, backup); err != nil || !within {
+		if within, err := r.History().IsAncestor(ctx, st.head, backup); err != nil || !within {
 			return false, err
 		}
 	}
@@ -179,15 +179,15 @@ func (r *Repo) BackedUp(ctx context.Context, backup, dir string) (held bool, err
 	}
 	parents, err := r.Line(ctx, Command{Dir: r.Main, Args: []string{"rev-parse", backup, backup + "^@"}})
 	for sha := range strings.FieldsSeq(parents) {
-		if tree, err := r.TreeAt(ctx, sha); err != nil || tree == st.staged {
+		if tree, err := r.Refs().TreeAt(ctx, sha); err != nil || tree == st.staged {
 			return err == nil, err
 		}
 	}
 	return false, err
 }
 
-// Backups is where Trellis keeps what it takes away, below it by task.
-const Backups = "refs/trellis/backup/"
+// BackupRefs is where Trellis keeps what it takes away, below it by task.
+const BackupRefs = "refs/trellis/backup/"
 
 // Saved is a backup.
 type Saved struct {
@@ -195,9 +195,9 @@ type Saved struct {
 	At                   time.Time // not before it was made
 }
 
-// Backups are all backups, or those of one task, sorted by name.
-func (r *Repo) Backups(ctx context.Context, task string) (list []Saved, err error) {
-	under := Backups
+// List gives all backups, or those of one task, sorted by name.
+func (r Backups) List(ctx context.Context, task string) (list []Saved, err error) {
+	under := BackupRefs
 	if task != "" {
 		under += task + "/"
 	}
@@ -222,7 +222,7 @@ func (r *Repo) Backups(ctx context.Context, task string) (list []Saved, err erro
 }
 
 // touched is when a ref was last written, or later, where git keeps several in one file.
-func (r *Repo) touched(ref string, least time.Time) time.Time {
+func (r Backups) touched(ref string, least time.Time) time.Time {
 	for _, name := range []string{ref, "packed-refs", "reftable/tables.list"} {
 		if st, err := os.Stat(filepath.Join(r.Common, filepath.FromSlash(name))); err == nil {
 			if st.ModTime().After(least) {
@@ -235,15 +235,15 @@ func (r *Repo) touched(ref string, least time.Time) time.Time {
 }
 
 // DropBackup deletes a backup, if it still is what it was.
-func (r *Repo) DropBackup(ctx context.Context, s Saved) error {
-	if !strings.HasPrefix(s.Ref, Backups) {
+func (r Backups) DropBackup(ctx context.Context, s Saved) error {
+	if !strings.HasPrefix(s.Ref, BackupRefs) {
 		return fmt.Errorf("%s is no backup", s.Ref)
 	}
-	return r.DeleteRef(ctx, s.Ref, s.Commit)
+	return r.Refs().DeleteRef(ctx, s.Ref, s.Commit)
 }
 
 // OnlyIn counts the commits that are in the history of a commit, and in that of no branch, remote one or tag.
-func (r *Repo) OnlyIn(ctx context.Context, commit string) (int, error) {
+func (r History) OnlyIn(ctx context.Context, commit string) (int, error) {
 	out, err := r.Line(ctx, Command{Dir: r.Main, Args: []string{"rev-list", "--count", commit, "--not", "--branches", "--remotes", "--tags"}})
 	if err != nil {
 		return 0, err
@@ -253,7 +253,7 @@ func (r *Repo) OnlyIn(ctx context.Context, commit string) (int, error) {
 
 // Fetch brings the remote-tracking branches of a remote up to date. It is given limit. With names of branches it is these
 // alone, whose commits are then here also where no remote-tracking branch follows them.
-func (r *Repo) Fetch(ctx context.Context, remote string, limit time.Duration, branches ...string) error {
+func (r Remotes) Fetch(ctx context.Context, remote string, limit time.Duration, branches ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	args := []string{"fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--end-of-options", remote}

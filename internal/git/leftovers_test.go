@@ -13,7 +13,7 @@ import (
 
 func worktreeAt(t *testing.T, b *gittest.Box, path string) git.Worktree {
 	t.Helper()
-	for _, w := range gittest.Must(b.Repo.Worktrees(t.Context()))(t) {
+	for _, w := range gittest.Must(b.Repo.Worktrees().List(t.Context()))(t) {
 		if w.Path == path {
 			return w
 		}
@@ -46,19 +46,19 @@ func TestRelink(t *testing.T) {
 	b := gittest.New(t)
 	dir := b.Add("one")
 	b.Write(filepath.Join(dir, "new.txt"), "new\n")
-	if did, err := b.Repo.Relink(worktreeAt(t, b, dir)); did || err != nil {
+	if did, err := b.Repo.Worktrees().Relink(worktreeAt(t, b, dir)); did || err != nil {
 		t.Errorf("of a whole one: got %v, %v", did, err)
 	}
 	if err := os.Remove(filepath.Join(dir, ".git")); err != nil {
 		t.Fatal(err)
 	}
-	if did, err := b.Repo.Relink(worktreeAt(t, b, dir)); !did || err != nil {
+	if did, err := b.Repo.Worktrees().Relink(worktreeAt(t, b, dir)); !did || err != nil {
 		t.Fatalf("got %v, %v", did, err)
 	}
-	if _, err := b.Repo.Backup(t.Context(), dir, git.Backups+"x/1", "saved"); err != nil {
+	if _, err := b.Repo.Backups().Backup(t.Context(), dir, git.BackupRefs+"x/1", "saved"); err != nil {
 		t.Fatal(err)
 	}
-	if got := b.Git("show", git.Backups+"x/1:new.txt"); got != "new" {
+	if got := b.Git("show", git.BackupRefs+"x/1:new.txt"); got != "new" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -76,11 +76,11 @@ func TestRemoveBranch(t *testing.T) {
 			b.Git("pack-refs", "--all")
 		}
 		var moved *git.MovedError
-		if err := b.Repo.RemoveBranch(t.Context(), "a/work", "0123456789012345678901234567890123456789"); !errors.As(err, &moved) || moved.Now != tip {
+		if err := b.Repo.Refs().RemoveBranch(t.Context(), "a/work", "0123456789012345678901234567890123456789"); !errors.As(err, &moved) || moved.Now != tip {
 			t.Errorf("of one that ends elsewhere: got %v", err)
 		}
 		for range 2 {
-			if err := b.Repo.RemoveBranch(t.Context(), "a/work", tip); err != nil {
+			if err := b.Repo.Refs().RemoveBranch(t.Context(), "a/work", tip); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -110,7 +110,7 @@ func TestUnsaved(t *testing.T) {
 		{[]string{"-C", inner, "checkout", "-q", "main"}, true},
 	} {
 		b.Git(c.do...)
-		if got := gittest.Must(b.Repo.Unsaved(t.Context(), b.Dir, "inner"))(t); got != c.want {
+		if got := gittest.Must(b.Repo.Backups().Unsaved(t.Context(), b.Dir, "inner"))(t); got != c.want {
 			t.Errorf("after %v: got %v", c.do, got)
 		}
 	}
@@ -122,38 +122,38 @@ func TestBackups(t *testing.T) {
 	b.Env = append(b.Env, "GIT_COMMITTER_DATE=2001-01-01T00:00:00Z")
 	b.Git("commit", "-q", "--allow-empty", "-m", "old work")
 	tip := b.Git("rev-parse", "HEAD")
-	b.Git("update-ref", git.Backups+"02-01-a/1-branch", tip)
-	b.Git("update-ref", git.Backups+"02-01-b/1", tip)
+	b.Git("update-ref", git.BackupRefs+"02-01-a/1-branch", tip)
+	b.Git("update-ref", git.BackupRefs+"02-01-b/1", tip)
 	for _, packed := range []bool{false, true} {
 		if packed {
 			b.Git("pack-refs", "--all")
 		}
-		list := gittest.Must(b.Repo.Backups(t.Context(), ""))(t)
-		if len(list) != 2 || list[0].Ref != git.Backups+"02-01-a/1-branch" || list[0].Commit != tip || list[0].Subject != "old work" {
+		list := gittest.Must(b.Repo.Backups().List(t.Context(), ""))(t)
+		if len(list) != 2 || list[0].Ref != git.BackupRefs+"02-01-a/1-branch" || list[0].Commit != tip || list[0].Subject != "old work" {
 			t.Fatalf("got %+v", list)
 		}
 		if age := time.Since(list[0].At); age > time.Hour {
 			t.Errorf("packed %v: it is said to be %v old", packed, age)
 		}
 	}
-	list := gittest.Must(b.Repo.Backups(t.Context(), "02-01-b"))(t)
-	if len(list) != 1 || list[0].Ref != git.Backups+"02-01-b/1" {
+	list := gittest.Must(b.Repo.Backups().List(t.Context(), "02-01-b"))(t)
+	if len(list) != 1 || list[0].Ref != git.BackupRefs+"02-01-b/1" {
 		t.Fatalf("got %+v", list)
 	}
-	if n := gittest.Must(b.Repo.OnlyIn(t.Context(), tip))(t); n != 0 {
+	if n := gittest.Must(b.Repo.History().OnlyIn(t.Context(), tip))(t); n != 0 {
 		t.Errorf("got %d commits that a branch has as well", n)
 	}
 	b.Git("reset", "-q", "--hard", "HEAD~1")
-	if n := gittest.Must(b.Repo.OnlyIn(t.Context(), tip))(t); n != 1 {
+	if n := gittest.Must(b.Repo.History().OnlyIn(t.Context(), tip))(t); n != 1 {
 		t.Errorf("got %d commits, want 1", n)
 	}
-	if err := b.Repo.DropBackup(t.Context(), list[0]); err != nil {
+	if err := b.Repo.Backups().DropBackup(t.Context(), list[0]); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Repo.DropBackup(t.Context(), git.Saved{Ref: "refs/heads/main", Commit: tip}); err == nil {
+	if err := b.Repo.Backups().DropBackup(t.Context(), git.Saved{Ref: "refs/heads/main", Commit: tip}); err == nil {
 		t.Error("a branch was taken for a backup")
 	}
-	if got := gittest.Must(b.Repo.Backups(t.Context(), "02-01-b"))(t); len(got) != 0 {
+	if got := gittest.Must(b.Repo.Backups().List(t.Context(), "02-01-b"))(t); len(got) != 0 {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -163,13 +163,13 @@ func TestFetch(t *testing.T) {
 	far := b.Path("../far")
 	b.Git("clone", "-q", "--bare", b.Dir, far)
 	b.Git("remote", "add", "origin", far)
-	if err := b.Repo.Fetch(t.Context(), "origin", time.Minute); err != nil {
+	if err := b.Repo.Remotes().Fetch(t.Context(), "origin", time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	if got := gittest.Must(b.Repo.Remotes(t.Context(), "main"))(t); len(got) != 1 {
+	if got := gittest.Must(b.Repo.Remotes().Remotes(t.Context(), "main"))(t); len(got) != 1 {
 		t.Errorf("got %v", got)
 	}
-	if err := b.Repo.Fetch(t.Context(), "nowhere", time.Minute); err == nil {
+	if err := b.Repo.Remotes().Fetch(t.Context(), "nowhere", time.Minute); err == nil {
 		t.Error("got none from a remote that is not there")
 	}
 }

@@ -32,7 +32,7 @@ func lfsObject(text string) string {
 
 // verifyLFS makes sure that a file which was made of an object of Git LFS has its content, or else that the object has, of which
 // git then made something else: ends of lines, say. Where the object is not in the repository, nothing can be said of it.
-func (r *Repo) verifyLFS(dir, path, oid string) error {
+func (r Trees) verifyLFS(dir, path, oid string) error {
 	if sum, err := sha256Of(dir, path); err == nil && sum == oid {
 		return nil
 	}

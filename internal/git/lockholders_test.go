@@ -36,7 +36,7 @@ func TestLockOfALivingGit(t *testing.T) {
 	lock := filepath.Join(b.Dir, ".git", "worktrees", "x", "index.lock")
 	ctx, end := context.WithTimeoutCause(t.Context(), 5*time.Second, errors.New("long enough"))
 	defer end()
-	if _, err := b.Repo.Commit(ctx, dir, git.CommitOptions{Message: "ours", Branch: "feature/x"}); err == nil {
+	if _, err := b.Repo.Committer().Commit(ctx, dir, git.CommitOptions{Message: "ours", Branch: "feature/x"}); err == nil {
 		t.Error("it committed beside a living git")
 	}
 	if _, err := os.Stat(lock); err != nil {
@@ -67,7 +67,7 @@ func TestLeftOfADeadGit(t *testing.T) {
 			b.Git("branch", "feature/x")
 			b.Git("pack-refs", "--all")
 			b.Write(".git/"+left, "")
-			if err := b.Repo.DeleteBranch(t.Context(), "feature/x"); err != nil {
+			if err := b.Repo.Refs().DeleteBranch(t.Context(), "feature/x"); err != nil {
 				t.Fatal(err)
 			}
 			if got := b.Git("branch", "--list", "feature/x"); got != "" {
@@ -90,21 +90,21 @@ func TestWorktreeWithoutLink(t *testing.T) {
 		}
 	}
 	unlink()
-	if _, err := b.Repo.Backup(t.Context(), dir, "refs/trellis/backup/x/1", "saved"); err != nil {
+	if _, err := b.Repo.Backups().Backup(t.Context(), dir, "refs/trellis/backup/x/1", "saved"); err != nil {
 		t.Fatal(err)
 	}
 	if got := b.Git("show", "refs/trellis/backup/x/1:new.txt"); got != "new" {
 		t.Errorf("saved is %q", got)
 	}
 	unlink()
-	if err := b.Repo.AddWorktree(t.Context(), git.NewWorktree{Path: dir, Branch: "feature/x", Base: b.Git("rev-parse", "main")}); err != nil {
+	if err := b.Repo.Worktrees().Add(t.Context(), git.NewWorktree{Path: dir, Branch: "feature/x", Base: b.Git("rev-parse", "main")}); err != nil {
 		t.Fatal(err)
 	}
 	if got := b.Read(filepath.Join(dir, "new.txt")); got != "new\n" {
 		t.Errorf("the worktree holds %q", got)
 	}
 	unlink()
-	if err := b.Repo.RemoveWorktree(t.Context(), dir); err != nil {
+	if err := b.Repo.Worktrees().Remove(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
 	if got := b.Git("worktree", "list", "--porcelain"); strings.Contains(got, "feature/x") {

@@ -19,7 +19,7 @@ const maxLog = 256 << 20
 
 // Logged are the commits that HEAD of the main checkout and of the worktrees that Trellis did not make was set to, as the
 // reflogs say. Those are written here alone: no clone and no fetch brings any.
-func (r *Repo) Logged(ctx context.Context) (list []Logged, err error) {
+func (r Provenance) Logged(ctx context.Context) (list []Logged, err error) {
 	if c, err := ReadConfig(r.Common); err == nil && c.tabled {
 		return r.loggedTable(ctx)
 	}
@@ -41,8 +41,8 @@ func (r *Repo) Logged(ctx context.Context) (list []Logged, err error) {
 }
 
 // loggedTable asks git for the log of the main checkout, where refs are not kept in files.
-func (r *Repo) loggedTable(ctx context.Context) (list []Logged, err error) {
-	if _, err := r.Head(ctx, r.Main); errors.Is(err, ErrNoCommit) {
+func (r Provenance) loggedTable(ctx context.Context) (list []Logged, err error) {
+	if _, err := r.Refs().Head(ctx, r.Main); errors.Is(err, ErrNoCommit) {
 		return nil, nil
 	}
 	out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"reflog", "show", "-z", "--format=%H%x00%gs", "HEAD", "--"}})
@@ -83,7 +83,7 @@ var passing = []string{"FETCH_HEAD", "ORIG_HEAD", "MERGE_HEAD", "CHERRY_PICK_HEA
 
 // Passed are commits that no ref may lead to any more: those that HEADs and branches of remotes were at, and that were
 // fetched last.
-func (r *Repo) Passed() (list []string, err error) {
+func (r Provenance) Passed() (list []string, err error) {
 	add := func(logs []Logged, err error) error {
 		for _, l := range logs {
 			list = append(list, l.Commit)
@@ -137,7 +137,7 @@ func BlobID(data []byte, like string) string {
 
 // Upstream is the default branch of the remote as it was last fetched: the full name of the ref and its commit. They are ""
 // when nothing says which branch that is; fetched reports whether there are branches of remotes at all.
-func (r *Repo) Upstream(ctx context.Context) (ref, commit string, fetched bool, err error) {
+func (r Provenance) Upstream(ctx context.Context) (ref, commit string, fetched bool, err error) {
 	remotes, err := r.remotes(ctx)
 	if err != nil || len(remotes) == 0 {
 		return "", "", false, err
@@ -163,7 +163,7 @@ func (r *Repo) Upstream(ctx context.Context) (ref, commit string, fetched bool, 
 }
 
 // remotes are the names of the remotes in the repository's own settings.
-func (r *Repo) remotes(ctx context.Context) ([]string, error) {
+func (r Provenance) remotes(ctx context.Context) ([]string, error) {
 	if c, err := ReadConfig(r.Common); err == nil && len(c.includes) == 0 {
 		return c.remotes, nil
 	}
@@ -176,7 +176,7 @@ func (r *Repo) remotes(ctx context.Context) ([]string, error) {
 
 // Tracked is the commit of a branch that a person names: that of a remote (origin/main) before a local one, which anybody's
 // branch may have become. ErrNotFound when there is neither.
-func (r *Repo) Tracked(ctx context.Context, name string) (ref, commit string, err error) {
+func (r Provenance) Tracked(ctx context.Context, name string) (ref, commit string, err error) {
 	for _, ref := range []string{"refs/remotes/" + name, BranchPrefix + name} {
 		commit, target, err := r.resolveRef(ctx, ref)
 		if err == nil || !errors.Is(err, ErrNotFound) {
@@ -187,10 +187,10 @@ func (r *Repo) Tracked(ctx context.Context, name string) (ref, commit string, er
 }
 
 // resolveRef is the commit of a full name, and the last name on the way to it.
-func (r *Repo) resolveRef(ctx context.Context, ref string) (commit, target string, err error) {
-	commit, target, err = r.readRef(r.Common, ref)
+func (r Provenance) resolveRef(ctx context.Context, ref string) (commit, target string, err error) {
+	commit, target, err = r.Refs().readRef(r.Common, ref)
 	if errors.Is(err, errAskGit) {
-		commit, err = r.askCommit(ctx, r.Main, ref)
+		commit, err = r.Refs().askCommit(ctx, r.Main, ref)
 		target = ref
 	}
 	return commit, target, err

@@ -7,7 +7,7 @@ import (
 
 // Merged reports whether base has the work between the commits from and tip: the commits themselves, their patches
 // when they were rebased or picked, or all that they change in one commit when they were squashed.
-func (r *Repo) Merged(ctx context.Context, base, from, tip string) (bool, error) {
+func (r History) Merged(ctx context.Context, base, from, tip string) (bool, error) {
 	if within, err := r.IsAncestor(ctx, tip, base); err != nil || within {
 		return within, err
 	}
@@ -27,7 +27,7 @@ func (r *Repo) Merged(ctx context.Context, base, from, tip string) (bool, error)
 }
 
 // cherry counts the commits between from and tip, and those of them whose patch base has not.
-func (r *Repo) cherry(ctx context.Context, base, from, tip string) (own, missing int, err error) {
+func (r History) cherry(ctx context.Context, base, from, tip string) (own, missing int, err error) {
 	out, err := r.Line(ctx, Command{Dir: r.Main, Args: []string{"cherry", base, tip, from}})
 	for line := range strings.Lines(out) {
 		own++
@@ -39,7 +39,7 @@ func (r *Repo) cherry(ctx context.Context, base, from, tip string) (own, missing
 }
 
 // squashed is a commit of all that lies between from and tip, always the same one. No ref names it.
-func (r *Repo) squashed(ctx context.Context, from, tip string) (string, error) {
+func (r History) squashed(ctx context.Context, from, tip string) (string, error) {
 	var env []string
 	for _, who := range []string{"AUTHOR", "COMMITTER"} {
 		env = append(env, "GIT_"+who+"_NAME=trellis", "GIT_"+who+"_EMAIL=trellis@localhost", "GIT_"+who+"_DATE=@0 +0000")
@@ -48,7 +48,7 @@ func (r *Repo) squashed(ctx context.Context, from, tip string) (string, error) {
 }
 
 // MergeBase is the best commit that is in the history of both, "" when there is none.
-func (r *Repo) MergeBase(ctx context.Context, a, b string) (string, error) {
+func (r History) MergeBase(ctx context.Context, a, b string) (string, error) {
 	const none = 1
 	return r.Line(ctx, Command{Dir: r.Main, Args: []string{"merge-base", "--end-of-options", a, b}, Accept: []int{none}})
 }

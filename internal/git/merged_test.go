@@ -33,7 +33,7 @@ func TestMerged(t *testing.T) {
 			b.Git("add", "-A")
 			b.Git("commit", "-qm", "meanwhile")
 			c.merge(b)
-			if got, err := b.Repo.Merged(t.Context(), b.Git("rev-parse", "main"), from, tip); err != nil || got != c.want {
+			if got, err := b.Repo.History().Merged(t.Context(), b.Git("rev-parse", "main"), from, tip); err != nil || got != c.want {
 				t.Errorf("got %v, %v", got, err)
 			}
 		})
@@ -46,12 +46,12 @@ func TestMergeBase(t *testing.T) {
 	b.Git("commit", "-q", "--allow-empty", "-m", "second")
 	b.Git("checkout", "-q", "-b", "side", first)
 	b.Git("commit", "-q", "--allow-empty", "-m", "side")
-	if got, err := b.Repo.MergeBase(t.Context(), "main", "side"); err != nil || got != first {
+	if got, err := b.Repo.History().MergeBase(t.Context(), "main", "side"); err != nil || got != first {
 		t.Errorf("got %q, %v, want %s", got, err, first)
 	}
 	b.Git("checkout", "-q", "--orphan", "alone")
 	b.Git("commit", "-q", "--allow-empty", "-m", "alone")
-	if got, err := b.Repo.MergeBase(t.Context(), "main", "alone"); err != nil || got != "" {
+	if got, err := b.Repo.History().MergeBase(t.Context(), "main", "alone"); err != nil || got != "" {
 		t.Errorf("of strangers: got %q, %v", got, err)
 	}
 }

@@ -27,7 +27,7 @@ func (m *Module) Dir(checkout string) string {
 // Module finds the submodule that a commit has at path, and sees to it that its repository is there with that
 // commit: the main checkout's own, or else one that is fetched into the place where git looks for it. The network
 // is asked only for what is not there. What git says about a failure is in the error.
-func (r *Repo) Module(ctx context.Context, commit, path string) (*Module, error) {
+func (r Modules) Module(ctx context.Context, commit, path string) (*Module, error) {
 	m, err := r.module(ctx, commit, path)
 	if err != nil {
 		return nil, fmt.Errorf("finding the submodule %s: %w", path, err)
@@ -35,7 +35,7 @@ func (r *Repo) Module(ctx context.Context, commit, path string) (*Module, error)
 	return m, nil
 }
 
-func (r *Repo) module(ctx context.Context, commit, path string) (*Module, error) {
+func (r Modules) module(ctx context.Context, commit, path string) (*Module, error) {
 	base, err := r.ModuleCommit(ctx, commit, path)
 	if err != nil {
 		return nil, err
@@ -48,19 +48,19 @@ func (r *Repo) module(ctx context.Context, commit, path string) (*Module, error)
 		return nil, err
 	}
 	m.Env = r.personally(ctx, m.Repo)
-	if there, err := m.Has(ctx, base); err != nil || there {
+	if there, err := m.Modules().Has(ctx, base); err != nil || there {
 		return m, err
 	}
 	return m, m.fetch(ctx, base)
 }
 
 // ModuleCommit is the commit of the submodule at path that a commit names, "" when it has none there.
-func (r *Repo) ModuleCommit(ctx context.Context, commit, path string) (string, error) {
+func (r Modules) ModuleCommit(ctx context.Context, commit, path string) (string, error) {
 	return r.gitlinkIn(ctx, Command{Dir: r.Main}, commit, path)
 }
 
 // gitlinkIn is the commit of a submodule that a commit or a tree names, "" when there is none at path.
-func (r *Repo) gitlinkIn(ctx context.Context, c Command, tree, path string) (string, error) {
+func (r Modules) gitlinkIn(ctx context.Context, c Command, tree, path string) (string, error) {
 	c.Args = []string{"ls-tree", "-z", "--full-tree", tree, "--", path}
 	out, _, err := r.Run(ctx, c)
 	if f := strings.Fields(strings.TrimSuffix(out, "\x00")); err == nil && len(f) > 2 && f[0] == gitlink {
@@ -71,7 +71,7 @@ func (r *Repo) gitlinkIn(ctx context.Context, c Command, tree, path string) (str
 
 // ModuleBranch is the branch that .gitmodules of a commit names for the submodule at path, "" for none, "." for one that is
 // called as the superproject's.
-func (r *Repo) ModuleBranch(ctx context.Context, commit, path string) (string, error) {
+func (r Modules) ModuleBranch(ctx context.Context, commit, path string) (string, error) {
 	name, err := r.moduleName(ctx, commit, path)
 	if err != nil {
 		return "", err
@@ -82,7 +82,7 @@ func (r *Repo) ModuleBranch(ctx context.Context, commit, path string) (string, e
 }
 
 // moduleRepo is the repository of the submodule at path.
-func (r *Repo) moduleRepo(ctx context.Context, commit, path string) (*Repo, error) {
+func (r Modules) moduleRepo(ctx context.Context, commit, path string) (*Repo, error) {
 	if sub, err := openAt(filepath.Join(r.Main, filepath.FromSlash(path))); err != nil || sub != nil {
 		return sub, err
 	}
@@ -92,7 +92,7 @@ func (r *Repo) moduleRepo(ctx context.Context, commit, path string) (*Repo, erro
 	}
 	common := filepath.Join(r.Common, "modules", filepath.FromSlash(name))
 	if !isGitDir(common) {
-		if err := r.exclusively(ctx, func() error { return r.fetchModule(ctx, name, path, common) }); err != nil {
+		if err := r.Worktrees().exclusively(ctx, func() error { return r.fetchModule(ctx, name, path, common) }); err != nil {
 			return nil, err
 		}
 	}
@@ -100,7 +100,7 @@ func (r *Repo) moduleRepo(ctx context.Context, commit, path string) (*Repo, erro
 }
 
 // moduleName is what .gitmodules of a commit calls the submodule at path.
-func (r *Repo) moduleName(ctx context.Context, commit, path string) (string, error) {
+func (r Modules) moduleName(ctx context.Context, commit, path string) (string, error) {
 	const none = 1
 	out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"config", "-z", "--blob", commit + ":.gitmodules", "--get-regexp", `^submodule\..*\.path$`}, Accept: []int{none}})
 	if err != nil {
@@ -118,7 +118,7 @@ func (r *Repo) moduleName(ctx context.Context, commit, path string) (string, err
 
 // fetchModule makes the repository of a submodule as git does, but for its checkout in the main one, which nobody asked
 // for. It appears at once and whole.
-func (r *Repo) fetchModule(ctx context.Context, name, path, common string) error {
+func (r Modules) fetchModule(ctx context.Context, name, path, common string) error {
 	if isGitDir(common) {
 		return nil
 	}
@@ -147,7 +147,7 @@ func (r *Repo) fetchModule(ctx context.Context, name, path, common string) error
 }
 
 // Has reports whether a commit is there.
-func (r *Repo) Has(ctx context.Context, commit string) (bool, error) {
+func (r Modules) Has(ctx context.Context, commit string) (bool, error) {
 	const gone, broken = 1, 128
 	_, code, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"cat-file", "-e", commit + "^{commit}"}, Accept: []int{gone, broken}})
 	return code == 0, err
@@ -161,7 +161,7 @@ func (m *Module) fetch(ctx context.Context, commit string) error {
 		return err
 	}
 	err := get()
-	if there, hasErr := m.Has(ctx, commit); err != nil || hasErr != nil || there {
+	if there, hasErr := m.Modules().Has(ctx, commit); err != nil || hasErr != nil || there {
 		return errors.Join(err, hasErr)
 	}
 	return get(commit) // which no branch holds any more
@@ -169,15 +169,15 @@ func (m *Module) fetch(ctx context.Context, commit string) error {
 
 // personally is the environment for commits in a submodule: by whoever commits in the superproject, if the submodule's
 // own settings do not say.
-func (r *Repo) personally(ctx context.Context, sub *Repo) []string {
+func (r Modules) personally(ctx context.Context, sub *Repo) []string {
 	env := r.Env
 	if env == nil {
 		env = os.Environ()
 	}
 	sub.Allow = r.Allow
 	sub.Env = env
-	who := r.configured(ctx)
-	if sub.configured(ctx) != "" || who == "" {
+	who := r.Author().configured(ctx)
+	if sub.Author().configured(ctx) != "" || who == "" {
 		return env
 	}
 	name, mail, _ := strings.Cut(strings.TrimSuffix(who, ">"), " <")
@@ -186,7 +186,7 @@ func (r *Repo) personally(ctx context.Context, sub *Repo) []string {
 
 // moduleAt is the repository of a submodule whose git directory is given. Its main checkout is that of the main
 // checkout, or the directory itself when it is not checked out there.
-func (r *Repo) moduleAt(common string) (*Repo, error) {
+func (r Modules) moduleAt(common string) (*Repo, error) {
 	common, err := filepath.EvalSymlinks(common)
 	if err != nil {
 		return nil, err
@@ -203,10 +203,10 @@ func (r *Repo) moduleAt(common string) (*Repo, error) {
 }
 
 // inner are the submodules of a checkout that are worktrees, by [Module], as Trellis makes them.
-func (r *Repo) inner(ctx context.Context, dir string) (list []Module, err error) {
+func (r Modules) inner(ctx context.Context, dir string) (list []Module, err error) {
 	dir = clean(dir)
 	err = r.eachModule(func(sub *Repo) error {
-		found, err := sub.innerOf(ctx, dir)
+		found, err := sub.Modules().innerOf(ctx, dir)
 		list = append(list, found...)
 		return err
 	})
@@ -217,7 +217,7 @@ func (r *Repo) inner(ctx context.Context, dir string) (list []Module, err error)
 }
 
 // eachModule calls do with the repository of each submodule that is here, checked out or not.
-func (r *Repo) eachModule(do func(sub *Repo) error) error {
+func (r Modules) eachModule(do func(sub *Repo) error) error {
 	root := filepath.Join(r.Common, "modules")
 	if _, err := os.Lstat(root); errors.Is(err, fs.ErrNotExist) {
 		return nil // as in most repositories
@@ -238,37 +238,37 @@ func (r *Repo) eachModule(do func(sub *Repo) error) error {
 }
 
 // innerOf are the worktrees of a submodule's repository that are in dir.
-func (r *Repo) innerOf(ctx context.Context, dir string) (list []Module, err error) {
-	all, err := r.Worktrees(ctx)
+func (r Modules) innerOf(ctx context.Context, dir string) (list []Module, err error) {
+	all, err := r.Worktrees().List(ctx)
 	for _, w := range all {
 		rel, relErr := filepath.Rel(dir, w.Path)
 		if relErr == nil && rel != "." && filepath.IsLocal(rel) {
-			list = append(list, Module{Repo: r, Path: filepath.ToSlash(rel)})
+			list = append(list, Module{Repo: r.Repo, Path: filepath.ToSlash(rel)})
 		}
 	}
 	return list, err
 }
 
 // removeInner takes away what worktrees of submodules are in one that is to be removed: their branches stay.
-func (r *Repo) removeInner(ctx context.Context, path string) error {
+func (r Modules) removeInner(ctx context.Context, path string) error {
 	list, err := r.inner(ctx, path)
 	for _, m := range list {
 		if err == nil {
-			err = m.RemoveWorktree(ctx, m.Dir(path))
+			err = m.Worktrees().Remove(ctx, m.Dir(path))
 		}
 	}
 	return err
 }
 
 // backUpInner saves them under the same name, each in its own repository, and returns their paths.
-func (r *Repo) backUpInner(ctx context.Context, dir, ref, message string) (paths []string, err error) {
+func (r Modules) backUpInner(ctx context.Context, dir, ref, message string) (paths []string, err error) {
 	list, err := r.inner(ctx, dir)
 	for _, m := range list {
 		if _, lookErr := os.Lstat(filepath.Join(m.Dir(dir), ".git")); err != nil || errors.Is(lookErr, fs.ErrNotExist) {
 			continue // taken away already
 		}
 		paths = append(paths, m.Path)
-		_, err = m.Backup(ctx, m.Dir(dir), ref, message)
+		_, err = m.Backups().Backup(ctx, m.Dir(dir), ref, message)
 	}
 	return paths, err
 }

@@ -29,8 +29,8 @@ func modular(t *testing.T) (b *gittest.Box, origin string) {
 func inTree(b *gittest.Box) (*git.Module, string) {
 	b.T.Helper()
 	dir := b.Add("feature/x")
-	m := gittest.Must(b.Repo.Module(b.T.Context(), b.Git("rev-parse", "main"), "libs/cli"))(b.T)
-	if err := m.AddWorktree(b.T.Context(), git.NewWorktree{Path: m.Dir(dir), Branch: "feature/x", Base: m.Base}); err != nil {
+	m := gittest.Must(b.Repo.Modules().Module(b.T.Context(), b.Git("rev-parse", "main"), "libs/cli"))(b.T)
+	if err := m.Worktrees().Add(b.T.Context(), git.NewWorktree{Path: m.Dir(dir), Branch: "feature/x", Base: m.Base}); err != nil {
 		b.T.Fatal(err)
 	}
 	return m, dir
@@ -46,21 +46,21 @@ func TestModule(t *testing.T) {
 	m, dir := inTree(b)
 	b.Write(filepath.Join(dir, "libs/cli/main.txt"), "two\n")
 	b.Write(filepath.Join(dir, "libs/cli/new.txt"), "new\n")
-	made := gittest.Must(m.Commit(t.Context(), m.Dir(dir), git.CommitOptions{Message: "feat: two", Branch: "feature/x"}))(t)
-	whole := gittest.Must(b.Repo.Commit(t.Context(), dir, git.CommitOptions{Message: "feat: two", Branch: "feature/x"}))(t)
+	made := gittest.Must(m.Committer().Commit(t.Context(), m.Dir(dir), git.CommitOptions{Message: "feat: two", Branch: "feature/x"}))(t)
+	whole := gittest.Must(b.Repo.Committer().Commit(t.Context(), dir, git.CommitOptions{Message: "feat: two", Branch: "feature/x"}))(t)
 	if got, want := b.Git("rev-parse", whole+":libs/cli"), made; got != want {
 		t.Errorf("the superproject commits %s of the submodule, want %s", got, want)
 	}
-	if left := gittest.Must(b.Repo.Status(t.Context(), dir))(t); len(left) > 0 {
+	if left := gittest.Must(b.Repo.Index().Status(t.Context(), dir))(t); len(left) > 0 {
 		t.Errorf("left over: %v", left)
 	}
-	if err := b.Repo.RemoveWorktree(t.Context(), dir); err != nil {
+	if err := b.Repo.Worktrees().Remove(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
 	if got := b.GitIn(b.Path("libs/cli"), "show", "feature/x:new.txt"); got != "new" {
 		t.Errorf("the branch of the submodule has %q", got)
 	}
-	if left := gittest.Must(m.Worktrees(t.Context()))(t); len(left) > 0 {
+	if left := gittest.Must(m.Worktrees().List(t.Context()))(t); len(left) > 0 {
 		t.Errorf("worktrees of the submodule are left: %v", left)
 	}
 	if after := clean(b); after != before {
@@ -73,7 +73,7 @@ func TestSnapshotOfModule(t *testing.T) {
 	b, _ := modular(t)
 	_, dir := inTree(b)
 	base := b.Git("rev-parse", "main")
-	snap := gittest.Must(b.Repo.Snapshot(t.Context(), dir))(t)
+	snap := gittest.Must(b.Repo.Snapshots().Snapshot(t.Context(), dir))(t)
 	defer snap.Close()
 	if list := gittest.Must(snap.Changes(t.Context(), base))(t); len(list) > 0 {
 		t.Errorf("got changes %v before there are any", list)
@@ -81,7 +81,7 @@ func TestSnapshotOfModule(t *testing.T) {
 	b.Write(filepath.Join(dir, "libs/cli/main.txt"), "two\n")
 	b.Write(filepath.Join(dir, "libs/cli/sub/new.txt"), "new\n")
 	b.Write(filepath.Join(dir, "a.txt"), "b\n")
-	later := gittest.Must(b.Repo.Snapshot(t.Context(), dir))(t)
+	later := gittest.Must(b.Repo.Snapshots().Snapshot(t.Context(), dir))(t)
 	defer later.Close()
 	var got []string
 	for _, c := range gittest.Must(later.Changes(t.Context(), base))(t) {
@@ -99,7 +99,7 @@ func TestSnapshotOfModule(t *testing.T) {
 	if got := b.Read(filepath.Join(dir, "libs/cli/main.txt")); got != "one\n" {
 		t.Errorf("main.txt is %q after it was put back", got)
 	}
-	if left := gittest.Must(b.Repo.Status(t.Context(), dir))(t); len(left) > 0 {
+	if left := gittest.Must(b.Repo.Index().Status(t.Context(), dir))(t); len(left) > 0 {
 		t.Errorf("left over: %v", left)
 	}
 }
@@ -110,8 +110,8 @@ func TestBackupOfModule(t *testing.T) {
 	_, dir := inTree(b)
 	b.Write(filepath.Join(dir, "libs/cli/main.txt"), "precious\n")
 	const ref = "refs/trellis/backup/x/1"
-	gittest.Must(b.Repo.Backup(t.Context(), dir, ref, "saved"))(t)
-	if err := b.Repo.RemoveWorktree(t.Context(), dir); err != nil {
+	gittest.Must(b.Repo.Backups().Backup(t.Context(), dir, ref, "saved"))(t)
+	if err := b.Repo.Worktrees().Remove(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
 	if got := b.GitIn(b.Path("libs/cli"), "show", ref+":main.txt"); got != "precious" {
@@ -126,7 +126,7 @@ func TestBackupOfOtherModule(t *testing.T) {
 	dir := b.Add("feature/x")
 	b.GitIn(dir, "-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init")
 	b.Write(filepath.Join(dir, "libs/cli/main.txt"), "precious\n")
-	_, err := b.Repo.Backup(t.Context(), dir, "refs/trellis/backup/x/1", "saved")
+	_, err := b.Repo.Backups().Backup(t.Context(), dir, "refs/trellis/backup/x/1", "saved")
 	if nested := (*git.NestedError)(nil); !errors.As(err, &nested) {
 		t.Errorf("got %v, want a NestedError", err)
 	}
@@ -151,7 +151,7 @@ func TestModuleIsFetched(t *testing.T) {
 	if err := os.RemoveAll(origin); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Repo.RemoveWorktree(t.Context(), dir); err != nil {
+	if err := b.Repo.Worktrees().Remove(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
 	inTree(b)
@@ -164,14 +164,14 @@ func TestModuleIsFetched(t *testing.T) {
 // What git says is passed on when there is nothing to fetch from; a path that is no submodule is said to be none.
 func TestNoModule(t *testing.T) {
 	b, origin := modular(t)
-	if _, err := b.Repo.Module(t.Context(), "main", "libs"); !errors.Is(err, git.ErrNotFound) {
+	if _, err := b.Repo.Modules().Module(t.Context(), "main", "libs"); !errors.Is(err, git.ErrNotFound) {
 		t.Errorf("got %v, want ErrNotFound", err)
 	}
 	b.Git("submodule", "--quiet", "deinit", "--all", "--force")
 	if err := errors.Join(os.RemoveAll(b.Path(".git/modules")), os.RemoveAll(origin)); err != nil {
 		t.Fatal(err)
 	}
-	_, err := b.Repo.Module(t.Context(), "main", "libs/cli")
+	_, err := b.Repo.Modules().Module(t.Context(), "main", "libs/cli")
 	if failed := (*git.Error)(nil); !errors.As(err, &failed) || !strings.Contains(err.Error(), "does not appear to be a git repository") {
 		t.Errorf("got %v", err)
 	}

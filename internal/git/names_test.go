@@ -49,13 +49,13 @@ func TestBranchFree(t *testing.T) {
 		b.Git("branch", "feature/a")
 		b.Git("branch", "topic")
 		for name, taken := range map[string]string{"feature/a": "feature/a", "feature": "feature/a", "feature/a/b": "feature/a", "topic/x": "topic", "feature/b": "", "feature/ab": "", "top": ""} {
-			err := b.Repo.BranchFree(t.Context(), name)
+			err := b.Repo.Refs().BranchFree(t.Context(), name)
 			var e *git.BranchError
 			if errors.As(err, &e) != (taken != "") || e != nil && e.Taken != taken {
 				t.Errorf("%s: got %v, want %q in the way", name, err, taken)
 			}
 		}
-		if b.Repo.BranchFree(t.Context(), "-x") == nil {
+		if b.Repo.Refs().BranchFree(t.Context(), "-x") == nil {
 			t.Error("-x is free")
 		}
 	}, hardFormats...)

@@ -14,7 +14,7 @@ import (
 
 // loose reads the tree and the parents of a commit that lies in a file of its own, as those do that were made lately.
 // errAskGit for all others.
-func (r *Repo) loose(commit string) (tree string, parents []string, err error) {
+func (r History) loose(commit string) (tree string, parents []string, err error) {
 	const long = 1 << 20
 	if c, err := ReadConfig(r.Common); err != nil || c.extended || !isHash(commit) {
 		return "", nil, errAskGit
@@ -50,11 +50,11 @@ func (r *Repo) loose(commit string) (tree string, parents []string, err error) {
 }
 
 // single reports whether a commit is no merge.
-func (r *Repo) single(ctx context.Context, dir, commit string) (bool, error) {
+func (r History) single(ctx context.Context, dir, commit string) (bool, error) {
 	if _, parents, err := r.loose(commit); err == nil {
 		return len(parents) < 2, nil
 	}
-	_, err := r.RevParse(ctx, dir, commit+"^2")
+	_, err := r.Refs().RevParse(ctx, dir, commit+"^2")
 	if errors.Is(err, ErrNotFound) {
 		return true, nil
 	}
@@ -62,7 +62,7 @@ func (r *Repo) single(ctx context.Context, dir, commit string) (bool, error) {
 }
 
 // near reports whether old is among the last commits of tip, one parent each. That it is not is no answer.
-func (r *Repo) near(old, tip string) bool {
+func (r History) near(old, tip string) bool {
 	const far = 10
 	for range far {
 		if tip == old {

@@ -46,11 +46,11 @@ func (f objectFile) freshened(was objectFile) bool {
 
 // Objects notes how those of the repository are now. With since, those that were changed after it count as changed. With borrowed,
 // what it Borrowed at another time counts, and not what it does now.
-func (r *Repo) Objects(since time.Time, borrowed []string) (*Objects, error) {
-	o := &Objects{r: r, folders: map[string]objectFolder{}, borrowed: borrowed}
+func (r Trees) Objects(since time.Time, borrowed []string) (*Objects, error) {
+	o := &Objects{r: r.Repo, folders: map[string]objectFolder{}, borrowed: borrowed}
 	seen, err := o.look()
 	if err == nil && borrowed == nil {
-		o.borrowed, err = r.alternates()
+		o.borrowed, err = r.ObjectStores().alternates()
 	}
 	if err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func (e *AlternatesError) Error() string {
 
 // checkAlternates is a *BorrowedError when more is borrowed than before. It is told that something no longer is.
 func (o *Objects) checkAlternates() (notes []string, err error) {
-	now, err := o.r.alternates()
+	now, err := o.r.ObjectStores().alternates()
 	if err != nil {
 		now = []string{"folders that can't be told (" + err.Error() + ")"}
 	}
@@ -107,15 +107,15 @@ func (o *Objects) Check(ctx context.Context) (notes []string, err error) {
 	gone, changed := o.compare(now)
 	asked := map[string]bool{} // commands that were run, which look at all there is
 	for _, name := range changed {
-		if now[name].freshened(o.seen[name]) && o.r.summed(name) {
+		if now[name].freshened(o.seen[name]) && o.r.Trees().summed(name) {
 			continue
 		}
-		if err := o.r.verifyObjectFile(ctx, name, asked); err != nil && !errors.Is(err, fs.ErrNotExist) { // packed meanwhile
+		if err := o.r.Trees().verifyObjectFile(ctx, name, asked); err != nil && !errors.Is(err, fs.ErrNotExist) { // packed meanwhile
 			return notes, err
 		}
 	}
 	o.seen = now
-	note, err := o.r.goneObjects(ctx, gone)
+	note, err := o.r.Trees().goneObjects(ctx, gone)
 	if note != "" {
 		notes = append(notes, note)
 	}
@@ -165,7 +165,7 @@ func (o *Objects) lookIn(store, folder string, found map[string]objectFile) erro
 		case err != nil:
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		f.sum = o.r.sumOf(name, f.size)
+		f.sum = o.r.Trees().sumOf(name, f.size)
 		found[name] = f
 	}
 	return err
@@ -210,7 +210,7 @@ func fileAt(dir int, name string) (f objectFile, isFile bool, err error) {
 }
 
 // sumOf is the checksum at the end of a pack or its index, "" of other files and where it can't be read.
-func (r *Repo) sumOf(name string, size int64) string {
+func (r Trees) sumOf(name string, size int64) string {
 	if !strings.HasSuffix(name, ".pack") && !strings.HasSuffix(name, ".idx") {
 		return ""
 	}
@@ -231,7 +231,7 @@ func (r *Repo) sumOf(name string, size int64) string {
 }
 
 // summed reports whether a pack or its index still is what the checksum at its end says.
-func (r *Repo) summed(name string) bool {
+func (r Trees) summed(name string) bool {
 	newHash, length := r.hashes()
 	f, err := os.OpenFile(filepath.Join(r.Common, "objects", name), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -260,7 +260,7 @@ func temporary(name string) bool {
 }
 
 // verifyObjectFile makes sure of a file that appeared or was changed.
-func (r *Repo) verifyObjectFile(ctx context.Context, name string, asked map[string]bool) error {
+func (r Trees) verifyObjectFile(ctx context.Context, name string, asked map[string]bool) error {
 	folder, file := filepath.Split(name)
 	var args []string
 	switch {
@@ -293,7 +293,7 @@ func (r *Repo) verifyObjectFile(ctx context.Context, name string, asked map[stri
 }
 
 // verifyLoose makes sure that a loose object is what its name says.
-func (r *Repo) verifyLoose(name string) error {
+func (r Trees) verifyLoose(name string) error {
 	newHash, _ := r.hashes()
 	h, path := newHash(), filepath.Join(r.Common, "objects", name[:2], name[2:])
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
@@ -345,7 +345,7 @@ func inflate(to io.Writer, f *os.File) error {
 }
 
 // goneObjects says what was removed and is in no other file.
-func (r *Repo) goneObjects(ctx context.Context, gone []string) (string, error) {
+func (r Trees) goneObjects(ctx context.Context, gone []string) (string, error) {
 	var names []string
 	packs := 0
 	for _, name := range gone {
@@ -371,7 +371,7 @@ func (r *Repo) goneObjects(ctx context.Context, gone []string) (string, error) {
 }
 
 // missing are those of some objects that the repository does not have, in their order. No remote is asked for them.
-func (r *Repo) missing(ctx context.Context, names []string) (list []string, err error) {
+func (r Trees) missing(ctx context.Context, names []string) (list []string, err error) {
 	out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"cat-file", "--batch-check"}, Stdin: strings.NewReader(strings.Join(names, "\n") + "\n"),
 		Env: []string{"GIT_ALLOW_PROTOCOL=none", "GIT_NO_LAZY_FETCH=1"}})
 	for line := range strings.Lines(out) {

@@ -57,7 +57,7 @@ var plainly = []string{"-c", "log.follow=false", "-c", "log.showSignature=false"
 
 // Touches are the commits that changed one of the paths, or with a blob instead those that brought it or took it away, at
 // whatever path.
-func (r *Repo) Touches(ctx context.Context, w Reach, blob string, paths ...string) ([]Touch, error) {
+func (r Provenance) Touches(ctx context.Context, w Reach, blob string, paths ...string) ([]Touch, error) {
 	args := slices.Concat(plainly, w.args(), []string{"--raw", "--no-abbrev", "-z", "--no-renames", "--full-history", "--root", "--no-ext-diff", "--no-color"})
 	if w.FirstParent {
 		args = append(args, "--diff-merges=first-parent")
@@ -130,7 +130,7 @@ type About struct {
 }
 
 // Abouts are the commits of a reach, the newest first.
-func (r *Repo) Abouts(ctx context.Context, w Reach) (list []About, err error) {
+func (r Provenance) Abouts(ctx context.Context, w Reach) (list []About, err error) {
 	args := slices.Concat(plainly, w.args(), []string{"-z", "--no-color", "--no-decorate", "--format=%H%x00%P%x00%an <%ae>%x00%at%x00%s", "--"})
 	out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: args, Stdin: w.stdin()})
 	if err != nil || out == "" {
@@ -149,7 +149,7 @@ func (r *Repo) Abouts(ctx context.Context, w Reach) (list []About, err error) {
 }
 
 // BlobsAt are the files at some paths of a commit: blobs by path.
-func (r *Repo) BlobsAt(ctx context.Context, commit string, paths ...string) (map[string]string, error) {
+func (r Provenance) BlobsAt(ctx context.Context, commit string, paths ...string) (map[string]string, error) {
 	const atOnce = 1000 // an argument list has a limit
 	found := map[string]string{}
 	for part := range slices.Chunk(paths, atOnce) {
@@ -169,7 +169,7 @@ func (r *Repo) BlobsAt(ctx context.Context, commit string, paths ...string) (map
 }
 
 // Blobs are the contents of blobs. One that is not here, or is larger than max bytes, is left out; none is fetched.
-func (r *Repo) Blobs(ctx context.Context, max int64, blobs ...string) (map[string][]byte, error) {
+func (r Provenance) Blobs(ctx context.Context, max int64, blobs ...string) (map[string][]byte, error) {
 	const together = maxOutput / 4
 	sizes, err := r.sizes(ctx, blobs)
 	if err != nil {
@@ -194,7 +194,7 @@ func (r *Repo) Blobs(ctx context.Context, max int64, blobs ...string) (map[strin
 var unfetched = []string{"GIT_NO_LAZY_FETCH=1"}
 
 // sizes are those of the blobs that are here.
-func (r *Repo) sizes(ctx context.Context, blobs []string) (map[string]int64, error) {
+func (r Provenance) sizes(ctx context.Context, blobs []string) (map[string]int64, error) {
 	sizes := map[string]int64{}
 	if len(blobs) == 0 {
 		return sizes, nil
@@ -209,7 +209,7 @@ func (r *Repo) sizes(ctx context.Context, blobs []string) (map[string]int64, err
 }
 
 // contents adds those of blobs, which are all here.
-func (r *Repo) contents(ctx context.Context, blobs []string, to map[string][]byte) error {
+func (r Provenance) contents(ctx context.Context, blobs []string, to map[string][]byte) error {
 	if len(blobs) == 0 {
 		return nil
 	}
@@ -233,7 +233,7 @@ func (r *Repo) contents(ctx context.Context, blobs []string, to map[string][]byt
 }
 
 // Indexed are the files at some paths of the main checkout's index: blobs by path. What is in conflict is not among them.
-func (r *Repo) Indexed(ctx context.Context, paths ...string) (map[string]string, error) {
+func (r Provenance) Indexed(ctx context.Context, paths ...string) (map[string]string, error) {
 	out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: append([]string{"--literal-pathspecs", "ls-files", "--stage", "-z", "--"}, paths...)})
 	if err != nil {
 		return nil, err
@@ -249,7 +249,7 @@ func (r *Repo) Indexed(ctx context.Context, paths ...string) (map[string]string,
 }
 
 // Modified are those of some paths of the main checkout that are not as its index has them.
-func (r *Repo) Modified(ctx context.Context, paths ...string) (map[string]bool, error) {
+func (r Provenance) Modified(ctx context.Context, paths ...string) (map[string]bool, error) {
 	args := []string{"-c", "diff.ignoreSubmodules=all", "--literal-pathspecs", "diff", "--name-only", "-z", "--no-ext-diff", "--no-renames", "--no-relative", "--"}
 	out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: append(args, paths...)})
 	found := map[string]bool{}
@@ -261,7 +261,7 @@ func (r *Repo) Modified(ctx context.Context, paths ...string) (map[string]bool, 
 
 // Converted are those of some paths of the main checkout that git makes other bytes of when it checks them out: by a filter, or
 // in another encoding.
-func (r *Repo) Converted(ctx context.Context, paths ...string) (map[string]bool, error) {
+func (r Provenance) Converted(ctx context.Context, paths ...string) (map[string]bool, error) {
 	out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: append([]string{"check-attr", "-z", "filter", "working-tree-encoding", "--"}, paths...)})
 	if err != nil || out == "" {
 		return nil, err

@@ -20,22 +20,22 @@ func TestTouchesOfOddNames(t *testing.T) {
 	first := strings.TrimSpace(b.Git("rev-parse", "HEAD"))
 	b.Write(odd, "two\n")
 	b.Git("commit", "-qam", "two")
-	list, err := r.Touches(t.Context(), git.Reach{All: true, Tips: []string{strings.Repeat("1", 40)}}, "", odd)
+	list, err := r.Provenance().Touches(t.Context(), git.Reach{All: true, Tips: []string{strings.Repeat("1", 40)}}, "", odd)
 	if err != nil || len(list) != 2 {
 		t.Fatalf("touches are %+v, %v", list, err)
 	}
 	if got := list[1]; got.Commit != first || got.Path != odd || got.Old != "" || got.New != list[0].Old {
 		t.Errorf("the first is %+v", got)
 	}
-	blobs, err := r.BlobsAt(t.Context(), "HEAD", odd, "none")
+	blobs, err := r.Provenance().BlobsAt(t.Context(), "HEAD", odd, "none")
 	if err != nil || len(blobs) != 1 || blobs[odd] != list[0].New || blobs[odd] != git.BlobID([]byte("two\n"), first) {
 		t.Errorf("blobs at HEAD are %v, %v", blobs, err)
 	}
-	text, err := r.Blobs(t.Context(), 4, list[0].New, list[0].Old, strings.Repeat("2", 40))
+	text, err := r.Provenance().Blobs(t.Context(), 4, list[0].New, list[0].Old, strings.Repeat("2", 40))
 	if err != nil || string(text[list[0].New]) != "two\n" || string(text[list[0].Old]) != "one\n" || len(text) != 2 {
 		t.Errorf("blobs are %q, %v", text, err)
 	}
-	if text, err = r.Blobs(t.Context(), 3, list[0].New); err != nil || len(text) != 0 {
+	if text, err = r.Provenance().Blobs(t.Context(), 3, list[0].New); err != nil || len(text) != 0 {
 		t.Errorf("a blob that is too large is %q, %v", text, err)
 	}
 }
@@ -46,7 +46,7 @@ func TestLogged(t *testing.T) {
 	r := b.Open(b.Dir)
 	owned, plain := filepath.Join(t.TempDir(), "owned"), filepath.Join(t.TempDir(), "plain")
 	head := strings.TrimSpace(b.Git("rev-parse", "HEAD"))
-	if err := r.AddWorktree(t.Context(), git.NewWorktree{Path: owned, Branch: "task", Base: head, Owner: "task"}); err != nil {
+	if err := r.Worktrees().Add(t.Context(), git.NewWorktree{Path: owned, Branch: "task", Base: head, Owner: "task"}); err != nil {
 		t.Fatal(err)
 	}
 	b.Git("worktree", "add", "-q", "-b", "mine", plain)
@@ -55,7 +55,7 @@ func TestLogged(t *testing.T) {
 		b.GitIn(at, "commit", "-q", "--allow-empty", "-m", filepath.Base(at))
 		said[at] = strings.TrimSpace(b.GitIn(at, "rev-parse", "HEAD"))
 	}
-	list, err := r.Logged(t.Context())
+	list, err := r.Provenance().Logged(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestLogged(t *testing.T) {
 	if found[said[plain]] != "commit: plain" || found[said[owned]] != "" {
 		t.Errorf("logged: %v; the person's is %s, the task's %s", found, said[plain], said[owned])
 	}
-	passed, err := r.Passed()
+	passed, err := r.Provenance().Passed()
 	if err != nil || !strings.Contains(strings.Join(passed, " "), said[owned]) {
 		t.Errorf("passed: %v, %v", passed, err)
 	}

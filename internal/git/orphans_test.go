@@ -24,7 +24,7 @@ func TestOrphansAreEnded(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	go func() {
-		done <- b.Repo.AddWorktree(t.Context(), git.NewWorktree{Path: filepath.Join(t.TempDir(), "tree"), Branch: "feature/x", Base: b.Git("rev-parse", "HEAD")})
+		done <- b.Repo.Worktrees().Add(t.Context(), git.NewWorktree{Path: filepath.Join(t.TempDir(), "tree"), Branch: "feature/x", Base: b.Git("rev-parse", "HEAD")})
 	}()
 	marker := ""
 	for end := time.Now().Add(time.Minute); marker == "" && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {

@@ -47,7 +47,7 @@ func readOwner(admin string) (o owner, err error) {
 }
 
 // claimFor writes down whose worktree it is, unless that is written already.
-func (r *Repo) claimFor(task, path, admin string) error {
+func (r Worktrees) claimFor(task, path, admin string) error {
 	if task == "" {
 		return nil
 	}
@@ -61,7 +61,7 @@ func (r *Repo) claimFor(task, path, admin string) error {
 	return nil
 }
 
-func (r *Repo) writeOwner(o owner, admin string) (err error) {
+func (r Worktrees) writeOwner(o owner, admin string) (err error) {
 	if o.Repository, err = idOf(r.Common); err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ const (
 // of LFS: its own, in which git add can write. The repository's are an alternate of them, not to be written: git, and any
 // other program that reads objects, finds them in the usual way, in this repository alone. Nothing is ever taken out
 // of such a folder: what counts are the files of the worktree.
-func (r *Repo) ownObjects(admin string) ([]Mount, error) {
+func (r ObjectStores) ownObjects(admin string) ([]Mount, error) {
 	r.sweepOwn()
 	if err := r.openOwn(admin); err != nil {
 		return nil, err
@@ -50,12 +50,12 @@ func (r *Repo) ownObjects(admin string) ([]Mount, error) {
 	return append(list, Mount{From: r.ownStore("lfs", admin), To: lfs, Write: true}), nil
 }
 
-func (r *Repo) ownStore(kind, admin string) string {
+func (r ObjectStores) ownStore(kind, admin string) string {
 	return filepath.Join(r.Common, ownStores, kind, filepath.Base(admin))
 }
 
 // openOwn gives back the rights to the own folders of a worktree that a program took away there.
-func (r *Repo) openOwn(admin string) error {
+func (r ObjectStores) openOwn(admin string) error {
 	for _, kind := range []string{"objects", "lfs"} {
 		own := r.ownStore(kind, admin)
 		if st, err := os.Lstat(own); err != nil || !st.IsDir() || st.Mode().Perm()&0o700 == 0o700 {
@@ -82,7 +82,7 @@ func openFolders(dir string) error {
 const alternatesFile = "info/alternates"
 
 // alternates are the lines in which the repository names folders that it takes objects from.
-func (r *Repo) alternates() (lines []string, err error) {
+func (r ObjectStores) alternates() (lines []string, err error) {
 	data, err := durable.Read(filepath.Join(r.Common, "objects", alternatesFile), maxPointer)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("reading which folders git takes objects from: %w", err)
@@ -97,7 +97,7 @@ func (r *Repo) alternates() (lines []string, err error) {
 
 // tellAlternates says in an own folder of objects where those of the repository are shown, and those that it borrows itself: git
 // follows no relative path from one alternate to the next.
-func (r *Repo) tellAlternates(own string) error {
+func (r ObjectStores) tellAlternates(own string) error {
 	objects := filepath.Join(r.Common, "objects")
 	lines := quoteAlternate(filepath.Join(objects, realStore, "objects")) + "\n"
 	borrowed, err := r.alternates()
@@ -117,7 +117,7 @@ func (r *Repo) tellAlternates(own string) error {
 }
 
 // dropOwn removes what programs kept in their own folders for a worktree.
-func (r *Repo) dropOwn(admin string) error {
+func (r ObjectStores) dropOwn(admin string) error {
 	if err := errors.Join(removeOwn(r.ownStore("objects", admin)), removeOwn(r.ownStore("lfs", admin))); err != nil {
 		return fmt.Errorf("removing the objects of a worktree: %w", err)
 	}
@@ -134,7 +134,7 @@ func removeOwn(dir string) error {
 }
 
 // sweepOwn removes the folders of worktrees that somebody else removed. One that can't be removed is tried again.
-func (r *Repo) sweepOwn() {
+func (r ObjectStores) sweepOwn() {
 	list, _ := os.ReadDir(filepath.Join(r.Common, ownStores, "objects")) // not there: none
 	for _, e := range list {
 		admin := filepath.Join(r.Common, "worktrees", e.Name())
@@ -145,7 +145,7 @@ func (r *Repo) sweepOwn() {
 }
 
 // ownLoose are the names of the objects that were added in the sandbox of a worktree.
-func (r *Repo) ownLoose(gitDir string) map[string]bool {
+func (r ObjectStores) ownLoose(gitDir string) map[string]bool {
 	names := map[string]bool{}
 	store := r.ownStore("objects", gitDir)
 	for _, folder := range looseFolders(store) {
@@ -158,7 +158,7 @@ func (r *Repo) ownLoose(gitDir string) map[string]bool {
 }
 
 // emptyOwn removes them.
-func (r *Repo) emptyOwn(gitDir string) error {
+func (r ObjectStores) emptyOwn(gitDir string) error {
 	store := r.ownStore("objects", gitDir)
 	for _, folder := range looseFolders(store) {
 		if err := removeOwn(filepath.Join(store, folder)); err != nil {

@@ -15,12 +15,12 @@ const (
 	InOne     Proof = "squash"   // all that it changes, in one commit
 )
 
-// Prove says how base has the work between the commits from and tip. It is stricter than [Repo.Merged]: a branch
+// Prove says how base has the work between the commits from and tip. It is stricter than [History.Merged]: a branch
 // without a commit of its own is merged nowhere, and what a merge commit of the branch may hold besides its parents
 // counts. from may be "" or a commit that is gone: then it is where tip left base.
 //
 // Patches are compared without white space: only InHistory means that no line can be lost with the branch.
-func (r *Repo) Prove(ctx context.Context, base, from, tip string) (Proof, error) {
+func (r History) Prove(ctx context.Context, base, from, tip string) (Proof, error) {
 	if tip == from {
 		return "", nil
 	}
@@ -31,7 +31,7 @@ func (r *Repo) Prove(ctx context.Context, base, from, tip string) (Proof, error)
 	if err != nil || fork == "" {
 		return "", err
 	}
-	if _, err := r.Resolve(ctx, from); from == "" || errors.Is(err, ErrNotFound) {
+	if _, err := r.Refs().Resolve(ctx, from); from == "" || errors.Is(err, ErrNotFound) {
 		from = fork
 	}
 	if picked, err := r.picked(ctx, base, from, tip); err != nil || picked {
@@ -53,7 +53,7 @@ func proven(yes bool, how Proof) Proof {
 }
 
 // picked reports whether base has the patch of every commit between from and tip, none of which is a merge.
-func (r *Repo) picked(ctx context.Context, base, from, tip string) (bool, error) {
+func (r History) picked(ctx context.Context, base, from, tip string) (bool, error) {
 	own, missing, err := r.cherry(ctx, base, from, tip)
 	if err != nil || own == 0 || missing > 0 {
 		return false, err
@@ -63,12 +63,12 @@ func (r *Repo) picked(ctx context.Context, base, from, tip string) (bool, error)
 }
 
 // inOne reports whether a commit of base changes what lies between from and tip.
-func (r *Repo) inOne(ctx context.Context, base, from, tip string) (bool, error) {
-	before, err := r.TreeAt(ctx, from)
+func (r History) inOne(ctx context.Context, base, from, tip string) (bool, error) {
+	before, err := r.Refs().TreeAt(ctx, from)
 	if err != nil {
 		return false, err
 	}
-	if after, err := r.TreeAt(ctx, tip); err != nil || after == before { // nothing at all is in every base
+	if after, err := r.Refs().TreeAt(ctx, tip); err != nil || after == before { // nothing at all is in every base
 		return false, err
 	}
 	whole, err := r.squashed(ctx, from, tip)
@@ -81,7 +81,7 @@ func (r *Repo) inOne(ctx context.Context, base, from, tip string) (bool, error) 
 
 // Remotes are the remote-tracking branches of a branch that this repository knows, by their full names: the one that
 // it is configured to follow, and that of its name in origin.
-func (r *Repo) Remotes(ctx context.Context, branch string) (list []string, err error) {
+func (r Remotes) Remotes(ctx context.Context, branch string) (list []string, err error) {
 	if CheckBranchName(branch) != nil {
 		return nil, nil
 	}
@@ -94,7 +94,7 @@ func (r *Repo) Remotes(ctx context.Context, branch string) (list []string, err e
 		if !strings.HasPrefix(name, "refs/remotes/") || len(list) > 0 && list[0] == name {
 			continue
 		}
-		if _, err := r.askCommit(ctx, r.Main, name); err == nil { // git names one that was never fetched as well
+		if _, err := r.Refs().askCommit(ctx, r.Main, name); err == nil { // git names one that was never fetched as well
 			list = append(list, name)
 		}
 	}

@@ -72,7 +72,7 @@ func TestProve(t *testing.T) {
 			c.merge(b)
 			prove := func(from string) git.Proof {
 				t.Helper()
-				got, err := b.Repo.Prove(t.Context(), b.Git("rev-parse", "main"), from, b.Git("rev-parse", "work"))
+				got, err := b.Repo.History().Prove(t.Context(), b.Git("rev-parse", "main"), from, b.Git("rev-parse", "work"))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -102,7 +102,7 @@ func TestRemotes(t *testing.T) {
 		{[]string{"update-ref", "refs/remotes/up/trunk", "main"}, "refs/remotes/up/trunk refs/remotes/origin/main"},
 	} {
 		b.Git(c.do...)
-		got := gittest.Must(b.Repo.Remotes(t.Context(), "main"))(t)
+		got := gittest.Must(b.Repo.Remotes().Remotes(t.Context(), "main"))(t)
 		if text := strings.Join(got, " "); text != c.want {
 			t.Errorf("after %v: got %q, want %q", c.do, text, c.want)
 		}

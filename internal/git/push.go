@@ -12,7 +12,7 @@ import (
 
 // Remote is the remote that a branch is followed on (branch.<name>.remote), else origin, else the only one there is;
 // "" when there is none, or nobody can tell.
-func (r *Repo) Remote(ctx context.Context, branch string) (string, error) {
+func (r Remotes) Remote(ctx context.Context, branch string) (string, error) {
 	name, _, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"config", "--get", "branch." + branch + ".remote"}, Accept: []int{1}})
 	if name = strings.TrimSuffix(name, "\n"); err != nil || name != "" && name != "." {
 		return name, err
@@ -32,7 +32,7 @@ func (r *Repo) Remote(ctx context.Context, branch string) (string, error) {
 }
 
 // RemoteBranches asks a remote for the tips of some of its branches. Those that it has not are not in the map.
-func (r *Repo) RemoteBranches(ctx context.Context, remote string, names ...string) (map[string]string, error) {
+func (r Remotes) RemoteBranches(ctx context.Context, remote string, names ...string) (map[string]string, error) {
 	args := []string{"ls-remote", "--heads", "--", remote}
 	for _, n := range names {
 		args = append(args, BranchPrefix+n)
@@ -52,7 +52,7 @@ func (r *Repo) RemoteBranches(ctx context.Context, remote string, names ...strin
 }
 
 // RemoteHead asks a remote for the branch that it begins with, "" when it has none.
-func (r *Repo) RemoteHead(ctx context.Context, remote string) (string, error) {
+func (r Remotes) RemoteHead(ctx context.Context, remote string) (string, error) {
 	out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"ls-remote", "--symref", "--", remote, "HEAD"}, Env: r.signIn()})
 	ref, _, _ := strings.Cut(out, "\t")
 	name, is := strings.CutPrefix(ref, "ref: "+BranchPrefix)
@@ -95,14 +95,14 @@ type PushOptions struct {
 // Push makes a branch of a remote be at a commit, and reports whether it had to be pushed for that. It looks first.
 // Commits of others are never written over: a *DivergedError names them, an *AheadError those that have ours in their history
 // already. *HookError is the pre-push hook's no.
-func (r *Repo) Push(ctx context.Context, o PushOptions) (bool, error) {
+func (r Remotes) Push(ctx context.Context, o PushOptions) (bool, error) {
 	tips, err := r.RemoteBranches(ctx, o.Remote, o.Branch)
 	if err != nil {
 		return false, err
 	}
 	tip, ours := tips[o.Branch], pushedRefs+o.Whose+"/"
 	if tip == o.Commit {
-		return false, r.PruneRefs(ctx, ours, o.Commit)
+		return false, r.Refs().PruneRefs(ctx, ours, o.Commit)
 	}
 	if err := r.within(ctx, o, tip); err != nil {
 		return false, err
@@ -110,8 +110,8 @@ func (r *Repo) Push(ctx context.Context, o PushOptions) (bool, error) {
 	if err := r.replaceable(ctx, o, tip); err != nil {
 		return false, err
 	}
-	if _, err := r.RevParse(ctx, r.Main, ours+o.Commit); errors.Is(err, ErrNotFound) { // before it is pushed: a kill in between leaves it known as ours
-		err = r.MoveRef(ctx, ours+o.Commit, o.Commit, "")
+	if _, err := r.Refs().RevParse(ctx, r.Main, ours+o.Commit); errors.Is(err, ErrNotFound) { // before it is pushed: a kill in between leaves it known as ours
+		err = r.Refs().MoveRef(ctx, ours+o.Commit, o.Commit, "")
 		if err != nil {
 			return false, err
 		}
@@ -121,7 +121,7 @@ func (r *Repo) Push(ctx context.Context, o PushOptions) (bool, error) {
 	if err := r.push(ctx, o, tip); err != nil {
 		return false, err
 	}
-	return true, r.PruneRefs(ctx, ours, o.Commit)
+	return true, r.Refs().PruneRefs(ctx, ours, o.Commit)
 }
 
 // fetchWall is the time that a remote has to tell of commits that are not known here.
@@ -129,20 +129,20 @@ const fetchWall = time.Minute
 
 // within is an *AheadError when the tip of the remote's branch has the commit in its history. One that is not known here is
 // asked for.
-func (r *Repo) within(ctx context.Context, o PushOptions, tip string) error {
+func (r Remotes) within(ctx context.Context, o PushOptions, tip string) error {
 	if tip == "" {
 		return nil
 	}
-	known, err := r.Has(ctx, tip)
+	known, err := r.Modules().Has(ctx, tip)
 	if err == nil && !known {
 		if err = r.Fetch(ctx, o.Remote, fetchWall, o.Branch); err == nil {
-			known, err = r.Has(ctx, tip)
+			known, err = r.Modules().Has(ctx, tip)
 		}
 	}
 	if err != nil || !known { // else it was moved once more
 		return err
 	}
-	ahead, err := r.IsAncestor(ctx, o.Commit, tip)
+	ahead, err := r.History().IsAncestor(ctx, o.Commit, tip)
 	if err == nil && ahead {
 		err = &AheadError{o.Remote, o.Branch, tip}
 	}
@@ -151,20 +151,20 @@ func (r *Repo) within(ctx context.Context, o PushOptions, tip string) error {
 
 // Shown reports whether tip has a commit that from has not and that was pushed for whose: others may have seen it, or made
 // it.
-func (r *Repo) Shown(ctx context.Context, whose, from, tip string) (bool, error) {
+func (r Remotes) Shown(ctx context.Context, whose, from, tip string) (bool, error) {
 	out, err := r.Line(ctx, Command{Dir: r.Main, Args: []string{"for-each-ref", "--format=%(objectname)", pushedRefs + whose + "/"}})
 	if err != nil || out == "" {
 		return false, err
 	}
 	for sha := range strings.SplitSeq(out, "\n") {
-		shared, err := r.MergeBase(ctx, sha, tip)
+		shared, err := r.History().MergeBase(ctx, sha, tip)
 		if err != nil {
 			return false, err
 		}
 		if shared == "" {
 			continue
 		}
-		if old, err := r.IsAncestor(ctx, shared, from); err != nil || !old {
+		if old, err := r.History().IsAncestor(ctx, shared, from); err != nil || !old {
 			return err == nil, err
 		}
 	}
@@ -175,19 +175,19 @@ const pushedRefs = "refs/trellis/pushed/"
 
 // replaceable is nil when a branch of a remote may go from tip to the commit: it isn't there, the commit has tip in its
 // history, or tip is what we pushed ourselves.
-func (r *Repo) replaceable(ctx context.Context, o PushOptions, tip string) error {
+func (r Remotes) replaceable(ctx context.Context, o PushOptions, tip string) error {
 	if tip == "" {
 		return nil
 	}
-	if _, err := r.RevParse(ctx, r.Main, tip+"^{commit}"); errors.Is(err, ErrNotFound) {
+	if _, err := r.Refs().RevParse(ctx, r.Main, tip+"^{commit}"); errors.Is(err, ErrNotFound) {
 		return &DivergedError{o.Remote, o.Branch, tip}
 	} else if err != nil {
 		return err
 	}
-	if within, err := r.IsAncestor(ctx, tip, o.Commit); err != nil || within {
+	if within, err := r.History().IsAncestor(ctx, tip, o.Commit); err != nil || within {
 		return err
 	}
-	_, err := r.RevParse(ctx, r.Main, pushedRefs+o.Whose+"/"+tip)
+	_, err := r.Refs().RevParse(ctx, r.Main, pushedRefs+o.Whose+"/"+tip)
 	if errors.Is(err, ErrNotFound) {
 		return &DivergedError{o.Remote, o.Branch, tip}
 	}
@@ -195,7 +195,7 @@ func (r *Repo) replaceable(ctx context.Context, o PushOptions, tip string) error
 }
 
 // push pushes to a branch that is to be at tip until then, "" being not there.
-func (r *Repo) push(ctx context.Context, o PushOptions, tip string) error {
+func (r Remotes) push(ctx context.Context, o PushOptions, tip string) error {
 	ref := BranchPrefix + o.Branch
 	to, err := r.address(ctx, o)
 	if err != nil {
@@ -214,7 +214,7 @@ func (r *Repo) push(ctx context.Context, o PushOptions, tip string) error {
 		return nil // it was done all the same
 	case lookErr == nil && now[o.Branch] != tip:
 		return &DivergedError{Remote: o.Remote, Branch: o.Branch}
-	case failed.Code == 1 && !refused && len(r.hooks(ctx, o.Dir, "pre-push")) > 0:
+	case failed.Code == 1 && !refused && len(r.Hooks().hooks(ctx, o.Dir, "pre-push")) > 0:
 		return &HookError{"pre-push", strings.TrimSpace(failed.Stderr)}
 	}
 	failed.Stderr = strings.TrimSpace(failed.Stderr + "\n" + out)
@@ -223,7 +223,7 @@ func (r *Repo) push(ctx context.Context, o PushOptions, tip string) error {
 
 // address is what a remote is called in a checkout: its name, or where that is a path from the main checkout, and the
 // checkout another one, the whole path.
-func (r *Repo) address(ctx context.Context, o PushOptions) (string, error) {
+func (r Remotes) address(ctx context.Context, o PushOptions) (string, error) {
 	if o.Dir == r.Main {
 		return o.Remote, nil
 	}
@@ -235,7 +235,7 @@ func (r *Repo) address(ctx context.Context, o PushOptions) (string, error) {
 }
 
 // PruneRefs removes what is remembered of a branch besides the commit that it is at now, if any.
-func (r *Repo) PruneRefs(ctx context.Context, ours, commit string) error {
+func (r Refs) PruneRefs(ctx context.Context, ours, commit string) error {
 	out, err := r.Line(ctx, Command{Dir: r.Main, Args: []string{"for-each-ref", "--format=%(refname) %(objectname)", ours}})
 	if err != nil || out == "" {
 		return err
@@ -258,10 +258,10 @@ func (r *Repo) PruneRefs(ctx context.Context, ours, commit string) error {
 }
 
 // ForgetPushes removes what is remembered of the pushes of one whose work is merged, in submodules too.
-func (r *Repo) ForgetPushes(ctx context.Context, whose string) error {
-	err := r.PruneRefs(ctx, pushedRefs+whose+"/", "")
+func (r Remotes) ForgetPushes(ctx context.Context, whose string) error {
+	err := r.Refs().PruneRefs(ctx, pushedRefs+whose+"/", "")
 	if err == nil {
-		err = r.eachModule(func(sub *Repo) error { return sub.PruneRefs(ctx, pushedRefs+whose+"/", "") })
+		err = r.Modules().eachModule(func(sub *Repo) error { return sub.Refs().PruneRefs(ctx, pushedRefs+whose+"/", "") })
 	}
 	if err != nil {
 		return fmt.Errorf("forgetting what was pushed for %s: %w", whose, err)
@@ -271,7 +271,7 @@ func (r *Repo) ForgetPushes(ctx context.Context, whose string) error {
 
 // signIn are the variables by which programs that git asks for a password may know one, besides those that all of
 // git's commands get.
-func (r *Repo) signIn() (env []string) {
+func (r Remotes) signIn() (env []string) {
 	for _, name := range []string{"GH_TOKEN", "GITHUB_TOKEN", "GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN", "GH_HOST", "GH_CONFIG_DIR", "GIT_ASKPASS"} {
 		if v, ok := r.getenv(name); ok {
 			env = append(env, name+"="+v)

@@ -35,7 +35,7 @@ func change(b *gittest.Box, text string) string {
 func push(b *gittest.Box) (bool, error) { return pushFrom(b, b.Dir) }
 
 func pushFrom(b *gittest.Box, dir string) (bool, error) {
-	return b.Repo.Push(context.Background(), git.PushOptions{Dir: dir, Remote: "origin", Branch: "work", Commit: b.Git("rev-parse", "work"), Whose: "01-01-work"})
+	return b.Repo.Remotes().Push(context.Background(), git.PushOptions{Dir: dir, Remote: "origin", Branch: "work", Commit: b.Git("rev-parse", "work"), Whose: "01-01-work"})
 }
 
 func pushed(b *gittest.Box, want bool) {
@@ -164,7 +164,7 @@ func TestRemote(t *testing.T) {
 	b := gittest.New(t)
 	want := func(remote string) {
 		t.Helper()
-		if got, err := b.Repo.Remote(context.Background(), "main"); got != remote || err != nil {
+		if got, err := b.Repo.Remotes().Remote(context.Background(), "main"); got != remote || err != nil {
 			t.Errorf("got %q, %v, want %q", got, err, remote)
 		}
 	}
@@ -191,7 +191,7 @@ func TestCommitIsSigned(t *testing.T) {
 	b.Git("config", "gpg.program", sign)
 	b.Git("config", "user.signingKey", "AB12")
 	b.Write("a.txt", "b\n")
-	sha, err := b.Repo.Commit(context.Background(), b.Dir, git.CommitOptions{Message: "signed", Branch: "main"})
+	sha, err := b.Repo.Committer().Commit(context.Background(), b.Dir, git.CommitOptions{Message: "signed", Branch: "main"})
 	if err != nil {
 		t.Fatal(err)
 	}

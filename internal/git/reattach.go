@@ -10,21 +10,21 @@ import (
 // branch or took commits away from below it. Files and index stay as they are: what they hold against base is
 // still to be committed. Commits that nothing else names then are saved as ref, unless that is "". It reports whether it
 // had to.
-func (r *Repo) Reattach(ctx context.Context, dir, branch, base, ref string) (bool, error) {
+func (r Backups) Reattach(ctx context.Context, dir, branch, base, ref string) (bool, error) {
 	if err := checkWorktree(ctx, dir); err != nil {
 		return false, err
 	}
-	now, err := r.CurrentBranch(ctx, dir)
+	now, err := r.Refs().CurrentBranch(ctx, dir)
 	if err != nil {
 		return false, err
 	}
-	tip, err := r.Branch(ctx, branch)
+	tip, err := r.Refs().Branch(ctx, branch)
 	if err != nil {
 		return false, err
 	}
 	holds := tip == base
 	if tip != "" && !holds {
-		if holds, err = r.IsAncestor(ctx, base, tip); err != nil {
+		if holds, err = r.History().IsAncestor(ctx, base, tip); err != nil {
 			return false, err
 		}
 	}
@@ -32,7 +32,7 @@ func (r *Repo) Reattach(ctx context.Context, dir, branch, base, ref string) (boo
 		return false, nil
 	}
 	if now != branch {
-		head, err := r.Head(ctx, dir)
+		head, err := r.Refs().Head(ctx, dir)
 		if err == nil {
 			err = r.saveCommit(ctx, head, "", ref)
 		}
@@ -44,7 +44,7 @@ func (r *Repo) Reattach(ctx context.Context, dir, branch, base, ref string) (boo
 		if err := r.saveCommit(ctx, tip, branch, ref); err != nil {
 			return false, err
 		}
-		if err := r.MoveRef(ctx, "refs/heads/"+branch, base, tip); err != nil {
+		if err := r.Refs().MoveRef(ctx, "refs/heads/"+branch, base, tip); err != nil {
 			return false, fmt.Errorf("putting %s back on its base: %w", branch, err)
 		}
 	}
@@ -54,13 +54,13 @@ func (r *Repo) Reattach(ctx context.Context, dir, branch, base, ref string) (boo
 
 // Keep makes ref name the commit that a branch ends in, and returns that; "" when there is no such branch. A
 // ref that is there already must name the same.
-func (r *Repo) Keep(ctx context.Context, branch, ref string) (string, error) {
-	tip, err := r.Branch(ctx, branch)
+func (r Backups) Keep(ctx context.Context, branch, ref string) (string, error) {
+	tip, err := r.Refs().Branch(ctx, branch)
 	if err != nil || tip == "" {
 		return "", err
 	}
-	if old, err := r.Resolve(ctx, ref); err == nil && old == tip {
+	if old, err := r.Refs().Resolve(ctx, ref); err == nil && old == tip {
 		return tip, nil
 	}
-	return tip, r.MoveRef(ctx, ref, tip, "")
+	return tip, r.Refs().MoveRef(ctx, ref, tip, "")
 }

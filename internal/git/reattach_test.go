@@ -22,7 +22,7 @@ func TestReattach(t *testing.T) {
 			dir := b.Add("work")
 			stray(b, dir)
 			repo := b.Open(b.Dir)
-			did := gittest.Must(repo.Reattach(t.Context(), dir, "work", base, ""))(t)
+			did := gittest.Must(repo.Backups().Reattach(t.Context(), dir, "work", base, ""))(t)
 			if want := name != "all as it should be" && name != "a commit of the agent"; did != want {
 				t.Errorf("got %v, want %v", did, want)
 			}
@@ -39,16 +39,16 @@ func TestKeep(t *testing.T) {
 	b.Git("branch", "side")
 	repo := b.Open(b.Dir)
 	for range 2 { // again is fine
-		if got := gittest.Must(repo.Keep(t.Context(), "side", "refs/trellis/backup/x/1"))(t); got != b.Git("rev-parse", "refs/trellis/backup/x/1") {
+		if got := gittest.Must(repo.Backups().Keep(t.Context(), "side", "refs/trellis/backup/x/1"))(t); got != b.Git("rev-parse", "refs/trellis/backup/x/1") {
 			t.Errorf("got %s", got)
 		}
 	}
-	if got := gittest.Must(repo.Keep(t.Context(), "none", "refs/trellis/backup/x/2"))(t); got != "" {
+	if got := gittest.Must(repo.Backups().Keep(t.Context(), "none", "refs/trellis/backup/x/2"))(t); got != "" {
 		t.Errorf("got %q for a branch that is not there", got)
 	}
 	b.Git("commit", "-q", "--allow-empty", "-m", "more")
 	b.Git("branch", "-f", "side")
-	if _, err := repo.Keep(t.Context(), "side", "refs/trellis/backup/x/1"); err == nil {
+	if _, err := repo.Backups().Keep(t.Context(), "side", "refs/trellis/backup/x/1"); err == nil {
 		t.Error("a backup was overwritten")
 	}
 }

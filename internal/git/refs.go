@@ -89,7 +89,7 @@ func (f folder) ReadDir(name string) ([]fs.FileInfo, error) {
 
 // readRef follows a ref to a commit without running anything. target is the last name on the way. It fails
 // with ErrNotFound or errAskGit.
-func (r *Repo) readRef(gitDir, name string) (hash, target string, err error) {
+func (r Refs) readRef(gitDir, name string) (hash, target string, err error) {
 	if c, err := ReadConfig(r.Common); err != nil || c.extended {
 		return "", "", errAskGit
 	}
@@ -113,7 +113,7 @@ func (r *Repo) readRef(gitDir, name string) (hash, target string, err error) {
 }
 
 // Head is the commit that is checked out in dir. ErrNoCommit when there is none yet.
-func (r *Repo) Head(ctx context.Context, dir string) (string, error) {
+func (r Refs) Head(ctx context.Context, dir string) (string, error) {
 	gitDir, err := r.gitDir(dir)
 	if err != nil {
 		return "", err
@@ -130,7 +130,7 @@ func (r *Repo) Head(ctx context.Context, dir string) (string, error) {
 
 // CurrentBranch is the branch that is checked out in dir, without refs/heads/, born or not; "" when
 // HEAD is detached.
-func (r *Repo) CurrentBranch(ctx context.Context, dir string) (string, error) {
+func (r Refs) CurrentBranch(ctx context.Context, dir string) (string, error) {
 	gitDir, err := r.gitDir(dir)
 	if err != nil {
 		return "", err
@@ -139,7 +139,7 @@ func (r *Repo) CurrentBranch(ctx context.Context, dir string) (string, error) {
 }
 
 // branchOf is the branch that the HEAD of a git directory names.
-func (r *Repo) branchOf(ctx context.Context, gitDir string) (string, error) {
+func (r Refs) branchOf(ctx context.Context, gitDir string) (string, error) {
 	_, name, err := r.readRef(gitDir, "HEAD")
 	if errors.Is(err, errAskGit) {
 		const none, detached = 128, 1
@@ -157,11 +157,11 @@ func (r *Repo) branchOf(ctx context.Context, gitDir string) (string, error) {
 
 // Resolve is the commit that a name stands for: a commit's own, one of Trellis' refs, a branch, else a remote branch
 // (origin/main), else whatever git understands. ErrNotFound when there is none.
-func (r *Repo) Resolve(ctx context.Context, name string) (string, error) {
+func (r Refs) Resolve(ctx context.Context, name string) (string, error) {
 	var refs []string
 	switch {
 	case isHash(name):
-		if _, _, err := r.loose(name); err == nil {
+		if _, _, err := r.History().loose(name); err == nil {
 			return name, nil
 		}
 	case strings.HasPrefix(name, OwnPrefix):
@@ -189,11 +189,11 @@ func (r *Repo) Resolve(ctx context.Context, name string) (string, error) {
 }
 
 // askCommit asks git for the commit behind a name.
-func (r *Repo) askCommit(ctx context.Context, dir, name string) (string, error) {
+func (r Refs) askCommit(ctx context.Context, dir, name string) (string, error) {
 	return r.RevParse(ctx, dir, name+"^{commit}")
 }
 
-func (r *Repo) RevParse(ctx context.Context, dir, rev string) (string, error) {
+func (r Refs) RevParse(ctx context.Context, dir, rev string) (string, error) {
 	out, code, err := r.Run(ctx, Command{Dir: dir, Args: []string{"rev-parse", "--verify", "--quiet", "--end-of-options", rev}, Accept: []int{1}})
 	if err == nil && code == 1 {
 		return "", ErrNotFound
@@ -202,12 +202,12 @@ func (r *Repo) RevParse(ctx context.Context, dir, rev string) (string, error) {
 }
 
 // TreeAt is the tree of a commit.
-func (r *Repo) TreeAt(ctx context.Context, commit string) (string, error) {
+func (r Refs) TreeAt(ctx context.Context, commit string) (string, error) {
 	sha := commit
 	if !isHash(sha) {
 		sha, _, _ = r.readRef(r.Common, BranchPrefix+commit) // what it is else, git tells
 	}
-	if tree, _, err := r.loose(sha); err == nil {
+	if tree, _, err := r.History().loose(sha); err == nil {
 		return tree, nil
 	}
 	tree, err := r.RevParse(ctx, r.Main, commit+"^{tree}")
@@ -218,7 +218,7 @@ func (r *Repo) TreeAt(ctx context.Context, commit string) (string, error) {
 }
 
 // Branch is the tip of a local branch, "" when there is no such branch.
-func (r *Repo) Branch(ctx context.Context, name string) (string, error) {
+func (r Refs) Branch(ctx context.Context, name string) (string, error) {
 	if CheckBranchName(name) != nil {
 		return "", nil
 	}
@@ -233,7 +233,7 @@ func (r *Repo) Branch(ctx context.Context, name string) (string, error) {
 }
 
 // branches are the names of all local branches.
-func (r *Repo) branches(ctx context.Context) (list []string, err error) {
+func (r Refs) branches(ctx context.Context) (list []string, err error) {
 	if r.readHeads(func(name string, _ *plumbing.Reference) { list = append(list, name) }) {
 		return list, nil
 	}
@@ -249,7 +249,7 @@ func (r *Repo) branches(ctx context.Context) (list []string, err error) {
 
 // BranchFree is nil when a branch of that name can be made. A *BranchError names the branch that is
 // there already, or that would have to be a folder and a file at once.
-func (r *Repo) BranchFree(ctx context.Context, name string) error {
+func (r Refs) BranchFree(ctx context.Context, name string) error {
 	if err := CheckBranchName(name); err != nil {
 		return err
 	}

@@ -141,7 +141,7 @@ func (l *seenFiles) takeUnhid(gitDir string) []string {
 // freshIndex is the index of a checkout with nothing in it that its writer could lie about: what it says of how files look,
 // and of the trees that they make up, is left out, and git looks at all files that Trellis does not know better. Paths that
 // are there and that git was told not to look at are returned. What was added in the sandbox is as if it were meant to be.
-func (r *Repo) freshIndex(ctx context.Context, dir, gitDir string) (data []byte, hidden []string, err error) {
+func (r Index) freshIndex(ctx context.Context, dir, gitDir string) (data []byte, hidden []string, err error) {
 	newHash, size := r.hashes()
 	list, err := entriesOf(filepath.Join(gitDir, "index"), size)
 	if errors.Is(err, errAskGit) {
@@ -169,7 +169,7 @@ func (r *Repo) freshIndex(ctx context.Context, dir, gitDir string) (data []byte,
 }
 
 // meantOnly turns entries whose content was added in the sandbox, and is not in the repository, into such as git add -N makes.
-func (r *Repo) meantOnly(ctx context.Context, gitDir string, list []entry) error {
+func (r Index) meantOnly(ctx context.Context, gitDir string, list []entry) error {
 	own, err := r.onlyOwn(ctx, gitDir, list)
 	if err != nil || len(own) == 0 {
 		return err
@@ -185,8 +185,8 @@ func (r *Repo) meantOnly(ctx context.Context, gitDir string, list []entry) error
 
 // onlyOwn are the objects of entries that were added in the sandbox of a worktree and that the repository does not have. Git
 // adds there again what the repository has already where it can't touch the file that it is in.
-func (r *Repo) onlyOwn(ctx context.Context, gitDir string, list []entry) (map[string]bool, error) {
-	own, asked := r.ownLoose(gitDir), map[string]bool{}
+func (r Index) onlyOwn(ctx context.Context, gitDir string, list []entry) (map[string]bool, error) {
+	own, asked := r.ObjectStores().ownLoose(gitDir), map[string]bool{}
 	for _, e := range list {
 		if name := hex.EncodeToString(e.hash); own[name] && !r.isLoose(e.hash) {
 			asked[name] = true
@@ -195,7 +195,7 @@ func (r *Repo) onlyOwn(ctx context.Context, gitDir string, list []entry) (map[st
 	if len(asked) == 0 {
 		return nil, nil
 	}
-	missing, err := r.missing(ctx, slices.Sorted(maps.Keys(asked)))
+	missing, err := r.Trees().missing(ctx, slices.Sorted(maps.Keys(asked)))
 	for name := range asked {
 		asked[name] = slices.Contains(missing, name)
 	}
@@ -203,7 +203,7 @@ func (r *Repo) onlyOwn(ctx context.Context, gitDir string, list []entry) (map[st
 }
 
 // emptyBlob is the name of the blob that git gives to files of which it knows no content. It is made where it is missing.
-func (r *Repo) emptyBlob() ([]byte, error) {
+func (r Index) emptyBlob() ([]byte, error) {
 	newHash, _ := r.hashes()
 	hash := nameOf("blob", nil, newHash)
 	if r.isLoose(hash) {
@@ -225,14 +225,14 @@ func (r *Repo) emptyBlob() ([]byte, error) {
 }
 
 // isLoose reports whether the repository itself has an object in a file of its own.
-func (r *Repo) isLoose(hash []byte) bool {
+func (r Index) isLoose(hash []byte) bool {
 	name := hex.EncodeToString(hash)
 	_, err := os.Lstat(filepath.Join(r.Common, "objects", name[:2], name[2:]))
 	return err == nil
 }
 
 // askEntries are the entries of an index that git alone can read.
-func (r *Repo) askEntries(ctx context.Context, dir string) (list []entry, err error) {
+func (r Index) askEntries(ctx context.Context, dir string) (list []entry, err error) {
 	out, _, err := r.Run(ctx, Command{Dir: dir, Args: []string{"ls-files", "-v", "--stage", "-z"}, RawIndex: true})
 	for line := range strings.SplitSeq(strings.TrimSuffix(out, "\x00"), "\x00") {
 		about, path, ok := strings.Cut(line, "\t")
@@ -259,7 +259,7 @@ func (r *Repo) askEntries(ctx context.Context, dir string) (list []entry, err er
 
 // renewIndex makes the index of the worktree of a run anew, before git does something there, unless it is the one that git wrote
 // last for Trellis. Hands that worked there in between may have written it.
-func (r *Repo) renewIndex(ctx context.Context, c Command) error {
+func (r Index) renewIndex(ctx context.Context, c Command) error {
 	gitDir, ok := r.runIndex(ctx, c)
 	if !ok || r.seen.same(gitDir) {
 		return nil
@@ -278,7 +278,7 @@ func (r *Repo) renewIndex(ctx context.Context, c Command) error {
 
 // EndRun takes back what programs kept beside the files of a worktree while a run was at work there: what they only staged
 // becomes what is in the files, and their objects are removed. The context is that of the run.
-func (r *Repo) EndRun(ctx context.Context, m WorktreeID) error {
+func (r Index) EndRun(ctx context.Context, m WorktreeID) error {
 	if m.Path == "" {
 		return nil
 	}
@@ -296,11 +296,11 @@ func (r *Repo) EndRun(ctx context.Context, m WorktreeID) error {
 		}
 	}
 	r.seen.forget(m.Path, m.Admin)
-	return r.dropOwn(m.Admin)
+	return r.ObjectStores().dropOwn(m.Admin)
 }
 
 // runIndex is the git directory of the worktree of a run, in a call that goes by the index there.
-func (r *Repo) runIndex(ctx context.Context, c Command) (gitDir string, ok bool) {
+func (r Index) runIndex(ctx context.Context, c Command) (gitDir string, ok bool) {
 	m, run := ctx.Value(worktreeKey{}).(WorktreeID)
 	own := slices.ContainsFunc(c.Env, func(e string) bool { return strings.HasPrefix(e, "GIT_INDEX_FILE=") })
 	if c.RawIndex || own || !run || c.Dir != m.Path || r.Common != m.Common {
@@ -311,7 +311,7 @@ func (r *Repo) runIndex(ctx context.Context, c Command) (gitDir string, ok bool)
 }
 
 // noteIndex remembers the index that a call wrote.
-func (r *Repo) noteIndex(ctx context.Context, c Command) {
+func (r Index) noteIndex(ctx context.Context, c Command) {
 	if gitDir, ok := r.runIndex(ctx, c); ok && c.Write {
 		r.seen.wrote(gitDir)
 	}
@@ -319,7 +319,7 @@ func (r *Repo) noteIndex(ctx context.Context, c Command) {
 
 // replaceIndex puts an index in the place of that of a worktree, and removes what was added in the sandbox. Both are done under git's
 // lock: no program adds in between what the index then names and nobody has.
-func (r *Repo) replaceIndex(gitDir string, data []byte) (err error) {
+func (r Index) replaceIndex(gitDir string, data []byte) (err error) {
 	lock := filepath.Join(gitDir, "index.lock")
 	f, err := os.OpenFile(lock, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
@@ -339,7 +339,7 @@ func (r *Repo) replaceIndex(gitDir string, data []byte) (err error) {
 	if err := os.Rename(next, filepath.Join(gitDir, "index")); err != nil {
 		return err
 	}
-	return r.emptyOwn(gitDir)
+	return r.ObjectStores().emptyOwn(gitDir)
 }
 
 // writeNew writes a file that is not there yet.

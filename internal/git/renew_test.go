@@ -44,7 +44,7 @@ func forge(b *gittest.Box, dir, name string) {
 // run is a context as the activities of a run have it.
 func run(b *gittest.Box, dir string) context.Context {
 	b.T.Helper()
-	return git.InWorktree(b.T.Context(), gittest.Must(b.Repo.Identify(dir))(b.T))
+	return git.InWorktree(b.T.Context(), gittest.Must(b.Repo.Worktrees().Identify(dir))(b.T))
 }
 
 // Edge S1: what the index says of files is not believed, whether snapshots, status or commits go by it, and no other setting makes
@@ -71,14 +71,14 @@ func TestForgedIndex(t *testing.T) {
 		if out, err := b.Try(dir, "status", "--porcelain"); err != nil || out != "" {
 			t.Fatalf("%s: git sees through it: %q, %v", setting, out, err)
 		}
-		if tree := gittest.Must(b.Repo.TreeOf(t.Context(), dir))(t); tree == b.GitIn(dir, "rev-parse", "HEAD^{tree}") {
+		if tree := gittest.Must(b.Repo.Snapshots().TreeOf(t.Context(), dir))(t); tree == b.GitIn(dir, "rev-parse", "HEAD^{tree}") {
 			t.Errorf("%s: the tree of the files is the one of HEAD", setting)
 		}
 		ctx := run(b, dir)
-		if list := gittest.Must(b.Repo.Status(ctx, dir))(t); len(list) != 1 || list[0].Path != "test.sh" {
+		if list := gittest.Must(b.Repo.Index().Status(ctx, dir))(t); len(list) != 1 || list[0].Path != "test.sh" {
 			t.Errorf("%s: got status %v, want test.sh", setting, list)
 		}
-		gittest.Must(b.Repo.Commit(ctx, dir, git.CommitOptions{Message: "m"}))(t)
+		gittest.Must(b.Repo.Committer().Commit(ctx, dir, git.CommitOptions{Message: "m"}))(t)
 		if got := b.GitIn(dir, "show", "HEAD:test.sh"); got != "exit 0" {
 			t.Errorf("%s: got %q in the commit, want what is in the file", setting, got)
 		}
@@ -97,13 +97,13 @@ func TestKnownFilesThatChange(t *testing.T) {
 	for time.Since(st.ModTime()) < 1200*time.Millisecond { // git tells changes within a second apart by reading
 		time.Sleep(10 * time.Millisecond)
 	}
-	want := gittest.Must(b.Repo.TreeOf(t.Context(), dir))(t)
+	want := gittest.Must(b.Repo.Snapshots().TreeOf(t.Context(), dir))(t)
 	b.Write(file, "exit 0\n")
 	if err := os.Chtimes(file, st.ModTime(), st.ModTime()); err != nil {
 		t.Fatal(err)
 	}
 	forge(b, dir, "test.sh")
-	if got := gittest.Must(b.Repo.TreeOf(t.Context(), dir))(t); got == want {
+	if got := gittest.Must(b.Repo.Snapshots().TreeOf(t.Context(), dir))(t); got == want {
 		t.Error("the change was not seen")
 	}
 }
@@ -129,7 +129,7 @@ func TestForgedTreesOfAnIndex(t *testing.T) {
 	sum := sha1.Sum(data[:len(data)-sha1.Size])
 	b.Write(index, string(data[:len(data)-sha1.Size])+string(sum[:]))
 	b.Write(filepath.Join(dir, "new"), "x\n")
-	gittest.Must(b.Repo.Commit(run(b, dir), dir, git.CommitOptions{Message: "m"}))(t)
+	gittest.Must(b.Repo.Committer().Commit(run(b, dir), dir, git.CommitOptions{Message: "m"}))(t)
 	if got := b.GitIn(dir, "show", "HEAD:d/test.sh"); got != "exit 1" {
 		t.Errorf("got %q in the commit", got)
 	}
@@ -139,7 +139,7 @@ func TestForgedTreesOfAnIndex(t *testing.T) {
 func TestAddedInTheSandbox(t *testing.T) {
 	b := gittest.New(t)
 	dir := b.Add("task/a")
-	store := gittest.Must(b.Repo.Store(dir))(t)
+	store := gittest.Must(b.Repo.ObjectStores().Store(dir))(t)
 	add := func(text string) {
 		t.Helper()
 		b.Write(filepath.Join(dir, "staged"), "staged\n")
@@ -154,15 +154,15 @@ func TestAddedInTheSandbox(t *testing.T) {
 		b.Write(filepath.Join(dir, "other"), "other\n")
 	}
 	add("later")
-	if list := gittest.Must(b.Repo.Status(t.Context(), dir))(t); len(list) != 3 {
+	if list := gittest.Must(b.Repo.Index().Status(t.Context(), dir))(t); len(list) != 3 {
 		t.Errorf("got status %v of who looks, want 3 paths", list)
 	}
-	s := gittest.Must(b.Repo.SnapshotIn(t.Context(), filepath.Join(b.Home, "objects"), dir))(t)
+	s := gittest.Must(b.Repo.Snapshots().SnapshotIn(t.Context(), filepath.Join(b.Home, "objects"), dir))(t)
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	gittest.Must(b.Repo.Backup(t.Context(), dir, "refs/trellis/backup/a", "m"))(t)
-	gittest.Must(b.Repo.Commit(run(b, dir), dir, git.CommitOptions{Message: "m"}))(t)
+	gittest.Must(b.Repo.Backups().Backup(t.Context(), dir, "refs/trellis/backup/a", "m"))(t)
+	gittest.Must(b.Repo.Committer().Commit(run(b, dir), dir, git.CommitOptions{Message: "m"}))(t)
 	if got := b.GitIn(dir, "ls-tree", "-r", "--name-only", "HEAD"); got != "a.txt\nother" {
 		t.Errorf("got %q in the commit", got)
 	}
@@ -173,11 +173,11 @@ func TestAddedInTheSandbox(t *testing.T) {
 	if left := gittest.Must(filepath.Glob(filepath.Join(store.Mounts[0].From, "??")))(t); len(left) != 0 {
 		t.Errorf("%v is left", left)
 	}
-	if list := gittest.Must(b.Repo.Status(run(b, dir), dir))(t); len(list) != 0 {
+	if list := gittest.Must(b.Repo.Index().Status(run(b, dir), dir))(t); len(list) != 0 {
 		t.Errorf("got status %v after the commit", list)
 	}
 	add("last")
-	if err := b.Repo.EndRun(run(b, dir), gittest.Must(b.Repo.Identify(dir))(t)); err != nil {
+	if err := b.Repo.Index().EndRun(run(b, dir), gittest.Must(b.Repo.Worktrees().Identify(dir))(t)); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Stat(store.Mounts[0].From); !errors.Is(err, fs.ErrNotExist) {
@@ -194,7 +194,7 @@ func TestAddedInTheSandbox(t *testing.T) {
 func TestAddedWhileTheIndexIsRenewed(t *testing.T) {
 	b := gittest.New(t)
 	dir := b.Add("task/a")
-	store := gittest.Must(b.Repo.Store(dir))(t)
+	store := gittest.Must(b.Repo.ObjectStores().Store(dir))(t)
 	own := *b
 	own.Env = append(own.Env, "GIT_OBJECT_DIRECTORY="+store.Mounts[0].From, "GIT_ALTERNATE_OBJECT_DIRECTORIES="+store.Mounts[0].To)
 	stop := make(chan bool)
@@ -216,7 +216,7 @@ func TestAddedWhileTheIndexIsRenewed(t *testing.T) {
 	defer close(stop)
 	ctx := run(b, dir)
 	for range 25 {
-		gittest.Must(b.Repo.Status(ctx, dir))(t)
+		gittest.Must(b.Repo.Index().Status(ctx, dir))(t)
 		for line := range strings.Lines(own.GitIn(dir, "ls-files", "--stage")) {
 			name := strings.Fields(line)[1]
 			_, inOwn := os.Stat(filepath.Join(store.Mounts[0].From, name[:2], name[2:]))

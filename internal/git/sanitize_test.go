@@ -26,7 +26,7 @@ func TestWaryOfLinks(t *testing.T) {
 		}
 	}
 	b.Write(filepath.Join(dir, "b.txt"), "b\n")
-	gittest.Must(b.Repo.Commit(t.Context(), dir, git.CommitOptions{Message: "work"}))(t)
+	gittest.Must(b.Repo.Committer().Commit(t.Context(), dir, git.CommitOptions{Message: "work"}))(t)
 	if got := b.Read(filepath.Join(b.Home, ".bashrc")); got != "mine\n" {
 		t.Errorf("got %q in a file outside, want it as it was", got)
 	}
@@ -48,10 +48,10 @@ func TestWaryOfNestedRepositories(t *testing.T) {
 	b.GitIn(dir, "add", "inner")
 	os.Remove(ran)
 
-	_, statusErr := b.Repo.Status(t.Context(), dir)
-	_, commitErr := b.Repo.Commit(t.Context(), dir, git.CommitOptions{Message: "work"})
-	_, excludedErr := b.Repo.Status(t.Context(), dir, "ls-files") // a name that a path may have
-	if _, err := b.Repo.Ignored(t.Context(), dir); err != nil {
+	_, statusErr := b.Repo.Index().Status(t.Context(), dir)
+	_, commitErr := b.Repo.Committer().Commit(t.Context(), dir, git.CommitOptions{Message: "work"})
+	_, excludedErr := b.Repo.Index().Status(t.Context(), dir, "ls-files") // a name that a path may have
+	if _, err := b.Repo.Index().Ignored(t.Context(), dir); err != nil {
 		t.Errorf("asking for what is ignored, which looks into nothing: got %v", err)
 	}
 	for _, err := range []error{statusErr, commitErr, excludedErr} {
@@ -71,11 +71,11 @@ func TestWaryOfNoSubmodule(t *testing.T) {
 	b.Git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", inner.Dir, "lib/inner")
 	b.Git("commit", "-qm", "with a submodule")
 	dir := b.Add("task/a")
-	if _, err := b.Repo.Status(t.Context(), dir); err != nil { // it is not there yet
+	if _, err := b.Repo.Index().Status(t.Context(), dir); err != nil { // it is not there yet
 		t.Error(err)
 	}
 	b.GitIn(dir, "-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init")
-	if _, err := b.Repo.Status(t.Context(), dir); err != nil {
+	if _, err := b.Repo.Index().Status(t.Context(), dir); err != nil {
 		t.Error(err)
 	}
 }

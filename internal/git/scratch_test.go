@@ -32,7 +32,7 @@ func TestScratchOfTheKilledIsRemoved(t *testing.T) {
 	}
 	defer used.Unlock()
 	b := gittest.New(t)
-	s, err := b.Repo.Snapshot(t.Context(), b.Dir)
+	s, err := b.Repo.Snapshots().Snapshot(t.Context(), b.Dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestScratchIsRemovedByTwoAtOnce(t *testing.T) {
 		}
 	}()
 	for range 60 {
-		s, err := b.Repo.Snapshot(t.Context(), b.Dir)
+		s, err := b.Repo.Snapshots().Snapshot(t.Context(), b.Dir)
 		if err == nil {
 			err = s.Close()
 		}

@@ -18,7 +18,7 @@ import (
 // Settings are a hash of each setting that git goes by in a checkout, by its name: keys of the repository's and the
 // user's configuration, hooks, the files below info/, and where more objects are from. What says who branches and remotes are is left out. They
 // are there to be compared with those of another time; nothing is run.
-func (r *Repo) Settings(dir string) (map[string]string, error) {
+func (r Hooks) Settings(dir string) (map[string]string, error) {
 	admin, err := r.gitDir(dir)
 	if err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func Bends(setting string) bool {
 }
 
 // global are the files of the user's own configuration.
-func (r *Repo) global() []string {
+func (r Hooks) global() []string {
 	get := func(name string) string { value, _ := r.getenv(name); return value }
 	if file := get("GIT_CONFIG_GLOBAL"); file != "" {
 		return []string{file}

@@ -34,7 +34,7 @@ type Snapshot struct {
 }
 
 // TreeOf is the hash of the whole work tree; it tells whether anything changed.
-func (r *Repo) TreeOf(ctx context.Context, dir string, exclude ...string) (string, error) {
+func (r Snapshots) TreeOf(ctx context.Context, dir string, exclude ...string) (string, error) {
 	s, err := r.Snapshot(ctx, dir, exclude...)
 	if err != nil {
 		return "", err
@@ -43,20 +43,20 @@ func (r *Repo) TreeOf(ctx context.Context, dir string, exclude ...string) (strin
 }
 
 // Snapshot takes one of the checkout at dir. The caller closes it.
-func (r *Repo) Snapshot(ctx context.Context, dir string, exclude ...string) (*Snapshot, error) {
+func (r Snapshots) Snapshot(ctx context.Context, dir string, exclude ...string) (*Snapshot, error) {
 	return r.SnapshotIn(ctx, "", dir, exclude...)
 }
 
-// SnapshotIn is [Repo.Snapshot] with its objects in a folder of the caller's, made where it is missing, which Close
+// SnapshotIn is [Snapshots.Snapshot] with its objects in a folder of the caller's, made where it is missing, which Close
 // leaves there: a later snapshot in the same folder can be compared with the Tree of an earlier one.
-func (r *Repo) SnapshotIn(ctx context.Context, objects, dir string, exclude ...string) (*Snapshot, error) {
-	s := &Snapshot{r: r, dir: dir, exclude: exclude}
+func (r Snapshots) SnapshotIn(ctx context.Context, objects, dir string, exclude ...string) (*Snapshot, error) {
+	s := &Snapshot{r: r.Repo, dir: dir, exclude: exclude}
 	err := s.prepare()
 	if err == nil {
 		err = s.begin(ctx)
 	}
 	if err == nil {
-		s.inner, err = r.inner(ctx, dir)
+		s.inner, err = r.Modules().inner(ctx, dir)
 	}
 	if err == nil {
 		if objects == "" {
@@ -99,16 +99,16 @@ func (s *Snapshot) prepare() (err error) {
 
 // begin makes the private index: that of the checkout, without what its writer could lie about.
 func (s *Snapshot) begin(ctx context.Context) error {
-	return s.r.privateIndex(ctx, s.dir, s.index())
+	return s.r.Snapshots().privateIndex(ctx, s.dir, s.index())
 }
 
 // privateIndex writes a fresh index of a checkout to a file.
-func (r *Repo) privateIndex(ctx context.Context, dir, file string) error {
+func (r Snapshots) privateIndex(ctx context.Context, dir, file string) error {
 	gitDir, err := r.gitDir(dir)
 	if err != nil {
 		return err
 	}
-	data, _, err := r.freshIndex(ctx, dir, gitDir)
+	data, _, err := r.Index().freshIndex(ctx, dir, gitDir)
 	if err != nil || data == nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (s *Snapshot) look(ctx context.Context) (tree string, err error) {
 	if err := s.add(ctx, false); err != nil {
 		return "", err
 	}
-	f, err := s.r.readIndex(s.index())
+	f, err := s.r.Index().readIndex(s.index())
 	if tree = f.tree; err != nil || tree == "" {
 		tree, err = s.treeIn(ctx, s.index(), false)
 	}
@@ -196,14 +196,14 @@ func (s *Snapshot) add(ctx context.Context, durable bool) error {
 	_, _, err := s.r.Run(ctx, add)
 	var failed *Error
 	if errors.As(err, &failed) {
-		unborn, lookErr := s.r.nested(ctx, s.dir, s.env, s.exclude)
+		unborn, lookErr := s.r.Snapshots().nested(ctx, s.dir, s.env, s.exclude)
 		if lookErr == nil && len(unborn) > 0 {
 			add.Args = append([]string{"add", "--all", "--"}, pathspec(slices.Concat(exclude, unborn))...)
 			_, _, err = s.r.Run(ctx, add)
 		}
 	}
 	if err == nil {
-		s.r.remember(s.dir, s.index(), started)
+		s.r.Snapshots().remember(s.dir, s.index(), started)
 	}
 	for i := range s.inner {
 		if err == nil {
@@ -214,7 +214,7 @@ func (s *Snapshot) add(ctx context.Context, durable bool) error {
 }
 
 // remember notes what a private index says of the files of a checkout. What can't be read is not remembered.
-func (r *Repo) remember(dir, index string, started time.Time) {
+func (r Snapshots) remember(dir, index string, started time.Time) {
 	_, size := r.hashes()
 	if list, err := entriesOf(index, size); err == nil {
 		r.seen.learn(dir, list, started)
@@ -222,7 +222,7 @@ func (r *Repo) remember(dir, index string, started time.Time) {
 }
 
 // nested are the repositories within a checkout that are no submodules.
-func (r *Repo) nested(ctx context.Context, dir string, env, exclude []string) (list []string, err error) {
+func (r Snapshots) nested(ctx context.Context, dir string, env, exclude []string) (list []string, err error) {
 	args := append([]string{"ls-files", "-z", "--others", "--exclude-standard", "--directory", "--"}, pathspec(exclude)...)
 	out, _, err := r.Run(ctx, Command{Dir: dir, Env: env, Args: args})
 	if err != nil {
@@ -297,7 +297,7 @@ func (s *Snapshot) Restore(ctx context.Context, ref string) ([]Change, error) {
 	if err != nil || len(drift) == 0 {
 		return nil, err
 	}
-	if err := s.r.save(ctx, s.dir, ref); err != nil {
+	if err := s.r.Backups().save(ctx, s.dir, ref); err != nil {
 		return nil, err
 	}
 	var paths strings.Builder

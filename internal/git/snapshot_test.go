@@ -62,7 +62,7 @@ func TestSnapshot(t *testing.T) {
 		base := b.GitIn(dir, "rev-parse", "HEAD")
 		index := b.GitIn(dir, "ls-files", "--stage")
 		objects := b.Git("count-objects", "-v")
-		s := gittest.Must(b.Repo.Snapshot(ctx, dir, excluded...))(t)
+		s := gittest.Must(b.Repo.Snapshots().Snapshot(ctx, dir, excluded...))(t)
 		defer s.Close()
 
 		changes := gittest.Must(s.Changes(ctx, base))(t)
@@ -110,11 +110,11 @@ func TestSnapshot(t *testing.T) {
 		}
 
 		// The tree is the one that a commit of the same would have.
-		sha := gittest.Must(b.Repo.Commit(ctx, dir, git.CommitOptions{Message: "m", Exclude: excluded}))(t)
-		if got := gittest.Must(b.Repo.TreeAt(ctx, sha))(t); got != s.Tree {
+		sha := gittest.Must(b.Repo.Committer().Commit(ctx, dir, git.CommitOptions{Message: "m", Exclude: excluded}))(t)
+		if got := gittest.Must(b.Repo.Refs().TreeAt(ctx, sha))(t); got != s.Tree {
 			t.Errorf("TreeAt: got %s, want %s", got, s.Tree)
 		}
-		if got := gittest.Must(b.Repo.TreeOf(ctx, dir, excluded...))(t); got != s.Tree {
+		if got := gittest.Must(b.Repo.Snapshots().TreeOf(ctx, dir, excluded...))(t); got != s.Tree {
 			t.Errorf("TreeOf: got %s, want %s", got, s.Tree)
 		}
 		left, _ := filepath.Glob(filepath.Join(os.TempDir(), "trellis-git-*"))
@@ -133,12 +133,12 @@ func TestTreeOfSeesEveryChange(t *testing.T) {
 	seen := map[string]string{}
 	look := func(what string) {
 		t.Helper()
-		tree := gittest.Must(b.Repo.TreeOf(ctx, b.Dir))(t)
+		tree := gittest.Must(b.Repo.Snapshots().TreeOf(ctx, b.Dir))(t)
 		if before, ok := seen[tree]; ok {
 			t.Errorf("%s: the same tree as %s", what, before)
 		}
 		seen[tree] = what
-		if again := gittest.Must(b.Repo.TreeOf(ctx, b.Dir))(t); again != tree {
+		if again := gittest.Must(b.Repo.Snapshots().TreeOf(ctx, b.Dir))(t); again != tree {
 			t.Errorf("%s: another tree the second time", what)
 		}
 	}
@@ -166,7 +166,7 @@ func TestRestore(t *testing.T) {
 	eachFormat(t, func(t *testing.T, b *gittest.Box) {
 		ctx, dir := t.Context(), b.Add("feature/x")
 		spread(b, dir)
-		s := gittest.Must(b.Repo.Snapshot(ctx, dir, excluded...))(t)
+		s := gittest.Must(b.Repo.Snapshots().Snapshot(ctx, dir, excluded...))(t)
 		defer s.Close()
 		if got := gittest.Must(s.Drift(ctx))(t); got != nil {
 			t.Errorf("Drift of nothing: %v", got)
@@ -198,7 +198,7 @@ func TestRestore(t *testing.T) {
 		if got := kinds(changed); !maps.Equal(got, want) {
 			t.Errorf("Restore: got %q, want %q", got, want)
 		}
-		if got := gittest.Must(b.Repo.TreeOf(ctx, dir, excluded...))(t); got != s.Tree {
+		if got := gittest.Must(b.Repo.Snapshots().TreeOf(ctx, dir, excluded...))(t); got != s.Tree {
 			t.Errorf("the tree is %s, was %s", got, s.Tree)
 		}
 		if got, _ := os.Readlink(filepath.Join(dir, "dir")); got != "keep.txt" {
@@ -220,10 +220,10 @@ func TestRestore(t *testing.T) {
 func TestWorktreeWithinTheCheckout(t *testing.T) {
 	b := gittest.New(t)
 	dir := b.Path("trees/x")
-	if err := b.Repo.AddWorktree(t.Context(), git.NewWorktree{Path: dir, Branch: "feature/x", Base: b.Git("rev-parse", "main")}); err != nil {
+	if err := b.Repo.Worktrees().Add(t.Context(), git.NewWorktree{Path: dir, Branch: "feature/x", Base: b.Git("rev-parse", "main")}); err != nil {
 		t.Fatal(err)
 	}
-	s := gittest.Must(b.Repo.Snapshot(t.Context(), dir))(t)
+	s := gittest.Must(b.Repo.Snapshots().Snapshot(t.Context(), dir))(t)
 	defer s.Close()
 	if err := os.Remove(filepath.Join(dir, ".git")); err != nil {
 		t.Fatal(err)
@@ -236,19 +236,19 @@ func TestWorktreeWithinTheCheckout(t *testing.T) {
 func TestStatus(t *testing.T) {
 	eachFormat(t, func(t *testing.T, b *gittest.Box) {
 		ctx, dir := t.Context(), b.Add("feature/x")
-		if got := gittest.Must(b.Repo.Status(ctx, dir))(t); len(got) != 0 {
+		if got := gittest.Must(b.Repo.Index().Status(ctx, dir))(t); len(got) != 0 {
 			t.Errorf("clean: got %v", got)
 		}
 		spread(b, dir)
 		got := map[string]string{}
-		for _, e := range gittest.Must(b.Repo.Status(ctx, dir, excluded...))(t) {
+		for _, e := range gittest.Must(b.Repo.Index().Status(ctx, dir, excluded...))(t) {
 			got[e.Path] = e.Code
 		}
 		want := map[string]string{"keep.txt": ".M", "staged.txt": "AM", "new/": "??", "bin": "??", "gone.txt": ".D", "script": ".M", "dir/deep.txt": ".D", "dir": "??"}
 		if !maps.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
-		if list := gittest.Must(b.Repo.Status(ctx, dir))(t); !slices.Contains(list, git.Entry{Path: ".env", Code: "??"}) {
+		if list := gittest.Must(b.Repo.Index().Status(ctx, dir))(t); !slices.Contains(list, git.Entry{Path: ".env", Code: "??"}) {
 			t.Errorf("nothing excluded: got %v", list)
 		}
 	}, hardFormats...)
@@ -263,15 +263,15 @@ func TestStatusOfConflict(t *testing.T) {
 	b.Write("a.txt", "main\n")
 	b.Git("commit", "-qam", "main")
 	b.Try(b.Dir, "merge", "-q", "other")
-	if got := gittest.Must(b.Repo.Status(t.Context(), b.Dir))(t); !slices.Equal(got, []git.Entry{{Path: "a.txt", Code: "UU"}}) {
+	if got := gittest.Must(b.Repo.Index().Status(t.Context(), b.Dir))(t); !slices.Equal(got, []git.Entry{{Path: "a.txt", Code: "UU"}}) {
 		t.Errorf("got %v", got)
 	}
-	gittest.Must(b.Repo.TreeOf(t.Context(), b.Dir))(t)
-	_, err := b.Repo.Commit(t.Context(), b.Dir, git.CommitOptions{Message: "m"})
+	gittest.Must(b.Repo.Snapshots().TreeOf(t.Context(), b.Dir))(t)
+	_, err := b.Repo.Committer().Commit(t.Context(), b.Dir, git.CommitOptions{Message: "m"})
 	if err == nil || !strings.Contains(err.Error(), "a.txt has conflicts") {
 		t.Errorf("got %v", err)
 	}
-	sha := gittest.Must(b.Repo.Backup(t.Context(), b.Dir, "refs/trellis/backup/t/1", "m"))(t)
+	sha := gittest.Must(b.Repo.Backups().Backup(t.Context(), b.Dir, "refs/trellis/backup/t/1", "m"))(t)
 	if got := b.Git("show", sha+":a.txt"); !strings.Contains(got, "<<<<<<<") {
 		t.Errorf("saved: %q", got)
 	}
@@ -283,23 +283,23 @@ func TestRepositoriesInTheWorkTree(t *testing.T) {
 	b.Git("init", "-q", "lib/unborn")
 	b.Write("lib/unborn/f", "f")
 	b.Write("new.txt", "n")
-	tree := gittest.Must(b.Repo.TreeOf(ctx, b.Dir))(t)
+	tree := gittest.Must(b.Repo.Snapshots().TreeOf(ctx, b.Dir))(t)
 	var nested *git.NestedError
-	if _, err := b.Repo.Commit(ctx, b.Dir, git.CommitOptions{Message: "m"}); !errors.As(err, &nested) || !slices.Equal(nested.Paths, []string{"lib/unborn"}) {
+	if _, err := b.Repo.Committer().Commit(ctx, b.Dir, git.CommitOptions{Message: "m"}); !errors.As(err, &nested) || !slices.Equal(nested.Paths, []string{"lib/unborn"}) {
 		t.Errorf("without commit: got %v", err)
 	}
-	if _, err := b.Repo.Backup(ctx, b.Dir, "refs/trellis/backup/t/1", "m"); !errors.As(err, &nested) {
+	if _, err := b.Repo.Backups().Backup(ctx, b.Dir, "refs/trellis/backup/t/1", "m"); !errors.As(err, &nested) {
 		t.Errorf("Backup: got %v", err)
 	}
 	b.GitIn(b.Path("lib/unborn"), "add", "-A")
 	b.GitIn(b.Path("lib/unborn"), "commit", "-qm", "born")
-	if got := gittest.Must(b.Repo.TreeOf(ctx, b.Dir))(t); got == tree {
+	if got := gittest.Must(b.Repo.Snapshots().TreeOf(ctx, b.Dir))(t); got == tree {
 		t.Error("the same tree with and without it")
 	}
-	if _, err := b.Repo.Commit(ctx, b.Dir, git.CommitOptions{Message: "m"}); !errors.As(err, &nested) || !slices.Equal(nested.Paths, []string{"lib/unborn"}) {
+	if _, err := b.Repo.Committer().Commit(ctx, b.Dir, git.CommitOptions{Message: "m"}); !errors.As(err, &nested) || !slices.Equal(nested.Paths, []string{"lib/unborn"}) {
 		t.Errorf("with commit: got %v", err)
 	}
-	if _, err := b.Repo.Backup(ctx, b.Dir, "refs/trellis/backup/t/1", "m"); !errors.As(err, &nested) {
+	if _, err := b.Repo.Backups().Backup(ctx, b.Dir, "refs/trellis/backup/t/1", "m"); !errors.As(err, &nested) {
 		t.Errorf("Backup: got %v", err)
 	}
 	b.Git("reset", "-q")
@@ -308,15 +308,15 @@ func TestRepositoriesInTheWorkTree(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", library, "sub")
-	gittest.Must(b.Repo.Commit(ctx, b.Dir, git.CommitOptions{Message: "a submodule"}))(t)
+	gittest.Must(b.Repo.Committer().Commit(ctx, b.Dir, git.CommitOptions{Message: "a submodule"}))(t)
 	wt := b.Add("feature/with-submodule")
 	b.GitIn(wt, "-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init")
-	gittest.Must(b.Repo.Backup(ctx, wt, "refs/trellis/backup/t/2", "m"))(t)
+	gittest.Must(b.Repo.Backups().Backup(ctx, wt, "refs/trellis/backup/t/2", "m"))(t)
 	b.Write(filepath.Join(wt, "sub/f"), "changed")
-	if _, err := b.Repo.Backup(ctx, wt, "refs/trellis/backup/t/2", "m"); !errors.As(err, &nested) || !slices.Equal(nested.Paths, []string{"sub"}) {
+	if _, err := b.Repo.Backups().Backup(ctx, wt, "refs/trellis/backup/t/2", "m"); !errors.As(err, &nested) || !slices.Equal(nested.Paths, []string{"sub"}) {
 		t.Errorf("Backup with a changed submodule: got %v", err)
 	}
-	if err := b.Repo.RemoveWorktree(ctx, b.Tree("feature/with-submodule")); err != nil {
+	if err := b.Repo.Worktrees().Remove(ctx, b.Tree("feature/with-submodule")); err != nil {
 		t.Error(err)
 	}
 }
@@ -328,13 +328,13 @@ func TestSnapshotsInOneFolder(t *testing.T) {
 		objects := filepath.Join(filepath.Dir(b.Dir), "kept: objects", "of a run")
 		b.Write(filepath.Join(dir, "before"), "not committed\n")
 		before := b.Git("count-objects", "-v")
-		first := gittest.Must(b.Repo.SnapshotIn(ctx, objects, dir))(t)
+		first := gittest.Must(b.Repo.Snapshots().SnapshotIn(ctx, objects, dir))(t)
 		if err := first.Close(); err != nil {
 			t.Fatal(err)
 		}
 		b.Write(filepath.Join(dir, "before"), "changed\n")
 		b.Write(filepath.Join(dir, "after"), "new\n")
-		second := gittest.Must(b.Repo.SnapshotIn(ctx, objects, dir))(t)
+		second := gittest.Must(b.Repo.Snapshots().SnapshotIn(ctx, objects, dir))(t)
 		defer second.Close()
 		if got, want := kinds(gittest.Must(second.Changes(ctx, first.Tree))(t)), map[string]string{"before": "M", "after": "A"}; !maps.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)

@@ -17,11 +17,11 @@ type WorktreeState struct {
 
 // StateOf is how the checkout at dir looks, the excluded paths aside. A change of the content of a file that was changed
 // before shows too.
-func (r *Repo) StateOf(ctx context.Context, dir string, exclude ...string) (l WorktreeState, err error) {
-	if l.head, err = r.Head(ctx, dir); err != nil {
+func (r Index) StateOf(ctx context.Context, dir string, exclude ...string) (l WorktreeState, err error) {
+	if l.head, err = r.Refs().Head(ctx, dir); err != nil {
 		return l, err
 	}
-	branch, err := r.CurrentBranch(ctx, dir)
+	branch, err := r.Refs().CurrentBranch(ctx, dir)
 	if err != nil {
 		return l, err
 	}

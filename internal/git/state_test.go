@@ -27,12 +27,12 @@ func TestLooks(t *testing.T) {
 		{"another branch", func() { b.Git("checkout", "-qb", "other") }, []string{"HEAD"}},
 		{"left out", func() { b.Write("out/x", "x\n") }, nil},
 	} {
-		before, err := b.Repo.StateOf(t.Context(), b.Dir, "out")
+		before, err := b.Repo.Index().StateOf(t.Context(), b.Dir, "out")
 		if err != nil {
 			t.Fatal(err)
 		}
 		c.do()
-		after, err := b.Repo.StateOf(t.Context(), b.Dir, "out")
+		after, err := b.Repo.Index().StateOf(t.Context(), b.Dir, "out")
 		if err != nil {
 			t.Fatal(err)
 		}

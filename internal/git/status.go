@@ -19,11 +19,11 @@ func (e Entry) untracked() bool { return e.Code == "??" }
 
 // Status is what is not committed in a checkout, ignored files and the excluded paths left out. The tree is
 // clean when it is empty.
-func (r *Repo) Status(ctx context.Context, dir string, exclude ...string) ([]Entry, error) {
+func (r Index) Status(ctx context.Context, dir string, exclude ...string) ([]Entry, error) {
 	return r.statusOf(ctx, dir, pathspec(exclude))
 }
 
-func (r *Repo) statusOf(ctx context.Context, dir string, pathspec []string) ([]Entry, error) {
+func (r Index) statusOf(ctx context.Context, dir string, pathspec []string) ([]Entry, error) {
 	args := append([]string{"status", "--porcelain=v2", "-z", "--untracked-files=normal", "--ignore-submodules=none", "--no-renames", "--"}, pathspec...)
 	if _, err := r.gitDir(dir); err != nil {
 		return nil, err

@@ -29,13 +29,13 @@ type Mount struct {
 
 // Store finds it without running anything, and makes sure that Fixed has all that git would read. All paths are there, and lead
 // through no link, but those at which something is mounted. dir is the main checkout or a worktree, else ErrNoWorktree.
-func (r *Repo) Store(dir string) (Store, error) {
+func (r ObjectStores) Store(dir string) (Store, error) {
 	admin, err := r.gitDir(dir)
 	if err != nil {
 		return Store{}, err
 	}
 	var s Store
-	led, err := r.configuredPaths(dir, admin)
+	led, err := r.Hooks().configuredPaths(dir, admin)
 	if err != nil {
 		return s, err
 	}
@@ -64,7 +64,7 @@ const worktreeSettings = "config.worktree"
 
 // settle makes empty what git would read if somebody else made it: the folder of submodules, and a file of settings, also
 // where it does not count yet.
-func (r *Repo) settle(admin string) error {
+func (r ObjectStores) settle(admin string) error {
 	if err := os.MkdirAll(filepath.Join(admin, "modules"), 0o755); err != nil {
 		return fmt.Errorf("making sure of a worktree's submodules: %w", err)
 	}

@@ -18,7 +18,7 @@ func TestStoreOfAWorktree(t *testing.T) {
 	dir := b.Add("task/a")
 	b.Mkdir(filepath.Join(dir, ".husky", "_"))
 	b.Mkdir(filepath.Join(b.Dir, ".git", "lfs"))
-	got := gittest.Must(b.Repo.Store(dir))(t)
+	got := gittest.Must(b.Repo.ObjectStores().Store(dir))(t)
 	admin, objects := filepath.Join(b.Dir, ".git", "worktrees", filepath.Base(dir)), filepath.Join(b.Dir, ".git", "objects")
 	lfs, own := filepath.Join(b.Dir, ".git", "lfs"), func(kind string) string {
 		return filepath.Join(b.Dir, ".git", "trellis", kind, filepath.Base(dir))
@@ -38,7 +38,7 @@ func TestStoreOfAWorktree(t *testing.T) {
 
 func TestStoreOfTheMainCheckout(t *testing.T) {
 	b := gittest.New(t)
-	got := gittest.Must(b.Repo.Store(b.Dir))(t)
+	got := gittest.Must(b.Repo.ObjectStores().Store(b.Dir))(t)
 	dot := filepath.Join(b.Dir, ".git")
 	objects := filepath.Join(dot, "objects")
 	if len(got.Write)+len(got.Mounts) != 0 || !slices.Equal(got.Fixed, []string{dot, objects}) {
@@ -51,13 +51,13 @@ func TestStoreOfHooksThatAreNotThere(t *testing.T) {
 	b := gittest.New(t)
 	dir := b.Add("task/a")
 	b.Git("config", "--global", "core.hooksPath", "tools/hooks")
-	got := gittest.Must(b.Repo.Store(dir))(t)
+	got := gittest.Must(b.Repo.ObjectStores().Store(dir))(t)
 	if hooks := filepath.Join(dir, "tools", "hooks"); !slices.Contains(got.Fixed, hooks) {
 		t.Errorf("got %v, want %s among them", got.Fixed, hooks)
 	}
 	for _, elsewhere := range []string{"~/hooks", "/srv/hooks", "../hooks"} {
 		b.Git("config", "--global", "core.hooksPath", elsewhere)
-		if got := gittest.Must(b.Repo.Store(dir))(t); got.Fixed[0] != filepath.Join(dir, ".git") {
+		if got := gittest.Must(b.Repo.ObjectStores().Store(dir))(t); got.Fixed[0] != filepath.Join(dir, ".git") {
 			t.Errorf("%s: got %v, want no hooks in the files", elsewhere, got.Fixed)
 		}
 	}
@@ -69,7 +69,7 @@ func TestStoreOfIncludedSettings(t *testing.T) {
 	b.Write(filepath.Join(b.Dir, "team", "config"), "[core]\n\thooksPath = "+filepath.Join(b.Dir, "team", "hooks")+"\n[include]\n\tpath = more\n")
 	b.Git("config", "include.path", "../team/config")
 	b.Git("config", "includeIf.onbranch:x.path", filepath.Join(b.Dir, "other"))
-	got := gittest.Must(b.Repo.Store(b.Dir))(t)
+	got := gittest.Must(b.Repo.ObjectStores().Store(b.Dir))(t)
 	for _, name := range []string{"team/config", "team/more", "team/hooks", "other"} {
 		if path := filepath.Join(b.Dir, name); !slices.Contains(got.Fixed, path) {
 			t.Errorf("got %v, want %s among them", got.Fixed, path)
@@ -78,7 +78,7 @@ func TestStoreOfIncludedSettings(t *testing.T) {
 	b.Git("status")
 	b.Git("config", "core.hooksPath", "~nobody/hooks")
 	b.Git("config", "include.path", "%(prefix)/etc/more")
-	gittest.Must(b.Repo.Store(b.Dir))(t)
+	gittest.Must(b.Repo.ObjectStores().Store(b.Dir))(t)
 	if made, err := filepath.Glob(filepath.Join(b.Dir, "[~%]*")); err != nil || len(made) != 0 {
 		t.Errorf("%v was made, %v", made, err)
 	}
@@ -90,7 +90,7 @@ func TestStoreOfAForeignPointer(t *testing.T) {
 	dir := b.Add("task/a")
 	for _, pointer := range []string{filepath.Join(other.Dir, ".git"), b.Home, "/"} {
 		b.Write(filepath.Join(dir, ".git"), "gitdir: "+pointer+"\n")
-		if got, err := b.Repo.Store(dir); !errors.Is(err, git.ErrNoWorktree) {
+		if got, err := b.Repo.ObjectStores().Store(dir); !errors.Is(err, git.ErrNoWorktree) {
 			t.Errorf("pointing to %s: got %+v, %v, want %v", pointer, got, err, git.ErrNoWorktree)
 		}
 	}
@@ -102,7 +102,7 @@ func TestStoreOfSubmodules(t *testing.T) {
 	b.Git("commit", "-qm", "with a submodule")
 	dir := b.Add("task/a")
 	b.GitIn(dir, "-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init")
-	got := gittest.Must(b.Repo.Store(dir))(t)
+	got := gittest.Must(b.Repo.ObjectStores().Store(dir))(t)
 	admin := filepath.Join(b.Dir, ".git", "worktrees", filepath.Base(dir))
 	for _, want := range []string{filepath.Join(admin, "modules"), filepath.Join(dir, "lib", "inner", ".git")} {
 		if !slices.Contains(got.Fixed, want) {
@@ -119,13 +119,13 @@ func TestOwnObjectsAreRemoved(t *testing.T) {
 	b := gittest.New(t)
 	kept, taken, gone := b.Add("task/a"), b.Add("task/b"), b.Add("task/c")
 	for _, dir := range []string{kept, taken, gone} {
-		gittest.Must(b.Repo.Store(dir))(t)
+		gittest.Must(b.Repo.ObjectStores().Store(dir))(t)
 	}
-	if err := b.Repo.RemoveWorktree(t.Context(), taken); err != nil {
+	if err := b.Repo.Worktrees().Remove(t.Context(), taken); err != nil {
 		t.Fatal(err)
 	}
 	b.Git("worktree", "remove", "--force", gone)
-	gittest.Must(b.Repo.Store(kept))(t)
+	gittest.Must(b.Repo.ObjectStores().Store(kept))(t)
 	left, err := filepath.Glob(filepath.Join(b.Dir, ".git", "trellis", "objects", "*"))
 	if err != nil || len(left) != 1 || filepath.Base(left[0]) != filepath.Base(kept) {
 		t.Errorf("got %v, %v, want the folder of %s alone", left, err, kept)
@@ -137,12 +137,12 @@ func TestHooksThatCannotBeListed(t *testing.T) {
 	b := gittest.New(t)
 	dir := b.Add("one")
 	b.Git("config", "core.hooksPath", b.Path("../hooks"))
-	before := gittest.Must(b.Repo.HookState(dir))(t)
+	before := gittest.Must(b.Repo.Hooks().HookState(dir))(t)
 	if err := os.Symlink("hooks", b.Path("../hooks")); err != nil { // to itself
 		t.Fatal(err)
 	}
 	head := b.Git("rev-parse", "HEAD")
-	if changed := gittest.Must(b.Repo.ChangedHooks(t.Context(), dir, head, before))(t); len(changed) != 1 {
+	if changed := gittest.Must(b.Repo.Hooks().ChangedHooks(t.Context(), dir, head, before))(t); len(changed) != 1 {
 		t.Errorf("changed: %q", changed)
 	}
 }

@@ -50,8 +50,8 @@ func (e *ConflictError) Error() string { return strings.Join(e.Said, "; ") }
 // Update brings a branch up to a commit, or goes on with what an earlier call began. It returns nil when nothing is left to do.
 // Where both sides change the same lines, the branch ends where [Update].Onto says, and the files hold both sides, not
 // committed. So do they when a merge is to be committed yet: the caller does that, see [CommitOptions].Merge, and then
-// calls [Repo.EndUpdate]. Errors that callers tell apart: *ConflictError (nothing was changed), ErrOldGit.
-func (r *Repo) Update(ctx context.Context, o UpdateOptions) (*Update, error) {
+// calls [Updater.EndUpdate]. Errors that callers tell apart: *ConflictError (nothing was changed), ErrOldGit.
+func (r Updater) Update(ctx context.Context, o UpdateOptions) (*Update, error) {
 	u, err := r.Updating(ctx, o.Whose)
 	again := u != nil
 	if err == nil && !again {
@@ -67,11 +67,11 @@ func (r *Repo) Update(ctx context.Context, o UpdateOptions) (*Update, error) {
 }
 
 // Updating is the update that is under way, nil when none is.
-func (r *Repo) Updating(ctx context.Context, whose string) (*Update, error) {
+func (r Updater) Updating(ctx context.Context, whose string) (*Update, error) {
 	ref := updateRefs + whose
-	sha, _, err := r.readRef(r.Common, ref)
+	sha, _, err := r.Refs().readRef(r.Common, ref)
 	if errors.Is(err, errAskGit) {
-		sha, err = r.RevParse(ctx, r.Main, ref)
+		sha, err = r.Refs().RevParse(ctx, r.Main, ref)
 	}
 	if errors.Is(err, ErrNotFound) {
 		return nil, nil
@@ -94,34 +94,34 @@ func (r *Repo) Updating(ctx context.Context, whose string) (*Update, error) {
 }
 
 // Redo makes an update put its files into the checkout again, which was made anew.
-func (r *Repo) Redo(ctx context.Context, whose string, u *Update) error {
+func (r Updater) Redo(ctx context.Context, whose string, u *Update) error {
 	u.Moving = true
 	return r.note(ctx, whose, u)
 }
 
 // EndUpdate forgets the update: it is done, or given up.
-func (r *Repo) EndUpdate(ctx context.Context, whose string) error {
+func (r Updater) EndUpdate(ctx context.Context, whose string) error {
 	ref := updateRefs + whose
-	if _, _, err := r.readRef(r.Common, ref); errors.Is(err, ErrNotFound) {
+	if _, _, err := r.Refs().readRef(r.Common, ref); errors.Is(err, ErrNotFound) {
 		return nil
 	}
-	if err := r.PruneRefs(ctx, ref, ""); err != nil {
+	if err := r.Refs().PruneRefs(ctx, ref, ""); err != nil {
 		return fmt.Errorf("forgetting %s: %w", ref, err)
 	}
 	return nil
 }
 
 // note makes the ref name the update as it stands.
-func (r *Repo) note(ctx context.Context, whose string, u *Update) error {
+func (r Updater) note(ctx context.Context, whose string, u *Update) error {
 	text, err := json.Marshal(u)
 	if err != nil {
 		return err
 	}
 	parents := []string{u.Base, u.Ours, u.Onto}
 	slices.Sort(parents)
-	sha, err := (&Snapshot{r: r, dir: r.Main}).commit(ctx, u.tree, string(text), slices.Compact(parents)...)
+	sha, err := (&Snapshot{r: r.Repo, dir: r.Main}).commit(ctx, u.tree, string(text), slices.Compact(parents)...)
 	if err == nil {
-		err = r.MoveRef(ctx, updateRefs+whose, sha, u.sha)
+		err = r.Refs().MoveRef(ctx, updateRefs+whose, sha, u.sha)
 	}
 	if err == nil {
 		u.sha = sha
@@ -130,15 +130,15 @@ func (r *Repo) note(ctx context.Context, whose string, u *Update) error {
 }
 
 // carryOn moves the files, then the branch. late: an earlier call may have come some way.
-func (r *Repo) carryOn(ctx context.Context, o UpdateOptions, u *Update, late bool) (*Update, error) {
-	tip, err := r.Branch(ctx, o.Branch)
+func (r Updater) carryOn(ctx context.Context, o UpdateOptions, u *Update, late bool) (*Update, error) {
+	tip, err := r.Refs().Branch(ctx, o.Branch)
 	if err != nil {
 		return nil, err
 	}
 	if tip != u.Ours && tip != u.Onto {
 		return nil, fmt.Errorf("%s was moved to %.12s meanwhile", o.Branch, tip)
 	}
-	if err := r.onBranch(ctx, o.Dir, o.Branch); err != nil {
+	if err := r.Committer().onBranch(ctx, o.Dir, o.Branch); err != nil {
 		return nil, err
 	}
 	if late {
@@ -147,7 +147,7 @@ func (r *Repo) carryOn(ctx context.Context, o UpdateOptions, u *Update, late boo
 		err = r.fill(ctx, o, u)
 	}
 	if err == nil {
-		err = r.MoveRef(ctx, BranchPrefix+o.Branch, u.Onto, tip)
+		err = r.Refs().MoveRef(ctx, BranchPrefix+o.Branch, u.Onto, tip)
 	}
 	if err != nil {
 		return nil, err
@@ -163,14 +163,14 @@ func (r *Repo) carryOn(ctx context.Context, o UpdateOptions, u *Update, late boo
 var shallow = []string{"-c", "submodule.recurse=false"}
 
 // fill makes files and index be those of the update, unless that would write over something.
-func (r *Repo) fill(ctx context.Context, o UpdateOptions, u *Update, also ...string) error {
+func (r Updater) fill(ctx context.Context, o UpdateOptions, u *Update, also ...string) error {
 	args := slices.Concat(shallow, []string{"read-tree", "-m", "-u"}, also, []string{u.Ours, u.tree})
 	_, _, err := r.Run(ctx, Command{Dir: o.Dir, Args: args, Write: true, Once: true})
 	return err
 }
 
 // fits is nil when files and index can become those of the update.
-func (r *Repo) fits(ctx context.Context, o UpdateOptions, u *Update) error {
+func (r Updater) fits(ctx context.Context, o UpdateOptions, u *Update) error {
 	_, _, err := r.Run(ctx, Command{Dir: o.Dir, Args: []string{"update-index", "-q", "--refresh"}, Write: true, Accept: []int{1}})
 	if err == nil {
 		err = r.fill(ctx, o, u, "--dry-run")
@@ -179,14 +179,14 @@ func (r *Repo) fits(ctx context.Context, o UpdateOptions, u *Update) error {
 }
 
 // refill makes files and index be those of the update, whatever is there. What is neither is saved first.
-func (r *Repo) refill(ctx context.Context, o UpdateOptions, u *Update) error {
+func (r Updater) refill(ctx context.Context, o UpdateOptions, u *Update) error {
 	if err := r.Unlock(ctx, o.Dir); err != nil {
 		return err
 	}
 	const differs = 1
 	_, code, err := r.Run(ctx, Command{Dir: o.Dir, Args: []string{"diff", "--quiet", "--no-ext-diff", "--ignore-submodules=all", u.tree}, Accept: []int{differs}})
 	if err == nil && code == differs {
-		_, err = r.Backup(ctx, o.Dir, o.Backup+"-files", "trellis: files of "+o.Branch+" when its update was cut off, or after that")
+		_, err = r.Backups().Backup(ctx, o.Dir, o.Backup+"-files", "trellis: files of "+o.Branch+" when its update was cut off, or after that")
 	}
 	if err == nil {
 		_, _, err = r.Run(ctx, Command{Dir: o.Dir, Args: slices.Concat(shallow, []string{"read-tree", "--reset", "-u", u.tree}), Write: true})

@@ -9,8 +9,8 @@ import (
 )
 
 // begin works out what the branch is to become, and notes it before anything is touched.
-func (r *Repo) begin(ctx context.Context, o UpdateOptions) (*Update, error) {
-	tip, err := r.Branch(ctx, o.Branch)
+func (r Updater) begin(ctx context.Context, o UpdateOptions) (*Update, error) {
+	tip, err := r.Refs().Branch(ctx, o.Branch)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func (r *Repo) begin(ctx context.Context, o UpdateOptions) (*Update, error) {
 		}
 	}
 	if err = r.fits(ctx, o, u); err == nil && !u.Merge {
-		_, err = r.Keep(ctx, o.Branch, o.Backup)
+		_, err = r.Backups().Keep(ctx, o.Branch, o.Backup)
 	}
 	if err == nil {
 		err = r.note(ctx, o.Whose, u)
@@ -48,13 +48,13 @@ func (r *Repo) begin(ctx context.Context, o UpdateOptions) (*Update, error) {
 
 // mergingOwn merges what the branch has of its own. A base that was rewritten, or that has what the branch began on in
 // other commits (a squash), is taken for one that went on from there: else both would have changed that.
-func (r *Repo) mergingOwn(ctx context.Context, o UpdateOptions, tip string) (m merging, err error) {
+func (r Updater) mergingOwn(ctx context.Context, o UpdateOptions, tip string) (m merging, err error) {
 	theirs := o.Base
-	grew, err := r.IsAncestor(ctx, o.From, o.Base)
+	grew, err := r.History().IsAncestor(ctx, o.From, o.Base)
 	if err != nil {
 		return m, err
 	}
-	within, err := r.IsAncestor(ctx, o.From, tip)
+	within, err := r.History().IsAncestor(ctx, o.From, tip)
 	if err == nil && within && !grew {
 		theirs, err = r.standIn(ctx, o.Base, o.From)
 	}
@@ -65,12 +65,12 @@ func (r *Repo) mergingOwn(ctx context.Context, o UpdateOptions, tip string) (m m
 }
 
 // standIn is a commit that no branch gets: what is in one, with another one before it.
-func (r *Repo) standIn(ctx context.Context, commit, parent string) (string, error) {
-	tree, err := r.TreeAt(ctx, commit)
+func (r Updater) standIn(ctx context.Context, commit, parent string) (string, error) {
+	tree, err := r.Refs().TreeAt(ctx, commit)
 	if err != nil {
 		return "", err
 	}
-	return (&Snapshot{r: r, dir: r.Main}).commit(ctx, tree, "trellis: "+commit, parent)
+	return (&Snapshot{r: r.Repo, dir: r.Main}).commit(ctx, tree, "trellis: "+commit, parent)
 }
 
 func shortName(name, commit string) string { return name + " " + commit[:min(12, len(commit))] }
@@ -78,7 +78,7 @@ func shortName(name, commit string) string { return name + " " + commit[:min(12,
 // replay makes the commits of the branch anew on the base, one after the other, and drops those that change nothing there.
 // The first that conflicts ends it: that one and all after it become what is merged, not committed. A history with merges,
 // or one that as a whole does not conflict, is left to a merge.
-func (r *Repo) replay(ctx context.Context, o UpdateOptions, u *Update) (m merging, err error) {
+func (r Updater) replay(ctx context.Context, o UpdateOptions, u *Update) (m merging, err error) {
 	list, straight, err := r.ownLine(ctx, o, u.Ours)
 	if err != nil || !straight {
 		u.Merge = !straight
@@ -95,7 +95,7 @@ func (r *Repo) replay(ctx context.Context, o UpdateOptions, u *Update) (m mergin
 			at = c.sha
 			continue
 		}
-		tree, err := r.TreeAt(ctx, at)
+		tree, err := r.Refs().TreeAt(ctx, at)
 		if err != nil {
 			return m, err
 		}
@@ -120,14 +120,14 @@ func (r *Repo) replay(ctx context.Context, o UpdateOptions, u *Update) (m mergin
 	}
 	u.Onto = at
 	m = merging{}
-	m.tree, err = r.TreeAt(ctx, at)
+	m.tree, err = r.Refs().TreeAt(ctx, at)
 	return m, err
 }
 
 type link struct{ sha, parent string }
 
 // ownLine are the commits of the branch alone, oldest first, unless one of them has several parents, or none.
-func (r *Repo) ownLine(ctx context.Context, o UpdateOptions, tip string) (list []link, straight bool, err error) {
+func (r Updater) ownLine(ctx context.Context, o UpdateOptions, tip string) (list []link, straight bool, err error) {
 	out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"rev-list", "--reverse", "--topo-order", "--parents", "--end-of-options", tip, "^" + o.From, "^" + o.Base}})
 	if err != nil {
 		return nil, false, err
@@ -143,13 +143,13 @@ func (r *Repo) ownLine(ctx context.Context, o UpdateOptions, tip string) (list [
 }
 
 // signs reports whether the user wants commits signed.
-func (r *Repo) signs(ctx context.Context) (bool, error) {
+func (r Updater) signs(ctx context.Context) (bool, error) {
 	out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"config", "--type=bool", "--get", "commit.gpgSign"}, Accept: []int{1}})
 	return strings.TrimSpace(out) == "true", err
 }
 
 // remake makes a commit anew with another tree on another parent: author and message stay.
-func (r *Repo) remake(ctx context.Context, old, tree, parent string, signed bool) (string, error) {
+func (r Updater) remake(ctx context.Context, old, tree, parent string, signed bool) (string, error) {
 	raw, _, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"cat-file", "commit", old}})
 	if err != nil {
 		return "", err

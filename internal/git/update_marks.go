@@ -13,13 +13,13 @@ import (
 )
 
 // Subjects are the newest commits that tip has and other has not, a line each: who made it and what it says.
-func (r *Repo) Subjects(ctx context.Context, other, tip string, most int) (string, error) {
+func (r History) Subjects(ctx context.Context, other, tip string, most int) (string, error) {
 	return r.Line(ctx, Command{Dir: r.Main, Args: []string{"log", "--no-show-signature", "--no-merges", "--max-count=" + strconv.Itoa(most), "--format=%h %an: %s", "--end-of-options", tip, "^" + other, "--"}})
 }
 
 // Marked are those of the files of a checkout that hold marks of a conflict: lines that look like one, and that no file of
 // that path has in one of the commits.
-func (r *Repo) Marked(ctx context.Context, dir string, files []string, commits ...string) (left []string, err error) {
+func (r History) Marked(ctx context.Context, dir string, files []string, commits ...string) (left []string, err error) {
 	known := map[string]bool{}
 	for _, c := range commits {
 		texts, err := r.Read(ctx, c, files...)

@@ -67,7 +67,7 @@ type clash struct {
 }
 
 // Conflicts are the files in which two commits can't be merged. ErrOldGit when git can't tell.
-func (r *Repo) Conflicts(ctx context.Context, a, b string) ([]string, error) {
+func (r Updater) Conflicts(ctx context.Context, a, b string) ([]string, error) {
 	m, err := r.merging(ctx, a, b)
 	files := m.files
 	for _, c := range m.clashes {
@@ -78,7 +78,7 @@ func (r *Repo) Conflicts(ctx context.Context, a, b string) ([]string, error) {
 }
 
 // merging merges two commits and touches nothing but the objects.
-func (r *Repo) merging(ctx context.Context, one, other string) (m merging, err error) {
+func (r Updater) merging(ctx context.Context, one, other string) (m merging, err error) {
 	out, code, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"merge-tree", "--write-tree", "--messages", "-z", one, other}, Write: true, Accept: []int{1}})
 	if err == nil && code == 1 && out == "" {
 		err = fmt.Errorf("merging %.12s and %.12s: %w", one, other, ErrNotFound)
@@ -96,7 +96,7 @@ func (r *Repo) merging(ctx context.Context, one, other string) (m merging, err e
 
 // parseMerging reads the tree, the files that conflict by stages, an empty field, and for each message the number of its
 // paths, these, its kind and itself.
-func (r *Repo) parseMerging(ctx context.Context, f []string, clean bool) (m merging, err error) {
+func (r Updater) parseMerging(ctx context.Context, f []string, clean bool) (m merging, err error) {
 	m.tree, f = f[0], f[1:]
 	if clean {
 		return m, nil
@@ -201,7 +201,7 @@ func inWords(kind string, of []string, text string, stages map[string]*clash) st
 }
 
 // isText reports whether git would merge a file line by line.
-func (r *Repo) isText(ctx context.Context, c clash) bool {
+func (r Updater) isText(ctx context.Context, c clash) bool {
 	const looked = 8000 // as far as git looks
 	for _, blob := range c.blobs {
 		if blob == "" {
@@ -219,7 +219,7 @@ func (r *Repo) isText(ctx context.Context, c clash) bool {
 type sides [3]string
 
 // withMarks is the tree of a merge in which the files that clash hold both sides and what was before them.
-func (r *Repo) withMarks(ctx context.Context, m merging, names sides) (tree string, err error) {
+func (r Updater) withMarks(ctx context.Context, m merging, names sides) (tree string, err error) {
 	temp, mine, err := scratch()
 	if err != nil {
 		return "", err
@@ -244,7 +244,7 @@ func (r *Repo) withMarks(ctx context.Context, m merging, names sides) (tree stri
 }
 
 // both is the blob of a file with both sides in it.
-func (r *Repo) both(ctx context.Context, temp string, c clash, names sides) (string, error) {
+func (r Updater) both(ctx context.Context, temp string, c clash, names sides) (string, error) {
 	var files [3]string
 	for i, blob := range c.blobs {
 		text := ""
@@ -276,10 +276,10 @@ const mergeHead = "MERGE_HEAD"
 
 // toMerge is the commit that is to be merged into head, "" when it is there. What git keeps of a merge that is done, since
 // it was killed at that moment, is removed: it would keep the commit from being amended.
-func (r *Repo) toMerge(ctx context.Context, gitDir, commit, head string) (string, error) {
+func (r Committer) toMerge(ctx context.Context, gitDir, commit, head string) (string, error) {
 	file := filepath.Join(gitDir, mergeHead)
 	if left, err := os.ReadFile(file); err == nil && isHash(strings.TrimSpace(string(left))) {
-		if done, err := r.IsAncestor(ctx, strings.TrimSpace(string(left)), head); err == nil && done {
+		if done, err := r.History().IsAncestor(ctx, strings.TrimSpace(string(left)), head); err == nil && done {
 			if err := os.Remove(file); err != nil {
 				return "", err
 			}
@@ -288,7 +288,7 @@ func (r *Repo) toMerge(ctx context.Context, gitDir, commit, head string) (string
 	if commit == "" {
 		return "", nil
 	}
-	if within, err := r.IsAncestor(ctx, commit, head); err != nil || within {
+	if within, err := r.History().IsAncestor(ctx, commit, head); err != nil || within {
 		return "", err
 	}
 	return commit, nil

@@ -33,7 +33,7 @@ func newFork(t testing.TB, ours, theirs map[string]string) *fork {
 	f.Git("commit", "-qm", "begin")
 	f.from = f.Git("rev-parse", "HEAD")
 	f.tree = filepath.Join(filepath.Dir(f.Dir), "tree")
-	if err := f.Repo.AddWorktree(t.Context(), git.NewWorktree{Path: f.tree, Branch: "feature/x", Base: f.from}); err != nil {
+	if err := f.Repo.Worktrees().Add(t.Context(), git.NewWorktree{Path: f.tree, Branch: "feature/x", Base: f.from}); err != nil {
 		t.Fatal(err)
 	}
 	f.change(f.tree, ours, "ours")
@@ -78,7 +78,7 @@ func TestUpdateReplaysTheBranch(t *testing.T) {
 	f.GitIn(f.tree, "-c", "user.name=Bea", "commit", "-q", "--amend", "--no-edit", "--reset-author")
 	f.change(f.tree, map[string]string{"f.txt": "1\n2\n3\n4\nfive\n"}, "five\n\nKey: value")
 	tip := f.Git("rev-parse", "feature/x")
-	u, err := f.Repo.Update(t.Context(), f.options(false))
+	u, err := f.Repo.Updater().Update(t.Context(), f.options(false))
 	if err != nil || u != nil {
 		t.Fatalf("got %+v, %v", u, err)
 	}
@@ -104,11 +104,11 @@ func TestUpdateMerges(t *testing.T) {
 	f := newFork(t, map[string]string{"mine.txt": "mine\n"}, map[string]string{"theirs.txt": "theirs\n"})
 	f.Hook("pre-commit", "echo ran >> "+filepath.Join(f.Home, "ran"))
 	tip := f.Git("rev-parse", "feature/x")
-	u, err := f.Repo.Update(t.Context(), f.options(true))
+	u, err := f.Repo.Updater().Update(t.Context(), f.options(true))
 	if err != nil || u == nil || u.Onto != tip || len(u.Files) > 0 {
 		t.Fatalf("got %+v, %v", u, err)
 	}
-	sha, err := f.Repo.Commit(t.Context(), f.tree, git.CommitOptions{Message: "Merge main", Branch: "feature/x", Amend: true, Merge: u.Base})
+	sha, err := f.Repo.Committer().Commit(t.Context(), f.tree, git.CommitOptions{Message: "Merge main", Branch: "feature/x", Amend: true, Merge: u.Base})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,10 +118,10 @@ func TestUpdateMerges(t *testing.T) {
 	if f.Read(filepath.Join(f.Home, "ran")) != "ran\n" || f.clean() != "" {
 		t.Errorf("the hook did not run once, or something is left: %q", f.clean())
 	}
-	if err := f.Repo.EndUpdate(t.Context(), whose); err != nil {
+	if err := f.Repo.Updater().EndUpdate(t.Context(), whose); err != nil {
 		t.Fatal(err)
 	}
-	if u, err := f.Repo.Updating(t.Context(), whose); u != nil || err != nil {
+	if u, err := f.Repo.Updater().Updating(t.Context(), whose); u != nil || err != nil {
 		t.Errorf("got %+v, %v", u, err)
 	}
 }
@@ -135,11 +135,11 @@ func TestUpdateMergesWhatIsOwn(t *testing.T) {
 	f.change(f.tree, map[string]string{"f.txt": "one, and more\n2\n3\n4\n5\n"}, "above")
 	f.change(f.Dir, map[string]string{"f.txt": "one\n2\n3\n4\n5\n"}, "squashed")
 	o.Base = f.Git("rev-parse", "main")
-	u, err := f.Repo.Update(t.Context(), o)
+	u, err := f.Repo.Updater().Update(t.Context(), o)
 	if err != nil || u == nil || !u.Merge || len(u.Files) > 0 {
 		t.Fatalf("got %+v, %v", u, err)
 	}
-	if _, err := f.Repo.Commit(t.Context(), f.tree, git.CommitOptions{Message: "Merge main", Branch: "feature/x", Merge: u.Base}); err != nil {
+	if _, err := f.Repo.Committer().Commit(t.Context(), f.tree, git.CommitOptions{Message: "Merge main", Branch: "feature/x", Merge: u.Base}); err != nil {
 		t.Fatal(err)
 	}
 	if got := f.Git("diff", "--stat", "--summary", "main...feature/x"); !strings.Contains(got, "1 file changed, 1 insertion(+), 1 deletion(-)") {
@@ -153,7 +153,7 @@ func TestUpdateOfWhatWasTakenBack(t *testing.T) {
 	f := newFork(t, map[string]string{"f.txt": "one\n2\n3\n4\n5\n"}, map[string]string{"f.txt": "ONE\n2\n3\n4\n5\n"})
 	f.change(f.tree, map[string]string{"f.txt": "1\n2\n3\n4\n5\n", "mine.txt": "mine\n"}, "back")
 	tip := f.Git("rev-parse", "feature/x")
-	u, err := f.Repo.Update(t.Context(), f.options(false))
+	u, err := f.Repo.Updater().Update(t.Context(), f.options(false))
 	if err != nil || u == nil || !u.Merge || u.Onto != tip || len(u.Files) > 0 {
 		t.Fatalf("got %+v, %v", u, err)
 	}
@@ -170,7 +170,7 @@ func TestUpdateShowsBothSides(t *testing.T) {
 			f := newFork(t, map[string]string{"mine.txt": "mine\n"}, map[string]string{"f.txt": "1\ntwo of main\n3\n4\n5\n", "new.txt": "main\n", "theirs.txt": "theirs\n"})
 			f.change(f.tree, map[string]string{"f.txt": "1\ntwo of ours\n3\n4\n5\n", "new.txt": "ours\n"}, "clash")
 			f.change(f.tree, map[string]string{"later.txt": "later\n"}, "later")
-			u, err := f.Repo.Update(t.Context(), f.options(merge))
+			u, err := f.Repo.Updater().Update(t.Context(), f.options(merge))
 			if err != nil || u == nil {
 				t.Fatalf("got %+v, %v", u, err)
 			}
@@ -187,7 +187,7 @@ func TestUpdateShowsBothSides(t *testing.T) {
 			if got, want := f.commits(), map[bool]string{false: "ours", true: "ours clash later"}[merge]; got != want {
 				t.Errorf("got commits %q, want %q", got, want)
 			}
-			again, err := f.Repo.Update(t.Context(), f.options(merge))
+			again, err := f.Repo.Updater().Update(t.Context(), f.options(merge))
 			if err != nil || again == nil || again.Ours != u.Ours || f.Read(filepath.Join(f.tree, "f.txt")) != want {
 				t.Errorf("a second call got %+v, %v", again, err)
 			}
@@ -210,7 +210,7 @@ func TestUpdateRefuses(t *testing.T) {
 			t.Parallel()
 			f := newFork(t, c.ours, c.theirs)
 			tip := f.Git("rev-parse", "feature/x")
-			_, err := f.Repo.Update(t.Context(), f.options(false))
+			_, err := f.Repo.Updater().Update(t.Context(), f.options(false))
 			var conflict *git.ConflictError
 			if !errors.As(err, &conflict) || !strings.Contains(strings.Join(conflict.Files, " "), c.file) || conflict.Error() != c.said {
 				t.Fatalf("got %v", err)
@@ -229,7 +229,7 @@ func TestUpdateOfOddHistories(t *testing.T) {
 	f.GitIn(f.tree, "merge", "-q", "--no-edit", "main")
 	f.change(f.Dir, map[string]string{"more.txt": "more\n"}, "more")
 	f.base = f.Git("rev-parse", "main")
-	u, err := f.Repo.Update(t.Context(), f.options(false))
+	u, err := f.Repo.Updater().Update(t.Context(), f.options(false))
 	if err != nil || u == nil || !u.Merge {
 		t.Fatalf("got %+v, %v", u, err)
 	}
@@ -238,7 +238,7 @@ func TestUpdateOfOddHistories(t *testing.T) {
 	f.Git("reset", "-q", "--hard", "HEAD~2")
 	f.change(f.Dir, map[string]string{"f.txt": "1\n2\n3\n4\n5\n6\n"}, "rewritten")
 	f.base = f.Git("rev-parse", "main")
-	if u, err := f.Repo.Update(t.Context(), f.options(false)); err != nil || u != nil {
+	if u, err := f.Repo.Updater().Update(t.Context(), f.options(false)); err != nil || u != nil {
 		t.Fatalf("got %+v, %v", u, err)
 	}
 	if got := f.Git("log", "--format=%s", "main..feature/x"); got != "ours" {
@@ -256,7 +256,7 @@ func TestUpdateSigns(t *testing.T) {
 	}
 	f.Git("config", "gpg.program", signer)
 	f.Git("config", "commit.gpgSign", "true")
-	if u, err := f.Repo.Update(t.Context(), f.options(false)); err != nil || u != nil {
+	if u, err := f.Repo.Updater().Update(t.Context(), f.options(false)); err != nil || u != nil {
 		t.Fatalf("got %+v, %v", u, err)
 	}
 	if got := f.Git("cat-file", "commit", "feature/x"); !strings.Contains(got, "gpgsig") {
@@ -306,12 +306,12 @@ func cutOff(t *testing.T, real, kind string, n int) bool {
 	}
 	broken := f.Open(f.Dir)
 	broken.Env = append([]string{"PATH=" + filepath.Join(root, "bin") + ":" + os.Getenv("PATH")}, f.Env[1:]...)
-	u, err := broken.Update(t.Context(), f.options(kind != "rebase"))
+	u, err := broken.Updater().Update(t.Context(), f.options(kind != "rebase"))
 	cut := err != nil
 	if cut {
 		f.Write(filepath.Join(f.tree, "f.txt"), "a person's\n")
-		if u, err = f.Repo.Update(t.Context(), f.options(kind != "rebase")); err != nil {
-			if open, _ := f.Repo.Updating(t.Context(), whose); open == nil && f.Read(filepath.Join(f.tree, "f.txt")) == "a person's\n" {
+		if u, err = f.Repo.Updater().Update(t.Context(), f.options(kind != "rebase")); err != nil {
+			if open, _ := f.Repo.Updater().Updating(t.Context(), whose); open == nil && f.Read(filepath.Join(f.tree, "f.txt")) == "a person's\n" {
 				return false // it had not begun, and git refuses to write over it
 			}
 			t.Fatalf("cut off after %d calls: %v", n, err)

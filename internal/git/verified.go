@@ -45,9 +45,9 @@ func (e *DamagedError) Error() string {
 }
 
 // damaged is the error of an object.
-func (r *Repo) damaged(object, path string) error {
+func (r Trees) damaged(object, path string) error {
 	e := &DamagedError{Object: object, Path: path}
-	if hash, err := hex.DecodeString(object); err == nil && len(hash) > 0 && r.isLoose(hash) {
+	if hash, err := hex.DecodeString(object); err == nil && len(hash) > 0 && r.Index().isLoose(hash) {
 		e.File = filepath.Join(r.Common, "objects", object[:2], object[2:])
 	}
 	return e
@@ -56,7 +56,7 @@ func (r *Repo) damaged(object, path string) error {
 // verifyCheckout makes sure that a checkout which was just made has the files of the commit that it is to have, by hashing them:
 // else a *DamagedError. Files that git, or a hook, made otherwise than they are kept are believed as long as what is kept is right.
 // The files are then known.
-func (r *Repo) verifyCheckout(ctx context.Context, dir, commit string) error {
+func (r Trees) verifyCheckout(ctx context.Context, dir, commit string) error {
 	gitDir, err := r.gitDir(dir)
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ func (r *Repo) verifyCheckout(ctx context.Context, dir, commit string) error {
 	newHash, size := r.hashes()
 	list, err := entriesOf(filepath.Join(gitDir, "index"), size)
 	if errors.Is(err, errAskGit) {
-		list, err = r.askEntries(ctx, dir)
+		list, err = r.Index().askEntries(ctx, dir)
 	}
 	if err != nil {
 		return err
@@ -91,20 +91,20 @@ func (r *Repo) verifyCheckout(ctx context.Context, dir, commit string) error {
 }
 
 // verifyHead makes sure of a checkout that was just made, and removes one that is not as its commit.
-func (r *Repo) verifyHead(ctx context.Context, path string) error {
-	head, err := r.Head(ctx, path)
+func (r Trees) verifyHead(ctx context.Context, path string) error {
+	head, err := r.Refs().Head(ctx, path)
 	if err == nil {
 		err = r.verifyCheckout(ctx, path, head)
 	}
 	if errors.As(err, new(*DamagedError)) {
-		err = errors.Join(err, r.unregister(ctx, path))
+		err = errors.Join(err, r.Worktrees().unregister(ctx, path))
 	}
 	return err
 }
 
 // VerifyTrees makes sure that a commit and all its trees are what their names say, else a *DamagedError. Git itself does not hash
 // those below the first again, and compares by them.
-func (r *Repo) VerifyTrees(ctx context.Context, commit string) error {
+func (r Trees) VerifyTrees(ctx context.Context, commit string) error {
 	tree, err := r.treeOfCommit(ctx, commit)
 	if err == nil {
 		_, err = r.listTree(ctx, tree)
@@ -113,8 +113,8 @@ func (r *Repo) VerifyTrees(ctx context.Context, commit string) error {
 }
 
 // treeOfCommit is the tree that a commit names, of a commit that is what its name says.
-func (r *Repo) treeOfCommit(ctx context.Context, commit string) (string, error) {
-	if tree, _, err := r.loose(commit); err == nil {
+func (r Trees) treeOfCommit(ctx context.Context, commit string) (string, error) {
+	if tree, _, err := r.History().loose(commit); err == nil {
 		return tree, nil
 	}
 	text, _, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"cat-file", "commit", commit}})
@@ -130,7 +130,7 @@ func (r *Repo) treeOfCommit(ctx context.Context, commit string) (string, error) 
 }
 
 // listTree are the files of a tree, all of whose folders are what their names say.
-func (r *Repo) listTree(ctx context.Context, tree string) (list []entry, err error) {
+func (r Trees) listTree(ctx context.Context, tree string) (list []entry, err error) {
 	out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"ls-tree", "-r", "-z", "--full-tree", tree}})
 	for line := range strings.SplitSeq(strings.TrimSuffix(out, "\x00"), "\x00") {
 		about, path, ok := strings.Cut(line, "\t")
@@ -153,7 +153,7 @@ func (r *Repo) listTree(ctx context.Context, tree string) (list []entry, err err
 }
 
 // damagedTree finds out which of the trees below one is not what its name says.
-func (r *Repo) damagedTree(ctx context.Context, tree, path string) error {
+func (r Trees) damagedTree(ctx context.Context, tree, path string) error {
 	text, _, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"cat-file", "tree", tree}})
 	newHash, size := r.hashes()
 	if err != nil || hex.EncodeToString(nameOf("tree", []byte(text), newHash)) != tree {
@@ -264,7 +264,7 @@ func statOf(st fs.FileInfo, mode uint32) []byte {
 }
 
 // verifyBlobs makes sure that the blobs of entries are what their names say.
-func (r *Repo) verifyBlobs(ctx context.Context, dir string, list []entry) error {
+func (r Trees) verifyBlobs(ctx context.Context, dir string, list []entry) error {
 	if len(list) == 0 {
 		return nil
 	}
@@ -287,7 +287,7 @@ func (r *Repo) verifyBlobs(ctx context.Context, dir string, list []entry) error 
 }
 
 // readBlobs reads what git says of the blobs of entries, whose files in dir are made of them.
-func (r *Repo) readBlobs(in *bufio.Reader, dir string, list []entry) error {
+func (r Trees) readBlobs(in *bufio.Reader, dir string, list []entry) error {
 	newHash, _ := r.hashes()
 	for _, e := range list {
 		line, err := in.ReadString('\n')

@@ -79,8 +79,8 @@ func TestPoisonedObjects(t *testing.T) {
 		object := do(b)
 		fresh := b.Tree("fresh")
 		for what, err := range map[string]error{
-			"Checkout":    b.Repo.Checkout(t.Context(), fresh, head),
-			"AddWorktree": b.Repo.AddWorktree(t.Context(), git.NewWorktree{Path: b.Tree("task/a"), Branch: "task/a", Base: head}),
+			"Checkout":    b.Repo.Worktrees().Checkout(t.Context(), fresh, head),
+			"AddWorktree": b.Repo.Worktrees().Add(t.Context(), git.NewWorktree{Path: b.Tree("task/a"), Branch: "task/a", Base: head}),
 		} {
 			damaged := (*git.DamagedError)(nil)
 			if kind == "commit" && err != nil { // git itself hashes those
@@ -90,7 +90,7 @@ func TestPoisonedObjects(t *testing.T) {
 				t.Errorf("%s of a poisoned %s: got %v, want %s named", what, kind, err, object)
 			}
 		}
-		if list := gittest.Must(b.Repo.Worktrees(t.Context()))(t); len(list) != 0 {
+		if list := gittest.Must(b.Repo.Worktrees().List(t.Context()))(t); len(list) != 0 {
 			t.Errorf("%s: worktrees are left: %v", kind, list)
 		}
 	}
@@ -108,7 +108,7 @@ func TestPoisonedIndexOfAPack(t *testing.T) {
 	if err := os.Rename(loose(b, other), loose(b, name)); err != nil { // packs come first
 		t.Fatal(err)
 	}
-	if err := b.Repo.Checkout(t.Context(), b.Tree("fresh"), head); err != nil {
+	if err := b.Repo.Worktrees().Checkout(t.Context(), b.Tree("fresh"), head); err != nil {
 		t.Error(err)
 	}
 	for _, pack := range gittest.Must(filepath.Glob(filepath.Join(b.Dir, ".git", "objects", "pack", "*")))(t) {
@@ -116,7 +116,7 @@ func TestPoisonedIndexOfAPack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := b.Repo.Checkout(t.Context(), b.Tree("fresh"), head); err == nil {
+	if err := b.Repo.Worktrees().Checkout(t.Context(), b.Tree("fresh"), head); err == nil {
 		t.Error("there is a checkout without objects")
 	}
 }
@@ -142,11 +142,11 @@ func TestFilteredFilesOfACheckout(t *testing.T) {
 			b.Git("config", key, value)
 		}
 		head := b.Git("rev-parse", "HEAD")
-		if err := b.Repo.Checkout(t.Context(), b.Tree("fresh"), head); err != nil {
+		if err := b.Repo.Worktrees().Checkout(t.Context(), b.Tree("fresh"), head); err != nil {
 			t.Errorf("%v: %v", settings, err)
 		}
 		overwrite(b, b.Git("rev-parse", "HEAD:a.sh"), blob(b, "exit 0\n"))
-		if err := b.Repo.Checkout(t.Context(), b.Tree("fresh"), head); !errors.As(err, new(*git.DamagedError)) {
+		if err := b.Repo.Worktrees().Checkout(t.Context(), b.Tree("fresh"), head); !errors.As(err, new(*git.DamagedError)) {
 			t.Errorf("%v: got %v, want damage", settings, err)
 		}
 	}
@@ -179,7 +179,7 @@ func TestLFSObjectsOfACheckout(t *testing.T) {
 		if tt.smudge != "" {
 			b.Git("config", "filter.lfs.smudge", tt.smudge)
 		}
-		err := b.Repo.Checkout(t.Context(), b.Tree("fresh"), head)
+		err := b.Repo.Worktrees().Checkout(t.Context(), b.Tree("fresh"), head)
 		var d *git.DamagedError
 		if errors.As(err, &d) != tt.damaged || tt.damaged && (d.File != b.Path(object) || !strings.Contains(err.Error(), "git lfs fetch")) {
 			t.Errorf("with %q stored, made by %q: got %v", tt.stored, tt.smudge, err)
@@ -191,7 +191,7 @@ func TestLFSObjectsOfACheckout(t *testing.T) {
 // do is no harm.
 func TestObjectsThatChange(t *testing.T) {
 	b := poisoned(t)
-	objects := gittest.Must(b.Repo.Objects(time.Time{}, nil))(t)
+	objects := gittest.Must(b.Repo.Trees().Objects(time.Time{}, nil))(t)
 	fine := func(what string) {
 		t.Helper()
 		if notes, err := objects.Check(t.Context()); err != nil || len(notes) != 0 {
@@ -210,13 +210,13 @@ func TestObjectsThatChange(t *testing.T) {
 	fine("what speeds git up")
 	for kind, do := range poison {
 		b := poisoned(t)
-		objects, began := gittest.Must(b.Repo.Objects(time.Time{}, nil))(t), time.Now().Add(-time.Minute)
+		objects, began := gittest.Must(b.Repo.Trees().Objects(time.Time{}, nil))(t), time.Now().Add(-time.Minute)
 		name := do(b)
 		damaged := (*git.DamagedError)(nil)
 		if _, err := objects.Check(t.Context()); !errors.As(err, &damaged) || damaged.Object != name {
 			t.Errorf("%s: got %v, want %s", kind, err, name)
 		}
-		if _, err := gittest.Must(b.Repo.Objects(began, nil))(t).Check(t.Context()); !errors.As(err, &damaged) || damaged.Object != name {
+		if _, err := gittest.Must(b.Repo.Trees().Objects(began, nil))(t).Check(t.Context()); !errors.As(err, &damaged) || damaged.Object != name {
 			t.Errorf("%s, by another process: got %v, want %s", kind, err, name)
 		}
 	}
@@ -233,7 +233,7 @@ func TestPacksThatChange(t *testing.T) {
 	}
 	index := strings.TrimSuffix(packs[0], ".pack") + ".idx"
 	check := func(do func()) error {
-		objects := gittest.Must(b.Repo.Objects(time.Time{}, nil))(t)
+		objects := gittest.Must(b.Repo.Trees().Objects(time.Time{}, nil))(t)
 		do()
 		_, err := objects.Check(t.Context())
 		return err
@@ -276,7 +276,7 @@ func TestPacksThatChange(t *testing.T) {
 // Edge S1: objects that are gone are told, those that are packed now are not.
 func TestObjectsThatAreGone(t *testing.T) {
 	b := poisoned(t)
-	objects := gittest.Must(b.Repo.Objects(time.Time{}, nil))(t)
+	objects := gittest.Must(b.Repo.Trees().Objects(time.Time{}, nil))(t)
 	name := b.Git("rev-parse", "HEAD^")
 	if err := os.Remove(loose(b, name)); err != nil {
 		t.Fatal(err)
@@ -291,7 +291,7 @@ func TestObjectsThatAreGone(t *testing.T) {
 	for _, packed := range []bool{true, false} {
 		b := poisoned(t)
 		b.Git("gc", "-q", "--prune=now")
-		objects := gittest.Must(b.Repo.Objects(time.Time{}, nil))(t)
+		objects := gittest.Must(b.Repo.Trees().Objects(time.Time{}, nil))(t)
 		idx := gittest.Must(filepath.Glob(filepath.Join(b.Dir, ".git", "objects", "pack", "*.idx")))(t)[0]
 		file := idx
 		if packed {
@@ -327,7 +327,7 @@ func TestBorrowedObjects(t *testing.T) {
 		if c.before != "" {
 			b.Write(file, c.before)
 		}
-		objects := gittest.Must(b.Repo.Objects(time.Time{}, nil))(t)
+		objects := gittest.Must(b.Repo.Trees().Objects(time.Time{}, nil))(t)
 		borrowed := objects.Alternates()
 		b.Write(file, c.after)
 		notes, err := objects.Check(t.Context())
@@ -337,13 +337,13 @@ func TestBorrowedObjects(t *testing.T) {
 		if told := slices.ContainsFunc(notes, func(n string) bool { return strings.Contains(n, "alternates") }); told != (name == "taken away") {
 			t.Errorf("%s: got %q", name, notes)
 		}
-		_, err = gittest.Must(b.Repo.Objects(time.Now().Add(time.Minute), borrowed))(t).Check(t.Context())
+		_, err = gittest.Must(b.Repo.Trees().Objects(time.Now().Add(time.Minute), borrowed))(t).Check(t.Context())
 		if refused := errors.As(err, new(*git.AlternatesError)); refused != c.refused {
 			t.Errorf("%s, a process that begins later: got %v, want it refused", name, err)
 		}
 	}
 	b := gittest.New(t)
-	objects := gittest.Must(b.Repo.Objects(time.Time{}, nil))(t)
+	objects := gittest.Must(b.Repo.Trees().Objects(time.Time{}, nil))(t)
 	if err := syscall.Mkfifo(b.Path(file), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -361,7 +361,7 @@ func TestPackBehindALink(t *testing.T) {
 	if err := errors.Join(os.Rename(pack, away), os.Symlink(away, pack)); err != nil {
 		t.Fatal(err)
 	}
-	objects := gittest.Must(b.Repo.Objects(time.Time{}, nil))(t)
+	objects := gittest.Must(b.Repo.Trees().Objects(time.Time{}, nil))(t)
 	if notes, err := objects.Check(t.Context()); err != nil || len(notes) > 0 {
 		t.Errorf("got %q, %v before", notes, err)
 	}
@@ -406,7 +406,7 @@ func TestForgedIndexOfManyFiles(t *testing.T) {
 	}
 	b.GitIn(dir, "update-index", "--refresh")
 	head := b.GitIn(dir, "rev-parse", "HEAD^{tree}")
-	if got := gittest.Must(b.Repo.TreeOf(t.Context(), dir))(t); got != head {
+	if got := gittest.Must(b.Repo.Snapshots().TreeOf(t.Context(), dir))(t); got != head {
 		t.Fatalf("got tree %s, want %s", got, head)
 	}
 	st := gittest.Must(os.Lstat(filepath.Join(dir, "test.sh")))(t)
@@ -418,7 +418,7 @@ func TestForgedIndexOfManyFiles(t *testing.T) {
 	if out, err := b.Try(dir, "status", "--porcelain"); err != nil || out != "" {
 		t.Fatalf("git sees through it: %q, %v", out, err)
 	}
-	if got := gittest.Must(b.Repo.TreeOf(t.Context(), dir))(t); got == head {
+	if got := gittest.Must(b.Repo.Snapshots().TreeOf(t.Context(), dir))(t); got == head {
 		t.Error("the change was not seen")
 	}
 }

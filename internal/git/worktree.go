@@ -40,7 +40,7 @@ type NewWorktree struct {
 	Takes func(owner string) bool
 }
 
-// AddWorktree makes a worktree with a new branch. Worktrees of one repository are made one after the other. It is done
+// Add makes a worktree with a new branch. Worktrees of one repository are made one after the other. It is done
 // at once where all is as it should be, and what a cut-off call left half-made is put right: a branch without a worktree,
 // a worktree without its folder, a folder that is not filled.
 //
@@ -48,7 +48,7 @@ type NewWorktree struct {
 // else, and when it is checked out elsewhere, the error is a *BranchError. So it is when a worktree is there that was not
 // made for the owner. A path where something else stands is a *PathError; nothing there is touched. A failing
 // post-checkout hook is a *HookError; the worktree is there then.
-func (r *Repo) AddWorktree(ctx context.Context, n NewWorktree) error {
+func (r Worktrees) Add(ctx context.Context, n NewWorktree) error {
 	err := CheckBranchName(n.Branch)
 	if err == nil {
 		n.Path = clean(n.Path)
@@ -76,7 +76,7 @@ func clean(path string) string {
 }
 
 // exclusively does something that only one process of Trellis may do at a time in a repository.
-func (r *Repo) exclusively(ctx context.Context, do func() error) error {
+func (r Worktrees) exclusively(ctx context.Context, do func() error) error {
 	self := proc.Self()
 	common, err := filepath.EvalSymlinks(r.Common) // .git may be a link, and locks follow none
 	if err != nil {
@@ -89,9 +89,9 @@ func (r *Repo) exclusively(ctx context.Context, do func() error) error {
 	return errors.Join(do(), lock.Unlock())
 }
 
-func (r *Repo) addWorktree(ctx context.Context, n NewWorktree) error {
+func (r Worktrees) addWorktree(ctx context.Context, n NewWorktree) error {
 	r.tidy()
-	all, err := r.Worktrees(ctx)
+	all, err := r.List(ctx)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (r *Repo) addWorktree(ctx context.Context, n NewWorktree) error {
 	if done || err != nil {
 		return err
 	}
-	main, err := r.branchOf(ctx, r.Common)
+	main, err := r.Refs().branchOf(ctx, r.Common)
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (r *Repo) addWorktree(ctx context.Context, n NewWorktree) error {
 
 // tidy removes what git left when it was killed before it wrote where a worktree would be. Nothing names it, and git keeps it until
 // somebody types git worktree prune.
-func (r *Repo) tidy() {
+func (r Worktrees) tidy() {
 	folder := filepath.Join(r.Common, "worktrees")
 	list, _ := os.ReadDir(folder) // not there: none
 	for _, e := range list {
@@ -157,7 +157,7 @@ func old(path string) bool {
 }
 
 // clear makes room for a worktree. It reports true when it is there already, and its owner's.
-func (r *Repo) clear(ctx context.Context, all []Worktree, n NewWorktree) (done bool, err error) {
+func (r Worktrees) clear(ctx context.Context, all []Worktree, n NewWorktree) (done bool, err error) {
 	path := n.Path
 	var here *Worktree
 	for i := range all {
@@ -229,9 +229,9 @@ func isEmpty(file string) bool {
 }
 
 // branchArgs are the arguments of git worktree add: for a new branch, or for one that is there.
-func (r *Repo) branchArgs(ctx context.Context, n NewWorktree) ([]string, error) {
+func (r Worktrees) branchArgs(ctx context.Context, n NewWorktree) ([]string, error) {
 	path, branch, base := n.Path, n.Branch, n.Base
-	tip, err := r.Branch(ctx, branch)
+	tip, err := r.Refs().Branch(ctx, branch)
 	switch {
 	case err != nil:
 		return nil, err
@@ -240,7 +240,7 @@ func (r *Repo) branchArgs(ctx context.Context, n NewWorktree) ([]string, error) 
 	case n.Adopt || tip == base:
 		return []string{"--", path, branch}, nil
 	}
-	within, err := r.IsAncestor(ctx, tip, base)
+	within, err := r.History().IsAncestor(ctx, tip, base)
 	if err != nil {
 		return nil, err
 	}
@@ -251,11 +251,11 @@ func (r *Repo) branchArgs(ctx context.Context, n NewWorktree) ([]string, error) 
 }
 
 // made notes whose worktree it is, once git has made it; also when a hook, which runs then, failed.
-func (r *Repo) made(ctx context.Context, n NewWorktree, err error) error {
+func (r Worktrees) made(ctx context.Context, n NewWorktree, err error) error {
 	if err = r.orHook(ctx, n, err); err != nil && !errors.As(err, new(*HookError)) {
 		return err
 	}
-	if damaged := r.verifyHead(ctx, n.Path); damaged != nil {
+	if damaged := r.Trees().verifyHead(ctx, n.Path); damaged != nil {
 		return damaged
 	}
 	admin, dirErr := r.gitDir(n.Path)
@@ -266,12 +266,12 @@ func (r *Repo) made(ctx context.Context, n NewWorktree, err error) error {
 }
 
 // orHook tells the failure of a hook, which runs when the worktree is made, from one to make it.
-func (r *Repo) orHook(ctx context.Context, n NewWorktree, err error) error {
+func (r Worktrees) orHook(ctx context.Context, n NewWorktree, err error) error {
 	var failed *Error
-	if !errors.As(err, &failed) || len(r.hooks(ctx, r.Main, "post-checkout")) == 0 {
+	if !errors.As(err, &failed) || len(r.Hooks().hooks(ctx, r.Main, "post-checkout")) == 0 {
 		return err
 	}
-	all, listErr := r.Worktrees(ctx)
+	all, listErr := r.List(ctx)
 	if listErr != nil {
 		return err
 	}
@@ -283,11 +283,11 @@ func (r *Repo) orHook(ctx context.Context, n NewWorktree, err error) error {
 	return err
 }
 
-// RemoveWorktree removes the worktree at path with all that is in it; it is no error when there is none.
-// Save it first, with [Repo.Backup]. The branch stays.
-func (r *Repo) RemoveWorktree(ctx context.Context, path string) error {
+// Remove removes the worktree at path with all that is in it; it is no error when there is none.
+// Save it first, with [Backups.Backup]. The branch stays.
+func (r Worktrees) Remove(ctx context.Context, path string) error {
 	path = clean(path)
-	err := r.removeInner(ctx, path)
+	err := r.Modules().removeInner(ctx, path)
 	if err == nil {
 		err = r.exclusively(ctx, func() error {
 			return Retry(ctx, func() error { return r.removeWorktree(ctx, path) })
@@ -299,9 +299,9 @@ func (r *Repo) RemoveWorktree(ctx context.Context, path string) error {
 	return nil
 }
 
-func (r *Repo) removeWorktree(ctx context.Context, path string) error {
+func (r Worktrees) removeWorktree(ctx context.Context, path string) error {
 	r.tidy()
-	all, err := r.Worktrees(ctx)
+	all, err := r.List(ctx)
 	if err != nil {
 		return err
 	}
@@ -313,7 +313,7 @@ func (r *Repo) removeWorktree(ctx context.Context, path string) error {
 			return err
 		}
 		r.seen.forget(w.Path, w.admin)
-		return r.dropOwn(w.admin)
+		return r.ObjectStores().dropOwn(w.admin)
 	}
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s is %w", path, ErrNoWorktree)
@@ -321,7 +321,7 @@ func (r *Repo) removeWorktree(ctx context.Context, path string) error {
 	return nil
 }
 
-func (r *Repo) takeAway(ctx context.Context, w Worktree) error {
+func (r Worktrees) takeAway(ctx context.Context, w Worktree) error {
 	switch {
 	case halfMade(w.admin):
 		return discard(&w)
@@ -341,7 +341,7 @@ func (r *Repo) takeAway(ctx context.Context, w Worktree) error {
 
 // relink writes the file by which git knows a worktree when that is gone: an agent removed it, or a git that was killed
 // while it removed the worktree.
-func (r *Repo) relink(w Worktree) error {
+func (r Worktrees) relink(w Worktree) error {
 	if !unlinked(w.Path) {
 		return nil
 	}
@@ -365,7 +365,7 @@ func unlinked(path string) bool {
 }
 
 // unlinkedSame is a *SwappedError when a worktree without that file is another folder than the one that was made.
-func (r *Repo) unlinkedSame(w Worktree) error {
+func (r Worktrees) unlinkedSame(w Worktree) error {
 	o, err := readOwner(w.admin)
 	if err != nil || o.Folder == (FileID{}) {
 		return err
@@ -380,13 +380,13 @@ func (r *Repo) unlinkedSame(w Worktree) error {
 	return nil
 }
 
-func (r *Repo) unregister(ctx context.Context, path string) error {
+func (r Worktrees) unregister(ctx context.Context, path string) error {
 	_, _, err := r.Run(ctx, Command{Dir: r.Main, Args: []string{"worktree", "remove", "--force", "--", path}, Write: true, Once: true})
 	return err
 }
 
-// Worktrees are the linked worktrees, in the order of their names in the common directory.
-func (r *Repo) Worktrees(ctx context.Context) ([]Worktree, error) {
+// List gives the linked worktrees, in the order of their names in the common directory.
+func (r Worktrees) List(ctx context.Context) ([]Worktree, error) {
 	folder := filepath.Join(r.Common, "worktrees")
 	list, err := os.ReadDir(folder)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -412,7 +412,7 @@ func (r *Repo) Worktrees(ctx context.Context) ([]Worktree, error) {
 
 // worktree is the one that a folder in the common directory tells of; nil when it is being made, was never finished, or
 // is removed at this moment.
-func (r *Repo) worktree(ctx context.Context, admin string, plain bool) (*Worktree, error) {
+func (r Worktrees) worktree(ctx context.Context, admin string, plain bool) (*Worktree, error) {
 	w := &Worktree{admin: admin}
 	st, err := os.Lstat(admin)
 	var link []byte
@@ -437,19 +437,19 @@ func (r *Repo) worktree(ctx context.Context, admin string, plain bool) (*Worktre
 
 // branchIn is branchOf. In a plain repository a look at HEAD is nearly always enough, and there may be hundreds
 // of worktrees.
-func (r *Repo) branchIn(ctx context.Context, gitDir string, plain bool) (string, error) {
+func (r Worktrees) branchIn(ctx context.Context, gitDir string, plain bool) (string, error) {
 	if plain {
 		head, err := os.ReadFile(filepath.Join(gitDir, "HEAD"))
 		name, ok := strings.CutPrefix(strings.TrimSpace(string(head)), "ref: "+BranchPrefix)
-		if err == nil && ok && CheckBranchName(name) == nil && !r.isLink(name) {
+		if err == nil && ok && CheckBranchName(name) == nil && !r.Refs().isLink(name) {
 			return name, nil
 		}
 	}
-	return r.branchOf(ctx, gitDir)
+	return r.Refs().branchOf(ctx, gitDir)
 }
 
 // isLink reports whether a branch is only another name of one.
-func (r *Repo) isLink(branch string) bool {
+func (r Refs) isLink(branch string) bool {
 	data, err := os.ReadFile(filepath.Join(r.Common, "refs", "heads", filepath.FromSlash(branch)))
 	return err == nil && strings.HasPrefix(string(data), "ref:")
 }

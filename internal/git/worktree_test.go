@@ -51,7 +51,7 @@ func TestBranchesOfWorktrees(t *testing.T) {
 		b.Git("worktree", "add", "-q", "--detach", b.Tree("unborn"), base)
 		b.GitIn(b.Tree("unborn"), "symbolic-ref", "HEAD", "refs/heads/unborn")
 		want := map[string]string{"own": "feature/own", "detached": "", "linked": "feature/real", "unborn": "unborn"}
-		for _, w := range gittest.Must(b.Repo.Worktrees(t.Context()))(t) {
+		for _, w := range gittest.Must(b.Repo.Worktrees().List(t.Context()))(t) {
 			if branch, ours := want[filepath.Base(w.Path)]; ours && w.Branch != branch {
 				t.Errorf("%s: got %q, want %q", filepath.Base(w.Path), w.Branch, branch)
 			}
@@ -66,14 +66,14 @@ func TestBranchesOfWorktrees(t *testing.T) {
 func TestAddWorktree(t *testing.T) {
 	eachFormat(t, func(t *testing.T, b *gittest.Box) {
 		ctx, base := t.Context(), b.Git("rev-parse", "main")
-		if b.Repo.Main == b.Dir && len(gittest.Must(b.Repo.Worktrees(ctx))(t)) > 0 {
+		if b.Repo.Main == b.Dir && len(gittest.Must(b.Repo.Worktrees().List(ctx))(t)) > 0 {
 			b.Git("worktree", "remove", "--force", b.Tree("first"))
 		}
 		b.Write("untracked.txt", "stays here")
 		before := b.Git("status", "--porcelain=v2", "--branch")
 		dir := b.Tree("feature/x")
 		for range 2 { // the second time there is nothing to do
-			if err := b.Repo.AddWorktree(ctx, git.NewWorktree{Path: dir, Branch: "feature/x", Base: base}); err != nil {
+			if err := b.Repo.Worktrees().Add(ctx, git.NewWorktree{Path: dir, Branch: "feature/x", Base: base}); err != nil {
 				t.Fatal(err)
 			}
 			isRight(b, dir)
@@ -84,21 +84,21 @@ func TestAddWorktree(t *testing.T) {
 		if got := b.Read(filepath.Join(b.Repo.Common, "config")); strings.Contains(got, "[branch") {
 			t.Errorf("the branch tracks something: %s", got)
 		}
-		list := gittest.Must(b.Repo.Worktrees(ctx))(t)
+		list := gittest.Must(b.Repo.Worktrees().List(ctx))(t)
 		if len(list) != 1 || list[0].Path != dir || list[0].Branch != "feature/x" || list[0].Gone {
 			t.Errorf("Worktrees: got %+v", list)
 		}
 
 		b.Write(filepath.Join(dir, "work.txt"), "w")
 		for range 2 {
-			if err := b.Repo.RemoveWorktree(ctx, dir); err != nil {
+			if err := b.Repo.Worktrees().Remove(ctx, dir); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 				t.Error("the worktree is there")
 			}
 		}
-		if gittest.Must(b.Repo.Branch(ctx, "feature/x"))(t) != base {
+		if gittest.Must(b.Repo.Refs().Branch(ctx, "feature/x"))(t) != base {
 			t.Error("the branch is gone")
 		}
 	})
@@ -154,7 +154,7 @@ func TestAddWorktreeRepairs(t *testing.T) {
 			b := gittest.New(t)
 			dir := b.Tree("feature/x")
 			spoil(b, dir)
-			if err := b.Repo.AddWorktree(t.Context(), git.NewWorktree{Path: dir, Branch: "feature/x", Base: b.Git("rev-parse", "main")}); err != nil {
+			if err := b.Repo.Worktrees().Add(t.Context(), git.NewWorktree{Path: dir, Branch: "feature/x", Base: b.Git("rev-parse", "main")}); err != nil {
 				t.Fatal(err)
 			}
 			isRight(b, dir)
@@ -207,7 +207,7 @@ func TestLeftByAKilledWorktreeAdd(t *testing.T) {
 			}
 		}
 		if again(); after == "made" {
-			if err := b.Repo.RemoveWorktree(t.Context(), dir); err != nil {
+			if err := b.Repo.Worktrees().Remove(t.Context(), dir); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -218,7 +218,7 @@ func TestAddWorktreeRefuses(t *testing.T) {
 	b := gittest.New(t)
 	ctx, base, dir := t.Context(), b.Git("rev-parse", "main"), b.Tree("feature/x")
 	add := func(path, branch string, adopt bool) error {
-		return b.Repo.AddWorktree(ctx, git.NewWorktree{Path: path, Branch: branch, Base: base, Adopt: adopt})
+		return b.Repo.Worktrees().Add(ctx, git.NewWorktree{Path: path, Branch: branch, Base: base, Adopt: adopt})
 	}
 	for _, name := range []string{"-x", "a..b", "feature/x.lock", ""} {
 		if add(dir, name, false) == nil {
@@ -245,7 +245,7 @@ func TestAddWorktreeRefuses(t *testing.T) {
 	if err := add(filepath.Join(dir, "mine.txt"), "feature/new", false); !errors.As(err, &path) {
 		t.Errorf("a file: got %v", err)
 	}
-	if b.Read(filepath.Join(dir, "mine.txt")) != "precious" || gittest.Must(b.Repo.Branch(ctx, "feature/new"))(t) != "" {
+	if b.Read(filepath.Join(dir, "mine.txt")) != "precious" || gittest.Must(b.Repo.Refs().Branch(ctx, "feature/new"))(t) != "" {
 		t.Error("something was touched")
 	}
 	os.RemoveAll(dir)
@@ -269,10 +269,10 @@ func TestAddWorktreeRefuses(t *testing.T) {
 	if err := add(b.Tree("other"), "feature/x", true); err != nil {
 		t.Errorf("after prune: %v", err)
 	}
-	if err := b.Repo.RemoveWorktree(ctx, b.Path("sub")); err != nil {
+	if err := b.Repo.Worktrees().Remove(ctx, b.Path("sub")); err != nil {
 		t.Errorf("removing what is not there: %v", err)
 	}
-	if err := b.Repo.RemoveWorktree(ctx, b.Dir); !errors.Is(err, git.ErrNoWorktree) {
+	if err := b.Repo.Worktrees().Remove(ctx, b.Dir); !errors.Is(err, git.ErrNoWorktree) {
 		t.Errorf("removing the main checkout: got %v", err)
 	}
 }
@@ -282,10 +282,10 @@ func TestFailingPostCheckoutHook(t *testing.T) {
 	b.Hook("post-checkout", "echo no lfs >&2; exit 3")
 	base, dir := b.Git("rev-parse", "main"), b.Tree("feature/x")
 	var hook *git.HookError
-	if err := b.Repo.AddWorktree(t.Context(), git.NewWorktree{Path: dir, Branch: "feature/x", Base: base}); !errors.As(err, &hook) || hook.Hook != "post-checkout" || !strings.Contains(hook.Output, "no lfs") {
+	if err := b.Repo.Worktrees().Add(t.Context(), git.NewWorktree{Path: dir, Branch: "feature/x", Base: base}); !errors.As(err, &hook) || hook.Hook != "post-checkout" || !strings.Contains(hook.Output, "no lfs") {
 		t.Errorf("got %v", err)
 	}
-	if err := b.Repo.AddWorktree(t.Context(), git.NewWorktree{Path: dir, Branch: "feature/x", Base: base}); err != nil {
+	if err := b.Repo.Worktrees().Add(t.Context(), git.NewWorktree{Path: dir, Branch: "feature/x", Base: base}); err != nil {
 		t.Errorf("the worktree is there, but: %v", err)
 	}
 	isRight(b, dir)
@@ -318,7 +318,7 @@ func TestManyWorktreesAtOnce(t *testing.T) {
 		}
 		wg.Go(func() {
 			name := fmt.Sprint("feature/", i)
-			if err := r.AddWorktree(t.Context(), git.NewWorktree{Path: b.Tree(name), Branch: name, Base: base}); err != nil {
+			if err := r.Worktrees().Add(t.Context(), git.NewWorktree{Path: b.Tree(name), Branch: name, Base: base}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -372,7 +372,7 @@ func TestWorktreesComeAndGo(t *testing.T) {
 		}
 	}()
 	for looks := 0; ; looks++ {
-		list, err := b.Repo.Worktrees(t.Context())
+		list, err := b.Repo.Worktrees().List(t.Context())
 		if err != nil || !slices.ContainsFunc(list, func(w git.Worktree) bool { return w.Branch == "feature/x" }) {
 			t.Errorf("look %d: got %v, %v", looks, list, err)
 		}
@@ -388,7 +388,7 @@ func TestLocksOfOthersAreWaitedFor(t *testing.T) {
 	b := gittest.New(t)
 	base := b.Git("rev-parse", "main")
 	released := hold(b, ".git/refs/heads/feature/x.lock", 300*time.Millisecond)
-	if err := b.Repo.AddWorktree(t.Context(), git.NewWorktree{Path: b.Tree("feature/x"), Branch: "feature/x", Base: base}); err != nil {
+	if err := b.Repo.Worktrees().Add(t.Context(), git.NewWorktree{Path: b.Tree("feature/x"), Branch: "feature/x", Base: base}); err != nil {
 		t.Error(err)
 	}
 	<-released
@@ -396,7 +396,7 @@ func TestLocksOfOthersAreWaitedFor(t *testing.T) {
 	wt := b.Tree("feature/x")
 	b.Write(filepath.Join(wt, "new.txt"), "n")
 	released = hold(b, b.Path(".git/worktrees/x/index.lock"), 300*time.Millisecond)
-	gittest.Must(b.Repo.Commit(t.Context(), wt, git.CommitOptions{Message: "m", Branch: "feature/x"}))(t)
+	gittest.Must(b.Repo.Committer().Commit(t.Context(), wt, git.CommitOptions{Message: "m", Branch: "feature/x"}))(t)
 	<-released
 
 	// In the main checkout a lock is someone's for certain, and is never removed.
@@ -404,7 +404,7 @@ func TestLocksOfOthersAreWaitedFor(t *testing.T) {
 	b.Write(".git/index.lock", "")
 	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errors.New("enough"))
 	defer cancel()
-	if _, err := b.Repo.Commit(ctx, b.Dir, git.CommitOptions{Message: "m"}); err == nil || err.Error() != "committing in "+b.Dir+": enough" {
+	if _, err := b.Repo.Committer().Commit(ctx, b.Dir, git.CommitOptions{Message: "m"}); err == nil || err.Error() != "committing in "+b.Dir+": enough" {
 		t.Errorf("got %v", err)
 	}
 	if b.Read(".git/index.lock") != "" {
@@ -420,7 +420,7 @@ func TestLocksOfTheDeadAreRemoved(t *testing.T) {
 	for _, lock := range []string{".git/worktrees/x/index.lock", ".git/worktrees/x/HEAD.lock", ".git/refs/heads/feature/x.lock"} {
 		b.Write(lock, "")
 	}
-	gittest.Must(b.Repo.Commit(t.Context(), wt, git.CommitOptions{Message: "m", Branch: "feature/x"}))(t)
+	gittest.Must(b.Repo.Committer().Commit(t.Context(), wt, git.CommitOptions{Message: "m", Branch: "feature/x"}))(t)
 	if got := b.GitIn(wt, "status", "--porcelain"); got != "" {
 		t.Errorf("not clean: %s", got)
 	}
@@ -446,13 +446,13 @@ func TestAddWorktreeKilled(t *testing.T) {
 		timer := time.AfterFunc(delay, func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
 		cmd.Wait()
 		timer.Stop()
-		if err := b.Repo.AddWorktree(t.Context(), git.NewWorktree{Path: dir, Branch: "feature/x", Base: base}); err != nil {
+		if err := b.Repo.Worktrees().Add(t.Context(), git.NewWorktree{Path: dir, Branch: "feature/x", Base: base}); err != nil {
 			t.Fatalf("after a kill at %v: %v", delay, err)
 		}
 		if got := b.GitIn(dir, "status", "--porcelain"); got != "" {
 			t.Fatalf("after a kill at %v: %s", delay, got)
 		}
-		if err := b.Repo.RemoveWorktree(t.Context(), dir); err != nil {
+		if err := b.Repo.Worktrees().Remove(t.Context(), dir); err != nil {
 			t.Fatal(err)
 		}
 		b.Git("branch", "-q", "-D", "feature/x")

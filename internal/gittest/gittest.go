@@ -132,7 +132,7 @@ func (b *Box) Tree(name string) string { return filepath.Join(filepath.Dir(b.Dir
 func (b *Box) Add(branch string) string {
 	b.T.Helper()
 	dir := b.Tree(branch)
-	if err := b.Repo.AddWorktree(b.T.Context(), git.NewWorktree{Path: dir, Branch: branch, Base: b.Git("rev-parse", "main")}); err != nil {
+	if err := b.Repo.Worktrees().Add(b.T.Context(), git.NewWorktree{Path: dir, Branch: branch, Base: b.Git("rev-parse", "main")}); err != nil {
 		b.T.Fatal(err)
 	}
 	return dir

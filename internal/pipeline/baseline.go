@@ -86,6 +86,6 @@ func (v *verifier) baseline(ctx context.Context, c flow.Call, in checksIn) (out 
 	if err != nil || len(left) == 0 {
 		return out, err
 	}
-	_, err = v.repo.Discard(ctx, in.Job.Worktree, v.task.backupRef(c), left...)
+	_, err = v.repo.Backups().Discard(ctx, in.Job.Worktree, v.task.backupRef(c), left...)
 	return out.undone(left), err
 }

@@ -237,11 +237,11 @@ func (cl *claimer) resumeBaseUpdate(ctx context.Context, in Input, j *Job) error
 	if in.Code < 4 || in.Fresh || in.Base == "" {
 		return nil
 	}
-	tip, err := cl.repo.Branch(ctx, j.Branch)
+	tip, err := cl.repo.Refs().Branch(ctx, j.Branch)
 	if err != nil || tip == "" {
 		return err
 	}
-	u, err := cl.repo.Updating(ctx, filepath.Base(cl.task.dir))
+	u, err := cl.repo.Updater().Updating(ctx, filepath.Base(cl.task.dir))
 	if err != nil {
 		return err
 	}
@@ -249,7 +249,7 @@ func (cl *claimer) resumeBaseUpdate(ctx context.Context, in Input, j *Job) error
 		return cl.followHandMerge(ctx, j, tip)
 	}
 	if u.Merge && tip != u.Ours {
-		if within, err := cl.repo.IsAncestor(ctx, u.Base, tip); err != nil || within {
+		if within, err := cl.repo.History().IsAncestor(ctx, u.Base, tip); err != nil || within {
 			return errors.Join(err, cl.followHandMerge(ctx, j, tip))
 		}
 	}
@@ -263,15 +263,15 @@ func (cl *claimer) resumeBaseUpdate(ctx context.Context, in Input, j *Job) error
 
 // followHandMerge moves the base to the newest commit of the base branch that the branch has.
 func (cl *claimer) followHandMerge(ctx context.Context, j *Job, tip string) error {
-	base, err := cl.repo.Branch(ctx, j.BaseBranch)
+	base, err := cl.repo.Refs().Branch(ctx, j.BaseBranch)
 	if err != nil || base == "" || base == j.BaseCommit || j.Delivery.Update == "" {
 		return err
 	}
-	shared, err := cl.repo.MergeBase(ctx, base, tip)
+	shared, err := cl.repo.History().MergeBase(ctx, base, tip)
 	if err != nil || shared == "" || shared == j.BaseCommit {
 		return err
 	}
-	if newer, err := cl.repo.IsAncestor(ctx, j.BaseCommit, shared); err != nil || !newer {
+	if newer, err := cl.repo.History().IsAncestor(ctx, j.BaseCommit, shared); err != nil || !newer {
 		return err
 	}
 	j.BaseCommit, j.StackedOn = shared, ""

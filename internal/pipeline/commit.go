@@ -100,7 +100,7 @@ func (cm *committer) commit(ctx context.Context, c flow.Call, in commitIn) (Comm
 		cm.committed(out.SHA)
 	}
 	if err == nil && out.SHA != "" && in.Job.Clash != nil {
-		err = cm.repo.EndUpdate(ctx, filepath.Base(cm.task.dir))
+		err = cm.repo.Updater().EndUpdate(ctx, filepath.Base(cm.task.dir))
 	}
 	return out, err
 }
@@ -145,13 +145,13 @@ func (cm *committer) commitOnce(ctx context.Context, c flow.Call, in commitIn, s
 	if err != nil {
 		return Committed{}, err
 	}
-	if _, err := cm.repo.Reattach(ctx, in.Job.Worktree, in.Job.Branch, in.Job.anchor(), cm.task.backupRef(c)+"-strayed"); err != nil {
+	if _, err := cm.repo.Backups().Reattach(ctx, in.Job.Worktree, in.Job.Branch, in.Job.anchor(), cm.task.backupRef(c)+"-strayed"); err != nil {
 		return Committed{}, err
 	}
 	if made, err := cm.earlierCommit(ctx, c, in); err != nil || made != "" {
 		return Committed{SHA: made}, err
 	}
-	head, err := cm.repo.Head(ctx, in.Job.Worktree)
+	head, err := cm.repo.Refs().Head(ctx, in.Job.Worktree)
 	if err != nil {
 		return Committed{}, err
 	}
@@ -173,7 +173,7 @@ func (cm *committer) commitOnce(ctx context.Context, c flow.Call, in commitIn, s
 	}
 	sha := ""
 	if err == nil {
-		sha, err = cm.repo.Commit(ctx, in.Job.Worktree, o)
+		sha, err = cm.repo.Committer().Commit(ctx, in.Job.Worktree, o)
 	}
 	if err != nil {
 		return cm.notCommitted(c, head != in.Job.BaseCommit, head, err)
@@ -193,7 +193,7 @@ func (cm *committer) earlierCommit(ctx context.Context, c flow.Call, in commitIn
 	if err != nil {
 		return "", err
 	}
-	made, err := cm.repo.FindTrailer(ctx, in.Job.BaseCommit, in.Job.Branch, callTrailer(c))
+	made, err := cm.repo.History().FindTrailer(ctx, in.Job.BaseCommit, in.Job.Branch, callTrailer(c))
 	if err != nil || len(left) > 0 {
 		return "", err
 	}
@@ -204,7 +204,7 @@ func (cm *committer) earlierCommit(ctx context.Context, c flow.Call, in commitIn
 // nobody has seen it.
 func (cm *committer) commitOptions(ctx context.Context, c flow.Call, in commitIn, s *search, head string) (git.CommitOptions, error) {
 	whose := TaskTrailer + ": " + in.Task
-	own, err := cm.repo.FindTrailer(ctx, cmp.Or(in.Seen, in.Job.BaseCommit), head, whose)
+	own, err := cm.repo.History().FindTrailer(ctx, cmp.Or(in.Seen, in.Job.BaseCommit), head, whose)
 	o := git.CommitOptions{Message: message(in), Trailers: []string{whose, callTrailer(c)},
 		Amend: own == head, Base: in.Job.BaseCommit, Exclude: Outside(in.Job), Branch: in.Job.Branch, Inspect: s.inspect}
 	if in.Job.merging() {

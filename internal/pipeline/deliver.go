@@ -162,7 +162,7 @@ func (v *deliverer) deliver(ctx context.Context, c flow.Call, in DeliverIn) (Del
 // nothing was.
 func (v *deliverer) Drifted(ctx context.Context, in DeliverIn) (what string, err error) {
 	j := in.Job
-	tip, err := v.repo.Branch(ctx, j.Branch)
+	tip, err := v.repo.Refs().Branch(ctx, j.Branch)
 	if err != nil || tip != in.Report.Commit {
 		return "its branch " + j.Branch, err
 	}
@@ -173,7 +173,7 @@ func (v *deliverer) Drifted(ctx context.Context, in DeliverIn) (what string, err
 	if _, err := os.Stat(filepath.Join(in.Report.Worktree, ".git")); in.Report.Worktree == "" || err != nil {
 		return "", nil // it is made anew of the branch
 	}
-	snap, err := v.repo.Snapshot(ctx, in.Report.Worktree, Outside(j)...)
+	snap, err := v.repo.Snapshots().Snapshot(ctx, in.Report.Worktree, Outside(j)...)
 	if err != nil {
 		return "", err
 	}

@@ -41,7 +41,7 @@ type fingerprinter struct {
 // fingerprint is a hash of each thing outside of the worktree that a verdict stands on: an agent that may do what
 // its user may can reach them.
 func (fp *fingerprinter) fingerprint(ctx context.Context, j Job) (map[string]string, error) {
-	set, err := fp.repo.Settings(j.Worktree)
+	set, err := fp.repo.Hooks().Settings(j.Worktree)
 	if err != nil {
 		return nil, err
 	}

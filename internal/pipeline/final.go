@@ -162,14 +162,14 @@ func (fv *finalVerifier) inspectCommit(ctx context.Context, c flow.Call, in chec
 // the base, submodules as what is in them. The worktree of a job with submodules holds nothing else.
 func (fv *finalVerifier) committed(ctx context.Context, j Job, known string) (same bool, changes []git.Change, err error) {
 	if len(j.Modules) == 0 {
-		tree, err := fv.repo.TreeAt(ctx, j.Branch)
+		tree, err := fv.repo.Refs().TreeAt(ctx, j.Branch)
 		if err != nil || tree == known {
 			return err == nil, nil, err
 		}
-		changes, err = fv.repo.ChangesBetween(ctx, j.BaseCommit, j.Branch)
+		changes, err = fv.repo.History().ChangesBetween(ctx, j.BaseCommit, j.Branch)
 		return false, changes, err
 	}
-	snap, err := fv.repo.Snapshot(ctx, j.Worktree, Outside(j)...)
+	snap, err := fv.repo.Snapshots().Snapshot(ctx, j.Worktree, Outside(j)...)
 	if err != nil {
 		return false, nil, err
 	}
@@ -187,7 +187,7 @@ func (fv *finalVerifier) nameIgnored(ctx context.Context, j Job, out *Checks) er
 	if !failed {
 		return nil
 	}
-	list, err := fv.repo.Ignored(ctx, j.Worktree, Outside(j)...)
+	list, err := fv.repo.Index().Ignored(ctx, j.Worktree, Outside(j)...)
 	out.Unseen = few(slices.DeleteFunc(list, func(path string) bool { return path == runtimeDir+"/" }))
 	return err
 }
@@ -206,17 +206,17 @@ const freshSuffix = "~final"
 // do does something in a fresh checkout of the commit of a worktree, made ready like that one. broken is the
 // command of worktree.setup that failed there.
 func (fc *freshCheckout) do(ctx context.Context, c flow.Call, j Job, do func(fresh Job, broken *Check) error) (err error) {
-	head, err := fc.repo.Head(ctx, j.Worktree)
+	head, err := fc.repo.Refs().Head(ctx, j.Worktree)
 	if err != nil {
 		return err
 	}
 	fresh := j
 	fresh.Worktree += freshSuffix
-	if err := fc.repo.Checkout(ctx, fresh.Worktree, head); err != nil {
+	if err := fc.repo.Worktrees().Checkout(ctx, fresh.Worktree, head); err != nil {
 		return err
 	}
 	defer func() {
-		err = errors.Join(err, fc.repo.RemoveWorktree(context.WithoutCancel(ctx), fresh.Worktree))
+		err = errors.Join(err, fc.repo.Worktrees().Remove(context.WithoutCancel(ctx), fresh.Worktree))
 	}()
 	if err := fc.modules.checkOut(ctx, fresh, head); err != nil {
 		return err

@@ -59,7 +59,7 @@ func (g *guard) changedHooks(ctx context.Context, m git.WorktreeID, base string)
 	if base == "" || before == nil || m.Path == "" || m.Same() != nil {
 		return nil, nil
 	}
-	return g.repo.ChangedHooks(ctx, m.Path, base, before)
+	return g.repo.Hooks().ChangedHooks(ctx, m.Path, base, before)
 }
 
 // confine is a context in which git works in no other folder than the worktree that was made, and runs no hook that an agent
@@ -145,7 +145,7 @@ type objects struct {
 func (o *objects) begin(r *git.Repo, before []string) (borrowed []string, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.seen, err = r.Objects(o.since, before); err != nil {
+	if o.seen, err = r.Trees().Objects(o.since, before); err != nil {
 		return nil, err
 	}
 	o.borrowed = o.seen.Alternates()
@@ -158,9 +158,9 @@ func (o *objects) check(ctx context.Context, r *git.Repo, base string) (notes []
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.seen == nil {
-		seen, err := r.Objects(o.since, o.borrowed)
+		seen, err := r.Trees().Objects(o.since, o.borrowed)
 		if err == nil {
-			err = r.VerifyTrees(ctx, base)
+			err = r.Trees().VerifyTrees(ctx, base)
 		}
 		if err != nil {
 			return nil, err

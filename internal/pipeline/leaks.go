@@ -39,11 +39,11 @@ func (s *search) note(text string) {
 	}
 }
 
-// in are the places of secrets in what is added, see [git.Repo.Added]. What the base holds somewhere is not
+// in are the places of secrets in what is added, see [git.History.Added]. What the base holds somewhere is not
 // this run's doing.
 func (s *search) in(ctx context.Context, from, to string) (places []string, err error) {
 	var found []secrets.Finding
-	err = s.repo.Added(ctx, s.job.Worktree, from, to, maxScanned, func(t git.Stretch) {
+	err = s.repo.History().Added(ctx, s.job.Worktree, from, to, maxScanned, func(t git.Stretch) {
 		if to == "" && s.keeps(t.Path) {
 			return
 		}
@@ -71,7 +71,7 @@ func (s *search) places(ctx context.Context, found []secrets.Finding) (places []
 	if len(found) == 0 {
 		return nil, nil
 	}
-	held, err := s.repo.TextsAt(ctx, s.job.BaseCommit, valuesOf(found))
+	held, err := s.repo.History().TextsAt(ctx, s.job.BaseCommit, valuesOf(found))
 	for _, f := range found {
 		if place := s.below + f.String(); !held[longest(f.Value())] && !slices.Contains(places, place) {
 			places = append(places, place)
@@ -83,14 +83,14 @@ func (s *search) places(ctx context.Context, found []secrets.Finding) (places []
 // inspect is a *leakError when there are secrets in what is about to be committed.
 func (s *search) inspect(ctx context.Context) error {
 	s.clean = ""
-	tree := s.repo.Staged(s.job.Worktree)
+	tree := s.repo.Index().Staged(s.job.Worktree)
 	places, err := s.in(ctx, s.job.BaseCommit, "")
 	switch {
 	case err != nil:
 		return err
 	case len(places) > 0:
 		return &leakError{places}
-	case s.repo.Staged(s.job.Worktree) == tree:
+	case s.repo.Index().Staged(s.job.Worktree) == tree:
 		s.clean = tree
 	}
 	return nil
@@ -99,18 +99,18 @@ func (s *search) inspect(ctx context.Context) error {
 // inCommits are the places of secrets in the commits of the branch, each taken alone: a push shows them all. So is what
 // is never committed. One commit of what was looked through when it was staged is not looked through again.
 func (s *search) inCommits(ctx context.Context, tip string) (places []string, err error) {
-	if s.clean != "" && s.repo.Makes(tip, s.job.BaseCommit, s.clean) {
+	if s.clean != "" && s.repo.History().Makes(tip, s.job.BaseCommit, s.clean) {
 		return nil, nil
 	}
-	list, err := s.repo.Between(ctx, s.job.BaseCommit, s.job.BaseBranch, tip)
+	list, err := s.repo.History().Between(ctx, s.job.BaseCommit, s.job.BaseBranch, tip)
 	if err != nil {
 		return nil, err
 	}
-	said, err := s.repo.Messages(ctx, list)
+	said, err := s.repo.History().Messages(ctx, list)
 	if err != nil {
 		return nil, err
 	}
-	touched, err := s.repo.Touched(ctx, list, s.kept)
+	touched, err := s.repo.History().Touched(ctx, list, s.kept)
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +159,7 @@ type leaks struct {
 
 func (l *leaks) search(ctx context.Context, j Job) (*search, error) {
 	const config, ignore = ".gitleaks.toml", ".gitleaksignore"
-	texts, err := l.repo.Read(ctx, j.BaseCommit, config, ignore)
+	texts, err := l.repo.History().Read(ctx, j.BaseCommit, config, ignore)
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +184,7 @@ func (l *leaks) Masker(ctx context.Context, j Job) (func(string) string, error) 
 // retract takes back the commits of the branch when one of them holds a secret, or what is not to be committed, and says where. They
 // are kept where no push takes them.
 func (l *leaks) retract(ctx context.Context, c flow.Call, s *search, try int) ([]string, error) {
-	tip, err := s.repo.Branch(ctx, s.job.Branch)
+	tip, err := s.repo.Refs().Branch(ctx, s.job.Branch)
 	if err != nil || tip == s.job.BaseCommit {
 		return nil, err
 	}
@@ -193,11 +193,11 @@ func (l *leaks) retract(ctx context.Context, c flow.Call, s *search, try int) ([
 		return nil, err
 	}
 	ref := l.task.backupRef(c) + "-" + strconv.Itoa(try)
-	if _, err := s.repo.Keep(ctx, s.job.Branch, ref); err != nil {
+	if _, err := s.repo.Backups().Keep(ctx, s.job.Branch, ref); err != nil {
 		return nil, err
 	}
 	s.note(fmt.Sprintf("commits of %s held what they may not (%s): they were taken back, and are kept as %s; don't push that", filepath.Base(s.job.Branch), tell(places), ref))
-	return places, s.repo.TakeBack(ctx, s.job.Branch, s.job.BaseCommit, tip)
+	return places, s.repo.Refs().TakeBack(ctx, s.job.Branch, s.job.BaseCommit, tip)
 }
 
 // maskDiff is a diff without the secrets that it adds: nobody needs them to judge it.

@@ -51,7 +51,7 @@ func (mw *mainWatch) watch(ctx context.Context, c flow.Call, r agentcall.Request
 		return nil, err
 	}
 	return func(ctx context.Context) (notes []string, _ *flow.Failure, err error) {
-		moves, now, err := mw.repo.Moved(ctx, heads)
+		moves, now, err := mw.repo.Refs().Moved(ctx, heads)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -103,7 +103,7 @@ func (mw *mainWatch) headsBefore(ctx context.Context, c flow.Call) (h git.Heads,
 			return h, nil
 		}
 	}
-	if h, err = mw.repo.Heads(ctx); err != nil {
+	if h, err = mw.repo.Refs().Heads(ctx); err != nil {
 		return h, err
 	}
 	return h, mw.task.keepNote(c, headsFile, h)
@@ -123,7 +123,7 @@ func (mw *mainWatch) stateBefore(ctx context.Context, r agentcall.Request) (git.
 
 // state is how the main checkout looks, without what is Trellis' own. People may be at work there.
 func (mw *mainWatch) state(ctx context.Context) (git.WorktreeState, error) {
-	l, err := mw.repo.StateOf(ctx, mw.repo.Main, ".trellis/tasks", ".trellis/objectives", ".trellis/.runtime")
+	l, err := mw.repo.Index().StateOf(ctx, mw.repo.Main, ".trellis/tasks", ".trellis/objectives", ".trellis/.runtime")
 	if err == nil {
 		mw.mu.Lock()
 		mw.seen = &l
@@ -137,7 +137,7 @@ func (mw *mainWatch) outsideWorktrees(ctx context.Context, moves []git.Move) ([]
 	if len(moves) == 0 {
 		return nil, nil
 	}
-	trees, err := mw.repo.Worktrees(ctx)
+	trees, err := mw.repo.Worktrees().List(ctx)
 	return slices.DeleteFunc(moves, func(m git.Move) bool {
 		return slices.ContainsFunc(trees, func(w git.Worktree) bool { return w.Branch == m.Ref && w.Owner() != "" })
 	}), err

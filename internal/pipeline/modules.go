@@ -25,7 +25,7 @@ func (ms *modules) at(ctx context.Context, j Job, commit string) (list []*git.Mo
 		defer cancel()
 	}
 	for _, path := range j.Modules {
-		m, err := ms.repo.Module(ctx, commit, path)
+		m, err := ms.repo.Modules().Module(ctx, commit, path)
 		if err != nil {
 			return nil, flow.Fail(string(trellis.HookFailed), "%v", err)
 		}
@@ -44,7 +44,7 @@ func (ms *modules) enter(ctx context.Context, in prepareIn) error {
 		if err != nil {
 			return err
 		}
-		if err := m.AddWorktree(ctx, git.NewWorktree{Path: m.Dir(in.Job.Worktree), Branch: in.Job.Branch, Base: m.Base, Adopt: own}); err != nil {
+		if err := m.Worktrees().Add(ctx, git.NewWorktree{Path: m.Dir(in.Job.Worktree), Branch: in.Job.Branch, Base: m.Base, Adopt: own}); err != nil {
 			return flow.Fail(string(trellis.WorktreeFailed), "submodule %s: %v", m.Path, err)
 		}
 	}
@@ -55,17 +55,17 @@ func (ms *modules) enter(ctx context.Context, in prepareIn) error {
 func (ms *modules) remove(ctx context.Context, j Job, ref string) (notes []string, err error) {
 	list, err := ms.at(ctx, j, j.BaseCommit)
 	for _, m := range list {
-		tip, err := m.Branch(ctx, j.Branch)
+		tip, err := m.Refs().Branch(ctx, j.Branch)
 		if err != nil || tip == "" {
 			return notes, err
 		}
 		if tip != m.Base {
-			if _, err := m.Keep(ctx, j.Branch, ref); err != nil {
+			if _, err := m.Backups().Keep(ctx, j.Branch, ref); err != nil {
 				return notes, err
 			}
 			notes = append(notes, fmt.Sprintf("the branch of %s so far is kept there as %s", m.Path, ref))
 		}
-		if err := m.DeleteBranch(ctx, j.Branch); err != nil {
+		if err := m.Refs().DeleteBranch(ctx, j.Branch); err != nil {
 			return notes, err
 		}
 	}
@@ -76,14 +76,14 @@ func (ms *modules) remove(ctx context.Context, j Job, ref string) (notes []strin
 func (ms *modules) repair(ctx context.Context, c flow.Call, j Job) (notes []string, err error) {
 	list, err := ms.at(ctx, j, j.BaseCommit)
 	for _, m := range list {
-		strayed, err := m.Reattach(ctx, m.Dir(j.Worktree), j.Branch, m.Base, ms.task.backupRef(c)+"-strayed")
+		strayed, err := m.Backups().Reattach(ctx, m.Dir(j.Worktree), j.Branch, m.Base, ms.task.backupRef(c)+"-strayed")
 		if err != nil {
 			return notes, err
 		}
 		if strayed {
 			notes = append(notes, m.Path+" had left its branch, or the branch its base: it was put back, the files as they were")
 		}
-		if _, err := m.Unhide(ctx, m.Dir(j.Worktree)); err != nil {
+		if _, err := m.Index().Unhide(ctx, m.Dir(j.Worktree)); err != nil {
 			return notes, err
 		}
 	}
@@ -94,7 +94,7 @@ func (ms *modules) repair(ctx context.Context, c flow.Call, j Job) (notes []stri
 func (ms *modules) checkOut(ctx context.Context, j Job, commit string) error {
 	list, err := ms.at(ctx, j, commit)
 	for _, m := range list {
-		if err := m.Checkout(ctx, m.Dir(j.Worktree), m.Base); err != nil {
+		if err := m.Worktrees().Checkout(ctx, m.Dir(j.Worktree), m.Base); err != nil {
 			return err
 		}
 	}
@@ -104,11 +104,11 @@ func (ms *modules) checkOut(ctx context.Context, j Job, commit string) error {
 // checkUnmoved is a failure when the base moved a submodule that the task works in.
 func (ms *modules) checkUnmoved(ctx context.Context, j Job, next string) error {
 	for _, path := range j.Modules {
-		was, err := ms.repo.ModuleCommit(ctx, j.BaseCommit, path)
+		was, err := ms.repo.Modules().ModuleCommit(ctx, j.BaseCommit, path)
 		if err != nil {
 			return err
 		}
-		if now, err := ms.repo.ModuleCommit(ctx, next, path); err != nil || now != was {
+		if now, err := ms.repo.Modules().ModuleCommit(ctx, next, path); err != nil || now != was {
 			return errors.Join(err, flow.Fail(string(trellis.Conflict), "%s went on to %.12s, which has another commit of the submodule %s that this task works in; `git -C %s merge %.12[2]s`, with a commit of the submodule that has both, then `trellis retry %[5]s` checks that and goes on", j.BaseBranch, next, path, Typed(j.Worktree), filepath.Base(ms.task.dir)))
 		}
 	}
@@ -138,13 +138,13 @@ func (cm *committer) commitModules(ctx context.Context, c flow.Call, in commitIn
 // commitModule commits what was done in one. Commits that hold a secret, by whomever, are taken back and made anew as one.
 func (cm *committer) commitModule(ctx context.Context, c flow.Call, m *git.Module, in commitIn, o git.CommitOptions, s *search) (head string, err error) {
 	dir := m.Dir(in.Job.Worktree)
-	if _, err := m.Reattach(ctx, dir, in.Job.Branch, m.Base, cm.task.backupRef(c)+"-strayed"); err != nil {
+	if _, err := m.Backups().Reattach(ctx, dir, in.Job.Branch, m.Base, cm.task.backupRef(c)+"-strayed"); err != nil {
 		return "", err
 	}
-	if head, err = m.Head(ctx, dir); err != nil {
+	if head, err = m.Refs().Head(ctx, dir); err != nil {
 		return "", err
 	}
-	own, err := m.FindTrailer(ctx, m.Base, head, o.Trailers[0])
+	own, err := m.History().FindTrailer(ctx, m.Base, head, o.Trailers[0])
 	if err != nil {
 		return "", err
 	}
@@ -155,9 +155,9 @@ func (cm *committer) commitModule(ctx context.Context, c flow.Call, m *git.Modul
 	o.Inspect, within.kept = within.inspect, o.Exclude
 	const most = 2
 	for try := 1; ; try++ {
-		made, err := m.Commit(ctx, dir, o)
+		made, err := m.Committer().Commit(ctx, dir, o)
 		if errors.Is(err, git.ErrNothing) { // there is nothing, or the agent or an earlier entry committed it all
-			made, err = m.Head(ctx, dir)
+			made, err = m.Refs().Head(ctx, dir)
 		}
 		if err != nil {
 			return "", err

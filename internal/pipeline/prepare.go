@@ -87,11 +87,11 @@ func (pp *preparer) prepare(ctx context.Context, c flow.Call, in prepareIn) (p P
 			return p, err
 		}
 	}
-	_, missing := pp.repo.Identify(in.Job.Worktree)
+	_, missing := pp.repo.Worktrees().Identify(in.Job.Worktree)
 	if p.Notes, err = pp.worktrees.resumeUpdate(ctx, c, in, p.Notes); err != nil {
 		return p, err
 	}
-	made, err := pp.repo.Identify(in.Job.Worktree)
+	made, err := pp.repo.Worktrees().Identify(in.Job.Worktree)
 	if err != nil {
 		return p, pp.guard.explain(err)
 	}
@@ -105,12 +105,12 @@ func (pp *preparer) prepare(ctx context.Context, c flow.Call, in prepareIn) (p P
 		return p, err
 	}
 	if missing == nil { // else its trees were hashed when it was made
-		if err := pp.repo.VerifyTrees(ctx, in.Job.BaseCommit); err != nil {
+		if err := pp.repo.Trees().VerifyTrees(ctx, in.Job.BaseCommit); err != nil {
 			return p, pp.guard.explain(err)
 		}
 	}
 	if p.Hooks = in.Hooks; p.Hooks == nil || in.Fresh {
-		if p.Hooks, err = pp.repo.HookState(in.Job.Worktree); err != nil {
+		if p.Hooks, err = pp.repo.Hooks().HookState(in.Job.Worktree); err != nil {
 			return p, err
 		}
 	}

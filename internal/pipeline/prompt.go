@@ -102,7 +102,7 @@ func lines(list []string) string { return strings.Join(list, "\n") }
 
 // listChanges names what the worktree changes of the base. As long as nothing is committed git's status says it.
 func (pr *prompts) listChanges(ctx context.Context, j Job) (string, error) {
-	head, err := pr.repo.Head(ctx, j.Worktree)
+	head, err := pr.repo.Refs().Head(ctx, j.Worktree)
 	if err != nil {
 		return "", err
 	}
@@ -110,7 +110,7 @@ func (pr *prompts) listChanges(ctx context.Context, j Job) (string, error) {
 		list, _, err := pr.diff(ctx, j, 0)
 		return list, err
 	}
-	entries, err := pr.repo.Status(ctx, j.Worktree, Outside(j)...)
+	entries, err := pr.repo.Index().Status(ctx, j.Worktree, Outside(j)...)
 	var b strings.Builder
 	for i, e := range entries {
 		if i == statLines {
@@ -126,7 +126,7 @@ func (pr *prompts) listChanges(ctx context.Context, j Job) (string, error) {
 func (pr *prompts) diff(ctx context.Context, j Job, limit int) (list, diff string, err error) {
 	snap := pr.readOnly.current()
 	if snap == nil {
-		if snap, err = pr.repo.Snapshot(ctx, j.Worktree, Outside(j)...); err != nil {
+		if snap, err = pr.repo.Snapshots().Snapshot(ctx, j.Worktree, Outside(j)...); err != nil {
 			return "", "", err
 		}
 		defer snap.Close()

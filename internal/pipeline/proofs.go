@@ -49,7 +49,7 @@ func (k *sealer) seal(ctx context.Context, c flow.Call, in sealIn) (string, erro
 	if err != nil {
 		return "", err
 	}
-	tree, err := k.repo.TreeOf(ctx, in.Job.Worktree, Outside(in.Job)...)
+	tree, err := k.repo.Snapshots().TreeOf(ctx, in.Job.Worktree, Outside(in.Job)...)
 	if err != nil {
 		return "", err
 	}
@@ -93,10 +93,10 @@ func (k *sealer) Prove(ctx context.Context, key string, e workflow.Evidence) (st
 	if proof.By, err = workflow.ApprovedBy(k.task.dir, e, k.counts); err != nil {
 		return "", err
 	}
-	if proof.Commit, err = k.repo.Head(ctx, e.Dir); err != nil {
+	if proof.Commit, err = k.repo.Refs().Head(ctx, e.Dir); err != nil {
 		return "", err
 	}
-	if proof.Tree, err = k.repo.TreeOf(ctx, e.Dir, Outside(Job{Setup: Setup{Copy: k.config.Worktree.Copy}})...); err != nil {
+	if proof.Tree, err = k.repo.Snapshots().TreeOf(ctx, e.Dir, Outside(Job{Setup: Setup{Copy: k.config.Worktree.Copy}})...); err != nil {
 		return "", err
 	}
 	list, err := k.proofs().Append(proof)

@@ -25,7 +25,7 @@ func (r *repairer) repair(ctx context.Context, c flow.Call, j Job) (notes []stri
 	if notes, err = r.guard.verifyObjects(ctx, j.BaseCommit); err != nil {
 		return notes, err
 	}
-	strayed, err := r.repo.Reattach(ctx, j.Worktree, j.Branch, j.anchor(), r.task.backupRef(c)+"-strayed")
+	strayed, err := r.repo.Backups().Reattach(ctx, j.Worktree, j.Branch, j.anchor(), r.task.backupRef(c)+"-strayed")
 	if err != nil {
 		return notes, err
 	}
@@ -36,7 +36,7 @@ func (r *repairer) repair(ctx context.Context, c flow.Call, j Job) (notes []stri
 	if notes = append(notes, more...); err != nil {
 		return notes, err
 	}
-	hidden, err := r.repo.Unhide(ctx, j.Worktree)
+	hidden, err := r.repo.Index().Unhide(ctx, j.Worktree)
 	if err != nil {
 		return notes, err
 	}
@@ -46,7 +46,7 @@ func (r *repairer) repair(ctx context.Context, c flow.Call, j Job) (notes []stri
 	if _, err := os.Lstat(filepath.Join(j.Worktree, ".trellis", "tasks")); errors.Is(err, fs.ErrNotExist) {
 		return notes, nil // whether someone removed it is no matter: it is never committed
 	}
-	undone, err := r.repo.Discard(ctx, j.Worktree, r.task.backupRef(c), ".trellis/tasks")
+	undone, err := r.repo.Backups().Discard(ctx, j.Worktree, r.task.backupRef(c), ".trellis/tasks")
 	if undone {
 		notes = append(notes, "changes below .trellis/tasks of the worktree were undone: a task lives in the main checkout")
 	}

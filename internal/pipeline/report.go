@@ -76,7 +76,7 @@ type reporter struct {
 
 // conclude writes report.md.
 func (w *reporter) conclude(ctx context.Context, _ flow.Call, in concludeIn) (struct{}, error) {
-	if err := w.repo.EndRun(ctx, w.guard.worktree()); err != nil { // which is no reason to say nothing else
+	if err := w.repo.Index().EndRun(ctx, w.guard.worktree()); err != nil { // which is no reason to say nothing else
 		in.Report.Notes = append(slices.Clone(in.Report.Notes), "what git add left beside the worktree could not be taken back: "+err.Error())
 	}
 	h, err := journal.Read(w.task.runDir)

@@ -34,7 +34,7 @@ func (r *restorer) begin(ctx context.Context, c flow.Call, j Job) (snap *git.Sna
 		err = m.clear() // of a run of the same number whose journal is gone
 	}
 	if err == nil {
-		snap, err = r.repo.SnapshotIn(ctx, m.path("objects"), j.Worktree, Outside(j)...)
+		snap, err = r.repo.Snapshots().SnapshotIn(ctx, m.path("objects"), j.Worktree, Outside(j)...)
 	}
 	if err != nil {
 		return nil, nil, nil, err
@@ -57,7 +57,7 @@ func (r *restorer) begin(ctx context.Context, c flow.Call, j Job) (snap *git.Sna
 // backUp saves what an entry of a call that was cut off left in the worktree.
 func (r *restorer) backUp(ctx context.Context, c flow.Call, j Job) ([]string, error) {
 	ref := r.task.backupRef(c)
-	if _, err := r.repo.Backup(ctx, j.Worktree, ref, "trellis: what was in the worktree of "+filepath.Base(r.task.dir)+" when "+c.ID+" was cut off"); err != nil {
+	if _, err := r.repo.Backups().Backup(ctx, j.Worktree, ref, "trellis: what was in the worktree of "+filepath.Base(r.task.dir)+" when "+c.ID+" was cut off"); err != nil {
 		return nil, err
 	}
 	return []string{"what was changed in the worktree when " + c.ID + " was cut off, or after it, was undone; it is kept as " + ref}, nil
@@ -97,7 +97,7 @@ func (r *restorer) putBack(ctx context.Context, c flow.Call, j Job, m checkpoint
 		notes = out.Notes
 	case was != "":
 		var snap *git.Snapshot
-		if snap, err = r.repo.SnapshotIn(ctx, m.path("objects"), j.Worktree, Outside(j)...); err != nil {
+		if snap, err = r.repo.Snapshots().SnapshotIn(ctx, m.path("objects"), j.Worktree, Outside(j)...); err != nil {
 			return nil, err
 		}
 		if snap.Tree != was {
@@ -124,7 +124,7 @@ func (r *restorer) strayPaths(ctx context.Context, c flow.Call, j Job, m checkpo
 	}
 	notes, err := r.backUp(ctx, c, j)
 	if err == nil {
-		_, err = r.repo.Discard(ctx, j.Worktree, "", left...)
+		_, err = r.repo.Backups().Discard(ctx, j.Worktree, "", left...)
 	}
 	out.Notes = append(out.Notes, notes...)
 	return nil, err
@@ -135,7 +135,7 @@ func (r *restorer) uncommitted(ctx context.Context, j Job) (paths []string, err 
 	if _, err := os.Stat(j.Worktree); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	entries, err := r.repo.Status(ctx, j.Worktree, Outside(j)...)
+	entries, err := r.repo.Index().Status(ctx, j.Worktree, Outside(j)...)
 	for _, e := range entries {
 		if e.Path != ".trellis/" { // which git names for what is left out in it
 			paths = append(paths, e.Path)

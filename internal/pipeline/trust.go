@@ -81,11 +81,11 @@ func (tj *trustJudge) trustedCopies(ctx context.Context, j Job) error {
 	if tj.trustedBase == nil || len(j.Setup.Copy) == 0 {
 		return nil
 	}
-	came, err := tj.repo.Indexed(ctx, j.Setup.Copy...)
+	came, err := tj.repo.Provenance().Indexed(ctx, j.Setup.Copy...)
 	if err != nil || len(came) == 0 {
 		return err
 	}
-	head, err := tj.repo.Head(ctx, tj.repo.Main)
+	head, err := tj.repo.Refs().Head(ctx, tj.repo.Main)
 	if errors.Is(err, git.ErrNoCommit) {
 		return nil
 	}

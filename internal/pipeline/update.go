@@ -101,7 +101,7 @@ type updater struct {
 // update brings the branch, all of which is committed, up to its base. What an earlier entry began is gone on with.
 func (up *updater) update(ctx context.Context, c flow.Call, in updateIn) (out Updated, err error) {
 	whose := filepath.Base(up.task.dir)
-	u, err := up.repo.Updating(ctx, whose)
+	u, err := up.repo.Updater().Updating(ctx, whose)
 	if err != nil {
 		return out, err
 	}
@@ -114,11 +114,11 @@ func (up *updater) update(ctx context.Context, c flow.Call, in updateIn) (out Up
 		o.Base, o.About = u.Base, u.About
 	}
 	o.Dir, o.Branch, o.Whose, o.Backup = in.Job.Worktree, in.Job.Branch, whose, up.task.backupRef(c)
-	before, err := up.repo.Branch(ctx, o.Branch)
+	before, err := up.repo.Refs().Branch(ctx, o.Branch)
 	if err != nil {
 		return out, err
 	}
-	u, err = up.repo.Update(ctx, o)
+	u, err = up.repo.Updater().Update(ctx, o)
 	switch conflict := (*git.ConflictError)(nil); {
 	case errors.As(err, &conflict):
 		return out, flow.Fail(string(trellis.Conflict), "%s went on to %.12s, and the work can't be put on that: %s; nothing was touched: `git -C %s merge %.12[2]s`, mend it there and commit, then `trellis retry %[5]s` checks that and goes on",
@@ -159,7 +159,7 @@ func (up *updater) updated(ctx context.Context, c flow.Call, in updateIn, o git.
 	}
 	out.Clash = j.Clash
 	if u == nil {
-		if out.Made.SHA, err = up.repo.Head(ctx, j.Worktree); err != nil {
+		if out.Made.SHA, err = up.repo.Refs().Head(ctx, j.Worktree); err != nil {
 			return out, err
 		}
 	}
@@ -198,24 +198,24 @@ func (up *updater) plannedUpdate(ctx context.Context, c flow.Call, in updateIn) 
 	if out.Notes = notes; err != nil || next.Commit == "" || next.Commit == j.BaseCommit && next.On == j.StackedOn {
 		return o, out, err
 	}
-	if old, err := up.repo.IsAncestor(ctx, next.Commit, j.BaseCommit); err != nil || old && next.Commit != j.BaseCommit {
+	if old, err := up.repo.History().IsAncestor(ctx, next.Commit, j.BaseCommit); err != nil || old && next.Commit != j.BaseCommit {
 		return o, out, err
 	}
 	if why, err := up.trust.untrusted(ctx, next); err != nil || why != "" {
 		out.Notes = append(out.Notes, fmt.Sprintf("%s went on to %.12s, and the branch was not brought up to it: %s", next.Branch, next.Commit, why))
 		return o, out, err
 	}
-	if _, err := up.repo.Reattach(ctx, j.Worktree, j.Branch, j.BaseCommit, up.task.backupRef(c)+"-strayed"); err != nil {
+	if _, err := up.repo.Backups().Reattach(ctx, j.Worktree, j.Branch, j.BaseCommit, up.task.backupRef(c)+"-strayed"); err != nil {
 		return o, out, err
 	}
 	if left, err := up.restorer.uncommitted(ctx, j); err != nil || len(left) > 0 { // what is not committed, final verify names
 		return o, out, err
 	}
-	tip, err := up.repo.Branch(ctx, j.Branch)
+	tip, err := up.repo.Refs().Branch(ctx, j.Branch)
 	if err != nil {
 		return o, out, err
 	}
-	if within, err := up.repo.IsAncestor(ctx, next.Commit, tip); err != nil {
+	if within, err := up.repo.History().IsAncestor(ctx, next.Commit, tip); err != nil {
 		return o, out, err
 	} else if within { // somebody merged it, or an earlier entry of this call did
 		j.BaseCommit = next.Commit
@@ -226,13 +226,13 @@ func (up *updater) plannedUpdate(ctx context.Context, c flow.Call, in updateIn) 
 	if err := up.modules.checkUnmoved(ctx, j, next.Commit); err != nil {
 		return o, out, err
 	}
-	grew, err := up.repo.IsAncestor(ctx, j.BaseCommit, next.Commit)
+	grew, err := up.repo.History().IsAncestor(ctx, j.BaseCommit, next.Commit)
 	if err != nil {
 		return o, out, err
 	}
 	shown := in.Seen != ""
 	if !shown {
-		if shown, err = up.repo.Shown(ctx, in.Task, j.BaseCommit, tip); err != nil {
+		if shown, err = up.repo.Remotes().Shown(ctx, in.Task, j.BaseCommit, tip); err != nil {
 			return o, out, err
 		}
 	}
@@ -248,8 +248,8 @@ func (up *updater) unmended(ctx context.Context, _ flow.Call, in checksIn) (out 
 	if j.Clash.Ours != "" {
 		sides = append(sides, j.Clash.Ours)
 	}
-	if out.Stray, err = up.repo.Marked(ctx, j.Worktree, j.Clash.Files, sides...); err == nil {
-		out.Tree, err = up.repo.TreeOf(ctx, j.Worktree, Outside(j)...)
+	if out.Stray, err = up.repo.History().Marked(ctx, j.Worktree, j.Clash.Files, sides...); err == nil {
+		out.Tree, err = up.repo.Snapshots().TreeOf(ctx, j.Worktree, Outside(j)...)
 	}
 	out.Stray = few(out.Stray)
 	return out, err

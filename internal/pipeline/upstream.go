@@ -49,14 +49,14 @@ func (u *upstream) Behind(ctx context.Context, in DeliverIn, tip string, ask boo
 	if j.Delivery.Update == "" {
 		return "", nil
 	}
-	if within, err := u.repo.IsAncestor(ctx, in.Report.Commit, tip); err != nil || !within {
+	if within, err := u.repo.History().IsAncestor(ctx, in.Report.Commit, tip); err != nil || !within {
 		return "", err
 	}
 	next, _, err := u.nextBase(ctx, j, ask)
 	if err != nil || next.Commit == "" || next.Commit == j.BaseCommit {
 		return "", err
 	}
-	if held, err := u.repo.IsAncestor(ctx, next.Commit, tip); err != nil || held {
+	if held, err := u.repo.History().IsAncestor(ctx, next.Commit, tip); err != nil || held {
 		return "", err
 	}
 	if why, err := u.trust.untrusted(ctx, next); err != nil || why != "" {
@@ -67,11 +67,11 @@ func (u *upstream) Behind(ctx context.Context, in DeliverIn, tip string, ask boo
 
 // about is what is kept of an update: what it stands on, and what both sides did, should they conflict.
 func (u *upstream) about(ctx context.Context, tip string, next bases.Base) (string, error) {
-	theirs, err := u.repo.Subjects(ctx, tip, next.Commit, mostSaid)
+	theirs, err := u.repo.History().Subjects(ctx, tip, next.Commit, mostSaid)
 	if err != nil {
 		return "", err
 	}
-	ours, err := u.repo.Subjects(ctx, next.Commit, tip, mostSaid)
+	ours, err := u.repo.History().Subjects(ctx, next.Commit, tip, mostSaid)
 	if err != nil {
 		return "", err
 	}
@@ -103,7 +103,7 @@ func (u *upstream) nextBase(ctx context.Context, j Job, ask bool) (next bases.Ba
 	if why != "" {
 		return bases.Base{}, append(notes, "the work stays on the branch of "+j.StackedOn+": "+why), nil
 	}
-	tip, err := u.repo.Branch(ctx, t.BranchName())
+	tip, err := u.repo.Refs().Branch(ctx, t.BranchName())
 	if err != nil {
 		return bases.Base{}, notes, err
 	}
@@ -121,20 +121,20 @@ func (u *upstream) nextBase(ctx context.Context, j Job, ask bool) (next bases.Ba
 func (u *upstream) baseTip(ctx context.Context, j Job, ask bool) (tip string, notes []string, err error) {
 	remote := ""
 	if j.Delivery.Push {
-		if remote, err = u.repo.Remote(ctx, j.BaseBranch); err != nil {
+		if remote, err = u.repo.Remotes().Remote(ctx, j.BaseBranch); err != nil {
 			return "", nil, err
 		}
 	}
 	if ask && remote != "" { // first: the base branch may be one that follows the remote
-		if err := u.repo.Fetch(ctx, remote, fetchLimit); ctx.Err() != nil {
+		if err := u.repo.Remotes().Fetch(ctx, remote, fetchLimit); ctx.Err() != nil {
 			return "", nil, context.Cause(ctx)
 		} else if err != nil {
 			notes = append(notes, fmt.Sprintf("what %s has now is not known: %v", remote, err))
 		}
 	}
-	tip, err = u.repo.Branch(ctx, j.BaseBranch)
+	tip, err = u.repo.Refs().Branch(ctx, j.BaseBranch)
 	if err == nil && tip == "" {
-		tip, err = u.repo.Resolve(ctx, j.BaseBranch)
+		tip, err = u.repo.Refs().Resolve(ctx, j.BaseBranch)
 	}
 	if errors.Is(err, git.ErrNotFound) {
 		return "", append(notes, "the base branch "+j.BaseBranch+" is gone: the work stays where it began"), nil
@@ -142,14 +142,14 @@ func (u *upstream) baseTip(ctx context.Context, j Job, ask bool) (tip string, no
 	if err != nil || remote == "" {
 		return tip, notes, err
 	}
-	there, err := u.repo.Resolve(ctx, remote+"/"+j.BaseBranch)
+	there, err := u.repo.Refs().Resolve(ctx, remote+"/"+j.BaseBranch)
 	if errors.Is(err, git.ErrNotFound) {
 		return tip, notes, nil
 	}
 	if err != nil || there == tip {
 		return tip, notes, err
 	}
-	if ahead, err := u.repo.IsAncestor(ctx, tip, there); err != nil || ahead {
+	if ahead, err := u.repo.History().IsAncestor(ctx, tip, there); err != nil || ahead {
 		return there, notes, err
 	}
 	return tip, notes, nil
@@ -165,7 +165,7 @@ func (u *upstream) probe(ctx context.Context, _ flow.Call, in probeIn) (notes []
 		return nil, err
 	}
 	slices.Reverse(list)
-	own, err := u.repo.Branch(ctx, in.Job.Branch)
+	own, err := u.repo.Refs().Branch(ctx, in.Job.Branch)
 	if err != nil {
 		return nil, err
 	}
@@ -175,14 +175,14 @@ func (u *upstream) probe(ctx context.Context, _ flow.Call, in probeIn) (notes []
 		if t == nil || t.ID == in.Task || t.Status != trellis.Review || t.BaseBranch != in.Job.BaseBranch || looked == mostProbed || t.ID == in.Job.StackedOn || t.Pipeline.StackedOn == in.Task {
 			continue
 		}
-		tip, err := u.repo.Branch(ctx, t.BranchName())
+		tip, err := u.repo.Refs().Branch(ctx, t.BranchName())
 		if err == nil && tip == "" {
 			continue
 		}
 		looked++
 		var files []string
 		if err == nil {
-			files, err = u.repo.Conflicts(ctx, own, tip)
+			files, err = u.repo.Updater().Conflicts(ctx, own, tip)
 		}
 		switch {
 		case errors.Is(err, git.ErrOldGit):

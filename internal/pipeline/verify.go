@@ -248,7 +248,7 @@ func (v *verifier) describeChange(ctx context.Context, in checksIn, snap *git.Sn
 
 // changed says what a phase has made of the worktree.
 func (v *verifier) changed(ctx context.Context, _ flow.Call, in checksIn) (out Checks, err error) {
-	snap, err := v.repo.Snapshot(ctx, in.Job.Worktree, Outside(in.Job)...)
+	snap, err := v.repo.Snapshots().Snapshot(ctx, in.Job.Worktree, Outside(in.Job)...)
 	if err != nil {
 		return out, err
 	}

@@ -77,7 +77,7 @@ func (cw *callWatch) watchReader(ctx context.Context, c flow.Call, r agentcall.R
 	if err := json.Unmarshal(r.Data, &d); err != nil {
 		return nil, fmt.Errorf("reading the request: %w", err)
 	}
-	before, err := cw.repo.Snapshot(ctx, r.Dir, Outside(d.Job)...)
+	before, err := cw.repo.Snapshots().Snapshot(ctx, r.Dir, Outside(d.Job)...)
 	if err != nil {
 		return nil, err
 	}

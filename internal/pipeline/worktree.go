@@ -39,19 +39,19 @@ func (wt *worktrees) resumeUpdate(ctx context.Context, c flow.Call, in prepareIn
 		return notes, err
 	}
 	whose := filepath.Base(wt.task.dir)
-	u, err := wt.repo.Updating(ctx, whose)
+	u, err := wt.repo.Updater().Updating(ctx, whose)
 	if err != nil || u == nil {
 		return notes, err
 	}
 	if in.Job.Clash == nil && !u.Moving { // somebody ended it by hand
-		return notes, wt.repo.EndUpdate(ctx, whose)
+		return notes, wt.repo.Updater().EndUpdate(ctx, whose)
 	}
 	if missing != nil {
-		if err := wt.repo.Redo(ctx, whose, u); err != nil {
+		if err := wt.repo.Updater().Redo(ctx, whose, u); err != nil {
 			return notes, err
 		}
 	}
-	_, err = wt.repo.Update(ctx, git.UpdateOptions{Dir: in.Job.Worktree, Branch: in.Job.Branch, Whose: whose, Base: u.Base, Backup: wt.task.backupRef(c)})
+	_, err = wt.repo.Updater().Update(ctx, git.UpdateOptions{Dir: in.Job.Worktree, Branch: in.Job.Branch, Whose: whose, Base: u.Base, Backup: wt.task.backupRef(c)})
 	return append(notes, fmt.Sprintf("the branch is on its way to %.12s: an earlier run began that", u.Base)), err
 }
 
@@ -61,7 +61,7 @@ func (wt *worktrees) lost(ctx context.Context, in prepareIn) (bool, error) {
 	if _, err := os.Stat(filepath.Join(in.Job.Worktree, filepath.FromSlash(runtimeDir), "task")); !in.Begun || err == nil || in.Job.Clash != nil {
 		return false, nil
 	}
-	tip, err := wt.repo.Branch(ctx, in.Job.Branch)
+	tip, err := wt.repo.Refs().Branch(ctx, in.Job.Branch)
 	return tip == in.Job.BaseCommit, err
 }
 
@@ -69,18 +69,18 @@ func (wt *worktrees) lost(ctx context.Context, in prepareIn) (bool, error) {
 // itself what there is, since the one before may have been the last before a crash.
 func (wt *worktrees) backUpAndRemove(ctx context.Context, c flow.Call, j Job) (notes []string, err error) {
 	ref := wt.task.backupRef(c)
-	if err := wt.repo.EndUpdate(ctx, filepath.Base(wt.task.dir)); err != nil {
+	if err := wt.repo.Updater().EndUpdate(ctx, filepath.Base(wt.task.dir)); err != nil {
 		return nil, err
 	}
 	failed := func(what string, err error) ([]string, error) {
 		return notes, flow.Fail(string(trellis.WorktreeFailed), "%s: %v", what, err)
 	}
 	if _, err := os.Stat(j.Worktree); err == nil {
-		if _, err := wt.repo.Backup(ctx, j.Worktree, ref, "trellis: work of "+filepath.Base(wt.task.dir)+" that was taken away"); err != nil {
+		if _, err := wt.repo.Backups().Backup(ctx, j.Worktree, ref, "trellis: work of "+filepath.Base(wt.task.dir)+" that was taken away"); err != nil {
 			return failed("backing up the worktree", err)
 		}
 		notes = append(notes, "the work so far is kept as "+ref)
-		if err := wt.repo.RemoveWorktree(ctx, j.Worktree); err != nil {
+		if err := wt.repo.Worktrees().Remove(ctx, j.Worktree); err != nil {
 			return failed("removing the worktree", err)
 		}
 	}
@@ -88,17 +88,17 @@ func (wt *worktrees) backUpAndRemove(ctx context.Context, c flow.Call, j Job) (n
 	if notes = append(notes, kept...); err != nil {
 		return failed("backing up submodules", err)
 	}
-	tip, err := wt.repo.Branch(ctx, j.Branch)
+	tip, err := wt.repo.Refs().Branch(ctx, j.Branch)
 	if err != nil || tip == "" {
 		return notes, err
 	}
 	if tip != j.BaseCommit {
-		if _, err := wt.repo.Keep(ctx, j.Branch, ref+"-branch"); err != nil {
+		if _, err := wt.repo.Backups().Keep(ctx, j.Branch, ref+"-branch"); err != nil {
 			return failed("backing up the branch", err)
 		}
 		notes = append(notes, "the branch so far is kept as "+ref+"-branch")
 	}
-	if err := wt.repo.DeleteBranch(ctx, j.Branch); err != nil {
+	if err := wt.repo.Refs().DeleteBranch(ctx, j.Branch); err != nil {
 		return failed("deleting the branch", err)
 	}
 	return notes, nil
@@ -115,9 +115,9 @@ func (wt *worktrees) makeWorktree(ctx context.Context, c flow.Call, in prepareIn
 	}
 	n := git.NewWorktree{Path: in.Job.Worktree, Branch: in.Job.Branch, Base: in.Job.BaseCommit, Adopt: own, Owner: wt.task.id(),
 		Takes: func(owner string) bool { return wt.mayAdopt(c, in, owner, own) }}
-	if err = wt.repo.AddWorktree(ctx, n); errors.As(err, new(*git.PathError)) && wt.leftBranch(ctx, in) {
-		if _, err = wt.repo.Reattach(ctx, in.Job.Worktree, in.Job.Branch, in.Job.BaseCommit, wt.task.backupRef(c)+"-strayed"); err == nil {
-			err = wt.repo.AddWorktree(ctx, n)
+	if err = wt.repo.Worktrees().Add(ctx, n); errors.As(err, new(*git.PathError)) && wt.leftBranch(ctx, in) {
+		if _, err = wt.repo.Backups().Reattach(ctx, in.Job.Worktree, in.Job.Branch, in.Job.BaseCommit, wt.task.backupRef(c)+"-strayed"); err == nil {
+			err = wt.repo.Worktrees().Add(ctx, n)
 		}
 	}
 	return wt.failure(in.Job.Worktree, err)
@@ -156,12 +156,12 @@ func (wt *worktrees) mayAdopt(c flow.Call, in prepareIn, owner string, ownBranch
 
 // checkOwner is a failure when the worktree at the task's place is another's.
 func (wt *worktrees) checkOwner(ctx context.Context, c flow.Call, in prepareIn) error {
-	all, err := wt.repo.Worktrees(ctx)
+	all, err := wt.repo.Worktrees().List(ctx)
 	for _, w := range all {
 		if !w.At(in.Job.Worktree) || w.Gone || w.HalfMade() {
 			continue
 		}
-		if err := wt.repo.Check(w); err != nil {
+		if err := wt.repo.Worktrees().Check(w); err != nil {
 			return wt.guard.explain(err)
 		}
 		if by := w.Owner(); by != wt.task.id() && !wt.mayAdopt(c, in, by, false) {
@@ -201,9 +201,9 @@ func (wt *worktrees) namesTask(worktree string) bool {
 // leftBranch reports whether the worktree of an earlier run has left its branch, which nobody else has checked out: an agent
 // switched away, and the run ended before that was put right.
 func (wt *worktrees) leftBranch(ctx context.Context, in prepareIn) bool {
-	all, err := wt.repo.Worktrees(ctx)
-	main, merr := wt.repo.CurrentBranch(ctx, wt.repo.Main)
-	now, nerr := wt.repo.CurrentBranch(ctx, in.Job.Worktree)
+	all, err := wt.repo.Worktrees().List(ctx)
+	main, merr := wt.repo.Refs().CurrentBranch(ctx, wt.repo.Main)
+	now, nerr := wt.repo.Refs().CurrentBranch(ctx, in.Job.Worktree)
 	free := main != in.Job.Branch && !slices.ContainsFunc(all, func(w git.Worktree) bool { return w.Branch == in.Job.Branch })
 	return in.Begun && free && now != in.Job.Branch && errors.Join(err, merr, nerr) == nil
 }
@@ -211,7 +211,7 @@ func (wt *worktrees) leftBranch(ctx context.Context, in prepareIn) bool {
 // discard takes away the worktree and the branch of a run that changed nothing against its base. What is not
 // of the base all the same (a commit that was taken back) is kept.
 func (wt *worktrees) discard(ctx context.Context, c flow.Call, in discardIn) (struct{}, error) {
-	tip, err := wt.repo.Branch(ctx, in.Job.Branch)
+	tip, err := wt.repo.Refs().Branch(ctx, in.Job.Branch)
 	if err != nil {
 		return struct{}{}, err
 	}
@@ -223,22 +223,22 @@ func (wt *worktrees) discard(ctx context.Context, c flow.Call, in discardIn) (st
 		_, err := wt.backUpAndRemove(ctx, c, in.Job)
 		return struct{}{}, err
 	}
-	if err := wt.repo.RemoveWorktree(ctx, in.Job.Worktree); err != nil {
+	if err := wt.repo.Worktrees().Remove(ctx, in.Job.Worktree); err != nil {
 		return struct{}{}, flow.Fail(string(trellis.WorktreeFailed), "%v", err)
 	}
 	if _, err := wt.modules.remove(ctx, in.Job, wt.task.backupRef(c)+"-branch"); err != nil {
 		return struct{}{}, err
 	}
-	return struct{}{}, wt.repo.DeleteBranch(ctx, in.Job.Branch)
+	return struct{}{}, wt.repo.Refs().DeleteBranch(ctx, in.Job.Branch)
 }
 
 // ownBranch reports whether a branch that is there may be used: it holds a commit of this task, or a person
 // said so. One that holds nothing, or is checked out where it belongs, needs no leave.
 func ownBranch(ctx context.Context, repo *git.Repo, in prepareIn, task string) (bool, error) {
-	tip, err := repo.Branch(ctx, in.Job.Branch)
+	tip, err := repo.Refs().Branch(ctx, in.Job.Branch)
 	if in.Adopt || err != nil || tip == "" {
 		return in.Adopt, err
 	}
-	made, err := repo.FindTrailer(ctx, in.Job.BaseCommit, tip, TaskTrailer+": "+task)
+	made, err := repo.History().FindTrailer(ctx, in.Job.BaseCommit, tip, TaskTrailer+": "+task)
 	return made != "", err
 }

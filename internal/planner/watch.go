@@ -51,6 +51,6 @@ func (w *watcher) lastSeen(ctx context.Context) (*git.WorktreeState, error) {
 
 // looks is how the main checkout looks, without what is Trellis' own.
 func (w *watcher) looks(ctx context.Context) (*git.WorktreeState, error) {
-	l, err := w.repo.StateOf(ctx, w.repo.Main, ".trellis/tasks", ".trellis/objectives", ".trellis/.runtime")
+	l, err := w.repo.Index().StateOf(ctx, w.repo.Main, ".trellis/tasks", ".trellis/objectives", ".trellis/.runtime")
 	return &l, err
 }

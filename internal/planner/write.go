@@ -140,12 +140,12 @@ func (wr writer) write(ctx context.Context, c flow.Call, in writeIn) (w written,
 	if err := errors.Join(wr.place(c, taskdir.Plan, in.Plan), wr.place(c, taskdir.TaskSpec, in.TaskSpec)); err != nil {
 		return w, err
 	}
-	if err := wr.repo.BranchFree(ctx, "feature/"+in.Input.Name); err != nil {
+	if err := wr.repo.Refs().BranchFree(ctx, "feature/"+in.Input.Name); err != nil {
 		w.Warnings = append(w.Warnings, fmt.Sprintf("%v: name another with `trellis task set-branch`, or start with --adopt-branch", err))
 	}
 	base := in.Input.Base
 	if base == "" {
-		if base, err = wr.repo.CurrentBranch(ctx, wr.repo.Main); err != nil {
+		if base, err = wr.repo.Refs().CurrentBranch(ctx, wr.repo.Main); err != nil {
 			return w, err
 		}
 	}

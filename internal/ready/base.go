@@ -20,7 +20,7 @@ func (c *check) inBase(ctx context.Context) func(string) (bool, error) {
 	var there map[string]bool
 	base, err := c.base(ctx)
 	if err == nil {
-		there, err = c.Repo.FilesAt(ctx, base, paths)
+		there, err = c.Repo.History().FilesAt(ctx, base, paths)
 	}
 	if err != nil && c.baseless {
 		return nil // which is said
@@ -38,9 +38,9 @@ func (c *check) base(ctx context.Context) (string, error) {
 	case c.task.Pipeline.BaseCommit != "":
 		return c.task.Pipeline.BaseCommit, nil
 	case c.task.BaseBranch != "":
-		return c.Repo.Resolve(ctx, c.task.BaseBranch)
+		return c.Repo.Refs().Resolve(ctx, c.task.BaseBranch)
 	}
-	return c.Repo.Head(ctx, c.Store.Root)
+	return c.Repo.Refs().Head(ctx, c.Store.Root)
 }
 
 // named are the paths that the context files name and a worktree must have.

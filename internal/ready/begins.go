@@ -46,14 +46,14 @@ func (c *check) free(ctx context.Context) error {
 func (c *check) begins(ctx context.Context) (commit string, err error) {
 	name, hint := c.task.BaseBranch, "trellis task set-base-branch "+c.As+" BRANCH"
 	if name == "" {
-		if name, err = c.Begins.CurrentBranch(ctx, c.Begins.Main); err == nil && name == "" {
+		if name, err = c.Begins.Refs().CurrentBranch(ctx, c.Begins.Main); err == nil && name == "" {
 			c.at("base_branch", hint, "no base_branch is set and no branch is checked out")
 		}
 		if err != nil || name == "" {
 			return "", err
 		}
 	}
-	commit, err = c.Begins.Resolve(ctx, name)
+	commit, err = c.Begins.Refs().Resolve(ctx, name)
 	if errors.Is(err, git.ErrNotFound) {
 		c.at("base_branch", hint, "there is no base branch %s", name)
 		return "", nil
@@ -65,7 +65,7 @@ func (c *check) begins(ctx context.Context) (commit string, err error) {
 // branch that it would be a folder of.
 func (c *check) usable(ctx context.Context, base string) error {
 	own := c.task.BranchName()
-	tip, err := c.Begins.Branch(ctx, own)
+	tip, err := c.Begins.Refs().Branch(ctx, own)
 	switch {
 	case err != nil:
 		return err
@@ -88,17 +88,17 @@ func (c *check) foreign(ctx context.Context, base, tip string) (bool, error) {
 	if tip == base || len(c.task.Pipeline.DependsOn) > 0 {
 		return false, nil
 	}
-	if within, err := c.Begins.IsAncestor(ctx, tip, base); err != nil || within {
+	if within, err := c.Begins.History().IsAncestor(ctx, tip, base); err != nil || within {
 		return false, err
 	}
-	made, err := c.Begins.FindTrailer(ctx, base, tip, fmt.Sprintf("%s: %s", trellis.TaskTrailer, c.As))
+	made, err := c.Begins.History().FindTrailer(ctx, base, tip, fmt.Sprintf("%s: %s", trellis.TaskTrailer, c.As))
 	return made == "", err
 }
 
 // unblocked is a *git.BranchError when there is a branch where the new one needs a folder, or the other way round.
 func (c *check) unblocked(ctx context.Context, own string) error {
 	for above := path.Dir(own); above != "."; above = path.Dir(above) {
-		if tip, err := c.Begins.Branch(ctx, above); err != nil {
+		if tip, err := c.Begins.Refs().Branch(ctx, above); err != nil {
 			return err
 		} else if tip != "" {
 			return &git.BranchError{Branch: own, Taken: above}
@@ -108,15 +108,15 @@ func (c *check) unblocked(ctx context.Context, own string) error {
 	if err != nil || !below.IsDir() {
 		return nil
 	}
-	return c.Begins.BranchFree(ctx, own)
+	return c.Begins.Refs().BranchFree(ctx, own)
 }
 
 // elsewhere is a *git.BranchError when the branch is checked out in a worktree that is not the task's.
 func (c *check) elsewhere(ctx context.Context, own string) error {
-	if now, err := c.Begins.CurrentBranch(ctx, c.Begins.Main); err != nil || now == own {
+	if now, err := c.Begins.Refs().CurrentBranch(ctx, c.Begins.Main); err != nil || now == own {
 		return errors.Join(err, &git.BranchError{Branch: own, Taken: own, Worktree: c.Begins.Main})
 	}
-	all, err := c.Begins.Worktrees(ctx)
+	all, err := c.Begins.Worktrees().List(ctx)
 	for _, w := range all {
 		if w.Branch == own && w.Owner() != c.As && !w.At(c.task.WorktreePath) {
 			return &git.BranchError{Branch: own, Taken: own, Worktree: w.Path, Owner: cmp.Or(w.Owner(), c.claimant(w))}

@@ -114,20 +114,20 @@ func (s *Site) PreviewDelivery(ctx context.Context, dir string) (delivery.Delive
 
 // unverified says what is committed on top of the work and is neither verified nor pushed, "" for nothing.
 func (s *Site) unverified(ctx context.Context, w delivery.Work) (string, error) {
-	tip, err := s.Repo.Branch(ctx, w.Branch)
+	tip, err := s.Repo.Refs().Branch(ctx, w.Branch)
 	if err != nil || tip == "" || tip == w.Commit {
 		return "", err
 	}
-	if within, err := s.Repo.IsAncestor(ctx, w.Commit, tip); err != nil || !within {
+	if within, err := s.Repo.History().IsAncestor(ctx, w.Commit, tip); err != nil || !within {
 		return "", err // the preview says so
 	}
-	if remote, err := s.Repo.Remote(ctx, w.Base); err == nil && remote != "" {
-		tips, err := s.Repo.RemoteBranches(ctx, remote, w.Branch)
+	if remote, err := s.Repo.Remotes().Remote(ctx, w.Base); err == nil && remote != "" {
+		tips, err := s.Repo.Remotes().RemoteBranches(ctx, remote, w.Branch)
 		if err != nil || tips[w.Branch] == tip {
 			return "", err
 		}
 	}
-	who, n, err := s.Repo.Authors(ctx, w.Commit, tip)
+	who, n, err := s.Repo.History().Authors(ctx, w.Commit, tip)
 	return "its branch has " + delivery.Commits(n, who) + " that nobody verified: a run checks what is there, then it is delivered", err
 }
 

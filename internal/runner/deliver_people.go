@@ -30,11 +30,11 @@ type strangers struct {
 // therefore for a person, is push_failed.
 func (s *Site) strangers(ctx context.Context, in pipeline.DeliverIn) (*strangers, error) {
 	o := &strangers{s: s, in: in}
-	tip, err := s.Repo.Branch(ctx, in.Job.Branch)
+	tip, err := s.Repo.Refs().Branch(ctx, in.Job.Branch)
 	if err != nil || tip == "" || in.Report.Commit == "" {
 		return o, err
 	}
-	if within, err := s.Repo.IsAncestor(ctx, in.Report.Commit, tip); err != nil || !within {
+	if within, err := s.Repo.History().IsAncestor(ctx, in.Report.Commit, tip); err != nil || !within {
 		return o, err // the delivery says so
 	}
 	o.tip, o.to = tip, tip
@@ -42,7 +42,7 @@ func (s *Site) strangers(ctx context.Context, in pipeline.DeliverIn) (*strangers
 		return o, err
 	}
 	message := fmt.Sprintf("Merge branch '%s' of %s", in.Job.Branch, o.remote)
-	if o.to, err = s.Repo.Joined(ctx, tip, o.theirs, message); err != nil {
+	if o.to, err = s.Repo.Updater().Joined(ctx, tip, o.theirs, message); err != nil {
 		return o, o.refuse(ctx, err)
 	}
 	if o.moved() && len(in.Job.Modules) > 0 && o.to != o.theirs {
@@ -54,10 +54,10 @@ func (s *Site) strangers(ctx context.Context, in pipeline.DeliverIn) (*strangers
 // ask looks at the branch of the remote. One that can't be asked is left for the push to find out.
 func (o *strangers) ask(ctx context.Context) (err error) {
 	repo, branch := o.s.Repo, o.in.Job.Branch
-	if o.remote, err = repo.Remote(ctx, o.in.Job.BaseBranch); err != nil || o.remote == "" {
+	if o.remote, err = repo.Remotes().Remote(ctx, o.in.Job.BaseBranch); err != nil || o.remote == "" {
 		return err
 	}
-	tips, err := repo.RemoteBranches(ctx, o.remote, branch)
+	tips, err := repo.Remotes().RemoteBranches(ctx, o.remote, branch)
 	there := tips[branch]
 	if err != nil || there == "" {
 		return unlessEnded(ctx)
@@ -66,18 +66,18 @@ func (o *strangers) ask(ctx context.Context) (err error) {
 		o.theirs = there
 		return nil
 	}
-	if _, err := repo.Resolve(ctx, there); errors.Is(err, git.ErrNotFound) {
-		if err := repo.Fetch(ctx, o.remote, fetchWall, branch); err != nil {
+	if _, err := repo.Refs().Resolve(ctx, there); errors.Is(err, git.ErrNotFound) {
+		if err := repo.Remotes().Fetch(ctx, o.remote, fetchWall, branch); err != nil {
 			return unlessEnded(ctx)
 		}
 	}
-	if _, err := repo.Resolve(ctx, there); err != nil {
+	if _, err := repo.Refs().Resolve(ctx, there); err != nil {
 		return unlessEnded(ctx)
 	}
-	if old, err := repo.IsAncestor(ctx, there, o.tip); err != nil || old {
+	if old, err := repo.History().IsAncestor(ctx, there, o.tip); err != nil || old {
 		return err
 	}
-	on, err := repo.IsAncestor(ctx, o.in.Report.Commit, there)
+	on, err := repo.History().IsAncestor(ctx, o.in.Report.Commit, there)
 	if err == nil && !on {
 		on, err = o.onPushed(ctx, there)
 	}
@@ -92,11 +92,11 @@ func unlessEnded(ctx context.Context) error { return context.Cause(ctx) }
 
 // onPushed reports whether people put a commit on one that was pushed before. That one itself is ours to replace.
 func (o *strangers) onPushed(ctx context.Context, there string) (bool, error) {
-	ours, err := o.s.Repo.Pushed(ctx, o.in.Task, there)
+	ours, err := o.s.Repo.Remotes().Pushed(ctx, o.in.Task, there)
 	if err != nil || ours {
 		return false, err
 	}
-	return o.s.Repo.Builds(ctx, o.in.Task, there)
+	return o.s.Repo.History().Builds(ctx, o.in.Task, there)
 }
 
 // refuse is the failure of what can't be brought together.
@@ -153,7 +153,7 @@ func (o *strangers) follow(ctx context.Context) error {
 	if _, err := os.Lstat(dir); err != nil {
 		dir = "" // it is made anew of the branch
 	}
-	there, err := o.s.Repo.Forward(ctx, dir, o.in.Job.Branch, o.tip, o.to, pipeline.Outside(o.in.Job)...)
+	there, err := o.s.Repo.Backups().Forward(ctx, dir, o.in.Job.Branch, o.tip, o.to, pipeline.Outside(o.in.Job)...)
 	if err == nil && !there {
 		err = o.refuse(ctx, errors.New("the worktree holds what is not committed, or is not on that branch"))
 	}
@@ -167,7 +167,7 @@ func (o *strangers) said(ctx context.Context) (string, error) {
 		if end == "" || end == o.tip && o.to == o.theirs {
 			continue
 		}
-		who, n, err := o.s.Repo.Authors(ctx, o.in.Report.Commit, end)
+		who, n, err := o.s.Repo.History().Authors(ctx, o.in.Report.Commit, end)
 		if err != nil {
 			return "", err
 		}

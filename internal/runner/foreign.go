@@ -24,7 +24,7 @@ func (s guard) ours(ctx context.Context, dir string, h *journal.History) error {
 	}
 	path := s.Store.Rel(filepath.Join(dir, taskdir.Journal))
 	if h.Clone == "" {
-		if tracked, err := s.Repo.Tracks(ctx, path); err != nil || !tracked {
+		if tracked, err := s.Repo.History().Tracks(ctx, path); err != nil || !tracked {
 			return err
 		}
 		return s.foreign(dir, path, "was committed to git, and does not say where its run began")

@@ -205,11 +205,11 @@ func (s Assessor) finished(ctx context.Context, l Assessment, h *journal.History
 	case h != nil && h.Flow == pipeline.Flow:
 		return l, false, nil
 	}
-	tip, err := s.Repo.Branch(ctx, l.Task.BranchName())
+	tip, err := s.Repo.Refs().Branch(ctx, l.Task.BranchName())
 	if err != nil || tip == "" {
 		return l, false, err
 	}
-	made, err := s.Repo.FindTrailer(ctx, "", tip, pipeline.TaskTrailer+": "+l.Task.ID)
+	made, err := s.Repo.History().FindTrailer(ctx, "", tip, pipeline.TaskTrailer+": "+l.Task.ID)
 	if err != nil || made == "" {
 		return l, false, err
 	}

@@ -198,7 +198,7 @@ func (n next) review(ctx context.Context) (string, error) {
 			return n.say("retry"), err
 		}
 	}
-	tip, err := n.s.Repo.Branch(ctx, n.t.BranchName())
+	tip, err := n.s.Repo.Refs().Branch(ctx, n.t.BranchName())
 	if tip == "" && n.t.Pipeline.BaseCommit != "" {
 		return n.say("task archive"), err
 	}

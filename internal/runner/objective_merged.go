@@ -65,18 +65,18 @@ func (s Objectives) SurveyWorks(ctx context.Context, dry bool) (*roadmap.Works, 
 
 // tips says where the branch of a task and its bases are, here and as the remote was seen last.
 func (s Objectives) tips(ctx context.Context, t *taskdir.Task, bases map[string]string) (string, error) {
-	tip, err := s.Repo.Branch(ctx, t.BranchName())
+	tip, err := s.Repo.Refs().Branch(ctx, t.BranchName())
 	if err != nil {
 		return "", err
 	}
 	at, known := bases[t.BaseBranch]
 	if !known {
-		remotes, err := s.Repo.Remotes(ctx, t.BaseBranch)
+		remotes, err := s.Repo.Remotes().Remotes(ctx, t.BaseBranch)
 		if err != nil {
 			return "", err
 		}
 		for _, name := range append(remotes, t.BaseBranch) {
-			sha, err := s.Repo.Resolve(ctx, name)
+			sha, err := s.Repo.Refs().Resolve(ctx, name)
 			if err != nil && !errors.Is(err, git.ErrNotFound) {
 				return "", err
 			}

@@ -245,12 +245,12 @@ func rounds(n int) string {
 // Where that is one which others pushed on ours, the worktree follows.
 func (r *reaction) follow(ctx context.Context) (string, error) {
 	ours, head := r.past.Report.Commit, r.seen.PR.HeadSHA
-	tip, err := r.s.Repo.Branch(ctx, r.task.BranchName())
+	tip, err := r.s.Repo.Refs().Branch(ctx, r.task.BranchName())
 	if err != nil || tip == "" || head == "" {
 		return "", err
 	}
 	if head == ours && tip != ours { // a commit that is not there: only one of an earlier reaction may be gone on with
-		own, err := r.s.Repo.FindTrailer(ctx, head, tip, pipeline.TaskTrailer+": "+r.task.ID)
+		own, err := r.s.Repo.History().FindTrailer(ctx, head, tip, pipeline.TaskTrailer+": "+r.task.ID)
 		if err != nil || own != tip {
 			return "", err
 		}

@@ -111,7 +111,7 @@ func (s Roles) able(ctx context.Context, roles []trellis.Role, taskAgent, flag s
 	if s.shared().identity.Load() {
 		return nil
 	}
-	_, err := s.Repo.Identity(ctx)
+	_, err := s.Repo.Author().Identity(ctx)
 	s.shared().identity.Store(err == nil)
 	return err
 }

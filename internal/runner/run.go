@@ -185,7 +185,7 @@ func (s TaskRunner) undelivered(ctx context.Context, t *taskdir.Task, p pipeline
 	if !p.Undelivered || p.Fresh {
 		return nil, nil
 	}
-	tip, err := s.Repo.Branch(ctx, t.BranchName())
+	tip, err := s.Repo.Refs().Branch(ctx, t.BranchName())
 	if err != nil || tip != p.Report.Commit {
 		return nil, err
 	}
@@ -378,7 +378,7 @@ func (s TaskRunner) unreadable(ctx context.Context, dir string, cause error) (Re
 	}
 	if _, serr := os.Stat(t.WorktreePath); t.WorktreePath != "" && serr == nil {
 		ref := fmt.Sprintf("refs/trellis/backup/%s/journal-%d", t.ID, s.Clock().Unix())
-		if _, err := s.Repo.Backup(ctx, t.WorktreePath, ref, "trellis: work of "+t.ID+", whose journal is damaged"); err != nil {
+		if _, err := s.Repo.Backups().Backup(ctx, t.WorktreePath, ref, "trellis: work of "+t.ID+", whose journal is damaged"); err != nil {
 			return Result{Dir: dir}, fmt.Errorf("backing up %s: %w", t.WorktreePath, err)
 		}
 		fail.Detail += "; the work is kept as " + ref

@@ -253,7 +253,7 @@ func (s guard) trustedClaim(ctx context.Context, t *taskdir.Task, base bases.Bas
 	if err := s.trustedBase(ctx, base); err != nil || begun {
 		return err
 	}
-	tip, err := s.Repo.Branch(ctx, t.BranchName())
+	tip, err := s.Repo.Refs().Branch(ctx, t.BranchName())
 	if err != nil {
 		return err
 	}
@@ -291,7 +291,7 @@ func (s guard) trustedPush(ctx context.Context, tip, theirs string) error {
 	}
 	var pushed []trust.Foreign
 	for _, f := range v.Foreign {
-		here, err := s.Repo.IsAncestor(ctx, f.Commit, tip)
+		here, err := s.Repo.History().IsAncestor(ctx, f.Commit, tip)
 		if err != nil {
 			return err
 		}
@@ -309,7 +309,7 @@ func (s guard) trustedHere(ctx context.Context, dir string) error {
 	if s.Trust == nil {
 		return nil
 	}
-	linked, err := s.Repo.Worktrees(ctx)
+	linked, err := s.Repo.Worktrees().List(ctx)
 	if err != nil {
 		return err
 	}
@@ -317,7 +317,7 @@ func (s guard) trustedHere(ctx context.Context, dir string) error {
 		if rel, err := filepath.Rel(w.Path, dir); w.Gone || err != nil || !filepath.IsLocal(rel) {
 			continue
 		}
-		head, err := s.Repo.Head(ctx, w.Path)
+		head, err := s.Repo.Refs().Head(ctx, w.Path)
 		if errors.Is(err, git.ErrNoCommit) {
 			continue
 		}

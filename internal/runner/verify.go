@@ -98,9 +98,9 @@ func taskRuns(dir string, w *proof.ExpectedState) error {
 
 // branchNow takes in what the branch of a task holds.
 func (s Verifier) branchNow(ctx context.Context, t *taskdir.Task, w *proof.ExpectedState) (err error) {
-	if w.Commit, err = s.Repo.Branch(ctx, t.BranchName()); err != nil || w.Commit == "" {
+	if w.Commit, err = s.Repo.Refs().Branch(ctx, t.BranchName()); err != nil || w.Commit == "" {
 		return err
 	}
-	w.Tree, err = s.Repo.TreeAt(ctx, w.Commit)
+	w.Tree, err = s.Repo.Refs().TreeAt(ctx, w.Commit)
 	return err
 }

@@ -171,9 +171,9 @@ func (a *fileActs) watch(ctx context.Context, _ flow.Call, r agentcall.Request) 
 	if err != nil {
 		return nil, err
 	}
-	before, err := a.s.Repo.StateOf(ctx, root, unworked...)
+	before, err := a.s.Repo.Index().StateOf(ctx, root, unworked...)
 	return func(ctx context.Context) (notes []string, _ *flow.Failure, err error) {
-		after, err := a.s.Repo.StateOf(ctx, root, unworked...)
+		after, err := a.s.Repo.Index().StateOf(ctx, root, unworked...)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -279,7 +279,7 @@ func (b *Box) store(top string) (s git.Store, err error) {
 		if at == b.Repo.Main && at != top {
 			break
 		}
-		own, err := b.Repo.Store(at)
+		own, err := b.Repo.ObjectStores().Store(at)
 		switch {
 		case errors.Is(err, git.ErrNoWorktree):
 			continue

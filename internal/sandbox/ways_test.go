@@ -202,11 +202,11 @@ func TestAddedAndPacked(t *testing.T) {
 	w.git(w.Main, "gc", "-q", "--prune=now")
 	w.git(w.Tree, "reset", "-q", "--hard", "main")
 	w.does(w.need(), `git mv moved.txt new.txt && touch -d 2020-01-01 touched.txt && cp a.txt copy.txt && git rm -q gone.txt && echo more >> edited.txt && echo x > added.txt && git add -A`)
-	made, err := w.Box.Repo.Identify(w.Tree)
+	made, err := w.Box.Repo.Worktrees().Identify(w.Tree)
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := w.Box.Repo.Status(git.InWorktree(t.Context(), made), w.Tree)
+	list, err := w.Box.Repo.Index().Status(git.InWorktree(t.Context(), made), w.Tree)
 	got := map[string]string{}
 	for _, e := range list {
 		got[e.Path] = e.Code

@@ -27,7 +27,7 @@ func (j *Judge) Base(ctx context.Context, commit string) (Verdict, error) {
 	if err != nil {
 		return v, err
 	}
-	logged, err := j.Repo.Logged(ctx)
+	logged, err := j.Repo.Provenance().Logged(ctx)
 	if err != nil {
 		return v, err
 	}
@@ -65,7 +65,7 @@ type basis struct {
 
 func (j *Judge) baseOn(ctx context.Context, v *Verdict, b *book, t trunk, commit string) error {
 	if t.tip != "" {
-		if merged, err := j.Repo.IsAncestor(ctx, commit, t.tip); merged || err != nil {
+		if merged, err := j.Repo.History().IsAncestor(ctx, commit, t.tip); merged || err != nil {
 			return err
 		}
 	}
@@ -73,7 +73,7 @@ func (j *Judge) baseOn(ctx context.Context, v *Verdict, b *book, t trunk, commit
 	if t.tip != "" {
 		known = append(known, t.tip)
 	}
-	list, err := j.Repo.Abouts(ctx, git.Reach{Tips: []string{commit}, Not: known})
+	list, err := j.Repo.Provenance().Abouts(ctx, git.Reach{Tips: []string{commit}, Not: known})
 	if err != nil || len(list) == 0 {
 		return err
 	}
@@ -164,7 +164,7 @@ func (t *twins) ours(ctx context.Context, b *book, c git.About) (bool, error) {
 // others are the commits that are not known to be trusted.
 func (t *twins) others(ctx context.Context) (_ map[author][]string, err error) {
 	if t.new == nil {
-		passed, err := t.judge.Repo.Passed()
+		passed, err := t.judge.Repo.Provenance().Passed()
 		if err != nil {
 			return nil, err
 		}
@@ -184,7 +184,7 @@ func (t *twins) merged(ctx context.Context) (_ map[author][]string, err error) {
 }
 
 func (t *twins) by(ctx context.Context, reach git.Reach) (map[author][]string, error) {
-	list, err := t.judge.Repo.Abouts(ctx, reach)
+	list, err := t.judge.Repo.Provenance().Abouts(ctx, reach)
 	all := map[author][]string{}
 	if t.abouts == nil {
 		t.abouts = map[string]git.About{}

@@ -89,7 +89,7 @@ func (l *lineage) twin(ctx context.Context, group []git.Touch) (bool, error) {
 // within reports whether each line of a blob is in one of the others.
 func (l *lineage) within(ctx context.Context, blob string, others []string) (bool, error) {
 	others = slices.DeleteFunc(others, func(o string) bool { return o == "" })
-	blobs, err := l.judge.Repo.Blobs(ctx, durable.MaxRecords, append(others, blob)...)
+	blobs, err := l.judge.Repo.Provenance().Blobs(ctx, durable.MaxRecords, append(others, blob)...)
 	if err != nil || blobs[blob] == nil {
 		return false, err
 	}

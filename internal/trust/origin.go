@@ -94,7 +94,7 @@ func (h *history) onTrunk(ctx context.Context, items []Item, found *[]Entry) (re
 		return items, nil
 	}
 	paths := pathsOf(items)
-	blobs, err := h.judge.Repo.BlobsAt(ctx, h.trunk.tip, paths...)
+	blobs, err := h.judge.Repo.Provenance().BlobsAt(ctx, h.trunk.tip, paths...)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func (h *history) elsewhere(ctx context.Context, b *book, items []Item, found *[
 		return err
 	}
 	reach := git.Reach{All: true}
-	if reach.Tips, err = h.judge.Repo.Passed(); err != nil {
+	if reach.Tips, err = h.judge.Repo.Provenance().Passed(); err != nil {
 		return err
 	}
 	if h.trunk.tip != "" {
@@ -162,15 +162,15 @@ func (h *history) elsewhere(ctx context.Context, b *book, items []Item, found *[
 // other bytes than those that were committed. It returns the files that git writes so and that somebody did change.
 func (h *history) checkedOut(ctx context.Context, items []Item) (converted map[string]bool, err error) {
 	paths := pathsOf(items)
-	indexed, err := h.judge.Repo.Indexed(ctx, paths...)
+	indexed, err := h.judge.Repo.Provenance().Indexed(ctx, paths...)
 	if err != nil {
 		return nil, err
 	}
-	modified, err := h.judge.Repo.Modified(ctx, paths...)
+	modified, err := h.judge.Repo.Provenance().Modified(ctx, paths...)
 	if err != nil {
 		return nil, err
 	}
-	if converted, err = h.judge.Repo.Converted(ctx, paths...); err != nil {
+	if converted, err = h.judge.Repo.Provenance().Converted(ctx, paths...); err != nil {
 		return nil, err
 	}
 	stands := map[string]bool{}
@@ -228,7 +228,7 @@ func (h *history) behindLinks(ctx context.Context, items []Item, found *[]Entry)
 		for at := i.File; at != "."; at = path.Dir(at) {
 			ways = append(ways, at)
 		}
-		indexed, err := h.judge.Repo.Indexed(ctx, ways...)
+		indexed, err := h.judge.Repo.Provenance().Indexed(ctx, ways...)
 		if err != nil {
 			return nil, err
 		}
@@ -309,16 +309,16 @@ func (h *history) copied(ctx context.Context, reach git.Reach, i Item) (by []git
 	if n < 0 || len(h.disk[n].data) == 0 || path.Ext(i.File) == ".jsonl" {
 		return nil, false, nil
 	}
-	like, err := h.judge.Repo.Head(ctx, h.judge.Repo.Main)
+	like, err := h.judge.Repo.Refs().Head(ctx, h.judge.Repo.Main)
 	if err != nil && !errors.Is(err, git.ErrNoCommit) {
 		return nil, false, err
 	}
 	blob := git.BlobID(h.disk[n].data, like)
-	stored, err := h.judge.Repo.Blobs(ctx, durable.MaxRecords, blob)
+	stored, err := h.judge.Repo.Provenance().Blobs(ctx, durable.MaxRecords, blob)
 	if err != nil || stored[blob] == nil {
 		return nil, false, err
 	}
-	touches, err := h.judge.Repo.Touches(ctx, reach, blob)
+	touches, err := h.judge.Repo.Provenance().Touches(ctx, reach, blob)
 	if err != nil {
 		return nil, false, err
 	}
@@ -363,7 +363,7 @@ func (h *history) stranger(i Item, by []git.Touch) Entry {
 
 // touches are commits that changed paths; what the files said before and after is read with them.
 func (h *history) touches(ctx context.Context, reach git.Reach, paths []string) ([]git.Touch, error) {
-	touches, err := h.judge.Repo.Touches(ctx, reach, "", paths...)
+	touches, err := h.judge.Repo.Provenance().Touches(ctx, reach, "", paths...)
 	if err != nil {
 		return nil, err
 	}
@@ -388,11 +388,11 @@ func (h *history) load(ctx context.Context, versions []blobAt) error {
 			small = append(small, v.blob)
 		}
 	}
-	blobs, err := h.judge.Repo.Blobs(ctx, durable.MaxRecords, small...)
+	blobs, err := h.judge.Repo.Provenance().Blobs(ctx, durable.MaxRecords, small...)
 	if err != nil {
 		return err
 	}
-	programs, err := h.judge.Repo.Blobs(ctx, maxProgram, large...)
+	programs, err := h.judge.Repo.Provenance().Blobs(ctx, maxProgram, large...)
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ const (
 )
 
 func (j *Judge) made(ctx context.Context, t trunk) (made, error) {
-	logs, err := j.Repo.Logged(ctx)
+	logs, err := j.Repo.Provenance().Logged(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func (j *Judge) made(ctx context.Context, t trunk) (made, error) {
 		if t.tip == "" {
 			return false
 		}
-		merged, err := j.Repo.IsAncestor(ctx, commit, t.tip)
+		merged, err := j.Repo.History().IsAncestor(ctx, commit, t.tip)
 		return err == nil && merged // a commit that git has forgotten is nobody's
 	})
 	return m, nil

@@ -17,10 +17,10 @@ type trunk struct{ ref, tip string }
 // fetched, the one that was checked out when this was first asked.
 func (j *Judge) trunk(ctx context.Context, b *book) (t trunk, err error) {
 	if j.Branch != "" {
-		t.ref, t.tip, err = j.Repo.Tracked(ctx, j.Branch)
+		t.ref, t.tip, err = j.Repo.Provenance().Tracked(ctx, j.Branch)
 		return t, given(err, j.Branch)
 	}
-	ref, tip, fetched, err := j.Repo.Upstream(ctx)
+	ref, tip, fetched, err := j.Repo.Provenance().Upstream(ctx)
 	switch {
 	case err != nil:
 		return t, given(err, "of the remote")
@@ -29,7 +29,7 @@ func (j *Judge) trunk(ctx context.Context, b *book) (t trunk, err error) {
 	case b.trunk == "" && fetched:
 		return trunk{}, nil
 	case b.trunk == "":
-		branch, err := j.Repo.CurrentBranch(ctx, j.Repo.Main)
+		branch, err := j.Repo.Refs().CurrentBranch(ctx, j.Repo.Main)
 		if err != nil || branch == "" {
 			return t, given(err, "that is checked out")
 		}
@@ -39,7 +39,7 @@ func (j *Judge) trunk(ctx context.Context, b *book) (t trunk, err error) {
 		b.trunk = branch
 	}
 	t.ref = "refs/heads/" + b.trunk
-	t.tip, err = j.Repo.Branch(ctx, b.trunk)
+	t.tip, err = j.Repo.Refs().Branch(ctx, b.trunk)
 	return t, given(err, b.trunk)
 }
 
@@ -78,7 +78,7 @@ func (j *Judge) Chosen(ctx context.Context) (string, error) {
 	if j.Branch != "" {
 		return j.named(ctx)
 	}
-	ref, tip, fetched, err := j.Repo.Upstream(ctx)
+	ref, tip, fetched, err := j.Repo.Provenance().Upstream(ctx)
 	switch {
 	case err != nil:
 		return "", given(err, "of the remote")
@@ -94,7 +94,7 @@ func (j *Judge) Chosen(ctx context.Context) (string, error) {
 
 // named is the branch that the settings name.
 func (j *Judge) named(ctx context.Context) (string, error) {
-	_, tip, err := j.Repo.Tracked(ctx, j.Branch)
+	_, tip, err := j.Repo.Provenance().Tracked(ctx, j.Branch)
 	if err = given(err, j.Branch); err != nil {
 		return "", err
 	}
@@ -107,7 +107,7 @@ func (j *Judge) named(ctx context.Context) (string, error) {
 // ofRemote is a branch of a remote, which git knows as its default one or which has the name of one.
 func (j *Judge) ofRemote(ctx context.Context, branch string) (string, error) {
 	remote, _, _ := strings.Cut(branch, "/")
-	_, head, err := j.Repo.Tracked(ctx, remote+"/HEAD")
+	_, head, err := j.Repo.Provenance().Tracked(ctx, remote+"/HEAD")
 	if err = given(err, remote+"/HEAD"); err != nil {
 		return "", err
 	}

@@ -38,7 +38,7 @@ func (a *Acts) snapshot(ctx context.Context, c flow.Call, dir string) (*git.Snap
 		return nil, fmt.Errorf("looking for the checkout of %s: %w", a.at(dir), err)
 	}
 	objects := filepath.Join(a.RunDir, agentcall.Folder(flow.Call{Run: c.Run, ID: "objects"}))
-	return a.Repo.SnapshotIn(ctx, objects, root, a.Except...)
+	return a.Repo.Snapshots().SnapshotIn(ctx, objects, root, a.Except...)
 }
 
 // Checkout is the root of the checkout that a folder of a repository is in.

@@ -153,10 +153,10 @@ func (p *FileProver) add(ctx context.Context, proof proof.Proof) (string, error)
 		if err != nil {
 			return "", fmt.Errorf("looking for the checkout of %s: %w", p.Dir, err)
 		}
-		if proof.Commit, err = p.Repo.Head(ctx, root); err != nil {
+		if proof.Commit, err = p.Repo.Refs().Head(ctx, root); err != nil {
 			return "", err
 		}
-		if proof.Tree, err = p.Repo.TreeOf(ctx, root, p.Except...); err != nil {
+		if proof.Tree, err = p.Repo.Snapshots().TreeOf(ctx, root, p.Except...); err != nil {
 			return "", err
 		}
 	}

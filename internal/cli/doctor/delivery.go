@@ -15,11 +15,11 @@ func (d *diagnosis) delivery(ctx context.Context, p *app.Project, c *config.Conf
 	if !c.Delivery.Push && !c.Delivery.PR {
 		return
 	}
-	base, err := p.Repo.CurrentBranch(ctx, p.Root)
+	base, err := p.Repo.Refs().CurrentBranch(ctx, p.Root)
 	if err != nil {
 		return // what is wrong with the repository was said
 	}
-	remote, err := p.Repo.Remote(ctx, base)
+	remote, err := p.Repo.Remotes().Remote(ctx, base)
 	switch {
 	case err != nil:
 		d.add(stateWarning, "delivery", err.Error(), "")

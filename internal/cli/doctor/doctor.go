@@ -160,7 +160,7 @@ func (d *diagnosis) all(ctx context.Context) {
 		d.agents(ctx, &app.Project{Env: d.console.Caller()}, &config.Config{})
 		return
 	}
-	_, err = p.Repo.Identity(ctx)
+	_, err = p.Repo.Author().Identity(ctx)
 	d.verdict("identity", "git knows who commits", err)
 	_, err = d.console.Open(ctx)
 	d.verdict("project", ".trellis is set up", err)

@@ -38,7 +38,7 @@ func (d *diagnosis) sandbox(ctx context.Context, p *app.Project, c *config.Confi
 		d.add(stateOK, "sandbox", fmt.Sprintf("off; %s works here", found), "")
 	default:
 		d.add(stateOK, "sandbox", fmt.Sprintf("%s: %s", c.Sandbox, found), "")
-		if hooks := p.Repo.Hooks(ctx); len(hooks) > 0 {
+		if hooks := p.Repo.Hooks().Hooks(ctx); len(hooks) > 0 {
 			d.add(stateOK, "sandbox", "outside of it git runs your hooks when Trellis commits and pushes: "+strings.Join(hooks, ", "), "what they call in the worktree an agent may have changed: docs/sandbox.md")
 		}
 	}

@@ -238,7 +238,7 @@ func (c *call) verdicts(ctx context.Context) (list []trust.Verdict, err error) {
 
 // ofCommit is the verdict on a commit.
 func (c *call) ofCommit(ctx context.Context, name string) (trust.Verdict, error) {
-	commit, err := c.project.Repo.Resolve(ctx, name)
+	commit, err := c.project.Repo.Refs().Resolve(ctx, name)
 	if err != nil {
 		return trust.Verdict{}, app.AsKind(app.ErrUsage, err)
 	}
@@ -249,11 +249,11 @@ func (c *call) ofCommit(ctx context.Context, name string) (trust.Verdict, error)
 func (c *call) ofBase(ctx context.Context, id string) (trust.Verdict, error) {
 	task, err := c.project.Store.Load(filepath.Join(c.project.Store.Tasks(), id))
 	if c.task != "" && err == nil && task.BaseBranch != "" {
-		if commit, err := c.project.Repo.Resolve(ctx, task.BaseBranch); err == nil {
+		if commit, err := c.project.Repo.Refs().Resolve(ctx, task.BaseBranch); err == nil {
 			return c.judge.Base(ctx, commit)
 		}
 	}
-	head, err := c.project.Repo.Head(ctx, c.project.Root)
+	head, err := c.project.Repo.Refs().Head(ctx, c.project.Root)
 	if errors.Is(err, git.ErrNoCommit) {
 		return trust.Verdict{}, nil // there is nothing to begin at yet, and the run says so
 	}
@@ -319,7 +319,7 @@ func finished(e taskdir.Entry) bool {
 func (c *call) revoke(ctx context.Context) error {
 	name := trust.BasePrefix
 	if c.base != "" {
-		commit, err := c.project.Repo.Resolve(ctx, c.base)
+		commit, err := c.project.Repo.Refs().Resolve(ctx, c.base)
 		if err != nil {
 			return app.AsKind(app.ErrUsage, err)
 		}

@@ -48,7 +48,7 @@ func (b Finder) Of(ctx context.Context, t *taskdir.Task, earlier Base, fresh boo
 	}
 	tip := ""
 	if !fresh {
-		if tip, err = b.Repo.Branch(ctx, t.BranchName()); err != nil {
+		if tip, err = b.Repo.Refs().Branch(ctx, t.BranchName()); err != nil {
 			return base, "", err
 		}
 	}
@@ -56,7 +56,7 @@ func (b Finder) Of(ctx context.Context, t *taskdir.Task, earlier Base, fresh boo
 		base.Commit, base.On = earlier.Commit, earlier.On
 		return base, "", nil
 	}
-	if base.Commit, err = b.Repo.Resolve(ctx, base.Branch); err != nil {
+	if base.Commit, err = b.Repo.Refs().Resolve(ctx, base.Branch); err != nil {
 		return base, "", flow.Fail(string(trellis.WorktreeFailed), "base branch %s: %v", base.Branch, err)
 	}
 	if waits, err = b.stack(ctx, t, &base); err == nil && tip != "" {
@@ -71,7 +71,7 @@ func (b Finder) named(ctx context.Context, t *taskdir.Task) (base Base, err erro
 		return Base{Branch: t.BaseBranch}, nil
 	}
 	base.Unset = true
-	if base.Branch, err = b.Repo.CurrentBranch(ctx, b.Repo.Main); err == nil && base.Branch == "" {
+	if base.Branch, err = b.Repo.Refs().CurrentBranch(ctx, b.Repo.Main); err == nil && base.Branch == "" {
 		err = flow.Fail(string(trellis.WorktreeFailed), "no base_branch is set and no branch is checked out: `trellis task set-base-branch %s BRANCH`", t.ID)
 	}
 	return base, err
@@ -80,7 +80,7 @@ func (b Finder) named(ctx context.Context, t *taskdir.Task) (base Base, err erro
 // under moves the base of a branch that is there, and of which nobody knows where it began, below it: what came to the
 // base branch since is not to be taken back.
 func (b Finder) under(ctx context.Context, base *Base, tip string) error {
-	shared, err := b.Repo.MergeBase(ctx, base.Commit, tip)
+	shared, err := b.Repo.History().MergeBase(ctx, base.Commit, tip)
 	if err == nil && shared != "" && shared != tip {
 		base.Commit = shared
 	}
@@ -126,7 +126,7 @@ func (b Finder) tops(ctx context.Context, list []open) (tops []open, err error) 
 			if i == k || below || d.tip == other.tip && i < k {
 				continue
 			}
-			if below, err = b.Repo.IsAncestor(ctx, d.tip, other.tip); err != nil {
+			if below, err = b.Repo.History().IsAncestor(ctx, d.tip, other.tip); err != nil {
 				return nil, err
 			}
 		}
@@ -160,7 +160,7 @@ func (b Finder) dependency(ctx context.Context, id string, base Base) (on open, 
 	case t.Status != trellis.Review:
 		return on, t.ID, nil
 	}
-	tip, err := b.Repo.Branch(ctx, t.BranchName())
+	tip, err := b.Repo.Refs().Branch(ctx, t.BranchName())
 	if err != nil {
 		return on, "", err
 	}
@@ -218,7 +218,7 @@ func (b Finder) Find(id string) (*taskdir.Task, string) {
 func (b Finder) Holds(ctx context.Context, t *taskdir.Task, tip string, base Base) (bool, error) {
 	if tip == "" && t.Commit != "" {
 		var err error
-		if tip, err = b.Repo.Resolve(ctx, t.Commit); err != nil && !errors.Is(err, git.ErrNotFound) {
+		if tip, err = b.Repo.Refs().Resolve(ctx, t.Commit); err != nil && !errors.Is(err, git.ErrNotFound) {
 			return false, err
 		}
 	}
@@ -265,10 +265,10 @@ func (m *Merges) merged(ctx context.Context, repo *git.Repo, base, from, tip str
 // merged asks git. Without a place where the work began, only its commits themselves count.
 func merged(ctx context.Context, repo *git.Repo, base, from, tip string) (bool, error) {
 	if from == "" {
-		return repo.IsAncestor(ctx, tip, base)
+		return repo.History().IsAncestor(ctx, tip, base)
 	}
-	if _, err := repo.Resolve(ctx, from); err != nil {
-		return repo.IsAncestor(ctx, tip, base)
+	if _, err := repo.Refs().Resolve(ctx, from); err != nil {
+		return repo.History().IsAncestor(ctx, tip, base)
 	}
-	return repo.Merged(ctx, base, from, tip)
+	return repo.History().Merged(ctx, base, from, tip)
 }
