@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 )
 
-// console is one call of trellis, with its commands.
+// console runs one call of trellis.
 type console struct{ command.Console }
 
 // Run does what the arguments (without the program's name) ask for, reports an error on Stderr and
@@ -32,12 +32,12 @@ func (a *console) end(ctx context.Context, err error) int {
 
 // dispatch finds the command that args name and runs it, or shows its help.
 func (a *console) dispatch(ctx context.Context, args []string) error {
-	line, err := arrange(a.root(), args)
+	line, err := arrange(commandTree(&a.Console), args)
 	if err != nil {
 		return err
 	}
 	if line.help || line.command == nil && !line.version {
-		return a.showHelp(line.path...)
+		return showHelp(&a.Console, line.path...)
 	}
 	tree := a.tree()
 	return tree.RunContext(ctx, append([]string{tree.Name}, line.args...))
@@ -46,13 +46,13 @@ func (a *console) dispatch(ctx context.Context, args []string) error {
 // tree is the command tree for the parser. Nothing in it exits, prints usage errors by itself, or
 // takes a comma in a value for a separator.
 func (a *console) tree() *cli.App {
-	root := a.root()
+	root := commandTree(&a.Console)
 	return &cli.App{
 		Name:                      root.Name,
 		Usage:                     root.Usage,
 		Flags:                     root.Flags,
 		Commands:                  root.Subcommands,
-		Action:                    func(c *cli.Context) error { return a.showVersion() },
+		Action:                    func(c *cli.Context) error { return showVersion(&a.Console) },
 		HideHelp:                  true,
 		HideVersion:               true,
 		DisableSliceFlagSeparator: true,
@@ -64,13 +64,13 @@ func (a *console) tree() *cli.App {
 	}
 }
 
-// root is the whole command tree.
-func (a *console) root() *cli.Command {
+// commandTree is the whole command tree.
+func commandTree(a *command.Console) *cli.Command {
 	root := &cli.Command{
 		Name:        "trellis",
 		Usage:       "turns a requirement into a reviewed git branch",
 		Flags:       []cli.Flag{&cli.BoolFlag{Name: "version", Aliases: []string{"v"}, Usage: "print the version and end"}},
-		Subcommands: a.commands(),
+		Subcommands: commands(a),
 	}
 	complete(root.Subcommands)
 	return root

@@ -1,6 +1,6 @@
 // Package cli is the command line: commands with their flags and help, what they print, and exit codes. It wires
-// the packages below it together. A command stands in cmd_<name>.go: its flags, its help, and a method of [console] that
-// does the work with what the app gives it.
+// the packages below it together. A command stands in cmd_<name>.go: its flags, its help, and functions that do the work
+// with a [command.Console] and what the app gives them.
 package cli
 
 import (

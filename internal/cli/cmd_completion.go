@@ -21,7 +21,7 @@ import (
 var completionScripts embed.FS
 
 // completionCommand is `trellis completion`.
-func (a *console) completionCommand() *cli.Command {
+func completionCommand(a *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:        "completion",
 		Usage:       "print a script that completes commands, flags, tasks and objectives in a shell",
@@ -43,7 +43,7 @@ func (a *console) completionCommand() *cli.Command {
 }
 
 // completeCommand is what the scripts of completionCommand call: the words so far, the last one unfinished.
-func (a *console) completeCommand() *cli.Command {
+func completeCommand(a *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:            "__complete",
 		Usage:           "print what the last word may become",
@@ -55,7 +55,7 @@ func (a *console) completeCommand() *cli.Command {
 				words = []string{""}
 			}
 			last := words[len(words)-1]
-			for _, line := range a.candidates(words[:len(words)-1], last) {
+			for _, line := range candidates(a, words[:len(words)-1], last) {
 				if strings.HasPrefix(line, last) {
 					fmt.Fprintln(a.Stdout, line)
 				}
@@ -66,11 +66,11 @@ func (a *console) completeCommand() *cli.Command {
 }
 
 // candidates are the words that may stand behind the words so far, each with a tab and what it means.
-func (a *console) candidates(before []string, last string) []string {
-	if list, ok := a.valueCandidates(before, last); ok {
+func candidates(a *command.Console, before []string, last string) []string {
+	if list, ok := valueCandidates(a, before, last); ok {
 		return list
 	}
-	line, err := arrange(a.root(), before)
+	line, err := arrange(commandTree(a), before)
 	if err != nil { // a word that nobody knows
 		return nil
 	}
@@ -78,7 +78,7 @@ func (a *console) candidates(before []string, last string) []string {
 	if line.command != nil && line.command.Name == "help" {
 		path = line.positional()
 	}
-	at := a.root()
+	at := commandTree(a)
 	for _, name := range path {
 		if at = find(at.Subcommands, name); at == nil {
 			return nil
@@ -93,9 +93,9 @@ func (a *console) candidates(before []string, last string) []string {
 		return commandCandidates(at)
 	case len(given) > 0 && !strings.Contains(usage, "..."): // the first argument is there
 	case strings.HasPrefix(usage, "TASKDIR"):
-		return a.taskCandidates()
+		return taskCandidates(a)
 	case strings.HasPrefix(usage, "OBJECTIVE"):
-		return slices.DeleteFunc(objectives{&a.Console}.objectiveNames(), func(line string) bool {
+		return slices.DeleteFunc(objectives{a}.objectiveNames(), func(line string) bool {
 			name, _, _ := strings.Cut(line, "\t")
 			return slices.Contains(given, name)
 		})
@@ -117,7 +117,7 @@ func (l *commandLine) positional() []string {
 
 // valueCandidates are what the value of a flag may become, when it is one that stands last: behind the flag, or in one
 // word with it.
-func (a *console) valueCandidates(before []string, last string) (list []string, ok bool) {
+func valueCandidates(a *command.Console, before []string, last string) (list []string, ok bool) {
 	flag, prefix := "", ""
 	if name, _, joined := strings.Cut(last, "="); joined && strings.HasPrefix(name, "--") {
 		flag, prefix = name, name+"="
@@ -127,7 +127,7 @@ func (a *console) valueCandidates(before []string, last string) (list []string, 
 	if !strings.HasPrefix(flag, "-") {
 		return nil, false
 	}
-	line, err := arrange(a.root(), before)
+	line, err := arrange(commandTree(a), before)
 	if err != nil || line.command == nil {
 		return nil, false
 	}
@@ -135,14 +135,14 @@ func (a *console) valueCandidates(before []string, last string) (list []string, 
 	if known == nil || !takesValue(known) {
 		return nil, false
 	}
-	for _, v := range a.flagValues(known.Names()[0], line) {
+	for _, v := range flagValues(a, known.Names()[0], line) {
 		list = append(list, prefix+v)
 	}
 	return list, true
 }
 
 // flagValues are the values that a flag may take, where they are known.
-func (a *console) flagValues(name string, line *commandLine) []string {
+func flagValues(a *command.Console, name string, line *commandLine) []string {
 	switch name {
 	case "type":
 		return trellis.DevTypes
@@ -153,19 +153,19 @@ func (a *console) flagValues(name string, line *commandLine) []string {
 	case "graph":
 		return roadmap.Graphs
 	case "retry", "depends-on":
-		return a.taskCandidates()
+		return taskCandidates(a)
 	case "agent":
-		return a.agentNames()
+		return agentNames(a)
 	case "step":
 		if slices.Equal(line.path, []string{"objective", "plan"}) {
-			return objectives{&a.Console}.objectiveSteps(line.positional())
+			return objectives{a}.objectiveSteps(line.positional())
 		}
 	}
 	return nil
 }
 
 // agentNames are the agents that there are and those of the project.
-func (a *console) agentNames() []string {
+func agentNames(a *command.Console) []string {
 	list := []string{agents.Claude, agents.Codex, agents.OpenCode, agents.Rehearsal}
 	p, err := a.OpenRepository()
 	if err != nil {
@@ -197,7 +197,7 @@ func commandCandidates(at *cli.Command) []string {
 }
 
 // taskCandidates are the directory names of the tasks, read without a look into them.
-func (a *console) taskCandidates() []string {
+func taskCandidates(a *command.Console) []string {
 	p, err := a.OpenRepository()
 	if err != nil {
 		return nil

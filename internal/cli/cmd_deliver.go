@@ -20,7 +20,7 @@ import (
 )
 
 // deliverCommand is `trellis deliver`.
-func (a *console) deliverCommand() *cli.Command {
+func deliverCommand(a *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:      "deliver",
 		Usage:     "push the branch of a task and open its pull request",
@@ -41,33 +41,33 @@ its sign-in, the commands to type are shown. The address of the pull request goe
 				return err
 			}
 			if c.Bool("dry-run") {
-				return a.previewDelivery(c.Context, p, s, dir)
+				return previewDelivery(c.Context, a, p, s, dir)
 			}
 			if _, inside := proc.InsideRun(a.Env); inside {
 				return app.Usagef("this runs inside a task or a run: only a person can deliver")
 			}
-			return a.Guarded(func() error { return a.deliver(c.Context, p, s, dir) })
+			return a.Guarded(func() error { return runDeliver(c.Context, a, p, s, dir) })
 		},
 	}
 }
 
-func (a *console) deliver(ctx context.Context, p *app.Project, s *runner.Site, dir string) error {
-	if err := a.sayWhere(ctx, p, dir); err != nil {
+func runDeliver(ctx context.Context, a *command.Console, p *app.Project, s *runner.Site, dir string) error {
+	if err := sayWhere(ctx, a, p, dir); err != nil {
 		return err
 	}
-	show := a.progress(s, false)
+	show := showProgress(a, s, false)
 	p.News.Work(s)
 	res, err := s.Deliver(ctx, dir)
 	show.close()
 	if err != nil {
-		return a.runError(p, dir, undelivered(dir, err))
+		return runError(a, p, dir, undelivered(dir, err))
 	}
 	if res.Status != trellis.Review || res.Failure != nil {
-		a.sayEnd(p, res)
-		return a.endOf(res)
+		sayEnd(a, p, res)
+		return endOf(res)
 	}
-	a.sayNotes(res)
-	a.sayDelivery(res)
+	sayNotes(a, res)
+	sayDelivery(a, res)
 	if url := res.Report.Delivery.PRURL; url != "" {
 		fmt.Fprintln(a.Stdout, url)
 	}
@@ -75,7 +75,7 @@ func (a *console) deliver(ctx context.Context, p *app.Project, s *runner.Site, d
 }
 
 // sayWhere names the branch and the address that it is going to be pushed to.
-func (a *console) sayWhere(ctx context.Context, p *app.Project, dir string) error {
+func sayWhere(ctx context.Context, a *command.Console, p *app.Project, dir string) error {
 	t, err := p.Store.Load(dir)
 	if err != nil {
 		return err
@@ -111,7 +111,7 @@ func undelivered(dir string, err error) error {
 }
 
 // sayDelivery says what became of the branch, and what is left to type.
-func (a *console) sayDelivery(res runner.Result) {
+func sayDelivery(a *command.Console, res runner.Result) {
 	d := res.Report.Delivery
 	if d.Pushed {
 		a.Say("pushed    %s to %s", res.Report.Branch, d.Remote)
@@ -131,10 +131,10 @@ func (a *console) sayDelivery(res runner.Result) {
 }
 
 // previewDelivery shows what deliver would do.
-func (a *console) previewDelivery(ctx context.Context, p *app.Project, s *runner.Site, dir string) error {
+func previewDelivery(ctx context.Context, a *command.Console, p *app.Project, s *runner.Site, dir string) error {
 	d, err := s.PreviewDelivery(ctx, dir)
 	if err != nil {
-		return a.runError(p, dir, undelivered(dir, err))
+		return runError(a, p, dir, undelivered(dir, err))
 	}
 	t, err := p.Store.Load(dir)
 	if err != nil {

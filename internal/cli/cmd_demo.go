@@ -26,7 +26,7 @@ import (
 var scratch embed.FS
 
 // demoCommand is `trellis demo`.
-func (a *console) demoCommand() *cli.Command {
+func demoCommand(a *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:      "demo",
 		Usage:     "show the whole way in a scratch repository, with no model and no account",
@@ -43,13 +43,13 @@ look at.`, []int{command.ExitDone, command.ExitFailed, command.ExitInterrupted},
 			if err != nil {
 				return err
 			}
-			return a.Guarded(func() error { return a.demo(c.Context, files) })
+			return a.Guarded(func() error { return runDemo(c.Context, a, files) })
 		},
 	}
 }
 
-// demo plays the files' script. Each thing that it says happened is checked; one that did not is an error.
-func (a *console) demo(ctx context.Context, files fs.FS) (err error) {
+// runDemo plays the files' script. Each thing that it says happened is checked; one that did not is an error.
+func runDemo(ctx context.Context, a *command.Console, files fs.FS) (err error) {
 	d := &demo{app: a}
 	if d.dir, err = os.MkdirTemp(a.Getenv("TMPDIR"), "trellis-demo-"); err != nil {
 		return fmt.Errorf("making a folder for the demo: %w", err)
@@ -82,7 +82,7 @@ With a real agent, in a repository of yours:
 
 // demo is one showing.
 type demo struct {
-	app   *console
+	app   *command.Console
 	dir   string
 	state string // what Trellis keeps for a person elsewhere: theirs is left as it is
 	task  string // of the accepted requirement, relative to dir

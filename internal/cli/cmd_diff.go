@@ -15,7 +15,7 @@ import (
 )
 
 // diffCommand is `trellis diff`.
-func (a *console) diffCommand() *cli.Command {
+func diffCommand(a *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:      "diff",
 		Usage:     "show what a task changed against its base",
@@ -28,12 +28,12 @@ func (a *console) diffCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			return a.diff(c.Context, p, dir, c.Bool("stat"))
+			return runDiff(c.Context, a, p, dir, c.Bool("stat"))
 		},
 	}
 }
 
-func (a *console) diff(ctx context.Context, p *app.Project, dir string, stat bool) error {
+func runDiff(ctx context.Context, a *command.Console, p *app.Project, dir string, stat bool) error {
 	t, err := p.Store.Load(dir)
 	if err != nil {
 		return err
@@ -43,7 +43,7 @@ func (a *console) diff(ctx context.Context, p *app.Project, dir string, stat boo
 		return nil
 	}
 	if worktree := p.Worktree(t); worktree != "" {
-		return a.diffWorktree(ctx, p, worktree, t.Pipeline.BaseCommit, stat)
+		return diffWorktree(ctx, a, p, worktree, t.Pipeline.BaseCommit, stat)
 	}
 	tip, err := p.Repo.Refs().Branch(ctx, t.Branch)
 	if err != nil {
@@ -52,13 +52,13 @@ func (a *console) diff(ctx context.Context, p *app.Project, dir string, stat boo
 	if tip == "" {
 		return app.WithHints(fmt.Errorf("neither the worktree nor the branch %s of %s is there any more", t.Branch, t.ID), "git for-each-ref refs/trellis/backup")
 	}
-	return a.shown(func(out io.Writer) error { return p.Repo.History().Diff(ctx, t.Pipeline.BaseCommit, tip, stat, out) })
+	return writeDiff(a, func(out io.Writer) error { return p.Repo.History().Diff(ctx, t.Pipeline.BaseCommit, tip, stat, out) })
 }
 
 // maxDiff is the longest patch that is shown whole.
 const maxDiff = 64 << 20
 
-func (a *console) diffWorktree(ctx context.Context, p *app.Project, worktree, base string, stat bool) error {
+func diffWorktree(ctx context.Context, a *command.Console, p *app.Project, worktree, base string, stat bool) error {
 	p.Config() // by which git is wary of what is there
 	s, err := p.Repo.Snapshots().Snapshot(ctx, worktree, ".trellis/tasks", ".trellis/.runtime", ".trellis/.current-task")
 	if err != nil {
@@ -74,14 +74,14 @@ func (a *console) diffWorktree(ctx context.Context, p *app.Project, worktree, ba
 	if err != nil {
 		return err
 	}
-	return a.shown(func(out io.Writer) error {
+	return writeDiff(a, func(out io.Writer) error {
 		_, err := io.WriteString(out, text)
 		return err
 	})
 }
 
-// shown has something written to standard output: to a terminal as it can show it, else to the byte, as git apply needs it.
-func (a *console) shown(write func(io.Writer) error) error {
+// writeDiff has something written to standard output: to a terminal as it can show it, else to the byte, as git apply needs it.
+func writeDiff(a *command.Console, write func(io.Writer) error) error {
 	if !command.IsTerminal(a.Stdout) {
 		return write(a.Stdout)
 	}

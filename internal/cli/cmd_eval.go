@@ -70,7 +70,7 @@ func (cmd evals) eval(c *cli.Context) error {
 	defer e.close()
 	who, err := e.able(c.Context, cases[0])
 	if err != nil {
-		return (&console{*cmd.Console}).agentError(err)
+		return agentError(err)
 	}
 	out := e.report(c.Bool("json"), len(cases))
 	cmd.Say("%s", e.warning(who, cases, c.Int("parallel")))
@@ -146,7 +146,7 @@ func (cmd evals) newEvaluation(c *cli.Context) (*evaluation, error) {
 		return nil, err
 	}
 	watched := &runner.Site{}
-	e.show = (&console{*cmd.Console}).progress(watched, c.Bool("json") || !command.IsTerminal(cmd.Stderr))
+	e.show = showProgress(cmd.Console, watched, c.Bool("json") || !command.IsTerminal(cmd.Stderr))
 	e.show.Ahead(stages(e.cfg.Planning, runner.PlanOptions{Quick: e.quick})...)
 	e.event, e.fallback = watched.Event, e.home.Wire(c.Context, e.cfg, e.home).Default
 	return e, nil

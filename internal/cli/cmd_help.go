@@ -14,7 +14,7 @@ import (
 )
 
 // helpCommand is `trellis help`.
-func (a *console) helpCommand() *cli.Command {
+func helpCommand(a *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:      "help",
 		Usage:     "show help for a command, or the failure codes",
@@ -24,15 +24,15 @@ fail with, what it means and what to do.`,
 			[]int{command.ExitDone, command.ExitUsage}, "trellis help plan", "trellis help task create", "trellis help failures"),
 		Action: func(c *cli.Context) error {
 			if path := c.Args().Slice(); !slices.Equal(path, []string{"failures"}) {
-				return a.showHelp(path...)
+				return showHelp(a, path...)
 			}
-			return a.showFailures()
+			return showFailures(a)
 		},
 	}
 }
 
 // showFailures prints the table of failure codes.
-func (a *console) showFailures() error {
+func showFailures(a *command.Console) error {
 	for _, row := range trellis.Codes {
 		marks := ""
 		if row.Later {
@@ -48,8 +48,8 @@ func (a *console) showFailures() error {
 }
 
 // showHelp prints the help of the command with that path, or of trellis itself.
-func (a *console) showHelp(path ...string) error {
-	at := a.root()
+func showHelp(a *command.Console, path ...string) error {
+	at := commandTree(a)
 	for i, word := range path {
 		next := find(at.Subcommands, word)
 		if next == nil {

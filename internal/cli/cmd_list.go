@@ -14,7 +14,7 @@ import (
 )
 
 // listCommand is `trellis list`.
-func (a *console) listCommand() *cli.Command {
+func listCommand(a *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:  "list",
 		Usage: "show the tasks and where they stand",
@@ -31,7 +31,7 @@ what is wrong; planners at work are shown as planning.`,
 			if c.NArg() > 0 {
 				return command.WrongArguments(c)
 			}
-			return a.list(c.Context, listOptions{c.StringSlice("status"), c.Bool("mine"), c.Bool("archived"), c.Bool("json")})
+			return runList(c.Context, a, listOptions{c.StringSlice("status"), c.Bool("mine"), c.Bool("archived"), c.Bool("json")})
 		},
 	}
 }
@@ -41,7 +41,7 @@ type listOptions struct {
 	mine, archived, json bool
 }
 
-func (a *console) list(ctx context.Context, o listOptions) error {
+func runList(ctx context.Context, a *command.Console, o listOptions) error {
 	f := status.Filter{Archived: o.archived}
 	for _, s := range o.statuses {
 		status, err := trellis.ParseStatus(s)

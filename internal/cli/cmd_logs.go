@@ -16,7 +16,7 @@ import (
 )
 
 // logsCommand is `trellis logs`.
-func (a *console) logsCommand() *cli.Command {
+func logsCommand(a *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:      "logs",
 		Usage:     "show what was done for a task, agents' words and tools included",
@@ -32,18 +32,18 @@ func (a *console) logsCommand() *cli.Command {
 			if err := checkPhase(c.String("phase")); err != nil {
 				return err
 			}
-			dir, err := a.logged(c)
+			dir, err := logDir(a, c)
 			if err != nil {
 				return err
 			}
 			log := &status.Log{Dir: dir, Phase: c.String("phase"), Decode: agents.Decoder}
-			return a.logs(c.Context, log, c.Bool("follow"), c.Bool("json"))
+			return runLogs(c.Context, a, log, c.Bool("follow"), c.Bool("json"))
 		},
 	}
 }
 
-// logged is the directory whose log is asked for: of a task, or of the run of a file.
-func (a *console) logged(c *cli.Context) (string, error) {
+// logDir is the directory whose log is asked for: of a task, or of the run of a file.
+func logDir(a *command.Console, c *cli.Context) (string, error) {
 	if c.NArg() != 1 {
 		return "", command.WrongArguments(c)
 	}
@@ -51,7 +51,7 @@ func (a *console) logged(c *cli.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if dir, err := a.runDir(c.Context, p, c.Args().First()); err != nil || dir != "" {
+	if dir, err := runDir(c.Context, p, c.Args().First()); err != nil || dir != "" {
 		return dir, err
 	}
 	return p.Find(c.Args().First())
@@ -60,12 +60,12 @@ func (a *console) logged(c *cli.Context) (string, error) {
 // followEvery is how often a log that is followed is looked at.
 const followEvery = 200 * time.Millisecond
 
-func (a *console) logs(ctx context.Context, log *status.Log, follow, asJSON bool) error {
+func runLogs(ctx context.Context, a *command.Console, log *status.Log, follow, asJSON bool) error {
 	printed := false
 	for {
 		lines, ended, err := log.Next()
 		for _, l := range lines {
-			if err := a.logLine(l, asJSON); err != nil {
+			if err := logLine(a, l, asJSON); err != nil {
 				return err
 			}
 			printed = true
@@ -88,7 +88,7 @@ func (a *console) logs(ctx context.Context, log *status.Log, follow, asJSON bool
 	return nil
 }
 
-func (a *console) logLine(l status.Line, asJSON bool) error {
+func logLine(a *command.Console, l status.Line, asJSON bool) error {
 	if !asJSON {
 		return terminal.PrintLine(a.Stdout, l, a.Style(a.Stdout))
 	}

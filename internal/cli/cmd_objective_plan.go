@@ -70,7 +70,7 @@ func (cmd objectives) objectivePlan(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	show := (&console{*cmd.Console}).progress(s, c.Bool("json"))
+	show := showProgress(cmd.Console, s, c.Bool("json"))
 	show.Ahead(stages(s.Config.Planning, runner.PlanOptions{})...)
 	began := cmd.Now()
 	res, err := s.Objectives().PlanStep(c.Context, name, o)
@@ -164,7 +164,7 @@ func (cmd objectives) plannedStep(ctx context.Context, p *app.Project, s *runner
 	if end.Dead != "" {
 		return end.dead()
 	}
-	return (&console{*cmd.Console}).endOfPlan(planEnd{end.PlanResult, end.seconds}, end.again())
+	return endOfPlan(planEnd{end.PlanResult, end.seconds}, end.again())
 }
 
 func (e stepEnd) document(p *app.Project) stepDocument {
@@ -183,7 +183,7 @@ func (cmd objectives) sayStep(ctx context.Context, p *app.Project, s *runner.Sit
 	if end.Known {
 		cmd.Say("step %s is planned as %s (%s)", end.Step.ID, end.Task, end.Status)
 	} else if !end.Interrupted && len(end.Waits) == 0 {
-		(&console{*cmd.Console}).sayPlanned(ctx, p, s, planEnd{end.PlanResult, end.seconds})
+		sayPlanned(ctx, cmd.Console, p, s, planEnd{end.PlanResult, end.seconds})
 	}
 	if cell := end.Step.Link(); cell != "" {
 		cmd.Say("%s: step %s says %s", roadmap.File(end.objective), end.Step.ID, cell)
@@ -232,7 +232,7 @@ func (cmd objectives) stepError(p *app.Project, name string, err error) error {
 	case errors.As(err, &held), errors.As(err, &problem):
 		return err
 	}
-	return forgeError((&console{*cmd.Console}).planError(p, err))
+	return forgeError(planError(p, err))
 }
 
 // forgeError gives the errors of gh their exit codes and hints.

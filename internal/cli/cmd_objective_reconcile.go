@@ -67,7 +67,7 @@ func (cmd objectives) objectiveReconcile(c *cli.Context) error {
 		return err
 	}
 	o.Creator, _ = app.Developer(p.Root)
-	show := (&console{*cmd.Console}).progress(s, c.Bool("json"))
+	show := showProgress(cmd.Console, s, c.Bool("json"))
 	all, err := s.Objectives().Reconcile(c.Context, o)
 	show.close()
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
-// order is a command that tells a task something and ends.
-func (a *console) order(site func(*app.Project, context.Context) (*runner.Site, error), name, usage, text string, exits []int, example string, flags []cli.Flag, do func(*cli.Context, *app.Project, *runner.Site, string) error) *cli.Command {
+// orderCommand is a command that tells a task something and ends.
+func orderCommand(a *command.Console, site func(*app.Project, context.Context) (*runner.Site, error), name, usage, text string, exits []int, example string, flags []cli.Flag, do func(*cli.Context, *app.Project, *runner.Site, string) error) *cli.Command {
 	return &cli.Command{Name: name, Usage: usage, ArgsUsage: "TASKDIR", Flags: flags, Description: command.Manual(text, exits, example),
 		Action: func(c *cli.Context) error {
 			p, dir, err := a.TaskArgument(c, 1)
@@ -34,14 +34,14 @@ func (a *console) order(site func(*app.Project, context.Context) (*runner.Site, 
 				return err
 			}
 			if err := do(c, p, s, dir); err != nil {
-				return a.runError(p, dir, err)
+				return runError(a, p, dir, err)
 			}
 			return nil
 		}}
 }
 
-func (a *console) stopCommand() *cli.Command {
-	return a.order((*app.Project).SiteForOrders, "stop", "pause a task that runs", `Its agents are ended and its work stays. It goes on with trellis start, and not by itself.`,
+func stopCommand(a *command.Console) *cli.Command {
+	return orderCommand(a, (*app.Project).SiteForOrders, "stop", "pause a task that runs", `Its agents are ended and its work stays. It goes on with trellis start, and not by itself.`,
 		[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis stop 02-03-paging", nil,
 		func(c *cli.Context, p *app.Project, s *runner.Site, dir string) error {
 			if err := s.Orders().Stop(dir); err != nil {
@@ -52,8 +52,8 @@ func (a *console) stopCommand() *cli.Command {
 		})
 }
 
-func (a *console) cancelCommand() *cli.Command {
-	order := a.order((*app.Project).SiteForOrders, "cancel", "call a task off", `A run ends its agents. Worktree and branch stay; trellis retry takes the task up again.`,
+func cancelCommand(a *command.Console) *cli.Command {
+	order := orderCommand(a, (*app.Project).SiteForOrders, "cancel", "call a task off", `A run ends its agents. Worktree and branch stay; trellis retry takes the task up again.`,
 		[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis cancel 02-03-paging", nil,
 		func(c *cli.Context, p *app.Project, s *runner.Site, dir string) error {
 			if err := s.Orders().Cancel(dir); err != nil {
@@ -61,7 +61,7 @@ func (a *console) cancelCommand() *cli.Command {
 			}
 			s.Event = func(e runner.Event) { a.Say("%s", e.Message) }
 			s.Hooks().CalledOff(c.Context, dir)
-			a.Say("%s is cancelled%s", filepath.Base(dir), a.stays(c.Context, p, dir))
+			a.Say("%s is cancelled%s", filepath.Base(dir), whatStays(c.Context, p, dir))
 			return nil
 		})
 	cancel := order.Action
@@ -71,8 +71,8 @@ func (a *console) cancelCommand() *cli.Command {
 	return order
 }
 
-// stays says what is left of a task that is called off.
-func (a *console) stays(ctx context.Context, p *app.Project, dir string) string {
+// whatStays says what is left of a task that is called off.
+func whatStays(ctx context.Context, p *app.Project, dir string) string {
 	t, err := p.Store.Load(dir)
 	if err != nil {
 		return ""
@@ -93,8 +93,8 @@ func (a *console) stays(ctx context.Context, p *app.Project, dir string) string 
 	return "; its worktree and branch stay"
 }
 
-func (a *console) retryCommand() *cli.Command {
-	return a.order((*app.Project).Site, "retry", "ask for another run of a task that failed or was cancelled",
+func retryCommand(a *command.Console) *cli.Command {
+	return orderCommand(a, (*app.Project).Site, "retry", "ask for another run of a task that failed or was cancelled",
 		`The task becomes ready, with a new budget of attempts, and goes on in the same worktree. A watcher
 picks it up; without one, trellis start runs it. --fresh backs up the work so far under
 refs/trellis/backup and begins at the base. Of a task in review it mends what checks and reviewers find
@@ -140,18 +140,18 @@ func whatRetryDoes(p *app.Project, dir string, fresh bool) string {
 	return "run again"
 }
 
-func (a *console) approveCommand() *cli.Command {
+func approveCommand(a *command.Console) *cli.Command {
 	return &cli.Command{Name: "approve", Usage: "agree to a plan, or to a step that waits for it", ArgsUsage: "TASKDIR | ID",
 		Flags: []cli.Flag{stepFlag(), &cli.StringFlag{Name: "by", Usage: "`NAME` of who agrees; the git user"}, signFlag()},
 		Description: command.Manual(`Without --step it is the plan of a task that is agreed to, or the step alone that a run of a file waits with.
 The yes is bound to what it is about as it is now: an edit voids it. It is a line of approvals.jsonl.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitWaiting, command.ExitNotFound}, "trellis approve 02-03-paging --by ann", "trellis approve 260201-090503-k3fq --step publish"),
 		Action: func(c *cli.Context) error {
-			return a.decide(c, proof.Approval{Decision: proof.Approve, Step: c.String("step")}, a.approvePlan)
+			return runDecision(a, c, proof.Approval{Decision: proof.Approve, Step: c.String("step")}, approvePlan)
 		}}
 }
 
-func (a *console) rejectCommand() *cli.Command {
+func rejectCommand(a *command.Console) *cli.Command {
 	return &cli.Command{Name: "reject", Usage: "say no to a plan, or to a step that waits for approval", ArgsUsage: "TASKDIR | ID",
 		Flags: []cli.Flag{stepFlag(), &cli.StringFlag{Name: "reason", Usage: "why, as `TEXT`"}, &cli.StringFlag{Name: "by", Usage: "`NAME` of who says no; the git user"}, signFlag()},
 		Description: command.Manual(`A task whose plan is rejected is rejected, and REJECTED.md says by whom and why. A step that is rejected fails.`,
@@ -160,7 +160,7 @@ func (a *console) rejectCommand() *cli.Command {
 			if c.String("reason") == "" {
 				return app.Usagef("a rejection needs its reason: --reason TEXT")
 			}
-			return a.decide(c, proof.Approval{Decision: proof.Reject, Step: c.String("step"), Reason: c.String("reason")}, a.rejectPlan)
+			return runDecision(a, c, proof.Approval{Decision: proof.Reject, Step: c.String("step"), Reason: c.String("reason")}, rejectPlan)
 		}}
 }
 
@@ -172,8 +172,8 @@ func signFlag() cli.Flag {
 	return &cli.StringFlag{Name: "key", Usage: "a private Ed25519 key in a PEM `FILE` to sign it with, for those who have its public half in trust.keys"}
 }
 
-// signer is the key that a decision is to be signed with, nil for none.
-func (a *console) signer(file string) (ed25519.PrivateKey, error) {
+// readSigner is the key that a decision is to be signed with, nil for none.
+func readSigner(a *command.Console, file string) (ed25519.PrivateKey, error) {
 	if file == "" {
 		return nil, nil
 	}
@@ -191,31 +191,31 @@ func (a *console) signer(file string) (ed25519.PrivateKey, error) {
 	return key, nil
 }
 
-// decide records what a person says: to a step, or with plan to the plan of a task.
-func (a *console) decide(c *cli.Context, said proof.Approval, plan func(context.Context, *runner.Site, string, proof.Approval) error) error {
-	p, s, dir, isFile, err := a.taskOrRun(c, (*app.Project).Site)
+// runDecision records what a person says: to a step, or with plan to the plan of a task.
+func runDecision(a *command.Console, c *cli.Context, said proof.Approval, plan func(context.Context, *command.Console, *runner.Site, string, proof.Approval) error) error {
+	p, s, dir, isFile, err := taskOrRun(a, c, (*app.Project).Site)
 	if err != nil {
 		return err
 	}
-	if s.SignWith, err = a.signer(c.String("key")); err != nil {
+	if s.SignWith, err = readSigner(a, c.String("key")); err != nil {
 		return err
 	}
-	if said.By, err = a.person(c.Context, p, c.String("by")); err != nil {
+	if said.By, err = whoDecides(c.Context, a, p, c.String("by")); err != nil {
 		return err
 	}
 	if isFile || said.Step != "" {
-		err = a.decideStep(c.Context, s, dir, isFile, said)
+		err = decideStep(c.Context, a, s, dir, isFile, said)
 	} else {
-		err = plan(c.Context, s, dir, said)
+		err = plan(c.Context, a, s, dir, said)
 	}
 	if err != nil {
-		return a.runError(p, dir, err)
+		return runError(a, p, dir, err)
 	}
 	return nil
 }
 
 // decideStep says to a step that waits what a person says. The first yes or no counts.
-func (a *console) decideStep(ctx context.Context, s *runner.Site, dir string, isFile bool, said proof.Approval) error {
+func decideStep(ctx context.Context, a *command.Console, s *runner.Site, dir string, isFile bool, said proof.Approval) error {
 	q, now, err := s.Approvals().DecideStep(dir, said)
 	if err != nil {
 		return err
@@ -240,28 +240,28 @@ func (a *console) decideStep(ctx context.Context, s *runner.Site, dir string, is
 	return nil
 }
 
-func (a *console) approvePlan(ctx context.Context, s *runner.Site, dir string, said proof.Approval) error {
+func approvePlan(ctx context.Context, a *command.Console, s *runner.Site, dir string, said proof.Approval) error {
 	v, err := s.Approvals().Approve(dir, said.By)
 	if err != nil {
 		return err
 	}
 	if v.State == proof.Approved {
-		return a.sayThenNext(ctx, s, dir, filepath.Base(dir)+" is approved by "+said.By)
+		return sayThenNext(ctx, a, s, dir, filepath.Base(dir)+" is approved by "+said.By)
 	}
 	a.Say("%s has the approval of %s and waits for others", filepath.Base(dir), said.By)
 	return app.Quiet(app.ErrWaiting)
 }
 
-func (a *console) rejectPlan(ctx context.Context, s *runner.Site, dir string, said proof.Approval) error {
+func rejectPlan(ctx context.Context, a *command.Console, s *runner.Site, dir string, said proof.Approval) error {
 	if err := s.Approvals().Reject(dir, said.By, said.Reason); err != nil {
 		return err
 	}
-	return a.sayThenNext(ctx, s, dir, filepath.Base(dir)+" is rejected")
+	return sayThenNext(ctx, a, s, dir, filepath.Base(dir)+" is rejected")
 }
 
-// person is who decides: the name given, the developer of this checkout, or git's user. A process that
+// whoDecides is who decides: the name given, the developer of this checkout, or git's user. A process that
 // runs inside a task can't decide about it.
-func (a *console) person(ctx context.Context, p *app.Project, given string) (string, error) {
+func whoDecides(ctx context.Context, a *command.Console, p *app.Project, given string) (string, error) {
 	if _, inside := proc.InsideRun(a.Env); inside {
 		return "", app.Usagef("this runs inside a task or a run: only a person can approve or reject")
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 // planCommand is `trellis plan`.
-func (a *console) planCommand() *cli.Command {
+func planCommand(a *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:      "plan",
 		Usage:     "evaluate a requirement, then reject it or write a task directory",
@@ -64,14 +64,14 @@ The requirement is never seen by a shell. Its last line on standard output is th
 				return command.WrongArguments(c)
 			}
 			if c.Bool("detach") {
-				return a.planDetached(c)
+				return planDetached(a, c)
 			}
-			return a.Guarded(func() error { return a.plan(c) })
+			return a.Guarded(func() error { return runPlan(a, c) })
 		},
 	}
 }
 
-func (a *console) plan(c *cli.Context) error {
+func runPlan(a *command.Console, c *cli.Context) error {
 	p, err := a.Open(c.Context)
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func (a *console) plan(c *cli.Context) error {
 	if err := a.RefuseSharedDisk(c, p.Root); err != nil {
 		return err
 	}
-	o, err := a.planOptions(c, p)
+	o, err := planOptions(a, c, p)
 	if err != nil {
 		return err
 	}
@@ -87,20 +87,20 @@ func (a *console) plan(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	show := a.progress(s, c.Bool("json"))
+	show := showProgress(a, s, c.Bool("json"))
 	show.Ahead(stages(s.Config.Planning, o)...)
 	began := a.Now()
-	res, err := a.planOrRetry(c, p, s, o)
+	res, err := planOrRetry(c, p, s, o)
 	show.close()
 	if err != nil {
-		return a.planError(p, err)
+		return planError(p, err)
 	}
-	return a.planned(c.Context, p, s, planEnd{res, a.Now().Sub(began).Seconds()}, c.Bool("json"))
+	return endPlanning(c.Context, a, p, s, planEnd{res, a.Now().Sub(began).Seconds()}, c.Bool("json"))
 }
 
-func (a *console) planOrRetry(c *cli.Context, p *app.Project, s *runner.Site, o runner.PlanOptions) (runner.PlanResult, error) {
+func planOrRetry(c *cli.Context, p *app.Project, s *runner.Site, o runner.PlanOptions) (runner.PlanResult, error) {
 	if ref := c.String("retry"); ref != "" {
-		dir, err := a.replannable(p, ref, o)
+		dir, err := replannable(p, ref, o)
 		if err != nil {
 			return runner.PlanResult{}, err
 		}
@@ -110,7 +110,7 @@ func (a *console) planOrRetry(c *cli.Context, p *app.Project, s *runner.Site, o 
 }
 
 // replannable finds a task to plan again. One that was made by hand needs a requirement.
-func (a *console) replannable(p *app.Project, ref string, o runner.PlanOptions) (string, error) {
+func replannable(p *app.Project, ref string, o runner.PlanOptions) (string, error) {
 	dir, err := p.Find(ref)
 	if err != nil || o.Requirement != "" {
 		return dir, err
@@ -128,7 +128,7 @@ func (a *console) replannable(p *app.Project, ref string, o runner.PlanOptions) 
 }
 
 // planOptions reads the flags and the requirement. What costs nothing is checked first.
-func (a *console) planOptions(c *cli.Context, p *app.Project) (o runner.PlanOptions, err error) {
+func planOptions(a *command.Console, c *cli.Context, p *app.Project) (o runner.PlanOptions, err error) {
 	o = runner.PlanOptions{Agent: c.String("agent"), Quick: c.Bool("quick"), Base: c.String("base"), Verify: c.StringSlice("verify"), NoTaskSpec: c.Bool("no-taskspec")}
 	from, err := source(c)
 	if err != nil {
@@ -146,15 +146,15 @@ func (a *console) planOptions(c *cli.Context, p *app.Project) (o runner.PlanOpti
 	case !again && from == "":
 		return o, app.WithHints(app.Usagef("there is no requirement"), "trellis plan -n NAME -t TYPE -r 'what is wanted'", "trellis plan -t TYPE --from-issue 12")
 	}
-	if err := a.remarks(c, p, &o); err != nil {
+	if err := readRemarks(a, c, p, &o); err != nil {
 		return o, err
 	}
 	if !again {
-		if o.New, err = a.plannedTask(c, p); err != nil {
+		if o.New, err = plannedTask(a, c, p); err != nil {
 			return o, err
 		}
 	}
-	text, of, err := a.requirement(c, p)
+	text, of, err := readRequirement(a, c, p)
 	if o.Requirement = text; err != nil || again || o.New.Name != "" {
 		return o, err
 	}
@@ -164,7 +164,7 @@ func (a *console) planOptions(c *cli.Context, p *app.Project) (o runner.PlanOpti
 }
 
 // plannedTask is the task that the flags describe. Without --name one that comes from an issue has no name yet.
-func (a *console) plannedTask(c *cli.Context, p *app.Project) (n taskdir.New, err error) {
+func plannedTask(a *command.Console, c *cli.Context, p *app.Project) (n taskdir.New, err error) {
 	n = taskdir.New{DevType: c.String("type"), Priority: c.String("priority"),
 		BaseBranch: c.String("base"), Verify: c.StringSlice("verify"), Force: c.Bool("force-new")}
 	switch name := c.String("name"); {
@@ -206,7 +206,7 @@ func (a *console) plannedTask(c *cli.Context, p *app.Project) (n taskdir.New, er
 }
 
 // planError gives the errors of planning their exit codes and hints.
-func (a *console) planError(p *app.Project, err error) error {
+func planError(p *app.Project, err error) error {
 	var draft *runner.DraftError
 	var held *durable.HeldError
 	var move *trellis.MoveError
@@ -226,5 +226,5 @@ func (a *console) planError(p *app.Project, err error) error {
 	case errors.As(err, &held):
 		return err
 	}
-	return a.agentError(err)
+	return agentError(err)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"os"
 	"path/filepath"
 	"strings"
@@ -78,8 +79,8 @@ type planJudge struct {
 	Rounds   int    `json:"rounds"` // plans judged
 }
 
-// planned says how a planning ended and what to do next.
-func (a *console) planned(ctx context.Context, p *app.Project, s *runner.Site, end planEnd, asJSON bool) error {
+// endPlanning says how a planning ended and what to do next.
+func endPlanning(ctx context.Context, a *command.Console, p *app.Project, s *runner.Site, end planEnd, asJSON bool) error {
 	rel := p.Store.Rel(end.Dir)
 	if asJSON {
 		if err := terminal.JSON(a.Stdout, document(rel, end)); err != nil {
@@ -87,15 +88,15 @@ func (a *console) planned(ctx context.Context, p *app.Project, s *runner.Site, e
 		}
 	} else {
 		if !end.Interrupted && len(end.Waits) == 0 {
-			a.sayPlanned(ctx, p, s, end)
+			sayPlanned(ctx, a, p, s, end)
 		}
 		fmt.Fprintln(a.Stdout, rel)
 	}
-	return a.endOfPlan(end, "trellis plan --retry "+rel)
+	return endOfPlan(end, "trellis plan --retry "+rel)
 }
 
 // endOfPlan is what the end of a planning means for the exit code; again is the command that goes on with it.
-func (a *console) endOfPlan(end planEnd, again string) error {
+func endOfPlan(end planEnd, again string) error {
 	switch {
 	case end.Interrupted:
 		return app.WithHints(context.Canceled, again)
@@ -175,7 +176,7 @@ func written(dir string) (names []string) {
 }
 
 // sayPlanned tells people what came of a planning that is at its end.
-func (a *console) sayPlanned(ctx context.Context, p *app.Project, s *runner.Site, end planEnd) {
+func sayPlanned(ctx context.Context, a *command.Console, p *app.Project, s *runner.Site, end planEnd) {
 	r, id := end.Report, filepath.Base(end.Dir)
 	for _, w := range end.warnings() {
 		a.Say("warning: %s", w)
@@ -185,7 +186,7 @@ func (a *console) sayPlanned(ctx context.Context, p *app.Project, s *runner.Site
 		a.Say("%s", spent(end))
 		return
 	case end.Status == trellis.Rejected:
-		a.sayRejected(p, end.PlanResult)
+		sayRejected(a, p, end.PlanResult)
 		a.Say("%s", spent(end))
 		return
 	}
@@ -195,12 +196,12 @@ func (a *console) sayPlanned(ctx context.Context, p *app.Project, s *runner.Site
 	for _, why := range r.Skipped {
 		a.Say("skipped: %s", why)
 	}
-	a.sayUncommitted(ctx, p)
-	a.sayNext(s, end, p.Store.Rel(end.Dir))
+	sayUncommitted(ctx, a, p)
+	sayNext(a, s, end, p.Store.Rel(end.Dir))
 }
 
 // sayNext says what comes next, and of a plan that waits why it does.
-func (a *console) sayNext(s *runner.Site, end planEnd, rel string) {
+func sayNext(a *command.Console, s *runner.Site, end planEnd, rel string) {
 	id := filepath.Base(rel)
 	if end.Status == trellis.Waiting {
 		for _, why := range end.Report.Why {
@@ -259,7 +260,7 @@ func spent(end planEnd) string {
 	return said
 }
 
-func (a *console) sayRejected(p *app.Project, res runner.PlanResult) {
+func sayRejected(a *command.Console, p *app.Project, res runner.PlanResult) {
 	v := res.Report.Verdict
 	fmt.Fprintf(a.Stderr, "=== PLAN REJECTED ===\nReason: %s\nDetails: %s\n", planner.Rejection{Category: v.Category}.Reason(), terminal.Safe(v.Details))
 	for _, s := range v.Suggestions {
@@ -269,7 +270,7 @@ func (a *console) sayRejected(p *app.Project, res runner.PlanResult) {
 }
 
 // sayUncommitted warns of files that a worktree won't have.
-func (a *console) sayUncommitted(ctx context.Context, p *app.Project) {
+func sayUncommitted(ctx context.Context, a *command.Console, p *app.Project) {
 	list, err := p.Repo.Index().Status(ctx, p.Root, ".trellis/tasks", ".trellis/objectives", ".trellis/.runtime")
 	switch {
 	case err != nil:

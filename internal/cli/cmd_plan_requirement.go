@@ -56,8 +56,8 @@ func source(c *cli.Context) (string, error) {
 	return "", app.Usagef("%s and %s exclude each other: a requirement comes from one place", strings.Join(given[:last], ", "), given[last])
 }
 
-// requirement is what is wanted, to the byte, and the issue that it comes from, if it does.
-func (a *console) requirement(c *cli.Context, p *app.Project) (text string, from *app.Issue, err error) {
+// readRequirement is what is wanted, to the byte, and the issue that it comes from, if it does.
+func readRequirement(a *command.Console, c *cli.Context, p *app.Project) (text string, from *app.Issue, err error) {
 	flag, err := source(c)
 	switch {
 	case err != nil || flag == "":
@@ -65,11 +65,11 @@ func (a *console) requirement(c *cli.Context, p *app.Project) (text string, from
 	case flag == "--requirement":
 		text = c.String("requirement")
 	case flag == "--requirement-file":
-		text, err = a.readInput(c.String("requirement-file"))
+		text, err = readInput(a, c.String("requirement-file"))
 	default:
 		if from, err = p.Issue(c.Context, c.String("from-issue")); err == nil {
 			text = from.Requirement()
-			a.sayIssue(from)
+			sayIssue(a, from)
 		}
 	}
 	if err != nil {
@@ -100,7 +100,7 @@ func checkText(flag, text string) error {
 }
 
 // sayIssue names what an issue's requirement does not show.
-func (a *console) sayIssue(i *app.Issue) {
+func sayIssue(a *command.Console, i *app.Issue) {
 	if i.State != "" && !strings.EqualFold(i.State, "open") {
 		a.Say("issue #%d is %s", i.Number, strings.ToLower(i.State))
 	}
@@ -109,7 +109,7 @@ func (a *console) sayIssue(i *app.Issue) {
 	}
 }
 
-func (a *console) readInput(name string) (string, error) {
+func readInput(a *command.Console, name string) (string, error) {
 	if name == "-" {
 		if command.IsTerminal(a.Stdin) {
 			a.Say("the requirement is read from the terminal, up to Ctrl-D")
@@ -130,8 +130,8 @@ func (a *console) readInput(name string) (string, error) {
 	return string(data), nil
 }
 
-// remarks are what a person says beside the requirement.
-func (a *console) remarks(c *cli.Context, p *app.Project, o *runner.PlanOptions) (err error) {
+// readRemarks are what a person says beside the requirement.
+func readRemarks(a *command.Console, c *cli.Context, p *app.Project, o *runner.PlanOptions) (err error) {
 	if o.Feedback = c.String("feedback"); len(o.Feedback) > maxFeedback {
 		return app.Usagef("--feedback is %d bytes long, at most %d are taken: put more into --requirement-file", len(o.Feedback), maxFeedback)
 	}
@@ -141,11 +141,11 @@ func (a *console) remarks(c *cli.Context, p *app.Project, o *runner.PlanOptions)
 	if o.Constraints, err = constraints(c.StringSlice("constraint")); err != nil {
 		return err
 	}
-	paths, texts := a.contexts(c.StringSlice("context"))
+	paths, texts := splitContexts(a, c.StringSlice("context"))
 	if o.Background, err = background(texts); err != nil {
 		return err
 	}
-	if o.Context, err = a.contextPaths(p, paths); err != nil {
+	if o.Context, err = contextPaths(a, p, paths); err != nil {
 		return err
 	}
 	recorded, err := json.Marshal([]any{o.Feedback, o.Constraints, o.Background, o.Context, o.Verify})
@@ -155,8 +155,8 @@ func (a *console) remarks(c *cli.Context, p *app.Project, o *runner.PlanOptions)
 	return err
 }
 
-// contexts tells the paths of --context from the texts: a text has several words, and no file is called so.
-func (a *console) contexts(list []string) (paths, texts []string) {
+// splitContexts tells the paths of --context from the texts: a text has several words, and no file is called so.
+func splitContexts(a *command.Console, list []string) (paths, texts []string) {
 	for _, s := range list {
 		path := s
 		if !filepath.IsAbs(path) {
@@ -207,14 +207,14 @@ func constraints(list []string) ([]string, error) {
 
 // contextPaths are the files and folders that a person names, from the top of the repository, folders with a /
 // at their end. Each has to be what a context file may name.
-func (a *console) contextPaths(p *app.Project, list []string) (paths []string, err error) {
+func contextPaths(a *command.Console, p *app.Project, list []string) (paths []string, err error) {
 	if len(list) > maxNamed {
 		return nil, app.Usagef("--context is given %d times, at most %d are taken", len(list), maxNamed)
 	}
 	var rows []contextfiles.Row
 	for _, name := range list {
 		row := contextfiles.Row{Type: contextfiles.File}
-		if row.Path, err = a.inside(p, name); err != nil {
+		if row.Path, err = fromTop(a, p, name); err != nil {
 			return nil, err
 		}
 		if st, err := os.Stat(filepath.Join(p.Root, row.Path)); err == nil && st.IsDir() {
@@ -240,9 +240,9 @@ func (a *console) contextPaths(p *app.Project, list []string) (paths []string, e
 	return paths, nil
 }
 
-// inside is a path from the top of the repository. In a linked worktree it means the same file of the main
+// fromTop is a path from the top of the repository. In a linked worktree it means the same file of the main
 // checkout, where all planning looks.
-func (a *console) inside(p *app.Project, name string) (string, error) {
+func fromTop(a *command.Console, p *app.Project, name string) (string, error) {
 	path := name
 	if path == "" {
 		return "", app.Usagef("a --context is blank")

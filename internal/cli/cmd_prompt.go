@@ -32,7 +32,7 @@ type promptDocument struct {
 }
 
 // promptCommand is `trellis prompt`.
-func (a *console) promptCommand() *cli.Command {
+func promptCommand(a *command.Console) *cli.Command {
 	roles := append(planner.Roles(), pipeline.Roles()...)
 	var names []string
 	for _, r := range roles {
@@ -53,7 +53,7 @@ The prompt goes to standard output, sizes and what is left out to standard error
 			role := c.Args().First()
 			for i, name := range names {
 				if name == role {
-					return a.prompt(c, roles[i])
+					return runPrompt(a, c, roles[i])
 				}
 			}
 			return app.Usagef("unknown role %q (one of %s)", role, strings.Join(names, ", "))
@@ -61,7 +61,7 @@ The prompt goes to standard output, sizes and what is left out to standard error
 	}
 }
 
-func (a *console) prompt(c *cli.Context, role trellis.Role) error {
+func runPrompt(a *command.Console, c *cli.Context, role trellis.Role) error {
 	if c.String("task") == "" {
 		return app.Usagef("say for which task: --task TASKDIR")
 	}
@@ -79,7 +79,7 @@ func (a *console) prompt(c *cli.Context, role trellis.Role) error {
 	}
 	prompt, who, notes, err := s.Roles().Prompt(c.Context, dir, role)
 	if err != nil {
-		return a.agentError(err)
+		return agentError(err)
 	}
 	size := len(prompt.System) + len(prompt.Text)
 	d := promptDocument{role, who.Agent, who.Model, who.Permission, prompt.System, prompt.Text, size, (size + 3) / 4, prompt.Shared, orEmpty(notes)}

@@ -21,7 +21,7 @@ import (
 )
 
 // runCommand is `trellis run`.
-func (a *console) runCommand() *cli.Command {
+func runCommand(a *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:      "run",
 		Usage:     "run a file of steps in this folder, or go on with a run",
@@ -49,15 +49,15 @@ that are as they were are taken over. The id is the last line on standard output
 			"trellis run release.yaml --var version=1.2", "trellis run release.yaml --dry-run", "trellis run --resume 260201-090503-k3fq"),
 		Action: func(c *cli.Context) error {
 			if c.Bool("dry-run") {
-				return a.dryRun(c)
+				return dryRun(a, c)
 			}
-			return a.Guarded(func() error { return a.run(c) })
+			return a.Guarded(func() error { return runFile(a, c) })
 		},
 	}
 }
 
 // runWhat is the project and what the flags ask for. Without a file Bundle is nil.
-func (a *console) runWhat(c *cli.Context) (p *app.Project, o runner.FileOptions, err error) {
+func runWhat(a *command.Console, c *cli.Context) (p *app.Project, o runner.FileOptions, err error) {
 	file, resume := c.Args().First(), c.IsSet("resume")
 	switch {
 	case c.NArg() > 1 || file == "" && !resume:
@@ -82,7 +82,7 @@ func (a *console) runWhat(c *cli.Context) (p *app.Project, o runner.FileOptions,
 		o.File = filepath.Clean(file)
 	}
 	o.Bundle, problems = loadFile(o.File, file, given)
-	a.sayProblems(problems)
+	sayProblems(a, problems)
 	if o.Bundle == nil {
 		return nil, o, app.Quiet(app.ErrUsage)
 	}
@@ -113,7 +113,7 @@ func loadFile(file, name string, given map[string]string) (*plan.Bundle, []trell
 }
 
 // sayProblems says what is wrong with a file, each with what to do about it.
-func (a *console) sayProblems(problems []trellis.Problem) {
+func sayProblems(a *command.Console, problems []trellis.Problem) {
 	for _, p := range problems {
 		kind := ""
 		if p.Warning {
@@ -126,8 +126,8 @@ func (a *console) sayProblems(problems []trellis.Problem) {
 	}
 }
 
-func (a *console) run(c *cli.Context) error {
-	p, o, err := a.runWhat(c)
+func runFile(a *command.Console, c *cli.Context) error {
+	p, o, err := runWhat(a, c)
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func (a *console) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	show := a.following(s, c.Bool("json"))
+	show := showFile(a, s, c.Bool("json"))
 	var res runner.FileRun
 	if id := c.String("resume"); id != "" {
 		res, err = s.FileRunner().ResumeFile(c.Context, id, o, show.begin)
@@ -147,14 +147,14 @@ func (a *console) run(c *cli.Context) error {
 	}
 	show.close()
 	if err != nil {
-		return a.runError(p, res.ID, err)
+		return runError(a, p, res.ID, err)
 	}
 	return show.end(c.Context, res)
 }
 
 // dryRun shows what would run.
-func (a *console) dryRun(c *cli.Context) error {
-	_, o, err := a.runWhat(c)
+func dryRun(a *command.Console, c *cli.Context) error {
+	_, o, err := runWhat(a, c)
 	if err != nil {
 		return err
 	}
@@ -196,16 +196,16 @@ func endOfFile(res runner.FileRun) error {
 }
 
 // fileChanged says that a run goes on with a copy of a file that is another by now.
-func (a *console) fileChanged(res runner.FileRun) {
+func fileChanged(a *command.Console, res runner.FileRun) {
 	now, _ := loadFile(res.Input.File, res.Input.File, res.Bundle.Given)
 	if now == nil || now.Hash != res.Bundle.Hash {
-		a.Say("%s is not as it was: what runs is the copy of it that the run began with", a.rel(res.Input.File))
-		a.Say("hint: trellis run --resume %s %s", res.ID, a.rel(res.Input.File))
+		a.Say("%s is not as it was: what runs is the copy of it that the run began with", relTo(a, res.Input.File))
+		a.Say("hint: trellis run --resume %s %s", res.ID, relTo(a, res.Input.File))
 	}
 }
 
-// rel is a path as it is called from here.
-func (a *console) rel(path string) string {
+// relTo is a path as it is called from here.
+func relTo(a *command.Console, path string) string {
 	if rel, err := filepath.Rel(a.Dir, path); err == nil && filepath.IsLocal(rel) {
 		return rel
 	}

@@ -26,7 +26,7 @@ import (
 )
 
 // startCommand is `trellis start`.
-func (a *console) startCommand() *cli.Command {
+func startCommand(a *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:      "start",
 		Usage:     "run one task, or go on with it",
@@ -46,14 +46,14 @@ stops following. Without one, Ctrl-C ends the agents and leaves the run resumabl
 			"trellis start 02-03-paging", "trellis start paging --detach"),
 		Action: func(c *cli.Context) error {
 			if c.Bool("detach") {
-				return a.startDetached(c)
+				return startDetached(a, c)
 			}
-			return a.Guarded(func() error { return a.start(c) })
+			return a.Guarded(func() error { return runStart(a, c) })
 		},
 	}
 }
 
-func (a *console) start(c *cli.Context) error {
+func runStart(a *command.Console, c *cli.Context) error {
 	p, dir, err := a.TaskArgument(c, 1)
 	if err != nil {
 		return err
@@ -65,26 +65,26 @@ func (a *console) start(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	a.sayUncommitted(c.Context, p)
-	show := a.progress(s, c.Bool("json"))
+	sayUncommitted(c.Context, a, p)
+	show := showProgress(a, s, c.Bool("json"))
 	p.News.Work(s)
 	res, err := s.Starter().Start(c.Context, dir, runner.RunOptions{Agent: c.String("agent"), Adopt: c.Bool("adopt-branch")})
 	show.close()
 	if err != nil {
-		return a.runError(p, dir, err)
+		return runError(a, p, dir, err)
 	}
 	if c.Bool("json") && !res.Interrupted {
-		if err := a.printTask(p, dir); err != nil {
+		if err := printTask(a, p, dir); err != nil {
 			return err
 		}
 	} else {
-		a.sayEnd(p, res)
+		sayEnd(a, p, res)
 	}
-	return a.endOf(res)
+	return endOf(res)
 }
 
 // printTask prints one task as status --json does.
-func (a *console) printTask(p *app.Project, dir string) error {
+func printTask(a *command.Console, p *app.Project, dir string) error {
 	t, err := p.Reader().Task(dir)
 	if err != nil {
 		return err
@@ -93,7 +93,7 @@ func (a *console) printTask(p *app.Project, dir string) error {
 }
 
 // endOf is the error that a run's end means for the exit code.
-func (a *console) endOf(res runner.Result) error {
+func endOf(res runner.Result) error {
 	switch {
 	case res.Interrupted:
 		return context.Canceled
@@ -115,7 +115,7 @@ func (a *console) endOf(res runner.Result) error {
 }
 
 // runError gives what keeps a task from running its exit code and its hint.
-func (a *console) runError(p *app.Project, dir string, err error) error {
+func runError(a *command.Console, p *app.Project, dir string, err error) error {
 	id := filepath.Base(dir)
 	var refused *runner.RefusedError
 	var not *runner.NotReadyError
@@ -136,11 +136,11 @@ func (a *console) runError(p *app.Project, dir string, err error) error {
 	case durable.Unfit(err):
 		return app.WithHints(err, "put the disk right; then trellis start "+id)
 	}
-	return a.agentError(err)
+	return agentError(err)
 }
 
 // agentError marks a failure that was found before anything was claimed: no agent, or not signed in.
-func (a *console) agentError(err error) error {
+func agentError(err error) error {
 	var nobody *git.IdentityError
 	if errors.As(err, &nobody) {
 		return app.WithHints(app.AsKind(app.ErrUsage, errors.New("git does not know who you are, and so can't commit")),
@@ -157,7 +157,7 @@ func (a *console) agentError(err error) error {
 }
 
 // sayEnd says where a task stands and what to do next.
-func (a *console) sayEnd(p *app.Project, res runner.Result) {
+func sayEnd(a *command.Console, p *app.Project, res runner.Result) {
 	id := filepath.Base(res.Dir)
 	switch res.Status {
 	case trellis.Review:
@@ -165,7 +165,7 @@ func (a *console) sayEnd(p *app.Project, res runner.Result) {
 			a.Say("%s is in review again, as it was delivered", id)
 			break
 		}
-		a.sayReview(p, id, res)
+		sayReview(a, p, id, res)
 	case trellis.Completed:
 		if res.Outcome == trellis.NoChangeNeeded {
 			a.Say("%s needed no change: every criterion holds already", id)
@@ -178,7 +178,7 @@ func (a *console) sayEnd(p *app.Project, res runner.Result) {
 			a.Say("%s waits for %s", id, w)
 		}
 	case trellis.Paused:
-		if a.sayPaused(id, res) {
+		if sayPaused(a, id, res) {
 			return
 		}
 	case trellis.Rejected:
@@ -197,7 +197,7 @@ func (a *console) sayEnd(p *app.Project, res runner.Result) {
 }
 
 // sayNotes says what a run noted besides its delivery.
-func (a *console) sayNotes(res runner.Result) {
+func sayNotes(a *command.Console, res runner.Result) {
 	for _, n := range res.Report.Notes {
 		if !slices.Contains(res.Report.Delivery.Notes, n) {
 			a.Say("note      %s", terminal.Safe(n))
@@ -206,7 +206,7 @@ func (a *console) sayNotes(res runner.Result) {
 }
 
 // sayReview says what people are to look at.
-func (a *console) sayReview(p *app.Project, id string, res runner.Result) {
+func sayReview(a *command.Console, p *app.Project, id string, res runner.Result) {
 	r := res.Report
 	if r.Branch == "" {
 		a.Say("%s is in review: nothing to do", id)
@@ -222,15 +222,15 @@ func (a *console) sayReview(p *app.Project, id string, res runner.Result) {
 	if r.Stacked != "" {
 		a.Say("stacked   on %s: merge that first", r.Stacked)
 	}
-	a.sayNotes(res)
-	a.sayDelivery(res)
+	sayNotes(a, res)
+	sayDelivery(a, res)
 	if r.Delivery.PRURL == "" {
 		a.Say("merge     git merge %s", r.Branch)
 	}
 }
 
 // sayPaused says until when, or why, a task is paused, and reports whether it said how it goes on, too.
-func (a *console) sayPaused(id string, res runner.Result) bool {
+func sayPaused(a *command.Console, id string, res runner.Result) bool {
 	if res.Until.IsZero() {
 		a.Say("%s is paused", id)
 	} else {

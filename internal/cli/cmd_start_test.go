@@ -18,7 +18,7 @@ func TestNotesAreSaid(t *testing.T) {
 	var out bytes.Buffer
 	a := &console{Console: command.Console{Stderr: &out}}
 	res := runner.Result{Dir: t.TempDir(), Report: pipeline.Report{Branch: "feature/two", Notes: []string{"push that first", "pushed late"}, Delivery: pipeline.Delivery{Notes: []string{"pushed late"}}}}
-	a.sayReview(&app.Project{Store: taskdir.Store{Root: res.Dir}}, "02-01-two", res)
+	sayReview(&a.Console, &app.Project{Store: taskdir.Store{Root: res.Dir}}, "02-01-two", res)
 	for _, note := range res.Report.Notes {
 		if got := strings.Count(out.String(), "note      "+note+"\n"); got != 1 {
 			t.Errorf("%q is said %d times in\n%s", note, got, &out)

@@ -23,7 +23,7 @@ import (
 )
 
 // statusCommand is `trellis status`.
-func (a *console) statusCommand() *cli.Command {
+func statusCommand(a *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:      "status",
 		Usage:     "show where things stand, of one task or of all that are not over",
@@ -45,29 +45,29 @@ them.`,
 			}
 			dir := ""
 			if c.NArg() > 0 {
-				run, err := a.runDir(c.Context, p, c.Args().First())
+				run, err := runDir(c.Context, p, c.Args().First())
 				if err != nil || run != "" {
-					return errors.Join(err, a.statusOfRun(c, p, run))
+					return errors.Join(err, statusOfRun(a, c, p, run))
 				}
 				if dir, err = p.Find(c.Args().First()); err != nil {
 					return err
 				}
 			}
 			if c.Bool("refresh") {
-				if err := a.refresh(c.Context, p, dir); err != nil {
+				if err := refreshTasks(c.Context, a, p, dir); err != nil {
 					return err
 				}
 			}
 			if dir == "" {
-				return a.statusOfAll(p, c.Bool("json"))
+				return statusOfAll(a, p, c.Bool("json"))
 			}
-			return a.statusOf(c.Context, p, dir, c.Bool("json"))
+			return statusOf(c.Context, a, p, dir, c.Bool("json"))
 		},
 	}
 }
 
 // runDir is the folder of the run of a file that ref names, "" when it names none.
-func (a *console) runDir(ctx context.Context, p *app.Project, ref string) (string, error) {
+func runDir(ctx context.Context, p *app.Project, ref string) (string, error) {
 	cfg, _ := p.Config() // settings that can't be read hide no run
 	dir, err := p.Wire(ctx, cfg, p).FileRunner().FileDir(ref)
 	if errors.Is(err, runner.ErrNoRun) {
@@ -77,7 +77,7 @@ func (a *console) runDir(ctx context.Context, p *app.Project, ref string) (strin
 }
 
 // statusOfRun shows where the run of a file stands.
-func (a *console) statusOfRun(c *cli.Context, p *app.Project, dir string) error {
+func statusOfRun(a *command.Console, c *cli.Context, p *app.Project, dir string) error {
 	if dir == "" {
 		return nil
 	}
@@ -95,12 +95,12 @@ func (a *console) statusOfRun(c *cli.Context, p *app.Project, dir string) error 
 	return terminal.ShowRun(a.Stdout, r)
 }
 
-func (a *console) statusOf(ctx context.Context, p *app.Project, dir string, asJSON bool) error {
+func statusOf(ctx context.Context, a *command.Console, p *app.Project, dir string, asJSON bool) error {
 	t, err := p.Reader().Task(dir)
 	if err != nil {
 		return err
 	}
-	if err := a.unready(ctx, p, dir, &t); err != nil {
+	if err := addUnready(ctx, a, p, dir, &t); err != nil {
 		return err
 	}
 	if asJSON {
@@ -109,8 +109,8 @@ func (a *console) statusOf(ctx context.Context, p *app.Project, dir string, asJS
 	return a.ShowTask(ctx, p, dir, t)
 }
 
-// unready adds to a task that is to run what keeps it from that, as whoever runs it would say.
-func (a *console) unready(ctx context.Context, p *app.Project, dir string, t *status.Task) error {
+// addUnready adds to a task that is to run what keeps it from that, as whoever runs it would say.
+func addUnready(ctx context.Context, a *command.Console, p *app.Project, dir string, t *status.Task) error {
 	if t.Status != trellis.Ready && t.Status != trellis.Waiting {
 		return nil
 	}
@@ -130,7 +130,7 @@ func (a *console) unready(ctx context.Context, p *app.Project, dir string, t *st
 }
 
 // sayThenNext says what became of a task, and the command that comes next.
-func (a *console) sayThenNext(ctx context.Context, s *runner.Site, dir, became string) error {
+func sayThenNext(ctx context.Context, a *command.Console, s *runner.Site, dir, became string) error {
 	command, err := s.Assessor().Next(ctx, dir)
 	if command != "" {
 		became += "; next: " + command
@@ -144,7 +144,7 @@ func over(s trellis.Status) bool {
 	return s == trellis.Completed || s == trellis.Cancelled || s == trellis.Rejected
 }
 
-func (a *console) statusOfAll(p *app.Project, asJSON bool) error {
+func statusOfAll(a *command.Console, p *app.Project, asJSON bool) error {
 	tasks, err := p.Reader().Tasks(status.Filter{})
 	if err != nil {
 		return err
@@ -158,7 +158,7 @@ func (a *console) statusOfAll(p *app.Project, asJSON bool) error {
 	if asJSON {
 		return terminal.JSON(a.Stdout, open)
 	}
-	for _, line := range a.watcher(p) {
+	for _, line := range watcherLines(a, p) {
 		a.Say("%s", line)
 	}
 	if len(open) == 0 {
@@ -168,8 +168,8 @@ func (a *console) statusOfAll(p *app.Project, asJSON bool) error {
 	return terminal.TableWithAges(a.Stdout, open, a.Style(a.Stdout), a.Now())
 }
 
-// watcher says whether somebody watches this repository, and how that goes.
-func (a *console) watcher(p *app.Project) []string {
+// watcherLines says whether somebody watches this repository, and how that goes.
+func watcherLines(a *command.Console, p *app.Project) []string {
 	s := pulse.Look(p.Root, a.Now())
 	switch {
 	case !s.Alive:

@@ -2,14 +2,15 @@ package cli
 
 import (
 	"context"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"path/filepath"
 
 	"github.com/trellis-tasks/trellis/internal/app"
 )
 
-// refresh brings the tasks in review, or the one in dir, to where their work is, and begins a run for what is wrong with
+// refreshTasks brings the tasks in review, or the one in dir, to where their work is, and begins a run for what is wrong with
 // their pull requests. What can't be asked is said.
-func (a *console) refresh(ctx context.Context, p *app.Project, dir string) error {
+func refreshTasks(ctx context.Context, a *command.Console, p *app.Project, dir string) error {
 	site, err := p.SiteForOrders(ctx)
 	if err != nil {
 		return err

@@ -22,7 +22,7 @@ import (
 )
 
 // verifyCommand is `trellis verify`.
-func (a *console) verifyCommand() *cli.Command {
+func verifyCommand(a *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:      "verify",
 		Usage:     "recheck every proof of a task or a run",
@@ -36,7 +36,7 @@ offline. Each record that was changed, deleted, added, moved or is about somethi
 reason. A task without plan.json has nothing to prove.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNotFound}, "trellis verify 02-03-paging", "trellis verify 02-03-paging --key team.pub", "trellis verify 260201-090503-k3fq --json"),
 		Action: func(c *cli.Context) error {
-			p, s, dir, isFile, err := a.taskOrRun(c, (*app.Project).ReadingSite)
+			p, s, dir, isFile, err := taskOrRun(a, c, (*app.Project).ReadingSite)
 			if err != nil {
 				return err
 			}
@@ -49,13 +49,13 @@ reason. A task without plan.json has nothing to prove.`,
 			if err != nil {
 				return err
 			}
-			return a.verified(p, dir, audit, c.String("key"), c.Bool("json"))
+			return endVerify(a, p, dir, audit, c.String("key"), c.Bool("json"))
 		},
 	}
 }
 
 // taskOrRun opens the project and finds the directory that the argument names: of a task, or of the run of a file.
-func (a *console) taskOrRun(c *cli.Context, site func(*app.Project, context.Context) (*runner.Site, error)) (p *app.Project, s *runner.Site, dir string, isFile bool, err error) {
+func taskOrRun(a *command.Console, c *cli.Context, site func(*app.Project, context.Context) (*runner.Site, error)) (p *app.Project, s *runner.Site, dir string, isFile bool, err error) {
 	if c.NArg() != 1 {
 		return nil, nil, "", false, command.WrongArguments(c)
 	}
@@ -89,7 +89,7 @@ type verification struct {
 	Signature    string          `json:"signature"` // good, made, why it is neither; "" when no key was given
 }
 
-func (a *console) verified(p *app.Project, dir string, audit *proof.Report, key string, asJSON bool) error {
+func endVerify(a *command.Console, p *app.Project, dir string, audit *proof.Report, key string, asJSON bool) error {
 	v := verification{OK: audit.OK(), Nothing: audit.Nothing, Overall: audit.Overall, Records: len(audit.Records), Proven: append([]string{}, audit.Proven...),
 		Unchecked: append([]string{}, audit.Unchecked...), Unproven: append([]proof.Finding{}, audit.Unproven...), NotRechecked: audit.NotRechecked,
 		Findings: append([]proof.Finding{}, audit.Findings...)}
@@ -101,7 +101,7 @@ func (a *console) verified(p *app.Project, dir string, audit *proof.Report, key 
 	}
 	if key != "" {
 		var err error
-		if v.Signature, err = a.signature(p, dir, audit, key); err != nil {
+		if v.Signature, err = checkSignature(a, p, dir, audit, key); err != nil {
 			return err
 		}
 		v.OK = v.OK && (v.Signature == "good" || v.Signature == "made")
@@ -111,7 +111,7 @@ func (a *console) verified(p *app.Project, dir string, audit *proof.Report, key 
 			return err
 		}
 	} else {
-		a.printVerified(p.Store.Rel(dir), v)
+		printVerified(a, p.Store.Rel(dir), v)
 	}
 	if !v.OK {
 		return app.Quiet(app.ErrUnmet)
@@ -119,8 +119,8 @@ func (a *console) verified(p *app.Project, dir string, audit *proof.Report, key 
 	return nil
 }
 
-// signature checks, or makes, the signature of what is proven.
-func (a *console) signature(p *app.Project, dir string, audit *proof.Report, file string) (string, error) {
+// checkSignature checks, or makes, the signature of what is proven.
+func checkSignature(a *command.Console, p *app.Project, dir string, audit *proof.Report, file string) (string, error) {
 	if !filepath.IsAbs(file) {
 		file = filepath.Join(a.Dir, file)
 	}
@@ -156,7 +156,7 @@ func signed(dir, head string, key ed25519.PublicKey) (string, error) {
 	return "good", err
 }
 
-func (a *console) printVerified(name string, v verification) {
+func printVerified(a *command.Console, name string, v verification) {
 	var problems []trellis.Problem
 	for _, f := range v.Findings {
 		f.Message = string(f.Fault) + ": " + f.Message

@@ -25,7 +25,7 @@ import (
 )
 
 // watchCommand is `trellis watch`.
-func (a *console) watchCommand() *cli.Command {
+func watchCommand(a *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:      "watch",
 		Usage:     "run tasks as they become ready, until interrupted",
@@ -65,9 +65,9 @@ they change and on SIGHUP; runs under way keep theirs.`,
 				if err != nil {
 					return err
 				}
-				return a.printUnit(c, p)
+				return printUnit(a, c, p)
 			}
-			return a.Guarded(func() error { return a.watch(c) })
+			return a.Guarded(func() error { return runWatch(a, c) })
 		},
 	}
 }
@@ -76,7 +76,7 @@ they change and on SIGHUP; runs under way keep theirs.`,
 // of its life, and what a look through all tasks leaves lies there until the next one.
 const garbage = 50
 
-func (a *console) watch(c *cli.Context) error {
+func runWatch(a *command.Console, c *cli.Context) error {
 	if a.Getenv("GOGC") == "" {
 		debug.SetGCPercent(garbage)
 	}
@@ -100,31 +100,31 @@ func (a *console) watch(c *cli.Context) error {
 		return err
 	}
 	o := scheduler.WatchOptions{Once: c.Bool("once"), Parallel: c.Int("parallel"), Rescan: c.Duration("rescan"), Poll: c.Bool("poll"),
-		Objectives: c.Bool("objectives"), Reload: a.reloader(c.Context, p, files), Hangup: proc.Hangups(c.Context)}
+		Objectives: c.Bool("objectives"), Reload: settingsReloader(c.Context, p, files), Hangup: proc.Hangups(c.Context)}
 	o.Creator, _ = app.Developer(p.Root) // nobody has to say who they are
 	at := cmp.Or(o.Parallel, s.Config.Limits.Parallel)
-	if log, ok := a.records(c, s); ok {
+	if log, ok := watchRecords(a, c, s); ok {
 		s.Event = log.take
 		p.News.Work(s)
 		o.Begun = func() {
 			log.Info("watching", "tasks", p.Store.Tasks(), "parallel", at, "version", command.Version(), "pid", os.Getpid())
 		}
 		results, err := scheduler.Watch(c.Context, s, o)
-		return a.endOfWatch(c, p, results, err)
+		return endOfWatch(c, p, results, err)
 	}
-	show := a.progress(s, false)
+	show := showProgress(a, s, false)
 	o.Begun = func() { show.Say(fmt.Sprintf("watching %s, %d at once", p.Store.Rel(p.Store.Tasks()), at)) }
 	p.News.Work(s)
 	results, err := scheduler.Watch(c.Context, s, o)
 	show.close()
 	for _, r := range results {
-		a.sayEnd(p, r)
+		sayEnd(a, p, r)
 	}
-	return a.endOfWatch(c, p, results, err)
+	return endOfWatch(c, p, results, err)
 }
 
-// records are the log of a watcher that has one: a service, or one that was asked for it.
-func (a *console) records(c *cli.Context, s *runner.Site) (records, bool) {
+// watchRecords are the log of a watcher that has one: a service, or one that was asked for it.
+func watchRecords(a *command.Console, c *cli.Context, s *runner.Site) (records, bool) {
 	asked := c.Bool("json") || c.IsSet("log-level")
 	if !asked && (c.Bool("once") || command.IsTerminal(a.Stderr)) {
 		return records{}, false
@@ -136,8 +136,8 @@ func (a *console) records(c *cli.Context, s *runner.Site) (records, bool) {
 	return newRecords(w, c.Bool("json"), logLevels[c.String("log-level")], s.Redact), true // "" is info
 }
 
-// reloader reads the settings again, where they are others than files.
-func (a *console) reloader(ctx context.Context, p *app.Project, files config.Files) func() (*runner.Site, error) {
+// settingsReloader reads the settings again, where they are others than files.
+func settingsReloader(ctx context.Context, p *app.Project, files config.Files) func() (*runner.Site, error) {
 	return func() (*runner.Site, error) {
 		now, unread := p.Settings.Read()
 		if len(unread) > 0 {
@@ -163,7 +163,7 @@ func (a *console) reloader(ctx context.Context, p *app.Project, files config.Fil
 }
 
 // endOfWatch is what the end of a watcher means for the exit code.
-func (a *console) endOfWatch(c *cli.Context, p *app.Project, results []runner.Result, err error) error {
+func endOfWatch(c *cli.Context, p *app.Project, results []runner.Result, err error) error {
 	if c.Context.Err() != nil {
 		return context.Canceled
 	}
@@ -172,9 +172,9 @@ func (a *console) endOfWatch(c *cli.Context, p *app.Project, results []runner.Re
 		return app.WithHints(app.AsKind(app.ErrLocked, errors.New("another watcher runs here: "+holderWords(held.Holder))), "trellis status")
 	}
 	if err != nil {
-		return a.agentError(err)
+		return agentError(err)
 	}
-	return a.endOfAll(results)
+	return endOfAll(results)
 }
 
 // holderWords say which process has a lock, as far as is known.
@@ -194,7 +194,7 @@ func holderWords(h durable.Holder) string {
 
 // endOfAll is the error that the ends of several tasks mean for the exit code: the first that applies of
 // failed, no agent, not ready, waiting.
-func (a *console) endOfAll(results []runner.Result) error {
+func endOfAll(results []runner.Result) error {
 	var found [4]bool
 	for _, r := range results {
 		switch {

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/xml"
 	"fmt"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"io"
 	"os"
 	"path/filepath"
@@ -29,7 +30,7 @@ type service struct {
 }
 
 // printUnit prints a service for this system that watches the project as this call would.
-func (a *console) printUnit(c *cli.Context, p *app.Project) error {
+func printUnit(a *command.Console, c *cli.Context, p *app.Project) error {
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("finding this program: %w", err)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/cli/cleanup"
@@ -9,35 +10,35 @@ import (
 )
 
 // commands are all commands, in the order that help shows them.
-func (a *console) commands() []*cli.Command {
+func commands(a *command.Console) []*cli.Command {
 	return []*cli.Command{
-		setups{&a.Console}.initCommand(),
-		a.planCommand(),
-		a.startCommand(),
-		a.watchCommand(),
-		a.runCommand(),
-		a.listCommand(),
-		a.statusCommand(),
-		a.logsCommand(),
-		a.diffCommand(),
-		a.stopCommand(),
-		a.retryCommand(),
-		a.cancelCommand(),
-		a.approveCommand(),
-		a.rejectCommand(),
-		a.deliverCommand(),
-		cleanup.Command(&a.Console),
-		trust.Command(&a.Console),
-		a.verifyCommand(),
-		validations{&a.Console}.validateCommand(),
-		tasks{&a.Console}.taskCommand(),
-		objectives{&a.Console}.objectiveCommand(),
-		a.promptCommand(),
-		doctor.Command(&a.Console),
-		evals{&a.Console}.evalCommand(),
-		a.demoCommand(),
-		a.completionCommand(),
-		a.completeCommand(),
-		a.helpCommand(),
+		setups{a}.initCommand(),
+		planCommand(a),
+		startCommand(a),
+		watchCommand(a),
+		runCommand(a),
+		listCommand(a),
+		statusCommand(a),
+		logsCommand(a),
+		diffCommand(a),
+		stopCommand(a),
+		retryCommand(a),
+		cancelCommand(a),
+		approveCommand(a),
+		rejectCommand(a),
+		deliverCommand(a),
+		cleanup.Command(a),
+		trust.Command(a),
+		verifyCommand(a),
+		validations{a}.validateCommand(),
+		tasks{a}.taskCommand(),
+		objectives{a}.objectiveCommand(),
+		promptCommand(a),
+		doctor.Command(a),
+		evals{a}.evalCommand(),
+		demoCommand(a),
+		completionCommand(a),
+		completeCommand(a),
+		helpCommand(a),
 	}
 }

@@ -30,7 +30,7 @@ func leaves(commands []*cli.Command, path string) map[string]*cli.Command {
 
 func TestHelpIsWhole(t *testing.T) {
 	a := &console{Console: command.Console{Stdout: io.Discard, Stderr: io.Discard}}
-	for name, c := range leaves(a.commands(), "") {
+	for name, c := range leaves(commands(&a.Console), "") {
 		for _, part := range []string{"\n\nExamples:\n  trellis " + name, "\n\nExit codes:\n  0    done\n"} {
 			if !strings.Contains(c.Description, part) {
 				t.Errorf("the help of %s lacks %q", name, part)

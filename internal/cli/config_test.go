@@ -69,7 +69,7 @@ func TestReloadOfSettingsThatCanNotBeRead(t *testing.T) {
 	if err := os.WriteFile(path, []byte("verify: [make test]\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	reload := (&console{}).reloader(t.Context(), p, p.Settings.Files())
+	reload := settingsReloader(t.Context(), p, p.Settings.Files())
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}

@@ -19,9 +19,9 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// background starts this program again in a session of its own, with what it says going to a log, and
+// inBackground starts this program again in a session of its own, with what it says going to a log, and
 // returns when begun says so or it ends, whichever is first.
-func (a *console) background(args []string, log string, begun func() bool) (ended bool, err error) {
+func inBackground(a *command.Console, args []string, log string, begun func() bool) (ended bool, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return false, fmt.Errorf("finding this program: %w", err)
@@ -61,7 +61,7 @@ func (a *console) background(args []string, log string, begun func() bool) (ende
 }
 
 // startDetached queues a task with the watcher, or runs it in the background.
-func (a *console) startDetached(c *cli.Context) error {
+func startDetached(a *command.Console, c *cli.Context) error {
 	p, dir, err := a.TaskArgument(c, 1)
 	if err != nil {
 		return err
@@ -77,11 +77,11 @@ func (a *console) startDetached(c *cli.Context) error {
 	if c.String("agent") == "" && !c.Bool("adopt-branch") { // a watcher knows of no options
 		runs, res, err := s.Starter().Admit(c.Context, dir)
 		if err != nil {
-			return a.runError(p, dir, err)
+			return runError(a, p, dir, err)
 		}
 		if !runs {
-			a.sayEnd(p, res)
-			return a.endOf(res)
+			sayEnd(a, p, res)
+			return endOf(res)
 		}
 		if h, ok := s.Starter().Watcher(); ok {
 			a.Say("%s is queued with the watcher (pid %d)", id, h.PID)
@@ -99,7 +99,7 @@ func (a *console) startDetached(c *cli.Context) error {
 	if c.Bool("shared-fs") {
 		args = append(args, "--shared-fs")
 	}
-	ended, err := a.background(args, log, func() bool { return durable.Held(filepath.Join(dir, taskdir.RunLock)) })
+	ended, err := inBackground(a, args, log, func() bool { return durable.Held(filepath.Join(dir, taskdir.RunLock)) })
 	if ended {
 		data, rerr := durable.Read(log, durable.MaxRecords)
 		if rerr == nil {
@@ -115,7 +115,7 @@ func (a *console) startDetached(c *cli.Context) error {
 }
 
 // planDetached makes the folder to plan in and plans in the background.
-func (a *console) planDetached(c *cli.Context) error {
+func planDetached(a *command.Console, c *cli.Context) error {
 	if c.Bool("json") {
 		return app.Usagef("--detach returns before there is anything to print: leave out --json")
 	}
@@ -123,21 +123,21 @@ func (a *console) planDetached(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	o, err := a.planOptions(c, p)
+	o, err := planOptions(a, c, p)
 	if err != nil {
 		return err
 	}
 	if err := a.RefuseSharedDisk(c, p.Root); err != nil {
 		return err
 	}
-	dir, err := a.planFolder(c, p, o)
+	dir, err := planFolder(c, p, o)
 	if err != nil {
 		return err
 	}
 	id := strings.TrimPrefix(filepath.Base(dir), taskdir.DraftPrefix)
 	log := filepath.Join(p.Root, ".trellis", ".runtime", "plan-"+id+".log")
 	lock := filepath.Join(dir, taskdir.RunLock)
-	ended, err := a.background(planArgs(c, p, dir, o), log, func() bool { return durable.Held(lock) })
+	ended, err := inBackground(a, planArgs(c, p, dir, o), log, func() bool { return durable.Held(lock) })
 	if ended {
 		data, rerr := durable.Read(log, durable.MaxRecords)
 		if rerr == nil {
@@ -154,7 +154,7 @@ func (a *console) planDetached(c *cli.Context) error {
 }
 
 // planFolder is where the planning goes on that --retry names, or a new one begins.
-func (a *console) planFolder(c *cli.Context, p *app.Project, o runner.PlanOptions) (dir string, err error) {
+func planFolder(c *cli.Context, p *app.Project, o runner.PlanOptions) (dir string, err error) {
 	s, err := p.Site(c.Context)
 	if err != nil {
 		return "", err
@@ -163,12 +163,12 @@ func (a *console) planFolder(c *cli.Context, p *app.Project, o runner.PlanOption
 		if o.Requirement != "" || o.Feedback != "" {
 			return "", app.Usagef("--detach with --retry takes no requirement and no feedback: leave out --detach")
 		}
-		dir, err = a.replannable(p, ref, o)
+		dir, err = replannable(p, ref, o)
 	} else if err = s.Roles().CanPlan(c.Context, o.Agent); err == nil {
 		dir, err = s.PlanRunner().Draft(o)
 	}
 	if err != nil {
-		return "", a.planError(p, err)
+		return "", planError(p, err)
 	}
 	return dir, nil
 }

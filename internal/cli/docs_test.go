@@ -42,7 +42,7 @@ func TestCommandsAreDocumented(t *testing.T) {
 	documented := map[string]string{}
 	words := regexp.MustCompile("^`trellis ((?:[a-z-]+ ?)+)")
 	flags := regexp.MustCompile(`(?:^|[\s\[])(--?[a-z][a-z-]*)`)
-	commands := leaves((&console{}).commands(), "")
+	commands := leaves(commands(new(command.Console)), "")
 	for _, r := range tableRows(t, regexp.MustCompile("^ `trellis ")) {
 		path := strings.TrimSpace(words.FindStringSubmatch(r.first)[1])
 		for commands[path] == nil && strings.Contains(path, " ") { // the arguments of completion are words too

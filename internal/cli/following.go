@@ -20,14 +20,14 @@ import (
 // following shows the run of a file while it happens: as a tree on a terminal, as lines elsewhere, or as one JSON
 // object a line.
 type following struct {
-	a    *console
+	a    *command.Console
 	json bool
 	tree *terminal.Tree // nil: there is nothing to show
 
 	mu sync.Mutex // of the output
 }
 
-func (a *console) following(s *runner.Site, asJSON bool) *following {
+func showFile(a *command.Console, s *runner.Site, asJSON bool) *following {
 	f := &following{a: a, json: asJSON}
 	s.Event = f.take
 	return f
@@ -57,11 +57,11 @@ func (f *following) print(e workflow.Event) {
 func (f *following) begin(res runner.FileRun, past []workflow.Event) {
 	a := f.a
 	if len(past) > 0 || res.Input.Number > 1 {
-		a.fileChanged(res)
+		fileChanged(a, res)
 	}
 	title := res.Bundle.Plan("").Title
 	if f.json {
-		f.print(workflow.Event{Type: workflow.WorkflowStarted, At: a.Now().UTC(), Run: res.ID, File: a.rel(res.Input.File), Title: title, Resumed: len(past) > 0 || res.Input.Number > 1})
+		f.print(workflow.Event{Type: workflow.WorkflowStarted, At: a.Now().UTC(), Run: res.ID, File: relTo(a, res.Input.File), Title: title, Resumed: len(past) > 0 || res.Input.Number > 1})
 		return
 	}
 	if res.Idle {
@@ -83,16 +83,16 @@ func (f *following) close() {
 func (f *following) end(ctx context.Context, res runner.FileRun) error {
 	err := endOfFile(res)
 	if f.json {
-		f.print(f.a.finished(ctx, res, err))
+		f.print(finishedEvent(ctx, f.a, res, err))
 		return err
 	}
-	f.a.sayFile(res)
+	sayFile(f.a, res)
 	fmt.Fprintln(f.a.Stdout, res.ID)
 	return err
 }
 
-// finished is the last event of a run.
-func (a *console) finished(ctx context.Context, res runner.FileRun, err error) workflow.Event {
+// finishedEvent is the last event of a run.
+func finishedEvent(ctx context.Context, a *command.Console, res runner.FileRun, err error) workflow.Event {
 	r := &workflow.Result{Exit: command.ExitCode(err), Steps: res.Report.Steps, Done: res.Report.Done, Skipped: res.Report.Skipped, Tolerated: res.Report.Tolerate,
 		Failed: []workflow.Outcome{}, Blocked: []workflow.Outcome{}, Waits: append([]workflow.Request{}, res.Waits...), Head: res.Report.Head,
 		Proven: res.Checks > 0 && res.Proven == res.Checks, Usage: res.Usage}
@@ -122,7 +122,7 @@ func (a *console) finished(ctx context.Context, res runner.FileRun, err error) w
 }
 
 // sayFile says how the run of a file ended, or where it stands.
-func (a *console) sayFile(res runner.FileRun) {
+func sayFile(a *command.Console, res runner.FileRun) {
 	r := res.Report
 	for _, o := range r.Worst {
 		a.Say("%s", worstLine(o))
@@ -131,7 +131,7 @@ func (a *console) sayFile(res runner.FileRun) {
 		a.Say("and %s more", text.Count(n, "step"))
 	}
 	for _, q := range res.Waits {
-		a.sayRequest(res.ID, q)
+		sayRequest(a, res.ID, q)
 	}
 	switch {
 	case res.Idle:
@@ -179,7 +179,7 @@ func counts(r workflow.Report) string {
 }
 
 // sayRequest says what people are asked before a step, and how they answer.
-func (a *console) sayRequest(id string, q workflow.Request) {
+func sayRequest(a *command.Console, id string, q workflow.Request) {
 	a.Say("%s waits for approval: %s", q.Path, q.Title)
 	if q.Description != "" {
 		a.Say("  %s", strings.ReplaceAll(strings.TrimSpace(q.Description), "\n", "\n  "))

@@ -74,7 +74,7 @@ func TestPlanningInFile(t *testing.T) {
 	var out bytes.Buffer
 	a := &console{Console: command.Console{Stderr: &out, Now: func() time.Time { return time.Unix(0, 0) }}}
 	s := &runner.Site{Config: &config.Config{}}
-	p := a.progress(s, false)
+	p := showProgress(&a.Console, s, false)
 	event := runner.Event{Task: ".new-02-01-auth", Role: trellis.Evaluate, Call: "evaluate#1"}
 	for _, change := range []func(*runner.Event){
 		func(e *runner.Event) { e.Asked = &agentcall.Request{Role: trellis.Evaluate} },

@@ -15,8 +15,8 @@ import (
 // progress shows on Stderr what runs and plannings do while they do it.
 type progress struct{ *terminal.Progress }
 
-// progress begins to show what happens in a site. quiet shows nothing but messages.
-func (a *console) progress(s *runner.Site, quiet bool) *progress {
+// showProgress begins to show what happens in a site. quiet shows nothing but messages.
+func showProgress(a *command.Console, s *runner.Site, quiet bool) *progress {
 	live := !quiet && command.IsTerminal(a.Stderr) && a.Getenv("TERM") != "dumb"
 	p := &progress{terminal.NewProgress(a.Stderr, a.Style(a.Stderr), live, a.Now)}
 	s.Event = func(e runner.Event) {

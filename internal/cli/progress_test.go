@@ -51,7 +51,7 @@ func TestProgressInTerminal(t *testing.T) {
 	}()
 	a := &console{Console: command.Console{Stderr: tty, Env: []string{"TERM=xterm"}, Now: time.Now}}
 	s := &runner.Site{}
-	p := a.progress(s, false)
+	p := showProgress(&a.Console, s, false)
 	work(s)
 	p.close()
 	a.Say("over")
@@ -80,7 +80,7 @@ func TestProgressInFile(t *testing.T) {
 		var out bytes.Buffer
 		a := &console{Console: command.Console{Stderr: &out, Env: os.Environ(), Now: time.Now}}
 		s := &runner.Site{}
-		p := a.progress(s, quiet)
+		p := showProgress(&a.Console, s, quiet)
 		work(s)
 		s.Event(runner.Event{Message: "queued"})
 		p.close()
@@ -114,7 +114,7 @@ func TestProgressSaysUntilWhen(t *testing.T) {
 	var out bytes.Buffer
 	a := &console{Console: command.Console{Stderr: &out, Now: func() time.Time { return now }}}
 	s := &runner.Site{}
-	p := a.progress(s, false)
+	p := showProgress(&a.Console, s, false)
 	call := func(f *flow.Failure) {
 		s.Event(runner.Event{Task: "02-01-auth", Call: "plan#1", Asked: &agentcall.Request{Role: trellis.Plan, Agent: "mine"}})
 		s.Event(runner.Event{Task: "02-01-auth", Call: "plan#1", Reply: &agentcall.Reply{Failure: f}})

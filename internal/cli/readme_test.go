@@ -151,7 +151,7 @@ func TestCommandLinesOfDocs(t *testing.T) {
 	shown, inline := 0, regexp.MustCompile("`(trellis [a-z][^`]*)`")
 	check := func(page, line string) {
 		shown++
-		if _, err := arrange((&console{}).root(), words(line)[1:]); err != nil {
+		if _, err := arrange(commandTree(new(command.Console)), words(line)[1:]); err != nil {
 			t.Errorf("%s: %s: %v", page, line, err)
 		}
 	}

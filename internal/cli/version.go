@@ -6,7 +6,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 )
 
-func (a *console) showVersion() error {
+func showVersion(a *command.Console) error {
 	_, err := fmt.Fprintln(a.Stdout, "trellis", command.Version())
 	return err
 }

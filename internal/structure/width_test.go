@@ -12,7 +12,7 @@ const maxMethods = 40
 
 // wide are types that still have more: none is added.
 var wide = []string{
-	"internal/cli.console", "internal/delivery.Cleaner", "internal/scheduler.watch",
+	"internal/delivery.Cleaner", "internal/scheduler.watch",
 	"internal/pipeline.Acts", "internal/pipeline.run",
 }
 
