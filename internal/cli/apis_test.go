@@ -50,7 +50,7 @@ func TestPlanningThroughAPIs(t *testing.T) {
 			if err := os.WriteFile(path, []byte(strings.ReplaceAll(string(text), "$MODEL", server.URL)), 0o666); err != nil {
 				return err
 			}
-			return setup(env)
+			return prepareScript(env)
 		},
 	})
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/cli/objective"
+
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/agents"
@@ -95,7 +97,7 @@ func candidates(a *command.Console, before []string, last string) []string {
 	case strings.HasPrefix(usage, "TASKDIR"):
 		return taskCandidates(a)
 	case strings.HasPrefix(usage, "OBJECTIVE"):
-		return slices.DeleteFunc(objectives{a}.objectiveNames(), func(line string) bool {
+		return slices.DeleteFunc(objective.Candidates(a), func(line string) bool {
 			name, _, _ := strings.Cut(line, "\t")
 			return slices.Contains(given, name)
 		})
@@ -158,7 +160,7 @@ func flagValues(a *command.Console, name string, line *commandLine) []string {
 		return agentNames(a)
 	case "step":
 		if slices.Equal(line.path, []string{"objective", "plan"}) {
-			return objectives{a}.objectiveSteps(line.positional())
+			return objective.StepCandidates(a, line.positional())
 		}
 	}
 	return nil

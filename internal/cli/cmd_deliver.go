@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/cli/live"
+	"github.com/trellis-tasks/trellis/internal/cli/outcome"
+
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/terminal"
 
@@ -55,19 +58,19 @@ func runDeliver(ctx context.Context, a *command.Console, p *app.Project, s *runn
 	if err := sayWhere(ctx, a, p, dir); err != nil {
 		return err
 	}
-	show := showProgress(a, s, false)
+	show := live.Show(a, s, false)
 	p.News.Work(s)
 	res, err := s.Deliver(ctx, dir)
-	show.close()
+	show.Close()
 	if err != nil {
-		return runError(a, p, dir, undelivered(dir, err))
+		return outcome.RunError(a, p, dir, undelivered(dir, err))
 	}
 	if res.Status != trellis.Review || res.Failure != nil {
-		sayEnd(a, p, res)
-		return endOf(res)
+		outcome.SayRun(a, p, res)
+		return outcome.ExitOf(res)
 	}
-	sayNotes(a, res)
-	sayDelivery(a, res)
+	outcome.SayNotes(a, res)
+	outcome.SayDelivery(a, res)
 	if url := res.Report.Delivery.PRURL; url != "" {
 		fmt.Fprintln(a.Stdout, url)
 	}
@@ -110,31 +113,11 @@ func undelivered(dir string, err error) error {
 	return app.WithHints(err, strings.ReplaceAll(info.Todo, "DIR", filepath.Base(dir)))
 }
 
-// sayDelivery says what became of the branch, and what is left to type.
-func sayDelivery(a *command.Console, res runner.Result) {
-	d := res.Report.Delivery
-	if d.Pushed {
-		a.Say("pushed    %s to %s", res.Report.Branch, d.Remote)
-	}
-	if d.PRURL != "" {
-		a.Say("pr        %s", d.PRURL)
-	}
-	for _, m := range d.Modules {
-		a.Say("first     %s of %s", m.URL, terminal.Safe(m.Path))
-	}
-	for _, n := range d.Notes {
-		a.Say("note      %s", terminal.Safe(n))
-	}
-	for _, c := range d.Commands {
-		a.Say("type      %s", terminal.Safe(c))
-	}
-}
-
 // previewDelivery shows what deliver would do.
 func previewDelivery(ctx context.Context, a *command.Console, p *app.Project, s *runner.Site, dir string) error {
 	d, err := s.PreviewDelivery(ctx, dir)
 	if err != nil {
-		return runError(a, p, dir, undelivered(dir, err))
+		return outcome.RunError(a, p, dir, undelivered(dir, err))
 	}
 	t, err := p.Store.Load(dir)
 	if err != nil {

@@ -156,7 +156,7 @@ func (d *demo) shown(ctx context.Context) error {
 
 // trellis runs a command of this very program in the repository and checks how it ends.
 func (d *demo) trellis(ctx context.Context, want int, args ...string) (string, error) {
-	fmt.Fprintf(d.app.Stdout, "$ trellis %s\n", strings.Join(quoteAll(args), " "))
+	fmt.Fprintf(d.app.Stdout, "$ trellis %s\n", strings.Join(command.QuoteAll(args), " "))
 	var out bytes.Buffer
 	sub := &console{Console: command.Console{Stdin: strings.NewReader(""), Stdout: io.MultiWriter(d.app.Stdout, &out), Stderr: d.app.Stderr, Env: append(slices.Clone(d.app.Env), "XDG_STATE_HOME="+d.state), Dir: d.dir, Now: d.app.Now}}
 	if got := sub.Run(ctx, args); got != want {
@@ -185,16 +185,6 @@ func (d *demo) print(_ context.Context, name string) error {
 	}
 	fmt.Fprintf(d.app.Stdout, "$ cat %s\n%s\n", name, data)
 	return nil
-}
-
-func quoteAll(args []string) (list []string) {
-	for _, s := range args {
-		if strings.ContainsAny(s, " '\"$") {
-			s = "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-		}
-		list = append(list, s)
-	}
-	return list
 }
 
 func lastLine(s string) string {

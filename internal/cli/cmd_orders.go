@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/trellis-tasks/trellis/internal/cli/outcome"
+
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
@@ -34,7 +36,7 @@ func orderCommand(a *command.Console, site func(*app.Project, context.Context) (
 				return err
 			}
 			if err := do(c, p, s, dir); err != nil {
-				return runError(a, p, dir, err)
+				return outcome.RunError(a, p, dir, err)
 			}
 			return nil
 		}}
@@ -209,7 +211,7 @@ func runDecision(a *command.Console, c *cli.Context, said proof.Approval, plan f
 		err = plan(c.Context, a, s, dir, said)
 	}
 	if err != nil {
-		return runError(a, p, dir, err)
+		return outcome.RunError(a, p, dir, err)
 	}
 	return nil
 }

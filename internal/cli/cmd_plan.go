@@ -7,14 +7,15 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/cli/live"
+	"github.com/trellis-tasks/trellis/internal/cli/outcome"
+
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
-	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/trellis"
-	"github.com/trellis-tasks/trellis/internal/trust"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -87,15 +88,15 @@ func runPlan(a *command.Console, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	show := showProgress(a, s, c.Bool("json"))
-	show.Ahead(stages(s.Config.Planning, o)...)
+	show := live.Show(a, s, c.Bool("json"))
+	show.Ahead(live.Stages(s.Config.Planning, o)...)
 	began := a.Now()
 	res, err := planOrRetry(c, p, s, o)
-	show.close()
+	show.Close()
 	if err != nil {
-		return planError(p, err)
+		return outcome.PlanError(p, err)
 	}
-	return endPlanning(c.Context, a, p, s, planEnd{res, a.Now().Sub(began).Seconds()}, c.Bool("json"))
+	return outcome.EndPlanning(c.Context, a, p, s, outcome.Planning{PlanResult: res, Seconds: a.Now().Sub(began).Seconds()}, c.Bool("json"))
 }
 
 func planOrRetry(c *cli.Context, p *app.Project, s *runner.Site, o runner.PlanOptions) (runner.PlanResult, error) {
@@ -203,28 +204,4 @@ func plannedTask(a *command.Console, c *cli.Context, p *app.Project) (n taskdir.
 		n.DependsOn = append(n.DependsOn, filepath.Base(dir))
 	}
 	return n, nil
-}
-
-// planError gives the errors of planning their exit codes and hints.
-func planError(p *app.Project, err error) error {
-	var draft *runner.DraftError
-	var held *durable.HeldError
-	var move *trellis.MoveError
-	var untrusted *trust.UntrustedError
-	if errors.As(err, &untrusted) {
-		if dir, found := p.Store.Find(untrusted.Verdict.Subject); found == nil && strings.HasPrefix(filepath.Base(dir), taskdir.DraftPrefix) {
-			return app.WithHints(err, untrusted.Next(), "trellis plan --retry "+untrusted.Verdict.Subject)
-		}
-	}
-	switch {
-	case errors.As(err, &draft):
-		return app.WithHints(app.AsKind(app.ErrUsage, err), "trellis plan --retry "+draft.Dir, "trellis task rm "+draft.Dir)
-	case errors.Is(err, taskdir.ErrExists):
-		return app.WithHints(app.AsKind(app.ErrUsage, err), "choose another --name, or add --force-new")
-	case errors.As(err, &move):
-		return app.AsKind(app.ErrUsage, err)
-	case errors.As(err, &held):
-		return err
-	}
-	return agentError(err)
 }

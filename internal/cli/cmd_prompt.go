@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/cli/outcome"
+
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/text"
 
@@ -79,10 +81,10 @@ func runPrompt(a *command.Console, c *cli.Context, role trellis.Role) error {
 	}
 	prompt, who, notes, err := s.Roles().Prompt(c.Context, dir, role)
 	if err != nil {
-		return agentError(err)
+		return outcome.AgentError(err)
 	}
 	size := len(prompt.System) + len(prompt.Text)
-	d := promptDocument{role, who.Agent, who.Model, who.Permission, prompt.System, prompt.Text, size, (size + 3) / 4, prompt.Shared, orEmpty(notes)}
+	d := promptDocument{role, who.Agent, who.Model, who.Permission, prompt.System, prompt.Text, size, (size + 3) / 4, prompt.Shared, append([]string{}, notes...)}
 	if c.Bool("json") {
 		return terminal.JSON(a.Stdout, d)
 	}

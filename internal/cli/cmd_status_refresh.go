@@ -2,8 +2,9 @@ package cli
 
 import (
 	"context"
-	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"path/filepath"
+
+	"github.com/trellis-tasks/trellis/internal/cli/command"
 
 	"github.com/trellis-tasks/trellis/internal/app"
 )

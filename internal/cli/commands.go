@@ -2,6 +2,13 @@ package cli
 
 import (
 	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/cli/eval"
+	"github.com/trellis-tasks/trellis/internal/cli/objective"
+	"github.com/trellis-tasks/trellis/internal/cli/runfile"
+	"github.com/trellis-tasks/trellis/internal/cli/setup"
+	"github.com/trellis-tasks/trellis/internal/cli/task"
+	"github.com/trellis-tasks/trellis/internal/cli/validate"
+	"github.com/trellis-tasks/trellis/internal/cli/watch"
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/cli/cleanup"
@@ -12,11 +19,11 @@ import (
 // commands are all commands, in the order that help shows them.
 func commands(a *command.Console) []*cli.Command {
 	return []*cli.Command{
-		setups{a}.initCommand(),
+		setup.Command(a),
 		planCommand(a),
 		startCommand(a),
-		watchCommand(a),
-		runCommand(a),
+		watch.Command(a),
+		runfile.Command(a),
 		listCommand(a),
 		statusCommand(a),
 		logsCommand(a),
@@ -30,12 +37,12 @@ func commands(a *command.Console) []*cli.Command {
 		cleanup.Command(a),
 		trust.Command(a),
 		verifyCommand(a),
-		validations{a}.validateCommand(),
-		tasks{a}.taskCommand(),
-		objectives{a}.objectiveCommand(),
+		validate.Command(a),
+		task.Command(a, validate.TaskCommand(a)),
+		objective.Command(a, validate.ObjectivesCommand(a)),
 		promptCommand(a),
 		doctor.Command(a),
-		evals{a}.evalCommand(),
+		eval.Command(a),
 		demoCommand(a),
 		completionCommand(a),
 		completeCommand(a),

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/trellis-tasks/trellis/internal/cli/outcome"
+
 	"github.com/urfave/cli/v2"
 
 	"github.com/trellis-tasks/trellis/internal/app"
@@ -77,11 +79,11 @@ func startDetached(a *command.Console, c *cli.Context) error {
 	if c.String("agent") == "" && !c.Bool("adopt-branch") { // a watcher knows of no options
 		runs, res, err := s.Starter().Admit(c.Context, dir)
 		if err != nil {
-			return runError(a, p, dir, err)
+			return outcome.RunError(a, p, dir, err)
 		}
 		if !runs {
-			sayEnd(a, p, res)
-			return endOf(res)
+			outcome.SayRun(a, p, res)
+			return outcome.ExitOf(res)
 		}
 		if h, ok := s.Starter().Watcher(); ok {
 			a.Say("%s is queued with the watcher (pid %d)", id, h.PID)
@@ -168,7 +170,7 @@ func planFolder(c *cli.Context, p *app.Project, o runner.PlanOptions) (dir strin
 		dir, err = s.PlanRunner().Draft(o)
 	}
 	if err != nil {
-		return "", planError(p, err)
+		return "", outcome.PlanError(p, err)
 	}
 	return dir, nil
 }

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	cmdeval "github.com/trellis-tasks/trellis/internal/cli/eval"
+
 	"github.com/bmatcuk/doublestar/v4"
 
 	"github.com/trellis-tasks/trellis/internal/cli/command"
@@ -120,7 +122,7 @@ func criteriaOf(c eval.Case) (list []map[string]any) {
 
 // evaluated runs eval for some cases with a scripted agent, outside of any repository, and returns what it
 // printed as JSON.
-func evaluated(t *testing.T, only string, answer func(eval.Case) answers, args ...string) (evalDocument, int, string) {
+func evaluated(t *testing.T, only string, answer func(eval.Case) answers, args ...string) (cmdeval.Document, int, string) {
 	t.Helper()
 	cases := casesOf(t, only)
 	script := map[string]map[string][]map[string]any{"roles": {}}
@@ -144,7 +146,7 @@ func evaluated(t *testing.T, only string, answer func(eval.Case) answers, args .
 	a := &console{Console: command.Console{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &said, Dir: dir, Now: time.Now,
 		Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TMPDIR=" + tmp}}}
 	code := a.Run(context.Background(), append([]string{"eval", "--agent", "rehearsal", "--json", "--only", only}, args...))
-	var d evalDocument
+	var d cmdeval.Document
 	if err := json.Unmarshal(out.Bytes(), &d); err != nil {
 		t.Fatalf("%v\nexit %d\n%s%s", err, code, out.String(), said.String())
 	}

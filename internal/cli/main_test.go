@@ -82,7 +82,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",
 		RequireExplicitExec: true,
-		Setup:               setup,
+		Setup:               prepareScript,
 		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"code": code, "repo": repo, "key": key},
 	})
 }
@@ -92,9 +92,9 @@ func TestScripts(t *testing.T) {
 // it does is run under the race detector by the tests of each package, in their own processes.
 var raced = []string{"react", "run_people", "watch"}
 
-// setup gives a script a home and a search path of its own, so that nothing of the machine shows:
+// prepareScript gives a script a home and a search path of its own, so that nothing of the machine shows:
 // no agent that happens to be installed, no git configuration of whoever runs the tests.
-func setup(env *testscript.Env) error {
+func prepareScript(env *testscript.Env) error {
 	home, bin, fakes := filepath.Join(env.WorkDir, ".home"), filepath.Join(env.WorkDir, ".bin"), filepath.Join(env.WorkDir, ".fakes")
 	for _, dir := range []string{home, bin, fakes} {
 		if err := os.Mkdir(dir, 0o777); err != nil {

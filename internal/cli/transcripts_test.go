@@ -296,8 +296,8 @@ const (
 	playing  = begun + "mkdir .trellis; cp $ROOT/trellis/rehearsal.yaml .trellis/; trellis init --agent rehearsal >/dev/null; git add -A; git commit -q -m 'Set up Trellis'\n"
 )
 
-// task is a shell line that makes a task of a name with a status.
-func task(name, json string) string {
+// taskLine is a shell line that makes a task of a name with a status.
+func taskLine(name, json string) string {
 	return fmt.Sprintf(`d=.trellis/tasks/11-20-%s; mkdir -p $d; echo '{"file": "greet.sh", "reason": "the program"}' | tee $d/implement.jsonl $d/debug.jsonl > $d/check.jsonl
 printf '# %s\n\n## Acceptance Criteria\n\n- [ ] it is there\n' > $d/prd.md; echo '%s' > $d/task.json`+"\n", name, name, json)
 }
@@ -321,16 +321,16 @@ var scenes = map[string]string{
 trellis init >/dev/null 2>&1; echo 'verify: [sh test.sh]' > .trellis/config.yaml; git add -A; git commit -q -m 'Set up Trellis'
 `,
 	"byhand":      playing + farewell + "git commit -q -am script\n",
-	"broken":      playing + task("broken", `{"status": ready}`),
+	"broken":      playing + taskLine("broken", `{"status": ready}`),
 	"nowhere":     "mkdir ~/none; cd ~/none\n",
 	"uncommitted": identity + "git init -q; mkdir .trellis\n",
 	"unset":       begun,
 	"unequipped":  begun + "trellis init >/dev/null 2>&1; git add -A; git commit -q -m 'Set up Trellis'\n",
 	"unknown":     playing + "git config --global --unset user.name; git config --global --unset user.email; git config --global user.useConfigOnly true\n",
-	"bare":        playing + "sed -i 's/^verify:.*/verify: [vendor\\/lint]/' .trellis/config.yaml; git commit -q -am lint\n" + task("deps", `{"status": "ready"}`),
-	"unc":         playing + "echo x > notes.txt\n" + task("unc", `{"status": "ready"}`) + `echo '{"file": "notes.txt", "reason": "what was said"}' >> .trellis/tasks/11-20-unc/implement.jsonl` + "\n",
-	"idle": playing + farewell + "git commit -q -am script\n" + task("farewell", `{"status": "ready", "title": "Say goodbye", "pipeline": {"verify": ["test -e farewell.sh"]}}`) +
+	"bare":        playing + "sed -i 's/^verify:.*/verify: [vendor\\/lint]/' .trellis/config.yaml; git commit -q -am lint\n" + taskLine("deps", `{"status": "ready"}`),
+	"unc":         playing + "echo x > notes.txt\n" + taskLine("unc", `{"status": "ready"}`) + `echo '{"file": "notes.txt", "reason": "what was said"}' >> .trellis/tasks/11-20-unc/implement.jsonl` + "\n",
+	"idle": playing + farewell + "git commit -q -am script\n" + taskLine("farewell", `{"status": "ready", "title": "Say goodbye", "pipeline": {"verify": ["test -e farewell.sh"]}}`) +
 		`printf '# Say goodbye\n\n## Acceptance Criteria\n\n- [ ] it is there\n  verify: ` + "`test -e farewell.sh`" + `\n' > .trellis/tasks/11-20-farewell/prd.md` +
-		"\ntrellis start farewell >/dev/null 2>&1\n" + task("one", `{"status": "ready"}`) + task("two", `{"status": "ready", "pipeline": {"depends_on": ["11-20-one"]}}`),
+		"\ntrellis start farewell >/dev/null 2>&1\n" + taskLine("one", `{"status": "ready"}`) + taskLine("two", `{"status": "ready", "pipeline": {"depends_on": ["11-20-one"]}}`),
 	"second": playing + "trellis watch >/dev/null 2>&1 & echo $! > $ROOT/watch.pid; until test -s .trellis/.runtime/watch.json; do sleep 0.01; done\n",
 }

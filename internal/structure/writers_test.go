@@ -16,8 +16,8 @@ import (
 // that nobody else has yet. One that people edit goes through Disk.Edit or Disk.Replace.
 var replacesWhole = map[string]string{
 	"internal/app/kept.go keep":                            "a copy of the settings in a folder of the state, which nobody edits",
-	"internal/cli/cmd_init.go lay":                         "guidelines in a hidden folder; what is visible is made with Replace",
-	"internal/cli/cmd_objective_new.go create":             "in a folder of its own, linked to its name after that",
+	"internal/cli/setup/init.go lay":                       "guidelines in a hidden folder; what is visible is made with Replace",
+	"internal/cli/objective/new.go create":                 "in a folder of its own, linked to its name after that",
 	"internal/app/work.go RuntimeDir":                      ".runtime/.gitignore",
 	"internal/agentcall/caller.go events":                  "run/",
 	"internal/agentcall/caller.go keep":                    "run/",

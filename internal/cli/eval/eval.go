@@ -1,0 +1,290 @@
+// Package eval is `trellis eval`: it measures how well an agent plans.
+package eval
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/cli/live"
+	"github.com/trellis-tasks/trellis/internal/cli/outcome"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/eval"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/planner"
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// evals is the command that measures how well an agent plans.
+type evals struct{ *command.Console }
+
+// Command is `trellis eval`.
+func Command(a *command.Console) *cli.Command {
+	cmd := evals{a}
+	return &cli.Command{
+		Name:      "eval",
+		Usage:     "measure how well an agent plans, over requirements whose right answer is known",
+		ArgsUsage: " ",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "agent", Usage: "`NAME` of the agent that plans"},
+			&cli.StringFlag{Name: "only", Value: "*", Usage: "cases whose id, kind or project fits a `GLOB`"},
+			&cli.BoolFlag{Name: "quick", Usage: "take the short way whatever the size"},
+			&cli.IntFlag{Name: "parallel", Value: 2, Usage: "`NUMBER` of cases that are planned at once"},
+			&cli.Float64Flag{Name: "min-score", Usage: "end with 3 when the score is below this `PERCENTAGE`"},
+			&cli.StringFlag{Name: "keep", Usage: "make the repositories in the new or empty folder `DIR` and leave them there"},
+			command.JSONFlag(),
+		},
+		Description: command.Manual(`Plans a set of requirements over small projects, each in a scratch repository of its own: clear ones and
+tiny ones, vague, incomplete, foreign, harmful and too large ones. Then it says which were accepted or
+rejected wrongly, what the plans lack, and what it took in calls, tokens and cost.
+
+The agents are those of this project's settings, or those that a new project would have; nothing in
+this project is changed. The calls are real: with a paid agent they cost money.`,
+			[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNoAgent, command.ExitInterrupted},
+			"trellis eval --agent claude --only tiny", "trellis eval --only 'parcels-*' --keep ../looked-at", "trellis eval --min-score 80 --json"),
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				return command.WrongArguments(c)
+			}
+			return cmd.Guarded(func() error { return cmd.eval(c) })
+		},
+	}
+}
+
+func (cmd evals) eval(c *cli.Context) error {
+	cases, err := evalCases(c)
+	if err != nil {
+		return err
+	}
+	e, err := cmd.newEvaluation(c)
+	if err != nil {
+		return err
+	}
+	defer e.close()
+	who, err := e.able(c.Context, cases[0])
+	if err != nil {
+		return outcome.AgentError(err)
+	}
+	out := e.report(c.Bool("json"), len(cases))
+	cmd.Say("%s", e.warning(who, cases, c.Int("parallel")))
+	runner := eval.Runner{Plan: e.plan, Dir: e.dir, Parallel: c.Int("parallel"), Env: cmd.Env, Ended: out.ended, Now: cmd.Now}
+	began := cmd.Now()
+	results, err := runner.Run(c.Context, cases)
+	e.show.Close()
+	sum := eval.Summarize(results, len(cases))
+	if werr := out.end(Document{who, results, sum, cmd.Now().Sub(began).Seconds()}); err == nil {
+		err = werr
+	}
+	if least := c.Float64("min-score"); err == nil && sum.Score < least {
+		err = app.AsKind(app.ErrUnmet, fmt.Errorf("the score is %.1f, less than %g", sum.Score, least))
+	}
+	return err
+}
+
+// evalCases are the cases that the flags ask for, once the flags are looked through.
+func evalCases(c *cli.Context) ([]eval.Case, error) {
+	if n := c.Int("parallel"); n < 1 {
+		return nil, app.Usagef("--parallel %d: at least one case is planned at a time", n)
+	}
+	if p := c.Float64("min-score"); p < 0 || p > 100 {
+		return nil, app.Usagef("--min-score %g is no percentage", p)
+	}
+	only := c.String("only")
+	cases, err := eval.Load(only)
+	switch {
+	case errors.Is(err, path.ErrBadPattern):
+		return nil, app.Usagef("--only %q is no glob", only)
+	case err == nil && len(cases) == 0:
+		return nil, app.WithHints(app.Usagef("--only %q fits no case", only), "a kind: "+strings.Join(eval.Kinds, ", "), "a project or an id, such as parcels-*: see docs/eval.md")
+	}
+	return cases, err
+}
+
+// evaluation is what all cases of one call share.
+type evaluation struct {
+	app      *command.Console
+	home     *app.Project // whose agents plan; without a repository, the folder that trellis was called in
+	cfg      *config.Config
+	agent    string
+	quick    bool
+	dir      string // of the repositories
+	keep     bool
+	show     *live.Progress
+	event    func(runner.Event)
+	fallback func() (string, error) // the agent to take when nobody chose one
+}
+
+func (cmd evals) newEvaluation(c *cli.Context) (*evaluation, error) {
+	e := &evaluation{app: cmd.Console, agent: c.String("agent"), quick: c.Bool("quick"), keep: c.IsSet("keep")}
+	var err error
+	if e.home, err = cmd.OpenRepository(); errors.Is(err, git.ErrNoRepository) || errors.Is(err, git.ErrBare) {
+		e.home, err = &app.Project{Env: cmd.Caller(), Root: cmd.Dir, Settings: app.Settings{Root: cmd.Dir, UserFile: cmd.Caller().UserFile()}}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if e.home.Repo != nil {
+		if e.home, err = e.home.InForce(c.Context); err != nil {
+			return nil, err
+		}
+	}
+	own, err := e.home.ValidConfig()
+	if err != nil {
+		return nil, err
+	}
+	e.cfg, _ = config.Load(config.Files{}) // the rest of this project's settings is about this project
+	e.cfg.Agents, e.cfg.Planning, e.cfg.Limits = own.Agents, own.Planning, own.Limits
+	e.cfg.Planning.Approval = "none"
+	if err := e.makeDir(c.String("keep")); err != nil {
+		return nil, err
+	}
+	watched := &runner.Site{}
+	e.show = live.Show(cmd.Console, watched, c.Bool("json") || !command.IsTerminal(cmd.Stderr))
+	e.show.Ahead(live.Stages(e.cfg.Planning, runner.PlanOptions{Quick: e.quick})...)
+	e.event, e.fallback = watched.Event, e.home.Wire(c.Context, e.cfg, e.home).Default
+	return e, nil
+}
+
+// makeDir makes the folder of the repositories, outside of the project that we are in.
+func (e *evaluation) makeDir(keep string) (err error) {
+	if !e.keep {
+		e.dir, err = os.MkdirTemp(e.app.Getenv("TMPDIR"), "trellis-eval-")
+	} else {
+		if e.dir = keep; !filepath.IsAbs(keep) {
+			e.dir = filepath.Join(e.app.Dir, keep)
+		}
+		err = os.MkdirAll(e.dir, 0o755)
+	}
+	if err != nil {
+		return app.AsKind(app.ErrUsage, fmt.Errorf("making a folder for the repositories: %w", err))
+	}
+	there, err := os.ReadDir(e.dir)
+	if err == nil && len(there) > 0 {
+		err = fmt.Errorf("--keep %s: there is something in it", keep)
+	}
+	if err == nil && e.home.Repo != nil {
+		err = e.outside()
+	}
+	if err != nil {
+		_ = os.Remove(e.dir) // ours when it is empty; else it stays
+		return app.AsKind(app.ErrUsage, err)
+	}
+	return nil
+}
+
+func (e *evaluation) outside() error {
+	dir, err := filepath.EvalSymlinks(e.dir)
+	if err != nil {
+		return fmt.Errorf("looking for the folder of the repositories: %w", err)
+	}
+	if rel, err := filepath.Rel(e.home.Root, dir); err == nil && filepath.IsLocal(rel) {
+		return app.WithHints(fmt.Errorf("the repositories would lie in this one (%s)", dir), "trellis eval --keep DIR, outside of it", "or set TMPDIR")
+	}
+	return nil
+}
+
+func (e *evaluation) close() {
+	e.show.Close()
+	if e.keep {
+		return
+	}
+	if err := os.RemoveAll(e.dir); err != nil {
+		e.app.Say("removing the repositories: %v", err)
+	}
+}
+
+// site is all that planning a case in its repository needs.
+func (e *evaluation) site(ctx context.Context, c eval.Case, dir string) (*runner.Site, error) {
+	repo, err := git.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	repo.Env = e.app.Env
+	p := &app.Project{Env: e.home.Env, Repo: repo, Root: repo.Main, Store: taskdir.Store{Root: repo.Main, Now: e.app.Now}}
+	s := p.Wire(ctx, e.cfg, e.home)
+	s.LookPath, s.Event, s.Default = c.Project.LookPath, e.event, e.fallback
+	return s, nil
+}
+
+// able makes sure, before anything is spent, that the agents can plan, and says who they are: by role, with
+// the model if one is named.
+func (e *evaluation) able(ctx context.Context, c eval.Case) (map[trellis.Role]string, error) {
+	dir := filepath.Join(e.dir, ".able")
+	defer os.RemoveAll(dir)
+	if err := c.Project.Lay(ctx, dir, e.app.Env); err != nil {
+		return nil, err
+	}
+	s, err := e.site(ctx, c, dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Roles().CanPlan(ctx, e.agent); err != nil {
+		return nil, err
+	}
+	who := map[trellis.Role]string{}
+	for _, role := range planner.Roles() {
+		in, err := s.Instruct(role)
+		if err != nil {
+			return nil, err
+		}
+		agent, model := e.cfg.AgentFor(role, "", e.agent, in.Agent, in.Model)
+		if agent == "" {
+			if agent, err = s.Default(); err != nil {
+				return nil, err
+			}
+		}
+		who[role] = strings.TrimSpace(agent + " " + model)
+	}
+	return who, nil
+}
+
+// warning says what is going to be spent.
+func (e *evaluation) warning(who map[trellis.Role]string, cases []eval.Case, parallel int) string {
+	calls := 0
+	for _, c := range cases {
+		switch {
+		case c.Wanted() == eval.Reject:
+			calls++
+		case e.quick || c.Kind == "tiny":
+			calls += 3
+		default:
+			calls += 5
+		}
+	}
+	var names []string
+	for _, role := range planner.Roles() {
+		if !slices.Contains(names, who[role]) {
+			names = append(names, who[role])
+		}
+	}
+	return fmt.Sprintf("planning %d cases, %d at once, with %s: about %d calls or more, which cost money with a paid agent", len(cases), parallel, strings.Join(names, ", "), calls)
+}
+
+// plan plans one case.
+func (e *evaluation) plan(ctx context.Context, c eval.Case, dir string) (eval.Planned, error) {
+	s, err := e.site(ctx, c, dir)
+	if err != nil {
+		return eval.Planned{}, err
+	}
+	res, err := s.PlanRunner().Plan(ctx, runner.PlanOptions{New: taskdir.New{Name: c.ID, DevType: c.DevType}, Requirement: c.Requirement, Agent: e.agent, Quick: e.quick})
+	if res.Dir != "" {
+		e.show.End(strings.TrimPrefix(filepath.Base(res.Dir), taskdir.DraftPrefix))
+	}
+	p := eval.Planned{Dir: res.Dir, Calls: res.Report.Calls, Usage: res.Report.Usage}
+	if len(res.Waits) > 0 {
+		p.Cut = outcome.WaitsUntil(outcome.Planning{PlanResult: res})
+	}
+	return p, err
+}

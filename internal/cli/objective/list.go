@@ -1,0 +1,182 @@
+package objective
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/terminal"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/roadmap"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+func (cmd objectives) listCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "list",
+		Usage: "show the objectives, how far they are, and what comes next",
+		Flags: []cli.Flag{command.JSONFlag()},
+		Description: command.Manual(`Reads every file of .trellis/objectives. One that can't be relied on is shown with what is wrong.`,
+			[]int{command.ExitDone, command.ExitUsage}, "trellis objective list", "trellis objective list --json | jq '.[].next.step'"),
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				return command.WrongArguments(c)
+			}
+			return cmd.list(c.Context, c.Bool("json"))
+		},
+	}
+}
+
+// objectiveRow is an objective in objective list --json.
+type objectiveRow struct {
+	Name     string            `json:"name"`
+	Title    string            `json:"title"`
+	File     string            `json:"file"`
+	Auto     bool              `json:"auto_advance"`
+	Steps    objectiveCount    `json:"steps"`
+	Next     *objectiveNext    `json:"next"` // null: the file can't be relied on
+	Problems []trellis.Problem `json:"problems"`
+}
+
+// objectiveCount is how many steps stand where.
+type objectiveCount struct {
+	Total      int `json:"total"`
+	Pending    int `json:"pending"`
+	Planning   int `json:"planning"`
+	InProgress int `json:"in_progress"`
+	Done       int `json:"done"`
+	Blocked    int `json:"blocked"`
+	Skipped    int `json:"skipped"`
+}
+
+func (c *objectiveCount) add(s roadmap.State) {
+	c.Total++
+	*map[roadmap.State]*int{roadmap.Pending: &c.Pending, roadmap.Planning: &c.Planning, roadmap.InProgress: &c.InProgress, roadmap.Done: &c.Done, roadmap.Blocked: &c.Blocked, roadmap.Skipped: &c.Skipped}[s]++
+}
+
+// over is how many steps need nothing more.
+func (c objectiveCount) over() int { return c.Done + c.Skipped }
+
+// objectiveNext is what comes next in an objective.
+type objectiveNext struct {
+	Code roadmap.Code `json:"code"`
+	Step string       `json:"step"` // "" unless code is next
+	Why  string       `json:"why"`
+	On   []string     `json:"on"`   // the steps that hold up what is left
+	Plan string       `json:"plan"` // waiting: of the first of them
+}
+
+func newObjectiveNext(d roadmap.Decision) *objectiveNext {
+	n := &objectiveNext{Code: d.Code, Why: d.Why, On: append([]string{}, d.On...), Plan: d.Plan}
+	if d.Step != nil {
+		n.Step = d.Step.ID
+	}
+	return n
+}
+
+// words are the decision for people.
+func (n *objectiveNext) words() string {
+	switch n.Code {
+	case roadmap.Next:
+		return "next " + n.Step
+	case roadmap.Waiting, roadmap.Stuck:
+		return fmt.Sprintf("%s: %s", n.Code, strings.Join(n.On, ", "))
+	}
+	return string(n.Code)
+}
+
+// summary is what is said of an objective in a line.
+func summary(r *roadmap.Roadmap, broken bool, tasks roadmap.Tasks) objectiveRow {
+	row := objectiveRow{Name: r.Name, Title: r.Title, File: roadmap.File(r.Name), Auto: r.Auto, Problems: append([]trellis.Problem{}, r.Check()...)}
+	for _, s := range r.Steps {
+		row.Steps.add(s.State)
+	}
+	if !broken {
+		row.Next = newObjectiveNext(r.Next(tasks))
+	}
+	return row
+}
+
+func (cmd objectives) list(ctx context.Context, asJSON bool) error {
+	p, err := cmd.Open(ctx)
+	if err != nil {
+		return err
+	}
+	names, err := roadmap.Names(p.Root)
+	if err != nil {
+		return err
+	}
+	rows, plans := []objectiveRow{}, NewPlans(p)
+	for _, name := range names {
+		r, err := roadmap.Load(p.Root, name)
+		problem := (*trellis.Problem)(nil)
+		switch {
+		case errors.Is(err, roadmap.ErrNotFound): // just removed
+			continue
+		case r == nil && !errors.As(err, &problem):
+			return err
+		case r == nil:
+			rows = append(rows, objectiveRow{Name: name, Title: name, File: problem.File, Problems: []trellis.Problem{*problem}})
+			continue
+		}
+		rows = append(rows, summary(r, err != nil, plans.of(name)))
+	}
+	if asJSON {
+		return terminal.JSON(cmd.Stdout, rows)
+	}
+	others, err := roadmap.Misnamed(p.Root)
+	if err != nil {
+		return err
+	}
+	for _, o := range others {
+		cmd.Say("warning: %s", inLine(o.Error()))
+	}
+	if len(rows) == 0 {
+		cmd.Say("no objectives")
+		cmd.Say("hint: trellis objective new NAME")
+		return nil
+	}
+	return printTable(cmd.Stdout, rows)
+}
+
+func printTable(w io.Writer, rows []objectiveRow) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "OBJECTIVE\tOVER\t\tNEXT\tTITLE")
+	for _, r := range rows {
+		next, auto := "broken: ", ""
+		if r.Auto {
+			auto = "auto"
+		}
+		switch left := r.Steps.Total - r.Steps.over(); {
+		case r.Next == nil:
+			next += brokenAt(r.Problems)
+		case r.Next.Code == roadmap.Complete && left > 0:
+			next = fmt.Sprintf("complete, %d to be merged", left)
+		default:
+			next = r.Next.words()
+		}
+		fmt.Fprintf(table, "%s\t%d/%d\t%s\t%s\t%s\n", inLine(r.Name), r.Steps.over(), r.Steps.Total, auto, inLine(next), inLine(r.Title))
+	}
+	return table.Flush()
+}
+
+// brokenAt is the first problem that is no warning.
+func brokenAt(problems []trellis.Problem) string {
+	for _, p := range problems {
+		if !p.Warning {
+			return p.Error()
+		}
+	}
+	return ""
+}
+
+// inLine is text that neither a terminal nor a table takes for anything else.
+func inLine(s string) string {
+	return strings.NewReplacer("\n", " ", "\t", " ").Replace(terminal.Safe(s))
+}

@@ -1,0 +1,107 @@
+package objective
+
+import (
+	"fmt"
+
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/terminal"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/roadmap"
+)
+
+func (cmd objectives) nextCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "next",
+		Usage:     "say which step comes next, and why",
+		ArgsUsage: "OBJECTIVE",
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "all", Usage: "every step that could start now"},
+			command.JSONFlag(),
+		},
+		Description: command.Manual(`The next step is the first pending one, in the order of the file, all of whose dependencies are done or skipped.
+Those are the ones that it states, or else the step before it. A step whose task is in review or completed counts as done.
+The first word that is printed is next, waiting (for a step under way), blocked (a person is needed) or complete.`,
+			[]int{command.ExitDone, command.ExitUsage, command.ExitWaiting, command.ExitNotFound}, "trellis objective next gateway", "trellis objective next gateway --all", "trellis objective next gateway --json | jq -r .code"),
+		Action: func(c *cli.Context) error {
+			p, name, err := cmd.argument(c)
+			if err != nil {
+				return err
+			}
+			return cmd.objectiveNext(p, name, c.Bool("all"), c.Bool("json"))
+		},
+	}
+}
+
+// objectiveDecision is objective next --json.
+type objectiveDecision struct {
+	Objective string          `json:"objective"`
+	Code      roadmap.Code    `json:"code"`
+	Step      *objectiveStep  `json:"step"` // null unless code is next
+	Why       string          `json:"why"`
+	On        []string        `json:"on"`
+	Plan      string          `json:"plan"`
+	Ready     []objectiveStep `json:"ready"` // every step that could start now
+}
+
+func (cmd objectives) objectiveNext(p *app.Project, name string, all, asJSON bool) error {
+	r, err := Load(p, name)
+	if err != nil {
+		return cmd.broken(r, err)
+	}
+	tasks := NewPlans(p).of(r.Name)
+	d := r.Next(tasks)
+	if len(r.Steps) == 0 {
+		return app.WithHints(app.Usagef("objective %s: %s", r.Name, d.Why), "trellis objective check "+r.Name)
+	}
+	next := newObjectiveNext(d)
+	out := objectiveDecision{Objective: r.Name, Code: d.Code, Why: d.Why, On: next.On, Plan: d.Plan, Ready: []objectiveStep{}}
+	for _, s := range r.Ready(tasks) {
+		out.Ready = append(out.Ready, newObjectiveStep(s, tasks))
+	}
+	if d.Step != nil {
+		step := newObjectiveStep(*d.Step, tasks)
+		out.Step = &step
+	}
+	if asJSON {
+		err = terminal.JSON(cmd.Stdout, out)
+	} else {
+		out.print(cmd.Console, next, all)
+	}
+	if err != nil || d.Code == roadmap.Next || d.Code == roadmap.Complete {
+		return err
+	}
+	return app.Quiet(app.ErrWaiting)
+}
+
+func (d *objectiveDecision) print(a *command.Console, next *objectiveNext, all bool) {
+	if d.Step == nil {
+		fmt.Fprintf(a.Stdout, "%s\n    %s\n", inLine(next.words()), inLine(d.Why))
+		return
+	}
+	ready := d.Ready
+	if !all {
+		ready = ready[:1]
+	}
+	for _, s := range ready {
+		fmt.Fprintf(a.Stdout, "next %s  %s\n", inLine(s.ID), inLine(s.Description))
+	}
+	if !all {
+		fmt.Fprintf(a.Stdout, "    %s\n", inLine(d.Why))
+	}
+}
+
+// broken tells what is wrong with a file that can't be relied on.
+func (cmd objectives) broken(r *roadmap.Roadmap, err error) error {
+	if r == nil {
+		return err
+	}
+	for _, p := range r.Check() {
+		if !p.Warning {
+			cmd.Say("%s", p.Error())
+		}
+	}
+	return app.WithHints(app.Usagef("%s can't be relied on", roadmap.File(r.Name)), "trellis objective check "+r.Name)
+}

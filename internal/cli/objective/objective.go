@@ -1,0 +1,178 @@
+// Package objective is `trellis objective`: commands that work on roadmaps, whose steps become tasks.
+package objective
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/roadmap"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// objectives are the commands that work on roadmaps.
+type objectives struct{ *command.Console }
+
+// Command is `trellis objective`: roadmaps whose steps become tasks. Its part that checks objectives is given.
+func Command(a *command.Console, check *cli.Command) *cli.Command {
+	cmd := objectives{a}
+	return &cli.Command{
+		Name:  "objective",
+		Usage: "work on roadmaps, whose steps become tasks",
+		Subcommands: []*cli.Command{
+			cmd.listCommand(),
+			cmd.showCommand(),
+			cmd.nextCommand(),
+			check,
+			cmd.planCommand(),
+			cmd.reconcileCommand(),
+			cmd.newCommand(),
+		},
+	}
+}
+
+// argument opens the project and takes the name of an objective, the only argument.
+func (cmd objectives) argument(c *cli.Context) (*app.Project, string, error) {
+	if c.NArg() != 1 {
+		return nil, "", command.WrongArguments(c)
+	}
+	p, err := cmd.Open(c.Context)
+	if err != nil {
+		return nil, "", err
+	}
+	name, err := Name(cmd.Console, p, c.Args().First())
+	return p, name, err
+}
+
+// Name is the name that an argument says: itself, or of the file that it is the path of, from the current folder
+// or from the repository's. The path of a file elsewhere matches roadmap.ErrNotFound.
+func Name(a *command.Console, p *app.Project, arg string) (string, error) {
+	path := filepath.ToSlash(filepath.Clean(arg))
+	name, isFile := strings.CutSuffix(path, ".md")
+	if !strings.Contains(path, "/") {
+		if isFile {
+			return name, nil
+		}
+		return arg, nil
+	}
+	if !filepath.IsAbs(arg) {
+		path = filepath.Join(a.Dir, arg)
+	}
+	name = filepath.Base(name)
+	for _, at := range []string{path, filepath.Join(p.Root, arg)} {
+		if isFile && sameFolder(filepath.Dir(at), filepath.Dir(filepath.Join(p.Root, roadmap.File(name)))) {
+			return name, nil
+		}
+	}
+	err := fmt.Errorf("%w: %s is no file of .trellis/objectives", roadmap.ErrNotFound, arg)
+	if _, there := os.Stat(path); there == nil && roadmap.CheckName(name) == nil {
+		return "", app.WithHints(err, "move it to "+roadmap.File(name)+", then: trellis objective check "+name)
+	}
+	return "", app.WithHints(err, "trellis objective list")
+}
+
+// sameFolder reports whether two paths lead to one folder, which need not be there.
+func sameFolder(a, b string) bool {
+	if a == b {
+		return true
+	}
+	one, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	two, err := os.Stat(b)
+	return err == nil && os.SameFile(one, two)
+}
+
+// Load reads an objective. When its file can't be relied on, the roadmap is what could be read of it.
+func Load(p *app.Project, name string) (*roadmap.Roadmap, error) {
+	r, err := roadmap.Load(p.Root, name)
+	if errors.Is(err, roadmap.ErrNotFound) {
+		return nil, app.WithHints(err, near(p, name)...)
+	}
+	return r, err
+}
+
+func near(p *app.Project, name string) []string {
+	names, err := roadmap.Names(p.Root)
+	if err != nil || len(names) == 0 {
+		return []string{"trellis objective new NAME"}
+	}
+	if near := trellis.Nearest(name, names); near != "" {
+		return []string{"did you mean: " + near}
+	}
+	return []string{"trellis objective list"}
+}
+
+// Plans looks up the tasks that steps were planned as. They are read when the first one is asked for.
+type Plans func() (*roadmap.Works, error)
+
+func NewPlans(p *app.Project) Plans {
+	return sync.OnceValues(func() (*roadmap.Works, error) { return roadmap.Survey(p.Store, false) })
+}
+
+// of tells where an objective's tasks stand; see [roadmap.Tasks].
+func (l Plans) of(name string) roadmap.Tasks {
+	return func(plan string) (trellis.Status, bool) {
+		works, err := l()
+		if err != nil {
+			return "", true // nobody can tell
+		}
+		return works.Tasks(name)(plan)
+	}
+}
+
+// draft is the directory name of the task that a step is being planned as, or whose planning was cut off; "" without one.
+func (l Plans) draft(name, step string) string {
+	works, err := l()
+	if err != nil {
+		return ""
+	}
+	if work, ok := works.Of(name, step); ok && work.Draft {
+		return work.Name()
+	}
+	return ""
+}
+
+// Candidates are what the name of an objective may become.
+func Candidates(a *command.Console) (list []string) {
+	p, err := a.OpenRepository()
+	if err != nil {
+		return nil
+	}
+	names, _ := roadmap.Names(p.Root) // what can't be listed is not offered
+	for _, n := range names {
+		list = append(list, n+"\tobjective")
+	}
+	return list
+}
+
+// StepCandidates are what the id of a step may become, of the objective that is among the words.
+func StepCandidates(a *command.Console, words []string) (list []string) {
+	p, err := a.OpenRepository()
+	if err != nil {
+		return nil
+	}
+	for _, w := range words {
+		name, err := Name(a, p, w)
+		if err != nil {
+			continue
+		}
+		r, _ := roadmap.Load(p.Root, name) // a file with mistakes has steps too
+		if r == nil {
+			continue
+		}
+		for _, s := range r.Steps {
+			list = append(list, s.ID+"\t"+strings.ReplaceAll(s.Description, "\t", " "))
+		}
+		return list
+	}
+	return nil
+}

@@ -1,0 +1,250 @@
+package objective
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/cli/live"
+	"github.com/trellis-tasks/trellis/internal/cli/outcome"
+
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/terminal"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/github"
+	"github.com/trellis-tasks/trellis/internal/roadmap"
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// planCommand is `trellis objective plan`.
+func (cmd objectives) planCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "plan",
+		Usage:     "plan a step of an objective, and have the roadmap name the task",
+		ArgsUsage: "OBJECTIVE",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "step", Usage: "plan the step with this `ID`, not the next one"},
+			&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "`TYPE` of work: " + strings.Join(trellis.DevTypes, ", ")},
+			&cli.StringFlag{Name: "agent", Usage: "`NAME` of the agent that plans"},
+			&cli.BoolFlag{Name: "github", Usage: "put the plan into a GitHub issue as well, with gh, and have the roadmap name that"},
+			command.SharedFlag(),
+			command.JSONFlag(),
+		},
+		Description: command.Manual(`Plans the next step, as trellis plan would, with the objective's text for context. Then its PR cell says
+plan and the task's directory; no other byte of the file changes. What was planned is not planned again: a
+planning that was cut off is gone on with, and a link that is missing is put in.
+
+The issue is for people to read and talk about: nothing that is written there is ever acted on.`,
+			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitUnmet, command.ExitRejected, command.ExitPlanner, command.ExitWaiting, command.ExitNotFound, command.ExitLocked, command.ExitNoAgent, command.ExitInterrupted},
+			"trellis objective plan gateway", "trellis objective plan gateway --step 1A.3 --github"),
+		Action: func(c *cli.Context) error {
+			if c.NArg() != 1 {
+				return command.WrongArguments(c)
+			}
+			return cmd.Guarded(func() error { return cmd.plan(c) })
+		},
+	}
+}
+
+func (cmd objectives) plan(c *cli.Context) error {
+	p, err := cmd.Open(c.Context)
+	if err != nil {
+		return err
+	}
+	if err := cmd.RefuseSharedDisk(c, p.Root); err != nil {
+		return err
+	}
+	s, err := p.Site(c.Context)
+	if err != nil {
+		return err
+	}
+	name, err := Name(cmd.Console, p, c.Args().First())
+	if err != nil {
+		return err
+	}
+	o, err := cmd.stepOptions(c, p, name)
+	if err != nil {
+		return err
+	}
+	show := live.Show(cmd.Console, s, c.Bool("json"))
+	show.Ahead(live.Stages(s.Config.Planning, runner.PlanOptions{})...)
+	began := cmd.Now()
+	res, err := s.Objectives().PlanStep(c.Context, name, o)
+	show.Close()
+	end := stepEnd{name, res, cmd.Now().Sub(began).Seconds(), cmp.Or(res.Step.ID, o.Step), o.Forge != nil}
+	if err != nil {
+		return cmd.notPlanned(c, p, end, err)
+	}
+	return cmd.plannedStep(c.Context, p, s, end, c.Bool("json"))
+}
+
+// stepOptions reads the flags. What costs nothing is checked first.
+func (cmd objectives) stepOptions(c *cli.Context, p *app.Project, name string) (o runner.StepOptions, err error) {
+	if c.IsSet("step") && strings.TrimSpace(c.String("step")) == "" { // a variable that is empty is no wish for the next one
+		return o, app.WithHints(app.Usagef("--step names no step"), "trellis objective show "+name)
+	}
+	o = runner.StepOptions{Step: c.String("step"), Agent: c.String("agent")}
+	if c.IsSet("type") {
+		if o.DevType, err = command.DevType(c.String("type"), "--type"); err != nil {
+			return o, err
+		}
+	}
+	o.Creator, _ = app.Developer(p.Root) // nobody has to say who they are
+	if c.Bool("github") {
+		o.Forge = &github.Client{Dir: p.Root, Env: cmd.Caller().CommandEnv()}
+		if err := o.Forge.SignedIn(c.Context); err != nil { // before anything is paid for
+			return o, forgeError(err)
+		}
+	}
+	return o, nil
+}
+
+// notPlanned says why a step is not planned, or not all of it done.
+func (cmd objectives) notPlanned(c *cli.Context, p *app.Project, end stepEnd, err error) error {
+	var not *runner.StepError
+	if errors.As(err, &not) && not.Step == "" && c.Bool("json") {
+		d := stepDocument{Objective: end.objective, Code: not.Code, Document: outcome.NewDocument("", outcome.Planning{})}
+		d.ID, d.Files, d.Why = "", []string{}, []string{not.Why}
+		if err := terminal.JSON(cmd.Stdout, d); err != nil {
+			return err
+		}
+	}
+	switch {
+	case c.Context.Err() != nil:
+		return app.WithHints(err, end.again())
+	case errors.Is(err, runner.ErrNoIssue):
+		err = forgeError(err)
+		return app.WithHints(err, append(app.HintsOf(err), end.again())...)
+	}
+	return cmd.stepError(p, end.objective, err)
+}
+
+// stepEnd is how the planning of a step ended, and how long it took.
+type stepEnd struct {
+	objective string
+	runner.StepResult
+	seconds float64
+	step    string // its id; "" when none was chosen
+	github  bool   // the plan is to be put into an issue
+}
+
+// again is the command that goes on with the planning.
+func (e stepEnd) again() string {
+	command := roadmap.PlanCommand(e.objective, e.step)
+	if e.github {
+		command += " --github"
+	}
+	return command
+}
+
+// stepDocument is what objective plan --json prints: that of plan, and the step.
+type stepDocument struct {
+	Objective string       `json:"objective"`
+	Code      roadmap.Code `json:"code"` // next; another when no step could be planned
+	Step      string       `json:"step"`
+	Cell      string       `json:"cell"`  // the step's PR cell now
+	Known     bool         `json:"known"` // it was planned before
+	Issue     string       `json:"issue"` // address
+	outcome.Document
+}
+
+// plannedStep says how the planning of a step ended.
+func (cmd objectives) plannedStep(ctx context.Context, p *app.Project, s *runner.Site, end stepEnd, asJSON bool) error {
+	if asJSON {
+		if err := terminal.JSON(cmd.Stdout, end.document(p)); err != nil {
+			return err
+		}
+	} else {
+		cmd.sayStep(ctx, p, s, end)
+	}
+	if end.Dead != "" {
+		return end.dead()
+	}
+	return outcome.ExitOfPlanning(outcome.Planning{PlanResult: end.PlanResult, Seconds: end.seconds}, end.again())
+}
+
+func (e stepEnd) document(p *app.Project) stepDocument {
+	d := stepDocument{e.objective, roadmap.Next, e.Step.ID, e.Step.Link(), e.Known, "", outcome.NewDocument(p.Store.Rel(e.Dir), outcome.Planning{PlanResult: e.PlanResult, Seconds: e.seconds})}
+	if e.Issue != nil {
+		d.Issue = e.Issue.URL
+	}
+	if e.Dead != "" {
+		d.Code, d.Why = roadmap.Stuck, []string{e.Dead}
+	}
+	return d
+}
+
+// sayStep tells people what came of planning a step.
+func (cmd objectives) sayStep(ctx context.Context, p *app.Project, s *runner.Site, end stepEnd) {
+	if end.Known {
+		cmd.Say("step %s is planned as %s (%s)", end.Step.ID, end.Task, end.Status)
+	} else if !end.Interrupted && len(end.Waits) == 0 {
+		outcome.SayPlanned(ctx, cmd.Console, p, s, outcome.Planning{PlanResult: end.PlanResult, Seconds: end.seconds})
+	}
+	if cell := end.Step.Link(); cell != "" {
+		cmd.Say("%s: step %s says %s", roadmap.File(end.objective), end.Step.ID, cell)
+	}
+	if end.Issue != nil {
+		cmd.Say("issue     %s", end.Issue.URL)
+	}
+	fmt.Fprintln(cmd.Stdout, p.Store.Rel(end.Dir))
+}
+
+// dead is the error of a step whose task came to a bad end: nothing was planned, and nothing comes of it by itself.
+func (e stepEnd) dead() error {
+	kind, again := app.ErrFailed, []string{}
+	switch e.Status {
+	case trellis.Rejected:
+		kind, again = app.ErrRejected, []string{"trellis plan --retry " + e.Task + " --feedback 'your answer'"}
+	case trellis.Failed, trellis.Cancelled:
+		again = []string{"trellis retry " + e.Task}
+	}
+	anew := fmt.Sprintf("empty the Status and %s cells of step %s, then: %s", e.Step.Linked(), e.Step.ID, e.again())
+	if len(again) > 0 {
+		anew = "or " + anew
+	}
+	return app.WithHints(app.AsKind(kind, fmt.Errorf("objective %s: step %s is not planned again: %s", e.objective, e.Step.ID, e.Dead)), append(again, anew)...)
+}
+
+// stepError gives the errors of planning a step their exit codes and hints.
+func (cmd objectives) stepError(p *app.Project, name string, err error) error {
+	var not *runner.StepError
+	var held *durable.HeldError
+	var problem *trellis.Problem
+	switch {
+	case errors.As(err, &not) && not.Step == "" && not.Code == roadmap.Complete:
+		cmd.Say("objective %s is complete: %s", not.Objective, not.Why)
+		return nil
+	case errors.As(err, &not) && not.Step == "":
+		return app.WithHints(app.AsKind(app.ErrWaiting, err), "trellis objective next "+not.Objective)
+	case errors.As(err, &not):
+		return app.WithHints(app.AsKind(app.ErrUnmet, err), "trellis objective show "+not.Objective)
+	case errors.Is(err, roadmap.ErrNotFound):
+		return app.WithHints(err, near(p, name)...)
+	case errors.Is(err, roadmap.ErrNoStep), errors.Is(err, roadmap.ErrNoCell), errors.Is(err, runner.ErrOtherPlan):
+		return app.WithHints(app.AsKind(app.ErrUnmet, err), "trellis objective show "+name)
+	case errors.As(err, &problem) && problem.File == roadmap.File(name):
+		return app.WithHints(err, "trellis objective check "+name)
+	case errors.As(err, &held), errors.As(err, &problem):
+		return err
+	}
+	return forgeError(outcome.PlanError(p, err))
+}
+
+// forgeError gives the errors of gh their exit codes and hints.
+func forgeError(err error) error {
+	switch {
+	case errors.Is(err, github.ErrNoProgram):
+		return app.WithHints(app.AsKind(app.ErrUsage, err), "install it from https://cli.github.com, then: gh auth login")
+	case errors.Is(err, github.ErrNotSignedIn):
+		return app.WithHints(app.AsKind(app.ErrUsage, err), "gh auth login")
+	}
+	return err
+}

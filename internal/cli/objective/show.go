@@ -1,0 +1,201 @@
+package objective
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/terminal"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/roadmap"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+func (cmd objectives) showCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "show",
+		Usage:     "show an objective, its phases and steps, and where their tasks stand",
+		ArgsUsage: "OBJECTIVE",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "graph", Usage: "draw what depends on what instead, as `mermaid|dot`"},
+			command.JSONFlag(),
+		},
+		Description: command.Manual(`A bar shows how much of a phase is over, and how much is under way. A step that was planned is shown with
+the status that its task has now. In a graph a whole line is a dependency that is stated, a broken one the step before.`,
+			[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis objective show gateway", "trellis objective show gateway --graph dot | dot -Tsvg > gateway.svg"),
+		Action: func(c *cli.Context) error {
+			format := c.String("graph")
+			if c.IsSet("graph") && !slices.Contains(roadmap.Graphs, format) {
+				return app.Usagef("unknown graph %q (one of %s)", format, strings.Join(roadmap.Graphs, ", "))
+			}
+			if format != "" && c.Bool("json") {
+				return app.Usagef("--graph and --json are two ways to print one thing")
+			}
+			p, name, err := cmd.argument(c)
+			if err != nil {
+				return err
+			}
+			return cmd.show(c.Context, p, name, format, c.Bool("json"))
+		},
+	}
+}
+
+// objectiveView is objective show --json.
+type objectiveView struct {
+	objectiveRow
+	Phases []objectivePhase `json:"phases"`
+}
+
+type objectivePhase struct {
+	ID    string          `json:"id"`
+	Title string          `json:"title"`
+	Line  int             `json:"line"`
+	Steps []objectiveStep `json:"steps"`
+}
+
+// objectiveStep is a step, and where its task stands.
+type objectiveStep struct {
+	ID          string         `json:"id"`
+	Description string         `json:"description"`
+	Phase       string         `json:"phase"`
+	State       roadmap.State  `json:"state"`
+	Plan        string         `json:"plan"`
+	TaskStatus  trellis.Status `json:"task_status"` // "" when it is not planned, or its task is not here or can't be read
+	PRs         []string       `json:"prs"`
+	DependsOn   []string       `json:"depends_on"`
+	Stated      bool           `json:"stated"` // depends_on is what the row says
+	Line        int            `json:"line"`
+
+	here  bool   // there is a task for the plan
+	draft string // directory name of the task that it is being planned as; "" when it is not
+}
+
+func newObjectiveStep(s roadmap.Step, tasks roadmap.Tasks) objectiveStep {
+	o := objectiveStep{ID: s.ID, Description: s.Description, Phase: s.Phase, State: s.State, Plan: s.Plan, Stated: s.Stated, Line: s.Line,
+		PRs: append([]string{}, s.PRs...), DependsOn: append([]string{}, s.DependsOn...)}
+	if s.Plan != "" {
+		o.TaskStatus, o.here = tasks(s.Plan)
+	}
+	return o
+}
+
+func (cmd objectives) show(ctx context.Context, p *app.Project, name, graph string, asJSON bool) error {
+	r, err := Load(p, name)
+	if r == nil {
+		return err
+	}
+	if graph != "" {
+		text, err := r.Graph(graph)
+		fmt.Fprint(cmd.Stdout, text)
+		return err
+	}
+	plans := NewPlans(p)
+	tasks := plans.of(r.Name)
+	v := objectiveView{objectiveRow: summary(r, err != nil, tasks), Phases: []objectivePhase{}}
+	for _, ph := range r.Phases {
+		phase := objectivePhase{ph.ID, ph.Title, ph.Line, []objectiveStep{}}
+		for _, i := range ph.Steps {
+			step := newObjectiveStep(r.Steps[i], tasks)
+			step.draft = plans.draft(r.Name, step.ID)
+			phase.Steps = append(phase.Steps, step)
+		}
+		v.Phases = append(v.Phases, phase)
+	}
+	if asJSON {
+		return terminal.JSON(cmd.Stdout, v)
+	}
+	v.print(cmd.Console)
+	return nil
+}
+
+func (v *objectiveView) print(a *command.Console) {
+	style := a.Style(a.Stdout)
+	fmt.Fprintf(a.Stdout, "%s  %s\n", v.Name, inLine(v.Title))
+	fmt.Fprintf(a.Stdout, "  file      %s\n", v.File)
+	if v.Auto {
+		fmt.Fprintln(a.Stdout, "  advances  by itself (auto_advance)")
+	}
+	if v.Next != nil {
+		fmt.Fprintf(a.Stdout, "  next      %s\n            %s\n", inLine(v.Next.words()), inLine(v.Next.Why))
+	}
+	for i := range v.Problems {
+		fmt.Fprintf(a.Stdout, "  problem   %s\n", inLine(v.Problems[i].Error()))
+	}
+	for _, p := range v.Phases {
+		p.print(a, style)
+	}
+}
+
+func (p *objectivePhase) print(a *command.Console, style terminal.Style) {
+	var c objectiveCount
+	width, delivered := 0, 0
+	for _, s := range p.Steps {
+		c.add(s.State)
+		if (s.State == roadmap.InProgress || s.State == roadmap.Planning) && (s.TaskStatus == trellis.Review || s.TaskStatus == trellis.Completed) {
+			delivered++
+		}
+		width = max(width, utf8.RuneCountInString(s.ID))
+	}
+	if p.Title != "" {
+		fmt.Fprintf(a.Stdout, "\n%s", inLine(p.Title))
+	}
+	fmt.Fprintf(a.Stdout, "\n%s %d of %d", bar(c), c.over(), c.Total)
+	if delivered > 0 {
+		fmt.Fprintf(a.Stdout, ", %d to be merged", delivered)
+	}
+	fmt.Fprintln(a.Stdout)
+	for _, s := range p.Steps {
+		fmt.Fprintln(a.Stdout, strings.TrimRight(s.line(width, style), " "))
+	}
+}
+
+// bar is how much of a phase is over, and how much of it under way.
+func bar(c objectiveCount) string {
+	const width = 20
+	over, begun := 0, 0
+	if c.Total > 0 {
+		over = width * c.over() / c.Total
+		begun = width*(c.over()+c.Planning+c.InProgress)/c.Total - over
+	}
+	return "[" + strings.Repeat("█", over) + strings.Repeat("▒", begun) + strings.Repeat("·", width-over-begun) + "]"
+}
+
+// stateColour is that of the states that ask for a look.
+var stateColour = map[roadmap.State]string{roadmap.Planning: "36", roadmap.InProgress: "36", roadmap.Done: "32", roadmap.Blocked: "31"}
+
+func (s *objectiveStep) line(width int, style terminal.Style) string {
+	state := fmt.Sprintf("%-11s", strings.ReplaceAll(string(s.State), "_", " "))
+	if paint := stateColour[s.State]; style.Colour && paint != "" {
+		state = "\x1b[" + paint + "m" + state + "\x1b[0m"
+	}
+	text := fmt.Sprintf("  %s%s  %s  %s", inLine(s.ID), strings.Repeat(" ", width-utf8.RuneCountInString(s.ID)), state, inLine(s.Description))
+	if link := s.link(); link != "" {
+		text += "  (" + inLine(link) + ")"
+	}
+	return text
+}
+
+// link is what a step was made into.
+func (s *objectiveStep) link() string {
+	links := slices.Clone(s.PRs)
+	switch {
+	case s.Plan == "" && s.draft != "":
+		links = append(links, "being planned as "+s.draft)
+	case s.Plan == "":
+	case s.TaskStatus != "":
+		links = append(links, fmt.Sprintf("plan %s, %s", s.Plan, s.TaskStatus))
+	case s.here:
+		links = append(links, fmt.Sprintf("plan %s, which can't be read", s.Plan))
+	case strings.HasPrefix(s.Plan, "#"):
+		links = append(links, "plan "+s.Plan)
+	default:
+		links = append(links, fmt.Sprintf("plan %s, which is not here", s.Plan))
+	}
+	return strings.Join(links, ", ")
+}

@@ -1,0 +1,310 @@
+package outcome
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/trust"
+
+	"github.com/trellis-tasks/trellis/internal/status"
+	"github.com/trellis-tasks/trellis/internal/terminal"
+	"github.com/trellis-tasks/trellis/internal/text"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/planner"
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// Planning is how a planning ended, and how long it took.
+type Planning struct {
+	runner.PlanResult
+	Seconds float64
+}
+
+// warnings are those of the report, with the directory by the name that it has now.
+func (e Planning) warnings() (list []string) {
+	id := filepath.Base(e.Dir)
+	for _, w := range e.Report.Warnings {
+		list = append(list, strings.ReplaceAll(w, taskdir.DraftPrefix+id, id))
+	}
+	return list
+}
+
+// Document is what plan --json prints.
+type Document struct {
+	Dir         string          `json:"dir"`
+	ID          string          `json:"id"`
+	Status      trellis.Status  `json:"status"`
+	Decision    string          `json:"decision"`
+	Category    string          `json:"category"`
+	Details     string          `json:"details"`
+	Suggestions []string        `json:"suggestions"`
+	Size        trellis.Size    `json:"size"`
+	Confidence  *float64        `json:"confidence"` // of evaluate in its decision, 0 to 1; null: it did not decide
+	Title       string          `json:"title"`
+	Goals       int             `json:"goals"`
+	Steps       int             `json:"steps"`
+	TaskSpec    *planSpec       `json:"taskspec"` // null: nobody was asked for one
+	Judge       *planJudge      `json:"judge"`    // null: nobody judged
+	Why         []string        `json:"why"`      // why it waits
+	Retries     []string        `json:"retries"`  // why the plan was asked for again
+	Calls       int             `json:"calls"`
+	Seconds     float64         `json:"seconds"`
+	Usage       trellis.Usage   `json:"usage"`
+	Files       []string        `json:"files"`
+	Contexts    map[string]int  `json:"contexts"`
+	Commands    []string        `json:"commands"`
+	Warnings    []string        `json:"warnings"`
+	Skipped     []string        `json:"skipped"`
+	Failure     *status.Failure `json:"failure"`
+}
+
+// planSpec is how asking for the TaskSpec went.
+type planSpec struct {
+	Valid    bool `json:"valid"`
+	Repaired bool `json:"repaired"`
+	Stub     bool `json:"stub"`
+}
+
+// planJudge is what the judge came to in the end.
+type planJudge struct {
+	Pass     bool   `json:"pass"`
+	Feedback string `json:"feedback"`
+	Rounds   int    `json:"rounds"` // plans judged
+}
+
+// EndPlanning says how a planning ended and what to do next.
+func EndPlanning(ctx context.Context, a *command.Console, p *app.Project, s *runner.Site, end Planning, asJSON bool) error {
+	rel := p.Store.Rel(end.Dir)
+	if asJSON {
+		if err := terminal.JSON(a.Stdout, NewDocument(rel, end)); err != nil {
+			return err
+		}
+	} else {
+		if !end.Interrupted && len(end.Waits) == 0 {
+			SayPlanned(ctx, a, p, s, end)
+		}
+		fmt.Fprintln(a.Stdout, rel)
+	}
+	return ExitOfPlanning(end, "trellis plan --retry "+rel)
+}
+
+// ExitOfPlanning is what the end of a planning means for the exit code; again is the command that goes on with it.
+func ExitOfPlanning(end Planning, again string) error {
+	switch {
+	case end.Interrupted:
+		return app.WithHints(context.Canceled, again)
+	case len(end.Waits) > 0:
+		return app.WithHints(app.AsKind(app.ErrWaiting, errors.New(WaitsUntil(end))), again)
+	case end.Failure != nil:
+		return app.AsKind(app.ErrPlanner, app.WithHints(fmt.Errorf("planning failed: %w", end.Failure), "trellis logs "+filepath.Base(end.Dir), again))
+	case end.Status == trellis.Rejected:
+		return app.Quiet(app.ErrRejected)
+	case end.Status == trellis.Waiting:
+		return app.Quiet(app.ErrWaiting)
+	}
+	return nil
+}
+
+// WaitsUntil says why a planning does not go on.
+func WaitsUntil(end Planning) string {
+	why := "the provider limits requests"
+	switch f := end.Failure; {
+	case end.Until.IsZero():
+		return "the planning waits"
+	case f != nil && f.Code != string(trellis.RateLimited):
+		why = f.Error()
+	}
+	return why + ": the planning can go on at " + end.Until.Local().Format(time.RFC3339)
+}
+
+func NewDocument(rel string, end Planning) Document {
+	r := end.Report
+	d := Document{Dir: rel, ID: strings.TrimPrefix(filepath.Base(rel), taskdir.DraftPrefix), Status: end.Status,
+		Decision: r.Verdict.Decision, Category: r.Verdict.Category, Details: r.Verdict.Details, Suggestions: orEmpty(r.Verdict.Suggestions),
+		Size: r.Verdict.Size, Title: r.Title, Steps: r.Steps, Why: orEmpty(r.Why), Retries: orEmpty(r.Retries),
+		Calls: r.Calls, Seconds: end.Seconds, Usage: r.Usage, Files: orEmpty(written(end.Dir)), Contexts: r.Contexts,
+		Commands: orEmpty(r.Commands), Warnings: orEmpty(end.warnings()), Skipped: orEmpty(r.Skipped)}
+	if r.TaskSpec != nil {
+		d.Goals, d.TaskSpec = r.TaskSpec.Goals, &planSpec{r.TaskSpec.Valid, r.TaskSpec.Repaired, r.TaskSpec.Stub}
+	}
+	if j := r.Judge; j != nil {
+		d.Judge = &planJudge{j.Pass, j.Feedback, j.Rounds}
+	}
+	if r.Verdict.Decision != "" {
+		d.Confidence = &r.Verdict.Confidence
+	}
+	if d.Contexts == nil {
+		d.Contexts = map[string]int{}
+	}
+	switch f := end.Failure; {
+	case len(end.Waits) > 0:
+		d.Status, d.Failure = trellis.Planning, &status.Failure{Code: trellis.RateLimited, Detail: WaitsUntil(end)}
+		if f != nil {
+			d.Failure.Code = trellis.Code(f.Code)
+		}
+	case f != nil:
+		d.Failure = &status.Failure{Code: trellis.Code(f.Code), Detail: f.Detail}
+	case end.Interrupted:
+		d.Status, d.Failure = trellis.Planning, &status.Failure{Code: trellis.Interrupted, Detail: "the process was told to end"}
+	}
+	return d
+}
+
+func orEmpty(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
+}
+
+// written are the files of a planned task that there are, the context files last.
+func written(dir string) (names []string) {
+	for _, name := range []string{taskdir.TaskJSON, taskdir.Requirement, taskdir.Rejected, taskdir.TaskSpec, taskdir.Research, taskdir.Plan, taskdir.PRD,
+		taskdir.ImplementContext, taskdir.CheckContext, taskdir.DebugContext} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// SayPlanned tells people what came of a planning that is at its end.
+func SayPlanned(ctx context.Context, a *command.Console, p *app.Project, s *runner.Site, end Planning) {
+	r, id := end.Report, filepath.Base(end.Dir)
+	for _, w := range end.warnings() {
+		a.Say("warning: %s", w)
+	}
+	switch {
+	case end.Failure != nil:
+		a.Say("%s", spent(end))
+		return
+	case end.Status == trellis.Rejected:
+		sayRejected(a, p, end.PlanResult)
+		a.Say("%s", spent(end))
+		return
+	}
+	a.Say("%s: %s (%s)", id, r.Title, strings.Join(measures(r), ", "))
+	a.Say("wrote %s", files(end))
+	a.Say("%s", spent(end))
+	for _, why := range r.Skipped {
+		a.Say("skipped: %s", why)
+	}
+	SayUncommitted(ctx, a, p)
+	sayNext(a, s, end, p.Store.Rel(end.Dir))
+}
+
+// sayNext says what comes next, and of a plan that waits why it does.
+func sayNext(a *command.Console, s *runner.Site, end Planning, rel string) {
+	id := filepath.Base(rel)
+	if end.Status == trellis.Waiting {
+		for _, why := range end.Report.Why {
+			a.Say("waits: %s", why)
+		}
+		a.Say("agree to it: trellis approve %s", id)
+		a.Say("or plan again: trellis plan --retry %s --feedback 'what should be different'", id)
+		return
+	}
+	if h, ok := s.Starter().Watcher(); ok {
+		a.Say("the watcher (pid %d) picks it up: trellis start %s follows it", h.PID, id)
+		return
+	}
+	a.Say("no watcher is running; next: trellis start %s", id)
+}
+
+// measures say how large the work is.
+func measures(r planner.Report) []string {
+	list := []string{"size " + string(r.Verdict.Size), "confidence " + percent(r.Verdict.Confidence)}
+	if r.Steps > 0 {
+		list = append(list, text.Count(r.Steps, "step"))
+	}
+	if t := r.TaskSpec; t != nil && !t.Stub {
+		list = append(list, text.Count(t.Goals, "goal"))
+	}
+	return list
+}
+
+func percent(part float64) string { return fmt.Sprintf("%.0f%%", 100*part) }
+
+// files are those that were written, the context files with their entries.
+func files(end Planning) string {
+	names := written(end.Dir)
+	for i, name := range names {
+		if n, ok := end.Report.Contexts[name]; ok {
+			names[i] = fmt.Sprintf("%s (%d)", name, n)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// spent is what a planning took, without what the task had used before.
+func spent(end Planning) string {
+	u, before := end.Report.Usage, end.Before
+	cost := "cost unknown"
+	if u.CostUSD != nil && before.CostUSD != nil {
+		cost = fmt.Sprintf("$%.2f", *u.CostUSD-*before.CostUSD)
+	} else if u.CostUSD != nil {
+		cost = fmt.Sprintf("$%.2f", *u.CostUSD)
+	}
+	said := fmt.Sprintf("%s in %.1fs, agents' time %.1fs, %s tokens, %s", text.Count(end.Report.Calls, "call"), end.Seconds,
+		max(0, u.Seconds-before.Seconds), text.Tokens(max(0, u.Tokens()-before.Tokens())), cost)
+	if before.Tokens() > 0 || before.Seconds > 0 {
+		said += "; the task in all: " + text.Usage(u)
+	}
+	return said
+}
+
+func sayRejected(a *command.Console, p *app.Project, res runner.PlanResult) {
+	v := res.Report.Verdict
+	fmt.Fprintf(a.Stderr, "=== PLAN REJECTED ===\nReason: %s\nDetails: %s\n", planner.Rejection{Category: v.Category}.Reason(), terminal.Safe(v.Details))
+	for _, s := range v.Suggestions {
+		fmt.Fprintf(a.Stderr, "  - %s\n", terminal.Safe(s))
+	}
+	fmt.Fprintf(a.Stderr, "Confidence: %s\nSee: %s\n", percent(v.Confidence), p.Store.Rel(filepath.Join(res.Dir, taskdir.Rejected)))
+}
+
+// SayUncommitted warns of files that a worktree won't have.
+func SayUncommitted(ctx context.Context, a *command.Console, p *app.Project) {
+	list, err := p.Repo.Index().Status(ctx, p.Root, ".trellis/tasks", ".trellis/objectives", ".trellis/.runtime")
+	switch {
+	case err != nil:
+		a.Say("looking for uncommitted files: %v", err)
+	case len(list) == 1:
+		a.Say("1 uncommitted file in this checkout, %s: the worktree won't have it", list[0].Path)
+	case len(list) > 1:
+		a.Say("%d uncommitted files in this checkout, such as %s: the worktree won't have them", len(list), list[0].Path)
+	}
+}
+
+// PlanError gives the errors of planning their exit codes and hints.
+func PlanError(p *app.Project, err error) error {
+	var draft *runner.DraftError
+	var held *durable.HeldError
+	var move *trellis.MoveError
+	var untrusted *trust.UntrustedError
+	if errors.As(err, &untrusted) {
+		if dir, found := p.Store.Find(untrusted.Verdict.Subject); found == nil && strings.HasPrefix(filepath.Base(dir), taskdir.DraftPrefix) {
+			return app.WithHints(err, untrusted.Next(), "trellis plan --retry "+untrusted.Verdict.Subject)
+		}
+	}
+	switch {
+	case errors.As(err, &draft):
+		return app.WithHints(app.AsKind(app.ErrUsage, err), "trellis plan --retry "+draft.Dir, "trellis task rm "+draft.Dir)
+	case errors.Is(err, taskdir.ErrExists):
+		return app.WithHints(app.AsKind(app.ErrUsage, err), "choose another --name, or add --force-new")
+	case errors.As(err, &move):
+		return app.AsKind(app.ErrUsage, err)
+	case errors.As(err, &held):
+		return err
+	}
+	return AgentError(err)
+}

@@ -1,0 +1,199 @@
+// Package outcome says how a run or a planning ended: to people, as JSON, and as the error that its exit code comes from.
+package outcome
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/engine/journal"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/terminal"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// ExitOf is the error that a run's end means for the exit code.
+func ExitOf(res runner.Result) error {
+	switch {
+	case res.Interrupted:
+		return context.Canceled
+	case res.Status == trellis.Rejected:
+		return app.Quiet(app.ErrRejected)
+	case res.Status == trellis.Waiting, res.Status == trellis.Paused:
+		return app.Quiet(app.ErrWaiting)
+	case res.Failure != nil && res.Status == trellis.Ready: // the watcher can't start it
+		return app.WithHints(app.AsKind(app.ErrNoAgent, res.Failure), "trellis doctor")
+	case res.Failure != nil && (res.Status == trellis.Failed || res.Status == trellis.Review):
+		info, _ := trellis.Code(res.Failure.Code).Info()
+		return app.WithHints(res.Failure, strings.ReplaceAll(info.Todo, "DIR", filepath.Base(res.Dir)))
+	case res.Status == trellis.Failed, res.Status == trellis.Cancelled:
+		return fmt.Errorf("%s is %s", filepath.Base(res.Dir), res.Status)
+	case len(res.Waits) > 0, !res.Until.IsZero():
+		return app.Quiet(app.ErrWaiting)
+	}
+	return nil
+}
+
+// RunError gives what keeps a task from running its exit code and its hint.
+func RunError(a *command.Console, p *app.Project, dir string, err error) error {
+	id := filepath.Base(dir)
+	var refused *runner.RefusedError
+	var not *runner.NotReadyError
+	var held *durable.HeldError
+	switch {
+	case errors.As(err, &refused):
+		if refused.Hint == "" {
+			return app.AsKind(app.ErrUsage, err)
+		}
+		return app.WithHints(app.AsKind(app.ErrUsage, err), refused.Hint)
+	case errors.As(err, &not):
+		a.PrintProblems(not.Problems)
+		return app.AsKind(app.ErrUnmet, fmt.Errorf("%s is not ready", id))
+	case errors.Is(err, runner.ErrPlanning):
+		return app.WithHints(app.AsKind(app.ErrUsage, fmt.Errorf("%s is being planned, or its planning was cut off", id)), "trellis plan --retry "+p.Store.Rel(dir))
+	case errors.As(err, &held), errors.Is(err, journal.ErrFenced):
+		return err
+	case durable.Unfit(err):
+		return app.WithHints(err, "put the disk right; then trellis start "+id)
+	}
+	return AgentError(err)
+}
+
+// AgentError marks a failure that was found before anything was claimed: no agent, or not signed in.
+func AgentError(err error) error {
+	var nobody *git.IdentityError
+	if errors.As(err, &nobody) {
+		return app.WithHints(app.AsKind(app.ErrUsage, errors.New("git does not know who you are, and so can't commit")),
+			`git config --global user.name "Your Name"`, "git config --global user.email you@example.com")
+	}
+	if errors.Is(err, agents.ErrUnknown) {
+		return app.AsKind(app.ErrUsage, err)
+	}
+	var f *flow.Failure
+	if errors.As(err, &f) && (f.Code == string(trellis.AgentMissing) || f.Code == string(trellis.AgentAuth)) {
+		return app.WithHints(app.AsKind(app.ErrNoAgent, err), "trellis doctor")
+	}
+	return err
+}
+
+// SayRun says where a task stands and what to do next.
+func SayRun(a *command.Console, p *app.Project, res runner.Result) {
+	id := filepath.Base(res.Dir)
+	switch res.Status {
+	case trellis.Review:
+		if res.Failure != nil {
+			a.Say("%s is in review again, as it was delivered", id)
+			break
+		}
+		sayReview(a, p, id, res)
+	case trellis.Completed:
+		if res.Outcome == trellis.NoChangeNeeded {
+			a.Say("%s needed no change: every criterion holds already", id)
+		} else {
+			a.Say("%s is completed: nothing to do", id)
+		}
+		return
+	case trellis.Waiting, trellis.Ready:
+		for _, w := range res.Waits {
+			a.Say("%s waits for %s", id, w)
+		}
+	case trellis.Paused:
+		if sayPaused(a, id, res) {
+			return
+		}
+	case trellis.Rejected:
+		if data, err := taskdir.ReadFile(res.Dir, taskdir.Rejected); err == nil {
+			fmt.Fprint(a.Stderr, terminal.Safe(string(data)))
+		}
+	case trellis.Failed:
+		a.Say("report    %s", p.Store.Rel(filepath.Join(res.Dir, taskdir.Report)))
+		for _, step := range res.Rollback {
+			a.Say("rollback  %s", step)
+		}
+	}
+	if res.Interrupted {
+		a.Say("%s goes on with: trellis start %s", id, id)
+	}
+}
+
+// SayNotes says what a run noted besides its delivery.
+func SayNotes(a *command.Console, res runner.Result) {
+	for _, n := range res.Report.Notes {
+		if !slices.Contains(res.Report.Delivery.Notes, n) {
+			a.Say("note      %s", terminal.Safe(n))
+		}
+	}
+}
+
+// sayReview says what people are to look at.
+func sayReview(a *command.Console, p *app.Project, id string, res runner.Result) {
+	r := res.Report
+	if r.Branch == "" {
+		a.Say("%s is in review: nothing to do", id)
+		return
+	}
+	a.Say("%s is done: commit %.12s on %s", id, r.Commit, r.Branch)
+	a.Say("report    %s", p.Store.Rel(filepath.Join(res.Dir, taskdir.Report)))
+	a.Say("worktree  %s", r.Worktree)
+	a.Say("look      git diff %.12s...%s", r.Base, r.Branch)
+	if len(r.Checks.Defining) > 0 {
+		a.Say("checks    these files say what the checks do, and were changed: %s", terminal.Safe(strings.Join(r.Checks.Defining, ", ")))
+	}
+	if r.Stacked != "" {
+		a.Say("stacked   on %s: merge that first", r.Stacked)
+	}
+	SayNotes(a, res)
+	SayDelivery(a, res)
+	if r.Delivery.PRURL == "" {
+		a.Say("merge     git merge %s", r.Branch)
+	}
+}
+
+// sayPaused says until when, or why, a task is paused, and reports whether it said how it goes on, too.
+func sayPaused(a *command.Console, id string, res runner.Result) bool {
+	if res.Until.IsZero() {
+		a.Say("%s is paused", id)
+	} else {
+		a.Say("%s is paused until %s", id, res.Until.Local().Format(time.RFC3339))
+	}
+	switch f := res.Failure; {
+	case f != nil && f.Code != string(trellis.Interrupted):
+		info, _ := trellis.Code(f.Code).Info()
+		a.Report(app.WithHints(f, strings.ReplaceAll(info.Todo, "DIR", id)))
+	case res.Until.IsZero(): // a person stopped it: no watcher goes on with it
+		a.Say("%s goes on with: trellis start %s", id, id)
+		return true
+	}
+	return false
+}
+
+// SayDelivery says what became of the branch, and what is left to type.
+func SayDelivery(a *command.Console, res runner.Result) {
+	d := res.Report.Delivery
+	if d.Pushed {
+		a.Say("pushed    %s to %s", res.Report.Branch, d.Remote)
+	}
+	if d.PRURL != "" {
+		a.Say("pr        %s", d.PRURL)
+	}
+	for _, m := range d.Modules {
+		a.Say("first     %s of %s", m.URL, terminal.Safe(m.Path))
+	}
+	for _, n := range d.Notes {
+		a.Say("note      %s", terminal.Safe(n))
+	}
+	for _, c := range d.Commands {
+		a.Say("type      %s", terminal.Safe(c))
+	}
+}

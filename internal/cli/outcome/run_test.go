@@ -1,0 +1,27 @@
+package outcome
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// What a run noted is said at its end, once: that a submodule is to be pushed first, say.
+func TestNotesAreSaid(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	a := &command.Console{Stderr: &out}
+	res := runner.Result{Dir: t.TempDir(), Report: pipeline.Report{Branch: "feature/two", Notes: []string{"push that first", "pushed late"}, Delivery: pipeline.Delivery{Notes: []string{"pushed late"}}}}
+	sayReview(a, &app.Project{Store: taskdir.Store{Root: res.Dir}}, "02-01-two", res)
+	for _, note := range res.Report.Notes {
+		if got := strings.Count(out.String(), "note      "+note+"\n"); got != 1 {
+			t.Errorf("%q is said %d times in\n%s", note, got, &out)
+		}
+	}
+}

@@ -1,0 +1,180 @@
+// Package runfile is `trellis run`: the steps of a file, shown as they run.
+package runfile
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/cli/outcome"
+
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/terminal"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/engine/flow"
+	"github.com/trellis-tasks/trellis/internal/plan"
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/workflow"
+)
+
+// Command is `trellis run`.
+func Command(a *command.Console) *cli.Command {
+	return &cli.Command{
+		Name:      "run",
+		Usage:     "run a file of steps in this folder, or go on with a run",
+		ArgsUsage: "FILE | --resume ID [FILE]",
+		Flags: []cli.Flag{
+			&cli.StringSliceFlag{Name: "var", Usage: "give a var of the file a value, as `NAME=VALUE`; may be given more than once"},
+			&cli.StringFlag{Name: "step", Usage: "run only the step with this `PATH`, such as build or each.2.compile"},
+			&cli.StringFlag{Name: "from-step", Usage: "begin at the step with this `PATH`"},
+			&cli.StringFlag{Name: "to-step", Usage: "end behind the step with this `PATH`"},
+			&cli.StringFlag{Name: "resume", Usage: "go on with the run of this `ID`"},
+			&cli.BoolFlag{Name: "fail-fast", Usage: "begin nothing more once a step has failed"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "show the steps with their values, and run nothing"},
+			&cli.StringFlag{Name: "agent", Usage: "`NAME` of the agent for steps that name none"},
+			command.SharedFlag(),
+			&cli.BoolFlag{Name: "json", Usage: "print one JSON object a line for all that happens"},
+		},
+		Description: command.Manual(`Runs the steps of a file, in JSON or YAML: commands, prompts for an agent, groups, loops, other files, waits
+for people. The file is read and checked before anything runs, and a copy of it is what runs. Scripts and
+agents work in the current folder.
+
+A run that was cut off, or that waits, goes on with --resume ID: no step that was finished runs again. One that
+failed runs what did not come to a good end. With FILE, or other flags, what is asked for now is done, and steps
+that are as they were are taken over. The id is the last line on standard output.`,
+			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitWaiting, command.ExitNotFound, command.ExitLocked, command.ExitNoAgent, command.ExitTimeout, command.ExitInterrupted, command.ExitTerminated},
+			"trellis run release.yaml --var version=1.2", "trellis run release.yaml --dry-run", "trellis run --resume 260201-090503-k3fq"),
+		Action: func(c *cli.Context) error {
+			if c.Bool("dry-run") {
+				return dryRun(a, c)
+			}
+			return a.Guarded(func() error { return run(a, c) })
+		},
+	}
+}
+
+// runWhat is the project and what the flags ask for. Without a file Bundle is nil.
+func runWhat(a *command.Console, c *cli.Context) (p *app.Project, o runner.FileOptions, err error) {
+	file, resume := c.Args().First(), c.IsSet("resume")
+	switch {
+	case c.NArg() > 1 || file == "" && !resume:
+		return nil, o, command.WrongArguments(c)
+	case file == "" && c.IsSet("var"):
+		return nil, o, app.WithHints(app.Usagef("--var goes with FILE: the run has the values that it began with"), "trellis run --resume "+c.String("resume")+" FILE --var …")
+	}
+	if p, err = a.Open(c.Context); err != nil {
+		return nil, o, err
+	}
+	o = runner.FileOptions{Agent: c.String("agent"), Steps: workflow.Options{Dir: a.Dir, Only: c.String("step"), From: c.String("from-step"), To: c.String("to-step"), FailFast: c.Bool("fail-fast")}}
+	if file == "" {
+		return p, o, nil
+	}
+	given, err := vars(c.StringSlice("var"))
+	if err != nil {
+		return nil, o, err
+	}
+	var problems []trellis.Problem
+	o.File = filepath.Join(a.Dir, file)
+	if filepath.IsAbs(file) {
+		o.File = filepath.Clean(file)
+	}
+	o.Bundle, problems = loadFile(o.File, file, given)
+	sayProblems(a, problems)
+	if o.Bundle == nil {
+		return nil, o, app.Quiet(app.ErrUsage)
+	}
+	return p, o, nil
+}
+
+// vars are the values of --var.
+func vars(list []string) (map[string]string, error) {
+	given := map[string]string{}
+	for _, kv := range list {
+		name, value, ok := strings.Cut(kv, "=")
+		if !ok || name == "" {
+			return nil, app.Usagef("--var %s: write NAME=VALUE", kv)
+		}
+		given[name] = value
+	}
+	return given, nil
+}
+
+// loadFile reads a file of steps, which people know as name, and the files that it calls.
+func loadFile(file, name string, given map[string]string) (*plan.Bundle, []trellis.Problem) {
+	return plan.Load(plan.LoadOptions{File: name, Given: given, Read: func(path string) ([]byte, error) {
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(filepath.Dir(file), filepath.FromSlash(path))
+		}
+		return os.ReadFile(path)
+	}})
+}
+
+// sayProblems says what is wrong with a file, each with what to do about it.
+func sayProblems(a *command.Console, problems []trellis.Problem) {
+	for _, p := range problems {
+		kind := ""
+		if p.Warning {
+			kind = "warning: "
+		}
+		a.Say("%s%v", kind, &p)
+		if p.Hint != "" {
+			a.Say("hint: %s", p.Hint)
+		}
+	}
+}
+
+func run(a *command.Console, c *cli.Context) error {
+	p, o, err := runWhat(a, c)
+	if err != nil {
+		return err
+	}
+	if err := a.RefuseSharedDisk(c, p.Root); err != nil {
+		return err
+	}
+	s, err := p.Site(c.Context)
+	if err != nil {
+		return err
+	}
+	show := newFollowing(a, s, c.Bool("json"))
+	var res runner.FileRun
+	if id := c.String("resume"); id != "" {
+		res, err = s.FileRunner().ResumeFile(c.Context, id, o, show.begin)
+	} else {
+		res, err = s.FileRunner().RunFile(c.Context, o, show.begin)
+	}
+	show.close()
+	if err != nil {
+		return outcome.RunError(a, p, res.ID, err)
+	}
+	return show.end(c.Context, res)
+}
+
+// dryRun shows what would run.
+func dryRun(a *command.Console, c *cli.Context) error {
+	_, o, err := runWhat(a, c)
+	if err != nil {
+		return err
+	}
+	if o.Bundle == nil {
+		return app.Usagef("--dry-run needs FILE")
+	}
+	chosen, err := workflow.Chosen(o.Bundle, o.Steps)
+	if fail := (*flow.Failure)(nil); errors.As(err, &fail) {
+		return app.Usagef("%s", fail.Detail)
+	}
+	lines := []plan.Line{}
+	for _, l := range o.Bundle.Resolved() {
+		if chosen(l.Path) {
+			lines = append(lines, l)
+		}
+	}
+	if c.Bool("json") {
+		return terminal.JSON(a.Stdout, lines)
+	}
+	return terminal.Steps(a.Stdout, lines)
+}

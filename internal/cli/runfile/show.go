@@ -1,0 +1,229 @@
+package runfile
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/terminal"
+	"github.com/trellis-tasks/trellis/internal/text"
+
+	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/workflow"
+)
+
+// following shows the run of a file while it happens: as a tree on a terminal, as lines elsewhere, or as one JSON
+// object a line.
+type following struct {
+	a    *command.Console
+	json bool
+	tree *terminal.Tree // nil: there is nothing to show
+
+	mu sync.Mutex // of the output
+}
+
+func newFollowing(a *command.Console, s *runner.Site, asJSON bool) *following {
+	f := &following{a: a, json: asJSON}
+	s.Event = f.take
+	return f
+}
+
+func (f *following) take(e runner.Event) {
+	switch {
+	case e.Step != nil && f.json:
+		f.print(*e.Step)
+	case e.Step != nil && f.tree != nil:
+		f.tree.Take(*e.Step)
+	case e.Message != "":
+		f.a.Say("%s", e.Message)
+	}
+}
+
+// print prints an event. A reader that went away ends nothing.
+func (f *following) print(e workflow.Event) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := json.NewEncoder(f.a.Stdout)
+	out.SetEscapeHTML(false)
+	_ = out.Encode(e)
+}
+
+// begin says which run it is.
+func (f *following) begin(res runner.FileRun, past []workflow.Event) {
+	a := f.a
+	if len(past) > 0 || res.Input.Number > 1 {
+		fileChanged(a, res)
+	}
+	title := res.Bundle.Plan("").Title
+	if f.json {
+		f.print(workflow.Event{Type: workflow.WorkflowStarted, At: a.Now().UTC(), Run: res.ID, File: relTo(a, res.Input.File), Title: title, Resumed: len(past) > 0 || res.Input.Number > 1})
+		return
+	}
+	if res.Idle {
+		return
+	}
+	a.Say("run %s: %s", res.ID, title)
+	f.tree = terminal.NewTree(a.Stderr, a.Style(a.Stderr), command.IsTerminal(a.Stderr) && a.Getenv("TERM") != "dumb", a.Now, title, res.Bundle.Resolved())
+	f.tree.Past(past)
+}
+
+// close ends the show.
+func (f *following) close() {
+	if f.tree != nil {
+		f.tree.Close()
+	}
+}
+
+// end says how the run ended, or where it stands.
+func (f *following) end(ctx context.Context, res runner.FileRun) error {
+	err := endOfFile(res)
+	if f.json {
+		f.print(finishedEvent(ctx, f.a, res, err))
+		return err
+	}
+	sayFile(f.a, res)
+	fmt.Fprintln(f.a.Stdout, res.ID)
+	return err
+}
+
+// finishedEvent is the last event of a run.
+func finishedEvent(ctx context.Context, a *command.Console, res runner.FileRun, err error) workflow.Event {
+	r := &workflow.Result{Exit: command.ExitCode(err), Steps: res.Report.Steps, Done: res.Report.Done, Skipped: res.Report.Skipped, Tolerated: res.Report.Tolerate,
+		Failed: []workflow.Outcome{}, Blocked: []workflow.Outcome{}, Waits: append([]workflow.Request{}, res.Waits...), Head: res.Report.Head,
+		Proven: res.Checks > 0 && res.Proven == res.Checks, Usage: res.Usage}
+	e := workflow.Event{Type: workflow.WorkflowFinished, At: a.Now().UTC(), Run: res.ID, State: workflow.Done, Seconds: res.Seconds, Result: r}
+	for _, o := range res.Report.Worst {
+		if o.State == workflow.Blocked {
+			r.Blocked = append(r.Blocked, o)
+		} else {
+			r.Failed = append(r.Failed, o)
+		}
+	}
+	switch {
+	case res.Interrupted:
+		e.State = workflow.Interrupted
+		if s, ok := context.Cause(ctx).(*proc.SignalError); ok {
+			r.Exit = s.Code()
+		}
+	case r.Exit == command.ExitWaiting:
+		e.State = workflow.Waiting
+	case err != nil:
+		e.State = workflow.Failed
+	}
+	if res.Failure != nil {
+		r.Failure = res.Failure.Error()
+	}
+	return e
+}
+
+// sayFile says how the run of a file ended, or where it stands.
+func sayFile(a *command.Console, res runner.FileRun) {
+	r := res.Report
+	for _, o := range r.Worst {
+		a.Say("%s", worstLine(o))
+	}
+	if n := r.Failed + r.Blocked + r.Tolerate - len(r.Worst); n > 0 {
+		a.Say("and %s more", text.Count(n, "step"))
+	}
+	for _, q := range res.Waits {
+		sayRequest(a, res.ID, q)
+	}
+	switch {
+	case res.Idle:
+		a.Say("run %s has ended well: nothing to do", res.ID)
+	case res.Interrupted, res.Failure != nil:
+	case len(res.Waits) > 0:
+		a.Say("run %s waits; then: trellis run --resume %s", res.ID, res.ID)
+	case !res.Until.IsZero():
+		a.Say("run %s sleeps until %s; then: trellis run --resume %s", res.ID, res.Until.Local().Format(time.RFC3339), res.ID)
+	case r.Failure() != nil:
+		a.Say("run %s failed: %s", res.ID, counts(r.Report))
+		a.Say("hint: trellis run --resume %s", res.ID)
+	case r.Tolerate > 0:
+		a.Say("run %s completed with failures: %s", res.ID, counts(r.Report))
+	default:
+		a.Say("run %s is done: %s", res.ID, counts(r.Report))
+	}
+	if r.Head != "" {
+		a.Say("proofs %s · %d of %s with a check proven", r.Head, res.Proven, text.Count(res.Checks, "step"))
+	}
+}
+
+func worstLine(o workflow.Outcome) string {
+	what := string(o.State)
+	if o.Tolerated {
+		what += ", and the run went on"
+	}
+	if o.Code != 0 {
+		what += fmt.Sprintf(" (exit %d)", o.Code)
+	}
+	return o.Path + ": " + what + ": " + o.Detail
+}
+
+func counts(r workflow.Report) string {
+	var list []string
+	for _, c := range []struct {
+		n    int
+		word string
+	}{{r.Done, "done"}, {r.Failed, "failed"}, {r.Blocked, "blocked"}, {r.Tolerate, "failed and tolerated"}, {r.Skipped, "skipped"}} {
+		if c.n > 0 {
+			list = append(list, fmt.Sprintf("%d %s", c.n, c.word))
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+// sayRequest says what people are asked before a step, and how they answer.
+func sayRequest(a *command.Console, id string, q workflow.Request) {
+	a.Say("%s waits for approval: %s", q.Path, q.Title)
+	if q.Description != "" {
+		a.Say("  %s", strings.ReplaceAll(strings.TrimSpace(q.Description), "\n", "\n  "))
+	}
+	if len(q.Lets) > 0 {
+		a.Say("  then runs: %s", strings.Join(q.Lets, ", "))
+	}
+	a.Say("hint: trellis approve %s --step %s", id, q.Path)
+	a.Say("hint: trellis reject %s --step %s --reason TEXT", id, q.Path)
+}
+
+// endOfFile is the error that the end of a file's run means for the exit code.
+func endOfFile(res runner.FileRun) error {
+	next := "trellis run --resume " + res.ID
+	switch {
+	case res.Interrupted:
+		return app.WithHints(context.Canceled, next)
+	case res.Failure != nil:
+		return app.WithHints(res.Failure, next)
+	case len(res.Waits) > 0, !res.Until.IsZero():
+		return app.Quiet(app.ErrWaiting)
+	case res.Report.Failure() != nil && res.Report.TimedOut:
+		return app.Quiet(app.ErrTimeout)
+	case res.Report.Failure() != nil:
+		return app.Quiet(app.ErrFailed)
+	}
+	return nil
+}
+
+// fileChanged says that a run goes on with a copy of a file that is another by now.
+func fileChanged(a *command.Console, res runner.FileRun) {
+	now, _ := loadFile(res.Input.File, res.Input.File, res.Bundle.Given)
+	if now == nil || now.Hash != res.Bundle.Hash {
+		a.Say("%s is not as it was: what runs is the copy of it that the run began with", relTo(a, res.Input.File))
+		a.Say("hint: trellis run --resume %s %s", res.ID, relTo(a, res.Input.File))
+	}
+}
+
+// relTo is a path as it is called from here.
+func relTo(a *command.Console, path string) string {
+	if rel, err := filepath.Rel(a.Dir, path); err == nil && filepath.IsLocal(rel) {
+		return rel
+	}
+	return path
+}

@@ -1,0 +1,263 @@
+// Package setup is `trellis init`: it sets a repository up, with what it finds there.
+package setup
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/cli/migrate"
+
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/text"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/sandbox"
+	"github.com/trellis-tasks/trellis/internal/trust/subject"
+)
+
+// scaffold is what a fresh .trellis has in it.
+//
+//go:embed scaffold
+var scaffold embed.FS
+
+// setups are the commands that set a repository up.
+type setups struct{ *command.Console }
+
+// Command is `trellis init`.
+func Command(a *command.Console) *cli.Command {
+	cmd := setups{a}
+	return &cli.Command{
+		Name:  "init",
+		Usage: "set up .trellis in a repository",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "agent", Usage: "`NAME` of the agent program to use (default: the first found of claude, codex, opencode)"},
+			&cli.StringFlag{Name: "user", Aliases: []string{"u"}, Usage: "`NAME` of who works here; it is not committed"},
+		},
+		Description: command.Manual(`Writes config.yaml, workflow.md and guidelines below .trellis, with the agent program and the check
+commands that it finds. A file that is there is never overwritten. It says what it made.
+In a repository that has Trellis 0.3 to 0.7 it says which tasks, settings and agents it found, what of them is used,
+what is not, and what to do next. It may be called again at any time.`,
+			[]int{command.ExitDone, command.ExitUsage}, "trellis init", "trellis init --agent claude -u ada"),
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				return command.WrongArguments(c)
+			}
+			return cmd.init(c.Context, c.String("agent"), c.String("user"))
+		},
+	}
+}
+
+func (cmd setups) init(ctx context.Context, agent, user string) error {
+	p, err := cmd.OpenRepository()
+	if err != nil {
+		return err
+	}
+	root := filepath.Join(p.Root, ".trellis")
+	files, err := cmd.scaffolding(ctx, p, agent)
+	if err != nil {
+		return err
+	}
+	if user != "" {
+		if files[".developer"], err = cmd.developerFile(p.Root, user); err != nil {
+			return err
+		}
+	}
+	move := migrate.Earlier{Console: cmd.Console, Project: p, Ignore: files[".gitignore"], Checks: verifyCommands}
+	if err := move.Fit(files); err != nil {
+		return err
+	}
+	made, err := cmd.lay(p, root, files)
+	if err != nil {
+		return err
+	}
+	if err := p.Store.Disk.MkdirAll(p.Store.Tasks(), 0o755); err != nil {
+		return err
+	}
+	if err := move.Tell(); err != nil {
+		return err
+	}
+	cmd.madeHere(ctx, p, made)
+	return cmd.afterInit(ctx, p, len(made))
+}
+
+// madeHere remembers that this person made the settings and the guidelines, whoever else has the same on a branch, and which
+// branch is trusted. Where nothing can be remembered, git tells when they are used.
+func (cmd setups) madeHere(ctx context.Context, p *app.Project, files []string) {
+	if _, inside := proc.InsideRun(cmd.Env); inside {
+		return
+	}
+	j, err := p.Gate.Judge()
+	if err == nil {
+		_, _, err = j.Trunk(ctx)
+	}
+	if err == nil {
+		err = j.RecordFiles(subject.Settings(), files...)
+	}
+	if err == nil {
+		err = j.RecordFiles(subject.Shown(files...), files...)
+	}
+	p.Gate.Unowned(err)
+}
+
+// lay makes the files that are not there. The guidelines become visible all at once: where there are some, no others are
+// made, and those of an init that was cut off are no choice of the project.
+func (cmd setups) lay(p *app.Project, root string, files map[string][]byte) (made []string, err error) {
+	spec, hidden := filepath.Join(root, "spec"), filepath.Join(root, durable.TempPrefix+"spec")
+	_, err = os.Lstat(spec)
+	whole := errors.Is(err, fs.ErrNotExist)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		path := filepath.Join(root, filepath.FromSlash(name))
+		if _, err := os.Lstat(path); err == nil {
+			cmd.Say("%s is there already", p.Store.Rel(path))
+			continue
+		}
+		at := path
+		if rest, ok := strings.CutPrefix(path, spec+string(filepath.Separator)); ok && whole {
+			at = filepath.Join(hidden, rest)
+		}
+		if err := p.Store.Disk.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+			return made, err
+		}
+		if at == path {
+			err = p.Store.Disk.Replace(at, nil, files[name])
+		} else {
+			err = p.Store.Disk.WriteFile(at, files[name], 0o644)
+		}
+		switch {
+		case errors.Is(err, durable.ErrChanged):
+			cmd.Say("%s is there already", p.Store.Rel(path)) // by now
+		case err != nil:
+			return made, err
+		default:
+			made = append(made, p.Store.Rel(path))
+			fmt.Fprintln(cmd.Stdout, p.Store.Rel(path))
+		}
+	}
+	if _, err := os.Lstat(hidden); err == nil && whole {
+		return made, p.Store.Disk.Rename(hidden, spec)
+	}
+	return made, nil
+}
+
+// developerFile is what .developer is to say. Who stands there already stays.
+func (cmd setups) developerFile(root, user string) ([]byte, error) {
+	user = strings.TrimSpace(user)
+	if user == "" || strings.ContainsAny(user, "\n=") {
+		return nil, app.Usagef("-u wants a name on one line, without =")
+	}
+	now, err := app.Developer(root)
+	if err != nil {
+		return nil, err
+	}
+	if now != "" && now != user {
+		cmd.Say("%s works here; to change that: rm %s && trellis init -u %s", now, ".trellis/.developer", command.QuoteAll([]string{user})[0])
+	}
+	return []byte(user + "\n"), nil
+}
+
+// afterInit says what comes next.
+func (cmd setups) afterInit(ctx context.Context, p *app.Project, made int) error {
+	if made > 0 {
+		cmd.Say("made %s; read .trellis/config.yaml, then commit:", text.Count(made, "file"))
+		cmd.Say("  git add .trellis && git commit -m %q", "Set up Trellis")
+	}
+	if _, err := p.Repo.Refs().Head(ctx, p.Root); errors.Is(err, git.ErrNoCommit) {
+		cmd.Say("this repository has no commit yet: a task begins at one")
+	}
+	cmd.Say("then hand over the first task:")
+	cmd.Say("  trellis plan --name NAME --type backend --requirement 'what is wanted'")
+	return nil
+}
+
+// scaffolding are the files of a fresh .trellis, by their path below it.
+func (cmd setups) scaffolding(ctx context.Context, p *app.Project, agent string) (map[string][]byte, error) {
+	files := map[string][]byte{}
+	err := fs.WalkDir(scaffold, "scaffold", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name := strings.TrimPrefix(path, "scaffold/")
+		if name == "gitignore" {
+			name = ".gitignore"
+		}
+		files[name], err = scaffold.ReadFile(path)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	set, _ := p.Config() // what is wrong in it is said later
+	if agent == "" {
+		agent = cmd.installedAgent()
+	} else if _, err := agents.New(agent, p.Agents(set).Options()); errors.Is(err, agents.ErrUnknown) {
+		return nil, app.AsKind(app.ErrUsage, err)
+	}
+	if agent == "" && set.Agents.Default == "" {
+		cmd.Say("no agent program found (claude, codex, opencode): install one, then name it in agents.default")
+	}
+	verify := verifyCommands(p.Root)
+	for _, line := range packagesBelow(p.Root) {
+		cmd.Say("%s", line)
+	}
+	if len(verify)+len(set.Verify) == 0 {
+		cmd.Say("no check commands found: name them under verify, or nothing is executed to see whether a task is done")
+	}
+	files["config.yaml"], err = fillConfig(files["config.yaml"], agent, verify)
+	if found := sandbox.Look(ctx, cmd.Env); found.OK() {
+		files["config.yaml"] = bytes.Replace(files["config.yaml"], []byte("#sandbox: off\n"), []byte("sandbox: auto\n"), 1)
+		if set.Sandbox == sandbox.Off {
+			cmd.Say("%s works here: sandbox: auto in .trellis/config.yaml keeps agents to their folders (docs/sandbox.md)", found)
+		}
+	}
+	return files, err
+}
+
+// fillConfig puts what was found into the template of config.yaml. JSON strings are YAML strings.
+func fillConfig(template []byte, agent string, verify []string) ([]byte, error) {
+	text := string(template)
+	if agent != "" {
+		quoted, err := json.Marshal(agent)
+		if err != nil {
+			return nil, err
+		}
+		text = strings.Replace(text, `default: ""`, "default: "+string(quoted), 1)
+	}
+	if len(verify) > 0 {
+		list := "verify:"
+		for _, command := range verify {
+			quoted, err := json.Marshal(command)
+			if err != nil {
+				return nil, err
+			}
+			list += "\n  - " + string(quoted)
+		}
+		text = strings.Replace(text, "verify: []", list, 1)
+	}
+	return []byte(text), nil
+}
+
+// installedAgent is the first agent program on the search path.
+func (cmd setups) installedAgent() string {
+	for _, name := range []string{"claude", "codex", "opencode"} {
+		if cmd.Caller().LookPath(name) == nil {
+			return name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,211 @@
+package task
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/terminal"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/contextfiles"
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/specs"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// contextCommands write and show the files that name what agents read.
+func (cmd tasks) contextCommands() []*cli.Command {
+	return []*cli.Command{
+		{
+			Name:      "init-context",
+			Usage:     "write the context files with what every task of a kind reads",
+			ArgsUsage: "TASKDIR backend|frontend|fullstack|test|docs",
+			Description: command.Manual(`Puts the workflow and the guidelines of that kind into implement.jsonl, check.jsonl and debug.jsonl.
+What stands in them stays. The kind is kept as the task's dev_type.`,
+				[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis task init-context 02-01-auth backend"),
+			Action: func(c *cli.Context) error {
+				p, dir, err := cmd.TaskArgument(c, 2)
+				if err != nil {
+					return err
+				}
+				return cmd.initContext(p, dir, c.Args().Get(1))
+			},
+		},
+		{
+			Name:      "add-context",
+			Usage:     "add a file or a folder to a context file",
+			ArgsUsage: "TASKDIR implement|check|debug PATH [REASON]",
+			Description: command.Manual(`PATH is written from the top of the repository. One that does not exist, leaves the repository or is
+not text is not added.`,
+				[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNotFound}, `trellis task add-context 02-01-auth implement internal/auth/ "the code to extend"`),
+			Action: func(c *cli.Context) error {
+				if c.NArg() == 3 || c.NArg() == 4 {
+					p, dir, err := cmd.TaskArgument(c, c.NArg())
+					if err != nil {
+						return err
+					}
+					return cmd.addContext(p, dir, c.Args().Get(1), c.Args().Get(2), c.Args().Get(3))
+				}
+				return command.WrongArguments(c)
+			},
+		},
+		{
+			Name:        "list-context",
+			Usage:       "show what the context files name",
+			ArgsUsage:   "TASKDIR",
+			Flags:       []cli.Flag{command.JSONFlag()},
+			Description: command.Manual(`Every entry with its reason; what can't be used is marked with why.`, []int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis task list-context 02-01-auth"),
+			Action: func(c *cli.Context) error {
+				p, dir, err := cmd.TaskArgument(c, 1)
+				if err != nil {
+					return err
+				}
+				return cmd.listContext(p, dir, c.Bool("json"))
+			},
+		},
+	}
+}
+
+func (cmd tasks) initContext(p *app.Project, dir, kind string) error {
+	kind, err := command.DevType(kind, "the type")
+	if err != nil {
+		return err
+	}
+	t, err := p.Store.Update(dir, func(_ *taskdir.Task, e *taskdir.Edit) error {
+		e.KeepRevision()
+		e.Set("dev_type", kind)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	base, err := specs.Base(p.Root, kind, t.Package, nil)
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{taskdir.ImplementContext, taskdir.CheckContext, taskdir.DebugContext} {
+		added := 0
+		err := p.ChangeContext(dir, name, func(data []byte) ([]byte, error) {
+			added = 0
+			for _, b := range base {
+				next, err := contextfiles.Add(data, contextfiles.Row{Path: b.Path, Reason: b.Reason})
+				if errors.Is(err, contextfiles.ErrDuplicate) {
+					continue
+				}
+				if err != nil {
+					return nil, err
+				}
+				data, added = next, added+1
+			}
+			return data, nil
+		})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(cmd.Stdout, "%s: %d added\n", p.Store.Rel(filepath.Join(dir, name)), added)
+	}
+	return nil
+}
+
+func (cmd tasks) addContext(p *app.Project, dir, file, path, reason string) error {
+	name := strings.TrimSuffix(file, ".jsonl") + ".jsonl"
+	if name != filepath.Base(name) || strings.HasPrefix(name, ".") || name == taskdir.Approvals || name == taskdir.Proofs {
+		return app.Usagef("%q is no context file (implement, check, debug)", file)
+	}
+	if near := contextfiles.Misspelled(name); near != "" {
+		return app.WithHints(app.Usagef("no phase reads %s", name), "did you mean: "+strings.TrimSuffix(near, ".jsonl"))
+	}
+	row := contextfiles.Row{Path: path, Reason: reason, Type: contextfiles.File}
+	if st, err := os.Stat(filepath.Join(p.Root, path)); err == nil && st.IsDir() {
+		row.Type = contextfiles.Directory
+	}
+	valid, problems := contextfiles.Checker{Root: p.Root}.Check(name, []contextfiles.Row{row})
+	for _, problem := range problems {
+		cmd.Say("%s: %s", path, problem.Message)
+		if !problem.Warning && problem.Hint != "" {
+			cmd.Say("hint: %s", problem.Hint)
+		}
+	}
+	if len(valid) == 0 {
+		return app.AsKind(app.ErrUnmet, fmt.Errorf("nothing was added to %s", name))
+	}
+	err := p.ChangeContext(dir, name, func(data []byte) ([]byte, error) { return contextfiles.Add(data, valid[0]) })
+	if errors.Is(err, contextfiles.ErrDuplicate) {
+		cmd.Say("%v", err)
+		return nil
+	}
+	return err
+}
+
+// contextEntry is an entry of a context file, the object of list-context --json.
+type contextEntry struct {
+	File    string `json:"file"`
+	Line    int    `json:"line"`
+	Path    string `json:"path"`
+	Type    string `json:"type"`
+	Reason  string `json:"reason"`
+	Problem string `json:"problem"` // why it can't be used
+}
+
+func (cmd tasks) listContext(p *app.Project, dir string, asJSON bool) error {
+	if _, err := p.Store.Load(dir); err != nil {
+		return err
+	}
+	entries, err := contextEntries(p, dir)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return terminal.JSON(cmd.Stdout, append([]contextEntry{}, entries...))
+	}
+	last := ""
+	for _, e := range entries {
+		if e.File != last {
+			fmt.Fprintln(cmd.Stdout, e.File)
+			last = e.File
+		}
+		line := "  " + e.Path
+		if e.Reason != "" {
+			line += "  " + e.Reason
+		}
+		if e.Problem != "" {
+			line += "  ✗ " + e.Problem
+		}
+		fmt.Fprintln(cmd.Stdout, terminal.Safe(line))
+	}
+	return nil
+}
+
+func contextEntries(p *app.Project, dir string) ([]contextEntry, error) {
+	names, err := contextfiles.Names(dir)
+	if err != nil {
+		return nil, err
+	}
+	var entries []contextEntry
+	for _, name := range names {
+		data, err := taskdir.ReadFile(dir, name)
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", name, err)
+		}
+		rows, problems := contextfiles.Parse(name, data)
+		_, found := contextfiles.Checker{Root: p.Root}.Check(name, rows)
+		wrong := map[int]string{}
+		for _, problem := range append(problems, found...) {
+			if !problem.Warning {
+				wrong[problem.Line] = problem.Message
+			}
+		}
+		for _, r := range rows {
+			entries = append(entries, contextEntry{name, r.Line, r.Path, r.Type, r.Reason, wrong[r.Line]})
+		}
+		for _, problem := range problems {
+			entries = append(entries, contextEntry{File: name, Line: problem.Line, Problem: problem.Message})
+		}
+	}
+	return entries, nil
+}

@@ -1,0 +1,124 @@
+package task
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/hooks"
+	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+func (cmd tasks) createCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "create",
+		Usage:     "make the directory of a task that you write yourself",
+		ArgsUsage: "TITLE",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "slug", Usage: "`NAME` of the task: small letters, digits, dashes (default: from the title)"},
+			&cli.StringFlag{Name: "assignee", Usage: "`WHO` works on it (default: trellis init -u)"},
+			&cli.StringFlag{Name: "priority", Usage: "`P0` to P3", Value: "P2"},
+			&cli.StringFlag{Name: "description", Usage: "`TEXT` that says more than the title"},
+			&cli.StringFlag{Name: "parent", Usage: "`TASKDIR` that it becomes a subtask of"},
+			&cli.StringFlag{Name: "package", Usage: "`NAME` of the package that it is about, in a repository of several"},
+		},
+		Description: command.Manual(`The task is in planning: write its prd.md, let init-context name the files that agents read, and set
+it ready. The last line printed is the directory.`,
+			[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, `trellis task create "Log in with mail" --slug mail-login --priority P1`),
+		Action: func(c *cli.Context) error {
+			if c.NArg() != 1 || strings.TrimSpace(c.Args().First()) == "" {
+				return command.WrongArguments(c)
+			}
+			return cmd.GuardedFor(c.Context, hooks.AfterCreate, func() error { return cmd.create(c) })
+		},
+	}
+}
+
+func (cmd tasks) create(c *cli.Context) error {
+	p, err := cmd.Open(c.Context)
+	if err != nil {
+		return err
+	}
+	cfg, _ := p.Config() // settings that are wrong keep nobody from writing a task down
+	n, parent, err := cmd.newTask(c, p, cfg)
+	if err != nil {
+		return err
+	}
+	dir, err := cmd.makeTask(p, n, parent)
+	if err != nil {
+		return err
+	}
+	if _, inside := proc.InsideRun(cmd.Env); !inside {
+		p.Gate.Unowned(p.Gate.Own(dir, []string{taskdir.TaskJSON, taskdir.PRD}))
+	}
+	cmd.Report(p.Hook(c.Context, hooks.AfterCreate, dir))
+	_, err = fmt.Fprintln(cmd.Stdout, p.Store.Rel(dir))
+	return err
+}
+
+// newTask is the task that the flags describe, and the directory of its parent.
+func (cmd tasks) newTask(c *cli.Context, p *app.Project, cfg *config.Config) (n taskdir.New, parent string, err error) {
+	n = taskdir.New{Title: strings.TrimSpace(c.Args().First()), Description: c.String("description"), Priority: c.String("priority"),
+		Assignee: c.String("assignee")}
+	if n.Package, err = p.PackageOf(cfg, c.String("package")); err != nil {
+		return n, "", err
+	}
+	if err := command.CheckPriority(n.Priority); err != nil {
+		return n, "", err
+	}
+	if text := c.String("slug"); text != "" {
+		n.Name, err = cmd.Slug(text, "--slug")
+	} else if n.Name = trellis.Slug(n.Title); n.Name == "" {
+		err = app.WithHints(app.Usagef("the title %q leaves no name: it has no letter from a to z and no digit", n.Title), "give one with --slug")
+	}
+	if err != nil {
+		return n, "", err
+	}
+	if n.Creator, err = app.Developer(p.Root); err != nil {
+		return n, "", err
+	}
+	if n.Assignee == "" {
+		n.Assignee = n.Creator
+	}
+	if ref := c.String("parent"); ref != "" {
+		if parent, err = p.Find(ref); err != nil {
+			return n, "", err
+		}
+		n.Parent = filepath.Base(parent)
+	}
+	return n, parent, nil
+}
+
+// makeTask makes the directory, and links it to its parent.
+func (cmd tasks) makeTask(p *app.Project, n taskdir.New, parent string) (dir string, err error) {
+	t, err := p.Store.Create(n)
+	var taken *taskdir.ExistsError
+	if errors.As(err, &taken) {
+		if old, loadErr := p.Store.Load(taken.Dir); loadErr == nil && parent != "" && old.Parent == n.Parent { // cut off in between?
+			err = errors.Join(err, p.Store.AddSubtask(parent, taken.Dir))
+		}
+		return "", app.WithHints(app.AsKind(app.ErrUsage, err), "trellis task show "+filepath.Base(taken.Dir), "choose another with --slug")
+	}
+	if err != nil {
+		return "", err
+	}
+	if parent != "" {
+		if err := p.Store.AddSubtask(parent, t.Dir); err != nil {
+			return t.Dir, err
+		}
+	}
+	rel := p.Store.Rel(t.Dir)
+	cmd.Say("made %s; what is next:", rel)
+	cmd.Say("  write what is wanted into %s/prd.md", rel)
+	cmd.Say("  trellis task init-context %s backend|frontend|fullstack|test|docs", t.ID)
+	cmd.Say("  trellis task ready %s", t.ID)
+	return t.Dir, nil
+}

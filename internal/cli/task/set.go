@@ -1,0 +1,150 @@
+package task
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// setter is a command that changes one field of a task.json.
+type setter struct {
+	name, argument, field string
+	usage, text, example  string
+	check                 func(ctx context.Context, p *app.Project, dir, value string) error
+}
+
+// setCommands are the setters.
+func (cmd tasks) setCommands() []*cli.Command {
+	var list []*cli.Command
+	for _, s := range []setter{
+		{"set-branch", "BRANCH", "branch", "name the branch that the work goes to",
+			"The branch is made when the task starts, and can't change after that.", "feature/login", checkBranch},
+		{"set-base-branch", "BRANCH", "base_branch", "name the branch that the work begins at and is meant for",
+			"The branch must be there. It can't change after the task started.", "main", checkBaseBranch},
+		{"set-scope", "SCOPE", "scope", "set the scope that stands in the commit, as in feat(SCOPE): title",
+			"One word of letters, digits, dots, dashes, underscores and slashes.", "auth", checkScope},
+	} {
+		list = append(list, cmd.setCommand(s))
+	}
+	return list
+}
+
+func (cmd tasks) setCommand(s setter) *cli.Command {
+	return &cli.Command{
+		Name: s.name, Usage: s.usage, ArgsUsage: "TASKDIR " + s.argument,
+		Description: command.Manual(s.text, []int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis task "+s.name+" 02-01-auth "+s.example),
+		Action: func(c *cli.Context) error {
+			p, dir, err := cmd.TaskArgument(c, 2)
+			if err != nil {
+				return err
+			}
+			value := c.Args().Get(1)
+			if err := s.check(c.Context, p, dir, value); err != nil {
+				return err
+			}
+			return p.Gate.Owning(dir, taskdir.TaskJSON, func() (before, after []byte, err error) {
+				if after, err = json.Marshal(map[string]string{s.field: value}); err != nil {
+					return nil, nil, err
+				}
+				return []byte("{}"), after, s.set(p, dir, value)
+			})
+		},
+	}
+}
+
+func (s setter) set(p *app.Project, dir, value string) error {
+	_, err := p.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
+		if s.field != "scope" && t.Pipeline.BaseCommit != "" {
+			return app.Usagef("%s has begun on branch %s: its %s can't change any more", t.ID, t.Branch, strings.ReplaceAll(s.field, "_", " "))
+		}
+		e.KeepRevision()
+		e.Set(s.field, value)
+		return nil
+	})
+	return err
+}
+
+func checkBranch(_ context.Context, p *app.Project, dir, branch string) error {
+	if err := git.CheckBranchName(branch); err != nil {
+		return app.AsKind(app.ErrUsage, err)
+	}
+	entries, err := p.Store.List()
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Task != nil && e.Dir != dir && e.Task.BranchName() == branch && e.Task.Status != trellis.Completed && e.Task.Status != trellis.Rejected {
+			return app.Usagef("branch %s belongs to task %s", branch, e.ID)
+		}
+	}
+	return nil
+}
+
+func checkBaseBranch(ctx context.Context, p *app.Project, _, branch string) error {
+	if err := git.CheckBranchName(branch); err != nil {
+		return app.AsKind(app.ErrUsage, err)
+	}
+	tip, err := p.Repo.Refs().Branch(ctx, branch)
+	if err != nil {
+		return err
+	}
+	if tip == "" {
+		return app.WithHints(app.Usagef("there is no branch %s", branch), "git branch --list")
+	}
+	return nil
+}
+
+func checkScope(_ context.Context, _ *app.Project, _, scope string) error {
+	ok := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._/-", r)
+	}
+	if scope == "" || strings.IndexFunc(scope, func(r rune) bool { return !ok(r) }) >= 0 {
+		return app.Usagef("the scope %q is not one word of letters, digits, dots, dashes, underscores and slashes", scope)
+	}
+	return nil
+}
+
+// linkCommands make a task part of another, or not any more.
+func (cmd tasks) linkCommands() []*cli.Command {
+	link := func(name, usage, text string, change func(taskdir.Store) func(parent, child string) error) *cli.Command {
+		return &cli.Command{
+			Name: name, Usage: usage, ArgsUsage: "TASKDIR SUBTASKDIR",
+			Description: command.Manual(text, []int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis task "+name+" 02-01-auth 02-02-login-form"),
+			Action: func(c *cli.Context) error {
+				p, parent, err := cmd.TaskArgument(c, 2)
+				if err != nil {
+					return err
+				}
+				child, err := p.Find(c.Args().Get(1))
+				if err != nil {
+					return err
+				}
+				for _, dir := range []string{parent, child} {
+					if filepath.Dir(dir) != p.Store.Tasks() {
+						return app.Usagef("%s is archived", filepath.Base(dir))
+					}
+				}
+				err = change(p.Store)(parent, child)
+				if err != nil && command.ExitCode(err) == command.ExitFailed { // a link that can't be is a mistake of the caller
+					err = app.AsKind(app.ErrUsage, err)
+				}
+				return err
+			},
+		}
+	}
+	return []*cli.Command{
+		link("add-subtask", "make the second task part of the first", "A task whose subtasks are all completed is completed with the last of them.",
+			func(s taskdir.Store) func(string, string) error { return s.AddSubtask }),
+		link("remove-subtask", "make the second task stand alone again", "Both tasks stay; only the link between them goes.",
+			func(s taskdir.Store) func(string, string) error { return s.RemoveSubtask }),
+	}
+}

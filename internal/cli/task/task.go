@@ -1,0 +1,278 @@
+// Package task is `trellis task`: commands that make and change task directories by hand.
+package task
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/terminal"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/delivery"
+	"github.com/trellis-tasks/trellis/internal/hooks"
+	"github.com/trellis-tasks/trellis/internal/ready"
+	"github.com/trellis-tasks/trellis/internal/runlock"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// tasks are the commands that make and change task directories by hand.
+type tasks struct{ *command.Console }
+
+// Command is `trellis task`: changes of task directories by hand, by scripts and by agents. All are
+// safe to call at the same time. The one that checks a task is given.
+func Command(a *command.Console, validate *cli.Command) *cli.Command {
+	cmd := tasks{a}
+	return &cli.Command{
+		Name:  "task",
+		Usage: "make and change task directories by hand",
+		Subcommands: slices.Concat(
+			[]*cli.Command{cmd.createCommand(), cmd.readyCommand()},
+			cmd.contextCommands(),
+			[]*cli.Command{validate},
+			cmd.setCommands(),
+			cmd.linkCommands(),
+			[]*cli.Command{cmd.archiveCommand(), cmd.removeCommand(), cmd.showCommand()},
+		),
+	}
+}
+
+func (cmd tasks) readyCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "ready",
+		Usage:     "check a task that was written by hand and set it ready",
+		ArgsUsage: "TASKDIR",
+		Description: command.Manual(`A watcher picks up what is ready. A directory that is not is left as it is, and what is missing is shown.`,
+			[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNotFound}, "trellis task ready 02-01-auth"),
+		Action: func(c *cli.Context) error {
+			p, dir, err := cmd.TaskArgument(c, 1)
+			if err != nil {
+				return err
+			}
+			return cmd.ready(c.Context, p, dir)
+		},
+	}
+}
+
+func (cmd tasks) ready(ctx context.Context, p *app.Project, dir string) error {
+	t, err := p.Store.Load(dir)
+	if err != nil {
+		return err
+	}
+	if t.Status == trellis.Ready {
+		cmd.Say("%s is ready already", t.ID)
+		return nil
+	}
+	if t.Status != trellis.Planning {
+		command, err := p.Next(ctx, dir)
+		return errors.Join(err, app.WithHints(app.Usagef("%s is %s, and only a task in planning is set ready so", t.ID, t.Status), command))
+	}
+	in := p.Readiness(dir)
+	in.Status = trellis.Ready
+	problems, err := ready.Check(ctx, in)
+	if err != nil {
+		return err
+	}
+	cmd.PrintProblems(problems)
+	if len(ready.Errors(problems)) > 0 {
+		return app.AsKind(app.ErrUnmet, fmt.Errorf("%s is not ready", t.ID))
+	}
+	_, err = p.Store.Update(dir, func(_ *taskdir.Task, e *taskdir.Edit) error {
+		e.KeepRevision()
+		e.Set("status", trellis.Ready)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	cmd.Say("%s is ready: a watcher picks it up, or run it with: trellis start %s", t.ID, t.ID)
+	return nil
+}
+
+func (cmd tasks) archiveCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "archive",
+		Usage:     "move a task that is over to the archive",
+		ArgsUsage: "TASKDIR",
+		Flags:     []cli.Flag{&cli.BoolFlag{Name: "force", Usage: "complete a task in review although nothing shows that its work was merged"}},
+		Description: command.Manual(`Moves the directory to .trellis/tasks/archive/YYYY-MM. A task in review is completed by it, when its work is
+in the base branch, or you say that it is. One that runs, waits or is paused is left where it is.`,
+			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitUnmet, command.ExitNotFound, command.ExitLocked}, "trellis task archive 02-01-auth"),
+		Action: func(c *cli.Context) error {
+			return cmd.GuardedFor(c.Context, hooks.AfterArchive, func() error { return cmd.archive(c) })
+		},
+	}
+}
+
+func (cmd tasks) archive(c *cli.Context) error {
+	p, dir, err := cmd.TaskArgument(c, 1)
+	if err != nil {
+		return err
+	}
+	if yes, err := cmd.archivable(c, p, dir); err != nil || !yes {
+		return err
+	}
+	to, err := p.Store.Archive(dir)
+	if err != nil {
+		return err
+	}
+	cmd.Report(p.Hook(c.Context, hooks.AfterArchive, to))
+	_, err = fmt.Fprintln(cmd.Stdout, p.Store.Rel(to))
+	return err
+}
+
+// archivable reports whether a task may be put away: one in review becomes completed, which it is not before its work is
+// merged.
+func (cmd tasks) archivable(c *cli.Context, p *app.Project, dir string) (bool, error) {
+	t, err := p.Store.Load(dir)
+	if err != nil || t.Status != trellis.Review || c.Bool("force") {
+		return err == nil, err
+	}
+	cfg, err := p.ValidConfig()
+	if err != nil {
+		return false, err
+	}
+	l, err := p.Cleaner(cfg).LookAt(c.Context, dir)
+	if err != nil || l.Proof != "" || l.Branch == "" && t.Commit == "" { // made by hand, without work
+		return err == nil, err
+	}
+	said := fmt.Sprintf("%s is in review, and its work is not merged: %s", t.ID, l.Why)
+	if !cmd.CanAsk() {
+		return false, app.WithHints(app.AsKind(app.ErrUnmet, errors.New(said)), "merge it: git merge "+t.BranchName(), "or, when it was merged elsewhere: trellis status --refresh", "or complete it all the same: trellis task archive "+t.ID+" --force")
+	}
+	cmd.Say("%s", said)
+	return cmd.Confirm("complete it all the same?")
+}
+
+func (cmd tasks) removeCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "rm",
+		Usage:     "remove a task directory that nothing was done for",
+		ArgsUsage: "TASKDIR",
+		Description: command.Manual(`Removes a task that is in planning, rejected, or ready and never ran, and a planner's folder whose
+planner is gone, after a backup of what it holds. What has work on a branch is cancelled or archived instead.`,
+			[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound, command.ExitLocked}, "trellis task rm 02-01-auth"),
+		Action: func(c *cli.Context) error {
+			p, dir, err := cmd.TaskArgument(c, 1)
+			if err != nil {
+				return err
+			}
+			return cmd.remove(c.Context, p, dir)
+		},
+	}
+}
+
+func (cmd tasks) remove(ctx context.Context, p *app.Project, dir string) error {
+	id := filepath.Base(dir)
+	if filepath.Dir(dir) != p.Store.Tasks() {
+		return app.Usagef("%s is archived, and an archive keeps what it has", id)
+	}
+	if _, err := removable(ctx, p, dir); err != nil {
+		return err
+	}
+	if _, err := p.Store.RunDir(dir); err != nil {
+		return err
+	}
+	lock, err := runlock.Take(dir, cmd.Now()) // so that nothing begins in it meanwhile
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	t, err := removable(ctx, p, dir)
+	if err != nil {
+		return err
+	}
+	if t != nil && t.Parent != "" {
+		if err := p.Store.RemoveSubtask(filepath.Join(p.Store.Tasks(), t.Parent), dir); err != nil && !errors.Is(err, taskdir.ErrNotFound) {
+			return err
+		}
+	}
+	saved, err := (&delivery.Cleaner{Store: p.Store, Repo: p.Repo}).SaveTask(ctx, dir)
+	if err != nil {
+		return err
+	}
+	if err := remove(p, dir); err != nil {
+		return err
+	}
+	cmd.Say("%s is removed; it comes back with: %s", id, saved.Restore)
+	return nil
+}
+
+// removable is the task in dir, nil when it can't be read, or why it is not removed.
+func removable(ctx context.Context, p *app.Project, dir string) (*taskdir.Task, error) {
+	t, err := p.Store.Load(dir)
+	if problem := (*trellis.Problem)(nil); err != nil && !errors.As(err, &problem) {
+		return nil, err
+	}
+	if t == nil {
+		return nil, nil
+	}
+	work, err := hasWork(ctx, p, t)
+	if err != nil || !work && slices.Contains([]trellis.Status{trellis.Planning, trellis.Rejected, trellis.Ready}, t.Status) {
+		return t, err
+	}
+	where := ""
+	if work {
+		where = " and has work on its branch"
+	}
+	return nil, app.WithHints(app.Usagef("%s is %s%s: what ran is put away, not removed", t.ID, t.Status, where), "trellis cancel "+t.ID, "trellis task archive "+t.ID)
+}
+
+// hasWork reports whether a task that began has a branch or a worktree.
+func hasWork(ctx context.Context, p *app.Project, t *taskdir.Task) (bool, error) {
+	if t.Pipeline.BaseCommit == "" {
+		return false, nil
+	}
+	tip, err := p.Repo.Refs().Branch(ctx, t.BranchName())
+	return tip != "" || p.Worktree(t) != "", err
+}
+
+// remove makes a task directory vanish at once and then deletes it, so that nobody meets half of one.
+func remove(p *app.Project, dir string) error {
+	runtime, err := p.RuntimeDir()
+	if err != nil {
+		return err
+	}
+	gone, err := os.MkdirTemp(runtime, "removed-")
+	if err != nil {
+		return fmt.Errorf("removing %s: %w", p.Store.Rel(dir), err)
+	}
+	if err := p.Store.Disk.Rename(dir, filepath.Join(gone, filepath.Base(dir))); err != nil {
+		return errors.Join(err, os.Remove(gone))
+	}
+	return os.RemoveAll(gone)
+}
+
+func (cmd tasks) showCommand() *cli.Command {
+	return &cli.Command{
+		Name:        "show",
+		Usage:       "show a task, its files and where it stands",
+		ArgsUsage:   "TASKDIR",
+		Flags:       []cli.Flag{command.JSONFlag()},
+		Description: command.Manual(`The same as trellis status of the task, and the files of its directory.`, []int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis task show 02-01-auth"),
+		Action: func(c *cli.Context) error {
+			p, dir, err := cmd.TaskArgument(c, 1)
+			if err != nil {
+				return err
+			}
+			t, err := p.Reader().Task(dir)
+			if err != nil {
+				return err
+			}
+			if c.Bool("json") {
+				return terminal.JSON(cmd.Stdout, t)
+			}
+			if err := cmd.ShowTask(c.Context, p, dir, t); err != nil {
+				return err
+			}
+			return terminal.Files(cmd.Stdout, dir)
+		},
+	}
+}

@@ -1,0 +1,108 @@
+package validate
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/specs"
+	"github.com/trellis-tasks/trellis/templates"
+)
+
+// project checks what is not a task: settings, guidelines, objectives, and the project's own roles and templates.
+func (v *validation) project(p *app.Project) error {
+	_, problems := p.Config()
+	v.add(".trellis/config.yaml", problems...)
+	pages, err := specs.List(p.Root)
+	if err != nil {
+		return err
+	}
+	for _, page := range pages {
+		v.add(page.Path)
+		if page.Problem != nil {
+			v.Problems = append(v.Problems, *page.Problem)
+		}
+	}
+	return errors.Join(v.roles(p), v.templates(p), v.objectives(p))
+}
+
+func (v *validation) add(checked string, problems ...trellis.Problem) {
+	v.Checked = append(v.Checked, checked)
+	v.Problems = append(v.Problems, problems...)
+}
+
+// roles checks .trellis/agents.
+func (v *validation) roles(p *app.Project) error {
+	var known []string
+	for _, r := range trellis.Roles {
+		known = append(known, string(r))
+	}
+	return v.overrides(p, "agents", ".md", "role", known, func(file, name string) error {
+		in, err := app.Instructions(p.Root, trellis.Role(name))
+		if err != nil || !slices.Contains(templates.Names(), name) {
+			return err
+		}
+		in.Override.Frame = nil
+		return templates.Check(name, in.Override)
+	})
+}
+
+// templates checks .trellis/templates.
+func (v *validation) templates(p *app.Project) error {
+	return v.overrides(p, "templates", ".md.tmpl", "template", templates.Names(), func(file, name string) error {
+		frame, err := durable.ReadBelow(p.Root, file, durable.MaxDocument)
+		if err != nil {
+			return fmt.Errorf("reading the project's template: %w", err)
+		}
+		return templates.Check(name, templates.Override{Frame: frame})
+	})
+}
+
+// overrides checks the files of a folder of .trellis that take the place of something known by its name.
+func (v *validation) overrides(p *app.Project, folder, suffix, kind string, known []string, check func(file, name string) error) error {
+	entries, err := durable.ReadDirBelow(p.Root, ".trellis/"+folder)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		v.Problems = append(v.Problems, trellis.Unread(".trellis/"+folder, err))
+		return nil
+	}
+	for _, e := range entries {
+		file := ".trellis/" + folder + "/" + e.Name()
+		name, ok := strings.CutSuffix(e.Name(), suffix)
+		if e.IsDir() || !ok {
+			continue
+		}
+		v.add(file)
+		if !slices.Contains(known, name) {
+			unknown := unknownName(file, kind, name, known)
+			unknown.Warning = kind == "role" // agents of other tools lie there too
+			v.Problems = append(v.Problems, unknown)
+			continue
+		}
+		err := check(file, name)
+		var problem *trellis.Problem
+		switch {
+		case errors.As(err, new(*durable.FileError)):
+			v.Problems = append(v.Problems, trellis.Unread(file, err))
+		case errors.As(err, &problem):
+			found := *problem
+			found.File = file
+			v.Problems = append(v.Problems, found)
+		case err != nil:
+			return err
+		}
+	}
+	return nil
+}
+
+func unknownName(file, kind, name string, known []string) trellis.Problem {
+	p := trellis.Problem{File: file, Message: fmt.Sprintf("there is no %s %q, so nobody reads this", kind, name), Hint: "one of " + strings.Join(known, ", ")}
+	if near := trellis.Nearest(name, known); near != "" {
+		p.Hint = "did you mean: " + near
+	}
+	return p
+}

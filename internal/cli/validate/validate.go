@@ -1,0 +1,207 @@
+// Package validate is `trellis validate` and its kin: they check tasks, objectives and the project.
+package validate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/terminal"
+	"github.com/trellis-tasks/trellis/internal/text"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/agents"
+	"github.com/trellis-tasks/trellis/contextfiles"
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/ready"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/taskdir"
+)
+
+// validations are the commands that check tasks, objectives and the project.
+type validations struct{ *command.Console }
+
+// Command is `trellis validate`.
+func Command(a *command.Console) *cli.Command {
+	c := TaskCommand(a)
+	c.Usage = "check task directories, and with --all config and guidelines too"
+	c.Flags = append([]cli.Flag{&cli.BoolFlag{Name: "all", Usage: "check every task that is not archived, config.yaml, guidelines, roles and templates"}}, c.Flags...)
+	c.ArgsUsage = "TASKDIR | --all"
+	c.Description = command.Manual(`Says whether a task can be run: every problem with its file, its line, and what to do about it.
+In planning a missing file is a warning; of a task that is over only task.json is checked.`,
+		[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNotFound}, "trellis validate 02-01-auth", "trellis validate --all --json", "trellis validate 02-01-auth --fix")
+	return c
+}
+
+// TaskCommand is `trellis task validate`.
+func TaskCommand(a *command.Console) *cli.Command {
+	cmd := validations{a}
+	return &cli.Command{
+		Name:      "validate",
+		Usage:     "check a task directory",
+		ArgsUsage: "TASKDIR",
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "fix", Usage: "drop invalid rows of context files and add the missing fields of task.json"},
+			command.JSONFlag(),
+		},
+		Description: command.Manual(`The same as trellis validate TASKDIR.`, []int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNotFound}, "trellis task validate 02-01-auth"),
+		Action: func(c *cli.Context) error {
+			want := 1
+			if c.Bool("all") {
+				want = 0
+			}
+			if c.NArg() != want {
+				return command.WrongArguments(c)
+			}
+			return cmd.validate(c.Context, c.Args().First(), validateOptions{all: c.Bool("all"), fix: c.Bool("fix"), json: c.Bool("json")})
+		},
+	}
+}
+
+type validateOptions struct{ all, fix, json bool }
+
+// validation is the answer of validate --json.
+type validation struct {
+	OK       bool              `json:"ok"`
+	Checked  []string          `json:"checked"`
+	Fixed    []string          `json:"fixed"`
+	Problems []trellis.Problem `json:"problems"`
+}
+
+func (cmd validations) validate(ctx context.Context, ref string, o validateOptions) error {
+	p, err := cmd.Open(ctx)
+	if err != nil {
+		return err
+	}
+	v := validation{Checked: []string{}, Fixed: []string{}, Problems: []trellis.Problem{}}
+	dirs, err := cmd.toValidate(p, ref, o)
+	if err != nil {
+		return err
+	}
+	if o.all {
+		if err := v.project(p); err != nil {
+			return err
+		}
+	}
+	others := new(ready.Neighbours)
+	others.Follow()
+	able := cmd.staffing(ctx, p)
+	for _, dir := range dirs {
+		if err := cmd.validateTask(ctx, p, dir, others, o, &v); err != nil {
+			return err
+		}
+		v.Problems = append(v.Problems, able(dir)...)
+	}
+	v.OK = len(ready.Errors(v.Problems)) == 0
+	if err := cmd.printValidation(v, o.json); err != nil || v.OK {
+		return err
+	}
+	return app.Quiet(app.ErrUnmet)
+}
+
+// staffing looks for the agents of tasks that are still to begin, each once, as whoever starts one does. One that is
+// missing here is a warning, since another machine may have it.
+func (cmd validations) staffing(ctx context.Context, p *app.Project) func(dir string) []trellis.Problem {
+	s, err := p.ReadingSite(ctx)
+	seen := map[string]bool{}
+	return func(dir string) []trellis.Problem {
+		t, unread := p.Store.Load(dir)
+		if err != nil || unread != nil || seen[t.Pipeline.Agent] || t.Status != trellis.Planning && t.Status != trellis.Ready && t.Status != trellis.Waiting {
+			return nil // what is wrong with settings and task.json is said elsewhere
+		}
+		seen[t.Pipeline.Agent] = true
+		missing := s.Roles().CanRun(ctx, t.Pipeline.Agent)
+		if missing == nil {
+			return nil
+		}
+		found := trellis.Problem{File: p.Store.Rel(filepath.Join(dir, taskdir.TaskJSON)), Line: t.Line("pipeline.agent"), Message: missing.Error(), Hint: "trellis doctor"}
+		found.Warning = !errors.Is(missing, agents.ErrUnknown) && !errors.As(missing, new(*trellis.Problem))
+		return []trellis.Problem{found}
+	}
+}
+
+// toValidate are the directories asked for. Planners at work are none of ours.
+func (cmd validations) toValidate(p *app.Project, ref string, o validateOptions) ([]string, error) {
+	if !o.all {
+		dir, err := p.Find(ref)
+		return []string{dir}, err
+	}
+	entries, err := p.Store.List()
+	var dirs []string
+	for _, e := range entries {
+		if !e.Planning {
+			dirs = append(dirs, e.Dir)
+		}
+	}
+	return dirs, err
+}
+
+func (cmd validations) validateTask(ctx context.Context, p *app.Project, dir string, others *ready.Neighbours, o validateOptions, v *validation) error {
+	v.Checked = append(v.Checked, p.Store.Rel(dir))
+	if o.fix {
+		fixed, err := cmd.fix(p, dir)
+		var problem *trellis.Problem
+		if v.Fixed = append(v.Fixed, fixed...); err != nil && !errors.As(err, &problem) {
+			return err
+		}
+		others.Changed(dir)
+	}
+	in := p.Readiness(dir)
+	in.Neighbours = others
+	problems, err := ready.Check(ctx, in)
+	v.Problems = append(v.Problems, problems...)
+	return err
+}
+
+// fix drops invalid rows and adds missing fields, and says what it did.
+func (cmd validations) fix(p *app.Project, dir string) (fixed []string, err error) {
+	fields, err := p.Store.AddMissing(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range fields {
+		fixed = append(fixed, fmt.Sprintf("%s: added %s", p.Store.Rel(filepath.Join(dir, taskdir.TaskJSON)), f))
+	}
+	names, err := contextfiles.Names(dir)
+	if err != nil {
+		return fixed, err
+	}
+	for _, name := range names {
+		file := p.Store.Rel(filepath.Join(dir, name))
+		var dropped []trellis.Problem
+		err := p.ChangeContext(dir, name, func(data []byte) (kept []byte, _ error) {
+			kept, dropped = contextfiles.Fix(file, data, contextfiles.Checker{Root: p.Root})
+			return kept, nil
+		})
+		if err != nil {
+			return fixed, err
+		}
+		for _, d := range dropped {
+			fixed = append(fixed, fmt.Sprintf("%s:%d: dropped: %s", file, d.Line, d.Message))
+		}
+	}
+	return fixed, nil
+}
+
+func (cmd validations) printValidation(v validation, asJSON bool) error {
+	if asJSON {
+		return terminal.JSON(cmd.Stdout, v)
+	}
+	for _, f := range v.Fixed {
+		fmt.Fprintln(cmd.Stdout, "fixed:", f)
+	}
+	cmd.PrintProblems(v.Problems)
+	bad := len(ready.Errors(v.Problems))
+	switch {
+	case bad > 0:
+		cmd.Say("%s, %s", text.Count(bad, "error"), text.Count(len(v.Problems)-bad, "warning"))
+	case len(v.Checked) == 1:
+		cmd.Say("%s is valid", v.Checked[0])
+	default:
+		cmd.Say("%d checked, all valid", len(v.Checked))
+	}
+	return nil
+}

@@ -1,0 +1,223 @@
+// Package watch is `trellis watch`: it runs tasks as they become ready, and tells of them as a log or a show.
+package watch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"runtime/debug"
+	"time"
+
+	"github.com/trellis-tasks/trellis/internal/cli/live"
+	"github.com/trellis-tasks/trellis/internal/cli/outcome"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/trellis-tasks/trellis/internal/app"
+	"github.com/trellis-tasks/trellis/internal/cli/command"
+	"github.com/trellis-tasks/trellis/internal/config"
+	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/proc"
+	"github.com/trellis-tasks/trellis/internal/pulse"
+	"github.com/trellis-tasks/trellis/internal/ready"
+	"github.com/trellis-tasks/trellis/internal/runner"
+	"github.com/trellis-tasks/trellis/internal/scheduler"
+	"github.com/trellis-tasks/trellis/internal/trellis"
+)
+
+// Command is `trellis watch`.
+func Command(a *command.Console) *cli.Command {
+	return &cli.Command{
+		Name:      "watch",
+		Usage:     "run tasks as they become ready, until interrupted",
+		ArgsUsage: " ",
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "once", Usage: "end when nothing is left to run"},
+			&cli.IntFlag{Name: "parallel", Usage: "`N` tasks at once; limits.parallel of config.yaml"},
+			&cli.DurationFlag{Name: "rescan", Value: 30 * time.Second, Usage: "look at everything every `D`, whatever file events say"},
+			&cli.BoolFlag{Name: "poll", Usage: "use no file events, only the rescan"},
+			&cli.StringFlag{Name: "log-level", Usage: "write records of `LEVEL` debug, info, warn or error and above, on a terminal too"},
+			&cli.BoolFlag{Name: "json", Usage: "write records to stdout as JSON, one a line"},
+			&cli.BoolFlag{Name: "objectives", Usage: "work on objectives as well: plan their steps, and write into them what becomes of the tasks (objectives.watch of config.yaml)"},
+			command.SharedFlag(),
+			&cli.BoolFlag{Name: "print-unit", Usage: "print a service for systemd or launchd that watches this repository, and end"},
+		},
+		Description: command.Manual(`Sees task directories appear and change, runs those that are ready and goes on with those that were
+cut off. A broken directory is reported once, with file, line and what to do, and stops nobody else. One
+process watches a repository. Without a terminal it writes records to stderr. The settings are read again when
+they change and on SIGHUP; runs under way keep theirs.`,
+			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitUnmet, command.ExitWaiting, command.ExitLocked, command.ExitNoAgent, command.ExitInterrupted, command.ExitTerminated},
+			"trellis watch", "trellis watch --once --parallel 4", "trellis watch --objectives", "trellis watch --print-unit"),
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				return command.WrongArguments(c)
+			}
+			if c.Duration("rescan") < time.Second {
+				return app.Usagef("--rescan must be at least 1s")
+			}
+			if c.IsSet("parallel") && c.Int("parallel") < 1 {
+				return app.Usagef("--parallel must be at least 1")
+			}
+			if _, ok := logLevels[c.String("log-level")]; !ok && c.IsSet("log-level") {
+				return app.Usagef("--log-level is debug, info, warn or error, not %q", c.String("log-level"))
+			}
+			if c.Bool("print-unit") {
+				p, err := a.Open(c.Context)
+				if err != nil {
+					return err
+				}
+				return printUnit(a, c, p)
+			}
+			return a.Guarded(func() error { return run(a, c) })
+		},
+	}
+}
+
+// garbage is how much of the heap, in percent, may be garbage while watching: half of what Go allows. A watcher rests most
+// of its life, and what a look through all tasks leaves lies there until the next one.
+const garbage = 50
+
+func run(a *command.Console, c *cli.Context) error {
+	if a.Getenv("GOGC") == "" {
+		debug.SetGCPercent(garbage)
+	}
+	p, err := a.Open(c.Context)
+	if err != nil {
+		return err
+	}
+	if err := a.RefuseSharedDisk(c, p.Root); err != nil {
+		return err
+	}
+	begun, err := p.InForce(c.Context)
+	if err != nil {
+		return err
+	}
+	if begun.Settings.Kept != "" {
+		p.SayBefore(c.Context)
+	}
+	files := begun.Settings.Files()
+	s, err := begun.SiteWith(c.Context)
+	if err != nil {
+		return err
+	}
+	o := scheduler.WatchOptions{Once: c.Bool("once"), Parallel: c.Int("parallel"), Rescan: c.Duration("rescan"), Poll: c.Bool("poll"),
+		Objectives: c.Bool("objectives"), Reload: settingsReloader(c.Context, p, files), Hangup: proc.Hangups(c.Context)}
+	o.Creator, _ = app.Developer(p.Root) // nobody has to say who they are
+	at := cmp.Or(o.Parallel, s.Config.Limits.Parallel)
+	if log, ok := watchRecords(a, c, s); ok {
+		s.Event = log.take
+		p.News.Work(s)
+		o.Begun = func() {
+			log.Info("watching", "tasks", p.Store.Tasks(), "parallel", at, "version", command.Version(), "pid", os.Getpid())
+		}
+		results, err := scheduler.Watch(c.Context, s, o)
+		return endOfWatch(c, p, results, err)
+	}
+	show := live.Show(a, s, false)
+	o.Begun = func() { show.Say(fmt.Sprintf("watching %s, %d at once", p.Store.Rel(p.Store.Tasks()), at)) }
+	p.News.Work(s)
+	results, err := scheduler.Watch(c.Context, s, o)
+	show.Close()
+	for _, r := range results {
+		outcome.SayRun(a, p, r)
+	}
+	return endOfWatch(c, p, results, err)
+}
+
+// watchRecords are the log of a watcher that has one: a service, or one that was asked for it.
+func watchRecords(a *command.Console, c *cli.Context, s *runner.Site) (records, bool) {
+	asked := c.Bool("json") || c.IsSet("log-level")
+	if !asked && (c.Bool("once") || command.IsTerminal(a.Stderr)) {
+		return records{}, false
+	}
+	w := a.Stderr
+	if c.Bool("json") {
+		w = a.Stdout
+	}
+	return newRecords(w, c.Bool("json"), logLevels[c.String("log-level")], s.Redact), true // "" is info
+}
+
+// settingsReloader reads the settings again, where they are others than files.
+func settingsReloader(ctx context.Context, p *app.Project, files config.Files) func() (*runner.Site, error) {
+	return func() (*runner.Site, error) {
+		now, unread := p.Settings.Read()
+		if len(unread) > 0 {
+			return nil, &unread[0]
+		}
+		if reflect.DeepEqual(now, files) {
+			return nil, nil
+		}
+		cfg, problems := config.Load(now)
+		if wrong := ready.Errors(problems); len(wrong) > 0 {
+			return nil, &wrong[0]
+		}
+		if err := p.TrustedNow(ctx); err != nil {
+			return nil, err
+		}
+		if judged, _ := p.Settings.Read(); !reflect.DeepEqual(judged, now) {
+			return nil, nil // others were checked out meanwhile: their event comes
+		}
+		files = now
+		p.News.Teller().Configure(cfg.Notify)
+		return p.Wire(ctx, cfg, p), nil
+	}
+}
+
+// endOfWatch is what the end of a watcher means for the exit code.
+func endOfWatch(c *cli.Context, p *app.Project, results []runner.Result, err error) error {
+	if c.Context.Err() != nil {
+		return context.Canceled
+	}
+	var held *durable.HeldError
+	if errors.As(err, &held) && held.Path == pulse.Lock(p.Root) {
+		return app.WithHints(app.AsKind(app.ErrLocked, errors.New("another watcher runs here: "+holderWords(held.Holder))), "trellis status")
+	}
+	if err != nil {
+		return outcome.AgentError(err)
+	}
+	return endOfAll(results)
+}
+
+// holderWords say which process has a lock, as far as is known.
+func holderWords(h durable.Holder) string {
+	if h.PID == 0 {
+		return "nobody knows as which process"
+	}
+	words := fmt.Sprintf("process %d", h.PID)
+	if h.Host != "" {
+		words += " on " + h.Host
+	}
+	if !h.Since.IsZero() {
+		words += ", since " + h.Since.Local().Format("2006-01-02 15:04:05")
+	}
+	return words
+}
+
+// endOfAll is the error that the ends of several tasks mean for the exit code: the first that applies of
+// failed, no agent, not ready, waiting.
+func endOfAll(results []runner.Result) error {
+	var found [4]bool
+	for _, r := range results {
+		switch {
+		case r.Failure != nil && (r.Failure.Code == string(trellis.AgentMissing) || r.Failure.Code == string(trellis.AgentAuth)) && r.Status != trellis.Failed:
+			found[1] = true
+		case r.Status == trellis.Review && r.Failure != nil: // its pull request is not mended
+			found[0] = true
+		case r.Status == trellis.Failed, r.Status == trellis.Cancelled, r.Status == trellis.Rejected, r.Status == trellis.Planning: // the last two of steps of objectives
+			found[0] = true
+		case r.Status == trellis.Waiting, r.Status == trellis.Paused, r.Status == trellis.Ready && !r.Until.IsZero():
+			found[3] = true
+		case r.Status == trellis.Ready, r.Status == "": // "": task.json can't be read
+			found[2] = true
+		}
+	}
+	for i, kind := range []app.Kind{app.ErrFailed, app.ErrNoAgent, app.ErrUnmet, app.ErrWaiting} {
+		if found[i] {
+			return app.Quiet(kind)
+		}
+	}
+	return nil
+}
