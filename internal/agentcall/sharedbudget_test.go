@@ -12,9 +12,10 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// turns is an agent whose calls go on turn by turn, all in step, until they are ended.
+// turns is an agent whose calls begin together and go on turn by turn until they are ended, or have used alone what one may use.
 type turns struct {
 	cost  bool
+	most  int64        // turns of a call that nothing ends
 	used  atomic.Int64 // tokens by all calls, or cents
 	ready sync.WaitGroup
 }
@@ -25,7 +26,7 @@ func (a *turns) Run(ctx context.Context, r agents.Request, _ func(agents.Event))
 	res := &agents.Result{Text: "done", ToolCalls: -1}
 	a.ready.Done()
 	a.ready.Wait() // all are under way
-	for n := int64(1); n <= 30; n++ {
+	for n := int64(1); n <= a.most; n++ {
 		if ctx.Err() != nil {
 			return res, context.Cause(ctx)
 		}
@@ -38,6 +39,12 @@ func (a *turns) Run(ctx context.Context, r agents.Request, _ func(agents.Event))
 		if fail := r.Spent(res.Usage); fail != nil {
 			return res, fail
 		}
+		switch l := r.Limits; {
+		case l.Tokens > 0 && res.Usage.Tokens() >= l.Tokens:
+			return res, flow.Fail(string(trellis.BudgetTokens), "the agent's own limit")
+		case l.CostUSD > 0 && *res.Usage.CostUSD >= l.CostUSD:
+			return res, flow.Fail(string(trellis.BudgetCost), "the agent's own limit")
+		}
 	}
 	return res, nil
 }
@@ -47,7 +54,7 @@ func (a *turns) Run(ctx context.Context, r agents.Request, _ func(agents.Event))
 func TestCallsAtOnceShareABudget(t *testing.T) {
 	for _, cost := range []bool{false, true} {
 		const calls, left = 4, 1000
-		agent := &turns{cost: cost}
+		agent := &turns{cost: cost, most: 30}
 		agent.ready.Add(calls)
 		a := spending(t.TempDir(), agent)
 		limits, code := Limits{Tokens: left}, trellis.BudgetTokens
@@ -72,6 +79,7 @@ func TestCallsAtOnceShareABudget(t *testing.T) {
 		}
 		// One that comes after has limits that were reckoned with all of that.
 		agent.ready.Add(1)
+		agent.most = 5
 		if reply, err := a.perform(t.Context(), flow.Call{Run: "02-01-x/1", ID: "after", Attempt: 1}, Request{Role: trellis.Implement, Limits: limits}); err != nil || reply.Failure != nil {
 			t.Errorf("a later call: %+v, %v", reply.Failure, err)
 		}
