@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/agents/agentstest"
+	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
 // hang is after how long a test takes something for hung: less than the 300 s for which its processes stay.
@@ -28,6 +29,7 @@ func TestMain(m *testing.M) {
 		os.Exit(attackBy(os.Args[1:]))
 	}
 	agentstest.Offline()
+	gittest.OnDisk()                                       // the agents are large, and /dev/shm is another in the sandbox
 	if err := flag.Set("test.parallel", "4"); err != nil { // the tests wait for processes; -parallel goes before this
 		panic(err)
 	}

@@ -5,9 +5,11 @@ import (
 	"testing"
 
 	"github.com/trellis-tasks/trellis/agents/agentstest"
+	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
 func TestMain(m *testing.M) {
 	agentstest.Offline()
+	gittest.OnDisk()
 	os.Exit(m.Run())
 }

@@ -12,6 +12,16 @@ import (
 	"github.com/trellis-tasks/trellis/internal/git"
 )
 
+// OnDisk puts temporary files where they are usual, for tests that need a disk when scripts/memory.sh has put all into memory:
+// it is called before the first of them is made.
+func OnDisk() {
+	if disk := os.Getenv("TRELLIS_DISK"); disk != "" {
+		if err := os.Setenv("TMPDIR", disk); err != nil {
+			panic(err)
+		}
+	}
+}
+
 // Box is a repository in a folder of its own, with an environment that has nothing of this machine.
 type Box struct {
 	T    testing.TB

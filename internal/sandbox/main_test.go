@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/gittest"
 	"github.com/trellis-tasks/trellis/internal/proc"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
 )
@@ -19,6 +20,7 @@ func TestMain(m *testing.M) {
 	if code, entered := sandbox.Entered(os.Args[1:]); entered {
 		os.Exit(code)
 	}
+	gittest.OnDisk() // /dev/shm is another in the sandbox
 	goleak.VerifyTestMain(m, goleak.IgnoreCurrent())
 }
 
